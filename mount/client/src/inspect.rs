@@ -2,8 +2,8 @@
 
 use crate::client::Client;
 use bytes::Bytes;
+use data::kernel_view::kernel_cache::KernelCache;
 use data::lock_namespace::LockNamespace;
-use data::locks::kernel::KernelCache;
 use data::node::NodeTable;
 use data::writeback::Writeback;
 use layout::lov_ea::{self, LovEa};

@@ -33,8 +33,8 @@ pub mod node {
 
 /// What the kernel's door gives to a mount, and holds of it.
 pub mod kernel {
-    pub use data::locks::kernel::KernelCache;
-    pub use data::locks::reply_barrier::Token;
+    pub use data::kernel_view::kernel_cache::KernelCache;
+    pub use data::kernel_view::reply_barrier::Token;
 }
 
 pub use data::writeback::flags::{WriteFlags, Written};

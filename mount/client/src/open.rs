@@ -3,9 +3,9 @@
 use crate::listing::Listing;
 use data::file::{File, OpenToWrite};
 pub use data::handle::FileHandle;
+use data::kernel_view::kernel_eof::Watched;
 use data::locks::opens::LocalOpen;
 use data::writeback::failures::LossCursors;
-use data::writeback::kernel_eof::Watched;
 use foldhash::HashMap;
 use parking_lot::Mutex;
 use session::error::ClientError;

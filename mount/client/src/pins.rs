@@ -6,14 +6,12 @@
 //! never did anything wrong. So after one ESTALE a mount opens the files that names lead to before
 //! it answers for these names: an open file lives on without a name, and the second try works.
 
+use data::kernel_view::timers::CAREFUL;
 use env::clock::Monotonic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How long after an ESTALE files are held: the kernel tries again at once.
-const CAREFUL: Duration = Duration::from_secs(1);
 /// Files held at a time. Beyond it files are not held, and a program may see ESTALE.
 const PINS_MAX: usize = 256;
 

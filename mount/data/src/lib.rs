@@ -5,6 +5,7 @@
 //! what read(2) and write(2) come to; [`transfer`] splits a range by the layout and asks all
 //! objects at once; [`writeback`] keeps what was written until it is flushed; [`recorded`] keeps
 //! objects from running ahead of the MDT; [`show_eof`] tells the kernel where files end.
+//! [`kernel_view`] is what the kernel may believe, and for how long.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
@@ -16,6 +17,7 @@ pub mod file;
 pub mod finish;
 mod guard;
 pub mod handle;
+pub mod kernel_view;
 pub mod lock_namespace;
 pub mod locks;
 pub mod node;

@@ -7,7 +7,8 @@
 //! so a size that came later may cover bytes that the objects did not have yet.
 
 use crate::file::File;
-use crate::locks::data_guards::{Admitted, BypassGuard, DataAccess, DataGuard, GIVES_WAY};
+use crate::kernel_view::timers::GIVES_WAY;
+use crate::locks::data_guards::{Admitted, BypassGuard, DataAccess, DataGuard};
 use crate::parts::{clip, push_zeros};
 use crate::path::DataPath;
 use crate::writeback::overlay::{covers, merge_dirty};

@@ -11,7 +11,8 @@
 //! size, because it changed none.
 
 use crate::file::File;
-use crate::locks::data_guards::{DataAccess, GIVES_WAY};
+use crate::kernel_view::timers::GIVES_WAY;
+use crate::locks::data_guards::DataAccess;
 use crate::path::DataPath;
 use env::BoxFuture;
 use session::epoch::SessionEpoch;

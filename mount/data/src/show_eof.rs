@@ -1,18 +1,13 @@
 //! The kernel is told where a file ends before it is shown attributes with a new size
-//! ([`crate::writeback::kernel_eof`]).
+//! ([`crate::kernel_view::kernel_eof`]).
 
+use crate::kernel_view::timers::PAGES_GO;
 use crate::locks::data_guards::DataAccess;
 use crate::path::DataPath;
 use crate::read::Ready;
 use session::error::ClientError;
-use std::time::Duration;
 use types::credentials::Credentials;
 use types::fid::Fid;
-
-/// How long attributes wait at most for a callback that drops pages of their file. A reader that
-/// comes to the file's end meanwhile would be asked to read again, and the callback would wait for
-/// that.
-const PAGES_GO: Duration = Duration::from_secs(1);
 
 impl DataPath {
     /// True if attributes with this size may go to the kernel at once. Otherwise

@@ -3,7 +3,8 @@
 use crate::caller::{Caller, Found};
 use crate::client::Client;
 use crate::counters::Operation;
-use data::locks::table::{Asked, Known};
+use data::kernel_view::recent::Asked;
+use data::locks::table::Known;
 use data::node::NodeId;
 use session::error::ClientError;
 use std::sync::Arc;

@@ -8,14 +8,10 @@
 
 use crate::client::Client;
 use crate::open::FileHandle;
+use data::kernel_view::timers::YOUNG;
 use data::node::NodeId;
-use std::time::Duration;
 use types::fid::Fid;
 use types::lock::InodeBits;
-
-/// For this long after it changed, by whichever client, a file is opened without the kernel's page
-/// cache.
-const YOUNG: Duration = Duration::from_secs(2);
 
 /// How the kernel is to treat a file that was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

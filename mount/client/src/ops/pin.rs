@@ -3,15 +3,12 @@
 use crate::caller::Caller;
 use crate::client::Client;
 use crate::open::{FileHandle, OpenMode};
+use data::kernel_view::timers::HELD;
 use session::error::ClientError;
-use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use types::errno::Errno;
 use types::fid::Fid;
 use wire::mds::OpenFlags;
-
-/// How long a file is held: until the kernel has surely come to its second step.
-const HELD: Duration = Duration::from_secs(2);
 
 impl Client {
     /// The result of a request for an inode, on its way to the kernel.

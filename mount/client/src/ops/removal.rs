@@ -2,7 +2,7 @@
 
 use crate::client::Client;
 use data::file::File;
-use data::locks::table::Invalidations;
+use data::kernel_view::invalidations::Invalidations;
 use std::sync::Arc;
 use types::fid::Fid;
 use types::lock::InodeBits;

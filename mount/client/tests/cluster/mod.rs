@@ -27,8 +27,8 @@ use types::time::Timestamp;
 use wire::client::{ClientOp, ClientReply};
 use wire::mds::{
     Append, Close, Create, CreateKind, DirEntry, Entry, FlockCancel, GetLayout, Getattr, GetattrMany, Getxattr, Lease,
-    LeaseAct, Link, Listxattr, Lock, Lookup, MdsOp, MdsReply, Open, Readdir, Readlink, Removed, Rename, Setattr, Unlink,
-    Wrote,
+    LeaseAct, Link, Listxattr, Lock, Lookup, MdsOp, MdsReply, Open, Readdir, Readlink, Removed, Rename, Setattr,
+    Unlink, Wrote,
 };
 use wire::message::{ConnectReply, ConnectRequest, Grant, Op, OpReply, Reply, Request};
 use wire::mgs::{FsConfig, MgsOp, MgsReply, TargetInfo};

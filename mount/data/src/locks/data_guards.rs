@@ -22,11 +22,6 @@ use types::lock::InodeBits;
 use types::ranges::{ByteRange, Extent};
 use wire::client::Glimpsed;
 
-/// A read or count that waits for its OST lets go of its lock when a callback has waited for the
-/// file for this long, and begins again: well within a lease, and longer than an OST that answers
-/// takes.
-pub const GIVES_WAY: Duration = Duration::from_secs(5);
-
 /// For reading.
 const TO_READ: InodeBits = InodeBits::DATA.union(InodeBits::UPDATE);
 /// For writing.

@@ -2,10 +2,10 @@
 //! (docs/locks/overview.md).
 //!
 //! `table` holds the locks and the known content. `gate` keeps callbacks that overtake replies from
-//! being undone by them. `learn` reads replies, `callback` answers servers, and `kernel` lets the
-//! kernel forget. `reply_barrier` keeps answers on their way to the kernel from being overtaken.
-//! `data_guards` counts work with data under a lock, and `opens` opens files without a request.
-//! `upkeep` gives old locks back and stops trusting a server that was not heard of.
+//! being undone by them. `learn` reads replies, and `callback` answers servers.
+//! [`crate::kernel_view`] lets the kernel forget. `data_guards` counts work with data under a lock,
+//! and `opens` opens files without a request. `upkeep` gives old locks back and stops trusting a
+//! server that was not heard of.
 //!
 //! One small lock guards the table and all gates; it is never held across a wait.
 
@@ -13,20 +13,20 @@ pub mod callback;
 pub mod data_guards;
 pub mod flocks;
 pub mod gate;
-pub mod kernel;
 pub mod learn;
 pub mod opens;
-pub mod reply_barrier;
 pub mod table;
 pub mod upkeep;
 
+use crate::kernel_view::invalidations::{Invalidations, Pending};
+use crate::kernel_view::kernel_cache::KernelCache;
+use crate::kernel_view::recent::Asked;
+use crate::kernel_view::reply_barrier::{ReplyBarrier, Token};
 use crate::locks::data_guards::{DataGuards, DataHolder};
 use crate::locks::flocks::{HeldFlocks, Taken};
 use crate::locks::gate::Ticket;
-use crate::locks::kernel::KernelCache;
 use crate::locks::opens::Opens;
-use crate::locks::reply_barrier::{ReplyBarrier, Token};
-use crate::locks::table::{Asked, Believed, Invalidations, Known, Table};
+use crate::locks::table::{Believed, Known, Table};
 use crate::node::NodeTable;
 use bytes::Bytes;
 use env::Env;
@@ -296,13 +296,6 @@ impl Locks {
         let locks = self.clone();
         self.env.tasks.spawn("let the kernel forget", Box::pin(async move { locks.send_pending().await }));
     }
-}
-
-/// Invalidations that were taken from the table and that the kernel must be told. As long as this
-/// exists, callbacks that find nothing to take wait.
-pub struct Pending {
-    invalidations: Invalidations,
-    _sending: Token,
 }
 
 /// See [`Locks::enter_dir`].

@@ -11,21 +11,16 @@
 
 mod complete;
 mod gaps;
-mod invalidations;
-mod recent;
 mod shared;
 mod taking;
 
-pub use invalidations::{Invalidations, StaleName};
-
+use crate::kernel_view::invalidations::Invalidations;
+use crate::kernel_view::recent::{Asked, Recent, ShownName, Trust};
 use crate::locks::gate::{Gate, Ticket};
 use bytes::Bytes;
 use complete::{CompleteListing, PartialListing};
 use foldhash::HashMap;
 use layout::layout::Layout;
-pub use recent::Asked;
-pub use recent::ShownName;
-use recent::{Recent, Trust};
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;

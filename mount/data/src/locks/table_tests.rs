@@ -1,7 +1,7 @@
 //! What is kept under which lock, and what goes with it.
 
-use super::invalidations::NAMES_SENT_ONE_BY_ONE;
 use super::*;
+use crate::kernel_view::invalidations::{NAMES_SENT_ONE_BY_ONE, StaleName};
 use crate::locks::learn::learn;
 use types::time::Timestamp;
 use wire::mds::{Create, CreateKind, Getxattr, Lookup, MdsOp, MdsReply, Removed, Rename, RenameFlags, Setattr, Unlink};

@@ -9,24 +9,22 @@
 //! forgotten, by the kernel too: it may evict this client soon and grant the same to others. When a
 //! session turns out to be new, the same happens at once.
 
+use crate::kernel_view::invalidations::Invalidations;
+use crate::kernel_view::timers::TICK;
 use crate::locks::Locks;
 use crate::locks::data_guards::Loss;
 use crate::locks::opens::Opens;
-use crate::locks::table::Invalidations;
 use env::watch;
 use rpc::import::Import;
 use session::session::Session;
 use session::validity;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 use types::credentials::Credentials;
 use types::fid::Fid;
 use types::lock::InodeBits;
 use wire::mds::{MdsOp, Unlock};
 
-/// Interval at which the task looks.
-const INTERVAL: Duration = Duration::from_secs(1);
 /// Locks given up in one request.
 const BATCH: usize = 1024;
 
@@ -159,7 +157,7 @@ pub async fn keep_up(upkeep: Weak<Upkeep>, mut stop: watch::Receiver<bool>) {
         drop(strong);
         tokio::select! {
             biased;
-            () = clock.sleep(INTERVAL) => locks.table.lock().tick(),
+            () = clock.sleep(TICK) => locks.table.lock().tick(),
             () = locks.wake_upkeep.notified() => {}
             _ = stop.changed() => return,
         }

@@ -4,6 +4,7 @@
 use super::Writeback;
 use crate::cache::batch::BATCH_BYTES;
 use crate::file::File;
+use crate::kernel_view::timers::MTIME_GRAIN;
 use crate::locks::data_guards::DataAccess;
 use crate::path::DataPath;
 use crate::writeback::dirty_file::Base;
@@ -17,7 +18,6 @@ use session::epoch::SessionEpoch;
 use session::error::ClientError;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 use types::credentials::Credentials;
 use types::fid::Fid;
 use types::limits::{FILE_BYTES_MAX, GRANT_UNIT};
@@ -26,11 +26,6 @@ use types::target::TargetIndex;
 
 /// How often something that is missing is fetched before a write goes through.
 const TRIES: usize = 8;
-/// Grain of the time of a write where the kernel keeps pages of its writes (`localflock`,
-/// `noflock`): it drops all pages of a file when it sees another time than before. So a linker,
-/// which writes and reads by turns, reads its own pages. As coarse as the times of a local file
-/// system: a tick of 250 Hz.
-const MTIME_GRAIN: Duration = Duration::from_millis(4);
 
 /// One write that may be absorbed. The caller has a guard of WRITE and shares the gate.
 #[derive(Clone, Copy)]

@@ -1,24 +1,17 @@
 //! The data path's part in callbacks: flush, report, let the kernel drop its pages.
 
 use crate::file::File;
+use crate::kernel_view::timers::{PAUSE_MAX, PAUSE_MIN, ROUNDS_MAX};
 use crate::locks::data_guards::{DataHolder, Loss};
 use crate::path::DataPath;
 use env::BoxFuture;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 use types::attr::Attr;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::InodeBits;
 use types::time::Timestamp;
 use wire::client::{Glimpse, Glimpsed};
-
-/// How often the kernel is told to drop its pages, because it read some meanwhile.
-const ROUNDS_MAX: usize = 32;
-/// Pause before the second time; twice as long before each further one, up to `PAUSE_MAX`. Readers
-/// that come to the end of the file wait ([`DataPath::may_show`]); the others get there meanwhile.
-const PAUSE_MIN: Duration = Duration::from_micros(100);
-const PAUSE_MAX: Duration = Duration::from_millis(4);
 
 /// A time that is never the newest.
 const NO_TIME: Timestamp = Timestamp { sec: i64::MIN, nsec: 0 };

@@ -4,7 +4,7 @@
 //! [`dirty_file`] is the dirty data of one file. [`absorb`] takes a write in. [`flush`] brings it
 //! to the objects and reports it to the MDT; [`holder`] does so when the lock is called back,
 //! [`background`] without a caller. [`failures`] reports losses to programs, [`overlay`] lays dirty
-//! bytes over what was read, and [`kernel_eof`] tracks where the kernel believes files to end.
+//! bytes over what was read.
 //! Locks are taken in this order: a use of the lock (`locks::data_guards`), the file's gate, its
 //! turn to flush, its turn to report; the small locks inside are never held across a wait.
 
@@ -15,13 +15,13 @@ pub mod failures;
 pub mod flags;
 pub mod flush;
 pub mod holder;
-pub mod kernel_eof;
 pub mod overlay;
 
 use crate::cache::grant::Grants;
 use crate::file::File;
+use crate::kernel_view::kernel_eof::KernelEof;
+use crate::kernel_view::timers::CONTENDED;
 use crate::writeback::dirty_file::DirtyFile;
-use crate::writeback::kernel_eof::KernelEof;
 use env::clock::Monotonic;
 use foldhash::HashMap;
 use parking_lot::{Mutex, MutexGuard};
@@ -41,9 +41,8 @@ pub const DIRTY_AGE: Duration = Duration::from_secs(1);
 pub const DIRTY_BYTES_MAX: u64 = 256 << 20;
 /// Files that are stored at the same time in the background.
 const FLUSHES_MAX: usize = 64;
-/// For this long after its data was called back, a file is opened without the kernel's page cache.
-const CONTENDED: Duration = Duration::from_secs(2);
-/// Files for which that is remembered. Beyond it all are forgotten: that costs only callbacks.
+/// Files for which it is remembered when their data was called back. Beyond it all are forgotten:
+/// that costs only callbacks.
 const CONTENDED_MAX: usize = 4096;
 /// Remembered answers of MDTs to reports: a request that was on its way at that time shows the
 /// state before.

@@ -1,7 +1,8 @@
 //! Taking away: locks that are called back, given up, or lost, with everything that they covered.
 //! The caller gets back what the kernel must be told to forget.
 
-use super::{GAP, IDLE_CHANGES_MAX, Invalidations, LOOKUP, NAME_BYTES, PERM, Slot, Table, UPDATE, WEIGHT_MAX, XATTR};
+use super::{GAP, IDLE_CHANGES_MAX, LOOKUP, NAME_BYTES, PERM, Slot, Table, UPDATE, WEIGHT_MAX, XATTR};
+use crate::kernel_view::invalidations::Invalidations;
 use layout::layout::Layout;
 use std::sync::Arc;
 use types::fid::Fid;

@@ -5,7 +5,7 @@
 //! was told, and read, a moment ago. If a callback overtakes them, it ignores them altogether, and
 //! reads on up to the older end. So before attributes with a new end are shown, the last byte is
 //! put among the kernel's pages. That moves the end, leaves the pages alone, and comes in the order
-//! of callbacks ([`KernelCache::store`](crate::locks::kernel::KernelCache::store)). The attributes
+//! of callbacks ([`KernelCache::store`](super::kernel_cache::KernelCache::store)). The attributes
 //! then say nothing new about the end.
 
 use foldhash::HashMap;

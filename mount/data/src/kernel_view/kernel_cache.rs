@@ -13,42 +13,16 @@
 //! there is nothing to invalidate. Then the notification is repeated until the inode is there or
 //! the kernel gave its reference back.
 
-use crate::locks::table::{Invalidations, StaleName};
-use crate::locks::{Locks, Pending};
+use crate::kernel_view::invalidations::{Invalidations, Pending, StaleName};
+use crate::kernel_view::timers::{ATTEMPTS, NAMES_LOOK, NAMES_WAIT};
+use crate::locks::Locks;
 use crate::node::NodeId;
 use bytes::Bytes;
 use env::BoxFuture;
 use futures_util::future::join_all;
-use std::time::Duration;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::name::Name;
-
-/// Time that dropping names may take, with no request of this mount in their directories, before
-/// `inc_epoch` does it.
-const NAMES_WAIT: Duration = Duration::from_millis(100);
-/// Interval at which it is checked whether such a request has begun.
-const NAMES_LOOK: Duration = Duration::from_millis(2);
-/// Pauses between attempts to find an inode that the kernel is just making; their sum bounds the
-/// wait.
-const ATTEMPTS: [Duration; 13] = {
-    let us = Duration::from_micros;
-    [
-        us(20),
-        us(50),
-        us(100),
-        us(250),
-        us(500),
-        us(1000),
-        us(2000),
-        us(4000),
-        us(8000),
-        us(16_000),
-        us(32_000),
-        us(64_000),
-        us(128_000),
-    ]
-};
 
 /// The kernel's caches of this mount. Each future is ready when the kernel has done it.
 pub trait KernelCache: Send + Sync + 'static {
@@ -88,7 +62,7 @@ pub trait KernelCache: Send + Sync + 'static {
 
 impl Locks {
     /// Lets the kernel forget. Everything that was answered before is with the kernel already
-    /// ([`super::reply_barrier`]).
+    /// ([`crate::kernel_view::reply_barrier`]).
     pub async fn send(&self, Pending { invalidations, _sending }: Pending) {
         let Some(kernel) = self.kernel.get() else { return };
         if invalidations.is_empty() {

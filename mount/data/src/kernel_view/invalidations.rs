@@ -1,5 +1,6 @@
 //! What the kernel must forget.
 
+use crate::kernel_view::reply_barrier::Token;
 use types::fid::Fid;
 use types::name::Name;
 
@@ -48,4 +49,11 @@ impl Invalidations {
     pub fn is_empty(&self) -> bool {
         self.names.is_empty() && !self.all_names && self.attrs.is_empty()
     }
+}
+
+/// Invalidations that were taken from the table and that the kernel must be told. As long as this
+/// exists, callbacks that find nothing to take wait.
+pub struct Pending {
+    pub(crate) invalidations: Invalidations,
+    pub(crate) _sending: Token,
 }

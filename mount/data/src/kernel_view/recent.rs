@@ -15,21 +15,19 @@
 //! Time is counted in *ticks* of about a second each.
 
 use super::invalidations::Invalidations;
-use super::{LOOKUP, UPDATE};
+use super::timers::{RECENT_TICKS, REVOKED_TICKS};
 use foldhash::HashMap;
 use std::collections::VecDeque;
 use types::fid::Fid;
 use types::lock::InodeBits;
 use types::name::Name;
 
+const LOOKUP: InodeBits = InodeBits::LOOKUP;
+const UPDATE: InodeBits = InodeBits::UPDATE;
+
 /// Names kept; if there are more, a callback makes the kernel ask for every name again.
 const RECENT_MAX: usize = 8192;
-/// Ticks after which the kernel has surely read an answer: more than one second.
-const RECENT_TICKS: u32 = 2;
-/// Ticks after a callback for which names of directories that the kernel asks for again are not
-/// trusted.
-const REVOKED_TICKS: u32 = 8;
-/// Inodes remembered for that; if there are more, all count as called back.
+/// Inodes remembered as called back; if there are more, all count so.
 const REVOKED_MAX: usize = 4096;
 /// Names kept that the kernel may still have without trust. If there are more, a removed name that
 /// is not among them may have led to any inode.
