@@ -13,6 +13,7 @@
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
+mod acks;
 pub mod destroyer;
 mod dom;
 mod dom_limits;
@@ -28,19 +29,14 @@ pub mod opens;
 pub mod ops;
 pub mod records;
 pub mod recovery;
-pub mod replies;
 pub mod service;
 pub mod settings;
 pub mod settler;
 mod shared_writers;
-mod slots;
 pub mod spaces;
 pub mod striping;
 pub mod tail;
 pub mod tasks;
 mod tunables;
-mod unacked_changes;
-mod unconfirmed_opens;
-mod volatile_changes;
 pub mod waits;
 pub mod window;

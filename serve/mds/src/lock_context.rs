@@ -1,8 +1,8 @@
 //! The locks' side of one operation: what its client may be granted, what was granted, what it
 //! changed, and what was in its way.
 
-use crate::slots::Origin;
-use crate::unacked_changes::Changed;
+use crate::acks::kept_replies::Origin;
+use crate::acks::unacked::Changed;
 use dlm::ibits::{Change, Modifier};
 use namespace::view;
 use smallvec::SmallVec;

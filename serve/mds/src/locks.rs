@@ -7,12 +7,13 @@
 //! task ends with the client's answer, with its session, or after `MdsSettings::callback_max`, when
 //! the client is evicted. So an operation waits for holders no longer than that.
 
+use crate::acks::AckEvent;
+use crate::acks::unacked::Changed;
 use crate::groups::Groups;
 use crate::lock_context::{LockContext, Obstacle};
 use crate::lock_stats::micros;
 use crate::mds::{Mds, RequestContext, State};
 use crate::shared_writers::{SHARED, SHARED_BITS, SharedWriters, Turn};
-use crate::unacked_changes::{Changed, UnackedChanges};
 use crate::waits::Noted;
 use dlm::extents;
 use dlm::ibits::{Action, Change, IbitsTable, Modifier, Names};
@@ -24,14 +25,13 @@ use rpc::service::Export;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 use tokio::sync::oneshot;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::{LEASES_MAX, REVOKES_PER_CALLBACK_MAX};
 use types::lock::InodeBits;
 use types::ranges::ByteRange;
-use types::session::{ClientUuid, Xid};
+use types::session::ClientUuid;
 use wire::client::{ClientOp, ClientReply};
 
 /// All inode-bit locks of an MDT, and the operations that wait for holders.
@@ -41,8 +41,6 @@ pub struct Locks {
     /// Actions of the table that are still to be done.
     pub(crate) actions: Vec<Action>,
     pub(crate) exports: HashMap<ClientUuid, Arc<Export>>,
-    /// Authors that may not know yet what they changed.
-    pub(crate) unacked_changes: UnackedChanges,
     /// Groups that files' data belongs to.
     pub(crate) groups: Arc<Groups>,
     /// Leases, by client and the client's name of the open file.
@@ -64,15 +62,14 @@ struct Callbacks {
 }
 
 impl Locks {
-    /// No locks; an author's reply is read by its kernel within `grace`.
-    pub(crate) fn new(grace: Duration, groups: Arc<Groups>) -> Locks {
+    /// No locks.
+    pub(crate) fn new(groups: Arc<Groups>) -> Locks {
         let mut table = IbitsTable::default();
         table.connect(SHARED);
         Locks {
             table,
             actions: Vec::new(),
             exports: HashMap::default(),
-            unacked_changes: UnackedChanges::new(grace),
             groups,
             leases: LeaseTable::with_bound(LEASES_MAX),
             shared_writers: SharedWriters::default(),
@@ -104,43 +101,32 @@ impl Locks {
         self.table.leave(Modifier(self.last), &mut self.actions);
     }
 
-    /// `client` is about to change this, and its own mount may show the state before until it has
-    /// the answer.
-    pub(crate) fn note_author(&mut self, client: ClientUuid, xid: Xid, changes: &[view::Change<'_>]) {
+    /// True if the mount of `client`, which is about to change this, may show the state before
+    /// until it has the answer, and another client could find that out.
+    pub(crate) fn may_show_old(&self, client: ClientUuid, changes: &[view::Change<'_>]) -> bool {
         // Also bits that are being called back from it: until it has answered, it shows what they
         // cover.
         let covers =
             |change: &view::Change<'_>| !self.table.shown(change.fid, client).intersection(change.bits).is_empty();
         // A client that is alone can surprise no other; and without a lock its mount shows nothing
         // without asking.
-        if self.exports.len() > 1 && changes.iter().any(covers) {
-            self.unacked_changes.note(client, xid, changes);
-            self.forget_destroyed();
-        }
+        self.exports.len() > 1 && changes.iter().any(covers)
     }
 
-    /// An inode was destroyed: its locks go, once its authors know.
-    pub(crate) fn destroyed(&mut self, fid: Fid) {
-        let show = self.unacked_changes.destroyed(fid);
+    /// An inode was destroyed: its locks go, except those of clients that may still show a name of
+    /// it.
+    pub(crate) fn destroyed(&mut self, fid: Fid, show: &[ClientUuid]) {
         self.table.destroyed(fid, |client| show.contains(&client), &mut self.actions);
         self.shared_writers.table.forget(fid, &mut self.shared_writers.actions);
     }
 
-    /// `client` has the answers to all below `known`.
-    pub(crate) fn answers_known(&mut self, client: ClientUuid, known: Xid, now: Monotonic) {
-        self.unacked_changes.known(client, known, now);
-        self.forget_destroyed();
-    }
-
-    /// Ends locks on destroyed inodes whose authors know.
-    fn forget_destroyed(&mut self) {
-        for fid in self.unacked_changes.take_over() {
-            self.table.destroyed(fid, |_| false, &mut self.actions);
-        }
+    /// No client shows a name of a destroyed inode any more: its last locks go.
+    pub(crate) fn not_shown(&mut self, fid: Fid) {
+        self.table.destroyed(fid, |_| false, &mut self.actions);
     }
 
     /// True if there are actions to carry out.
-    fn has_work(&self) -> bool {
+    pub(crate) fn has_work(&self) -> bool {
         !self.actions.is_empty() || !self.shared_writers.actions.is_empty()
     }
 
@@ -171,12 +157,10 @@ impl Locks {
     /// A session ended: what its client held.
     pub(crate) fn gone(&mut self, client: ClientUuid, now: Monotonic) -> Vec<(Fid, InodeBits)> {
         self.exports.remove(&client);
-        self.unacked_changes.gone(client);
         self.leases.gone(|(holder, _)| *holder == client);
         let mut held = self.table.gone(client, &mut self.actions);
         let written = self.shared_writers.table.gone(client, now, &mut self.shared_writers.actions);
         held.extend(written.into_iter().map(|fid| (fid, InodeBits::WRITE)));
-        self.forget_destroyed();
         held
     }
 
@@ -282,13 +266,18 @@ pub(crate) enum When {
 }
 
 impl Mds {
-    /// Carries out the actions of the table, and gives the lock of the state back.
+    /// Carries out the actions of the tables, and gives the lock of the state back.
     pub(crate) fn carry_out(&self, mut state: parking_lot::MutexGuard<'_, State>, when: When) {
-        if !state.locks.has_work() {
+        if !state.has_work() {
             return;
         }
+        let (wake, closed) = state.take_acks();
         let asked = state.locks.take();
         drop(state);
+        if wake {
+            self.acknowledged.notify_waiters();
+        }
+        self.end_orphans(&closed);
         for callbacks in asked {
             self.ask(callbacks, when);
         }
@@ -411,9 +400,11 @@ impl Mds {
         self.end_orphans(&let_go);
     }
 
-    /// A session ended: its locks are free. Returns the work that this leaves with inodes.
-    pub(crate) fn release_all(&self, client: ClientUuid) -> LeftBehind {
+    /// A session ended: its locks are free, and no answer to it matters any more. Returns the work
+    /// that this leaves with inodes. `returns`: as [`AckEvent::Gone`] says.
+    pub(crate) fn release_all(&self, client: ClientUuid, returns: bool) -> LeftBehind {
         let mut state = self.state.lock();
+        state.acknowledge(AckEvent::Gone { client, returns });
         let held = state.locks.gone(client, self.env.clock.now());
         let has = |bit: InodeBits| move |(_, bits): &&(Fid, InodeBits)| bits.contains(bit);
         let orphans = held.iter().filter(has(InodeBits::OPEN)).map(|(fid, _)| *fid);
@@ -573,9 +564,8 @@ impl Mds {
         }
         let mut state = self.state.lock();
         for (client, asked) in &by_author {
-            state.locks.unacked_changes.settled(*client, newest, asked);
+            state.acknowledge(AckEvent::CalledBack { client: *client, newest, asked });
         }
-        state.locks.forget_destroyed();
         self.carry_out(state, When::Now);
     }
 
@@ -605,7 +595,7 @@ impl Mds {
                 waiting.remove(&modifier);
             }
         }
-        let newest = state.locks.unacked_changes.newest();
+        let newest = state.acks.unacked().newest();
         self.carry_out(state, When::Now);
         (asked, newest)
     }

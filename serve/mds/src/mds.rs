@@ -3,6 +3,7 @@
 //! Locks, in this order: the store's (a transaction), then [`State`]; the others are leaves. None
 //! is held across a wait.
 
+use crate::acks::{AckAction, AckEvent, Acks, Applied, kept_replies};
 use crate::fids::Fids;
 use crate::flocks::Flocks;
 use crate::groups::Groups;
@@ -13,15 +14,11 @@ use crate::object_targets::ObjectTargets;
 use crate::opens::Opens;
 use crate::records::Records;
 use crate::recovery::recover;
-use crate::replies::Replies;
 use crate::settings::MdsSettings;
 use crate::settler::Unsettled;
-use crate::slots::{self, Slots};
 use crate::spaces::Spaces;
 use crate::tasks::{Stopper, Wake};
 use crate::tunables::Tunables;
-use crate::unconfirmed_opens::UnconfirmedOpens;
-use crate::volatile_changes::{Applied, VolatileChanges};
 use crate::window::Window;
 use bytes::Bytes;
 use env::Env;
@@ -74,12 +71,12 @@ pub struct State {
     pub locks: Locks,
     /// Inodes without a name that a client has open, by a handle or under OPEN.
     pub orphans: HashSet<Fid>,
-    /// Inodes that clients may have opened in an earlier life.
-    pub(crate) unconfirmed_opens: UnconfirmedOpens,
+    /// What is known of answers. Tell it by [`State::acknowledge`].
+    pub(crate) acks: Acks,
+    /// Its actions that are still to be done.
+    ack_actions: Vec<AckAction>,
     /// New FIDs.
     pub fids: Fids,
-    /// Changes whose answers may not have been seen.
-    pub volatile_changes: VolatileChanges,
     /// Recovery is not over: orphans may be opened again.
     pub recovering: bool,
     /// Files whose objects are being cut: no client may begin to write them.
@@ -92,15 +89,49 @@ impl State {
     pub(crate) fn new(fids: Fids, author_grace: Duration, groups: Arc<Groups>) -> State {
         State {
             opens: Opens::default(),
-            locks: Locks::new(author_grace, groups),
+            locks: Locks::new(groups),
             orphans: HashSet::default(),
-            unconfirmed_opens: UnconfirmedOpens::default(),
+            acks: Acks::new(author_grace),
+            ack_actions: Vec::new(),
             fids,
-            volatile_changes: VolatileChanges::default(),
             recovering: false,
             cutting: HashSet::default(),
             scratch: Vec::new(),
         }
+    }
+
+    /// Something became known of answers. The caller calls [`Mds::carry_out`] before it gives the
+    /// state back.
+    pub(crate) fn acknowledge(&mut self, event: AckEvent<'_>) {
+        self.acks.apply(event, &mut self.ack_actions);
+    }
+
+    /// A request says which answers its client has. That of a client on the network said so when it
+    /// arrived (`Mds::arrived`).
+    fn acknowledge_here(&mut self, request: &LockContext) {
+        if request.origin.is_none() {
+            let &LockContext { client, xids: (_, known), now, .. } = request;
+            self.acknowledge(AckEvent::Known { client, known, now });
+        }
+    }
+
+    /// Does what is to be done under the lock of the state. Returns whether waiting answers are to
+    /// be woken, and the inodes that no client may believe open any more.
+    pub(crate) fn take_acks(&mut self) -> (bool, Vec<Fid>) {
+        let (mut wake, mut closed) = (false, Vec::new());
+        for action in self.ack_actions.drain(..) {
+            match action {
+                AckAction::Wake => wake = true,
+                AckAction::Close(fid) => closed.push(fid),
+                AckAction::Release(fid) => self.locks.not_shown(fid),
+            }
+        }
+        (wake, closed)
+    }
+
+    /// True if there are actions to carry out.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.ack_actions.is_empty() || self.locks.has_work()
     }
 }
 
@@ -118,10 +149,8 @@ pub struct Mds {
     pub(crate) state: Mutex<State>,
     pub(crate) flocks: Mutex<Flocks>,
     pub(crate) groups: Arc<Groups>,
-    pub(crate) replies: Mutex<Replies>,
-    pub(crate) slots: Mutex<Slots>,
     pub(crate) window: Window,
-    /// A client has acknowledged an answer.
+    /// Notified when an answer that waits because of what it shows may go out.
     pub(crate) acknowledged: Notify,
     pub(crate) spaces: Spaces,
     pub(crate) rotor: Mutex<Rotor>,
@@ -197,7 +226,7 @@ impl Mds {
     /// The store cannot be read or written, or an indispensable record is damaged.
     pub async fn start_with(parts: Parts) -> Result<Arc<Mds>, StartError> {
         let Parts { name, cluster, boot, store, env, targets, settings } = parts;
-        let expected = crate::slots::clients(&store.begin())?;
+        let expected = kept_replies::clients(&store.begin())?;
         let window = Window::new(&expected, env.clock.now(), settings.recovery_window);
         let at_once = window.is_open();
         let author_grace = settings.author_grace;
@@ -214,8 +243,6 @@ impl Mds {
             state: Mutex::new(State::new(Fids::new(Fids::first_seq(name.index.0)), author_grace, groups.clone())),
             flocks: Mutex::new(Flocks::new(groups.clone())),
             groups,
-            replies: Mutex::default(),
-            slots: Mutex::default(),
             window,
             acknowledged: Notify::new(),
             spaces: Spaces::default(),
@@ -323,12 +350,12 @@ impl Mds {
         let tx = self.store.begin();
         let mut state = self.state.lock();
         if !lock_context.mask.is_empty() {
-            state.locks.answers_known(lock_context.client, lock_context.xids.1, lock_context.now);
+            state.acknowledge_here(lock_context);
         }
         let mut records = Records::new(tx, &mut state, self.boot, lock_context);
         let result = f(&mut records);
         records.finish();
-        lock_context.seen.append(&mut state.locks.unacked_changes.take_seen());
+        lock_context.seen.append(&mut state.acks.unacked().take_seen());
         self.carry_out(state, When::Later);
         result
     }
@@ -355,7 +382,7 @@ impl Mds {
             {
                 let mut all = std::mem::take(results);
                 all.push(Ok(OpReply::Mds(reply.clone())));
-                let mut all = slots::write(&mut records.tx, request.export.client(), origin, all);
+                let mut all = kept_replies::write(&mut records.tx, request.export.client(), origin, all);
                 all.pop();
                 *results = all;
             }
@@ -388,7 +415,7 @@ impl Mds {
         let mut state = self.state.lock();
         if !lock_context.mask.is_empty() || !state.locks.table.is_empty() {
             lock_context.now = self.env.clock.now();
-            state.locks.answers_known(lock_context.client, lock_context.xids.1, lock_context.now);
+            state.acknowledge_here(lock_context);
         }
         // Within the lock, so that times never run against the order of changes.
         let ctx = Context { credentials, now: self.env.clock.wall(), version: tx.transno().0 };
@@ -396,7 +423,7 @@ impl Mds {
         let result = f(&mut records, &ctx);
         let log = records.tx.take_log().filter(|_| records.tx.has_changed());
         let (transno, logged) = records.finish();
-        lock_context.seen.append(&mut state.locks.unacked_changes.take_seen());
+        lock_context.seen.append(&mut state.acks.unacked().take_seen());
         let redo = log.map(|log| Bytes::from(log.encode(&lock_context.found)));
         lock_context.redo.extend(redo.clone().map(|bytes| Redo { transno, bytes }));
         lock_context.found.clear();
@@ -404,7 +431,8 @@ impl Mds {
             let (client, xid) = (lock_context.client, lock_context.origin.map(|origin| origin.xid));
             let rests_on = lock_context.depends.borrow().clone();
             let applied = Applied { transno, client, xid, redo, rests_on };
-            state.volatile_changes.applied(applied, self.store.last_committed());
+            state.acknowledge(AckEvent::Committed(self.store.last_committed()));
+            state.acknowledge(AckEvent::Applied(applied));
             fault::pass(&fault::MDS_AFTER_APPLY);
         }
         self.carry_out(state, When::Later);

@@ -4,13 +4,14 @@
 //! the same transaction: its records go, and a destroy log names its objects. If a client has it
 //! open, by a handle or under an OPEN lock, it becomes an orphan instead.
 
+use crate::acks::AckEvent;
+use crate::acks::unacked::Look;
 use crate::dom::Part;
 use crate::lock_context::{LockContext, Obstacle, owned};
 use crate::locks::Locks;
 use crate::mds::State;
 use crate::shared_writers::SHARED_BITS;
 use crate::tail::{self, damaged};
-use crate::unacked_changes::Look;
 use disk::inode::{InodeRecord, ItemTag};
 use disk::mark::Mark;
 use disk::{destroy_log, dirent, inode, key, links, mark, xattr};
@@ -66,9 +67,8 @@ impl<'a> Records<'a> {
     /// A version is shown to a client, or an operation builds on it.
     fn depend(&self, version: u64) {
         let version = Transno(version);
-        if !self.state.volatile_changes.is_empty()
-            && self.state.volatile_changes.concerns(version, self.lock_context.asks())
-        {
+        let volatile = self.state.acks.volatile();
+        if !volatile.is_empty() && volatile.concerns(version, self.lock_context.asks()) {
             let mut depends = self.lock_context.depends.borrow_mut();
             if !depends.contains(&version) {
                 depends.push(version);
@@ -78,7 +78,7 @@ impl<'a> Records<'a> {
 
     /// A client is told that an inode does not exist.
     fn depend_on_end(&self, fid: Fid) {
-        if let Some(Transno(version)) = self.state.volatile_changes.destroyed_by(fid) {
+        if let Some(Transno(version)) = self.state.acks.volatile().destroyed_by(fid) {
             self.depend(version);
         }
     }
@@ -114,7 +114,7 @@ impl<'a> Records<'a> {
 
     /// The client is going to see this, directly or indirectly.
     pub(crate) fn look(&self, fid: Fid, look: Look<'_>) {
-        self.state.locks.unacked_changes.look(self.lock_context.client, fid, look);
+        self.state.acks.unacked().look(self.lock_context.client, fid, look);
     }
 
     /// Grants the client those of these bits that nothing is in the way of.
@@ -137,7 +137,7 @@ impl<'a> Records<'a> {
     /// EIO.
     pub(crate) fn grant_gap(&mut self, dir: Fid, name: &[u8]) -> Result<(), Errno> {
         let LockContext { client, mask, now, .. } = *self.lock_context;
-        let Locks { table, actions, unacked_changes, .. } = &mut self.state.locks;
+        let State { locks: Locks { table, actions, .. }, acks, .. } = &mut *self.state;
         if !mask.contains(InodeBits::GAP) || table.shown(dir, client).contains(InodeBits::UPDATE) {
             return Ok(());
         }
@@ -152,7 +152,7 @@ impl<'a> Records<'a> {
             ControlFlow::Break(())
         })?;
         // The author of a recent change is called back only for a client that asks for these names.
-        for changed in unacked_changes.names(client, dir) {
+        for changed in acks.unacked().names(client, dir) {
             names = names.and_then(|names| names.below(changed));
         }
         let granted = names.and_then(|names| table.grant_gap(dir, client, names, actions));
@@ -264,8 +264,8 @@ impl<'a> Records<'a> {
         let fid = inode.fid();
         self.note_found(fid);
         self.lock_context.untouch(fid);
-        self.state.locks.destroyed(fid);
-        self.state.volatile_changes.destroys(self.tx.transno(), fid);
+        let show = self.state.acks.destroyed(self.tx.transno(), fid);
+        self.state.locks.destroyed(fid, &show);
         self.tx.delete(&key::inode(fid));
         if inode.flags.has(InodeFlags::HAS_XATTR) {
             self.delete_xattrs(fid);
@@ -300,8 +300,8 @@ impl<'a> Records<'a> {
     /// True if it is open: by a handle, under OPEN, or by an answer that was lost with an earlier
     /// life.
     fn is_used(&self, fid: Fid) -> bool {
-        let State { opens, locks, unconfirmed_opens, .. } = &*self.state;
-        opens.is_open(fid) || locks.table.is_held(fid, InodeBits::OPEN) || unconfirmed_opens.contains(fid)
+        let State { opens, locks, acks, .. } = &*self.state;
+        opens.is_open(fid) || locks.table.is_held(fid, InodeBits::OPEN) || acks.may_be_open(fid)
     }
 
     /// The author of a removal holds OPEN of the removed inode: the reply says so, as a grant. The
@@ -331,21 +331,30 @@ impl<'a> Records<'a> {
             return self.holders_know(&changes);
         }
         let table = &mut self.state.locks.table;
-        let LockContext { client, modifier, now, xids, .. } = *self.lock_context;
+        let LockContext { client, modifier, now, .. } = *self.lock_context;
         let with_names = changes.iter().map(|change| (change.fid, change.bits, change.names));
         if !table.is_free_with_names(client, modifier, with_names) {
             if !self.lock_context.urgent {
                 return Err(self.lock_context.held_up(changes));
             }
             self.state.locks.enter_and_leave(client, owned(changes)?, now);
-            self.state.locks.note_author(client, xids.0, changes);
+            self.note_author(changes);
             return Ok(());
         }
         for change in changes.iter().filter(|change| change.names[0].is_some()) {
             table.names_change(change.fid, client, change.names.into_iter().flatten(), now);
         }
-        self.state.locks.note_author(client, xids.0, changes);
+        self.note_author(changes);
         Ok(())
+    }
+
+    /// The client is about to change this. Its own mount may show the state before until it has the
+    /// answer.
+    fn note_author(&mut self, changes: &[Change<'_>]) {
+        let (client, xid) = self.lock_context.asks();
+        if self.state.locks.may_show_old(client, changes) {
+            self.state.acknowledge(AckEvent::Changes { client, xid, changes });
+        }
     }
 
     /// Other clients give these bits back before the operation goes on. It has changed nothing and

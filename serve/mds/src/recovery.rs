@@ -7,11 +7,11 @@
 //! - Writer marks: those files and their objects may disagree; the settler resolves it.
 //! - The destroy log needs nothing: the destroyer reads it from the start.
 
+use crate::acks::kept_replies::{self, KeptReply};
 use crate::fids::{Fids, RANGE};
 use crate::lock_context::LockContext;
 use crate::mds::{StartError, State};
 use crate::records::Records;
-use crate::slots::{self, Slots};
 use bytes::Bytes;
 use disk::key::{self, MDT_STATE, Tag};
 use disk::mdt_state::{self, MdtState};
@@ -39,7 +39,7 @@ pub(crate) struct Recovered {
     /// Inodes without a name that may be open.
     pub(crate) orphans: Vec<Fid>,
     /// Replies that clients may not have seen.
-    pub(crate) slots: Slots,
+    pub(crate) replies: Vec<KeptReply>,
     /// Clients whose changes do not fit the records.
     pub(crate) refused: Vec<ClientUuid>,
 }
@@ -60,7 +60,7 @@ pub(crate) fn recover(
         tx.raise(last);
     }
     for client in late.iter().chain(&refused) {
-        slots::forget(&mut tx, *client)?;
+        kept_replies::forget(&mut tx, *client)?;
     }
     let damaged = |damage| StartError::Damaged { target: name, damage };
     let first = Fids::first_seq(name.index.0);
@@ -70,7 +70,7 @@ pub(crate) fn recover(
     }
     let orphans = marked(&tx, Tag::Orphan)?;
     let writers = marked(&tx, Tag::Writer)?;
-    let slots = Slots::read(&tx)?;
+    let replies = kept_replies::read(&tx)?;
 
     let credentials = Credentials::root();
     let ctx = Context { credentials: &credentials, now: env.clock.wall(), version: tx.transno().0 };
@@ -86,7 +86,7 @@ pub(crate) fn recover(
     if !orphans.is_empty() || !marked.is_empty() {
         tracing::info!(target = %name, orphans = orphans.len(), unsettled = marked.len(), "recovered");
     }
-    Ok(Recovered { fids: state.fids, marked, orphans, slots, refused })
+    Ok(Recovered { fids: state.fids, marked, orphans, replies, refused })
 }
 
 /// Puts the changes in this order, each once, whichever client brought it. A client is refused as a

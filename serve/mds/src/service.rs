@@ -1,13 +1,14 @@
 //! Requests: a vector of operations, one after the other, one reply.
 
+use crate::acks::kept_replies::{Kept, Origin};
+use crate::acks::{AckEvent, Begin};
 use crate::lock_context::LockContext;
 use crate::locks::When;
-use crate::mds::{Mds, RequestContext};
-use crate::replies::Begin;
-use crate::slots::{Kept, Origin};
+use crate::mds::{Mds, RequestContext, State};
 use env::BoxFuture;
 use observe::fault::{self, Act};
 use observe::mutant::{Mutant, is_mutant};
+use parking_lot::MutexGuard;
 use rpc::service::{Export, Gone, Service};
 use smallvec::SmallVec;
 use std::pin::pin;
@@ -49,9 +50,9 @@ impl Service for Mds {
             let mut state = self.state.lock();
             state.locks.connect(export);
             if export.nid() != Nid::Loopback {
-                state.volatile_changes.watch();
-                state.volatile_changes.connected(export.client());
+                state.acknowledge(AckEvent::Connected { client: export.client() });
             }
+            self.carry_out(state, When::Later);
         }
         Ok(ConnectReply {
             version: hello.version_max.min(VERSION_MAX),
@@ -64,7 +65,7 @@ impl Service for Mds {
     }
 
     fn connected(&self, export: &Arc<Export>) -> Option<BoxFuture<'static, ()>> {
-        let changed = self.state.lock().volatile_changes.newest(export.client());
+        let changed = self.state.lock().acks.newest_volatile(export.client());
         self.session_known(export.client(), changed)
     }
 
@@ -94,15 +95,8 @@ impl Service for Mds {
     }
 
     fn pinged(&self, export: &Arc<Export>, known: Xid) {
-        let now = self.env.clock.now();
-        let confirmed = {
-            let mut state = self.state.lock();
-            state.locks.answers_known(export.client(), known, now);
-            let confirmed = state.unconfirmed_opens.known(export.client(), known);
-            self.carry_out(state, When::Later);
-            confirmed
-        };
-        self.end_orphans(&confirmed);
+        let state = self.arrived(export.client(), known);
+        self.carry_out(state, When::Later);
     }
 
     fn gone(&self, export: &Arc<Export>, why: Gone) {
@@ -115,12 +109,17 @@ impl Mds {
     pub async fn serve_once(&self, export: &Arc<Export>, request: Request) -> Reply {
         let (client, xid) = (export.client(), request.xid);
         loop {
-            let begin = self.replies.lock().begin(client, xid, request.xid_known);
+            let (begin, connection) = {
+                let mut state = self.arrived(client, request.xid_known);
+                let begun = (state.acks.begin(client, xid, request.slot), state.acks.connection(client));
+                self.carry_out(state, When::Later);
+                begun
+            };
             match begin {
-                Begin::Run(slot) => {
+                Begin::Run { reply: slot, kept } => {
                     let mut unfinished = Unfinished { mds: self, client, xid, armed: true };
-                    let kept = self.slots.lock().take(client, Origin { xid, slot: request.slot });
-                    let reply = self.serve_rest(export, request, kept).await;
+                    let kept = kept.and_then(Kept::decode);
+                    let reply = self.serve_rest(export, request, connection, kept).await;
                     unfinished.armed = false;
                     slot.send_replace(Some(reply.clone()));
                     return reply;
@@ -146,22 +145,36 @@ impl Mds {
 
     /// Serves one request of a client.
     pub async fn serve(&self, export: &Arc<Export>, request: Request) -> Reply {
-        self.serve_rest(export, request, None).await
+        let mut connection = 0;
+        if export.nid() != Nid::Loopback {
+            let state = self.arrived(export.client(), request.xid_known);
+            connection = state.acks.connection(export.client());
+            self.carry_out(state, When::Later);
+        }
+        self.serve_rest(export, request, connection, None).await
     }
 
-    /// Serves the rest of a request whose first operations, perhaps all, ran in an earlier life.
-    async fn serve_rest(&self, export: &Arc<Export>, request: Request, kept: Option<Kept>) -> Reply {
+    /// A client on the network has the answers to all its requests below `known`: a request says
+    /// so, or a ping. The caller calls [`Mds::carry_out`].
+    fn arrived(&self, client: ClientUuid, known: Xid) -> MutexGuard<'_, State> {
+        let now = self.env.clock.now();
+        let mut state = self.state.lock();
+        state.acknowledge(AckEvent::Known { client, known, now });
+        state
+    }
+
+    /// Serves the rest of a request whose first operations, perhaps all, ran in an earlier life
+    /// (`kept`). `connection`: the newest of its client when it came.
+    async fn serve_rest(&self, export: &Arc<Export>, request: Request, connection: u64, kept: Option<Kept>) -> Reply {
         let over_network = export.nid() != Nid::Loopback;
         // Before any change: a durable change never comes without its client's record.
         let recorded = if over_network && leaves_something(&request) { self.record(export) } else { None };
         let Request { xid, xid_known, slot, credentials, ops, locks, .. } = request;
         let client = export.client();
         let mut lock_context = LockContext { xids: (xid, xid_known), ..LockContext::new(client, locks) };
-        let mut connection = 0;
         let mut keeps = false;
         if over_network {
             lock_context.origin = Some(Origin { xid, slot });
-            connection = self.has_seen(client, xid_known);
             keeps = recorded.is_some() || self.is_recorded(client);
         }
         let results = Vec::with_capacity(ops.len());
@@ -218,8 +231,10 @@ impl Mds {
         let RequestContext {
             results, lock_context: LockContext { grants, gap, touched, mut redo, origin, .. }, ..
         } = request;
-        if origin.is_some() && !redo.is_empty() && self.state.lock().volatile_changes.sent(client, xid, connection) {
-            self.acknowledged.notify_waiters();
+        if origin.is_some() && !redo.is_empty() {
+            let mut state = self.state.lock();
+            state.acknowledge(AckEvent::Answered { client, xid, connection });
+            self.carry_out(state, When::Later);
         }
         redo.extend(others);
         if gap.is_some()
@@ -256,20 +271,6 @@ impl Mds {
         }
     }
 
-    /// A client has seen the answers to all requests below this one. Returns its newest connection.
-    fn has_seen(&self, client: ClientUuid, known: Xid) -> u64 {
-        let mut state = self.state.lock();
-        let matters = !state.volatile_changes.is_empty() && state.volatile_changes.known(client, known);
-        let confirmed = state.unconfirmed_opens.known(client, known);
-        let connection = state.volatile_changes.connection(client);
-        drop(state);
-        if matters {
-            self.acknowledged.notify_waiters();
-        }
-        self.end_orphans(&confirmed);
-        connection
-    }
-
     /// A fault point: a change is made, and its author waits for the answer.
     async fn answer_late(&self) {
         if let Some(Act::Delay(delay)) = fault::hit(&fault::MDS_BEFORE_ANSWER) {
@@ -278,7 +279,7 @@ impl Mds {
     }
 
     /// Other clients' changes that the client must keep, so that what the answer to this request
-    /// shows cannot be lost: see `volatile_changes`. Waits if that is too much, or if the client
+    /// shows cannot be lost: see `acks::volatile`. Waits if that is too much, or if the client
     /// keeps nothing (`keeps`).
     async fn until_stable(&self, depends: &[Transno], asks: (ClientUuid, Xid), keeps: bool) -> Vec<Redo> {
         if is_mutant(Mutant::TellsTooSoon) {
@@ -289,11 +290,12 @@ impl Mds {
             let mut seen = pin!(self.acknowledged.notified());
             seen.as_mut().enable();
             {
-                let volatile_changes = &mut self.state.lock().volatile_changes;
-                volatile_changes.committed(self.store.last_committed());
-                match volatile_changes.to_keep(depends, asks) {
-                    Some(others) if keeps || others.is_empty() => return others,
-                    _ => {}
+                let mut state = self.state.lock();
+                state.acknowledge(AckEvent::Committed(self.store.last_committed()));
+                let others = state.acks.volatile().to_keep(depends, asks);
+                self.carry_out(state, When::Later);
+                if let Some(others) = others.filter(|others| keeps || others.is_empty()) {
+                    return others;
                 }
             }
             if !asked {
@@ -319,10 +321,8 @@ impl Mds {
 
     /// A client is gone: releases everything that it held.
     pub(crate) fn forget(&self, client: ClientUuid, why: Gone) {
-        let left = self.release_all(client);
+        let left = self.release_all(client, why == Gone::Stopped);
         self.flocks.lock().release_client(client);
-        self.replies.lock().release_client(client);
-        self.state.lock().volatile_changes.gone(client);
         self.window_gone(client, why);
         if why == Gone::Stopped {
             // The target goes, not the client: marks and orphans stay for the next start.
@@ -355,7 +355,9 @@ struct Unfinished<'a> {
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
         if self.armed {
-            self.mds.replies.lock().forget(self.client, self.xid);
+            let mut state = self.mds.state.lock();
+            state.acknowledge(AckEvent::Dropped { client: self.client, xid: self.xid });
+            self.mds.carry_out(state, When::Later);
         }
     }
 }

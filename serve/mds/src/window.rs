@@ -4,12 +4,12 @@
 //! One task, `mdt recovery`, ends with the window or the MDT. Without clients to wait for there is
 //! no window and no task.
 
+use crate::acks::{AckEvent, kept_replies};
 use crate::lock_context::LockContext;
-use crate::locks::Locks;
+use crate::locks::{Locks, When};
 use crate::mds::{Mds, State};
 use crate::recovery::recover;
 use crate::settler::Unsettled;
-use crate::slots;
 use crate::tasks::{Stop, Wake};
 use bytes::Bytes;
 use disk::key;
@@ -188,15 +188,12 @@ impl Mds {
     pub(crate) fn forget_session(&self, client: ClientUuid) {
         self.window.machine.lock().gone(client);
         let known = self.window.sessions.lock().remove(&client).is_some();
-        self.slots.lock().release_client(client);
-        let confirmed = self.state.lock().unconfirmed_opens.release_client(client);
-        self.end_orphans(&confirmed);
         if known && *self.window.phase.borrow() < Phase::Restoring {
             // No transaction before the replayed ones.
             self.window.leavers.lock().push(client);
         } else if known {
             let forgotten =
-                self.transact(&mut LockContext::own(), |records, _| Ok(slots::forget(&mut records.tx, client)?));
+                self.transact(&mut LockContext::own(), |records, _| Ok(kept_replies::forget(&mut records.tx, client)?));
             if let Err(errno) = forgotten {
                 tracing::error!(client = %client.brief(), %errno, "the records of a session stay behind");
             }
@@ -336,11 +333,9 @@ impl Mds {
     pub(crate) fn take_over(&self, recovered: crate::recovery::Recovered) {
         let now = self.env.clock.now();
         *self.unsettled.lock() = Unsettled::after_start(recovered.marked, now, self.settings.clients_return);
-        let unconfirmed_now = recovered.slots.unconfirmed_opens();
-        *self.slots.lock() = recovered.slots;
-        let State { fids, orphans, unconfirmed_opens, .. } = &mut *self.state.lock();
+        let State { fids, orphans, acks, .. } = &mut *self.state.lock();
         *fids = recovered.fids;
-        *unconfirmed_opens = unconfirmed_now;
+        acks.restore(recovered.replies);
         orphans.extend(recovered.orphans);
     }
 
@@ -354,7 +349,12 @@ impl Mds {
         match export {
             Some(export) if export.evict() => {}
             Some(export) => self.forget(export.client(), Gone::Evicted),
-            None => self.forget_session(client),
+            None => {
+                let mut state = self.state.lock();
+                state.acknowledge(AckEvent::Gone { client, returns: false });
+                self.carry_out(state, When::Later);
+                self.forget_session(client);
+            }
         }
     }
 

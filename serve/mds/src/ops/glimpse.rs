@@ -16,8 +16,8 @@
 //! an answer belong to the moment at which the writer answered, everything else to the moment of
 //! the operation, as the names in the same answer do.
 
+use crate::acks::unacked::Look;
 use crate::mds::{Mds, RequestContext};
-use crate::unacked_changes::Look;
 use futures_util::future::join_all;
 use std::collections::BTreeMap;
 use types::attr::Attr;

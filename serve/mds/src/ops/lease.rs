@@ -54,7 +54,7 @@ impl Mds {
             }
             let client = export.client();
             let mut others = records.state.opens.others(client, fid);
-            if records.state.unconfirmed_opens.contains(fid) {
+            if records.state.acks.may_be_open(fid) {
                 others = OpenBy::Writers;
             }
             if others == OpenBy::Nobody || !mode.is_broken(others == OpenBy::Writers) {

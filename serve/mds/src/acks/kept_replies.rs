@@ -1,17 +1,15 @@
-//! Replies to changes, durable with the change itself: a request that is resent after a restart
+//! Replies to changes, durable with the change itself: a request that is sent again after a restart
 //! gets the same answer.
 //!
 //! Record `R` (client, slot) is written in the transaction of each change of a client on the
-//! network; the next request that has this slot replaces it. Read at the start; a reply stays here
-//! until its slot is used again or its session ends. Bound: the slots of all clients, each at most
-//! as many as it has changes in flight.
+//! network; the next request that has this slot replaces it. Read at the start; a reply stays in
+//! [`Acks`](super::Acks) until its slot is used again or its client's session ends. Bound: the
+//! slots of all clients, each at most as many as it has changes in flight.
 
 use crate::tail::damaged;
-use crate::unconfirmed_opens::UnconfirmedOpens;
 use bytes::Bytes;
 use disk::key::{self, Tag};
 use disk::session;
-use foldhash::HashMap;
 use observe::mutant::{Mutant, is_mutant};
 use std::ops::ControlFlow;
 use store::error::StoreError;
@@ -41,40 +39,9 @@ pub(crate) struct Kept {
     pub(crate) results: Vec<Result<OpReply, Errno>>,
 }
 
-/// Replies of an earlier life.
-#[derive(Default)]
-pub(crate) struct Slots {
-    kept: HashMap<(ClientUuid, u16), (Xid, Bytes)>,
-}
-
-impl Slots {
-    /// Reads all replies.
-    ///
-    /// # Errors
-    /// The store cannot be read. A damaged record is logged and left out.
-    pub(crate) fn read(tx: &Tx<'_>) -> Result<Slots, StoreError> {
-        let mut kept = HashMap::default();
-        let (start, end) = key::all(Tag::Reply);
-        tx.scan(&start, &end, |key, value| {
-            match (key::client_of(key), key::slot_of(key), session::decode_reply(value)) {
-                (Some(client), Some(slot), Ok((xid, reply))) => {
-                    kept.insert((client, slot), (Xid(xid), Bytes::copy_from_slice(reply)));
-                }
-                (_, _, Err(error)) => drop(damaged(Fid::NONE, &error)),
-                (_, _, Ok(_)) => tracing::error!(?key, "the key of a kept reply is damaged"),
-            }
-            ControlFlow::Continue(())
-        })?;
-        Ok(Slots { kept })
-    }
-
-    /// A change comes: returns the kept results if it (or its first part) was done in an earlier
-    /// life. Asked once.
-    pub(crate) fn take(&mut self, client: ClientUuid, origin: Origin) -> Option<Kept> {
-        let (xid, reply) = self.kept.remove(&(client, origin.slot))?;
-        if xid != origin.xid {
-            return None;
-        }
+impl Kept {
+    /// From the bytes of a kept reply. A damaged one is logged, and counts as none.
+    pub(crate) fn decode(reply: Bytes) -> Option<Kept> {
         match decode_reply(reply, Bytes::new()) {
             Ok(Reply { transno, results, .. }) => Some(Kept { transno, results }),
             Err(error) => {
@@ -83,31 +50,53 @@ impl Slots {
             }
         }
     }
+}
 
-    /// Inodes that kept replies say were opened.
-    pub(crate) fn unconfirmed_opens(&self) -> UnconfirmedOpens {
-        let mut unconfirmed_opens = UnconfirmedOpens::default();
-        if is_mutant(Mutant::UnconfirmedOpensForgotten) {
-            return unconfirmed_opens;
-        }
-        for ((client, _), (xid, reply)) in &self.kept {
-            // A damaged one is logged when it is asked for.
-            let Ok(reply) = decode_reply(reply.clone(), Bytes::new()) else { continue };
-            for result in reply.results {
-                if let Ok(OpReply::Mds(MdsReply::Opened { entry, handle, .. })) = result
-                    && handle != OpenHandle(0)
-                {
-                    unconfirmed_opens.add(*client, *xid, entry.attr.fid);
-                }
+/// A reply that outlived a restart.
+pub(crate) struct KeptReply {
+    pub(crate) client: ClientUuid,
+    pub(crate) slot: u16,
+    pub(crate) xid: Xid,
+    /// The encoded reply.
+    pub(crate) bytes: Bytes,
+    /// Inodes that its request opened.
+    pub(crate) opened: Vec<Fid>,
+}
+
+/// Reads all replies.
+///
+/// # Errors
+/// The store cannot be read. A damaged record is logged and left out.
+pub(crate) fn read(tx: &Tx<'_>) -> Result<Vec<KeptReply>, StoreError> {
+    let mut replies = Vec::new();
+    let (start, end) = key::all(Tag::Reply);
+    tx.scan(&start, &end, |key, value| {
+        match (key::client_of(key), key::slot_of(key), session::decode_reply(value)) {
+            (Some(client), Some(slot), Ok((xid, reply))) => {
+                let bytes = Bytes::copy_from_slice(reply);
+                let opened = opened(bytes.clone());
+                replies.push(KeptReply { client, slot, xid: Xid(xid), bytes, opened });
             }
+            (_, _, Err(error)) => drop(damaged(Fid::NONE, &error)),
+            (_, _, Ok(_)) => tracing::error!(?key, "the key of a kept reply is damaged"),
         }
-        unconfirmed_opens
-    }
+        ControlFlow::Continue(())
+    })?;
+    Ok(replies)
+}
 
-    /// A session ended.
-    pub(crate) fn release_client(&mut self, client: ClientUuid) {
-        self.kept.retain(|(owner, _), _| *owner != client);
+/// Inodes that a kept reply says were opened.
+fn opened(reply: Bytes) -> Vec<Fid> {
+    if is_mutant(Mutant::UnconfirmedOpensForgotten) {
+        return Vec::new();
     }
+    // A damaged one is logged when it is asked for.
+    let results = decode_reply(reply, Bytes::new()).map(|reply| reply.results).unwrap_or_default();
+    let opened = |result: Result<OpReply, Errno>| match result {
+        Ok(OpReply::Mds(MdsReply::Opened { entry, handle, .. })) if handle != OpenHandle(0) => Some(entry.attr.fid),
+        _ => None,
+    };
+    results.into_iter().filter_map(opened).collect()
 }
 
 /// Writes the reply of a change in the change's own transaction. `results`: those of all operations

@@ -1,0 +1,163 @@
+//! Changes whose answers their clients may not have seen: no other client may be told of them yet.
+//!
+//! After a crash, a client brings back the changes that it was told of. A change that was applied
+//! but neither committed nor surely answered may be lost with the crash, because no client can
+//! bring it back. So an answer that shows such a change of another client brings it along, with
+//! everything it rests on that others may not have seen: then its reader can bring it back, too. If
+//! that is too much, or the reader keeps nothing, the answer waits until the change is committed,
+//! or until its author says that it has the answer (with its next request, or a ping).
+//!
+//! A client's own change counts only until its answer has been handed to the connection: answers on
+//! one connection arrive in order, or not at all. The changes of one request are answered together,
+//! and a client in this process ends with the MDT, so these do not count for themselves.
+//!
+//! That order ends with the connection. An answer that was handed to a lost connection comes again
+//! over the next one, maybe after others. So a client's changes are durable before its next
+//! connection is answered. A change that is applied later for a request of an earlier connection
+//! counts until it is durable or known.
+//!
+//! Bound: the changes that are not committed. Empty as long as all clients are in this process,
+//! because they end with the MDT.
+
+use bytes::Bytes;
+use foldhash::HashMap;
+use observe::mutant::{Mutant, is_mutant};
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use types::fid::Fid;
+use types::limits::{REDO_OF_OTHERS_BYTES_MAX, REDO_OF_OTHERS_MAX};
+use types::session::{ClientUuid, Transno, Xid};
+use wire::message::Redo;
+
+/// A change that was applied.
+#[derive(Clone, Debug)]
+pub(crate) struct Applied {
+    /// Number of the change.
+    pub(crate) transno: Transno,
+    /// Its author. The MDT's own changes have no client and are seen when they are durable.
+    pub(crate) client: ClientUuid,
+    /// The request; `None`: its client is in this process.
+    pub(crate) xid: Option<Xid>,
+    /// Redo of the change; `None`: no client keeps it.
+    pub(crate) redo: Option<Bytes>,
+    /// Changes that its operation looked at and that concern its author.
+    pub(crate) rests_on: SmallVec<[Transno; 4]>,
+}
+
+#[cfg_attr(test, derive(Clone))]
+struct Change {
+    client: ClientUuid,
+    xid: Option<Xid>,
+    /// Its answer is not on its way yet.
+    held: bool,
+    redo: Option<Bytes>,
+    /// Changes that must come before it, among them the previous one of the same client.
+    rests_on: SmallVec<[Transno; 4]>,
+}
+
+/// See the module.
+#[derive(Default)]
+#[cfg_attr(test, derive(Clone))]
+pub(crate) struct VolatileChanges {
+    /// A client came over the network.
+    watched: bool,
+    /// Everything up to here is durable.
+    committed: Transno,
+    changes: BTreeMap<Transno, Change>,
+    /// The change that destroyed an inode, as long as it is not durable: nothing else is left to
+    /// show it.
+    destroyed: HashMap<Fid, Transno>,
+    /// The same, oldest first.
+    destroyed_in: VecDeque<(Transno, Fid)>,
+}
+
+impl VolatileChanges {
+    /// The change that destroyed this inode; `None`: that is durable, or it never was.
+    pub(crate) fn destroyed_by(&self, fid: Fid) -> Option<Transno> {
+        self.destroyed.get(&fid).copied()
+    }
+
+    /// True if the answer to this request, which shows this change, must wait.
+    pub(crate) fn concerns(&self, transno: Transno, (client, xid): (ClientUuid, Xid)) -> bool {
+        let concerns = |change: &Change| change.client != client || change.held && change.xid != Some(xid);
+        self.changes.get(&transno).is_some_and(concerns)
+    }
+
+    /// The changes that the client must keep if it is told of these: all of them that concern it
+    /// and what they rest on, oldest first. `None`: it is too much, or no client can bring it back.
+    pub(crate) fn to_keep(&self, depends: &[Transno], asks: (ClientUuid, Xid)) -> Option<Vec<Redo>> {
+        let mut all = BTreeMap::new();
+        let mut bytes = 0;
+        let mut next: BTreeSet<Transno> = depends.iter().copied().collect();
+        while let Some(transno) = next.pop_last() {
+            if !self.concerns(transno, asks) {
+                continue;
+            }
+            let Change { redo, rests_on, .. } = self.changes.get(&transno)?;
+            let redo = redo.clone()?;
+            bytes += redo.len();
+            all.insert(transno, redo);
+            if all.len() > REDO_OF_OTHERS_MAX || bytes > REDO_OF_OTHERS_BYTES_MAX {
+                return None;
+            }
+            if !is_mutant(Mutant::RedoAlone) {
+                next.extend(rests_on);
+            }
+        }
+        Some(all.into_iter().map(|(transno, bytes)| Redo { transno, bytes }).collect())
+    }
+
+    /// True if no answer has to wait, whatever it shows.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// From now on changes are watched.
+    pub(super) fn watch(&mut self) {
+        self.watched = true;
+    }
+
+    /// True if a change with this number must be noted.
+    pub(super) fn concerns_any(&self, transno: Transno) -> bool {
+        self.watched && transno > self.committed
+    }
+
+    /// Notes a change; what it rests on is complete.
+    pub(super) fn insert(&mut self, applied: Applied) {
+        let Applied { transno, client, xid, redo, rests_on } = applied;
+        self.changes.insert(transno, Change { client, xid, held: xid.is_some(), redo, rests_on });
+    }
+
+    /// The present change destroys an inode.
+    pub(super) fn destroys(&mut self, transno: Transno, fid: Fid) {
+        if self.watched {
+            self.destroyed.insert(fid, transno);
+            self.destroyed_in.push_back((transno, fid));
+        }
+    }
+
+    /// The answer that tells of a change is on its way.
+    pub(super) fn sent(&mut self, transno: Transno) {
+        if let Some(change) = self.changes.get_mut(&transno) {
+            change.held = false;
+        }
+    }
+
+    /// A client surely keeps the change.
+    pub(super) fn remove(&mut self, transno: Transno) {
+        self.changes.remove(&transno);
+    }
+
+    /// Everything up to `last` is durable: takes one more change for which that is news, with its
+    /// client and request.
+    pub(super) fn pop_committed(&mut self, last: Transno) -> Option<(Transno, ClientUuid, Option<Xid>)> {
+        self.committed = self.committed.max(last);
+        while let Some((_, fid)) = self.destroyed_in.front().filter(|(by, _)| *by <= last) {
+            self.destroyed.remove(fid);
+            self.destroyed_in.pop_front();
+        }
+        let first = self.changes.first_entry().filter(|first| *first.key() <= last)?;
+        let (transno, Change { client, xid, .. }) = first.remove_entry();
+        Some((transno, client, xid))
+    }
+}
