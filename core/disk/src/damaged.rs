@@ -45,6 +45,13 @@ pub enum Damaged {
     },
 }
 
+impl Damaged {
+    /// A key that stands among those of a kind of record, and that none of them has.
+    pub fn key(record: &'static str, key: &[u8]) -> Damaged {
+        Damaged::Field { record, field: "length of the key", found: key.len() as u64 }
+    }
+}
+
 /// Bytes of the checksum in front of every record.
 pub const CRC_BYTES: usize = 4;
 

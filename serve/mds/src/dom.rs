@@ -3,6 +3,7 @@
 
 use crate::records::Records;
 use crate::tail::{self, damaged};
+use disk::damaged::Damaged;
 use disk::inode::ItemTag;
 use disk::{chunk, key};
 use layout::layout::Layout;
@@ -75,7 +76,10 @@ impl Chunks for Here<'_, '_> {
                 damage = Some(damaged(self.named, &error));
                 ControlFlow::Break(())
             }
-            (None, _) => unreachable!("keys between two chunk keys have numbers"),
+            (None, _) => {
+                damage = Some(damaged(self.named, &Damaged::key("chunk", key)));
+                ControlFlow::Break(())
+            }
         })?;
         damage.map_or(Ok(()), Err)
     }
@@ -101,15 +105,6 @@ impl Records<'_> {
         if part.end == 0 {
             return;
         }
-        let mut keys: Vec<Vec<u8>> = Vec::new();
-        let scanned = self.tx.scan(&key::chunk(part.named, 0), &key::chunks_end(part.named), |key, _| {
-            keys.push(key.to_vec());
-            ControlFlow::Continue(())
-        });
-        if let Err(error) = scanned {
-            // They stay behind unreachable; the removal itself must not fail half-way.
-            tracing::error!(fid = %part.named, %error, "data of a removed file stays behind on the MDT");
-        }
-        keys.iter().for_each(|key| self.tx.delete(key));
+        self.delete_all(part.named, &key::chunk(part.named, 0), &key::chunks_end(part.named));
     }
 }

@@ -12,6 +12,7 @@ use crate::locks::Locks;
 use crate::mds::State;
 use crate::shared_writers::SHARED_BITS;
 use crate::tail::{self, damaged};
+use disk::damaged::Damaged;
 use disk::inode::{InodeRecord, ItemTag};
 use disk::mark::Mark;
 use disk::{destroy_log, dirent, inode, key, links, mark, xattr};
@@ -387,18 +388,22 @@ impl<'a> Records<'a> {
     }
 
     fn delete_xattrs(&mut self, fid: Fid) {
-        let mut names: Vec<Vec<u8>> = Vec::new();
-        let read = self.xattr_names(fid, &mut |name| {
-            names.push(name.to_vec());
+        self.look(fid, Look::Xattr);
+        self.delete_all(fid, &key::xattr(fid, b""), &key::xattrs_end(fid));
+    }
+
+    /// Removes all records of a removed inode from `start` to `end` (exclusive), readable or not.
+    pub(crate) fn delete_all(&mut self, fid: Fid, start: &[u8], end: &[u8]) {
+        let mut keys: Vec<Vec<u8>> = Vec::new();
+        let scanned = self.tx.scan(start, end, |key, _| {
+            keys.push(key.to_vec());
             ControlFlow::Continue(())
         });
-        if let Err(errno) = read {
+        if let Err(error) = scanned {
             // They stay behind unreachable; the removal itself must not fail half-way.
-            tracing::error!(%fid, %errno, "extended attributes of a removed inode stay behind");
+            tracing::error!(%fid, %error, "records of a removed inode stay behind");
         }
-        for name in names {
-            self.tx.delete(&key::xattr(fid, &name));
-        }
+        keys.iter().for_each(|key| self.tx.delete(key));
     }
 
     /// The objects of this layout of a file are removed when this is durable.
@@ -472,7 +477,10 @@ impl View for Records<'_> {
                     damage = Some(damaged(dir, &e));
                     ControlFlow::Break(())
                 }
-                (None, _) => unreachable!("keys between two entry keys have names"),
+                (None, _) => {
+                    damage = Some(damaged(dir, &Damaged::key("entry", key)));
+                    ControlFlow::Break(())
+                }
             }
         })?;
         damage.map_or(Ok(()), Err)
@@ -486,9 +494,15 @@ impl View for Records<'_> {
 
     fn xattr_names(&self, fid: Fid, each: &mut EachName<'_>) -> Result<(), Errno> {
         self.look(fid, Look::Xattr);
-        self.tx
-            .scan(&key::xattr(fid, b""), &key::xattrs_end(fid), |key, _| each(key::name_of(key).unwrap_or_default()))?;
-        Ok(())
+        let mut damage = None;
+        self.tx.scan(&key::xattr(fid, b""), &key::xattrs_end(fid), |key, _| match key::name_of(key) {
+            Some(name) => each(name),
+            None => {
+                damage = Some(damaged(fid, &Damaged::key("xattr", key)));
+                ControlFlow::Break(())
+            }
+        })?;
+        damage.map_or(Ok(()), Err)
     }
 
     fn before(&mut self, changes: &[Change<'_>]) -> Result<(), Errno> {

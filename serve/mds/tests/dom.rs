@@ -210,6 +210,25 @@ fn damaged_bytes_are_told() {
     rig.assert_empty();
 }
 
+#[test]
+fn a_key_that_is_none_is_told() {
+    let rig = Rig::new();
+    let fid = file(&rig, "f");
+    write(&rig, fid, 0, &[7; 40_000]).unwrap();
+    let (chunk, attribute) = (disk::key::chunk(fid, 1), disk::key::xattr(fid, &[b'x'; 255]));
+    let setxattr = Setxattr { fid, name: b(b"user.a"), value: b(b"1"), flags: SetxattrFlags::default() };
+    rig.one(MdsOp::Setxattr(setxattr)).unwrap();
+    let mut tx = rig.store.begin();
+    let record = tx.get(&chunk, <[u8]>::to_vec).unwrap().unwrap();
+    tx.put(&[&chunk[..], b"x"].concat(), &record);
+    tx.put(&[&attribute[..], b"x"].concat(), b"no record");
+    tx.finish();
+    assert_eq!(rig.one(MdsOp::Read(Read { fid, offset: 0, len: 40_000 })), Err(Errno::EIO));
+    assert_eq!(read(&rig, fid, 0, 16_384).0.len(), 16_384, "what is whole can be read");
+    rig.unlink("f").unwrap();
+    rig.assert_empty();
+}
+
 /// Findings of a checker that asks the MDT for all records, as `sheen fsck` does with a cluster at
 /// work.
 fn checked(rig: &Rig) -> Vec<Finding> {
