@@ -6,22 +6,19 @@
 //! over the store; `ops` has one file per kind of operation. Only open handles, locks and the work
 //! of background tasks are in memory; everything else is a record.
 //!
-//! Tasks, started by `Mds::start` and ended by `Mds::stop`: [`destroyer`] removes objects of
-//! removed files, [`settler`] asks OSTs for the size of files whose writer vanished, [`spaces`]
-//! watches the OSTs. Before those, if clients of the previous life are waited for, comes the
-//! recovery of `window`.
+//! Tasks, started by `Mds::start` and ended by `Mds::stop` ([`background`]): the destroyer removes
+//! objects of removed files, the settler asks OSTs for the size of files whose writer vanished, a
+//! third watches the space of OSTs. Before those, if clients of the previous life are waited for,
+//! comes [`recovery`].
+//!
+//! Each type that the MDT is made of lies in a file that does not know [`mds::Mds`]; what the MDT
+//! does with it lies in another file beside it, as methods of `Mds`.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod acks;
-pub mod destroyer;
-mod dom;
-mod dom_limits;
-pub mod fids;
-pub mod flocks;
-pub mod groups;
-mod lock_context;
-mod lock_stats;
+pub mod background;
+pub mod error;
 pub mod locks;
 pub mod mds;
 pub mod object_targets;
@@ -31,12 +28,5 @@ pub mod records;
 pub mod recovery;
 pub mod service;
 pub mod settings;
-pub mod settler;
-mod shared_writers;
-pub mod spaces;
+pub mod state;
 pub mod striping;
-pub mod tail;
-pub mod tasks;
-mod tunables;
-pub mod waits;
-pub mod window;

@@ -1,21 +1,23 @@
-//! Inode-bit locks of clients: `dlm::ibits` decides, and this module asks the holders and wakes the
+//! Inode-bit locks of clients: `dlm::ibits` decides, and these modules ask the holders and wake the
 //! waiting operations.
 //!
-//! The table is a part of [`State`](crate::mds::State), so that what a reply shows and what it
+//! The table is a part of [`State`](crate::state::State), so that what a reply shows and what it
 //! grants always agree. Actions of the table are noted there and carried out when that lock is free
-//! again. Callbacks run in tasks of their own (one per client and step, first polled in place). A
-//! task ends with the client's answer, with its session, or after `MdsSettings::callback_max`, when
-//! the client is evicted. So an operation waits for holders no longer than that.
+//! again ([`callbacks`]). An operation that finds holders in its way waits for them ([`turns`]).
 
-use crate::acks::AckEvent;
-use crate::acks::unacked::Changed;
-use crate::groups::Groups;
-use crate::lock_context::{LockContext, Obstacle};
-use crate::lock_stats::micros;
-use crate::mds::{Mds, RequestContext, State};
-use crate::shared_writers::{SHARED, SHARED_BITS, SharedWriters, Turn};
-use crate::waits::Noted;
-use dlm::extents;
+pub(crate) mod callbacks;
+pub(crate) mod context;
+pub(crate) mod extents;
+pub mod flocks;
+pub mod groups;
+pub(crate) mod shared_writers;
+pub(crate) mod stats;
+pub(crate) mod turns;
+pub mod waits;
+
+use crate::locks::groups::Groups;
+use crate::locks::shared_writers::{SHARED, SHARED_BITS, SharedWriters, Turn};
+use dlm::extents::ExtentAction;
 use dlm::ibits::{Action, Change, IbitsTable, Modifier, Names};
 use dlm::leases::LeaseTable;
 use env::clock::Monotonic;
@@ -24,15 +26,12 @@ use namespace::view;
 use rpc::service::Export;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 use tokio::sync::oneshot;
-use types::errno::Errno;
 use types::fid::Fid;
-use types::limits::{LEASES_MAX, REVOKES_PER_CALLBACK_MAX};
+use types::limits::LEASES_MAX;
 use types::lock::InodeBits;
 use types::ranges::ByteRange;
 use types::session::ClientUuid;
-use wire::client::{ClientOp, ClientReply};
 
 /// All inode-bit locks of an MDT, and the operations that wait for holders.
 pub struct Locks {
@@ -178,14 +177,12 @@ impl Locks {
     fn take_of_shared_writers(&mut self, asked: &mut BTreeMap<ClientUuid, Callbacks>) {
         for action in std::mem::take(&mut self.shared_writers.actions) {
             match action {
-                extents::ExtentAction::Granted(ticket, ranges) => {
+                ExtentAction::Granted(ticket, ranges) => {
                     self.shared_writers.tell(ticket, Turn::Granted(ranges.into_vec()))
                 }
-                extents::ExtentAction::Again(ticket) => self.shared_writers.tell(ticket, Turn::Again),
-                extents::ExtentAction::Over(fid) => {
-                    _ = self.table.released(fid, SHARED, SHARED_BITS, &mut self.actions)
-                }
-                extents::ExtentAction::Revoke(client, fid, range) => {
+                ExtentAction::Again(ticket) => self.shared_writers.tell(ticket, Turn::Again),
+                ExtentAction::Over(fid) => _ = self.table.released(fid, SHARED, SHARED_BITS, &mut self.actions),
+                ExtentAction::Revoke(client, fid, range) => {
                     if let Some(export) = self.exports.get(&client) {
                         asked.entry(client).or_insert_with(|| Callbacks::to(export)).extents.push((fid, range));
                     }
@@ -227,35 +224,6 @@ impl Callbacks {
     }
 }
 
-/// What a client leaves behind when its session ends.
-pub(crate) struct LeftBehind {
-    /// Removed inodes that it kept.
-    pub(crate) orphans: Vec<Fid>,
-    /// Files whose data it had to itself.
-    pub(crate) written: Vec<Fid>,
-}
-
-/// One operation among those that entered; it leaves when this is dropped.
-pub(crate) struct Entered<'a> {
-    pub(crate) mds: &'a Mds,
-    pub(crate) modifier: Modifier,
-}
-
-impl Drop for Entered<'_> {
-    fn drop(&mut self) {
-        let mut state = self.mds.state.lock();
-        let Locks { table, actions, waiting, .. } = &mut state.locks;
-        waiting.remove(&self.modifier);
-        table.leave(self.modifier, actions);
-        // An operation whose turn comes now may ask the client whose reply is just being made:
-        // after that reply, if possible.
-        self.mds.carry_out(state, When::Later);
-    }
-}
-
-/// An operation that entered, and its turn.
-type Asked<'a> = (Entered<'a>, oneshot::Receiver<()>);
-
 /// The moment at which holders are asked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
@@ -263,370 +231,4 @@ pub(crate) enum When {
     Now,
     /// From a task.
     Later,
-}
-
-impl Mds {
-    /// Carries out the actions of the tables, and gives the lock of the state back.
-    pub(crate) fn carry_out(&self, mut state: parking_lot::MutexGuard<'_, State>, when: When) {
-        if !state.has_work() {
-            return;
-        }
-        let (wake, closed) = state.take_acks();
-        let asked = state.locks.take();
-        drop(state);
-        if wake {
-            self.acknowledged.notify_waiters();
-        }
-        self.end_orphans(&closed);
-        for callbacks in asked {
-            self.ask(callbacks, when);
-        }
-    }
-
-    fn ask(&self, callbacks: Callbacks, when: When) {
-        let Callbacks { export, revokes, changing, extents } = callbacks;
-        if let Some(stats) = self.lock_stats.get() {
-            stats.extents_revoked.add(extents.len() as u64);
-            let gaps = revokes.iter().filter(|(_, bits)| bits.contains(InodeBits::GAP));
-            stats.gaps_revoked.add(gaps.count() as u64);
-        }
-        let revokes = revokes.chunks(REVOKES_PER_CALLBACK_MAX).map(|locks| (None, locks.to_vec()));
-        let revokes = revokes.map(|(modifier, locks)| (modifier, ClientOp::Revoke { locks }));
-        let changing = changing
-            .into_iter()
-            .map(|(modifier, dir, names)| (Some(modifier), ClientOp::Changing { dir, names: names.into_vec() }));
-        let of_bytes = !extents.is_empty();
-        let extents = extents.chunks(REVOKES_PER_CALLBACK_MAX);
-        let extents = extents.map(|extents| (None, ClientOp::RevokeExtents { extents: extents.to_vec() }));
-        for (modifier, op) in revokes.chain(changing).chain(extents) {
-            let Some(mds) = self.me.upgrade() else { return };
-            let mut asking = Box::pin(mds.call_back(export.clone(), modifier, op));
-            // The bits to call back may just have been granted: ask after that reply, if possible.
-            if when == When::Now && !of_bytes {
-                let mut context = Context::from_waker(Waker::noop());
-                if let Poll::Ready(()) = asking.as_mut().poll(&mut context) {
-                    continue;
-                }
-            }
-            self.env.tasks.spawn("lock callback", asking);
-        }
-    }
-
-    /// Asks a client and reports its answer to the table.
-    async fn call_back(self: Arc<Mds>, export: Arc<Export>, modifier: Option<Modifier>, op: ClientOp) {
-        let asked = match &op {
-            ClientOp::Revoke { locks } => locks.clone(),
-            ClientOp::Changing { dir, .. } => vec![(*dir, InodeBits::UPDATE)],
-            ClientOp::Glimpse { .. } | ClientOp::RevokeExtents { .. } => Vec::new(),
-        };
-        let of_bytes = match &op {
-            ClientOp::RevokeExtents { extents } => extents.clone(),
-            _ => Vec::new(),
-        };
-        let Some(answer) = self.answer(&export, op).await else { return };
-        let client = export.client();
-        let kept = match (answer, modifier) {
-            (ClientReply::Done, Some(modifier)) => {
-                let mut state = self.state.lock();
-                if !export.is_gone() {
-                    let Locks { table, actions, .. } = &mut state.locks;
-                    asked.iter().for_each(|(dir, _)| table.forgot(modifier, client, *dir, actions));
-                }
-                self.carry_out(state, When::Now);
-                return;
-            }
-            (ClientReply::Done | ClientReply::Dropped, _) => Vec::new(),
-            (ClientReply::Kept(kept), _) => kept,
-            (ClientReply::Glimpses(_), _) => {
-                self.evict(&export, "it answers a revoke with sizes");
-                return;
-            }
-        };
-        if !of_bytes.is_empty() {
-            self.extents_released(&export, &of_bytes);
-        }
-        let keeps = |fid: Fid| kept.iter().any(|(f, bits)| *f == fid && bits.contains(InodeBits::OPEN));
-        self.released(&export, &asked, keeps);
-    }
-
-    /// A client gives up what it holds of these files by itself.
-    pub(crate) fn extents_given_back(&self, export: &Export, files: impl Iterator<Item = Fid>) {
-        let now = self.env.clock.now();
-        let mut state = self.state.lock();
-        if export.is_gone() {
-            return;
-        }
-        let SharedWriters { table, actions, .. } = &mut state.locks.shared_writers;
-        files.for_each(|fid| table.given_back(fid, export.client(), ByteRange::ALL, now, actions));
-        self.carry_out(state, When::Now);
-    }
-
-    /// A client gave up these bytes, as it was asked.
-    fn extents_released(&self, export: &Export, extents: &[(Fid, ByteRange)]) {
-        let now = self.env.clock.now();
-        let mut state = self.state.lock();
-        if export.is_gone() {
-            return;
-        }
-        let SharedWriters { table, actions, .. } = &mut state.locks.shared_writers;
-        for (fid, range) in extents {
-            table.released(*fid, export.client(), *range, now, actions);
-        }
-        self.carry_out(state, When::Now);
-    }
-
-    /// A client dropped these bits, except OPEN where `keeps` says so.
-    pub(crate) fn released(&self, export: &Export, bits: &[(Fid, InodeBits)], keeps: impl Fn(Fid) -> bool) {
-        let mut state = self.state.lock();
-        // The end of the session releases everything; later grants belong to the next one.
-        if export.is_gone() {
-            return;
-        }
-        let client = export.client();
-        let mut let_go: Vec<Fid> = Vec::new();
-        let State { locks: Locks { table, actions, .. }, orphans, .. } = &mut *state;
-        for (fid, bits) in bits {
-            let mut bits = *bits;
-            if bits.contains(InodeBits::OPEN) && keeps(*fid) {
-                bits = bits.without(InodeBits::OPEN);
-                table.kept(*fid, client, actions);
-            }
-            let had = table.released(*fid, client, bits, actions);
-            if had.contains(InodeBits::OPEN) && orphans.contains(fid) {
-                let_go.push(*fid);
-            }
-        }
-        self.carry_out(state, When::Now);
-        self.end_orphans(&let_go);
-    }
-
-    /// A session ended: its locks are free, and no answer to it matters any more. Returns the work
-    /// that this leaves with inodes. `returns`: as [`AckEvent::Gone`] says.
-    pub(crate) fn release_all(&self, client: ClientUuid, returns: bool) -> LeftBehind {
-        let mut state = self.state.lock();
-        state.acknowledge(AckEvent::Gone { client, returns });
-        let held = state.locks.gone(client, self.env.clock.now());
-        let has = |bit: InodeBits| move |(_, bits): &&(Fid, InodeBits)| bits.contains(bit);
-        let orphans = held.iter().filter(has(InodeBits::OPEN)).map(|(fid, _)| *fid);
-        let orphans = orphans.filter(|fid| state.orphans.contains(fid)).collect();
-        let written = held.iter().filter(has(InodeBits::WRITE)).map(|(fid, _)| *fid).collect();
-        self.carry_out(state, When::Later);
-        LeftBehind { orphans, written }
-    }
-
-    /// Sends one callback to a client. `None`: there is no answer, and its session is over (now).
-    pub(crate) async fn answer(&self, export: &Arc<Export>, op: ClientOp) -> Option<ClientReply> {
-        let begun = self.env.clock.now();
-        // Until it is answered, or the session has ended: in between every reply must say that an
-        // answer is owed.
-        let _open = export.question(begun);
-        let silence = self.env.clock.sleep(self.settings.callback_max);
-        let answer = tokio::select! {
-            biased;
-            answer = export.callback(op) => answer.map_err(|error| error.to_string()),
-            () = silence => Err("no answer in time".to_owned()),
-        };
-        if let Some(stats) = self.lock_stats.get() {
-            stats.callback.record(micros(begun, self.env.clock.now()));
-        }
-        let reason = match answer {
-            Ok(answer) => return Some(answer),
-            Err(reason) => reason,
-        };
-        if !export.is_gone() {
-            self.evict(export, &reason);
-        }
-        None
-    }
-
-    /// Ends the session of a client that does not comply; its locks are then free.
-    pub(crate) fn evict(&self, export: &Arc<Export>, reason: &str) {
-        tracing::warn!(
-            target = %self.name,
-            client = %export.client().brief(),
-            nid = %export.nid(),
-            description = export.description(),
-            reason,
-            "client evicted: it does not answer for its locks"
-        );
-        if let Some(stats) = self.lock_stats.get() {
-            stats.evictions.increment();
-        }
-        if !export.evict() {
-            self.forget(export.client(), rpc::service::Gone::Evicted);
-        }
-    }
-
-    /// Runs an operation that changes something, again after each obstacle, until it is applied or
-    /// refused. Other clients may meanwhile change what its names lead to; then it starts again
-    /// with the new state. Each time that happens another operation was applied, so the target as a
-    /// whole makes progress.
-    pub(crate) async fn in_turn<R>(
-        &self,
-        request: &mut RequestContext<'_>,
-        mut op: impl FnMut(&mut RequestContext<'_>) -> Result<R, Errno>,
-    ) -> Result<R, Errno> {
-        let result = op(request);
-        match request.lock_context.obstacle.take() {
-            None => result,
-            // Apart, so that the future of the fast path stays small.
-            Some(obstacle) => Box::pin(self.wait_in_turn(request, obstacle, op)).await,
-        }
-    }
-
-    async fn wait_in_turn<R>(
-        &self,
-        request: &mut RequestContext<'_>,
-        mut obstacle: Obstacle,
-        mut op: impl FnMut(&mut RequestContext<'_>) -> Result<R, Errno>,
-    ) -> Result<R, Errno> {
-        let mut entered = None;
-        loop {
-            match obstacle {
-                Obstacle::Cut(fid) => self.cut_ended(fid).await,
-                Obstacle::Locks(changes) => {
-                    drop(entered.take());
-                    request.lock_context.modifier = None;
-                    let place = self.enter(request.client(), changes).await?;
-                    request.lock_context.modifier = Some(place.modifier);
-                    entered = Some(place);
-                }
-            }
-            let result = op(request);
-            match request.lock_context.obstacle.take() {
-                Some(more) => obstacle = more,
-                None => {
-                    request.lock_context.modifier = None;
-                    drop(entered);
-                    return result;
-                }
-            }
-        }
-    }
-
-    /// As [`Mds::in_turn`], for a change by the MDT itself.
-    pub(crate) async fn in_own_turn<R>(
-        &self,
-        mut op: impl FnMut(&mut LockContext) -> Result<R, Errno>,
-    ) -> Result<R, Errno> {
-        let mut lock_context = LockContext::own();
-        let mut entered: Option<Entered<'_>> = None;
-        loop {
-            let result = op(&mut lock_context);
-            match lock_context.obstacle.take() {
-                None => return result,
-                Some(Obstacle::Cut(fid)) => self.cut_ended(fid).await,
-                Some(Obstacle::Locks(changes)) => {
-                    drop(entered.take());
-                    let place = self.enter(lock_context.client, changes).await?;
-                    lock_context.modifier = Some(place.modifier);
-                    entered = Some(place);
-                }
-            }
-        }
-    }
-
-    /// Enters, and waits until no other client holds what is to be changed.
-    async fn enter(&self, client: ClientUuid, changes: Vec<Change>) -> Result<Entered<'_>, Errno> {
-        let now: Monotonic = self.env.clock.now();
-        let (entered, ready) = {
-            let mut state = self.state.lock();
-            let (modifier, ready) = state.locks.new_modifier();
-            let Locks { table, actions, .. } = &mut state.locks;
-            table.enter(modifier, client, changes, now, actions);
-            let entered = Entered { mds: self, modifier };
-            self.carry_out(state, When::Now);
-            (entered, ready)
-        };
-        self.wait_for_holders(entered.modifier, ready).await?;
-        Ok(entered)
-    }
-
-    /// An operation looked at what others changed a moment ago: before it is answered, their mounts
-    /// forget the state before.
-    pub(crate) async fn call_authors_back(&self, seen: Vec<(ClientUuid, Changed)>, urgent: bool) {
-        let mut by_author: BTreeMap<ClientUuid, BTreeMap<Fid, InodeBits>> = BTreeMap::new();
-        for (client, changed) in seen {
-            let bits = by_author.entry(client).or_default();
-            for (fid, more) in changed.iter() {
-                let bits = bits.entry(*fid).or_default();
-                *bits = bits.union(*more);
-            }
-        }
-        let (asked, newest) = self.ask_back(&by_author);
-        if urgent {
-            // Its client is itself being asked, and must not wait for others.
-            return;
-        }
-        if self.wait_for_all(asked).await.is_err() {
-            // The target goes, and so does the answer.
-            return;
-        }
-        let mut state = self.state.lock();
-        for (client, asked) in &by_author {
-            state.acknowledge(AckEvent::CalledBack { client: *client, newest, asked });
-        }
-        self.carry_out(state, When::Now);
-    }
-
-    /// Calls these bits back from these clients, and waits until they have answered.
-    ///
-    /// # Errors
-    /// ESHUTDOWN: the target stops.
-    pub(crate) async fn call_back_and_wait(
-        &self,
-        bits: &BTreeMap<ClientUuid, BTreeMap<Fid, InodeBits>>,
-    ) -> Result<(), Errno> {
-        let (asked, _) = self.ask_back(bits);
-        self.wait_for_all(asked).await
-    }
-
-    /// Calls these bits back. Returns what to wait for, and the newest unacknowledged change of
-    /// that moment.
-    fn ask_back(&self, bits: &BTreeMap<ClientUuid, BTreeMap<Fid, InodeBits>>) -> (Vec<Asked<'_>>, u64) {
-        let mut state = self.state.lock();
-        let mut asked = Vec::new();
-        for (client, bits) in bits {
-            let (modifier, ready) = state.locks.new_modifier();
-            let Locks { table, actions, waiting, .. } = &mut state.locks;
-            if table.ask_back(modifier, *client, bits, actions) {
-                asked.push((Entered { mds: self, modifier }, ready));
-            } else {
-                waiting.remove(&modifier);
-            }
-        }
-        let newest = state.acks.unacked().newest();
-        self.carry_out(state, When::Now);
-        (asked, newest)
-    }
-
-    async fn wait_for_all(&self, asked: Vec<Asked<'_>>) -> Result<(), Errno> {
-        for (place, ready) in asked {
-            self.wait_for_holders(place.modifier, ready).await?;
-            drop(place);
-        }
-        Ok(())
-    }
-
-    /// Waits until the table says that no client is in the way.
-    pub(crate) async fn wait_for_holders(
-        &self,
-        modifier: Modifier,
-        mut ready: oneshot::Receiver<()>,
-    ) -> Result<(), Errno> {
-        let begun = self.env.clock.now();
-        // Usually the holders have answered already, in the same poll.
-        let result = match ready.try_recv() {
-            Err(oneshot::error::TryRecvError::Empty) => {
-                let _noted = Noted::new(self, modifier, begun);
-                // The sender goes only with the table itself.
-                ready.await.map_err(|_| Errno::ESHUTDOWN)
-            }
-            answer => answer.map_err(|_| Errno::ESHUTDOWN),
-        };
-        if let Some(stats) = self.lock_stats.get() {
-            stats.wait.record(micros(begun, self.env.clock.now()));
-        }
-        result
-    }
 }

@@ -3,26 +3,27 @@
 //! Locks, in this order: the store's (a transaction), then [`State`]; the others are leaves. None
 //! is held across a wait.
 
-use crate::acks::{AckAction, AckEvent, Acks, Applied, kept_replies};
-use crate::fids::Fids;
-use crate::flocks::Flocks;
-use crate::groups::Groups;
-use crate::lock_context::LockContext;
-use crate::lock_stats::LockStats;
-use crate::locks::{Locks, When};
+use crate::acks::{AckEvent, Applied, kept_replies};
+use crate::background::spaces::Spaces;
+use crate::background::tasks::{Stopper, Wake};
+use crate::background::unsettled::Unsettled;
+use crate::error::StartError;
+use crate::locks::When;
+use crate::locks::context::LockContext;
+use crate::locks::flocks::Flocks;
+use crate::locks::groups::Groups;
+use crate::locks::stats::LockStats;
 use crate::object_targets::ObjectTargets;
 use crate::opens::Opens;
 use crate::records::Records;
+use crate::records::fids::Fids;
 use crate::recovery::recover;
+use crate::recovery::window::Window;
 use crate::settings::MdsSettings;
-use crate::settler::Unsettled;
-use crate::spaces::Spaces;
-use crate::tasks::{Stopper, Wake};
-use crate::tunables::Tunables;
-use crate::window::Window;
+use crate::settings::tunables::Tunables;
+use crate::state::State;
 use bytes::Bytes;
 use env::Env;
-use foldhash::HashSet;
 use layout::placement::Rotor;
 use namespace::context::Context;
 use observe::fault;
@@ -31,8 +32,6 @@ use observe::registry::Registry;
 use parking_lot::Mutex;
 use rpc::service::Export;
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Duration;
-use store::error::StoreError;
 use store::store::Store;
 use target::Target;
 use tokio::sync::Notify;
@@ -61,78 +60,6 @@ pub struct Parts {
     pub targets: Arc<dyn ObjectTargets>,
     /// Settings that may be changed.
     pub settings: MdsSettings,
-}
-
-/// State that is in memory only. It is lost at a crash; `recovery` describes the consequences.
-pub struct State {
-    /// Open handles.
-    pub opens: Opens,
-    /// Inode-bit locks.
-    pub locks: Locks,
-    /// Inodes without a name that a client has open, by a handle or under OPEN.
-    pub orphans: HashSet<Fid>,
-    /// What is known of answers. Tell it by [`State::acknowledge`].
-    pub(crate) acks: Acks,
-    /// Its actions that are still to be done.
-    ack_actions: Vec<AckAction>,
-    /// New FIDs.
-    pub fids: Fids,
-    /// Recovery is not over: orphans may be opened again.
-    pub recovering: bool,
-    /// Files whose objects are being cut: no client may begin to write them.
-    pub cutting: HashSet<Fid>,
-    /// Buffer for encoding records.
-    pub scratch: Vec<u8>,
-}
-
-impl State {
-    pub(crate) fn new(fids: Fids, author_grace: Duration, groups: Arc<Groups>) -> State {
-        State {
-            opens: Opens::default(),
-            locks: Locks::new(groups),
-            orphans: HashSet::default(),
-            acks: Acks::new(author_grace),
-            ack_actions: Vec::new(),
-            fids,
-            recovering: false,
-            cutting: HashSet::default(),
-            scratch: Vec::new(),
-        }
-    }
-
-    /// Something became known of answers. The caller calls [`Mds::carry_out`] before it gives the
-    /// state back.
-    pub(crate) fn acknowledge(&mut self, event: AckEvent<'_>) {
-        self.acks.apply(event, &mut self.ack_actions);
-    }
-
-    /// A request says which answers its client has. That of a client on the network said so when it
-    /// arrived (`Mds::arrived`).
-    fn acknowledge_here(&mut self, request: &LockContext) {
-        if request.origin.is_none() {
-            let &LockContext { client, xids: (_, known), now, .. } = request;
-            self.acknowledge(AckEvent::Known { client, known, now });
-        }
-    }
-
-    /// Does what is to be done under the lock of the state. Returns whether waiting answers are to
-    /// be woken, and the inodes that no client may believe open any more.
-    pub(crate) fn take_acks(&mut self) -> (bool, Vec<Fid>) {
-        let (mut wake, mut closed) = (false, Vec::new());
-        for action in self.ack_actions.drain(..) {
-            match action {
-                AckAction::Wake => wake = true,
-                AckAction::Close(fid) => closed.push(fid),
-                AckAction::Release(fid) => self.locks.not_shown(fid),
-            }
-        }
-        (wake, closed)
-    }
-
-    /// True if there are actions to carry out.
-    pub(crate) fn has_work(&self) -> bool {
-        !self.ack_actions.is_empty() || self.locks.has_work()
-    }
 }
 
 /// One metadata target in service.
@@ -441,29 +368,4 @@ impl Mds {
         }
         (result, transno)
     }
-}
-
-/// An MDT cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The target has no name.
-    #[error("the metadata target has no name yet: register it at the MGS first")]
-    Unnamed,
-    /// The store refused.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// A record is not what was written.
-    #[error("metadata target {target}: {damage}")]
-    Damaged {
-        /// The target.
-        target: TargetName,
-        /// What is wrong.
-        damage: disk::damaged::Damaged,
-    },
-    /// The range of FIDs of this MDT is used up.
-    #[error("metadata target {target} has used up its FID sequences")]
-    FidsUsedUp {
-        /// The target.
-        target: TargetName,
-    },
 }

@@ -4,14 +4,18 @@
 //! the same transaction: its records go, and a destroy log names its objects. If a client has it
 //! open, by a handle or under an OPEN lock, it becomes an orphan instead.
 
+pub(crate) mod dom;
+pub mod fids;
+pub mod tail;
+
 use crate::acks::AckEvent;
 use crate::acks::unacked::Look;
-use crate::dom::Part;
-use crate::lock_context::{LockContext, Obstacle, owned};
 use crate::locks::Locks;
-use crate::mds::State;
-use crate::shared_writers::SHARED_BITS;
-use crate::tail::{self, damaged};
+use crate::locks::context::{LockContext, Obstacle, owned};
+use crate::locks::shared_writers::SHARED_BITS;
+use crate::records::dom::Part;
+use crate::records::tail::damaged;
+use crate::state::State;
 use disk::damaged::Damaged;
 use disk::inode::{InodeRecord, ItemTag};
 use disk::mark::Mark;

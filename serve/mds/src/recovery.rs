@@ -7,11 +7,15 @@
 //! - Writer marks: those files and their objects may disagree; the settler resolves it.
 //! - The destroy log needs nothing: the destroyer reads it from the start.
 
+pub mod run;
+pub mod window;
+
 use crate::acks::kept_replies::{self, KeptReply};
-use crate::fids::{Fids, RANGE};
-use crate::lock_context::LockContext;
-use crate::mds::{StartError, State};
+use crate::error::StartError;
+use crate::locks::context::LockContext;
 use crate::records::Records;
+use crate::records::fids::{Fids, RANGE};
+use crate::state::State;
 use bytes::Bytes;
 use disk::key::{self, MDT_STATE, Tag};
 use disk::mdt_state::{self, MdtState};

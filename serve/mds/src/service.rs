@@ -2,9 +2,10 @@
 
 use crate::acks::kept_replies::{Kept, Origin};
 use crate::acks::{AckEvent, Begin};
-use crate::lock_context::LockContext;
 use crate::locks::When;
-use crate::mds::{Mds, RequestContext, State};
+use crate::locks::context::LockContext;
+use crate::mds::{Mds, RequestContext};
+use crate::state::State;
 use env::BoxFuture;
 use observe::fault::{self, Act};
 use observe::mutant::{Mutant, is_mutant};

@@ -1,5 +1,9 @@
 //! Settings of an MDT that an administrator may change.
 
+mod admin;
+pub(crate) mod dom_limits;
+pub(crate) mod tunables;
+
 use layout::stripe_spec::Defaults;
 use std::time::Duration;
 use types::limits::LEASE;

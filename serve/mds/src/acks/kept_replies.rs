@@ -6,7 +6,7 @@
 //! [`Acks`](super::Acks) until its slot is used again or its client's session ends. Bound: the
 //! slots of all clients, each at most as many as it has changes in flight.
 
-use crate::tail::damaged;
+use crate::records::tail::damaged;
 use bytes::Bytes;
 use disk::key::{self, Tag};
 use disk::session;

@@ -2,9 +2,9 @@
 
 use super::lookup::{SHOWN, entry};
 use super::readdir::INODES_PER_TURN;
-use crate::dom::Part;
 use crate::mds::{Mds, RequestContext};
-use crate::tail;
+use crate::records::dom::Part;
+use crate::records::tail;
 use bytes::Bytes;
 use disk::inode::ItemTag;
 use namespace::dom;

@@ -3,7 +3,7 @@
 use super::lookup::{SHOWN, entry};
 use crate::mds::{Mds, RequestContext};
 use crate::records::Records;
-use crate::tail;
+use crate::records::tail;
 use disk::inode::ItemTag;
 use dlm::leases::OpenBy;
 use namespace::create::{Made, New, create, create_unnamed};

@@ -2,8 +2,8 @@
 //! attributes.
 
 use super::lookup::{SHOWN, entry};
-use crate::dom::{ELSEWHERE, Part};
 use crate::mds::{Mds, RequestContext};
+use crate::records::dom::{ELSEWHERE, Part};
 use crate::records::entry_of;
 use namespace::dom;
 use namespace::inode::Inode;

@@ -1,6 +1,6 @@
 //! FlockTest, FlockSet, FlockCancel.
 
-use crate::flocks::Set;
+use crate::locks::flocks::Set;
 use crate::mds::{Mds, alive};
 use rpc::service::Export;
 use types::errno::Errno;

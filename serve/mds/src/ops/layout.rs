@@ -1,8 +1,8 @@
 //! GetLayout: where the bytes are, and for writers where they will go.
 
+use crate::background::spaces::ASK_AGAIN;
 use crate::mds::{Mds, RequestContext};
-use crate::spaces::ASK_AGAIN;
-use crate::tail;
+use crate::records::tail;
 use ::layout::extend::is_needed;
 use ::layout::layout::Layout;
 use ::layout::placement::NoSpace;

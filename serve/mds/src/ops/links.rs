@@ -4,7 +4,7 @@
 //! 100 names of an inode are remembered (`disk::links`).
 
 use crate::mds::{Mds, RequestContext};
-use crate::tail::{self, damaged};
+use crate::records::tail::{self, damaged};
 use disk::inode::ItemTag;
 use disk::links;
 use types::errno::Errno;

@@ -1,6 +1,7 @@
 //! Lock and Unlock: locks that a client asks for, and locks that it gives back by itself.
 
-use crate::locks::{Entered, Locks, When};
+use crate::locks::turns::Entered;
+use crate::locks::{Locks, When};
 use crate::mds::{Mds, RequestContext, alive};
 use rpc::service::Export;
 use types::attr::FileType;

@@ -13,7 +13,7 @@
 //! default layout.
 
 use crate::mds::{Mds, RequestContext};
-use crate::tail;
+use crate::records::tail;
 use ::layout::layout::{Component, Layout, Pattern, PoolName};
 use ::layout::lov_ea;
 use ::layout::stripe_spec::{complete, with_dom_at_most};

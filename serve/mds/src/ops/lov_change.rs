@@ -2,7 +2,7 @@
 //! and all its bytes stay where they are.
 
 use crate::mds::{Mds, RequestContext};
-use crate::tail;
+use crate::records::tail;
 use ::layout::layout::Layout;
 use disk::inode::ItemTag;
 use namespace::inode::InodeFlags;

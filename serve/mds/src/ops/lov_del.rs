@@ -7,9 +7,9 @@
 //! that had objects is never reused (docs/layout.md): the layout remembers the highest
 //! (`Layout::spent`).
 
-use crate::lock_context::LockContext;
+use crate::locks::context::LockContext;
 use crate::mds::{Mds, RequestContext};
-use crate::tail;
+use crate::records::tail;
 use ::layout::layout::Layout;
 use disk::inode::ItemTag;
 use namespace::inode::InodeFlags;

@@ -1,6 +1,6 @@
 //! Open, Close, and the end of all handles of a client.
 
-use crate::lock_context::LockContext;
+use crate::locks::context::LockContext;
 use crate::mds::{Mds, RequestContext};
 use crate::opens::Closed;
 use crate::records::Records;

@@ -10,10 +10,10 @@
 //! and no cache, the kernel's included, holds anything old. A restarted MDT is not told of a swap
 //! again, so it is durable when it is answered.
 
-use crate::lock_context::LockContext;
+use crate::locks::context::LockContext;
 use crate::mds::Mds;
 use crate::records::Records;
-use crate::tail;
+use crate::records::tail;
 use ::layout::layout::Layout;
 use disk::inode::ItemTag;
 use disk::{key, objects_at};

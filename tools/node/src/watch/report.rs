@@ -6,7 +6,7 @@ use crate::watch::view::View;
 use crate::watch::waits;
 use client::client::Client;
 use mds::mds::Mds;
-use mds::window::Phase;
+use mds::recovery::window::Phase;
 use observe::histogram::HistogramSnapshot;
 use observe::jobs::JobSample;
 use observe::registry::{Sample, Value};

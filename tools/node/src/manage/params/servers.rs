@@ -4,7 +4,7 @@ use super::mount::{SpaceParams, add_import, pool_text, space};
 use super::{number, series, session};
 use crate::watch::view::View;
 use mds::mds::Mds;
-use mds::window::Phase;
+use mds::recovery::window::Phase;
 use observe::catalog::*;
 use observe::param::Param;
 use observe::rpc_text;

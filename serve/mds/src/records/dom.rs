@@ -2,7 +2,7 @@
 //! the file are, so an exchange of layouts moves none of them.
 
 use crate::records::Records;
-use crate::tail::{self, damaged};
+use crate::records::tail::{self, damaged};
 use disk::damaged::Damaged;
 use disk::inode::ItemTag;
 use disk::{chunk, key};

@@ -1,55 +1,15 @@
-//! Settings that an administrator may change while the MDT runs: the file system's default layout,
-//! and the OSTs that are set aside.
-//!
-//! They are lost at a restart; the MGS keeps persistent ones, and the code that assembled the MDT
-//! applies them again.
+//! What an administrator reads and sets while the MDT runs.
 
-use crate::dom_limits::DomLimits;
 use crate::mds::Mds;
 use crate::object_targets::Pools;
-use crate::settings::MdsSettings;
-use layout::layout::{ALL_OSTS, Layout};
+use crate::settings::dom_limits::HALF;
+use layout::layout::ALL_OSTS;
 use layout::placement::OstSpace;
-use layout::stripe_spec::{Defaults, plain};
-use parking_lot::RwLock;
-use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use types::errno::Errno;
-use types::limits::{STRIPE_BYTES_MAX, STRIPE_BYTES_MIN, STRIPES_MAX};
+use types::limits::{DOM_BYTES_MAX, STRIPE_BYTES_MAX, STRIPE_BYTES_MIN, STRIPES_MAX};
 use types::target::TargetIndex;
-
-/// See the module.
-pub(crate) struct Tunables {
-    stripe_count: AtomicU16,
-    stripe_size: AtomicU32,
-    /// See `dom_limits`.
-    pub(crate) dom: DomLimits,
-    /// OSTs that get no new objects. Bound: TARGETS_MAX, as only known OSTs can be set aside.
-    aside: RwLock<BTreeSet<TargetIndex>>,
-}
-
-impl Tunables {
-    pub(crate) fn new(settings: &MdsSettings) -> Tunables {
-        Tunables {
-            stripe_count: AtomicU16::new(settings.stripe_count),
-            stripe_size: AtomicU32::new(settings.stripe_size),
-            dom: DomLimits::default(),
-            aside: RwLock::default(),
-        }
-    }
-
-    /// Defaults for what a user may leave open in a layout, and the limit for bytes on the MDT.
-    pub(crate) fn defaults(&self) -> Defaults {
-        let (stripe_size, stripe_count) = (self.stripe_size.load(Relaxed), self.stripe_count.load(Relaxed));
-        Defaults { stripe_size, stripe_count, dom_bytes_max: self.dom.most() }
-    }
-
-    /// Layout of a new file whose directory has no default layout; OSTs open.
-    pub(crate) fn layout(&self) -> Layout {
-        plain(self.stripe_count.load(Relaxed), self.stripe_size.load(Relaxed), None)
-    }
-}
 
 impl Mds {
     /// Stripes of a new file whose directory has no default layout; -1: one on each OST.
@@ -145,5 +105,62 @@ impl Mds {
             there.iter_mut().filter(|ost| aside.contains(&ost.index)).for_each(|ost| ost.active = false);
         }
         spaces
+    }
+}
+
+impl Mds {
+    /// Bytes of a file that may live on this MDT, at most: the limit for a requested layout, and
+    /// that for new files now.
+    pub fn dom_bytes(&self) -> (u64, u64) {
+        (self.tunables.dom.most(), self.tunables.dom.now())
+    }
+
+    /// Sets the limit for a requested layout; 0: nothing.
+    ///
+    /// # Errors
+    /// ERANGE: no multiple of 64 KiB, or more than DOM_BYTES_MAX.
+    pub fn set_dom_bytes(&self, bytes: u64) -> Result<(), Errno> {
+        if bytes > DOM_BYTES_MAX || !bytes.is_multiple_of(STRIPE_BYTES_MIN) {
+            return Err(Errno(libc::ERANGE));
+        }
+        self.tunables.dom.most.store(bytes, Relaxed);
+        Ok(())
+    }
+
+    /// With less free space than this many MiB, new files get nothing on this MDT.
+    ///
+    /// # Errors
+    /// The store does not tell its capacity.
+    pub fn dom_threshold(&self) -> Result<u64, Errno> {
+        match self.tunables.dom.threshold.load(Relaxed) {
+            HALF => Ok((self.totals()?.bytes_total >> 20) / 2),
+            mib => Ok(mib),
+        }
+    }
+
+    /// Sets it, MiB; acts at once.
+    ///
+    /// # Errors
+    /// ERANGE: no store is so large.
+    pub fn set_dom_threshold(&self, mib: u64) -> Result<(), Errno> {
+        if mib > u64::MAX >> 20 {
+            return Err(Errno(libc::ERANGE));
+        }
+        self.tunables.dom.threshold.store(mib, Relaxed);
+        self.look_at_own_space();
+        Ok(())
+    }
+
+    /// Looks whether the MDT is short of space now.
+    pub(crate) fn look_at_own_space(&self) {
+        let short = self.totals().and_then(|totals| Ok(totals.bytes_free >> 20 < self.dom_threshold()?));
+        match short {
+            Ok(short) => {
+                if self.tunables.dom.short.swap(short, Relaxed) != short {
+                    tracing::info!(target = %self.name, short, "space for data of files on the MDT");
+                }
+            }
+            Err(errno) => tracing::warn!(target = %self.name, %errno, "its space is not known"),
+        }
     }
 }

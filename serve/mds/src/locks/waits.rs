@@ -3,7 +3,7 @@
 //! A wait for holders of inode-bit locks is noted with its cause and its beginning if it is not
 //! over at once. The table of locks says which holders are in the way when it is asked.
 
-use crate::flocks::FlockWait;
+use crate::locks::flocks::FlockWait;
 use crate::mds::Mds;
 use dlm::ibits::Modifier;
 use env::clock::Monotonic;

@@ -9,17 +9,16 @@
 //! the answer is stale.
 //!
 //! No client may begin to write a file while its objects are being cut
-//! ([`State::cutting`](crate::mds::State)). None is cut while a client has it open for writing:
+//! ([`State::cutting`](crate::state::State)). None is cut while a client has it open for writing:
 //! then its last close returns to it.
 
-use crate::dom::Part;
-use crate::lock_context::LockContext;
+use crate::background::tasks::{Backoff, Stop};
+use crate::locks::context::LockContext;
 use crate::mds::Mds;
 use crate::records::Records;
-use crate::tail;
-use crate::tasks::{Backoff, Stop};
+use crate::records::dom::Part;
+use crate::records::tail;
 use disk::inode::ItemTag;
-use env::clock::Monotonic;
 use foldhash::{HashMap, HashMapExt};
 use futures_util::StreamExt;
 use futures_util::stream;
@@ -30,7 +29,6 @@ use namespace::inode::Inode;
 use namespace::view::View;
 use namespace::written::{self, Settled};
 use rpc::error::RpcError;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use types::attr::FileType;
@@ -42,56 +40,6 @@ use types::object::{FileOffset, ObjectId};
 const FILES: usize = 32;
 /// Questions about one file under way at once.
 const QUESTIONS: usize = 64;
-
-/// A file to settle.
-#[derive(Clone, Copy, Debug)]
-struct Doubt {
-    /// Number of times it was added: an answer that was asked for before the last time is stale.
-    times: u64,
-    /// Not before this time.
-    due: Monotonic,
-}
-
-/// Files to settle. A file stays here until it is settled, or written again. Bounded by the writer
-/// marks.
-#[derive(Debug, Default)]
-pub struct Unsettled(BTreeMap<Fid, Doubt>);
-
-impl Unsettled {
-    /// The marks that a started MDT finds. Cuts wait until living clients have reopened the files
-    /// they write.
-    pub fn after_start(marked: Vec<(Fid, bool)>, now: Monotonic, clients_return: Duration) -> Unsettled {
-        let doubt = |cut| Doubt { times: 1, due: if cut { now + clients_return } else { now } };
-        Unsettled(marked.into_iter().map(|(fid, cut)| (fid, doubt(cut))).collect())
-    }
-
-    /// True if the file is here, and so has a mark.
-    pub fn has(&self, fid: Fid) -> bool {
-        self.0.contains_key(&fid)
-    }
-
-    fn add(&mut self, fid: Fid, due: Monotonic) {
-        let doubt = self.0.entry(fid).or_insert(Doubt { times: 0, due });
-        *doubt = Doubt { times: doubt.times + 1, due: doubt.due.min(due) };
-    }
-
-    /// Makes a listed file due; an answer that is under way stays valid.
-    fn hasten(&mut self, fid: Fid, now: Monotonic) {
-        if let Some(doubt) = self.0.get_mut(&fid) {
-            doubt.due = doubt.due.min(now);
-        }
-    }
-
-    fn is_current(&self, fid: Fid, times: u64) -> bool {
-        self.0.get(&fid).is_some_and(|doubt| doubt.times == times)
-    }
-
-    /// The files that are due, and the time of the next ones.
-    fn due(&self, now: Monotonic) -> (Vec<(Fid, u64)>, Option<Monotonic>) {
-        let due = self.0.iter().filter(|(_, d)| d.due <= now).map(|(fid, d)| (*fid, d.times)).collect();
-        (due, self.0.values().map(|d| d.due).filter(|due| *due > now).min())
-    }
-}
 
 /// A file is being cut; ends when dropped.
 struct Cutting<'a> {
@@ -199,7 +147,7 @@ impl Mds {
         let settle = |lock_context: &mut LockContext| {
             self.transact(lock_context, |records, ctx| {
                 if records.state.opens.unsettle(fid) {
-                    self.unsettled.lock().0.remove(&fid);
+                    self.unsettled.lock().remove(fid);
                     return Ok(());
                 }
                 if !self.unsettled.lock().is_current(fid, times) {
@@ -218,7 +166,7 @@ impl Mds {
                     written::settle(records, ctx, fid, settled)?;
                 }
                 records.unmark_writer(fid);
-                self.unsettled.lock().0.remove(&fid);
+                self.unsettled.lock().remove(fid);
                 Ok(())
             })
         };
@@ -230,7 +178,7 @@ impl Mds {
     fn look_at(&self, fid: Fid) -> Result<Option<Look<'_>>, Errno> {
         let look = self.transact(&mut LockContext::own(), |records, _| {
             if records.state.opens.unsettle(fid) {
-                self.unsettled.lock().0.remove(&fid);
+                self.unsettled.lock().remove(fid);
                 return Ok(None);
             }
             let inode = records.inode(fid)?;

@@ -1,29 +1,27 @@
-//! The recovery window of a started MDT: `replay::recovery` decides, this waits and does.
+//! The recovery window of a started MDT: waits and does what `replay::recovery` decides.
 //!
 //! Until the window closes, requests of clients wait at its door; only requests of recovery pass.
 //! One task, `mdt recovery`, ends with the window or the MDT. Without clients to wait for there is
 //! no window and no task.
 
 use crate::acks::{AckEvent, kept_replies};
-use crate::lock_context::LockContext;
+use crate::background::tasks::Stop;
+use crate::background::unsettled::Unsettled;
+use crate::error::StartError;
+use crate::locks::context::LockContext;
 use crate::locks::{Locks, When};
-use crate::mds::{Mds, State};
-use crate::recovery::recover;
-use crate::settler::Unsettled;
-use crate::tasks::{Stop, Wake};
+use crate::mds::{Mds, alive};
+use crate::recovery::window::{Phase, Recorded, RecoveryReport, Window};
+use crate::recovery::{Recovered, recover};
+use crate::state::State;
 use bytes::Bytes;
 use disk::key;
 use disk::session::encode_client;
 use env::BoxFuture;
-use env::watch;
 use observe::mutant::{Mutant, is_mutant};
-use parking_lot::Mutex;
-pub use replay::recovery::Phase;
-use replay::recovery::{Gathered, Recovery, RecoveryAction};
+use replay::recovery::{Gathered, RecoveryAction};
 use rpc::service::{Export, Gone, Service};
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use types::errno::Errno;
 use types::nid::Nid;
@@ -31,78 +29,15 @@ use types::proof::Proof;
 use types::session::{ClientUuid, Standing, Transno};
 use wire::message::{Op, OpReply, Redo, Reply, Request};
 
-/// See the module.
-pub(crate) struct Window {
-    machine: Mutex<Recovery<Bytes>>,
-    phase: watch::Sender<Phase>,
-    open: AtomicBool,
-    changed: Wake,
-    /// Clients that went before their records could be removed.
-    leavers: Mutex<Vec<ClientUuid>>,
-    /// Clients whose record is written.
-    sessions: Mutex<BTreeMap<ClientUuid, Recorded>>,
-}
-
-/// What the record of a client says.
-#[derive(Clone, Copy)]
-struct Recorded {
-    /// Transno of the record; 0: it is of an earlier life.
-    transno: Transno,
-    proof: Proof,
-}
-
-/// State of recovery, for people.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RecoveryReport {
-    /// The phase.
-    pub phase: Phase,
-    /// Clients that are waited for, or came back.
-    pub clients: usize,
-    /// Number of them that were heard of.
-    pub connected: usize,
-    /// The phase ends at the latest after this time; 0: it waits for no client, or the time is
-    /// unknown.
-    pub left: Duration,
-}
-
-impl Window {
-    /// Waits for these clients.
-    pub(crate) fn new(expected: &[(ClientUuid, Proof)], now: Duration, length: Duration) -> Window {
-        let machine = Recovery::new(expected.iter().map(|(client, _)| *client), now, length);
-        let recorded = |proof| Recorded { transno: Transno(0), proof };
-        let phase = machine.phase();
-        Window {
-            machine: Mutex::new(machine),
-            phase: watch::Sender::new(phase),
-            open: AtomicBool::new(phase == Phase::Open),
-            changed: Wake::default(),
-            leavers: Mutex::default(),
-            sessions: Mutex::new(expected.iter().map(|(client, proof)| (*client, recorded(*proof))).collect()),
-        }
-    }
-
-    /// True if the MDT is in service.
-    pub(crate) fn is_open(&self) -> bool {
-        self.open.load(Ordering::Acquire)
-    }
-
-    fn enter(&self, phase: Phase) {
-        self.open.store(phase == Phase::Open, Ordering::Release);
-        self.phase.send_replace(phase);
-    }
-
-    async fn reached(&self, phase: Phase, export: &Export) -> Result<(), Errno> {
-        let mut now = self.phase.subscribe();
-        // An error: the MDT itself is gone.
-        now.wait_for(|now| *now >= phase || export.is_gone()).await.map_err(|_| Errno::ESHUTDOWN)?;
-        crate::mds::alive(export)
-    }
-
-    /// Sessions that ended wait no longer.
-    fn nudge(&self) {
-        self.phase.send_modify(|_| {});
-        self.changed.wake();
-    }
+/// Waits until recovery is as far as `phase`.
+///
+/// # Errors
+/// ENOTCONN: the session ended; ESHUTDOWN: the MDT did.
+async fn reached(window: &Window, phase: Phase, export: &Export) -> Result<(), Errno> {
+    let mut now = window.phase.subscribe();
+    // An error: the MDT itself is gone.
+    now.wait_for(|now| *now >= phase || export.is_gone()).await.map_err(|_| Errno::ESHUTDOWN)?;
+    alive(export)
 }
 
 impl Mds {
@@ -219,7 +154,7 @@ impl Mds {
             [Op::Restored] => self.all_restored(export).await,
             _ => {
                 let passes = request.replay.0 != 0 || is_mutant(Mutant::LockInRecovery);
-                match self.window.reached(if passes { Phase::Restoring } else { Phase::Open }, export).await {
+                match reached(&self.window, if passes { Phase::Restoring } else { Phase::Open }, export).await {
                     Ok(()) => return None,
                     Err(errno) => return Some(self.refuse(request, errno)),
                 }
@@ -249,7 +184,7 @@ impl Mds {
             return Err(Errno::ENOTCONN);
         }
         self.window.changed.wake();
-        self.window.reached(Phase::Restoring, export).await?;
+        reached(&self.window, Phase::Restoring, export).await?;
         // Whatever an interrupted attempt had restored, the client restores again.
         let mut state = self.state.lock();
         while state.opens.forget_one(export.client()).is_some() {}
@@ -265,7 +200,7 @@ impl Mds {
         if is_mutant(Mutant::LockInRecovery) {
             return Ok(());
         }
-        self.window.reached(Phase::Open, export).await
+        reached(&self.window, Phase::Open, export).await
     }
 
     /// Recovers with the clients of the previous life, then opens for service.
@@ -301,11 +236,7 @@ impl Mds {
         }
     }
 
-    async fn replay(
-        &self,
-        mut changes: Vec<Gathered<Bytes>>,
-        mut late: Vec<ClientUuid>,
-    ) -> Result<(), crate::mds::StartError> {
+    async fn replay(&self, mut changes: Vec<Gathered<Bytes>>, mut late: Vec<ClientUuid>) -> Result<(), StartError> {
         late.append(&mut self.window.leavers.lock());
         if is_mutant(Mutant::ReplayDisorder) {
             changes.reverse();
@@ -330,7 +261,7 @@ impl Mds {
     }
 
     /// Takes over what the new life starts with.
-    pub(crate) fn take_over(&self, recovered: crate::recovery::Recovered) {
+    pub(crate) fn take_over(&self, recovered: Recovered) {
         let now = self.env.clock.now();
         *self.unsettled.lock() = Unsettled::after_start(recovered.marked, now, self.settings.clients_return);
         let State { fids, orphans, acks, .. } = &mut *self.state.lock();

@@ -1,7 +1,7 @@
 //! fcntl, flock and group locks: `dlm::flock` decides, and this module carries its answers to the
 //! waiting requests.
 
-use crate::groups::Groups;
+use crate::locks::groups::Groups;
 use dlm::flock::{FlockAction, FlockTable, FlockTicket};
 use env::clock::Monotonic;
 use foldhash::HashMap;

@@ -5,9 +5,9 @@
 //! It is safe across restarts, because removing an object again is no error. An OST that is away is
 //! asked again with growing pauses; the others are not held up.
 
-use crate::lock_context::LockContext;
+use crate::background::tasks::{Backoff, Stop};
+use crate::locks::context::LockContext;
 use crate::mds::Mds;
-use crate::tasks::{Backoff, Stop};
 use disk::destroy_log;
 use disk::key::{Tag, all};
 use futures_util::future::join_all;

@@ -1,9 +1,9 @@
 //! Files whose data belongs to a group: clients outside of it wait.
 //!
-//! Group locks themselves are in the table of file locks ([`crate::flocks`]), which keeps this one
-//! in step. This one says only which clients hold a group lock of a file, for the code that grants
-//! data locks. A client that takes a group lock asks for WRITE afterwards. So earlier grants of
-//! other clients are called back, and their later requests wait here.
+//! Group locks themselves are in the table of file locks ([`flocks`](crate::locks::flocks)), which
+//! keeps this one in step. This one says only which clients hold a group lock of a file, for the
+//! code that grants data locks. A client that takes a group lock asks for WRITE afterwards. So
+//! earlier grants of other clients are called back, and their later requests wait here.
 
 use foldhash::HashMap;
 use parking_lot::RwLock;

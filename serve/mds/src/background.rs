@@ -1,0 +1,8 @@
+//! Background tasks of an MDT, and what they work on.
+
+pub mod destroyer;
+pub mod settler;
+pub mod spaces;
+pub mod tasks;
+pub mod unsettled;
+mod watch_spaces;

@@ -1,0 +1,214 @@
+//! Operations that change what clients hold: each enters the table of locks, waits until no other
+//! client is in the way, is applied, and leaves.
+
+use crate::acks::AckEvent;
+use crate::acks::unacked::Changed;
+use crate::locks::context::{LockContext, Obstacle};
+use crate::locks::stats::micros;
+use crate::locks::waits::Noted;
+use crate::locks::{Locks, When};
+use crate::mds::{Mds, RequestContext};
+use dlm::ibits::{Change, Modifier};
+use env::clock::Monotonic;
+use std::collections::BTreeMap;
+use tokio::sync::oneshot;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::lock::InodeBits;
+use types::session::ClientUuid;
+
+/// One operation among those that entered; it leaves when this is dropped.
+pub(crate) struct Entered<'a> {
+    pub(crate) mds: &'a Mds,
+    pub(crate) modifier: Modifier,
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        let mut state = self.mds.state.lock();
+        let Locks { table, actions, waiting, .. } = &mut state.locks;
+        waiting.remove(&self.modifier);
+        table.leave(self.modifier, actions);
+        // An operation whose turn comes now may ask the client whose reply is just being made:
+        // after that reply, if possible.
+        self.mds.carry_out(state, When::Later);
+    }
+}
+
+/// An operation that entered, and its turn.
+type Asked<'a> = (Entered<'a>, oneshot::Receiver<()>);
+
+impl Mds {
+    /// Runs an operation that changes something, again after each obstacle, until it is applied or
+    /// refused. Other clients may meanwhile change what its names lead to; then it starts again
+    /// with the new state. Each time that happens another operation was applied, so the target as a
+    /// whole makes progress.
+    pub(crate) async fn in_turn<R>(
+        &self,
+        request: &mut RequestContext<'_>,
+        mut op: impl FnMut(&mut RequestContext<'_>) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        let result = op(request);
+        match request.lock_context.obstacle.take() {
+            None => result,
+            // Apart, so that the future of the fast path stays small.
+            Some(obstacle) => Box::pin(self.wait_in_turn(request, obstacle, op)).await,
+        }
+    }
+
+    async fn wait_in_turn<R>(
+        &self,
+        request: &mut RequestContext<'_>,
+        mut obstacle: Obstacle,
+        mut op: impl FnMut(&mut RequestContext<'_>) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        let mut entered = None;
+        loop {
+            match obstacle {
+                Obstacle::Cut(fid) => self.cut_ended(fid).await,
+                Obstacle::Locks(changes) => {
+                    drop(entered.take());
+                    request.lock_context.modifier = None;
+                    let place = self.enter(request.client(), changes).await?;
+                    request.lock_context.modifier = Some(place.modifier);
+                    entered = Some(place);
+                }
+            }
+            let result = op(request);
+            match request.lock_context.obstacle.take() {
+                Some(more) => obstacle = more,
+                None => {
+                    request.lock_context.modifier = None;
+                    drop(entered);
+                    return result;
+                }
+            }
+        }
+    }
+
+    /// As [`Mds::in_turn`], for a change by the MDT itself.
+    pub(crate) async fn in_own_turn<R>(
+        &self,
+        mut op: impl FnMut(&mut LockContext) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        let mut lock_context = LockContext::own();
+        let mut entered: Option<Entered<'_>> = None;
+        loop {
+            let result = op(&mut lock_context);
+            match lock_context.obstacle.take() {
+                None => return result,
+                Some(Obstacle::Cut(fid)) => self.cut_ended(fid).await,
+                Some(Obstacle::Locks(changes)) => {
+                    drop(entered.take());
+                    let place = self.enter(lock_context.client, changes).await?;
+                    lock_context.modifier = Some(place.modifier);
+                    entered = Some(place);
+                }
+            }
+        }
+    }
+
+    /// Enters, and waits until no other client holds what is to be changed.
+    async fn enter(&self, client: ClientUuid, changes: Vec<Change>) -> Result<Entered<'_>, Errno> {
+        let now: Monotonic = self.env.clock.now();
+        let (entered, ready) = {
+            let mut state = self.state.lock();
+            let (modifier, ready) = state.locks.new_modifier();
+            let Locks { table, actions, .. } = &mut state.locks;
+            table.enter(modifier, client, changes, now, actions);
+            let entered = Entered { mds: self, modifier };
+            self.carry_out(state, When::Now);
+            (entered, ready)
+        };
+        self.wait_for_holders(entered.modifier, ready).await?;
+        Ok(entered)
+    }
+
+    /// An operation looked at what others changed a moment ago: before it is answered, their mounts
+    /// forget the state before.
+    pub(crate) async fn call_authors_back(&self, seen: Vec<(ClientUuid, Changed)>, urgent: bool) {
+        let mut by_author: BTreeMap<ClientUuid, BTreeMap<Fid, InodeBits>> = BTreeMap::new();
+        for (client, changed) in seen {
+            let bits = by_author.entry(client).or_default();
+            for (fid, more) in changed.iter() {
+                let bits = bits.entry(*fid).or_default();
+                *bits = bits.union(*more);
+            }
+        }
+        let (asked, newest) = self.ask_back(&by_author);
+        if urgent {
+            // Its client is itself being asked, and must not wait for others.
+            return;
+        }
+        if self.wait_for_all(asked).await.is_err() {
+            // The target goes, and so does the answer.
+            return;
+        }
+        let mut state = self.state.lock();
+        for (client, asked) in &by_author {
+            state.acknowledge(AckEvent::CalledBack { client: *client, newest, asked });
+        }
+        self.carry_out(state, When::Now);
+    }
+
+    /// Calls these bits back from these clients, and waits until they have answered.
+    ///
+    /// # Errors
+    /// ESHUTDOWN: the target stops.
+    pub(crate) async fn call_back_and_wait(
+        &self,
+        bits: &BTreeMap<ClientUuid, BTreeMap<Fid, InodeBits>>,
+    ) -> Result<(), Errno> {
+        let (asked, _) = self.ask_back(bits);
+        self.wait_for_all(asked).await
+    }
+
+    /// Calls these bits back. Returns what to wait for, and the newest unacknowledged change of
+    /// that moment.
+    fn ask_back(&self, bits: &BTreeMap<ClientUuid, BTreeMap<Fid, InodeBits>>) -> (Vec<Asked<'_>>, u64) {
+        let mut state = self.state.lock();
+        let mut asked = Vec::new();
+        for (client, bits) in bits {
+            let (modifier, ready) = state.locks.new_modifier();
+            let Locks { table, actions, waiting, .. } = &mut state.locks;
+            if table.ask_back(modifier, *client, bits, actions) {
+                asked.push((Entered { mds: self, modifier }, ready));
+            } else {
+                waiting.remove(&modifier);
+            }
+        }
+        let newest = state.acks.unacked().newest();
+        self.carry_out(state, When::Now);
+        (asked, newest)
+    }
+
+    async fn wait_for_all(&self, asked: Vec<Asked<'_>>) -> Result<(), Errno> {
+        for (place, ready) in asked {
+            self.wait_for_holders(place.modifier, ready).await?;
+            drop(place);
+        }
+        Ok(())
+    }
+
+    /// Waits until the table says that no client is in the way.
+    pub(crate) async fn wait_for_holders(
+        &self,
+        modifier: Modifier,
+        mut ready: oneshot::Receiver<()>,
+    ) -> Result<(), Errno> {
+        let begun = self.env.clock.now();
+        // Usually the holders have answered already, in the same poll.
+        let result = match ready.try_recv() {
+            Err(oneshot::error::TryRecvError::Empty) => {
+                let _noted = Noted::new(self, modifier, begun);
+                // The sender goes only with the table itself.
+                ready.await.map_err(|_| Errno::ESHUTDOWN)
+            }
+            answer => answer.map_err(|_| Errno::ESHUTDOWN),
+        };
+        if let Some(stats) = self.lock_stats.get() {
+            stats.wait.record(micros(begun, self.env.clock.now()));
+        }
+        result
+    }
+}

@@ -1,0 +1,80 @@
+//! The recovery window of a started MDT: its state. `replay::recovery` decides.
+
+use crate::background::tasks::Wake;
+use bytes::Bytes;
+use env::watch;
+use parking_lot::Mutex;
+pub use replay::recovery::Phase;
+use replay::recovery::Recovery;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use types::proof::Proof;
+use types::session::{ClientUuid, Transno};
+
+/// See the module.
+pub(crate) struct Window {
+    pub(super) machine: Mutex<Recovery<Bytes>>,
+    pub(super) phase: watch::Sender<Phase>,
+    open: AtomicBool,
+    pub(super) changed: Wake,
+    /// Clients that went before their records could be removed.
+    pub(super) leavers: Mutex<Vec<ClientUuid>>,
+    /// Clients whose record is written.
+    pub(super) sessions: Mutex<BTreeMap<ClientUuid, Recorded>>,
+}
+
+/// What the record of a client says.
+#[derive(Clone, Copy)]
+pub(super) struct Recorded {
+    /// Transno of the record; 0: it is of an earlier life.
+    pub(super) transno: Transno,
+    pub(super) proof: Proof,
+}
+
+/// State of recovery, for people.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RecoveryReport {
+    /// The phase.
+    pub phase: Phase,
+    /// Clients that are waited for, or came back.
+    pub clients: usize,
+    /// Number of them that were heard of.
+    pub connected: usize,
+    /// The phase ends at the latest after this time; 0: it waits for no client, or the time is
+    /// unknown.
+    pub left: Duration,
+}
+
+impl Window {
+    /// Waits for these clients.
+    pub(crate) fn new(expected: &[(ClientUuid, Proof)], now: Duration, length: Duration) -> Window {
+        let machine = Recovery::new(expected.iter().map(|(client, _)| *client), now, length);
+        let recorded = |proof| Recorded { transno: Transno(0), proof };
+        let phase = machine.phase();
+        Window {
+            machine: Mutex::new(machine),
+            phase: watch::Sender::new(phase),
+            open: AtomicBool::new(phase == Phase::Open),
+            changed: Wake::default(),
+            leavers: Mutex::default(),
+            sessions: Mutex::new(expected.iter().map(|(client, proof)| (*client, recorded(*proof))).collect()),
+        }
+    }
+
+    /// True if the MDT is in service.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.load(Ordering::Acquire)
+    }
+
+    pub(super) fn enter(&self, phase: Phase) {
+        self.open.store(phase == Phase::Open, Ordering::Release);
+        self.phase.send_replace(phase);
+    }
+
+    /// Sessions that ended wait no longer.
+    pub(super) fn nudge(&self) {
+        self.phase.send_modify(|_| {});
+        self.changed.wake();
+    }
+}

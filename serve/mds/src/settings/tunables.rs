@@ -1,0 +1,46 @@
+//! Settings that an administrator may change while the MDT runs: the file system's default layout,
+//! and the OSTs that are set aside.
+//!
+//! They are lost at a restart; the MGS keeps persistent ones, and the code that assembled the MDT
+//! applies them again.
+
+use crate::settings::MdsSettings;
+use crate::settings::dom_limits::DomLimits;
+use layout::layout::Layout;
+use layout::stripe_spec::{Defaults, plain};
+use parking_lot::RwLock;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering::Relaxed};
+use types::target::TargetIndex;
+
+/// See the module.
+pub(crate) struct Tunables {
+    pub(super) stripe_count: AtomicU16,
+    pub(super) stripe_size: AtomicU32,
+    /// See `dom_limits`.
+    pub(crate) dom: DomLimits,
+    /// OSTs that get no new objects. Bound: TARGETS_MAX, as only known OSTs can be set aside.
+    pub(super) aside: RwLock<BTreeSet<TargetIndex>>,
+}
+
+impl Tunables {
+    pub(crate) fn new(settings: &MdsSettings) -> Tunables {
+        Tunables {
+            stripe_count: AtomicU16::new(settings.stripe_count),
+            stripe_size: AtomicU32::new(settings.stripe_size),
+            dom: DomLimits::default(),
+            aside: RwLock::default(),
+        }
+    }
+
+    /// Defaults for what a user may leave open in a layout, and the limit for bytes on the MDT.
+    pub(crate) fn defaults(&self) -> Defaults {
+        let (stripe_size, stripe_count) = (self.stripe_size.load(Relaxed), self.stripe_count.load(Relaxed));
+        Defaults { stripe_size, stripe_count, dom_bytes_max: self.dom.most() }
+    }
+
+    /// Layout of a new file whose directory has no default layout; OSTs open.
+    pub(crate) fn layout(&self) -> Layout {
+        plain(self.stripe_count.load(Relaxed), self.stripe_size.load(Relaxed), None)
+    }
+}

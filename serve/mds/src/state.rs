@@ -1,0 +1,84 @@
+//! What an MDT keeps in memory only, behind one mutex.
+
+use crate::acks::{AckAction, AckEvent, Acks};
+use crate::locks::Locks;
+use crate::locks::context::LockContext;
+use crate::locks::groups::Groups;
+use crate::opens::Opens;
+use crate::records::fids::Fids;
+use foldhash::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+use types::fid::Fid;
+
+/// State that is in memory only. It is lost at a crash; `recovery` describes the consequences.
+pub struct State {
+    /// Open handles.
+    pub opens: Opens,
+    /// Inode-bit locks.
+    pub locks: Locks,
+    /// Inodes without a name that a client has open, by a handle or under OPEN.
+    pub orphans: HashSet<Fid>,
+    /// What is known of answers. Tell it by [`State::acknowledge`].
+    pub(crate) acks: Acks,
+    /// Its actions that are still to be done.
+    ack_actions: Vec<AckAction>,
+    /// New FIDs.
+    pub fids: Fids,
+    /// Recovery is not over: orphans may be opened again.
+    pub recovering: bool,
+    /// Files whose objects are being cut: no client may begin to write them.
+    pub cutting: HashSet<Fid>,
+    /// Buffer for encoding records.
+    pub scratch: Vec<u8>,
+}
+
+impl State {
+    pub(crate) fn new(fids: Fids, author_grace: Duration, groups: Arc<Groups>) -> State {
+        State {
+            opens: Opens::default(),
+            locks: Locks::new(groups),
+            orphans: HashSet::default(),
+            acks: Acks::new(author_grace),
+            ack_actions: Vec::new(),
+            fids,
+            recovering: false,
+            cutting: HashSet::default(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Something became known of answers. The caller calls [`Mds::carry_out`] before it gives the
+    /// state back.
+    pub(crate) fn acknowledge(&mut self, event: AckEvent<'_>) {
+        self.acks.apply(event, &mut self.ack_actions);
+    }
+
+    /// A request says which answers its client has. That of a client on the network said so when it
+    /// arrived (`Mds::arrived`).
+    pub(crate) fn acknowledge_here(&mut self, request: &LockContext) {
+        if request.origin.is_none() {
+            let &LockContext { client, xids: (_, known), now, .. } = request;
+            self.acknowledge(AckEvent::Known { client, known, now });
+        }
+    }
+
+    /// Does what is to be done under the lock of the state. Returns whether waiting answers are to
+    /// be woken, and the inodes that no client may believe open any more.
+    pub(crate) fn take_acks(&mut self) -> (bool, Vec<Fid>) {
+        let (mut wake, mut closed) = (false, Vec::new());
+        for action in self.ack_actions.drain(..) {
+            match action {
+                AckAction::Wake => wake = true,
+                AckAction::Close(fid) => closed.push(fid),
+                AckAction::Release(fid) => self.locks.not_shown(fid),
+            }
+        }
+        (wake, closed)
+    }
+
+    /// True if there are actions to carry out.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.ack_actions.is_empty() || self.locks.has_work()
+    }
+}
