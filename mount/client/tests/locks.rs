@@ -7,6 +7,7 @@ mod cluster;
 mod kernel;
 
 use bytes::Bytes;
+use client::WriteFlags;
 use client::caller::Caller;
 use client::client::Client;
 use client::node::NodeId;
@@ -14,7 +15,7 @@ use client::open::OpenMode;
 use client::{Budget, Looked};
 use cluster::Cluster;
 use futures_util::poll;
-use kernel::RecordedKernel;
+use kernel::{FIRST_PAGE, RecordedKernel};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -404,5 +405,39 @@ async fn a_restart_of_the_mdt_ends_all_trust_and_opens_local_opens_there() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     assert!(cluster.world.state.lock().open.is_empty());
+    client.unmount().await;
+}
+
+#[tokio::test]
+async fn a_callback_does_not_wait_for_a_page_that_a_waiting_write_holds() {
+    let cluster = Cluster::mounted_as(false).await;
+    cluster.world.grants.store(true, Ordering::Relaxed);
+    let told = Arc::new(RecordedKernel::default());
+    let client = &cluster.client;
+    client.attach_kernel(told.clone());
+    let node = make(client, "file").await;
+    let fid = fid_of(client, "file").await;
+    let handle = client.clone().no_open_file(node, true).await.unwrap();
+    // It has pages, under DATA and without WRITE.
+    client.clone().read(Caller::root(), handle, 0, 10, true).await.unwrap();
+    cluster.callback(ClientOp::Revoke { locks: vec![(fid, InodeBits::WRITE)] }).await;
+    cluster.world.hold_locks.send_replace(true);
+    told.hold(FIRST_PAGE);
+    let held = client.holds_page(node, 0, 4);
+    let data = Bytes::from_static(b"text");
+    let mut write = Box::pin(client.clone().write(Caller::root(), handle, 0, data, WriteFlags::default()));
+    assert!(poll!(&mut write).is_pending(), "it waits for WRITE");
+    let locks = vec![(fid, InodeBits::DATA.union(InodeBits::UPDATE))];
+    tokio::select! {
+        answer = cluster.callback(ClientOp::Revoke { locks }) => assert_eq!(answer, ClientReply::Done),
+        _ = &mut write => panic!("it has no lock"),
+        () = cluster.env.clock.sleep(Duration::from_secs(5)) => panic!("the callback waits for the write"),
+    }
+    let invalidated = told.take().iter().filter(|line| **line == format!("data {}", node.0)).count();
+    assert!(invalidated >= 2, "the held page and all behind it");
+    cluster.world.hold_locks.send_replace(false);
+    assert_eq!(write.await.unwrap().bytes, 4);
+    drop(held);
+    told.release(FIRST_PAGE);
     client.unmount().await;
 }

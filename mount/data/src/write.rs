@@ -18,7 +18,13 @@ use types::attr::WrittenAt;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::limits::{BULK_BYTES_MAX, FILE_BYTES_MAX};
-use wire::mds::{Append, MdsOp, MdsReply, Wrote};
+use wire::mds::{MdsOp, MdsReply, Wrote};
+
+/// Where the kernel believes a file to end at least, after a write that it put at `offset`: an
+/// append may have landed elsewhere.
+fn end_in_kernel(offset: u64, written: Written) -> u64 {
+    offset.min(written.offset) + u64::from(written.bytes)
+}
 
 impl DataPath {
     /// Writes `data` at `offset`, as `Client::write` has it.
@@ -50,14 +56,14 @@ impl DataPath {
         let epoch = self.session.epoch(file.fid);
         let write = Write { credentials: &credentials, file: &file, offset, data: &data, flags, epoch };
         if let Some(written) = self.absorb_at_once(write)? {
-            self.writeback.kernel_eof.written(file.fid, written.offset + u64::from(written.bytes));
+            self.writeback.kernel_eof.written(file.fid, end_in_kernel(offset, written));
             return Ok(written);
         }
         let (me, tasks) = (self.clone(), self.session.env.tasks.clone());
         let work = async move {
             let write = |epoch| Write { credentials: &credentials, file: &file, offset, data: &data, flags, epoch };
             let written = me.session.in_epoch(file.fid, |epoch| me.write_in_turn(write(epoch))).await?;
-            me.writeback.kernel_eof.written(file.fid, written.offset + u64::from(written.bytes));
+            me.writeback.kernel_eof.written(file.fid, end_in_kernel(offset, written));
             Ok(written)
         };
         Finish::new("write", &tasks, work).await
@@ -82,9 +88,6 @@ impl DataPath {
             let access = write.access();
             let turn = match flags.from_page_cache {
                 true => self.try_data_guard(file.fid, access).map_or(Admitted::Bypass(None), Admitted::Locked),
-                // The kernel holds pages of it: it was not told that files open for writing bypass
-                // them.
-                false if self.locks.no_open() => self.admit_data(file, access).await?,
                 false => Admitted::Locked(self.data_guard(file, access).await?),
             };
             // Objects are cut only under the whole lock: others may be writing beyond the known
@@ -109,7 +112,7 @@ impl DataPath {
         if !file.dirty.lock().is_clean() {
             self.flush_locked(file).await?;
         }
-        let written = self.write_through(write, matches!(turn, Admitted::Locked(_))).await;
+        let written = self.write_through(write).await;
         if bypasses_others {
             self.let_others_read_anew(file);
         }
@@ -129,22 +132,15 @@ impl DataPath {
         self.session.env.tasks.spawn("let others read mapped pages", Box::pin(call_back));
     }
 
-    /// `locked`: no other client can move the end of the file meanwhile, so it need not be moved
-    /// before the bytes are stored. Should storing fail, the size is as before.
-    async fn write_through(&self, write: Write<'_>, locked: bool) -> Result<Written, ClientError> {
+    /// An append is under WRITE: no other client can move the end of the file meanwhile. Should
+    /// storing fail, the size is as before.
+    async fn write_through(&self, write: Write<'_>) -> Result<Written, ClientError> {
         let Write { credentials, file, offset, data, mut flags, epoch } = write;
         let fid = file.fid;
         let mdc = self.session.mdc(fid)?;
-        let offset = match flags.append {
+        let offset = match std::mem::take(&mut flags.append) {
             false => offset,
-            true if locked => {
-                flags.append = false;
-                mdc.getattr(credentials, fid).await?.attr.size
-            }
-            true => {
-                let (len, kill_suidgid) = (data.len() as u64, flags.kill_suidgid);
-                mdc.append(credentials, Append { fid, len, kill_suidgid }).await?
-            }
+            true => mdc.getattr(credentials, fid).await?.attr.size,
         };
         let end = offset.checked_add(data.len() as u64).ok_or(ClientError::TooFar(offset))?;
         let layout = self.layout_for(credentials, file, true, offset, end).await?;
@@ -174,9 +170,8 @@ impl DataPath {
             return Ok(Written { offset, bytes: stored.bytes as u32 });
         }
         let stored_end = if stored.bytes == 0 { 0 } else { offset + stored.bytes };
-        let kill_suidgid = flags.kill_suidgid && !flags.append;
         let (blocks_delta, at) = (stored.blocks_delta, WrittenAt::Now);
-        let wrote = Wrote { fid, end: stored_end, blocks_delta, at, kill_suidgid };
+        let wrote = Wrote { fid, end: stored_end, blocks_delta, at, kill_suidgid: flags.kill_suidgid };
         let attr = match flags.sync {
             false => mdc.wrote(credentials, wrote).await.map(|e| e.attr),
             true => match two(&mdc, credentials, MdsOp::Wrote(wrote), MdsOp::Sync).await {

@@ -24,6 +24,7 @@ pub mod jobs;
 pub mod limits;
 pub mod mount;
 pub mod notify;
+pub mod notify_apart;
 pub mod null;
 pub mod ops;
 pub mod process;

@@ -8,7 +8,8 @@
 //!
 //! Attributes alone (`offset` -1) and [`Notification::IncEpoch`] never wait. So there are three
 //! threads, one for these, one for names and one for data: a notification never waits behind one
-//! that waits for something else. The queues are bounded; [`Notifier::tell`] waits for room and for
+//! that waits for something else. Where writes hold pages, data has other threads
+//! ([`crate::notify_apart`]). The queues are bounded; [`Notifier::tell`] waits for room and for
 //! the kernel's answer.
 
 use crate::abi::flags::misc;
@@ -184,11 +185,7 @@ pub fn start<E: FnOnce() + Send + 'static>(
 
 fn serve(device: &Device, mut waiting: mpsc::Receiver<Order>) {
     while let Some(Order::Send(notification, done)) = waiting.blocking_recv() {
-        let result = send(device, &notification);
-        match result {
-            Ok(_) | Err(Errno::ENODEV) => {}
-            Err(errno) => tracing::warn!(?notification, %errno, "the kernel refuses a notification"),
-        }
+        let result = send_logged(device, &notification);
         if let Some(done) = done {
             // The receiver may be gone; then the answer is not needed.
             let _ = done.send(result);
@@ -197,6 +194,16 @@ fn serve(device: &Device, mut waiting: mpsc::Receiver<Order>) {
             break;
         }
     }
+}
+
+/// Writes one; a refusal is logged.
+pub(crate) fn send_logged(device: &Device, notification: &Notification) -> Result<bool, Errno> {
+    let result = send(device, notification);
+    match result {
+        Ok(_) | Err(Errno::ENODEV) => {}
+        Err(errno) => tracing::warn!(?notification, %errno, "the kernel refuses a notification"),
+    }
+    result
 }
 
 /// Writes one; may block as the module says. `false`: there was nothing to forget.

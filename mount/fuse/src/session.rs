@@ -18,6 +18,7 @@ use crate::interrupt::Waiting;
 use crate::limits::{DETACHED_GRACE, THREADS_END_MAX};
 use crate::mount::{self, MountError, MountOptions};
 use crate::notify::{self, Notifier};
+use crate::notify_apart::Apart;
 use crate::process::{self, Processes};
 use env::Env;
 use parking_lot::{Condvar, Mutex};
@@ -37,6 +38,7 @@ pub struct Session {
     device_number: (u32, u32),
     agreed: Agreed,
     notifier: Option<Notifier>,
+    apart: Apart,
     waiting: Arc<Waiting>,
     gate: Arc<Gate>,
     ended: watch::Receiver<bool>,
@@ -73,6 +75,7 @@ impl Session {
             let gate = gate.clone();
             move || gate.leave(false)
         });
+        let apart = Apart::new(Arc::downgrade(&device), env.tasks.clone(), env.clock.clone());
         let dispatch = Arc::new(Dispatch {
             fs,
             env: env.clone(),
@@ -102,7 +105,8 @@ impl Session {
         }
         undo.0 = None;
         tracing::info!(path = %path.display(), minor = agreed.minor, flags = format_args!("{:#x}", agreed.flags), "mounted");
-        Ok(Session { path, device_number, agreed, notifier: Some(notifier), waiting, gate, ended, done: false })
+        let notifier = Some(notifier);
+        Ok(Session { path, device_number, agreed, notifier, apart, waiting, gate, ended, done: false })
     }
 
     /// Directory that it is mounted on.
@@ -123,6 +127,11 @@ impl Session {
     /// Sends notifications to the kernel; they end with the session. `None` after its end.
     pub fn notifier(&self) -> Option<Notifier> {
         self.notifier.clone()
+    }
+
+    /// Sends notifications to the kernel about pages that a write of this mount may hold.
+    pub fn apart(&self) -> Apart {
+        self.apart.clone()
     }
 
     /// Requests that wait now: what an operation that hangs is doing. Lives as long as the session.

@@ -8,6 +8,7 @@ use e2e::can_mount;
 use e2e::cluster::Cluster;
 use std::fs::{self, File};
 use std::io::{Read, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -190,5 +191,60 @@ fn a_busy_directory_shows_each_chmod_and_each_time() {
         assert!(may_make(here, &format!("by-user-{n}")), "round {n}");
         chmod(there, 0o755);
         assert!(!may_make(here, &format!("by-nobody-{n}")), "round {n}");
+    }
+}
+
+/// Longer than any turn of a few clients, and well below the lease (30 s) after which a client that
+/// does not answer is evicted.
+const TURN: Duration = Duration::from_secs(15);
+
+/// Appends, writes, reads and fsyncs one file until it is time; returns the bytes that it appended.
+fn write_and_read(path: &Path, number: usize, until: Instant) -> usize {
+    let mut file = fs::OpenOptions::new().read(true).append(true).open(path).expect("open to append");
+    let inside = fs::OpenOptions::new().write(true).open(path).expect("open to write");
+    let (mut appended, mut turn, mut bytes) = (0, number, [0; 16 << 10]);
+    while Instant::now() < until {
+        turn += 1;
+        let began = Instant::now();
+        match turn % 4 {
+            0 => {
+                let line = vec![b'a' + number as u8; 300 + 97 * (turn % 13)];
+                file.write_all(&line).expect("append");
+                appended += line.len();
+            }
+            1 => inside.write_all_at(&[b'A' + number as u8; 700], 512 * (turn as u64 % 14)).expect("write"),
+            2 => {
+                let end = file.metadata().expect("fstat").len();
+                file.read_at(&mut bytes, end.saturating_sub(9000)).expect("read");
+            }
+            _ if turn % 5 == 0 => file.sync_all().expect("fsync"),
+            _ => _ = file.read_at(&mut bytes, 0).expect("read"),
+        }
+        assert!(began.elapsed() < TURN, "step {turn} of program {number} took {:?}", began.elapsed());
+    }
+    appended
+}
+
+#[test]
+fn writers_whose_kernel_holds_pages_hold_up_no_callback() {
+    if !can_mount() {
+        return;
+    }
+    let Some(cluster) = Cluster::with_clients("1", &["localflock"; 3]) else { return };
+    let paths: Vec<PathBuf> = cluster.mounts().iter().map(|mount| mount.join("log")).collect();
+    const BEGIN: usize = 8192;
+    fs::write(&paths[0], [b'.'; BEGIN]).expect("write");
+    let until = Instant::now() + Duration::from_secs(8);
+    let appended: usize = std::thread::scope(|scope| {
+        let programs: Vec<_> = (0..6)
+            .map(|number| {
+                let path = &paths[number % paths.len()];
+                scope.spawn(move || write_and_read(path, number, until))
+            })
+            .collect();
+        programs.into_iter().map(|program| program.join().expect("a program failed")).sum()
+    });
+    for path in &paths {
+        assert_eq!(fs::metadata(path).expect("stat").len() as usize, BEGIN + appended, "each append has its place");
     }
 }

@@ -9,6 +9,7 @@
 use crate::client::Client;
 use crate::open::FileHandle;
 use data::kernel_view::timers::YOUNG;
+use data::locks::held_pages::HoldsPage;
 use data::node::NodeId;
 use types::fid::Fid;
 use types::lock::InodeBits;
@@ -56,10 +57,19 @@ impl Client {
     }
 
     /// The kernel drops its pages of a file. Waits for pages that are being read; never call it for
-    /// a request that holds some.
+    /// a request that holds some other than by [`Client::holds_page`].
     pub async fn drop_pages(&self, node: NodeId) {
-        if let Some(kernel) = self.locks.kernel.get() {
-            kernel.inval_data(node, 0, 0).await;
+        if let (Some(kernel), Some(fid)) = (self.locks.kernel.get(), self.nodes.fid(node)) {
+            self.data.drop_pages(kernel, node, fid).await;
         }
+    }
+
+    /// Hold it while a write of `len` bytes at `offset` is under way, from its beginning: on a
+    /// mount whose kernel opens files without requests, the write may hold a page of the kernel.
+    pub fn holds_page(&self, node: NodeId, offset: u64, len: u64) -> Option<HoldsPage> {
+        if !self.locks.no_open() || len == 0 {
+            return None;
+        }
+        Some(self.locks.held_pages.hold(self.nodes.fid(node)?, offset, len))
     }
 }

@@ -44,6 +44,8 @@ pub struct World {
     pub hold_writes: watch::Sender<bool>,
     /// Requests of these names are served, but their answers wait.
     held: watch::Sender<BTreeSet<&'static str>>,
+    /// Requests for locks are answered when this is over.
+    pub hold_locks: watch::Sender<bool>,
     /// Everything that may be granted is.
     pub grants: AtomicBool,
     /// The mount's record, for callbacks.
@@ -448,6 +450,10 @@ impl Service for Target {
                 let result = if failed { Err(Errno::ECANCELED) } else { self.one(op).await };
                 // A lock that is asked for is always granted.
                 let asks = matches!(asked, Op::Mds(MdsOp::Lock(_)));
+                if asks {
+                    let mut held = self.world.hold_locks.subscribe();
+                    held.wait_for(|held| !held).await.expect("the world stands");
+                }
                 if asks || self.world.grants.load(Ordering::Relaxed) {
                     self.grant(&asked, &result, request.locks, &mut reply);
                 }
@@ -625,8 +631,13 @@ pub struct Cluster {
 
 impl Cluster {
     pub async fn mounted() -> Cluster {
+        Cluster::mounted_as(true).await
+    }
+
+    /// `opens`: the kernel reports opens and closes.
+    pub async fn mounted_as(opens: bool) -> Cluster {
         let (env, guard) = RealEnv::start(RealConfig { reactors: 1, blocking_threads: 1 }).unwrap();
-        Cluster { _guard: Some(guard), ..Cluster::mounted_in(env, true).await }
+        Cluster { _guard: Some(guard), ..Cluster::mounted_in(env, opens).await }
     }
 
     /// `opens`: the kernel reports opens and closes.
@@ -638,6 +649,7 @@ impl Cluster {
             hold_writes: watch::Sender::new(false),
             hold_opens: watch::Sender::new(false),
             held: watch::Sender::default(),
+            hold_locks: watch::Sender::new(false),
             hold_leases: watch::Sender::new(false),
             hold_counts: watch::Sender::new(false),
             grants: AtomicBool::new(false),

@@ -11,6 +11,10 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use types::name::Name;
 
+const PAGE_BYTES: u64 = 4096;
+/// Word of the first page of each file, which a write may hold.
+pub const FIRST_PAGE: &str = "first page";
+
 /// See the module. Each line begins with its word: `expire` and `drop` (a name), `attr`, `data`,
 /// `store`, `epoch`.
 #[derive(Default)]
@@ -75,8 +79,27 @@ impl KernelCache for RecordedKernel {
         })
     }
 
-    fn inval_data(&self, node: NodeId, _: u64, _: u64) -> BoxFuture<'static, ()> {
-        self.told("data", &format!(" {}", node.0))
+    fn inval_data(&self, node: NodeId, offset: u64, _: u64) -> BoxFuture<'static, ()> {
+        let told = self.told("data", &format!(" {}", node.0));
+        let mut held = self.held.subscribe();
+        Box::pin(async move {
+            told.await;
+            if offset < PAGE_BYTES {
+                held.wait_for(|held| !held.contains(FIRST_PAGE)).await.expect("the kernel outlives its mount");
+            }
+        })
+    }
+
+    fn inval_held(&self, node: NodeId, offset: u64, len: u64) -> BoxFuture<'static, Option<BoxFuture<'static, ()>>> {
+        let held = self.held.borrow().contains(FIRST_PAGE);
+        let done = self.inval_data(node, offset, len);
+        Box::pin(async move {
+            if held {
+                return Some(done);
+            }
+            done.await;
+            None
+        })
     }
 
     fn store(&self, node: NodeId, offset: u64, data: Bytes) -> Option<BoxFuture<'static, ()>> {

@@ -37,9 +37,20 @@ pub trait KernelCache: Send + Sync + 'static {
     /// Cached data of `[offset, offset + len)` (`len` 0: to the end) goes, and attributes. Waits
     /// for pages that are being read and for dirty mapped pages that must be written.
     fn inval_data(&self, node: NodeId, offset: u64, len: u64) -> BoxFuture<'static, ()>;
+    /// As [`KernelCache::inval_data`], of a page that a write of this mount may hold while it waits
+    /// for its lock. `None`: done. Otherwise the kernel waits for a page that is in use; what is
+    /// returned is ready when it has dropped that.
+    fn inval_held(&self, node: NodeId, offset: u64, len: u64) -> BoxFuture<'static, Option<BoxFuture<'static, ()>>> {
+        let done = self.inval_data(node, offset, len);
+        Box::pin(async move {
+            done.await;
+            None
+        })
+    }
     /// Bytes of a file for the page cache; the file ends after them or goes on. The notification is
-    /// on its way when this returns, ahead of every [`KernelCache::inval_data`] that follows. Waits
-    /// for pages that are being read. `None`: too much is on its way already.
+    /// on its way when this returns, ahead of every [`KernelCache::inval_data`] that follows; where
+    /// writes hold pages it has no such place, and its caller waits for it. Waits for pages that
+    /// are being read. `None`: too much is on its way already.
     fn store(&self, node: NodeId, offset: u64, data: Bytes) -> Option<BoxFuture<'static, ()>>;
     /// All names are to be asked for again at their next use. Never waits.
     fn inc_epoch(&self) -> BoxFuture<'static, ()>;

@@ -4,8 +4,8 @@
 //! `table` holds the locks and the known content. `gate` keeps callbacks that overtake replies from
 //! being undone by them. `learn` reads replies, and `callback` answers servers.
 //! [`crate::kernel_view`] lets the kernel forget. `data_guards` counts work with data under a lock,
-//! and `opens` opens files without a request. `upkeep` gives old locks back and stops trusting a
-//! server that was not heard of.
+//! `held_pages` knows which pages writes hold in the kernel, and `opens` opens files without a
+//! request. `upkeep` gives old locks back and stops trusting a server that was not heard of.
 //!
 //! One small lock guards the table and all gates; it is never held across a wait.
 
@@ -13,6 +13,7 @@ pub mod callback;
 pub mod data_guards;
 pub mod flocks;
 pub mod gate;
+pub mod held_pages;
 pub mod learn;
 pub mod opens;
 pub mod table;
@@ -25,6 +26,7 @@ use crate::kernel_view::reply_barrier::{ReplyBarrier, Token};
 use crate::locks::data_guards::{DataGuards, DataHolder};
 use crate::locks::flocks::{HeldFlocks, Taken};
 use crate::locks::gate::Ticket;
+use crate::locks::held_pages::HeldPages;
 use crate::locks::opens::Opens;
 use crate::locks::table::{Believed, Known, Table};
 use crate::node::NodeTable;
@@ -78,6 +80,8 @@ pub struct Locks {
     pub data: OnceLock<Arc<dyn DataHolder>>,
     pub table: Mutex<Table>,
     pub data_guards: DataGuards,
+    /// Pages that writes hold in the kernel.
+    pub held_pages: Arc<HeldPages>,
     pub opens: Mutex<Opens>,
     /// flock and fcntl locks that MDTs granted.
     pub flocks: Mutex<HeldFlocks>,
@@ -109,6 +113,7 @@ impl Locks {
             data: OnceLock::new(),
             table: Mutex::default(),
             data_guards: DataGuards::default(),
+            held_pages: Arc::default(),
             opens: Mutex::default(),
             flocks: Mutex::default(),
             reply_barrier: Arc::default(),

@@ -1,10 +1,14 @@
 //! The data path's part in callbacks: flush, report, let the kernel drop its pages.
 
 use crate::file::File;
+use crate::kernel_view::kernel_cache::KernelCache;
 use crate::kernel_view::timers::{PAUSE_MAX, PAUSE_MIN, ROUNDS_MAX};
 use crate::locks::data_guards::{DataHolder, Loss};
+use crate::locks::held_pages::{between, bytes_of};
+use crate::node::NodeId;
 use crate::path::DataPath;
 use env::BoxFuture;
+use futures_util::future::join_all;
 use std::sync::{Arc, Weak};
 use types::attr::Attr;
 use types::errno::Errno;
@@ -125,7 +129,7 @@ impl DataPath {
             let mut pause = PAUSE_MIN;
             for round in 1..=ROUNDS_MAX {
                 let before = self.locks.data_admissions(fid);
-                kernel.inval_data(node, 0, 0).await;
+                self.drop_pages(kernel, node, fid).await;
                 if self.locks.data_shut(fid, before, round == ROUNDS_MAX) {
                     break;
                 }
@@ -140,6 +144,40 @@ impl DataPath {
         // Pages that programs changed through mappings came to light.
         if let Some(file) = self.writeback.dirty_file(fid) {
             self.flush_until_clean(&file).await;
+        }
+    }
+
+    /// The kernel drops its pages of a file. A page that a write of this mount holds while it waits
+    /// for its lock goes when that write has ended; nothing can be read from it
+    /// (docs/locks/kernel.md, R39).
+    pub async fn drop_pages(&self, kernel: &Arc<dyn KernelCache>, node: NodeId, fid: Fid) {
+        let held = &self.locks.held_pages;
+        loop {
+            held.stored(fid).await;
+            let pages = held.of(fid);
+            let rest = between(&pages).into_iter().map(|(offset, len)| kernel.inval_data(node, offset, len));
+            tokio::select! {
+                biased;
+                _ = join_all(rest) => {}
+                // The kernel may be waiting for that page, and has not come to those behind it.
+                () = held.other_than(fid, &pages) => continue,
+            }
+            for page in pages {
+                if held.is_going(fid, page) {
+                    continue;
+                }
+                let (offset, len) = bytes_of(page);
+                if let Some(gone) = kernel.inval_held(node, offset, len).await {
+                    held.set_going(fid, page, true);
+                    let held = held.clone();
+                    let settle = async move {
+                        gone.await;
+                        held.set_going(fid, page, false);
+                    };
+                    self.session.env.tasks.spawn("wait for a page to go", Box::pin(settle));
+                }
+            }
+            return;
         }
     }
 

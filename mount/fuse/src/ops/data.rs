@@ -46,27 +46,25 @@ impl ClientFs {
             sync: how.flags & libc::O_DSYNC as u32 != 0 && !how.from_page_cache,
             from_page_cache: how.from_page_cache,
         };
-        let (node, data) = (node(request), request.to_bytes(data));
+        let (node, data, from_page_cache) = (node(request), request.to_bytes(data), how.from_page_cache);
         let (client, caller, file) = (self.client(), self.holder(request), self.file(request, handle, true));
-        // Such a WRITE holds no page of the kernel, so the kernel can be told before it has the
-        // answer. If it were told later, it would take the size that it asks for next for an old
-        // one.
-        let holds_pages = !self.style.opens();
+        let len = data.len() as u64;
         let call = async move {
+            // Pages that mmap made dirty are not held by a program's write.
+            let _held = if from_page_cache { None } else { client.holds_page(node, offset, len) };
             let written = client.clone().write(caller, file.await?, offset, data, flags).await?;
-            if written.offset != offset && !holds_pages {
+            if written.offset != offset {
+                // The kernel put an append where it believed the end to be: it must not keep that.
+                // If it were told after the answer, it would take the size that it asks for next
+                // for an old one.
                 client.drop_pages(node).await;
             }
             Ok(written)
         };
         answer(call, move |written| {
-            let then = match written.offset == offset {
-                // The kernel leaves clearing set-id bits to the daemon, and must not go on with the
-                // mode it knows.
-                true => flags.kill_suidgid.then_some(-1),
-                // The kernel put an append where it believed the end to be: it must not keep that.
-                false => holds_pages.then_some(0),
-            };
+            // The kernel leaves clearing set-id bits to the daemon, and must not go on with the
+            // mode it knows.
+            let then = flags.kill_suidgid.then_some(-1);
             let then = then.map(|offset| Notification::InvalInode { node: node.0, offset, len: 0 });
             Reply::Written { bytes: written.bytes, then }
         })

@@ -2,6 +2,7 @@
 
 use crate::mount::{read_ahead, set_read_ahead};
 use crate::notify::{NotTaken, Notification, Notifier};
+use crate::notify_apart::Apart;
 use bytes::Bytes;
 use client::kernel::KernelCache;
 use client::node::NodeId;
@@ -16,29 +17,22 @@ pub const MINOR_WITH_EPOCH: u32 = 44;
 /// Tells the kernel what to forget.
 pub struct Kernel {
     notifier: Notifier,
+    /// Where writes hold pages while they wait: the kernel was not told to bypass them.
+    apart: Option<Apart>,
     /// Device number of the mount.
     device: (u32, u32),
 }
 
 impl Kernel {
-    /// Over the notifications of one mount; `device`: its device number.
-    pub fn new(notifier: Notifier, device: (u32, u32)) -> Kernel {
-        Kernel { notifier, device }
+    /// Over the notifications of one mount; `apart`: on a mount whose kernel opens files without
+    /// requests; `device`: its device number.
+    pub fn new(notifier: Notifier, apart: Option<Apart>, device: (u32, u32)) -> Kernel {
+        Kernel { notifier, apart, device }
     }
 
     fn tell(&self, notification: Notification) -> BoxFuture<'static, bool> {
         let notifier = self.notifier.clone();
-        Box::pin(async move {
-            match notifier.tell(notification).await {
-                Ok(found) => found,
-                // The mount is gone, and its caches with it.
-                Err(Errno::ENODEV) => true,
-                Err(errno) => {
-                    tracing::error!(%errno, "the kernel does not forget");
-                    true
-                }
-            }
-        })
+        Box::pin(async move { is_found(notifier.tell(notification).await) })
     }
 
     fn done(&self, notification: Notification) -> BoxFuture<'static, ()> {
@@ -59,6 +53,29 @@ fn of_name(NodeId(parent): NodeId, name: Name, drop: bool) -> Notification {
     }
 }
 
+fn is_found(told: Result<bool, Errno>) -> bool {
+    match told {
+        Ok(found) => found,
+        // The mount is gone, and its caches with it.
+        Err(Errno::ENODEV) => true,
+        Err(errno) => {
+            tracing::error!(%errno, "the kernel does not forget");
+            true
+        }
+    }
+}
+
+fn note_stored(stored: Result<bool, Errno>) {
+    if let Err(errno) = stored {
+        // The mount is gone, or the kernel is short of memory: then it has no such page, and asks.
+        tracing::debug!(%errno, "the kernel did not take a page");
+    }
+}
+
+fn inval_data(node: NodeId, offset: u64, len: u64) -> Notification {
+    Notification::InvalInode { node: node.0, offset: offset as i64, len: len as i64 }
+}
+
 impl KernelCache for Kernel {
     fn inval_entry(&self, parent: NodeId, name: Name, drop: bool) -> BoxFuture<'static, ()> {
         self.done(of_name(parent, name, drop))
@@ -70,19 +87,40 @@ impl KernelCache for Kernel {
     }
 
     fn inval_data(&self, node: NodeId, offset: u64, len: u64) -> BoxFuture<'static, ()> {
-        let (offset, len) = (offset as i64, len as i64);
-        self.done(Notification::InvalInode { node: node.0, offset, len })
+        let notification = inval_data(node, offset, len);
+        let Some(apart) = self.apart.clone() else { return self.done(notification) };
+        Box::pin(async move {
+            is_found(apart.begin(notification).await.answer().await);
+        })
+    }
+
+    fn inval_held(&self, node: NodeId, offset: u64, len: u64) -> BoxFuture<'static, Option<BoxFuture<'static, ()>>> {
+        let notification = inval_data(node, offset, len);
+        let Some(apart) = self.apart.clone() else {
+            let done = self.done(notification);
+            return Box::pin(async move {
+                done.await;
+                None
+            });
+        };
+        Box::pin(async move {
+            let waits = apart.begin(notification).await.answer_or_wait().await?;
+            let rest = async move {
+                is_found(waits.answer().await);
+            };
+            Some(Box::pin(rest) as BoxFuture<'static, ()>)
+        })
     }
 
     fn store(&self, node: NodeId, offset: u64, data: Bytes) -> Option<BoxFuture<'static, ()>> {
+        if let Some(apart) = self.apart.clone() {
+            return Some(Box::pin(async move {
+                let stored = apart.begin(Notification::Store { node: node.0, offset, data }).await;
+                note_stored(stored.answer().await);
+            }));
+        }
         match self.notifier.begin(Notification::Store { node: node.0, offset, data }) {
-            Ok(queued) => Some(Box::pin(async move {
-                if let Err(errno) = queued.answer().await {
-                    // The mount is gone, or the kernel is short of memory: then it has no such
-                    // page, and asks.
-                    tracing::debug!(%errno, "the kernel did not take a page");
-                }
-            })),
+            Ok(queued) => Some(Box::pin(async move { note_stored(queued.answer().await) })),
             Err(NotTaken::Full | NotTaken::Ended) => None,
         }
     }

@@ -77,7 +77,8 @@ impl MountRole {
             Ok(session) => {
                 match session.notifier() {
                     Some(notifier) if session.agreed().has_minor(MINOR_WITH_EPOCH) => {
-                        client.attach_kernel(Arc::new(Kernel::new(notifier, session.device_number())));
+                        let apart = (!style.opens()).then(|| session.apart());
+                        client.attach_kernel(Arc::new(Kernel::new(notifier, apart, session.device_number())));
                     }
                     _ => tracing::warn!("this kernel cannot be told to forget: it asks for everything each time"),
                 }

@@ -1,0 +1,216 @@
+//! Pages that writes hold in the kernel while they wait for their lock (docs/locks/kernel.md, R39).
+//!
+//! Where the kernel opens files without requests it keeps pages of what it writes. A write that
+//! does not fill its last page holds that page until it is answered, if the page was not read
+//! before. Such a page has nothing that a program could read. Had it been read before, the kernel
+//! would not hold it, and it must be dropped as any other page. The daemon cannot know which it is.
+//! So a callback has each of these pages dropped by itself: either it is dropped at once, or the
+//! kernel waits for it, and then the callback need not.
+
+use foldhash::HashMap;
+use parking_lot::Mutex;
+use std::pin::pin;
+use std::sync::Arc;
+use tokio::sync::Notify;
+use types::fid::Fid;
+
+/// Bytes of a page.
+const PAGE: u64 = 4096;
+
+/// See the module. At most one page for each write under way.
+#[derive(Default)]
+pub struct HeldPages {
+    files: Mutex<HashMap<Fid, Vec<Held>>>,
+    /// Bytes that are on their way into pages, by file.
+    stores: Mutex<HashMap<Fid, usize>>,
+    changed: Notify,
+}
+
+#[derive(Clone, Copy)]
+struct Held {
+    page: u64,
+    /// Writes under way that may hold it: the kernel lets one at a time, so mostly one.
+    writes: usize,
+    /// The kernel was told to drop it, and waits for it.
+    going: bool,
+}
+
+/// A write may hold a page, until this is dropped.
+pub struct HoldsPage {
+    pages: Arc<HeldPages>,
+    fid: Fid,
+    page: u64,
+}
+
+/// A byte is on its way into a page, until this is dropped.
+pub struct StoresPage {
+    pages: Arc<HeldPages>,
+    fid: Fid,
+}
+
+impl HeldPages {
+    /// A write of `len` bytes (more than 0) at `offset` is under way.
+    pub fn hold(self: &Arc<Self>, fid: Fid, offset: u64, len: u64) -> HoldsPage {
+        let page = offset.saturating_add(len).saturating_sub(1) / PAGE;
+        {
+            let mut files = self.files.lock();
+            let held = files.entry(fid).or_default();
+            match held.iter_mut().find(|held| held.page == page) {
+                Some(held) => held.writes += 1,
+                None => held.push(Held { page, writes: 1, going: false }),
+            }
+        }
+        self.changed.notify_waiters();
+        HoldsPage { pages: self.clone(), fid, page }
+    }
+
+    /// Pages of a file that writes may hold, in order.
+    pub fn of(&self, fid: Fid) -> Vec<u64> {
+        let files = self.files.lock();
+        let mut pages: Vec<u64> = files.get(&fid).into_iter().flatten().map(|held| held.page).collect();
+        pages.sort_unstable();
+        pages
+    }
+
+    /// Ready when a write may hold another page of the file than these.
+    pub async fn other_than(&self, fid: Fid, known: &[u64]) {
+        self.are_so(|| self.of(fid).iter().any(|page| !known.contains(page))).await;
+    }
+
+    /// Ready when no write holds a page of the file.
+    pub async fn none(&self, fid: Fid) {
+        self.are_so(|| !self.files.lock().contains_key(&fid)).await;
+    }
+
+    /// A byte of the file goes on its way into a page; its sender has a guard of the data.
+    pub fn store(self: &Arc<Self>, fid: Fid) -> StoresPage {
+        *self.stores.lock().entry(fid).or_default() += 1;
+        StoresPage { pages: self.clone(), fid }
+    }
+
+    /// Ready when no such byte is on its way.
+    pub async fn stored(&self, fid: Fid) {
+        self.are_so(|| !self.stores.lock().contains_key(&fid)).await;
+    }
+
+    async fn are_so(&self, so: impl Fn() -> bool) {
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if so() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// The kernel waits for a page that it was told to drop, or no longer.
+    pub fn set_going(&self, fid: Fid, page: u64, going: bool) {
+        if let Some(held) = self.files.lock().get_mut(&fid).and_then(|held| held.iter_mut().find(|h| h.page == page)) {
+            held.going = going;
+        }
+    }
+
+    /// True if the kernel waits for this page already in order to drop it.
+    pub fn is_going(&self, fid: Fid, page: u64) -> bool {
+        self.files.lock().get(&fid).is_some_and(|held| held.iter().any(|held| held.page == page && held.going))
+    }
+}
+
+impl Drop for HoldsPage {
+    fn drop(&mut self) {
+        {
+            let mut files = self.pages.files.lock();
+            if let Some(held) = files.get_mut(&self.fid) {
+                held.iter_mut().filter(|held| held.page == self.page).for_each(|held| held.writes -= 1);
+                held.retain(|held| held.writes > 0);
+                if held.is_empty() {
+                    files.remove(&self.fid);
+                }
+            }
+        }
+        self.pages.changed.notify_waiters();
+    }
+}
+
+impl Drop for StoresPage {
+    fn drop(&mut self) {
+        {
+            let mut stores = self.pages.stores.lock();
+            if let Some(count) = stores.get_mut(&self.fid) {
+                *count -= 1;
+                if *count == 0 {
+                    stores.remove(&self.fid);
+                }
+            }
+        }
+        self.pages.changed.notify_waiters();
+    }
+}
+
+/// What is left of a file without these pages, as offset and length (0: to the end).
+pub fn between(pages: &[u64]) -> Vec<(u64, u64)> {
+    let mut ranges = Vec::with_capacity(pages.len() + 1);
+    let mut start = 0;
+    for page in pages {
+        if start < page * PAGE {
+            ranges.push((start, page * PAGE - start));
+        }
+        start = (page + 1) * PAGE;
+    }
+    ranges.push((start, 0));
+    ranges
+}
+
+/// One page, as offset and length.
+pub fn bytes_of(page: u64) -> (u64, u64) {
+    (page * PAGE, PAGE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 1, ver: 0 };
+
+    #[test]
+    fn a_write_may_hold_its_last_page() {
+        let pages = Arc::new(HeldPages::default());
+        let first = pages.hold(A, 0, 4096);
+        assert_eq!(pages.of(A), [0]);
+        let second = pages.hold(A, 5000, 5000);
+        let third = pages.hold(A, 8192, 1);
+        assert_eq!(pages.of(A), [0, 2]);
+        drop((first, third));
+        assert_eq!(pages.of(A), [2]);
+        pages.set_going(A, 2, true);
+        assert!(pages.is_going(A, 2) && !pages.is_going(A, 0));
+        drop(second);
+        assert!(pages.of(A).is_empty() && !pages.is_going(A, 2));
+    }
+
+    #[test]
+    fn the_rest_of_a_file_is_what_nobody_holds() {
+        assert_eq!(between(&[]), [(0, 0)]);
+        assert_eq!(between(&[0]), [(4096, 0)]);
+        assert_eq!(between(&[1, 2, 5]), [(0, 4096), (12288, 8192), (24576, 0)]);
+    }
+
+    #[tokio::test]
+    async fn a_page_that_comes_to_be_held_is_told() {
+        let pages = Arc::new(HeldPages::default());
+        let held = pages.hold(A, 0, 1);
+        let mut other = pin!(pages.other_than(A, &[0]));
+        let mut none = pin!(pages.none(A));
+        assert!(futures_util::poll!(other.as_mut()).is_pending() && futures_util::poll!(none.as_mut()).is_pending());
+        let more = pages.hold(A, 4096, 1);
+        other.await;
+        drop((held, more));
+        none.await;
+        let store = pages.store(A);
+        let mut stored = pin!(pages.stored(A));
+        assert!(futures_util::poll!(stored.as_mut()).is_pending());
+        drop(store);
+        stored.await;
+    }
+}
