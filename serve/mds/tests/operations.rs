@@ -11,6 +11,7 @@ use types::attr::{FileType, SetAttr};
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
+use types::limits::READDIR_ENTRIES_MAX;
 use types::lock::{Flock, FlockFlavor, FlockKind};
 use types::session::{ClientUuid, OpenHandle};
 use types::target::TargetIndex;
@@ -138,7 +139,8 @@ fn attributes_are_changed_and_many_are_read_at_once() {
         ),
         Err(Errno::EPERM)
     );
-    assert_eq!(rig.one(MdsOp::GetattrMany(GetattrMany { fids: vec![file; 4097] })), Err(Errno::E2BIG));
+    let too_many = GetattrMany { fids: vec![file; READDIR_ENTRIES_MAX + 1] };
+    assert_eq!(rig.one(MdsOp::GetattrMany(too_many)), Err(Errno::E2BIG));
 }
 
 #[test]
