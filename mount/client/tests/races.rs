@@ -20,6 +20,7 @@ use std::time::Duration;
 use types::attr::SetAttr;
 use types::fid::Fid;
 use types::lock::InodeBits;
+use wire::client::{ClientOp, ClientReply, Glimpse, Glimpsed};
 use wire::mds::RenameFlags;
 
 const UPDATE: InodeBits = InodeBits::UPDATE;
@@ -481,6 +482,28 @@ fn a_file_that_was_called_back_a_moment_ago_bypasses_the_page_cache() {
         assert_eq!(rig.client().page_cache(handle), PageCache::Bypassed);
         rig.wait_ms(2).await;
         assert_ne!(rig.client().page_cache(handle), PageCache::Bypassed);
+    });
+}
+
+/// R40.
+#[test]
+fn the_kernel_asks_for_a_size_that_another_client_was_told() {
+    simulated(|rig| async move {
+        let found = rig.file("f", b"abc").await;
+        let handle = rig.open(found.node, libc::O_RDWR).await;
+        let (fid, ask) = (found.attr.fid, ClientOp::Glimpse { fids: vec![found.attr.fid] });
+        let trusted = rig.client().getattr(Caller::root(), found.node, None).await.unwrap();
+        assert!(trusted.attr_valid > Duration::ZERO);
+        rig.kernel.take();
+        let reported = rig.cluster.callback(ask.clone()).await;
+        assert!(matches!(reported, ClientReply::Glimpses(sizes) if sizes == [Glimpsed::Reported]));
+        assert_eq!(rig.kernel.take(), [""; 0], "the MDT knows the size");
+        let flags = WriteFlags::default();
+        rig.client().write(Caller::root(), handle, 3, Bytes::from_static(b"de"), flags).await.unwrap();
+        let told = rig.cluster.callback(ask).await;
+        let ClientReply::Glimpses(sizes) = told else { panic!("{fid}: {told:?}") };
+        assert!(matches!(sizes[..], [Glimpsed::Dirty(Glimpse { size: 5, .. })]));
+        assert_eq!(rig.kernel.take(), [format!("attr {}", found.node.0)]);
     });
 }
 

@@ -66,8 +66,11 @@ impl CallbackHandler {
             ClientOp::RevokeExtents { extents } => self.revoke_extents(extents).await,
             ClientOp::Glimpse { fids } => {
                 let data = self.locks.data.get();
-                let glimpse = |fid| data.map_or(Glimpsed::Reported, |data| data.glimpse(fid));
-                ClientReply::Glimpses(fids.into_iter().map(glimpse).collect())
+                let glimpse = |fid: &Fid| data.map_or(Glimpsed::Reported, |data| data.glimpse(*fid));
+                let glimpsed: Vec<Glimpsed> = fids.iter().map(glimpse).collect();
+                let dirty = fids.iter().zip(&glimpsed).filter(|(_, glimpsed)| matches!(glimpsed, Glimpsed::Dirty(_)));
+                self.sizes_told(dirty.map(|(fid, _)| *fid)).await;
+                ClientReply::Glimpses(glimpsed)
             }
         }
     }
@@ -122,6 +125,18 @@ impl CallbackHandler {
         }
         join_all(files.iter().map(|(fid, ranges)| me.revoke_extents(*fid, ranges))).await;
         ClientReply::Done
+    }
+
+    /// Another client will see what programs of this mount wrote. The kernel notes the new size in
+    /// the thread that wrote, some time after the answer (R40); so it must ask until then.
+    async fn sizes_told(&self, fids: impl Iterator<Item = Fid>) {
+        let ((), pending) = self.locks.take(|table, invalidations| {
+            fids.for_each(|fid| table.distrust_attr(fid, invalidations));
+        });
+        if !pending.invalidations.is_empty() {
+            self.locks.reply_barrier.quiesce().await;
+            self.locks.send(pending).await;
+        }
     }
 
     async fn changing(&self, dir: Fid, names: &[Name]) -> ClientReply {

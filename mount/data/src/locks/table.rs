@@ -466,6 +466,13 @@ impl Table {
         }
     }
 
+    /// The kernel may have older attributes than other clients are about to see.
+    pub fn distrust_attr(&mut self, fid: Fid, invalidations: &mut Invalidations) {
+        if self.slots.get_mut(&fid).is_some_and(|slot| std::mem::take(&mut slot.attr_trusted)) {
+            invalidations.attrs.push(fid);
+        }
+    }
+
     fn miscounted(&mut self, fid: Fid) {
         if fid == Fid::NONE {
             return;
