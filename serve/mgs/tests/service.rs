@@ -33,6 +33,20 @@ fn start(env: &Env, dir: &Path) -> (Arc<Target>, Arc<Mgs>) {
     (target, mgs)
 }
 
+/// Copies a folder. No program does it: between fork and exec a child has the locks of all targets
+/// of this process, so one that is closed just then could not be opened again.
+fn copy_all(from: &Path, to: &Path) {
+    std::fs::create_dir(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_all(&entry.path(), &to);
+        } else {
+            std::fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
 impl Rig {
     fn new() -> Rig {
         let (env, guard) = RealEnv::start(RealConfig { reactors: 1, blocking_threads: 2 }).unwrap();
@@ -45,8 +59,7 @@ impl Rig {
     /// Copies the folder as it is on disk now, as after a crash, and starts an MGS over the copy.
     fn crash(&self) -> (tempfile::TempDir, Arc<Target>, Arc<Mgs>) {
         let copy = tempfile::tempdir().unwrap();
-        let done = std::process::Command::new("cp").arg("-a").arg(self.dir.path()).arg(copy.path().join("t")).status();
-        assert!(done.unwrap().success());
+        copy_all(self.dir.path(), &copy.path().join("t"));
         let (target, mgs) = start(&self.env, &copy.path().join("t"));
         (copy, target, mgs)
     }
