@@ -112,9 +112,10 @@ pub const TARGETS_MAX: usize = 4096;
 pub const OBJECTS_PER_OP_MAX: usize = 65_536;
 /// Inodes in one Revoke callback (20 bytes each).
 pub const REVOKES_PER_CALLBACK_MAX: usize = 4096;
-/// Locks that one reply grants, and inodes that it describes beside the results: those of the
-/// largest listing, and as many again for a request that lists many directories.
-pub const GRANTS_PER_REPLY_MAX: usize = 2 * READDIR_ENTRIES_MAX;
+/// Locks that one reply grants, and inodes that it describes beside the results. In the largest
+/// listing each entry may be granted twice (again when its writer gave WRITE back), and the
+/// directory once for some hundred entries.
+pub const GRANTS_PER_REPLY_MAX: usize = 3 * READDIR_ENTRIES_MAX;
 /// Space that one OST grants to one client, bytes: four times what a client keeps dirty for one
 /// OST.
 pub const GRANT_PER_CLIENT_MAX: u64 = 256 << 20;

@@ -116,12 +116,13 @@ impl Statahead {
 
     /// A lookup in a directory found no attributes. `listing`: the directory as it is known;
     /// `None`: not as a whole, at the moment. `max`: entries of a window, at most; 0: nothing is
-    /// fetched.
+    /// fetched. `is_known`: the attributes of an inode are covered.
     pub(crate) fn miss(
         &mut self,
         (dir, name): (Fid, &Name),
         listing: Option<Arc<[DirEntry]>>,
         max: usize,
+        is_known: impl Fn(Fid) -> bool,
         now: Monotonic,
     ) -> OnMiss {
         if max == 0 || listing.is_none() && !self.directories.contains_key(&dir) {
@@ -133,7 +134,7 @@ impl Statahead {
         if let Some(listing) = listing.filter(|listing| !Arc::ptr_eq(listing, &directory.listing)) {
             directory.begin(listing, now, &mut self.figures);
         }
-        let on_miss = directory.miss(name, max, now, &mut self.figures);
+        let on_miss = directory.miss(name, max, is_known, now, &mut self.figures);
         self.make_room();
         on_miss
     }
@@ -166,7 +167,14 @@ impl Directory {
         *self = Directory { listing, window_of, rests_until, rest, last_use, ..Directory::default() };
     }
 
-    fn miss(&mut self, name: &Name, max: usize, now: Monotonic, figures: &mut StataheadFigures) -> OnMiss {
+    fn miss(
+        &mut self,
+        name: &Name,
+        max: usize,
+        is_known: impl Fn(Fid) -> bool,
+        now: Monotonic,
+        figures: &mut StataheadFigures,
+    ) -> OnMiss {
         let Ok(place) = self.listing.binary_search_by(|entry| entry.name.cmp(name)) else { return OnMiss::Ask };
         self.misses += 1;
         if self.misses < MISSES || self.rests_until.is_some_and(|until| now < until) {
@@ -185,7 +193,8 @@ impl Directory {
         self.windows.push(done.subscribe());
         let Ok(number) = u16::try_from(self.windows.len()) else { return OnMiss::Ask };
         let around = (place..self.listing.len()).chain(0..place);
-        let places: Vec<usize> = around.filter(|place| self.window_of[*place] == 0).take(self.size).collect();
+        let missing = |place: &usize| self.window_of[*place] == 0 && !is_known(self.listing[*place].fid);
+        let places: Vec<usize> = around.filter(missing).take(self.size).collect();
         places.iter().for_each(|place| self.window_of[*place] = number);
         let fids: Vec<Fid> = places.iter().map(|place| self.listing[*place].fid).collect();
         self.fetched += fids.len() as u64;
@@ -231,7 +240,7 @@ mod tests {
                 continue;
             }
             waits += 1;
-            match statahead.miss((DIR, &name(n)), Some(listing.clone()), WINDOW_MAX, at(0)) {
+            match statahead.miss((DIR, &name(n)), Some(listing.clone()), WINDOW_MAX, |_| false, at(0)) {
                 OnMiss::Ask => _ = known.insert(fid(n)),
                 OnMiss::Fetch(window) => {
                     assert!(window.fids.contains(&fid(n)) && window.fids.len() <= WINDOW_MAX);
@@ -257,11 +266,13 @@ mod tests {
     #[test]
     fn a_look_at_one_name_fetches_nothing_else() {
         let mut statahead = Statahead::default();
-        let miss = |statahead: &mut Statahead, n, listing| statahead.miss((DIR, &name(n)), listing, WINDOW_MAX, at(0));
+        let miss = |statahead: &mut Statahead, n, listing| {
+            statahead.miss((DIR, &name(n)), listing, WINDOW_MAX, |_| false, at(0))
+        };
         assert!(matches!(miss(&mut statahead, 3, Some(listing(10))), OnMiss::Ask));
         assert!(matches!(miss(&mut Statahead::default(), 3, None), OnMiss::Ask), "no listing is known");
         assert!(matches!(miss(&mut statahead, 99, None), OnMiss::Ask), "the listing has no such name");
-        assert!(matches!(statahead.miss((DIR, &name(4)), None, 0, at(0)), OnMiss::Ask), "switched off");
+        assert!(matches!(statahead.miss((DIR, &name(4)), None, 0, |_| false, at(0)), OnMiss::Ask), "switched off");
         // The listing is remembered: a change of the directory does not end its use.
         assert!(matches!(miss(&mut statahead, 5, None), OnMiss::Fetch(_)));
     }
@@ -269,7 +280,7 @@ mod tests {
     #[test]
     fn what_is_on_its_way_is_waited_for() {
         let (mut statahead, listing) = (Statahead::default(), listing(10));
-        let mut miss = |n| statahead.miss((DIR, &name(n)), Some(listing.clone()), WINDOW_MAX, at(0));
+        let mut miss = |n| statahead.miss((DIR, &name(n)), Some(listing.clone()), WINDOW_MAX, |_| false, at(0));
         assert!(matches!(miss(0), OnMiss::Ask));
         let OnMiss::Fetch(window) = miss(1) else { panic!("the second miss fetches") };
         assert_eq!(window.fids, (1..10).chain([0]).map(fid).collect::<Vec<_>>());
@@ -285,7 +296,7 @@ mod tests {
             let listing = listing(2 * WINDOW_MAX);
             let mut fetched = 0;
             for n in [0, 1, 10_000, 20_000, 30_000, 31_000] {
-                let on_miss = statahead.miss((DIR, &name(n)), Some(listing.clone()), WINDOW_MAX, at(second));
+                let on_miss = statahead.miss((DIR, &name(n)), Some(listing.clone()), WINDOW_MAX, |_| false, at(second));
                 fetched += usize::from(matches!(on_miss, OnMiss::Fetch(_)));
             }
             fetched
@@ -303,10 +314,22 @@ mod tests {
     }
 
     #[test]
+    fn what_locks_cover_is_not_fetched() {
+        let (mut statahead, listing) = (Statahead::default(), listing(100));
+        let mut miss = |n| {
+            let is_known = |fid: Fid| !fid.oid.is_multiple_of(10);
+            statahead.miss((DIR, &name(n)), Some(listing.clone()), WINDOW_MAX, is_known, at(0))
+        };
+        assert!(matches!(miss(0), OnMiss::Ask));
+        let OnMiss::Fetch(window) = miss(10) else { panic!("the second miss fetches") };
+        assert_eq!(window.fids, (1..10).chain([0]).map(|n| fid(10 * n)).collect::<Vec<_>>());
+    }
+
+    #[test]
     fn few_directories_are_watched() {
         let mut statahead = Statahead::default();
         for n in 0..2 * DIRECTORIES_MAX {
-            statahead.miss((fid(n), &name(0)), Some(listing(1)), WINDOW_MAX, at(0));
+            statahead.miss((fid(n), &name(0)), Some(listing(1)), WINDOW_MAX, |_| false, at(0));
         }
         assert_eq!(statahead.directories.len(), DIRECTORIES_MAX);
         assert!(statahead.directories.contains_key(&fid(2 * DIRECTORIES_MAX - 1)));

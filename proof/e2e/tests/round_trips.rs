@@ -212,12 +212,12 @@ fn a_tree_is_walked_with_few_requests() {
 }
 
 /// Files of a directory that a listing does not show in one page.
-const MANY: usize = 15_000;
-/// Waits to list these: pages of 1,024 and 4,096, and the rest.
-const PAGES_OF_MANY: u64 = 3;
+const MANY: usize = 22_000;
+/// Waits to list these: pages of 1,024, 4,096 and 16,384, and the rest.
+const PAGES_OF_MANY: u64 = 4;
 /// Waits for attributes that a listing of names left out: two misses, then windows of 512,
-/// 1,024, 2,048, 4,096 and the rest.
-const TO_SEARCH: u64 = 2 + 5;
+/// 1,024, 2,048, 4,096, 8,192 and the rest.
+const TO_SEARCH: u64 = 2 + 6;
 
 #[test]
 fn a_large_directory_is_listed_and_searched_with_few_requests() {

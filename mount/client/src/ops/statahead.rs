@@ -16,9 +16,12 @@ impl Client {
         if max == 0 || self.is_careful() {
             return false;
         }
-        let listing = self.locks.table.lock().listing(dir, false).map(|(entries, _)| entries);
         let now = self.session.env.clock.now();
-        let on_miss = self.statahead.lock().miss((dir, name), listing, max, now);
+        let on_miss = {
+            let mut table = self.locks.table.lock();
+            let listing = table.listing(dir, false).map(|(entries, _)| entries);
+            self.statahead.lock().miss((dir, name), listing, max, |fid| table.has_attr(fid), now)
+        };
         match on_miss {
             OnMiss::Ask => false,
             OnMiss::Wait(mut done) => {
