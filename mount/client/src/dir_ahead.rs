@@ -18,7 +18,6 @@
 use env::clock::Monotonic;
 use foldhash::HashMap;
 use std::collections::BTreeSet;
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -73,6 +72,7 @@ pub(crate) struct DirAhead {
     /// What to list, in the order of the walk.
     queue: BTreeSet<(Path, Fid)>,
     parents: HashMap<Fid, Fid>,
+    /// Of directories in `states`.
     paths: HashMap<Fid, Path>,
     misses: HashMap<Fid, u32>,
     /// Listed ahead or on their way, and not visited.
@@ -180,6 +180,10 @@ impl DirAhead {
         if *misses < MISSES && self.descents < DESCENTS {
             return;
         }
+        // Those that wait come first, so the listing need not be looked through with each miss.
+        if self.queue.len() > QUEUE_MAX / 2 {
+            return;
+        }
         let mut siblings = directories(parent);
         if let Some(place) = siblings.iter().position(|fid| *fid == dir) {
             // Those behind it first.
@@ -188,32 +192,27 @@ impl DirAhead {
         }
     }
 
-    /// Queues directories of a parent, in this order.
+    /// Queues directories of a parent of which nothing is known yet, in this order, as far as there
+    /// is room.
     fn line_up(&mut self, dirs: Vec<Fid>, parent: Fid) {
         let above = self.paths.get(&parent).cloned().unwrap_or_default();
         if above.len() >= PATH_MAX {
             return;
         }
+        let mut room = QUEUE_MAX.saturating_sub(self.queue.len());
         for (dir, place) in dirs.into_iter().zip(0..) {
+            let is_known = self.states.contains_key(&dir);
+            if !is_known && room == 0 {
+                continue;
+            }
             let path: Path = above.iter().copied().chain([place]).collect();
             self.paths.insert(dir, path.clone());
-            self.found(dir, parent);
-            if let Entry::Vacant(state) = self.states.entry(dir) {
-                state.insert(State::Queued);
+            if !is_known {
+                room -= 1;
+                self.states.insert(dir, State::Queued);
+                self.found(dir, parent);
                 self.queue.insert((path, dir));
             }
-        }
-        while self.queue.len() > QUEUE_MAX
-            && let Some((_, last)) = self.queue.pop_last()
-        {
-            self.leave(last);
-        }
-    }
-
-    /// A queued directory is left to the program.
-    fn leave(&mut self, dir: Fid) {
-        if matches!(self.states.get(&dir), Some(State::Queued)) {
-            self.states.remove(&dir);
         }
     }
 
@@ -278,6 +277,7 @@ impl DirAhead {
             self.begin_anew();
         }
         self.states.retain(|_, state| !matches!(state, State::Visited(since) if is_old(since)));
+        self.paths.retain(|dir, _| self.states.contains_key(dir));
     }
 
     /// What is ahead was listed in vain, or is too much to know.
@@ -294,6 +294,7 @@ impl DirAhead {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
 
     fn fid(oid: u32) -> Fid {
         Fid { seq: Fid::SEQ_NORMAL, oid, ver: 0 }
@@ -398,6 +399,27 @@ mod tests {
         let again = ahead.next().unwrap();
         assert_eq!(again.dirs[..AHEAD_FIRST - 2], batch.dirs[2..]);
         assert_eq!(again.dirs.len(), AHEAD_FIRST - 1, "one is there and not visited");
+    }
+
+    #[test]
+    fn a_huge_directory_in_any_order_takes_bounded_memory_and_work() {
+        let count = 100_000;
+        let tree = Tree { width: count, depth: 1 };
+        let (mut ahead, looked) = (DirAhead::default(), Cell::new(0));
+        (1..=count).for_each(|n| ahead.found(fid(n), fid(0)));
+        // 7,919 is prime to the count.
+        for n in 0..2000 {
+            let directories = |dir| {
+                looked.set(looked.get() + 1);
+                tree.directories(dir)
+            };
+            ahead.visited(fid(1 + n * 7_919 % count), false, directories, at(0));
+            while let Some(batch) = ahead.next() {
+                ahead.answered(batch.dirs.iter().map(|dir| (*dir, Answer::Listed(Vec::new()))).collect(), at(0));
+            }
+            assert!(ahead.queue.len() <= QUEUE_MAX && ahead.paths.len() <= ahead.states.len());
+        }
+        assert!(looked.get() < 100, "the listing was looked through {} times", looked.get());
     }
 
     #[test]
