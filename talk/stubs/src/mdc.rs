@@ -15,10 +15,10 @@ use types::name::Name;
 use types::ranges::{ByteRange, Needs};
 use types::session::OpenHandle;
 use wire::mds::{
-    Append, Close, Create, DirEntry, Entry, FlockCancel, FlockSet, FlockTest, GetLayout, GetParent, Getattr,
-    GetattrMany, Getxattr, Lease, LeaseAct, Link, Listxattr, Lock, Lookup, MdsOp, MdsReply, Mend, Open, OpenFlags,
-    Punch, Read, Readdir, Readlink, Record, Removed, Removexattr, Rename, Rmdir, Scan, Seek, Setattr, Setxattr,
-    SwapLayouts, Tmpfile, Unlink, Wrote,
+    Close, Create, DirEntry, Entry, FlockCancel, FlockSet, FlockTest, GetLayout, GetParent, Getattr, GetattrMany,
+    Getxattr, Lease, LeaseAct, Link, Listxattr, Lock, Lookup, MdsOp, MdsReply, Mend, Open, OpenFlags, Punch, Read,
+    Readdir, Readlink, Record, Removed, Removexattr, Rename, Rmdir, Scan, Seek, Setattr, Setxattr, SwapLayouts,
+    Tmpfile, Unlink, Wrote,
 };
 use wire::message::{Op, OpReply, Reply};
 
@@ -301,14 +301,6 @@ impl Mdc {
     pub async fn wrote(&self, credentials: &Credentials, op: Wrote) -> Result<Entry, RpcError> {
         match self.call(credentials, MdsOp::Wrote(op)).await? {
             MdsReply::Entry(e) => Ok(*e),
-            other => Err(unexpected(&self.import, &other)),
-        }
-    }
-
-    /// Reserves bytes at the end of the file; where they go.
-    pub async fn append(&self, credentials: &Credentials, op: Append) -> Result<u64, RpcError> {
-        match self.call(credentials, MdsOp::Append(op)).await? {
-            MdsReply::Appended { offset } => Ok(offset),
             other => Err(unexpected(&self.import, &other)),
         }
     }

@@ -28,7 +28,8 @@ use crate::locks::flocks::{HeldFlocks, Taken};
 use crate::locks::gate::Ticket;
 use crate::locks::held_pages::HeldPages;
 use crate::locks::opens::Opens;
-use crate::locks::table::{Believed, Known, Table};
+use crate::locks::table::unlinked::Believed;
+use crate::locks::table::{Known, Table};
 use crate::node::NodeTable;
 use bytes::Bytes;
 use env::Env;
@@ -233,11 +234,6 @@ impl Locks {
     /// A name is sent to the kernel. True if the kernel may trust it.
     pub fn trust_name(&self, dir: Fid, name: &Name, to: Option<Fid>, asked: Asked) -> bool {
         self.kernel.get().is_some() && self.table.lock().trust_name(dir, name, to, asked)
-    }
-
-    /// True if the kernel trusts this name and the attributes of the inode it leads to.
-    pub fn kernel_trusts(&self, dir: Fid, name: &Name, to: Fid) -> bool {
-        self.kernel.get().is_some() && self.table.lock().kernel_trusts(dir, name, to)
     }
 
     /// A request goes out that may hold the kernel's lock of this directory.

@@ -13,9 +13,10 @@ mod complete;
 mod gaps;
 mod shared;
 mod taking;
+pub mod unlinked;
 
 use crate::kernel_view::invalidations::Invalidations;
-use crate::kernel_view::recent::{Asked, Recent, ShownName, Trust};
+use crate::kernel_view::recent::{Asked, Recent, Trust};
 use crate::locks::gate::{Gate, Ticket};
 use bytes::Bytes;
 use complete::{CompleteListing, PartialListing};
@@ -30,7 +31,7 @@ use types::limits::IBITS_LOCKS_PER_CLIENT_MAX;
 use types::lock::InodeBits;
 use types::name::Name;
 use types::names::NameRanges;
-use wire::mds::{Entry, Removed};
+use wire::mds::Entry;
 use wire::message::Grant;
 
 /// Inodes with locks; below what an MDT lets one client have, so that it rarely has to call back
@@ -76,25 +77,6 @@ pub enum Known {
     Absent,
     /// Ask.
     Nothing,
-}
-
-/// Where the kernel may believe that a name leads.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Believed {
-    /// What locks cover.
-    known: Known,
-    /// What the kernel was told a moment ago, uncovered now.
-    shown: ShownName,
-}
-
-impl Believed {
-    fn known_fid(&self) -> Option<Fid> {
-        if let Known::To(fid) = self.known { Some(fid) } else { None }
-    }
-
-    fn shown_fid(&self) -> Option<Fid> {
-        if let ShownName::To(fid) = self.shown { Some(fid) } else { None }
-    }
 }
 
 /// Bits of the grants of one reply that still hold.
@@ -439,51 +421,6 @@ impl Table {
         }
     }
 
-    /// Where the kernel believes that a name leads which it asks to remove.
-    pub fn believed(&mut self, dir: Fid, name: &Name) -> Believed {
-        Believed { known: self.name(dir, name), shown: self.recent.shown(dir, name) }
-    }
-
-    /// An own change removed a name; `before`: what the kernel believed when it sent the request.
-    /// After the kernel has read the answer, it counts down the links of the inode that *it* knew
-    /// by that name. So it may not trust the counts of either inode for a while, unless the name
-    /// was the last one of the inode that was meant.
-    pub fn counted_down(&mut self, before: Believed, removed: Removed) {
-        let (known, shown) = (before.known_fid(), before.shown_fid());
-        let expected = known.or(shown) == Some(removed.fid) && shown.is_none_or(|fid| fid == removed.fid);
-        if !expected || removed.nlink > 0 {
-            self.miscounted(removed.fid);
-        }
-        for other in [known, shown].into_iter().flatten().filter(|fid| *fid != removed.fid) {
-            self.miscounted(other);
-            // The count may become 0, and link(2) refuses such an inode without a request. So the
-            // kernel must ask for its other names again.
-            self.pending.all_names();
-        }
-        if known.is_none() && before.shown == ShownName::Anywhere {
-            self.recent.all_miscounted();
-            self.pending.all_names();
-        }
-    }
-
-    /// The kernel may have older attributes than other clients are about to see.
-    pub fn distrust_attr(&mut self, fid: Fid, invalidations: &mut Invalidations) {
-        if self.slots.get_mut(&fid).is_some_and(|slot| std::mem::take(&mut slot.attr_trusted)) {
-            invalidations.attrs.push(fid);
-        }
-    }
-
-    fn miscounted(&mut self, fid: Fid) {
-        if fid == Fid::NONE {
-            return;
-        }
-        self.recent.miscounted(fid);
-        // It stays trusted: an answer may be on its way.
-        if self.slots.get(&fid).is_some_and(|slot| slot.attr_trusted) {
-            self.pending.attrs.push(fid);
-        }
-    }
-
     /// It is unknown whether an own change altered this inode.
     pub fn unsure_inode(&mut self, fid: Fid) {
         self.changed_inode(fid, None, &Held::default());
@@ -669,6 +606,11 @@ impl Table {
             }
         }
         true
+    }
+
+    /// True if locks cover the attributes of an inode.
+    pub fn has_attr(&self, fid: Fid) -> bool {
+        self.slots.get(&fid).is_some_and(|slot| slot.attr.is_some())
     }
 
     /// True if the kernel was told of this name, and of the attributes of the inode it leads to,

@@ -1,7 +1,9 @@
 //! What is kept under which lock, and what goes with it.
 
+use super::unlinked::Believed;
 use super::*;
 use crate::kernel_view::invalidations::{NAMES_SENT_ONE_BY_ONE, StaleName};
+use crate::kernel_view::recent::ShownName;
 use crate::locks::learn::learn;
 use types::time::Timestamp;
 use wire::mds::{Create, CreateKind, Getxattr, Lookup, MdsOp, MdsReply, Removed, Rename, RenameFlags, Setattr, Unlink};

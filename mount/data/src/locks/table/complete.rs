@@ -118,8 +118,8 @@ impl Table {
         let (entries, parent) = (listing.entries.clone(), listing.parent?);
         slot.changes = 0;
         slot.use_at(self.now);
-        let known = |entry: &DirEntry| self.slots.get(&entry.fid).is_some_and(|slot| slot.attr.is_some());
-        (!with_attr || entries.iter().all(known)).then_some((entries, parent))
+        let known = !with_attr || entries.iter().all(|entry| self.has_attr(entry.fid));
+        known.then_some((entries, parent))
     }
 
     /// The directory is complete, and has no such name.
