@@ -7,8 +7,10 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;
 use types::credentials::Credentials;
 use types::errno::Errno;
+use types::fid::Fid;
 use types::job::JobId;
 use types::lock::InodeBits;
+use types::name::Name;
 use types::nid::Nid;
 use types::proof::Proof;
 use types::session::{ClientUuid, ClusterId, Pairing, Transno, Xid};
@@ -18,7 +20,20 @@ use wire::codec::{decode_reply, encode_request};
 use wire::envelope::{ENVELOPE_BYTES, Envelope, Refusal};
 use wire::frame::{FrameKind, HEADER_BYTES, Header};
 use wire::hello::{Hello, HelloReply, Purpose, Welcome};
+use wire::mds::{Create, CreateKind, MdsOp};
 use wire::message::{ConnectRequest, Op, OpReply, Request, VERSION_MAX, VERSION_MIN};
+
+/// Makes a directory in the root: a change, so a restarted MDT waits for its author.
+pub fn make_directory(name: &str) -> Op {
+    Op::Mds(MdsOp::Create(Create {
+        parent: Fid::ROOT,
+        name: Name::new(name.as_bytes()).expect("a name"),
+        kind: CreateKind::Directory,
+        mode: 0o755,
+        umask: 0,
+        exclusive: true,
+    }))
+}
 
 /// A greeted connection.
 pub struct Stranger {

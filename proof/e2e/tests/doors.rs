@@ -6,7 +6,7 @@ use e2e::cluster::{Cluster, RUN_DIR};
 use e2e::lustre::{lctl, lctl_says, soon};
 use e2e::process::{detach, text};
 use e2e::sheen;
-use e2e::stranger::Stranger;
+use e2e::stranger::{Stranger, make_directory};
 use std::cell::RefCell;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
@@ -16,14 +16,13 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 use types::errno::Errno;
 use types::fid::Fid;
-use types::name::Name;
 use types::object::ObjectId;
 use types::proof::{Proof, ServerKey};
 use types::session::{ClientUuid, Pairing};
 use types::target::{FsName, TargetName};
 use wire::client::ClientOp;
 use wire::envelope::Refusal;
-use wire::mds::{Create, CreateKind, MdsOp, Mend, Scan};
+use wire::mds::{MdsOp, Mend, Scan};
 use wire::message::{Op, OpReply};
 use wire::mgs::{MgsOp, MgsReply, PoolChange};
 use wire::ost::{OstOp, OstReply};
@@ -317,16 +316,9 @@ fn a_session_is_that_of_its_process_also_after_a_restart() {
     let mut cluster = Cluster::up(&["--osts", "1"]);
     let listen = listen_of(&cluster);
     let mut victim = session(&listen, 7, VICTIM, mdt());
-    let mkdir = MdsOp::Create(Create {
-        parent: Fid::ROOT,
-        name: Name::new(b"made").expect("a name"),
-        kind: CreateKind::Directory,
-        mode: 0o755,
-        umask: 0,
-        exclusive: true,
-    });
+    let mkdir = make_directory("made");
     // From now on a restarted MDT waits for it.
-    assert_eq!(victim.ask(VICTIM, mdt(), Op::Mds(mkdir)).expect("an answer"), None);
+    assert_eq!(victim.ask(VICTIM, mdt(), mkdir).expect("an answer"), None);
     let statfs = || Op::Mds(MdsOp::Statfs);
     let takes = |listen: &str| {
         let mut attacker = Stranger::greet(ELSEWHERE, listen, 8);

@@ -3,20 +3,18 @@
 use e2e::can_mount;
 use e2e::cluster::Cluster;
 use e2e::process::detach;
-use e2e::stranger::Stranger;
+use e2e::stranger::{Stranger, make_directory};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::time::Instant;
 use types::errno::Errno;
-use types::fid::Fid;
 use types::limits::{CLIENTS_MAX, LINKS_PER_PROCESS_MAX, RECEIVE_BYTES_PER_ADDRESS_MAX, SESSIONS_PER_ADDRESS_MAX};
-use types::name::Name;
 use types::session::ClientUuid;
 use types::target::{FsName, TargetName};
 use wire::envelope::Refusal;
-use wire::mds::{Create, CreateKind, MdsOp};
+use wire::mds::MdsOp;
 use wire::message::Op;
 
 /// Another address of this host than the one that its own clients call from.
@@ -97,15 +95,8 @@ fn sessions_that_hold_nothing_delay_no_restart() {
     let listen = listen_of(&cluster);
     let mut author = Stranger::greet(ELSEWHERE, &listen, 8);
     assert_eq!(author.session(ClientUuid(0xdef), target).expect("an answer"), None);
-    let mkdir = MdsOp::Create(Create {
-        parent: Fid::ROOT,
-        name: Name::new(b"made").expect("a name"),
-        kind: CreateKind::Directory,
-        mode: 0o755,
-        umask: 0,
-        exclusive: true,
-    });
-    assert_eq!(author.ask(ClientUuid(0xdef), target, Op::Mds(mkdir)).expect("an answer"), None);
+    let mkdir = make_directory("made");
+    assert_eq!(author.ask(ClientUuid(0xdef), target, mkdir).expect("an answer"), None);
     cluster.kill();
     cluster.start();
     assert!(cluster.log().contains("recovery is over"), "the MDT did not wait for it: {}", cluster.log());

@@ -23,7 +23,7 @@ use types::lock::{Flock, FlockFlavor, FlockKind};
 use types::nid::Nid;
 use types::session::{ClientUuid, ClusterId, Pairing};
 use wire::checksum::crc32c;
-use wire::frame::{FrameKind, HEADER_BYTES, Header};
+use wire::frame::{FrameKind, HEADER_BYTES};
 use wire::hello::{HelloReply, Welcome};
 use wire::mds::{FlockSet, MdsOp};
 use wire::message::{Op, VERSION_MAX, VERSION_MIN};
@@ -503,25 +503,6 @@ fn another_cluster_is_refused_by_name() {
     let error = run(&p.env, async move { simple(&import, OstOp::Statfs).await.unwrap_err() });
     assert_eq!(error, RpcError::Cluster { nid: Nid::Tcp(p.addr), theirs: CLUSTER, ours: ClusterId(0) });
     p.end();
-}
-
-fn header(kind: FrameKind, body: &[u8]) -> Header {
-    Header {
-        version: VERSION_MAX,
-        kind,
-        tag: 1,
-        body_bytes: body.len() as u32,
-        bulk_bytes: 0,
-        body_crc: Some(crc32c(body)),
-        bulk_crc: None,
-        cluster: CLUSTER,
-        source: Nid::Loopback,
-        target: Nid::Loopback,
-    }
-}
-
-fn frame(kind: FrameKind, body: &[u8]) -> Vec<u8> {
-    [&header(kind, body).encode()[..], body].concat()
 }
 
 #[test]

@@ -19,7 +19,6 @@ use types::lock::InodeBits;
 use types::nid::Nid;
 use types::proof::{Proof, ServerKey};
 use types::session::{ClientUuid, Pairing, Transno, Xid};
-use wire::checksum::crc32c;
 use wire::client::ClientOp;
 use wire::codec::encode_request;
 use wire::envelope::{Envelope, Refusal};
@@ -56,22 +55,6 @@ fn greeted(addr: SocketAddr, pairing: u128) -> TcpStream {
     stream.read_exact(&mut reply).unwrap();
     assert_eq!(HelloReply::decode(&reply[HEADER_BYTES..]).unwrap().welcome, Welcome::Yes);
     stream
-}
-
-fn frame(kind: FrameKind, body: &[u8]) -> Vec<u8> {
-    let header = Header {
-        version: VERSION_MAX,
-        kind,
-        tag: 1,
-        body_bytes: body.len() as u32,
-        bulk_bytes: 0,
-        body_crc: Some(crc32c(body)),
-        bulk_crc: None,
-        cluster: CLUSTER,
-        source: Nid::Loopback,
-        target: Nid::Loopback,
-    };
-    [&header.encode()[..], body].concat()
 }
 
 /// Sends an operation in the name of the victim; why it is refused.

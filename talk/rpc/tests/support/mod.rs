@@ -27,8 +27,9 @@ use types::object::{ObjectId, ObjectOffset};
 use types::proof::Proof;
 use types::session::{ClientUuid, ClusterId, Transno};
 use types::target::{FsName, TargetName};
+use wire::checksum::crc32c;
 use wire::client::{ClientOp, ClientReply};
-use wire::frame::HEADER_BYTES;
+use wire::frame::{FrameKind, HEADER_BYTES, Header};
 use wire::hello::HELLO_REPLY_BYTES;
 use wire::message::{ConnectReply, ConnectRequest, Op, OpReply, Reply, Request, VERSION_MAX};
 use wire::ost::{OstOp, OstReply};
@@ -36,6 +37,27 @@ use wire::ost::{OstOp, OstReply};
 pub const CLUSTER: ClusterId = ClusterId(0xc1);
 /// Longer than anything here takes.
 pub const SOON: Duration = Duration::from_secs(30);
+
+/// The header of a frame with this body.
+pub fn header(kind: FrameKind, body: &[u8]) -> Header {
+    Header {
+        version: VERSION_MAX,
+        kind,
+        tag: 1,
+        body_bytes: body.len() as u32,
+        bulk_bytes: 0,
+        body_crc: Some(crc32c(body)),
+        bulk_crc: None,
+        cluster: CLUSTER,
+        source: Nid::Loopback,
+        target: Nid::Loopback,
+    }
+}
+
+/// A whole frame.
+pub fn frame(kind: FrameKind, body: &[u8]) -> Vec<u8> {
+    [&header(kind, body).encode()[..], body].concat()
+}
 
 pub fn machine() -> (Env, RealGuard) {
     RealEnv::start(RealConfig { reactors: 2, blocking_threads: 2 }).unwrap()
