@@ -92,8 +92,8 @@ impl Findings {
             Verdict::Violation(at) => {
                 let kept = shrink(model, initial, ops, at, idle);
                 let (at, failing) = (ops[at].record, &ops[at].op);
-                let about: Vec<&M::Op> = kept.iter().map(|op| &op.op).filter(|op| model.looks(op)).collect();
-                let shown = kept.iter().filter(|op| op.op.concerns(failing, &about));
+                let rest: Vec<&M::Op> = kept.iter().map(|op| &op.op).collect();
+                let shown = kept.iter().filter(|op| op.op.concerns(failing, &rest));
                 let mut window: Vec<usize> = shown.map(|op| op.record).collect();
                 window.dedup();
                 window.drain(..window.len().saturating_sub(WINDOW_MAX));
@@ -106,8 +106,8 @@ impl Findings {
 
 /// Operations that matter to a reader of the report.
 trait Relevant: Sized {
-    /// True if it bears on the failing operation, or on what was seen.
-    fn concerns(&self, _failing: &Self, _seen: &[&Self]) -> bool {
+    /// True if it bears on the failing operation, or on what others of those that show it saw.
+    fn concerns(&self, _failing: &Self, _others: &[&Self]) -> bool {
         true
     }
 }
@@ -117,7 +117,7 @@ impl Relevant for LockOp {}
 impl Relevant for crate::length::LengthOp {}
 
 impl Relevant for NameOp {
-    fn concerns(&self, failing: &NameOp, seen: &[&NameOp]) -> bool {
+    fn concerns(&self, failing: &NameOp, others: &[&NameOp]) -> bool {
         let places = |op: &NameOp| match *op {
             NameOp::Is(at, _)
             | NameOp::Make(at, _)
@@ -136,8 +136,8 @@ impl Relevant for NameOp {
             | NameOp::Links { .. } => Vec::new(),
         };
         let mine = places(self);
-        let others = seen.iter().copied().chain([failing]).flat_map(places);
-        mine.is_empty() || others.into_iter().any(|place| mine.contains(&place))
+        let saw = others.iter().copied().filter(|op| matches!(op, NameOp::Is(..) | NameOp::AnyDir(..)));
+        mine.is_empty() || saw.chain([failing]).flat_map(places).any(|place| mine.contains(&place))
     }
 }
 

@@ -37,13 +37,9 @@ pub trait Model {
     /// and phase. None: it cannot take effect here.
     fn steps(&self, op: &Self::Op, phase: Phase, state: &Self::State, out: &mut Vec<(Self::State, Phase)>);
 
-    /// True if `op` is read-only.
+    /// True if `op` is read-only: it takes the state to no other, and may be left out of a history,
+    /// which has no order with it if it has none without it.
     fn looks(&self, op: &Self::Op) -> bool;
-
-    /// True if `op` may be left out: a history without an order still has none without it.
-    fn spare(&self, op: &Self::Op) -> bool {
-        self.looks(op)
-    }
 
     /// True if `op` is read-only and `state` fits what it saw, without any change.
     fn holds(&self, op: &Self::Op, state: &Self::State) -> bool;

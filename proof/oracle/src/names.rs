@@ -1,8 +1,8 @@
 //! All names of one run as one object: the inode of each name.
 //!
 //! They are one object, and not one for each name, so that a half-done rename, or a link count that
-//! fits no moment, is found. A directory made by `mkdir` is known by that operation until its inode
-//! number is seen.
+//! fits no moment, is found. mkdir(2) does not tell the inode number of a directory, so a directory
+//! is known by the operation that made it.
 
 use crate::history::Place;
 use crate::linear::{DONE, Model, Phase, START};
@@ -12,9 +12,11 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Target {
     File(u64),
-    Dir(u64),
-    /// The directory that this operation made; its number was not seen yet.
-    Made(u64),
+    /// The directory that the operation `made` made, and its number once that was seen.
+    Dir {
+        made: u64,
+        ino: Option<u64>,
+    },
 }
 
 /// What was seen at a name.
@@ -91,21 +93,21 @@ impl Tree {
     }
 
     fn alive(&self, dir: u64) -> bool {
-        self.names.values().any(|t| *t == Target::Dir(dir))
+        self.names.values().any(|t| matches!(t, Target::Dir { ino, .. } if *ino == Some(dir)))
     }
 
     fn full(&self, target: Target) -> bool {
-        matches!(target, Target::Dir(dir) if self.inside.contains_key(&dir))
+        matches!(target, Target::Dir { ino: Some(dir), .. } if self.inside.contains_key(&dir))
     }
 
     fn sees(&self, at: Place, seen: Seen) -> bool {
         let target = self.names.get(&at).copied();
         match (seen, target) {
             (Seen::Nothing, None) | (Seen::Something, Some(_)) => true,
-            (Seen::SomeFile, Some(Target::File(_))) | (Seen::SomeDir, Some(Target::Dir(_) | Target::Made(_))) => true,
+            (Seen::SomeFile, Some(Target::File(_))) | (Seen::SomeDir, Some(Target::Dir { .. })) => true,
             (Seen::FullDir, Some(target)) => self.full(target),
             (Seen::File(ino), Some(target)) => target == Target::File(ino),
-            (Seen::Dir(ino), Some(target)) => target == Target::Dir(ino),
+            (Seen::Dir(dir), Some(target)) => matches!(target, Target::Dir { ino, .. } if ino == Some(dir)),
             _ => false,
         }
     }
@@ -123,15 +125,9 @@ impl Tree {
 /// A number for what a name leads to, never 0.
 fn number(target: Target) -> u64 {
     match target {
-        Target::File(ino) => ino << 2 | 1,
-        Target::Dir(ino) => ino << 2 | 2,
-        Target::Made(op) => op << 2 | 3,
+        Target::File(ino) => ino << 1 | 1,
+        Target::Dir { made, .. } => (made + 1) << 1,
     }
-}
-
-/// True if this is what [`number`] returned. A directory may have got its inode number since.
-fn same(before: u64, target: Target) -> bool {
-    before == number(target) || (before & 3 == 3 && matches!(target, Target::Dir(_)))
 }
 
 /// The model.
@@ -146,7 +142,7 @@ impl Names {
         // that was.
         if phase != START {
             let second = if phase & 1 == 0 { target } else { source };
-            if second.is_some_and(|target| same(phase >> 1, target)) {
+            if second.is_some_and(|target| number(target) == phase >> 1) {
                 out.push((tree.clone(), DONE));
             }
             return;
@@ -157,9 +153,7 @@ impl Names {
         let fits = match (source, target) {
             (_, None) => true,
             (Target::File(_), Some(target)) => matches!(target, Target::File(_)) && source != target,
-            (Target::Dir(_) | Target::Made(_), Some(target)) => {
-                !matches!(target, Target::File(_)) && !tree.full(target)
-            }
+            (Target::Dir { .. }, Some(target)) => matches!(target, Target::Dir { .. }) && !tree.full(target),
         };
         if fits {
             out.push((tree.with(from, None).with(to, Some(source)), DONE));
@@ -188,12 +182,14 @@ impl Model for Names {
     fn steps(&self, op: &NameOp, phase: Phase, tree: &Tree, out: &mut Vec<(Tree, Phase)>) {
         let there = |at: Place| tree.names.get(&at).copied();
         match *op {
-            NameOp::Is(at, Seen::Dir(ino)) if matches!(there(at), Some(Target::Made(_))) => {
+            NameOp::Is(at, Seen::Dir(dir)) => match there(at) {
                 // Its number is known from here on; no other directory has it.
-                if !tree.alive(ino) {
-                    out.push((tree.with(at, Some(Target::Dir(ino))), DONE));
+                Some(Target::Dir { made, ino: None }) if !tree.alive(dir) => {
+                    out.push((tree.with(at, Some(Target::Dir { made, ino: Some(dir) })), DONE));
                 }
-            }
+                Some(Target::Dir { ino, .. }) if ino == Some(dir) => out.push((tree.clone(), DONE)),
+                _ => {}
+            },
             NameOp::Make(at, ino) if there(at).is_none() => {
                 out.push((tree.with(at, Some(Target::File(ino))), DONE));
             }
@@ -202,7 +198,9 @@ impl Model for Names {
                 Some(Target::File(there)) if there == ino => out.push((tree.clone(), DONE)),
                 Some(_) => {}
             },
-            NameOp::MakeDir(at, op) if there(at).is_none() => out.push((tree.with(at, Some(Target::Made(op))), DONE)),
+            NameOp::MakeDir(at, made) if there(at).is_none() => {
+                out.push((tree.with(at, Some(Target::Dir { made, ino: None })), DONE));
+            }
             NameOp::Unlink(at) if tree.sees(at, Seen::SomeFile) => out.push((tree.with(at, None), DONE)),
             NameOp::RemoveDir(at) if tree.sees(at, Seen::SomeDir) && !tree.sees(at, Seen::FullDir) => {
                 out.push((tree.with(at, None), DONE));
@@ -230,6 +228,8 @@ impl Model for Names {
 
     fn looks(&self, op: &NameOp) -> bool {
         match op {
+            // It gives a directory that was made its number, and others use that number.
+            NameOp::Is(_, Seen::Dir(_)) => false,
             NameOp::Is(..)
             | NameOp::Full { .. }
             | NameOp::Empty { .. }
@@ -248,11 +248,6 @@ impl Model for Names {
             | NameOp::MakeIn { .. }
             | NameOp::UnlinkIn { .. } => false,
         }
-    }
-
-    /// An operation that shows the number of a directory is needed by those that use the number.
-    fn spare(&self, op: &NameOp) -> bool {
-        self.looks(op) && !matches!(op, NameOp::Is(_, Seen::Dir(_)))
     }
 
     fn holds(&self, op: &NameOp, tree: &Tree) -> bool {

@@ -30,7 +30,7 @@ where
         work += ops.len();
         work <= WORK_MAX && matches!(check(model, initial, ops), Verdict::Violation(at) if ops[at].record == record)
     };
-    thin(&mut kept, &mut fails, |op, _| model.spare(op));
+    thin(&mut kept, &mut fails, |op, _| model.looks(op));
     thin(&mut kept, &mut fails, idle);
     kept.sort_by_key(|op| op.begin);
     kept

@@ -325,6 +325,20 @@ fn an_open_directory_outlives_its_name_and_no_more() {
 }
 
 #[test]
+fn an_open_beside_a_rename_may_see_either_directory() {
+    let stat = Attributes { ino: 7, dir: true, mode: 0o755, size: 0, links: 2, times: Times::default() };
+    let made = |begin, place| at(begin, begin + 5, Action::Mkdir { at: place }, Answer::Done);
+    let moved = at(30, 35, Action::Rename { from: C, to: A }, Answer::Done);
+    let shown = at(60, 61, Action::Fstat { ino: 7 }, Answer::Attributes(stat));
+    let opened = |end| at(25, end, Action::OpenDir { at: A }, Answer::Inode(7));
+    let left = at(50, 51, Action::Stat { at: C }, Answer::Failed(libc::ENOENT));
+    good(&[made(0, A), made(10, C), opened(40), moved.clone(), left.clone(), shown.clone()]);
+    let (object, text) = bad(&[made(0, A), made(10, C), opened(29), moved, left, shown]);
+    assert_eq!(object, "names", "the open was over before the rename began");
+    assert!(text.contains("renames d1/n0 to d0/n0"), "{text}");
+}
+
+#[test]
 fn a_write_of_a_child_counts_and_its_end_closes_nothing() {
     // What a process writes through a descriptor that it inherited is a write as any other.
     let child = (Action::Write { ino: 1, slot: 0, slots: 1, id: 5 }, Answer::Done);

@@ -1,7 +1,9 @@
 //! The search itself: histories made by hand, and random small ones against trying every order.
 
+use oracle::history::Place;
 use oracle::length::{Length, LengthOp};
-use oracle::linear::{DONE, Model, START, Timed, Verdict, check};
+use oracle::linear::{DONE, Model, Phase, START, Timed, Verdict, check};
+use oracle::names::{NameOp, Names, Seen, Tree};
 use oracle::register::{ABSENT, Register, RegisterOp};
 use proptest::prelude::*;
 
@@ -98,18 +100,27 @@ fn many_under_way_at_once_are_searched() {
 }
 
 /// Tries every order.
-fn brute<M: Model>(model: &M, state: &M::State, ops: &[Timed<M::Op>], left: &[usize]) -> bool {
+fn brute<M: Model>(model: &M, state: &M::State, ops: &[Timed<M::Op>], left: &[(usize, Phase)]) -> bool {
     if left.is_empty() {
         return true;
     }
     // No operation may come after one that began later than it returned.
-    let first_return = left.iter().map(|at| ops[*at].end).min().expect("not empty");
-    left.iter().filter(|at| ops[**at].begin <= first_return).any(|at| {
+    let first_return = left.iter().map(|(at, _)| ops[*at].end).min().expect("not empty");
+    left.iter().filter(|(at, _)| ops[*at].begin <= first_return).any(|(at, phase)| {
         let mut steps = Vec::new();
-        model.steps(&ops[*at].op, START, state, &mut steps);
-        let rest: Vec<usize> = left.iter().copied().filter(|other| other != at).collect();
-        steps.iter().any(|(state, phase)| *phase == DONE && brute(model, state, ops, &rest))
+        model.steps(&ops[*at].op, *phase, state, &mut steps);
+        steps.into_iter().any(|(state, phase)| {
+            let rest = left.iter().copied().filter(|(other, _)| other != at);
+            let same = (phase != DONE).then_some((*at, phase));
+            brute(model, &state, ops, &rest.chain(same).collect::<Vec<_>>())
+        })
     })
+}
+
+/// True if any order explains it.
+fn explained<M: Model>(model: &M, state: &M::State, ops: &[Timed<M::Op>]) -> bool {
+    let all: Vec<(usize, Phase)> = (0..ops.len()).map(|at| (at, START)).collect();
+    brute(model, state, ops, &all)
 }
 
 proptest! {
@@ -127,7 +138,28 @@ proptest! {
         };
         let ops: Vec<_> = ops.into_iter().map(|(begin, took, kind, value)| (begin, begin + took, op(kind, value))).collect();
         let ops = history(&ops);
-        let all: Vec<usize> = (0..ops.len()).collect();
-        prop_assert_eq!(check(&Register, &0, &ops) == Verdict::Fits, brute(&Register, &0, &ops, &all));
+        prop_assert_eq!(check(&Register, &0, &ops) == Verdict::Fits, explained(&Register, &0, &ops));
+    }
+
+    #[test]
+    fn the_search_for_names_agrees_with_every_order(
+        ops in prop::collection::vec((0_u64..12, 0_u64..6, 0_u8..12, 0_u8..3, 0_u8..3, 1_u64..3), 1..6),
+    ) {
+        let ops: Vec<_> = ops.into_iter().enumerate().map(|(n, (begin, took, kind, name, other, ino))| {
+            let (at, to) = (Place { dir: 0, name }, Place { dir: 0, name: other });
+            let op = match kind {
+                0..3 => NameOp::MakeDir(at, n as u64),
+                3 => NameOp::Make(at, 10 + n as u64),
+                4 => NameOp::RemoveDir(at),
+                5 | 6 => NameOp::Rename(at, to),
+                7 | 8 => NameOp::Is(at, Seen::Dir(ino)),
+                9 => NameOp::Is(at, Seen::Nothing),
+                10 => NameOp::Alive { dir: ino },
+                _ => NameOp::Gone { dir: ino },
+            };
+            (begin, begin + took, op)
+        }).collect();
+        let ops = history(&ops);
+        prop_assert_eq!(check(&Names, &Tree::default(), &ops) == Verdict::Fits, explained(&Names, &Tree::default(), &ops));
     }
 }
