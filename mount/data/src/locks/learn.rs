@@ -4,7 +4,7 @@
 //! changes (known content goes, and replies under way no longer grant it), then as news (what the
 //! reply shows is kept, under its own grants).
 
-use crate::locks::table::{Held, Known, Table, bits_of};
+use crate::locks::table::{Held, Known, PartialListing, Table, bits_of};
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::InodeBits;
@@ -46,9 +46,16 @@ pub fn learn(table: &mut Table, op: &MdsOp, result: Result<&MdsReply, Errno>, to
         (MdsOp::Readdir(Readdir { fid, after, .. }), Ok(MdsReply::Entries { entries, more })) => {
             // Set aside: what follows teaches names, and a name that is new ends a listing.
             let partial = table.take_partial(*fid, after.as_ref());
-            entries.iter().for_each(|entry| learn_listed(table, *fid, entry, held));
-            if let Some(partial) = partial {
-                table.listed(*fid, partial, (entries, *more), held);
+            let covered =
+                partial.as_ref().is_some_and(PartialListing::goes_on) || bits(*fid).contains(InodeBits::UPDATE);
+            for DirEntry { name, fid: to, entry, .. } in entries {
+                table.learn_listed(*fid, name, *to, covered, held);
+                if let Some(entry) = entry {
+                    table.learn_entry(entry, bits(*to));
+                }
+            }
+            if let Some(partial) = partial.filter(|_| covered) {
+                table.listed(*fid, partial, (entries, *more));
             }
         }
         (MdsOp::Readlink(Readlink { fid }), Ok(MdsReply::Bytes(target))) => table.learn_target(*fid, target),
@@ -177,13 +184,6 @@ fn known(table: &mut Table, dir: Fid, name: &Name) -> Option<Fid> {
     match table.name(dir, name) {
         Known::To(fid) => Some(fid),
         _ => None,
-    }
-}
-
-fn learn_listed(table: &mut Table, dir: Fid, listed: &DirEntry, held: &Held) {
-    table.learn_name(dir, &listed.name, Some(listed.fid), held);
-    if let Some(entry) = &listed.entry {
-        table.learn_entry(entry, bits_of(held, listed.fid));
     }
 }
 

@@ -19,7 +19,8 @@ use crate::kernel_view::invalidations::Invalidations;
 use crate::kernel_view::recent::{Asked, Recent, Trust};
 use crate::locks::gate::{Gate, Ticket};
 use bytes::Bytes;
-use complete::{CompleteListing, PartialListing};
+use complete::CompleteListing;
+pub use complete::PartialListing;
 use foldhash::HashMap;
 use layout::layout::Layout;
 use smallvec::SmallVec;
@@ -253,7 +254,15 @@ impl Table {
 
     /// A reply showed where a name leads.
     pub fn learn_name(&mut self, dir: Fid, name: &Name, to: Option<Fid>, held: &Held) {
-        let by_update = bits_of(held, dir).contains(UPDATE);
+        self.learn_name_under(dir, name, to, bits_of(held, dir).contains(UPDATE), held);
+    }
+
+    /// A reply listed a name. `covered`: by UPDATE of the directory.
+    pub fn learn_listed(&mut self, dir: Fid, name: &Name, to: Fid, covered: bool, held: &Held) {
+        self.learn_name_under(dir, name, Some(to), covered, held);
+    }
+
+    fn learn_name_under(&mut self, dir: Fid, name: &Name, to: Option<Fid>, by_update: bool, held: &Held) {
         let by_lookup = to.is_some_and(|fid| bits_of(held, fid).contains(LOOKUP));
         let complete = self.is_complete(dir);
         let known = self.slots.get(&dir).and_then(|slot| slot.names.get(name)).map(|led| (led.to, led.trust));

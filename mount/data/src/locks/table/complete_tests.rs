@@ -118,8 +118,8 @@ fn another_clients_change_a_lost_lock_and_an_uncovered_name_end_it() {
     }
 }
 
-/// One page of a directory whose entries are files.
-fn list_page(table: &mut Table, after: Option<&str>, names: &[(&str, u32)], more: bool) {
+/// One page of a directory whose entries are files, and the grants that come with it.
+fn page(after: Option<&str>, names: &[(&str, u32)], more: bool) -> (MdsOp, MdsReply, Vec<(Fid, InodeBits)>) {
     let fid = |oid| Fid { oid, ..DIR };
     let entries = names.iter().map(|(text, oid)| DirEntry {
         name: name(text),
@@ -132,7 +132,12 @@ fn list_page(table: &mut Table, after: Option<&str>, names: &[(&str, u32)], more
     let readdir = Readdir { fid: DIR, after, limit: 10, bytes_max: 1000, with_attr: true, with_layout: false };
     let mut grants = vec![(DIR, UPDATE)];
     grants.extend(names.iter().map(|(_, oid)| (fid(*oid), BOTH)));
-    reply(table, &MdsOp::Readdir(readdir), Ok(MdsReply::Entries { entries, more }), &grants);
+    (MdsOp::Readdir(readdir), MdsReply::Entries { entries, more }, grants)
+}
+
+fn list_page(table: &mut Table, after: Option<&str>, names: &[(&str, u32)], more: bool) {
+    let (op, page, grants) = page(after, names, more);
+    reply(table, &op, Ok(page), &grants);
 }
 
 fn show_parent(table: &mut Table) {
@@ -157,6 +162,25 @@ fn pages_that_follow_each_other_are_a_whole_directory() {
     let names: Vec<&[u8]> = entries.iter().map(|entry| &*entry.name).collect();
     assert_eq!((names, parent), (vec![&b"a"[..], b"b", b"c"], PARENT));
     assert_eq!(table.name(DIR, &name("aa")), Known::Absent);
+}
+
+#[test]
+fn an_own_access_between_two_pages_ends_no_listing() {
+    let mut table = Table::default();
+    list_page(&mut table, None, &[("a", 10)], true);
+    show_parent(&mut table);
+    let ticket = table.gate(DIR.mdt()).send();
+    table.accessed(&entry(DIR, 0o040755));
+    let (op, page, grants) = page(Some("a"), &[("b", 11)], false);
+    let grants: Vec<Grant> = grants.into_iter().map(|(fid, bits)| Grant { fid, bits }).collect();
+    let held = table.arrived(DIR.mdt(), ticket, &grants);
+    assert!(!held.contains_key(&DIR), "the reply was under way, so it may show the old access time");
+    learn(&mut table, &op, Ok(&page), &[], &held);
+    table.gate(DIR.mdt()).came_back(ticket);
+    assert_eq!(table.listing(DIR, true).expect("it is complete").0.len(), 2);
+    assert_eq!(table.name(DIR, &name("aa")), Known::Absent);
+    table.take(DIR, UPDATE, &mut Invalidations::default());
+    assert_eq!(table.name(DIR, &name("aa")), Known::Nothing);
 }
 
 #[test]
