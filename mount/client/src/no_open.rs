@@ -1,6 +1,6 @@
 //! Handles of what the kernel has open without telling ([`crate::ops::no_open`]).
 
-use crate::open::{DirHandle, FileHandle};
+use crate::open::FileHandle;
 use foldhash::HashMap;
 use parking_lot::Mutex;
 use types::fid::Fid;
@@ -9,5 +9,4 @@ use types::fid::Fid;
 #[derive(Default)]
 pub(crate) struct NoOpenHandles {
     pub(crate) files: Mutex<HashMap<Fid, FileHandle>>,
-    pub(crate) dirs: Mutex<HashMap<Fid, DirHandle>>,
 }

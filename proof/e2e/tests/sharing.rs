@@ -226,6 +226,33 @@ fn write_and_read(path: &Path, number: usize, until: Instant) -> usize {
 }
 
 #[test]
+fn each_program_has_its_own_place_in_a_listing() {
+    if !can_mount() {
+        return;
+    }
+    const FILES: usize = 5000;
+    const REMOVED: usize = 700;
+    let Some(cluster) = Cluster::with_clients("1", &["flock", "localflock"]) else { return };
+    let mounts = cluster.mounts();
+    let name = |number: usize| format!("f{number:05}");
+    (0..FILES).for_each(|number| fs::write(mounts[0].join(name(number)), b"").expect("create"));
+    for mount in &mounts {
+        let list = || fs::read_dir(mount).expect("it can be listed").map(|entry| entry.expect("an entry").file_name());
+        let mut slow = list();
+        // The kernel asks for some hundred entries at a time; the rest is listed below.
+        let first: Vec<_> = slow.by_ref().take(1).collect();
+        (0..REMOVED).for_each(|number| fs::remove_file(mounts[0].join(name(number))).expect("unlink"));
+        assert_eq!(list().count(), FILES - REMOVED, "{}", mount.display());
+        let all: Vec<_> = first.into_iter().chain(slow).collect();
+        for number in REMOVED..FILES {
+            let shown = all.iter().filter(|shown| **shown == *name(number)).count();
+            assert_eq!(shown, 1, "{} shows {} so many times", mount.display(), name(number));
+        }
+        (0..REMOVED).for_each(|number| fs::write(mounts[0].join(name(number)), b"").expect("create"));
+    }
+}
+
+#[test]
 fn writers_whose_kernel_holds_pages_hold_up_no_callback() {
     if !can_mount() {
         return;

@@ -1,13 +1,11 @@
-//! Files and directories that the kernel opens without requests (`localflock`, `noflock`): requests
-//! name only a node.
+//! Files that the kernel opens without requests (`localflock`, `noflock`): requests name only a node.
 //!
 //! To this mount, an inode is then open while the kernel knows it. At its first use it gets a
 //! handle of its own, shared by all its users; FORGET is the close. While OPEN is held the MDT need
 //! not be asked: should the last name go, it is told that the inode is kept.
 
-use crate::caller::Caller;
 use crate::client::Client;
-use crate::open::{DirHandle, FileHandle, OpenFile, OpenMode};
+use crate::open::{FileHandle, OpenFile, OpenMode};
 use data::node::NodeId;
 use session::error::ClientError;
 use std::sync::Arc;
@@ -88,29 +86,8 @@ impl Client {
         }
     }
 
-    /// As [`Client::no_open_file`], of a directory. No request.
-    ///
-    /// # Errors
-    /// The node is unknown.
-    pub async fn no_open_dir(self: Arc<Self>, node: NodeId) -> Result<DirHandle, ClientError> {
-        let fid = self.fid(node)?;
-        if let Some(handle) = self.no_open.dirs.lock().get(&fid) {
-            return Ok(*handle);
-        }
-        let handle = self.clone().opendir(Caller::root(), node).await?;
-        let kept = *self.no_open.dirs.lock().entry(fid).or_insert(handle);
-        if kept != handle {
-            self.releasedir(handle);
-        }
-        Ok(kept)
-    }
-
     /// The kernel forgot an inode, and with it every unreported open of it.
     pub(crate) fn forgotten(&self, fid: Fid) {
-        let dir = self.no_open.dirs.lock().remove(&fid);
-        if let Some(dir) = dir {
-            self.releasedir(dir);
-        }
         let file = self.no_open.files.lock().remove(&fid);
         if let Some(file) = file {
             self.close_later(file);

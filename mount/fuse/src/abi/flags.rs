@@ -40,8 +40,6 @@ pub mod init {
     pub const MAX_PAGES: u64 = 1 << 22;
     /// READLINK answers are cached.
     pub const CACHE_SYMLINKS: u64 = 1 << 23;
-    /// OPENDIR may be answered ENOSYS.
-    pub const NO_OPENDIR_SUPPORT: u64 = 1 << 24;
     /// Cached pages are dropped by notification only.
     pub const EXPLICIT_INVAL_DATA: u64 = 1 << 25;
     /// The daemon clears set-id bits; the kernel says when.
@@ -94,8 +92,6 @@ pub mod open {
     pub const DIRECT_IO: u32 = 1 << 0;
     /// Keep cached pages.
     pub const KEEP_CACHE: u32 = 1 << 1;
-    /// Directory entries may be cached.
-    pub const CACHE_DIR: u32 = 1 << 3;
     /// No FLUSH at close.
     pub const NOFLUSH: u32 = 1 << 5;
     /// Direct writes to one inode may run in parallel.

@@ -17,10 +17,10 @@ impl ClientFs {
 
     pub(super) fn readdir(&self, request: &Request<'_>, handle: u64, offset: u64, size: u32, flags: u32) -> Answer {
         let budget = Budget { bytes: size as usize, per_entry: size_of::<Dirent>() };
-        let (client, caller, dir) = (self.client(), self.holder(request), self.dir(request, handle));
+        let (client, caller, dir) = (self.client(), self.holder(request), DirHandle(handle));
         let node = node(request);
         let call = async move {
-            let items = client.clone().readdir(caller, dir.await?, offset, budget, false).await?;
+            let items = client.clone().readdir(caller, dir, offset, budget, false).await?;
             if is_access(flags) {
                 client.listed_node(node);
             }
@@ -36,10 +36,10 @@ impl ClientFs {
 
     pub(super) fn readdirplus(&self, request: &Request<'_>, handle: u64, offset: u64, size: u32, flags: u32) -> Answer {
         let budget = Budget { bytes: size as usize, per_entry: size_of::<DirentPlus>() };
-        let (reader, caller, dir) = (self.client(), self.holder(request), self.dir(request, handle));
+        let (reader, caller, dir) = (self.client(), self.holder(request), DirHandle(handle));
         let node = node(request);
         let call = async move {
-            let items = reader.clone().readdir(caller, dir.await?, offset, budget, true).await?;
+            let items = reader.clone().readdir(caller, dir, offset, budget, true).await?;
             if is_access(flags) {
                 reader.listed_node(node);
             }
@@ -67,7 +67,7 @@ impl ClientFs {
     }
 
     pub(super) fn fsyncdir(&self, request: &Request<'_>, handle: u64) -> Answer {
-        let (client, caller, dir) = (self.client(), self.holder(request), self.dir(request, handle));
-        done(async move { client.fsyncdir(caller, dir.await?).await })
+        let (client, caller, dir) = (self.client(), self.holder(request), DirHandle(handle));
+        done(async move { client.fsyncdir(caller, dir).await })
     }
 }

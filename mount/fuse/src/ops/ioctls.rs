@@ -11,6 +11,7 @@ use crate::decode::Request;
 use crate::filesystem::Answer;
 use crate::reply::Reply;
 use bytes::Bytes;
+use client::open::DirHandle;
 use client::open::FileHandle;
 use types::errno::Errno;
 use types::lock::LeaseMode;
@@ -125,13 +126,12 @@ impl ClientFs {
     /// A piece of a directory, with all that is known of what is in it.
     fn dir_scan(&self, request: &Request<'_>, handle: u64, input: &[u8]) -> Answer {
         let Ok(question) = Question::decode(input) else { return Err(Errno::EINVAL).into() };
-        let (client, caller, node, dir) =
-            (self.client(), self.caller(request, 0), node(request), self.dir(request, handle));
+        let (client, caller, node, dir) = (self.client(), self.caller(request, 0), node(request), DirHandle(handle));
         let Question { position, with_layout } = question;
         let call = async move {
             let mut piece = Piece::new(question);
             let take = |next, entry: &DirEntry| piece.push(next, entry);
-            client.dir_scan(caller, node, dir.await?, (position, with_layout), take).await?;
+            client.dir_scan(caller, node, dir, (position, with_layout), take).await?;
             Ok(piece.finish())
         };
         answer(call, |bytes| told(bytes.into()))

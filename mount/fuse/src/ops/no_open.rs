@@ -1,5 +1,6 @@
-//! Mounts on which the kernel opens files without telling: OPEN, OPENDIR and FLUSH are refused
-//! once, and from then on requests name a node and no handle.
+//! Mounts on which the kernel opens files without telling: OPEN and FLUSH are refused once, and
+//! from then on requests name a node and no handle. Directories are opened as on other mounts, so
+//! that each program has a place of its own in the listing.
 
 use super::inodes::name;
 use super::ioctls::is_of_open_files;
@@ -10,7 +11,7 @@ use crate::ops::Style;
 use crate::reply::{Opened, Reply};
 use client::error::ClientError;
 use client::node::NodeId;
-use client::open::{DirHandle, FileHandle, OpenMode};
+use client::open::{FileHandle, OpenMode};
 use types::errno::Errno;
 use types::name::Name;
 use wire::mds::OpenFlags;
@@ -27,8 +28,8 @@ impl ClientFs {
     pub(super) fn without_opens(&self, request: &Request<'_>) -> Option<Answer> {
         let lesson = request.header.nodeid == teach::NODE;
         Some(match request.operation {
-            Operation::Open { .. } | Operation::Opendir { .. } | Operation::Flush { .. } => Err(Errno::ENOSYS).into(),
-            Operation::Release { .. } | Operation::Releasedir { .. } => Ok(Reply::Done).into(),
+            Operation::Open { .. } | Operation::Flush { .. } => Err(Errno::ENOSYS).into(),
+            Operation::Release { .. } => Ok(Reply::Done).into(),
             Operation::Lookup { name } if self.lesson.is(request.header.nodeid, name) => Ok(self.lesson.entry()).into(),
             Operation::Getattr { .. } if lesson => Ok(Reply::Attr(self.lesson.stat())).into(),
             Operation::Statx { .. } if lesson => Ok(Reply::Statx(self.lesson.stat())).into(),
@@ -90,15 +91,5 @@ impl ClientFs {
     ) -> impl Future<Output = Result<FileHandle, ClientError>> + Send + use<> {
         let (client, told) = (self.client(), self.style.opens());
         async move { if told { Ok(FileHandle(handle)) } else { client.no_open_file(NodeId(node), write).await } }
-    }
-
-    /// As [`ClientFs::file`], of a directory.
-    pub(super) fn dir(
-        &self,
-        request: &Request<'_>,
-        handle: u64,
-    ) -> impl Future<Output = Result<DirHandle, ClientError>> + Send + use<> {
-        let (client, node, told) = (self.client(), node(request), self.style.opens());
-        async move { if told { Ok(DirHandle(handle)) } else { client.no_open_dir(node).await } }
     }
 }
