@@ -31,6 +31,10 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{variable}={text}: no number")))
 }
 
+fn options() -> String {
+    std::env::var(OPTIONS).unwrap_or_default()
+}
+
 fn plan(mounts: Vec<PathBuf>) -> Plan {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
     let seed = number("ORACLE_SEED").unwrap_or(now.as_millis() as u64);
@@ -41,7 +45,8 @@ fn plan(mounts: Vec<PathBuf>) -> Plan {
     let without = without.split(',').filter(|word| !word.is_empty());
     let without = without.map(|word| Kind::named(word).unwrap_or_else(|| panic!("{WITHOUT}: no kind {word}")));
     let folder = format!("oracle-{seed}");
-    Plan { mounts, folder, seed, time, round, threads, without: without.collect() }
+    let opens_told = !["localflock", "noflock"].iter().any(|option| options().contains(option));
+    Plan { mounts, folder, seed, time, round, threads, without: without.collect(), opens_told }
 }
 
 #[test]
@@ -49,8 +54,7 @@ fn every_answer_fits_one_order() {
     if !can_mount() || std::env::var_os(MUTANT).is_some() {
         return;
     }
-    let options = std::env::var(OPTIONS).unwrap_or_default();
-    let Some(cluster) = Cluster::with_clients("1", &[options.as_str(); 3]) else { return };
+    let Some(cluster) = Cluster::with_clients("1", &[options().as_str(); 3]) else { return };
     let plan = plan(cluster.mounts());
     let report = run(&plan, |sentence| eprintln!("{sentence}")).unwrap_or_else(|why| panic!("{why}"));
     if let (Some(path), false) = (std::env::var_os(HISTORY), report.history.is_empty()) {

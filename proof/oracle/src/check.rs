@@ -36,9 +36,9 @@ pub struct Findings {
     pub objects: usize,
 }
 
-/// Checks a history that began with empty fixed directories.
-pub fn check_history(records: &[Record]) -> Findings {
-    let objects = split(records);
+/// Checks a history that began with empty fixed directories. `opens_told`: as [`split`] has it.
+pub fn check_history(records: &[Record], opens_told: bool) -> Findings {
+    let objects = split(records, opens_told);
     let mut findings = Findings::default();
     for wrong in objects.wrong {
         let (record, why) = (wrong.record, wrong.why);

@@ -41,6 +41,10 @@ struct Run {
     /// Kinds of operation to leave out, separated by commas
     #[arg(long, value_delimiter = ',')]
     without: Vec<Kind>,
+    /// The mounts have the option localflock or noflock: files that are open may answer ESTALE once
+    /// their last name is gone
+    #[arg(long)]
+    no_opens: bool,
     /// Where to write the whole history of a round that has violations, one line for each operation
     #[arg(long)]
     history: Option<PathBuf>,
@@ -61,6 +65,7 @@ fn main() -> ExitCode {
         round: Duration::from_secs(arguments.round.max(1)),
         threads: arguments.threads.max(1),
         without: arguments.without,
+        opens_told: !arguments.no_opens,
     };
     eprintln!("seed {seed}, {} threads on {} mounts", plan.threads, plan.mounts.len());
     let report = match run(&plan, |sentence| eprintln!("{sentence}")) {

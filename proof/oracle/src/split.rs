@@ -68,6 +68,7 @@ type Times = BTreeMap<(u64, u16), Vec<(u64, u64)>>;
 struct Splitter<'a> {
     objects: Objects,
     record: &'a Record,
+    opens_told: bool,
     at: usize,
     /// Place of each append: write -> slot. From the whole history.
     places: BTreeMap<u64, u64>,
@@ -84,12 +85,14 @@ struct Splitter<'a> {
     inodes: BTreeMap<u64, u64>,
 }
 
-/// Splits a history.
-pub fn split(records: &[Record]) -> Objects {
+/// Splits a history. `opens_told`: the mounts report what is open (`flock`). On others
+/// (`localflock`, `noflock`) a file that is open may answer ESTALE once its last name is gone.
+pub fn split(records: &[Record], opens_told: bool) -> Objects {
     let Some(first) = records.first() else { return Objects::default() };
     let mut splitter = Splitter {
         objects: Objects::default(),
         record: first,
+        opens_told,
         at: 0,
         places: BTreeMap::new(),
         placed: BTreeMap::new(),
@@ -469,8 +472,40 @@ impl Splitter<'_> {
             (Action::Rename { from, to } | Action::Link { from, to }, libc::ESTALE) => {
                 self.name(NameOp::AnyDir(*from, *to));
             }
+            (action, libc::ESTALE)
+                if !self.opens_told
+                    && let Some(ino) = of_open_file(action) =>
+            {
+                self.stale(ino);
+            }
             _ => self.wrong(format!("error {errno} is none that this operation may give")),
         }
+    }
+
+    /// An open file was destroyed: it has no name. Inode 0: not even its number was learnt.
+    fn stale(&mut self, ino: u64) {
+        if ino != 0 && !self.beside_naming() {
+            let ino = self.dense(ino);
+            self.name(NameOp::Links { ino, links: 0 });
+        }
+    }
+}
+
+/// The file that the operation reaches through a descriptor.
+fn of_open_file(action: &Action) -> Option<u64> {
+    match *action {
+        Action::Fstat { ino }
+        | Action::Read { ino, .. }
+        | Action::Write { ino, .. }
+        | Action::Append { ino, .. }
+        | Action::Truncate { ino, .. }
+        | Action::Chmod { ino, .. }
+        | Action::Setxattr { ino, .. }
+        | Action::Getxattr { ino, .. }
+        | Action::Removexattr { ino, .. }
+        | Action::Fsync { ino }
+        | Action::Close { ino } => Some(ino),
+        _ => None,
     }
 }
 

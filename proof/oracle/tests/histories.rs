@@ -47,14 +47,14 @@ fn written(id: u64, part: u64) -> Cell {
 }
 
 fn good(records: &[Record]) {
-    let Findings { violations, undecided, .. } = check_history(records);
+    let Findings { violations, undecided, .. } = check_history(records, true);
     let texts: Vec<String> = violations.iter().map(|v| v.text(records)).collect();
     assert!(texts.is_empty() && undecided.is_empty(), "{texts:?} {undecided:?}");
 }
 
 /// The object in which the first violation was found, and its text.
 fn bad(records: &[Record]) -> (String, String) {
-    let findings = check_history(records);
+    let findings = check_history(records, true);
     let violation = findings.violations.first().expect("a violation");
     (violation.object.clone(), violation.text(records))
 }
@@ -245,7 +245,7 @@ fn the_window_leaves_out_what_does_not_matter() {
     }
     steps.push(read(1, vec![written(77, 0)]));
     let records = row(&steps);
-    let findings = check_history(&records);
+    let findings = check_history(&records, true);
     assert_eq!(findings.violations.len(), 1);
     assert!(findings.violations[0].window.len() <= 4, "{}", findings.violations[0].text(&records));
 }
@@ -336,6 +336,20 @@ fn an_open_beside_a_rename_may_see_either_directory() {
     let (object, text) = bad(&[made(0, A), made(10, C), opened(29), moved, left, shown]);
     assert_eq!(object, "names", "the open was over before the rename began");
     assert!(text.contains("renames d1/n0 to d0/n0"), "{text}");
+}
+
+#[test]
+fn without_opens_a_file_may_be_stale_once_it_has_no_name() {
+    let stale = (Action::Read { ino: 1, slot: 0, slots: 1 }, Answer::Failed(libc::ESTALE));
+    let unlink = (Action::Unlink { at: A }, Answer::Done);
+    let (named, removed) = (row(&[create(A, 1), stale.clone()]), row(&[create(A, 1), unlink, stale]));
+    let found = |records: &[Record], opens_told| {
+        let violations = check_history(records, opens_told).violations;
+        violations.into_iter().map(|violation| violation.object).collect::<Vec<_>>()
+    };
+    assert_eq!(found(&removed, true), ["one answer"]);
+    assert_eq!(found(&removed, false), [""; 0]);
+    assert_eq!(found(&named, false), ["names"], "it has its name");
 }
 
 #[test]
