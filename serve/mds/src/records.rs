@@ -11,7 +11,7 @@ pub mod tail;
 use crate::acks::AckEvent;
 use crate::acks::unacked::Look;
 use crate::locks::Locks;
-use crate::locks::context::{LockContext, Obstacle, owned};
+use crate::locks::context::{LockContext, Obstacle, Storing, owned};
 use crate::locks::shared_writers::SHARED_BITS;
 use crate::records::dom::Part;
 use crate::records::tail::damaged;
@@ -24,6 +24,7 @@ use layout::layout::Layout;
 use namespace::inode::{Dirent, Inode, InodeFlags, Tail};
 use namespace::view::{Change, EachEntry, EachName, View};
 use observe::mutant::{Mutant, is_mutant};
+use smallvec::SmallVec;
 use std::ops::ControlFlow;
 use store::tx::Tx;
 use types::attr::{Attr, FileType};
@@ -179,22 +180,29 @@ impl<'a> Records<'a> {
         Ok(entry)
     }
 
-    /// The client stores bytes of a file. If the file is shared and the client is one of its
-    /// writers, the shared owner is not in its way. It must not wait for other clients if it stores
-    /// bytes that were called back (mapped pages become known only then), or if any of its locks on
-    /// the file's data is being called back: the others are told.
-    pub(crate) fn stores(&mut self, fid: Fid) {
+    /// Runs `store`, by which the client stores bytes of a file. If the file is shared and the
+    /// client is one of its writers, the shared owner is not in its way. The client must not wait
+    /// for others, neither here nor for the answer to its request, if it stores bytes that were
+    /// called back (mapped pages become known only then), or if any of its locks on the file's data
+    /// is being called back: the others are told.
+    ///
+    /// # Errors
+    /// Those of `store`.
+    pub(crate) fn storing<R>(
+        &mut self,
+        fid: Fid,
+        store: impl FnOnce(&mut Self) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
         let (locks, client) = (&self.state.locks, self.lock_context.client);
         let shared_writers = &locks.shared_writers.table;
-        self.lock_context.shared_file =
-            (!shared_writers.is_empty() && shared_writers.is_writer(fid, client)).then_some(fid);
+        let shared = !shared_writers.is_empty() && shared_writers.is_writer(fid, client);
         let of_data = InodeBits::DATA.union(InodeBits::WRITE);
-        self.lock_context.urgent = locks.table.is_asked(fid, client, of_data) || shared_writers.is_member(fid, client);
-    }
-
-    /// Ends what [`Records::stores`] began.
-    pub(crate) fn stored(&mut self) {
-        (self.lock_context.shared_file, self.lock_context.urgent) = (None, false);
+        let urgent = locks.table.is_asked(fid, client, of_data) || shared_writers.is_member(fid, client);
+        self.lock_context.storing = Some(Storing { shared_file: shared.then_some(fid), urgent });
+        self.lock_context.urgent |= urgent;
+        let result = store(self);
+        self.lock_context.storing = None;
+        result
     }
 
     /// The client is shown an inode that was read already.
@@ -325,21 +333,25 @@ impl<'a> Records<'a> {
         if self.state.locks.table.is_empty() {
             return Ok(());
         }
-        if self.lock_context.shared_file.is_some() {
+        let storing = self.lock_context.storing.unwrap_or_default();
+        let not_shared: SmallVec<[Change<'_>; 1]>;
+        let changes = match storing.shared_file {
+            None => changes,
             // The shared owner holds what the members change together, and no other client holds
             // anything of that.
-            let shared_file = self.lock_context.shared_file.take();
-            let mut changes = changes.to_vec();
-            for change in changes.iter_mut().filter(|change| Some(change.fid) == shared_file) {
-                change.bits = change.bits.without(SHARED_BITS);
+            Some(shared) => {
+                let of_shared = |change: &Change<'_>| if change.fid == shared { SHARED_BITS } else { InodeBits::NONE };
+                let without = |change: &Change<'_>| change.bits.without(of_shared(change));
+                let rest = changes.iter().map(|change| Change { bits: without(change), ..*change });
+                not_shared = rest.collect();
+                &not_shared
             }
-            return self.holders_know(&changes);
-        }
+        };
         let table = &mut self.state.locks.table;
         let LockContext { client, modifier, now, .. } = *self.lock_context;
         let with_names = changes.iter().map(|change| (change.fid, change.bits, change.names));
         if !table.is_free_with_names(client, modifier, with_names) {
-            if !self.lock_context.urgent {
+            if !storing.urgent {
                 return Err(self.lock_context.held_up(changes));
             }
             self.state.locks.enter_and_leave(client, owned(changes)?, now);

@@ -4,6 +4,7 @@ mod rig;
 
 use rig::holder::*;
 use rig::*;
+use std::sync::atomic::Ordering;
 use types::attr::{SetAttr, WrittenAt};
 use types::errno::Errno;
 use types::fid::Fid;
@@ -536,6 +537,34 @@ fn who_is_asked_tells_what_it_stores_without_waiting_for_others() {
     assert!(rig.by(&b, wrote(file, 20)).0.is_ok());
     [&a, &b].into_iter().for_each(|holder| holder.answers(Answer::Done));
     assert_eq!(entry(mds_reply(waiting.join().unwrap().results[0].clone().unwrap())).attr.size, 20);
+}
+
+#[test]
+fn who_is_asked_tells_what_it_stores_without_waiting_for_the_answers_to_reach_others() {
+    let rig = Rig::new();
+    let (a, b, c) = (rig.holder(10), rig.holder(11), rig.holder(12));
+    let file = rig.file("f");
+    for holder in [&a, &b] {
+        assert_eq!(rig.by(holder, lock(file, DATA)).1, [(file, TO_READ)]);
+        holder.answers(Answer::Later);
+    }
+    let waiting = rig.start(&c, lock(file, InodeBits::WRITE));
+    [&a, &b].into_iter().for_each(|holder| assert_eq!(holder.revoked(), [(file, TO_READ)]));
+    // Each looks at what the other changed, whose mount may not show it yet. The other answers no
+    // callback before it has told all.
+    rig.unheard.store(true, Ordering::Relaxed);
+    let other = MdsOp::Getattr(Getattr { fid: Fid::ROOT });
+    for end in [10, 20] {
+        for holder in [&a, &b] {
+            assert!(rig.by(holder, wrote(file, end)).0.is_ok());
+            // Nor does it wait if its request goes on.
+            let reply = rig.reply(holder, vec![wrote(file, end), other.clone()]);
+            assert!(reply.results.iter().all(Result::is_ok), "{:?}", reply.results);
+        }
+    }
+    [&a, &b].into_iter().for_each(|holder| holder.answers(Answer::Done));
+    assert_eq!(entry(mds_reply(waiting.join().unwrap().results[0].clone().unwrap())).attr.size, 20);
+    [&a, &b].into_iter().for_each(|holder| assert!(!holder.export.is_gone(), "evicted"));
 }
 
 /// Its programs open the file without a request from now on.

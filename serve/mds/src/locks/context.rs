@@ -29,6 +29,15 @@ pub(crate) enum Obstacle {
     Locks(Vec<Change>),
 }
 
+/// What a client may pass by while it stores bytes of a file.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Storing {
+    /// The client is one of the shared writers of this file, and changes what the writers share.
+    pub(crate) shared_file: Option<Fid>,
+    /// The operation must not wait for other clients.
+    pub(crate) urgent: bool,
+}
+
 /// See the module.
 pub(crate) struct LockContext {
     /// The author; [`ClientUuid::default`]: the MDT itself.
@@ -42,9 +51,10 @@ pub(crate) struct LockContext {
     pub(crate) touched: Vec<Entry>,
     /// The operation changed nothing: it must be run again when the obstacle is gone.
     pub(crate) obstacle: Option<Obstacle>,
-    /// The client is one of the shared writers of this file, and changes what the writers share.
-    pub(crate) shared_file: Option<Fid>,
-    /// The operation must not wait for other clients.
+    /// The operation stores bytes of a file just now.
+    pub(crate) storing: Option<Storing>,
+    /// An operation of the request stored what is being called back from its client: the answer
+    /// must not wait for other clients, which may themselves be waiting for this one.
     pub(crate) urgent: bool,
     /// Inodes that the operation showed and whose size another client knows, with the bits that
     /// the operation grants where it can.
@@ -76,7 +86,7 @@ impl LockContext {
             gap: None,
             touched: Vec::new(),
             obstacle: None,
-            shared_file: None,
+            storing: None,
             urgent: false,
             written_elsewhere: Vec::new(),
             seen: Vec::new(),

@@ -13,11 +13,11 @@ impl Mds {
         let written = Written { end, blocks_delta, at, kill_suidgid };
         self.ours(fid)?;
         self.change(request, |records, ctx| {
-            records.stores(fid);
-            let mut inode = written::wrote(records, ctx, fid, written)?;
-            records.note_data(&mut inode);
-            records.stored();
-            Ok(MdsReply::Entry(entry(&inode)))
+            records.storing(fid, |records| {
+                let mut inode = written::wrote(records, ctx, fid, written)?;
+                records.note_data(&mut inode);
+                Ok(MdsReply::Entry(entry(&inode)))
+            })
         })
     }
 

@@ -49,14 +49,14 @@ impl Mds {
             let part = file(&records.there(fid)?)?;
             part.has(end)?;
             let plan = dom::write(&part.chunks(&records.tx), offset, data)?;
-            records.stores(fid);
             let end = if data.is_empty() { 0 } else { end };
             let written = Written { end, blocks_delta: plan.blocks_delta, at, kill_suidgid };
-            let mut inode = written::stored(records, ctx, fid, written)?;
-            records.put_chunks(part, &plan);
-            records.note_data(&mut inode);
-            records.stored();
-            Ok(MdsReply::Entry(entry(&inode)))
+            records.storing(fid, |records| {
+                let mut inode = written::stored(records, ctx, fid, written)?;
+                records.put_chunks(part, &plan);
+                records.note_data(&mut inode);
+                Ok(MdsReply::Entry(entry(&inode)))
+            })
         })
     }
 
