@@ -348,14 +348,14 @@ impl IbitsTable {
         if granted.is_empty() || own.is_none() && !room {
             return InodeBits::NONE;
         }
-        match (own, place) {
-            (Some(slot), _) => {
+        match place {
+            Ok(at) => {
+                let (_, slot) = resource.holders[at];
                 self.locks.touch(slot);
                 let lock = self.locks.get_mut(slot);
                 lock.bits = lock.bits.union(granted);
             }
-            (None, Err(at)) => resource.holders.insert(at, (number, self.locks.add(fid, number, granted))),
-            (None, Ok(_)) => unreachable!("a place that was found has a slot"),
+            Err(at) => resource.holders.insert(at, (number, self.locks.add(fid, number, granted))),
         }
         note_writer(&mut self.writers, fid, number, granted);
         granted

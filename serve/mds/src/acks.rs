@@ -309,6 +309,8 @@ impl Acks {
 
     fn known(&mut self, client: ClientUuid, known: Xid, now: Duration, actions: &mut Vec<AckAction>) {
         let Some(of) = self.clients.get_mut(&client) else { return };
+        // The record stays until the slot is used again; the next life reads it for nothing.
+        of.kept.retain(|_, (xid, _)| *xid >= known);
         let mut wake = false;
         while let Some(first) = of.answers.first_entry().filter(|first| *first.key() < known) {
             let Answer { reply, volatile, unacked, opened } = first.remove();

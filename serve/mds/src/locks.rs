@@ -78,11 +78,10 @@ impl Locks {
         }
     }
 
-    /// A name for one more operation, and the receiver that tells it of its turn.
-    pub(crate) fn new_modifier(&mut self) -> (Modifier, oneshot::Receiver<()>) {
+    /// A name for one more operation.
+    fn new_modifier(&mut self) -> Modifier {
         self.last += 1;
-        let modifier = Modifier(self.last);
-        (modifier, self.wait_for(modifier))
+        Modifier(self.last)
     }
 
     /// Waits (once more) for the turn of an operation.
@@ -95,9 +94,9 @@ impl Locks {
     /// A client that is itself being called back, and so must not wait for others, changes bits
     /// that others hold. They are called back nevertheless, and will know a moment later.
     pub(crate) fn enter_and_leave(&mut self, client: ClientUuid, changes: Vec<Change>, now: Monotonic) {
-        self.last += 1;
-        self.table.enter(Modifier(self.last), client, changes, now, &mut self.actions);
-        self.table.leave(Modifier(self.last), &mut self.actions);
+        let modifier = self.new_modifier();
+        self.table.enter(modifier, client, changes, now, &mut self.actions);
+        self.table.leave(modifier, &mut self.actions);
     }
 
     /// True if the mount of `client`, which is about to change this, may show the state before

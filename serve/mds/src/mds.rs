@@ -110,6 +110,20 @@ impl RequestContext<'_> {
     pub(crate) fn client(&self) -> ClientUuid {
         self.export.client()
     }
+
+    /// Runs `f`; the answer to what it changes is not kept as that to this request.
+    pub(crate) fn without_origin<R>(&mut self, f: impl FnOnce(&mut Self) -> R) -> R {
+        let origin = self.lock_context.durability.origin.take();
+        let result = f(self);
+        self.lock_context.durability.origin = origin;
+        result
+    }
+}
+
+impl AsMut<LockContext> for RequestContext<'_> {
+    fn as_mut(&mut self) -> &mut LockContext {
+        &mut self.lock_context
+    }
 }
 
 /// Fails unless the session may be given handles and locks. Call it under the lock that guards
@@ -257,13 +271,13 @@ impl Mds {
         request: &mut RequestContext<'_>,
         f: impl FnOnce(&mut Records<'_>) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
-        if !request.lock_context.mask.is_empty() {
-            request.lock_context.now = self.env.clock.now();
+        if !request.lock_context.asked.mask.is_empty() {
+            request.lock_context.asked.now = self.env.clock.now();
         }
         let export = request.export;
         self.look(&mut request.lock_context, |records| {
             if export.is_gone() {
-                records.lock_context.mask = InodeBits::NONE;
+                records.lock_context.asked.mask = InodeBits::NONE;
             }
             f(records)
         })
@@ -275,16 +289,16 @@ impl Mds {
         f: impl FnOnce(&mut Records<'_>) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
         let tx = self.store.begin();
-        let mut state = self.state.lock();
-        if !lock_context.mask.is_empty() {
-            state.acknowledge_here(lock_context);
-        }
-        let mut records = Records::new(tx, &mut state, self.boot, lock_context);
-        let result = f(&mut records);
-        records.finish();
-        lock_context.seen.append(&mut state.acks.unacked().take_seen());
-        self.carry_out(state, When::Later);
-        result
+        self.with_state(When::Later, |state| {
+            if !lock_context.asked.mask.is_empty() {
+                state.acknowledge_here(lock_context);
+            }
+            let mut records = Records::new(tx, state, self.boot, lock_context);
+            let result = f(&mut records);
+            records.finish();
+            lock_context.outcome.seen.append(&mut state.acks.unacked().take_seen());
+            result
+        })
     }
 
     /// Changes within one transaction. `f` must check before it changes: its changes stay, also
@@ -303,7 +317,7 @@ impl Mds {
         let (result, transno) = self.apply(request.credentials, &mut request.lock_context, |records, ctx| {
             alive(request.export)?;
             let reply = f(records, ctx)?;
-            if let Some(origin) = records.lock_context.origin
+            if let Some(origin) = records.lock_context.durability.origin
                 && records.tx.has_changed()
                 && !is_mutant(Mutant::ReplyApart)
             {
@@ -336,33 +350,35 @@ impl Mds {
         f: impl FnOnce(&mut Records<'_>, &Context<'_>) -> Result<R, Errno>,
     ) -> (Result<R, Errno>, Transno) {
         let mut tx = self.store.begin();
-        if lock_context.origin.is_some() {
+        if lock_context.durability.origin.is_some() {
             tx.keep_log();
         }
-        let mut state = self.state.lock();
-        if !lock_context.mask.is_empty() || !state.locks.table.is_empty() {
-            lock_context.now = self.env.clock.now();
-            state.acknowledge_here(lock_context);
-        }
-        // Within the lock, so that times never run against the order of changes.
-        let ctx = Context { credentials, now: self.env.clock.wall(), version: tx.transno().0 };
-        let mut records = Records::new(tx, &mut state, self.boot, lock_context);
-        let result = f(&mut records, &ctx);
-        let log = records.tx.take_log().filter(|_| records.tx.has_changed());
-        let (transno, logged) = records.finish();
-        lock_context.seen.append(&mut state.acks.unacked().take_seen());
-        let redo = log.map(|log| Bytes::from(log.encode(&lock_context.found)));
-        lock_context.redo.extend(redo.clone().map(|bytes| Redo { transno, bytes }));
-        lock_context.found.clear();
-        if transno.0 != 0 {
-            let (client, xid) = (lock_context.client, lock_context.origin.map(|origin| origin.xid));
-            let rests_on = lock_context.depends.borrow().clone();
-            let applied = Applied { transno, client, xid, redo, rests_on };
-            state.acknowledge(AckEvent::Committed(self.store.last_committed()));
-            state.acknowledge(AckEvent::Applied(applied));
-            fault::pass(&fault::MDS_AFTER_APPLY);
-        }
-        self.carry_out(state, When::Later);
+        let (result, transno, logged) = self.with_state(When::Later, |state| {
+            if !lock_context.asked.mask.is_empty() || !state.locks.table.is_empty() {
+                lock_context.asked.now = self.env.clock.now();
+                state.acknowledge_here(lock_context);
+            }
+            // Within the lock, so that times never run against the order of changes.
+            let ctx = Context { credentials, now: self.env.clock.wall(), version: tx.transno().0 };
+            let mut records = Records::new(tx, state, self.boot, lock_context);
+            let result = f(&mut records, &ctx);
+            let log = records.tx.take_log().filter(|_| records.tx.has_changed());
+            let (transno, logged) = records.finish();
+            let LockContext { asked, outcome, durability } = lock_context;
+            outcome.seen.append(&mut state.acks.unacked().take_seen());
+            let redo = log.map(|log| Bytes::from(log.encode(&durability.found)));
+            durability.redo.extend(redo.clone().map(|bytes| Redo { transno, bytes }));
+            durability.found.clear();
+            if transno.0 != 0 {
+                let xid = durability.origin.map(|origin| origin.xid);
+                let rests_on = durability.depends.borrow().clone();
+                let applied = Applied { transno, client: asked.client, xid, redo, rests_on };
+                state.acknowledge(AckEvent::Committed(self.store.last_committed()));
+                state.acknowledge(AckEvent::Applied(applied));
+                fault::pass(&fault::MDS_AFTER_APPLY);
+            }
+            (result, transno, logged)
+        });
         if logged {
             self.destroy.wake();
         }

@@ -11,7 +11,7 @@ pub mod tail;
 use crate::acks::AckEvent;
 use crate::acks::unacked::Look;
 use crate::locks::Locks;
-use crate::locks::context::{LockContext, Obstacle, Storing, owned};
+use crate::locks::context::{LockContext, LockRequest, Obstacle, Storing, owned};
 use crate::locks::shared_writers::SHARED_BITS;
 use crate::records::dom::Part;
 use crate::records::tail::damaged;
@@ -74,11 +74,8 @@ impl<'a> Records<'a> {
     fn depend(&self, version: u64) {
         let version = Transno(version);
         let volatile = self.state.acks.volatile();
-        if !volatile.is_empty() && volatile.concerns(version, self.lock_context.asks()) {
-            let mut depends = self.lock_context.depends.borrow_mut();
-            if !depends.contains(&version) {
-                depends.push(version);
-            }
+        if !volatile.is_empty() && volatile.concerns(version, self.lock_context.asked.of()) {
+            self.lock_context.durability.depend(version);
         }
     }
 
@@ -91,13 +88,15 @@ impl<'a> Records<'a> {
 
     /// An inode is about to be changed: notes the version in which it was found.
     fn note_found(&mut self, fid: Fid) {
-        if self.lock_context.origin.is_none() || self.lock_context.found.iter().any(|(known, _)| *known == fid) {
+        if self.lock_context.durability.origin.is_none()
+            || self.lock_context.durability.found.iter().any(|(known, _)| *known == fid)
+        {
             return;
         }
         let version = |bytes: &[u8]| inode::decode(fid, bytes).map_or(0, |record| record.attr.version);
         // An unreadable record was found before, and the operation was refused.
         let version = self.tx.get(&key::inode(fid), version).ok().flatten().unwrap_or(0);
-        self.lock_context.found.push((fid, version));
+        self.lock_context.durability.found.push((fid, version));
     }
 
     /// Attributes only: nothing else is decoded.
@@ -120,19 +119,19 @@ impl<'a> Records<'a> {
 
     /// The client is going to see this, directly or indirectly.
     pub(crate) fn look(&self, fid: Fid, look: Look<'_>) {
-        self.state.acks.unacked().look(self.lock_context.client, fid, look);
+        self.state.acks.unacked().look(self.lock_context.asked.client, fid, look);
     }
 
     /// Grants the client those of these bits that nothing is in the way of.
     pub(crate) fn grant(&mut self, fid: Fid, bits: InodeBits) {
-        let mut bits = bits.intersection(self.lock_context.mask);
-        if self.state.locks.groups.shut_out(fid, self.lock_context.client) {
+        let mut bits = bits.intersection(self.lock_context.asked.mask);
+        if self.state.locks.groups.shut_out(fid, self.lock_context.asked.client) {
             bits = bits.without(InodeBits::DATA.union(InodeBits::WRITE));
         }
-        if !bits.is_empty() && self.lock_context.has_room() {
+        if !bits.is_empty() && self.lock_context.outcome.has_room() {
             let Locks { table, actions, .. } = &mut self.state.locks;
-            let granted = table.grant(fid, self.lock_context.client, bits, self.lock_context.now, actions);
-            self.lock_context.granted(fid, granted);
+            let granted = table.grant(fid, self.lock_context.asked.client, bits, self.lock_context.asked.now, actions);
+            self.lock_context.outcome.granted(fid, granted);
         }
     }
 
@@ -142,7 +141,7 @@ impl<'a> Records<'a> {
     /// # Errors
     /// EIO.
     pub(crate) fn grant_gap(&mut self, dir: Fid, name: &[u8]) -> Result<(), Errno> {
-        let LockContext { client, mask, now, .. } = *self.lock_context;
+        let LockRequest { client, mask, now, .. } = self.lock_context.asked;
         let State { locks: Locks { table, actions, .. }, acks, .. } = &mut *self.state;
         if !mask.contains(InodeBits::GAP) || table.shown(dir, client).contains(InodeBits::UPDATE) {
             return Ok(());
@@ -162,7 +161,7 @@ impl<'a> Records<'a> {
             names = names.and_then(|names| names.below(changed));
         }
         let granted = names.and_then(|names| table.grant_gap(dir, client, names, actions));
-        self.lock_context.gap = granted.map(|names| Gap { dir, names });
+        self.lock_context.outcome.gap = granted.map(|names| Gap { dir, names });
         Ok(())
     }
 
@@ -193,24 +192,24 @@ impl<'a> Records<'a> {
         fid: Fid,
         store: impl FnOnce(&mut Self) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
-        let (locks, client) = (&self.state.locks, self.lock_context.client);
+        let (locks, client) = (&self.state.locks, self.lock_context.asked.client);
         let shared_writers = &locks.shared_writers.table;
         let shared = !shared_writers.is_empty() && shared_writers.is_writer(fid, client);
         let of_data = InodeBits::DATA.union(InodeBits::WRITE);
         let urgent = locks.table.is_asked(fid, client, of_data) || shared_writers.is_member(fid, client);
-        self.lock_context.storing = Some(Storing { shared_file: shared.then_some(fid), urgent });
-        self.lock_context.urgent |= urgent;
+        self.lock_context.asked.storing = Some(Storing { shared_file: shared.then_some(fid), urgent });
+        self.lock_context.outcome.urgent |= urgent;
         let result = store(self);
-        self.lock_context.storing = None;
+        self.lock_context.asked.storing = None;
         result
     }
 
     /// The client is shown an inode that was read already.
     pub(crate) fn shown(&mut self, fid: Fid, bits: InodeBits) {
         self.look(fid, Look::Attr);
-        if self.state.locks.table.writer(fid).is_some_and(|writer| writer != self.lock_context.client) {
-            self.lock_context.written_elsewhere.push((fid, bits));
-            self.state.locks.end_if_alone(fid, self.lock_context.client, self.lock_context.now);
+        if self.state.locks.table.writer(fid).is_some_and(|writer| writer != self.lock_context.asked.client) {
+            self.lock_context.outcome.written_elsewhere.push((fid, bits));
+            self.state.locks.end_if_alone(fid, self.lock_context.asked.client, self.lock_context.asked.now);
         }
         self.grant(fid, bits);
     }
@@ -240,7 +239,7 @@ impl<'a> Records<'a> {
     /// EBUSY while its objects are being cut; the operation is run again when that is over.
     pub fn may_write(&mut self, fid: Fid) -> Result<(), Errno> {
         if self.state.cutting.contains(&fid) {
-            self.lock_context.obstacle = Some(Obstacle::Cut(fid));
+            self.lock_context.outcome.obstacle = Some(Obstacle::Cut(fid));
             return Err(Errno::EBUSY);
         }
         Ok(())
@@ -276,7 +275,7 @@ impl<'a> Records<'a> {
     pub fn destroy(&mut self, inode: &Inode) {
         let fid = inode.fid();
         self.note_found(fid);
-        self.lock_context.untouch(fid);
+        self.lock_context.outcome.untouch(fid);
         let show = self.state.acks.destroyed(self.tx.transno(), fid);
         self.state.locks.destroyed(fid, &show);
         self.tx.delete(&key::inode(fid));
@@ -321,9 +320,9 @@ impl<'a> Records<'a> {
     /// author may not know, because the reply that granted OPEN is still on its way or was not
     /// trusted any more; but only the author can give it back.
     fn tell_author_of_open(&mut self, fid: Fid) {
-        let held = self.state.locks.table.shown(fid, self.lock_context.client).intersection(InodeBits::OPEN);
+        let held = self.state.locks.table.shown(fid, self.lock_context.asked.client).intersection(InodeBits::OPEN);
         if !is_mutant(Mutant::OpenNotTold) {
-            self.lock_context.granted(fid, held);
+            self.lock_context.outcome.granted(fid, held);
         }
     }
 
@@ -333,7 +332,7 @@ impl<'a> Records<'a> {
         if self.state.locks.table.is_empty() {
             return Ok(());
         }
-        let storing = self.lock_context.storing.unwrap_or_default();
+        let storing = self.lock_context.asked.storing.unwrap_or_default();
         let not_shared: SmallVec<[Change<'_>; 1]>;
         let changes = match storing.shared_file {
             None => changes,
@@ -348,11 +347,11 @@ impl<'a> Records<'a> {
             }
         };
         let table = &mut self.state.locks.table;
-        let LockContext { client, modifier, now, .. } = *self.lock_context;
+        let LockRequest { client, modifier, now, .. } = self.lock_context.asked;
         let with_names = changes.iter().map(|change| (change.fid, change.bits, change.names));
         if !table.is_free_with_names(client, modifier, with_names) {
             if !storing.urgent {
-                return Err(self.lock_context.held_up(changes));
+                return Err(self.lock_context.outcome.held_up(changes));
             }
             self.state.locks.enter_and_leave(client, owned(changes)?, now);
             self.note_author(changes);
@@ -368,7 +367,7 @@ impl<'a> Records<'a> {
     /// The client is about to change this. Its own mount may show the state before until it has the
     /// answer.
     fn note_author(&mut self, changes: &[Change<'_>]) {
-        let (client, xid) = self.lock_context.asks();
+        let (client, xid) = self.lock_context.asked.of();
         if self.state.locks.may_show_old(client, changes) {
             self.state.acknowledge(AckEvent::Changes { client, xid, changes });
         }
@@ -377,10 +376,10 @@ impl<'a> Records<'a> {
     /// Other clients give these bits back before the operation goes on. It has changed nothing and
     /// is run again then.
     pub(crate) fn call_back(&mut self, fid: Fid, bits: InodeBits) -> Result<(), Errno> {
-        let LockContext { client, modifier, .. } = *self.lock_context;
+        let LockRequest { client, modifier, .. } = self.lock_context.asked;
         match self.state.locks.table.is_free(client, modifier, [(fid, bits)]) {
             true => Ok(()),
-            false => Err(self.lock_context.held_up(&[Change::of(fid, bits)])),
+            false => Err(self.lock_context.outcome.held_up(&[Change::of(fid, bits)])),
         }
     }
 
@@ -393,7 +392,7 @@ impl<'a> Records<'a> {
     /// Changes of data and layouts end leases of other clients, except changes that the MDT makes
     /// by itself.
     fn end_leases(&mut self, changes: &[Change<'_>]) {
-        let client = self.lock_context.client;
+        let client = self.lock_context.asked.client;
         if self.state.locks.leases.is_empty() || client == ClientUuid::default() {
             return;
         }
@@ -537,8 +536,8 @@ impl View for Records<'_> {
 
     fn put_inode(&mut self, inode: &Inode) {
         self.note_found(inode.fid());
-        if !self.lock_context.mask.is_empty() {
-            self.lock_context.touch(entry_of(inode));
+        if !self.lock_context.asked.mask.is_empty() {
+            self.lock_context.outcome.touch(entry_of(inode));
             self.grant(inode.fid(), InodeBits::UPDATE);
         }
         let record = InodeRecord { attr: inode.attr, parent: inode.parent, flags: inode.flags.0, tail: &inode.tail };

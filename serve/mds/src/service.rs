@@ -3,13 +3,12 @@
 use crate::acks::kept_replies::{Kept, Origin};
 use crate::acks::{AckEvent, Begin};
 use crate::locks::When;
-use crate::locks::context::LockContext;
+use crate::locks::context::{Durability, LockContext, LockOutcome};
 use crate::mds::{Mds, RequestContext};
 use crate::state::State;
 use env::BoxFuture;
 use observe::fault::{self, Act};
 use observe::mutant::{Mutant, is_mutant};
-use parking_lot::MutexGuard;
 use rpc::service::{Export, Gone, Service};
 use smallvec::SmallVec;
 use std::pin::pin;
@@ -47,14 +46,12 @@ impl Service for Mds {
 
     fn connect(&self, export: &Arc<Export>, hello: &ConnectRequest) -> Result<ConnectReply, Errno> {
         let standing = self.admit_session(export)?;
-        {
-            let mut state = self.state.lock();
+        self.with_state(When::Later, |state| {
             state.locks.connect(export);
             if export.nid() != Nid::Loopback {
                 state.acknowledge(AckEvent::Connected { client: export.client() });
             }
-            self.carry_out(state, When::Later);
-        }
+        });
         Ok(ConnectReply {
             version: hello.version_max.min(VERSION_MAX),
             cluster: self.cluster,
@@ -96,8 +93,7 @@ impl Service for Mds {
     }
 
     fn pinged(&self, export: &Arc<Export>, known: Xid) {
-        let state = self.arrived(export.client(), known);
-        self.carry_out(state, When::Later);
+        self.arrived(export.client(), known, |_| ());
     }
 
     fn gone(&self, export: &Arc<Export>, why: Gone) {
@@ -110,18 +106,15 @@ impl Mds {
     pub async fn serve_once(&self, export: &Arc<Export>, request: Request) -> Reply {
         let (client, xid) = (export.client(), request.xid);
         loop {
-            let (begin, connection) = {
-                let mut state = self.arrived(client, request.xid_known);
-                let begun = (state.acks.begin(client, xid, request.slot), state.acks.connection(client));
-                self.carry_out(state, When::Later);
-                begun
-            };
+            let (begin, connection) = self.arrived(client, request.xid_known, |state| {
+                (state.acks.begin(client, xid, request.slot), state.acks.connection(client))
+            });
             match begin {
                 Begin::Run { reply: slot, kept } => {
-                    let mut unfinished = Unfinished { mds: self, client, xid, armed: true };
+                    let unfinished = Unfinished { mds: self, client, xid, finished: false };
                     let kept = kept.and_then(Kept::decode);
                     let reply = self.serve_rest(export, request, connection, kept).await;
-                    unfinished.armed = false;
+                    unfinished.finish();
                     slot.send_replace(Some(reply.clone()));
                     return reply;
                 }
@@ -148,20 +141,20 @@ impl Mds {
     pub async fn serve(&self, export: &Arc<Export>, request: Request) -> Reply {
         let mut connection = 0;
         if export.nid() != Nid::Loopback {
-            let state = self.arrived(export.client(), request.xid_known);
-            connection = state.acks.connection(export.client());
-            self.carry_out(state, When::Later);
+            let client = export.client();
+            connection = self.arrived(client, request.xid_known, |state| state.acks.connection(client));
         }
         self.serve_rest(export, request, connection, None).await
     }
 
     /// A client on the network has the answers to all its requests below `known`: a request says
-    /// so, or a ping. The caller calls [`Mds::carry_out`].
-    fn arrived(&self, client: ClientUuid, known: Xid) -> MutexGuard<'_, State> {
+    /// so, or a ping. Then `f` works with the state.
+    fn arrived<R>(&self, client: ClientUuid, known: Xid, f: impl FnOnce(&mut State) -> R) -> R {
         let now = self.env.clock.now();
-        let mut state = self.state.lock();
-        state.acknowledge(AckEvent::Known { client, known, now });
-        state
+        self.with_state(When::Later, |state| {
+            state.acknowledge(AckEvent::Known { client, known, now });
+            f(state)
+        })
     }
 
     /// Serves the rest of a request whose first operations, perhaps all, ran in an earlier life
@@ -172,10 +165,11 @@ impl Mds {
         let recorded = if over_network && leaves_something(&request) { self.record(export) } else { None };
         let Request { xid, xid_known, slot, credentials, ops, locks, .. } = request;
         let client = export.client();
-        let mut lock_context = LockContext { xids: (xid, xid_known), ..LockContext::new(client, locks) };
+        let mut lock_context = LockContext::new(client, locks);
+        lock_context.asked.xids = (xid, xid_known);
         let mut keeps = false;
         if over_network {
-            lock_context.origin = Some(Origin { xid, slot });
+            lock_context.durability.origin = Some(Origin { xid, slot });
             keeps = recorded.is_some() || self.is_recorded(client);
         }
         let results = Vec::with_capacity(ops.len());
@@ -195,7 +189,7 @@ impl Mds {
                 (None, Op::Ping) => Ok(OpReply::Done),
                 (None, _) => Err(Errno::EOPNOTSUPP),
             };
-            if !request.lock_context.written_elsewhere.is_empty()
+            if !request.lock_context.outcome.written_elsewhere.is_empty()
                 && let Ok(OpReply::Mds(reply)) = &mut result
             {
                 // Apart, so that the future of the fast path stays small.
@@ -203,22 +197,25 @@ impl Mds {
             }
             let fid = result.as_ref().map_or(Fid::NONE, result_fid);
             if let Ok(OpReply::Mds(MdsReply::Entry(_) | MdsReply::Opened { .. })) = &result {
-                request.lock_context.untouch(fid);
+                request.lock_context.outcome.untouch(fid);
             }
             found.push(fid);
             failed |= result.is_err();
             request.results.push(result);
         }
-        let depends = request.lock_context.depends.take();
+        let depends = request.lock_context.durability.depends.take();
         let others = match depends.is_empty() {
             true => Vec::new(),
             false => Box::pin(self.until_stable(&depends, (client, xid), keeps)).await,
         };
-        if !request.lock_context.seen.is_empty() {
-            let seen = std::mem::take(&mut request.lock_context.seen);
-            Box::pin(self.call_authors_back(seen, request.lock_context.urgent)).await;
+        if !request.lock_context.outcome.seen.is_empty() {
+            let seen = std::mem::take(&mut request.lock_context.outcome.seen);
+            Box::pin(self.call_authors_back(seen, request.lock_context.outcome.urgent)).await;
         }
-        if fault::armed() && request.lock_context.origin.is_some() && !request.lock_context.redo.is_empty() {
+        if fault::armed()
+            && request.lock_context.durability.origin.is_some()
+            && !request.lock_context.durability.redo.is_empty()
+        {
             Box::pin(self.answer_late()).await;
         }
         // Whatever the answer shows is not younger.
@@ -229,13 +226,13 @@ impl Mds {
         {
             tracing::error!(client = %client.brief(), %error, "a session may be forgotten");
         }
-        let RequestContext {
-            results, lock_context: LockContext { grants, gap, touched, mut redo, origin, .. }, ..
-        } = request;
+        let RequestContext { results, lock_context: LockContext { outcome, durability, .. }, .. } = request;
+        let LockOutcome { grants, gap, touched, .. } = outcome;
+        let Durability { mut redo, origin, .. } = durability;
         if origin.is_some() && !redo.is_empty() {
-            let mut state = self.state.lock();
-            state.acknowledge(AckEvent::Answered { client, xid, connection });
-            self.carry_out(state, When::Later);
+            self.with_state(When::Later, |state| {
+                state.acknowledge(AckEvent::Answered { client, xid, connection });
+            });
         }
         redo.extend(others);
         if gap.is_some()
@@ -263,10 +260,7 @@ impl Mds {
         };
         let Ok(OpReply::Mds(MdsReply::Opened { entry, created, layout, .. })) = result else { return result };
         // Under its own origin the answer to this part would overwrite that to the whole.
-        let origin = request.lock_context.origin.take();
-        let opened = self.open(request, entry.attr.fid, flags);
-        request.lock_context.origin = origin;
-        match opened? {
+        match request.without_origin(|request| self.open(request, entry.attr.fid, flags))? {
             MdsReply::Opened { handle, .. } => Ok(OpReply::Mds(MdsReply::Opened { entry, created, handle, layout })),
             other => Ok(OpReply::Mds(other)),
         }
@@ -290,14 +284,12 @@ impl Mds {
         loop {
             let mut seen = pin!(self.acknowledged.notified());
             seen.as_mut().enable();
-            {
-                let mut state = self.state.lock();
+            let others = self.with_state(When::Later, |state| {
                 state.acknowledge(AckEvent::Committed(self.store.last_committed()));
-                let others = state.acks.volatile().to_keep(depends, asks);
-                self.carry_out(state, When::Later);
-                if let Some(others) = others.filter(|others| keeps || others.is_empty()) {
-                    return others;
-                }
+                state.acks.volatile().to_keep(depends, asks)
+            });
+            if let Some(others) = others.filter(|others| keeps || others.is_empty()) {
+                return others;
             }
             if !asked {
                 // Usually its author is about to send the next request.
@@ -350,15 +342,21 @@ struct Unfinished<'a> {
     mds: &'a Mds,
     client: ClientUuid,
     xid: Xid,
-    armed: bool,
+    finished: bool,
+}
+
+impl Unfinished<'_> {
+    /// The request came to its end.
+    fn finish(mut self) {
+        self.finished = true;
+    }
 }
 
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
-        if self.armed {
-            let mut state = self.mds.state.lock();
-            state.acknowledge(AckEvent::Dropped { client: self.client, xid: self.xid });
-            self.mds.carry_out(state, When::Later);
+        if !self.finished {
+            let dropped = AckEvent::Dropped { client: self.client, xid: self.xid };
+            self.mds.with_state(When::Later, |state| state.acknowledge(dropped));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::acks::{AckAction, AckEvent, Acks};
 use crate::locks::Locks;
-use crate::locks::context::LockContext;
+use crate::locks::context::{LockContext, LockRequest};
 use crate::locks::groups::Groups;
 use crate::opens::Opens;
 use crate::records::fids::Fids;
@@ -48,8 +48,8 @@ impl State {
         }
     }
 
-    /// Something became known of answers. The caller calls [`Mds::carry_out`] before it gives the
-    /// state back.
+    /// Something became known of answers. To be called within `Mds::with_state`, which carries out
+    /// what follows.
     pub(crate) fn acknowledge(&mut self, event: AckEvent<'_>) {
         self.acks.apply(event, &mut self.ack_actions);
     }
@@ -57,8 +57,8 @@ impl State {
     /// A request says which answers its client has. That of a client on the network said so when it
     /// arrived (`Mds::arrived`).
     pub(crate) fn acknowledge_here(&mut self, request: &LockContext) {
-        if request.origin.is_none() {
-            let &LockContext { client, xids: (_, known), now, .. } = request;
+        if request.durability.origin.is_none() {
+            let LockRequest { client, xids: (_, known), now, .. } = request.asked;
             self.acknowledge(AckEvent::Known { client, known, now });
         }
     }

@@ -3,8 +3,8 @@
 //!
 //! Record `R` (client, slot) is written in the transaction of each change of a client on the
 //! network; the next request that has this slot replaces it. Read at the start; a reply stays in
-//! [`Acks`](super::Acks) until its slot is used again or its client's session ends. Bound: the
-//! slots of all clients, each at most as many as it has changes in flight.
+//! [`Acks`](super::Acks) until its client has the answer, its slot is used again, or its client's
+//! session ends. Bound: the slots of all clients, each at most as many as it has changes in flight.
 
 use crate::records::tail::damaged;
 use bytes::Bytes;

@@ -350,6 +350,7 @@ impl World {
             }
             noted.over = noted.known_at.is_some_and(|at| now - at >= GRACE);
         }
+        self.spec.kept.retain(|(of, _, xid)| *of != client || *xid >= known);
         (expected, self.tell(AckEvent::Known { client: CLIENTS[client], known: Xid(known), now }))
     }
 

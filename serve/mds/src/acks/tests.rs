@@ -323,6 +323,15 @@ fn a_kept_reply_is_for_its_own_request() {
 }
 
 #[test]
+fn a_kept_reply_goes_when_its_client_has_the_answer() {
+    let mut acks = Acks::new(GRACE);
+    acks.restore(vec![opened(A, 0, 5, &[]), opened(A, 1, 6, &[]), opened(B, 0, 5, &[])]);
+    acks.told_known(A, 6, GRACE);
+    let kept = |client| acks.clients[&client].kept.values().map(|(xid, _)| xid.0).collect::<Vec<_>>();
+    assert_eq!((kept(A), kept(B)), (vec![6], vec![5]));
+}
+
+#[test]
 fn unanswered_requests_are_bounded() {
     let mut acks = Acks::new(GRACE);
     for xid in 0..REQUESTS_IN_FLIGHT_MAX as u64 {

@@ -170,7 +170,7 @@ impl Mds {
                 Ok(())
             })
         };
-        self.in_own_turn(settle).await
+        self.in_turn(&mut LockContext::own(), settle).await
     }
 
     /// Looks at the file, and begins a cut if the objects need one. `None`: a client writes the

@@ -30,8 +30,16 @@ pub(crate) struct LeftBehind {
 }
 
 impl Mds {
+    /// Works with the state, then carries out the actions that this led to.
+    pub(crate) fn with_state<R>(&self, when: When, f: impl FnOnce(&mut State) -> R) -> R {
+        let mut state = self.state.lock();
+        let result = f(&mut state);
+        self.carry_out(state, when);
+        result
+    }
+
     /// Carries out the actions of the tables, and gives the lock of the state back.
-    pub(crate) fn carry_out(&self, mut state: MutexGuard<'_, State>, when: When) {
+    fn carry_out(&self, mut state: MutexGuard<'_, State>, when: When) {
         if !state.has_work() {
             return;
         }
@@ -91,12 +99,12 @@ impl Mds {
         let client = export.client();
         let kept = match (answer, modifier) {
             (ClientReply::Done, Some(modifier)) => {
-                let mut state = self.state.lock();
-                if !export.is_gone() {
-                    let Locks { table, actions, .. } = &mut state.locks;
-                    asked.iter().for_each(|(dir, _)| table.forgot(modifier, client, *dir, actions));
-                }
-                self.carry_out(state, When::Now);
+                self.with_state(When::Now, |state| {
+                    if !export.is_gone() {
+                        let Locks { table, actions, .. } = &mut state.locks;
+                        asked.iter().for_each(|(dir, _)| table.forgot(modifier, client, *dir, actions));
+                    }
+                });
                 return;
             }
             (ClientReply::Done | ClientReply::Dropped, _) => Vec::new(),
@@ -116,66 +124,64 @@ impl Mds {
     /// A client gives up what it holds of these files by itself.
     pub(crate) fn extents_given_back(&self, export: &Export, files: impl Iterator<Item = Fid>) {
         let now = self.env.clock.now();
-        let mut state = self.state.lock();
-        if export.is_gone() {
-            return;
-        }
-        let SharedWriters { table, actions, .. } = &mut state.locks.shared_writers;
-        files.for_each(|fid| table.given_back(fid, export.client(), ByteRange::ALL, now, actions));
-        self.carry_out(state, When::Now);
+        self.with_state(When::Now, |state| {
+            if !export.is_gone() {
+                let SharedWriters { table, actions, .. } = &mut state.locks.shared_writers;
+                files.for_each(|fid| table.given_back(fid, export.client(), ByteRange::ALL, now, actions));
+            }
+        });
     }
 
     /// A client gave up these bytes, as it was asked.
     fn extents_released(&self, export: &Export, extents: &[(Fid, ByteRange)]) {
         let now = self.env.clock.now();
-        let mut state = self.state.lock();
-        if export.is_gone() {
-            return;
-        }
-        let SharedWriters { table, actions, .. } = &mut state.locks.shared_writers;
-        for (fid, range) in extents {
-            table.released(*fid, export.client(), *range, now, actions);
-        }
-        self.carry_out(state, When::Now);
+        self.with_state(When::Now, |state| {
+            if !export.is_gone() {
+                let SharedWriters { table, actions, .. } = &mut state.locks.shared_writers;
+                for (fid, range) in extents {
+                    table.released(*fid, export.client(), *range, now, actions);
+                }
+            }
+        });
     }
 
     /// A client dropped these bits, except OPEN where `keeps` says so.
     pub(crate) fn released(&self, export: &Export, bits: &[(Fid, InodeBits)], keeps: impl Fn(Fid) -> bool) {
-        let mut state = self.state.lock();
-        // The end of the session releases everything; later grants belong to the next one.
-        if export.is_gone() {
-            return;
-        }
         let client = export.client();
         let mut let_go: Vec<Fid> = Vec::new();
-        let State { locks: Locks { table, actions, .. }, orphans, .. } = &mut *state;
-        for (fid, bits) in bits {
-            let mut bits = *bits;
-            if bits.contains(InodeBits::OPEN) && keeps(*fid) {
-                bits = bits.without(InodeBits::OPEN);
-                table.kept(*fid, client, actions);
+        self.with_state(When::Now, |state| {
+            // The end of the session releases everything; later grants belong to the next one.
+            if export.is_gone() {
+                return;
             }
-            let had = table.released(*fid, client, bits, actions);
-            if had.contains(InodeBits::OPEN) && orphans.contains(fid) {
-                let_go.push(*fid);
+            let State { locks: Locks { table, actions, .. }, orphans, .. } = state;
+            for (fid, bits) in bits {
+                let mut bits = *bits;
+                if bits.contains(InodeBits::OPEN) && keeps(*fid) {
+                    bits = bits.without(InodeBits::OPEN);
+                    table.kept(*fid, client, actions);
+                }
+                let had = table.released(*fid, client, bits, actions);
+                if had.contains(InodeBits::OPEN) && orphans.contains(fid) {
+                    let_go.push(*fid);
+                }
             }
-        }
-        self.carry_out(state, When::Now);
+        });
         self.end_orphans(&let_go);
     }
 
     /// A session ended: its locks are free, and no answer to it matters any more. Returns the work
     /// that this leaves with inodes. `returns`: as [`AckEvent::Gone`] says.
     pub(crate) fn release_all(&self, client: ClientUuid, returns: bool) -> LeftBehind {
-        let mut state = self.state.lock();
-        state.acknowledge(AckEvent::Gone { client, returns });
-        let held = state.locks.gone(client, self.env.clock.now());
-        let has = |bit: InodeBits| move |(_, bits): &&(Fid, InodeBits)| bits.contains(bit);
-        let orphans = held.iter().filter(has(InodeBits::OPEN)).map(|(fid, _)| *fid);
-        let orphans = orphans.filter(|fid| state.orphans.contains(fid)).collect();
-        let written = held.iter().filter(has(InodeBits::WRITE)).map(|(fid, _)| *fid).collect();
-        self.carry_out(state, When::Later);
-        LeftBehind { orphans, written }
+        self.with_state(When::Later, |state| {
+            state.acknowledge(AckEvent::Gone { client, returns });
+            let held = state.locks.gone(client, self.env.clock.now());
+            let has = |bit: InodeBits| move |(_, bits): &&(Fid, InodeBits)| bits.contains(bit);
+            let orphans = held.iter().filter(has(InodeBits::OPEN)).map(|(fid, _)| *fid);
+            let orphans = orphans.filter(|fid| state.orphans.contains(fid)).collect();
+            let written = held.iter().filter(has(InodeBits::WRITE)).map(|(fid, _)| *fid).collect();
+            LeftBehind { orphans, written }
+        })
     }
 
     /// Sends one callback to a client. `None`: there is no answer, and its session is over (now).

@@ -1,5 +1,8 @@
-//! The locks' side of one operation: what its client may be granted, what was granted, what it
-//! changed, and what was in its way.
+//! The locks' side of one operation: what is asked ([`LockRequest`]), what came of it
+//! ([`LockOutcome`]), and what it rests on ([`Durability`]).
+//!
+//! All three belong to one request and go from one of its operations to the next, except where a
+//! field says that it belongs to one operation.
 
 use crate::acks::kept_replies::Origin;
 use crate::acks::unacked::Changed;
@@ -39,31 +42,55 @@ pub(crate) struct Storing {
 }
 
 /// See the module.
+#[derive(Default)]
 pub(crate) struct LockContext {
+    pub(crate) asked: LockRequest,
+    pub(crate) outcome: LockOutcome,
+    pub(crate) durability: Durability,
+}
+
+/// What is asked, by which client, and when.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct LockRequest {
     /// The author; [`ClientUuid::default`]: the MDT itself.
     pub(crate) client: ClientUuid,
     /// Bits that the reply may grant.
     pub(crate) mask: InodeBits,
-    /// The operation has entered the table of locks.
-    pub(crate) modifier: Option<Modifier>,
-    pub(crate) grants: Vec<Grant>,
-    pub(crate) gap: Option<Gap>,
-    pub(crate) touched: Vec<Entry>,
-    /// The operation changed nothing: it must be run again when the obstacle is gone.
-    pub(crate) obstacle: Option<Obstacle>,
-    /// The operation stores bytes of a file just now.
-    pub(crate) storing: Option<Storing>,
-    /// An operation of the request stored what is being called back from its client: the answer
-    /// must not wait for other clients, which may themselves be waiting for this one.
-    pub(crate) urgent: bool,
-    /// Inodes that the operation showed and whose size another client knows, with the bits that
-    /// the operation grants where it can.
-    pub(crate) written_elsewhere: Vec<(Fid, InodeBits)>,
-    /// Changes that the operation looked at and that their authors may not know yet.
-    pub(crate) seen: Vec<(ClientUuid, Changed)>,
     /// Number of the request, and the number below which its client has all answers.
     pub(crate) xids: (Xid, Xid),
+    /// Time of the monotonic clock at which the running transaction began.
     pub(crate) now: Duration,
+    /// Of one operation: it has entered the table of locks under this name
+    /// ([`LockContext::entered_as`]).
+    pub(crate) modifier: Option<Modifier>,
+    /// Of one operation: it stores bytes just now (`Records::storing`).
+    pub(crate) storing: Option<Storing>,
+}
+
+/// What came of it.
+#[derive(Default)]
+pub(crate) struct LockOutcome {
+    /// Bits that the client is granted.
+    pub(crate) grants: Vec<Grant>,
+    /// Absent names that it is granted.
+    pub(crate) gap: Option<Gap>,
+    /// Inodes that were changed and are not in the results.
+    pub(crate) touched: Vec<Entry>,
+    /// Of one operation, which changed nothing: it must be run again when the obstacle is gone.
+    pub(crate) obstacle: Option<Obstacle>,
+    /// Of one operation: inodes that it showed and whose size another client knows, with the bits
+    /// that it grants where it can.
+    pub(crate) written_elsewhere: Vec<(Fid, InodeBits)>,
+    /// Changes that were looked at and that their authors may not know yet.
+    pub(crate) seen: Vec<(ClientUuid, Changed)>,
+    /// An operation stored what is being called back from its client: the answer must not wait for
+    /// other clients, which may themselves be waiting for this one.
+    pub(crate) urgent: bool,
+}
+
+/// What recovery needs of it.
+#[derive(Default)]
+pub(crate) struct Durability {
     /// The request, if it comes over the network: its changes are recovered after a crash.
     pub(crate) origin: Option<Origin>,
     /// Inodes that the running transaction changed, and the versions that they had; 0 = there was
@@ -78,37 +105,29 @@ pub(crate) struct LockContext {
 impl LockContext {
     /// For a client that can keep `mask`.
     pub(crate) fn new(client: ClientUuid, mask: InodeBits) -> LockContext {
-        LockContext {
-            client,
-            mask,
-            modifier: None,
-            grants: Vec::new(),
-            gap: None,
-            touched: Vec::new(),
-            obstacle: None,
-            storing: None,
-            urgent: false,
-            written_elsewhere: Vec::new(),
-            seen: Vec::new(),
-            xids: (Xid(0), Xid(0)),
-            now: Duration::ZERO,
-            origin: None,
-            found: Vec::new(),
-            depends: RefCell::default(),
-            redo: Vec::new(),
-        }
-    }
-
-    /// The client, and the number of its request.
-    pub(crate) fn asks(&self) -> (ClientUuid, Xid) {
-        (self.client, self.xids.0)
+        LockContext { asked: LockRequest { client, mask, ..LockRequest::default() }, ..LockContext::default() }
     }
 
     /// For the MDT itself.
     pub(crate) fn own() -> LockContext {
-        LockContext::new(ClientUuid::default(), InodeBits::NONE)
+        LockContext::default()
     }
+}
 
+impl AsMut<LockContext> for LockContext {
+    fn as_mut(&mut self) -> &mut LockContext {
+        self
+    }
+}
+
+impl LockRequest {
+    /// The client, and the number of its request.
+    pub(crate) fn of(&self) -> (ClientUuid, Xid) {
+        (self.client, self.xids.0)
+    }
+}
+
+impl LockOutcome {
     /// True if the reply has room for one more inode.
     pub(crate) fn has_room(&self) -> bool {
         self.grants.len() < GRANTS_PER_REPLY_MAX && self.touched.len() < GRANTS_PER_REPLY_MAX
@@ -151,6 +170,16 @@ impl LockContext {
                 Errno::EAGAIN
             }
             Err(errno) => errno,
+        }
+    }
+}
+
+impl Durability {
+    /// The results show this version, or an operation builds on it.
+    pub(crate) fn depend(&self, version: Transno) {
+        let mut depends = self.depends.borrow_mut();
+        if !depends.contains(&version) {
+            depends.push(version);
         }
     }
 }

@@ -23,13 +23,13 @@ struct Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let now = self.mds.env.clock.now();
-        let mut state = self.mds.state.lock();
-        let shared_writers = &mut state.locks.shared_writers;
-        // If it is not there, it has its answer.
-        if shared_writers.waiting.remove(&self.ticket).is_some() {
-            shared_writers.table.cancel(self.ticket, now, &mut shared_writers.actions);
-            self.mds.carry_out(state, When::Later);
-        }
+        self.mds.with_state(When::Later, |state| {
+            let shared_writers = &mut state.locks.shared_writers;
+            // If it is not there, it has its answer.
+            if shared_writers.waiting.remove(&self.ticket).is_some() {
+                shared_writers.table.cancel(self.ticket, now, &mut shared_writers.actions);
+            }
+        });
     }
 }
 
@@ -64,7 +64,7 @@ impl Mds {
         let ranges = loop {
             match self.next_step(request, fid, place.as_ref(), range, write)? {
                 Step::Place(entered, turn) => {
-                    let modifier = entered.modifier;
+                    let modifier = entered.modifier();
                     place = Some(entered);
                     self.wait_for_holders(modifier, turn).await?;
                 }
@@ -96,33 +96,33 @@ impl Mds {
         write: bool,
     ) -> Result<Step<'a>, Errno> {
         let now = self.env.clock.now();
-        let mut state = self.state.lock();
-        alive(request.export)?;
-        let client = request.client();
-        if !state.locks.table.is_connected(client) {
-            return Err(Errno::ENOTCONN);
-        }
-        let locks = &mut state.locks;
-        let held = match place {
-            Some(place) => locks.table.take(place.modifier, &mut locks.actions),
-            None => is_at_rest(&locks.table, fid),
-        };
-        let step = if held {
-            let SharedWriters { table, actions, waiting, last, .. } = &mut locks.shared_writers;
-            *last += 1;
-            let (ticket, (sender, turn)) = (ExtentTicket(*last), oneshot::channel());
-            waiting.insert(ticket, sender);
-            table.request(ticket, ExtentRequest { fid, client, needs: range, write }, now, actions);
-            Step::Extent(Waiting { mds: self, ticket }, turn)
-        } else if let Some(place) = place {
-            Step::PlaceAgain(place.modifier, locks.wait_for(place.modifier))
-        } else {
-            let (modifier, turn) = locks.new_modifier();
-            locks.table.enter_lock(modifier, SHARED, fid, SHARED_BITS, &mut locks.actions);
-            Step::Place(Entered { mds: self, modifier }, turn)
-        };
-        self.carry_out(state, When::Now);
-        Ok(step)
+        self.with_state(When::Now, |state| {
+            alive(request.export)?;
+            let client = request.client();
+            if !state.locks.table.is_connected(client) {
+                return Err(Errno::ENOTCONN);
+            }
+            let locks = &mut state.locks;
+            let held = match place {
+                Some(place) => locks.table.take(place.modifier(), &mut locks.actions),
+                None => is_at_rest(&locks.table, fid),
+            };
+            if held {
+                let SharedWriters { table, actions, waiting, last, .. } = &mut locks.shared_writers;
+                *last += 1;
+                let (ticket, (sender, turn)) = (ExtentTicket(*last), oneshot::channel());
+                waiting.insert(ticket, sender);
+                table.request(ticket, ExtentRequest { fid, client, needs: range, write }, now, actions);
+                Ok(Step::Extent(Waiting { mds: self, ticket }, turn))
+            } else if let Some(place) = place {
+                Ok(Step::PlaceAgain(place.modifier(), locks.wait_for(place.modifier())))
+            } else {
+                let (entered, turn) = self.enter_by(state, |modifier, table, actions| {
+                    table.enter_lock(modifier, SHARED, fid, SHARED_BITS, actions);
+                });
+                Ok(Step::Place(entered, turn))
+            }
+        })
     }
 
     async fn wait_for_extent(&self, mut turn: oneshot::Receiver<Turn>) -> Result<Turn, Errno> {
@@ -140,9 +140,8 @@ impl Mds {
 
     /// While the MDT recovers: the client gets back what it had.
     fn restore_extent(&self, request: &mut RequestContext<'_>, fid: Fid, extent: Extent) -> Result<MdsReply, Errno> {
-        {
-            let now = self.env.clock.now();
-            let mut state = self.state.lock();
+        let now = self.env.clock.now();
+        self.with_state(When::Later, |state| {
             alive(request.export)?;
             let Locks { table, actions, shared_writers, .. } = &mut state.locks;
             if table.writer(fid) != Some(SHARED) && table.grant(fid, SHARED, SHARED_BITS, now, actions) != SHARED_BITS
@@ -151,7 +150,8 @@ impl Mds {
                 tracing::error!(%fid, client = %request.export.client().brief(), ?extent, "somebody else has what this client had");
                 return Err(Errno::EBUSY);
             }
-        }
+            Ok(())
+        })?;
         self.show_extents(request, fid, vec![extent.range], extent.write)
     }
 

@@ -7,8 +7,9 @@ use crate::locks::context::{LockContext, Obstacle};
 use crate::locks::stats::micros;
 use crate::locks::waits::Noted;
 use crate::locks::{Locks, When};
-use crate::mds::{Mds, RequestContext};
-use dlm::ibits::{Change, Modifier};
+use crate::mds::Mds;
+use crate::state::State;
+use dlm::ibits::{Action, Change, IbitsTable, Modifier};
 use env::clock::Monotonic;
 use std::collections::BTreeMap;
 use tokio::sync::oneshot;
@@ -17,109 +18,107 @@ use types::fid::Fid;
 use types::lock::InodeBits;
 use types::session::ClientUuid;
 
-/// One operation among those that entered; it leaves when this is dropped.
+/// One operation among those that entered; it leaves when this is dropped, which must not be under
+/// the lock of the state.
 pub(crate) struct Entered<'a> {
-    pub(crate) mds: &'a Mds,
-    pub(crate) modifier: Modifier,
+    mds: &'a Mds,
+    modifier: Modifier,
+}
+
+impl Entered<'_> {
+    /// The name of the operation.
+    pub(crate) fn modifier(&self) -> Modifier {
+        self.modifier
+    }
 }
 
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
-        let mut state = self.mds.state.lock();
-        let Locks { table, actions, waiting, .. } = &mut state.locks;
-        waiting.remove(&self.modifier);
-        table.leave(self.modifier, actions);
         // An operation whose turn comes now may ask the client whose reply is just being made:
         // after that reply, if possible.
-        self.mds.carry_out(state, When::Later);
+        self.mds.with_state(When::Later, |state| {
+            let Locks { table, actions, waiting, .. } = &mut state.locks;
+            waiting.remove(&self.modifier);
+            table.leave(self.modifier, actions);
+        });
     }
 }
 
 /// An operation that entered, and its turn.
 type Asked<'a> = (Entered<'a>, oneshot::Receiver<()>);
 
+/// Runs an operation as the one that entered, if it has.
+fn run_as<C: AsMut<LockContext>, R>(
+    entered: Option<&Entered<'_>>,
+    context: &mut C,
+    op: impl FnOnce(&mut C) -> Result<R, Errno>,
+) -> Result<R, Errno> {
+    context.as_mut().asked.modifier = entered.map(Entered::modifier);
+    let result = op(context);
+    context.as_mut().asked.modifier = None;
+    result
+}
+
 impl Mds {
     /// Runs an operation that changes something, again after each obstacle, until it is applied or
     /// refused. Other clients may meanwhile change what its names lead to; then it starts again
     /// with the new state. Each time that happens another operation was applied, so the target as a
-    /// whole makes progress.
-    pub(crate) async fn in_turn<R>(
+    /// whole makes progress. `context`: of a request, or of the MDT itself.
+    pub(crate) async fn in_turn<C: AsMut<LockContext>, R>(
         &self,
-        request: &mut RequestContext<'_>,
-        mut op: impl FnMut(&mut RequestContext<'_>) -> Result<R, Errno>,
+        context: &mut C,
+        mut op: impl FnMut(&mut C) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
-        let result = op(request);
-        match request.lock_context.obstacle.take() {
+        let result = op(context);
+        match context.as_mut().outcome.obstacle.take() {
             None => result,
             // Apart, so that the future of the fast path stays small.
-            Some(obstacle) => Box::pin(self.wait_in_turn(request, obstacle, op)).await,
+            Some(obstacle) => Box::pin(self.wait_in_turn(context, obstacle, op)).await,
         }
     }
 
-    async fn wait_in_turn<R>(
+    async fn wait_in_turn<C: AsMut<LockContext>, R>(
         &self,
-        request: &mut RequestContext<'_>,
+        context: &mut C,
         mut obstacle: Obstacle,
-        mut op: impl FnMut(&mut RequestContext<'_>) -> Result<R, Errno>,
+        mut op: impl FnMut(&mut C) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
+        let client = context.as_mut().asked.client;
         let mut entered = None;
         loop {
             match obstacle {
                 Obstacle::Cut(fid) => self.cut_ended(fid).await,
                 Obstacle::Locks(changes) => {
                     drop(entered.take());
-                    request.lock_context.modifier = None;
-                    let place = self.enter(request.client(), changes).await?;
-                    request.lock_context.modifier = Some(place.modifier);
-                    entered = Some(place);
+                    entered = Some(self.enter(client, changes).await?);
                 }
             }
-            let result = op(request);
-            match request.lock_context.obstacle.take() {
+            let result = run_as(entered.as_ref(), context, &mut op);
+            match context.as_mut().outcome.obstacle.take() {
                 Some(more) => obstacle = more,
-                None => {
-                    request.lock_context.modifier = None;
-                    drop(entered);
-                    return result;
-                }
+                None => return result,
             }
         }
     }
 
-    /// As [`Mds::in_turn`], for a change by the MDT itself.
-    pub(crate) async fn in_own_turn<R>(
-        &self,
-        mut op: impl FnMut(&mut LockContext) -> Result<R, Errno>,
-    ) -> Result<R, Errno> {
-        let mut lock_context = LockContext::own();
-        let mut entered: Option<Entered<'_>> = None;
-        loop {
-            let result = op(&mut lock_context);
-            match lock_context.obstacle.take() {
-                None => return result,
-                Some(Obstacle::Cut(fid)) => self.cut_ended(fid).await,
-                Some(Obstacle::Locks(changes)) => {
-                    drop(entered.take());
-                    let place = self.enter(lock_context.client, changes).await?;
-                    lock_context.modifier = Some(place.modifier);
-                    entered = Some(place);
-                }
-            }
-        }
+    /// An operation enters the table by `enter`.
+    pub(crate) fn enter_by<'a>(
+        &'a self,
+        state: &mut State,
+        enter: impl FnOnce(Modifier, &mut IbitsTable, &mut Vec<Action>),
+    ) -> Asked<'a> {
+        let modifier = state.locks.new_modifier();
+        let ready = state.locks.wait_for(modifier);
+        enter(modifier, &mut state.locks.table, &mut state.locks.actions);
+        (Entered { mds: self, modifier }, ready)
     }
 
     /// Enters, and waits until no other client holds what is to be changed.
     async fn enter(&self, client: ClientUuid, changes: Vec<Change>) -> Result<Entered<'_>, Errno> {
         let now: Monotonic = self.env.clock.now();
-        let (entered, ready) = {
-            let mut state = self.state.lock();
-            let (modifier, ready) = state.locks.new_modifier();
-            let Locks { table, actions, .. } = &mut state.locks;
-            table.enter(modifier, client, changes, now, actions);
-            let entered = Entered { mds: self, modifier };
-            self.carry_out(state, When::Now);
-            (entered, ready)
-        };
+        let (entered, ready) = self.with_state(When::Now, |state| {
+            self.enter_by(state, |modifier, table, actions| table.enter(modifier, client, changes, now, actions))
+        });
         self.wait_for_holders(entered.modifier, ready).await?;
         Ok(entered)
     }
@@ -144,11 +143,11 @@ impl Mds {
             // The target goes, and so does the answer.
             return;
         }
-        let mut state = self.state.lock();
-        for (client, asked) in &by_author {
-            state.acknowledge(AckEvent::CalledBack { client: *client, newest, asked });
-        }
-        self.carry_out(state, When::Now);
+        self.with_state(When::Now, |state| {
+            for (client, asked) in &by_author {
+                state.acknowledge(AckEvent::CalledBack { client: *client, newest, asked });
+            }
+        });
     }
 
     /// Calls these bits back from these clients, and waits until they have answered.
@@ -166,20 +165,17 @@ impl Mds {
     /// Calls these bits back. Returns what to wait for, and the newest unacknowledged change of
     /// that moment.
     fn ask_back(&self, bits: &BTreeMap<ClientUuid, BTreeMap<Fid, InodeBits>>) -> (Vec<Asked<'_>>, u64) {
-        let mut state = self.state.lock();
-        let mut asked = Vec::new();
-        for (client, bits) in bits {
-            let (modifier, ready) = state.locks.new_modifier();
-            let Locks { table, actions, waiting, .. } = &mut state.locks;
-            if table.ask_back(modifier, *client, bits, actions) {
-                asked.push((Entered { mds: self, modifier }, ready));
-            } else {
-                waiting.remove(&modifier);
+        self.with_state(When::Now, |state| {
+            let mut asked = Vec::new();
+            for (client, bits) in bits {
+                let modifier = state.locks.new_modifier();
+                let Locks { table, actions, .. } = &mut state.locks;
+                if table.ask_back(modifier, *client, bits, actions) {
+                    asked.push((Entered { mds: self, modifier }, state.locks.wait_for(modifier)));
+                }
             }
-        }
-        let newest = state.acks.unacked().newest();
-        self.carry_out(state, When::Now);
-        (asked, newest)
+            (asked, state.acks.unacked().newest())
+        })
     }
 
     async fn wait_for_all(&self, asked: Vec<Asked<'_>>) -> Result<(), Errno> {

@@ -43,7 +43,7 @@ impl Mds {
     /// Completes the attributes that a reply shows of files with other writers.
     pub(crate) async fn ask_writers(&self, request: &mut RequestContext<'_>, reply: &mut MdsReply) {
         let withheld: BTreeMap<Fid, InodeBits> =
-            std::mem::take(&mut request.lock_context.written_elsewhere).into_iter().collect();
+            std::mem::take(&mut request.lock_context.outcome.written_elsewhere).into_iter().collect();
         let mut entries: BTreeMap<Fid, Vec<&mut Entry>> = BTreeMap::new();
         for entry in entries_of(reply) {
             entries.entry(entry.attr.fid).or_default().push(entry);
@@ -57,7 +57,7 @@ impl Mds {
         for round in 1..=ROUNDS {
             let fids: Vec<Fid> = open.keys().copied().collect();
             let answers = self.glimpse(client, &fids).await;
-            if !request.lock_context.urgent {
+            if !request.lock_context.outcome.urgent {
                 self.call_idle_writers_back(&answers).await;
             }
             // For this client, as the first look was: the author of a change in between may hide

@@ -1,6 +1,5 @@
 //! Lock and Unlock: locks that a client asks for, and locks that it gives back by itself.
 
-use crate::locks::turns::Entered;
 use crate::locks::{Locks, When};
 use crate::mds::{Mds, RequestContext, alive};
 use rpc::service::Export;
@@ -22,7 +21,7 @@ impl Mds {
         self.ours(fid)?;
         let wants = if bits.contains(InodeBits::WRITE) { TO_WRITE } else { TO_READ };
         let asks = !bits.intersection(InodeBits::DATA.union(InodeBits::WRITE)).is_empty();
-        if !asks || !bits.without(TO_WRITE).is_empty() || !request.lock_context.mask.contains(wants) {
+        if !asks || !bits.without(TO_WRITE).is_empty() || !request.lock_context.asked.mask.contains(wants) {
             return Err(Errno::EINVAL);
         }
         self.of_its_group(request.export, fid).await?;
@@ -67,11 +66,12 @@ impl Mds {
             }
             let Locks { table, actions, .. } = &mut records.state.locks;
             let excludes = if wants == TO_WRITE { TO_WRITE } else { InodeBits::WRITE };
-            if !table.is_free(records.lock_context.client, None, [(fid, excludes)]) {
+            if !table.is_free(records.lock_context.asked.client, None, [(fid, excludes)]) {
                 return Ok(None);
             }
-            let granted = table.grant(fid, records.lock_context.client, wants, records.lock_context.now, actions);
-            records.lock_context.granted(fid, granted);
+            let granted =
+                table.grant(fid, records.lock_context.asked.client, wants, records.lock_context.asked.now, actions);
+            records.lock_context.outcome.granted(fid, granted);
             records.used(export.client(), fid, wants == TO_WRITE);
             Ok((granted == wants).then_some(entry))
         })
@@ -79,33 +79,29 @@ impl Mds {
 
     async fn lock_in_turn(&self, request: &mut RequestContext<'_>, fid: Fid, wants: InodeBits) -> Result<Entry, Errno> {
         let export = request.export;
-        let (place, mut turn) = {
-            let mut state = self.state.lock();
+        let (place, mut turn) = self.with_state(When::Now, |state| {
             alive(export)?;
             if !state.locks.table.is_connected(export.client()) {
                 return Err(Errno::ENOTCONN);
             }
-            let (modifier, turn) = state.locks.new_modifier();
-            let Locks { table, actions, .. } = &mut state.locks;
-            table.enter_lock(modifier, export.client(), fid, wants, actions);
-            let place = Entered { mds: self, modifier };
-            self.carry_out(state, When::Now);
-            (place, turn)
-        };
+            Ok(self.enter_by(state, |modifier, table, actions| {
+                table.enter_lock(modifier, export.client(), fid, wants, actions);
+            }))
+        })?;
         loop {
-            self.wait_for_holders(place.modifier, turn).await?;
+            self.wait_for_holders(place.modifier(), turn).await?;
             let entry = self.show(request, |records| {
                 // Woken also when the session ends.
                 alive(export)?;
                 let entry = records.entry(fid)?.ok_or(Errno::ESTALE)?;
                 let Locks { table, actions, .. } = &mut records.state.locks;
-                if table.take(place.modifier, actions) {
-                    records.lock_context.granted(fid, wants);
+                if table.take(place.modifier(), actions) {
+                    records.lock_context.outcome.granted(fid, wants);
                     records.used(export.client(), fid, wants == TO_WRITE);
                     return Ok(Ok(entry));
                 }
                 // A change came between.
-                Ok(Err(records.state.locks.wait_for(place.modifier)))
+                Ok(Err(records.state.locks.wait_for(place.modifier())))
             })?;
             match entry {
                 Ok(entry) => return Ok(entry),

@@ -108,7 +108,7 @@ impl Mds {
                 Ok(ctx.version)
             })
         };
-        let version = self.in_own_turn(destroy).await?;
+        let version = self.in_turn(&mut LockContext::own(), destroy).await?;
         self.unsettle(fid, Duration::ZERO);
         self.store.committed(Transno(version)).await?;
         Ok(MdsReply::Done)

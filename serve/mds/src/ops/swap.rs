@@ -54,7 +54,7 @@ impl Mds {
                 Ok(ctx.version)
             })
         };
-        let version = self.in_own_turn(swap).await?;
+        let version = self.in_turn(&mut LockContext::own(), swap).await?;
         self.store.committed(Transno(version)).await?;
         Ok(MdsReply::Done)
     }

@@ -281,9 +281,9 @@ impl Mds {
             Some(export) if export.evict() => {}
             Some(export) => self.forget(export.client(), Gone::Evicted),
             None => {
-                let mut state = self.state.lock();
-                state.acknowledge(AckEvent::Gone { client, returns: false });
-                self.carry_out(state, When::Later);
+                self.with_state(When::Later, |state| {
+                    state.acknowledge(AckEvent::Gone { client, returns: false });
+                });
                 self.forget_session(client);
             }
         }
