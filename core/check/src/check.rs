@@ -193,7 +193,7 @@ impl Check {
             file_type: None,
             nlink: 0,
             parent: Fid::NONE,
-            flags: InodeFlags::default(),
+            flags: InodeFlags::empty(),
             names: 0,
             subdirs: 0,
             named: None,
@@ -213,7 +213,7 @@ impl Check {
                     seen.file_type = Some(file_type);
                     seen.nlink = record.attr.nlink;
                     seen.parent = record.parent;
-                    seen.flags = InodeFlags(record.flags);
+                    seen.flags = InodeFlags::from_bits_retain(record.flags);
                     seen.file = layout.map(|layout| Box::new(FileSeen::new(layout, &record.attr)));
                     None
                 }

@@ -96,7 +96,7 @@ impl FileSeen {
         let end = layout::size::file_size(&self.layout, fid, |_, _| {
             found.next().copied().flatten().map_or(0, |(size, _)| size)
         });
-        if end > self.size && !seen.flags.has(InodeFlags::HAS_RESERVE) {
+        if end > self.size && !seen.flags.contains(InodeFlags::HAS_RESERVE) {
             findings.push(Finding::ShortSize { fid, recorded: self.size, objects: end, version });
         }
         let missing = self.layout.objects(fid).zip(&self.found).find(|(_, found)| found.is_none());

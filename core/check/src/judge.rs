@@ -158,7 +158,7 @@ pub fn judge(finding: &Finding, records: &Records) -> Verdict {
             change(records, *fid, *version, |record| record.parent = *found)
         }
         Finding::HiddenXattrs { fid, version } => change(records, *fid, *version, |record| {
-            record.flags |= InodeFlags::HAS_XATTR.0;
+            record.flags |= InodeFlags::HAS_XATTR.bits();
         }),
         Finding::Nameless { fid, version } => same(records, *fid, *version, |_, _| {
             let mut mend = Mend::default();

@@ -25,7 +25,7 @@ pub(crate) fn judge(seen: &mut BTreeMap<Fid, Seen>, extra: Vec<(Fid, Fid, Vec<u8
 
 fn judge_inode(fid: Fid, inode: &Seen, is_dir: bool, findings: &mut Vec<Finding>) {
     let Seen { version, nlink, names, orphan, .. } = *inode;
-    if inode.xattrs && !inode.flags.has(InodeFlags::HAS_XATTR) {
+    if inode.xattrs && !inode.flags.contains(InodeFlags::HAS_XATTR) {
         findings.push(Finding::HiddenXattrs { fid, version });
     }
     if orphan && nlink > 0 {

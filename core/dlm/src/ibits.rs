@@ -132,7 +132,7 @@ fn soft(max: usize) -> usize {
 /// The bits that a holder of `held` must drop before another client changes `changed`.
 fn clash(held: InodeBits, changed: InodeBits) -> InodeBits {
     let clash = held.intersection(changed);
-    match changed.intersection(UNDER_WRITE).is_empty() {
+    match !changed.intersects(UNDER_WRITE) {
         true => clash,
         false => clash.union(held.intersection(InodeBits::WRITE)),
     }
@@ -186,13 +186,13 @@ impl IbitsTable {
 
     /// True if the client has been asked to drop any of these bits and has not answered.
     pub fn is_asked(&self, fid: Fid, client: ClientUuid, bits: InodeBits) -> bool {
-        self.lock_of(fid, client).is_some_and(|(_, revoking)| !revoking.intersection(bits).is_empty())
+        self.lock_of(fid, client).is_some_and(|(_, revoking)| revoking.intersects(bits))
     }
 
     /// The bits that a client may rely on, as far as this table knows.
     #[cfg(test)]
     fn held(&self, fid: Fid, client: ClientUuid) -> InodeBits {
-        self.lock_of(fid, client).map_or(InodeBits::NONE, |(bits, revoking)| bits.without(revoking))
+        self.lock_of(fid, client).map_or(InodeBits::NONE, |(bits, revoking)| bits.difference(revoking))
     }
 
     /// Bits of the lock, and those of them that are being revoked.
@@ -204,7 +204,7 @@ impl IbitsTable {
 
     /// True if any client holds one of these bits, even if it was asked to drop it.
     pub fn is_held(&self, fid: Fid, bits: InodeBits) -> bool {
-        let held = |(_, slot): &(u32, u32)| !self.locks.get(*slot).bits.intersection(bits).is_empty();
+        let held = |(_, slot): &(u32, u32)| self.locks.get(*slot).bits.intersects(bits);
         self.resources.get(&fid).is_some_and(|resource| resource.holders.iter().any(held))
     }
 
@@ -246,8 +246,8 @@ impl IbitsTable {
         let Some(number) = self.locks.number(client) else { return InodeBits::NONE };
         let room = self.make_room(number, out);
         let busy = bits.contains(InodeBits::UPDATE) && self.heat.is_busy(fid, now);
-        let bits = bits.without(InodeBits::GAP);
-        self.lend(fid, number, if busy { bits.without(EXCLUSIVE) } else { bits }, room, false)
+        let bits = bits.difference(InodeBits::GAP);
+        self.lend(fid, number, if busy { bits.difference(EXCLUSIVE) } else { bits }, room, false)
     }
 
     /// A reply shows `client` that a directory has no such name. Returns how far a gap that begins
@@ -326,25 +326,25 @@ impl IbitsTable {
             let lock = self.locks.get(slot);
             (lock.bits, lock.revoking)
         });
-        let mut granted = bits.without(revoking);
+        let mut granted = bits.difference(revoking);
         for modifier in &resource.entered {
             let entered = &self.modifiers[modifier];
             if !(turn && entered.is_lock()) {
-                granted = granted.without(entered.closes(fid, number));
+                granted = granted.difference(entered.closes(fid, number));
             }
         }
         if granted.intersection(EXCLUSIVE) != InodeBits::NONE && resource.holders.len() > usize::from(own.is_some()) {
             if self.writers.get(&fid).is_some_and(|writer| *writer != number) {
-                granted = granted.without(EXCLUSIVE);
+                granted = granted.difference(EXCLUSIVE);
             } else if granted.contains(InodeBits::WRITE) {
                 let others = resource.holders.iter().filter(|(other, _)| *other != number);
                 let mut others = others.map(|(_, slot)| self.locks.get(*slot).bits.intersection(EXCLUSIVE));
                 if others.any(|bits| !bits.is_empty()) {
-                    granted = granted.without(InodeBits::WRITE);
+                    granted = granted.difference(InodeBits::WRITE);
                 }
             }
         }
-        granted = whole(granted, held.without(revoking).union(granted));
+        granted = whole(granted, held.difference(revoking).union(granted));
         if granted.is_empty() || own.is_none() && !room {
             return InodeBits::NONE;
         }
@@ -391,7 +391,7 @@ impl IbitsTable {
         let uuid = self.locks.uuid(number);
         for slot in oldest {
             let lock = self.locks.get_mut(slot);
-            let more = lock.bits.without(lock.revoking);
+            let more = lock.bits.difference(lock.revoking);
             lock.revoking = lock.bits;
             out.push(Action::Revoke(uuid, lock.fid, more));
         }
@@ -407,7 +407,7 @@ impl Resource {
 
 /// `bits` without WRITE, if DATA and UPDATE are not held with it.
 fn whole(bits: InodeBits, with: InodeBits) -> InodeBits {
-    if with.contains(UNDER_WRITE) { bits } else { bits.without(InodeBits::WRITE) }
+    if with.contains(UNDER_WRITE) { bits } else { bits.difference(InodeBits::WRITE) }
 }
 
 fn note_writer(writers: &mut HashMap<Fid, u32, FixedState>, fid: Fid, number: u32, granted: InodeBits) {

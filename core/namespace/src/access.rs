@@ -35,7 +35,7 @@ pub fn permission(view: &impl View, ctx: &Context<'_>, inode: &Inode, want: u32)
     }
     let granted = if ctx.credentials.uid == attr.uid {
         attr.mode >> 6
-    } else if inode.flags.has(InodeFlags::HAS_ACL) {
+    } else if inode.flags.contains(InodeFlags::HAS_ACL) {
         let stored = view.xattr(inode.fid(), ACL_ACCESS)?.ok_or(Errno::EIO)?;
         let acl = Acl::parse(&stored).map_err(|_| Errno::EIO)?;
         return if acl.permits(ctx.credentials, attr.gid, want) { Ok(()) } else { Err(Errno::EACCES) };

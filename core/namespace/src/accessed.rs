@@ -18,7 +18,7 @@ use types::time::Timestamp;
 /// # Errors EIO: the record is damaged; what [`View::before`] returns.
 pub fn accessed(view: &mut impl View, fid: Fid, at: Timestamp, times: AccessTimes, tell: bool) -> Result<bool, Errno> {
     let Some(mut inode) = view.inode(fid)? else { return Ok(false) };
-    if inode.flags.has(InodeFlags::NOATIME) || !inode.attr.takes_access(at, times) {
+    if inode.flags.contains(InodeFlags::NOATIME) || !inode.attr.takes_access(at, times) {
         return Ok(false);
     }
     if tell {

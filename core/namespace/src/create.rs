@@ -104,7 +104,8 @@ pub fn create_unnamed(
     may_create(view, ctx, &dir)?;
     let inherited = inherit(view, ctx, &dir, &new)?;
     let (tail, flags) = tail(&dir)?;
-    let mut inode = inode(ctx, &dir, &new, inherited.mode, tail, flags.with(InodeFlags::LINKABLE, linkable));
+    let mut inode = inode(ctx, &dir, &new, inherited.mode, tail, flags);
+    inode.flags.set(InodeFlags::LINKABLE, linkable);
     inode.attr.nlink = 0;
     put_acls(view, &mut inode, &inherited);
     view.put_inode(&inode);
@@ -114,11 +115,11 @@ pub fn create_unnamed(
 fn put_acls(view: &mut impl View, inode: &mut Inode, inherited: &Inherited) {
     if let Some(acl) = &inherited.access {
         view.put_xattr(inode.fid(), ACL_ACCESS, acl);
-        inode.flags = inode.flags.with(InodeFlags::HAS_ACL, true).with(InodeFlags::HAS_XATTR, true);
+        inode.flags.insert(InodeFlags::HAS_ACL | InodeFlags::HAS_XATTR);
     }
     if let Some(acl) = &inherited.default {
         view.put_xattr(inode.fid(), ACL_DEFAULT, acl);
-        inode.flags = inode.flags.with(InodeFlags::HAS_DEFAULT_ACL, true).with(InodeFlags::HAS_XATTR, true);
+        inode.flags.insert(InodeFlags::HAS_DEFAULT_ACL | InodeFlags::HAS_XATTR);
     }
 }
 
@@ -144,7 +145,7 @@ fn inherit(view: &impl View, ctx: &Context<'_>, dir: &Inode, new: &New) -> Resul
         FileType::Directory => new.mode & (0o777 | S_ISVTX),
         _ => strip_setgid(ctx, dir, new.mode & 0o7777),
     };
-    if !dir.flags.has(InodeFlags::HAS_DEFAULT_ACL) {
+    if !dir.flags.contains(InodeFlags::HAS_DEFAULT_ACL) {
         return Ok(Inherited { mode: mode & !(new.umask & 0o777), access: None, default: None });
     }
     let default = view.xattr(dir.fid(), ACL_DEFAULT)?.ok_or(Errno::EIO)?;
@@ -207,5 +208,5 @@ pub fn root(ctx: &Context<'_>) -> Inode {
         btime: ctx.now,
         version: ctx.version,
     };
-    Inode { attr, parent: Fid::ROOT, flags: InodeFlags::default(), tail: Tail::new() }
+    Inode { attr, parent: Fid::ROOT, flags: InodeFlags::empty(), tail: Tail::new() }
 }

@@ -30,7 +30,7 @@ const ALL: [(u32, InodeFlags); 4] = [
 
 /// The flags of an inode.
 pub fn flags(inode: &Inode) -> u32 {
-    ALL.iter().filter(|(_, bit)| inode.flags.has(*bit)).fold(0, |all, (flag, _)| all | flag)
+    ALL.iter().filter(|(_, bit)| inode.flags.contains(*bit)).fold(0, |all, (flag, _)| all | flag)
 }
 
 /// Replaces all flags; returns the changed inode.
@@ -51,7 +51,7 @@ pub fn set_flags(view: &mut impl View, ctx: &Context<'_>, fid: Fid, wanted: u32)
         return Ok(inode);
     }
     view.before(&[Change::of(fid, InodeBits::UPDATE)])?;
-    inode.flags = ALL.iter().fold(inode.flags, |all, (flag, bit)| all.with(*bit, wanted & flag != 0));
+    ALL.iter().for_each(|(flag, bit)| inode.flags.set(*bit, wanted & flag != 0));
     inode.changed(ctx);
     view.put_inode(&inode);
     Ok(inode)
@@ -62,7 +62,7 @@ pub fn set_flags(view: &mut impl View, ctx: &Context<'_>, fid: Fid, wanted: u32)
 /// # Errors
 /// EPERM: it is immutable or append-only.
 pub(crate) fn check_unprotected(inode: &Inode) -> Result<(), Errno> {
-    let protected = inode.flags.has(InodeFlags::IMMUTABLE) || inode.flags.has(InodeFlags::APPEND_ONLY);
+    let protected = inode.flags.contains(InodeFlags::IMMUTABLE) || inode.flags.contains(InodeFlags::APPEND_ONLY);
     if protected { Err(Errno::EPERM) } else { Ok(()) }
 }
 
@@ -71,5 +71,5 @@ pub(crate) fn check_unprotected(inode: &Inode) -> Result<(), Errno> {
 /// # Errors
 /// EPERM: it is immutable.
 pub(crate) fn check_mutable(inode: &Inode) -> Result<(), Errno> {
-    if inode.flags.has(InodeFlags::IMMUTABLE) { Err(Errno::EPERM) } else { Ok(()) }
+    if inode.flags.contains(InodeFlags::IMMUTABLE) { Err(Errno::EPERM) } else { Ok(()) }
 }

@@ -9,50 +9,40 @@ use types::fid::Fid;
 /// looks inside.
 pub type Tail = SmallVec<[u8; 64]>;
 
-/// Facts about an inode that spare a look elsewhere. The bits are part of the format of a record.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct InodeFlags(pub u32);
-
-impl InodeFlags {
-    /// The inode has at least one extended attribute, ACLs included.
-    pub const HAS_XATTR: InodeFlags = InodeFlags(1);
-    /// The inode has an access ACL beyond its mode.
-    pub const HAS_ACL: InodeFlags = InodeFlags(2);
-    /// The inode has a default ACL.
-    pub const HAS_DEFAULT_ACL: InodeFlags = InodeFlags(4);
-    /// The tail has a default layout for what is created in this directory.
-    pub const HAS_DEFAULT_LAYOUT: InodeFlags = InodeFlags(8);
-    /// The file was opened for writing (or its layout was requested for writing): objects may
-    /// exist.
-    pub const HAS_DATA: InodeFlags = InodeFlags(16);
-    /// The file was given space that may lie beyond its end (FALLOC_FL_KEEP_SIZE): its objects may
-    /// be longer than it is.
-    pub const HAS_RESERVE: InodeFlags = InodeFlags(32);
-
-    /// The layout came from the directory or was asked for; it is not the file system's default.
-    pub const OWN_LAYOUT: InodeFlags = InodeFlags(64);
-    /// The inode was made without a name (O_TMPFILE), and a link may give it its first one.
-    pub const LINKABLE: InodeFlags = InodeFlags(128);
-    /// Nothing of the inode may change ([`crate::flags`]).
-    pub const IMMUTABLE: InodeFlags = InodeFlags(256);
-    /// A file takes bytes only at its end, a directory only new names.
-    pub const APPEND_ONLY: InodeFlags = InodeFlags(512);
-    /// Backup programs pass over it.
-    pub const NODUMP: InodeFlags = InodeFlags(1024);
-    /// Reading does not change the access time.
-    pub const NOATIME: InodeFlags = InodeFlags(2048);
-    /// The layout was asked for (`lfs setstripe`): it cannot be asked for again.
-    pub const CHOSEN_LAYOUT: InodeFlags = InodeFlags(4096);
-
-    /// True if the bit is set.
-    pub const fn has(self, bit: InodeFlags) -> bool {
-        self.0 & bit.0 != 0
-    }
-
-    /// The flags with the bit set or cleared.
-    #[must_use]
-    pub const fn with(self, bit: InodeFlags, on: bool) -> InodeFlags {
-        if on { InodeFlags(self.0 | bit.0) } else { InodeFlags(self.0 & !bit.0) }
+bitflags::bitflags! {
+    /// Facts about an inode that spare a look elsewhere. The bits are part of the format of a
+    /// record; unknown ones stay as they are.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct InodeFlags: u32 {
+        /// The inode has at least one extended attribute, ACLs included.
+        const HAS_XATTR = 1;
+        /// The inode has an access ACL beyond its mode.
+        const HAS_ACL = 2;
+        /// The inode has a default ACL.
+        const HAS_DEFAULT_ACL = 4;
+        /// The tail has a default layout for what is created in this directory.
+        const HAS_DEFAULT_LAYOUT = 8;
+        /// The file was opened for writing (or its layout was requested for writing): objects may
+        /// exist.
+        const HAS_DATA = 16;
+        /// The file was given space that may lie beyond its end (FALLOC_FL_KEEP_SIZE): its objects
+        /// may be longer than it is.
+        const HAS_RESERVE = 32;
+        /// The layout came from the directory or was asked for; it is not the file system's
+        /// default.
+        const OWN_LAYOUT = 64;
+        /// The inode was made without a name (O_TMPFILE), and a link may give it its first one.
+        const LINKABLE = 128;
+        /// Nothing of the inode may change ([`crate::flags`]).
+        const IMMUTABLE = 256;
+        /// A file takes bytes only at its end, a directory only new names.
+        const APPEND_ONLY = 512;
+        /// Backup programs pass over it.
+        const NODUMP = 1024;
+        /// Reading does not change the access time.
+        const NOATIME = 2048;
+        /// The layout was asked for (`lfs setstripe`): it cannot be asked for again.
+        const CHOSEN_LAYOUT = 4096;
     }
 }
 

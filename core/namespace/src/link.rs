@@ -27,7 +27,7 @@ pub fn link(view: &mut impl View, ctx: &Context<'_>, fid: Fid, parent: Fid, name
         return Err(Errno::EPERM);
     }
     check_unprotected(&inode)?;
-    let first = inode.flags.has(InodeFlags::LINKABLE);
+    let first = inode.flags.contains(InodeFlags::LINKABLE);
     if inode.attr.nlink == 0 && !first {
         return Err(Errno::ENOENT);
     }
@@ -39,7 +39,7 @@ pub fn link(view: &mut impl View, ctx: &Context<'_>, fid: Fid, parent: Fid, name
     inode.attr.nlink += 1;
     inode.changed(ctx);
     if first {
-        inode.flags = inode.flags.with(InodeFlags::LINKABLE, false);
+        inode.flags.remove(InodeFlags::LINKABLE);
         view.first_name(fid);
     }
     view.named(&mut inode, parent, name);

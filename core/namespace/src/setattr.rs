@@ -141,7 +141,7 @@ pub fn without_setid(mode: u32) -> u32 {
 
 /// The access ACL after a chmod, if there is one.
 fn chmod_acl(view: &impl View, inode: &Inode, mode: u32) -> Result<Option<Vec<u8>>, Errno> {
-    if !inode.flags.has(InodeFlags::HAS_ACL) {
+    if !inode.flags.contains(InodeFlags::HAS_ACL) {
         return Ok(None);
     }
     let stored = view.xattr(inode.fid(), ACL_ACCESS)?.ok_or(Errno::EIO)?;

@@ -61,7 +61,7 @@ fn changed(view: &mut impl View, ctx: &Context<'_>, fid: Fid, written: Written, 
     inode.attr.size = inode.attr.size.max(end);
     inode.attr.blocks = inode.attr.blocks.saturating_add_signed(blocks_delta);
     if reserve {
-        inode.flags = inode.flags.with(InodeFlags::HAS_RESERVE, true);
+        inode.flags.insert(InodeFlags::HAS_RESERVE);
     }
     finish(view, ctx, &mut inode, at, kill_suidgid);
     Ok(inode)
@@ -118,13 +118,13 @@ pub fn settle(view: &mut impl View, ctx: &Context<'_>, fid: Fid, settled: Settle
     match settled {
         Settled::Grown { size, blocks } => {
             inode.attr.blocks = blocks;
-            if !inode.flags.has(InodeFlags::HAS_RESERVE) {
+            if !inode.flags.contains(InodeFlags::HAS_RESERVE) {
                 inode.attr.size = inode.attr.size.max(size.min(FILE_BYTES_MAX));
             }
         }
         Settled::Cut { blocks } => {
             inode.attr.blocks = blocks;
-            inode.flags = inode.flags.with(InodeFlags::HAS_RESERVE, false);
+            inode.flags.remove(InodeFlags::HAS_RESERVE);
         }
     }
     if inode != before {

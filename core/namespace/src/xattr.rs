@@ -99,7 +99,7 @@ pub fn get(view: &impl View, ctx: &Context<'_>, fid: Fid, name: &[u8]) -> Result
     let space = space(name)?;
     let inode = view.inode(fid)?.ok_or(Errno::ENOENT)?;
     may_read(view, ctx, &inode, space)?;
-    if !inode.flags.has(InodeFlags::HAS_XATTR) {
+    if !inode.flags.contains(InodeFlags::HAS_XATTR) {
         return Err(Errno::ENODATA);
     }
     view.xattr(fid, name)?.ok_or(Errno::ENODATA)
@@ -112,7 +112,7 @@ pub fn get(view: &impl View, ctx: &Context<'_>, fid: Fid, name: &[u8]) -> Result
 pub fn list(view: &impl View, ctx: &Context<'_>, fid: Fid) -> Result<Vec<u8>, Errno> {
     let inode = view.inode(fid)?.ok_or(Errno::ENOENT)?;
     let mut names = Vec::new();
-    if inode.flags.has(InodeFlags::HAS_XATTR) {
+    if inode.flags.contains(InodeFlags::HAS_XATTR) {
         view.xattr_names(fid, &mut |name| {
             if ctx.is_root() || !name.starts_with(b"trusted.") {
                 names.extend_from_slice(name);
@@ -161,8 +161,11 @@ fn set_plain(
     value: &[u8],
     flags: SetFlags,
 ) -> Result<Inode, Errno> {
-    let names =
-        if inode.flags.has(InodeFlags::HAS_XATTR) { Names::read(view, inode.fid(), name)? } else { Names::default() };
+    let names = if inode.flags.contains(InodeFlags::HAS_XATTR) {
+        Names::read(view, inode.fid(), name)?
+    } else {
+        Names::default()
+    };
     if names.present && flags.create {
         return Err(Errno::EEXIST);
     }
@@ -173,7 +176,7 @@ fn set_plain(
     view.before(&[changes(&inode)])?;
 
     view.put_xattr(inode.fid(), name, value);
-    inode.flags = inode.flags.with(InodeFlags::HAS_XATTR, true);
+    inode.flags.insert(InodeFlags::HAS_XATTR);
     inode.changed(ctx);
     view.put_inode(&inode);
     Ok(inode)
@@ -207,7 +210,8 @@ fn set_access_acl(
     } else if names.present {
         view.delete_xattr(inode.fid(), ACL_ACCESS);
     }
-    inode.flags = inode.flags.with(InodeFlags::HAS_ACL, stored).with(InodeFlags::HAS_XATTR, stored || names.others > 0);
+    inode.flags.set(InodeFlags::HAS_ACL, stored);
+    inode.flags.set(InodeFlags::HAS_XATTR, stored || names.others > 0);
     inode.changed(ctx);
     view.put_inode(&inode);
     Ok(inode)
@@ -223,7 +227,7 @@ fn set_default_acl(view: &mut impl View, ctx: &Context<'_>, mut inode: Inode, va
     view.before(&[changes(&inode)])?;
 
     view.put_xattr(inode.fid(), ACL_DEFAULT, &acl.encode());
-    inode.flags = inode.flags.with(InodeFlags::HAS_DEFAULT_ACL, true).with(InodeFlags::HAS_XATTR, true);
+    inode.flags.insert(InodeFlags::HAS_DEFAULT_ACL | InodeFlags::HAS_XATTR);
     inode.changed(ctx);
     view.put_inode(&inode);
     Ok(inode)
@@ -259,7 +263,7 @@ fn drop_acl(view: &mut impl View, ctx: &Context<'_>, mut inode: Inode, name: &[u
         return Ok(inode);
     }
     let bit = if name == ACL_ACCESS { InodeFlags::HAS_ACL } else { InodeFlags::HAS_DEFAULT_ACL };
-    inode.flags = inode.flags.with(bit, false);
+    inode.flags.remove(bit);
     delete(view, ctx, inode, name, &names)
 }
 
@@ -276,7 +280,7 @@ fn delete(
 ) -> Result<Inode, Errno> {
     view.before(&[changes(&inode)])?;
     view.delete_xattr(inode.fid(), name);
-    inode.flags = inode.flags.with(InodeFlags::HAS_XATTR, names.others > 0);
+    inode.flags.set(InodeFlags::HAS_XATTR, names.others > 0);
     inode.changed(ctx);
     view.put_inode(&inode);
     Ok(inode)

@@ -487,17 +487,17 @@ fn an_access_acl_and_the_mode_say_the_same() {
     assert_eq!(w.be(BOB, BOB).setxattr(f, ACL_ACCESS, &acl_for(BOB, 6)), Err(Errno::EPERM));
     let set = w.be(ALICE, ALICE).setxattr(f, ACL_ACCESS, &acl_for(BOB, 6)).unwrap();
     assert_eq!(set.attr.mode & 0o7777, 0o760, "the mask is the group; a stranger to the group loses set-group-id");
-    assert!(set.flags.has(InodeFlags::HAS_ACL) && set.flags.has(InodeFlags::HAS_XATTR));
+    assert!(set.flags.contains(InodeFlags::HAS_ACL) && set.flags.contains(InodeFlags::HAS_XATTR));
     assert_eq!(w.getxattr(f, ACL_ACCESS), Ok(acl_for(BOB, 6)));
     w.chmod(f, 0o740).unwrap();
     assert_eq!(w.getxattr(f, ACL_ACCESS), Ok(acl_for(BOB, 4)));
     let minimal = acl(&[(1, 6, u32::MAX), (4, 4, u32::MAX), (0x20, 4, u32::MAX)]);
     let set = w.setxattr(f, ACL_ACCESS, &minimal).unwrap();
-    assert_eq!((set.attr.mode & 0o7777, set.flags), (0o644, InodeFlags::default()), "it is not stored");
+    assert_eq!((set.attr.mode & 0o7777, set.flags), (0o644, InodeFlags::empty()), "it is not stored");
     assert_eq!(w.getxattr(f, ACL_ACCESS), Err(Errno::ENODATA));
     assert_eq!(w.setxattr(f, ACL_ACCESS, b"junk"), Err(Errno::EOPNOTSUPP));
     w.setxattr(f, ACL_ACCESS, &acl_for(BOB, 6)).unwrap();
-    assert_eq!(w.removexattr(f, ACL_ACCESS).unwrap().flags, InodeFlags::default());
+    assert_eq!(w.removexattr(f, ACL_ACCESS).unwrap().flags, InodeFlags::empty());
     assert!(w.memory.xattrs.is_empty());
 }
 
@@ -524,13 +524,13 @@ fn a_default_acl_takes_the_place_of_the_umask() {
     let no = u32::MAX;
     let expected = acl(&[(1, 6, no), (2, 7, BOB), (4, 5, no), (0x10, 6, no), (0x20, 0, no)]);
     assert_eq!(w.getxattr(file.fid(), ACL_ACCESS), Ok(expected));
-    assert!(!file.flags.has(InodeFlags::HAS_DEFAULT_ACL));
+    assert!(!file.flags.contains(InodeFlags::HAS_DEFAULT_ACL));
     let sub = w.make(d, "sub", FileType::Directory, 0o777).unwrap();
-    assert!(sub.flags.has(InodeFlags::HAS_DEFAULT_ACL) && sub.flags.has(InodeFlags::HAS_ACL));
+    assert!(sub.flags.contains(InodeFlags::HAS_DEFAULT_ACL) && sub.flags.contains(InodeFlags::HAS_ACL));
     assert_eq!(w.getxattr(sub.fid(), ACL_DEFAULT), Ok(acl_for(BOB, 7)));
     w.removexattr(d, ACL_DEFAULT).unwrap();
     let plain = w.make(d, "plain", FileType::Regular, 0o666).unwrap();
-    assert_eq!((plain.attr.mode & 0o7777, plain.flags), (0o644, InodeFlags::default()));
+    assert_eq!((plain.attr.mode & 0o7777, plain.flags), (0o644, InodeFlags::empty()));
 }
 
 #[test]
@@ -584,7 +584,7 @@ fn a_file_without_a_name_gets_one_by_a_link_if_it_may() {
     assert_eq!((world.times(dir), world.memory.dirents.len()), (before, 1), "its directory knows nothing of it");
     let fid = file.fid();
     let linked = world.link(fid, dir, "f").unwrap();
-    assert_eq!((linked.attr.nlink, linked.flags.has(InodeFlags::LINKABLE)), (1, false));
+    assert_eq!((linked.attr.nlink, linked.flags.contains(InodeFlags::LINKABLE)), (1, false));
     assert_eq!(world.link(fid, dir, "g").unwrap().attr.nlink, 2);
     // Once it had names it goes with the last one, as others do.
     world.memory.open.insert(fid);

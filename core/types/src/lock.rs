@@ -1,63 +1,42 @@
 //! Words about locks that client, wire and servers share. Decisions are in `dlm`.
 
-/// Inode bits: what a metadata lock covers (numbers as in Lustre; `DATA` is SheenFS's own).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
-pub struct InodeBits(pub u32);
+bitflags::bitflags! {
+    /// Inode bits: what a metadata lock covers (numbers as in Lustre; `DATA` is SheenFS's own).
+    /// Unknown bits, as a newer peer may send them, stay as they are.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
+    pub struct InodeBits: u32 {
+        /// The inode's identity, type, and that its name still leads to it.
+        const LOOKUP = 0x01;
+        /// Attributes; for a directory also its entries, and so all negative answers.
+        const UPDATE = 0x02;
+        /// Open handles.
+        const OPEN = 0x04;
+        /// The layout.
+        const LAYOUT = 0x08;
+        /// Of a directory: owner, group, mode, ACL, and whether there are extended attributes. It
+        /// is what remains of UPDATE while several clients change names in the directory.
+        const PERM = 0x10;
+        /// Extended attributes, present and absent.
+        const XATTR = 0x20;
+        /// Data on the MDT.
+        const DOM = 0x40;
+        /// All data of the file, wherever it lives, for reading: it may be cached.
+        const DATA = 0x80;
+        /// All data of the file, for writing (SheenFS's own bit). The holder may cache what it
+        /// writes, and answers for size and times. It excludes DATA, UPDATE and WRITE of other
+        /// clients, and is granted only together with DATA and UPDATE.
+        const WRITE = 0x100;
+        /// Of a directory: some ranges of absent names (SheenFS's own bit). They come with
+        /// `Reply::gap` and with nothing else.
+        const GAP = 0x200;
+    }
+}
 
 impl InodeBits {
     /// No bits.
-    pub const NONE: InodeBits = InodeBits(0);
-    /// The inode's identity, type, and that its name still leads to it.
-    pub const LOOKUP: InodeBits = InodeBits(0x01);
-    /// Attributes; for a directory also its entries, and so all negative answers.
-    pub const UPDATE: InodeBits = InodeBits(0x02);
-    /// Open handles.
-    pub const OPEN: InodeBits = InodeBits(0x04);
-    /// The layout.
-    pub const LAYOUT: InodeBits = InodeBits(0x08);
-    /// Of a directory: owner, group, mode, ACL, and whether there are extended attributes. It is
-    /// what remains of UPDATE while several clients change names in the directory.
-    pub const PERM: InodeBits = InodeBits(0x10);
-    /// Extended attributes, present and absent.
-    pub const XATTR: InodeBits = InodeBits(0x20);
-    /// Data on the MDT.
-    pub const DOM: InodeBits = InodeBits(0x40);
-    /// All data of the file, wherever it lives, for reading: it may be cached.
-    pub const DATA: InodeBits = InodeBits(0x80);
-    /// All data of the file, for writing (SheenFS's own bit). The holder may cache what it writes,
-    /// and answers for size and times. It excludes DATA, UPDATE and WRITE of other clients, and is
-    /// granted only together with DATA and UPDATE.
-    pub const WRITE: InodeBits = InodeBits(0x100);
-    /// Of a directory: some ranges of absent names (SheenFS's own bit). They come with `Reply::gap`
-    /// and with nothing else.
-    pub const GAP: InodeBits = InodeBits(0x200);
+    pub const NONE: InodeBits = InodeBits::empty();
     /// Every bit there is.
-    pub const ALL: InodeBits = InodeBits(0x3ff);
-
-    /// Both.
-    pub const fn union(self, other: InodeBits) -> InodeBits {
-        InodeBits(self.0 | other.0)
-    }
-
-    /// In both.
-    pub const fn intersection(self, other: InodeBits) -> InodeBits {
-        InodeBits(self.0 & other.0)
-    }
-
-    /// In `self`, not in `other`.
-    pub const fn without(self, other: InodeBits) -> InodeBits {
-        InodeBits(self.0 & !other.0)
-    }
-
-    /// True if all bits of `other` are in `self`.
-    pub const fn contains(self, other: InodeBits) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// True if no bit is set.
-    pub const fn is_empty(self) -> bool {
-        self.0 == 0
-    }
+    pub const ALL: InodeBits = InodeBits::all();
 }
 
 /// The mode that a byte-range or whole-file lock of flock(2)/fcntl(2) asks for.

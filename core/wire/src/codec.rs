@@ -60,7 +60,7 @@ pub fn encode_request(request: &Request) -> Encoded {
         groups: cursor::len32(groups.len()),
         uid: (*uid).into(),
         gid: (*gid).into(),
-        locks: request.locks.0.into(),
+        locks: request.locks.bits().into(),
         slot: u32::from(request.slot).into(),
     });
     for group in groups {
@@ -114,7 +114,7 @@ pub fn decode_request(body: Bytes, bulk: Bytes) -> Result<Request, DecodeError> 
         xid_known: Xid(head.xid_known.get()),
         resent,
         replay: Transno(head.replay.get()),
-        locks: InodeBits(head.locks.get()),
+        locks: InodeBits::from_bits_retain(head.locks.get()),
         slot: u16::try_from(head.slot.get())
             .map_err(|_| DecodeError::Field { field: "reply slot", value: head.slot.get().into() })?,
         credentials: Credentials { uid: head.uid.get(), gid: head.gid.get(), groups },

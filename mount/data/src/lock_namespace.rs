@@ -69,7 +69,7 @@ impl LockNamespace {
     pub async fn clear(&self, whose: Whose) {
         let bits = match whose {
             // Every file that the kernel knows may be open, and only this lock keeps it.
-            Whose::Mount | Whose::Mdt(_) if self.locks.no_open() => InodeBits::ALL.without(InodeBits::OPEN),
+            Whose::Mount | Whose::Mdt(_) if self.locks.no_open() => InodeBits::ALL.difference(InodeBits::OPEN),
             Whose::Mount | Whose::Mdt(_) => InodeBits::ALL,
             Whose::Ost(_) => InodeBits::DATA.union(InodeBits::WRITE),
         };

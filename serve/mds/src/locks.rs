@@ -104,8 +104,7 @@ impl Locks {
     pub(crate) fn may_show_old(&self, client: ClientUuid, changes: &[view::Change<'_>]) -> bool {
         // Also bits that are being called back from it: until it has answered, it shows what they
         // cover.
-        let covers =
-            |change: &view::Change<'_>| !self.table.shown(change.fid, client).intersection(change.bits).is_empty();
+        let covers = |change: &view::Change<'_>| self.table.shown(change.fid, client).intersects(change.bits);
         // A client that is alone can surprise no other; and without a lock its mount shows nothing
         // without asking.
         self.exports.len() > 1 && changes.iter().any(covers)

@@ -41,7 +41,7 @@ pub(crate) fn entry_of(inode: &Inode) -> Entry {
 }
 
 fn entry_with(attr: Attr, flags: InodeFlags) -> Entry {
-    Entry { attr, has_xattr: flags.has(InodeFlags::HAS_XATTR), noatime: flags.has(InodeFlags::NOATIME) }
+    Entry { attr, has_xattr: flags.contains(InodeFlags::HAS_XATTR), noatime: flags.contains(InodeFlags::NOATIME) }
 }
 
 /// Records of one MDT inside one transaction.
@@ -108,7 +108,7 @@ impl<'a> Records<'a> {
         let decode = |bytes: &[u8]| {
             let record = inode::decode(fid, bytes).map_err(|e| damaged(fid, &e))?;
             self.depend(record.attr.version);
-            Ok(entry_with(record.attr, InodeFlags(record.flags)))
+            Ok(entry_with(record.attr, InodeFlags::from_bits_retain(record.flags)))
         };
         let entry = self.tx.get(&key::inode(fid), decode)?.transpose();
         if matches!(entry, Ok(None)) {
@@ -126,7 +126,7 @@ impl<'a> Records<'a> {
     pub(crate) fn grant(&mut self, fid: Fid, bits: InodeBits) {
         let mut bits = bits.intersection(self.lock_context.asked.mask);
         if self.state.locks.groups.shut_out(fid, self.lock_context.asked.client) {
-            bits = bits.without(InodeBits::DATA.union(InodeBits::WRITE));
+            bits = bits.difference(InodeBits::DATA.union(InodeBits::WRITE));
         }
         if !bits.is_empty() && self.lock_context.outcome.has_room() {
             let Locks { table, actions, .. } = &mut self.state.locks;
@@ -265,8 +265,8 @@ impl<'a> Records<'a> {
 
     /// A client opened it for writing, or got a layout for writing: objects may exist from now on.
     pub fn note_data(&mut self, inode: &mut Inode) {
-        if inode.file_type() == FileType::Regular && !inode.flags.has(InodeFlags::HAS_DATA) {
-            inode.flags = inode.flags.with(InodeFlags::HAS_DATA, true);
+        if inode.file_type() == FileType::Regular && !inode.flags.contains(InodeFlags::HAS_DATA) {
+            inode.flags.insert(InodeFlags::HAS_DATA);
             self.put_inode(inode);
         }
     }
@@ -279,10 +279,10 @@ impl<'a> Records<'a> {
         let show = self.state.acks.destroyed(self.tx.transno(), fid);
         self.state.locks.destroyed(fid, &show);
         self.tx.delete(&key::inode(fid));
-        if inode.flags.has(InodeFlags::HAS_XATTR) {
+        if inode.flags.contains(InodeFlags::HAS_XATTR) {
             self.delete_xattrs(fid);
         }
-        if inode.flags.has(InodeFlags::HAS_DATA) {
+        if inode.flags.contains(InodeFlags::HAS_DATA) {
             self.tx.delete(&key::writer(fid));
             self.log_objects(inode);
         }
@@ -340,7 +340,7 @@ impl<'a> Records<'a> {
             // anything of that.
             Some(shared) => {
                 let of_shared = |change: &Change<'_>| if change.fid == shared { SHARED_BITS } else { InodeBits::NONE };
-                let without = |change: &Change<'_>| change.bits.without(of_shared(change));
+                let without = |change: &Change<'_>| change.bits.difference(of_shared(change));
                 let rest = changes.iter().map(|change| Change { bits: without(change), ..*change });
                 not_shared = rest.collect();
                 &not_shared
@@ -397,7 +397,7 @@ impl<'a> Records<'a> {
             return;
         }
         let of_data = InodeBits::DATA.union(InodeBits::LAYOUT);
-        for change in changes.iter().filter(|change| !change.bits.intersection(of_data).is_empty()) {
+        for change in changes.iter().filter(|change| change.bits.intersects(of_data)) {
             self.used(client, change.fid, true);
         }
     }
@@ -457,7 +457,7 @@ impl View for Records<'_> {
             Ok(Inode {
                 attr: record.attr,
                 parent: record.parent,
-                flags: InodeFlags(record.flags),
+                flags: InodeFlags::from_bits_retain(record.flags),
                 tail: Tail::from_slice(record.tail),
             })
         };
@@ -540,7 +540,8 @@ impl View for Records<'_> {
             self.lock_context.outcome.touch(entry_of(inode));
             self.grant(inode.fid(), InodeBits::UPDATE);
         }
-        let record = InodeRecord { attr: inode.attr, parent: inode.parent, flags: inode.flags.0, tail: &inode.tail };
+        let record =
+            InodeRecord { attr: inode.attr, parent: inode.parent, flags: inode.flags.bits(), tail: &inode.tail };
         let bytes = &mut self.state.scratch;
         inode::encode(&record, bytes);
         self.tx.put(&key::inode(inode.fid()), bytes);

@@ -137,7 +137,7 @@ impl World {
                 if keeps {
                     t.kept(fid, client, &mut out);
                 }
-                t.released(fid, client, if keeps { bits.without(InodeBits::OPEN) } else { bits }, &mut out);
+                t.released(fid, client, if keeps { bits.difference(InodeBits::OPEN) } else { bits }, &mut out);
             }
             Action::Changing(modifier, client, dir, _) if keeps => t.forgot(modifier, client, dir, &mut out),
             Action::Changing(_, client, dir, _) => _ = t.released(dir, client, InodeBits::UPDATE, &mut out),
@@ -189,8 +189,8 @@ proptest! {
             match event {
                 Event::Grant(n, c, bits) => {
                     let (fid, client) = (fid(n), ClientUuid(c));
-                    let granted = t.grant(fid, client, InodeBits(bits), Duration::ZERO, &mut out);
-                    prop_assert!(InodeBits(bits).contains(granted));
+                    let granted = t.grant(fid, client, InodeBits::from_bits_retain(bits), Duration::ZERO, &mut out);
+                    prop_assert!(InodeBits::from_bits_retain(bits).contains(granted));
                     prop_assert!(t.held(fid, client).contains(granted));
                 }
                 Event::Gap(n, c, from, to) => {
@@ -204,7 +204,7 @@ proptest! {
                 Event::Change(c, changes) => {
                     let change = |(n, b): (u32, u32)| match NAMES.get(b as usize) {
                         Some(text) => name(n, text),
-                        None => of(n, InodeBits(b)),
+                        None => of(n, InodeBits::from_bits_retain(b)),
                     };
                     let changes: Vec<Change> = changes.into_iter().map(change).collect();
                     let modifier = world.next();
@@ -226,7 +226,7 @@ proptest! {
                     t.enter_lock(modifier, ClientUuid(c), fid(n), if write { EXCLUSIVE } else { UNDER_WRITE }, &mut out);
                 }
                 Event::AskBack(c, asked) => {
-                    let asked = asked.into_iter().map(|(n, b)| (fid(n), InodeBits(b))).collect();
+                    let asked = asked.into_iter().map(|(n, b)| (fid(n), InodeBits::from_bits_retain(b))).collect();
                     let modifier = world.next();
                     if !t.ask_back(modifier, ClientUuid(c), &asked, &mut out) {
                         world.waiting.remove(&modifier);
@@ -235,8 +235,8 @@ proptest! {
                 Event::Answer(n, keeps) => world.answer(&mut t, n, keeps),
                 Event::Go(n) => world.go(&mut t, n),
                 Event::Release(n, c, bits) => {
-                    world.dropped(fid(n), ClientUuid(c), InodeBits(bits));
-                    t.released(fid(n), ClientUuid(c), InodeBits(bits), &mut out);
+                    world.dropped(fid(n), ClientUuid(c), InodeBits::from_bits_retain(bits));
+                    t.released(fid(n), ClientUuid(c), InodeBits::from_bits_retain(bits), &mut out);
                 }
                 Event::Gone(c) => {
                     t.gone(ClientUuid(c), &mut out);

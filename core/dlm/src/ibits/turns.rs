@@ -65,7 +65,7 @@ impl Entered {
             return InodeBits::NONE;
         }
         let changed = self.changed(fid);
-        match changed.intersection(UNDER_WRITE).is_empty() {
+        match !changed.intersects(UNDER_WRITE) {
             true => changed,
             false => changed.union(InodeBits::WRITE),
         }
@@ -100,7 +100,7 @@ impl IbitsTable {
         changes.into_iter().all(|(fid, bits, names)| {
             // An operation that entered for UPDATE entered for the names too.
             let covered = entered.map_or(InodeBits::NONE, |entered| entered.changed(fid));
-            let bits = bits.without(covered);
+            let bits = bits.difference(covered);
             let in_the_way = |resource| self.is_in_the_way(resource, author, fid, bits, names);
             bits.is_empty() || !self.resources.get(&fid).is_some_and(in_the_way)
         })
@@ -217,12 +217,12 @@ impl IbitsTable {
             let lock = self.locks.get_mut(slot);
             let keeps = lock.bits.contains(InodeBits::WRITE) && !bits.contains(InodeBits::WRITE);
             let kept = if keeps { EXCLUSIVE } else { InodeBits::NONE };
-            let asked = lock.bits.intersection(*bits).without(kept);
+            let asked = lock.bits.intersection(*bits).difference(kept);
             if asked.is_empty() {
                 continue;
             }
             pending.insert((*fid, number), asked);
-            let more = asked.without(lock.revoking);
+            let more = asked.difference(lock.revoking);
             if !more.is_empty() {
                 lock.revoking = lock.revoking.union(more);
                 out.push(Action::Revoke(client, *fid, more));
@@ -305,7 +305,7 @@ impl IbitsTable {
     /// WRITE goes with DATA or UPDATE. Returns the bits that it held.
     pub fn released(&mut self, fid: Fid, client: ClientUuid, bits: InodeBits, out: &mut Vec<Action>) -> InodeBits {
         let Some(number) = self.locks.number(client) else { return InodeBits::NONE };
-        let bits = match bits.intersection(UNDER_WRITE).is_empty() {
+        let bits = match !bits.intersects(UNDER_WRITE) {
             true => bits,
             false => bits.union(InodeBits::WRITE),
         };
@@ -313,8 +313,8 @@ impl IbitsTable {
         let Some(slot) = resource.slot(number) else { return InodeBits::NONE };
         let lock = self.locks.get_mut(slot);
         let had = lock.bits.intersection(bits);
-        lock.bits = lock.bits.without(bits);
-        lock.revoking = lock.revoking.without(bits);
+        lock.bits = lock.bits.difference(bits);
+        lock.revoking = lock.revoking.difference(bits);
         if had.contains(InodeBits::GAP) {
             self.gaps.remove(fid, number);
         }
@@ -336,7 +336,7 @@ impl IbitsTable {
         let Some(number) = self.locks.number(client) else { return };
         let Some(slot) = self.resources.get(&fid).and_then(|resource| resource.slot(number)) else { return };
         let lock = self.locks.get_mut(slot);
-        lock.revoking = lock.revoking.without(InodeBits::OPEN);
+        lock.revoking = lock.revoking.difference(InodeBits::OPEN);
         self.answered(fid, number, InodeBits::OPEN, out);
     }
 
@@ -378,7 +378,7 @@ impl IbitsTable {
         for holder in holders {
             let client = self.locks.uuid(holder);
             let keeps = if show(client) { InodeBits::LOOKUP.union(InodeBits::UPDATE) } else { InodeBits::NONE };
-            self.released(fid, client, InodeBits::ALL.without(keeps), out);
+            self.released(fid, client, InodeBits::ALL.difference(keeps), out);
         }
     }
 
@@ -398,7 +398,7 @@ impl IbitsTable {
     fn answered_one(&mut self, modifier: Modifier, fid: Fid, number: u32, bits: InodeBits) {
         let Some(entered) = self.modifiers.get_mut(&modifier) else { return };
         if let Some(pending) = entered.pending.get_mut(&(fid, number)) {
-            *pending = pending.without(bits);
+            *pending = pending.difference(bits);
             if pending.is_empty() {
                 entered.pending.remove(&(fid, number));
             }
@@ -428,12 +428,12 @@ impl IbitsTable {
                     continue;
                 }
                 let waits = pending.entry((change.fid, *holder)).or_default();
-                let new = clash.without(*waits);
+                let new = clash.difference(*waits);
                 *waits = waits.union(clash);
-                let mut more = new.without(lock.revoking);
+                let mut more = new.difference(lock.revoking);
                 let told = !change.names.is_empty() && !busy.contains(&change.fid);
                 if told && more.contains(InodeBits::UPDATE) {
-                    more = more.without(InodeBits::UPDATE);
+                    more = more.difference(InodeBits::UPDATE);
                     out.push(Action::Changing(modifier, uuid, change.fid, change.names.clone()));
                 }
                 if !more.is_empty() {
@@ -473,11 +473,11 @@ impl IbitsTable {
         let own = &self.modifiers[&modifier];
         let fid = own.changes[0].fid;
         let slot = self.resources[&fid].slot(own.author);
-        if slot.is_some_and(|slot| !self.locks.get(slot).revoking.intersection(own.wants).is_empty()) {
+        if slot.is_some_and(|slot| self.locks.get(slot).revoking.intersects(own.wants)) {
             return true;
         }
         let others = self.resources[&fid].entered.iter().map(|other| &self.modifiers[other]);
-        let closes = |other: &Entered| !other.closes(fid, own.author).intersection(own.wants).is_empty();
+        let closes = |other: &Entered| other.closes(fid, own.author).intersects(own.wants);
         others.into_iter().any(|other| !other.is_lock() && closes(other))
     }
 
@@ -511,7 +511,7 @@ impl Entered {
             assert!(asks_back || clash.union(held.intersection(InodeBits::GAP)).contains(pending));
             let asks = !self.is_lock() || table.is_first(modifier);
             if asks && self.author != NONE {
-                assert!(pending.contains(clash.without(keepers)), "{modifier:?} does not wait for {clash:?}");
+                assert!(pending.contains(clash.difference(keepers)), "{modifier:?} does not wait for {clash:?}");
             }
         }
         if !self.ready && self.pending.is_empty() && !self.changes.is_empty() {

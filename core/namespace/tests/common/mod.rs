@@ -106,5 +106,5 @@ pub fn fid(n: u32) -> Fid {
 
 /// No tail, no flags.
 pub fn plain(_: &Inode) -> Result<(Tail, InodeFlags), Errno> {
-    Ok((Tail::new(), InodeFlags::default()))
+    Ok((Tail::new(), InodeFlags::empty()))
 }

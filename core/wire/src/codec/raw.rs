@@ -142,13 +142,13 @@ impl From<&RawFid> for Fid {
 
 impl From<(Fid, InodeBits)> for RawLock {
     fn from((fid, bits): (Fid, InodeBits)) -> RawLock {
-        RawLock { fid: fid.into(), bits: bits.0.into() }
+        RawLock { fid: fid.into(), bits: bits.bits().into() }
     }
 }
 
 impl From<&RawLock> for (Fid, InodeBits) {
     fn from(raw: &RawLock) -> (Fid, InodeBits) {
-        ((&raw.fid).into(), InodeBits(raw.bits.get()))
+        ((&raw.fid).into(), InodeBits::from_bits_retain(raw.bits.get()))
     }
 }
 

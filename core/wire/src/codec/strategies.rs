@@ -43,7 +43,7 @@ pub fn any_written_at() -> impl Strategy<Value = WrittenAt> {
 }
 
 pub fn any_locks() -> impl Strategy<Value = Vec<(Fid, InodeBits)>> {
-    vec((any_fid(), any::<u32>().prop_map(InodeBits)), 0..20)
+    vec((any_fid(), any::<u32>().prop_map(InodeBits::from_bits_retain)), 0..20)
 }
 
 pub fn any_range() -> impl Strategy<Value = ByteRange> {
@@ -256,7 +256,7 @@ pub fn any_request() -> impl Strategy<Value = Request> {
             xid_known: Xid(known),
             resent,
             replay: Transno(replay),
-            locks: InodeBits(locks),
+            locks: InodeBits::from_bits_retain(locks),
             slot,
             credentials,
             job,

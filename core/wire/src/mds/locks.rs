@@ -173,7 +173,7 @@ impl Operation for Lock {
     #[cfg(test)]
     fn any() -> BoxedStrategy<Lock> {
         (any_fid(), any::<u32>(), of(any_needs()))
-            .prop_map(|(fid, bits, needs)| Lock { fid, bits: InodeBits(bits), needs })
+            .prop_map(|(fid, bits, needs)| Lock { fid, bits: InodeBits::from_bits_retain(bits), needs })
             .boxed()
     }
 }

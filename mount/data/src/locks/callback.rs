@@ -82,12 +82,12 @@ impl CallbackHandler {
             let mut table = me.table.lock();
             for (fid, bits) in &locks {
                 // WRITE is given back with DATA or UPDATE, so dirty data is stored first.
-                let bits = match bits.intersection(TO_WRITE).is_empty() {
+                let bits = match !bits.intersects(TO_WRITE) {
                     true => *bits,
                     false => bits.union(table.bits(*fid).intersection(InodeBits::WRITE)),
                 };
                 table.gate(fid.mdt()).note(*fid, bits);
-                if !bits.intersection(OF_DATA).is_empty() {
+                if bits.intersects(OF_DATA) {
                     of_data.push((*fid, bits.intersection(OF_DATA)));
                 }
             }

@@ -72,11 +72,11 @@ impl Gate {
         let mut left = bits;
         for (at, noted) in self.notes.get(&fid).into_iter().flatten() {
             if ticket < *at {
-                left = left.without(*noted);
+                left = left.difference(*noted);
             }
         }
         match self.giving.get(&fid) {
-            Some((_, giving)) => left.without(*giving),
+            Some((_, giving)) => left.difference(*giving),
             None => left,
         }
     }
@@ -84,7 +84,7 @@ impl Gate {
     /// True if an extent in the reply to this request still stands.
     pub fn admit_range(&self, ticket: Ticket, fid: Fid, range: ByteRange) -> bool {
         let of_data = InodeBits::DATA.union(InodeBits::WRITE);
-        let giving = self.giving.get(&fid).is_some_and(|(_, bits)| !bits.intersection(of_data).is_empty());
+        let giving = self.giving.get(&fid).is_some_and(|(_, bits)| bits.intersects(of_data));
         let mut noted = self.ranges.get(&fid).into_iter().flatten();
         ticket.0 >= self.all && !giving && !noted.any(|(at, noted)| ticket < *at && noted.overlaps(range))
     }

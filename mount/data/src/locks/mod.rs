@@ -146,7 +146,7 @@ impl Locks {
     /// Sets whether replies may grant these bits.
     pub fn set_keeps(&self, bits: InodeBits, on: bool) {
         let mut keeps = self.keeps.lock();
-        *keeps = if on { keeps.union(bits) } else { keeps.without(bits) };
+        *keeps = if on { keeps.union(bits) } else { keeps.difference(bits) };
     }
 
     /// The bits held of an inode.

@@ -192,7 +192,7 @@ impl Table {
         self.whole_again(grants);
         for grant in grants {
             // The ranges of GAP come separately.
-            let bits = self.gate(mdt).admit(ticket, grant.fid, grant.bits.without(GAP));
+            let bits = self.gate(mdt).admit(ticket, grant.fid, grant.bits.difference(GAP));
             // An MDT grants only what is its own.
             if !bits.is_empty() && grant.fid.mdt() == mdt {
                 let slot = self.slot(grant.fid);

@@ -94,7 +94,7 @@ impl Locks {
             for (fid, held) in &mut given {
                 // The MDT goes on to keep files that are open here, also those opened while they
                 // were chosen.
-                let bits = if opens.is_open(*fid) { bits.without(InodeBits::OPEN) } else { bits };
+                let bits = if opens.is_open(*fid) { bits.difference(InodeBits::OPEN) } else { bits };
                 *held = held.union(table.bits(*fid).intersection(bits));
                 if bits == InodeBits::ALL {
                     table.give(*fid, invalidations);

@@ -158,7 +158,7 @@ impl Mds {
             for (fid, bits) in bits {
                 let mut bits = *bits;
                 if bits.contains(InodeBits::OPEN) && keeps(*fid) {
-                    bits = bits.without(InodeBits::OPEN);
+                    bits = bits.difference(InodeBits::OPEN);
                     table.kept(*fid, client, actions);
                 }
                 let had = table.released(*fid, client, bits, actions);

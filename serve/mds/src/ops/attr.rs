@@ -55,7 +55,7 @@ impl Mds {
                 Some(size) => {
                     records.may_write(fid)?;
                     let before = records.existing(fid)?;
-                    let (grows, has_data) = (size > before.attr.size, before.flags.has(InodeFlags::HAS_DATA));
+                    let (grows, has_data) = (size > before.attr.size, before.flags.contains(InodeFlags::HAS_DATA));
                     let layout = match has_data || grows {
                         true => tail::layout(fid, &before.tail, ItemTag::Layout)?,
                         false => None,

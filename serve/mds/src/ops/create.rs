@@ -86,23 +86,24 @@ impl Mds {
 
     /// Tail of a new inode, from its directory's.
     fn new_tail(&self, dir: &Inode, kind: &CreateKind, write: bool) -> Result<(Tail, InodeFlags), Errno> {
-        let default = match dir.flags.has(InodeFlags::HAS_DEFAULT_LAYOUT) {
+        let default = match dir.flags.contains(InodeFlags::HAS_DEFAULT_LAYOUT) {
             true => tail::layout(dir.fid(), &dir.tail, ItemTag::DefaultLayout)?,
             false => None,
         };
         Ok(match kind {
             CreateKind::Regular(_) => {
-                let flags = InodeFlags::default().with(InodeFlags::HAS_DATA, write);
-                let flags = flags.with(InodeFlags::OWN_LAYOUT, default.is_some());
+                let mut flags = InodeFlags::empty();
+                flags.set(InodeFlags::HAS_DATA, write);
+                flags.set(InodeFlags::OWN_LAYOUT, default.is_some());
                 let layout = self.new_layout(default);
                 (tail::with_layout(ItemTag::Layout, &layout), flags)
             }
             CreateKind::Directory => match default {
                 Some(layout) => (tail::with_layout(ItemTag::DefaultLayout, &layout), InodeFlags::HAS_DEFAULT_LAYOUT),
-                None => (Tail::new(), InodeFlags::default()),
+                None => (Tail::new(), InodeFlags::empty()),
             },
-            CreateKind::Symlink(target) => (tail::with(ItemTag::LinkTarget, target), InodeFlags::default()),
-            CreateKind::Special(..) => (Tail::new(), InodeFlags::default()),
+            CreateKind::Symlink(target) => (tail::with(ItemTag::LinkTarget, target), InodeFlags::empty()),
+            CreateKind::Special(..) => (Tail::new(), InodeFlags::empty()),
         })
     }
 
@@ -147,7 +148,7 @@ impl Mds {
             // Usually the file has no writer. Only if it has one, check whether that is this client
             // itself.
             FileType::Regular if opens.is_written(fid) && opens.others(client, fid) == OpenBy::Writers => {
-                READ.without(InodeBits::OPEN)
+                READ.difference(InodeBits::OPEN)
             }
             FileType::Regular => READ,
             _ => SHOWN.union(InodeBits::OPEN),
@@ -155,7 +156,7 @@ impl Mds {
         // OPEN of an inode without a name would never be called back, so its holder would keep it
         // for good.
         let nameless = inode.attr.nlink == 0 && !is_mutant(Mutant::OpenOfRemoved);
-        records.shown(fid, if nameless { bits.without(InodeBits::OPEN) } else { bits });
+        records.shown(fid, if nameless { bits.difference(InodeBits::OPEN) } else { bits });
         Ok(MdsReply::Opened { entry: entry(&inode), created, handle, layout })
     }
 }

@@ -20,8 +20,8 @@ impl Mds {
         let &Lock { fid, bits, needs } = op;
         self.ours(fid)?;
         let wants = if bits.contains(InodeBits::WRITE) { TO_WRITE } else { TO_READ };
-        let asks = !bits.intersection(InodeBits::DATA.union(InodeBits::WRITE)).is_empty();
-        if !asks || !bits.without(TO_WRITE).is_empty() || !request.lock_context.asked.mask.contains(wants) {
+        let asks = bits.intersects(InodeBits::DATA.union(InodeBits::WRITE));
+        if !asks || !bits.difference(TO_WRITE).is_empty() || !request.lock_context.asked.mask.contains(wants) {
             return Err(Errno::EINVAL);
         }
         self.of_its_group(request.export, fid).await?;
@@ -117,7 +117,7 @@ impl Mds {
         }
         self.released(request.export, locks, |_| false);
         let of_data = InodeBits::DATA.union(InodeBits::WRITE);
-        let extents = locks.iter().filter(|(_, bits)| !bits.intersection(of_data).is_empty());
+        let extents = locks.iter().filter(|(_, bits)| bits.intersects(of_data));
         self.extents_given_back(request.export, extents.map(|(fid, _)| *fid));
         Ok(MdsReply::Done)
     }

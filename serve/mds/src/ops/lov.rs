@@ -132,7 +132,7 @@ impl Mds {
     }
 
     fn set_layout(&self, inode: &mut Inode, name: LovName, wanted: &Layout) -> Result<(), Errno> {
-        if has_data(inode) || name == LovName::Lustre && inode.flags.has(InodeFlags::CHOSEN_LAYOUT) {
+        if has_data(inode) || name == LovName::Lustre && inode.flags.contains(InodeFlags::CHOSEN_LAYOUT) {
             return Err(Errno::EEXIST);
         }
         let fid = inode.fid();
@@ -152,7 +152,7 @@ impl Mds {
         let mut bytes = Vec::new();
         ::layout::codec::encode(&layout, &mut bytes);
         inode.tail = tail::replace(fid, &inode.tail, ItemTag::Layout, Some(&bytes))?;
-        inode.flags = inode.flags.with(InodeFlags::OWN_LAYOUT, true).with(InodeFlags::CHOSEN_LAYOUT, true);
+        inode.flags.insert(InodeFlags::OWN_LAYOUT | InodeFlags::CHOSEN_LAYOUT);
         Ok(())
     }
 
@@ -203,21 +203,21 @@ impl Mds {
             bytes
         });
         inode.tail = tail::replace(inode.fid(), &inode.tail, ItemTag::DefaultLayout, bytes.as_deref())?;
-        inode.flags = inode.flags.with(InodeFlags::HAS_DEFAULT_LAYOUT, layout.is_some());
+        inode.flags.set(InodeFlags::HAS_DEFAULT_LAYOUT, layout.is_some());
         Ok(())
     }
 }
 
 /// Objects may exist: the layout stays as it is.
 fn has_data(inode: &Inode) -> bool {
-    inode.flags.has(InodeFlags::HAS_DATA) || inode.attr.size > 0
+    inode.flags.contains(InodeFlags::HAS_DATA) || inode.attr.size > 0
 }
 
 /// True if root finds `trusted.lov` among the attributes.
 pub(super) fn has_lov(inode: &Inode) -> bool {
     match inode.file_type() {
-        FileType::Regular => inode.flags.has(InodeFlags::OWN_LAYOUT),
-        FileType::Directory => inode.flags.has(InodeFlags::HAS_DEFAULT_LAYOUT),
+        FileType::Regular => inode.flags.contains(InodeFlags::OWN_LAYOUT),
+        FileType::Directory => inode.flags.contains(InodeFlags::HAS_DEFAULT_LAYOUT),
         _ => false,
     }
 }

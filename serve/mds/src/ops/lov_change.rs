@@ -39,7 +39,7 @@ impl Mds {
             let mut bytes = Vec::new();
             ::layout::codec::encode(&layout, &mut bytes);
             inode.tail = tail::replace(fid, &inode.tail, ItemTag::Layout, Some(&bytes))?;
-            inode.flags = inode.flags.with(InodeFlags::OWN_LAYOUT, true);
+            inode.flags.insert(InodeFlags::OWN_LAYOUT);
             inode.attr.ctime = ctx.now;
             inode.attr.version = ctx.version;
             records.put_inode(&inode);

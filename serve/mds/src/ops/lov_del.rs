@@ -98,7 +98,7 @@ impl Mds {
                 let mut bytes = Vec::new();
                 ::layout::codec::encode(&stays, &mut bytes);
                 inode.tail = tail::replace(fid, &inode.tail, ItemTag::Layout, Some(&bytes))?;
-                inode.flags = inode.flags.with(InodeFlags::OWN_LAYOUT, true);
+                inode.flags.insert(InodeFlags::OWN_LAYOUT);
                 inode.attr.size = inode.attr.size.min(stays.components.last().map_or(0, |last| last.end));
                 (inode.attr.mtime, inode.attr.ctime) = (ctx.now, ctx.now);
                 inode.attr.version = ctx.version;

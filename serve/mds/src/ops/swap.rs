@@ -121,9 +121,9 @@ fn exchange(
         }
         inode.tail = tail;
         for bit in [InodeFlags::HAS_RESERVE, InodeFlags::OWN_LAYOUT] {
-            inode.flags = inode.flags.with(bit, theirs.has(bit));
+            inode.flags.set(bit, theirs.contains(bit));
         }
-        inode.flags = inode.flags.with(InodeFlags::HAS_DATA, true);
+        inode.flags.insert(InodeFlags::HAS_DATA);
         if !same {
             (inode.attr.mtime, inode.attr.ctime) = (ctx.now, ctx.now);
         }

@@ -12,7 +12,7 @@ use types::name::Name;
 impl Table {
     /// These bits are gone, and what they covered.
     pub fn take(&mut self, fid: Fid, bits: InodeBits, invalidations: &mut Invalidations) {
-        if !bits.intersection(LOOKUP.union(UPDATE)).is_empty() {
+        if bits.intersects(LOOKUP.union(UPDATE)) {
             self.recent.take(fid, invalidations);
         }
         for bit in [LOOKUP, UPDATE] {
@@ -20,13 +20,13 @@ impl Table {
                 self.recent.called_back(fid, bit);
             }
         }
-        if !bits.intersection(LOOKUP.union(UPDATE)).is_empty() {
+        if bits.intersects(LOOKUP.union(UPDATE)) {
             self.forget_listing(fid);
         }
         let recent = &mut self.recent;
         let Some(slot) = self.slots.get_mut(&fid) else { return };
         let bits = slot.bits.intersection(bits);
-        slot.bits = slot.bits.without(bits);
+        slot.bits = slot.bits.difference(bits);
         if bits.contains(XATTR) {
             slot.xattrs = None;
         }
@@ -204,7 +204,7 @@ impl Table {
     /// Inodes with DATA or WRITE, and their layouts if they are known. In order.
     pub fn with_data(&self) -> Vec<(Fid, Option<Arc<Layout>>)> {
         let data = InodeBits::DATA.union(InodeBits::WRITE);
-        let with_data = self.slots.iter().filter(|(_, slot)| !slot.bits.intersection(data).is_empty());
+        let with_data = self.slots.iter().filter(|(_, slot)| slot.bits.intersects(data));
         let mut fids: Vec<_> = with_data.map(|(fid, slot)| (*fid, slot.layout.clone())).collect();
         fids.sort_unstable_by_key(|(fid, _)| *fid);
         fids
