@@ -1,8 +1,9 @@
 //! A process' clocks over virtual time: monotonic since its start, at its machine's rate; wall with
 //! its machine's skew.
 
+use crate::core::Core;
 use crate::executor::Action;
-use crate::world::{Core, Process};
+use crate::machine::Process;
 use env::BoxFuture;
 use env::clock::{Clock, Monotonic};
 use std::pin::Pin;
@@ -13,30 +14,6 @@ use types::time::Timestamp;
 
 /// Wall time at the beginning of every world: 1 January 2026, seconds.
 const EPOCH: i128 = 1_767_225_600;
-const MILLION: i128 = 1_000_000;
-
-/// Errors of a machine's clocks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Skew {
-    /// Wall time is this much ahead, milliseconds.
-    pub wall_ms: i64,
-    /// Both run this much too fast, millionths.
-    pub rate_ppm: i32,
-}
-
-impl Skew {
-    /// What the clock shows after this much true time.
-    fn shown(self, real: Duration) -> Duration {
-        let nanos = real.as_nanos() as i128;
-        Duration::from_nanos((nanos + nanos * i128::from(self.rate_ppm) / MILLION).max(0) as u64)
-    }
-
-    /// True time until the clock has shown so much more: rounded up.
-    fn real(self, shown: Duration) -> Duration {
-        let nanos = (shown.as_nanos() as i128).min(i128::from(u64::MAX) / 4);
-        Duration::from_nanos((nanos * MILLION / (MILLION + i128::from(self.rate_ppm))) as u64 + 2)
-    }
-}
 
 pub(crate) struct SimClock {
     pub(crate) core: Arc<Core>,

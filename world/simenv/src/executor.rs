@@ -5,9 +5,9 @@
 //! another is taken, while a task is polled, while something foreign is dropped.
 
 use crate::hash::{Event, EventHash};
-use crate::net::Delivery;
+use crate::machine::Process;
+use crate::network::delivery::Delivery;
 use crate::rng::Rng;
-use crate::world::Process;
 use env::BoxFuture;
 use parking_lot::Mutex;
 use std::cell::Cell;

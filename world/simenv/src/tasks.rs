@@ -1,7 +1,8 @@
 //! A process' tasks. Blocking work runs whole, at a later instant that the disk's speed decides.
 
+use crate::core::Core;
 use crate::executor::{self, Action};
-use crate::world::{Core, Process};
+use crate::machine::Process;
 use env::BoxFuture;
 use env::tasks::Tasks;
 use std::sync::Arc;

@@ -1,121 +1,24 @@
-//! Machines, processes, and the run of the whole.
+//! The world as a test sees it: it adds machines, starts and kills processes, and runs the whole.
 //!
 //! Owner of everything: the [`World`]. Dropping it drops every task and connection.
 
 use crate::clock::SimClock;
-pub use crate::clock::Skew;
-use crate::disk::{SimDisk, Volume};
-use crate::executor::{Executor, Step};
+use crate::core::Core;
+use crate::disk::SimDisk;
+use crate::executor::{Action, Executor, Step};
 use crate::hash::{Event, EventHash};
-use crate::net::{Network, SimNet};
+use crate::machine::{DiskSpeed, Kill, Machine, MachineId, Process, Skew};
+use crate::net::SimNet;
+use crate::network::{Delays, Network};
 use crate::random::SimRandom;
 use crate::rng::Rng;
 use crate::tasks::SimTasks;
+use crate::volume::Volume;
 use env::{BoxFuture, Env};
 use parking_lot::Mutex;
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-
-/// Number of a machine, from 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct MachineId(pub u16);
-
-impl MachineId {
-    /// Its address.
-    pub fn ip(self) -> IpAddr {
-        let [high, low] = (self.0 + 1).to_be_bytes();
-        IpAddr::V4(Ipv4Addr::new(10, 0, high, low))
-    }
-
-    /// The machine with this address.
-    pub(crate) fn of(ip: IpAddr) -> Option<MachineId> {
-        match ip {
-            IpAddr::V4(ip) => match ip.octets() {
-                [10, 0, high, low] => u16::from_be_bytes([high, low]).checked_sub(1).map(MachineId),
-                _ => None,
-            },
-            IpAddr::V6(_) => None,
-        }
-    }
-}
-
-/// How fast a disk answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DiskSpeed {
-    /// Least time of a piece of blocking work, microseconds.
-    pub min_us: u64,
-    /// Most, usually.
-    pub max_us: u64,
-    /// In this many of 1000 cases it takes up to `stall_us`.
-    pub stalls: u64,
-    /// See above, microseconds.
-    pub stall_us: u64,
-}
-
-impl Default for DiskSpeed {
-    fn default() -> DiskSpeed {
-        DiskSpeed { min_us: 20, max_us: 400, stalls: 5, stall_us: 20_000 }
-    }
-}
-
-/// A machine: a disk, a clock, an address.
-pub(crate) struct Machine {
-    pub(crate) id: MachineId,
-    pub(crate) volume: Arc<Volume>,
-    skew: Mutex<Skew>,
-    speed: Mutex<(DiskSpeed, Rng)>,
-}
-
-impl Machine {
-    /// Duration of a piece of blocking work.
-    pub(crate) fn delay(&self) -> Duration {
-        let (speed, rng) = &mut *self.speed.lock();
-        let most = if rng.chance(speed.stalls) { speed.stall_us } else { speed.max_us };
-        Duration::from_micros(rng.between(speed.min_us, most))
-    }
-}
-
-/// One run of a program on a machine.
-pub struct Process {
-    pub(crate) id: u64,
-    pub(crate) machine: Arc<Machine>,
-    pub(crate) began: Duration,
-    pub(crate) skew: Skew,
-    alive: AtomicBool,
-}
-
-impl Process {
-    /// True if it has not been killed.
-    pub fn is_alive(&self) -> bool {
-        self.alive.load(Ordering::Relaxed)
-    }
-
-    /// The machine that it runs on.
-    pub fn machine(&self) -> MachineId {
-        self.machine.id
-    }
-}
-
-/// How a process ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kill {
-    /// The process dies; its machine's kernel keeps what was written, and tells its peers.
-    Process,
-    /// The machine loses power: what was not synced is lost, torn or kept as the seed says; peers
-    /// hear nothing.
-    Power,
-}
-
-pub(crate) struct Core {
-    pub(crate) executor: Executor,
-    pub(crate) network: Network,
-    seed: u64,
-    machines: Mutex<Vec<Arc<Machine>>>,
-    processes: Mutex<Vec<Arc<Process>>>,
-    crashes: Mutex<Rng>,
-}
 
 /// The future did not come to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -198,7 +101,7 @@ impl World {
             process
         };
         self.core.executor.note(Event::Process, process.id, 1);
-        self.core.network.power(&self.core, id, true);
+        self.core.network.power(&self.core.executor, id, true);
         let (core, shared) = (self.core.clone(), process.clone());
         let env = Env {
             clock: Arc::new(SimClock { core: core.clone(), process: shared.clone() }),
@@ -223,14 +126,14 @@ impl World {
             }
         };
         if how == Kill::Power {
-            self.core.network.power(&self.core, process.machine.id, false);
+            self.core.network.power(&self.core.executor, process.machine.id, false);
         }
         for victim in &victims {
             if !victim.alive.swap(false, Ordering::Relaxed) {
                 continue;
             }
             self.core.executor.note(Event::Process, victim.id, 2 + how as u64);
-            self.core.network.died(&self.core, victim, how);
+            self.core.network.died(&self.core.executor, victim, how);
             victim.machine.volume.unlock(victim.id);
         }
         if how == Kill::Power {
@@ -254,7 +157,7 @@ impl World {
             if core.executor.now() >= when {
                 return std::task::Poll::Ready(());
             }
-            let action = crate::executor::Action::Wake(cx.waker().clone());
+            let action = Action::Wake(cx.waker().clone());
             timer.get_or_insert_with(|| core.executor.at(when, action));
             std::task::Poll::Pending
         }))
@@ -265,7 +168,7 @@ impl World {
         match self.core.executor.step(limit) {
             Step::Done => true,
             Step::Deliver(delivery) => {
-                self.core.network.deliver(&self.core, delivery);
+                self.core.network.deliver(&self.core.executor, delivery);
                 true
             }
             Step::Idle => false,
@@ -343,23 +246,23 @@ pub struct NetworkHandle<'a> {
 
 impl NetworkHandle<'_> {
     /// Delays from now on.
-    pub fn set_delays(&self, delays: crate::net::Delays) {
+    pub fn set_delays(&self, delays: Delays) {
         self.core.network.set_delays(delays);
     }
 
     /// Nothing arrives from `from` at `to` until it is healed.
     pub fn cut(&self, from: MachineId, to: MachineId) {
-        self.core.network.cut(self.core, from, to);
+        self.core.network.cut(&self.core.executor, from, to);
     }
 
     /// Heals all cuts.
     pub fn heal(&self) {
-        self.core.network.heal(self.core);
+        self.core.network.heal(&self.core.executor);
     }
 
     /// Every connection between the two ends at once; bytes under way are lost.
     pub fn break_connections(&self, a: MachineId, b: MachineId) {
-        self.core.network.break_between(self.core, a, b);
+        self.core.network.break_between(&self.core.executor, a, b);
     }
 
     /// Connections that exist now.

@@ -2,7 +2,8 @@
 
 use env::Env;
 use env::disk::{File, Open};
-use simenv::world::{Kill, Process, World};
+use simenv::machine::{Kill, Process};
+use simenv::world::World;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;

@@ -3,8 +3,9 @@
 use env::Env;
 use env::net::Stream;
 use parking_lot::Mutex;
-use simenv::net::Delays;
-use simenv::world::{Kill, MachineId, Process, World};
+use simenv::machine::{Kill, MachineId, Process};
+use simenv::network::Delays;
+use simenv::world::World;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! Time, tasks and processes.
 
 use parking_lot::Mutex;
-use simenv::world::{Kill, Skew, Stuck, World};
+use simenv::machine::{Kill, Skew};
+use simenv::world::{Stuck, World};
 use std::sync::Arc;
 use std::time::Duration;
 

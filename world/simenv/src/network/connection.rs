@@ -1,6 +1,6 @@
 //! One connection: two directions, each an ordered queue of segments on their way.
 
-use crate::world::{MachineId, Process};
+use crate::machine::{MachineId, Process};
 use bytes::{Buf, Bytes};
 use std::collections::VecDeque;
 use std::io;

@@ -1,0 +1,14 @@
+//! What the network does later.
+
+use crate::machine::MachineId;
+
+/// Something arrives, or is found out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Delivery {
+    /// The next segments of a direction of a connection.
+    Segments { connection: u64, side: usize },
+    /// A cut has lasted so long that connections across it end, if it is still the same.
+    CutTooLong { from: MachineId, to: MachineId, since: u64 },
+    /// The peer of a process that lost its power learns of it.
+    Silent { connection: u64 },
+}
