@@ -11,16 +11,19 @@ use crate::link::Link;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use tokio::sync::oneshot;
-use types::limits::{LINKS_BEFORE_SESSION_MAX, LINKS_BEFORE_SESSION_PER_ADDRESS_MAX, LINKS_PER_PROCESS_MAX};
+use types::limits::{
+    LINKS_ACCEPTED_MAX, LINKS_BEFORE_SESSION_MAX, LINKS_BEFORE_SESSION_PER_ADDRESS_MAX, LINKS_PER_PROCESS_MAX,
+};
 use types::nid::Nid;
 use types::session::Pairing;
 
 /// All accepted connections of a process.
-#[derive(Default)]
 pub(crate) struct Accepted {
+    /// Connections that are accepted at once.
+    max: AtomicUsize,
     strangers: Mutex<Strangers>,
     groups: Mutex<BTreeMap<Pairing, Weak<Group>>>,
 }
@@ -61,7 +64,23 @@ pub(crate) struct Group {
     links: Mutex<VecDeque<Weak<Link>>>,
 }
 
+impl Default for Accepted {
+    fn default() -> Accepted {
+        Accepted { max: AtomicUsize::new(LINKS_ACCEPTED_MAX), strangers: Mutex::default(), groups: Mutex::default() }
+    }
+}
+
 impl Accepted {
+    /// Connections that are accepted at once.
+    pub(crate) fn max(&self) -> usize {
+        self.max.load(Ordering::Relaxed)
+    }
+
+    /// Sets that, below LINKS_ACCEPTED_MAX.
+    pub(crate) fn allow(&self, links: usize) {
+        self.max.store(links.min(LINKS_ACCEPTED_MAX), Ordering::Relaxed);
+    }
+
     /// A connection came. The receiver ends when its place is taken by a later one before it was
     /// greeted.
     pub(crate) fn arrive(self: &Arc<Self>, address: IpAddr) -> (Place, oneshot::Receiver<()>) {

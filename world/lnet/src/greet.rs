@@ -1,8 +1,9 @@
 //! The greeting at the start of a connection: version, cluster, and the two processes.
 
+use crate::accepted::Accepted;
 use crate::error::LinkError;
 use crate::link::Ends;
-use crate::node::Shared;
+use crate::shared::Shared;
 use futures_util::future::{Either, select};
 use std::io;
 use std::pin::pin;
@@ -15,7 +16,7 @@ use wire::frame::{FrameError, FrameKind, HEADER_BYTES, Header, MAGIC};
 use wire::hello::{Hello, HelloReply, Purpose, Welcome, common_version};
 use wire::message::{VERSION_MAX, VERSION_MIN};
 
-type Read = Box<dyn AsyncRead + Send + Unpin>;
+pub(crate) type Read = Box<dyn AsyncRead + Send + Unpin>;
 type Write = Box<dyn AsyncWrite + Send + Unpin>;
 
 /// Runs something for at most CONNECT_TIMEOUT.
@@ -64,6 +65,7 @@ pub(crate) async fn call(
 /// The side that accepted. A refusal is sent before it is returned as the error.
 pub(crate) async fn answer(
     shared: &Shared,
+    accepted: &Accepted,
     source: Nid,
     nid: Nid,
     read: &mut Read,
@@ -87,7 +89,7 @@ pub(crate) async fn answer(
             (Welcome::OtherCluster, Err(LinkError::Cluster { nid, theirs: hello.cluster, ours: cluster }))
         }
         Some(version) => {
-            let group = Some(shared.accepted.group(hello.pairing));
+            let group = Some(accepted.group(hello.pairing));
             let Hello { process, purpose, pairing, .. } = hello;
             (Welcome::Yes, Ok(Ends { nid, source, process, version, purpose, pairing, group }))
         }

@@ -10,9 +10,9 @@ pub use crate::budget::Room;
 use crate::error::LinkError;
 use crate::fault::Fault;
 use crate::gate::Side;
-use crate::node::Shared;
 use crate::outbox::Outbox;
 use crate::payload::{Frame, Payload};
+use crate::shared::Shared;
 use bytes::Bytes;
 use env::BoxFuture;
 use env::clock::Monotonic;
@@ -374,7 +374,7 @@ impl Link {
     }
 
     fn push(&self, kind: FrameKind, tag: u64, payload: Option<Payload>) {
-        let checksums = self.shared.checksums.load(Ordering::Relaxed) && payload.is_some();
+        let checksums = self.shared.sends_checksums() && payload.is_some();
         let (body_bytes, bulk_bytes) = payload.as_ref().map_or((0, 0), |p| (p.head.len() + p.body.len(), p.bulk_len()));
         let header = Header {
             version: self.ends.version,

@@ -5,8 +5,8 @@
 //! fail: the next user makes a new peer.
 
 use crate::error::LinkError;
-use crate::link::{Handler, Link};
-use crate::node::{self, Shared};
+use crate::link::Link;
+use crate::links::Links;
 use crate::payload::{Frame, Payload};
 use crate::window::Window;
 use env::watch;
@@ -36,8 +36,7 @@ pub struct Ask {
 
 /// A node that this process connected to.
 pub struct Peer {
-    shared: Arc<Shared>,
-    handler: Arc<dyn Handler>,
+    links: Arc<Links>,
     me: Weak<Peer>,
     control: Arc<Link>,
     bulk: Mutex<Bulk>,
@@ -55,16 +54,11 @@ enum Bulk {
 }
 
 impl Peer {
-    pub(crate) async fn connect(
-        shared: Arc<Shared>,
-        handler: Arc<dyn Handler>,
-        nid: Nid,
-    ) -> Result<Arc<Peer>, LinkError> {
+    pub(crate) async fn connect(links: Arc<Links>, nid: Nid) -> Result<Arc<Peer>, LinkError> {
         let end = Arc::new(Mutex::new(Weak::<Peer>::new()));
-        let control = node::open_link(&shared, &handler, nid, Purpose::Control, close_of(end.clone())).await?;
+        let control = links.open(nid, Purpose::Control, close_of(end.clone())).await?;
         let peer = Arc::new_cyclic(|me| Peer {
-            shared,
-            handler,
+            links,
             me: me.clone(),
             control,
             bulk: Mutex::new(Bulk::Absent),
@@ -123,10 +117,10 @@ impl Peer {
         let large = data > CONTROL_DATA_MAX;
         let _room = if ask.outside_window { None } else { Some(self.window.enter(if large { data } else { 0 }).await) };
         let link = if large { self.bulk_link() } else { self.control.clone() };
-        let sent = self.shared.env.clock.now();
+        let sent = self.links.shared.env.clock.now();
         let frame = link.request(payload, ask.limit).await?;
         if !large && !ask.outside_window {
-            let now = self.shared.env.clock.now();
+            let now = self.links.shared.env.clock.now();
             self.window.answered(now, now.saturating_sub(sent));
         }
         Ok(frame)
@@ -157,12 +151,12 @@ impl Peer {
     }
 
     fn open_bulk(&self) {
-        let (me, shared, handler, nid) = (self.me.clone(), self.shared.clone(), self.handler.clone(), self.nid());
+        let (me, all, nid) = (self.me.clone(), self.links.clone(), self.nid());
         let open = async move {
             let mut links = Vec::with_capacity(LINKS_PER_PEER - 1);
             for _ in 1..LINKS_PER_PEER {
                 let end = Arc::new(Mutex::new(me.clone()));
-                match node::open_link(&shared, &handler, nid, Purpose::Bulk, close_of(end)).await {
+                match all.open(nid, Purpose::Bulk, close_of(end)).await {
                     Ok(link) => links.push(link),
                     Err(error) => {
                         tracing::warn!(%nid, %error, "no further bulk link");
@@ -177,7 +171,7 @@ impl Peer {
             let nid = nid;
             unused.iter().for_each(|link| link.close(LinkError::Lost { nid, reason: "not needed".to_owned() }));
         };
-        self.shared.env.tasks.spawn("open bulk links", Box::pin(open));
+        self.links.shared.env.tasks.spawn("open bulk links", Box::pin(open));
     }
 
     /// Puts new links into service; returns those that came too late.

@@ -1,0 +1,157 @@
+//! The links of a process: they are made, driven to their end, counted, and looked over.
+//!
+//! Each link has a task. One more task looks for overdue requests each second; it starts with the
+//! first link.
+
+use crate::driver::Driver;
+use crate::error::LinkError;
+use crate::greet::{self, Read};
+use crate::link::{Handler, Link};
+use crate::shared::Shared;
+use env::watch;
+use futures_util::future::{Either, select};
+use parking_lot::Mutex;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::sync::oneshot;
+use types::nid::Nid;
+use wire::hello::Purpose;
+
+/// Overdue requests are looked for this often.
+const SWEEP: Duration = Duration::from_secs(1);
+
+/// See the module.
+pub(crate) struct Links {
+    pub(crate) shared: Arc<Shared>,
+    handler: Arc<dyn Handler>,
+    live: Mutex<Vec<Weak<Link>>>,
+    /// Tasks that live.
+    tasks: watch::Sender<usize>,
+    sweeping: AtomicBool,
+}
+
+/// Counts as a task until dropped.
+pub(crate) struct Task {
+    links: Arc<Links>,
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.links.tasks.send_modify(|count| *count -= 1);
+    }
+}
+
+impl Links {
+    /// `handler` gets the requests of all links.
+    pub(crate) fn new(shared: Arc<Shared>, handler: Arc<dyn Handler>) -> Arc<Links> {
+        let (tasks, sweeping) = (watch::Sender::new(0), AtomicBool::new(false));
+        Arc::new(Links { shared, handler, live: Mutex::default(), tasks, sweeping })
+    }
+
+    /// Counts a task until the result is dropped.
+    pub(crate) fn task(self: &Arc<Self>) -> Task {
+        self.tasks.send_modify(|count| *count += 1);
+        Task { links: self.clone() }
+    }
+
+    /// Tasks that live now.
+    pub(crate) fn tasks(&self) -> usize {
+        *self.tasks.borrow()
+    }
+
+    /// Ready once no task lives.
+    pub(crate) async fn ended(&self) {
+        let mut tasks = self.tasks.subscribe();
+        // No error: the sender is here.
+        let _ = tasks.wait_for(|count| *count == 0).await;
+    }
+
+    pub(crate) fn live(&self) -> Vec<Arc<Link>> {
+        self.live.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    fn enrol(self: &Arc<Self>, link: &Arc<Link>) {
+        let mut live = self.live.lock();
+        if live.len() == live.capacity() {
+            live.retain(|link| link.strong_count() > 0);
+        }
+        live.push(Arc::downgrade(link));
+        drop(live);
+        if !self.sweeping.swap(true, Ordering::AcqRel) {
+            let (links, task) = (self.clone(), self.task());
+            self.shared.env.tasks.spawn("sweep links", Box::pin(async move { links.sweep(task).await }));
+        }
+    }
+
+    async fn sweep(self: Arc<Self>, _task: Task) {
+        let clock = &self.shared.env.clock;
+        let mut stopped = pin!(self.shared.stopped());
+        let mut before = clock.now();
+        while let Either::Left(_) = select(clock.sleep(SWEEP), &mut stopped).await {
+            let now = clock.now();
+            // If this process itself stood still, first read what the peers sent meanwhile.
+            let stood_still = now.saturating_sub(before) > 3 * SWEEP;
+            before = now;
+            for link in self.live() {
+                link.expire(now);
+                if !stood_still {
+                    link.close_if_idle(now);
+                }
+            }
+        }
+    }
+
+    /// Drives a link to its end.
+    pub(crate) async fn run(self: &Arc<Self>, link: Arc<Link>, read: Read) {
+        self.enrol(&link);
+        let driver = Driver::new(link.clone(), self.handler.clone(), read);
+        if self.shared.is_stopping() {
+            link.close(LinkError::Shutdown);
+        }
+        driver.await;
+    }
+
+    /// Makes a connection; a task on a reactor of its choice drives it, and calls `on_end` at its
+    /// end.
+    pub(crate) async fn open(
+        self: &Arc<Self>,
+        nid: Nid,
+        purpose: Purpose,
+        on_end: Box<dyn FnOnce(LinkError) + Send>,
+    ) -> Result<Arc<Link>, LinkError> {
+        let (made, outcome) = oneshot::channel();
+        let (links, task) = (self.clone(), self.task());
+        let drive = async move {
+            let _task = task;
+            match greet::in_time(&links.shared, nid, connect(&links.shared, nid, purpose)).await {
+                Err(error) => {
+                    // The receiver is gone: the caller was dropped.
+                    let _ = made.send(Err(error));
+                }
+                Ok((link, read)) => {
+                    if made.send(Ok(link.clone())).is_ok() {
+                        links.run(link.clone(), read).await;
+                    }
+                    let gone = || LinkError::Lost { nid, reason: "closed".to_owned() };
+                    on_end(link.closed().unwrap_or_else(gone));
+                }
+            }
+        };
+        self.shared.env.tasks.spawn_apart("link", Box::pin(drive));
+        outcome.await.unwrap_or(Err(LinkError::Shutdown))
+    }
+}
+
+async fn connect(shared: &Arc<Shared>, nid: Nid, purpose: Purpose) -> Result<(Arc<Link>, Read), LinkError> {
+    let cannot = |error: std::io::Error| LinkError::Connect { nid, reason: error.to_string() };
+    let Nid::Tcp(addr) = nid else {
+        return Err(LinkError::Connect { nid, reason: "there is no route from here into another process".to_owned() });
+    };
+    let stream = shared.env.net.connect(addr).await.map_err(cannot)?;
+    let source = Nid::Tcp(stream.local_addr().map_err(cannot)?);
+    let (mut read, mut write) = stream.split();
+    let ends = greet::call(shared, source, nid, purpose, &mut read, &mut write).await?;
+    Ok((Link::new(shared.clone(), ends, write, None), read))
+}
