@@ -1,0 +1,274 @@
+//! One OST as a service.
+//!
+//! A request's operations run in order, in place if the caller's thread may block. A reactor runs
+//! only operations on warm objects with little data. From the first other operation on, the request
+//! goes to a thread that may block.
+//!
+//! Every change gets a transno from the [`Ledger`](crate::ledger::Ledger) and is answered when it
+//! is in the page cache. Clients on the network keep it until it is committed. A flush task,
+//! started with the OST and ended by [`Ost::stop`] or when the OST is dropped, syncs everything
+//! older than the flush interval, sooner if much was written. It then records how far changes are
+//! durable. Clients bring back what a power cut took (`recovery`).
+
+use crate::ledger::Author;
+use crate::ost::Ost;
+use crate::room::Payment;
+use crate::sums::Begun;
+use env::BoxFuture;
+use rpc::service::{Export, Gone, Service};
+use std::sync::Arc;
+use types::errno::Errno;
+use types::limits::OBJECTS_PER_LIST_MAX;
+use types::nid::Nid;
+use types::proof::Proof;
+use types::session::{ClientUuid, ClusterId, Transno};
+use types::target::TargetName;
+use wire::message::{ConnectReply, ConnectRequest, Op, OpReply, Redo, Reply, Request, VERSION_MAX};
+use wire::ost::{OstOp, OstReply};
+
+/// Data up to this many bytes is copied on a reactor if the object is warm: less than a hand-off to
+/// another thread costs.
+const INLINE_BYTES_MAX: usize = 64 << 10;
+
+/// A request half done.
+struct Work {
+    ops: std::vec::IntoIter<Op>,
+    results: Vec<Result<OpReply, Errno>>,
+    transno: Transno,
+    /// For each operation, what clients keep of it; 0 = nothing.
+    kept: Vec<Transno>,
+    failed: bool,
+    context: Context,
+    /// The changes it makes, until it is done.
+    _changing: Vec<Begun>,
+}
+
+impl Work {
+    /// True if its client keeps any of it.
+    fn keeps(&self) -> bool {
+        self.context.author.keeps && self.kept.iter().any(|transno| *transno != Transno(0))
+    }
+}
+
+/// State shared by the operations of a request.
+struct Context {
+    author: Author,
+    payment: Payment,
+    /// Before the answer, durable changes must be recorded.
+    record: bool,
+    /// Before it is answered, the store must commit.
+    commit: bool,
+}
+
+impl Ost {
+    fn apply(&self, op: &OstOp, work: &mut Context) -> Result<(OstReply, Transno), Errno> {
+        let stopped = self.stopped.read();
+        if *stopped {
+            return Err(Errno::ESHUTDOWN);
+        }
+        if self.ledger.is_full() {
+            self.sync_all()?;
+            work.record = true;
+        }
+        let (author, payment) = (work.author, &mut work.payment);
+        let unchanged = |reply| Ok((reply, Transno(0)));
+        let changed = |(blocks_delta, transno)| (OstReply::Changed { blocks_delta }, transno);
+        match op {
+            OstOp::Read { object, offset, len } => unchanged(OstReply::Data(self.read(*object, *offset, *len)?)),
+            OstOp::Write { object, offset, data, sync } => {
+                let written = self.write((author, payment), *object, *offset, data, *sync)?;
+                if *sync {
+                    work.commit |= self.sync_object(*object)?;
+                }
+                Ok(changed(written))
+            }
+            OstOp::Punch { object, start, end, kind } => {
+                self.punch((author, payment), *object, *start, *end, *kind).map(changed)
+            }
+            OstOp::Getattr { object } => {
+                let (size, blocks) = self.getattr(*object)?;
+                unchanged(OstReply::Attr { size, blocks })
+            }
+            OstOp::Seek { object, offset, hole } => unchanged(OstReply::Offset(self.seek(*object, *offset, *hole)?)),
+            OstOp::Destroy { objects } => {
+                let (transno, settled) = self.destroy(objects)?;
+                work.commit |= settled;
+                Ok((OstReply::Done, transno))
+            }
+            OstOp::Sync { objects } if objects.is_empty() => {
+                work.record = true;
+                self.sync_all().and_then(|()| unchanged(OstReply::Done))
+            }
+            OstOp::Sync { objects } => {
+                for object in objects {
+                    work.commit |= self.sync_object(*object)?;
+                }
+                unchanged(OstReply::Done)
+            }
+            OstOp::Statfs => unchanged(OstReply::Statfs(self.statfs()?)),
+            OstOp::List { after, limit } => {
+                let limit = (*limit as usize).clamp(1, OBJECTS_PER_LIST_MAX);
+                let objects = self.objects().list(*after, limit)?;
+                unchanged(OstReply::Objects { more: objects.len() == limit, objects })
+            }
+            OstOp::Grant { spend, back, want } => {
+                let (holder, asked) = ((self.name(), author.client), (*spend, *back, *want));
+                let (more, paid) = self.room.grant(payment, self.env().clock.now(), &self.look(), holder, asked)?;
+                unchanged(OstReply::Granted { more, paid })
+            }
+        }
+    }
+
+    /// True if a reactor may run this itself.
+    fn is_quick(&self, op: &OstOp) -> bool {
+        !self.ledger.is_full()
+            && match op {
+                OstOp::Read { object, len, .. } => *len as usize <= INLINE_BYTES_MAX && self.gates.is_warm(*object),
+                OstOp::Write { object, data, sync, .. } => {
+                    !sync && data.len() <= INLINE_BYTES_MAX && self.gates.is_warm(*object)
+                }
+                OstOp::Getattr { object } => self.gates.is_warm(*object),
+                OstOp::Statfs | OstOp::Grant { .. } => true,
+                OstOp::Punch { .. }
+                | OstOp::Seek { .. }
+                | OstOp::Destroy { .. }
+                | OstOp::Sync { .. }
+                | OstOp::List { .. } => false,
+            }
+    }
+
+    /// Runs operations from the front; those that are left need a thread that may block.
+    fn run(&self, work: &mut Work, may_block: bool) {
+        while let Some(op) = work.ops.as_slice().first() {
+            let result = match op {
+                _ if work.failed => Err(Errno::ECANCELED),
+                Op::Ost(op) if may_block || self.is_quick(op) => self.apply(op, &mut work.context),
+                Op::Ost(_) => return,
+                _ => Err(Errno::EPROTO),
+            };
+            let replayed = op.row().class.replayed;
+            work.ops.next();
+            work.failed |= result.is_err();
+            let transno = result.as_ref().map_or(Transno(0), |(_, transno)| *transno);
+            work.transno = work.transno.max(transno);
+            work.kept.push(if replayed { transno } else { Transno(0) });
+            work.results.push(result.map(|(reply, _)| OpReply::Ost(reply)));
+        }
+    }
+
+    /// What a request needs beside its operations before it is answered.
+    async fn before_answer(&self, export: &Export, work: &Work) -> Result<(), Errno> {
+        if work.context.record {
+            self.record(false).await?;
+        } else if work.context.commit {
+            self.target().store().commit().await?;
+        }
+        if work.keeps()
+            && let Some(known) = self.know(export)
+        {
+            known.await?;
+        }
+        Ok(())
+    }
+
+    async fn serve(self: Arc<Self>, export: Arc<Export>, request: Request) -> Reply {
+        let count = request.ops.len();
+        let author = Author { client: export.client(), keeps: export.nid() != Nid::Loopback };
+        let context = Context { author, payment: self.room.payment(), record: false, commit: false };
+        let changing = match self.begin_changes(&request.ops).await {
+            Ok(changing) => changing,
+            Err(errno) => return self.refusal(request.xid, count, errno),
+        };
+        let mut work = Work {
+            _changing: changing,
+            ops: request.ops.into_iter(),
+            results: Vec::with_capacity(count),
+            transno: Transno(0),
+            kept: Vec::with_capacity(count),
+            failed: false,
+            context,
+        };
+        self.run(&mut work, !self.env().tasks.on_reactor());
+        if !work.ops.as_slice().is_empty() {
+            let theirs = self.clone();
+            let run = move || {
+                theirs.run(&mut work, true);
+                work
+            };
+            work = match self.blocking("ost request", run).await {
+                Some(work) => work,
+                // Only when the process shuts down; the request may or may not have been carried
+                // out.
+                None => return self.refusal(request.xid, count, Errno::ESHUTDOWN),
+            };
+        }
+        if let Err(errno) = self.before_answer(&export, &work).await {
+            return self.refusal(request.xid, count, errno);
+        }
+        if self.ledger.bytes() >= self.settings.flush_bytes {
+            self.flush.notify_one();
+        }
+        let keeps = work.keeps();
+        let mut reply = Reply::new(request.xid, work.transno, self.last_committed(), work.results);
+        if keeps {
+            let number = |transno| Redo { transno, bytes: bytes::Bytes::new() };
+            reply.redo = work.kept.into_iter().map(number).collect();
+        }
+        reply
+    }
+}
+
+impl Service for Ost {
+    fn target(&self) -> TargetName {
+        self.name()
+    }
+
+    fn cluster(&self) -> ClusterId {
+        self.target().cluster()
+    }
+
+    fn last_committed(&self) -> Transno {
+        self.ledger.last_committed()
+    }
+
+    fn proof_of(&self, client: ClientUuid) -> Option<Proof> {
+        self.recorded_proof(client)
+    }
+
+    fn connect(&self, export: &Arc<Export>, hello: &ConnectRequest) -> Result<ConnectReply, Errno> {
+        if self.is_stopped() {
+            return Err(Errno::ESHUTDOWN);
+        }
+        let standing = self.admit_session(export, hello)?;
+        Ok(ConnectReply {
+            version: hello.version_max.min(VERSION_MAX),
+            cluster: self.target().cluster(),
+            boot: self.target().boot(),
+            session: 0,
+            last_committed: self.last_committed(),
+            standing,
+        })
+    }
+
+    fn handle(self: Arc<Self>, export: Arc<Export>, request: Request) -> BoxFuture<'static, Reply> {
+        Box::pin(async move {
+            let recovers = matches!(request.ops.first(), Some(Op::Replay(_) | Op::Replayed | Op::Restored));
+            if (recovers || !self.window.is_open())
+                && let Some(reply) = self.at_the_door(&export, &request).await
+            {
+                return reply;
+            }
+            self.serve(export, request).await
+        })
+    }
+
+    fn gone(&self, export: &Arc<Export>, why: Gone) {
+        self.room.gone((self.name(), export.client()));
+        match why {
+            Gone::Disconnected | Gone::Evicted => self.forget_client(export.client(), why == Gone::Evicted),
+            // The target goes, not the client: the next life waits for it.
+            Gone::Stopped => self.window.nudge(),
+        }
+        tracing::debug!(client = %export.client().brief(), ?why, "client gone");
+    }
+}
