@@ -1,4 +1,4 @@
-//! What all links of a process share: who this process is, its settings, its bounds, its end.
+//! What all links of a process share: its name and secret, its settings, its bounds, its end.
 
 use crate::budget::Budget;
 use crate::error::LinkError;
