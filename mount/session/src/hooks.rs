@@ -1,7 +1,8 @@
 //! Events of sessions, for the parts of a mount that keep something of them: locks, open files,
 //! grants of space.
 
-use rpc::import::{Callbacks, Restore};
+use rpc::callbacks::Callbacks;
+use rpc::import::hooks::Restore;
 use std::sync::Arc;
 use stubs::mdc::{Mdc, Watch};
 use types::target::TargetIndex;

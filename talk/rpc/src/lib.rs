@@ -7,29 +7,17 @@
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
-mod admission;
 pub mod awaited;
-mod callback;
-mod connect;
+pub mod callbacks;
 pub mod deadline;
 pub mod error;
-mod faults;
 pub mod import;
-mod inbound;
-mod kept;
-mod lease;
 pub mod patience;
-mod pinger;
-pub mod questions;
-mod recover;
-mod remote;
-mod reply_cache;
-mod served;
+mod sealed;
 pub mod service;
 pub mod stats;
 pub mod under_way;
 mod weight;
-mod xids;
 
 use env::Env;
 use env::ration::Ration;
@@ -37,12 +25,12 @@ use env::watch;
 use error::RpcError;
 use futures_util::future::join_all;
 use import::Import;
-use inbound::Inbound;
 use lnet::fault::Faults;
 use lnet::node::Lnet;
 use observe::registry::Registry;
 use parking_lot::Mutex;
-use served::ServedTargets;
+use service::inbound::Inbound;
+use service::served::ServedTargets;
 use service::{Gone, Service};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -260,7 +248,7 @@ impl Rpc {
         nids: Vec<Nid>,
         client: ClientUuid,
         description: String,
-        callbacks: Option<Arc<dyn import::Callbacks>>,
+        callbacks: Option<Arc<dyn callbacks::Callbacks>>,
     ) -> Arc<Import> {
         let import = Import::new(self.clone(), target, nids, client, description, callbacks);
         let mut imports = self.imports.lock();

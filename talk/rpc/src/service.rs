@@ -1,15 +1,22 @@
 //! A target's side of its sessions.
 
-use crate::callback::{self, CallbackRoute};
-use crate::error::RpcError;
-use crate::import::Callbacks;
-use crate::questions::{Question, Questions};
-use crate::reply_cache::ReplyCache;
-use crate::served::Served;
+pub(crate) mod admission;
+mod callback;
+mod faults;
+pub(crate) mod inbound;
+mod lease;
+pub mod questions;
+pub(crate) mod reply_cache;
+pub(crate) mod served;
+
+use crate::callbacks::{CallbackRoute, Callbacks};
 use env::BoxFuture;
 use env::clock::Monotonic;
 use env::watch;
 use parking_lot::Mutex;
+use questions::{Question, Questions};
+use reply_cache::ReplyCache;
+use served::Served;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -18,7 +25,6 @@ use types::nid::Nid;
 use types::proof::Proof;
 use types::session::{ClientUuid, ClusterId, Pairing, Role, Transno, Xid};
 use types::target::TargetName;
-use wire::client::{ClientOp, ClientReply};
 use wire::message::{ConnectReply, ConnectRequest, Reply, Request};
 
 /// Why a session ended.
@@ -203,15 +209,6 @@ impl Export {
     /// True if the session has ended. Nothing may be granted to it any more.
     pub fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Acquire)
-    }
-
-    /// Sends the client a callback and waits for the answer. After a lost connection it is sent
-    /// again over the next one, so the client must accept a repetition.
-    ///
-    /// # Errors
-    /// No answer: the session ended, or the client did not come back within its lease.
-    pub async fn callback(&self, op: ClientOp) -> Result<ClientReply, RpcError> {
-        callback::ask(self, op).await
     }
 
     /// A callback for which the client will be evicted without an answer, `LEASE` from `now` on at

@@ -4,8 +4,9 @@
 mod support;
 
 use rpc::Rpc;
+use rpc::callbacks::Callbacks;
 use rpc::error::RpcError;
-use rpc::import::{Callbacks, Import};
+use rpc::import::Import;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;

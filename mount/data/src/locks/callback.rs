@@ -15,7 +15,7 @@ use crate::locks::data_guards::TO_WRITE;
 use env::BoxFuture;
 use futures_util::future::join_all;
 use observe::metric::{Metric, Unit};
-use rpc::import::Callbacks;
+use rpc::callbacks::Callbacks;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -3,7 +3,7 @@
 use super::{CREDENTIALS, Rig, mds_reply, until, wait};
 use env::BoxFuture;
 use parking_lot::Mutex;
-use rpc::import::Callbacks;
+use rpc::callbacks::Callbacks;
 use rpc::service::{Export, Service};
 use std::collections::VecDeque;
 use std::sync::Arc;

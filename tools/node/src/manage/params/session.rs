@@ -1,6 +1,7 @@
 //! Sessions with targets: `import`, `state` and what goes with them.
 
-use rpc::import::{Import, ImportReport, ImportState};
+use rpc::import::report::ImportReport;
+use rpc::import::{Import, ImportState};
 use std::fmt::Write;
 use std::time::Duration;
 use types::nid::Nid;

@@ -5,11 +5,11 @@
 //! connection. Whatever goes wrong ends the attempt; the next one begins again, which does no harm.
 
 use crate::error::RpcError;
-use crate::import::{Import, Restoring, Session};
-use crate::kept::Kept;
-use crate::remote::{Outcome, RemoteSession};
+use crate::import::hooks::Restoring;
+use crate::import::kept::Kept;
+use crate::import::remote::{Outcome, RemoteSession};
+use crate::import::{Import, Session};
 use bytes::Bytes;
-use env::clock::Monotonic;
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 use futures_util::stream;
@@ -29,8 +29,6 @@ const BATCH_BYTES: usize = 1 << 20;
 const BATCH_CHANGES: usize = 1024;
 /// Requests that restore something, under way at once.
 const RESTORING_MAX: usize = 64;
-/// Pause between two questions what is durable.
-const COMMIT_PAUSE: Duration = Duration::from_millis(5);
 
 /// Changes, ascending; to an OST, without bytes, and as many operations.
 #[derive(Default)]
@@ -102,7 +100,7 @@ impl Import {
     ) -> Result<Reply, RpcError> {
         let request = self.request_of(self.xids.begin(true).xid, ops);
         let ask = Ask { reply_bulk: 0, limit, outside_window: true };
-        let reply = self.answered(remote.exchange(self, &request, ask, limit.is_none()).await)?;
+        let reply = self.answered(remote.exchange(&request, ask, limit.is_none()).await)?;
         self.learn_committed(reply.last_committed);
         match reply.results.iter().find_map(|result| result.as_ref().err()) {
             None if !reply.results.is_empty() => Ok(reply),
@@ -122,7 +120,7 @@ impl Import {
             ..self.request_of(ticket.xid, vec![op])
         };
         let ask = Ask { reply_bulk: 0, limit: None, outside_window: true };
-        let reply = self.answered(remote.exchange(self, &request, ask, true).await)?;
+        let reply = self.answered(remote.exchange(&request, ask, true).await)?;
         self.keep(&reply);
         answered(reply);
         Ok(())
@@ -138,30 +136,6 @@ impl Import {
                 reason: "the connection was lost in recovery".to_owned(),
             }),
         }
-    }
-
-    /// Waits until one more change can be kept.
-    ///
-    /// # Errors
-    /// The target does not answer, or makes nothing durable until `deadline`.
-    pub(crate) async fn room_to_keep(&self, remote: &Arc<RemoteSession>, deadline: Monotonic) -> Result<(), RpcError> {
-        while self.link.lock().machine.is_full() {
-            if self.rpc.env().clock.now() >= deadline {
-                tracing::error!(target = %self.target, bytes = self.kept_bytes(), "the target makes nothing durable");
-                let seconds = self.rpc.timings().request_timeout.as_secs();
-                return Err(RpcError::Timeout { target: self.target, seconds });
-            }
-            let request = self.request_of(self.xids.begin(true).xid, vec![Op::Ping]);
-            let ask = Ask { reply_bulk: 0, limit: Some(PING_INTERVAL * 3), outside_window: true };
-            match remote.exchange(self, &request, ask, false).await {
-                Outcome::Reply(reply) => self.learn_committed(reply.last_committed),
-                // The request itself will find that out.
-                Outcome::Lost => return Ok(()),
-                Outcome::Failed(error) => return Err(error),
-            }
-            self.rpc.env().clock.sleep(COMMIT_PAUSE).await;
-        }
-        Ok(())
     }
 
     /// Connects again as soon as the connection is lost, even without a request: a restarted target

@@ -1,11 +1,13 @@
 //! Messages that come over links: requests for targets of this process, callbacks for its clients.
 
 use crate::Rpc;
-use crate::callback::CallbackRoute;
+use crate::callbacks::CallbackRoute;
 use crate::deadline;
-use crate::faults;
-use crate::reply_cache::Verdict;
-use crate::served::{ConnectError, Served};
+use crate::sealed::seal;
+use crate::service::admission;
+use crate::service::faults::{self, Coming};
+use crate::service::reply_cache::Verdict;
+use crate::service::served::{ConnectError, Served};
 use crate::service::{Export, Gone, Origin};
 use crate::weight;
 use lnet::error::LinkError;
@@ -24,16 +26,9 @@ use wire::codec::{Encoded, decode_request, encode_reply};
 use wire::envelope::{ENVELOPE_BYTES, Envelope, Refusal};
 use wire::message::{Op, OpReply, Reply, Request};
 
-const _: () = assert!(ENVELOPE_BYTES == lnet::payload::HEAD_BYTES);
-
 /// The handler of all links of a process.
 pub(crate) struct Inbound {
     pub(crate) rpc: Weak<Rpc>,
-}
-
-/// A message and its envelope as a payload.
-pub(crate) fn seal(envelope: Envelope, message: Encoded) -> Payload {
-    Payload { head: envelope.encode(), body: message.body, bulk: message.bulk }
 }
 
 fn refuse(client: ClientUuid, refusal: Refusal) -> Work {
@@ -44,11 +39,11 @@ fn refusal_of(client: ClientUuid, refusal: Refusal) -> Payload {
     seal(Envelope { client, refusal: Some(refusal), ..Envelope::default() }, Encoded::default())
 }
 
-pub(crate) fn at_once(payload: Option<Payload>) -> Work {
+fn at_once(payload: Option<Payload>) -> Work {
     Work { future: Box::pin(ready(payload)), waits: false, room: None }
 }
 
-pub(crate) fn reply_of(rpc: &Rpc, client: ClientUuid, reply: &Reply) -> Payload {
+fn reply_of(rpc: &Rpc, client: ClientUuid, reply: &Reply) -> Payload {
     let clock = deadline::shown(rpc.env().clock.now());
     seal(Envelope { client, clock, ..Envelope::default() }, encode_reply(reply))
 }
@@ -124,15 +119,31 @@ impl Inbound {
                 }
                 _ => refuse(client, Refusal::BadRequest),
             },
-            _ if fault::armed() => faults::request(&rpc, link, envelope, request),
+            _ if fault::armed() => under_watch(&rpc, link, envelope, request),
             _ => ordinary(&rpc, link, envelope, request),
         };
         (work, gathers)
     }
 }
 
+/// As [`ordinary`], past the fault points.
+fn under_watch(rpc: &Arc<Rpc>, link: &Arc<Link>, envelope: Envelope, request: Request) -> Work {
+    match faults::coming(link, &request) {
+        Coming::GoesOn(watched) => {
+            let work = ordinary(rpc, link, envelope, request);
+            watched.work(rpc.env().clone(), link.clone(), work)
+        }
+        Coming::Fails(errno) => {
+            let results = request.ops.iter().map(|_| Err(errno)).collect();
+            let reply = Reply::new(request.xid, Transno(0), Transno(0), results);
+            at_once(Some(reply_of(rpc, envelope.client, &reply)))
+        }
+        Coming::Lost => at_once(None),
+    }
+}
+
 /// A callback, or a request for a target of this process.
-pub(crate) fn ordinary(rpc: &Arc<Rpc>, link: &Link, envelope: Envelope, mut request: Request) -> Work {
+fn ordinary(rpc: &Arc<Rpc>, link: &Link, envelope: Envelope, mut request: Request) -> Work {
     let client = envelope.client;
     match request.ops.first() {
         Some(Op::Client(_)) => match request.ops.pop() {
@@ -176,9 +187,9 @@ fn connect(rpc: &Arc<Rpc>, link: &Arc<Link>, request: &Request, hello: wire::mes
                 }
             }
         }
-        Err(ConnectError::Refusal(crate::admission::Refusal::Version)) => refuse(client, Refusal::Version),
-        Err(ConnectError::Refusal(crate::admission::Refusal::Cluster(_))) => refuse(client, Refusal::Cluster),
-        Err(ConnectError::Refusal(crate::admission::Refusal::OtherProcess)) => {
+        Err(ConnectError::Refusal(admission::Refusal::Version)) => refuse(client, Refusal::Version),
+        Err(ConnectError::Refusal(admission::Refusal::Cluster(_))) => refuse(client, Refusal::Cluster),
+        Err(ConnectError::Refusal(admission::Refusal::OtherProcess)) => {
             other_process(rpc, link, client, request.target, "asks for a session of another process")
         }
         Err(ConnectError::Errno(errno)) => {

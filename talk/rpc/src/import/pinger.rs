@@ -5,23 +5,19 @@
 //! its own, at most one per import.
 
 use crate::Rpc;
+use crate::import::remote::{Outcome, RemoteSession};
 use crate::import::{Import, Session};
-use crate::remote::{Outcome, RemoteSession};
 use futures_util::future::{Either, select};
 use lnet::error::LinkError;
 use lnet::peer::Ask;
 use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use wire::message::Op;
 
 /// Missing for this many intervals, an answer to a ping means that the peer is dead.
 const PATIENCE: u32 = 3;
-
-/// True while a ping of this import is on its way.
-#[derive(Default)]
-pub(crate) struct Pinging(AtomicBool);
 
 impl Rpc {
     /// Starts the task, if it does not run.
@@ -76,13 +72,13 @@ fn visit(import: &Arc<Import>, seen: &mut Seen) {
 }
 
 async fn one(import: &Arc<Import>, remote: &Arc<RemoteSession>) {
-    if import.pinging.0.swap(true, Ordering::AcqRel) {
+    if import.pinging.swap(true, Ordering::AcqRel) {
         return;
     }
     let limit = import.rpc.timings().ping_interval * PATIENCE;
     let request = import.request_of(import.xids.begin(true).xid, vec![Op::Ping]);
     let ask = Ask { reply_bulk: 0, limit: Some(limit), outside_window: true };
-    let answer = pin!(remote.exchange(import, &request, ask, false));
+    let answer = pin!(remote.exchange(&request, ask, false));
     let stopped = pin!(import.rpc.stopped());
     match select(answer, stopped).await {
         Either::Left((Outcome::Reply(reply), _)) => import.learn_committed(reply.last_committed),
@@ -95,5 +91,5 @@ async fn one(import: &Arc<Import>, remote: &Arc<RemoteSession>) {
         }
         Either::Right(_) => {}
     }
-    import.pinging.0.store(false, Ordering::Release);
+    import.pinging.store(false, Ordering::Release);
 }

@@ -4,18 +4,15 @@
 //! message alone, so with a message its connection is lost: the other side connects again and sends
 //! again, as it would.
 
-use crate::Rpc;
-use crate::inbound::{at_once, ordinary, reply_of};
+use env::Env;
 use lnet::error::LinkError;
 use lnet::link::{Link, Work};
 use observe::fault::{self, Act, Point};
 use std::sync::Arc;
 use std::time::Duration;
 use types::errno::Errno;
-use types::session::{ClientUuid, Transno};
-use wire::envelope::Envelope;
 use wire::mds::MdsOp;
-use wire::message::{Op, Reply, Request};
+use wire::message::{Op, Request};
 use wire::ost::OstOp;
 
 /// Points that an operation passes on its way in and out.
@@ -44,14 +41,23 @@ fn lose(link: &Link, point: &'static Point) {
     link.close(LinkError::Lost { nid: link.nid(), reason: format!("fault point {}", point.name) });
 }
 
-/// Every operation is answered with this.
-fn failed(rpc: &Rpc, client: ClientUuid, request: &Request, errno: Errno) -> Work {
-    let results = request.ops.iter().map(|_| Err(errno)).collect();
-    at_once(Some(reply_of(rpc, client, &Reply::new(request.xid, Transno(0), Transno(0), results))))
+/// A request that goes on under watch.
+pub(crate) struct Watched {
+    delay: Duration,
+    leaving: Vec<&'static Point>,
 }
 
-/// Serves a request under watch.
-pub(crate) fn request(rpc: &Arc<Rpc>, link: &Arc<Link>, envelope: Envelope, request: Request) -> Work {
+/// What becomes of a request that passes the points on its way in.
+pub(crate) enum Coming {
+    GoesOn(Watched),
+    /// Every operation is answered with this.
+    Fails(Errno),
+    /// Its link is lost.
+    Lost,
+}
+
+/// Takes a request past the points on its way in.
+pub(crate) fn coming(link: &Link, request: &Request) -> Coming {
     let mut delay = Duration::ZERO;
     let mut leaving: Vec<&'static Point> = Vec::new();
     let mut coming: Vec<&'static Point> = vec![&fault::PTLRPC_PAUSE_REQ];
@@ -69,32 +75,38 @@ pub(crate) fn request(rpc: &Arc<Rpc>, link: &Arc<Link>, envelope: Envelope, requ
         match fault::hit(point) {
             None => {}
             Some(Act::Delay(more)) => delay += more,
-            Some(Act::Fail(errno)) => return failed(rpc, envelope.client, &request, Errno(errno)),
+            Some(Act::Fail(errno)) => return Coming::Fails(Errno(errno)),
             Some(Act::Drop) => {
                 lose(link, point);
-                return at_once(None);
+                return Coming::Lost;
             }
         }
     }
-    let Work { future, waits, .. } = ordinary(rpc, link, envelope, request);
-    let (env, link) = (rpc.env().clone(), link.clone());
-    let watched = async move {
-        if !delay.is_zero() {
-            env.clock.sleep(delay).await;
-        }
-        let payload = future.await;
-        for point in leaving {
-            match fault::hit(point) {
-                // It is done: it cannot fail any more.
-                None | Some(Act::Fail(_)) => {}
-                Some(Act::Delay(delay)) => env.clock.sleep(delay).await,
-                Some(Act::Drop) => {
-                    lose(&link, point);
-                    return None;
+    Coming::GoesOn(Watched { delay, leaving })
+}
+
+impl Watched {
+    /// Its work, with the points on the way out.
+    pub(crate) fn work(self, env: Env, link: Arc<Link>, work: Work) -> Work {
+        let Work { future, waits, .. } = work;
+        let watched = async move {
+            if !self.delay.is_zero() {
+                env.clock.sleep(self.delay).await;
+            }
+            let payload = future.await;
+            for point in self.leaving {
+                match fault::hit(point) {
+                    // It is done: it cannot fail any more.
+                    None | Some(Act::Fail(_)) => {}
+                    Some(Act::Delay(delay)) => env.clock.sleep(delay).await,
+                    Some(Act::Drop) => {
+                        lose(&link, point);
+                        return None;
+                    }
                 }
             }
-        }
-        payload
-    };
-    Work { future: Box::pin(watched), waits, room: None }
+            payload
+        };
+        Work { future: Box::pin(watched), waits, room: None }
+    }
 }

@@ -6,11 +6,11 @@
 //! One that lost its session, or was told to be patient, goes on trying, with growing pauses, as
 //! long as a caller has time left.
 
-use crate::callback::CallbackRoute;
+use crate::callbacks::CallbackRoute;
 use crate::error::RpcError;
 use crate::import::{Import, LocalSession, Session};
-use crate::served::{ConnectError, Served};
 use crate::service::Origin;
+use crate::service::served::{ConnectError, Served};
 use env::clock::Monotonic;
 use futures_util::future::{Either, select};
 use replay::import::{Event, ImportAction};

@@ -2,7 +2,6 @@
 //! process and over the network.
 
 use crate::error::RpcError;
-use crate::service::Service;
 use types::nid::Nid;
 use types::proof::Proof;
 use types::session::ClusterId;
@@ -18,15 +17,19 @@ pub(crate) enum Refusal {
     OtherProcess,
 }
 
-/// Checks a hello against a service. `known`: the proof that the client showed first.
-pub(crate) fn admit(service: &dyn Service, hello: &ConnectRequest, known: Option<Proof>) -> Result<(), Refusal> {
+/// Checks a hello to a target of a cluster. `known`: the proof that the client showed first.
+pub(crate) fn admit(
+    (target, cluster): (TargetName, ClusterId),
+    hello: &ConnectRequest,
+    known: Option<Proof>,
+) -> Result<(), Refusal> {
     if hello.version_max < VERSION_MIN || hello.version_min > VERSION_MAX {
         return Err(Refusal::Version);
     }
     // A newcomer learns the cluster from the MGS, and only there.
-    let newcomer = hello.cluster == ClusterId(0) && service.target().kind == TargetKind::Mgt;
-    if hello.cluster != service.cluster() && !newcomer {
-        return Err(Refusal::Cluster(service.cluster()));
+    let newcomer = hello.cluster == ClusterId(0) && target.kind == TargetKind::Mgt;
+    if hello.cluster != cluster && !newcomer {
+        return Err(Refusal::Cluster(cluster));
     }
     if hello.proof == Proof(0) || known.is_some_and(|known| known != hello.proof) {
         return Err(Refusal::OtherProcess);

@@ -1,15 +1,15 @@
 //! The way back: a target sends a client a callback, over the connection that the client made.
 
+use crate::callbacks::CallbackRoute;
 use crate::error::RpcError;
-use crate::import::Callbacks;
-use crate::inbound::seal;
+use crate::sealed::seal;
 use crate::service::Export;
 use futures_util::future::{Either, select};
 use lnet::error::LinkError;
 use lnet::link::Link;
 use lnet::payload::{Frame, Payload};
 use std::pin::pin;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::job::JobId;
@@ -21,17 +21,19 @@ use wire::codec::{decode_reply, encode_request};
 use wire::envelope::{ENVELOPE_BYTES, Envelope, Refusal};
 use wire::message::{Op, OpReply, Request};
 
-/// The way to reach a client.
-#[derive(Clone)]
-pub(crate) enum CallbackRoute {
-    /// The client lives in this process.
-    Local(Option<Arc<dyn Callbacks>>),
-    /// Over this link, as long as it lives.
-    Link(Weak<Link>),
+impl Export {
+    /// Sends the client a callback and waits for the answer. After a lost connection it is sent
+    /// again over the next one, so the client must accept a repetition.
+    ///
+    /// # Errors
+    /// No answer: the session ended, or the client did not come back within its lease.
+    pub async fn callback(&self, op: ClientOp) -> Result<ClientReply, RpcError> {
+        ask(self, op).await
+    }
 }
 
 /// Asks and waits.
-pub(crate) async fn ask(export: &Export, op: ClientOp) -> Result<ClientReply, RpcError> {
+async fn ask(export: &Export, op: ClientOp) -> Result<ClientReply, RpcError> {
     let evicted = || RpcError::Evicted { target: export.target() };
     let mut payload = None;
     loop {

@@ -4,7 +4,7 @@
 //! SESSIONS_PER_ADDRESS_MAX of clients at one address. A session is found by the client's UUID, and
 //! belongs to the process that shows the proof it was opened with.
 
-use crate::admission::{Refusal, admit};
+use crate::service::admission::{Refusal, admit};
 use crate::service::{Export, Gone, Identity, Origin, Service};
 use crate::stats::CallStats;
 use crate::under_way::{self, Side};
@@ -161,7 +161,7 @@ impl Served {
             let mut exports = self.exports.lock();
             let known = exports.get(hello.client);
             let proof = known.map(|export| export.proof()).or(recorded);
-            admit(&*self.service, hello, proof).map_err(ConnectError::Refusal)?;
+            admit((self.service.target(), self.service.cluster()), hello, proof).map_err(ConnectError::Refusal)?;
             match known {
                 // Its end is under way: the next session begins when nothing is left of this one.
                 Some(export) if export.is_gone() => return Err(ConnectError::Errno(Errno::EBUSY)),

@@ -1,0 +1,128 @@
+//! What is durable at the target, and the changes that are kept until they are.
+
+use crate::error::RpcError;
+use crate::import::kept::{Kept, synced_by};
+use crate::import::remote::{Outcome, RemoteSession};
+use crate::import::{Import, Session};
+use env::clock::Monotonic;
+use lnet::peer::Ask;
+use observe::mutant::{Mutant, is_mutant};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use types::limits::PING_INTERVAL;
+use types::session::Transno;
+use types::target::TargetKind;
+use wire::message::{Op, Reply};
+
+/// Pause between two questions what is durable.
+const COMMIT_PAUSE: Duration = Duration::from_millis(5);
+
+impl Import {
+    /// Newest transno known to be durable there.
+    pub fn last_committed(&self) -> Transno {
+        Transno(self.last_committed.load(Ordering::Acquire))
+    }
+
+    /// Newest transno that any answer of this session named. Of an MDT: once it is durable, all
+    /// that was answered so far is.
+    pub fn newest(&self) -> Transno {
+        Transno(self.newest.load(Ordering::Acquire))
+    }
+
+    /// Bytes of changes that are kept because they may not be durable.
+    pub fn kept_bytes(&self) -> usize {
+        self.link.lock().machine.bytes()
+    }
+
+    /// Notes what a reply reports as durable, and keeps the changes that it brings.
+    pub(crate) fn keep(&self, reply: &Reply) {
+        self.newest.fetch_max(reply.transno.0, Ordering::AcqRel);
+        self.learn_committed(reply.last_committed);
+        if !reply.redo.is_empty() && self.target.kind != TargetKind::Ost {
+            let mut link = self.link.lock();
+            for redo in &reply.redo {
+                let kept = Kept::Redo(redo.bytes.clone());
+                let bytes = kept.bytes();
+                link.machine.keep(redo.transno, kept, bytes);
+            }
+        }
+    }
+
+    /// An OST sends no redo: the changes are the operations that it was sent, one transno for each.
+    /// `false`: the connection was lost since the reply came, so kept changes may have been brought
+    /// back without these, and they must be sent again.
+    pub(crate) fn keep_sent(&self, remote: &Arc<RemoteSession>, reply: &Reply, ops: &mut Vec<Op>) -> bool {
+        let misses = reply.redo.len() != ops.len() || is_mutant(Mutant::KeptDroppedEarly);
+        if self.target.kind != TargetKind::Ost || misses {
+            return true;
+        }
+        let mut link = self.link.lock();
+        if !matches!(&link.session, Some(Session::Remote(current)) if Arc::ptr_eq(current, remote)) {
+            // Ended in order: nothing will be brought back.
+            return link.machine.boot() == 0;
+        }
+        for (op, redo) in ops.drain(..).zip(&reply.redo).filter(|(_, redo)| redo.transno != Transno(0)) {
+            let kept = Kept::Op(op);
+            match kept.is_synced() {
+                true => link.machine.durable(redo.transno, |older| older.object() == kept.object()),
+                false => {
+                    let bytes = kept.bytes();
+                    link.machine.keep(redo.transno, kept, bytes);
+                }
+            }
+        }
+        true
+    }
+
+    /// Newest kept change before a sync of single objects is sent; 0 = nothing is kept, or the
+    /// request is something else.
+    pub(crate) fn newest_kept(&self, ops: &[Op]) -> Transno {
+        if synced_by(ops).is_empty() { Transno(0) } else { self.link.lock().machine.newest() }
+    }
+
+    /// Changes of synced objects up to `newest` are not brought back: they are on the disk, and if
+    /// the client died half-way through, an older state would remain there.
+    pub(crate) fn drop_synced(&self, ops: &[Op], reply: &Reply, newest: Transno) {
+        if reply.results.iter().all(Result::is_ok) {
+            let objects = synced_by(ops);
+            let is_synced = |kept: &Kept| kept.object().is_some_and(|object| objects.contains(&object));
+            self.link.lock().machine.durable(newest, is_synced);
+        }
+    }
+
+    pub(crate) fn set_committed(&self, last_committed: Transno) {
+        self.last_committed.store(last_committed.0, Ordering::Release);
+        self.newest.store(last_committed.0, Ordering::Release);
+    }
+
+    pub(crate) fn learn_committed(&self, last_committed: Transno) {
+        if self.last_committed.fetch_max(last_committed.0, Ordering::AcqRel) < last_committed.0 {
+            self.link.lock().machine.committed(last_committed);
+        }
+    }
+
+    /// Waits until one more change can be kept.
+    ///
+    /// # Errors
+    /// The target does not answer, or makes nothing durable until `deadline`.
+    pub(crate) async fn room_to_keep(&self, remote: &Arc<RemoteSession>, deadline: Monotonic) -> Result<(), RpcError> {
+        while self.link.lock().machine.is_full() {
+            if self.rpc.env().clock.now() >= deadline {
+                tracing::error!(target = %self.target, bytes = self.kept_bytes(), "the target makes nothing durable");
+                let seconds = self.rpc.timings().request_timeout.as_secs();
+                return Err(RpcError::Timeout { target: self.target, seconds });
+            }
+            let request = self.request_of(self.xids.begin(true).xid, vec![Op::Ping]);
+            let ask = Ask { reply_bulk: 0, limit: Some(PING_INTERVAL * 3), outside_window: true };
+            match remote.exchange(&request, ask, false).await {
+                Outcome::Reply(reply) => self.learn_committed(reply.last_committed),
+                // The request itself will find that out.
+                Outcome::Lost => return Ok(()),
+                Outcome::Failed(error) => return Err(error),
+            }
+            self.rpc.env().clock.sleep(COMMIT_PAUSE).await;
+        }
+        Ok(())
+    }
+}
