@@ -14,7 +14,7 @@ pub(crate) mod locks;
 mod mds_reply;
 mod mgs;
 pub(crate) mod operation;
-mod ost;
+mod ost_reply;
 pub(crate) mod raw;
 pub(crate) mod records;
 #[cfg(test)]
@@ -30,8 +30,7 @@ mod tests;
 pub use error::DecodeError;
 
 use crate::message::{Gap, Grant, Op, OpReply, Reply, Request};
-use crate::opcode::MdsOp;
-use crate::opcode::{self, answer};
+use crate::opcode::{self, MdsOp, OstOp, answer};
 use bytes::Bytes;
 pub use cursor::Encoded;
 use cursor::{Bulk, Reader, Writer, bits};
@@ -74,7 +73,7 @@ pub fn encode_request(request: &Request) -> Encoded {
         match op {
             Op::Mgs(op) => mgs::encode(op, &mut w),
             Op::Mds(op) => op.encode(&mut w),
-            Op::Ost(op) => ost::encode(op, &mut w),
+            Op::Ost(op) => op.encode(&mut w),
             Op::Client(op) => client::encode(op, &mut w),
             Op::Connect(hello) => session::encode_connect(hello, &mut w),
             Op::Replay(changes) => session::encode_replay(changes, &mut w),
@@ -144,7 +143,7 @@ fn decode_op(header: OpHeader, r: &mut Reader<'_>, bulk: &mut Bulk) -> Result<Op
         },
         1 => Op::Mgs(mgs::decode(number, flags, r)?),
         2 => Op::Mds(MdsOp::decode(number, flags, r, bulk)?),
-        3 => Op::Ost(ost::decode(number, flags, r, bulk)?),
+        3 => Op::Ost(OstOp::decode(number, flags, r, bulk)?),
         _ => Op::Client(client::decode(number, flags, r)?),
     })
 }
@@ -170,7 +169,7 @@ pub fn encode_reply(reply: &Reply) -> Encoded {
             Err(errno) => w.op(0, errno16(*errno), |_| ()),
             Ok(OpReply::Mgs(reply)) => mgs::encode_reply(reply, &mut w),
             Ok(OpReply::Mds(reply)) => mds_reply::encode(reply, &mut w),
-            Ok(OpReply::Ost(reply)) => ost::encode_reply(reply, &mut w),
+            Ok(OpReply::Ost(reply)) => ost_reply::encode_reply(reply, &mut w),
             Ok(OpReply::Connect(reply)) => session::encode_connected(reply, &mut w),
             Ok(OpReply::Client(reply)) => client::encode_reply(reply, &mut w),
             Ok(OpReply::Done) => w.op(answer::DONE, 0, |_| ()),
@@ -264,7 +263,7 @@ fn decode_result(header: OpHeader, r: &mut Reader<'_>, bulk: &mut Bulk) -> Resul
         0 if number == answer::CONNECT => OpReply::Connect(session::decode_connected(flags, r)?),
         1 => OpReply::Mgs(mgs::decode_reply(number, flags, r)?),
         2 => OpReply::Mds(mds_reply::decode(number, flags, r, bulk)?),
-        3 => OpReply::Ost(ost::decode_reply(number, flags, r, bulk)?),
+        3 => OpReply::Ost(ost_reply::decode_reply(number, flags, r, bulk)?),
         4 => OpReply::Client(client::decode_reply(number, flags, r)?),
         _ => return Err(DecodeError::UnknownReply { number }),
     };

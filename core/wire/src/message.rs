@@ -5,8 +5,8 @@ use crate::client::{ClientOp, ClientReply};
 use crate::mds::reply::MdsReply;
 use crate::mds::shared::Entry;
 use crate::mgs::{MgsOp, MgsReply};
-use crate::opcode::MdsOp;
-use crate::ost::{OstOp, OstReply};
+use crate::opcode::{MdsOp, OstOp};
+use crate::ost::reply::OstReply;
 use bytes::Bytes;
 use types::credentials::Credentials;
 use types::errno::Errno;
@@ -55,7 +55,17 @@ impl Op {
     pub fn class(&self) -> Class {
         match self {
             Op::Mds(op) => op.class(),
+            Op::Ost(op) => op.class(),
             _ => self.row().class,
+        }
+    }
+
+    /// Bytes of data to expect with the reply, about.
+    pub fn reply_bytes(&self) -> usize {
+        match self {
+            Op::Mds(op) => op.reply_bytes(),
+            Op::Ost(op) => op.reply_bytes(),
+            _ => 0,
         }
     }
 
@@ -223,7 +233,7 @@ mod tests {
     use crate::mds::{
         Create, CreateKind, FlockSet, GetLayout, GetattrMany, Lease, LeaseAct, Lock, MdsOp, Punch, Rename, RenameFlags,
     };
-    use crate::ost::PunchKind;
+    use crate::ost::punch::PunchKind;
     use types::lock::LeaseMode;
     use types::ranges::ByteRange;
 

@@ -7,7 +7,6 @@
 
 use crate::class::{Class, Counted};
 use crate::client::{ClientOp, ClientReply};
-
 use crate::codec::cursor::{Bulk, Reader, Writer};
 use crate::codec::error::DecodeError;
 use crate::codec::operation::{Operation, plain};
@@ -21,7 +20,8 @@ use crate::mds::opens::*;
 use crate::mds::reply::MdsReply;
 use crate::message::{Op, OpReply};
 use crate::mgs::MgsOp;
-use crate::ost::{OstOp, OstReply};
+use crate::ost::operations::*;
+use crate::ost::reply::OstReply;
 use types::fid::Fid;
 use types::name::Name;
 use types::session::Role;
@@ -76,29 +76,164 @@ macro_rules! row {
     };
 }
 
+/// The enum of the operations of one target, made from their structs.
+macro_rules! enumerated {
+    (
+        $(#[$about:meta])* $ops:ident {
+            $($mc:ident $variant:ident($struct:ident),)*
+            @plain
+            $($(#[$doc:meta])* $uc:ident $unit:ident,)*
+        }
+    ) => {
+        $(#[$about])*
+        #[derive(Clone, PartialEq, Debug)]
+        pub enum $ops {
+            $(#[doc = concat!("See [`struct@", stringify!($struct), "`].")] $variant($struct),)*
+            $($(#[$doc])* $unit,)*
+        }
+
+        impl $ops {
+            /// Its row.
+            pub const fn row(&self) -> &'static Row {
+                match self {
+                    $($ops::$variant(_) => const { row_of($mc) },)*
+                    $($ops::$unit => const { row_of($uc) },)*
+                }
+            }
+
+            /// Its class.
+            pub fn class(&self) -> Class {
+                match self {
+                    $($ops::$variant(op) => op.class(self.row().class),)*
+                    $($ops::$unit => self.row().class,)*
+                }
+            }
+
+            /// The inode that it is mainly about: the directory of a name, else the inode itself.
+            /// NONE: there is no such, or there are many.
+            pub fn fid(&self) -> Fid {
+                match self {
+                    $($ops::$variant(op) => op.fid(),)*
+                    $($ops::$unit => Fid::NONE,)*
+                }
+            }
+
+            /// Bytes of data to expect with the reply, about.
+            pub fn reply_bytes(&self) -> usize {
+                match self {
+                    $($ops::$variant(op) => op.reply_bytes(),)*
+                    $($ops::$unit => 0,)*
+                }
+            }
+
+            pub(crate) fn encode(&self, w: &mut Writer) {
+                match self {
+                    $($ops::$variant(op) => w.op($mc, op.flags(), |w| op.put(w)),)*
+                    $($ops::$unit => w.op($uc, 0, |_| ()),)*
+                }
+            }
+
+            pub(crate) fn decode(
+                number: u16,
+                flags: u16,
+                r: &mut Reader<'_>,
+                bulk: &mut Bulk,
+            ) -> Result<$ops, DecodeError> {
+                match number {
+                    $($mc => $struct::get(flags, r, bulk).map($ops::$variant),)*
+                    $($uc => plain(flags).map(|()| $ops::$unit),)*
+                    number => Err(DecodeError::UnknownOp { number }),
+                }
+            }
+
+            /// One of each, in the order of their numbers.
+            #[cfg(test)]
+            pub(crate) fn samples() -> Vec<$ops> {
+                let mut all = vec![
+                    $($ops::$variant($struct::sample()),)*
+                    $($ops::$unit,)*
+                ];
+                all.sort_by_key(|op| op.row().number);
+                all
+            }
+
+            /// Any operation.
+            #[cfg(test)]
+            pub(crate) fn any() -> impl proptest::strategy::Strategy<Value = $ops> {
+                use proptest::strategy::{Just, Strategy, Union};
+                Union::new([
+                    $($struct::any().prop_map($ops::$variant).boxed(),)*
+                    $(Just($ops::$unit).boxed(),)*
+                ])
+            }
+        }
+    };
+}
+
+/// Methods of operations that are about inodes and names.
+macro_rules! of_names {
+    ($ops:ident { $($variant:ident,)* @plain $($unit:ident,)* }) => {
+        impl $ops {
+            /// Calls `each` with every FID that may be a `Fid::result_of(n)`, until one fails.
+            ///
+            /// # Errors
+            /// The first error of `each`.
+            pub fn try_each_fid<E>(&mut self, each: impl FnMut(&mut Fid) -> Result<(), E>) -> Result<(), E> {
+                match self {
+                    $($ops::$variant(op) => op.try_each_fid(each),)*
+                    $($ops::$unit => Ok(()),)*
+                }
+            }
+
+            /// The name that it makes, or makes lead elsewhere.
+            pub fn name_made(&self) -> Option<(Fid, &Name)> {
+                match self {
+                    $($ops::$variant(op) => op.name_made(),)*
+                    $($ops::$unit => None,)*
+                }
+            }
+
+            /// The names that it takes, makes, or makes lead elsewhere.
+            pub fn names_changed(&self) -> impl Iterator<Item = (Fid, &Name)> {
+                let taken = match self {
+                    $($ops::$variant(op) => op.name_taken(),)*
+                    $($ops::$unit => None,)*
+                };
+                taken.into_iter().chain(self.name_made())
+            }
+        }
+    };
+}
+
+/// Operations on objects name no inode by the result of an earlier operation, and no names.
+macro_rules! of_objects {
+    ($($any:tt)*) => {};
+}
+
 macro_rules! operations {
     (
         $($number:literal $const:ident $name:literal $sender:ident [$($words:ident)*] $pattern:pat,)*
         $($target:ident $ops:ident {
             $($n:literal $c:ident $text:literal $from:ident [$($w:ident)*] $pat:pat,)*
         })*
-        @structs Mds MdsOp {
-            $($mn:literal $mc:ident $mtext:literal $mfrom:ident [$($mw:ident)*] $struct:ident,)*
+        @structs
+        $($(#[$about:meta])* $starget:ident $sops:ident $kind:ident {
+            $($mn:literal $mc:ident $mtext:literal $mfrom:ident [$($mw:ident)*] $variant:ident($struct:ident),)*
             @plain
             $($(#[$doc:meta])* $un:literal $uc:ident $utext:literal $ufrom:ident [$($uw:ident)*] $unit:ident,)*
-        }
+        })*
     ) => {
         $(#[doc = concat!("Number of `", $name, "`.")] pub const $const: u16 = $number;)*
         $($(#[doc = concat!("Number of `", $text, "`.")] pub const $c: u16 = $n;)*)*
-        $(#[doc = concat!("Number of `", $mtext, "`.")] pub const $mc: u16 = $mn;)*
-        $(#[doc = concat!("Number of `", $utext, "`.")] pub const $uc: u16 = $un;)*
+        $($(#[doc = concat!("Number of `", $mtext, "`.")] pub const $mc: u16 = $mn;)*)*
+        $($(#[doc = concat!("Number of `", $utext, "`.")] pub const $uc: u16 = $un;)*)*
 
         /// All operations, by number.
         pub const ROWS: &[Row] = &by_number([
             $(row!($const $name $sender $($words)*),)*
             $($(row!($c $text $from $($w)*),)*)*
-            $(row!($mc $mtext $mfrom $($mw)*),)*
-            $(row!($uc $utext $ufrom $($uw)*),)*
+            $($(row!($mc $mtext $mfrom $($mw)*),)*)*
+            $($(row!($uc $utext $ufrom $($uw)*),)*)*
         ]);
 
         impl Op {
@@ -108,7 +243,7 @@ macro_rules! operations {
                 match self {
                     $($pattern => const { row_of($const) },)*
                     $(Op::$target(op) => op.row(),)*
-                    Op::Mds(op) => op.row(),
+                    $(Op::$starget(op) => op.row(),)*
                 }
             }
         }
@@ -121,109 +256,14 @@ macro_rules! operations {
             }
         })*
 
-        /// One operation of an MDT. Credentials come with the request. A `Fid` may be a
-        /// `Fid::result_of(n)`.
-        #[derive(Clone, PartialEq, Debug)]
-        pub enum MdsOp {
-            $(#[doc = concat!("See [`struct@", stringify!($struct), "`].")] $struct($struct),)*
-            $($(#[$doc])* $unit,)*
-        }
-
-        impl MdsOp {
-            /// Its row.
-            pub const fn row(&self) -> &'static Row {
-                match self {
-                    $(MdsOp::$struct(_) => const { row_of($mc) },)*
-                    $(MdsOp::$unit => const { row_of($uc) },)*
-                }
-            }
-
-            /// Its class.
-            pub fn class(&self) -> Class {
-                match self {
-                    $(MdsOp::$struct(op) => op.class(self.row().class),)*
-                    $(MdsOp::$unit => self.row().class,)*
-                }
-            }
-
-            /// The inode that it is mainly about: the directory of a name, else the inode itself.
-            /// NONE: there is no such.
-            pub fn fid(&self) -> Fid {
-                match self {
-                    $(MdsOp::$struct(op) => op.fid(),)*
-                    $(MdsOp::$unit => Fid::NONE,)*
-                }
-            }
-
-            /// Calls `each` with every FID that may be a `Fid::result_of(n)`, until one fails.
-            ///
-            /// # Errors
-            /// The first error of `each`.
-            pub fn try_each_fid<E>(&mut self, each: impl FnMut(&mut Fid) -> Result<(), E>) -> Result<(), E> {
-                match self {
-                    $(MdsOp::$struct(op) => op.try_each_fid(each),)*
-                    $(MdsOp::$unit => Ok(()),)*
-                }
-            }
-
-            /// The name that it makes, or makes lead elsewhere.
-            pub fn name_made(&self) -> Option<(Fid, &Name)> {
-                match self {
-                    $(MdsOp::$struct(op) => op.name_made(),)*
-                    $(MdsOp::$unit => None,)*
-                }
-            }
-
-            /// The names that it takes, makes, or makes lead elsewhere.
-            pub fn names_changed(&self) -> impl Iterator<Item = (Fid, &Name)> {
-                let taken = match self {
-                    $(MdsOp::$struct(op) => op.name_taken(),)*
-                    $(MdsOp::$unit => None,)*
-                };
-                taken.into_iter().chain(self.name_made())
-            }
-
-            pub(crate) fn encode(&self, w: &mut Writer) {
-                match self {
-                    $(MdsOp::$struct(op) => w.op($mc, op.flags(), |w| op.put(w)),)*
-                    $(MdsOp::$unit => w.op($uc, 0, |_| ()),)*
-                }
-            }
-
-            pub(crate) fn decode(
-                number: u16,
-                flags: u16,
-                r: &mut Reader<'_>,
-                bulk: &mut Bulk,
-            ) -> Result<MdsOp, DecodeError> {
-                match number {
-                    $($mc => $struct::get(flags, r, bulk).map(MdsOp::$struct),)*
-                    $($uc => plain(flags).map(|()| MdsOp::$unit),)*
-                    number => Err(DecodeError::UnknownOp { number }),
-                }
-            }
-
-            /// One of each, in the order of their numbers.
-            #[cfg(test)]
-            pub(crate) fn samples() -> Vec<MdsOp> {
-                let mut all = vec![
-                    $(MdsOp::$struct($struct::sample()),)*
-                    $(MdsOp::$unit,)*
-                ];
-                all.sort_by_key(|op| op.row().number);
-                all
-            }
-
-            /// Any operation.
-            #[cfg(test)]
-            pub(crate) fn any() -> impl proptest::strategy::Strategy<Value = MdsOp> {
-                use proptest::strategy::{Just, Strategy, Union};
-                Union::new([
-                    $($struct::any().prop_map(MdsOp::$struct).boxed(),)*
-                    $(Just(MdsOp::$unit).boxed(),)*
-                ])
+        $(enumerated! {
+            $(#[$about])* $sops {
+                $($mc $variant($struct),)*
+                @plain
+                $($(#[$doc])* $uc $unit,)*
             }
         }
+        $kind! { $sops { $($variant,)* @plain $($unit,)* } })*
     };
 }
 
@@ -270,19 +310,6 @@ operations! {
         0x0109 MGS_REMOVE "mgs_remove" Admin [Other store] MgsOp::Remove { .. },
     }
 
-    Ost OstOp {
-        0x0301 OST_READ "ost_read" Client [Read] OstOp::Read { .. },
-        0x0302 OST_WRITE "ost_write" Client [Write store replayed space survives] OstOp::Write { .. },
-        0x0303 OST_PUNCH "ost_punch" Both [Punch store replayed space survives] OstOp::Punch { .. },
-        0x0304 OST_GETATTR "ost_getattr" Both [Getattr] OstOp::Getattr { .. },
-        0x0305 OST_SEEK "ost_seek" Client [Seek] OstOp::Seek { .. },
-        0x0306 OST_DESTROY "ost_destroy" Server [Destroy store release survives] OstOp::Destroy { .. },
-        0x0307 OST_SYNC "ost_sync" Both [Sync] OstOp::Sync { .. },
-        0x0308 OST_STATFS "ost_statfs" Both [Statfs] OstOp::Statfs,
-        0x0309 OST_GRANT "ost_grant" Client [Grant memory survives] OstOp::Grant { .. },
-        0x0380 OST_LIST "ost_list" Admin [Other] OstOp::List { .. },
-    }
-
     Client ClientOp {
         0x0401 CLIENT_REVOKE "client_revoke" Server [Other memory] ClientOp::Revoke { .. },
         0x0402 CLIENT_CHANGING "client_changing" Server [Other memory] ClientOp::Changing { .. },
@@ -290,49 +317,69 @@ operations! {
         0x0404 CLIENT_REVOKE_EXTENTS "client_revoke_extents" Server [Other memory] ClientOp::RevokeExtents { .. },
     }
 
-    @structs Mds MdsOp {
-        0x0201 MDS_LOOKUP "mds_lookup" Client [Lookup] Lookup,
-        0x0202 MDS_GET_PARENT "mds_get_parent" Client [Lookup] GetParent,
-        0x0203 MDS_GETATTR "mds_getattr" Client [Getattr] Getattr,
-        0x0204 MDS_GETATTR_MANY "mds_getattr_many" Client [Getattr] GetattrMany,
-        0x0205 MDS_SETATTR "mds_setattr" Client [Setattr store replayed release reint] Setattr,
-        0x0206 MDS_CREATE "mds_create" Client [Mknod store replayed space reint] Create,
-        0x0207 MDS_OPEN "mds_open" Client [Open store replayed release survives] Open,
-        0x0208 MDS_CLOSE "mds_close" Client [Close store replayed release] Close,
-        0x0209 MDS_UNLINK "mds_unlink" Client [Unlink store replayed release reint] Unlink,
-        0x020a MDS_RMDIR "mds_rmdir" Client [Rmdir store replayed release reint] Rmdir,
-        0x020b MDS_RENAME "mds_rename" Client [Rename store replayed space reint] Rename,
-        0x020c MDS_LINK "mds_link" Client [Link store replayed space reint] Link,
-        0x020d MDS_READDIR "mds_readdir" Client [Readpage] Readdir,
-        0x020e MDS_READLINK "mds_readlink" Client [Readlink] Readlink,
-        0x020f MDS_GETXATTR "mds_getxattr" Client [Getxattr] Getxattr,
-        0x0210 MDS_LISTXATTR "mds_listxattr" Client [Getxattr] Listxattr,
-        0x0211 MDS_SETXATTR "mds_setxattr" Client [Setxattr store replayed space reint] Setxattr,
-        0x0212 MDS_REMOVEXATTR "mds_removexattr" Client [Setxattr store replayed release reint] Removexattr,
-        0x0213 MDS_GET_LAYOUT "mds_get_layout" Client [GetLayout store replayed release survives] GetLayout,
-        0x0214 MDS_WROTE "mds_wrote" Client [Wrote store replayed release] Wrote,
-        0x0215 MDS_APPEND "mds_append" Client [Wrote store replayed release] Append,
-        0x0218 MDS_FLOCK_TEST "mds_flock_test" Client [Flock] FlockTest,
-        0x0219 MDS_FLOCK_SET "mds_flock_set" Client [Flock memory waits] FlockSet,
-        0x021a MDS_FLOCK_CANCEL "mds_flock_cancel" Client [Flock memory] FlockCancel,
-        0x021b MDS_LOCK "mds_lock" Client [LdlmEnqueue memory waits survives] Lock,
-        0x021c MDS_UNLOCK "mds_unlock" Client [LdlmCancel memory] Unlock,
-        0x021d MDS_READ "mds_read" Client [Read] Read,
-        0x021e MDS_WRITE "mds_write" Client [Write store replayed space] Write,
-        0x021f MDS_PUNCH "mds_punch" Client [Punch store replayed space] Punch,
-        0x0220 MDS_SWAP_LAYOUTS "mds_swap_layouts" Client [Other store release] SwapLayouts,
-        0x0221 MDS_SEEK "mds_seek" Client [Seek] Seek,
-        0x0222 MDS_LEASE "mds_lease" Client [Other memory] Lease,
-        0x0223 MDS_TMPFILE "mds_tmpfile" Client [Open store replayed space reint] Tmpfile,
-        0x0224 MDS_ACCESSED "mds_accessed" Client [Setattr store replayed release] Accessed,
-        0x0280 MDS_SCAN "mds_scan" Admin [Other] Scan,
-        0x0281 MDS_MEND "mds_mend" Admin [Other store release] Mend,
+    @structs
+    /// One operation of an MDT. Credentials come with the request. A `Fid` may be a
+    /// `Fid::result_of(n)`.
+    Mds MdsOp of_names {
+        0x0201 MDS_LOOKUP "mds_lookup" Client [Lookup] Lookup(Lookup),
+        0x0202 MDS_GET_PARENT "mds_get_parent" Client [Lookup] GetParent(GetParent),
+        0x0203 MDS_GETATTR "mds_getattr" Client [Getattr] Getattr(Getattr),
+        0x0204 MDS_GETATTR_MANY "mds_getattr_many" Client [Getattr] GetattrMany(GetattrMany),
+        0x0205 MDS_SETATTR "mds_setattr" Client [Setattr store replayed release reint] Setattr(Setattr),
+        0x0206 MDS_CREATE "mds_create" Client [Mknod store replayed space reint] Create(Create),
+        0x0207 MDS_OPEN "mds_open" Client [Open store replayed release survives] Open(Open),
+        0x0208 MDS_CLOSE "mds_close" Client [Close store replayed release] Close(Close),
+        0x0209 MDS_UNLINK "mds_unlink" Client [Unlink store replayed release reint] Unlink(Unlink),
+        0x020a MDS_RMDIR "mds_rmdir" Client [Rmdir store replayed release reint] Rmdir(Rmdir),
+        0x020b MDS_RENAME "mds_rename" Client [Rename store replayed space reint] Rename(Rename),
+        0x020c MDS_LINK "mds_link" Client [Link store replayed space reint] Link(Link),
+        0x020d MDS_READDIR "mds_readdir" Client [Readpage] Readdir(Readdir),
+        0x020e MDS_READLINK "mds_readlink" Client [Readlink] Readlink(Readlink),
+        0x020f MDS_GETXATTR "mds_getxattr" Client [Getxattr] Getxattr(Getxattr),
+        0x0210 MDS_LISTXATTR "mds_listxattr" Client [Getxattr] Listxattr(Listxattr),
+        0x0211 MDS_SETXATTR "mds_setxattr" Client [Setxattr store replayed space reint] Setxattr(Setxattr),
+        0x0212 MDS_REMOVEXATTR "mds_removexattr" Client [Setxattr store replayed release reint] Removexattr(Removexattr),
+        0x0213 MDS_GET_LAYOUT "mds_get_layout" Client [GetLayout store replayed release survives] GetLayout(GetLayout),
+        0x0214 MDS_WROTE "mds_wrote" Client [Wrote store replayed release] Wrote(Wrote),
+        0x0215 MDS_APPEND "mds_append" Client [Wrote store replayed release] Append(Append),
+        0x0218 MDS_FLOCK_TEST "mds_flock_test" Client [Flock] FlockTest(FlockTest),
+        0x0219 MDS_FLOCK_SET "mds_flock_set" Client [Flock memory waits] FlockSet(FlockSet),
+        0x021a MDS_FLOCK_CANCEL "mds_flock_cancel" Client [Flock memory] FlockCancel(FlockCancel),
+        0x021b MDS_LOCK "mds_lock" Client [LdlmEnqueue memory waits survives] Lock(Lock),
+        0x021c MDS_UNLOCK "mds_unlock" Client [LdlmCancel memory] Unlock(Unlock),
+        0x021d MDS_READ "mds_read" Client [Read] Read(Read),
+        0x021e MDS_WRITE "mds_write" Client [Write store replayed space] Write(Write),
+        0x021f MDS_PUNCH "mds_punch" Client [Punch store replayed space] Punch(Punch),
+        0x0220 MDS_SWAP_LAYOUTS "mds_swap_layouts" Client [Other store release] SwapLayouts(SwapLayouts),
+        0x0221 MDS_SEEK "mds_seek" Client [Seek] Seek(Seek),
+        0x0222 MDS_LEASE "mds_lease" Client [Other memory] Lease(Lease),
+        0x0223 MDS_TMPFILE "mds_tmpfile" Client [Open store replayed space reint] Tmpfile(Tmpfile),
+        0x0224 MDS_ACCESSED "mds_accessed" Client [Setattr store replayed release] Accessed(Accessed),
+        0x0280 MDS_SCAN "mds_scan" Admin [Other] Scan(Scan),
+        0x0281 MDS_MEND "mds_mend" Admin [Other store release] Mend(Mend),
 
         @plain
         /// Totals.
         0x0216 MDS_STATFS "mds_statfs" Client [Statfs] Statfs,
         /// All changes so far are durable when this answers (fsync, sync).
         0x0217 MDS_SYNC "mds_sync" Client [Sync of_session] Sync,
+    }
+
+    /// One operation of an OST.
+    Ost OstOp of_objects {
+        0x0301 OST_READ "ost_read" Client [Read] Read(ObjectRead),
+        0x0302 OST_WRITE "ost_write" Client [Write store replayed space survives] Write(ObjectWrite),
+        0x0303 OST_PUNCH "ost_punch" Both [Punch store replayed space survives] Punch(ObjectPunch),
+        0x0304 OST_GETATTR "ost_getattr" Both [Getattr] Getattr(ObjectGetattr),
+        0x0305 OST_SEEK "ost_seek" Client [Seek] Seek(ObjectSeek),
+        0x0306 OST_DESTROY "ost_destroy" Server [Destroy store release survives] Destroy(ObjectDestroy),
+        0x0307 OST_SYNC "ost_sync" Both [Sync] Sync(ObjectSync),
+        0x0309 OST_GRANT "ost_grant" Client [Grant memory survives] Grant(GrantSpace),
+        0x0380 OST_LIST "ost_list" Admin [Other] List(ObjectList),
+
+        @plain
+        /// Totals.
+        0x0308 OST_STATFS "ost_statfs" Both [Statfs] Statfs,
     }
 }
 

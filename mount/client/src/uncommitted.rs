@@ -9,7 +9,6 @@ use types::errno::Errno;
 use types::fid::Fid;
 use types::object::ObjectId;
 use wire::message::Op;
-use wire::ost::OstOp;
 
 /// What an OST had answered is lost: its files tell it ([`data::writeback::failures`]).
 pub(crate) fn lost_objects(files: &Arc<FileTable>, files_open: &OpenFiles, lost: &[Op]) {
@@ -40,8 +39,5 @@ fn lost_of(file: &File) {
 }
 
 fn object_of(op: &Op) -> Option<ObjectId> {
-    match op {
-        Op::Ost(OstOp::Write { object, .. } | OstOp::Punch { object, .. }) => Some(*object),
-        _ => None,
-    }
+    if let Op::Ost(op) = op { op.object_changed() } else { None }
 }

@@ -26,7 +26,7 @@ use types::object::{ObjectId, ObjectOffset};
 use types::session::{ClientUuid, ClusterId, Transno, Xid};
 use types::target::{FsName, TargetIndex, TargetKind};
 use wire::message::{Op, Request};
-use wire::ost::{OstOp, PunchKind};
+use wire::ost::{ObjectPunch, ObjectWrite, OstOp, PunchKind};
 
 /// The tree stays as it is: what is recorded is in the journal alone.
 const NEVER: Duration = Duration::from_secs(3600);
@@ -97,14 +97,14 @@ fn run(seed: u64) -> Recorded {
         match rng.u32(0..10) {
             0 => {
                 let start = ObjectOffset(rng.u64(0..NEAR_BOUNDARY + 12_000));
-                ask(&ost, &export, OstOp::Punch { object, start, end: start, kind: PunchKind::Truncate });
+                ask(&ost, &export, OstOp::Punch(ObjectPunch { object, start, end: start, kind: PunchKind::Truncate }));
             }
             1 | 2 => wait(target.store().commit()).map(drop).unwrap(),
             3..=5 => wait(ost.flush_all()).unwrap(),
             _ => {
                 let offset = ObjectOffset(rng.u64(0..9000) + if rng.bool() { NEAR_BOUNDARY } else { 0 });
                 let data = Bytes::from(vec![rng.u8(1..=255); rng.usize(1..9000)]);
-                ask(&ost, &export, OstOp::Write { object, offset, data, sync: rng.u32(0..4) == 0 });
+                ask(&ost, &export, OstOp::Write(ObjectWrite { object, offset, data, sync: rng.u32(0..4) == 0 }));
             }
         }
     }

@@ -25,7 +25,7 @@ use wire::envelope::Refusal;
 use wire::mds::{MdsOp, Mend, Scan};
 use wire::message::{Op, OpReply};
 use wire::mgs::{MgsOp, MgsReply, PoolChange};
-use wire::ost::{OstOp, OstReply};
+use wire::ost::{ObjectDestroy, ObjectList, OstOp, OstReply};
 
 /// Another address of this host than the one that its own clients call from.
 const ELSEWHERE: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 99));
@@ -127,7 +127,7 @@ fn objects_are_listed_and_destroyed_by_servers_only() {
     assert_eq!(e2e::programs::sh(&cluster.mount(), "sync precious"), "");
 
     let listed = |stranger: &mut Stranger, client| {
-        let op = Op::Ost(OstOp::List { after: None, limit: 100 });
+        let op = Op::Ost(OstOp::List(ObjectList { after: None, limit: 100 }));
         match stranger.result(client, ost(), op).0 {
             Ok(OpReply::Ost(OstReply::Objects { objects, .. })) => Ok(objects),
             Err(errno) => Err(errno),
@@ -147,7 +147,7 @@ fn objects_are_listed_and_destroyed_by_servers_only() {
     let objects = listed(&mut server, ClientUuid(1)).expect("a server may");
     let victims: Vec<ObjectId> = objects.iter().map(|(object, ..)| *object).collect();
     assert!(!victims.is_empty());
-    let destroy = || Op::Ost(OstOp::Destroy { objects: victims.clone() });
+    let destroy = || Op::Ost(OstOp::Destroy(ObjectDestroy { objects: victims.clone() }));
     assert_eq!(attacker.result(ATTACKER, ost(), destroy()).0, Err(REFUSED));
     assert_eq!(listed(&mut server, ClientUuid(1)).expect("a server may"), objects, "all are still there");
     assert!(fs::read(&file).expect("read") == vec![7; 300_000]);

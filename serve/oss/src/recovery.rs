@@ -26,7 +26,7 @@ use types::nid::Nid;
 use types::proof::Proof;
 use types::session::{ClientUuid, Standing, Transno};
 use wire::message::{ConnectRequest, Op, OpReply, Redo, Reply, Request};
-use wire::ost::{OstOp, PunchKind};
+use wire::ost::{ObjectPunch, ObjectWrite, OstOp, PunchKind};
 
 impl Ost {
     /// A client connects.
@@ -145,7 +145,7 @@ impl Ost {
             return Err(Errno::ENOTCONN);
         }
         let one = |(change, op): (&Redo, &Op)| match op {
-            Op::Ost(op @ (OstOp::Write { .. } | OstOp::Punch { .. })) => Ok((change.transno, op.clone())),
+            Op::Ost(op) if op.row().class.replayed => Ok((change.transno, op.clone())),
             _ => Err(Errno::EPROTO),
         };
         let batch = changes.iter().zip(ops).map(one).collect::<Result<Vec<_>, _>>()?;
@@ -240,19 +240,19 @@ impl Ost {
     fn redo(&self, transno: Transno, client: ClientUuid, op: &OstOp) -> Result<(), Errno> {
         let objects = self.objects();
         let (object, longer_than, bytes) = match op {
-            OstOp::Write { object, data, .. } => (*object, None, data.len() as u64),
-            OstOp::Punch { object, start, kind: PunchKind::Truncate | PunchKind::Hole, .. } => {
+            OstOp::Write(ObjectWrite { object, data, .. }) => (*object, None, data.len() as u64),
+            OstOp::Punch(ObjectPunch { object, start, kind: PunchKind::Truncate | PunchKind::Hole, .. }) => {
                 (*object, Some(start.0), 0)
             }
-            OstOp::Punch { object, .. } => (*object, None, 0),
+            OstOp::Punch(ObjectPunch { object, .. }) => (*object, None, 0),
             _ => return Err(Errno::EPROTO),
         };
         if self.window.settled.get(&object).is_some_and(|settled| *settled >= transno) {
             return Ok(());
         }
         let apply = || match op {
-            OstOp::Write { object, offset, data, .. } => objects.write(*object, data, offset.0),
-            OstOp::Punch { object, start, end, kind } => {
+            OstOp::Write(ObjectWrite { object, offset, data, .. }) => objects.write(*object, data, offset.0),
+            OstOp::Punch(ObjectPunch { object, start, end, kind }) => {
                 let len = end.0.saturating_sub(start.0);
                 match kind {
                     PunchKind::Truncate => objects.truncate(*object, start.0),

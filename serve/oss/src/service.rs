@@ -24,7 +24,10 @@ use types::proof::Proof;
 use types::session::{ClientUuid, ClusterId, Transno};
 use types::target::TargetName;
 use wire::message::{ConnectReply, ConnectRequest, Op, OpReply, Redo, Reply, Request, VERSION_MAX};
-use wire::ost::{OstOp, OstReply};
+use wire::ost::{
+    GrantSpace, ObjectDestroy, ObjectGetattr, ObjectList, ObjectPunch, ObjectRead, ObjectSeek, ObjectSync, ObjectWrite,
+    OstOp, OstReply,
+};
 
 /// Data up to this many bytes is copied on a reactor if the object is warm: less than a hand-off to
 /// another thread costs.
@@ -74,44 +77,48 @@ impl Ost {
         let unchanged = |reply| Ok((reply, Transno(0)));
         let changed = |(blocks_delta, transno)| (OstReply::Changed { blocks_delta }, transno);
         match op {
-            OstOp::Read { object, offset, len } => unchanged(OstReply::Data(self.read(*object, *offset, *len)?)),
-            OstOp::Write { object, offset, data, sync } => {
+            OstOp::Read(ObjectRead { object, offset, len }) => {
+                unchanged(OstReply::Data(self.read(*object, *offset, *len)?))
+            }
+            OstOp::Write(ObjectWrite { object, offset, data, sync }) => {
                 let written = self.write((author, payment), *object, *offset, data, *sync)?;
                 if *sync {
                     work.commit |= self.sync_object(*object)?;
                 }
                 Ok(changed(written))
             }
-            OstOp::Punch { object, start, end, kind } => {
+            OstOp::Punch(ObjectPunch { object, start, end, kind }) => {
                 self.punch((author, payment), *object, *start, *end, *kind).map(changed)
             }
-            OstOp::Getattr { object } => {
+            OstOp::Getattr(ObjectGetattr { object }) => {
                 let (size, blocks) = self.getattr(*object)?;
                 unchanged(OstReply::Attr { size, blocks })
             }
-            OstOp::Seek { object, offset, hole } => unchanged(OstReply::Offset(self.seek(*object, *offset, *hole)?)),
-            OstOp::Destroy { objects } => {
+            OstOp::Seek(ObjectSeek { object, offset, hole }) => {
+                unchanged(OstReply::Offset(self.seek(*object, *offset, *hole)?))
+            }
+            OstOp::Destroy(ObjectDestroy { objects }) => {
                 let (transno, settled) = self.destroy(objects)?;
                 work.commit |= settled;
                 Ok((OstReply::Done, transno))
             }
-            OstOp::Sync { objects } if objects.is_empty() => {
+            OstOp::Sync(ObjectSync { objects }) if objects.is_empty() => {
                 work.record = true;
                 self.sync_all().and_then(|()| unchanged(OstReply::Done))
             }
-            OstOp::Sync { objects } => {
+            OstOp::Sync(ObjectSync { objects }) => {
                 for object in objects {
                     work.commit |= self.sync_object(*object)?;
                 }
                 unchanged(OstReply::Done)
             }
             OstOp::Statfs => unchanged(OstReply::Statfs(self.statfs()?)),
-            OstOp::List { after, limit } => {
+            OstOp::List(ObjectList { after, limit }) => {
                 let limit = (*limit as usize).clamp(1, OBJECTS_PER_LIST_MAX);
                 let objects = self.objects().list(*after, limit)?;
                 unchanged(OstReply::Objects { more: objects.len() == limit, objects })
             }
-            OstOp::Grant { spend, back, want } => {
+            OstOp::Grant(GrantSpace { spend, back, want }) => {
                 let (holder, asked) = ((self.name(), author.client), (*spend, *back, *want));
                 let (more, paid) = self.room.grant(payment, self.env().clock.now(), &self.look(), holder, asked)?;
                 unchanged(OstReply::Granted { more, paid })
@@ -123,17 +130,15 @@ impl Ost {
     fn is_quick(&self, op: &OstOp) -> bool {
         !self.ledger.is_full()
             && match op {
-                OstOp::Read { object, len, .. } => *len as usize <= INLINE_BYTES_MAX && self.gates.is_warm(*object),
-                OstOp::Write { object, data, sync, .. } => {
+                OstOp::Read(ObjectRead { object, len, .. }) => {
+                    *len as usize <= INLINE_BYTES_MAX && self.gates.is_warm(*object)
+                }
+                OstOp::Write(ObjectWrite { object, data, sync, .. }) => {
                     !sync && data.len() <= INLINE_BYTES_MAX && self.gates.is_warm(*object)
                 }
-                OstOp::Getattr { object } => self.gates.is_warm(*object),
-                OstOp::Statfs | OstOp::Grant { .. } => true,
-                OstOp::Punch { .. }
-                | OstOp::Seek { .. }
-                | OstOp::Destroy { .. }
-                | OstOp::Sync { .. }
-                | OstOp::List { .. } => false,
+                OstOp::Getattr(ObjectGetattr { object }) => self.gates.is_warm(*object),
+                OstOp::Statfs | OstOp::Grant(_) => true,
+                OstOp::Punch(_) | OstOp::Seek(_) | OstOp::Destroy(_) | OstOp::Sync(_) | OstOp::List(_) => false,
             }
     }
 

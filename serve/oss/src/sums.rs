@@ -27,7 +27,7 @@ use store::store::Store;
 use types::errno::Errno;
 use types::object::ObjectId;
 use types::session::Transno;
-use wire::ost::{OstOp, PunchKind};
+use wire::ost::{ObjectPunch, ObjectWrite, OstOp, PunchKind};
 
 /// Noted objects. Beyond it quiet ones are left with their marker: they count as unchecked until
 /// they are changed or scrubbed, or the OST starts again.
@@ -94,9 +94,13 @@ impl Span {
             if last - first < REGIONS_MAX as u64 { Span::Regions(first, last) } else { Span::Whole }
         };
         match op {
-            OstOp::Write { object, offset, data, .. } => Some((*object, between(offset.0, data.len() as u64))),
-            OstOp::Punch { object, kind: PunchKind::Truncate, .. } => Some((*object, Span::Whole)),
-            OstOp::Punch { object, start, end, .. } => Some((*object, between(start.0, end.0.saturating_sub(start.0)))),
+            OstOp::Write(ObjectWrite { object, offset, data, .. }) => {
+                Some((*object, between(offset.0, data.len() as u64)))
+            }
+            OstOp::Punch(ObjectPunch { object, kind: PunchKind::Truncate, .. }) => Some((*object, Span::Whole)),
+            OstOp::Punch(ObjectPunch { object, start, end, .. }) => {
+                Some((*object, between(start.0, end.0.saturating_sub(start.0))))
+            }
             _ => None,
         }
     }

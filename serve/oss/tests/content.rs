@@ -9,7 +9,9 @@ use rig::{Rig, object, only};
 use types::errno::Errno;
 use types::object::ObjectOffset;
 use wire::message::OpReply;
-use wire::ost::{OstOp, OstReply, PunchKind};
+use wire::ost::{
+    ObjectGetattr, ObjectPunch, ObjectRead, ObjectSeek, ObjectSync, ObjectWrite, OstOp, OstReply, PunchKind,
+};
 
 /// Lengths and positions that straddle pages now and then.
 const REACH: u64 = 60_000;
@@ -57,7 +59,8 @@ impl Model {
         match *step {
             Step::Write { at, len, fill, sync } => {
                 let data: Vec<u8> = (0..len).map(|i| fill.wrapping_add((i / 97) as u8)).collect();
-                let write = OstOp::Write { object, offset: ObjectOffset(at), data: data.clone().into(), sync };
+                let write =
+                    OstOp::Write(ObjectWrite { object, offset: ObjectOffset(at), data: data.clone().into(), sync });
                 self.changed(rig.one(write).unwrap());
                 if len > 0 {
                     self.grow(at as usize + len);
@@ -66,7 +69,7 @@ impl Model {
             }
             Step::Punch { kind, at, len } => {
                 let (start, end) = (ObjectOffset(at), ObjectOffset(at + len));
-                self.changed(rig.one(OstOp::Punch { object, start, end, kind }).unwrap());
+                self.changed(rig.one(OstOp::Punch(ObjectPunch { object, start, end, kind })).unwrap());
                 let (at, end) = (at as usize, (at + len) as usize);
                 match kind {
                     PunchKind::Truncate => self.bytes.truncate(at),
@@ -85,7 +88,7 @@ impl Model {
                 assert!(rig.read(object, at, len) == expected, "read {len} at {at} of {size}");
             }
             Step::Seek { at, hole } => {
-                let found = rig.one(OstOp::Seek { object, offset: ObjectOffset(at), hole }).unwrap();
+                let found = rig.one(OstOp::Seek(ObjectSeek { object, offset: ObjectOffset(at), hole })).unwrap();
                 let OstReply::Offset(found) = found else { panic!("{found:?}") };
                 let (at, size) = (at as usize, self.bytes.len());
                 match found {
@@ -100,7 +103,7 @@ impl Model {
             }
             Step::Sync { all } => {
                 let objects = if all { vec![] } else { vec![object] };
-                assert_eq!(rig.one(OstOp::Sync { objects }), Ok(OstReply::Done));
+                assert_eq!(rig.one(OstOp::Sync(ObjectSync { objects })), Ok(OstReply::Done));
             }
             Step::Restart => rig.restart(),
         }
@@ -158,30 +161,41 @@ fn an_absent_object_is_empty() {
     assert_eq!(rig.attr(object(0)), (0, 0));
     assert!(rig.read(object(0), 5, 100).is_empty());
     for kind in [PunchKind::Truncate, PunchKind::Hole] {
-        let punch = OstOp::Punch { object: object(0), start: ObjectOffset(0), end: ObjectOffset(9), kind };
+        let punch = OstOp::Punch(ObjectPunch { object: object(0), start: ObjectOffset(0), end: ObjectOffset(9), kind });
         let reply = rig.call(vec![punch]);
         assert_eq!(reply.transno.0, 0, "nothing changed");
         assert_eq!(only(reply), Ok(OstReply::Changed { blocks_delta: 0 }));
     }
-    let seek = OstOp::Seek { object: object(0), offset: ObjectOffset(0), hole: false };
+    let seek = OstOp::Seek(ObjectSeek { object: object(0), offset: ObjectOffset(0), hole: false });
     assert_eq!(rig.one(seek), Ok(OstReply::Offset(None)));
-    assert_eq!(rig.one(OstOp::Sync { objects: vec![object(0)] }), Ok(OstReply::Done));
+    assert_eq!(rig.one(OstOp::Sync(ObjectSync { objects: vec![object(0)] })), Ok(OstReply::Done));
     assert_eq!(rig.target.objects().unwrap().size_and_blocks(object(0)), Ok(None), "and was not made");
 }
 
 #[test]
 fn a_vector_answers_in_order_and_stops_at_the_first_failure() {
     let rig = Rig::new();
-    let write = |stripe, n: u8| OstOp::Write {
-        object: object(stripe),
-        offset: ObjectOffset(0),
-        data: vec![n; 100_000].into(),
-        sync: false,
+    let write = |stripe, n: u8| {
+        OstOp::Write(ObjectWrite {
+            object: object(stripe),
+            offset: ObjectOffset(0),
+            data: vec![n; 100_000].into(),
+            sync: false,
+        })
     };
-    let read = |stripe| OstOp::Read { object: object(stripe), offset: ObjectOffset(0), len: 3 };
-    let too_far =
-        OstOp::Write { object: object(0), offset: ObjectOffset(u64::MAX), data: Bytes::from("x"), sync: false };
-    let empty = OstOp::Punch { object: object(0), start: ObjectOffset(9), end: ObjectOffset(9), kind: PunchKind::Hole };
+    let read = |stripe| OstOp::Read(ObjectRead { object: object(stripe), offset: ObjectOffset(0), len: 3 });
+    let too_far = OstOp::Write(ObjectWrite {
+        object: object(0),
+        offset: ObjectOffset(u64::MAX),
+        data: Bytes::from("x"),
+        sync: false,
+    });
+    let empty = OstOp::Punch(ObjectPunch {
+        object: object(0),
+        start: ObjectOffset(9),
+        end: ObjectOffset(9),
+        kind: PunchKind::Hole,
+    });
     for reactor in [false, true] {
         let call = |ops| if reactor { rig.call_on_reactor(ops) } else { rig.call(ops) };
         let data = |b: &'static [u8]| Ok(OpReply::Ost(OstReply::Data(Bytes::from_static(b))));
@@ -196,17 +210,19 @@ fn a_vector_answers_in_order_and_stops_at_the_first_failure() {
 #[test]
 fn reactors_and_blocking_threads_see_the_same() {
     let rig = Rig::new();
-    let op = |n: u8, len: usize| OstOp::Write {
-        object: object(0),
-        offset: ObjectOffset(0),
-        data: vec![n; len].into(),
-        sync: n == 2,
+    let op = |n: u8, len: usize| {
+        OstOp::Write(ObjectWrite {
+            object: object(0),
+            offset: ObjectOffset(0),
+            data: vec![n; len].into(),
+            sync: n == 2,
+        })
     };
     // Cold and large go to another thread, warm and small stay; order holds.
     for (n, len) in [(1, 10), (2, 1000), (3, 1 << 20), (4, 4096)] {
-        rig.call_on_reactor(vec![op(n, len), OstOp::Getattr { object: object(0) }]);
+        rig.call_on_reactor(vec![op(n, len), OstOp::Getattr(ObjectGetattr { object: object(0) })]);
         assert_eq!(rig.read(object(0), 0, 1)[..], [n]);
-        let read = OstOp::Read { object: object(0), offset: ObjectOffset(0), len: 1 };
+        let read = OstOp::Read(ObjectRead { object: object(0), offset: ObjectOffset(0), len: 1 });
         assert_eq!(only(rig.call_on_reactor(vec![read])), Ok(OstReply::Data(vec![n].into())));
     }
     assert_eq!(rig.attr(object(0)).0, 1 << 20);

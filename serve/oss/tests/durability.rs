@@ -10,10 +10,10 @@ use std::time::Duration;
 use types::errno::Errno;
 use types::object::ObjectOffset;
 use types::session::Transno;
-use wire::ost::{OstOp, OstReply};
+use wire::ost::{ObjectDestroy, ObjectGetattr, ObjectSync, ObjectWrite, OstOp, OstReply};
 
 fn write(stripe: u32, sync: bool) -> OstOp {
-    OstOp::Write { object: object(stripe), offset: ObjectOffset(0), data: vec![7; 5000].into(), sync }
+    OstOp::Write(ObjectWrite { object: object(stripe), offset: ObjectOffset(0), data: vec![7; 5000].into(), sync })
 }
 
 #[test]
@@ -33,17 +33,17 @@ fn last_committed_moves_with_syncs_and_never_too_far() {
     assert!(first.last_committed < first.transno);
     let second = rig.call(vec![write(1, true)]);
     assert!(second.last_committed < first.transno, "object 0 is older and not synced");
-    let reply = rig.call(vec![OstOp::Sync { objects: vec![object(0)] }]);
+    let reply = rig.call(vec![OstOp::Sync(ObjectSync { objects: vec![object(0)] })]);
     assert!(reply.last_committed < first.transno, "it is not recorded");
     let third = rig.call(vec![write(2, false)]);
-    let reply = rig.call(vec![OstOp::Sync { objects: vec![] }]);
+    let reply = rig.call(vec![OstOp::Sync(ObjectSync { objects: vec![] })]);
     assert_eq!((reply.last_committed, reply.transno.0), (third.transno, 0));
     // A removal is durable at once.
     let folders = rig.watch.folder_syncs.load(SeqCst);
-    let reply = rig.call(vec![OstOp::Destroy { objects: vec![object(0), object(5)] }]);
+    let reply = rig.call(vec![OstOp::Destroy(ObjectDestroy { objects: vec![object(0), object(5)] })]);
     assert!(reply.transno > third.transno && reply.redo.is_empty());
     assert!(rig.watch.folder_syncs.load(SeqCst) > folders);
-    let last = rig.call(vec![OstOp::Sync { objects: vec![] }]);
+    let last = rig.call(vec![OstOp::Sync(ObjectSync { objects: vec![] })]);
     assert_eq!(last.last_committed, reply.transno);
 }
 
@@ -66,8 +66,8 @@ fn after_a_failed_sync_nothing_is_believed() {
     rig.watch.fail_syncs.store(true, SeqCst);
     assert_eq!(only(rig.call(vec![write(0, true)])), Err(Errno::EIO));
     rig.watch.fail_syncs.store(false, SeqCst);
-    assert_eq!(rig.one(OstOp::Sync { objects: vec![object(0)] }), Err(Errno::EIO));
-    assert_eq!(rig.one(OstOp::Sync { objects: vec![] }), Err(Errno::EIO));
+    assert_eq!(rig.one(OstOp::Sync(ObjectSync { objects: vec![object(0)] })), Err(Errno::EIO));
+    assert_eq!(rig.one(OstOp::Sync(ObjectSync { objects: vec![] })), Err(Errno::EIO));
     assert_eq!(only(rig.call(vec![write(1, false)])), Err(Errno::EIO));
     assert!(rig.ost.last_committed() <= before.max(Transno(1 << 40)), "what this start wrote is not there");
     assert_eq!(rig.read(object(0), 0, 9).len(), 9, "what memory has can still be read");
@@ -89,7 +89,7 @@ fn a_stopped_ost_answers_so() {
     let rig = Rig::new();
     rig.call(vec![write(0, false)]);
     wait(rig.ost.stop()).unwrap();
-    assert_eq!(rig.one(OstOp::Getattr { object: object(0) }), Err(Errno::ESHUTDOWN));
+    assert_eq!(rig.one(OstOp::Getattr(ObjectGetattr { object: object(0) })), Err(Errno::ESHUTDOWN));
 }
 
 #[test]
@@ -98,10 +98,13 @@ fn a_late_write_does_not_bring_an_object_back() {
     rig.call(vec![write(0, false)]);
     for reactor in [false, true] {
         let call = |op| only(if reactor { rig.call_on_reactor(vec![op]) } else { rig.call(vec![op]) });
-        assert_eq!(call(OstOp::Destroy { objects: vec![object(0)] }), Ok(OstReply::Done));
+        assert_eq!(call(OstOp::Destroy(ObjectDestroy { objects: vec![object(0)] })), Ok(OstReply::Done));
         assert_eq!(call(write(0, false)), Err(Errno::ENOENT));
         assert_eq!(call(write(0, true)), Err(Errno::ENOENT));
-        assert_eq!(call(OstOp::Getattr { object: object(0) }), Ok(OstReply::Attr { size: 0, blocks: 0 }));
+        assert_eq!(
+            call(OstOp::Getattr(ObjectGetattr { object: object(0) })),
+            Ok(OstReply::Attr { size: 0, blocks: 0 })
+        );
     }
     assert_eq!(rig.target.objects().unwrap().size_and_blocks(object(0)), Ok(None));
     assert_eq!(rig.read(object(0), 0, 10).len(), 0);
@@ -125,6 +128,6 @@ fn a_long_write_goes_to_the_disk_meanwhile_and_is_durable_only_after_its_sync() 
     assert_eq!(ranges, [(0, 8 * MIB), (8 * MIB, 8 * MIB)]);
     let written = rig.call(vec![write(1, false)]);
     assert!(written.last_committed < written.transno, "writing back is no sync");
-    assert_eq!(rig.call(vec![OstOp::Sync { objects: vec![] }]).last_committed, written.transno);
+    assert_eq!(rig.call(vec![OstOp::Sync(ObjectSync { objects: vec![] })]).last_committed, written.transno);
     (0..20).for_each(|n| assert_eq!(rig.read(object(0), n * MIB, MIB as u32), block));
 }

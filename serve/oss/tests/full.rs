@@ -8,7 +8,7 @@ use rig::{Rig, object};
 use std::sync::atomic::Ordering::SeqCst;
 use types::errno::Errno;
 use types::object::ObjectOffset;
-use wire::ost::{OstOp, OstReply, PunchKind};
+use wire::ost::{GrantSpace, ObjectDestroy, ObjectPunch, ObjectWrite, OstOp, OstReply, PunchKind};
 
 const MAX: u64 = 1 << 20;
 const CHUNK: usize = 65536;
@@ -61,19 +61,26 @@ fn what_was_acknowledged_stays_and_space_comes_back() {
     rig.restart();
     check(&rig, chunks);
     // The refusal outlives the restart, and so does the way out.
-    let more =
-        OstOp::Punch { object: object(3), start: ObjectOffset(0), end: ObjectOffset(MAX), kind: PunchKind::Allocate };
+    let more = OstOp::Punch(ObjectPunch {
+        object: object(3),
+        start: ObjectOffset(0),
+        end: ObjectOffset(MAX),
+        kind: PunchKind::Allocate,
+    });
     assert_eq!(rig.one(more.clone()), Err(Errno::ENOSPC));
-    let hole = OstOp::Punch {
+    let hole = OstOp::Punch(ObjectPunch {
         object: object(0),
         start: ObjectOffset(0),
         end: ObjectOffset(2 * CHUNK as u64),
         kind: PunchKind::Hole,
-    };
+    });
     let OstReply::Changed { blocks_delta } = rig.one(hole).unwrap() else { panic!() };
     assert!(blocks_delta <= -200, "{blocks_delta}");
     rig.write(object(2), 0, vec![9; CHUNK]).unwrap();
-    assert_eq!(rig.one(OstOp::Destroy { objects: vec![object(0), object(1), object(2)] }), Ok(OstReply::Done));
+    assert_eq!(
+        rig.one(OstOp::Destroy(ObjectDestroy { objects: vec![object(0), object(1), object(2)] })),
+        Ok(OstReply::Done)
+    );
     assert_eq!(statfs(&rig).bytes_free, MAX);
     assert!(rig.write(object(4), 0, vec![3; 10 * CHUNK]).is_ok());
 }
@@ -114,7 +121,7 @@ fn totals_are_what_objects_take_and_may_take() {
         rig.write(object(n), 0, vec![1; CHUNK]).unwrap();
     }
     used(&rig, 3, 3);
-    rig.one(OstOp::Destroy { objects: vec![object(0)] }).unwrap();
+    rig.one(OstOp::Destroy(ObjectDestroy { objects: vec![object(0)] })).unwrap();
     used(&rig, 2, 2);
     rig.restart();
     rig.watch.volume_free.store(8 << 30, SeqCst);
@@ -137,15 +144,16 @@ fn a_part_of_the_volume_is_left_for_what_makes_room() {
     assert_eq!(rig.attr(object(0)).0, 2 * CHUNK as u64, "a refusal changes nothing");
     rig.write(object(0), 9, vec![4; CHUNK]).expect("overwriting takes nothing");
     assert_eq!(rig.read(object(0), 0, 3 * CHUNK as u32)[8..11], [1, 4, 4]);
-    let cut = |kind| OstOp::Punch { object: object(0), start: ObjectOffset(5), end: ObjectOffset(9), kind };
+    let cut =
+        |kind| OstOp::Punch(ObjectPunch { object: object(0), start: ObjectOffset(5), end: ObjectOffset(9), kind });
     assert!(rig.one(cut(PunchKind::Hole)).is_ok() && rig.one(cut(PunchKind::Truncate)).is_ok());
-    assert_eq!(rig.one(OstOp::Destroy { objects: vec![object(0)] }), Ok(OstReply::Done));
+    assert_eq!(rig.one(OstOp::Destroy(ObjectDestroy { objects: vec![object(0)] })), Ok(OstReply::Done));
     rig.watch.volume_free.store(reserve * 2, SeqCst);
     rig.write(object(1), 0, vec![5; CHUNK]).expect("there is room again");
 }
 
 fn grant(spend: u64, want: u64) -> OstOp {
-    OstOp::Grant { spend, back: 0, want }
+    OstOp::Grant(GrantSpace { spend, back: 0, want })
 }
 
 fn granted(rig: &Rig, want: u64) -> u64 {
@@ -168,11 +176,13 @@ fn what_was_granted_is_there_when_the_ost_is_full() {
     }
     assert!(statfs(&rig).bytes_free >= bytes, "{:?}", statfs(&rig));
     assert_eq!(granted(&rig, 1 << 20), 0, "nothing is left to grant");
-    let writes = (0..bytes / CHUNK as u64).map(|n| OstOp::Write {
-        object: object(1),
-        offset: ObjectOffset(n * CHUNK as u64),
-        data: vec![7; CHUNK].into(),
-        sync: false,
+    let writes = (0..bytes / CHUNK as u64).map(|n| {
+        OstOp::Write(ObjectWrite {
+            object: object(1),
+            offset: ObjectOffset(n * CHUNK as u64),
+            data: vec![7; CHUNK].into(),
+            sync: false,
+        })
     });
     let reply = rig.call([grant(bytes, 0)].into_iter().chain(writes).collect());
     assert!(reply.results.iter().all(Result::is_ok), "{:?}", reply.results);
@@ -203,7 +213,10 @@ fn a_grant_ends_when_it_is_given_back_or_its_client_is_gone() {
     let rig = Rig::with(Some(64 << 20), OstSettings::default());
     let bytes = granted(&rig, 4 << 20);
     assert_eq!(bytes, 4 << 20);
-    assert_eq!(rig.one(OstOp::Grant { spend: 0, back: 1 << 20, want: 0 }), Ok(OstReply::Granted { more: 0, paid: 0 }));
+    assert_eq!(
+        rig.one(OstOp::Grant(GrantSpace { spend: 0, back: 1 << 20, want: 0 })),
+        Ok(OstReply::Granted { more: 0, paid: 0 })
+    );
     assert_eq!(rig.ost.granted(), 3 << 20);
     // Paid and not used: free for all.
     assert_eq!(rig.one(grant(1 << 20, 0)), Ok(OstReply::Granted { more: 0, paid: 1 << 20 }));

@@ -22,7 +22,7 @@ use types::object::ObjectOffset;
 use types::proof::ServerKey;
 use types::session::{ClientUuid, ClusterId};
 use wire::message::{Op, OpReply};
-use wire::ost::{OstOp, OstReply, PunchKind};
+use wire::ost::{ObjectDestroy, ObjectPunch, ObjectRead, ObjectSync, ObjectWrite, OstOp, OstReply, PunchKind};
 
 /// An OST on the network and its clients.
 struct Net {
@@ -82,12 +82,17 @@ impl Net {
     }
 
     fn write(&self, client: &Arc<Import>, stripe: u32, offset: u64, data: &'static [u8]) {
-        let op = OstOp::Write { object: object(stripe), offset: ObjectOffset(offset), data: data.into(), sync: false };
+        let op = OstOp::Write(ObjectWrite {
+            object: object(stripe),
+            offset: ObjectOffset(offset),
+            data: data.into(),
+            sync: false,
+        });
         assert!(matches!(self.ask(client, op), Ok(OstReply::Changed { .. })));
     }
 
     fn read(&self, client: &Arc<Import>, stripe: u32) -> Vec<u8> {
-        let op = OstOp::Read { object: object(stripe), offset: ObjectOffset(0), len: 100 };
+        let op = OstOp::Read(ObjectRead { object: object(stripe), offset: ObjectOffset(0), len: 100 });
         match self.ask(client, op) {
             Ok(OstReply::Data(data)) => data.to_vec(),
             other => panic!("{other:?}"),
@@ -144,8 +149,12 @@ fn what_was_answered_and_not_synced_comes_back() {
     net.write(&a, 0, 0, b"first of a");
     net.write(&b, 0, 0, b"then b");
     net.write(&a, 1, 0, b"longer than it will be");
-    let cut =
-        OstOp::Punch { object: object(1), start: ObjectOffset(6), end: ObjectOffset(6), kind: PunchKind::Truncate };
+    let cut = OstOp::Punch(ObjectPunch {
+        object: object(1),
+        start: ObjectOffset(6),
+        end: ObjectOffset(6),
+        kind: PunchKind::Truncate,
+    });
     assert!(matches!(net.ask(&a, cut), Ok(OstReply::Changed { .. })));
     assert!(a.kept_bytes() > 0 && b.kept_bytes() > 0);
     net.crash(true, &[(0, None), (1, Some(b"longer than it"))]);
@@ -175,8 +184,8 @@ fn what_was_synced_or_destroyed_is_not_undone() {
     net.write(&a, 1, 0, b"of a file that goes");
     net.write(&a, 2, 0, b"stays");
     net.write(&b, 0, 0, b"newer, and synced");
-    assert_eq!(net.ask(&b, OstOp::Sync { objects: vec![object(0)] }), Ok(OstReply::Done));
-    assert_eq!(net.ask(&b, OstOp::Destroy { objects: vec![object(1)] }), Ok(OstReply::Done));
+    assert_eq!(net.ask(&b, OstOp::Sync(ObjectSync { objects: vec![object(0)] })), Ok(OstReply::Done));
+    assert_eq!(net.ask(&b, OstOp::Destroy(ObjectDestroy { objects: vec![object(1)] })), Ok(OstReply::Done));
     let gone = b.clone();
     net.on_reactor(async move { gone.disconnect().await });
     net.crash(true, &[(2, None)]);
@@ -193,11 +202,11 @@ fn what_was_synced_is_not_brought_back() {
     net.write(&a, 1, 0, b"of another object");
     let both = a.kept_bytes();
     net.write(&a, 0, 0, b"newer");
-    assert_eq!(net.ask(&a, OstOp::Sync { objects: vec![object(0)] }), Ok(OstReply::Done));
+    assert_eq!(net.ask(&a, OstOp::Sync(ObjectSync { objects: vec![object(0)] })), Ok(OstReply::Done));
     let one = a.kept_bytes();
     assert!(one > 0 && one < both, "{one} {both}");
     let (object, data) = (object(1), b"and that".as_slice().into());
-    let synced = OstOp::Write { object, offset: ObjectOffset(0), data, sync: true };
+    let synced = OstOp::Write(ObjectWrite { object, offset: ObjectOffset(0), data, sync: true });
     assert!(matches!(net.ask(&a, synced), Ok(OstReply::Changed { .. })));
     assert_eq!(a.kept_bytes(), 0);
     net.write(&a, 0, 2, b"x");

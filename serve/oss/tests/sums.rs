@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use types::errno::Errno;
 use types::object::ObjectOffset;
 use types::session::Transno;
-use wire::ost::{OstOp, OstReply, PunchKind};
+use wire::ost::{ObjectDestroy, ObjectPunch, ObjectRead, OstOp, OstReply, PunchKind};
 
 const BLOCK: u64 = 4096;
 const REGION: u64 = 1 << 20;
@@ -41,7 +41,7 @@ fn flip(rig: &Rig, at: u64) {
 }
 
 fn read(rig: &Rig, offset: u64, len: u32) -> Result<usize, Errno> {
-    match rig.one(OstOp::Read { object: object(0), offset: ObjectOffset(offset), len })? {
+    match rig.one(OstOp::Read(ObjectRead { object: object(0), offset: ObjectOffset(offset), len }))? {
         OstReply::Data(data) => Ok(data.len()),
         other => panic!("{other:?}"),
     }
@@ -123,7 +123,7 @@ fn every_way_to_change_an_object_is_followed() {
     let mut rig = on(Rig::new());
     let punch = |rig: &Rig, start: u64, end: u64, kind| {
         let (start, end) = (ObjectOffset(start), ObjectOffset(end));
-        assert!(rig.one(OstOp::Punch { object: object(0), start, end, kind }).is_ok());
+        assert!(rig.one(OstOp::Punch(ObjectPunch { object: object(0), start, end, kind })).is_ok());
     };
     let clean = |rig: &mut Rig, what: &str| {
         for _ in 0..2 {
@@ -149,7 +149,7 @@ fn every_way_to_change_an_object_is_followed() {
     clean(&mut rig, "allocated");
     rig.write(object(0), (6 << 20) + 5, vec![1; 10]).unwrap();
     clean(&mut rig, "written behind a hole");
-    rig.one(OstOp::Destroy { objects: vec![object(0)] }).unwrap();
+    rig.one(OstOp::Destroy(ObjectDestroy { objects: vec![object(0)] })).unwrap();
     restart(&mut rig);
     assert_eq!(scrub(&rig), ScrubReport::default());
     stop(&rig);

@@ -25,7 +25,7 @@ use types::object::{ObjectId, ObjectOffset};
 use types::session::{ClientUuid, ClusterId, Transno};
 use types::target::{FsName, TargetName};
 use wire::message::{ConnectReply, ConnectRequest, Op, OpReply, Reply, Request, VERSION_MAX};
-use wire::ost::{OstOp, OstReply};
+use wire::ost::{ObjectGetattr, ObjectRead, ObjectWrite, OstOp, OstReply};
 
 const CLUSTER: ClusterId = ClusterId(1);
 const BULK: usize = 1 << 20;
@@ -56,9 +56,9 @@ impl Service for Instantly {
 
     fn handle(self: Arc<Self>, _: Arc<Export>, request: Request) -> BoxFuture<'static, Reply> {
         let answer = |op: &Op| match op {
-            Op::Ost(OstOp::Getattr { .. }) => Ok(OpReply::Ost(OstReply::Attr { size: 4096, blocks: 8 })),
-            Op::Ost(OstOp::Read { .. }) => Ok(OpReply::Ost(OstReply::Data(self.data.clone()))),
-            Op::Ost(OstOp::Write { .. }) => Ok(OpReply::Ost(OstReply::Changed { blocks_delta: 0 })),
+            Op::Ost(OstOp::Getattr(_)) => Ok(OpReply::Ost(OstReply::Attr { size: 4096, blocks: 8 })),
+            Op::Ost(OstOp::Read(_)) => Ok(OpReply::Ost(OstReply::Data(self.data.clone()))),
+            Op::Ost(OstOp::Write(_)) => Ok(OpReply::Ost(OstReply::Changed { blocks_delta: 0 })),
             _ => Err(Errno::EOPNOTSUPP),
         };
         let results = request.ops.iter().map(answer).collect();
@@ -80,9 +80,9 @@ impl What {
         let object = ObjectId { fid: Fid::ROOT, instance: 1, stripe: 0 };
         let offset = ObjectOffset(0);
         Op::Ost(match self {
-            What::Getattr => OstOp::Getattr { object },
-            What::Read => OstOp::Read { object, offset, len: BULK as u32 },
-            What::Write => OstOp::Write { object, offset, data: data.clone(), sync: false },
+            What::Getattr => OstOp::Getattr(ObjectGetattr { object }),
+            What::Read => OstOp::Read(ObjectRead { object, offset, len: BULK as u32 }),
+            What::Write => OstOp::Write(ObjectWrite { object, offset, data: data.clone(), sync: false }),
         })
     }
 }

@@ -22,7 +22,7 @@ use wire::class::{Changes, Counted};
 use wire::mds::{MdsOp, MdsReply, Write};
 use wire::message::{Op, OpReply, Reply};
 use wire::opcode::ROWS;
-use wire::ost::{OstOp, OstReply};
+use wire::ost::{ObjectWrite, OstOp, OstReply};
 
 /// After a source's name: the series of its `rpc_stats`.
 pub const RPC_STATS: &str = "/rpc";
@@ -225,8 +225,8 @@ impl CallStats {
         for op in ops {
             started.places.push(if self.served { served_place(op) } else { called_place(op) } as u8);
             match op {
-                Op::Ost(OstOp::Read { .. }) | Op::Mds(MdsOp::Read(_)) => started.reads = true,
-                Op::Ost(OstOp::Write { data, .. }) | Op::Mds(MdsOp::Write(Write { data, .. })) => {
+                Op::Ost(OstOp::Read(_)) | Op::Mds(MdsOp::Read(_)) => started.reads = true,
+                Op::Ost(OstOp::Write(ObjectWrite { data, .. })) | Op::Mds(MdsOp::Write(Write { data, .. })) => {
                     started.writes = true;
                     started.written += data.len() as u64;
                 }
@@ -324,6 +324,7 @@ mod tests {
     use types::object::{ObjectId, ObjectOffset};
     use types::session::{Transno, Xid};
     use wire::mds::Getattr;
+    use wire::ost::ObjectRead;
 
     #[test]
     fn places_fit_and_names_are_there() {
@@ -374,7 +375,7 @@ mod tests {
         let target = CallStats::of_target(registry.clone(), ost);
         let import = CallStats::of_import(registry, "osc.a".to_owned());
         let object = ObjectId { fid: Fid::ROOT, instance: 1, stripe: 0 };
-        let ops = [Op::Ost(OstOp::Read { object, offset: ObjectOffset(0), len: 9 })];
+        let ops = [Op::Ost(OstOp::Read(ObjectRead { object, offset: ObjectOffset(0), len: 9 }))];
         let data = OpReply::Ost(OstReply::Data(bytes::Bytes::from_static(b"12345")));
         let reply = Reply::new(Xid(1), Transno(0), Transno(0), vec![Ok(data)]);
         for (stats, job) in [(&target, job), (&target, JobId::NONE), (&import, job)] {

@@ -3,29 +3,12 @@
 
 use std::time::Duration;
 use wire::class::Changes;
-use wire::mds::MdsOp;
 use wire::message::Op;
 use wire::mgs::MgsOp;
-use wire::ost::OstOp;
-
-/// Attributes of an inode and its place in a reply, about, bytes.
-const ATTR_BYTES: usize = 150;
-/// The same, of an entry of a directory, with a name of usual length.
-const ENTRY_BYTES: usize = 40;
 
 /// Bytes of data to expect with the reply: a large one must not hold up small ones on its way.
 pub(crate) fn reply_bulk(ops: &[Op]) -> usize {
-    ops.iter()
-        .map(|op| match op {
-            Op::Ost(OstOp::Read { len, .. }) => *len as usize,
-            Op::Mds(MdsOp::Readdir(readdir)) => {
-                let attr = if readdir.with_attr { ATTR_BYTES } else { 0 };
-                (readdir.limit as usize).saturating_mul(ENTRY_BYTES + attr).min(readdir.bytes_max as usize)
-            }
-            Op::Mds(MdsOp::GetattrMany(many)) => many.fids.len() * ATTR_BYTES,
-            _ => 0,
-        })
-        .fold(0, usize::saturating_add)
+    ops.iter().map(Op::reply_bytes).fold(0, usize::saturating_add)
 }
 
 /// True if it may wait until another client lets go. It is harmless to repeat, and counts in no
@@ -65,7 +48,7 @@ mod tests {
     use super::*;
     use lnet::peer::CONTROL_DATA_MAX;
     use types::fid::Fid;
-    use wire::mds::{GetattrMany, Readdir};
+    use wire::mds::{GetattrMany, MdsOp, Readdir};
 
     fn large(op: MdsOp) -> bool {
         reply_bulk(&[Op::Mds(op)]) > CONTROL_DATA_MAX

@@ -16,7 +16,7 @@ use types::object::ObjectOffset;
 use types::session::{ClusterId, Transno};
 use types::target::TargetName;
 use wire::message::{Op, OpReply};
-use wire::ost::{OstOp, OstReply};
+use wire::ost::{ObjectGetattr, ObjectRead, ObjectWrite, OstOp, OstReply};
 
 #[test]
 fn a_call_runs_in_the_callers_own_poll() {
@@ -28,9 +28,14 @@ fn a_call_runs_in_the_callers_own_poll() {
     assert_eq!(import.state(), ImportState::Disconn);
     let data = pattern(1, 5000);
     let ops = vec![
-        Op::Ost(OstOp::Write { object: object(1), offset: ObjectOffset(0), data: data.clone(), sync: false }),
-        Op::Ost(OstOp::Read { object: object(2), offset: ObjectOffset(0), len: 1 }),
-        Op::Ost(OstOp::Read { object: object(1), offset: ObjectOffset(1000), len: 100 }),
+        Op::Ost(OstOp::Write(ObjectWrite {
+            object: object(1),
+            offset: ObjectOffset(0),
+            data: data.clone(),
+            sync: false,
+        })),
+        Op::Ost(OstOp::Read(ObjectRead { object: object(2), offset: ObjectOffset(0), len: 1 })),
+        Op::Ost(OstOp::Read(ObjectRead { object: object(1), offset: ObjectOffset(1000), len: 100 })),
     ];
     let results = import.call(&Credentials::root(), ops).now_or_never().expect("no waiting").unwrap();
     assert_eq!(results[0], Ok(OpReply::Ost(OstReply::Changed { blocks_delta: 5000 })));
@@ -53,7 +58,7 @@ fn callbacks_disconnect_and_restart() {
     let told = boots.clone();
     import.on_restart(Arc::new(move |boot| told.lock().push(boot)));
 
-    let getattr = OstOp::Getattr { object: object(1) };
+    let getattr = OstOp::Getattr(ObjectGetattr { object: object(1) });
     simple(&import, getattr.clone()).now_or_never().unwrap().unwrap();
     assert_eq!(answers.count.load(Ordering::SeqCst), 1);
 

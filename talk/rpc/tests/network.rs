@@ -27,7 +27,7 @@ use wire::frame::{FrameKind, HEADER_BYTES};
 use wire::hello::{HelloReply, Welcome};
 use wire::mds::{FlockSet, MdsOp};
 use wire::message::{Op, VERSION_MAX, VERSION_MIN};
-use wire::ost::OstOp;
+use wire::ost::{ObjectGetattr, ObjectSync, OstOp};
 
 struct Pair {
     env: env::Env,
@@ -198,7 +198,8 @@ fn waiting_requests_hold_nobody_up_and_the_window_is_kept() {
     let (send, receive) = std::sync::mpsc::channel();
     for _ in 0..300 {
         let (import, send) = (import.clone(), send.clone());
-        let call = async move { send.send(simple(&import, OstOp::Sync { objects: vec![] }).await).unwrap() };
+        let call =
+            async move { send.send(simple(&import, OstOp::Sync(ObjectSync { objects: vec![] })).await).unwrap() };
         p.env.tasks.spawn("sync", Box::pin(call));
     }
     eventually("the window is full", || p.ost.at_work.load(Ordering::SeqCst) == REQUESTS_IN_FLIGHT_INITIAL);
@@ -240,7 +241,8 @@ fn a_request_sent_again_is_done_once() {
     eventually("all were done", || p.ost.writes.load(Ordering::SeqCst) == 21);
     // Under way when the line goes.
     let (waiting, send_again) = (import.clone(), send.clone());
-    let call = async move { send_again.send(simple(&waiting, OstOp::Sync { objects: vec![] }).await).unwrap() };
+    let call =
+        async move { send_again.send(simple(&waiting, OstOp::Sync(ObjectSync { objects: vec![] })).await).unwrap() };
     p.env.tasks.spawn("sync", Box::pin(call));
     eventually("it waits", || p.ost.at_work.load(Ordering::SeqCst) == 1);
     assert!(receive.try_recv().is_err(), "nobody was answered");
@@ -318,14 +320,15 @@ fn callbacks_travel_on_the_clients_own_connection() {
     let answers = Arc::new(Answers::default());
     let import = client_of(&p.client, ost(0), vec![Nid::Tcp(cable.addr)], Some(answers.clone()));
     let first = import.clone();
-    run(&p.env, async move { simple(&first, OstOp::Getattr { object: object(1) }).await.unwrap() });
+    run(&p.env, async move { simple(&first, OstOp::Getattr(ObjectGetattr { object: object(1) })).await.unwrap() });
     assert_eq!(answers.count.load(Ordering::SeqCst), 1);
 
     // The question is lost on its way; it comes again over the next connection.
     cable.swallow(true);
     let waiting = import.clone();
     let (send, receive) = std::sync::mpsc::channel();
-    let call = async move { send.send(simple(&waiting, OstOp::Getattr { object: object(1) }).await).unwrap() };
+    let call =
+        async move { send.send(simple(&waiting, OstOp::Getattr(ObjectGetattr { object: object(1) })).await).unwrap() };
     p.env.tasks.spawn("getattr", Box::pin(call));
     std::thread::sleep(Duration::from_millis(100));
     assert_eq!(answers.count.load(Ordering::SeqCst), 1);
@@ -349,7 +352,8 @@ fn what_is_answered_while_a_question_is_open_proves_less() {
     let before = import.proved_at().unwrap();
     let waiting = import.clone();
     let (send, receive) = std::sync::mpsc::channel();
-    let call = async move { send.send(simple(&waiting, OstOp::Getattr { object: object(1) }).await).unwrap() };
+    let call =
+        async move { send.send(simple(&waiting, OstOp::Getattr(ObjectGetattr { object: object(1) })).await).unwrap() };
     p.env.tasks.spawn("getattr", Box::pin(call));
     eventually("it is asked", || late.asked.load(Ordering::SeqCst) == 1);
     ask(OstOp::Statfs);

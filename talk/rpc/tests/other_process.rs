@@ -26,7 +26,7 @@ use wire::envelope::{Envelope, Refusal};
 use wire::frame::{FrameKind, HEADER_BYTES, Header};
 use wire::hello::{HELLO_REPLY_BYTES, Hello, HelloReply, Purpose, Welcome};
 use wire::message::{Op, Request, VERSION_MAX, VERSION_MIN};
-use wire::ost::OstOp;
+use wire::ost::{ObjectGetattr, ObjectList, OstOp};
 
 const VICTIM: ClientUuid = ClientUuid(77);
 
@@ -168,7 +168,7 @@ fn callbacks_come_from_the_server_that_has_the_target_only() {
     let answers = Arc::new(Answers::default());
     let victim = victim_of(&client, addr, Some(answers.clone()));
     let first = victim.clone();
-    run(&env, async move { simple(&first, OstOp::Getattr { object: object(1) }).await.unwrap() });
+    run(&env, async move { simple(&first, OstOp::Getattr(ObjectGetattr { object: object(1) })).await.unwrap() });
     assert_eq!(answers.count.load(Ordering::SeqCst), 1);
 
     let revoke = || Op::Client(ClientOp::Revoke { locks: vec![(Fid::ROOT, InodeBits::LOOKUP)] });
@@ -199,7 +199,7 @@ fn callbacks_come_from_the_server_that_has_the_target_only() {
     assert_eq!(asks(&mut stream, revoke()), Some(Refusal::OtherProcess));
     assert_eq!(answers.count.load(Ordering::SeqCst), 1, "neither was heard");
     let again = victim.clone();
-    run(&env, async move { simple(&again, OstOp::Getattr { object: object(1) }).await.unwrap() });
+    run(&env, async move { simple(&again, OstOp::Getattr(ObjectGetattr { object: object(1) })).await.unwrap() });
     assert_eq!(answers.count.load(Ordering::SeqCst), 2);
     drop(stream);
     [&client, &server].into_iter().for_each(|rpc| shutdown(&env, rpc));
@@ -210,7 +210,7 @@ fn only_a_process_with_the_key_of_the_servers_sends_what_is_theirs() {
     let (env, _guard) = machine();
     let list = |import: &Arc<Import>| {
         let import = import.clone();
-        let op = Op::Ost(OstOp::List { after: None, limit: 1 });
+        let op = Op::Ost(OstOp::List(ObjectList { after: None, limit: 1 }));
         // The objects of the test are not listed, but the question comes through.
         match run(&env, async move { import.one(&Credentials::root(), op).await }) {
             Err(RpcError::Errno(Errno::EOPNOTSUPP)) => true,

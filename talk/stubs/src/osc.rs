@@ -11,7 +11,10 @@ use types::credentials::Credentials;
 use types::errno::Errno;
 use types::object::{ObjectId, ObjectOffset};
 use wire::message::{Op, OpReply};
-use wire::ost::{OstOp, OstReply, PunchKind};
+use wire::ost::{
+    GrantSpace, ObjectDestroy, ObjectGetattr, ObjectList, ObjectPunch, ObjectRead, ObjectSeek, ObjectSync, ObjectWrite,
+    OstOp, OstReply, PunchKind,
+};
 
 /// Client of one OST.
 #[derive(Clone)]
@@ -86,7 +89,7 @@ impl Osc {
 
     /// Bytes at `offset`, fewer where the object ends.
     pub async fn read(&self, object: ObjectId, offset: ObjectOffset, len: u32) -> Result<Bytes, RpcError> {
-        match self.call(OstOp::Read { object, offset, len }).await? {
+        match self.call(OstOp::Read(ObjectRead { object, offset, len })).await? {
             OstReply::Data(d) => Ok(d),
             other => Err(unexpected(&self.import, &other)),
         }
@@ -100,7 +103,7 @@ impl Osc {
         data: Bytes,
         sync: bool,
     ) -> Result<i64, RpcError> {
-        match self.call(OstOp::Write { object, offset, data, sync }).await? {
+        match self.call(OstOp::Write(ObjectWrite { object, offset, data, sync })).await? {
             OstReply::Changed { blocks_delta } => Ok(blocks_delta),
             other => Err(unexpected(&self.import, &other)),
         }
@@ -108,7 +111,7 @@ impl Osc {
 
     /// Asks for a grant of up to `want` bytes, and gives `back` some: how many more were granted.
     pub async fn grant(&self, back: u64, want: u64) -> Result<u64, RpcError> {
-        match self.call(OstOp::Grant { spend: 0, back, want }).await? {
+        match self.call(OstOp::Grant(GrantSpace { spend: 0, back, want })).await? {
             OstReply::Granted { more, .. } => Ok(more),
             other => Err(unexpected(&self.import, &other)),
         }
@@ -126,10 +129,11 @@ impl Osc {
         let mut objects: Vec<ObjectId> = pieces.iter().map(|(object, ..)| *object).collect();
         objects.sort_unstable();
         objects.dedup();
-        let writes =
-            pieces.into_iter().map(|(object, offset, data)| OstOp::Write { object, offset, data, sync: false });
-        let ops = [OstOp::Grant { spend, back: 0, want }].into_iter().chain(writes);
-        let ops = ops.chain(durable.then_some(OstOp::Sync { objects })).map(Op::Ost).collect();
+        let writes = pieces
+            .into_iter()
+            .map(|(object, offset, data)| OstOp::Write(ObjectWrite { object, offset, data, sync: false }));
+        let ops = [OstOp::Grant(GrantSpace { spend, back: 0, want })].into_iter().chain(writes);
+        let ops = ops.chain(durable.then_some(OstOp::Sync(ObjectSync { objects }))).map(Op::Ost).collect();
         let mut results = self.ask(ops).await?.into_iter();
         let more = match results.next() {
             Some(Ok(OpReply::Ost(OstReply::Granted { more, .. }))) => more,
@@ -160,7 +164,7 @@ impl Osc {
         end: ObjectOffset,
         kind: PunchKind,
     ) -> Result<i64, RpcError> {
-        match self.call(OstOp::Punch { object, start, end, kind }).await? {
+        match self.call(OstOp::Punch(ObjectPunch { object, start, end, kind })).await? {
             OstReply::Changed { blocks_delta } => Ok(blocks_delta),
             other => Err(unexpected(&self.import, &other)),
         }
@@ -168,7 +172,7 @@ impl Osc {
 
     /// Size in bytes and 512-byte blocks.
     pub async fn getattr(&self, object: ObjectId) -> Result<(u64, u64), RpcError> {
-        match self.call(OstOp::Getattr { object }).await? {
+        match self.call(OstOp::Getattr(ObjectGetattr { object })).await? {
             OstReply::Attr { size, blocks } => Ok((size, blocks)),
             other => Err(unexpected(&self.import, &other)),
         }
@@ -181,7 +185,7 @@ impl Osc {
         offset: ObjectOffset,
         hole: bool,
     ) -> Result<Option<ObjectOffset>, RpcError> {
-        match self.call(OstOp::Seek { object, offset, hole }).await? {
+        match self.call(OstOp::Seek(ObjectSeek { object, offset, hole })).await? {
             OstReply::Offset(o) => Ok(o),
             other => Err(unexpected(&self.import, &other)),
         }
@@ -189,7 +193,7 @@ impl Osc {
 
     /// Removes objects.
     pub async fn destroy(&self, objects: Vec<ObjectId>) -> Result<(), RpcError> {
-        match self.call(OstOp::Destroy { objects }).await? {
+        match self.call(OstOp::Destroy(ObjectDestroy { objects })).await? {
             OstReply::Done => Ok(()),
             other => Err(unexpected(&self.import, &other)),
         }
@@ -197,7 +201,7 @@ impl Osc {
 
     /// Objects (empty = all) are durable when this returns.
     pub async fn sync(&self, objects: Vec<ObjectId>) -> Result<(), RpcError> {
-        match self.call(OstOp::Sync { objects }).await? {
+        match self.call(OstOp::Sync(ObjectSync { objects })).await? {
             OstReply::Done => Ok(()),
             other => Err(unexpected(&self.import, &other)),
         }
@@ -214,7 +218,7 @@ impl Osc {
     /// Objects after `after` with sizes in bytes and 512-byte blocks, at most `limit`, and whether
     /// there are more.
     pub async fn list(&self, after: Option<ObjectId>, limit: u32) -> Result<Listed, RpcError> {
-        match self.call(OstOp::List { after, limit }).await? {
+        match self.call(OstOp::List(ObjectList { after, limit })).await? {
             OstReply::Objects { objects, more } => Ok((objects, more)),
             other => Err(unexpected(&self.import, &other)),
         }

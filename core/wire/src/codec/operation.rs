@@ -13,6 +13,11 @@ use types::limits::XATTR_NAME_BYTES_MAX;
 use types::name::Name;
 use zerocopy::little_endian::U64;
 
+/// Attributes of an inode and its place in a reply, about, bytes.
+pub(crate) const ATTR_BYTES: usize = 150;
+/// The same, of an entry of a directory, with a name of usual length.
+pub(crate) const ENTRY_BYTES: usize = 40;
+
 /// One operation. Its number and the class of its most demanding form are its row in
 /// [`crate::opcode`].
 pub(crate) trait Operation: Sized {
@@ -40,6 +45,11 @@ pub(crate) trait Operation: Sized {
     /// The name that it takes.
     fn name_taken(&self) -> Option<(Fid, &Name)> {
         None
+    }
+
+    /// Bytes of data to expect with the reply, about.
+    fn reply_bytes(&self) -> usize {
+        0
     }
 
     /// Flags in its header.

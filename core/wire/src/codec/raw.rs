@@ -4,7 +4,7 @@
 use super::error::DecodeError;
 use crate::client::{Glimpse, Glimpsed};
 use crate::mds::shared::Entry;
-use crate::ost::PunchKind;
+use crate::ost::punch::PunchKind;
 use types::attr::{Attr, SetAttr, SetTime, Statfs};
 use types::fid::Fid;
 use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits, LeaseMode};

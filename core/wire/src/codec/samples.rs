@@ -5,7 +5,8 @@ use crate::client::{ClientOp, ClientReply, Glimpse, Glimpsed};
 use crate::mds::{DirEntry, Entry, MdsOp, MdsReply, OpenFlags, Record, Removed};
 use crate::message::{ConnectReply, ConnectRequest, Gap, Grant, Op, OpReply, Redo, Reply, Request};
 use crate::mgs::{FsConfig, MgsOp, MgsReply, PoolChange, PoolInfo, TargetInfo};
-use crate::ost::{OstOp, OstReply, PunchKind};
+use crate::opcode::OstOp;
+use crate::ost::reply::OstReply;
 use crate::report::{Counts, Holder, NodeReport, TargetReport, Wait, Waiting};
 use bytes::Bytes;
 use layout::layout::{Component, EOF, Layout, Pattern, PoolName};
@@ -27,7 +28,7 @@ use types::time::Timestamp;
 
 pub const FID: Fid = Fid { seq: 0x2_0000_0400, oid: 7, ver: 0 };
 pub const DIR: Fid = Fid { seq: 0x2_0000_0400, oid: 1, ver: 0 };
-const OBJECT: ObjectId = ObjectId { fid: FID, instance: 3, stripe: 2 };
+pub const OBJECT: ObjectId = ObjectId { fid: FID, instance: 3, stripe: 2 };
 
 pub fn name(text: &str) -> Name {
     Name::new(text.as_bytes()).unwrap()
@@ -123,19 +124,6 @@ pub fn sample_ops() -> Vec<Op> {
         MgsOp::Reports,
         MgsOp::Remove { name: "sheen-OST0001".into(), force: true, dry_run: false },
     ];
-    let (object, offset) = (OBJECT, ObjectOffset(65536));
-    let ost = [
-        OstOp::Read { object, offset, len: 1 << 20 },
-        OstOp::Write { object, offset, data: Bytes::from_static(b"the data itself"), sync: true },
-        OstOp::Punch { object, start: offset, end: ObjectOffset(u64::MAX), kind: PunchKind::Zero },
-        OstOp::Getattr { object },
-        OstOp::Seek { object, offset, hole: true },
-        OstOp::Destroy { objects: vec![object, object] },
-        OstOp::Sync { objects: vec![object] },
-        OstOp::Statfs,
-        OstOp::Grant { spend: 4096, back: 0, want: 64 << 20 },
-        OstOp::List { after: Some(object), limit: 100 },
-    ];
     let client = [
         ClientOp::Revoke { locks: vec![(FID, InodeBits::LOOKUP.union(InodeBits::UPDATE))] },
         ClientOp::Changing { dir: DIR, names: vec![name("a"), name("bc")] },
@@ -143,7 +131,7 @@ pub fn sample_ops() -> Vec<Op> {
         ClientOp::RevokeExtents { extents: vec![(FID, ByteRange::new(4096, u64::MAX))] },
     ];
     let ops = ops.into_iter().chain(mgs.into_iter().map(Op::Mgs)).chain(MdsOp::samples().into_iter().map(Op::Mds));
-    ops.chain(ost.into_iter().map(Op::Ost)).chain(client.into_iter().map(Op::Client)).collect()
+    ops.chain(OstOp::samples().into_iter().map(Op::Ost)).chain(client.into_iter().map(Op::Client)).collect()
 }
 
 pub fn record(key: &'static [u8], value: Option<&'static [u8]>) -> Record {

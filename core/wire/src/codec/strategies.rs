@@ -150,28 +150,6 @@ pub fn any_punch_kind() -> impl Strategy<Value = PunchKind> {
     prop::sample::select(vec![PunchKind::Truncate, PunchKind::Hole, PunchKind::Zero, PunchKind::Allocate])
 }
 
-pub fn any_ost_op() -> impl Strategy<Value = OstOp> {
-    let at = || (any_object(), any_offset());
-    let kind = any_punch_kind();
-    prop_oneof![
-        (at(), any::<u32>()).prop_map(|((object, offset), len)| OstOp::Read { object, offset, len }),
-        (at(), any_bytes(300), any::<bool>()).prop_map(|((object, offset), data, sync)| OstOp::Write {
-            object,
-            offset,
-            data,
-            sync
-        }),
-        (at(), any_offset(), kind).prop_map(|((object, start), end, kind)| OstOp::Punch { object, start, end, kind }),
-        any_object().prop_map(|object| OstOp::Getattr { object }),
-        (at(), any::<bool>()).prop_map(|((object, offset), hole)| OstOp::Seek { object, offset, hole }),
-        vec(any_object(), 0..20).prop_map(|objects| OstOp::Destroy { objects }),
-        vec(any_object(), 0..20).prop_map(|objects| OstOp::Sync { objects }),
-        Just(OstOp::Statfs),
-        any::<[u64; 3]>().prop_map(|[spend, back, want]| OstOp::Grant { spend, back, want }),
-        (of(any_object()), any::<u32>()).prop_map(|(after, limit)| OstOp::List { after, limit }),
-    ]
-}
-
 pub fn any_pool_change() -> impl Strategy<Value = PoolChange> {
     prop_oneof![
         Just(PoolChange::New),
@@ -224,7 +202,7 @@ pub fn any_op() -> impl Strategy<Value = Op> {
     ];
     prop_oneof![
         8 => MdsOp::any().prop_map(Op::Mds),
-        4 => any_ost_op().prop_map(Op::Ost),
+        4 => OstOp::any().prop_map(Op::Ost),
         2 => any_mgs_op().prop_map(Op::Mgs),
         1 => client.prop_map(Op::Client),
         1 => connect,

@@ -6,7 +6,7 @@ use super::*;
 use crate::golden;
 use crate::message::{Reply, Request};
 use crate::opcode::{REPLIES, ROWS};
-use crate::ost::{OstOp, OstReply};
+use crate::ost::{ObjectSync, ObjectWrite, OstOp, OstReply};
 use proptest::prelude::*;
 use types::object::{ObjectId, ObjectOffset};
 
@@ -102,14 +102,14 @@ fn flipped_bits_never_panic() {
 fn data_is_passed_on_without_a_copy() {
     let data = Bytes::from(vec![7; 100_000]);
     let (object, offset) = (ObjectId { fid: types::fid::Fid::ROOT, instance: 1, stripe: 0 }, ObjectOffset(0));
-    let write = |data: &Bytes| Op::Ost(OstOp::Write { object, offset, data: data.clone(), sync: false });
+    let write = |data: &Bytes| Op::Ost(OstOp::Write(ObjectWrite { object, offset, data: data.clone(), sync: false }));
     let encoded = encode_request(&request(vec![write(&data), write(&Bytes::new()), write(&data)]));
     assert_eq!(encoded.bulk.len(), 2, "empty data leaves nothing to send");
     assert!(encoded.bulk.iter().all(|b| b.as_ptr() == data.as_ptr()));
     assert_eq!(encoded.bulk_bytes(), 200_000);
     let (_, bulk) = joined(&encoded);
     let decoded = decode_request(encoded.body, bulk.clone()).unwrap();
-    let Op::Ost(OstOp::Write { data: second, .. }) = &decoded.ops[2] else { panic!("another operation") };
+    let Op::Ost(OstOp::Write(ObjectWrite { data: second, .. })) = &decoded.ops[2] else { panic!("another operation") };
     assert_eq!(second.as_ptr(), bulk[100_000..].as_ptr());
     let encoded = encode_reply(&reply(vec![Ok(OpReply::Ost(OstReply::Data(data.clone())))]));
     assert_eq!(encoded.bulk[0].as_ptr(), data.as_ptr());
@@ -144,7 +144,7 @@ fn what_is_wrong_is_said() {
     assert_eq!(forged(Op::Ping, |b| b[28..32].fill(0xff)), too_many("operations", OPS_PER_REQUEST_MAX));
     assert_eq!(forged(Op::Ping, |b| b[44..48].fill(0xff)), too_many("groups", GROUPS_MAX));
     assert_eq!(forged(Op::Ping, |b| b[32] = b'/'), Err(DecodeError::Text { field: "file system name" }));
-    let sync = Op::Ost(OstOp::Sync { objects: Vec::new() });
+    let sync = Op::Ost(OstOp::Sync(ObjectSync { objects: Vec::new() }));
     assert_eq!(forged(sync.clone(), |b| b[AT + 8] = 1), Err(Short { missing: 24 }));
     let no_job = Err(DecodeError::Text { field: "job" });
     assert_eq!(forged(Op::Ping, |b| b[24] = 3), Err(Short { missing: 24 }));

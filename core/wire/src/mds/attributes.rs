@@ -3,7 +3,9 @@
 use super::shared::SetxattrFlags;
 use crate::codec::cursor::{Bulk, Reader, Writer, bits, count, len32, unpack};
 use crate::codec::error::DecodeError;
-use crate::codec::operation::{FLAGS, Operation, fid, fids, number64, plain, put_fid, put_xattr, xattr_name};
+use crate::codec::operation::{
+    ATTR_BYTES, FLAGS, Operation, fid, fids, number64, plain, put_fid, put_xattr, xattr_name,
+};
 use crate::codec::raw::{self, RawFid, RawSetAttr, set_attr_flags};
 #[cfg(test)]
 use crate::codec::testing::*;
@@ -56,6 +58,10 @@ pub struct GetattrMany {
 impl Operation for GetattrMany {
     fn fid(&self) -> Fid {
         self.fids.first().copied().unwrap_or(Fid::NONE)
+    }
+
+    fn reply_bytes(&self) -> usize {
+        self.fids.len() * ATTR_BYTES
     }
 
     fn try_each_fid<E>(&mut self, each: impl FnMut(&mut Fid) -> Result<(), E>) -> Result<(), E> {

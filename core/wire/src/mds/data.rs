@@ -7,7 +7,7 @@ use crate::codec::operation::{FLAGS, Operation, fid, fids, number64, plain, put_
 use crate::codec::raw::{self, RawPunchFile, RawStore, RawWrote, punch_kind};
 #[cfg(test)]
 use crate::codec::testing::*;
-use crate::ost::PunchKind;
+use crate::ost::punch::PunchKind;
 use bytes::Bytes;
 use types::attr::WrittenAt;
 use types::fid::Fid;

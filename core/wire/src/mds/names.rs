@@ -4,7 +4,7 @@ use super::shared::{CreateKind, OpenFlags, RenameFlags};
 use crate::class::{Class, Counted};
 use crate::codec::cursor::{Bulk, Reader, Writer, bits, unpack};
 use crate::codec::error::DecodeError;
-use crate::codec::operation::{FLAGS, Operation, fid, fids, plain, put_entry, put_fid};
+use crate::codec::operation::{ATTR_BYTES, ENTRY_BYTES, FLAGS, Operation, fid, fids, plain, put_entry, put_fid};
 use crate::codec::raw::{RawCreate, RawReaddir, RawTmpfile};
 #[cfg(test)]
 use crate::codec::testing::*;
@@ -440,6 +440,11 @@ pub struct Readdir {
 
 impl Operation for Readdir {
     fids!(fid);
+
+    fn reply_bytes(&self) -> usize {
+        let attr = if self.with_attr { ATTR_BYTES } else { 0 };
+        (self.limit as usize).saturating_mul(ENTRY_BYTES + attr).min(self.bytes_max as usize)
+    }
 
     fn flags(&self) -> u16 {
         bits([self.with_attr, self.after.is_some(), self.with_layout])

@@ -32,7 +32,9 @@ use wire::mds::{
 };
 use wire::message::{ConnectReply, ConnectRequest, Grant, Op, OpReply, Reply, Request};
 use wire::mgs::{FsConfig, MgsOp, MgsReply, TargetInfo};
-use wire::ost::{OstOp, OstReply, PunchKind};
+use wire::ost::{
+    GrantSpace, ObjectGetattr, ObjectPunch, ObjectRead, ObjectSeek, ObjectWrite, OstOp, OstReply, PunchKind,
+};
 
 pub const STRIPE: u64 = 64 << 10;
 const CLUSTER: ClusterId = ClusterId(77);
@@ -329,18 +331,18 @@ impl State {
     }
 
     fn ost(&mut self, index: u16, op: OstOp) -> Result<OstReply, Errno> {
-        if self.broken_ost == Some(index) && matches!(op, OstOp::Write { .. } | OstOp::Punch { .. }) {
+        if self.broken_ost == Some(index) && matches!(op, OstOp::Write(_) | OstOp::Punch(_)) {
             return Err(Errno::EIO);
         }
         let blocks = |object: Option<&Vec<u8>>| object.map_or(0, |o| o.len().div_ceil(512)) as i64;
         Ok(match op {
-            OstOp::Read { object, offset, len } => {
+            OstOp::Read(ObjectRead { object, offset, len }) => {
                 let bytes = self.objects.get(&object).map_or(&[][..], |o| o);
                 let from = (offset.0 as usize).min(bytes.len());
                 let to = (from + len as usize).min(bytes.len());
                 OstReply::Data(Bytes::copy_from_slice(&bytes[from..to]))
             }
-            OstOp::Write { object, offset, data, .. } => {
+            OstOp::Write(ObjectWrite { object, offset, data, .. }) => {
                 let before = blocks(self.objects.get(&object));
                 let bytes = self.objects.entry(object).or_default();
                 let (from, to) = (offset.0 as usize, offset.0 as usize + data.len());
@@ -349,7 +351,7 @@ impl State {
                 let grown = blocks(self.objects.get(&object)) - before;
                 OstReply::Changed { blocks_delta: if self.answers_again { 0 } else { grown } }
             }
-            OstOp::Punch { object, start, end, kind } => {
+            OstOp::Punch(ObjectPunch { object, start, end, kind }) => {
                 let before = blocks(self.objects.get(&object));
                 let (start, end) = (start.0 as usize, end.0 as usize);
                 match kind {
@@ -375,17 +377,17 @@ impl State {
                 OstReply::Changed { blocks_delta: blocks(self.objects.get(&object)) - before }
             }
             // Objects without holes.
-            OstOp::Seek { object, offset, hole } => {
+            OstOp::Seek(ObjectSeek { object, offset, hole }) => {
                 let len = self.objects.get(&object).map_or(0, |o| o.len() as u64);
                 let found = if hole { len.max(offset.0) } else { offset.0 };
                 OstReply::Offset((offset.0 < len).then_some(types::object::ObjectOffset(found)))
             }
-            OstOp::Getattr { object } => {
+            OstOp::Getattr(ObjectGetattr { object }) => {
                 let object = self.objects.get(&object);
                 OstReply::Attr { size: object.map_or(0, |o| o.len() as u64), blocks: blocks(object) as u64 }
             }
-            OstOp::Sync { .. } => OstReply::Done,
-            OstOp::Grant { spend, want, .. } => {
+            OstOp::Sync(_) => OstReply::Done,
+            OstOp::Grant(GrantSpace { spend, want, .. }) => {
                 OstReply::Granted { more: if self.stingy { 0 } else { want }, paid: spend }
             }
             OstOp::Statfs => OstReply::Statfs(Statfs { bytes_total: 1000, bytes_free: 500, ..Statfs::default() }),
@@ -574,12 +576,12 @@ impl Target {
                 answer.map(OpReply::Mds)
             }
             Op::Ost(op) => {
-                if matches!(op, OstOp::Write { .. }) {
+                if matches!(op, OstOp::Write(_)) {
                     let mut held = self.world.hold_writes.subscribe();
                     held.wait_for(|held| !held).await.map_err(|_| Errno::EIO)?;
                 }
                 self.log(format!("{} {}", self.name.index.0, word(&op)));
-                if matches!(op, OstOp::Getattr { .. }) {
+                if matches!(op, OstOp::Getattr(_)) {
                     let mut held = self.world.hold_counts.subscribe();
                     held.wait_for(|held| !held).await.map_err(|_| Errno::EIO)?;
                 }

@@ -18,7 +18,7 @@ use types::object::ObjectId;
 use types::session::{ClientUuid, ClusterId, Transno, Xid};
 use types::target::{FsName, TargetIndex, TargetKind};
 use wire::message::{Op, OpReply, Reply, Request};
-use wire::ost::{OstOp, OstReply};
+use wire::ost::{ObjectGetattr, ObjectRead, ObjectWrite, OstOp, OstReply};
 
 /// What the disk did and shall do.
 #[derive(Default)]
@@ -207,14 +207,14 @@ impl Rig {
 
     pub fn write(&self, object: ObjectId, offset: u64, data: impl Into<bytes::Bytes>) -> Result<i64, Errno> {
         let offset = types::object::ObjectOffset(offset);
-        match self.one(OstOp::Write { object, offset, data: data.into(), sync: false })? {
+        match self.one(OstOp::Write(ObjectWrite { object, offset, data: data.into(), sync: false }))? {
             OstReply::Changed { blocks_delta } => Ok(blocks_delta),
             other => panic!("{other:?}"),
         }
     }
 
     pub fn read(&self, object: ObjectId, offset: u64, len: u32) -> bytes::Bytes {
-        match self.one(OstOp::Read { object, offset: types::object::ObjectOffset(offset), len }).unwrap() {
+        match self.one(OstOp::Read(ObjectRead { object, offset: types::object::ObjectOffset(offset), len })).unwrap() {
             OstReply::Data(data) => data,
             other => panic!("{other:?}"),
         }
@@ -222,7 +222,7 @@ impl Rig {
 
     /// (size, blocks)
     pub fn attr(&self, object: ObjectId) -> (u64, u64) {
-        match self.one(OstOp::Getattr { object }).unwrap() {
+        match self.one(OstOp::Getattr(ObjectGetattr { object })).unwrap() {
             OstReply::Attr { size, blocks } => (size, blocks),
             other => panic!("{other:?}"),
         }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use types::object::ObjectId;
 use wire::message::Op;
-use wire::ost::OstOp;
+use wire::ost::{ObjectSync, ObjectWrite, OstOp};
 
 /// See the module.
 pub(crate) enum Kept {
@@ -18,7 +18,7 @@ impl Kept {
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Kept::Redo(bytes) => bytes.len(),
-            Kept::Op(Op::Ost(OstOp::Write { data, .. })) => size_of::<Kept>() + data.len(),
+            Kept::Op(Op::Ost(OstOp::Write(ObjectWrite { data, .. }))) => size_of::<Kept>() + data.len(),
             Kept::Op(_) => size_of::<Kept>(),
         }
     }
@@ -26,14 +26,14 @@ impl Kept {
     /// The object that it changed.
     pub(crate) fn object(&self) -> Option<ObjectId> {
         match self {
-            Kept::Op(Op::Ost(OstOp::Write { object, .. } | OstOp::Punch { object, .. })) => Some(*object),
+            Kept::Op(Op::Ost(op)) => op.object_changed(),
             _ => None,
         }
     }
 
     /// True if it was durable when it was answered, with all earlier changes of its object.
     pub(crate) fn is_synced(&self) -> bool {
-        matches!(self, Kept::Op(Op::Ost(OstOp::Write { sync: true, .. })))
+        matches!(self, Kept::Op(Op::Ost(OstOp::Write(ObjectWrite { sync: true, .. }))))
     }
 
     pub(crate) fn into_op(self) -> Option<Op> {
@@ -47,7 +47,7 @@ impl Kept {
 /// The objects that are durable when a request is answered.
 pub(crate) fn synced_by(ops: &[Op]) -> &[ObjectId] {
     match ops {
-        [Op::Ost(OstOp::Sync { objects })] => objects,
+        [Op::Ost(OstOp::Sync(ObjectSync { objects }))] => objects,
         _ => &[],
     }
 }

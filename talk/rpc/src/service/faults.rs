@@ -28,10 +28,10 @@ fn points(op: &Op) -> (Vec<&'static Point>, Vec<&'static Point>) {
             (vec![&fault::LDLM_ENQUEUE_NET], vec![&fault::MDS_LDLM_REPLY_NET, &fault::MDS_ALL_REPLY_NET])
         }
         Op::Mds(_) => (vec![], vec![&fault::MDS_ALL_REPLY_NET]),
-        Op::Ost(OstOp::Write { .. }) => {
+        Op::Ost(OstOp::Write(_)) => {
             (vec![&fault::OST_BRW_WRITE_BULK, &fault::OST_BRW_PAUSE_BULK], vec![&fault::OST_WRITE_REPLY])
         }
-        Op::Ost(OstOp::Read { .. }) => (vec![&fault::OST_BRW_READ_BULK, &fault::OST_BRW_PAUSE_BULK], vec![]),
+        Op::Ost(OstOp::Read(_)) => (vec![&fault::OST_BRW_READ_BULK, &fault::OST_BRW_PAUSE_BULK], vec![]),
         Op::Client(_) => (vec![&fault::LDLM_BL_CALLBACK_NET], vec![]),
         _ => (vec![], vec![]),
     }

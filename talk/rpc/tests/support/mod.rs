@@ -33,7 +33,7 @@ use wire::client::{ClientOp, ClientReply};
 use wire::frame::{FrameKind, HEADER_BYTES, Header};
 use wire::hello::HELLO_REPLY_BYTES;
 use wire::message::{ConnectReply, ConnectRequest, Op, OpReply, Reply, Request, VERSION_MAX};
-use wire::ost::{OstOp, OstReply};
+use wire::ost::{ObjectRead, ObjectWrite, OstOp, OstReply};
 
 pub const CLUSTER: ClusterId = ClusterId(0xc1);
 /// Longer than anything here takes.
@@ -124,13 +124,13 @@ impl Ost {
     async fn one(&self, export: &Export, op: &Op) -> Result<OpReply, Errno> {
         let Op::Ost(op) = op else { return self.other(op).await };
         Ok(OpReply::Ost(match op {
-            OstOp::Read { object, offset, len } => {
+            OstOp::Read(ObjectRead { object, offset, len }) => {
                 let objects = self.objects.lock();
                 let bytes = objects.get(object).ok_or(Errno::ENOENT)?;
                 let start = (offset.0 as usize).min(bytes.len());
                 OstReply::Data(Bytes::copy_from_slice(&bytes[start..(start + *len as usize).min(bytes.len())]))
             }
-            OstOp::Write { object, offset, data, .. } => {
+            OstOp::Write(ObjectWrite { object, offset, data, .. }) => {
                 self.writes.fetch_add(1, Ordering::SeqCst);
                 let mut objects = self.objects.lock();
                 let bytes = objects.entry(*object).or_default();
@@ -141,11 +141,11 @@ impl Ost {
                 bytes[offset.0 as usize..end].copy_from_slice(data);
                 OstReply::Changed { blocks_delta: data.len() as i64 }
             }
-            OstOp::Sync { .. } => {
+            OstOp::Sync(_) => {
                 self.wait().await;
                 OstReply::Done
             }
-            OstOp::Getattr { .. } => {
+            OstOp::Getattr(_) => {
                 let revoke = ClientOp::Revoke { locks: vec![(Fid::ROOT, InodeBits::LOOKUP)] };
                 // As if it had been open since the clock began.
                 let _open = export.question(Monotonic::ZERO);
@@ -292,12 +292,12 @@ pub fn client_of(
 }
 
 pub async fn write(import: &Import, n: u32, offset: u64, data: Bytes) -> Result<OpReply, RpcError> {
-    let op = OstOp::Write { object: object(n), offset: ObjectOffset(offset), data, sync: false };
+    let op = OstOp::Write(ObjectWrite { object: object(n), offset: ObjectOffset(offset), data, sync: false });
     import.one(&Credentials::root(), Op::Ost(op)).await
 }
 
 pub async fn read(import: &Import, n: u32, offset: u64, len: u32) -> Result<Bytes, RpcError> {
-    let op = OstOp::Read { object: object(n), offset: ObjectOffset(offset), len };
+    let op = OstOp::Read(ObjectRead { object: object(n), offset: ObjectOffset(offset), len });
     match import.one(&Credentials::root(), Op::Ost(op)).await? {
         OpReply::Ost(OstReply::Data(data)) => Ok(data),
         other => panic!("a read answers {other:?}"),

@@ -1,0 +1,28 @@
+//! Answers of an object target.
+
+use bytes::Bytes;
+use types::attr::Statfs;
+use types::object::{ObjectId, ObjectOffset};
+
+/// What an operation answered.
+#[derive(Clone, PartialEq, Debug)]
+pub enum OstReply {
+    /// Done.
+    Done,
+    /// Bytes read.
+    Data(Bytes),
+    /// Stored, cut or allocated: by how many 512-byte blocks the object's allocation grew.
+    Changed { blocks_delta: i64 },
+    /// Size in bytes, 512-byte blocks; zeros for an object that was never written.
+    Attr { size: u64, blocks: u64 },
+    /// Position found.
+    Offset(Option<ObjectOffset>),
+    /// Totals.
+    Statfs(Statfs),
+    /// `more` bytes more are granted. `paid` bytes of `spend` had been granted; the rest had not
+    /// (or the session is a new one).
+    Granted { more: u64, paid: u64 },
+    /// Objects with their sizes in bytes and their 512-byte blocks; `more` if there are others
+    /// behind.
+    Objects { objects: Vec<(ObjectId, u64, u64)>, more: bool },
+}
