@@ -66,6 +66,8 @@ pub enum Welcome {
     Busy = 3,
     /// Shutting down.
     Stopping = 4,
+    /// From the same host, as a user who may not.
+    OtherUser = 5,
 }
 
 /// Answer to a greeting.
@@ -184,6 +186,7 @@ impl HelloReply {
                 1 => Welcome::NoCommonVersion,
                 2 => Welcome::OtherCluster,
                 4 => Welcome::Stopping,
+                5 => Welcome::OtherUser,
                 _ => Welcome::Busy,
             },
             process: ClientUuid(raw.process.get()),
@@ -218,8 +221,8 @@ mod tests {
         bytes.extend([1, 2, 3]);
         assert_eq!(Hello::decode(&bytes), Ok(hello()));
         assert_eq!(Hello::decode(&bytes[..39]), Err(ShortHello { found: 39 }));
-        use Welcome::{Busy, NoCommonVersion, OtherCluster, Stopping, Yes};
-        for welcome in [Yes, NoCommonVersion, OtherCluster, Busy, Stopping] {
+        use Welcome::{Busy, NoCommonVersion, OtherCluster, OtherUser, Stopping, Yes};
+        for welcome in [Yes, NoCommonVersion, OtherCluster, Busy, Stopping, OtherUser] {
             assert_eq!(HelloReply::decode(&reply(welcome).encode()), Ok(reply(welcome)));
         }
     }

@@ -49,6 +49,13 @@ pub struct Stranger {
 impl Stranger {
     /// Connects from an address of this host, and greets.
     pub fn greet(from: IpAddr, to: &str, pairing: u128) -> Stranger {
+        let (stranger, welcome) = Stranger::try_greet(from, to, pairing);
+        assert_eq!(welcome, Welcome::Yes);
+        stranger
+    }
+
+    /// As [`Stranger::greet`], and the answer.
+    pub fn try_greet(from: IpAddr, to: &str, pairing: u128) -> (Stranger, Welcome) {
         let to: SocketAddr = to.parse().expect("an address");
         let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let raw = socket(family, SocketType::STREAM, None).expect("a socket");
@@ -69,9 +76,8 @@ impl Stranger {
         stranger.frame(FrameKind::Hello, &hello.encode()).expect("hello");
         let (_, body) = stranger.receive().expect("an answer to the greeting");
         let reply = HelloReply::decode(&body).expect("a greeting");
-        assert_eq!(reply.welcome, Welcome::Yes);
         stranger.cluster = reply.cluster;
-        stranger
+        (stranger, reply.welcome)
     }
 
     fn header(&self, kind: FrameKind, body_bytes: usize, body_crc: Option<u32>) -> Header {

@@ -7,6 +7,8 @@ use e2e::lustre::{lctl, lctl_says, soon};
 use e2e::process::{detach, text};
 use e2e::sheen;
 use e2e::stranger::{Stranger, make_directory};
+use rustix::fs::Uid;
+use rustix::thread::set_thread_res_uid;
 use std::cell::RefCell;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
@@ -22,6 +24,7 @@ use types::session::{ClientUuid, Pairing};
 use types::target::{FsName, TargetName};
 use wire::client::ClientOp;
 use wire::envelope::Refusal;
+use wire::hello::Welcome;
 use wire::mds::{MdsOp, Mend, Scan};
 use wire::message::{Op, OpReply};
 use wire::mgs::{MgsOp, MgsReply, PoolChange};
@@ -116,6 +119,35 @@ fn beside(cluster: &Cluster, name: &str, args: &[&str]) -> Output {
 }
 
 /// A1: objects are listed and destroyed by each process that asks.
+/// Runs on this thread as another user.
+fn as_user<T>(uid: u32, work: impl FnOnce() -> T) -> T {
+    let switch = |uid| set_thread_res_uid(Uid::ROOT, uid, Uid::ROOT).expect("root may be any user");
+    switch(Uid::from_raw(uid));
+    let result = work();
+    switch(Uid::ROOT);
+    result
+}
+
+#[test]
+fn other_users_of_the_host_are_not_let_in() {
+    if !can_mount() {
+        return;
+    }
+    let cluster = Cluster::up(&[]);
+    let listen = listen_of(&cluster);
+    const NOBODY: u32 = 65534;
+    for from in [Ipv4Addr::LOCALHOST.into(), ELSEWHERE] {
+        let (mut stranger, welcome) = as_user(NOBODY, || Stranger::try_greet(from, &listen, 1));
+        assert_eq!(welcome, Welcome::OtherUser, "from {from}");
+        assert!(stranger.session(ATTACKER, mdt()).is_err(), "the connection is closed");
+        // The same from root.
+        assert_eq!(session(&listen, 2, VICTIM, mdt()).session(VICTIM, mdt()).expect("an answer"), None);
+    }
+    let said = format!("belongs to user {NOBODY}; only root and the user of this daemon may connect");
+    assert!(cluster.log().contains(&said), "{}", cluster.log());
+    still_works(&cluster);
+}
+
 #[test]
 fn objects_are_listed_and_destroyed_by_servers_only() {
     if !can_mount() {

@@ -21,6 +21,9 @@ pub enum RpcError {
     /// The peer belongs to another cluster.
     #[error("{nid} belongs to another cluster ({theirs}), we to {ours}")]
     Cluster { nid: Nid, theirs: types::session::ClusterId, ours: types::session::ClusterId },
+    /// The peer is on this host, and this process belongs to a user who may not connect.
+    #[error("{nid} takes connections from its own host only from root and from the user that it runs as")]
+    OtherUser { nid: Nid },
     /// No such target is served there.
     #[error("{nid} does not serve {target}")]
     NoTarget { nid: Nid, target: TargetName },
@@ -64,7 +67,7 @@ impl RpcError {
             RpcError::NoTarget { .. } => Errno::ENODEV,
             RpcError::BadMessage { .. } => Errno::EPROTO,
             RpcError::Refused { errno, .. } => *errno,
-            RpcError::OtherProcess { .. } => Errno::EACCES,
+            RpcError::OtherProcess { .. } | RpcError::OtherUser { .. } => Errno::EACCES,
             RpcError::Evicted { .. } => Errno::EIO,
             RpcError::Timeout { .. } | RpcError::Late { .. } => Errno::ETIMEDOUT,
             RpcError::Listen { .. } => Errno::EADDRINUSE,

@@ -5,12 +5,31 @@ use std::io;
 use std::net::SocketAddr;
 use tokio::io::{AsyncRead, AsyncWrite};
 
+/// Whose process has the other end of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PeerOwner {
+    /// A process of another host, or of another network namespace.
+    Elsewhere,
+    /// A process of root, or of the user that this process runs as: it could do without a
+    /// connection whatever this process does.
+    Trusted,
+    /// A process of another user of this host.
+    User(u32),
+    /// A process of this host that has closed its end.
+    Gone,
+}
+
 /// A connected byte stream.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {
     /// Address of the peer.
     fn peer_addr(&self) -> io::Result<SocketAddr>;
     /// Our own end.
     fn local_addr(&self) -> io::Result<SocketAddr>;
+    /// Whose process has the other end, as the kernel says. It does not wait.
+    ///
+    /// # Errors
+    /// The kernel cannot tell.
+    fn peer_owner(&self) -> io::Result<PeerOwner>;
     /// Splits into halves that can be used by two tasks.
     fn split(self: Box<Self>) -> (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>);
 }

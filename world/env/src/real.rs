@@ -12,6 +12,7 @@ pub mod blocking;
 pub mod clock;
 pub mod disk;
 pub mod net;
+mod peer_owner;
 pub mod random;
 pub mod reactors;
 

@@ -17,6 +17,12 @@ pub enum LinkError {
     /// The peer belongs to another cluster.
     #[error("{nid} belongs to another cluster ({theirs}), we to {ours}")]
     Cluster { nid: Nid, theirs: ClusterId, ours: ClusterId },
+    /// The peer takes us for a user of its host who may not connect.
+    #[error("{nid} takes connections from its own host only from root and from the user that it runs as")]
+    OtherUser { nid: Nid },
+    /// A process of this host may not connect, or could not be told from one that may not.
+    #[error("{nid} is on this host, and {reason}")]
+    Local { nid: Nid, reason: String },
     /// The peer takes no more connections for now, or is stopping.
     #[error("{nid} takes no connections now")]
     Busy { nid: Nid },

@@ -4,6 +4,7 @@ use crate::accepted::Accepted;
 use crate::error::LinkError;
 use crate::link::Ends;
 use crate::shared::Shared;
+use env::net::PeerOwner;
 use futures_util::future::{Either, select};
 use std::io;
 use std::pin::pin;
@@ -58,16 +59,30 @@ pub(crate) async fn call(
             ours_max: VERSION_MAX,
         }),
         Welcome::OtherCluster => Err(LinkError::Cluster { nid, theirs: reply.cluster, ours: cluster }),
+        Welcome::OtherUser => Err(LinkError::OtherUser { nid }),
         Welcome::Busy | Welcome::Stopping => Err(LinkError::Busy { nid }),
     }
+}
+
+/// A process of another user of this host may not connect: it could act as anybody.
+fn may_connect(nid: Nid, owner: io::Result<PeerOwner>) -> Result<(), LinkError> {
+    let reason = match owner {
+        Ok(PeerOwner::Trusted) => return Ok(()),
+        // What comes to another address may come from any host.
+        Ok(PeerOwner::Elsewhere) | Err(_) if !nid.is_loopback() => return Ok(()),
+        Ok(PeerOwner::User(uid)) => format!("belongs to user {uid}; only root and the user of this daemon may connect"),
+        Ok(PeerOwner::Elsewhere | PeerOwner::Gone) => "has closed the connection".to_owned(),
+        Err(error) => format!("the kernel does not tell whose it is (sock_diag: {error})"),
+    };
+    Err(LinkError::Local { nid, reason })
 }
 
 /// The side that accepted. A refusal is sent before it is returned as the error.
 pub(crate) async fn answer(
     shared: &Shared,
     accepted: &Accepted,
-    source: Nid,
-    nid: Nid,
+    (source, nid): (Nid, Nid),
+    owner: io::Result<PeerOwner>,
     read: &mut Read,
     write: &mut Write,
 ) -> Result<Ends, LinkError> {
@@ -77,18 +92,19 @@ pub(crate) async fn answer(
     let version = common_version(hello.version_min, hello.version_max);
     let unknown = ClusterId(0);
     let other_cluster = cluster != unknown && hello.cluster != unknown && cluster != hello.cluster;
-    let (welcome, result) = match version {
+    let (welcome, result) = match (may_connect(nid, owner), version) {
+        (Err(error), _) => (Welcome::OtherUser, Err(error)),
         _ if shared.is_stopping() => (Welcome::Stopping, Err(LinkError::Shutdown)),
-        None => {
+        (Ok(()), None) => {
             let (theirs_min, theirs_max) = (hello.version_min, hello.version_max);
             let (ours_min, ours_max) = (VERSION_MIN, VERSION_MAX);
             let error = LinkError::Version { nid, theirs_min, theirs_max, ours_min, ours_max };
             (Welcome::NoCommonVersion, Err(error))
         }
-        Some(_) if other_cluster => {
+        (Ok(()), Some(_)) if other_cluster => {
             (Welcome::OtherCluster, Err(LinkError::Cluster { nid, theirs: hello.cluster, ours: cluster }))
         }
-        Some(version) => {
+        (Ok(()), Some(version)) => {
             let group = Some(accepted.group(hello.pairing));
             let Hello { process, purpose, pairing, .. } = hello;
             (Welcome::Yes, Ok(Ends { nid, source, process, version, purpose, pairing, group }))

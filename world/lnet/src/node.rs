@@ -178,9 +178,10 @@ async fn accept(links: &Arc<Links>, accepted: &Arc<Accepted>, listener: &dyn Lis
 async fn serve(links: &Arc<Links>, accepted: &Arc<Accepted>, stream: Box<dyn Stream>, source: Nid, nid: Nid) {
     let shared = &links.shared;
     let (place, ended) = accepted.arrive(address_of(nid));
+    let owner = stream.peer_owner();
     let (mut read, mut write) = stream.split();
     let greeted = {
-        let greeting = greet::answer(shared, accepted, source, nid, &mut read, &mut write);
+        let greeting = greet::answer(shared, accepted, (source, nid), owner, &mut read, &mut write);
         match select(pin!(greet::in_time(shared, nid, greeting)), ended).await {
             Either::Left((greeted, _)) => greeted,
             Either::Right(_) => {

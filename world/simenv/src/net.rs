@@ -4,7 +4,7 @@ use crate::core::Core;
 use crate::executor::Action;
 use crate::machine::{MachineId, Process};
 use env::BoxFuture;
-use env::net::{Listener, Net, Stream};
+use env::net::{Listener, Net, PeerOwner, Stream};
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -134,6 +134,11 @@ impl Stream for Half {
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
         Ok(self.own)
+    }
+
+    fn peer_owner(&self) -> io::Result<PeerOwner> {
+        // A simulated machine has one user.
+        Ok(if self.peer.ip() == self.own.ip() { PeerOwner::Trusted } else { PeerOwner::Elsewhere })
     }
 
     fn split(mut self: Box<Self>) -> (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>) {

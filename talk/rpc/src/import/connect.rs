@@ -212,6 +212,7 @@ fn is_final(error: &RpcError) -> bool {
     match error {
         RpcError::Version { .. }
         | RpcError::Cluster { .. }
+        | RpcError::OtherUser { .. }
         | RpcError::OtherProcess { .. }
         | RpcError::Shutdown
         | RpcError::Removed { .. } => true,

@@ -85,12 +85,14 @@ impl Import {
                 RpcError::Version { nid, theirs_min, theirs_max, ours_min, ours_max }
             }
             LinkError::Cluster { nid, theirs, ours } => RpcError::Cluster { nid, theirs, ours },
+            LinkError::OtherUser { nid } => RpcError::OtherUser { nid },
             LinkError::Frame { nid, error } => RpcError::BadMessage { nid, reason: error.to_string() },
             LinkError::Protocol { nid, reason } => RpcError::BadMessage { nid, reason },
             LinkError::TooLong { .. } => RpcError::Errno(Errno::EMSGSIZE),
             LinkError::Shutdown => RpcError::Shutdown,
             error @ (LinkError::Connect { nid, .. }
             | LinkError::Busy { nid }
+            | LinkError::Local { nid, .. }
             | LinkError::Lost { nid, .. }
             | LinkError::NoAnswer { nid, .. }) => {
                 RpcError::Unreachable { target: self.target, nids: vec![nid], reason: error.to_string() }

@@ -3,9 +3,10 @@
 //! A socket is tied to a reactor when it is first polled, not when it was accepted: so one
 //! accepting task can hand connections to all reactors.
 
+use super::peer_owner::owner_of;
 use super::reactors::Reactors;
 use crate::BoxFuture;
-use crate::net::{Listener, Net, Stream};
+use crate::net::{Listener, Net, PeerOwner, Stream};
 use rustix::net::sockopt;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -144,6 +145,10 @@ impl Stream for RealStream {
             Socket::Loose(Some(socket)) => socket.local_addr(),
             Socket::Loose(None) => Err(io::ErrorKind::NotConnected.into()),
         }
+    }
+
+    fn peer_owner(&self) -> io::Result<PeerOwner> {
+        owner_of(self.peer_addr()?, self.local_addr()?)
     }
 
     fn split(mut self: Box<Self>) -> (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>) {
