@@ -3,12 +3,13 @@
 use crate::accessed;
 use crate::history::Record;
 use crate::length::Length;
-use crate::linear::{Model, Timed, Verdict, check};
+use crate::linear::{Timed, Verdict, check};
 use crate::locks::{Lock, LockOp};
 use crate::names::{NameOp, Names, Tree};
 use crate::register::{ABSENT, Register, RegisterOp};
 use crate::split::{Key, MODES, Wrong, split};
 use crate::window::shrink;
+use judge::Model;
 
 /// Lines of one window, at most: the last ones.
 const WINDOW_MAX: usize = 20;

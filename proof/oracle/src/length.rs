@@ -4,7 +4,7 @@
 //! (as on its own file systems). The parts of an append are adjacent all the same: nothing gets in
 //! between.
 
-use crate::linear::{DONE, Model, Phase, START};
+use judge::{DONE, Model, Phase, START};
 
 const PAGE: u64 = 4096;
 

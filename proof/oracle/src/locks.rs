@@ -1,6 +1,6 @@
 //! The exclusive OFD lock of one file: at most one open file has it.
 
-use crate::linear::{DONE, Model, Phase};
+use judge::{DONE, Model, Phase};
 
 /// Operations of open files, which are told apart by a number that is not 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

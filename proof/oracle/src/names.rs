@@ -5,7 +5,7 @@
 //! is known by the operation that made it.
 
 use crate::history::Place;
-use crate::linear::{DONE, Model, Phase, START};
+use judge::{DONE, Model, Phase, START};
 use std::collections::BTreeMap;
 
 /// The inode that a name leads to.

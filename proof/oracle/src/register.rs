@@ -1,6 +1,6 @@
 //! One value: a slot of a file, the mode of an inode, an extended attribute.
 
-use crate::linear::{DONE, Model, Phase};
+use judge::{DONE, Model, Phase};
 
 /// The value of what is not there (a removed attribute); a slot of zeros is 0.
 pub const ABSENT: u64 = u64::MAX;

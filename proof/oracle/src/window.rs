@@ -4,7 +4,8 @@
 //! So may a value that was set and never seen. The remaining part is small enough for a person to
 //! follow.
 
-use crate::linear::{Model, Timed, Verdict, check};
+use crate::linear::{Timed, Verdict, check};
+use judge::Model;
 
 /// Operations that all attempts together may walk over: bounds the time to some seconds.
 const WORK_MAX: usize = 20_000_000;

@@ -1,8 +1,9 @@
 //! The search itself: histories made by hand, and random small ones against trying every order.
 
+use judge::{DONE, Model, Phase, START};
 use oracle::history::Place;
 use oracle::length::{Length, LengthOp};
-use oracle::linear::{DONE, Model, Phase, START, Timed, Verdict, check};
+use oracle::linear::{Timed, Verdict, check};
 use oracle::names::{NameOp, Names, Seen, Tree};
 use oracle::register::{ABSENT, Register, RegisterOp};
 use proptest::prelude::*;

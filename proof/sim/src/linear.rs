@@ -1,19 +1,15 @@
-//! Searches one order of all operations that explains every answer.
+//! Asks the [search](judge) for one order of all operations that explains every answer, and for the
+//! states that the end may be in.
 //!
-//! An operation takes effect at some instant between its beginning and its end. The checker walks
-//! through the history and keeps every state that the name space may be in, together with the
-//! operations under way that have taken effect already. An answer that fits none of them is a
-//! violation. Operations that were never answered may take effect at any later time, or never.
+//! Operations that were never answered may take effect at any later time, or never.
 //!
 //! A power cut of everything keeps a prefix: some state that was passed through, with everything
 //! that a sync answered for.
 
 use crate::history::{Answer, Moment, Record};
 use crate::tree::Tree;
+use judge::{DONE, Model, Phase, Search, TooTangled};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-
-/// Possibilities that are looked at for one answer; beyond it the history is too tangled to judge.
-const POSSIBILITIES_MAX: usize = 200_000;
 
 /// Result of the check.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,11 +22,29 @@ pub enum Verdict {
     TooTangled,
 }
 
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct Possibility {
-    tree: Tree,
-    /// Under way, and has taken effect.
-    done: BTreeSet<usize>,
+/// The name space. An operation has its number, to name what it makes if it was not answered.
+struct Names;
+
+impl Model for Names {
+    type State = Tree;
+    type Op = (usize, Record);
+
+    fn steps(&self, (number, record): &(usize, Record), _: Phase, tree: &Tree, out: &mut Vec<(Tree, Phase)>) {
+        let answer: Option<&Answer> = record.ended.as_ref().map(|(_, answer)| answer);
+        // What was not answered and changes nothing explains nothing.
+        let after = tree.apply(&record.call, answer, *number).filter(|after| answer.is_some() || after != tree);
+        out.extend(after.map(|after| (after, DONE)));
+    }
+
+    /// None counts as read-only: an answer may tell the number of an inode that was made without
+    /// one.
+    fn looks(&self, _: &(usize, Record)) -> bool {
+        false
+    }
+
+    fn holds(&self, _: &(usize, Record), _: &Tree) -> bool {
+        false
+    }
 }
 
 /// All machines lost their power.
@@ -44,116 +58,60 @@ pub struct Blackout {
 
 /// Checks a history that began with `start`.
 pub fn check(start: Tree, records: &[Record], blackout: Option<Blackout>) -> Verdict {
+    let ops: Vec<(usize, Record)> = records.iter().cloned().enumerate().collect();
+    search(start, &ops, blackout).unwrap_or(Verdict::TooTangled)
+}
+
+fn search(start: Tree, ops: &[(usize, Record)], mut blackout: Option<Blackout>) -> Result<Verdict, TooTangled> {
     let mut events: BTreeMap<Moment, (usize, bool)> = BTreeMap::new();
-    for (number, record) in records.iter().enumerate() {
-        events.insert(record.began, (number, false));
+    for (number, record) in ops {
+        events.insert(record.began, (*number, false));
         if let Some((ended, _)) = &record.ended {
-            events.insert(*ended, (number, true));
+            events.insert(*ended, (*number, true));
         }
     }
-    let mut open: BTreeSet<usize> = BTreeSet::new();
-    let mut possible = vec![Possibility { tree: start, done: BTreeSet::new() }];
+    let mut search = Search::new(&Names, [start]);
+    let mut open = BTreeMap::new();
     let mut survivors: HashSet<Tree> = HashSet::new();
-    let mut blackout = blackout;
     for (moment, (number, is_end)) in events {
         if let Some(Blackout { at, durable }) = blackout {
             // Between two events, only the effects of operations under way can occur.
             if moment > durable {
-                let Some(passed) = everything(&possible, &open, records) else { return Verdict::TooTangled };
-                survivors.extend(passed.into_iter().map(|possibility| possibility.tree));
+                survivors.extend(search.reachable()?);
             }
             if moment > at {
-                possible = survivors.drain().map(|tree| Possibility { tree, done: BTreeSet::new() }).collect();
+                search = Search::new(&Names, survivors.drain());
                 open.clear();
                 blackout = None;
             }
         }
         if !is_end {
-            open.insert(number);
+            open.insert(number, search.begins(&ops[number])?);
             continue;
         }
-        let Some(after) = explain(&possible, &open, records, number) else { return Verdict::TooTangled };
-        if after.is_empty() {
-            return Verdict::Violation(story(&possible, &open, records, number));
+        let before = search.states().next().cloned();
+        // What was under way at a power cut has no answer.
+        let explained = match open.get(&number) {
+            Some(begun) => search.returns(*begun)?,
+            None => false,
+        };
+        if !explained {
+            let open: BTreeSet<usize> = open.into_keys().collect();
+            return Ok(Verdict::Violation(story(before, &open, ops, number)));
         }
         open.remove(&number);
-        possible = after;
     }
     let mut ends: Vec<Tree> = Vec::new();
-    for possibility in possible {
-        if !ends.contains(&possibility.tree) {
-            ends.push(possibility.tree);
+    for tree in search.states() {
+        if !ends.contains(tree) {
+            ends.push(tree.clone());
         }
     }
-    Verdict::Explained(ends)
+    Ok(Verdict::Explained(ends))
 }
 
-/// Every possibility in which operation `number` has taken effect as it was answered; `None`: too
-/// many.
-fn explain(
-    possible: &[Possibility],
-    open: &BTreeSet<usize>,
-    records: &[Record],
-    number: usize,
-) -> Option<Vec<Possibility>> {
-    let mut after = Vec::new();
-    let mut kept: HashSet<Possibility> = HashSet::new();
-    walk(possible, open, records, |now| {
-        let done = now.done.contains(&number);
-        if done {
-            let mut finished = now.clone();
-            finished.done.remove(&number);
-            if kept.insert(finished.clone()) {
-                after.push(finished);
-            }
-        }
-        done
-    })?;
-    Some(after)
-}
-
-/// Every possibility that the operations under way can make; `None`: too many.
-fn everything(possible: &[Possibility], open: &BTreeSet<usize>, records: &[Record]) -> Option<HashSet<Possibility>> {
-    walk(possible, open, records, |_| false)
-}
-
-/// Applies operations under way in every order, until `is_enough`; all that was seen. `None`: too
-/// many.
-fn walk(
-    possible: &[Possibility],
-    open: &BTreeSet<usize>,
-    records: &[Record],
-    mut is_enough: impl FnMut(&Possibility) -> bool,
-) -> Option<HashSet<Possibility>> {
-    let mut seen: HashSet<Possibility> = possible.iter().cloned().collect();
-    let mut work: Vec<Possibility> = possible.to_vec();
-    while let Some(now) = work.pop() {
-        if is_enough(&now) {
-            continue;
-        }
-        for next in open.iter().filter(|next| !now.done.contains(next)) {
-            let record = &records[*next];
-            let answer: Option<&Answer> = record.ended.as_ref().map(|(_, answer)| answer);
-            let Some(tree) = now.tree.apply(&record.call, answer, *next) else { continue };
-            if answer.is_none() && tree == now.tree {
-                continue;
-            }
-            let mut done = now.done.clone();
-            done.insert(*next);
-            let possibility = Possibility { tree, done };
-            if seen.insert(possibility.clone()) {
-                work.push(possibility);
-            }
-        }
-        if seen.len() > POSSIBILITIES_MAX {
-            return None;
-        }
-    }
-    Some(seen)
-}
-
-fn story(possible: &[Possibility], open: &BTreeSet<usize>, records: &[Record], number: usize) -> String {
-    let record = &records[number];
+fn story(before: Option<Tree>, open: &BTreeSet<usize>, ops: &[(usize, Record)], number: usize) -> String {
+    let (_, record) = &ops[number];
     let mut text = format!(
         "no order explains what program {} was told: {:?} -> {:?}\nunder way then:\n",
         record.program,
@@ -161,17 +119,17 @@ fn story(possible: &[Possibility], open: &BTreeSet<usize>, records: &[Record], n
         record.ended.as_ref().map(|(_, answer)| answer)
     );
     for other in open {
-        let other = &records[*other];
+        let (_, other) = &ops[*other];
         let answer = other.ended.as_ref().map(|(_, answer)| answer);
         text += &format!("  program {} since {}: {:?} -> {:?}\n", other.program, other.began, other.call, answer);
     }
     text += "before:\n";
-    for other in records.iter().filter(|r| r.began < record.began).rev().take(12).collect::<Vec<_>>().into_iter().rev()
-    {
+    let earlier = ops.iter().map(|(_, other)| other).filter(|other| other.began < record.began);
+    for other in earlier.rev().take(12).collect::<Vec<_>>().into_iter().rev() {
         text += &format!("  program {} {}..{:?}: {:?}\n", other.program, other.began, other.ended, other.call);
     }
-    if let Some(first) = possible.first() {
-        text += &format!("one of {} states: {:?}\n", possible.len(), first.tree);
+    if let Some(tree) = before {
+        text += &format!("one of the states before: {tree:?}\n");
     }
     text
 }
