@@ -20,7 +20,7 @@ use wire::mds::{MdsOp, MdsReply, Write};
 const ELSEWHERE: Errno = Errno(libc::EREMCHG);
 
 /// True if the layout must be asked for again.
-pub fn is_elsewhere(error: &ClientError) -> bool {
+pub(crate) fn is_elsewhere(error: &ClientError) -> bool {
     matches!(error, ClientError::Rpc(RpcError::Errno(errno)) if *errno == ELSEWHERE)
 }
 
@@ -28,7 +28,7 @@ impl DataPath {
     /// Reads `[offset, end)` of a file whose bytes at `offset` live on the MDT, if the range or the
     /// file ends there; then no size need be known. 1 round trip. `None`: by the known layout it
     /// must be read as any other file.
-    pub async fn read_small(
+    pub(crate) async fn read_small(
         &self,
         credentials: &Credentials,
         file: &File,
@@ -59,7 +59,7 @@ impl DataPath {
 
 /// Stores bytes that live on the MDT, which knows size, space and times with them. 1 round trip,
 /// also if they must be durable.
-pub async fn store_on_mdt(
+pub(crate) async fn store_on_mdt(
     mdc: Mdc,
     fid: Fid,
     offset: u64,

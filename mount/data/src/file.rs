@@ -90,7 +90,7 @@ impl Drop for OpenToWrite {
 
 /// Number of open files of this mount in a group. A task that joins or leaves holds the lock, so
 /// the MDT hears of joining and leaving in the order in which they happened.
-pub type GroupTurn = tokio::sync::Mutex<usize>;
+pub(crate) type GroupTurn = tokio::sync::Mutex<usize>;
 
 #[derive(Default)]
 struct Known {
@@ -125,18 +125,18 @@ impl File {
     }
 
     /// The layout is called back.
-    pub fn forget_layout(&self) {
+    pub(crate) fn forget_layout(&self) {
         self.known.lock().layout = None;
     }
 
     /// All its bytes came with an open.
-    pub fn keep_prefetched(&self, prefetched: Prefetched) {
+    pub(crate) fn keep_prefetched(&self, prefetched: Prefetched) {
         self.known.lock().prefetched = Some(prefetched);
     }
 
     /// `[offset, end)` of the bytes that came with an open, if the file still has this version;
     /// otherwise they are dropped.
-    pub fn prefetched(&self, version: u64, offset: u64, end: u64) -> Option<Bytes> {
+    pub(crate) fn prefetched(&self, version: u64, offset: u64, end: u64) -> Option<Bytes> {
         let known = &mut self.known.lock().prefetched;
         let found = known.as_ref()?.read(version, offset, end);
         if found.is_none() {
@@ -151,7 +151,7 @@ impl File {
     }
 
     /// True if objects may hold bytes beyond the end of the file.
-    pub fn tail_is_suspect(&self) -> bool {
+    pub(crate) fn tail_is_suspect(&self) -> bool {
         self.suspect.load(Ordering::Acquire)
     }
 
@@ -162,7 +162,7 @@ impl File {
 
     /// Sets or clears the mark that the reported growth of its objects may be wrong; returns its
     /// previous value.
-    pub fn mark_miscounted(&self, miscounted: bool) -> bool {
+    pub(crate) fn mark_miscounted(&self, miscounted: bool) -> bool {
         self.miscounted.swap(miscounted, Ordering::AcqRel)
     }
 
@@ -183,7 +183,7 @@ impl File {
     }
 
     /// It is durable, unless the file rests on a newer change by now.
-    pub fn is_recorded_up_to(&self, newest: Transno) {
+    pub(crate) fn is_recorded_up_to(&self, newest: Transno) {
         // The error means that the file rests on a newer change, which is waited for in its turn.
         let _newer = self.rests_on.compare_exchange(newest.0, 0, Ordering::AcqRel, Ordering::Acquire);
     }
@@ -196,7 +196,7 @@ impl File {
     }
 
     /// True if a program of this mount may have it mapped for writing.
-    pub fn is_open_to_write(&self) -> bool {
+    pub(crate) fn is_open_to_write(&self) -> bool {
         self.open_to_write.load(Ordering::SeqCst) > 0
     }
 

@@ -41,7 +41,7 @@ impl DataPath {
     ///
     /// # Errors
     /// The MDT does not answer, or the file is gone.
-    pub async fn admit_data(&self, file: &Arc<File>, access: DataAccess) -> Result<Admitted, ClientError> {
+    pub(crate) async fn admit_data(&self, file: &Arc<File>, access: DataAccess) -> Result<Admitted, ClientError> {
         let fid = file.fid;
         let mut asked = 0;
         loop {
@@ -79,7 +79,7 @@ impl DataPath {
     }
 
     /// A use, if it may begin at once.
-    pub fn try_data_guard(&self, fid: Fid, access: DataAccess) -> Option<DataGuard> {
+    pub(crate) fn try_data_guard(&self, fid: Fid, access: DataAccess) -> Option<DataGuard> {
         match self.locks.begin_access(fid, access, self.session.has_lease(fid)) {
             Admission::Begun(guard) => Some(guard),
             _ => None,

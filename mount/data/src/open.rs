@@ -68,7 +68,7 @@ impl DataPath {
 
     /// The bytes that came with an open, if they are `[offset, end)` of the present version. The
     /// caller has a guard of DATA.
-    pub fn read_prefetched(&self, file: &File, offset: u64, end: u64) -> Option<Bytes> {
+    pub(crate) fn read_prefetched(&self, file: &File, offset: u64, end: u64) -> Option<Bytes> {
         let version = self.locks.table.lock().attr(file.fid)?.attr.version;
         file.prefetched(version, offset, end)
     }

@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use wire::mds::Entry;
 
 /// Largest file that is read with its open, bytes.
-pub const PREFETCH_BYTES_MAX: u64 = 64 << 10;
+pub(crate) const PREFETCH_BYTES_MAX: u64 = 64 << 10;
 /// Bytes that are kept of all files together; beyond it, opens bring no data.
-pub const PREFETCHED_BYTES_MAX: u64 = 32 << 20;
+pub(crate) const PREFETCHED_BYTES_MAX: u64 = 32 << 20;
 
 /// What a mount knows of it.
 #[derive(Default)]
@@ -26,7 +26,7 @@ pub struct OpenPrefetch {
 }
 
 /// All bytes of a file as it was.
-pub struct Prefetched {
+pub(crate) struct Prefetched {
     version: u64,
     data: Bytes,
     kept: Arc<AtomicU64>,

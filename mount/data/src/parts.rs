@@ -73,7 +73,7 @@ pub fn is_instantiated(layout: &Layout, start: u64, end: u64) -> bool {
 }
 
 /// Appends `count` zero bytes.
-pub fn push_zeros(data: &mut Vec<Bytes>, mut count: usize) {
+pub(crate) fn push_zeros(data: &mut Vec<Bytes>, mut count: usize) {
     while count > 0 {
         let len = count.min(ZEROS.len());
         data.push(Bytes::from_static(&ZEROS[..len]));

@@ -98,7 +98,7 @@ impl DataPath {
 
     /// Gets the lock, shares the gate, and asks for the size unless it is known to be at least
     /// `wanted`.
-    pub async fn ready_to_read<'f>(
+    pub(crate) async fn ready_to_read<'f>(
         &self,
         credentials: &Credentials,
         file: &'f Arc<File>,
@@ -144,7 +144,7 @@ impl DataPath {
         Err(Errno::EIO.into())
     }
 
-    pub async fn read_held(
+    pub(crate) async fn read_held(
         &self,
         credentials: &Credentials,
         file: &Arc<File>,
@@ -179,7 +179,7 @@ impl DataPath {
     }
 
     /// The size, as it is under DATA and UPDATE.
-    pub async fn size_held(&self, credentials: &Credentials, file: &Arc<File>) -> Result<u64, ClientError> {
+    pub(crate) async fn size_held(&self, credentials: &Credentials, file: &Arc<File>) -> Result<u64, ClientError> {
         match self.locks.attr(file.fid) {
             Some(entry) => Ok(entry.attr.size),
             None => {
@@ -243,7 +243,7 @@ impl DataPath {
     }
 
     /// The size that the MDT has now.
-    pub async fn ask_size(&self, credentials: &Credentials, file: &File) -> Result<u64, ClientError> {
+    pub(crate) async fn ask_size(&self, credentials: &Credentials, file: &File) -> Result<u64, ClientError> {
         let entry = self.session.mdc(file.fid)?.getattr(credentials, file.fid).await?;
         file.learn(&entry.attr);
         Ok(entry.attr.size)

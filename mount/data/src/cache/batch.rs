@@ -17,7 +17,7 @@ use types::target::TargetIndex;
 /// Bytes of one request: enough to keep a disk and a line busy.
 pub const BATCH_BYTES: u64 = 4 << 20;
 /// Writes of one request.
-pub const BATCH_WRITES_MAX: usize = 1024;
+pub(crate) const BATCH_WRITES_MAX: usize = 1024;
 
 /// One write of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -63,12 +63,12 @@ pub struct DirtyBytes {
 }
 
 /// First byte of the block of `at`.
-pub fn block_start(at: u64) -> u64 {
+pub(crate) fn block_start(at: u64) -> u64 {
     at / GRANT_UNIT * GRANT_UNIT
 }
 
 /// End of the block before `end`.
-pub fn block_end(end: u64) -> u64 {
+pub(crate) fn block_end(end: u64) -> u64 {
     end.checked_next_multiple_of(GRANT_UNIT).unwrap_or(end)
 }
 
@@ -86,17 +86,18 @@ impl DirtyBytes {
     }
 
     /// True if there are bytes that wait to be sent.
-    pub fn has_fresh(&self) -> bool {
+    pub(crate) fn has_fresh(&self) -> bool {
         !self.fresh.is_empty()
     }
 
     /// True if any byte of `[start, end)` is on its way.
-    pub fn is_sending(&self, start: u64, end: u64) -> bool {
+    #[cfg(test)]
+    pub(crate) fn is_sending(&self, start: u64, end: u64) -> bool {
         self.sending.range(..end).next_back().is_some_and(|(at, bytes)| at + bytes.len() as u64 > start)
     }
 
     /// Blocks of the range that would hold fresh bytes and do not yet.
-    pub fn new_blocks(&self, start: u64, end: u64) -> u64 {
+    pub(crate) fn new_blocks(&self, start: u64, end: u64) -> u64 {
         let (start, end) = (block_start(start), block_end(end));
         (end - start).div_ceil(GRANT_UNIT) - self.touched(start, end)
     }
@@ -165,7 +166,7 @@ impl DirtyBytes {
 
     /// Dirty bytes of `[start, end)`, in order and without overlap: a reader lays them over the
     /// stored bytes.
-    pub fn overlay(&self, start: u64, end: u64) -> Vec<(u64, Bytes)> {
+    pub(crate) fn overlay(&self, start: u64, end: u64) -> Vec<(u64, Bytes)> {
         let mut pieces = Vec::new();
         let mut at = start;
         for (from, to) in self.ranges(start, end) {
@@ -249,7 +250,7 @@ impl DirtyBytes {
 
     /// The bytes that [`DirtyBytes::send`] gave out from `start` on are not stored. They wait
     /// again, except where newer bytes wait.
-    pub fn unsend(&mut self, start: u64) {
+    pub(crate) fn unsend(&mut self, start: u64) {
         let Some(bytes) = self.sending.remove(&start) else { return };
         let (end, mut at) = (start + bytes.len() as u64, start);
         let newer: Vec<(u64, u64)> = self.ranges(start, end).collect();
@@ -274,7 +275,7 @@ impl DirtyBytes {
     }
 
     /// Blocks with fresh bytes.
-    pub fn fresh_blocks(&self) -> u64 {
+    pub(crate) fn fresh_blocks(&self) -> u64 {
         self.touched(0, u64::MAX)
     }
 

@@ -15,7 +15,7 @@ use types::target::TargetIndex;
 
 /// Grant that a mount wants to hold of each OST, beside reserved bytes: enough for dirty data while
 /// requests are on their way.
-pub const GRANT_WANTED: u64 = 64 << 20;
+pub(crate) const GRANT_WANTED: u64 = 64 << 20;
 /// A grant that was not used for this long is given back, unless an administrator sets another
 /// time.
 pub const IDLE: Duration = Duration::from_secs(10);
@@ -85,7 +85,7 @@ impl Grants {
     }
 
     /// Reserved blocks are not needed: nothing will be sent.
-    pub fn unreserve(&self, ost: TargetIndex, blocks: u64) {
+    pub(crate) fn unreserve(&self, ost: TargetIndex, blocks: u64) {
         self.osts.lock().entry(ost).or_default().free += blocks * GRANT_UNIT;
     }
 
@@ -116,7 +116,7 @@ impl Grants {
     }
 
     /// Takes what lies idle, to be given back.
-    pub fn take_idle(&self, now: Monotonic) -> Vec<(TargetIndex, u64)> {
+    pub(crate) fn take_idle(&self, now: Monotonic) -> Vec<(TargetIndex, u64)> {
         let mut idle = Vec::new();
         for (ost, grant) in self.osts.lock().iter_mut() {
             let Shrink { on, after } = grant.shrink;

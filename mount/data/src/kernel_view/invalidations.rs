@@ -5,7 +5,7 @@ use types::fid::Fid;
 use types::name::Name;
 
 /// Beyond this many names one `inc_epoch` costs the kernel less than one message for each.
-pub const NAMES_SENT_ONE_BY_ONE: usize = 1024;
+pub(crate) const NAMES_SENT_ONE_BY_ONE: usize = 1024;
 
 /// See the module.
 #[derive(Default, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Invalidations {
         }
     }
 
-    pub fn all_names(&mut self) {
+    pub(crate) fn all_names(&mut self) {
         self.names = Vec::new();
         self.all_names = true;
     }

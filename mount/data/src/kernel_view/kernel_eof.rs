@@ -39,7 +39,7 @@ impl KernelEof {
     }
 
     /// True if any program reads pages of it.
-    pub fn is_watched(&self, fid: Fid) -> bool {
+    pub(crate) fn is_watched(&self, fid: Fid) -> bool {
         self.files.lock().contains_key(&fid)
     }
 

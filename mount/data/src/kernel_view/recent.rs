@@ -141,7 +141,7 @@ impl Recent {
     }
 
     /// The kernel may count down the links of this inode some time from now.
-    pub fn miscounted(&mut self, fid: Fid) {
+    pub(crate) fn miscounted(&mut self, fid: Fid) {
         if self.miscounted.len() < MISCOUNTED_MAX {
             self.miscounted.insert(fid, self.tick);
         } else {
@@ -150,7 +150,7 @@ impl Recent {
     }
 
     /// As [`Recent::miscounted`], of some inode.
-    pub fn all_miscounted(&mut self) {
+    pub(crate) fn all_miscounted(&mut self) {
         self.all_miscounted = Some(self.tick);
     }
 
@@ -187,7 +187,7 @@ impl Recent {
 
     /// True if an answer that makes the name valid may still be on its way to where the kernel
     /// notes it without a lock.
-    pub fn is_settling(&self, trust: Trust) -> bool {
+    pub(crate) fn is_settling(&self, trust: Trust) -> bool {
         trust.again.is_some_and(|tick| self.is_recent(tick))
     }
 

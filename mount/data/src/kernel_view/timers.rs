@@ -12,18 +12,18 @@ pub const TICK: Duration = Duration::from_secs(1);
 /// R1: time that dropping names may take, with no request of this mount in their directories,
 /// before `inc_epoch` does it. Such a directory's lock is free soon; if it is not, another client
 /// waits, and the epoch costs less than that.
-pub const NAMES_WAIT: Duration = Duration::from_millis(100);
+pub(crate) const NAMES_WAIT: Duration = Duration::from_millis(100);
 /// R1: interval at which it is checked whether such a request has begun. It bounds what such a
 /// request costs another client.
-pub const NAMES_LOOK: Duration = Duration::from_millis(2);
+pub(crate) const NAMES_LOOK: Duration = Duration::from_millis(2);
 
 /// R3, R6, R12: ticks after which the kernel has surely read an answer: more than one second. A
 /// kernel thread that does not run for longer may show what was (R35).
-pub const RECENT_TICKS: u32 = 2;
+pub(crate) const RECENT_TICKS: u32 = 2;
 /// R4: ticks after a callback for which names of directories that the kernel asks for again are not
 /// trusted. Longer than R3's: such a name is not dropped, so a late answer would make it valid for
 /// as long as that answer says.
-pub const REVOKED_TICKS: u32 = 8;
+pub(crate) const REVOKED_TICKS: u32 = 8;
 
 /// R11: pauses between attempts to find an inode that the kernel is just making. Short at first,
 /// for making it takes microseconds; their sum, 256 ms, bounds the wait.
@@ -64,21 +64,21 @@ pub const PAUSE_MAX: Duration = Duration::from_millis(4);
 /// R15: how long attributes wait at most for a callback that drops pages of their file. A reader
 /// that comes to the file's end meanwhile would be asked to read again, and the callback would wait
 /// for that. Longer than all pauses of R14 together.
-pub const PAGES_GO: Duration = Duration::from_secs(1);
+pub(crate) const PAGES_GO: Duration = Duration::from_secs(1);
 
 /// R16: for this long after it changed, by whichever client, a file is opened without the kernel's
 /// page cache: pages that go again and again are of no use.
 pub const YOUNG: Duration = Duration::from_secs(2);
 /// R16: the same after its data was called back.
-pub const CONTENDED: Duration = Duration::from_secs(2);
+pub(crate) const CONTENDED: Duration = Duration::from_secs(2);
 
 /// R28: grain of the time of a write where the kernel keeps pages of its writes (`localflock`,
 /// `noflock`): it drops all pages of a file when it sees another time than before. So a linker,
 /// which writes and reads by turns, reads its own pages. As coarse as the times of a local file
 /// system: a tick of 250 Hz.
-pub const MTIME_GRAIN: Duration = Duration::from_millis(4);
+pub(crate) const MTIME_GRAIN: Duration = Duration::from_millis(4);
 
 /// R30: a read or count that waits for its OST lets go of its lock when a callback has waited for
 /// the file for this long, and begins again: well within a lease, and longer than an OST that
 /// answers takes.
-pub const GIVES_WAY: Duration = Duration::from_secs(5);
+pub(crate) const GIVES_WAY: Duration = Duration::from_secs(5);

@@ -42,7 +42,7 @@ impl DataAccess {
     /// waiting read bypass the lock, and the read then misses what others have not stored yet.
     /// Callbacks of the whole file find it stored; those of extents leave pages alone
     /// (`localflock`, `noflock`: docs/locks/protocol.md, "Shared-write files").
-    pub const PAGES: DataAccess = DataAccess::READ_ALL;
+    pub(crate) const PAGES: DataAccess = DataAccess::READ_ALL;
     /// All of a file, for writing, including changes of its size.
     pub const WRITE_ALL: DataAccess = DataAccess { bits: TO_WRITE, range: None };
 
@@ -197,7 +197,7 @@ impl Drop for BypassGuard {
 }
 
 /// Whether work may begin.
-pub enum Admission {
+pub(crate) enum Admission {
     Begun(DataGuard),
     /// The lock is not held.
     Ask,
@@ -209,7 +209,7 @@ pub enum Admission {
 }
 
 /// How work with data may go on.
-pub enum Admitted {
+pub(crate) enum Admitted {
     /// Under its lock.
     Locked(DataGuard),
     /// At once, under whatever lock there is, because a callback waits for it: nothing may be kept,
@@ -218,7 +218,7 @@ pub enum Admitted {
 }
 
 impl Locks {
-    pub fn begin_access(self: &Arc<Self>, fid: Fid, access: DataAccess, has_lease: bool) -> Admission {
+    pub(crate) fn begin_access(self: &Arc<Self>, fid: Fid, access: DataAccess, has_lease: bool) -> Admission {
         let table = self.table.lock();
         let mut files = self.data_guards.files.lock();
         let stopped = files.get(&fid).filter(|guards| guards.stops > 0).map(|guards| guards.admitted > 0);
@@ -250,17 +250,17 @@ impl Locks {
     }
 
     /// Ready when the kernel is dropping pages of this file, and may wait for uses of it.
-    pub async fn data_admitted(&self, fid: Fid) {
+    pub(crate) async fn data_admitted(&self, fid: Fid) {
         self.guards_are(|files| files.get(&fid).is_some_and(|guards| guards.stops > 0 && guards.admitted > 0)).await;
     }
 
     /// Ready when it is not, or no longer.
-    pub async fn data_unadmitted(&self, fid: Fid) {
+    pub(crate) async fn data_unadmitted(&self, fid: Fid) {
         self.guards_are(|files| files.get(&fid).is_none_or(|guards| guards.admitted == 0)).await;
     }
 
     /// Ready when no use of this file is under way.
-    pub async fn data_quiet(&self, fid: Fid) {
+    pub(crate) async fn data_quiet(&self, fid: Fid) {
         self.guards_are(|files| files.get(&fid).is_none_or(|guards| guards.now == 0)).await;
     }
 
@@ -276,13 +276,13 @@ impl Locks {
     }
 
     /// DATA or WRITE goes, in the order of the module's story.
-    pub async fn revoke_data(&self, fid: Fid, bits: InodeBits) {
+    pub(crate) async fn revoke_data(&self, fid: Fid, bits: InodeBits) {
         // The kernel need not forget anything for them.
         self.give_up(fid, bits, |table| table.take(fid, bits, &mut Default::default())).await;
     }
 
     /// Extents go, as DATA and WRITE would; other bits of the file stay.
-    pub async fn revoke_extents(&self, fid: Fid, ranges: &[ByteRange]) {
+    pub(crate) async fn revoke_extents(&self, fid: Fid, ranges: &[ByteRange]) {
         // Under extents there are pages only of what a kernel that opens without requests has
         // written or read.
         let pages = if self.no_open() { InodeBits::DATA } else { InodeBits::NONE };
@@ -311,7 +311,7 @@ impl Locks {
 
     /// The kernel is about to drop pages of a stopped file, and may wait for uses of it.
     /// [`Locks::data_shut`] follows.
-    pub fn data_admit(&self, fid: Fid) {
+    pub(crate) fn data_admit(&self, fid: Fid) {
         if let Some(guards) = self.data_guards.files.lock().get_mut(&fid) {
             // Several callbacks may be at it at once.
             guards.admitted += 1;
@@ -320,13 +320,13 @@ impl Locks {
     }
 
     /// Uses that were admitted since the file was stopped, bypassing or not.
-    pub fn data_admissions(&self, fid: Fid) -> u64 {
+    pub(crate) fn data_admissions(&self, fid: Fid) -> u64 {
         self.data_guards.files.lock().get(&fid).map_or(0, |guards| guards.admissions)
     }
 
     /// The kernel has dropped its pages. No use is admitted any more if none was since `before` and
     /// none is under way, or if `anyway`. Returns whether that is so.
-    pub fn data_shut(&self, fid: Fid, before: u64, anyway: bool) -> bool {
+    pub(crate) fn data_shut(&self, fid: Fid, before: u64, anyway: bool) -> bool {
         {
             let mut files = self.data_guards.files.lock();
             let Some(guards) = files.get_mut(&fid) else { return true };
@@ -345,7 +345,7 @@ impl Locks {
     }
 
     /// Ready when data of this file has been called back for this long without a break.
-    pub async fn data_wanted(&self, fid: Fid, long: Duration) {
+    pub(crate) async fn data_wanted(&self, fid: Fid, long: Duration) {
         loop {
             self.guards_are(|files| files.get(&fid).is_some_and(|guards| guards.stops > 0)).await;
             tokio::select! {
@@ -357,7 +357,7 @@ impl Locks {
     }
 
     /// Ready when it is not.
-    pub async fn data_unstopped(&self, fid: Fid) {
+    pub(crate) async fn data_unstopped(&self, fid: Fid) {
         self.guards_are(|files| files.get(&fid).is_none_or(|guards| guards.stops == 0)).await;
     }
 }

@@ -82,7 +82,7 @@ impl Gate {
     }
 
     /// True if an extent in the reply to this request still stands.
-    pub fn admit_range(&self, ticket: Ticket, fid: Fid, range: ByteRange) -> bool {
+    pub(crate) fn admit_range(&self, ticket: Ticket, fid: Fid, range: ByteRange) -> bool {
         let of_data = InodeBits::DATA.union(InodeBits::WRITE);
         let giving = self.giving.get(&fid).is_some_and(|(_, bits)| bits.intersects(of_data));
         let mut noted = self.ranges.get(&fid).into_iter().flatten();
@@ -90,7 +90,7 @@ impl Gate {
     }
 
     /// The part of a gap that stands when the reply to this request arrives.
-    pub fn admit_names(&self, ticket: Ticket, dir: Fid, names: &NameRange) -> Option<NameRange> {
+    pub(crate) fn admit_names(&self, ticket: Ticket, dir: Fid, names: &NameRange) -> Option<NameRange> {
         if self.admit(ticket, dir, InodeBits::GAP).is_empty() || self.unanswered > UNANSWERED_MAX {
             return None;
         }
@@ -131,7 +131,7 @@ impl Gate {
     }
 
     /// The request came back, or will never.
-    pub fn came_back(&mut self, ticket: Ticket) {
+    pub(crate) fn came_back(&mut self, ticket: Ticket) {
         self.out.remove(&ticket);
         let oldest = self.out.first().copied().unwrap_or(Ticket(self.next));
         while let Some((at, fid)) = self.order.front().copied()
@@ -164,7 +164,7 @@ impl Gate {
     }
 
     /// These bytes are called back: replies under way lose extents with any of them.
-    pub fn note_range(&mut self, fid: Fid, range: ByteRange) {
+    pub(crate) fn note_range(&mut self, fid: Fid, range: ByteRange) {
         let at = Ticket(self.next);
         if self.out.is_empty() {
             return;
@@ -177,7 +177,7 @@ impl Gate {
     }
 
     /// The session ended: replies under way lose everything.
-    pub fn note_all(&mut self) {
+    pub(crate) fn note_all(&mut self) {
         self.all = self.next;
         self.notes.clear();
         self.ranges.clear();
@@ -186,7 +186,7 @@ impl Gate {
     }
 
     /// These bits are being given up; [`Gate::given`] follows.
-    pub fn giving(&mut self, fid: Fid, bits: InodeBits) {
+    pub(crate) fn giving(&mut self, fid: Fid, bits: InodeBits) {
         let (count, giving) = self.giving.entry(fid).or_default();
         *count += 1;
         *giving = giving.union(bits);

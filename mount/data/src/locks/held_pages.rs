@@ -73,7 +73,7 @@ impl HeldPages {
     }
 
     /// Ready when a write may hold another page of the file than these.
-    pub async fn other_than(&self, fid: Fid, known: &[u64]) {
+    pub(crate) async fn other_than(&self, fid: Fid, known: &[u64]) {
         self.are_so(|| self.of(fid).iter().any(|page| !known.contains(page))).await;
     }
 
@@ -105,14 +105,14 @@ impl HeldPages {
     }
 
     /// The kernel waits for a page that it was told to drop, or no longer.
-    pub fn set_going(&self, fid: Fid, page: u64, going: bool) {
+    pub(crate) fn set_going(&self, fid: Fid, page: u64, going: bool) {
         if let Some(held) = self.files.lock().get_mut(&fid).and_then(|held| held.iter_mut().find(|h| h.page == page)) {
             held.going = going;
         }
     }
 
     /// True if the kernel waits for this page already in order to drop it.
-    pub fn is_going(&self, fid: Fid, page: u64) -> bool {
+    pub(crate) fn is_going(&self, fid: Fid, page: u64) -> bool {
         self.files.lock().get(&fid).is_some_and(|held| held.iter().any(|held| held.page == page && held.going))
     }
 }

@@ -189,7 +189,7 @@ fn known(table: &mut Table, dir: Fid, name: &Name) -> Option<Fid> {
 
 /// A request that changes something got no answer: whether it was done is unknown. So everything
 /// that it may have changed is forgotten, also by the kernel.
-pub fn unsure(table: &mut Table, op: &MdsOp) {
+pub(crate) fn unsure(table: &mut Table, op: &MdsOp) {
     let mut name_and_all = |dir: Fid, name: &Name| {
         if let Some(fid) = known(table, dir, name) {
             table.unsure_inode(fid);

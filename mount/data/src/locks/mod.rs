@@ -53,7 +53,7 @@ use wire::mds::{Entry, MdsOp, MdsReply};
 use wire::message::{OpReply, Reply};
 
 /// Bits that this mount can keep, and so asks for.
-pub const KEEPS: InodeBits = InodeBits::LOOKUP
+pub(crate) const KEEPS: InodeBits = InodeBits::LOOKUP
     .union(InodeBits::UPDATE)
     .union(InodeBits::PERM)
     .union(InodeBits::XATTR)
@@ -144,7 +144,7 @@ impl Locks {
     }
 
     /// Sets whether replies may grant these bits.
-    pub fn set_keeps(&self, bits: InodeBits, on: bool) {
+    pub(crate) fn set_keeps(&self, bits: InodeBits, on: bool) {
         let mut keeps = self.keeps.lock();
         *keeps = if on { keeps.union(bits) } else { keeps.difference(bits) };
     }
@@ -155,7 +155,7 @@ impl Locks {
     }
 
     /// True if the file is shared with others, by extents.
-    pub fn is_shared(&self, fid: Fid) -> bool {
+    pub(crate) fn is_shared(&self, fid: Fid) -> bool {
         self.table.lock().is_shared(fid)
     }
 
@@ -257,7 +257,7 @@ impl Locks {
     /// Lets the kernel forget what a callback took. Also waits until it has forgotten what earlier
     /// callbacks took: those may not be done yet, and this callback did not find their content any
     /// more.
-    pub async fn all_forgotten(&self, pending: Pending) {
+    pub(crate) async fn all_forgotten(&self, pending: Pending) {
         self.reply_barrier.quiesce().await;
         self.send(pending).await;
         self.sending.quiesce().await;
@@ -284,7 +284,7 @@ impl Locks {
         self.send(pending).await;
     }
 
-    pub fn send_later(self: &Arc<Self>, pending: Pending) {
+    pub(crate) fn send_later(self: &Arc<Self>, pending: Pending) {
         let locks = self.clone();
         let send = async move {
             locks.reply_barrier.quiesce().await;

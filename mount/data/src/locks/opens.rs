@@ -65,7 +65,7 @@ impl Opens {
     }
 
     /// OPEN is called back, and the kernel knows the inode but does not report whether it is open.
-    pub fn keep_node(&mut self, fid: Fid) {
+    pub(crate) fn keep_node(&mut self, fid: Fid) {
         self.kept_nodes.insert(fid);
     }
 

@@ -39,14 +39,14 @@ use wire::message::Grant;
 /// for room.
 pub const LOCKS_MAX: usize = IBITS_LOCKS_PER_CLIENT_MAX / 4 * 3;
 /// Memory of all slots and names, bytes, about.
-pub const WEIGHT_MAX: usize = 192 << 20;
+pub(crate) const WEIGHT_MAX: usize = 192 << 20;
 /// Size of one slot with its places in maps and queue, about, bytes.
 const SLOT_BYTES: usize = 480;
 /// Size of one name beside its characters, about, bytes.
 const NAME_BYTES: usize = 96;
 /// Number of a directory's changes that a mount is told of without using the directory meanwhile,
 /// after which it drops the lock.
-pub const IDLE_CHANGES_MAX: u8 = 16;
+pub(crate) const IDLE_CHANGES_MAX: u8 = 16;
 
 const LOOKUP: InodeBits = InodeBits::LOOKUP;
 const UPDATE: InodeBits = InodeBits::UPDATE;
@@ -225,7 +225,7 @@ impl Table {
     }
 
     /// True if anything of an MDT is known.
-    pub fn holds_of(&self, mdt: u16) -> bool {
+    pub(crate) fn holds_of(&self, mdt: u16) -> bool {
         self.slots.keys().any(|fid| fid.mdt() == mdt) || self.shares_of(mdt)
     }
 
@@ -237,7 +237,7 @@ impl Table {
     // Content that replies bring.
 
     /// A reply showed an inode; `bits`: its grants for it that hold.
-    pub fn learn_entry(&mut self, entry: &Entry, bits: InodeBits) {
+    pub(crate) fn learn_entry(&mut self, entry: &Entry, bits: InodeBits) {
         let fid = entry.attr.fid;
         let Some(slot) = self.slots.get_mut(&fid) else { return };
         let known = slot.attr.as_ref().map_or(0, |known| known.attr.version);
@@ -253,12 +253,12 @@ impl Table {
     }
 
     /// A reply showed where a name leads.
-    pub fn learn_name(&mut self, dir: Fid, name: &Name, to: Option<Fid>, held: &Held) {
+    pub(crate) fn learn_name(&mut self, dir: Fid, name: &Name, to: Option<Fid>, held: &Held) {
         self.learn_name_under(dir, name, to, bits_of(held, dir).contains(UPDATE), held);
     }
 
     /// A reply listed a name. `covered`: by UPDATE of the directory.
-    pub fn learn_listed(&mut self, dir: Fid, name: &Name, to: Fid, covered: bool, held: &Held) {
+    pub(crate) fn learn_listed(&mut self, dir: Fid, name: &Name, to: Fid, covered: bool, held: &Held) {
         self.learn_name_under(dir, name, Some(to), covered, held);
     }
 
@@ -311,7 +311,7 @@ impl Table {
     }
 
     /// A reply brought a value of an extended attribute, or that there is none.
-    pub fn learn_xattr(&mut self, fid: Fid, name: &Bytes, value: Option<&Bytes>, bits: InodeBits) {
+    pub(crate) fn learn_xattr(&mut self, fid: Fid, name: &Bytes, value: Option<&Bytes>, bits: InodeBits) {
         let Some(slot) = self.slots.get_mut(&fid).filter(|_| bits.contains(XATTR)) else { return };
         let bytes = NAME_BYTES + name.len() + value.map_or(0, Bytes::len);
         slot.xattrs.get_or_insert_default().values.insert(own(name), value.map(own));
@@ -319,14 +319,14 @@ impl Table {
     }
 
     /// A reply brought the list of extended attributes.
-    pub fn learn_xattr_list(&mut self, fid: Fid, list: &Bytes, bits: InodeBits) {
+    pub(crate) fn learn_xattr_list(&mut self, fid: Fid, list: &Bytes, bits: InodeBits) {
         let Some(slot) = self.slots.get_mut(&fid).filter(|_| bits.contains(XATTR)) else { return };
         slot.xattrs.get_or_insert_default().list = Some(own(list));
         self.heavier(fid, list.len());
     }
 
     /// A reply brought the target of a symbolic link.
-    pub fn learn_target(&mut self, fid: Fid, target: &Bytes) {
+    pub(crate) fn learn_target(&mut self, fid: Fid, target: &Bytes) {
         if let Some(slot) = self.slots.get_mut(&fid).filter(|slot| slot.target.is_none()) {
             slot.target = Some(own(target));
             self.heavier(fid, target.len());
@@ -348,7 +348,7 @@ impl Table {
     // state before.
 
     /// An own change altered an inode; `entry` is its new state, if the reply has it.
-    pub fn changed_inode(&mut self, fid: Fid, entry: Option<&Entry>, held: &Held) {
+    pub(crate) fn changed_inode(&mut self, fid: Fid, entry: Option<&Entry>, held: &Held) {
         self.forget_listing(fid);
         self.gate(fid.mdt()).note(fid, UPDATE);
         match entry {
@@ -373,7 +373,7 @@ impl Table {
     }
 
     /// An own change altered a name of a directory.
-    pub fn changed_name(&mut self, dir: Fid, name: &Name, to: Option<Fid>, held: &Held) {
+    pub(crate) fn changed_name(&mut self, dir: Fid, name: &Name, to: Option<Fid>, held: &Held) {
         self.gate(dir.mdt()).note(dir, UPDATE);
         if let Some(fid) = to {
             self.gate(fid.mdt()).note(fid, LOOKUP);
@@ -403,19 +403,19 @@ impl Table {
 
     /// An own change removed a name of this inode or gave it another one: replies that were under
     /// way may show the names before.
-    pub fn renamed_inode(&mut self, fid: Fid) {
+    pub(crate) fn renamed_inode(&mut self, fid: Fid) {
         self.forget_listing(fid);
         self.gate(fid.mdt()).note(fid, LOOKUP);
     }
 
     /// An own change whose caller no longer waited altered a name: the kernel does not know.
-    pub fn abandoned_name(&mut self, dir: Fid, name: &Name) {
+    pub(crate) fn abandoned_name(&mut self, dir: Fid, name: &Name) {
         let trust = self.drop_name(dir, name).trust.unwrap_or_default();
         self.outdated.name(dir, name.clone(), self.recent.is_settling(trust));
     }
 
     /// An own change altered a name in a way that its reply does not show.
-    pub fn forget_name(&mut self, dir: Fid, name: &Name) {
+    pub(crate) fn forget_name(&mut self, dir: Fid, name: &Name) {
         self.gate(dir.mdt()).note(dir, UPDATE);
         self.drop_changed(dir, name, None);
     }
@@ -431,18 +431,18 @@ impl Table {
     }
 
     /// It is unknown whether an own change altered this inode.
-    pub fn unsure_inode(&mut self, fid: Fid) {
+    pub(crate) fn unsure_inode(&mut self, fid: Fid) {
         self.changed_inode(fid, None, &Held::default());
         self.pending.attrs.push(fid);
     }
 
     /// Takes what the kernel must forget because of own changes.
-    pub fn take_pending(&mut self) -> Invalidations {
+    pub(crate) fn take_pending(&mut self) -> Invalidations {
         std::mem::take(&mut self.pending)
     }
 
     /// Takes what the kernel must forget because it is old; it may be told at any time.
-    pub fn outdated(&mut self) -> Invalidations {
+    pub(crate) fn outdated(&mut self) -> Invalidations {
         std::mem::take(&mut self.outdated)
     }
 
@@ -457,22 +457,22 @@ impl Table {
     }
 
     /// True if more locks are held than allowed.
-    pub fn is_too_much(&self) -> bool {
+    pub(crate) fn is_too_much(&self) -> bool {
         self.slots.len() > self.bounds.locks || self.weight > WEIGHT_MAX
     }
 
     /// Sets the present time, seconds.
-    pub fn set_now(&mut self, now: u64) {
+    pub(crate) fn set_now(&mut self, now: u64) {
         self.now = now;
     }
 
     /// About a second has gone by.
-    pub fn tick(&mut self) {
+    pub(crate) fn tick(&mut self) {
         self.recent.advance();
     }
 
     /// An own change altered extended attributes, an ACL maybe.
-    pub fn changed_xattrs(&mut self, fid: Fid) {
+    pub(crate) fn changed_xattrs(&mut self, fid: Fid) {
         self.gate(fid.mdt()).note(fid, XATTR);
         if let Some(slot) = self.slots.get_mut(&fid) {
             slot.xattrs = None;
@@ -481,7 +481,7 @@ impl Table {
     }
 
     /// An own change may have altered mode or owner.
-    pub fn changed_permissions(&mut self, fid: Fid) {
+    pub(crate) fn changed_permissions(&mut self, fid: Fid) {
         self.gate(fid.mdt()).note(fid, PERM);
         if let Some(slot) = self.slots.get_mut(&fid) {
             slot.permissions = None;
@@ -520,7 +520,7 @@ impl Table {
     }
 
     /// That request is over.
-    pub fn end_change(&mut self, dir: Fid, name: &Name) {
+    pub(crate) fn end_change(&mut self, dir: Fid, name: &Name) {
         let Some(names) = self.changing.get_mut(&dir) else { return };
         if let Some(at) = names.iter().position(|other| other == name) {
             names.swap_remove(at);
@@ -624,7 +624,7 @@ impl Table {
 
     /// True if the kernel was told of this name, and of the attributes of the inode it leads to,
     /// and may trust both.
-    pub fn kernel_trusts(&self, dir: Fid, name: &Name, to: Fid) -> bool {
+    pub(crate) fn kernel_trusts(&self, dir: Fid, name: &Name, to: Fid) -> bool {
         let led = self.slots.get(&dir).and_then(|slot| slot.names.get(name));
         led.is_some_and(|led| led.trust.is_some() && led.to == Some(to))
             && self.slots.get(&to).is_some_and(|slot| slot.attr_trusted && slot.attr.is_some())

@@ -196,7 +196,7 @@ impl Upkeep {
     }
 
     /// Gives bits of all these inodes back, some at a time.
-    pub async fn give_all_locks(&self, fids: Vec<Fid>, bits: InodeBits) {
+    pub(crate) async fn give_all_locks(&self, fids: Vec<Fid>, bits: InodeBits) {
         for some in fids.chunks(BATCH) {
             self.give_locks(some.to_vec(), bits).await;
         }

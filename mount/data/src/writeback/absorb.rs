@@ -56,7 +56,7 @@ impl Write<'_> {
 }
 
 /// Result of one attempt.
-pub enum Absorbed {
+pub(crate) enum Absorbed {
     /// It is in the cache, and dirty.
     Done(Written),
     /// Too much is dirty already.
@@ -79,7 +79,7 @@ impl DataPath {
     ///
     /// # Errors
     /// The layout cannot be fetched; the file is gone; TooFar.
-    pub async fn absorb(&self, write: Write<'_>) -> Result<Option<Written>, ClientError> {
+    pub(crate) async fn absorb(&self, write: Write<'_>) -> Result<Option<Written>, ClientError> {
         let Write { credentials, file, .. } = write;
         for _ in 0..TRIES {
             match self.try_absorb(write)? {
@@ -105,7 +105,7 @@ impl DataPath {
     ///
     /// # Errors
     /// TooFar.
-    pub fn try_absorb(&self, write: Write<'_>) -> Result<Absorbed, ClientError> {
+    pub(crate) fn try_absorb(&self, write: Write<'_>) -> Result<Absorbed, ClientError> {
         let absorbed = self.absorb_now(write);
         if !matches!(absorbed, Ok(Absorbed::Done(_))) {
             self.writeback.forget_if_clean(write.file);

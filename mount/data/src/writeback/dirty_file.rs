@@ -99,7 +99,7 @@ impl DirtyFile {
     }
 
     /// As [`DirtyFile::mtime`], for another client: a later write has a later time.
-    pub fn show_mtime(&mut self) -> Option<Timestamp> {
+    pub(crate) fn show_mtime(&mut self) -> Option<Timestamp> {
         self.shown = self.mtime;
         self.mtime()
     }
@@ -110,7 +110,7 @@ impl DirtyFile {
     }
 
     /// True if there is anything to report.
-    pub fn has_unreported(&self) -> bool {
+    pub(crate) fn has_unreported(&self) -> bool {
         self.size_unreported || self.time_unreported || self.grown != 0
     }
 
@@ -149,7 +149,7 @@ impl DirtyFile {
     /// unknown. Only for a mount that holds the whole file for writing, and did so when it wrote
     /// these bytes (`alone`: as [`Base::alone`], now). Then objects hold nothing beyond the size
     /// that the MDT knows, except bytes that were sent since.
-    pub fn objects_end(&self, alone: u64) -> Option<u64> {
+    pub(crate) fn objects_end(&self, alone: u64) -> Option<u64> {
         let known = self.size().is_some() && self.failures.count() == 0 && self.alone == Some(alone);
         known.then(|| self.recorded.max(self.sent_end))
     }
@@ -163,7 +163,7 @@ impl DirtyFile {
 
     /// A request's bytes are not stored and wait again; returns by how many blocks the waiting ones
     /// grew.
-    pub fn unsend(&mut self, batch: &Batch) -> u64 {
+    pub(crate) fn unsend(&mut self, batch: &Batch) -> u64 {
         batch.pieces.iter().for_each(|piece| self.bytes.unsend(piece.file));
         let before = std::mem::replace(&mut self.blocks, self.bytes.fresh_blocks());
         self.blocks.saturating_sub(before)
@@ -195,7 +195,7 @@ impl DirtyFile {
 
     /// The report to make before a change of attributes, so that it comes after the time of the
     /// newest write.
-    pub fn report_time(&mut self) -> Option<WroteReport> {
+    pub(crate) fn report_time(&mut self) -> Option<WroteReport> {
         self.shown = self.mtime;
         let at = WrittenAt::At(self.mtime);
         self.time_unreported.then_some(WroteReport { end: 0, grown: 0, at, stored_end: None, discards: self.discards })

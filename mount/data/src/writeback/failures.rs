@@ -34,7 +34,7 @@ pub struct Cursor {
 
 impl Failures {
     /// A loss that no program was told of while its file was in use.
-    pub fn remembered(unreported: Errno) -> Failures {
+    pub(crate) fn remembered(unreported: Errno) -> Failures {
         Failures { count: 1, reported: 0, newest: Some(unreported) }
     }
 
@@ -50,7 +50,7 @@ impl Failures {
     }
 
     /// The newest loss, if it was reported to no open file.
-    pub fn unreported(&self) -> Option<Errno> {
+    pub(crate) fn unreported(&self) -> Option<Errno> {
         self.newest.filter(|_| self.reported < self.count)
     }
 

@@ -122,7 +122,7 @@ impl DataPath {
 
     /// As [`DataPath::flush_file`], again and again until nothing is left, whatever a target does:
     /// for callbacks, when no new write can come. Ends at the latest when this client is evicted.
-    pub async fn flush_until_clean(&self, file: &Arc<File>) {
+    pub(crate) async fn flush_until_clean(&self, file: &Arc<File>) {
         while !file.dirty.lock().is_clean() {
             // The lock is held, because the MDT waits for this: until it has waited for a lease.
             // Its answers say how long it has.
@@ -151,7 +151,7 @@ impl DataPath {
     /// the caller may have what others wait for. `on`: only files with objects on this OST. A file
     /// whose OSTs are away is taken last, because the caller may not need these. `false`: there is
     /// none.
-    pub async fn flush_oldest(&self, on: Option<TargetIndex>) -> Result<bool, ClientError> {
+    pub(crate) async fn flush_oldest(&self, on: Option<TargetIndex>) -> Result<bool, ClientError> {
         let since = |file: &Arc<File>| {
             let since = file.dirty.lock().since;
             since.filter(|_| self.holds_write(file))
@@ -399,7 +399,7 @@ impl DataPath {
     }
 
     /// Dirty data of a file is of no use any more, or lost.
-    pub fn discard(&self, file: &File) {
+    pub(crate) fn discard(&self, file: &File) {
         {
             let mut dirty = file.dirty.lock();
             self.writeback.blocks.fetch_sub(dirty.blocks, Ordering::Relaxed);

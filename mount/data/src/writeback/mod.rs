@@ -35,10 +35,10 @@ use types::fid::Fid;
 use types::limits::GRANT_UNIT;
 
 /// A write waits at most about this long before it is sent by itself.
-pub const DIRTY_AGE: Duration = Duration::from_secs(1);
+pub(crate) const DIRTY_AGE: Duration = Duration::from_secs(1);
 /// Dirty bytes of one mount, unless an administrator sets another bound; beyond it writers store
 /// first.
-pub const DIRTY_BYTES_MAX: u64 = 256 << 20;
+pub(crate) const DIRTY_BYTES_MAX: u64 = 256 << 20;
 /// Files that are stored at the same time in the background.
 const FLUSHES_MAX: usize = 64;
 /// Files for which it is remembered when their data was called back. Beyond it all are forgotten:
@@ -138,7 +138,7 @@ impl Writeback {
     }
 
     /// True if it is dirty.
-    pub fn is_dirty(&self, fid: Fid) -> bool {
+    pub(crate) fn is_dirty(&self, fid: Fid) -> bool {
         self.files.lock().contains_key(&fid)
     }
 
@@ -166,7 +166,7 @@ impl Writeback {
     }
 
     /// The kernel gets pages of this inode.
-    pub fn note_pages(&self, fid: Fid) {
+    pub(crate) fn note_pages(&self, fid: Fid) {
         self.pages.lock().insert(fid);
     }
 

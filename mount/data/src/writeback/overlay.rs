@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 /// Lays dirty bytes over the bytes that were read: `[start, end)` of the file, `dirty` in order.
-pub fn merge_dirty(read: Vec<Bytes>, start: u64, dirty: Vec<(u64, Bytes)>) -> Vec<Bytes> {
+pub(crate) fn merge_dirty(read: Vec<Bytes>, start: u64, dirty: Vec<(u64, Bytes)>) -> Vec<Bytes> {
     if dirty.is_empty() {
         return read;
     }

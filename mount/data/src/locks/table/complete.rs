@@ -17,7 +17,7 @@ use wire::mds::DirEntry;
 const ENTRY_BYTES: usize = 80;
 
 /// All entries of a directory, without attributes.
-pub struct CompleteListing {
+pub(crate) struct CompleteListing {
     entries: Arc<[DirEntry]>,
     parent: Option<Fid>,
     weight: usize,
@@ -43,25 +43,25 @@ impl PartialListing {
 }
 
 impl Table {
-    pub fn is_complete(&self, dir: Fid) -> bool {
+    pub(crate) fn is_complete(&self, dir: Fid) -> bool {
         self.slots.get(&dir).is_some_and(|slot| slot.complete)
     }
 
     /// A name that was dropped is known again.
-    pub fn still_complete(&mut self, dir: Fid, complete: bool) {
+    pub(crate) fn still_complete(&mut self, dir: Fid, complete: bool) {
         if let Some(slot) = self.slots.get_mut(&dir) {
             slot.complete |= complete;
         }
     }
 
-    pub fn no_longer_complete(&mut self, dir: Fid) {
+    pub(crate) fn no_longer_complete(&mut self, dir: Fid) {
         self.forget_listing(dir);
         if let Some(slot) = self.slots.get_mut(&dir) {
             slot.complete = false;
         }
     }
 
-    pub fn forget_listing(&mut self, dir: Fid) {
+    pub(crate) fn forget_listing(&mut self, dir: Fid) {
         let Some(slot) = self.slots.get_mut(&dir) else { return };
         let whole = slot.listing.take().map_or(0, |listing| listing.weight);
         let part = slot.partial.take().map_or(0, |partial| partial.weight);
@@ -70,7 +70,7 @@ impl Table {
     }
 
     /// A directory was made by this mount.
-    pub fn made_dir(&mut self, dir: Fid, held: &Held) {
+    pub(crate) fn made_dir(&mut self, dir: Fid, held: &Held) {
         let covered = bits_of(held, dir).contains(UPDATE);
         if let Some(slot) = self.slots.get_mut(&dir).filter(|_| covered) {
             slot.complete = true;
@@ -80,7 +80,7 @@ impl Table {
     /// Takes what was listed of a directory up to this name (`None`: nothing yet), so that the next
     /// page goes on behind it. `None`: the page is not the next one, or names before it are not
     /// known any more.
-    pub fn take_partial(&mut self, dir: Fid, after: Option<&Name>) -> Option<PartialListing> {
+    pub(crate) fn take_partial(&mut self, dir: Fid, after: Option<&Name>) -> Option<PartialListing> {
         let Some(after) = after else {
             self.forget_listing(dir);
             return Some(PartialListing::default());
@@ -109,7 +109,7 @@ impl Table {
     }
 
     /// A reply showed the parent of a directory.
-    pub fn learn_parent(&mut self, dir: Fid, parent: Fid, held: &Held) {
+    pub(crate) fn learn_parent(&mut self, dir: Fid, parent: Fid, held: &Held) {
         let covered = bits_of(held, dir).contains(UPDATE);
         let Some(slot) = self.slots.get_mut(&dir).filter(|_| covered) else { return };
         if let Some(listing) = &mut slot.listing {
@@ -133,7 +133,7 @@ impl Table {
     }
 
     /// The directory is complete, and has no such name.
-    pub fn learn_absent(&mut self, dir: Fid, name: &Name) {
+    pub(crate) fn learn_absent(&mut self, dir: Fid, name: &Name) {
         if let Some(slot) = self.slots.get_mut(&dir) {
             let absent = Led { to: None, by_update: true, by_lookup: false, trust: None };
             slot.names.insert(name.clone(), absent);

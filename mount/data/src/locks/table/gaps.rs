@@ -17,7 +17,7 @@ const GAPS_BYTES: usize = 1024;
 
 impl Table {
     /// A reply brought a gap.
-    pub fn arrived_gap(&mut self, mdt: u16, ticket: Ticket, gap: &Gap) {
+    pub(crate) fn arrived_gap(&mut self, mdt: u16, ticket: Ticket, gap: &Gap) {
         let Gap { dir, names } = gap;
         // A server speaks for what is its own.
         if dir.mdt() != mdt {
@@ -46,7 +46,7 @@ impl Table {
     }
 
     /// GAP is gone.
-    pub fn take_gaps(&mut self, dir: Fid) {
+    pub(crate) fn take_gaps(&mut self, dir: Fid) {
         if let Some(slot) = self.slots.get_mut(&dir)
             && slot.gaps.take().is_some()
         {

@@ -47,7 +47,7 @@ impl Held {
 
 impl Table {
     /// A reply brought an extent.
-    pub fn arrived_extent(&mut self, mdt: u16, ticket: Ticket, entry: &Entry, extent: Extent) {
+    pub(crate) fn arrived_extent(&mut self, mdt: u16, ticket: Ticket, entry: &Entry, extent: Extent) {
         let (fid, attr) = (entry.attr.fid, &entry.attr);
         if fid.mdt() != mdt || !self.gate(mdt).admit_range(ticket, fid, extent.range) {
             return;
@@ -75,7 +75,7 @@ impl Table {
     }
 
     /// A reply granted locks on whole files: what was lost of them before is held with them.
-    pub fn whole_again(&mut self, grants: &[Grant]) {
+    pub(crate) fn whole_again(&mut self, grants: &[Grant]) {
         if !self.shared.lost.is_empty() {
             let writes = grants.iter().filter(|grant| grant.bits.contains(InodeBits::WRITE));
             writes.for_each(|grant| _ = self.shared.lost.remove(&grant.fid));
@@ -92,51 +92,51 @@ impl Table {
     }
 
     /// How often any file came to be shared so far.
-    pub fn shared_so_far(&self) -> u64 {
+    pub(crate) fn shared_so_far(&self) -> u64 {
         self.shared.last
     }
 
     /// True if anything of the file is held as an extent.
-    pub fn is_shared(&self, fid: Fid) -> bool {
+    pub(crate) fn is_shared(&self, fid: Fid) -> bool {
         self.shared.files.contains_key(&fid)
     }
 
     /// True if anything of the file is held for writing.
-    pub fn writes_shared(&self, fid: Fid) -> bool {
+    pub(crate) fn writes_shared(&self, fid: Fid) -> bool {
         self.shared.files.get(&fid).is_some_and(|held| !held.write.is_empty())
     }
 
     /// True if extents of this MDT are held.
-    pub fn shares_of(&self, mdt: u16) -> bool {
+    pub(crate) fn shares_of(&self, mdt: u16) -> bool {
         self.shared.files.keys().any(|fid| fid.mdt() == mdt)
     }
 
     /// Attributes of a shared file, as far as they can be known: a lower bound of the size, and the
     /// mode.
-    pub fn shared_base(&self, fid: Fid) -> Option<Attr> {
+    pub(crate) fn shared_base(&self, fid: Fid) -> Option<Attr> {
         self.shared.files.get(&fid).map(|held| held.base)
     }
 
     /// Lower bound of the size of a shared file, if it is shared since then.
-    pub fn shared_size(&self, fid: Fid, number: u64) -> Option<u64> {
+    pub(crate) fn shared_size(&self, fid: Fid, number: u64) -> Option<u64> {
         self.shared.files.get(&fid).filter(|held| held.number == number).map(|held| held.base.size)
     }
 
     /// A shared file was shown with this size, in answer to a request made under an extent of this
     /// time.
-    pub fn note_shared_size(&mut self, fid: Fid, number: u64, size: u64) {
+    pub(crate) fn note_shared_size(&mut self, fid: Fid, number: u64, size: u64) {
         if let Some(held) = self.shared.files.get_mut(&fid).filter(|held| held.number == number) {
             held.base.size = held.base.size.max(size);
         }
     }
 
     /// These bytes are called back: replies under way lose them.
-    pub fn calls_range(&mut self, fid: Fid, range: ByteRange) {
+    pub(crate) fn calls_range(&mut self, fid: Fid, range: ByteRange) {
         self.gate(fid.mdt()).note_range(fid, range);
     }
 
     /// These bytes are gone.
-    pub fn take_range(&mut self, fid: Fid, range: ByteRange) {
+    pub(crate) fn take_range(&mut self, fid: Fid, range: ByteRange) {
         let Shared { files, lost, .. } = &mut self.shared;
         if let Some(held) = files.get_mut(&fid) {
             held.read.remove(range);
@@ -154,7 +154,7 @@ impl Table {
     }
 
     /// All extents of an MDT are lost; `remembers`: those for writing may be asked for again.
-    pub fn lose_extents(&mut self, mdt: u16, remembers: bool) {
+    pub(crate) fn lose_extents(&mut self, mdt: u16, remembers: bool) {
         let Shared { files, lost, .. } = &mut self.shared;
         let of_mdt = |fid: &Fid| fid.mdt() == mdt;
         let gone: Vec<Fid> = files.keys().copied().filter(of_mdt).collect();

@@ -161,7 +161,7 @@ impl Table {
 
     /// An own change took the last name of this inode. Its locks end with it: when nothing here
     /// uses it any more, [`Table::bury`] is due.
-    pub fn lost_last_name(&mut self, fid: Fid) {
+    pub(crate) fn lost_last_name(&mut self, fid: Fid) {
         if self.slots.contains_key(&fid) {
             self.removed.insert(fid);
         }

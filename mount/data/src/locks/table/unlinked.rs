@@ -56,7 +56,7 @@ impl Table {
     }
 
     /// The kernel may have older attributes than other clients are about to see.
-    pub fn distrust_attr(&mut self, fid: Fid, invalidations: &mut Invalidations) {
+    pub(crate) fn distrust_attr(&mut self, fid: Fid, invalidations: &mut Invalidations) {
         if self.slots.get_mut(&fid).is_some_and(|slot| std::mem::take(&mut slot.attr_trusted)) {
             invalidations.attrs.push(fid);
         }
