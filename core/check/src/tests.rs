@@ -51,7 +51,7 @@ fn put_inode(store: &mut Store, fid: Fid, file_type: FileType, nlink: u32, paren
         version: 7,
     };
     let mut bytes = Vec::new();
-    inode::encode(&InodeRecord { attr, parent, flags: 0, tail }, &mut bytes);
+    inode::encode(&InodeRecord { attr, parent, flags: 0, base: attr.version, tail }, &mut bytes);
     store.insert(key::inode(fid).to_vec(), bytes);
 }
 

@@ -10,16 +10,16 @@ use types::time::Timestamp;
 use zerocopy::little_endian::{I64, U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Version of the record. 1: first version.
-pub const VERSION: u8 = 1;
+/// Version of the record. 1: without `base`, which was then the same as `changed`. 2: now.
+pub const VERSION: u8 = 2;
 const RECORD: &str = "inode";
 
-/// Fixed part. 124 bytes.
+/// Fixed part. 132 bytes; 124 in version 1, which ends before `base`.
 ///
 /// |  at | size | field     | meaning                                              |
 /// |-----|------|-----------|------------------------------------------------------|
 /// |   0 |    4 | crc       | crc32c of the rest of the record, tail included      |
-/// |   4 |    1 | version   | 1                                                    |
+/// |   4 |    1 | version   | 2                                                    |
 /// |   5 |    3 | zero      | must be 0, so that it can get meaning                |
 /// |   8 |    4 | mode      | type and permission bits                             |
 /// |  12 |    4 | uid       | owner                                                |
@@ -34,6 +34,7 @@ const RECORD: &str = "inode";
 /// |  96 |    8 | changed   | transno of the last change                           |
 /// | 104 |   16 | parent    | directories: FID of the directory above, big endian  |
 /// | 120 |    4 | tail_len  | bytes of the tail                                    |
+/// | 124 |    8 | base      | transno of the last change but for [`Delta`]s        |
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct Fixed {
@@ -57,6 +58,55 @@ struct Fixed {
 
 const _: () = assert!(size_of::<Fixed>() == 124);
 
+/// What version 2 has behind it.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Base(U64);
+
+/// What names that come and go change of their directory. It is told apart from all else in the
+/// record: so changes of one directory need not know each other, and each can be made again without
+/// the others. In the order of their transnos they give the same record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Delta {
+    /// Sub-directories that came, less those that went.
+    pub nlink: i32,
+    /// The time of the last change of its names, if it is set. It is set and not the later of two:
+    /// the clock of the MDT may run backward, and utimensat(2) may have set a time to come.
+    pub mtime: Option<Timestamp>,
+    /// The time of the last change, if it is set.
+    pub ctime: Option<Timestamp>,
+    /// It counts as a change of the inode: `changed` becomes the transno.
+    pub changed: bool,
+}
+
+impl Delta {
+    /// The difference of two states of a directory: what a delta of the change `transno` must hold.
+    pub fn between(old: &Attr, new: &Attr, transno: u64) -> Delta {
+        let changed = new.version == transno;
+        Delta {
+            nlink: new.nlink.wrapping_sub(old.nlink).cast_signed(),
+            mtime: (new.mtime != old.mtime).then_some(new.mtime),
+            ctime: (changed || new.ctime != old.ctime).then_some(new.ctime),
+            changed,
+        }
+    }
+
+    /// Names change at `now`, and `nlink` sub-directories come.
+    pub fn of_names(nlink: i32, now: Timestamp) -> Delta {
+        Delta { nlink, mtime: Some(now), ctime: Some(now), changed: true }
+    }
+
+    /// Makes the change `transno`.
+    pub fn apply(&self, attr: &mut Attr, transno: u64) {
+        attr.nlink = attr.nlink.saturating_add_signed(self.nlink);
+        attr.mtime = self.mtime.unwrap_or(attr.mtime);
+        attr.ctime = self.ctime.unwrap_or(attr.ctime);
+        if self.changed {
+            attr.version = transno;
+        }
+    }
+}
+
 /// The decoded inode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InodeRecord<'a> {
@@ -66,13 +116,16 @@ pub struct InodeRecord<'a> {
     pub parent: Fid,
     /// Flag bits.
     pub flags: u32,
+    /// Transno of the last change that was more than a [`Delta`]. Of what is no directory:
+    /// `attr.version`.
+    pub base: u64,
     /// Items.
     pub tail: &'a [u8],
 }
 
 /// Writes a record into `out`, which is emptied first.
 pub fn encode(record: &InodeRecord<'_>, out: &mut Vec<u8>) {
-    let InodeRecord { attr, parent, flags, tail } = record;
+    let InodeRecord { attr, parent, flags, base, tail } = record;
     let times = [attr.atime, attr.mtime, attr.ctime, attr.btime];
     let fixed = Fixed {
         crc: U32::ZERO,
@@ -94,6 +147,7 @@ pub fn encode(record: &InodeRecord<'_>, out: &mut Vec<u8>) {
     };
     out.clear();
     out.extend_from_slice(fixed.as_bytes());
+    out.extend_from_slice(Base((*base).into()).as_bytes());
     out.extend_from_slice(tail);
     seal(out);
 }
@@ -104,8 +158,13 @@ pub fn encode(record: &InodeRecord<'_>, out: &mut Vec<u8>) {
 /// Everything that [`Damaged`] names.
 pub fn decode(fid: Fid, bytes: &[u8]) -> Result<InodeRecord<'_>, Damaged> {
     unseal(RECORD, bytes)?;
-    let (f, tail) = Fixed::ref_from_prefix(bytes).map_err(|_| Damaged::Short { record: RECORD, found: bytes.len() })?;
+    let short = || Damaged::Short { record: RECORD, found: bytes.len() };
+    let (f, tail) = Fixed::ref_from_prefix(bytes).map_err(|_| short())?;
     known(RECORD, f.version, VERSION)?;
+    let (base, tail) = match f.version {
+        1 => (f.changed.get(), tail),
+        _ => Base::ref_from_prefix(tail).map(|(base, tail)| (base.0.get(), tail)).map_err(|_| short())?,
+    };
     let field = |field, found| Damaged::Field { record: RECORD, field, found };
     if tail.len() != f.tail_len.get() as usize {
         return Err(field("tail_len", f.tail_len.get().into()));
@@ -132,17 +191,42 @@ pub fn decode(fid: Fid, bytes: &[u8]) -> Result<InodeRecord<'_>, Damaged> {
         btime: time(3),
         version: f.changed.get(),
     };
-    Ok(InodeRecord { attr, parent: Fid::from_be_bytes(f.parent), flags: f.flags.get(), tail })
+    Ok(InodeRecord { attr, parent: Fid::from_be_bytes(f.parent), flags: f.flags.get(), base, tail })
 }
 
-/// The record with another version (transno of the last change).
+/// The record with another version (transno of the last change, which is no [`Delta`]).
 ///
 /// # Errors
 /// Everything that [`Damaged`] names.
 pub fn with_version(fid: Fid, bytes: &[u8], version: u64) -> Result<Vec<u8>, Damaged> {
     let mut record = decode(fid, bytes)?;
-    record.attr.version = version;
+    (record.attr.version, record.base) = (version, version);
     let mut out = Vec::with_capacity(bytes.len());
+    encode(&record, &mut out);
+    Ok(out)
+}
+
+/// The record of a directory after this change.
+///
+/// # Errors
+/// Everything that [`Damaged`] names.
+pub fn with_delta(fid: Fid, bytes: &[u8], delta: &Delta, transno: u64) -> Result<Vec<u8>, Damaged> {
+    let mut record = decode(fid, bytes)?;
+    delta.apply(&mut record.attr, transno);
+    let mut out = Vec::with_capacity(bytes.len());
+    encode(&record, &mut out);
+    Ok(out)
+}
+
+/// The record `base` of a directory, with what [`Delta`]s have made of the record `bytes`.
+///
+/// # Errors
+/// Everything that [`Damaged`] names.
+pub fn with_base(fid: Fid, bytes: &[u8], base: &[u8]) -> Result<Vec<u8>, Damaged> {
+    let (old, mut record) = (decode(fid, bytes)?.attr, decode(fid, base)?);
+    let Attr { nlink, mtime, ctime, version, .. } = old;
+    record.attr = Attr { nlink, mtime, ctime, version, ..record.attr };
+    let mut out = Vec::with_capacity(base.len());
     encode(&record, &mut out);
     Ok(out)
 }
@@ -246,7 +330,7 @@ mod tests {
         let mut tail = item_head(ItemTag::LinkTarget, 3).to_vec();
         tail.extend_from_slice(b"a/b");
         let mut out = Vec::new();
-        encode(&InodeRecord { attr: attr(), parent: Fid::ROOT, flags: 1, tail: &tail }, &mut out);
+        encode(&InodeRecord { attr: attr(), parent: Fid::ROOT, flags: 1, base: 70, tail: &tail }, &mut out);
         out
     }
 
@@ -259,9 +343,36 @@ mod tests {
     fn what_was_written_is_read() {
         let bytes = sample();
         let record = decode(FID, &bytes).unwrap();
-        assert_eq!((record.attr, record.parent, record.flags), (attr(), Fid::ROOT, 1));
+        assert_eq!((record.attr, record.parent, record.flags, record.base), (attr(), Fid::ROOT, 1, 70));
         assert_eq!(item(record.tail, ItemTag::LinkTarget), Ok(Some(&b"a/b"[..])));
         assert_eq!(item(record.tail, ItemTag::Layout), Ok(None));
+    }
+
+    #[test]
+    fn records_of_version_1_are_read() {
+        let new = sample();
+        let mut old = [&new[..size_of::<Fixed>()], &new[size_of::<Fixed>() + size_of::<Base>()..]].concat();
+        old[4] = 1;
+        seal(&mut old);
+        crate::golden::check("inode-1", &old);
+        let (old, new) = (decode(FID, &old).unwrap(), decode(FID, &new).unwrap());
+        assert_eq!(old, InodeRecord { base: 77, ..new });
+    }
+
+    #[test]
+    fn a_delta_is_the_difference_of_two_states() {
+        let old = Attr { nlink: 5, ..attr() };
+        let new = Attr { nlink: 4, mtime: old.btime, version: 80, ..old };
+        let delta = Delta::between(&old, &new, 80);
+        assert_eq!(delta, Delta { nlink: -1, mtime: Some(old.btime), ctime: Some(old.ctime), changed: true });
+        let mut made = old;
+        delta.apply(&mut made, 80);
+        assert_eq!(made, new);
+        // A time to come does not stay when a name comes later.
+        let ahead = Attr { mtime: Timestamp { sec: 1 << 40, nsec: 0 }, ..old };
+        let mut made = ahead;
+        Delta::of_names(1, old.atime).apply(&mut made, 81);
+        assert_eq!((made.mtime, made.ctime, made.nlink, made.version), (old.atime, old.atime, 6, 81));
     }
 
     #[test]
@@ -285,7 +396,7 @@ mod tests {
             seal(&mut bytes);
             decode(FID, &bytes).map(|_| ())
         };
-        assert_eq!(damage(4, 9), Err(Damaged::Version { record: "inode", found: 9, newest: 1 }));
+        assert_eq!(damage(4, 9), Err(Damaged::Version { record: "inode", found: 9, newest: 2 }));
         assert!(matches!(damage(9, 0xf0), Err(Damaged::Field { field: "mode", .. })));
         assert!(matches!(damage(83, 0xff), Err(Damaged::Field { field: "nanos", .. })));
         assert!(matches!(damage(120, 0), Err(Damaged::Field { field: "tail_len", .. })));

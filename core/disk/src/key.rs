@@ -201,6 +201,16 @@ pub fn fid_of(key: &[u8]) -> Option<Fid> {
     Some(Fid::from_be_bytes(key.get(1..)?.try_into().ok()?))
 }
 
+/// The FID of an inode key; `None`: it is no inode key.
+pub fn inode_of(key: &[u8]) -> Option<Fid> {
+    fid_of(key).filter(|_| key[0] == Tag::Inode as u8)
+}
+
+/// The directory and the name of an entry key; `None`: it is no entry key.
+pub fn entry_of(key: &[u8]) -> Option<(Fid, &[u8])> {
+    (key.first() == Some(&(Tag::Entry as u8))).then(|| Some((owner_of(key)?, name_of(key)?)))?
+}
+
 /// The FID that an inode, mark, entry, chunk or xattr key begins with: of an entry, its directory.
 pub fn owner_of(key: &[u8]) -> Option<Fid> {
     Some(Fid::from_be_bytes(key.get(1..1 + FID_BYTES)?.try_into().ok()?))
@@ -247,7 +257,9 @@ mod tests {
     fn parts_are_found_again() {
         assert_eq!(fid_of(&inode(A)), Some(A));
         assert_eq!(name_of(&dirent(A, b"name")), Some(&b"name"[..]));
-        assert_eq!(fid_of(b"I"), None);
+        assert_eq!((fid_of(b"I"), inode_of(b"I"), entry_of(b"E")), (None, None, None));
+        assert_eq!((inode_of(&inode(A)), inode_of(&orphan(A))), (Some(A), None));
+        assert_eq!((entry_of(&dirent(A, b"n")), entry_of(&xattr(A, b"n"))), (Some((A, &b"n"[..])), None));
         assert_eq!(transno_of(&destroy(Transno(7), A)), Some(Transno(7)));
         let who = ClientUuid(7);
         assert_eq!((client_of(&client(who)), client_of(&reply(who, 3))), (Some(who), Some(who)));

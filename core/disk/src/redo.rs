@@ -3,28 +3,56 @@
 //!
 //! Redo is physical: it holds the records as the change left them, whatever the operation was. So
 //! redoing it needs neither clock nor randomness, and gives the same FIDs, times, layouts and
-//! versions. The versions of the inodes that the change found stand in front. If one of them
-//! differs now, an earlier change is missing, and the redo must not be applied.
+//! versions. Directories are excepted: what names that come and go change of them is a
+//! [`Delta`], which is added to whatever is there. So changes of other clients in the same
+//! directory need not come before.
+//!
+//! What the change found stands in front: if any of it is different now, an earlier change is
+//! missing, and the redo must not be applied.
 //!
 //! | at | size | field    | meaning                                               |
 //! |----|------|----------|-------------------------------------------------------|
 //! |  0 |    4 | crc      | crc32c of the rest                                    |
-//! |  4 |    1 | version  | 1                                                     |
+//! |  4 |    1 | version  | 2                                                     |
 //! |  5 |    3 | zero     | must be 0                                             |
-//! |  8 |    4 | found    | inodes that it changed                                |
-//! | 12 |    4 | changes  | records that it put or deleted                        |
-//! | 16 |      | inodes   | FID 16 (big endian), version 8; 0 = there was none    |
-//! |    |      | records  | key length 2, zero 2, value length 4 (all ones = deleted), key, value |
+//! |  8 |    4 | found    | inodes that it read                                   |
+//! | 12 |    4 | parts    | what follows the inodes                               |
+//! | 16 |      | inodes   | FID 16 (big endian), base version 8; 0 = there was none |
+//! |    |      | parts    | key length 2, kind 2, value length 4 (all ones = none), key, value |
+//!
+//! | kind | key       | value       | meaning                                               |
+//! |------|-----------|-------------|-------------------------------------------------------|
+//! |    0 | any       | record      | the record is put; none: deleted                      |
+//! |    1 | inode     | record      | a directory: the record is put, but `nlink`, `mtime`, `ctime`, `changed` (here zeros) stay |
+//! |    2 | inode     | delta, 32   | a directory: [`Delta`]: nlink 4, bits 4 (1 mtime, 2 ctime, 4 changed), mtime 12, ctime 12 |
+//! |    3 | entry     | FID 16      | found: the name led there; none: there was no such name |
+//! |    4 | entry without a name | none | found: the directory had no names                  |
+//!
+//! Version 1 had kind 0 only, and so versions of directories instead of names.
 
 use crate::damaged::{Damaged, known, seal, unseal};
+use crate::inode::{self, Delta, InodeRecord};
+use crate::key;
+use types::attr::Attr;
 use types::fid::Fid;
-use zerocopy::little_endian::{U16, U32, U64};
+use types::time::Timestamp;
+use zerocopy::little_endian::{I32, I64, U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Version of the bytes. 1: first version.
-pub const VERSION: u8 = 1;
+/// Version of the bytes. 1: records only. 2: deltas, and names that were found.
+pub const VERSION: u8 = 2;
 const RECORD: &str = "redo";
-const DELETED: u32 = u32::MAX;
+const NONE: u32 = u32::MAX;
+
+const RECORD_KIND: u16 = 0;
+const BASE_KIND: u16 = 1;
+const DELTA_KIND: u16 = 2;
+const NAME_KIND: u16 = 3;
+const EMPTY_KIND: u16 = 4;
+
+const MTIME: u32 = 1;
+const CTIME: u32 = 2;
+const CHANGED: u32 = 4;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -33,27 +61,65 @@ struct RawHead {
     version: u8,
     zero: [u8; 3],
     found: U32,
-    changes: U32,
+    parts: U32,
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct RawFound {
     fid: [u8; 16],
-    version: U64,
+    base: U64,
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct RawChange {
+struct RawPart {
     key: U16,
-    zero: U16,
+    kind: U16,
     value: U32,
 }
 
-const _: () = assert!(size_of::<RawHead>() == 16 && size_of::<RawFound>() == 24 && size_of::<RawChange>() == 8);
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RawTime {
+    sec: I64,
+    nsec: U32,
+}
 
-/// Records that a transaction puts and deletes, in order.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RawDelta {
+    nlink: I32,
+    bits: U32,
+    mtime: RawTime,
+    ctime: RawTime,
+}
+
+const _: () = assert!(size_of::<RawHead>() == 16 && size_of::<RawFound>() == 24 && size_of::<RawPart>() == 8);
+const _: () = assert!(size_of::<RawDelta>() == 32);
+
+/// What a transaction found of the state that it read.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Found {
+    /// Inodes, and their base versions; 0: there was none.
+    pub inodes: Vec<(Fid, u64)>,
+    /// Names, as keys of their entries, and where they led; `None`: there was no such name.
+    pub names: Vec<(Box<[u8]>, Option<Fid>)>,
+    /// Directories that had no names.
+    pub empty: Vec<Fid>,
+}
+
+impl Found {
+    /// Nothing was found.
+    pub fn clear(&mut self) {
+        let Found { inodes, names, empty } = self;
+        inodes.clear();
+        names.clear();
+        empty.clear();
+    }
+}
+
+/// What a transaction changes, in order.
 #[derive(Default, Debug)]
 pub struct Log {
     bytes: Vec<u8>,
@@ -67,28 +133,65 @@ impl Log {
     /// A key beyond 64 KiB or a value beyond 4 GiB, which is a bug of the caller: stores take
     /// neither.
     pub fn note(&mut self, key: &[u8], value: Option<&[u8]>) {
-        let len = value.map_or(DELETED, |value| u32::try_from(value.len()).expect("values are below 4 GiB"));
+        self.part(RECORD_KIND, key, value);
+    }
+
+    /// The record of a directory is put, but for what a [`Delta`] changes.
+    pub fn note_base(&mut self, record: &InodeRecord<'_>) {
+        let zero = Timestamp::default();
+        let attr = Attr { nlink: 0, mtime: zero, ctime: zero, version: 0, ..record.attr };
+        let mut bytes = Vec::new();
+        inode::encode(&InodeRecord { attr, ..*record }, &mut bytes);
+        self.part(BASE_KIND, &key::inode(attr.fid), Some(&bytes));
+    }
+
+    /// This is added to the record of a directory.
+    pub fn note_delta(&mut self, fid: Fid, delta: &Delta) {
+        let bit = |set: bool, bit: u32| if set { bit } else { 0 };
+        let time = |time: Option<Timestamp>| {
+            let Timestamp { sec, nsec } = time.unwrap_or_default();
+            RawTime { sec: sec.into(), nsec: nsec.into() }
+        };
+        let bits = bit(delta.mtime.is_some(), MTIME) | bit(delta.ctime.is_some(), CTIME) | bit(delta.changed, CHANGED);
+        let raw = RawDelta {
+            nlink: delta.nlink.into(),
+            bits: bits.into(),
+            mtime: time(delta.mtime),
+            ctime: time(delta.ctime),
+        };
+        self.part(DELTA_KIND, &key::inode(fid), Some(raw.as_bytes()));
+    }
+
+    fn part(&mut self, kind: u16, key: &[u8], value: Option<&[u8]>) {
+        let len = value.map_or(NONE, |value| u32::try_from(value.len()).expect("values are below 4 GiB"));
         let key_len = u16::try_from(key.len()).expect("keys are below 64 KiB");
-        self.bytes.extend_from_slice(RawChange { key: key_len.into(), zero: 0.into(), value: len.into() }.as_bytes());
+        self.bytes.extend_from_slice(RawPart { key: key_len.into(), kind: kind.into(), value: len.into() }.as_bytes());
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value.unwrap_or_default());
         self.count += 1;
     }
 
-    /// The whole, with the inodes that were found.
-    pub fn encode(&self, found: &[(Fid, u64)]) -> Vec<u8> {
+    /// The whole, with what was found.
+    pub fn encode(mut self, found: &Found) -> Vec<u8> {
+        let Found { inodes, names, empty } = found;
+        for (key, to) in names {
+            self.part(NAME_KIND, key, to.map(Fid::to_be_bytes).as_ref().map(|fid| &fid[..]));
+        }
+        for dir in empty {
+            self.part(EMPTY_KIND, &key::dirent(*dir, b""), None);
+        }
         let head = RawHead {
             crc: U32::ZERO,
             version: VERSION,
             zero: [0; 3],
-            found: (found.len() as u32).into(),
-            changes: self.count.into(),
+            found: (inodes.len() as u32).into(),
+            parts: self.count.into(),
         };
         let mut bytes =
-            Vec::with_capacity(size_of::<RawHead>() + found.len() * size_of::<RawFound>() + self.bytes.len());
+            Vec::with_capacity(size_of::<RawHead>() + inodes.len() * size_of::<RawFound>() + self.bytes.len());
         bytes.extend_from_slice(head.as_bytes());
-        for (fid, version) in found {
-            bytes.extend_from_slice(RawFound { fid: fid.to_be_bytes(), version: (*version).into() }.as_bytes());
+        for (fid, base) in inodes {
+            bytes.extend_from_slice(RawFound { fid: fid.to_be_bytes(), base: (*base).into() }.as_bytes());
         }
         bytes.extend_from_slice(&self.bytes);
         seal(&mut bytes);
@@ -96,13 +199,25 @@ impl Log {
     }
 }
 
+/// One part of a change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change<'a> {
+    /// A record is put, or with `None` deleted.
+    Record(&'a [u8], Option<&'a [u8]>),
+    /// The record of a directory, which can be read, is put, but for what a [`Delta`] changes: of
+    /// that it holds zeros.
+    Base(Fid, &'a [u8]),
+    /// This is added to the record of a directory.
+    Delta(Fid, Delta),
+}
+
 /// Bytes that were read.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Redo<'a> {
-    /// Inodes that it changed, and the versions in which it found them; 0 = there was none.
-    pub found: Vec<(Fid, u64)>,
-    /// Records, in order; `None`: deleted.
-    pub changes: Vec<(&'a [u8], Option<&'a [u8]>)>,
+    /// What must be so before it is applied.
+    pub found: Found,
+    /// What it changes, in order.
+    pub changes: Vec<Change<'a>>,
 }
 
 /// Reads.
@@ -111,36 +226,78 @@ pub struct Redo<'a> {
 /// Everything that [`Damaged`] names.
 pub fn decode(bytes: &[u8]) -> Result<Redo<'_>, Damaged> {
     let short = || Damaged::Short { record: RECORD, found: bytes.len() };
+    let field = |field, found| Damaged::Field { record: RECORD, field, found };
     unseal(RECORD, bytes)?;
     let (head, rest) = RawHead::ref_from_prefix(bytes).map_err(|_| short())?;
     known(RECORD, head.version, VERSION)?;
     let (inodes, mut rest) =
         <[RawFound]>::ref_from_prefix_with_elems(rest, head.found.get() as usize).map_err(|_| short())?;
-    let found = inodes.iter().map(|raw| (Fid::from_be_bytes(raw.fid), raw.version.get())).collect();
-    let count = head.changes.get() as usize;
+    let inodes = inodes.iter().map(|raw| (Fid::from_be_bytes(raw.fid), raw.base.get())).collect();
+    let mut found = Found { inodes, ..Found::default() };
+    let count = head.parts.get() as usize;
     // Each takes its head at least: the promised count is not trusted when memory is taken.
-    if count > rest.len() / size_of::<RawChange>() {
+    if count > rest.len() / size_of::<RawPart>() {
         return Err(short());
     }
-    let mut changes = Vec::with_capacity(count);
+    let mut changes = Vec::new();
     for _ in 0..count {
-        let (raw, after) = RawChange::ref_from_prefix(rest).map_err(|_| short())?;
+        let (raw, after) = RawPart::ref_from_prefix(rest).map_err(|_| short())?;
         let (key, after) = after.split_at_checked(raw.key.get().into()).ok_or_else(short)?;
-        let len = raw.value.get();
-        let (value, after) = match len {
-            DELETED => (None, after),
+        let (value, after) = match raw.value.get() {
+            NONE => (None, after),
             len => after.split_at_checked(len as usize).map(|(value, after)| (Some(value), after)).ok_or_else(short)?,
         };
         if key.is_empty() {
-            return Err(Damaged::Field { record: RECORD, field: "key length", found: 0 });
+            return Err(field("key length", 0));
         }
-        changes.push((key, value));
+        let kind = raw.kind.get();
+        let unfit = || field("kind of a part", kind.into());
+        let of_inode = || key::inode_of(key).ok_or_else(unfit);
+        match (kind, value) {
+            (RECORD_KIND, value) => changes.push(Change::Record(key, value)),
+            (BASE_KIND, Some(record)) => {
+                let fid = of_inode()?;
+                inode::decode(fid, record)?;
+                changes.push(Change::Base(fid, record));
+            }
+            (DELTA_KIND, Some(delta)) => changes.push(Change::Delta(of_inode()?, read_delta(delta)?)),
+            (NAME_KIND, to) => {
+                key::entry_of(key).ok_or_else(unfit)?;
+                let fid = |to: &[u8]| <[u8; 16]>::try_from(to).map(Fid::from_be_bytes).map_err(|_| unfit());
+                found.names.push((key.into(), to.map(fid).transpose()?));
+            }
+            (EMPTY_KIND, None) => match key::entry_of(key) {
+                Some((dir, b"")) => found.empty.push(dir),
+                _ => return Err(unfit()),
+            },
+            _ => return Err(unfit()),
+        }
         rest = after;
     }
     match rest.len() {
         0 => Ok(Redo { found, changes }),
-        more => Err(Damaged::Field { record: RECORD, field: "bytes behind the last record", found: more as u64 }),
+        more => Err(field("bytes behind the last part", more as u64)),
     }
+}
+
+fn read_delta(bytes: &[u8]) -> Result<Delta, Damaged> {
+    let field = |field, found| Damaged::Field { record: RECORD, field, found };
+    let raw = RawDelta::ref_from_bytes(bytes).map_err(|_| field("length of a delta", bytes.len() as u64))?;
+    let bits = raw.bits.get();
+    if bits > MTIME | CTIME | CHANGED {
+        return Err(field("bits of a delta", bits.into()));
+    }
+    let time = |bit: u32, raw: &RawTime| match raw.nsec.get() {
+        _ if bits & bit == 0 => Ok(None),
+        nsec if nsec < 1_000_000_000 => Ok(Some(Timestamp { sec: raw.sec.get(), nsec })),
+        nsec => Err(field("nanos", nsec.into())),
+    };
+    Ok(Delta {
+        nlink: raw.nlink.get(),
+        mtime: time(MTIME, &raw.mtime)?,
+        ctime: time(CTIME, &raw.ctime)?,
+        changed: bits & CHANGED != 0,
+    })
 }
 
 #[cfg(test)]
@@ -149,18 +306,71 @@ mod tests {
 
     const A: Fid = Fid { seq: 0x2_0000_0400, oid: 1, ver: 0 };
 
-    #[test]
-    fn bytes_never_change_and_round_trip() {
+    fn delta() -> Delta {
+        Delta { nlink: -1, mtime: None, ctime: Some(Timestamp { sec: -5, nsec: 7 }), changed: true }
+    }
+
+    fn found() -> Found {
+        let name = |name: &[u8]| key::dirent(A, name).as_bytes().into();
+        Found {
+            inodes: vec![(A, 7), (Fid::ROOT, 0)],
+            names: vec![(name(b"n"), Some(A)), (name(b"none"), None)],
+            empty: vec![A],
+        }
+    }
+
+    fn attr() -> Attr {
+        Attr {
+            fid: A,
+            mode: 0o40755,
+            uid: 0,
+            gid: 0,
+            nlink: 2,
+            rdev: 0,
+            size: 0,
+            blocks: 0,
+            atime: Timestamp::default(),
+            mtime: Timestamp::default(),
+            ctime: Timestamp::default(),
+            btime: Timestamp::default(),
+            version: 9,
+        }
+    }
+
+    fn base() -> InodeRecord<'static> {
+        InodeRecord { attr: attr(), parent: Fid::ROOT, flags: 0, base: 9, tail: &[] }
+    }
+
+    fn record() -> Vec<u8> {
+        let mut bytes = Vec::new();
+        inode::encode(&InodeRecord { attr: Attr { nlink: 0, version: 0, ..attr() }, ..base() }, &mut bytes);
+        bytes
+    }
+
+    fn sample() -> Vec<u8> {
         let mut log = Log::default();
         log.note(b"Ikey", Some(b"value"));
         log.note(b"Ename", None);
         log.note(b"X", Some(b""));
-        let bytes = log.encode(&[(A, 7), (Fid::ROOT, 0)]);
+        log.note_base(&base());
+        log.note_delta(A, &delta());
+        log.encode(&found())
+    }
+
+    #[test]
+    fn bytes_never_change_and_round_trip() {
+        let bytes = sample();
         crate::golden::check("redo", &bytes);
         let redo = decode(&bytes).unwrap();
-        assert_eq!(redo.found, [(A, 7), (Fid::ROOT, 0)]);
-        let changes: &[(&[u8], Option<&[u8]>)] = &[(b"Ikey", Some(b"value")), (b"Ename", None), (b"X", Some(b""))];
-        assert_eq!(redo.changes, changes);
+        let base = record();
+        let changes = vec![
+            Change::Record(b"Ikey", Some(b"value")),
+            Change::Record(b"Ename", None),
+            Change::Record(b"X", Some(b"")),
+            Change::Base(A, &base),
+            Change::Delta(A, delta()),
+        ];
+        assert_eq!(redo, Redo { found: found(), changes });
         for len in 0..bytes.len() {
             let mut cut = bytes[..len].to_vec();
             assert!(decode(&cut).is_err());
@@ -176,8 +386,52 @@ mod tests {
     }
 
     #[test]
+    fn redo_of_version_1_is_read() {
+        let mut log = Log::default();
+        log.note(b"Ikey", Some(b"value"));
+        let mut bytes = log.encode(&Found { inodes: vec![(A, 7)], ..Found::default() });
+        bytes[4] = 1;
+        seal(&mut bytes);
+        crate::golden::check("redo-1", &bytes);
+        let redo = decode(&bytes).unwrap();
+        assert_eq!((redo.found.inodes, redo.changes), (vec![(A, 7)], vec![Change::Record(b"Ikey", Some(b"value"))]));
+    }
+
+    #[test]
+    fn parts_that_cannot_be_are_named() {
+        let whole = |key: &[u8], kind: u16, value: Option<&[u8]>| {
+            let mut log = Log::default();
+            log.part(kind, key, value);
+            decode(&log.encode(&Found::default())).map(|_| ())
+        };
+        let delta = |bits: u32, nsec: u32| {
+            let time = || RawTime { sec: 0.into(), nsec: nsec.into() };
+            let raw = RawDelta { nlink: 0.into(), bits: bits.into(), mtime: time(), ctime: time() };
+            whole(&key::inode(A), DELTA_KIND, Some(raw.as_bytes()))
+        };
+        let (inode, entry) = (key::inode(A), key::dirent(A, b"n"));
+        assert_eq!(whole(&inode, BASE_KIND, Some(&record())), Ok(()));
+        assert!(matches!(whole(&inode, BASE_KIND, Some(&record()[1..])), Err(Damaged::Checksum { .. })));
+        assert_eq!(delta(CHANGED, 1_000_000_000), Ok(()), "times that are not set are not read");
+        for (key, kind, value) in [
+            (&entry[..], BASE_KIND, Some(&record()[..])),
+            (&inode, BASE_KIND, None),
+            (&inode, DELTA_KIND, Some(b"short")),
+            (&inode, NAME_KIND, None),
+            (&entry, NAME_KIND, Some(b"no FID")),
+            (&entry, EMPTY_KIND, None),
+            (&key::dirent(A, b""), EMPTY_KIND, Some(b"")),
+            (&inode, 5, None),
+        ] {
+            assert!(matches!(whole(key, kind, value), Err(Damaged::Field { .. })), "{kind} {value:?}");
+        }
+        assert!(matches!(delta(8, 0), Err(Damaged::Field { field: "bits of a delta", .. })));
+        assert!(matches!(delta(MTIME, 1_000_000_000), Err(Damaged::Field { field: "nanos", .. })));
+    }
+
+    #[test]
     fn counts_are_not_believed() {
-        let mut bytes = Log::default().encode(&[]);
+        let mut bytes = Log::default().encode(&Found::default());
         for at in [8, 12] {
             bytes[at..at + 4].fill(0xff);
             seal(&mut bytes);

@@ -4,7 +4,7 @@ use crate::access::may_create;
 use crate::acl::{ACL_ACCESS, ACL_DEFAULT, Acl};
 use crate::context::Context;
 use crate::inode::{Dirent, Inode, InodeFlags, Tail};
-use crate::view::{Change, View, directory, target};
+use crate::view::{Change, View, directory, names_changed, target};
 use libc::{S_ISGID, S_ISVTX, S_IXGRP};
 use types::attr::{Attr, FileType};
 use types::errno::Errno;
@@ -78,11 +78,7 @@ pub fn create(
     view.named(&mut inode, parent, name);
     view.put_inode(&inode);
     view.put_dirent(parent, name, Dirent { fid: new.fid, file_type: new.file_type });
-    if is_dir {
-        dir.attr.nlink += 1;
-    }
-    dir.modified(ctx);
-    view.put_inode(&dir);
+    names_changed(view, ctx, &mut dir, i32::from(is_dir));
     Ok(Made::Created(inode))
 }
 

@@ -4,7 +4,7 @@ use crate::access::may_create;
 use crate::context::Context;
 use crate::flags::check_unprotected;
 use crate::inode::{Dirent, Inode, InodeFlags};
-use crate::view::{Change, View, directory};
+use crate::view::{Change, View, directory, names_changed};
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::LINKS_MAX;
@@ -45,7 +45,6 @@ pub fn link(view: &mut impl View, ctx: &Context<'_>, fid: Fid, parent: Fid, name
     view.named(&mut inode, parent, name);
     view.put_inode(&inode);
     view.put_dirent(parent, name, Dirent { fid, file_type: inode.file_type() });
-    dir.modified(ctx);
-    view.put_inode(&dir);
+    names_changed(view, ctx, &mut dir, 0);
     Ok(inode)
 }

@@ -8,7 +8,7 @@ use crate::access::{WRITE, may_create, may_delete, permission};
 use crate::context::Context;
 use crate::inode::{Dirent, Inode};
 use crate::unlink::{drop_directory, drop_link};
-use crate::view::{Change, View, directory, is_empty, target};
+use crate::view::{Change, View, directory, is_empty, names_changed, target};
 use smallvec::SmallVec;
 use types::errno::Errno;
 use types::fid::Fid;
@@ -103,24 +103,14 @@ impl Directories {
         self.new.as_ref().unwrap_or(&self.old)
     }
 
-    /// Sub-directories in the old and the new place come and go.
-    fn count(&mut self, left_old: i32, came_new: i32) {
-        let add = |inode: &mut Inode, delta: i32| inode.attr.nlink = inode.attr.nlink.saturating_add_signed(delta);
-        match &mut self.new {
-            Some(new) => {
-                add(&mut self.old, left_old);
-                add(new, came_new);
+    /// Names in the old and the new place have changed; so many sub-directories came.
+    fn store(mut self, view: &mut impl View, ctx: &Context<'_>, came_old: i32, came_new: i32) {
+        match self.new {
+            Some(mut new) => {
+                names_changed(view, ctx, &mut self.old, came_old);
+                names_changed(view, ctx, &mut new, came_new);
             }
-            None => add(&mut self.old, left_old + came_new),
-        }
-    }
-
-    fn store(mut self, view: &mut impl View, ctx: &Context<'_>) {
-        self.old.modified(ctx);
-        view.put_inode(&self.old);
-        if let Some(mut new) = self.new {
-            new.modified(ctx);
-            view.put_inode(&new);
+            None => names_changed(view, ctx, &mut self.old, came_old + came_new),
         }
     }
 }
@@ -245,13 +235,12 @@ fn before(
 }
 
 fn replace(view: &mut impl View, ctx: &Context<'_>, moves: Move<'_>, mut replaced: Option<Inode>) -> Renamed {
-    let Move { from, to, mut dirs, mut source } = moves;
+    let Move { from, to, dirs, mut source } = moves;
     let (moved_dir, lost_dir) = (source.is_dir(), replaced.as_ref().is_some_and(Inode::is_dir));
     view.delete_dirent(from.parent, from.name);
     view.unnamed(&mut source, from.parent, from.name);
     place(view, ctx, &to, &mut source);
-    dirs.count(-i32::from(moved_dir), i32::from(moved_dir) - i32::from(lost_dir));
-    dirs.store(view, ctx);
+    dirs.store(view, ctx, -i32::from(moved_dir), i32::from(moved_dir) - i32::from(lost_dir));
     if let Some(other) = &mut replaced {
         if lost_dir { drop_directory(view, ctx, other) } else { drop_link(view, ctx, other, to) }
     }
@@ -259,14 +248,13 @@ fn replace(view: &mut impl View, ctx: &Context<'_>, moves: Move<'_>, mut replace
 }
 
 fn exchange(view: &mut impl View, ctx: &Context<'_>, moves: Move<'_>, mut other: Inode) -> Renamed {
-    let Move { from, to, mut dirs, mut source } = moves;
+    let Move { from, to, dirs, mut source } = moves;
     view.unnamed(&mut source, from.parent, from.name);
     view.unnamed(&mut other, to.parent, to.name);
     place(view, ctx, &to, &mut source);
     place(view, ctx, &from, &mut other);
     let difference = i32::from(source.is_dir()) - i32::from(other.is_dir());
-    dirs.count(-difference, difference);
-    dirs.store(view, ctx);
+    dirs.store(view, ctx, -difference, difference);
     Renamed { moved: source, replaced: Some(other) }
 }
 

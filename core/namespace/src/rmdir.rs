@@ -4,7 +4,7 @@ use crate::access::may_delete;
 use crate::context::Context;
 use crate::inode::Inode;
 use crate::unlink::drop_directory;
-use crate::view::{Change, View, directory, is_empty, target};
+use crate::view::{Change, View, directory, is_empty, names_changed, target};
 use types::errno::Errno;
 use types::fid::Fid;
 
@@ -29,9 +29,7 @@ pub fn rmdir(view: &mut impl View, ctx: &Context<'_>, parent: Fid, name: &[u8]) 
     view.before(&[Change::name(parent, name), Change::named(inode.fid(), true)])?;
 
     view.delete_dirent(parent, name);
-    dir.attr.nlink = dir.attr.nlink.saturating_sub(1);
-    dir.modified(ctx);
-    view.put_inode(&dir);
+    names_changed(view, ctx, &mut dir, -1);
     drop_directory(view, ctx, &mut inode);
     Ok(inode)
 }

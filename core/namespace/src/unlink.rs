@@ -4,7 +4,7 @@ use crate::access::may_delete;
 use crate::context::Context;
 use crate::inode::Inode;
 use crate::rename::Place;
-use crate::view::{Change, View, directory, target};
+use crate::view::{Change, View, directory, names_changed, target};
 use types::errno::Errno;
 use types::fid::Fid;
 
@@ -23,8 +23,7 @@ pub fn unlink(view: &mut impl View, ctx: &Context<'_>, parent: Fid, name: &[u8])
     view.before(&[Change::name(parent, name), Change::named(inode.fid(), inode.attr.nlink <= 1)])?;
 
     view.delete_dirent(parent, name);
-    dir.modified(ctx);
-    view.put_inode(&dir);
+    names_changed(view, ctx, &mut dir, 0);
     drop_link(view, ctx, &mut inode, Place { parent, name });
     Ok(inode)
 }

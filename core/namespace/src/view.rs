@@ -4,6 +4,7 @@
 //! need before the first change, and are atomic without a way back. A view sees its own changes at
 //! once.
 
+use crate::context::Context;
 use crate::inode::{Dirent, Inode};
 use std::ops::ControlFlow;
 use types::errno::Errno;
@@ -80,6 +81,13 @@ pub trait View {
 
     /// Makes or replaces an inode.
     fn put_inode(&mut self, inode: &Inode);
+    /// Puts a directory of which names came or went at the time of its `mtime` and `ctime`, and
+    /// `nlink` sub-directories came (or, negative, went). Nothing else of it has changed. So a view
+    /// may let such changes of one directory stand apart from each other.
+    fn put_names_changed(&mut self, dir: &Inode, nlink: i32) {
+        let _ = nlink;
+        self.put_inode(dir);
+    }
     /// An inode lost its last name (`nlink` is 0). The view keeps it while a client has it open.
     /// After that it destroys it, with its extended attributes and data.
     fn last_name_gone(&mut self, inode: &Inode);
@@ -111,6 +119,13 @@ pub fn directory(view: &impl View, fid: Fid) -> Result<Inode, Errno> {
         return Err(Errno::ENOENT);
     }
     Ok(inode)
+}
+
+/// Names of `dir` came or went, `nlink` of them of sub-directories.
+pub(crate) fn names_changed(view: &mut impl View, ctx: &Context<'_>, dir: &mut Inode, nlink: i32) {
+    dir.attr.nlink = dir.attr.nlink.saturating_add_signed(nlink);
+    dir.modified(ctx);
+    view.put_names_changed(dir, nlink);
 }
 
 /// The inode of a name that was found: a name without an inode is damage.

@@ -4,8 +4,10 @@
 use e2e::cluster::Cluster;
 use e2e::process::text;
 use e2e::sheen;
+use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, renameat, unlinkat};
 use std::fs;
 use std::io::Read;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -386,6 +388,55 @@ fn names_of_ones_own_in_a_busy_directory_cost_one_round_trip_per_change() {
         fs::remove_file(&moved).expect("unlink");
     });
     assert!(asked <= 10 && waits <= 610, "200 names made, moved and removed: {asked} questions and {waits} waits");
+}
+
+/// Four clients make and remove names in one directory. What one of them is told does not rest on
+/// what the others do there: no answer waits for a commit, or brings along what others changed.
+#[test]
+fn changes_of_a_shared_directory_do_not_wait_for_each_other() {
+    /// Of each client.
+    const THREADS: usize = 16;
+    /// Of each thread.
+    const FILES: usize = 100;
+    const ALL: usize = 4 * THREADS * FILES;
+    if !e2e::can_mount() {
+        return;
+    }
+    let cluster = Cluster::up(&[]);
+    let mounts: [Second; 4] = std::array::from_fn(|n| Second::of(&cluster, &format!("mount{n}"), "rw"));
+    let dir = |n: usize| mounts[n].0.join("shared");
+    fs::create_dir(dir(0)).expect("mkdir");
+    let counted = |what: &str| {
+        let output = cluster.lctl(&["get_param", "-n", "ldlm.namespaces.mdt-*.stats"]);
+        assert!(output.status.success(), "{}", text(&output));
+        let stats = String::from_utf8_lossy(&output.stdout).into_owned();
+        // What was never counted is not shown.
+        let count = |line: &str| line.strip_prefix(what)?.split_whitespace().next()?.parse::<u64>().ok();
+        stats.lines().find_map(count).unwrap_or(0)
+    };
+    let both = || ["commits_awaited ", "redo_of_others "].map(counted);
+    // By way of open directories: a walk would show the directory itself, to which all contribute.
+    let together = |what: &str, work: &(dyn Fn(&OwnedFd, &str) + Sync)| {
+        let open = |n: usize| OwnedFd::from(fs::File::open(dir(n)).expect("open"));
+        let (dirs, before): ([OwnedFd; 4], _) = (std::array::from_fn(open), both());
+        std::thread::scope(|scope| {
+            for thread in 0..4 * THREADS {
+                let dir = &dirs[thread % 4];
+                scope.spawn(move || (0..FILES).for_each(|n| work(dir, &format!("t{thread}.{n:04}"))));
+            }
+        });
+        let after = both();
+        let [waits, others] = std::array::from_fn(|n| after[n] - before[n]);
+        eprintln!("{what}: of {ALL} operations {waits} waited for a commit; {others} changes of others came along");
+        assert!(waits * 100 < ALL as u64 && others * 100 < ALL as u64, "{what}: {waits} waits, {others} changes");
+    };
+    let (make, mode) = (OFlags::CREATE | OFlags::WRONLY | OFlags::EXCL, Mode::from(0o644));
+    let moved = |name: &str| format!("{name}-moved");
+    together("creates", &|dir, name| drop(openat(dir, name, make, mode).expect("create")));
+    together("renames", &|dir, name| renameat(dir, name, dir, moved(name)).expect("rename"));
+    together("removals", &|dir, name| unlinkat(dir, moved(name), AtFlags::empty()).expect("unlink"));
+    together("mkdirs", &|dir, name| mkdirat(dir, name, Mode::from(0o755)).expect("mkdir"));
+    together("rmdirs", &|dir, name| unlinkat(dir, name, AtFlags::REMOVEDIR).expect("rmdir"));
 }
 
 /// Linkers and assemblers seek, write a piece, and read around it. No server is asked for what only

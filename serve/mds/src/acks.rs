@@ -269,6 +269,11 @@ impl Acks {
         self.unacked.destroyed(fid)
     }
 
+    /// The change `transno` makes this name lead to another inode, or to none.
+    pub(crate) fn name_changed(&mut self, transno: Transno, dir: Fid, name: &[u8]) {
+        self.volatile.names(transno, dir, name);
+    }
+
     /// Replies of an earlier life are there.
     pub(crate) fn restore(&mut self, replies: Vec<KeptReply>) {
         for KeptReply { client, slot, xid, bytes, opened } in replies {

@@ -366,9 +366,9 @@ impl Mds {
             let (transno, logged) = records.finish();
             let LockContext { asked, outcome, durability } = lock_context;
             outcome.seen.append(&mut state.acks.unacked().take_seen());
-            let redo = log.map(|log| Bytes::from(log.encode(&durability.found)));
+            let redo = log.map(|log| Bytes::from(log.encode(durability.found.get_mut())));
             durability.redo.extend(redo.clone().map(|bytes| Redo { transno, bytes }));
-            durability.found.clear();
+            durability.found.get_mut().clear();
             if transno.0 != 0 {
                 let xid = durability.origin.map(|origin| origin.xid);
                 let rests_on = durability.depends.borrow().clone();

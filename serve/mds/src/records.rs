@@ -17,7 +17,7 @@ use crate::records::dom::Part;
 use crate::records::tail::damaged;
 use crate::state::State;
 use disk::damaged::Damaged;
-use disk::inode::{InodeRecord, ItemTag};
+use disk::inode::{Delta, InodeRecord, ItemTag};
 use disk::mark::Mark;
 use disk::{destroy_log, dirent, inode, key, links, mark, xattr};
 use layout::layout::Layout;
@@ -25,7 +25,7 @@ use namespace::inode::{Dirent, Inode, InodeFlags, Tail};
 use namespace::view::{Change, EachEntry, EachName, View};
 use observe::mutant::{Mutant, is_mutant};
 use smallvec::SmallVec;
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 use store::tx::Tx;
 use types::attr::{Attr, FileType};
 use types::errno::Errno;
@@ -42,6 +42,25 @@ pub(crate) fn entry_of(inode: &Inode) -> Entry {
 
 fn entry_with(attr: Attr, flags: InodeFlags) -> Entry {
     Entry { attr, has_xattr: flags.contains(InodeFlags::HAS_XATTR), noatime: flags.contains(InodeFlags::NOATIME) }
+}
+
+/// All names of a directory.
+const ALL_NAMES: (Bound<&[u8]>, Bound<&[u8]>) = (Bound::Unbounded, Bound::Unbounded);
+
+fn record_of(inode: &Inode, base: u64) -> InodeRecord<'_> {
+    InodeRecord { attr: inode.attr, parent: inode.parent, flags: inode.flags.bits(), base, tail: &inode.tail }
+}
+
+/// Puts an inode, whose record has these bytes; `old`: it is a directory that was there before.
+fn put_whole(tx: &mut Tx<'_>, old: Option<Attr>, new: &InodeRecord<'_>, bytes: &[u8]) {
+    let (fid, transno) = (new.attr.fid, tx.transno().0);
+    tx.put_as(&key::inode(fid), bytes, |log| match old {
+        Some(old) => {
+            log.note_base(new);
+            log.note_delta(fid, &Delta::between(&old, &new.attr, transno));
+        }
+        None => log.note(&key::inode(fid), Some(bytes)),
+    });
 }
 
 /// Records of one MDT inside one transaction.
@@ -72,31 +91,65 @@ impl<'a> Records<'a> {
 
     /// A version is shown to a client, or an operation builds on it.
     fn depend(&self, version: u64) {
-        let version = Transno(version);
+        self.depend_on([Transno(version)]);
+    }
+
+    /// These changes are shown to a client, or an operation builds on them.
+    fn depend_on(&self, changes: impl IntoIterator<Item = Transno>) {
         let volatile = self.state.acks.volatile();
-        if !volatile.is_empty() && volatile.concerns(version, self.lock_context.asked.of()) {
-            self.lock_context.durability.depend(version);
+        if volatile.is_empty() {
+            return;
         }
+        let asks = self.lock_context.asked.of();
+        let changes = changes.into_iter().filter(|change| volatile.concerns(*change, asks));
+        self.lock_context.durability.depend_on(changes);
     }
 
     /// A client is told that an inode does not exist.
     fn depend_on_end(&self, fid: Fid) {
-        if let Some(Transno(version)) = self.state.acks.volatile().destroyed_by(fid) {
-            self.depend(version);
+        self.depend_on(self.state.acks.volatile().destroyed_by(fid));
+    }
+
+    /// A client is shown names of a directory, or that there is none between two of them; or times
+    /// and link count of the directory, which follow from all of its names.
+    fn depend_on_names(&self, dir: Fid, range: (Bound<&[u8]>, Bound<&[u8]>)) {
+        self.depend_on(self.state.acks.volatile().names_in(dir, range));
+    }
+
+    /// Attributes and base version of an inode; `None`: there is none, or it cannot be read, and
+    /// whoever read it was refused.
+    fn attr_and_base(&self, fid: Fid) -> Option<(Attr, u64)> {
+        let read = |bytes: &[u8]| inode::decode(fid, bytes).ok().map(|record| (record.attr, record.base));
+        self.tx.get(&key::inode(fid), read).ok().flatten().flatten()
+    }
+
+    /// The running change has read an inode in this base version (0: there was none): it can be
+    /// made again only over the same.
+    fn has_found(&self, fid: Fid, base: u64) {
+        if self.tx.keeps_log() {
+            let inodes = &mut self.lock_context.durability.found.borrow_mut().inodes;
+            if !inodes.iter().any(|(known, _)| *known == fid) {
+                inodes.push((fid, base));
+            }
         }
     }
 
-    /// An inode is about to be changed: notes the version in which it was found.
-    fn note_found(&mut self, fid: Fid) {
-        if self.lock_context.durability.origin.is_none()
-            || self.lock_context.durability.found.iter().any(|(known, _)| *known == fid)
-        {
-            return;
+    /// An inode is about to be changed, read or not.
+    fn note_found(&self, fid: Fid) {
+        let unknown = || !self.lock_context.durability.found.borrow().inodes.iter().any(|(known, _)| *known == fid);
+        if self.tx.keeps_log() && unknown() {
+            self.has_found(fid, self.attr_and_base(fid).map_or(0, |(_, base)| base));
         }
-        let version = |bytes: &[u8]| inode::decode(fid, bytes).map_or(0, |record| record.attr.version);
-        // An unreadable record was found before, and the operation was refused.
-        let version = self.tx.get(&key::inode(fid), version).ok().flatten().unwrap_or(0);
-        self.lock_context.durability.found.push((fid, version));
+    }
+
+    /// The running change has read where a name leads.
+    fn has_found_name(&self, dir: Fid, name: &[u8], to: Option<Fid>) {
+        if self.tx.keeps_log() {
+            let (key, names) = (key::dirent(dir, name), &mut self.lock_context.durability.found.borrow_mut().names);
+            if !names.iter().any(|(known, _)| **known == *key) {
+                names.push((key.as_bytes().into(), to));
+            }
+        }
     }
 
     /// Attributes only: nothing else is decoded.
@@ -107,7 +160,8 @@ impl<'a> Records<'a> {
         self.look(fid, Look::Attr);
         let decode = |bytes: &[u8]| {
             let record = inode::decode(fid, bytes).map_err(|e| damaged(fid, &e))?;
-            self.depend(record.attr.version);
+            self.depend(record.base);
+            self.depend_on_names(fid, ALL_NAMES);
             Ok(entry_with(record.attr, InodeFlags::from_bits_retain(record.flags)))
         };
         let entry = self.tx.get(&key::inode(fid), decode)?.transpose();
@@ -122,17 +176,19 @@ impl<'a> Records<'a> {
         self.state.acks.unacked().look(self.lock_context.asked.client, fid, look);
     }
 
-    /// Grants the client those of these bits that nothing is in the way of.
-    pub(crate) fn grant(&mut self, fid: Fid, bits: InodeBits) {
+    /// Grants the client those of these bits that nothing is in the way of; returns them.
+    pub(crate) fn grant(&mut self, fid: Fid, bits: InodeBits) -> InodeBits {
         let mut bits = bits.intersection(self.lock_context.asked.mask);
         if self.state.locks.groups.shut_out(fid, self.lock_context.asked.client) {
             bits = bits.difference(InodeBits::DATA.union(InodeBits::WRITE));
         }
-        if !bits.is_empty() && self.lock_context.outcome.has_room() {
-            let Locks { table, actions, .. } = &mut self.state.locks;
-            let granted = table.grant(fid, self.lock_context.asked.client, bits, self.lock_context.asked.now, actions);
-            self.lock_context.outcome.granted(fid, granted);
+        if bits.is_empty() || !self.lock_context.outcome.has_room() {
+            return InodeBits::NONE;
         }
+        let Locks { table, actions, .. } = &mut self.state.locks;
+        let granted = table.grant(fid, self.lock_context.asked.client, bits, self.lock_context.asked.now, actions);
+        self.lock_context.outcome.granted(fid, granted);
+        granted
     }
 
     /// The client is told that a directory has no such name, and does not hold UPDATE of it. It may
@@ -161,6 +217,14 @@ impl<'a> Records<'a> {
             names = names.and_then(|names| names.below(changed));
         }
         let granted = names.and_then(|names| table.grant_gap(dir, client, names, actions));
+        if let Some(names) = &granted {
+            // Names that others have removed are among them.
+            let end = match names.end() {
+                [] => Bound::Unbounded,
+                end => Bound::Excluded(end),
+            };
+            self.depend_on_names(dir, (Bound::Included(name), end));
+        }
         self.lock_context.outcome.gap = granted.map(|names| Gap { dir, names });
         Ok(())
     }
@@ -207,6 +271,7 @@ impl<'a> Records<'a> {
     /// The client is shown an inode that was read already.
     pub(crate) fn shown(&mut self, fid: Fid, bits: InodeBits) {
         self.look(fid, Look::Attr);
+        self.depend_on_names(fid, ALL_NAMES);
         if self.state.locks.table.writer(fid).is_some_and(|writer| writer != self.lock_context.asked.client) {
             self.lock_context.outcome.written_elsewhere.push((fid, bits));
             self.state.locks.end_if_alone(fid, self.lock_context.asked.client, self.lock_context.asked.now);
@@ -402,6 +467,25 @@ impl<'a> Records<'a> {
         }
     }
 
+    /// A repair puts a record, or removes it.
+    pub(crate) fn mend(&mut self, key: &[u8], value: Option<&[u8]>) {
+        if let Some((dir, name)) = key::entry_of(key) {
+            let read = |bytes: &[u8]| dirent::decode(bytes).map_or(Fid::NONE, |(fid, _)| fid);
+            self.has_found_name(dir, name, self.tx.get(key, read).ok().flatten());
+            self.state.acks.name_changed(self.tx.transno(), dir, name);
+        }
+        let inode = key::inode_of(key).inspect(|fid| self.note_found(*fid));
+        let new = inode.zip(value).and_then(|(fid, value)| inode::decode(fid, value).ok());
+        match (new, value) {
+            (Some(new), Some(value)) => {
+                let old = self.attr_and_base(new.attr.fid).filter(|(old, _)| old.is_dir() && new.attr.is_dir());
+                put_whole(&mut self.tx, old.map(|(old, _)| old), &new, value);
+            }
+            (None, Some(value)) => self.tx.put(key, value),
+            (_, None) => self.tx.delete(key),
+        }
+    }
+
     fn delete_xattrs(&mut self, fid: Fid) {
         self.look(fid, Look::Xattr);
         self.delete_all(fid, &key::xattr(fid, b""), &key::xattrs_end(fid));
@@ -453,7 +537,8 @@ impl View for Records<'_> {
         self.look(fid, Look::Inode);
         let decode = |bytes: &[u8]| {
             let record = inode::decode(fid, bytes).map_err(|e| damaged(fid, &e))?;
-            self.depend(record.attr.version);
+            self.depend(record.base);
+            self.has_found(fid, record.base);
             Ok(Inode {
                 attr: record.attr,
                 parent: record.parent,
@@ -464,6 +549,7 @@ impl View for Records<'_> {
         let inode = self.tx.get(&key::inode(fid), decode)?.transpose();
         if matches!(inode, Ok(None)) {
             self.depend_on_end(fid);
+            self.has_found(fid, 0);
         }
         inode
     }
@@ -474,7 +560,12 @@ impl View for Records<'_> {
             Ok((fid, file_type)) => Ok(Dirent { fid, file_type }),
             Err(e) => Err(damaged(parent, &e)),
         };
-        self.tx.get(&key::dirent(parent, name), decode)?.transpose()
+        let to = self.tx.get(&key::dirent(parent, name), decode)?.transpose()?;
+        if !is_mutant(Mutant::NameNotFound) {
+            self.depend_on(self.state.acks.volatile().named_by(parent, name));
+            self.has_found_name(parent, name, to.map(|to| to.fid));
+        }
+        Ok(to)
     }
 
     fn entries(&self, dir: Fid, after: Option<&[u8]>, each: &mut EachEntry<'_>) -> Result<(), Errno> {
@@ -484,8 +575,10 @@ impl View for Records<'_> {
             // The smallest key after it.
             start.push(0);
         }
-        let mut damage = None;
+        self.depend_on_names(dir, (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded));
+        let (mut damage, mut empty) = (None, after.is_none());
         self.tx.scan(&start, &key::dirents_end(dir), |key, value| {
+            empty = false;
             match (key::name_of(key), dirent::decode(value)) {
                 (Some(name), Ok((fid, file_type))) => each(name, Dirent { fid, file_type }),
                 (_, Err(e)) => {
@@ -498,6 +591,9 @@ impl View for Records<'_> {
                 }
             }
         })?;
+        if empty && self.tx.keeps_log() {
+            self.lock_context.durability.found.borrow_mut().empty.push(dir);
+        }
         damage.map_or(Ok(()), Err)
     }
 
@@ -535,16 +631,39 @@ impl View for Records<'_> {
     }
 
     fn put_inode(&mut self, inode: &Inode) {
-        self.note_found(inode.fid());
+        let fid = inode.fid();
+        self.note_found(fid);
+        if inode.is_dir() {
+            // The answer may show it.
+            self.depend_on_names(fid, ALL_NAMES);
+        }
         if !self.lock_context.asked.mask.is_empty() {
             self.lock_context.outcome.touch(entry_of(inode));
-            self.grant(inode.fid(), InodeBits::UPDATE);
+            self.grant(fid, InodeBits::UPDATE);
         }
-        let record =
-            InodeRecord { attr: inode.attr, parent: inode.parent, flags: inode.flags.bits(), tail: &inode.tail };
+        let transno = self.tx.transno().0;
+        let old = if inode.is_dir() { self.attr_and_base(fid) } else { None };
+        let base = match old {
+            Some((_, base)) if inode.attr.version != transno => base,
+            _ => inode.attr.version,
+        };
         let bytes = &mut self.state.scratch;
+        let record = record_of(inode, base);
         inode::encode(&record, bytes);
-        self.tx.put(&key::inode(inode.fid()), bytes);
+        put_whole(&mut self.tx, old.map(|(old, _)| old), &record, bytes);
+    }
+
+    fn put_names_changed(&mut self, dir: &Inode, nlink: i32) {
+        let fid = dir.fid();
+        if self.grant(fid, InodeBits::UPDATE).contains(InodeBits::UPDATE) {
+            self.depend_on_names(fid, ALL_NAMES);
+            self.lock_context.outcome.touch(entry_of(dir));
+        }
+        let base = self.attr_and_base(fid).map_or(dir.attr.version, |(_, base)| base);
+        let delta = Delta::of_names(nlink, dir.attr.ctime);
+        let bytes = &mut self.state.scratch;
+        inode::encode(&record_of(dir, base), bytes);
+        self.tx.put_as(&key::inode(fid), bytes, |log| log.note_delta(fid, &delta));
     }
 
     fn last_name_gone(&mut self, inode: &Inode) {
@@ -566,10 +685,12 @@ impl View for Records<'_> {
     }
 
     fn put_dirent(&mut self, parent: Fid, name: &[u8], entry: Dirent) {
+        self.state.acks.name_changed(self.tx.transno(), parent, name);
         self.tx.put(&key::dirent(parent, name), &dirent::encode(entry.fid, entry.file_type));
     }
 
     fn delete_dirent(&mut self, parent: Fid, name: &[u8]) {
+        self.state.acks.name_changed(self.tx.transno(), parent, name);
         self.tx.delete(&key::dirent(parent, name));
     }
 

@@ -7,6 +7,8 @@
 //! - Writer marks: those files and their objects may disagree; the settler resolves it.
 //! - The destroy log needs nothing: the destroyer reads it from the start.
 
+#[cfg(test)]
+mod model;
 pub mod run;
 pub mod window;
 
@@ -17,9 +19,10 @@ use crate::records::Records;
 use crate::records::fids::{Fids, RANGE};
 use crate::state::State;
 use bytes::Bytes;
+use disk::dirent;
 use disk::key::{self, MDT_STATE, Tag};
 use disk::mdt_state::{self, MdtState};
-use disk::redo;
+use disk::redo::{self, Change, Found, Redo};
 use env::Env;
 use namespace::context::Context;
 use namespace::view::View;
@@ -32,7 +35,7 @@ use store::store::Store;
 use store::tx::Tx;
 use types::credentials::Credentials;
 use types::fid::Fid;
-use types::session::ClientUuid;
+use types::session::{ClientUuid, Transno};
 use types::target::TargetName;
 
 /// What the new life starts with.
@@ -93,15 +96,17 @@ pub(crate) fn recover(
     Ok(Recovered { fids: state.fids, marked, orphans, replies, refused })
 }
 
-/// Puts the changes in this order, each once, whichever client brought it. A client is refused as a
-/// whole from the first of its changes that finds an inode in another version than it did: an
+/// Makes the changes again in this order, each once, whichever client brought it. A client is
+/// refused as a whole from the first of its changes that finds something else than it did: an
 /// earlier change was lost with a client that did not come. Changes of other clients that it
 /// brought are passed over then.
 fn do_again(tx: &mut Tx<'_>, name: TargetName, changes: &[Gathered<Bytes>]) -> Result<Vec<ClientUuid>, StartError> {
     let mut refused: Vec<ClientUuid> = Vec::new();
     let mut done = None;
+    let next = tx.transno();
     for Gathered { transno, client, change } in changes {
-        if refused.contains(client) || done == Some(transno) {
+        // What is durable is never made again: a delta would be added twice.
+        if refused.contains(client) || done == Some(transno) || *transno < next {
             continue;
         }
         let redo = match redo::decode(change) {
@@ -112,12 +117,7 @@ fn do_again(tx: &mut Tx<'_>, name: TargetName, changes: &[Gathered<Bytes>]) -> R
                 continue;
             }
         };
-        let mut fits = true;
-        for (fid, version) in &redo.found {
-            let read = |bytes: &[u8]| disk::inode::decode(*fid, bytes).map_or(0, |record| record.attr.version);
-            fits &= tx.get(&key::inode(*fid), read)?.unwrap_or(0) == *version;
-        }
-        if !fits && !is_mutant(Mutant::ReplayDisorder) {
+        if !fits(tx, &redo.found)? && !is_mutant(Mutant::ReplayDisorder) {
             tracing::warn!(target = %name, client = %client.brief(), ?transno, "a change before this one is missing");
             if author_of(&redo).is_none_or(|author| author == *client) {
                 refused.push(*client);
@@ -125,20 +125,74 @@ fn do_again(tx: &mut Tx<'_>, name: TargetName, changes: &[Gathered<Bytes>]) -> R
             continue;
         }
         done = Some(transno);
-        for (key, value) in redo.changes.iter().filter(|(key, _)| is_of_operations(key)) {
-            match value {
-                Some(value) => tx.put(key, value),
-                None => tx.delete(key),
-            }
+        for change in &redo.changes {
+            make_again(tx, name, *transno, change)?;
         }
     }
     Ok(refused)
 }
 
+/// True if everything is as the change found it.
+fn fits(tx: &Tx<'_>, found: &Found) -> Result<bool, StartError> {
+    let Found { inodes, names, empty } = found;
+    for (fid, base) in inodes {
+        let read = |bytes: &[u8]| disk::inode::decode(*fid, bytes).map_or(0, |record| record.base);
+        if tx.get(&key::inode(*fid), read)?.unwrap_or(0) != *base {
+            return Ok(false);
+        }
+    }
+    for (key, to) in names {
+        let read = |bytes: &[u8]| dirent::decode(bytes).map_or(Fid::NONE, |(fid, _)| fid);
+        if tx.get(key, read)? != *to {
+            return Ok(false);
+        }
+    }
+    for dir in empty {
+        let mut is_empty = true;
+        tx.scan(&key::dirent(*dir, b""), &key::dirents_end(*dir), |_, _| {
+            is_empty = false;
+            ControlFlow::Break(())
+        })?;
+        if !is_empty {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn make_again(tx: &mut Tx<'_>, name: TargetName, transno: Transno, change: &Change<'_>) -> Result<(), StartError> {
+    let (fid, made) = match *change {
+        Change::Record(key, _) if !is_of_operations(key) => return Ok(()),
+        Change::Record(key, Some(value)) => {
+            tx.put(key, value);
+            return Ok(());
+        }
+        Change::Record(key, None) => {
+            tx.delete(key);
+            return Ok(());
+        }
+        Change::Base(fid, base) => (fid, tx.get(&key::inode(fid), |bytes| disk::inode::with_base(fid, bytes, base))?),
+        Change::Delta(fid, delta) => {
+            (fid, tx.get(&key::inode(fid), |bytes| disk::inode::with_delta(fid, bytes, &delta, transno.0))?)
+        }
+    };
+    match made {
+        Some(Ok(record)) => tx.put(&key::inode(fid), &record),
+        // The change found it, so only damage does that, which the checker finds.
+        Some(Err(damage)) => {
+            tracing::error!(target = %name, %fid, ?transno, %damage, "a directory is not changed again")
+        }
+        None => tracing::error!(target = %name, %fid, ?transno, "a directory is not changed again: it is not there"),
+    }
+    Ok(())
+}
+
 /// Author of the change, from the record of the reply.
-fn author_of(redo: &redo::Redo) -> Option<ClientUuid> {
-    let is_reply = |key: &[u8]| key.first() == Some(&(Tag::Reply as u8));
-    redo.changes.iter().find(|(key, _)| is_reply(key)).and_then(|(key, _)| key::client_of(key))
+fn author_of(redo: &Redo<'_>) -> Option<ClientUuid> {
+    redo.changes.iter().find_map(|change| match change {
+        Change::Record(key, _) if key.first() == Some(&(Tag::Reply as u8)) => key::client_of(key),
+        _ => None,
+    })
 }
 
 /// Records that operations of clients change. The state of the MDT is its own: FIDs are never taken
@@ -176,7 +230,6 @@ mod tests {
     use env::real::{RealConfig, RealEnv};
     use store::memory::Memory;
     use store::store::StoreOptions;
-    use types::session::Transno;
 
     const A: ClientUuid = ClientUuid(1);
     const B: ClientUuid = ClientUuid(2);
@@ -193,7 +246,11 @@ mod tests {
         let mut log = Log::default();
         log.note(&name_of(transno), Some(b"made"));
         log.note(&key::reply(author, 0), Some(b"answered"));
-        Gathered { transno: Transno(transno), client, change: log.encode(&[(DIR, found)]).into() }
+        Gathered {
+            transno: Transno(transno),
+            client,
+            change: log.encode(&Found { inodes: vec![(DIR, found)], ..Found::default() }).into(),
+        }
     }
 
     #[test]

@@ -234,12 +234,15 @@ impl Mds {
                 state.acknowledge(AckEvent::Answered { client, xid, connection });
             });
         }
-        redo.extend(others);
-        if gap.is_some()
-            && let Some(stats) = self.lock_stats.get()
-        {
-            stats.gaps_granted.increment();
+        if let Some(stats) = self.lock_stats.get() {
+            if !others.is_empty() {
+                stats.redo_of_others.add(others.len() as u64);
+            }
+            if gap.is_some() {
+                stats.gaps_granted.increment();
+            }
         }
+        redo.extend(others);
         Reply { xid, transno, last_committed: self.last_committed(), results, grants, touched, redo, gap }
     }
 
@@ -294,6 +297,9 @@ impl Mds {
             if !asked {
                 // Usually its author is about to send the next request.
                 asked = true;
+                if let Some(stats) = self.lock_stats.get() {
+                    stats.commits_awaited.increment();
+                }
                 tokio::select! {
                     biased;
                     () = seen => {}

@@ -34,11 +34,14 @@ pub enum Mutant {
     OpenOfRemoved = 12,
     /// The author of a removal is not told that it holds OPEN of the removed inode.
     OpenNotTold = 13,
+    /// What reads a name does not rest on the last change of the name, and does not say where it
+    /// found it to lead.
+    NameNotFound = 14,
 }
 
 impl Mutant {
     /// All mutants, with the names that tests choose them by.
-    pub const ALL: [(&str, Mutant); 13] = [
+    pub const ALL: [(&str, Mutant); 14] = [
         ("reply-apart", Mutant::ReplyApart),
         ("committed-too-high", Mutant::CommittedTooHigh),
         ("replay-disorder", Mutant::ReplayDisorder),
@@ -52,6 +55,7 @@ impl Mutant {
         ("redo-alone", Mutant::RedoAlone),
         ("open-of-removed", Mutant::OpenOfRemoved),
         ("open-not-told", Mutant::OpenNotTold),
+        ("name-not-found", Mutant::NameNotFound),
     ];
 }
 

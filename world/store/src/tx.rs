@@ -70,6 +70,11 @@ impl<'a> Tx<'a> {
         self.log = Some(disk::redo::Log::default());
     }
 
+    /// True if it notes what it changes.
+    pub fn keeps_log(&self) -> bool {
+        self.log.is_some()
+    }
+
     /// Takes the log.
     pub fn take_log(&mut self) -> Option<disk::redo::Log> {
         self.log.take()
@@ -92,6 +97,15 @@ impl<'a> Tx<'a> {
         self.changed = true;
         if let Some(log) = &mut self.log {
             log.note(key, Some(value));
+        }
+        self.state.open.put(key, value);
+    }
+
+    /// Sets a record, as [`Tx::put`]. `note` says in the log what that means.
+    pub fn put_as(&mut self, key: &[u8], value: &[u8], note: impl FnOnce(&mut disk::redo::Log)) {
+        self.changed = true;
+        if let Some(log) = &mut self.log {
+            note(log);
         }
         self.state.open.put(key, value);
     }

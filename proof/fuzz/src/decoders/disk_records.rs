@@ -209,7 +209,13 @@ pub const REDO: Decoder = Decoder {
             || redo::decode(bytes),
             |read| {
                 let mut log = redo::Log::default();
-                read.changes.iter().for_each(|(key, value)| log.note(key, *value));
+                for change in &read.changes {
+                    match change {
+                        redo::Change::Record(key, value) => log.note(key, *value),
+                        redo::Change::Base(fid, record) => log.note_base(*fid, record),
+                        redo::Change::Delta(fid, delta) => log.note_delta(*fid, delta),
+                    }
+                }
                 redo::decode(&log.encode(&read.found)).as_ref() == Ok(read)
             },
         )

@@ -165,6 +165,29 @@ fn what_is_durable_concerns_no_client() {
 }
 
 #[test]
+fn the_last_change_of_a_name_is_known_until_it_is_durable() {
+    use std::ops::Bound::{Excluded, Included, Unbounded};
+    let mut acks = three_changes();
+    acks.name_changed(Transno(8), DIR, b"b");
+    acks.name_changed(Transno(8), DIR, b"c");
+    acks.made(change(8, A, Some(51), &[]));
+    acks.name_changed(Transno(9), DIR, b"b");
+    acks.made(change(9, C, Some(8), &[]));
+    let of = |acks: &Acks, dir, range| acks.volatile().names_in(dir, range).map(|by| by.0).collect::<Vec<_>>();
+    let by = |acks: &Acks, name| acks.volatile().named_by(DIR, name).map(|by| by.0);
+    assert_eq!((by(&acks, b"a"), by(&acks, b"b"), by(&acks, b"c")), (None, Some(9), Some(8)));
+    assert_eq!(of(&acks, DIR, (Unbounded, Unbounded)), [9, 8], "in the order of the names");
+    assert_eq!(of(&acks, DIR, (Included(b"b"), Excluded(b"c"))), [9]);
+    assert_eq!(of(&acks, DIR, (Excluded(b"b"), Unbounded)), [8]);
+    assert_eq!(of(&acks, FILE, (Unbounded, Unbounded)), []);
+    assert!(acks.concerns(9, B_NEXT) && acks.concerns(8, B_NEXT));
+    acks.tell(AckEvent::Committed(Transno(8)));
+    assert_eq!(of(&acks, DIR, (Unbounded, Unbounded)), [9], "the older change of that name is durable, not the last");
+    acks.tell(AckEvent::Committed(Transno(9)));
+    assert!(acks.volatile().named_by(DIR, b"b").is_none() && acks.volatile().has_no_names());
+}
+
+#[test]
 fn the_change_that_destroyed_an_inode_is_known_until_it_is_durable() {
     let mut acks = three_changes();
     assert_eq!(acks.volatile().destroyed_by(FILE), None);

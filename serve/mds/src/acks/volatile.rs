@@ -24,6 +24,7 @@ use foldhash::HashMap;
 use observe::mutant::{Mutant, is_mutant};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 use types::fid::Fid;
 use types::limits::{REDO_OF_OTHERS_BYTES_MAX, REDO_OF_OTHERS_MAX};
 use types::session::{ClientUuid, Transno, Xid};
@@ -69,12 +70,32 @@ pub(crate) struct VolatileChanges {
     destroyed: HashMap<Fid, Transno>,
     /// The same, oldest first.
     destroyed_in: VecDeque<(Transno, Fid)>,
+    /// By directory and name, the last change of where the name leads, as long as it is not
+    /// durable. The record of the directory does not tell it: each name of a directory changes
+    /// apart from the others.
+    named: HashMap<Fid, BTreeMap<Box<[u8]>, Transno>>,
+    /// All such changes, oldest first.
+    named_in: VecDeque<(Transno, Fid, Box<[u8]>)>,
 }
 
 impl VolatileChanges {
     /// The change that destroyed this inode; `None`: that is durable, or it never was.
     pub(crate) fn destroyed_by(&self, fid: Fid) -> Option<Transno> {
         self.destroyed.get(&fid).copied()
+    }
+
+    /// The change that made this name lead where it leads; `None`: that is durable.
+    pub(crate) fn named_by(&self, dir: Fid, name: &[u8]) -> Option<Transno> {
+        self.named.get(&dir)?.get(name).copied()
+    }
+
+    /// The changes of names of a directory that are not durable, of those in `range`.
+    pub(crate) fn names_in<'a>(
+        &'a self,
+        dir: Fid,
+        range: (Bound<&'a [u8]>, Bound<&'a [u8]>),
+    ) -> impl Iterator<Item = Transno> + 'a {
+        self.named.get(&dir).into_iter().flat_map(move |names| names.range::<[u8], _>(range)).map(|(_, by)| *by)
     }
 
     /// True if the answer to this request, which shows this change, must wait.
@@ -107,6 +128,11 @@ impl VolatileChanges {
         Some(all.into_iter().map(|(transno, bytes)| Redo { transno, bytes }).collect())
     }
 
+    #[cfg(test)]
+    pub(super) fn has_no_names(&self) -> bool {
+        self.named.is_empty() && self.named_in.is_empty()
+    }
+
     /// True if no answer has to wait, whatever it shows.
     pub(crate) fn is_empty(&self) -> bool {
         self.changes.is_empty()
@@ -136,6 +162,14 @@ impl VolatileChanges {
         }
     }
 
+    /// The present change makes this name lead elsewhere, or nowhere.
+    pub(super) fn names(&mut self, transno: Transno, dir: Fid, name: &[u8]) {
+        if self.watched {
+            self.named.entry(dir).or_default().insert(name.into(), transno);
+            self.named_in.push_back((transno, dir, name.into()));
+        }
+    }
+
     /// The answer that tells of a change is on its way.
     pub(super) fn sent(&mut self, transno: Transno) {
         if let Some(change) = self.changes.get_mut(&transno) {
@@ -155,6 +189,17 @@ impl VolatileChanges {
         while let Some((_, fid)) = self.destroyed_in.front().filter(|(by, _)| *by <= last) {
             self.destroyed.remove(fid);
             self.destroyed_in.pop_front();
+        }
+        while self.named_in.front().is_some_and(|(by, ..)| *by <= last)
+            && let Some((_, dir, name)) = self.named_in.pop_front()
+        {
+            let Some(names) = self.named.get_mut(&dir) else { continue };
+            if names.get(&name).is_some_and(|by| *by <= last) {
+                names.remove(&name);
+            }
+            if names.is_empty() {
+                self.named.remove(&dir);
+            }
         }
         let first = self.changes.first_entry().filter(|first| *first.key() <= last)?;
         let (transno, Change { client, xid, .. }) = first.remove_entry();

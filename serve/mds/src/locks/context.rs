@@ -6,6 +6,7 @@
 
 use crate::acks::kept_replies::Origin;
 use crate::acks::unacked::Changed;
+use disk::redo::Found;
 use dlm::ibits::{Change, Modifier};
 use namespace::view;
 use smallvec::SmallVec;
@@ -93,9 +94,8 @@ pub(crate) struct LockOutcome {
 pub(crate) struct Durability {
     /// The request, if it comes over the network: its changes are recovered after a crash.
     pub(crate) origin: Option<Origin>,
-    /// Inodes that the running transaction changed, and the versions that they had; 0 = there was
-    /// none.
-    pub(crate) found: Vec<(Fid, u64)>,
+    /// What the running change has read.
+    pub(crate) found: RefCell<Found>,
     /// Shown versions that others may not have seen.
     pub(crate) depends: RefCell<SmallVec<[Transno; 4]>>,
     /// Redo that the client must keep.
@@ -175,11 +175,14 @@ impl LockOutcome {
 }
 
 impl Durability {
-    /// The results show this version, or an operation builds on it.
-    pub(crate) fn depend(&self, version: Transno) {
+    /// The results show these versions, or an operation builds on them.
+    pub(crate) fn depend_on(&self, versions: impl IntoIterator<Item = Transno>) {
         let mut depends = self.depends.borrow_mut();
-        if !depends.contains(&version) {
-            depends.push(version);
+        let before = depends.len();
+        depends.extend(versions);
+        if depends.len() > before {
+            depends.sort_unstable();
+            depends.dedup();
         }
     }
 }

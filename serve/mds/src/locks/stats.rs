@@ -46,6 +46,19 @@ const GAPS_REVOKED: Metric = Metric {
     help: "Directories of which such ranges were called back from a client, mostly for a name that another one made there.",
 };
 
+const COMMITS_AWAITED: Metric = Metric {
+    name: "commits_awaited",
+    unit: Unit::Requests,
+    help: "Answers that waited because they show changes of other clients that are not durable, and more than the \
+           reader could bring back.",
+};
+
+const REDO_OF_OTHERS: Metric = Metric {
+    name: "redo_of_others",
+    unit: Unit::Requests,
+    help: "Changes of other clients that answers brought along, because they show them and they are not durable.",
+};
+
 /// The series of one MDT. Nothing is counted before [`LockStats::of`] was given a registry.
 pub(crate) struct LockStats {
     pub(crate) callback: Arc<Histogram>,
@@ -55,6 +68,8 @@ pub(crate) struct LockStats {
     pub(crate) extents_revoked: Arc<Counter>,
     pub(crate) gaps_granted: Arc<Counter>,
     pub(crate) gaps_revoked: Arc<Counter>,
+    pub(crate) commits_awaited: Arc<Counter>,
+    pub(crate) redo_of_others: Arc<Counter>,
 }
 
 impl LockStats {
@@ -68,6 +83,8 @@ impl LockStats {
             extents_revoked: registry.counter(EXTENTS_REVOKED, &source),
             gaps_granted: registry.counter(GAPS_GRANTED, &source),
             gaps_revoked: registry.counter(GAPS_REVOKED, &source),
+            commits_awaited: registry.counter(COMMITS_AWAITED, &source),
+            redo_of_others: registry.counter(REDO_OF_OTHERS, &source),
         }
     }
 }

@@ -11,7 +11,6 @@ use disk::key::{self, Tag};
 use namespace::view::{Change, View};
 use std::ops::ControlFlow;
 use types::errno::Errno;
-use types::fid::Fid;
 use types::limits::{RECORD_VALUE_BYTES_MAX, RECORDS_PER_MEND_MAX, RECORDS_PER_SCAN_MAX};
 use types::lock::InodeBits;
 use wire::mds::{MdsReply, Mend, Record, Scan};
@@ -55,26 +54,18 @@ impl Mds {
                     return Err(Errno::ESTALE);
                 }
             }
-            let stamp = |record: &Record| match (&record.value, inode_of(&record.key)) {
+            let stamp = |record: &Record| match (&record.value, key::inode_of(&record.key)) {
                 (Some(value), Some(fid)) => inode::with_version(fid, value, ctx.version).map(Some),
                 (value, _) => Ok(value.as_ref().map(|value| value.to_vec())),
             };
             let values = put.iter().map(stamp).collect::<Result<Vec<_>, _>>().map_err(|_| Errno::EINVAL)?;
             records.before(&changes)?;
             for (record, value) in put.iter().zip(values) {
-                match value {
-                    Some(value) => records.tx.put(&record.key, &value),
-                    None => records.tx.delete(&record.key),
-                }
+                records.mend(&record.key, value.as_deref());
             }
             Ok(MdsReply::Done)
         })
     }
-}
-
-/// The inode whose record has this key.
-fn inode_of(key: &[u8]) -> Option<Fid> {
-    key::fid_of(key).filter(|_| key[0] == Tag::Inode as u8)
 }
 
 /// The change of an inode that a changed record means; `None` if no client caches it.
