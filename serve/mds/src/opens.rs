@@ -99,8 +99,8 @@ impl Opens {
         held.fold(0, |count, open| count + u32::from(open.fid == fid && kind(open.flags)))
     }
 
-    /// Opens. Call [`Opens::admit`] first. Also returns whether this is the first writer (then it
-    /// needs a writer mark).
+    /// Opens. Call [`Opens::admit`] and [`Opens::may_open`] first. Also returns whether this is the
+    /// first writer (then it needs a writer mark).
     pub fn open(&mut self, client: ClientUuid, fid: Fid, flags: OpenFlags) -> (OpenHandle, bool) {
         let OpenFlags { write, exec, lasting, .. } = flags;
         self.last_handle += 1;

@@ -1,4 +1,5 @@
-//! Files that the kernel opens without requests (`localflock`, `noflock`): requests name only a node.
+//! Files that the kernel opens without requests (`localflock`, `noflock`): requests name only a
+//! node.
 //!
 //! To this mount, an inode is then open while the kernel knows it. At its first use it gets a
 //! handle of its own, shared by all its users; FORGET is the close. While OPEN is held the MDT need
