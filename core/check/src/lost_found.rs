@@ -57,7 +57,10 @@ pub(crate) fn name_there(records: &Records, fid: Fid, mend: &mut Mend) -> Option
             // Times and size of the root: there is no clock here.
             let attr = Attr { fid: LOST_FOUND, mode, uid: 0, gid: 0, nlink: 2 + u32::from(is_dir), rdev: 0, ..root };
             let mut bytes = Vec::new();
-            inode::encode(&InodeRecord { attr, parent: Fid::ROOT, flags: 0, base: attr.version, tail: &[] }, &mut bytes);
+            inode::encode(
+                &InodeRecord { attr, parent: Fid::ROOT, flags: 0, base: attr.version, tail: &[] },
+                &mut bytes,
+            );
             mend.put(&key::inode(LOST_FOUND), Some(&bytes));
         }
     }

@@ -218,6 +218,15 @@ pub fn with_delta(fid: Fid, bytes: &[u8], delta: &Delta, transno: u64) -> Result
     Ok(out)
 }
 
+/// The record of a directory, with zeros for what a [`Delta`] changes.
+pub fn base(record: &InodeRecord<'_>) -> Vec<u8> {
+    let zero = Timestamp::default();
+    let attr = Attr { nlink: 0, mtime: zero, ctime: zero, version: 0, ..record.attr };
+    let mut bytes = Vec::new();
+    encode(&InodeRecord { attr, ..*record }, &mut bytes);
+    bytes
+}
+
 /// The record `base` of a directory, with what [`Delta`]s have made of the record `bytes`.
 ///
 /// # Errors
@@ -373,6 +382,24 @@ mod tests {
         let mut made = ahead;
         Delta::of_names(1, old.atime).apply(&mut made, 81);
         assert_eq!((made.mtime, made.ctime, made.nlink, made.version), (old.atime, old.atime, 6, 81));
+    }
+
+    #[test]
+    fn a_base_and_what_deltas_have_made_are_a_record_again() {
+        let with = |attr: Attr| InodeRecord { attr, parent: Fid::ROOT, flags: 3, base: 70, tail: &[] };
+        let bytes = |record: &InodeRecord<'_>| {
+            let mut bytes = Vec::new();
+            encode(record, &mut bytes);
+            bytes
+        };
+        let old = with(attr());
+        let new = with(Attr { mode: 0o100600, nlink: 9, mtime: attr().btime, ctime: attr().btime, ..attr() });
+        let made = with(Attr { mode: 0o100600, ..attr() });
+        assert_eq!(with_base(FID, &bytes(&old), &base(&new)).unwrap(), bytes(&made));
+        let later = with_delta(FID, &bytes(&made), &Delta::of_names(-1, attr().atime), 80).unwrap();
+        let mut expected = made;
+        Delta::of_names(-1, attr().atime).apply(&mut expected.attr, 80);
+        assert_eq!(later, bytes(&expected));
     }
 
     #[test]

@@ -15,7 +15,7 @@
 //! |  0 |    4 | crc      | crc32c of the rest                                    |
 //! |  4 |    1 | version  | 2                                                     |
 //! |  5 |    3 | zero     | must be 0                                             |
-//! |  8 |    4 | found    | inodes that it read                                   |
+//! |  8 |    4 | found    | inodes that it changed, directories that it read      |
 //! | 12 |    4 | parts    | what follows the inodes                               |
 //! | 16 |      | inodes   | FID 16 (big endian), base version 8; 0 = there was none |
 //! |    |      | parts    | key length 2, kind 2, value length 4 (all ones = none), key, value |
@@ -31,9 +31,8 @@
 //! Version 1 had kind 0 only, and so versions of directories instead of names.
 
 use crate::damaged::{Damaged, known, seal, unseal};
-use crate::inode::{self, Delta, InodeRecord};
+use crate::inode::{self, Delta};
 use crate::key;
-use types::attr::Attr;
 use types::fid::Fid;
 use types::time::Timestamp;
 use zerocopy::little_endian::{I32, I64, U16, U32, U64};
@@ -136,13 +135,13 @@ impl Log {
         self.part(RECORD_KIND, key, value);
     }
 
-    /// The record of a directory is put, but for what a [`Delta`] changes.
-    pub fn note_base(&mut self, record: &InodeRecord<'_>) {
-        let zero = Timestamp::default();
-        let attr = Attr { nlink: 0, mtime: zero, ctime: zero, version: 0, ..record.attr };
-        let mut bytes = Vec::new();
-        inode::encode(&InodeRecord { attr, ..*record }, &mut bytes);
-        self.part(BASE_KIND, &key::inode(attr.fid), Some(&bytes));
+    /// The record of a directory is put, but for what a [`Delta`] changes: `base` is what
+    /// [`inode::base`] makes of it.
+    ///
+    /// # Panics
+    /// As [`Log::note`].
+    pub fn note_base(&mut self, fid: Fid, base: &[u8]) {
+        self.part(BASE_KIND, &key::inode(fid), Some(base));
     }
 
     /// This is added to the record of a directory.
@@ -303,6 +302,8 @@ fn read_delta(bytes: &[u8]) -> Result<Delta, Damaged> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::inode::InodeRecord;
+    use types::attr::Attr;
 
     const A: Fid = Fid { seq: 0x2_0000_0400, oid: 1, ver: 0 };
 
@@ -337,14 +338,8 @@ mod tests {
         }
     }
 
-    fn base() -> InodeRecord<'static> {
-        InodeRecord { attr: attr(), parent: Fid::ROOT, flags: 0, base: 9, tail: &[] }
-    }
-
     fn record() -> Vec<u8> {
-        let mut bytes = Vec::new();
-        inode::encode(&InodeRecord { attr: Attr { nlink: 0, version: 0, ..attr() }, ..base() }, &mut bytes);
-        bytes
+        inode::base(&InodeRecord { attr: attr(), parent: Fid::ROOT, flags: 0, base: 9, tail: &[] })
     }
 
     fn sample() -> Vec<u8> {
@@ -352,7 +347,7 @@ mod tests {
         log.note(b"Ikey", Some(b"value"));
         log.note(b"Ename", None);
         log.note(b"X", Some(b""));
-        log.note_base(&base());
+        log.note_base(A, &record());
         log.note_delta(A, &delta());
         log.encode(&found())
     }

@@ -56,7 +56,7 @@ fn put_whole(tx: &mut Tx<'_>, old: Option<Attr>, new: &InodeRecord<'_>, bytes: &
     let (fid, transno) = (new.attr.fid, tx.transno().0);
     tx.put_as(&key::inode(fid), bytes, |log| match old {
         Some(old) => {
-            log.note_base(new);
+            log.note_base(fid, &inode::base(new));
             log.note_delta(fid, &Delta::between(&old, &new.attr, transno));
         }
         None => log.note(&key::inode(fid), Some(bytes)),
@@ -116,15 +116,16 @@ impl<'a> Records<'a> {
         self.depend_on(self.state.acks.volatile().names_in(dir, range));
     }
 
-    /// Attributes and base version of an inode; `None`: there is none, or it cannot be read, and
-    /// whoever read it was refused.
+    /// Attributes and base version of an inode; `None`: there is none, or it cannot be read (an
+    /// operation that read it was refused).
     fn attr_and_base(&self, fid: Fid) -> Option<(Attr, u64)> {
         let read = |bytes: &[u8]| inode::decode(fid, bytes).ok().map(|record| (record.attr, record.base));
         self.tx.get(&key::inode(fid), read).ok().flatten().flatten()
     }
 
-    /// The running change has read an inode in this base version (0: there was none): it can be
-    /// made again only over the same.
+    /// The running change rests on an inode in this base version (0: there was none), and can be
+    /// made again only over the same. These are the inodes that it changes, and the directories
+    /// that it reads.
     fn has_found(&self, fid: Fid, base: u64) {
         if self.tx.keeps_log() {
             let inodes = &mut self.lock_context.durability.found.borrow_mut().inodes;
@@ -142,14 +143,18 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// The running change has read where a name leads.
-    fn has_found_name(&self, dir: Fid, name: &[u8], to: Option<Fid>) {
-        if self.tx.keeps_log() {
-            let (key, names) = (key::dirent(dir, name), &mut self.lock_context.durability.found.borrow_mut().names);
-            if !names.iter().any(|(known, _)| **known == *key) {
-                names.push((key.as_bytes().into(), to));
-            }
+    /// The running change is about to make a name lead elsewhere, or nowhere: it can be made again
+    /// only if the name leads where it does now.
+    fn name_changes(&mut self, dir: Fid, name: &[u8]) {
+        let key = key::dirent(dir, name);
+        let unknown = || !self.lock_context.durability.found.borrow().names.iter().any(|(known, _)| **known == *key);
+        if self.tx.keeps_log() && !is_mutant(Mutant::NameNotFound) && unknown() {
+            let read = |bytes: &[u8]| dirent::decode(bytes).map_or(Fid::NONE, |(fid, _)| fid);
+            // An entry that cannot be read was found before, and the operation was refused.
+            let to = self.tx.get(&key, read).ok().flatten();
+            self.lock_context.durability.found.borrow_mut().names.push((key.as_bytes().into(), to));
         }
+        self.state.acks.name_changed(self.tx.transno(), dir, name);
     }
 
     /// Attributes only: nothing else is decoded.
@@ -470,9 +475,7 @@ impl<'a> Records<'a> {
     /// A repair puts a record, or removes it.
     pub(crate) fn mend(&mut self, key: &[u8], value: Option<&[u8]>) {
         if let Some((dir, name)) = key::entry_of(key) {
-            let read = |bytes: &[u8]| dirent::decode(bytes).map_or(Fid::NONE, |(fid, _)| fid);
-            self.has_found_name(dir, name, self.tx.get(key, read).ok().flatten());
-            self.state.acks.name_changed(self.tx.transno(), dir, name);
+            self.name_changes(dir, name);
         }
         let inode = key::inode_of(key).inspect(|fid| self.note_found(*fid));
         let new = inode.zip(value).and_then(|(fid, value)| inode::decode(fid, value).ok());
@@ -538,7 +541,9 @@ impl View for Records<'_> {
         let decode = |bytes: &[u8]| {
             let record = inode::decode(fid, bytes).map_err(|e| damaged(fid, &e))?;
             self.depend(record.base);
-            self.has_found(fid, record.base);
+            if record.attr.is_dir() {
+                self.has_found(fid, record.base);
+            }
             Ok(Inode {
                 attr: record.attr,
                 parent: record.parent,
@@ -549,7 +554,6 @@ impl View for Records<'_> {
         let inode = self.tx.get(&key::inode(fid), decode)?.transpose();
         if matches!(inode, Ok(None)) {
             self.depend_on_end(fid);
-            self.has_found(fid, 0);
         }
         inode
     }
@@ -563,7 +567,6 @@ impl View for Records<'_> {
         let to = self.tx.get(&key::dirent(parent, name), decode)?.transpose()?;
         if !is_mutant(Mutant::NameNotFound) {
             self.depend_on(self.state.acks.volatile().named_by(parent, name));
-            self.has_found_name(parent, name, to.map(|to| to.fid));
         }
         Ok(to)
     }
@@ -685,12 +688,12 @@ impl View for Records<'_> {
     }
 
     fn put_dirent(&mut self, parent: Fid, name: &[u8], entry: Dirent) {
-        self.state.acks.name_changed(self.tx.transno(), parent, name);
+        self.name_changes(parent, name);
         self.tx.put(&key::dirent(parent, name), &dirent::encode(entry.fid, entry.file_type));
     }
 
     fn delete_dirent(&mut self, parent: Fid, name: &[u8]) {
-        self.state.acks.name_changed(self.tx.transno(), parent, name);
+        self.name_changes(parent, name);
         self.tx.delete(&key::dirent(parent, name));
     }
 

@@ -190,8 +190,8 @@ impl World {
     }
 }
 
-/// The records, but for access times: whoever changes an inode brings along that others read it,
-/// and does not rest on it.
+/// The records, but for access times: a change of an inode brings along that other clients read
+/// it, and does not rest on it.
 fn accessed_never(records: &Snapshot) -> Snapshot {
     let without = |(key, value): (&Vec<u8>, &Vec<u8>)| {
         let Some(fid) = disk::key::inode_of(key) else { return (key.clone(), value.clone()) };
