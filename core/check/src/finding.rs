@@ -19,45 +19,189 @@ pub enum Stray {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Finding {
     /// A record cannot be read.
-    Damaged { key: Vec<u8>, reason: String },
+    Damaged {
+        /// Key of the record.
+        key: Vec<u8>,
+        /// Why it cannot be read.
+        reason: String,
+    },
     /// A name leads to an inode that does not exist.
-    Dangling { dir: Fid, name: Vec<u8>, fid: Fid },
+    Dangling {
+        /// The directory.
+        dir: Fid,
+        /// The name.
+        name: Vec<u8>,
+        /// The inode.
+        fid: Fid,
+    },
     /// A name in a directory that does not exist, or is none.
-    StrayName { dir: Fid, name: Vec<u8>, fid: Fid },
+    StrayName {
+        /// The directory.
+        dir: Fid,
+        /// The name.
+        name: Vec<u8>,
+        /// The inode.
+        fid: Fid,
+    },
     /// A name records another type than its inode has.
-    WrongType { dir: Fid, name: Vec<u8>, fid: Fid },
+    WrongType {
+        /// The directory.
+        dir: Fid,
+        /// The name.
+        name: Vec<u8>,
+        /// The inode.
+        fid: Fid,
+    },
     /// A directory has a name too many.
-    SecondName { fid: Fid, dir: Fid, name: Vec<u8>, version: u64 },
+    SecondName {
+        /// The inode.
+        fid: Fid,
+        /// The directory.
+        dir: Fid,
+        /// The name.
+        name: Vec<u8>,
+        /// Its version.
+        version: u64,
+    },
     /// The link count is not the number of names (directories: 2 + sub-directories).
-    WrongNlink { fid: Fid, recorded: u32, counted: u32, version: u64 },
+    WrongNlink {
+        /// The inode.
+        fid: Fid,
+        /// What the record says.
+        recorded: u32,
+        /// What was counted.
+        counted: u32,
+        /// Its version.
+        version: u64,
+    },
     /// A directory's recorded parent is not the directory that has its name.
-    WrongParent { fid: Fid, recorded: Fid, found: Fid, version: u64 },
+    WrongParent {
+        /// The inode.
+        fid: Fid,
+        /// The parent in the record.
+        recorded: Fid,
+        /// The directory that has its name.
+        found: Fid,
+        /// Its version.
+        version: u64,
+    },
     /// An inode without a name.
-    Nameless { fid: Fid, version: u64 },
+    Nameless {
+        /// The inode.
+        fid: Fid,
+        /// Its version.
+        version: u64,
+    },
     /// An inode that lost its last name, is not marked as an orphan, and so would stay for ever.
-    Forgotten { fid: Fid, version: u64 },
+    Forgotten {
+        /// The inode.
+        fid: Fid,
+        /// Its version.
+        version: u64,
+    },
     /// A directory whose parents do not lead to the root.
-    Detached { fid: Fid, dir: Fid, name: Vec<u8>, version: u64 },
+    Detached {
+        /// The inode.
+        fid: Fid,
+        /// The directory.
+        dir: Fid,
+        /// The name.
+        name: Vec<u8>,
+        /// Its version.
+        version: u64,
+    },
     /// A mark of an inode that does not exist, or an orphan's mark at a file that has names.
-    StrayMark { key: Vec<u8> },
+    StrayMark {
+        /// Key of the record.
+        key: Vec<u8>,
+    },
     /// An extended attribute of an inode that does not exist.
-    StrayXattr { fid: Fid, name: Vec<u8> },
+    StrayXattr {
+        /// The inode.
+        fid: Fid,
+        /// The name.
+        name: Vec<u8>,
+    },
     /// Bytes on the MDT that belong to no file; `file` would have them.
-    StrayChunk { named: Fid, n: u32, file: Fid },
+    StrayChunk {
+        /// Inode that the record names.
+        named: Fid,
+        /// Number of the chunk.
+        n: u32,
+        /// The file that would have it.
+        file: Fid,
+    },
     /// An inode has extended attributes, but its flag is not set.
-    HiddenXattrs { fid: Fid, version: u64 },
+    HiddenXattrs {
+        /// The inode.
+        fid: Fid,
+        /// Its version.
+        version: u64,
+    },
     /// The destroy log names objects of a living file.
-    DestroysLiving { key: Vec<u8>, fid: Fid },
+    DestroysLiving {
+        /// Key of the record.
+        key: Vec<u8>,
+        /// The inode.
+        fid: Fid,
+    },
     /// FIDs are in use that the counter would hand out again.
-    Counter { mdt: u16, recorded: u64, needed: u64 },
+    Counter {
+        /// Index of the MDT.
+        mdt: u16,
+        /// What the record says.
+        recorded: u64,
+        /// The least that is right.
+        needed: u64,
+    },
     /// An object that belongs to no file; `file` would have it.
-    OrphanObject { ost: TargetIndex, object: ObjectId, file: Fid, why: Stray, bytes: u64 },
+    OrphanObject {
+        /// The OST.
+        ost: TargetIndex,
+        /// The object.
+        object: ObjectId,
+        /// The file that would have it.
+        file: Fid,
+        /// Why it belongs to none.
+        why: Stray,
+        /// Its size, bytes.
+        bytes: u64,
+    },
     /// A file had data in an object that does not exist.
-    LostObject { fid: Fid, ost: TargetIndex, object: ObjectId, counted: u64, version: u64 },
+    LostObject {
+        /// The inode.
+        fid: Fid,
+        /// The OST.
+        ost: TargetIndex,
+        /// The object.
+        object: ObjectId,
+        /// Blocks of 512 bytes that the record counts.
+        counted: u64,
+        /// Its version.
+        version: u64,
+    },
     /// Objects reach beyond the recorded size of a file that no client writes.
-    ShortSize { fid: Fid, recorded: u64, objects: u64, version: u64 },
+    ShortSize {
+        /// The inode.
+        fid: Fid,
+        /// What the record says.
+        recorded: u64,
+        /// Where the objects end, bytes.
+        objects: u64,
+        /// Its version.
+        version: u64,
+    },
     /// The recorded space of a file is far from that of its objects; units of 512 bytes.
-    WrongBlocks { fid: Fid, recorded: u64, counted: u64, version: u64 },
+    WrongBlocks {
+        /// The inode.
+        fid: Fid,
+        /// What the record says.
+        recorded: u64,
+        /// What was counted.
+        counted: u64,
+        /// Its version.
+        version: u64,
+    },
 }
 
 impl Finding {

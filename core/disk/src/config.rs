@@ -94,7 +94,12 @@ pub enum BadConfig {
     Short(usize),
     /// Bits were flipped.
     #[error("configuration record has checksum {found:08x}, its bytes say {computed:08x}: it is damaged")]
-    Checksum { found: u32, computed: u32 },
+    Checksum {
+        /// The checksum in the record.
+        found: u32,
+        /// The checksum of what was read.
+        computed: u32,
+    },
     /// From a newer program.
     #[error("configuration record has version {0}, this program knows up to {VERSION}: update this program")]
     Version(u8),

@@ -59,7 +59,12 @@ pub enum BadOstState {
     Size(usize),
     /// Bits were flipped.
     #[error("the OST's state record has checksum {found:08x}, its bytes say {computed:08x}: it is damaged")]
-    Checksum { found: u32, computed: u32 },
+    Checksum {
+        /// The checksum in the record.
+        found: u32,
+        /// The checksum of what was read.
+        computed: u32,
+    },
     /// From a newer program.
     #[error("the OST's state record has version {0}, this program knows up to {VERSION}: update this program")]
     Version(u8),

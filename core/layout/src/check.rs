@@ -14,36 +14,79 @@ pub enum BadLayout {
     Components(usize),
     /// More than `STRIPES_MAX` in one component.
     #[error("component {id} has {stripes} stripes; at most {max} are possible", max = limits::STRIPES_MAX)]
-    Stripes { id: u32, stripes: usize },
+    Stripes {
+        /// Number of the component.
+        id: u32,
+        /// Stripes that it has.
+        stripes: usize,
+    },
     /// Larger than `LAYOUT_BYTES_MAX` when encoded.
     #[error("the layout takes {0} bytes; at most {max} are possible", max = limits::LAYOUT_BYTES_MAX)]
     Bytes(usize),
     /// `start >= end`.
     #[error("component {id} is empty: [{start}, {end})")]
-    Empty { id: u32, start: u64, end: u64 },
+    Empty {
+        /// Number of the component.
+        id: u32,
+        /// Its first byte.
+        start: u64,
+        /// Byte behind its last.
+        end: u64,
+    },
     /// OSTs are named that it cannot get: it has its OSTs already, has none ever, or has another
     /// number of stripes.
     #[error("component {id} names OSTs that it cannot get")]
-    Wanted { id: u32 },
+    Wanted {
+        /// Number of the component.
+        id: u32,
+    },
     /// The component does not begin where the one before it ends (the first one: at 0).
     #[error("component {id} starts at {start}, but must start at {expected}")]
-    Gap { id: u32, start: u64, expected: u64 },
+    Gap {
+        /// Number of the component.
+        id: u32,
+        /// Its first byte.
+        start: u64,
+        /// Where the component before it ends, bytes.
+        expected: u64,
+    },
     /// Stripe size is not a multiple of 64 KiB in range.
     #[error("stripe size {size} of component {id} is not a multiple of 65536 from 65536 to {max}", max = limits::STRIPE_BYTES_MAX)]
-    StripeSize { id: u32, size: u64 },
+    StripeSize {
+        /// Number of the component.
+        id: u32,
+        /// Its stripe size, bytes.
+        size: u64,
+    },
     /// Number of stripes differs from the stripe count.
     #[error("component {id} has {stripes} stripes, but its stripe count is {count}")]
-    StripeCount { id: u32, stripes: usize, count: u16 },
+    StripeCount {
+        /// Number of the component.
+        id: u32,
+        /// Stripes that it has.
+        stripes: usize,
+        /// Its stripe count.
+        count: u16,
+    },
     /// A component on the MDT has OSTs, or does not come first.
     #[error("component {id} on the MDT must come first, end somewhere and have no OSTs")]
-    Mdt { id: u32 },
+    Mdt {
+        /// Number of the component.
+        id: u32,
+    },
     /// An extension has OSTs, a count or a pool, does not follow a striped component, or its size
     /// is not a multiple of 64 KiB.
     #[error("component {id} is no extension of the one before it")]
-    Extension { id: u32 },
+    Extension {
+        /// Number of the component.
+        id: u32,
+    },
     /// Two components with one instance number, or number 0.
     #[error("component number {id} is zero or used twice")]
-    Instance { id: u32 },
+    Instance {
+        /// Number of the component.
+        id: u32,
+    },
     /// The name is not made of 1 to 15 letters, digits, `_` and `-`.
     #[error("{0:?} is no pool name; use 1 to 15 letters, digits, '_' or '-'")]
     Pool(String),

@@ -61,7 +61,12 @@ pub enum DecodeError {
     Version(u8),
     /// A field holds what it cannot.
     #[error("layout field {field} holds {value}")]
-    Field { field: &'static str, value: u64 },
+    Field {
+        /// Name of the field.
+        field: &'static str,
+        /// Its value.
+        value: u64,
+    },
     /// Well formed, but no good layout.
     #[error(transparent)]
     Layout(#[from] BadLayout),

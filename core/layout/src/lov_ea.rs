@@ -145,7 +145,12 @@ pub enum LovEaError {
     Mirrors(u32),
     /// A field holds what it cannot.
     #[error("layout field {field} holds {value}")]
-    Field { field: &'static str, value: u64 },
+    Field {
+        /// Name of the field.
+        field: &'static str,
+        /// Its value.
+        value: u64,
+    },
     /// The pool name is not valid.
     #[error("layout has a bad pool name")]
     Pool,

@@ -48,7 +48,14 @@ pub struct Rotor(pub u64);
 pub enum NoSpace {
     /// No OST is left after all exclusions.
     #[error("no OST can take an object: {full} full, {inactive} inactive, {outside} outside the pool")]
-    Nowhere { full: usize, inactive: usize, outside: usize },
+    Nowhere {
+        /// OSTs without room.
+        full: usize,
+        /// OSTs that are down, or take no new objects.
+        inactive: usize,
+        /// OSTs that are not in the pool.
+        outside: usize,
+    },
     /// The OST asked for is not among those that can.
     #[error("OST{:04x} cannot take an object", .0.0)]
     First(TargetIndex),

@@ -46,19 +46,40 @@ pub enum BadSpec {
     Nothing,
     /// A component ends where no stripe ends.
     #[error("component {id} ends at {end}, which is not a multiple of 65536")]
-    End { id: u32, end: u64 },
+    End {
+        /// Number of the component, from 1.
+        id: u32,
+        /// Byte behind its last.
+        end: u64,
+    },
     /// Too many stripes.
     #[error("stripe count {count} is too high; at most {max} are possible", max = limits::STRIPES_MAX)]
-    StripeCount { count: u16 },
+    StripeCount {
+        /// The stripe count.
+        count: u16,
+    },
     /// Too much on the MDT.
     #[error("{bytes} bytes on the MDT are too many; at most {max} are allowed")]
-    Dom { bytes: u64, max: u64 },
+    Dom {
+        /// Bytes that were asked for.
+        bytes: u64,
+        /// Most bytes that a file may have on the MDT.
+        max: u64,
+    },
     /// A component that grows by parts of stripes.
     #[error("extension size {size} is not a multiple of {stripe}, the stripe size of the component that it extends")]
-    Extension { size: u64, stripe: u32 },
+    Extension {
+        /// Size of the extension, bytes.
+        size: u64,
+        /// Stripe size of the component that it extends, bytes.
+        stripe: u32,
+    },
     /// One OST is named twice without overstriping.
     #[error("OST{:04x} is named twice; use overstriping (-C) for that", .ost.0)]
-    Twice { ost: TargetIndex },
+    Twice {
+        /// The OST.
+        ost: TargetIndex,
+    },
     /// Impossible in itself.
     #[error(transparent)]
     Layout(#[from] BadLayout),

@@ -92,9 +92,17 @@ pub fn append(
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Settled {
     /// The writer vanished: the objects end at `size`, if anything was written so far.
-    Grown { size: u64, blocks: u64 },
+    Grown {
+        /// Byte behind the last.
+        size: u64,
+        /// Blocks of 512 bytes.
+        blocks: u64,
+    },
     /// The objects were cut to the file's size.
-    Cut { blocks: u64 },
+    Cut {
+        /// Blocks of 512 bytes.
+        blocks: u64,
+    },
 }
 
 impl Settled {

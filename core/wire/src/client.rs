@@ -11,17 +11,31 @@ use types::time::Timestamp;
 pub enum ClientOp {
     /// Drop these bits of these inodes: invalidate what they covered, then answer.
     /// Data that was written (WRITE) is stored and told first. Answers `Done`, or `Kept`.
-    Revoke { locks: Vec<(Fid, InodeBits)> },
+    Revoke {
+        /// Inodes, each with the bits to drop.
+        locks: Vec<(Fid, InodeBits)>,
+    },
     /// Another client is about to change these names of a directory, and so its attributes: forget
     /// those, keep the lock. Answers `Done`, or `Dropped`: UPDATE of the directory is given up as a
     /// whole.
-    Changing { dir: Fid, names: Vec<Name> },
+    Changing {
+        /// The directory.
+        dir: Fid,
+        /// The names.
+        names: Vec<Name>,
+    },
     /// Asks the holder of WRITE, or of an extent to write, for size and times of these files.
     /// Answers `Glimpses`, in order.
-    Glimpse { fids: Vec<Fid> },
+    Glimpse {
+        /// The files.
+        fids: Vec<Fid>,
+    },
     /// Give up these bytes of these files. The client first stores what was written of the files
     /// and tells the MDT. Answers `Done`.
-    RevokeExtents { extents: Vec<(Fid, ByteRange)> },
+    RevokeExtents {
+        /// Files, each with the bytes to give up.
+        extents: Vec<(Fid, ByteRange)>,
+    },
 }
 
 /// Size and times of a file that is being written, as its writer knows them.

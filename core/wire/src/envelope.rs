@@ -69,10 +69,18 @@ pub struct Envelope {
 pub enum BadEnvelope {
     /// The body ends too early.
     #[error("body of {found} bytes, at least {ENVELOPE_BYTES} are needed")]
-    Short { found: usize },
+    Short {
+        /// Length of the body, bytes.
+        found: usize,
+    },
     /// A flag or reason of no known meaning.
     #[error("unknown envelope flags {flags:#x} or refusal {refusal}")]
-    Unknown { flags: u16, refusal: u16 },
+    Unknown {
+        /// The flags.
+        flags: u16,
+        /// The reason.
+        refusal: u16,
+    },
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]

@@ -111,31 +111,66 @@ pub struct Header {
 pub enum FrameError {
     /// The peer does not speak this protocol at all.
     #[error("the peer does not speak the SheenFS protocol (its first bytes are {found:02x?})")]
-    Magic { found: [u8; 4] },
+    Magic {
+        /// What the header says.
+        found: [u8; 4],
+    },
     /// Damaged on its way.
     #[error("header checksum is {found:#010x}, computed {computed:#010x}")]
-    HeaderChecksum { found: u32, computed: u32 },
+    HeaderChecksum {
+        /// What the header says.
+        found: u32,
+        /// Checksum of what arrived.
+        computed: u32,
+    },
     /// Not a version this build speaks.
     #[error("frame of protocol version {found}, this build speaks {VERSION_MIN} to {VERSION_MAX}")]
-    Version { found: u16 },
+    Version {
+        /// What the header says.
+        found: u16,
+    },
     /// Unknown kind.
     #[error("unknown frame kind {found}")]
-    Kind { found: u8 },
+    Kind {
+        /// What the header says.
+        found: u8,
+    },
     /// Unknown flags.
     #[error("unknown frame flags {found:#x}")]
-    Flags { found: u8 },
+    Flags {
+        /// What the header says.
+        found: u8,
+    },
     /// Longer than any message may be.
     #[error("frame of {found} bytes, at most {max} are allowed")]
-    TooLong { found: u64, max: u64 },
+    TooLong {
+        /// What the header says.
+        found: u64,
+        /// Most bytes that are allowed.
+        max: u64,
+    },
     /// A NID of no known network.
     #[error("unknown network kind {found} in a NID")]
-    Nid { found: u8 },
+    Nid {
+        /// What the header says.
+        found: u8,
+    },
     /// Body damaged on its way.
     #[error("body checksum is {found:#010x}, computed {computed:#010x}")]
-    BodyChecksum { found: u32, computed: u32 },
+    BodyChecksum {
+        /// What the header says.
+        found: u32,
+        /// Checksum of what arrived.
+        computed: u32,
+    },
     /// Bulk data damaged on its way.
     #[error("data checksum is {found:#010x}, computed {computed:#010x}")]
-    BulkChecksum { found: u32, computed: u32 },
+    BulkChecksum {
+        /// What the header says.
+        found: u32,
+        /// Checksum of what arrived.
+        computed: u32,
+    },
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]

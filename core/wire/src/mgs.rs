@@ -66,29 +66,65 @@ pub enum MgsOp {
     /// the next one. `store`: UUID of the target's own store. Only the target and the MGS know it,
     /// so a stranger cannot take the name of a target.
     Register {
+        /// Name of the target.
         name: String,
+        /// UUID of the store of the target.
         store: u128,
+        /// NIDs at which the target is reached.
         #[serde(deserialize_with = "types::bounded::vec")]
         nids: Vec<String>,
     },
     /// A target stops in order.
-    Unregister { name: String, store: u128 },
+    Unregister {
+        /// Name of the target.
+        name: String,
+        /// UUID of the store of the target.
+        store: u128,
+    },
     /// Configuration of a file system, at once if newer than `known`, else when it changes or after
     /// `wait_ms`.
-    Config { fsname: String, known: u64, wait_ms: u32 },
+    Config {
+        /// Name of the file system.
+        fsname: String,
+        /// Version of the configuration that the sender has; 0: none.
+        known: u64,
+        /// Longest wait, milliseconds.
+        wait_ms: u32,
+    },
     /// Set (or with `None` remove) a persistent parameter; of every file system if `fsname` is `*`.
-    SetParam { fsname: String, name: String, value: Option<String> },
+    SetParam {
+        /// Name of the file system.
+        fsname: String,
+        /// Name of the parameter.
+        name: String,
+        /// The new value; `None`: the default again.
+        value: Option<String>,
+    },
     /// Clients known to the MGS (description, NID).
     Clients,
     /// Change a pool of OSTs.
-    Pool { fsname: String, pool: String, change: PoolChange },
+    Pool {
+        /// Name of the file system.
+        fsname: String,
+        /// Name of the pool.
+        pool: String,
+        /// What becomes of it.
+        change: PoolChange,
+    },
     /// How a process is; kept by the MGS until its session ends or the next one comes.
     Report(Box<NodeReport>),
     /// The newest report of every process.
     Reports,
     /// A target that will never come back leaves the configuration. `force`: even if it is in
     /// service; `dry_run`: only answer whether it could.
-    Remove { name: String, force: bool, dry_run: bool },
+    Remove {
+        /// Name of the target.
+        name: String,
+        /// Even if it is in service.
+        force: bool,
+        /// Only answer whether it could.
+        dry_run: bool,
+    },
 }
 
 /// What an operation answered.
@@ -97,13 +133,25 @@ pub enum MgsReply {
     /// Done.
     Done,
     /// Registered under this full name, in this cluster. `key`: the [`types::proof::ServerKey`].
-    Registered { name: String, cluster: u128, boot: u64, key: u128 },
+    Registered {
+        /// Name of the target.
+        name: String,
+        /// UUID of the cluster.
+        cluster: u128,
+        /// Number of this start of the target.
+        boot: u64,
+        /// Key of the servers.
+        key: u128,
+    },
     /// Configuration.
     Config(FsConfig),
     /// (description, NID) of each client.
     Clients(#[serde(deserialize_with = "types::bounded::vec")] Vec<(String, String)>),
     /// Kept. The next one is wanted in so many milliseconds.
-    Reported { again_ms: u32 },
+    Reported {
+        /// Time until the next report, milliseconds.
+        again_ms: u32,
+    },
     /// Reports, by process.
     Reports(#[serde(deserialize_with = "types::bounded::vec")] Vec<KeptReport>),
 }

@@ -31,7 +31,9 @@ struct Noted {
 
 /// Accesses that the MDTs were not told of.
 pub struct Accesses {
+    /// The rule of the mount: `relatime`, `noatime`, `strictatime`.
     pub times: AccessTimes,
+    /// Reading a directory is no access.
     pub nodiratime: bool,
     noted: Mutex<Noted>,
     /// Inodes in `noted`: mostly there is none.

@@ -22,6 +22,7 @@ pub(crate) const PREFETCHED_BYTES_MAX: u64 = 32 << 20;
 pub struct OpenPrefetch {
     /// The last opened file had bytes on its MDT.
     pub likely: AtomicBool,
+    /// Bytes that are kept now, of all files.
     pub kept: Arc<AtomicU64>,
 }
 

@@ -11,11 +11,17 @@ use std::sync::{Arc, Weak};
 
 /// The data of one mount.
 pub struct DataPath {
+    /// Sessions with the targets.
     pub session: Arc<Session>,
+    /// Locks of the mount.
     pub locks: Arc<Locks>,
+    /// Open files.
     pub files: Arc<FileTable>,
+    /// What was written and is not stored yet.
     pub writeback: Writeback,
+    /// Bytes that came with an open.
     pub open_prefetch: OpenPrefetch,
+    /// Reads whose times the MDTs do not know yet.
     pub accesses: Accesses,
     me: Weak<DataPath>,
 }

@@ -27,14 +27,21 @@ const ASKS_MAX: usize = 64;
 pub enum Ready<'f> {
     /// Under a lock.
     Locked {
+        /// Callbacks wait for it.
         guard: DataGuard,
+        /// Truncates of this mount wait for it.
         gate: RwLockReadGuard<'f, ()>,
         /// Size of the file under that lock; for a file that is shared by extents it is a lower
         /// bound.
         size: u64,
     },
     /// Through to the servers: see [`Admitted::Bypass`].
-    Bypass { _guard: Option<BypassGuard>, _gate: RwLockReadGuard<'f, ()> },
+    Bypass {
+        /// The callback under way drops the pages once more when it goes.
+        _guard: Option<BypassGuard>,
+        /// Truncates of this mount wait for it.
+        _gate: RwLockReadGuard<'f, ()>,
+    },
 }
 
 impl DataPath {

@@ -19,16 +19,34 @@ use zerocopy::{FromBytes, Immutable, KnownLayout};
 pub enum BadRequest {
     /// Shorter than its header, or than its header says.
     #[error("message of {got} bytes says that it has {said}")]
-    Length { said: u32, got: usize },
+    Length {
+        /// Length in the header, bytes.
+        said: u32,
+        /// Length of the message, bytes.
+        got: usize,
+    },
     /// The body ends before its fields do.
     #[error("{opcode:?}: body ends too early")]
-    Truncated { opcode: Opcode },
+    Truncated {
+        /// The request.
+        opcode: Opcode,
+    },
     /// A name has no NUL, or is empty.
     #[error("{opcode:?}: bad name")]
-    Name { opcode: Opcode },
+    Name {
+        /// The request.
+        opcode: Opcode,
+    },
     /// A field has a value that means nothing.
     #[error("{opcode:?}: {field} is {value}")]
-    Field { opcode: Opcode, field: &'static str, value: u64 },
+    Field {
+        /// The request.
+        opcode: Opcode,
+        /// Name of the field.
+        field: &'static str,
+        /// Its value.
+        value: u64,
+    },
     /// Unknown opcode.
     #[error("unknown opcode {0}")]
     Opcode(u32),

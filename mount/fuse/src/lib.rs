@@ -23,6 +23,7 @@ pub mod interrupt;
 pub mod jobs;
 pub mod limits;
 pub mod mount;
+pub mod notification;
 pub mod notify;
 pub mod notify_apart;
 pub mod null;

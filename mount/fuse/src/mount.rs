@@ -64,28 +64,59 @@ pub enum MountError {
     Device(#[source] Errno),
     /// The mount point cannot be used.
     #[error("mount point {path}: {reason}")]
-    MountPoint { path: PathBuf, reason: String },
+    MountPoint {
+        /// The mount point.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
     /// mount(2) refused.
     #[error("mount {path}: {errno}")]
-    Mount { path: PathBuf, errno: Errno },
+    Mount {
+        /// The mount point.
+        path: PathBuf,
+        /// The kernel's answer.
+        errno: Errno,
+    },
     /// The kernel's protocol is too old.
     #[error("the kernel speaks FUSE {major}.{minor}; 7.31 (Linux 5.4) is the oldest that will do")]
-    KernelTooOld { major: u32, minor: u32 },
+    KernelTooOld {
+        /// Major version.
+        major: u32,
+        /// Minor version.
+        minor: u32,
+    },
     /// The first conversation failed.
     #[error("first message from the kernel: {0}")]
     Init(String),
     /// A live mount is there already.
     #[error("{path} is mounted and its file system is alive; unmount it first (umount {path})")]
-    Alive { path: PathBuf },
+    Alive {
+        /// The mount point.
+        path: PathBuf,
+    },
     /// A mount is there that does not answer.
     #[error("{path} is mounted and its file system does not answer; umount -l {path} removes it")]
-    Silent { path: PathBuf },
+    Silent {
+        /// The mount point.
+        path: PathBuf,
+    },
     /// umount(2) refused.
     #[error("unmount {path}: {errno}")]
-    Unmount { path: PathBuf, errno: Errno },
+    Unmount {
+        /// The mount point.
+        path: PathBuf,
+        /// The kernel's answer.
+        errno: Errno,
+    },
     /// Threads that should have ended go on.
     #[error("unmounted {path}, but {threads} of its threads do not end")]
-    ThreadsRemain { path: PathBuf, threads: usize },
+    ThreadsRemain {
+        /// The mount point.
+        path: PathBuf,
+        /// Threads that go on.
+        threads: usize,
+    },
     /// /proc could not be read.
     #[error("read /proc/self/mountinfo: {0}")]
     MountInfo(#[source] std::io::Error),

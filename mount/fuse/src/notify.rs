@@ -16,6 +16,7 @@ use crate::abi::flags::misc;
 use crate::abi::outbound::*;
 use crate::device::Device;
 use crate::limits::{NOTIFICATIONS_MAX, PRUNE_NODES_MAX};
+use crate::notification::Notification;
 use bytes::Bytes;
 use env::tasks::Tasks;
 use std::io::IoSlice;
@@ -24,28 +25,6 @@ use tokio::sync::{mpsc, oneshot};
 use types::errno::Errno;
 use types::name::Name;
 use zerocopy::IntoBytes;
-
-/// One thing to tell the kernel.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Notification {
-    /// Forget attributes, and cached data of `[offset, offset + len)`; `offset` < 0: attributes
-    /// only; `len` <= 0: all behind.
-    InvalInode { node: u64, offset: i64, len: i64 },
-    /// Drop a name, and the parent's attributes.
-    InvalEntry { parent: u64, name: Name },
-    /// Ask again at the name's next use.
-    ExpireEntry { parent: u64, name: Name },
-    /// The name was removed by another: also tells watchers.
-    Delete { parent: u64, child: u64, name: Name },
-    /// Ask again at every name's next use.
-    IncEpoch,
-    /// Drop unused names of these nodes (at most `PRUNE_NODES_MAX`).
-    Prune { nodes: Vec<u64> },
-    /// Send all requests in flight again (a new daemon took over the descriptor).
-    Resend,
-    /// Put data into the page cache.
-    Store { node: u64, offset: u64, data: Bytes },
-}
 
 /// Why a notification was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -8,7 +8,8 @@
 //! seen by the state of that thread.
 
 use crate::device::Device;
-use crate::notify::{Notification, send_logged};
+use crate::notification::Notification;
+use crate::notify::send_logged;
 use env::clock::Clock;
 use env::tasks::Tasks;
 use parking_lot::Mutex;

@@ -5,7 +5,7 @@
 
 use crate::abi::inbound::FileLock;
 use crate::abi::outbound::*;
-use crate::notify::Notification;
+use crate::notification::Notification;
 use bytes::Bytes;
 use client::kernel::Token;
 use std::sync::Arc;

@@ -17,7 +17,7 @@ use fuse::abi::inbound::{CreateIn, InHeader, LinkIn, OpenIn, SetattrIn, WriteIn}
 use fuse::abi::opcode::Opcode;
 use fuse::decode::{self, Dialect};
 use fuse::filesystem::{Answer, FileSystem};
-use fuse::notify::Notification;
+use fuse::notification::Notification;
 use fuse::ops::{ClientFs, Style};
 use fuse::process::Processes;
 use fuse::reply::Reply;

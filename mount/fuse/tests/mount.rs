@@ -3,7 +3,7 @@
 mod support;
 
 use fuse::mount::MountError;
-use fuse::notify::Notification;
+use fuse::notification::Notification;
 use fuse::null::NullConfig;
 use fuse::stale::clear_stale_mount;
 use std::fs::{self, File, OpenOptions};

@@ -28,7 +28,12 @@ pub enum ClientError {
     UnknownTarget(TargetName),
     /// The layout says something this version cannot do.
     #[error("layout of {fid}: {reason}")]
-    Layout { fid: Fid, reason: &'static str },
+    Layout {
+        /// The file.
+        fid: Fid,
+        /// What this version cannot do.
+        reason: &'static str,
+    },
     /// Beyond the largest file, or beyond the last component of the file's layout.
     #[error("byte {0} is beyond the largest file, or beyond the last component of the file's layout")]
     TooFar(u64),
@@ -36,7 +41,12 @@ pub enum ClientError {
     #[error(
         "the MGS at {mgs:?} knows no file system {fsname:?} with an MDT0000; is it spelled right and are its servers up?"
     )]
-    NoFileSystem { fsname: String, mgs: Vec<types::nid::Nid> },
+    NoFileSystem {
+        /// Name of the file system.
+        fsname: String,
+        /// NIDs of the MGS.
+        mgs: Vec<types::nid::Nid>,
+    },
     /// The MGS sent a configuration that makes no sense.
     #[error("configuration from the MGS: {0}")]
     BadConfig(String),

@@ -10,21 +10,53 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub enum Step {
     /// Bytes of a file.
-    Write { path: PathBuf, offset: u64, bytes: Vec<u8> },
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// First byte.
+        offset: u64,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
     /// A new length.
-    Length { path: PathBuf, len: u64 },
+    Length {
+        /// The file or folder.
+        path: PathBuf,
+        /// The new length, bytes.
+        len: u64,
+    },
     /// A file came.
-    Create { path: PathBuf },
+    Create {
+        /// The file or folder.
+        path: PathBuf,
+    },
     /// A folder came.
-    Folder { path: PathBuf },
+    Folder {
+        /// The file or folder.
+        path: PathBuf,
+    },
     /// A file went.
-    Remove { path: PathBuf },
+    Remove {
+        /// The file or folder.
+        path: PathBuf,
+    },
     /// A file got another name.
-    Rename { from: PathBuf, to: PathBuf },
+    Rename {
+        /// The name before.
+        from: PathBuf,
+        /// The name after.
+        to: PathBuf,
+    },
     /// The file's bytes and length are durable.
-    Sync { path: PathBuf },
+    Sync {
+        /// The file or folder.
+        path: PathBuf,
+    },
     /// The names in the folder are durable.
-    SyncFolder { path: PathBuf },
+    SyncFolder {
+        /// The file or folder.
+        path: PathBuf,
+    },
     /// Everything is durable.
     SyncAll,
 }

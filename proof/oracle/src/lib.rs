@@ -11,6 +11,8 @@
 //! nothing and is not checked. Access times have rules of their own ([`accessed`]); other times are
 //! not looked at. Whatever the checker reports is a violation; it cannot report what it cannot see.
 
+#![allow(missing_docs, reason = "a library for its own program and tests only")]
+
 pub mod accessed;
 pub mod check;
 mod descriptors;

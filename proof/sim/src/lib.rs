@@ -6,6 +6,8 @@
 //! [`locks_seen`], leaks, liveness. A seed is repeated with
 //! `cargo run --release -p sim -- --seed N`.
 
+#![allow(missing_docs, reason = "a library for its own program and tests only")]
+
 pub mod bytes_seen;
 pub mod cluster;
 pub mod contact;

@@ -44,7 +44,12 @@ pub enum LoadError {
     Store(#[from] StoreError),
     /// A record is damaged.
     #[error("{key}: {cause}")]
-    Record { key: String, cause: BadConfig },
+    Record {
+        /// Name of the record.
+        key: String,
+        /// What is wrong with it.
+        cause: BadConfig,
+    },
 }
 
 /// Why a request is refused.
@@ -52,10 +57,24 @@ pub enum LoadError {
 pub enum Refused {
     /// The name belongs to another store.
     #[error("{name} belongs to store {theirs:032x}; store {ours:032x} cannot take it")]
-    Stranger { name: TargetName, theirs: u128, ours: u128 },
+    Stranger {
+        /// The name: that is registered, or was asked for.
+        name: TargetName,
+        /// UUID of the store that has it.
+        theirs: u128,
+        /// UUID of the store that asks.
+        ours: u128,
+    },
     /// The store is registered under another name.
     #[error("store {store:032x} is registered as {name}; it cannot be {wanted} too")]
-    Renamed { store: u128, name: TargetName, wanted: TargetName },
+    Renamed {
+        /// UUID of the store.
+        store: u128,
+        /// The name: that is registered, or was asked for.
+        name: TargetName,
+        /// The name that was asked for.
+        wanted: TargetName,
+    },
     /// The name is not that of an MDT or OST.
     #[error("{0:?} names no MDT or OST")]
     Name(String),
@@ -88,7 +107,12 @@ pub enum Refused {
     PoolInUse(String),
     /// An OST that is not in the pool, or that does not exist.
     #[error("OST{ost:04x} is not in {place}")]
-    NoOst { ost: u16, place: String },
+    NoOst {
+        /// Index of the OST.
+        ost: u16,
+        /// The pool, or the file system.
+        place: String,
+    },
     /// A bound is reached.
     #[error("no room for more {0}")]
     Full(&'static str),

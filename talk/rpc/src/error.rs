@@ -9,46 +9,111 @@ use types::target::TargetName;
 pub enum RpcError {
     /// There is no answer at its NIDs.
     #[error("{target} does not answer at {nids:?}: {reason}")]
-    Unreachable { target: TargetName, nids: Vec<Nid>, reason: String },
+    Unreachable {
+        /// The target.
+        target: TargetName,
+        /// NIDs at which it was looked for.
+        nids: Vec<Nid>,
+        /// The reason, as the system or the decoder words it.
+        reason: String,
+    },
     /// The target left the configuration for good.
     #[error("{target} was removed from the file system")]
-    Removed { target: TargetName },
+    Removed {
+        /// The target.
+        target: TargetName,
+    },
     /// The peer speaks other versions.
     #[error(
         "{nid} speaks protocol versions {theirs_min} to {theirs_max}, we {ours_min} to {ours_max}: update the older side"
     )]
-    Version { nid: Nid, theirs_min: u16, theirs_max: u16, ours_min: u16, ours_max: u16 },
+    Version {
+        /// The peer.
+        nid: Nid,
+        /// Oldest version that the peer speaks.
+        theirs_min: u16,
+        /// Newest version that the peer speaks.
+        theirs_max: u16,
+        /// Oldest version that this process speaks.
+        ours_min: u16,
+        /// Newest version that this process speaks.
+        ours_max: u16,
+    },
     /// The peer belongs to another cluster.
     #[error("{nid} belongs to another cluster ({theirs}), we to {ours}")]
-    Cluster { nid: Nid, theirs: types::session::ClusterId, ours: types::session::ClusterId },
+    Cluster {
+        /// The peer.
+        nid: Nid,
+        /// Cluster of the peer.
+        theirs: types::session::ClusterId,
+        /// Cluster of this process.
+        ours: types::session::ClusterId,
+    },
     /// The peer is on this host, and this process belongs to a user who may not connect.
     #[error("{nid} takes connections from its own host only from root and from the user that it runs as")]
-    OtherUser { nid: Nid },
+    OtherUser {
+        /// The peer.
+        nid: Nid,
+    },
     /// No such target is served there.
     #[error("{nid} does not serve {target}")]
-    NoTarget { nid: Nid, target: TargetName },
+    NoTarget {
+        /// The peer.
+        nid: Nid,
+        /// The target.
+        target: TargetName,
+    },
     /// The peer sent what no peer may send.
     #[error("{nid} sent a bad message: {reason}")]
-    BadMessage { nid: Nid, reason: String },
+    BadMessage {
+        /// The peer.
+        nid: Nid,
+        /// The reason, as the system or the decoder words it.
+        reason: String,
+    },
     /// The target refused the session.
     #[error("{target} refuses the connection: {errno}")]
-    Refused { target: TargetName, errno: Errno },
+    Refused {
+        /// The target.
+        target: TargetName,
+        /// The target's reason.
+        errno: Errno,
+    },
     /// The target forgot this client (it restarted without the session, or evicted it).
     #[error("{target} evicted this client")]
-    Evicted { target: TargetName },
+    Evicted {
+        /// The target.
+        target: TargetName,
+    },
     /// No answer came in time.
     #[error("{target} did not answer for {seconds} s")]
-    Timeout { target: TargetName, seconds: u64 },
+    Timeout {
+        /// The target.
+        target: TargetName,
+        /// Time that it was waited for, seconds.
+        seconds: u64,
+    },
     /// The request reached the target when another client might have had the lock that it was sent
     /// under: nothing was done.
     #[error("a request reached {target} too late")]
-    Late { target: TargetName },
+    Late {
+        /// The target.
+        target: TargetName,
+    },
     /// The target knows this client's name, but as that of another process.
     #[error("{target} has a session of another process under the name of this client")]
-    OtherProcess { target: TargetName },
+    OtherProcess {
+        /// The target.
+        target: TargetName,
+    },
     /// The address cannot be listened at.
     #[error("cannot listen at {addr}: {reason}")]
-    Listen { addr: std::net::SocketAddr, reason: String },
+    Listen {
+        /// The address.
+        addr: std::net::SocketAddr,
+        /// The reason, as the system or the decoder words it.
+        reason: String,
+    },
     /// This process is shutting down.
     #[error("shutting down")]
     Shutdown,

@@ -36,9 +36,21 @@ pub struct ParamAnswer {
 pub enum ParamRequest {
     /// Parameters that these patterns mean, with their values if wanted; `recursive`: also what is
     /// below.
-    Get { patterns: Vec<String>, recursive: bool, values: bool },
+    Get {
+        /// Names, with `*` and `?`.
+        patterns: Vec<String>,
+        /// Also what is below.
+        recursive: bool,
+        /// With values.
+        values: bool,
+    },
     /// Set every parameter that the pattern means.
-    Set { pattern: String, value: String },
+    Set {
+        /// A name, with `*` and `?`.
+        pattern: String,
+        /// The new value.
+        value: String,
+    },
 }
 
 /// Answers to them.
@@ -46,11 +58,22 @@ pub enum ParamRequest {
 #[serde(rename_all = "lowercase", tag = "answer")]
 pub enum ParamReply {
     /// The parameters that were found.
-    Params { params: Vec<ParamAnswer> },
+    Params {
+        /// Those that were found, by name.
+        params: Vec<ParamAnswer>,
+    },
     /// The request was understood, but cannot be done.
-    Failed { errno: i32, reason: String },
+    Failed {
+        /// The reason as an errno.
+        errno: i32,
+        /// The reason in words.
+        reason: String,
+    },
     /// The request was not understood.
-    Error { reason: String },
+    Error {
+        /// The reason in words.
+        reason: String,
+    },
 }
 
 /// A daemon that could not be asked, or that answers something else.

@@ -25,10 +25,20 @@ pub enum ControlError {
     NotUp(PathBuf),
     /// The socket cannot be used.
     #[error("cannot talk to the node in {}: {source}", .home.display())]
-    Socket { home: PathBuf, source: io::Error },
+    Socket {
+        /// The node's home.
+        home: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
     /// The answer is not understood by this program.
     #[error("the node in {} answers what this program does not understand ({reason}); is it of another version?", .home.display())]
-    Answer { home: PathBuf, reason: String },
+    Answer {
+        /// The node's home.
+        home: PathBuf,
+        /// What is not understood.
+        reason: String,
+    },
 }
 
 /// Path of the socket that is short however long the home's path is: socket addresses end at 107

@@ -30,6 +30,7 @@ pub struct Bench {
 
 /// Items.
 #[derive(Debug, Subcommand)]
+#[allow(missing_docs, reason = "a doc comment would be the help text, which the arguments give")]
 pub enum Item {
     /// Create, stat, read and remove files and directories
     Mdtest {
@@ -180,6 +181,7 @@ pub struct Common {
     #[arg(long, value_name = "SOURCE")]
     pub native: Option<MountSource>,
     #[command(flatten)]
+    #[allow(missing_docs, reason = "a doc comment would be a help text")]
     pub output: Output,
 }
 

@@ -32,7 +32,14 @@ pub enum FsckError {
     Config(String),
     /// Two folders hold the same target.
     #[error("{target} is in {} and in {}: name one of them", .first.display(), .second.display())]
-    Twice { target: TargetName, first: PathBuf, second: PathBuf },
+    Twice {
+        /// The target.
+        target: TargetName,
+        /// One directory that holds it.
+        first: PathBuf,
+        /// The other.
+        second: PathBuf,
+    },
     /// The folder holds a target without a name.
     #[error("the target in {} was never in service: there is nothing to check", .0.display())]
     Unnamed(PathBuf),
@@ -53,10 +60,20 @@ pub enum FsckError {
     Target(#[from] TargetError),
     /// A store cannot be read or written.
     #[error("{target}: {source}")]
-    Store { target: TargetName, source: StoreError },
+    Store {
+        /// The target.
+        target: TargetName,
+        /// The reason.
+        source: StoreError,
+    },
     /// A target does not answer.
     #[error("{target}: {source}")]
-    Asked { target: TargetName, source: Box<RpcError> },
+    Asked {
+        /// The target.
+        target: TargetName,
+        /// The reason.
+        source: Box<RpcError>,
+    },
     /// The process has no threads or descriptors.
     #[error("this process cannot work: {0}")]
     Process(#[from] io::Error),

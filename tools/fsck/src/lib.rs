@@ -11,6 +11,7 @@ pub mod cli;
 pub mod error;
 mod offline;
 mod online;
+pub mod page;
 pub mod place;
 pub mod report;
 pub mod run;

@@ -5,7 +5,7 @@
 //! read as part of its records, and stay there.
 
 use crate::error::FsckError;
-use crate::source::{OBJECTS_PER_PAGE, PAGE_BYTES, Page, behind};
+use crate::page::{OBJECTS_PER_PAGE, PAGE_BYTES, Page, behind};
 use check::judge::Mend;
 use disk::inode;
 use disk::key::{self, Tag};

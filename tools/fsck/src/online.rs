@@ -3,7 +3,7 @@
 //! this host tells its owner.
 
 use crate::error::FsckError;
-use crate::source::{OBJECTS_PER_PAGE, PAGE_BYTES, Page, behind};
+use crate::page::{OBJECTS_PER_PAGE, PAGE_BYTES, Page, behind};
 use bytes::Bytes;
 use check::judge::{Change, Mend};
 use env::Env;

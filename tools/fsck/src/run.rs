@@ -6,8 +6,9 @@
 //! removal that was under way is in the log, or done by then.
 
 use crate::error::FsckError;
+use crate::page::behind;
 use crate::report::{Outcome, Report, Told};
-use crate::source::{Source, behind};
+use crate::source::Source;
 use check::check::{Check, Counts, FIRST, THEN, TooMany};
 use check::finding::Finding;
 use check::judge::{Records, Verdict, clear, judge};

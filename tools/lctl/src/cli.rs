@@ -30,6 +30,7 @@ pub struct Lctl {
 /// Sub-commands of `lctl`; the documentation of each stands above its arguments.
 #[derive(Debug, Subcommand)]
 #[command(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "a doc comment would be the help text, which the arguments give")]
 pub enum LctlCommand {
     #[command(visible_alias = "device_list")]
     Dl(DlArgs),

@@ -1,7 +1,7 @@
 //! The one definition of all commands and options: parsing, `--help`, man pages and completion come
 //! from it.
 
-mod setstripe;
+pub(crate) mod setstripe;
 
 pub use setstripe::{Fewer, MigrateSpec, SetstripeArgs, SetstripeFlags, Step};
 
@@ -23,6 +23,7 @@ pub struct Lfs {
 
 /// Sub-commands of `lfs`; the documentation of each stands above its arguments.
 #[derive(Debug, Subcommand)]
+#[allow(missing_docs, reason = "a doc comment would be the help text, which the arguments give")]
 pub enum LfsCommand {
     Setstripe(SetstripeArgs),
     Getstripe(GetstripeArgs),

@@ -1,6 +1,6 @@
 //! From the options of `setstripe` to the layout that is wished.
 
-use crate::cli::Step;
+use crate::cli::setstripe::Step;
 use layout::layout::{ALL_OSTS, Component, EOF, Layout, Pattern, PoolName};
 use layout::lov_ea::LovEa;
 use layout::stripe_spec::{BadSpec, Defaults, complete};

@@ -28,19 +28,34 @@ pub enum NodeError {
     Descriptors(#[from] TooFew),
     /// The control socket.
     #[error("cannot make the control socket in {}: {source}", .dir.display())]
-    Control { dir: PathBuf, source: io::Error },
+    Control {
+        /// The directory of the target, or of the node.
+        dir: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
     /// The address is in use, or not of this host.
     #[error(
         "cannot listen at {addr}: {reason}; choose another address with --listen ADDR:PORT, or any free port with \
          --listen {}", SocketAddr::new(.addr.ip(), 0)
     )]
-    Listen { addr: SocketAddr, reason: String },
+    Listen {
+        /// The address.
+        addr: SocketAddr,
+        /// The reason.
+        reason: String,
+    },
     /// The HTTP address is in use, or not of this host.
     #[error(
         "cannot show metrics at {addr}: {source}; choose another address with --http ADDR:PORT, any free port with \
          --http {}, or --http none", SocketAddr::new(.addr.ip(), 0)
     )]
-    Http { addr: SocketAddr, source: io::Error },
+    Http {
+        /// The address.
+        addr: SocketAddr,
+        /// The reason.
+        source: io::Error,
+    },
     /// There is no usable token for HTTP.
     #[error(transparent)]
     Token(dash::access::TokenError),
@@ -49,52 +64,116 @@ pub enum NodeError {
     Target(Box<TargetError>),
     /// Two MGTs.
     #[error("{} and {} are both MGTs; a process serves one", .first.display(), .second.display())]
-    TwoMgts { first: PathBuf, second: PathBuf },
+    TwoMgts {
+        /// One MGT.
+        first: PathBuf,
+        /// The other.
+        second: PathBuf,
+    },
     /// A target's service.
     #[error("cannot serve {}: {reason}", .dir.display())]
-    Serve { dir: PathBuf, reason: String },
+    Serve {
+        /// The directory of the target, or of the node.
+        dir: PathBuf,
+        /// The reason.
+        reason: String,
+    },
     /// The MGS does not take a target.
     #[error("the MGS does not take {name} ({}): {source}", .dir.display())]
-    Register { dir: PathBuf, name: String, source: Box<RpcError> },
+    Register {
+        /// The directory of the target, or of the node.
+        dir: PathBuf,
+        /// Name of the target.
+        name: String,
+        /// The reason.
+        source: Box<RpcError>,
+    },
     /// An administrator removed it.
     #[error(
         "the MGS does not take {name} ({}): it was removed from the file system with lctl del_ost or del_mdt, for good; \
          make a new target with mkfs.sheen", .dir.display()
     )]
-    Removed { dir: PathBuf, name: String },
+    Removed {
+        /// The directory of the target, or of the node.
+        dir: PathBuf,
+        /// Name of the target.
+        name: String,
+    },
     /// The MGS knows another store by this name, or this store by another name.
     #[error(
         "the MGS does not take {name} ({}): it knows another target of that name, or this one by another; \
          mkfs.sheen without --index gets a free number", .dir.display()
     )]
-    Impostor { dir: PathBuf, name: String },
+    Impostor {
+        /// The directory of the target, or of the node.
+        dir: PathBuf,
+        /// Name of the target.
+        name: String,
+    },
     /// A target that came from elsewhere.
     #[error(
         "{} belongs to another cluster ({theirs}) than this node ({ours}): its MGS is elsewhere, so serve it there",
         .dir.display()
     )]
-    OtherCluster { dir: PathBuf, ours: ClusterId, theirs: ClusterId },
+    OtherCluster {
+        /// The directory of the target, or of the node.
+        dir: PathBuf,
+        /// The cluster that the target belongs to.
+        ours: ClusterId,
+        /// The cluster of the MGS.
+        theirs: ClusterId,
+    },
     /// The MGS gave a name that is none.
     #[error("the MGS calls {} {name:?}, which is no target name", .dir.display())]
-    BadName { dir: PathBuf, name: String },
+    BadName {
+        /// The directory of the target, or of the node.
+        dir: PathBuf,
+        /// Name of the target.
+        name: String,
+    },
     /// The configuration cannot be had.
     #[error("the MGS at {mgs:?} does not tell the configuration: {source}")]
-    Config { mgs: Vec<Nid>, source: Box<RpcError> },
+    Config {
+        /// NIDs of the MGS.
+        mgs: Vec<Nid>,
+        /// The reason.
+        source: Box<RpcError>,
+    },
     /// Mounting: the file system.
     #[error("cannot mount at {}: {source}", .at.display())]
-    Client { at: PathBuf, source: Box<ClientError> },
+    Client {
+        /// The mount point.
+        at: PathBuf,
+        /// The reason.
+        source: Box<ClientError>,
+    },
     /// Mounting: this host's own parameters.
     #[error("cannot mount at {}: {source}", .at.display())]
-    ClientFile { at: PathBuf, source: Box<BadClientFile> },
+    ClientFile {
+        /// The mount point.
+        at: PathBuf,
+        /// The reason.
+        source: Box<BadClientFile>,
+    },
     /// Mounting: the kernel.
     #[error("cannot mount at {}: {source}", .at.display())]
-    Mount { at: PathBuf, source: Box<MountError> },
+    Mount {
+        /// The mount point.
+        at: PathBuf,
+        /// The reason.
+        source: Box<MountError>,
+    },
     /// A bug: a blocking part panicked.
     #[error("a part of the node panicked while it {0}; see the log")]
     Panicked(&'static str),
     /// A target stopped with an error.
     #[error("{name} could not be stopped in order: {reason}")]
-    Stop { name: TargetName, reason: String },
+    Stop {
+        /// Name of the target.
+        name: TargetName,
+        /// The reason.
+        reason: String,
+    },
 }
 
 // The large ones are boxed: an error is rare and should not weigh on every result.

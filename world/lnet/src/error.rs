@@ -10,37 +10,96 @@ use wire::frame::FrameError;
 pub enum LinkError {
     /// There is no listener at that address, or no route to it.
     #[error("connect to {nid}: {reason}")]
-    Connect { nid: Nid, reason: String },
+    Connect {
+        /// The peer.
+        nid: Nid,
+        /// The reason, as the system or the decoder words it.
+        reason: String,
+    },
     /// The two sides have no protocol version in common.
     #[error("{nid} speaks protocol versions {theirs_min} to {theirs_max}, we {ours_min} to {ours_max}")]
-    Version { nid: Nid, theirs_min: u16, theirs_max: u16, ours_min: u16, ours_max: u16 },
+    Version {
+        /// The peer.
+        nid: Nid,
+        /// Oldest version that the peer speaks.
+        theirs_min: u16,
+        /// Newest version that the peer speaks.
+        theirs_max: u16,
+        /// Oldest version that this process speaks.
+        ours_min: u16,
+        /// Newest version that this process speaks.
+        ours_max: u16,
+    },
     /// The peer belongs to another cluster.
     #[error("{nid} belongs to another cluster ({theirs}), we to {ours}")]
-    Cluster { nid: Nid, theirs: ClusterId, ours: ClusterId },
+    Cluster {
+        /// The peer.
+        nid: Nid,
+        /// Cluster of the peer.
+        theirs: ClusterId,
+        /// Cluster of this process.
+        ours: ClusterId,
+    },
     /// The peer takes us for a user of its host who may not connect.
     #[error("{nid} takes connections from its own host only from root and from the user that it runs as")]
-    OtherUser { nid: Nid },
+    OtherUser {
+        /// The peer.
+        nid: Nid,
+    },
     /// A process of this host may not connect, or could not be told from one that may not.
     #[error("{nid} is on this host, and {reason}")]
-    Local { nid: Nid, reason: String },
+    Local {
+        /// The peer.
+        nid: Nid,
+        /// Why it may not, or what the system said.
+        reason: String,
+    },
     /// The peer takes no more connections for now, or is stopping.
     #[error("{nid} takes no connections now")]
-    Busy { nid: Nid },
+    Busy {
+        /// The peer.
+        nid: Nid,
+    },
     /// The peer sent bytes that are no frame, or a damaged one.
     #[error("{nid}: {error}")]
-    Frame { nid: Nid, error: FrameError },
+    Frame {
+        /// The peer.
+        nid: Nid,
+        /// What is wrong with the frame.
+        error: FrameError,
+    },
     /// The peer sent a frame that has no place there, or a body that cannot be read.
     #[error("{nid}: {reason}")]
-    Protocol { nid: Nid, reason: String },
+    Protocol {
+        /// The peer.
+        nid: Nid,
+        /// The reason, as the system or the decoder words it.
+        reason: String,
+    },
     /// The message is longer than allowed: nothing was sent.
     #[error("a message of {bytes} bytes to {nid} is longer than the {MESSAGE_BYTES_MAX} that one may have")]
-    TooLong { nid: Nid, bytes: usize },
+    TooLong {
+        /// The peer.
+        nid: Nid,
+        /// Length of the message, bytes.
+        bytes: usize,
+    },
     /// The connection ended.
     #[error("connection to {nid} lost: {reason}")]
-    Lost { nid: Nid, reason: String },
+    Lost {
+        /// The peer.
+        nid: Nid,
+        /// The reason, as the system or the decoder words it.
+        reason: String,
+    },
     /// No answer came in time.
     #[error("{nid} did not answer for {seconds} s")]
-    NoAnswer { nid: Nid, seconds: u64 },
+    NoAnswer {
+        /// The peer.
+        nid: Nid,
+        /// Time that it was waited for, seconds.
+        seconds: u64,
+    },
     /// This process is shutting down.
     #[error("shutting down")]
     Shutdown,

@@ -5,28 +5,57 @@
 pub enum DecodeError {
     /// Ends too early.
     #[error("message ends {missing} bytes too early")]
-    Short { missing: usize },
+    Short {
+        /// Bytes that are missing.
+        missing: usize,
+    },
     /// Goes on where it should end.
     #[error("{bytes} bytes too many behind the {what}")]
-    Trailing { what: &'static str, bytes: usize },
+    Trailing {
+        /// What stands there.
+        what: &'static str,
+        /// Bytes that are left.
+        bytes: usize,
+    },
     /// An operation of a later version, or none at all.
     #[error("unknown operation {number:#06x}")]
-    UnknownOp { number: u16 },
+    UnknownOp {
+        /// The number.
+        number: u16,
+    },
     /// An answer of a later version, or none at all.
     #[error("unknown form of answer {number:#06x}")]
-    UnknownReply { number: u16 },
+    UnknownReply {
+        /// The number.
+        number: u16,
+    },
     /// More than the limit.
     #[error("{found} {what}, at most {max} are allowed")]
-    TooMany { what: &'static str, found: u64, max: usize },
+    TooMany {
+        /// What stands there.
+        what: &'static str,
+        /// How many there are.
+        found: u64,
+        /// How many there may be.
+        max: usize,
+    },
     /// A field holds what it cannot.
     #[error("{field} cannot be {value}")]
-    Field { field: &'static str, value: u64 },
+    Field {
+        /// Name of the field.
+        field: &'static str,
+        /// Its value.
+        value: u64,
+    },
     /// No name that a directory could hold.
     #[error("bad file name: {0}")]
     Name(types::errno::Errno),
     /// A text is not UTF-8, or not what it should be.
     #[error("bad text in {field}")]
-    Text { field: &'static str },
+    Text {
+        /// Name of the field.
+        field: &'static str,
+    },
     /// No layout.
     #[error("bad layout: {0}")]
     Layout(#[from] layout::codec::DecodeError),

@@ -17,24 +17,53 @@ pub enum MdsReply {
     /// An inode.
     Entry(Box<Entry>),
     /// An inode, made (`created`) or found; opened if `handle` is not 0, then with its layout.
-    Opened { entry: Box<Entry>, created: bool, handle: OpenHandle, layout: Option<Arc<Layout>> },
+    Opened {
+        /// The inode.
+        entry: Box<Entry>,
+        /// It was made by this operation.
+        created: bool,
+        /// Number of the open file; 0: it was not opened.
+        handle: OpenHandle,
+        /// Layout of the open file.
+        layout: Option<Arc<Layout>>,
+    },
     /// Attributes of many; `None` where there is no such inode.
     Attrs(Vec<Option<Entry>>),
     /// Entries; `more` if the directory goes on.
-    Entries { entries: Vec<DirEntry>, more: bool },
+    Entries {
+        /// The entries, in the order of the directory.
+        entries: Vec<DirEntry>,
+        /// There are others behind.
+        more: bool,
+    },
     /// Bytes: link target, xattr value or list.
     Bytes(Bytes),
     /// A layout.
     Layout(Arc<Layout>),
     /// Where the appended data goes.
-    Appended { offset: u64 },
+    Appended {
+        /// First byte of the reserved range.
+        offset: u64,
+    },
     /// Bytes that live on the MDT, cut at the end of the file, and the inode as it was with them.
-    Data { entry: Box<Entry>, data: Bytes },
+    Data {
+        /// The inode.
+        entry: Box<Entry>,
+        /// The bytes.
+        data: Bytes,
+    },
     /// Position found.
     Offset(Option<u64>),
     /// Locks on these bytes, at most EXTENTS_PER_REPLY_MAX; the first one covers what was needed.
     /// The inode is as its record has it: no client cuts the file while one of the locks is held.
-    Extents { entry: Box<Entry>, ranges: Vec<ByteRange>, write: bool },
+    Extents {
+        /// The inode.
+        entry: Box<Entry>,
+        /// The bytes, ascending.
+        ranges: Vec<ByteRange>,
+        /// The locks are to write; else to read.
+        write: bool,
+    },
     /// A name went.
     Removed(Removed),
     /// Totals.
@@ -44,5 +73,10 @@ pub enum MdsReply {
     /// The lease, if it is not broken.
     Lease(Option<LeaseMode>),
     /// Records; `more` if there are others behind. All have values.
-    Records { records: Vec<Record>, more: bool },
+    Records {
+        /// The records, by key.
+        records: Vec<Record>,
+        /// There are others behind.
+        more: bool,
+    },
 }

@@ -12,17 +12,35 @@ pub enum OstReply {
     /// Bytes read.
     Data(Bytes),
     /// Stored, cut or allocated: by how many 512-byte blocks the object's allocation grew.
-    Changed { blocks_delta: i64 },
+    Changed {
+        /// Growth in blocks of 512 bytes; negative: it shrank.
+        blocks_delta: i64,
+    },
     /// Size in bytes, 512-byte blocks; zeros for an object that was never written.
-    Attr { size: u64, blocks: u64 },
+    Attr {
+        /// Bytes.
+        size: u64,
+        /// Blocks of 512 bytes.
+        blocks: u64,
+    },
     /// Position found.
     Offset(Option<ObjectOffset>),
     /// Totals.
     Statfs(Statfs),
     /// `more` bytes more are granted. `paid` bytes of `spend` had been granted; the rest had not
     /// (or the session is a new one).
-    Granted { more: u64, paid: u64 },
+    Granted {
+        /// Bytes that are granted in addition.
+        more: u64,
+        /// Bytes that had been granted.
+        paid: u64,
+    },
     /// Objects with their sizes in bytes and their 512-byte blocks; `more` if there are others
     /// behind.
-    Objects { objects: Vec<(ObjectId, u64, u64)>, more: bool },
+    Objects {
+        /// (object, bytes, blocks of 512 bytes).
+        objects: Vec<(ObjectId, u64, u64)>,
+        /// There are others behind.
+        more: bool,
+    },
 }

@@ -31,6 +31,8 @@ pub struct StaleName {
 }
 
 impl Invalidations {
+    /// Adds a name; beyond `NAMES_SENT_ONE_BY_ONE` all names are stale. `settling`: see
+    /// [`StaleName::settling`].
     pub fn name(&mut self, dir: Fid, name: Name, settling: bool) {
         if self.all_names {
         } else if self.names.len() < NAMES_SENT_ONE_BY_ONE {

@@ -38,6 +38,7 @@ const OF_DATA: InodeBits = InodeBits::DATA.union(InodeBits::WRITE);
 
 /// Answers callbacks of this mount's targets.
 pub struct CallbackHandler {
+    /// Locks of the mount.
     pub locks: Arc<Locks>,
 }
 

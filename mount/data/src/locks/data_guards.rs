@@ -30,6 +30,7 @@ pub const TO_WRITE: InodeBits = TO_READ.union(InodeBits::WRITE);
 /// What work with data asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DataAccess {
+    /// Bits that must be held.
     pub bits: InodeBits,
     /// These bytes are enough; `None`: the whole file.
     pub range: Option<ByteRange>,
@@ -119,6 +120,7 @@ pub enum Loss {
 #[derive(Default)]
 pub struct DataGuards {
     files: Mutex<HashMap<Fid, Guards>>,
+    /// A guard went, or a callback ended: those that wait look again.
     pub changed: Notify,
 }
 

@@ -75,17 +75,25 @@ pub enum ListedName {
 
 /// Locks of one mount.
 pub struct Locks {
+    /// Clock and tasks of the process.
     pub env: Env,
+    /// Inodes that the kernel knows.
     pub nodes: Arc<NodeTable>,
+    /// The kernel's cache; unset until the mount is attached to a kernel.
     pub kernel: OnceLock<Arc<dyn KernelCache>>,
+    /// The data path, which flushes before WRITE is given back; set once, at the start.
     pub data: OnceLock<Arc<dyn DataHolder>>,
+    /// What is held, and what is known under it.
     pub table: Mutex<Table>,
+    /// Reads and writes that callbacks wait for.
     pub data_guards: DataGuards,
     /// Pages that writes hold in the kernel.
     pub held_pages: Arc<HeldPages>,
+    /// Files that are kept open at their MDTs.
     pub opens: Mutex<Opens>,
     /// flock and fcntl locks that MDTs granted.
     pub flocks: Mutex<HeldFlocks>,
+    /// Answers that are on their way to the kernel.
     pub reply_barrier: Arc<ReplyBarrier>,
     /// Invalidations that were taken from the table and that the kernel has not done yet.
     sending: Arc<ReplyBarrier>,
@@ -96,6 +104,7 @@ pub struct Locks {
     no_open: bool,
     /// An own request that changes a name is over.
     pub names_changed: Notify,
+    /// Something is due: upkeep looks now.
     pub wake_upkeep: Notify,
     /// Callbacks answered, for the parameter tree.
     pub callbacks: AtomicU64,
@@ -159,6 +168,7 @@ impl Locks {
         self.table.lock().is_shared(fid)
     }
 
+    /// Where the name leads, as far as locks cover it.
     pub fn name(&self, dir: Fid, name: &Name) -> Known {
         self.table.lock().name(dir, name)
     }
@@ -200,6 +210,7 @@ impl Locks {
         }
     }
 
+    /// Attributes as locks cover them, with this mount's writes; `None`: they must be asked for.
     pub fn attr(&self, fid: Fid) -> Option<Entry> {
         let entry = self.table.lock().attr(fid)?;
         Some(Entry { attr: self.with_dirty(entry.attr), ..entry })
@@ -210,14 +221,18 @@ impl Locks {
         self.data.get().map_or(attr, |data| data.newest(attr))
     }
 
+    /// An extended attribute as XATTR covers it; `Some(None)`: the inode has none of this name;
+    /// `None`: it must be asked for.
     pub fn xattr(&self, fid: Fid, name: &[u8]) -> Option<Option<Bytes>> {
         self.table.lock().xattr(fid, name).filter(|_| self.keeps(InodeBits::XATTR))
     }
 
+    /// Names of the extended attributes, each with a NUL behind; `None`: they must be asked for.
     pub fn xattr_list(&self, fid: Fid) -> Option<Bytes> {
         self.table.lock().xattr_list(fid).filter(|_| self.keeps(InodeBits::XATTR))
     }
 
+    /// Target of a symbolic link; `None`: it must be asked for.
     pub fn target(&self, fid: Fid) -> Option<Bytes> {
         self.table.lock().target(fid)
     }
@@ -242,6 +257,7 @@ impl Locks {
         InDir { locks: self.clone(), dir }
     }
 
+    /// True if a request is under way that may hold the kernel's lock of the directory.
     pub fn is_busy(&self, dir: Fid) -> bool {
         self.busy.lock().contains_key(&dir)
     }
@@ -319,7 +335,9 @@ impl Drop for InDir {
 
 /// Requests to one MDT pass here: they are counted, get their tickets, and teach the table.
 pub struct MdtWatch {
+    /// Locks of the mount.
     pub locks: Arc<Locks>,
+    /// Index of the MDT.
     pub mdt: u16,
 }
 

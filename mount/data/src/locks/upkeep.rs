@@ -244,6 +244,7 @@ impl Upkeep {
         self.session.env.tasks.spawn("let a kept file go", Box::pin(unlock));
     }
 
+    /// Gives OPEN of a file back; ready when the MDT knows.
     pub async fn give_open(&self, fid: Fid) {
         self.locks.table.lock().gate(fid.mdt()).giving(fid, InodeBits::OPEN);
         self.unlock(vec![(fid, InodeBits::OPEN)]).await;

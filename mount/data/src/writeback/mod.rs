@@ -67,6 +67,7 @@ pub struct Writeback {
     blocks: AtomicU64,
     /// Inodes of which the kernel may have pages, read under a DATA that is still held.
     pages: Mutex<BTreeSet<Fid>>,
+    /// Where the kernel believes files to end.
     pub kernel_eof: Arc<KernelEof>,
     reported: Mutex<Reported>,
     /// When data was last called back.
@@ -175,6 +176,7 @@ impl Writeback {
         self.pages.lock().remove(&fid);
     }
 
+    /// True if the kernel may have pages of the file.
     pub fn has_pages(&self, fid: Fid) -> bool {
         self.pages.lock().contains(&fid)
     }
@@ -200,6 +202,7 @@ impl Writeback {
         self.contended.lock().remove(&fid);
     }
 
+    /// True if data of the file was called back within `CONTENDED`.
     pub fn is_contended(&self, fid: Fid, now: Monotonic) -> bool {
         self.contended.lock().get(&fid).is_some_and(|at| now.saturating_sub(*at) < CONTENDED)
     }

@@ -3,7 +3,7 @@
 use super::{ClientFs, answer, done, is_access, node};
 use crate::decode::{CopyEnd, Request};
 use crate::filesystem::Answer;
-use crate::notify::Notification;
+use crate::notification::Notification;
 use crate::reply::Reply;
 use client::WriteFlags;
 use client::node::NodeId;

@@ -1,7 +1,8 @@
 //! The kernel's caches of a mount, as the client's locks see them.
 
 use crate::mount::{read_ahead, set_read_ahead};
-use crate::notify::{NotTaken, Notification, Notifier};
+use crate::notification::Notification;
+use crate::notify::{NotTaken, Notifier};
 use crate::notify_apart::Apart;
 use bytes::Bytes;
 use client::kernel::KernelCache;

@@ -18,10 +18,20 @@ const BYTES_MAX: u64 = 1 << 20;
 pub enum BadClientFile {
     /// The file cannot be read.
     #[error("cannot read {}: {source}", .path.display())]
-    Read { path: PathBuf, source: io::Error },
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
     /// The content is not understood by this program.
     #[error("{}: {reason}", .path.display())]
-    Parse { path: PathBuf, reason: String },
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
 }
 
 #[derive(Deserialize)]

@@ -35,10 +35,20 @@ pub enum FormatError {
     NotDirectory(PathBuf),
     /// Others cannot be kept out.
     #[error("cannot make {} private: {source}", .dir.display())]
-    Private { dir: PathBuf, source: io::Error },
+    Private {
+        /// The directory of the target.
+        dir: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
     /// Settings of the target that was there cannot be removed.
     #[error("cannot remove {}: {source}", .path.display())]
-    OldSettings { path: PathBuf, source: io::Error },
+    OldSettings {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
     /// Threads cannot be started.
     #[error("cannot start threads: {0}")]
     Threads(#[source] io::Error),

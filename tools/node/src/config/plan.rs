@@ -61,10 +61,26 @@ pub struct Plan {
 pub enum PlanError {
     /// Another file system lives there.
     #[error("{} holds the file system {have}, which cannot be renamed to {want}: choose another DIR", .home.display())]
-    OtherFileSystem { home: PathBuf, have: FsName, want: FsName },
+    OtherFileSystem {
+        /// The node's home.
+        home: PathBuf,
+        /// What is there.
+        have: FsName,
+        /// What was asked for.
+        want: FsName,
+    },
     /// Targets cannot be taken away.
     #[error("{} has {have} {kind}s already and {want} are asked for: targets cannot be taken away, only added", .home.display())]
-    Fewer { home: PathBuf, kind: &'static str, have: u16, want: u16 },
+    Fewer {
+        /// The node's home.
+        home: PathBuf,
+        /// `MDT` or `OST`.
+        kind: &'static str,
+        /// What is there.
+        have: u16,
+        /// What was asked for.
+        want: u16,
+    },
 }
 
 /// Makes the plan. `before` are the settings of last time, with absolute paths.

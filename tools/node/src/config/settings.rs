@@ -153,16 +153,31 @@ impl Default for Settings {
 pub enum SettingsError {
     /// The file cannot be read.
     #[error("cannot read the settings {}: {source}", .path.display())]
-    Read { path: PathBuf, source: io::Error },
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
     /// The file cannot be written.
     #[error("cannot write the settings {}: {source}", .path.display())]
-    Write { path: PathBuf, source: io::Error },
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
     /// The file is longer than any settings.
     #[error("the settings {} are longer than {SETTINGS_BYTES_MAX} bytes; this is no node.toml", .0.display())]
     TooLong(PathBuf),
     /// The file is not TOML, or not these settings.
     #[error("the settings {} are not valid: {reason}", .path.display())]
-    Parse { path: PathBuf, reason: String },
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The settings name nothing to do.
     #[error("the settings name neither a target to serve nor a mount")]
     Empty,
@@ -174,7 +189,16 @@ pub enum SettingsError {
     Twice(PathBuf),
     /// Out of range.
     #[error("{name} = {value} is out of range; use {min} to {max}")]
-    Range { name: &'static str, value: u64, min: u64, max: u64 },
+    Range {
+        /// Name of the setting.
+        name: &'static str,
+        /// Its value.
+        value: u64,
+        /// The least that is allowed.
+        min: u64,
+        /// The most that is allowed.
+        max: u64,
+    },
     /// Others could not reach it.
     #[error("cannot listen at {0}: a NID is made of the address, so name one that others can reach")]
     Unspecified(SocketAddr),
@@ -189,7 +213,14 @@ pub enum SettingsError {
         "{} would be registered at {at}, which other hosts cannot reach, though the MGS is at {mgs}: give an address \
          that they reach with --listen ADDRESS:PORT", .dir.display()
     )]
-    LoopbackNid { dir: PathBuf, at: Nid, mgs: Nid },
+    LoopbackNid {
+        /// The directory of the target.
+        dir: PathBuf,
+        /// NID of the target.
+        at: Nid,
+        /// NID of the MGS.
+        mgs: Nid,
+    },
     /// A mount point must not depend on the working directory.
     #[error("the mount point {} is no absolute path", .0.display())]
     MountNotAbsolute(PathBuf),

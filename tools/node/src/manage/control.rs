@@ -42,35 +42,87 @@ pub enum Request {
     Settings,
     /// Parameters that these patterns mean, with their values if wanted; `recursive`: also what is
     /// below.
-    Get { patterns: Vec<String>, recursive: bool, values: bool },
+    Get {
+        /// Names, with `*` and `?`.
+        patterns: Vec<String>,
+        /// Also what is below.
+        recursive: bool,
+        /// With values.
+        values: bool,
+    },
     /// Set every parameter that the pattern means.
-    Set { pattern: String, value: String },
+    Set {
+        /// A name, with `*` and `?`.
+        pattern: String,
+        /// The new value.
+        value: String,
+    },
     /// Keep a parameter at the MGS, or with `None` forget it.
-    Persist { name: String, value: Option<String> },
+    Persist {
+        /// Name of the parameter.
+        name: String,
+        /// The new value; `None`: the default again.
+        value: Option<String>,
+    },
     /// Pools of a file system.
-    Pools { fsname: String },
+    Pools {
+        /// Name of the file system.
+        fsname: String,
+    },
     /// Change a pool.
-    Pool { fsname: String, pool: String, change: PoolAsked },
+    Pool {
+        /// Name of the file system.
+        fsname: String,
+        /// Name of the pool.
+        pool: String,
+        /// What becomes of it.
+        change: PoolAsked,
+    },
     /// Devices, as `lctl dl` lists them.
     Devices,
     /// Asks for the cluster that it belongs to.
     Cluster,
     /// A target leaves the file system; with `dry_run`, only checks whether it could.
-    Remove { target: String, force: bool, dry_run: bool },
+    Remove {
+        /// Name of the target.
+        target: String,
+        /// Even if it is in service.
+        force: bool,
+        /// Only answer whether it could.
+        dry_run: bool,
+    },
     /// Write a line to the log.
-    Mark { text: String },
+    Mark {
+        /// The line.
+        text: String,
+    },
     /// Forget the newest log lines; `show`: and answer them.
-    Recent { show: bool },
+    Recent {
+        /// Answer the lines that are forgotten.
+        show: bool,
+    },
     /// Local NIDs.
     Nids,
     /// State of the processes of the cluster, as far as this one knows; `own`: only its own.
-    Reports { own: bool },
+    Reports {
+        /// Only the report of this process.
+        own: bool,
+    },
     /// Rules that lose or delay messages.
-    Fault { fault: FaultAsked },
+    Fault {
+        /// What to do.
+        fault: FaultAsked,
+    },
     /// State of the scrubs of this process' OSTs; `begin`: they begin first.
-    Scrub { begin: bool },
+    Scrub {
+        /// Begin one; else only tell how it goes.
+        begin: bool,
+    },
     /// Asks the node at this NID for its NIDs.
-    Ping { nid: String },
+    Ping {
+        /// NID of the node.
+        nid: String,
+    },
     /// Asks for the key of the servers, for a program that works as one beside this daemon.
     ServerKey,
 }
@@ -100,35 +152,85 @@ pub enum Answer {
     /// To [`Request::Status`].
     Status(Box<NodeStatus>),
     /// To [`Request::Settings`].
-    Settings { settings: Box<Settings> },
+    Settings {
+        /// The settings.
+        settings: Box<Settings>,
+    },
     /// To [`Request::Get`] and [`Request::Set`].
-    Params { params: Vec<ParamAnswer> },
+    Params {
+        /// Those that were found, by name.
+        params: Vec<ParamAnswer>,
+    },
     /// To [`Request::Devices`].
-    Devices { devices: Vec<Device> },
+    Devices {
+        /// The devices.
+        devices: Vec<Device>,
+    },
     /// To [`Request::Cluster`].
-    Cluster { cluster: ClusterAnswer },
+    Cluster {
+        /// The cluster.
+        cluster: ClusterAnswer,
+    },
     /// To [`Request::Recent`]. `dropped`: older lines that were not kept.
-    Recent { lines: Vec<String>, dropped: u64 },
+    Recent {
+        /// The lines, the oldest first.
+        lines: Vec<String>,
+        /// Older lines that were not kept.
+        dropped: u64,
+    },
     /// To [`Request::Reports`]. `whole`: the reports of the MGS are among them.
-    Reports { reports: Vec<KeptReport>, whole: bool },
+    Reports {
+        /// The reports.
+        reports: Vec<KeptReport>,
+        /// The reports of the MGS are among them.
+        whole: bool,
+    },
     /// To [`Request::Scrub`].
-    Scrub { targets: Vec<ScrubAnswer> },
+    Scrub {
+        /// One for each OST of the node.
+        targets: Vec<ScrubAnswer>,
+    },
     /// To [`Request::Nids`] and [`Request::Ping`].
-    Nids { nids: Vec<String> },
+    Nids {
+        /// The NIDs.
+        nids: Vec<String>,
+    },
     /// To [`Request::Pools`].
-    Pools { pools: Vec<PoolAnswer> },
+    Pools {
+        /// The pools, by name.
+        pools: Vec<PoolAnswer>,
+    },
     /// To [`FaultAsked::List`].
-    Faults { rules: Vec<FaultAnswer> },
+    Faults {
+        /// The rules.
+        rules: Vec<FaultAnswer>,
+    },
     /// To [`FaultAsked::Remove`].
-    Count { count: u64 },
+    Count {
+        /// How many went.
+        count: u64,
+    },
     /// To [`Request::ServerKey`]. `cluster`: its UUID; `key`: hexadecimal.
-    ServerKey { cluster: String, key: String },
+    ServerKey {
+        /// UUID of the cluster.
+        cluster: String,
+        /// The key, hexadecimal.
+        key: String,
+    },
     /// To requests without another answer.
     Done,
     /// The request was understood, but cannot be done.
-    Failed { errno: i32, reason: String },
+    Failed {
+        /// The reason as an errno.
+        errno: i32,
+        /// The reason in words.
+        reason: String,
+    },
     /// The request was not understood.
-    Error { reason: String },
+    Error {
+        /// The reason in words.
+        reason: String,
+    },
 }
 
 /// Asks the node of a home. Also returns the process id of the answering process, from the kernel.

@@ -37,11 +37,24 @@ pub enum FaultAsked {
     Add(FaultRule),
     /// Take away those that delay (or lose), with these NIDs if they are named; answers with their
     /// number.
-    Remove { delay: bool, source: Option<String>, target: Option<String> },
+    Remove {
+        /// Rules that delay; else those that lose.
+        delay: bool,
+        /// NIDs that the frames come from; `None`: all.
+        source: Option<String>,
+        /// NIDs that the frames go to; `None`: all.
+        target: Option<String>,
+    },
     /// Their counts begin again.
-    Reset { delay: bool },
+    Reset {
+        /// Rules that delay; else those that lose.
+        delay: bool,
+    },
     /// Tell them.
-    List { delay: bool },
+    List {
+        /// Rules that delay; else those that lose.
+        delay: bool,
+    },
 }
 
 /// A rule and what it has seen.
