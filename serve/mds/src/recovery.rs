@@ -274,4 +274,37 @@ mod tests {
         assert_eq!(made, [5, 7, 9], "what another was told of is made again, though its author is refused");
         tx.finish();
     }
+
+    #[test]
+    fn a_change_is_made_again_only_over_the_names_that_it_found() {
+        let (env, _guard) = RealEnv::start(RealConfig { reactors: 1, blocking_threads: 1 }).unwrap();
+        let store = Store::open(Memory::new(1 << 20), env, StoreOptions::default()).unwrap();
+        let mut tx = store.begin();
+        let (file, other, bare) = (Fid { oid: 2, ..DIR }, Fid { oid: 3, ..DIR }, Fid { oid: 4, ..DIR });
+        tx.put(&key::dirent(DIR, b"n"), &dirent::encode(file, types::attr::FileType::Regular));
+        let name = |name: &[u8], to: Option<Fid>| Found {
+            names: vec![(key::dirent(DIR, name).as_bytes().into(), to)],
+            ..Found::default()
+        };
+        let empty = |dir: Fid| Found { empty: vec![dir], ..Found::default() };
+        let all = [
+            (name(b"n", Some(file)), true),
+            (name(b"n", Some(other)), false),
+            (name(b"n", None), false),
+            (name(b"none", None), true),
+            (name(b"none", Some(file)), false),
+            (empty(DIR), false),
+            (empty(bare), true),
+        ];
+        for (n, (found, made)) in all.into_iter().enumerate() {
+            let mut log = Log::default();
+            let key = key::xattr(DIR, format!("{n}").as_bytes());
+            log.note(&key, Some(b"made"));
+            log.note(&key::reply(A, 0), Some(b"answered"));
+            let change = Gathered { transno: Transno(9), client: A, change: log.encode(&found).into() };
+            let refused = do_again(&mut tx, TargetName::mdt(Default::default(), 0), &[change]).unwrap();
+            assert_eq!((refused.is_empty(), tx.get(&key, |_| ()).unwrap().is_some()), (made, made), "{found:?}");
+        }
+        tx.finish();
+    }
 }
