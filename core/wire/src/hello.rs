@@ -66,7 +66,7 @@ pub enum Welcome {
     Busy = 3,
     /// Shutting down.
     Stopping = 4,
-    /// From the same host, as a user who may not.
+    /// It comes from a process of the same host, of a user that may not connect.
     OtherUser = 5,
 }
 

@@ -25,6 +25,7 @@ use namespace::inode::{Dirent, Inode, InodeFlags, Tail};
 use namespace::view::{Change, EachEntry, EachName, View};
 use observe::mutant::{Mutant, is_mutant};
 use smallvec::SmallVec;
+use std::cell::RefCell;
 use std::ops::{Bound, ControlFlow};
 use store::tx::Tx;
 use types::attr::{Attr, FileType};
@@ -44,6 +45,9 @@ fn entry_with(attr: Attr, flags: InodeFlags) -> Entry {
     Entry { attr, has_xattr: flags.contains(InodeFlags::HAS_XATTR), noatime: flags.contains(InodeFlags::NOATIME) }
 }
 
+/// Directories of one transaction whose base versions are remembered: a rename has two, and moves
+/// one.
+const BASES_MAX: usize = 4;
 /// All names of a directory.
 const ALL_NAMES: (Bound<&[u8]>, Bound<&[u8]>) = (Bound::Unbounded, Bound::Unbounded);
 
@@ -75,12 +79,15 @@ pub struct Records<'a> {
     pub logged: bool,
     /// The locks' side of the operation.
     pub(crate) lock_context: &'a mut LockContext,
+    /// Base versions of the directories that the transaction has read or put, the first
+    /// [`BASES_MAX`]: a name that changes needs that of its directory.
+    bases: RefCell<SmallVec<[(Fid, u64); BASES_MAX]>>,
 }
 
 impl<'a> Records<'a> {
     /// A view of the records within a transaction.
     pub(crate) fn new(tx: Tx<'a>, state: &'a mut State, boot: u64, lock_context: &'a mut LockContext) -> Records<'a> {
-        Records { tx, state, boot, logged: false, lock_context }
+        Records { tx, state, boot, logged: false, lock_context, bases: RefCell::default() }
     }
 
     /// Ends the transaction: its transno (0 if it changed nothing), and whether a destroy log was
@@ -121,6 +128,22 @@ impl<'a> Records<'a> {
     fn attr_and_base(&self, fid: Fid) -> Option<(Attr, u64)> {
         let read = |bytes: &[u8]| inode::decode(fid, bytes).ok().map(|record| (record.attr, record.base));
         self.tx.get(&key::inode(fid), read).ok().flatten().flatten()
+    }
+
+    /// The base version of a directory, as [`Records::attr_and_base`] has it, remembered if the
+    /// transaction has read or put it.
+    fn base_of(&self, dir: Fid) -> Option<u64> {
+        let known = self.bases.borrow().iter().find(|(known, _)| *known == dir).map(|(_, base)| *base);
+        known.or_else(|| self.attr_and_base(dir).map(|(_, base)| base))
+    }
+
+    fn note_base(&self, dir: Fid, base: u64) {
+        let mut bases = self.bases.borrow_mut();
+        match bases.iter().position(|(known, _)| *known == dir) {
+            Some(at) => bases[at].1 = base,
+            None if bases.len() < BASES_MAX => bases.push((dir, base)),
+            None => {}
+        }
     }
 
     /// The running change rests on an inode in this base version (0: there was none), and can be
@@ -474,6 +497,7 @@ impl<'a> Records<'a> {
 
     /// A repair puts a record, or removes it.
     pub(crate) fn mend(&mut self, key: &[u8], value: Option<&[u8]>) {
+        self.bases.get_mut().clear();
         if let Some((dir, name)) = key::entry_of(key) {
             self.name_changes(dir, name);
         }
@@ -542,6 +566,7 @@ impl View for Records<'_> {
             let record = inode::decode(fid, bytes).map_err(|e| damaged(fid, &e))?;
             self.depend(record.base);
             if record.attr.is_dir() {
+                self.note_base(fid, record.base);
                 self.has_found(fid, record.base);
             }
             Ok(Inode {
@@ -650,6 +675,9 @@ impl View for Records<'_> {
             Some((_, base)) if inode.attr.version != transno => base,
             _ => inode.attr.version,
         };
+        if inode.is_dir() {
+            self.note_base(fid, base);
+        }
         let bytes = &mut self.state.scratch;
         let record = record_of(inode, base);
         inode::encode(&record, bytes);
@@ -662,7 +690,7 @@ impl View for Records<'_> {
             self.depend_on_names(fid, ALL_NAMES);
             self.lock_context.outcome.touch(entry_of(dir));
         }
-        let base = self.attr_and_base(fid).map_or(dir.attr.version, |(_, base)| base);
+        let base = self.base_of(fid).unwrap_or(dir.attr.version);
         let delta = Delta::of_names(nlink, dir.attr.ctime);
         let bytes = &mut self.state.scratch;
         inode::encode(&record_of(dir, base), bytes);

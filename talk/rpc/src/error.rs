@@ -49,7 +49,7 @@ pub enum RpcError {
         /// Cluster of this process.
         ours: types::session::ClusterId,
     },
-    /// The peer is on this host, and this process belongs to a user who may not connect.
+    /// The peer is on this host, and lets no process of our user connect.
     #[error("{nid} takes connections from its own host only from root and from the user that it runs as")]
     OtherUser {
         /// The peer.

@@ -40,7 +40,7 @@ pub enum LinkError {
         /// Cluster of this process.
         ours: ClusterId,
     },
-    /// The peer takes us for a user of its host who may not connect.
+    /// The peer is on this host, and lets no process of our user connect.
     #[error("{nid} takes connections from its own host only from root and from the user that it runs as")]
     OtherUser {
         /// The peer.
