@@ -65,6 +65,26 @@ pub struct Objects {
 /// (inode, mount) -> from when to when.
 type Times = BTreeMap<(u64, u16), Vec<(u64, u64)>>;
 
+/// Times of some operations of each mount: the start, and the latest end so far.
+#[derive(Default)]
+struct Spans(BTreeMap<u16, Vec<(u64, u64)>>);
+
+impl Spans {
+    /// In the order of their starts.
+    fn add(&mut self, record: &Record) {
+        let spans = self.0.entry(record.mount).or_default();
+        let latest = spans.last().map_or(0, |(_, latest)| *latest);
+        spans.push((record.begin, record.end.max(latest)));
+    }
+
+    /// True if one of them was under way at the same mount.
+    fn is_beside(&self, record: &Record) -> bool {
+        let Some(spans) = self.0.get(&record.mount) else { return false };
+        let begun = spans.partition_point(|(begin, _)| *begin < record.end);
+        begun > 0 && spans[begun - 1].1 > record.begin
+    }
+}
+
 struct Splitter<'a> {
     objects: Objects,
     record: &'a Record,
@@ -78,9 +98,10 @@ struct Splitter<'a> {
     writes: Times,
     /// Times at which each file was appended to through each mount.
     appends: Times,
-    /// Times at which names of files changed through each mount: the start, and the latest end so
-    /// far.
-    naming: BTreeMap<u16, Vec<(u64, u64)>>,
+    /// Operations that give names to files or take them.
+    naming: Spans,
+    /// Those that took one, or put another file in its place.
+    taking: Spans,
     /// Inode numbers in the order they were seen: small numbers leave room beside them.
     inodes: BTreeMap<u64, u64>,
 }
@@ -98,7 +119,8 @@ pub fn split(records: &[Record], opens_told: bool) -> Objects {
         placed: BTreeMap::new(),
         writes: Times::new(),
         appends: Times::new(),
-        naming: BTreeMap::new(),
+        naming: Spans::default(),
+        taking: Spans::default(),
         inodes: BTreeMap::new(),
     };
     for record in records {
@@ -114,9 +136,10 @@ pub fn split(records: &[Record], opens_told: bool) -> Objects {
         | Action::Rename { .. }
         | Action::Link { .. } = record.action
         {
-            let naming: &mut Vec<(u64, u64)> = splitter.naming.entry(record.mount).or_default();
-            let latest = naming.last().map_or(0, |(_, latest)| *latest);
-            naming.push((record.begin, record.end.max(latest)));
+            splitter.naming.add(record);
+        }
+        if let (Action::Unlink { .. } | Action::Rename { .. }, Answer::Done) = (&record.action, &record.answer) {
+            splitter.taking.add(record);
         }
         if let Action::Write { slot, id, .. } = record.action {
             splitter.placed.insert(id, slot);
@@ -328,9 +351,7 @@ impl Splitter<'_> {
 
     /// True if a name is being taken from, or given to, a file through the same mount.
     fn beside_naming(&self) -> bool {
-        let Some(naming) = self.naming.get(&self.record.mount) else { return false };
-        let begun = naming.partition_point(|(begin, _)| *begin < self.record.end);
-        begun > 0 && naming[begun - 1].1 > self.record.begin
+        self.naming.is_beside(self.record)
     }
 
     /// Each name by itself: POSIX does not promise a listing of one moment.
@@ -437,6 +458,10 @@ impl Splitter<'_> {
                 self.name(NameOp::Is(*from, Seen::SomeDir));
                 self.name(NameOp::Is(*to, Seen::FullDir));
             }
+            // Linux counts a link off the inode that it knew by a name which it removes, though the
+            // name may lead to another one by then; and link(2) refuses an inode without links
+            // (docs/locks/kernel.md, R41). So beside such an operation this is not checked.
+            (Action::Link { .. }, libc::ENOENT) if self.taking.is_beside(self.record) => {}
             (Action::Link { from, .. }, libc::ENOENT) => self.name(NameOp::LinkGone(*from)),
             (Action::Link { to, .. }, libc::EEXIST) => self.name(NameOp::Is(*to, Seen::Something)),
             (Action::Link { from, .. }, libc::EPERM) => self.name(NameOp::Is(*from, Seen::SomeDir)),

@@ -353,6 +353,16 @@ fn without_opens_a_file_may_be_stale_once_it_has_no_name() {
 }
 
 #[test]
+fn a_link_may_be_refused_beside_a_removal_of_the_same_kernel_only() {
+    let unlinked = |mount| Record { mount, ..at(15, 25, Action::Unlink { at: B }, Answer::Done) };
+    let refused = at(20, 30, Action::Link { from: A, to: C }, Answer::Failed(libc::ENOENT));
+    let made =
+        |begin, place, ino| at(begin, begin + 2, Action::Create { at: place, exclusive: true }, Answer::Inode(ino));
+    good(&[made(0, A, 1), made(5, B, 2), unlinked(0), refused.clone()]);
+    assert_eq!(bad(&[made(0, A, 1), made(5, B, 2), unlinked(1), refused]).0, "names");
+}
+
+#[test]
 fn a_write_of_a_child_counts_and_its_end_closes_nothing() {
     // What a process writes through a descriptor that it inherited is a write as any other.
     let child = (Action::Write { ino: 1, slot: 0, slots: 1, id: 5 }, Answer::Done);
