@@ -6,6 +6,7 @@
 
 pub(crate) mod dom;
 pub mod fids;
+mod found;
 pub mod tail;
 
 use crate::acks::AckEvent;
@@ -94,90 +95,6 @@ impl<'a> Records<'a> {
     /// written.
     pub fn finish(self) -> (Transno, bool) {
         (self.tx.finish(), self.logged)
-    }
-
-    /// A version is shown to a client, or an operation builds on it.
-    fn depend(&self, version: u64) {
-        self.depend_on([Transno(version)]);
-    }
-
-    /// These changes are shown to a client, or an operation builds on them.
-    fn depend_on(&self, changes: impl IntoIterator<Item = Transno>) {
-        let volatile = self.state.acks.volatile();
-        if volatile.is_empty() {
-            return;
-        }
-        let asks = self.lock_context.asked.of();
-        let changes = changes.into_iter().filter(|change| volatile.concerns(*change, asks));
-        self.lock_context.durability.depend_on(changes);
-    }
-
-    /// A client is told that an inode does not exist.
-    fn depend_on_end(&self, fid: Fid) {
-        self.depend_on(self.state.acks.volatile().destroyed_by(fid));
-    }
-
-    /// A client is shown names of a directory, or that there is none between two of them; or times
-    /// and link count of the directory, which follow from all of its names.
-    fn depend_on_names(&self, dir: Fid, range: (Bound<&[u8]>, Bound<&[u8]>)) {
-        self.depend_on(self.state.acks.volatile().names_in(dir, range));
-    }
-
-    /// Attributes and base version of an inode; `None`: there is none, or it cannot be read (an
-    /// operation that read it was refused).
-    fn attr_and_base(&self, fid: Fid) -> Option<(Attr, u64)> {
-        let read = |bytes: &[u8]| inode::decode(fid, bytes).ok().map(|record| (record.attr, record.base));
-        self.tx.get(&key::inode(fid), read).ok().flatten().flatten()
-    }
-
-    /// The base version of a directory, as [`Records::attr_and_base`] has it, remembered if the
-    /// transaction has read or put it.
-    fn base_of(&self, dir: Fid) -> Option<u64> {
-        let known = self.bases.borrow().iter().find(|(known, _)| *known == dir).map(|(_, base)| *base);
-        known.or_else(|| self.attr_and_base(dir).map(|(_, base)| base))
-    }
-
-    fn note_base(&self, dir: Fid, base: u64) {
-        let mut bases = self.bases.borrow_mut();
-        match bases.iter().position(|(known, _)| *known == dir) {
-            Some(at) => bases[at].1 = base,
-            None if bases.len() < BASES_MAX => bases.push((dir, base)),
-            None => {}
-        }
-    }
-
-    /// The running change rests on an inode in this base version (0: there was none), and can be
-    /// made again only over the same. These are the inodes that it changes, and the directories
-    /// that it reads.
-    fn has_found(&self, fid: Fid, base: u64) {
-        if self.tx.keeps_log() {
-            let inodes = &mut self.lock_context.durability.found.borrow_mut().inodes;
-            if !inodes.iter().any(|(known, _)| *known == fid) {
-                inodes.push((fid, base));
-            }
-        }
-    }
-
-    /// An inode is about to be changed, read or not.
-    fn note_found(&self, fid: Fid) {
-        let unknown = || !self.lock_context.durability.found.borrow().inodes.iter().any(|(known, _)| *known == fid);
-        if self.tx.keeps_log() && unknown() {
-            self.has_found(fid, self.attr_and_base(fid).map_or(0, |(_, base)| base));
-        }
-    }
-
-    /// The running change is about to make a name lead elsewhere, or nowhere: it can be made again
-    /// only if the name leads where it does now.
-    fn name_changes(&mut self, dir: Fid, name: &[u8]) {
-        let key = key::dirent(dir, name);
-        let unknown = || !self.lock_context.durability.found.borrow().names.iter().any(|(known, _)| **known == *key);
-        if self.tx.keeps_log() && !is_mutant(Mutant::NameNotFound) && unknown() {
-            let read = |bytes: &[u8]| dirent::decode(bytes).map_or(Fid::NONE, |(fid, _)| fid);
-            // An entry that cannot be read was found before, and the operation was refused.
-            let to = self.tx.get(&key, read).ok().flatten();
-            self.lock_context.durability.found.borrow_mut().names.push((key.as_bytes().into(), to));
-        }
-        self.state.acks.name_changed(self.tx.transno(), dir, name);
     }
 
     /// Attributes only: nothing else is decoded.
