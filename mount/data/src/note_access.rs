@@ -15,16 +15,17 @@ const DELAY: Duration = Duration::from_millis(500);
 const BATCH: usize = 256;
 
 impl DataPath {
-    /// `true`: the access time moves, as far as is known.
+    /// `true`: the access time moves, as far as is known, and the kernel may have an older one.
     pub fn note_access(&self, fid: Fid) -> bool {
         let times = self.accesses.times;
         if times == AccessTimes::Off || fid.is_shown_only() {
             return false;
         }
         let now = self.session.env.clock.wall();
-        let at = match self.locks.attr(fid) {
+        let before = self.accesses.noted(fid);
+        let (at, shown) = match self.locks.attr(fid) {
             // Whether the time moves shows with the attributes.
-            None => now,
+            None => (now, before.is_some()),
             Some(entry) if entry.noatime => return false,
             Some(entry) => {
                 // The clock of this host may be behind that of the host which made the change.
@@ -32,13 +33,13 @@ impl DataPath {
                 if !entry.attr.takes_access(at, times) {
                     return false;
                 }
-                at
+                (at, before.is_some_and(|before| entry.attr.takes_access(before, times)))
             }
         };
         if self.accesses.note(fid, at) {
             self.session.env.tasks.spawn("tell access times", Box::pin(tell(self.weak())));
         }
-        true
+        !shown
     }
 
     /// Tells the MDTs what is noted. `false`: nothing was.
