@@ -507,28 +507,6 @@ fn the_kernel_asks_for_a_size_that_another_client_was_told() {
     });
 }
 
-/// R42.
-#[test]
-fn a_read_that_moves_the_access_time_is_answered_when_the_kernel_has_forgotten_attributes() {
-    simulated(|rig| async move {
-        let found = rig.file("f", b"abc").await;
-        rig.kernel.take();
-        rig.kernel.hold("attr");
-        let client = rig.client();
-        let read = rig.begin(async move { client.read_node(found.node).await });
-        rig.wait_ms(100).await;
-        assert_eq!(rig.kernel.take(), [format!("attr {}", found.node.0)]);
-        assert!(!read.is_over());
-        rig.kernel.release("attr");
-        rig.settle().await;
-        assert!(read.is_over());
-        let shown = rig.client().getattr(Caller::root(), found.node, None).await.unwrap();
-        assert!(shown.attr.atime > found.attr.atime);
-        rig.client().read_node(found.node).await;
-        assert_eq!(rig.kernel.take(), [""; 0], "it is shown already");
-    });
-}
-
 /// R20: attributes.
 #[test]
 fn a_truncate_is_sent_when_the_kernel_has_forgotten_attributes() {

@@ -48,16 +48,12 @@ impl Accesses {
 
     /// Attributes with the access that their MDT was not told of.
     pub fn shown(&self, attr: Attr) -> Attr {
-        let shown = self.noted(attr.fid).filter(|at| attr.takes_access(*at, self.times));
-        Attr { atime: shown.unwrap_or(attr.atime), ..attr }
-    }
-
-    /// The access of an inode that its MDT was not told of.
-    pub fn noted(&self, fid: Fid) -> Option<Timestamp> {
         if self.count.load(Ordering::Acquire) == 0 {
-            return None;
+            return attr;
         }
-        self.noted.lock().accesses.get(&fid).copied()
+        let noted = self.noted.lock().accesses.get(&attr.fid).copied();
+        let shown = noted.filter(|at| attr.takes_access(*at, self.times));
+        Attr { atime: shown.unwrap_or(attr.atime), ..attr }
     }
 
     /// A program set the access time: earlier reads do not count any more.

@@ -15,17 +15,16 @@ const DELAY: Duration = Duration::from_millis(500);
 const BATCH: usize = 256;
 
 impl DataPath {
-    /// `true`: the access time moves, as far as is known, and the kernel may have an older one.
+    /// `true`: the access time moves, as far as is known.
     pub fn note_access(&self, fid: Fid) -> bool {
         let times = self.accesses.times;
         if times == AccessTimes::Off || fid.is_shown_only() {
             return false;
         }
         let now = self.session.env.clock.wall();
-        let before = self.accesses.noted(fid);
-        let (at, shown) = match self.locks.attr(fid) {
+        let at = match self.locks.attr(fid) {
             // Whether the time moves shows with the attributes.
-            None => (now, before.is_some()),
+            None => now,
             Some(entry) if entry.noatime => return false,
             Some(entry) => {
                 // The clock of this host may be behind that of the host which made the change.
@@ -33,13 +32,13 @@ impl DataPath {
                 if !entry.attr.takes_access(at, times) {
                     return false;
                 }
-                (at, before.is_some_and(|before| entry.attr.takes_access(before, times)))
+                at
             }
         };
         if self.accesses.note(fid, at) {
             self.session.env.tasks.spawn("tell access times", Box::pin(tell(self.weak())));
         }
-        !shown
+        true
     }
 
     /// Tells the MDTs what is noted. `false`: nothing was.

@@ -5,17 +5,16 @@ use data::node::NodeId;
 
 impl Client {
     /// A program listed a directory.
-    pub async fn listed_node(&self, node: NodeId) {
+    pub fn listed_node(&self, node: NodeId) {
         if !self.data.accesses.nodiratime {
-            self.read_node(node).await;
+            self.read_node(node);
         }
     }
 
-    /// A program read a file or a symbolic link. To be awaited before the answer to the read: the
-    /// kernel may still have an answer to take in that shows the old access time (R42).
-    pub async fn read_node(&self, node: NodeId) {
-        if self.nodes.fid(node).is_some_and(|fid| self.data.note_access(fid)) {
-            self.access_shown(node).await;
+    /// A program read a file or a symbolic link.
+    pub fn read_node(&self, node: NodeId) {
+        if let Some(fid) = self.nodes.fid(node) {
+            self.data.note_access(fid);
         }
     }
 

@@ -30,7 +30,7 @@ impl ClientFs {
         let call = async move {
             let data = client.clone().read(caller, file.await?, offset, size, from_page_cache).await?;
             if is_access(flags) {
-                client.read_node(node).await;
+                client.read_node(node);
             }
             Ok(data)
         };
@@ -104,7 +104,7 @@ impl ClientFs {
         let call = async move {
             let (source, target) = ((source.await?, from.offset), (target.await?, to.offset));
             let copied = client.clone().copy_file_range(caller, source, target, length).await?;
-            client.read_node(NodeId(from.node)).await;
+            client.read_node(NodeId(from.node));
             Ok(copied)
         };
         answer(call, move |copied| match wide {

@@ -22,7 +22,7 @@ impl ClientFs {
         let call = async move {
             let items = client.clone().readdir(caller, dir, offset, budget, false).await?;
             if is_access(flags) {
-                client.listed_node(node).await;
+                client.listed_node(node);
             }
             Ok(items)
         };
@@ -41,7 +41,7 @@ impl ClientFs {
         let call = async move {
             let items = reader.clone().readdir(caller, dir, offset, budget, true).await?;
             if is_access(flags) {
-                reader.listed_node(node).await;
+                reader.listed_node(node);
             }
             Ok(items)
         };

@@ -91,7 +91,7 @@ impl ClientFs {
         let (client, caller, node) = (self.client(), self.holder(request), node(request));
         let call = async move {
             let target = client.clone().readlink(caller, node).await?;
-            client.read_node(node).await;
+            client.read_node(node);
             Ok(target)
         };
         answer(call, Reply::Data)
