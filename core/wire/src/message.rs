@@ -229,7 +229,8 @@ impl Reply {
 mod tests {
     use super::*;
     use crate::class::{Changes, Counted, Room};
-    use crate::codec::samples::{DIR, FID, name, sample_ops};
+    use crate::codec::samples::sample_ops;
+    use crate::codec::testing::{DIR, FID, name};
     use crate::mds::{
         Create, CreateKind, FlockSet, GetLayout, GetattrMany, Lease, LeaseAct, Lock, MdsOp, Punch, Rename, RenameFlags,
     };

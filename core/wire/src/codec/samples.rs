@@ -1,47 +1,27 @@
 //! One fixed sample of each operation and answer, for the golden bytes and as material of the
 //! strategies.
 
+use super::testing::{DIR, FID, OBJECT, flock, layout, name};
 use crate::client::{ClientOp, ClientReply, Glimpse, Glimpsed};
-use crate::mds::{DirEntry, Entry, MdsOp, MdsReply, OpenFlags, Record, Removed};
+use crate::mds::check::record;
+use crate::mds::{DirEntry, Entry, MdsOp, MdsReply, Removed};
 use crate::message::{ConnectReply, ConnectRequest, Gap, Grant, Op, OpReply, Redo, Reply, Request};
 use crate::mgs::{FsConfig, MgsOp, MgsReply, PoolChange, PoolInfo, TargetInfo};
 use crate::opcode::OstOp;
 use crate::ost::reply::OstReply;
 use crate::report::{Counts, Holder, NodeReport, TargetReport, Wait, Waiting};
 use bytes::Bytes;
-use layout::layout::{Component, EOF, Layout, Pattern, PoolName};
-use std::sync::Arc;
 use types::attr::{Attr, FileType, Statfs};
 use types::credentials::Credentials;
 use types::errno::Errno;
-use types::fid::Fid;
 use types::job::JobId;
-use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits, LeaseMode};
-use types::name::Name;
+use types::lock::{InodeBits, LeaseMode};
 use types::names::NameRange;
-use types::object::{ObjectId, ObjectOffset};
+use types::object::ObjectOffset;
 use types::proof::Proof;
 use types::ranges::ByteRange;
 use types::session::{ClientUuid, ClusterId, OpenHandle, Standing, Transno, Xid};
-use types::target::TargetIndex;
 use types::time::Timestamp;
-
-pub const FID: Fid = Fid { seq: 0x2_0000_0400, oid: 7, ver: 0 };
-pub const DIR: Fid = Fid { seq: 0x2_0000_0400, oid: 1, ver: 0 };
-pub const OBJECT: ObjectId = ObjectId { fid: FID, instance: 3, stripe: 2 };
-
-pub fn name(text: &str) -> Name {
-    Name::new(text.as_bytes()).unwrap()
-}
-
-pub fn flock() -> Flock {
-    let (flavor, kind) = (FlockFlavor::Bsd, FlockKind::Write);
-    Flock { flavor, kind, owner: 0xdead_beef, pid: 4711, start: 10, end: u64::MAX }
-}
-
-pub fn sample_open() -> OpenFlags {
-    OpenFlags { read: true, write: true, exec: false, append: false, lasting: false }
-}
 
 fn statfs() -> Statfs {
     Statfs { bytes_total: 1 << 40, bytes_free: 1 << 39, bytes_available: 1 << 38, files_total: 9, files_free: 8 }
@@ -65,22 +45,6 @@ fn entry() -> Entry {
         version: 42,
     };
     Entry { attr, has_xattr: true, noatime: false }
-}
-
-pub fn layout() -> Arc<Layout> {
-    let component = Component {
-        id: 1,
-        start: 0,
-        end: EOF,
-        pattern: Pattern::Raid0,
-        stripe_size: 1 << 20,
-        stripe_count: 2,
-        overstriped: false,
-        pool: Some(PoolName("flash".into())),
-        stripes: vec![TargetIndex(4), TargetIndex(0)],
-        wanted: Vec::new(),
-    };
-    Arc::new(Layout { generation: 5, components: vec![component], ..Layout::default() })
 }
 
 fn config() -> FsConfig {
@@ -132,10 +96,6 @@ pub fn sample_ops() -> Vec<Op> {
     ];
     let ops = ops.into_iter().chain(mgs.into_iter().map(Op::Mgs)).chain(MdsOp::samples().into_iter().map(Op::Mds));
     ops.chain(OstOp::samples().into_iter().map(Op::Ost)).chain(client.into_iter().map(Op::Client)).collect()
-}
-
-pub fn record(key: &'static [u8], value: Option<&'static [u8]>) -> Record {
-    Record { key: Bytes::from_static(key), value: value.map(Bytes::from_static) }
 }
 
 /// One of each form of answer, in the order of the table.

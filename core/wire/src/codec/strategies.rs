@@ -1,97 +1,28 @@
 //! Strategies for any message.
 
-use super::samples::{layout, name, report};
+use super::samples::report;
+use super::testing::*;
 use crate::client::{ClientOp, ClientReply, Glimpse, Glimpsed};
-use crate::mds::{DirEntry, Entry, MdsOp, MdsReply, OpenFlags, Record, Removed};
+use crate::mds::check::any_records;
+use crate::mds::{DirEntry, Entry, MdsOp, MdsReply, Removed};
 use crate::message::{ConnectReply, ConnectRequest, Gap, Grant, Op, OpReply, Redo, Reply, Request};
 use crate::mgs::{FsConfig, MgsOp, MgsReply, PoolChange, PoolInfo, TargetInfo};
-use crate::ost::{OstOp, OstReply, PunchKind};
+use crate::ost::{OstOp, OstReply};
 use crate::report::{KeptReport, NodeReport};
-use bytes::Bytes;
-use layout::layout::Layout;
-use proptest::collection::vec;
-use proptest::option::of;
-use proptest::prelude::*;
-use std::sync::Arc;
-use types::attr::{Attr, FileType, SetAttr, SetTime, Statfs, WrittenAt};
+use types::attr::{Attr, Statfs};
 use types::credentials::Credentials;
 use types::errno::Errno;
-use types::fid::Fid;
 use types::job::JobId;
 use types::limits::EXTENTS_PER_REPLY_MAX;
-use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits, LeaseMode};
-use types::name::Name;
+use types::lock::InodeBits;
 use types::names::{BOUND_BYTES_MAX, NameRange};
-use types::object::{ObjectId, ObjectOffset};
 use types::proof::Proof;
-use types::ranges::{ByteRange, Needs};
 use types::session::{ClientUuid, ClusterId, OpenHandle, Standing, Transno, Xid};
 use types::target::{TargetIndex, TargetKind, TargetName};
-use types::time::Timestamp;
 
 pub fn any_redo() -> impl Strategy<Value = Vec<Redo>> {
     let one = (any::<u64>(), vec(any::<u8>(), 0..40));
     vec(one.prop_map(|(transno, bytes)| Redo { transno: Transno(transno), bytes: bytes.into() }), 0..4)
-}
-
-pub fn any_fid() -> impl Strategy<Value = Fid> {
-    any::<(u64, u32, u32)>().prop_map(|(seq, oid, ver)| Fid { seq, oid, ver })
-}
-
-pub fn any_written_at() -> impl Strategy<Value = WrittenAt> {
-    prop_oneof![Just(WrittenAt::Now), Just(WrittenAt::Told), any_time().prop_map(WrittenAt::At)]
-}
-
-pub fn any_locks() -> impl Strategy<Value = Vec<(Fid, InodeBits)>> {
-    vec((any_fid(), any::<u32>().prop_map(InodeBits::from_bits_retain)), 0..20)
-}
-
-pub fn any_range() -> impl Strategy<Value = ByteRange> {
-    any::<(u64, u64)>().prop_map(|(start, end)| ByteRange::new(start, end))
-}
-
-pub fn any_needs() -> impl Strategy<Value = Needs> {
-    (any_range(), any::<bool>()).prop_map(|(range, again)| Needs { range, again })
-}
-
-pub fn any_name() -> impl Strategy<Value = Name> {
-    vec(any::<u8>(), 1..=255).prop_map(|mut bytes| {
-        bytes.iter_mut().filter(|b| matches!(**b, 0 | b'/')).for_each(|b| *b = b'_');
-        Name::new(&bytes).unwrap_or_else(|_| name("dots"))
-    })
-}
-
-pub fn any_place() -> impl Strategy<Value = (Fid, Name)> {
-    (any_fid(), any_name())
-}
-
-pub fn any_bytes(max: usize) -> impl Strategy<Value = Bytes> {
-    vec(any::<u8>(), 0..=max).prop_map(Bytes::from)
-}
-
-pub fn any_time() -> impl Strategy<Value = Timestamp> {
-    (any::<i64>(), 0..1_000_000_000u32).prop_map(|(sec, nsec)| Timestamp { sec, nsec })
-}
-
-pub fn any_file_type() -> impl Strategy<Value = FileType> {
-    (1..=12u8).prop_filter_map("some numbers name no type", FileType::from_dtype)
-}
-
-pub fn any_flock() -> impl Strategy<Value = Flock> {
-    let flavor = prop_oneof![Just(FlockFlavor::Posix), Just(FlockFlavor::Bsd), Just(FlockFlavor::Group)];
-    let kind = prop_oneof![Just(FlockKind::Read), Just(FlockKind::Write), Just(FlockKind::Unlock)];
-    (flavor, kind, any::<(u64, u32, u64, u64)>()).prop_map(|(flavor, kind, (owner, pid, start, end))| Flock {
-        flavor,
-        kind,
-        owner,
-        pid,
-        start,
-        end,
-    })
-}
-
-pub fn any_lease() -> impl Strategy<Value = LeaseMode> {
-    prop_oneof![Just(LeaseMode::Read), Just(LeaseMode::Write)]
 }
 
 pub fn any_statfs() -> impl Strategy<Value = Statfs> {
@@ -112,42 +43,6 @@ pub fn any_entry() -> impl Strategy<Value = Entry> {
             Entry { attr, has_xattr, noatime }
         },
     )
-}
-
-pub fn any_set_attr() -> impl Strategy<Value = SetAttr> {
-    let time = || of(prop_oneof![Just(SetTime::Now), any_time().prop_map(SetTime::At)]);
-    (any::<(Option<u32>, Option<u32>, Option<u32>, Option<u64>, bool)>(), time(), time()).prop_map(
-        |((mode, uid, gid, size, kill_suidgid), atime, mtime)| SetAttr {
-            mode,
-            uid,
-            gid,
-            size,
-            atime,
-            mtime,
-            kill_suidgid,
-        },
-    )
-}
-
-pub fn any_object() -> impl Strategy<Value = ObjectId> {
-    (any_fid(), any::<(u32, u32)>()).prop_map(|(fid, (instance, stripe))| ObjectId { fid, instance, stripe })
-}
-
-pub fn any_offset() -> impl Strategy<Value = ObjectOffset> {
-    any::<u64>().prop_map(ObjectOffset)
-}
-
-pub fn any_open() -> impl Strategy<Value = OpenFlags> {
-    let flags = any::<(bool, bool, bool, bool, bool)>();
-    flags.prop_map(|(read, write, exec, append, lasting)| OpenFlags { read, write, exec, append, lasting })
-}
-
-pub fn any_records() -> impl Strategy<Value = Vec<Record>> {
-    vec((any_bytes(30), of(any_bytes(200))).prop_map(|(key, value)| Record { key, value }), 0..5)
-}
-
-pub fn any_punch_kind() -> impl Strategy<Value = PunchKind> {
-    prop::sample::select(vec![PunchKind::Truncate, PunchKind::Hole, PunchKind::Zero, PunchKind::Allocate])
 }
 
 pub fn any_pool_change() -> impl Strategy<Value = PoolChange> {
@@ -241,17 +136,6 @@ pub fn any_request() -> impl Strategy<Value = Request> {
             ops,
         },
     )
-}
-
-pub fn any_layout() -> impl Strategy<Value = Arc<Layout>> {
-    let plain = |(generation, osts): (u32, Vec<u16>)| {
-        let mut layout = (*layout()).clone();
-        layout.generation = generation;
-        layout.components[0].stripe_count = osts.len() as u16;
-        layout.components[0].stripes = osts.into_iter().map(TargetIndex).collect();
-        Arc::new(layout)
-    };
-    (any::<u32>(), vec(any::<u16>(), 1..9)).prop_map(plain)
 }
 
 pub fn any_dir_entry() -> impl Strategy<Value = DirEntry> {

@@ -82,3 +82,13 @@ impl Operation for Mend {
         (any_records(), any_records()).prop_map(|(expect, put)| Mend { expect, put }).boxed()
     }
 }
+
+#[cfg(test)]
+pub(crate) fn record(key: &'static [u8], value: Option<&'static [u8]>) -> Record {
+    Record { key: Bytes::from_static(key), value: value.map(Bytes::from_static) }
+}
+
+#[cfg(test)]
+pub(crate) fn any_records() -> impl Strategy<Value = Vec<Record>> {
+    vec((any_bytes(30), of(any_bytes(200))).prop_map(|(key, value)| Record { key, value }), 0..5)
+}

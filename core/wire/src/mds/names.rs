@@ -9,6 +9,8 @@ use crate::codec::raw::{RawCreate, RawReaddir, RawTmpfile};
 #[cfg(test)]
 use crate::codec::testing::*;
 #[cfg(test)]
+use crate::mds::opens::{any_open, sample_open};
+#[cfg(test)]
 use bytes::Bytes;
 use types::attr::FileType;
 use types::fid::Fid;

@@ -149,3 +149,14 @@ impl Operation for Lease {
             .boxed()
     }
 }
+
+#[cfg(test)]
+pub(crate) fn sample_open() -> OpenFlags {
+    OpenFlags { read: true, write: true, exec: false, append: false, lasting: false }
+}
+
+#[cfg(test)]
+pub(crate) fn any_open() -> impl Strategy<Value = OpenFlags> {
+    let flags = any::<(bool, bool, bool, bool, bool)>();
+    flags.prop_map(|(read, write, exec, append, lasting)| OpenFlags { read, write, exec, append, lasting })
+}
