@@ -5,6 +5,7 @@ mod rig;
 use rig::holder::*;
 use rig::*;
 use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
 use types::attr::{SetAttr, WrittenAt};
 use types::errno::Errno;
 use types::fid::Fid;
@@ -17,6 +18,7 @@ use wire::mds::{
     Lookup, MdsOp, MdsReply, Open, OpenFlags, Readdir, Rename, RenameFlags, Rmdir, Setattr, Setxattr, SetxattrFlags,
     Unlink, Unlock, Wrote,
 };
+use wire::message::Reply;
 
 const LOOKUP: InodeBits = InodeBits::LOOKUP;
 const UPDATE: InodeBits = InodeBits::UPDATE;
@@ -521,17 +523,23 @@ fn a_writer_that_is_silent_is_evicted_and_its_size_asked_of_the_objects() {
     until("the size is settled", || rig.getattr(file).unwrap().size == 123);
 }
 
-#[test]
-fn who_is_asked_tells_what_it_stores_without_waiting_for_others() {
-    let rig = Rig::new();
-    let (a, b, c) = (rig.holder(10), rig.holder(11), rig.holder(12));
+/// Two clients that are asked for a file, and have not answered; a third one waits to write it.
+fn two_asked(rig: &Rig) -> ([Holder; 2], Fid, JoinHandle<Reply>) {
+    let (holders, writer) = ([rig.holder(10), rig.holder(11)], rig.holder(12));
     let file = rig.file("f");
-    for holder in [&a, &b] {
+    for holder in &holders {
         assert_eq!(rig.by(holder, lock(file, DATA)).1, [(file, TO_READ)]);
         holder.answers(Answer::Later);
     }
-    let waiting = rig.start(&c, lock(file, InodeBits::WRITE));
-    [&a, &b].into_iter().for_each(|holder| assert_eq!(holder.revoked(), [(file, TO_READ)]));
+    let waiting = rig.start(&writer, lock(file, InodeBits::WRITE));
+    holders.iter().for_each(|holder| assert_eq!(holder.revoked(), [(file, TO_READ)]));
+    (holders, file, waiting)
+}
+
+#[test]
+fn who_is_asked_tells_what_it_stores_without_waiting_for_others() {
+    let rig = Rig::new();
+    let ([a, b], file, waiting) = two_asked(&rig);
     // Pages of a mapping come to light: both tell at once, and none waits for the other.
     assert!(rig.by(&a, wrote(file, 10)).0.is_ok());
     assert!(rig.by(&b, wrote(file, 20)).0.is_ok());
@@ -542,14 +550,7 @@ fn who_is_asked_tells_what_it_stores_without_waiting_for_others() {
 #[test]
 fn who_is_asked_tells_what_it_stores_without_waiting_for_the_answers_to_reach_others() {
     let rig = Rig::new();
-    let (a, b, c) = (rig.holder(10), rig.holder(11), rig.holder(12));
-    let file = rig.file("f");
-    for holder in [&a, &b] {
-        assert_eq!(rig.by(holder, lock(file, DATA)).1, [(file, TO_READ)]);
-        holder.answers(Answer::Later);
-    }
-    let waiting = rig.start(&c, lock(file, InodeBits::WRITE));
-    [&a, &b].into_iter().for_each(|holder| assert_eq!(holder.revoked(), [(file, TO_READ)]));
+    let ([a, b], file, waiting) = two_asked(&rig);
     // Each looks at what the other changed, whose mount may not show it yet. The other answers no
     // callback before it has told all.
     rig.unheard.store(true, Ordering::Relaxed);
