@@ -4,7 +4,7 @@
 //! changes (known content goes, and replies under way no longer grant it), then as news (what the
 //! reply shows is kept, under its own grants).
 
-use crate::locks::table::{Held, Known, PartialListing, Table, bits_of};
+use crate::locks::table::{Held, Known, Table, bits_of};
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::InodeBits;
@@ -46,15 +46,13 @@ pub fn learn(table: &mut Table, op: &MdsOp, result: Result<&MdsReply, Errno>, to
         (MdsOp::Readdir(Readdir { fid, after, .. }), Ok(MdsReply::Entries { entries, more })) => {
             // Set aside: what follows teaches names, and a name that is new ends a listing.
             let partial = table.take_partial(*fid, after.as_ref());
-            let covered =
-                partial.as_ref().is_some_and(PartialListing::goes_on) || bits(*fid).contains(InodeBits::UPDATE);
             for DirEntry { name, fid: to, entry, .. } in entries {
-                table.learn_listed(*fid, name, *to, covered, held);
+                table.learn_name(*fid, name, Some(*to), held);
                 if let Some(entry) = entry {
                     table.learn_entry(entry, bits(*to));
                 }
             }
-            if let Some(partial) = partial.filter(|_| covered) {
+            if let Some(partial) = partial.filter(|_| bits(*fid).contains(InodeBits::UPDATE)) {
                 table.listed(*fid, partial, (entries, *more));
             }
         }

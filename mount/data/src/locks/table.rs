@@ -19,8 +19,7 @@ use crate::kernel_view::invalidations::Invalidations;
 use crate::kernel_view::recent::{Asked, Recent, Trust};
 use crate::locks::gate::{Gate, Ticket};
 use bytes::Bytes;
-use complete::CompleteListing;
-pub use complete::PartialListing;
+use complete::{CompleteListing, PartialListing};
 use foldhash::HashMap;
 use layout::layout::Layout;
 use smallvec::SmallVec;
@@ -242,7 +241,10 @@ impl Table {
         let Some(slot) = self.slots.get_mut(&fid) else { return };
         let known = slot.attr.as_ref().map_or(0, |known| known.attr.version);
         if bits.contains(UPDATE) && entry.attr.version >= known {
-            slot.attr = Some(entry.clone());
+            // Within a version the access time only grows.
+            let before = slot.attr.as_ref().filter(|known| known.attr.version == entry.attr.version);
+            let atime = before.map_or(entry.attr.atime, |known| known.attr.atime.max(entry.attr.atime));
+            slot.attr = Some(Entry { attr: Attr { atime, ..entry.attr }, ..entry.clone() });
         } else if entry.attr.version > known {
             slot.attr = None;
         }
@@ -254,15 +256,7 @@ impl Table {
 
     /// A reply showed where a name leads.
     pub(crate) fn learn_name(&mut self, dir: Fid, name: &Name, to: Option<Fid>, held: &Held) {
-        self.learn_name_under(dir, name, to, bits_of(held, dir).contains(UPDATE), held);
-    }
-
-    /// A reply listed a name. `covered`: by UPDATE of the directory.
-    pub(crate) fn learn_listed(&mut self, dir: Fid, name: &Name, to: Fid, covered: bool, held: &Held) {
-        self.learn_name_under(dir, name, Some(to), covered, held);
-    }
-
-    fn learn_name_under(&mut self, dir: Fid, name: &Name, to: Option<Fid>, by_update: bool, held: &Held) {
+        let by_update = bits_of(held, dir).contains(UPDATE);
         let by_lookup = to.is_some_and(|fid| bits_of(held, fid).contains(LOOKUP));
         let complete = self.is_complete(dir);
         let known = self.slots.get(&dir).and_then(|slot| slot.names.get(name)).map(|led| (led.to, led.trust));
@@ -362,13 +356,17 @@ impl Table {
     }
 
     /// The MDT recorded an access by this mount. The version stays, so it does not show which
-    /// replies are older: those under way lose their say.
-    pub fn accessed(&mut self, entry: &Entry) {
+    /// replies are older: those under way lose their say. Except for a directory whose attributes
+    /// are known: it may be being listed, and keeps its later access time ([`Table::learn_entry`]).
+    pub(crate) fn accessed(&mut self, entry: &Entry) {
         let fid = entry.attr.fid;
-        self.gate(fid.mdt()).note(fid, UPDATE);
         let known = self.slots.get_mut(&fid).and_then(|slot| slot.attr.as_mut());
+        let listed = known.as_ref().is_some_and(|known| known.attr.is_dir());
         if let Some(known) = known.filter(|known| known.attr.version <= entry.attr.version) {
             known.attr.atime = entry.attr.atime;
+        }
+        if !listed {
+            self.gate(fid.mdt()).note(fid, UPDATE);
         }
     }
 

@@ -23,23 +23,12 @@ pub(crate) struct CompleteListing {
     weight: usize,
 }
 
-/// The first entries of a directory, without attributes; the next page goes on behind them. UPDATE
-/// of the directory was held without a break since the first page was asked for, and no name
-/// changed.
+/// The first entries of a directory, without attributes; the next page goes on behind them.
 #[derive(Default)]
-pub struct PartialListing {
+pub(crate) struct PartialListing {
     entries: Vec<DirEntry>,
     parent: Option<Fid>,
     weight: usize,
-}
-
-impl PartialListing {
-    /// True if a page came before. Then UPDATE covers the next one too, whatever its own reply
-    /// grants: while a mount lists a directory it also tells the MDT that it read it, and replies
-    /// that are under way then grant no UPDATE.
-    pub fn goes_on(&self) -> bool {
-        !self.entries.is_empty()
-    }
 }
 
 impl Table {
@@ -94,7 +83,7 @@ impl Table {
 
     /// A reply listed the entries of a directory behind those, covered by UPDATE; its names were
     /// learnt before. `more`: the directory goes on.
-    pub fn listed(&mut self, dir: Fid, partial: PartialListing, (entries, more): (&[DirEntry], bool)) {
+    pub(crate) fn listed(&mut self, dir: Fid, partial: PartialListing, (entries, more): (&[DirEntry], bool)) {
         let Some(slot) = self.slots.get_mut(&dir).filter(|slot| slot.bits.contains(UPDATE)) else { return };
         let PartialListing { entries: mut known, parent, mut weight } = partial;
         weight += entries.iter().map(|entry| ENTRY_BYTES + entry.name.len()).sum::<usize>();
