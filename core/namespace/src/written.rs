@@ -67,27 +67,6 @@ fn changed(view: &mut impl View, ctx: &Context<'_>, fid: Fid, written: Written, 
     Ok(inode)
 }
 
-/// Reserves `len` bytes at the end of the file; returns where they begin, and the inode.
-///
-/// # Errors
-/// ENOENT; EINVAL: no regular file; EFBIG.
-pub fn append(
-    view: &mut impl View,
-    ctx: &Context<'_>,
-    fid: Fid,
-    len: u64,
-    kill_suidgid: bool,
-) -> Result<(u64, Inode), Errno> {
-    let mut inode = regular(view, fid)?;
-    let offset = inode.attr.size;
-    let end = offset.checked_add(len).filter(|end| *end <= FILE_BYTES_MAX).ok_or(Errno::EFBIG)?;
-    view.before(&[Change { shown: true, ..Change::of(fid, WRITTEN) }])?;
-
-    inode.attr.size = end;
-    finish(view, ctx, &mut inode, WrittenAt::Now, kill_suidgid);
-    Ok((offset, inode))
-}
-
 /// State of the objects of a file that no client writes any more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Settled {

@@ -397,9 +397,11 @@ fn sizes_belong_to_regular_files() {
     assert_eq!((cut.size, cut.mode & 0o7777, cut.mtime.sec as u64), (9, 0o777, w.now));
     w.root().chmod(f, 0o6777).unwrap();
     let ctx = context(&w.who, 99);
-    let (offset, inode) = written::append(&mut w.memory, &ctx, f, 5, true).unwrap();
-    assert_eq!((offset, inode.attr.size, inode.attr.mode & 0o7777), (9, 14, 0o777));
-    assert_eq!(written::append(&mut w.memory, &ctx, f, FILE_BYTES_MAX, false), Err(Errno::EFBIG));
+    let wrote = Written { kill_suidgid: true, ..now(14, 0) };
+    let inode = written::wrote(&mut w.memory, &ctx, f, wrote).unwrap();
+    assert_eq!((inode.attr.size, inode.attr.mode & 0o7777), (14, 0o777));
+    let beyond = written::wrote(&mut w.memory, &ctx, f, now(FILE_BYTES_MAX + 1, 0));
+    assert_eq!(beyond.map(|inode| inode.attr.size), Err(Errno::EFBIG));
     let inode = written::wrote(&mut w.memory, &ctx, f, now(10, -100)).unwrap();
     assert_eq!((inode.attr.size, inode.attr.blocks), (14, 0), "an earlier end shrinks nothing");
     let mut settle = |settled| {

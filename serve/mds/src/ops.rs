@@ -58,7 +58,6 @@ impl Mds {
             MdsOp::GetLayout(op) => self.get_layout(request, &op).await,
             MdsOp::SwapLayouts(op) => self.swap_layouts(request.client(), request.credentials.uid, &op).await,
             MdsOp::Wrote(op) => self.in_turn(request, |request| self.wrote(request, &op)).await,
-            MdsOp::Append(op) => self.in_turn(request, |request| self.append(request, &op)).await,
             MdsOp::Read(op) => self.read_data(request, &op),
             MdsOp::Write(op) => self.in_turn(request, |request| self.write_data(request, &op)).await,
             MdsOp::Punch(op) => self.in_turn(request, |request| self.punch_data(request, &op)).await,

@@ -12,8 +12,7 @@ use types::fid::Fid;
 use types::lock::{InodeBits, LeaseMode};
 use types::session::OpenHandle;
 use wire::mds::{
-    Append, Close, Create, CreateKind, Getattr, Lease, LeaseAct, Lock, MdsOp, MdsReply, Open, OpenFlags, Setattr,
-    SwapLayouts,
+    Close, Create, CreateKind, Getattr, Lease, LeaseAct, Lock, MdsOp, MdsReply, Open, OpenFlags, Setattr, SwapLayouts,
 };
 
 const READ: LeaseMode = LeaseMode::Read;
@@ -169,7 +168,6 @@ fn what_breaks_a_lease() {
     assert_eq!(both(&|fid| MdsOp::Lock(Lock { fid, bits: InodeBits::WRITE, needs: None })), (true, true));
     assert_eq!(both(&|fid| MdsOp::Lock(Lock { fid, bits: InodeBits::DATA, needs: None })), (false, true));
     assert_eq!(both(&|fid| MdsOp::Setattr(Setattr { fid, set: size(7) })), (true, true));
-    assert_eq!(both(&|fid| MdsOp::Append(Append { fid, len: 1, kill_suidgid: false })), (true, true));
     let chmod = SetAttr { mode: Some(0o600), ..SetAttr::default() };
     assert_eq!(both(&|fid| MdsOp::Setattr(Setattr { fid, set: chmod })), (false, false));
     assert_eq!(both(&|fid| MdsOp::Getattr(Getattr { fid })), (false, false));

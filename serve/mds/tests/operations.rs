@@ -16,9 +16,9 @@ use types::lock::{Flock, FlockFlavor, FlockKind};
 use types::session::{ClientUuid, OpenHandle};
 use types::target::TargetIndex;
 use wire::mds::{
-    Append, Close, Create, CreateKind, FlockCancel, FlockSet, FlockTest, GetLayout, GetParent, Getattr, GetattrMany,
-    Getxattr, Link, Listxattr, Lookup, MdsOp, MdsReply, Open, OpenFlags, Readdir, Readlink, Removed, Removexattr,
-    Rename, RenameFlags, Rmdir, Setattr, Setxattr, SetxattrFlags, Unlink, Wrote,
+    Close, Create, CreateKind, FlockCancel, FlockSet, FlockTest, GetLayout, GetParent, Getattr, GetattrMany, Getxattr,
+    Link, Listxattr, Lookup, MdsOp, MdsReply, Open, OpenFlags, Readdir, Readlink, Removed, Removexattr, Rename,
+    RenameFlags, Rmdir, Setattr, Setxattr, SetxattrFlags, Unlink, Wrote,
 };
 
 #[test]
@@ -248,7 +248,7 @@ fn extended_attributes_are_kept_listed_and_removed() {
 }
 
 #[test]
-fn the_size_follows_what_was_written_and_appended() {
+fn the_size_follows_what_was_written() {
     let rig = Rig::new();
     let file = rig.file("f");
     let wrote = MdsOp::Wrote(Wrote {
@@ -260,10 +260,7 @@ fn the_size_follows_what_was_written_and_appended() {
     });
     let attr = entry(rig.one(wrote).unwrap()).attr;
     assert_eq!((attr.size, attr.blocks), (100, 8));
-    let append = || rig.one(MdsOp::Append(Append { fid: file, len: 10, kill_suidgid: false }));
-    assert_eq!(append(), Ok(MdsReply::Appended { offset: 100 }));
-    assert_eq!(append(), Ok(MdsReply::Appended { offset: 110 }));
-    assert_eq!(rig.getattr(file).unwrap().size, 120);
+    assert_eq!(rig.getattr(file).unwrap().size, 100);
     assert_eq!(rig.setattr(file, SetAttr { size: Some(5), ..SetAttr::default() }).unwrap().size, 5);
     assert_eq!(
         rig.one(MdsOp::Wrote(Wrote {

@@ -10,7 +10,7 @@ use types::fid::Fid;
 use types::object::ObjectId;
 use types::session::ClientUuid;
 use types::target::TargetIndex;
-use wire::mds::{Append, Close, CreateKind, Link, MdsOp, MdsReply, Open, OpenFlags, Rmdir, Wrote};
+use wire::mds::{Close, CreateKind, Link, MdsOp, Open, OpenFlags, Rmdir, Wrote};
 
 const OTHER: ClientUuid = ClientUuid(2);
 
@@ -340,24 +340,26 @@ fn a_request_that_comes_twice_changes_nothing_twice() {
     let rig = Rig::new();
     let file = rig.file("f");
     let request = |xid| {
-        rig.request(xid, &Credentials::root(), vec![MdsOp::Append(Append { fid: file, len: 10, kill_suidgid: false })])
+        let at = types::attr::WrittenAt::Now;
+        let wrote = Wrote { fid: file, end: 10, blocks_delta: 8, at, kill_suidgid: false };
+        rig.request(xid, &Credentials::root(), vec![MdsOp::Wrote(wrote)])
     };
     let export = rig.export(OTHER);
-    let appended = |request| {
+    let wrote = |request| {
         let reply = wait(rig.mds.serve_once(&export, request));
-        (reply.transno, mds_reply(reply.results[0].clone().unwrap()))
+        (reply.transno, entry(mds_reply(reply.results[0].clone().unwrap())).attr.blocks)
     };
-    let first = appended(request(7));
-    assert_eq!(first.1, MdsReply::Appended { offset: 0 });
-    assert_eq!(appended(request(7)), first);
-    assert_eq!(rig.getattr(file).unwrap().size, 10);
-    assert_eq!(appended(request(8)).1, MdsReply::Appended { offset: 10 });
+    let first = wrote(request(7));
+    assert_eq!(first.1, 8);
+    assert_eq!(wrote(request(7)), first);
+    assert_eq!(rig.getattr(file).unwrap().blocks, 8);
+    assert_eq!(wrote(request(8)).1, 16);
     // The client has seen the answer to 7: it is forgotten.
     let mut later = request(9);
     later.xid_known = types::session::Xid(8);
-    appended(later);
-    assert_eq!(appended(request(7)).1, MdsReply::Appended { offset: 30 });
+    wrote(later);
+    assert_eq!(wrote(request(7)).1, 32);
     // Another session knows nothing of it.
     rig.gone(OTHER);
-    assert_eq!(appended(request(8)).1, MdsReply::Appended { offset: 40 });
+    assert_eq!(wrote(request(8)).1, 40);
 }

@@ -50,7 +50,6 @@ pub(super) fn encode(reply: &MdsReply, w: &mut Writer) {
         }),
         MdsReply::Bytes(bytes) => w.op(answer::MDS_BYTES, 0, |w| w.bytes(bytes)),
         MdsReply::Layout(layout) => w.op(answer::MDS_LAYOUT, 0, |w| put_layout(layout, w)),
-        MdsReply::Appended { offset } => w.op(answer::MDS_APPENDED, 0, |w| w.put(&U64::new(*offset))),
         MdsReply::Data { entry, data } => w.op(answer::MDS_DATA, 0, |w| {
             w.put(&RawEntry::from(&**entry));
             w.bulk(data);
@@ -151,7 +150,6 @@ pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>, bulk: &mut Bul
         }
         answer::MDS_BYTES => MdsReply::Bytes(r.copied("bytes of value", XATTR_VALUE_BYTES_MAX)?),
         answer::MDS_LAYOUT => MdsReply::Layout(layout(r)?),
-        answer::MDS_APPENDED => MdsReply::Appended { offset: r.get::<U64>()?.get() },
         answer::MDS_DATA => {
             let entry = Box::new(r.get::<RawEntry>()?.decode()?);
             MdsReply::Data { entry, data: r.bulk(bulk)? }

@@ -127,7 +127,6 @@ pub fn sample_replies() -> Vec<OpReply> {
         },
         MdsReply::Bytes(Bytes::from_static(b"../there")),
         MdsReply::Layout(layout()),
-        MdsReply::Appended { offset: 4096 },
         MdsReply::Removed(Removed { fid: FID, nlink: 1 }),
         MdsReply::Statfs(statfs()),
         MdsReply::Flock(Some(flock())),

@@ -178,7 +178,6 @@ pub fn any_op_reply() -> impl Strategy<Value = OpReply> {
         (vec(any_dir_entry(), 0..20), any::<bool>()).prop_map(|(entries, more)| MdsReply::Entries { entries, more }),
         any_bytes(2000).prop_map(MdsReply::Bytes),
         any_layout().prop_map(MdsReply::Layout),
-        any::<u64>().prop_map(|offset| MdsReply::Appended { offset }),
         (any_entry(), any_bytes(300)).prop_map(|(entry, data)| MdsReply::Data { entry: Box::new(entry), data }),
         (any_entry(), vec(any_range(), 0..EXTENTS_PER_REPLY_MAX), any::<bool>())
             .prop_map(|(entry, ranges, write)| { MdsReply::Extents { entry: Box::new(entry), ranges, write } }),

@@ -90,48 +90,6 @@ impl Operation for Wrote {
     }
 }
 
-/// Reserve `len` bytes at the end of the file (O_APPEND); answers `Appended`. The size grows at
-/// once.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Append {
-    /// The inode.
-    pub fid: Fid,
-    /// Bytes to reserve.
-    pub len: u64,
-    /// Set-id bits go.
-    pub kill_suidgid: bool,
-}
-
-impl Operation for Append {
-    fids!(fid);
-
-    fn flags(&self) -> u16 {
-        bits([self.kill_suidgid])
-    }
-
-    fn put(&self, w: &mut Writer) {
-        put_fid(self.fid, w);
-        w.put(&U64::new(self.len));
-    }
-
-    fn get(flags: u16, r: &mut Reader<'_>, _: &mut Bulk) -> Result<Append, DecodeError> {
-        let [kill_suidgid] = unpack(FLAGS, flags)?;
-        Ok(Append { fid: fid(r)?, len: number64(r)?, kill_suidgid })
-    }
-
-    #[cfg(test)]
-    fn sample() -> Append {
-        Append { fid: FID, len: 512, kill_suidgid: false }
-    }
-
-    #[cfg(test)]
-    fn any() -> BoxedStrategy<Append> {
-        (any_fid(), any::<(u64, bool)>())
-            .prop_map(|(fid, (len, kill_suidgid))| Append { fid, len, kill_suidgid })
-            .boxed()
-    }
-}
-
 /// Bytes of a file that live on the MDT (docs/dom.md), at most DOM_BYTES_MAX; answers `Data`.
 /// EREMCHG: by the present layout some of them live elsewhere.
 #[derive(Clone, PartialEq, Debug)]

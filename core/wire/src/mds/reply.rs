@@ -40,11 +40,6 @@ pub enum MdsReply {
     Bytes(Bytes),
     /// A layout.
     Layout(Arc<Layout>),
-    /// Where the appended data goes.
-    Appended {
-        /// First byte of the reserved range.
-        offset: u64,
-    },
     /// Bytes that live on the MDT, cut at the end of the file, and the inode as it was with them.
     Data {
         /// The inode.

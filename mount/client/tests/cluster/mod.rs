@@ -26,7 +26,7 @@ use types::target::{FsName, TargetIndex, TargetKind, TargetName};
 use types::time::Timestamp;
 use wire::client::{ClientOp, ClientReply};
 use wire::mds::{
-    Append, Close, Create, CreateKind, DirEntry, Entry, FlockCancel, GetLayout, Getattr, GetattrMany, Getxattr, Lease,
+    Close, Create, CreateKind, DirEntry, Entry, FlockCancel, GetLayout, Getattr, GetattrMany, Getxattr, Lease,
     LeaseAct, Link, Listxattr, Lock, Lookup, MdsOp, MdsReply, Open, Readdir, Readlink, Removed, Rename, Setattr,
     Unlink, Wrote,
 };
@@ -260,13 +260,6 @@ impl State {
                 attr.version += 1;
                 attr.blocks = attr.blocks.saturating_add_signed(blocks_delta);
                 MdsReply::Entry(self.entry(fid)?)
-            }
-            MdsOp::Append(Append { fid, len, .. }) => {
-                let attr = &mut self.inode(fid)?.attr;
-                let offset = attr.size;
-                attr.size += len;
-                attr.version += 1;
-                MdsReply::Appended { offset }
             }
             MdsOp::Getxattr(_) => return Err(Errno::ENODATA),
             MdsOp::Listxattr(_) => MdsReply::Bytes(Bytes::new()),

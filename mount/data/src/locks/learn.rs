@@ -10,8 +10,8 @@ use types::fid::Fid;
 use types::lock::InodeBits;
 use types::name::Name;
 use wire::mds::{
-    Accessed, Append, Create, DirEntry, Entry, GetLayout, GetParent, Getxattr, Link, Listxattr, Lookup, MdsOp,
-    MdsReply, Punch, Readdir, Readlink, Removexattr, Rename, Rmdir, Setattr, Setxattr, Unlink, Write, Wrote,
+    Accessed, Create, DirEntry, Entry, GetLayout, GetParent, Getxattr, Link, Listxattr, Lookup, MdsOp, MdsReply, Punch,
+    Readdir, Readlink, Removexattr, Rename, Rmdir, Setattr, Setxattr, Unlink, Write, Wrote,
 };
 
 /// The entry of an inode among those a reply shows.
@@ -160,7 +160,6 @@ pub fn learn(table: &mut Table, op: &MdsOp, result: Result<&MdsReply, Errno>, to
                 table.accessed(entry);
             }
         }
-        (MdsOp::Append(Append { fid, .. }), Ok(_)) => table.changed_inode(*fid, of(touched, *fid), held),
         (MdsOp::Setxattr(Setxattr { fid, name, value, flags }), Ok(_)) => {
             table.changed_xattrs(*fid);
             table.changed_inode(*fid, of(touched, *fid), held);
@@ -215,7 +214,6 @@ pub(crate) fn unsure(table: &mut Table, op: &MdsOp) {
             table.unsure_inode(*fid);
         }
         MdsOp::Wrote(Wrote { fid, .. })
-        | MdsOp::Append(Append { fid, .. })
         | MdsOp::Write(Write { fid, .. })
         | MdsOp::Punch(Punch { fid, .. })
         | MdsOp::Accessed(Accessed { fid, .. }) => table.unsure_inode(*fid),
