@@ -274,11 +274,60 @@ fn parameters_pools_and_targets_are_changed_from_servers_only() {
     assert_eq!(config_of(&mut attacker, ATTACKER).1, version, "nothing was changed");
     still_works(&cluster);
 
+    // Not even a server has something kept that does harm in every process, at every start.
+    let mut server = session_of_server(&cluster, 8, ClientUuid(1), TargetName::mgs());
+    for (name, value) in
+        [("fault", "mds.reint.request=crash"), ("osd-lmdb.*.notransno", "1"), ("mdt.*.evict_client", "x")]
+    {
+        let op = MgsOp::SetParam { fsname: "*".to_owned(), name: name.to_owned(), value: Some(value.to_owned()) };
+        assert_eq!(server.result(ClientUuid(1), TargetName::mgs(), mgs(op)).0, Err(Errno::EOPNOTSUPP), "{name}");
+        let said = "cannot be kept for later ones: set it without -P, where it is to be done";
+        let output = cluster.lctl(&["set_param", "-P", &format!("{name}={value}")]);
+        assert_eq!(output.status.code(), Some(Errno::EOPNOTSUPP.0), "{}", text(&output));
+        assert!(text(&output).contains(said), "{}", text(&output));
+    }
+    assert_eq!(config_of(&mut attacker, ATTACKER).1, version, "nothing was kept");
+
     // Root on the host of a server may, through that server.
     lctl_says(&cluster, &["set_param", "-P", "lod.*.stripesize=2M"]);
     let sizes = || lctl(&cluster, &["get_param", "-n", "lod.*.stripesize"]);
     soon(&"2097152\n".to_owned(), sizes);
     assert_eq!(lctl_says(&cluster, &["pool_new", "sheen.mine"]), "Pool sheen.mine created\n");
+}
+
+/// A7: what an earlier version kept at the MGS, or what a file of the host says.
+#[test]
+fn a7_a_daemon_does_not_do_at_its_start_what_is_an_action() {
+    if !can_mount() {
+        return;
+    }
+    let cluster = Cluster::up(&["--osts", "1"]);
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let [mount, run, config, log] = ["mnt", "run", "client.toml", "log"].map(|name| elsewhere.path().join(name));
+    fs::create_dir(&mount).expect("mkdir");
+    let params = "[params]\n\"fault\" = \"client.callback=drop\"\n\"fail_loc\" = 0x305\n\"llite.*.xattr_cache\" = 0\n";
+    fs::write(&config, params).expect("write");
+    let there = |name: &str, args: &[&str]| {
+        let mut command = Command::new(sheen());
+        command.arg0(name).args(args).env(RUN_DIR, &run).stdin(Stdio::null());
+        command.output().expect("sheen runs")
+    };
+    let source = format!("{}@tcp:/sheen", listen_of(&cluster));
+    let options = format!("log={},config={}", log.display(), config.display());
+    let mounted = there("mount.sheen", &[&source, mount.to_str().expect("text"), "-o", &options]);
+    let test = || {
+        assert!(mounted.status.success(), "{}", text(&mounted));
+        let shown = |name| String::from_utf8_lossy(&there("lctl", &["get_param", "-n", name]).stdout).into_owned();
+        assert_eq!(shown("llite.*.xattr_cache").trim(), "0", "the file was read");
+        assert_eq!((shown("fault").trim(), shown("fail_loc").trim()), ("", "0"));
+        let log = fs::read_to_string(&log).expect("the log");
+        assert!(log.contains("persistent parameter is refused") && log.contains("cannot be kept"), "{log}");
+    };
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(test));
+    detach(&mount);
+    if let Err(panic) = result {
+        std::panic::resume_unwind(panic);
+    }
 }
 
 /// The same three on a host that only mounts: each says where to run it.

@@ -9,6 +9,7 @@ use disk::config::{
     self, BadConfig, ConfigKey, FsRecord, KEYS_END, KEYS_START, PARAM_NAME_BYTES_MAX, ParamRecord, PoolRecord,
     RemovedRecord, TargetRecord,
 };
+use observe::catalog;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -96,6 +97,14 @@ pub enum Refused {
     /// The name or value of the parameter is not valid.
     #[error("a parameter has a name of 1 to {PARAM_NAME_BYTES_MAX} and a value of up to {PARAM_VALUE_BYTES_MAX} bytes")]
     Param,
+    /// The parameter is none that could be kept.
+    #[error("{name:?} is no parameter to keep: {why}")]
+    NotKept {
+        /// The name, or a pattern.
+        name: String,
+        /// Why it cannot.
+        why: &'static str,
+    },
     /// The name of the pool is not valid.
     #[error("{0:?} is no pool name; use 1 to 15 letters, digits, '_' or '-'")]
     Pool(String),
@@ -129,6 +138,7 @@ impl Refused {
             Refused::Root(_) => Errno::EPERM,
             Refused::PoolInUse(_) => Errno::ENOTEMPTY,
             Refused::Name(_) | Refused::Nids(_) | Refused::Param | Refused::Pool(_) => Errno::EINVAL,
+            Refused::NotKept { .. } => Errno::EOPNOTSUPP,
             Refused::Unknown(_) | Refused::NoOst { .. } => Errno::ENOENT,
             Refused::Full(_) => Errno::ENOSPC,
         }
@@ -277,6 +287,12 @@ impl Registry {
         let good_name = (1..=PARAM_NAME_BYTES_MAX).contains(&name.len());
         if !good_name || value.is_some_and(|v| v.len() > PARAM_VALUE_BYTES_MAX) {
             return Err(Refused::Param);
+        }
+        // What was kept by an earlier version can be forgotten.
+        if let Some(value) = value
+            && let Some(why) = catalog::pattern_not_kept(name, value).map_err(|_| Refused::Param)?
+        {
+            return Err(Refused::NotKept { name: name.to_owned(), why });
         }
         let systems: Vec<FsName> = match fsname {
             EVERY_FILE_SYSTEM => self.systems.keys().copied().collect(),
@@ -473,6 +489,25 @@ mod tests {
             r.set_param("sheen", &n.to_string(), Some("")).unwrap();
         }
         assert_eq!(r.set_param("sheen", "one more", Some("")).unwrap_err().errno(), Errno::ENOSPC);
+    }
+
+    #[test]
+    fn a7_what_is_done_at_once_is_not_kept() {
+        let mut r = Registry::default();
+        register(&mut r, "sheen-MDT", 1).unwrap();
+        let before = r.configs();
+        for (name, value) in
+            [("fault", "mds_reint_net=crash"), ("osd-lmdb.*.notransno", "1"), ("mdt.*.*_client", "nid:x")]
+        {
+            for fsname in ["sheen", EVERY_FILE_SYSTEM] {
+                let refused = r.set_param(fsname, name, Some(value)).unwrap_err();
+                assert_eq!(refused.errno(), Errno::EOPNOTSUPP, "{refused}");
+            }
+            // What an earlier version kept is forgotten.
+            assert_eq!(r.set_param("sheen", name, None), Ok(Change::default()));
+        }
+        assert_eq!(r.set_param("sheen", "lod.[", Some("1")).unwrap_err().errno(), Errno::EINVAL);
+        assert_eq!(r.configs(), before);
     }
 
     #[test]

@@ -38,9 +38,9 @@ fn is_meant(param: &Param, name: &str) -> bool {
 }
 
 fn text(param: &Param) -> String {
-    let Param { path, help, unit, default, range, access, gauge: _, governed } = param;
+    let Param { path, help, unit, default, range, governed, .. } = param;
     let said = [help, governed].into_iter().filter(|said| !said.is_empty()).map(|said| format!("    {said}\n"));
-    let mut text = format!("{path}\n{}    may be: {}\n", said.collect::<String>(), access.words());
+    let mut text = format!("{path}\n{}    may be: {}\n", said.collect::<String>(), param.may_be());
     for (what, said) in [("unit", unit), ("default", default), ("values", range)] {
         if !said.is_empty() {
             text += &format!("    {what}: {said}\n");

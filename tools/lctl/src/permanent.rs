@@ -84,6 +84,11 @@ fn keep(daemons: &Daemons, name: &str, value: Option<String>, report: &mut Repor
             Errno::ENOENT,
         );
     }
+    if let Some(value) = &value
+        && let Ok(Some(why)) = catalog::pattern_not_kept(&dotted, value)
+    {
+        return report.sentence(&format!("{name}: {why}"), Errno::EOPNOTSUPP);
+    }
     if !daemons.are_of_one_cluster(report) {
         return;
     }

@@ -6,6 +6,7 @@
 //! MGS. A level that names a device is `*`.
 
 use crate::param::Param;
+use crate::tree::{BadPattern, LastLevel};
 
 macro_rules! catalog {
     ($($name:ident = $param:expr;)*) => {
@@ -36,6 +37,11 @@ const fn jobs(path: &'static str, help: &'static str) -> Param {
 
 const fn cleanup(path: &'static str) -> Param {
     Param::setting(path, "s", "600", "0 to 31622400; 0: never", "A job that did nothing for so long is forgotten.")
+}
+
+/// What is written there does harm, and is meant for one process and one moment.
+const fn acts(param: Param) -> Param {
+    Param { acts: true, ..param }
 }
 
 /// Asked over the network, so not part of every scrape: the servers' own gauges say the same.
@@ -108,9 +114,9 @@ catalog! {
     JOBID_VAR = Param::setting("jobid_var", "", "disable", "disable, procname_uid, nodelocal, or the name of an environment variable", "How mounts of this process name the job of a request, for `job_stats`. `nodelocal`: by `jobid_name`. A variable: what the program has there, or `jobid_name` if that has a %j or the program has no such variable.");
     JOBID_NAME = Param::setting("jobid_name", "", "%e.%u", "text with %e program, %u user, %g group, %p process, %h and %H host with and without domain, %j the variable", "The pattern for `jobid_var`; what is longer than 31 bytes is cut off.");
 
-    FAIL_LOC = Param::setting("fail_loc", "", "0", "a number of fault_points, with Lustre's flags: 0x80000000 once, 0x20000000 skip fail_val, 0x10000000 fail_val times, 0x08000000 one in fail_val", "What goes wrong on purpose; 0: nothing. 0x40000000 tells that it did.");
-    FAIL_VAL = Param::setting("fail_val", "", "0", "a number", "Count or seconds of fail_loc.");
-    FAULT = Param::setting("fault", "", "", "POINT[=drop, delay:SECONDS, fail:ERRNO or crash][,skip=N][,times=N][,one_in=N], or clear", "Rules by name of what goes wrong on purpose (docs/simulation.md).");
+    FAIL_LOC = acts(Param::setting("fail_loc", "", "0", "a number of fault_points, with Lustre's flags: 0x80000000 once, 0x20000000 skip fail_val, 0x10000000 fail_val times, 0x08000000 one in fail_val", "What goes wrong on purpose; 0: nothing. 0x40000000 tells that it did."));
+    FAIL_VAL = acts(Param::setting("fail_val", "", "0", "a number", "Count or seconds of fail_loc."));
+    FAULT = acts(Param::setting("fault", "", "", "POINT[=drop, delay:SECONDS, fail:ERRNO or crash][,skip=N][,times=N][,one_in=N], or clear", "Rules by name of what goes wrong on purpose (docs/simulation.md)."));
     FAULT_POINTS = Param::shown("fault_points", "", "Fault points: name, number, how often reached while one was armed, how often it went wrong, meaning.");
 
     LLITE_STATS = Param::counts("llite.*.stats", "Operations that programs asked of the mount, with their times, and bytes that they read and wrote.");
@@ -267,7 +273,7 @@ catalog! {
     OSD_KBYTESTOTAL = space("osd-lmdb.*.kbytestotal", "KiB that the store of records could take.");
     OSD_KBYTESFREE = space("osd-lmdb.*.kbytesfree", "KiB of them not in use.");
     OSD_UNCOMMITTED = Param::gauge("osd-lmdb.*.uncommitted_bytes", "bytes", "Records that are applied and not yet durable.");
-    OSD_NOTRANSNO = Param::setting("osd-lmdb.*.notransno", "", "0", "1", "1: from now on nothing is committed; what is answered is lost when the process ends. Until it is started again.");
+    OSD_NOTRANSNO = acts(Param::setting("osd-lmdb.*.notransno", "", "0", "1", "1: from now on nothing is committed; what is answered is lost when the process ends. Until it is started again."));
     OSD_LAST_COMMITTED = Param::shown("osd-lmdb.*.last_committed", "", "Newest transno that is durable.");
 
     MGS_LIVE = Param::shown("mgs.MGS.live.*", "", "Version, targets, persistent parameters and pools of a file system.");
@@ -276,13 +282,38 @@ catalog! {
     MGS_EXPORT_UUID = Param::shown("mgs.MGS.exports.*.uuid", "", "UUIDs of the clients at this NID.");
 }
 
+/// Value that stands for doing something wherever it may be written.
+const CLEAR: &str = "clear";
+
+/// Why this value of a parameter is never kept, neither at the MGS nor in a file of a host; `None`:
+/// it may be.
+pub fn not_kept(param: &Param, value: &str) -> Option<&'static str> {
+    if param.acts || value.trim() == CLEAR {
+        return Some(
+            "writing it does something at this moment, so it cannot be kept for later ones: set it without -P, where \
+             it is to be done",
+        );
+    }
+    None
+}
+
+/// As [`not_kept`], of every parameter that the pattern can mean, whatever its devices are called.
+///
+/// # Errors
+/// The pattern is none.
+pub fn pattern_not_kept(pattern: &str, value: &str) -> Result<Option<&'static str>, BadPattern> {
+    let last = LastLevel::of(pattern)?;
+    Ok(ALL.iter().filter(|param| last.may_be(param)).find_map(|param| not_kept(param, value)))
+}
+
 /// The table of `docs/parameters.md`.
 pub fn markdown() -> String {
     let mut text =
         String::from("| parameter | may be | unit | default | range | meaning |\n|---|---|---|---|---|---|\n");
-    for Param { path, help, unit, default, range, access, gauge: _, governed } in ALL {
+    for param in ALL {
+        let Param { path, help, unit, default, range, governed, .. } = param;
         let said = format!("{help} {governed}");
-        text += &format!("| `{path}` | {} | {unit} | {default} | {range} | {} |\n", access.words(), said.trim());
+        text += &format!("| `{path}` | {} | {unit} | {default} | {range} | {} |\n", param.may_be(), said.trim());
     }
     text
 }
@@ -317,6 +348,38 @@ mod tests {
             assert_eq!(param.access.writable(), !param.range.is_empty(), "{}", param.path);
             assert!(!param.gauge || !param.unit.is_empty(), "{}", param.path);
         }
+    }
+
+    #[test]
+    fn what_is_done_at_once_is_not_kept() {
+        let kept = |pattern: &str, value: &str| pattern_not_kept(pattern, value).map(|why| why.is_none());
+        for pattern in ["lod.*.stripesize", "osc.sheen-OST0001-*.active", "debug", "osc/*/state", "mdt.*.job_cleanup_*"]
+        {
+            assert_eq!(kept(pattern, "1"), Ok(true), "{pattern}");
+            assert_eq!(kept(pattern, " clear\n"), Ok(false), "{pattern}");
+        }
+        let acts = [
+            "fault",
+            "fau?t",
+            "fail_*",
+            "*",
+            "[f]ault",
+            "{debug,fault}",
+            "osd-lmdb.*.notransno",
+            "osd-lmdb/sheen-OST0000/notransno",
+            "mdt.*.evict_client",
+            "mdt.*.exports.10.0.0.1@tcp.evict_client",
+            "mdt.sheen-MDT0000.abort_recovery",
+            "osc.*.{active,ping}",
+            "*.*.*stats",
+            "{osc.*.ping,debug}",
+        ];
+        for pattern in acts {
+            assert_eq!(kept(pattern, "1"), Ok(false), "{pattern}");
+        }
+        assert!(kept("osc.[", "1").is_err());
+        let (all, acting) = (ALL.iter().filter(|p| p.access.writable()), ALL.iter().filter(|p| p.acts));
+        assert!(acting.clone().all(|p| p.access.writable()) && acting.count() < all.count());
     }
 
     /// Words of a text that are written as parameters are: `osc.*.checksums`, also with a device, a

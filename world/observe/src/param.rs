@@ -54,6 +54,9 @@ pub struct Param {
     pub access: Access,
     /// True if it is a number that goes up and down, so that `/metrics` shows it as a gauge.
     pub gauge: bool,
+    /// True if writing it does something at that moment, or harm: it is never kept
+    /// ([`crate::catalog::not_kept`]).
+    pub acts: bool,
     /// What decides its value, or a part of its range, in one sentence; empty if setting it does. A
     /// setting that is refused with EOPNOTSUPP is refused in these words.
     pub governed: &'static str,
@@ -62,7 +65,17 @@ pub struct Param {
 impl Param {
     /// A parameter that is only shown.
     pub const fn shown(path: &'static str, unit: &'static str, help: &'static str) -> Param {
-        Param { path, help, unit, default: "", range: "", access: Access::Read, gauge: false, governed: "" }
+        Param {
+            path,
+            help,
+            unit,
+            default: "",
+            range: "",
+            access: Access::Read,
+            gauge: false,
+            acts: false,
+            governed: "",
+        }
     }
 
     /// A number that is shown here and as a gauge in `/metrics`.
@@ -72,7 +85,7 @@ impl Param {
 
     /// Counts that are shown, and cleared when anything is written.
     pub const fn counts(path: &'static str, help: &'static str) -> Param {
-        Param { access: Access::ReadWrite, range: "anything: clears", ..Param::shown(path, "", help) }
+        Param { access: Access::ReadWrite, range: "anything: clears", acts: true, ..Param::shown(path, "", help) }
     }
 
     /// A parameter that is shown and set.
@@ -83,12 +96,12 @@ impl Param {
         range: &'static str,
         help: &'static str,
     ) -> Param {
-        Param { path, help, unit, default, range, access: Access::ReadWrite, gauge: false, governed: "" }
+        Param { path, help, unit, default, range, access: Access::ReadWrite, gauge: false, acts: false, governed: "" }
     }
 
     /// A parameter that only does something when it is set.
     pub const fn command(path: &'static str, range: &'static str, help: &'static str) -> Param {
-        Param { path, help, unit: "", default: "", range, access: Access::Write, gauge: false, governed: "" }
+        Param { access: Access::Write, range, acts: true, ..Param::shown(path, "", help) }
     }
 
     /// A parameter that is shown, and whose value follows from what `governed` says: only its
@@ -101,6 +114,11 @@ impl Param {
     /// instead.
     pub const fn explained(path: &'static str, governed: &'static str) -> Param {
         Param { access: Access::Explained, ..Param::governed(path, "", "", governed) }
+    }
+
+    /// What may be done with it, for people: `read, set, not kept`.
+    pub fn may_be(&self) -> String {
+        format!("{}{}", self.access.words(), if self.acts { ", not kept" } else { "" })
     }
 
     /// Own name: the last level of the path.

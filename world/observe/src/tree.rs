@@ -214,6 +214,39 @@ fn compile(pattern: &str) -> Result<GlobMatcher, BadPattern> {
     Ok(glob.compile_matcher())
 }
 
+/// The last level of a pattern: it decides which parameters the pattern can mean, whatever the
+/// levels before it say about devices.
+pub(crate) struct LastLevel(Option<GlobMatcher>);
+
+impl LastLevel {
+    /// Of this pattern.
+    pub(crate) fn of(pattern: &str) -> Result<LastLevel, BadPattern> {
+        compile(pattern)?;
+        let (mut inside, mut in_class, mut escaped, mut last) = (0_usize, false, false, Some(0));
+        for (at, letter) in pattern.char_indices() {
+            match letter {
+                _ if std::mem::take(&mut escaped) => {}
+                '\\' => escaped = true,
+                ']' => in_class = false,
+                _ if in_class => {}
+                '[' => in_class = true,
+                '{' => inside += 1,
+                '}' => inside = inside.saturating_sub(1),
+                '.' | '/' if inside > 0 => last = None,
+                '.' | '/' => last = last.map(|_| at + 1),
+                _ => {}
+            }
+        }
+        // Levels within braces are not looked at.
+        Ok(LastLevel(last.and_then(|at| compile(&pattern[at..]).ok())))
+    }
+
+    /// True if the pattern can mean this parameter.
+    pub(crate) fn may_be(&self, param: &Param) -> bool {
+        self.0.as_ref().is_none_or(|last| last.is_match(param.name()))
+    }
+}
+
 /// A name as people write it: levels separated by dots.
 pub fn dotted(name: &str) -> String {
     name.replace('/', ".")

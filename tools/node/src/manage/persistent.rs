@@ -4,12 +4,14 @@
 //! A task per file system follows the configuration. While there is anything to apply it also looks
 //! each second for parameters that have just come (a session with a new OST). A parameter is set
 //! once for each value, so a value that an administrator sets by hand later stands until the value
-//! at the MGS changes. The file comes before the MGS. Nothing is taken back: a deleted parameter
+//! at the MGS changes. What does something at once when it is written (`catalog::not_kept`) is
+//! never set from here. The file comes before the MGS. Nothing is taken back: a deleted parameter
 //! keeps its value until the process starts again.
 
 use crate::manage::params;
 use crate::watch::view::View;
 use env::watch;
+use observe::catalog;
 use observe::tree::Found;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -159,9 +161,13 @@ async fn apply(view: &Arc<View>, state: &Mutex<State>) {
     values.retain(|name, value| state.lock().applied.get(name) != Some(value));
     for (name, entry) in tree.entries() {
         let Some(value) = values.remove(name) else { continue };
-        match entry.set(value.clone()).await {
+        let set = match catalog::not_kept(entry.param, &value) {
+            None => entry.set(value.clone()).await.map_err(|errno| errno.to_string()),
+            Some(why) => Err(why.to_owned()),
+        };
+        match set {
             Ok(()) => tracing::info!(name, value, "persistent parameter"),
-            Err(errno) => tracing::warn!(name, value, %errno, "persistent parameter is refused"),
+            Err(why) => tracing::warn!(name, value, why, "persistent parameter is refused"),
         }
         // Also a refused value: it would be refused each second.
         state.lock().applied.insert(name.to_owned(), value);
