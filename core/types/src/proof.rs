@@ -21,6 +21,8 @@ enum Purpose {
     Pairing = 1,
     Session = 2,
     Server = 3,
+    Peer = 4,
+    PeerSession = 5,
 }
 
 /// Random number of a process. It never leaves the process.
@@ -94,10 +96,22 @@ impl ServerKey {
         Proof(keyed(self.0, Purpose::Server, &parts))
     }
 
+    /// What a server shows to a target to open a session that outlives the server's process, and to
+    /// get it back in a later life.
+    pub fn peer_proof(self, client: ClientUuid, target: TargetName) -> Proof {
+        Proof(keyed(self.0, Purpose::PeerSession, &[&client.0.to_le_bytes(), &bytes_of(target)]))
+    }
+
     /// True if the proof was made with this key.
     pub fn made(self, proof: Proof, pairing: Pairing, client: ClientUuid, target: TargetName) -> bool {
         self.is_known() && proof == self.proof(pairing, client, target)
     }
+}
+
+/// The client that the target with this store is to other targets, in all of its lives. It does not
+/// tell the UUID of the store, which is a secret of the target and the MGS.
+pub fn peer_of_store(store: u128) -> ClientUuid {
+    ClientUuid(keyed(store, Purpose::Peer, &[]))
 }
 
 /// File system, padded with zeros, kind, index.
@@ -150,7 +164,12 @@ mod tests {
                 all.extend(targets.map(|target| secret.proof(client, target).0));
             }
         }
-        assert_eq!(all.len(), 2 * (nids.len() + 2 * 4));
+        for key in [1, 2].map(ServerKey) {
+            let sessions = [1, 2].into_iter().flat_map(|client| [ost(0), ost(1)].map(|target| (client, target)));
+            all.extend(sessions.map(|(client, target)| key.peer_proof(ClientUuid(client), target).0));
+        }
+        all.extend([1, 2].map(|store| peer_of_store(store).0));
+        assert_eq!(all.len(), 2 * (nids.len() + 2 * 4) + 2 * 4 + 2);
         let nid = "10.0.0.1@tcp".parse().unwrap();
         assert_eq!(Secret::new(7).pairing(nid), Secret::new(7).pairing(nid), "and always the same");
         assert!(!all.contains(&0));

@@ -12,6 +12,7 @@ use layout::size::cuts;
 use layout::stripe_spec::{DOM_BYTES_DEFAULT, default_layout};
 use mds::mds::{Mds, Parts};
 use mds::object_targets::ObjectTargets;
+use mds::peers::Peers;
 use mds::settings::MdsSettings;
 use rpc::error::RpcError;
 use rpc::service::{Export, Service};
@@ -285,6 +286,7 @@ impl Live {
             store: store.clone(),
             env: env.clone(),
             targets: Arc::new(Room),
+            peers: Peers::none(),
             settings: MdsSettings::default(),
         };
         let mds = wait(Mds::start_with(parts)).unwrap_or_else(|error| panic!("start the MDT: {error}"));

@@ -8,6 +8,7 @@ use env::BoxFuture;
 use env::real::{RealConfig, RealEnv};
 use mds::mds::Mds;
 use mds::object_targets::{ObjectTargets, Pools};
+use mds::peers::Peers;
 use mds::settings::MdsSettings;
 use rpc::error::RpcError;
 use rpc::service::{Export, Service};
@@ -134,7 +135,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     target::format(&env, &folder, &spec)?;
     let target = Target::open(&env, &folder, TargetOptions::default())?;
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    let mds = runtime.block_on(Mds::start(&target, Arc::new(NoOsts), MdsSettings::default()))?;
+    let mds = runtime.block_on(Mds::start(&target, Arc::new(NoOsts), Peers::none(), MdsSettings::default()))?;
     runtime.block_on(mds.refresh_spaces());
 
     let export = Export::local(mds.name(), ClientUuid(1), "bench".into(), None);

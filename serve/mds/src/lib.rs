@@ -24,6 +24,7 @@ pub mod mds;
 pub mod object_targets;
 pub mod opens;
 pub mod ops;
+pub mod peers;
 pub mod records;
 pub mod recovery;
 pub mod service;

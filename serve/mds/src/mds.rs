@@ -15,6 +15,7 @@ use crate::locks::groups::Groups;
 use crate::locks::stats::LockStats;
 use crate::object_targets::ObjectTargets;
 use crate::opens::Opens;
+use crate::peers::Peers;
 use crate::records::Records;
 use crate::records::fids::Fids;
 use crate::recovery::recover;
@@ -58,6 +59,8 @@ pub struct Parts {
     pub env: Env,
     /// The OSTs.
     pub targets: Arc<dyn ObjectTargets>,
+    /// The other MDTs.
+    pub peers: Arc<Peers>,
     /// Settings that may be changed.
     pub settings: MdsSettings,
 }
@@ -71,6 +74,7 @@ pub struct Mds {
     pub(crate) store: Arc<Store>,
     pub(crate) env: Env,
     pub(crate) targets: Arc<dyn ObjectTargets>,
+    pub(crate) peers: Arc<Peers>,
     pub(crate) tunables: Tunables,
     pub(crate) settings: MdsSettings,
     pub(crate) state: Mutex<State>,
@@ -144,6 +148,7 @@ impl Mds {
     pub async fn start(
         target: &Target,
         targets: Arc<dyn ObjectTargets>,
+        peers: Arc<Peers>,
         settings: MdsSettings,
     ) -> Result<Arc<Mds>, StartError> {
         let name = target.name().ok_or(StartError::Unnamed)?;
@@ -154,6 +159,7 @@ impl Mds {
             store: target.store().clone(),
             env: target.env().clone(),
             targets,
+            peers,
             settings,
         })
         .await
@@ -166,7 +172,7 @@ impl Mds {
     /// # Errors
     /// The store cannot be read or written, or an indispensable record is damaged.
     pub async fn start_with(parts: Parts) -> Result<Arc<Mds>, StartError> {
-        let Parts { name, cluster, boot, store, env, targets, settings } = parts;
+        let Parts { name, cluster, boot, store, env, targets, peers, settings } = parts;
         let expected = kept_replies::clients(&store.begin())?;
         let window = Window::new(&expected, env.clock.now(), settings.recovery_window);
         let at_once = window.is_open();
@@ -179,6 +185,7 @@ impl Mds {
             boot,
             store,
             targets,
+            peers,
             tunables: Tunables::new(&settings),
             settings,
             state: Mutex::new(State::new(Fids::new(Fids::first_seq(name.index.0)), author_grace, groups.clone())),
@@ -223,6 +230,11 @@ impl Mds {
     /// closes it.
     pub async fn stop(&self) {
         self.stopper.stop().await;
+    }
+
+    /// The other MDTs of the file system.
+    pub fn peers(&self) -> &Arc<Peers> {
+        &self.peers
     }
 
     /// Name of the target.

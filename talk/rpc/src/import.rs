@@ -54,6 +54,8 @@ pub struct Import {
     pub(crate) rpc: Arc<Rpc>,
     pub(crate) target: TargetName,
     pub(crate) client: ClientUuid,
+    /// The session outlives this process: see [`Rpc::peer_import`].
+    pub(crate) is_peer: bool,
     pub(crate) description: String,
     pub(crate) callbacks: Option<Arc<dyn Callbacks>>,
     pub(crate) xids: Xids,
@@ -80,6 +82,15 @@ pub struct Import {
     stats: CallStats,
     /// True while a ping is on its way.
     pub(crate) pinging: AtomicBool,
+}
+
+/// Whose session it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Owner {
+    /// A client that ends with this process.
+    Process(ClientUuid),
+    /// A target, in its so-manieth life.
+    Peer { client: ClientUuid, life: u64 },
 }
 
 /// State under the small lock.
@@ -131,11 +142,14 @@ impl Import {
         rpc: Arc<Rpc>,
         target: TargetName,
         nids: Vec<Nid>,
-        client: ClientUuid,
+        owner: Owner,
         description: String,
         callbacks: Option<Arc<dyn Callbacks>>,
     ) -> Arc<Import> {
-        let xids = Xids::new(rpc.env().clock.wall());
+        let (client, is_peer, xids) = match owner {
+            Owner::Process(client) => (client, false, Xids::new(rpc.env().clock.wall())),
+            Owner::Peer { client, life } => (client, true, Xids::of_life(life)),
+        };
         let source = source_of_import(target, client, callbacks.is_some());
         let stats = CallStats::of_import(rpc.metrics().clone(), source);
         let kept_max = if target.kind == TargetKind::Ost { KEPT_DATA_BYTES_MAX } else { KEPT_BYTES_MAX };
@@ -144,6 +158,7 @@ impl Import {
             rpc,
             target,
             client,
+            is_peer,
             description,
             callbacks,
             xids,

@@ -24,7 +24,7 @@ use env::ration::Ration;
 use env::watch;
 use error::RpcError;
 use futures_util::future::join_all;
-use import::Import;
+use import::{Import, Owner};
 use lnet::fault::Faults;
 use lnet::node::Lnet;
 use observe::registry::Registry;
@@ -250,7 +250,33 @@ impl Rpc {
         description: String,
         callbacks: Option<Arc<dyn callbacks::Callbacks>>,
     ) -> Arc<Import> {
-        let import = Import::new(self.clone(), target, nids, client, description, callbacks);
+        self.make_import(target, nids, Owner::Process(client), description, callbacks)
+    }
+
+    /// The side of a target in a session with another target. Unlike that of other clients the
+    /// session is not the process': in its next life the target gets it back, under the same
+    /// `client`. `life` grows with each life, from 1 to 2^20. That takes the key of the servers: it
+    /// is to be known before the first request.
+    pub fn peer_import(
+        self: &Arc<Self>,
+        target: TargetName,
+        nids: Vec<Nid>,
+        (client, life): (ClientUuid, u64),
+        description: String,
+    ) -> Arc<Import> {
+        self.make_import(target, nids, Owner::Peer { client, life }, description, None)
+    }
+
+    fn make_import(
+        self: &Arc<Self>,
+        target: TargetName,
+        nids: Vec<Nid>,
+        owner: Owner,
+        description: String,
+        callbacks: Option<Arc<dyn callbacks::Callbacks>>,
+    ) -> Arc<Import> {
+        let import = Import::new(self.clone(), target, nids, owner, description, callbacks);
+        let client = import.client();
         let mut imports = self.imports.lock();
         imports.retain(|_, known| known.strong_count() > 0);
         imports.insert((target, client), Arc::downgrade(&import));

@@ -8,6 +8,7 @@ use env::BoxFuture;
 use env::real::{RealConfig, RealEnv, RealGuard};
 use mds::mds::{Mds, Parts};
 use mds::object_targets::{ObjectTargets, Pools};
+use mds::peers::Peers;
 use mds::settings::MdsSettings;
 use parking_lot::Mutex;
 use rpc::error::RpcError;
@@ -153,6 +154,7 @@ impl Rig {
             store: store.clone(),
             env: env.clone(),
             targets: osts.clone(),
+            peers: Peers::none(),
             settings: MdsSettings::for_tests(),
         };
         let mds = wait(Mds::start_with(parts)).unwrap();

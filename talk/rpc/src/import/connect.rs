@@ -83,6 +83,10 @@ impl Import {
             Some(pairing) if key.is_known() => key.proof(pairing, self.client, self.target),
             _ => Proof(0),
         };
+        let proof = match self.is_peer && key.is_known() {
+            true => key.peer_proof(self.client, self.target),
+            false => self.rpc.lnet().secret().proof(self.client, self.target),
+        };
         ConnectRequest {
             version_min: VERSION_MIN,
             version_max: VERSION_MAX,
@@ -90,7 +94,7 @@ impl Import {
             client: self.client,
             description: self.description.clone(),
             boot,
-            proof: self.rpc.lnet().secret().proof(self.client, self.target),
+            proof,
             server,
         }
     }

@@ -31,6 +31,11 @@ struct State {
 /// More changes are unanswered than there are slots: the target keeps no reply for this one.
 pub(crate) const NO_SLOT: u16 = u16::MAX;
 
+/// Requests of one life of a server: 100,000 a second for five years.
+const LIFE_BITS: u32 = 44;
+/// Lives of a server whose requests have numbers of their own.
+const LIVES_MAX: u64 = (1 << (64 - LIFE_BITS)) - 1;
+
 impl State {
     fn take_slot(&mut self) -> u16 {
         match self.slots_free.pop_first() {
@@ -48,7 +53,16 @@ impl Xids {
     /// First number from the time, as Lustre does: an import made again later continues above its
     /// predecessor.
     pub(crate) fn new(now: Timestamp) -> Xids {
-        let first = (now.sec.max(1) as u64) << 20;
+        Xids::from((now.sec.max(1) as u64) << 20)
+    }
+
+    /// Of a server's session that outlives its process. A clock may have been set back between two
+    /// lives, and a number must not be used twice; so the number of the life comes first.
+    pub(crate) fn of_life(life: u64) -> Xids {
+        Xids::from(life.min(LIVES_MAX) << LIFE_BITS)
+    }
+
+    fn from(first: u64) -> Xids {
         Xids {
             state: Mutex::new(State { next: first, open: VecDeque::new(), slots_free: BTreeSet::new(), slots_used: 0 }),
         }

@@ -5,6 +5,7 @@ use crate::role::object_targets::Followed;
 use crate::role::parts::Parts;
 use crate::role::registration;
 use mds::mds::Mds;
+use mds::peers::Peers;
 use mds::settings::MdsSettings;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +36,9 @@ impl MdtRole {
         settings: MdsSettings,
     ) -> Result<MdtRole, NodeError> {
         let name = registration::name(parts, mgc, &target).await?;
-        let mds = Mds::start(&target, followed.osts.clone(), settings).await;
+        let peers = Peers::of(&parts.rpc, name, &target);
+        followed.tell_peers(&peers);
+        let mds = Mds::start(&target, followed.osts.clone(), peers, settings).await;
         let mds = mds.map_err(|e| NodeError::Serve { dir: target.dir().to_owned(), reason: e.to_string() })?;
         mds.count_in(parts.rpc.metrics());
         followed.tell(&mds);

@@ -1,4 +1,5 @@
-//! Gives the MDTs of this process their OSTs, and follows the MGS's configuration for them.
+//! Gives the MDTs of this process their OSTs and their peers, the other MDTs, and follows the MGS's
+//! configuration for them.
 //!
 //! Owner of one task per file system: it asks the MGS for a newer configuration, which the MGS
 //! keeps waiting until there is one. Ends with [`Followed::stop`].
@@ -9,9 +10,10 @@ use crate::role::registration;
 use env::watch;
 use mds::mds::Mds;
 use mds::object_targets::OscSet;
+use mds::peers::Peers;
 use parking_lot::Mutex;
 use rpc::import::Import;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use stubs::mgc::Mgc;
@@ -25,11 +27,12 @@ const WAIT_MS: u32 = 30_000;
 /// Pause after the MGS did not answer.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// OSTs of one file system, kept up to date.
+/// OSTs and MDTs of one file system, kept up to date.
 pub struct Followed {
     /// For the MDTs.
     pub osts: Arc<OscSet>,
     mdts: Arc<Mutex<Vec<Weak<Mds>>>>,
+    named: Arc<Mutex<NamedMdts>>,
     stop: watch::Sender<bool>,
 }
 
@@ -43,18 +46,19 @@ impl Followed {
         let mgc = parts.mgc();
         let config = registration::patiently(parts, || mgc.config(fsname.to_string(), 0, 0)).await;
         let config = config.map_err(|e| NodeError::Config { mgs: parts.mgs.clone(), source: Box::new(e) })?;
-        let mdts = Arc::default();
+        let (mdts, named) = (Arc::default(), Arc::default());
         let mut follower = Follower {
             parts: parts.clone(),
             fsname,
             osts: osts.clone(),
             mdts: Arc::clone(&mdts),
+            named: Arc::clone(&named),
             known: HashMap::new(),
         };
         follower.apply(&config);
         let (stop, ear) = watch::channel(false);
         parts.env.tasks.spawn("mdt follows configuration", Box::pin(follower.follow(mgc, config.version, ear)));
-        Ok(Followed { osts, mdts, stop })
+        Ok(Followed { osts, mdts, named, stop })
     }
 
     /// Registers an MDT for changes: an OST that came back gets new files and outstanding work at
@@ -63,10 +67,26 @@ impl Followed {
         self.mdts.lock().push(Arc::downgrade(mdt));
     }
 
+    /// Tells an MDT its peers: those of today at once, those to come when they are named.
+    pub fn tell_peers(&self, peers: &Arc<Peers>) {
+        let mut named = self.named.lock();
+        // It knows no peer yet, so none was removed.
+        peers.follow(&named.mdts);
+        named.told.retain(|told| told.strong_count() > 0);
+        named.told.push(Arc::downgrade(peers));
+    }
+
     /// Ends the task.
     pub fn stop(&self) {
         self.stop.send_replace(true);
     }
+}
+
+/// MDTs of the configuration, and the peers that are told of changes.
+#[derive(Default)]
+struct NamedMdts {
+    mdts: BTreeMap<TargetIndex, Vec<Nid>>,
+    told: Vec<Weak<Peers>>,
 }
 
 struct Follower {
@@ -74,6 +94,7 @@ struct Follower {
     fsname: FsName,
     osts: Arc<OscSet>,
     mdts: Arc<Mutex<Vec<Weak<Mds>>>>,
+    named: Arc<Mutex<NamedMdts>>,
     known: HashMap<TargetIndex, (Vec<Nid>, Arc<Import>)>,
 }
 
@@ -121,18 +142,26 @@ impl Follower {
             self.osts.remove(index);
             if let Some((_, import)) = self.known.remove(&index) {
                 import.remove();
-                let disconnect = async move { import.disconnect().await };
-                self.parts.env.tasks.spawn("leave a removed target", Box::pin(disconnect));
+                self.leave(import);
             }
         }
+        let mut mdts = BTreeMap::new();
         for info in &config.targets {
             let Ok(name) = info.name.parse::<TargetName>() else {
                 tracing::warn!(name = info.name, "the MGS names a target that this version cannot");
                 continue;
             };
             let nids: Vec<Nid> = info.nids.iter().filter_map(|nid| nid.parse().ok()).collect();
-            if name.kind != TargetKind::Ost || name.fsname != self.fsname || nids.is_empty() {
+            if name.fsname != self.fsname || nids.is_empty() {
                 continue;
+            }
+            match name.kind {
+                TargetKind::Ost => {}
+                TargetKind::Mdt => {
+                    mdts.insert(name.index, nids);
+                    continue;
+                }
+                TargetKind::Mgt => continue,
             }
             match self.known.get_mut(&name.index) {
                 Some((known, _)) if *known == nids => {}
@@ -150,5 +179,17 @@ impl Follower {
                 }
             }
         }
+        let mut named = self.named.lock();
+        let told: Vec<Arc<Peers>> = named.told.iter().filter_map(Weak::upgrade).collect();
+        for import in told.iter().flat_map(|peers| peers.follow(&mdts)) {
+            tracing::warn!(mdt = %import.target(), "removed from the file system");
+            self.leave(import);
+        }
+        named.mdts = mdts;
+    }
+
+    fn leave(&self, import: Arc<Import>) {
+        let disconnect = async move { import.disconnect().await };
+        self.parts.env.tasks.spawn("leave a removed target", Box::pin(disconnect));
     }
 }
