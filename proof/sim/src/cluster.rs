@@ -1,14 +1,15 @@
 //! A cluster of the real servers and clients on simulated machines.
 //!
-//! Machine 0 has the MGS, 1 the MDT, 2 and 3 an OST each, the others a client each. Parts are put
-//! together by the same code as in a real process (`node::role`), with two differences. The store's
-//! engine is its twin in memory, which keeps what was committed and nothing else; and a task
-//! commits where a real process has a thread.
+//! Machine 0 has the MGS, the next ones an MDT each, two an OST each, the others a client each.
+//! Parts are put together by the same code as in a real process (`node::role`), with two
+//! differences. The store's engine is its twin in memory, which keeps what was committed and
+//! nothing else; and a task commits where a real process has a thread.
 
 use crate::directories::Directories;
 use crate::fault_profile::Commits;
 use client::client::{Client, ClientOptions};
-use env::Env;
+use env::tasks::Tasks;
+use env::{BoxFuture, Env};
 use mds::mds::Mds;
 use mds::recovery::window::Phase;
 use mds::settings::MdsSettings;
@@ -42,7 +43,7 @@ use types::attr::AccessTimes;
 use types::errno::Errno;
 use types::nid::Nid;
 use types::session::{ClusterId, Transno};
-use types::target::{FsName, TargetKind};
+use types::target::{FsName, TargetIndex, TargetKind};
 
 /// Port of every server.
 const PORT: u16 = 988;
@@ -61,14 +62,28 @@ pub const STRIPE_BYTES: u32 = 64 << 10;
 pub struct Server {
     /// Kind of its target.
     pub kind: TargetKind,
+    /// Its index among those of the kind.
+    pub index: TargetIndex,
     /// Its machine.
     pub machine: MachineId,
     engine: Arc<Memory>,
     process: Mutex<Arc<Process>>,
+    /// Tasks of the process.
+    tasks: Mutex<Option<Arc<dyn Tasks>>>,
     /// The MDT that is served there.
     mds: Arc<Mutex<Weak<Mds>>>,
     /// Or the OST.
     ost: Arc<Mutex<Weak<Ost>>>,
+}
+
+/// A record of an MDT.
+pub struct MdtRecord {
+    /// The MDT.
+    pub mdt: TargetIndex,
+    /// Key.
+    pub key: Vec<u8>,
+    /// Value.
+    pub value: Vec<u8>,
 }
 
 /// A client's machine.
@@ -89,7 +104,7 @@ pub struct Mount {
 pub struct Cluster {
     /// The world that it lives in.
     pub world: World,
-    /// MGS, MDT, OSTs.
+    /// MGS, MDTs, OSTs.
     pub servers: Vec<Server>,
     seed: u64,
     commits: Commits,
@@ -155,26 +170,30 @@ impl Engine for Mortal {
 }
 
 impl Cluster {
-    /// Formats and starts all servers.
-    pub fn start(seed: u64, commits: Commits, trace: bool) -> Cluster {
+    /// Formats and starts all servers, among them so many MDTs.
+    pub fn start(seed: u64, mdts: u16, commits: Commits, trace: bool) -> Cluster {
         let world = World::with_trace(seed, trace);
-        let kinds = [TargetKind::Mgt, TargetKind::Mdt, TargetKind::Ost, TargetKind::Ost];
+        let mut kinds = vec![TargetKind::Mgt];
+        kinds.extend((0..mdts).map(|_| TargetKind::Mdt));
+        kinds.extend([TargetKind::Ost, TargetKind::Ost]);
         let mut servers = Vec::new();
         for kind in kinds {
             let machine = world.machine(DISK_BYTES);
             let (env, process) = world.start(machine);
             let mut spec = FormatSpec::new(FsName::default(), kind);
-            let ost = servers.iter().filter(|s: &&Server| s.kind == TargetKind::Ost).count() as u16;
-            spec.index = (kind != TargetKind::Mgt).then_some(types::target::TargetIndex(ost));
+            let index = TargetIndex(servers.iter().filter(|s: &&Server| s.kind == kind).count() as u16);
+            spec.index = (kind != TargetKind::Mgt).then_some(index);
             if let Err(error) = format_over(&env, Path::new(DIR), &spec, |_| Ok(())) {
                 panic!("format a simulated {kind:?}: {error}");
             }
             world.kill(&process, Kill::Process);
             servers.push(Server {
                 kind,
+                index,
                 machine,
                 engine: Memory::new(STORE_BYTES),
                 process: Mutex::new(process),
+                tasks: Mutex::default(),
                 mds: Arc::default(),
                 ost: Arc::default(),
             });
@@ -197,6 +216,7 @@ impl Cluster {
         let addr = SocketAddr::new(server.machine.ip(), PORT);
         let pace = Rng::new(self.seed, &format!("commits of {number} from {:?}", self.world.now()));
         let tasks = env.tasks.clone();
+        *server.tasks.lock() = Some(tasks.clone());
         let commits = self.commits;
         let (mds, ost, started) = (server.mds.clone(), server.ost.clone(), self.started.clone());
         *mds.lock() = Weak::new();
@@ -300,17 +320,29 @@ impl Cluster {
         mount
     }
 
-    /// Records of the MDT that are durable: (key, value).
-    pub fn mdt_records(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let mdt = self.servers.iter().find(|server| server.kind == TargetKind::Mdt);
+    /// An MDT, while it is served.
+    pub fn mdt(&self, index: TargetIndex) -> Option<Arc<Mds>> {
+        let mut mdts = self.servers.iter().filter(|server| server.kind == TargetKind::Mdt);
+        mdts.find(|server| server.index == index).and_then(|server| server.mds.lock().upgrade())
+    }
+
+    /// Runs something in the process of an MDT, which is to be served.
+    pub fn spawn_at(&self, mdt: TargetIndex, work: BoxFuture<'static, ()>) {
+        let mut mdts = self.servers.iter().filter(|server| server.kind == TargetKind::Mdt);
+        let tasks = mdts.find(|server| server.index == mdt).and_then(|server| server.tasks.lock().clone());
+        tasks.expect("a served MDT").spawn("work at an MDT", work);
+    }
+
+    /// Records of all MDTs that are durable, by MDT.
+    pub fn mdt_records(&self) -> Vec<MdtRecord> {
         let mut records = Vec::new();
-        if let Some(mdt) = mdt {
+        for server in self.servers.iter().filter(|server| server.kind == TargetKind::Mdt) {
             let each = &mut |key: &[u8], value: &[u8]| {
-                records.push((key.to_vec(), value.to_vec()));
+                records.push(MdtRecord { mdt: server.index, key: key.to_vec(), value: value.to_vec() });
                 ControlFlow::Continue(())
             };
-            if let Err(error) = mdt.engine.scan(&[0], &[0xff; 64], each) {
-                panic!("read the records of the MDT: {error}");
+            if let Err(error) = server.engine.scan(&[0], &[0xff; 64], each) {
+                panic!("read the records of an MDT: {error}");
             }
         }
         records

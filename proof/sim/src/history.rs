@@ -4,10 +4,17 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use types::errno::Errno;
+use types::fid::Fid;
 
 /// Inode number as programs see it. A synthetic one stands for an inode whose number was not seen
 /// yet.
 pub type Ino = u64;
+/// The MDT of an inode whose number was seen.
+pub fn mdt_of(ino: Ino) -> u16 {
+    // The high bits of an inode number are the sequence of its FID.
+    Fid { seq: ino >> 24, oid: 0, ver: 0 }.mdt()
+}
+
 /// A point in the order of events.
 pub type Moment = u64;
 
@@ -29,8 +36,8 @@ pub enum Call {
     Lookup { parent: Ino, name: String },
     /// Attributes.
     Getattr { ino: Ino },
-    /// Makes an inode; a file may be there already unless `exclusive`.
-    Make { parent: Ino, name: String, kind: Kind, exclusive: bool },
+    /// Makes an inode on this MDT; a file may be there already unless `exclusive`.
+    Make { parent: Ino, name: String, kind: Kind, exclusive: bool, mdt: u16 },
     /// Removes a name of a file or symbolic link.
     Unlink { parent: Ino, name: String },
     /// Removes an empty directory.

@@ -3,12 +3,19 @@
 //!
 //! Operations that were never answered may take effect at any later time, or never.
 //!
-//! A power cut of everything keeps a prefix: some state that was passed through, with everything
-//! that a sync answered for.
+//! A power cut of everything keeps a prefix *for each MDT*: what that MDT did until some moment,
+//! with everything that a sync by it answered for. An operation over several MDTs is whole: if one
+//! of them keeps it, all do. So, beside the state that programs see, the search carries the state
+//! that will be kept. At any moment an MDT may *stop*: from then on nothing of it is kept. An
+//! operation over a stopped MDT and another one stops that, too.
+//!
+//! After the power cut one client reads everything, before anything changes. What it saw of an MDT
+//! must be so when the MDT stops; that bounds the search.
 
-use crate::history::{Answer, Moment, Record};
-use crate::tree::Tree;
+use crate::history::{Answer, Call, Ino, Moment, Record};
+use crate::tree::{Bound, Mdts, Tree, only};
 use judge::{DONE, Model, Phase, Search, TooTangled};
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// Result of the check.
@@ -22,65 +29,164 @@ pub enum Verdict {
     TooTangled,
 }
 
-/// The name space. An operation has its number, to name what it makes if it was not answered.
-struct Names;
+/// The name space as programs see it, and what of it will be kept.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct State {
+    live: Tree,
+    /// `None`: no MDT has stopped, so it is what programs see.
+    kept: Option<Box<Tree>>,
+    stopped: Mdts,
+}
+
+impl State {
+    fn new(live: Tree) -> State {
+        State { live, kept: None, stopped: 0 }
+    }
+
+    fn kept(&self) -> &Tree {
+        self.kept.as_deref().unwrap_or(&self.live)
+    }
+
+    /// These MDTs stop, if what they keep then was seen.
+    fn stop(&self, mdts: Mdts, seen: &Seen) -> Option<State> {
+        let new = mdts & !self.stopped;
+        let all = (0..Mdts::BITS as u16).filter(|mdt| new & only(*mdt) != 0);
+        let kept = self.kept();
+        all.into_iter().all(|mdt| kept.may_be_seen_at(mdt, seen)).then(|| State {
+            live: self.live.clone(),
+            kept: Some(Box::new(kept.clone())),
+            stopped: self.stopped | new,
+        })
+    }
+}
+
+/// Directories that were read after a power cut and before any change.
+type Seen = BTreeMap<Ino, BTreeMap<String, Ino>>;
+
+/// What takes effect.
+enum Event {
+    /// An operation. It has its number, to name what it makes if it was not answered.
+    Call(usize, Record),
+    /// An MDT stops.
+    Stop(u16),
+}
+
+/// The name space.
+struct Names {
+    seen: Seen,
+    /// MDTs that may have stopped by now: they keep all that they synced.
+    may_stop: Cell<Mdts>,
+}
 
 impl Model for Names {
-    type State = Tree;
-    type Op = (usize, Record);
+    type State = State;
+    type Op = Event;
 
-    fn steps(&self, (number, record): &(usize, Record), _: Phase, tree: &Tree, out: &mut Vec<(Tree, Phase)>) {
+    fn steps(&self, event: &Event, _: Phase, state: &State, out: &mut Vec<(State, Phase)>) {
+        let (number, record) = match event {
+            Event::Stop(mdt) => return out.extend(state.stop(only(*mdt), &self.seen).map(|state| (state, DONE))),
+            Event::Call(number, record) => (*number, record),
+        };
         let answer: Option<&Answer> = record.ended.as_ref().map(|(_, answer)| answer);
+        let mut bound = Bound::new();
+        let Some(live) = state.live.apply_and_bind(&record.call, answer, number, &mut bound) else { return };
         // What was not answered and changes nothing explains nothing.
-        let after = tree.apply(&record.call, answer, *number).filter(|after| answer.is_some() || after != tree);
-        out.extend(after.map(|after| (after, DONE)));
+        if answer.is_none() && live == state.live {
+            return;
+        }
+        let Some(kept) = &state.kept else {
+            return out.push((State { live, kept: None, stopped: 0 }, DONE));
+        };
+        let mdts = if live == state.live { 0 } else { state.live.changed_mdts(&record.call) };
+        let (stopped, kept) = match mdts {
+            0 => (state.stopped, Some((**kept).clone())),
+            _ if mdts & state.stopped == 0 => (state.stopped, kept.apply(&record.call, answer, number)),
+            _ if mdts & !self.may_stop.get() != 0 => return,
+            _ => match state.stop(mdts, &self.seen) {
+                Some(stop) => (stop.stopped, Some((**kept).clone())),
+                None => return,
+            },
+        };
+        let Some(mut kept) = kept else { return };
+        bound.into_iter().for_each(|(synthetic, ino)| kept.bind(synthetic, ino));
+        out.push((State { live, kept: Some(Box::new(kept)), stopped }, DONE));
     }
 
     /// None counts as read-only: an answer may tell the number of an inode that was made without
     /// one.
-    fn looks(&self, _: &(usize, Record)) -> bool {
+    fn looks(&self, _: &Event) -> bool {
         false
     }
 
-    fn holds(&self, _: &(usize, Record), _: &Tree) -> bool {
+    fn holds(&self, _: &Event, _: &State) -> bool {
         false
     }
 }
 
 /// All machines lost their power.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Blackout {
     /// Time of the power cut.
     pub at: Moment,
-    /// Everything that was answered before this is durable.
-    pub durable: Moment,
+    /// For each MDT: everything that was answered before this is durable there.
+    pub durable: BTreeMap<u16, Moment>,
 }
 
 /// Checks a history that began with `start`.
 pub fn check(start: Tree, records: &[Record], blackout: Option<Blackout>) -> Verdict {
-    let ops: Vec<(usize, Record)> = records.iter().cloned().enumerate().collect();
-    search(start, &ops, blackout).unwrap_or(Verdict::TooTangled)
+    let ops: Vec<Event> = records.iter().cloned().enumerate().map(|(n, record)| Event::Call(n, record)).collect();
+    search(start, records, &ops, blackout).unwrap_or(Verdict::TooTangled)
 }
 
-fn search(start: Tree, ops: &[(usize, Record)], mut blackout: Option<Blackout>) -> Result<Verdict, TooTangled> {
+/// What was read after the power cut and before any change.
+fn seen_after(records: &[Record], at: Moment) -> Seen {
+    let after = records.iter().filter(|record| record.began > at);
+    let reads = after.take_while(|record| record.call.changes().is_empty());
+    let listed = reads.filter_map(|record| match (&record.call, &record.ended) {
+        (Call::Readdir { ino }, Some((_, Answer::Names(names)))) => Some((*ino, names.clone())),
+        _ => None,
+    });
+    listed.collect()
+}
+
+fn search(
+    start: Tree,
+    records: &[Record],
+    ops: &[Event],
+    mut blackout: Option<Blackout>,
+) -> Result<Verdict, TooTangled> {
     let mut events: BTreeMap<Moment, (usize, bool)> = BTreeMap::new();
-    for (number, record) in ops {
-        events.insert(record.began, (*number, false));
+    for (number, record) in records.iter().enumerate() {
+        events.insert(record.began, (number, false));
         if let Some((ended, _)) = &record.ended {
-            events.insert(*ended, (*number, true));
+            events.insert(*ended, (number, true));
         }
     }
-    let mut search = Search::new(&Names, [start]);
+    let seen = blackout.as_ref().map(|blackout| seen_after(records, blackout.at)).unwrap_or_default();
+    let names = Names { seen, may_stop: Cell::new(0) };
+    let stops: BTreeMap<u16, Event> =
+        blackout.iter().flat_map(|blackout| blackout.durable.keys()).map(|mdt| (*mdt, Event::Stop(*mdt))).collect();
+    let mut to_stop: BTreeMap<u16, Moment> = blackout.as_ref().map(|b| b.durable.clone()).unwrap_or_default();
+    let mut search = Search::new(&names, [State::new(start)]);
     let mut open = BTreeMap::new();
-    let mut survivors: HashSet<Tree> = HashSet::new();
     for (moment, (number, is_end)) in events {
-        if let Some(Blackout { at, durable }) = blackout {
+        if let Some(Blackout { at, .. }) = blackout {
             // Between two events, only the effects of operations under way can occur.
-            if moment > durable {
-                survivors.extend(search.reachable()?);
+            let free: Vec<u16> =
+                to_stop.iter().filter(|(_, durable)| moment > **durable).map(|(mdt, _)| *mdt).collect();
+            for mdt in free {
+                to_stop.remove(&mdt);
+                names.may_stop.set(names.may_stop.get() | only(mdt));
+                search.begins(&stops[&mdt])?;
             }
             if moment > at {
-                search = Search::new(&Names, survivors.drain());
+                let all = stops.keys().fold(0, |all, mdt| all | only(*mdt));
+                // What has not stopped keeps everything.
+                let survivors: HashSet<Tree> = search
+                    .reachable()?
+                    .filter_map(|state| state.stop(all, &names.seen).map(|state| state.kept().clone()))
+                    .collect();
+                search = Search::new(&names, survivors.into_iter().map(State::new));
                 open.clear();
                 blackout = None;
             }
@@ -89,7 +195,7 @@ fn search(start: Tree, ops: &[(usize, Record)], mut blackout: Option<Blackout>) 
             open.insert(number, search.begins(&ops[number])?);
             continue;
         }
-        let before = search.states().next().cloned();
+        let before = search.states().next().map(|state| state.live.clone());
         // What was under way at a power cut has no answer.
         let explained = match open.get(&number) {
             Some(begun) => search.returns(*begun)?,
@@ -97,21 +203,21 @@ fn search(start: Tree, ops: &[(usize, Record)], mut blackout: Option<Blackout>) 
         };
         if !explained {
             let open: BTreeSet<usize> = open.into_keys().collect();
-            return Ok(Verdict::Violation(story(before, &open, ops, number)));
+            return Ok(Verdict::Violation(story(before, &open, records, number)));
         }
         open.remove(&number);
     }
     let mut ends: Vec<Tree> = Vec::new();
-    for tree in search.states() {
-        if !ends.contains(tree) {
-            ends.push(tree.clone());
+    for state in search.states() {
+        if !ends.contains(&state.live) {
+            ends.push(state.live.clone());
         }
     }
     Ok(Verdict::Explained(ends))
 }
 
-fn story(before: Option<Tree>, open: &BTreeSet<usize>, ops: &[(usize, Record)], number: usize) -> String {
-    let (_, record) = &ops[number];
+fn story(before: Option<Tree>, open: &BTreeSet<usize>, ops: &[Record], number: usize) -> String {
+    let record = &ops[number];
     let mut text = format!(
         "no order explains what program {} was told: {:?} -> {:?}\nunder way then:\n",
         record.program,
@@ -119,12 +225,12 @@ fn story(before: Option<Tree>, open: &BTreeSet<usize>, ops: &[(usize, Record)], 
         record.ended.as_ref().map(|(_, answer)| answer)
     );
     for other in open {
-        let (_, other) = &ops[*other];
+        let other = &ops[*other];
         let answer = other.ended.as_ref().map(|(_, answer)| answer);
         text += &format!("  program {} since {}: {:?} -> {:?}\n", other.program, other.began, other.call, answer);
     }
     text += "before:\n";
-    let earlier = ops.iter().map(|(_, other)| other).filter(|other| other.began < record.began);
+    let earlier = ops.iter().filter(|other| other.began < record.began);
     for other in earlier.rev().take(12).collect::<Vec<_>>().into_iter().rev() {
         text += &format!("  program {} {}..{:?}: {:?}\n", other.program, other.began, other.ended, other.call);
     }
@@ -137,11 +243,12 @@ fn story(before: Option<Tree>, open: &BTreeSet<usize>, ops: &[(usize, Record)], 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::{Call, Kind};
+    use crate::history::{Kind, mdt_of};
     use types::errno::Errno;
+    use types::fid::Fid;
 
     fn make(name: &str) -> Call {
-        Call::Make { parent: 1, name: name.to_owned(), kind: Kind::File, exclusive: true }
+        Call::Make { parent: 1, name: name.to_owned(), kind: Kind::File, exclusive: true, mdt: 0 }
     }
 
     fn lookup(name: &str) -> Call {
@@ -186,7 +293,7 @@ mod tests {
         let holds = |reads: [Record; 2], durable| {
             let records = [made("a", 7, 1), made("b", 8, 3), under_way.clone(), reads[0].clone(), reads[1].clone()];
             matches!(
-                check(Tree::new(1), &records, Some(Blackout { at: 10, durable })),
+                check(Tree::new(1), &records, Some(Blackout { at: 10, durable: BTreeMap::from([(0, durable)]) })),
                 Verdict::Explained(states) if !states.is_empty()
             )
         };
@@ -196,6 +303,49 @@ mod tests {
         assert!(holds([there("b", 8), absent("c")], 5));
         assert!(holds([there("c", 9), absent("d")], 5), "never answered, and made");
         assert!(holds([there("c", 9), record(lookup("b"), 22, Some((23, file(8))))], 0), "c comes after b");
+    }
+
+    /// Number of an inode of this MDT.
+    fn at(mdt: u16, oid: u32) -> Ino {
+        Fid { seq: Fid::SEQ_NORMAL + u64::from(mdt) * Fid::SEQ_WIDTH, oid, ver: 0 }.ino()
+    }
+
+    #[test]
+    fn a_power_cut_leaves_a_prefix_of_each_mdt_and_operations_of_several_whole() {
+        let (dir, here, there) = (at(1, 1), at(0, 2), at(1, 3));
+        let made = |parent, name: &str, kind, ino: Ino, began| {
+            let call = Call::Make { parent, name: name.to_owned(), kind, exclusive: true, mdt: mdt_of(ino) };
+            let nlink = if kind == Kind::Dir { 2 } else { 1 };
+            record(call, began, Some((began + 1, Answer::Inode { ino, kind, nlink })))
+        };
+        // The root is of MDT 0. A directory there, a file in it, a file in the root.
+        let history =
+            [made(1, "d", Kind::Dir, dir, 1), made(dir, "in", Kind::File, there, 3), made(1, "f", Kind::File, here, 5)];
+        let listed = |ino, names: &[(&str, Ino)], began| {
+            let names = names.iter().map(|(name, ino)| ((*name).to_owned(), *ino)).collect();
+            record(Call::Readdir { ino }, began, Some((began + 1, Answer::Names(names))))
+        };
+        let holds = |root: &[(&str, Ino)], below: Option<&[(&str, Ino)]>, durable: [Moment; 2]| {
+            let mut records = history.to_vec();
+            records.push(listed(1, root, 20));
+            records.extend(below.map(|names| listed(dir, names, 22)));
+            let durable = BTreeMap::from([(0, durable[0]), (1, durable[1])]);
+            match check(Tree::new(1), &records, Some(Blackout { at: 10, durable })) {
+                Verdict::Explained(states) => !states.is_empty(),
+                Verdict::Violation(_) => false,
+                Verdict::TooTangled => panic!("too tangled"),
+            }
+        };
+        let (d, f) = (("d", dir), ("f", here));
+        assert!(holds(&[d, f], Some(&[("in", there)]), [0, 0]), "all");
+        assert!(holds(&[], None, [0, 0]), "nothing");
+        assert!(holds(&[d, f], Some(&[]), [0, 0]), "what came last of one MDT, without what the other did before");
+        assert!(holds(&[d], Some(&[("in", there)]), [0, 0]));
+        assert!(!holds(&[f], None, [0, 0]), "no prefix");
+        assert!(!holds(&[d, f], Some(&[]), [0, 5]), "synced there");
+        assert!(!holds(&[], None, [0, 5]), "what is synced at one MDT is whole");
+        assert!(holds(&[d], Some(&[("in", there)]), [0, 5]), "f is of the other MDT");
+        assert!(!holds(&[d], Some(&[("in", there)]), [7, 0]), "f is synced");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `sim`: runs seeds, prints what is wrong with the line that repeats it, and how fast it went.
 
 use clap::Parser;
-use sim::run::{Faults, run};
+use sim::run::{Faults, MDTS_MAX, Mdts, run};
 use std::ops::Range;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -36,6 +36,9 @@ struct Arguments {
     /// No seed does one thing over and over.
     #[arg(long)]
     no_workloads: bool,
+    /// Number of MDTs: 1 to 4, or `seed` for what each seed says.
+    #[arg(long, value_name = "N|seed", default_value = "1", value_parser = mdts)]
+    mdts: Mdts,
     /// A mistake on purpose that the judges must find (with `--features mutants`).
     #[cfg(feature = "mutants")]
     #[arg(long, value_parser = mutant)]
@@ -48,6 +51,14 @@ struct Arguments {
     /// Ends after so many bad seeds.
     #[arg(long, default_value_t = 10)]
     bad_max: usize,
+}
+
+fn mdts(text: &str) -> Result<Mdts, String> {
+    match text.parse() {
+        Ok(count @ 1..=MDTS_MAX) => Ok(Mdts::Fixed(count)),
+        _ if text == "seed" => Ok(Mdts::BySeed),
+        _ => Err(format!("1 to {MDTS_MAX}, or seed")),
+    }
 }
 
 fn range(text: &str) -> Result<Range<u64>, String> {
@@ -75,6 +86,7 @@ fn main() -> ExitCode {
         machines: !arguments.no_machines,
         servers: !arguments.no_servers,
         workloads: !arguments.no_workloads,
+        mdts: arguments.mdts,
     };
     #[cfg(feature = "mutants")]
     if arguments.all_mutants {
@@ -88,7 +100,12 @@ fn main() -> ExitCode {
         ("servers", faults.servers),
         ("workloads", faults.workloads),
     ];
-    let flags: String = switches.iter().filter(|(_, on)| !on).map(|(what, _)| format!(" --no-{what}")).collect();
+    let mut flags: String = switches.iter().filter(|(_, on)| !on).map(|(what, _)| format!(" --no-{what}")).collect();
+    match faults.mdts {
+        Mdts::Fixed(1) => {}
+        Mdts::Fixed(count) => flags += &format!(" --mdts {count}"),
+        Mdts::BySeed => flags += " --mdts seed",
+    }
     let seeds = arguments.seed.map_or_else(|| arguments.seeds.clone().unwrap_or(0..100), |seed| seed..seed + 1);
     let (began, mut time, mut events, mut answered, mut count, mut tangled) = (Instant::now(), 0.0, 0, 0, 0u64, 0u64);
     let (mut extents, mut shared) = (0, 0u64);

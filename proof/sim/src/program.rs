@@ -3,7 +3,7 @@
 
 use crate::bytes_seen::{BLOCK, BytesSeen, Change, Read, filled, value_of};
 use crate::directories::Directories;
-use crate::history::{Answer, Call, History, Ino, Kind, Moment};
+use crate::history::{Answer, Call, History, Ino, Kind, Moment, mdt_of};
 use crate::locks_seen::LocksSeen;
 use crate::workload::{Operation, Use, Workload};
 use bytes::Bytes;
@@ -62,16 +62,18 @@ pub struct Recorder {
     pub gone: Arc<Mutex<Vec<(usize, String)>>>,
     /// Operations that were answered.
     pub answered: Arc<Mutex<u64>>,
-    /// Names that were answered before this are durable: the latest sync that was answered began
-    /// then.
-    pub durable: Arc<Mutex<Moment>>,
+    /// Names that were answered before this are durable at this MDT: the latest sync by it that was
+    /// answered began then.
+    pub durable: Arc<Mutex<BTreeMap<u16, Moment>>>,
 }
 
 impl Recorder {
-    /// A sync that began then was answered. An MDT commits everything that it has.
-    fn synced(&self, began: Moment) {
+    /// A sync of this file that began then was answered. The file's MDT commits everything that it
+    /// has.
+    fn synced(&self, file: Ino, began: Moment) {
         let mut durable = self.durable.lock();
-        *durable = began.max(*durable);
+        let of_mdt = durable.entry(mdt_of(file)).or_default();
+        *of_mdt = began.max(*of_mdt);
     }
 }
 
@@ -244,7 +246,7 @@ impl Program {
     }
 
     async fn make(&mut self, dir: Held, text: &str, kind: Kind) -> Option<Held> {
-        let call = Call::Make { parent: dir.ino, name: text.to_owned(), kind, exclusive: true };
+        let call = Call::Make { parent: dir.ino, name: text.to_owned(), kind, exclusive: true, mdt: mdt_of(dir.ino) };
         let client = self.client.clone();
         let found = match kind {
             Kind::Dir => {
@@ -275,7 +277,8 @@ impl Program {
 
     async fn create_open(&mut self, dir: Held, text: &str) -> Option<(Held, FileHandle)> {
         let exclusive = self.rng.chance(300);
-        let call = Call::Make { parent: dir.ino, name: text.to_owned(), kind: Kind::File, exclusive };
+        let call =
+            Call::Make { parent: dir.ino, name: text.to_owned(), kind: Kind::File, exclusive, mdt: mdt_of(dir.ino) };
         let mut mode = OpenMode::from_libc(libc::O_RDWR, false);
         mode.exclusive = exclusive;
         let work = self.client.clone().create(Caller::root(), dir.node, name(text), 0o644, mode);
@@ -348,7 +351,7 @@ impl Program {
         pending.ended(if told { ended } else { Moment::MAX });
         self.told(told);
         if told && sync {
-            self.recorder.synced(began);
+            self.recorder.synced(file.ino, began);
         }
         if let Err(error) = &result {
             self.unexpected_open("write to", file.ino, error);
@@ -551,7 +554,7 @@ impl Program {
                     self.told(synced.is_ok());
                     match synced {
                         Ok(()) => {
-                            self.recorder.synced(began);
+                            self.recorder.synced(file.ino, began);
                             let ended = self.recorder.history.moment();
                             self.recorder.bytes.synced(self.mount, file.ino, began, ended);
                         }

@@ -1,7 +1,7 @@
 //! One seed: a cluster, programs, faults, and the verdict of the oracles.
 
 use crate::bytes_seen::Loss;
-use crate::cluster::{Cluster, Mount, Server};
+use crate::cluster::{Cluster, MdtRecord, Mount, Server};
 use crate::contact::Contact;
 use crate::fault_profile::{Fault, FaultProfile};
 use crate::history::{Kind, Moment};
@@ -13,7 +13,7 @@ use client::client::Client;
 use observe::fault::{self, Act, Planned, Point};
 use parking_lot::Mutex;
 use rpc::import::{Import, ImportState};
-use simenv::machine::{DiskSpeed, Kill, Skew};
+use simenv::machine::{DiskSpeed, Kill, MachineId, Skew};
 use simenv::network::Delays;
 use simenv::rng::Rng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,11 +36,35 @@ pub struct Faults {
     pub servers: bool,
     /// Programs of some seeds do one thing over and over ([`crate::workload`]).
     pub workloads: bool,
+    /// Number of MDTs.
+    pub mdts: Mdts,
 }
+
+/// How many MDTs a seed has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mdts {
+    /// So many: 1 to [`MDTS_MAX`].
+    Fixed(u16),
+    /// As the seed says.
+    BySeed,
+}
+
+impl Mdts {
+    fn of(self, seed: u64) -> u16 {
+        match self {
+            Mdts::Fixed(mdts) => mdts,
+            // A generator of its own: with one MDT a seed is what it always was.
+            Mdts::BySeed => Rng::new(seed, "mdts").between(1, u64::from(MDTS_MAX)) as u16,
+        }
+    }
+}
+
+/// Most MDTs that a seed has.
+pub const MDTS_MAX: u16 = 4;
 
 impl Default for Faults {
     fn default() -> Faults {
-        Faults { network: true, clients: true, machines: true, servers: true, workloads: true }
+        Faults { network: true, clients: true, machines: true, servers: true, workloads: true, mdts: Mdts::Fixed(1) }
     }
 }
 
@@ -121,7 +145,7 @@ struct Run {
 pub fn run(seed: u64, faults: Faults, trace: bool) -> Report {
     let mut rng = Rng::new(seed, "plan");
     let fault_profile = FaultProfile::draw(seed, &mut rng, faults.workloads);
-    let cluster = Cluster::start(seed, fault_profile.commits, trace);
+    let cluster = Cluster::start(seed, faults.mdts.of(seed), fault_profile.commits, trace);
     let mut run = Run {
         cluster,
         recorder: Recorder::default(),
@@ -455,9 +479,16 @@ impl Run {
         let (mount, server) = self.pair();
         let (a, b) = match self.rng.chance(800) {
             true => (self.mounts[mount].machine, self.cluster.servers[server].machine),
-            false => (self.cluster.servers[1].machine, self.cluster.servers[server].machine),
+            false => (self.an_mdt(), self.cluster.servers[server].machine),
         };
         self.cluster.world.network().break_connections(a, b);
+    }
+
+    /// Machine of an MDT. If there is only one, nothing is drawn.
+    fn an_mdt(&mut self) -> MachineId {
+        let mdts = self.cluster.servers.iter().filter(|server| server.kind == TargetKind::Mdt);
+        let machines: Vec<MachineId> = mdts.map(|server| server.machine).collect();
+        if machines.len() == 1 { machines[0] } else { *self.rng.pick(&machines) }
     }
 
     fn cut_something(&mut self) {
@@ -518,8 +549,8 @@ impl Run {
     /// removed inode.
     fn look_for_kept(&mut self) {
         let orphans = |run: &Run| -> Vec<Fid> {
-            let marks = run.cluster.mdt_records().into_iter().filter(|(key, _)| key.first() == Some(&b'P'));
-            marks.filter_map(|(key, _)| disk::key::fid_of(&key)).collect()
+            let marks = run.cluster.mdt_records().into_iter().filter(|record| record.key.first() == Some(&b'P'));
+            marks.filter_map(|record| disk::key::fid_of(&record.key)).collect()
         };
         if !self.wait(QUIET_MAX, |run| orphans(run).is_empty()) && self.cluster.world.failures().is_empty() {
             let kept: Vec<String> = orphans(self).iter().map(Fid::to_string).collect();
@@ -577,7 +608,10 @@ impl Run {
         let gone: Vec<_> = self.recorder.gone.lock().iter().filter(|(mount, _)| kept(*mount)).cloned().collect();
         self.wrong.extend(gone.into_iter().map(|(_, text)| text));
         let records = self.recorder.history.records();
-        let durable = *self.recorder.durable.lock();
+        let synced = self.recorder.durable.lock().clone();
+        let mdts = self.cluster.servers.iter().filter(|server| server.kind == TargetKind::Mdt);
+        let durable: BTreeMap<u16, Moment> =
+            mdts.map(|mdt| (mdt.index.0, synced.get(&mdt.index.0).copied().unwrap_or(0))).collect();
         let blackout = self.blackout.map(|at| Blackout { at, durable });
         let states = match linear::check(Tree::new(Fid::ROOT.ino()), &records, blackout) {
             Verdict::Explained(states) => states,
@@ -617,7 +651,7 @@ fn leaks(run: &Run, tree: &Tree) -> Vec<String> {
     let files: BTreeSet<u64> = tree.living().filter(|(_, kind)| *kind == Kind::File).map(|(ino, _)| ino).collect();
     let mut found = Vec::new();
     let (mut inodes, mut names) = (BTreeSet::new(), BTreeMap::<u64, Vec<String>>::new());
-    for (key, value) in run.cluster.mdt_records() {
+    for MdtRecord { key, value, .. } in run.cluster.mdt_records() {
         match key.first() {
             Some(b'E') => {
                 if let (Ok((fid, _)), Some(name)) = (disk::dirent::decode(&value), disk::key::name_of(&key)) {
@@ -653,12 +687,13 @@ fn leaks(run: &Run, tree: &Tree) -> Vec<String> {
 
 /// Findings of `fsck` in the records: the same rules.
 fn unsound(run: &Run) -> Vec<String> {
-    let records: BTreeMap<Vec<u8>, Vec<u8>> = run.cluster.mdt_records().into_iter().collect();
+    let records = run.cluster.mdt_records();
     let mut check = Check::default();
     for tag in FIRST.into_iter().chain(THEN) {
         let (start, end) = disk::key::all(tag);
-        for (key, value) in records.range(start.to_vec()..end.to_vec()) {
-            if check.record(0, key, value).is_err() {
+        let these = records.iter().filter(|record| record.key[..] >= start[..] && record.key[..] < end[..]);
+        for MdtRecord { mdt, key, value } in these {
+            if check.record(mdt.0, key, value).is_err() {
                 return vec!["more inodes than can be checked".to_owned()];
             }
         }

@@ -3,7 +3,7 @@
 //! Written from the standard, not from the code under test. Where POSIX leaves a choice, or where
 //! an inode is gone but may still be held open, every permitted answer fits.
 
-use crate::history::{Answer, Call, Ino, Kind};
+use crate::history::{Answer, Call, Ino, Kind, mdt_of};
 use std::collections::BTreeMap;
 use types::errno::Errno;
 
@@ -14,10 +14,23 @@ pub const SYNTHETIC: Ino = 1 << 63;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Node {
     kind: Kind,
+    /// The MDT that has it.
+    mdt: u16,
     /// Names of a file; for a directory 1 while it exists.
     links: u32,
     parent: Ino,
     names: BTreeMap<String, Ino>,
+}
+
+/// Numbers that were seen, by the synthetic ones in whose place they stand from then on.
+pub type Bound = Vec<(Ino, Ino)>;
+
+/// A set of MDTs, a bit for each.
+pub type Mdts = u64;
+
+/// The set of this MDT.
+pub fn only(mdt: u16) -> Mdts {
+    1 << mdt
 }
 
 /// A state of the name space.
@@ -30,13 +43,47 @@ pub struct Tree {
 impl Tree {
     /// Only an empty root.
     pub fn new(root: Ino) -> Tree {
-        let node = Node { kind: Kind::Dir, links: 1, parent: root, names: BTreeMap::new() };
+        let node = Node { kind: Kind::Dir, mdt: mdt_of(root), links: 1, parent: root, names: BTreeMap::new() };
         Tree { root, nodes: BTreeMap::from([(root, node)]) }
     }
 
     /// All inodes that have a name: (number, kind).
     pub fn living(&self) -> impl Iterator<Item = (Ino, Kind)> + '_ {
         self.nodes.iter().filter(|(_, node)| node.links > 0).map(|(ino, node)| (*ino, node.kind))
+    }
+
+    /// The MDTs whose records the call changes, if it is done.
+    pub fn changed_mdts(&self, call: &Call) -> Mdts {
+        let of = |ino: &Ino| self.nodes.get(ino).map_or(0, |node| only(node.mdt));
+        let behind =
+            |parent: &Ino, name: &String| self.nodes.get(parent).and_then(|dir| dir.names.get(name)).map_or(0, of);
+        match call {
+            Call::Lookup { .. } | Call::Getattr { .. } | Call::Readdir { .. } => 0,
+            Call::Make { parent, name, mdt, .. } => match behind(parent, name) {
+                0 => of(parent) | only(*mdt),
+                // It is there.
+                _ => 0,
+            },
+            Call::Unlink { parent, name } | Call::Rmdir { parent, name } => of(parent) | behind(parent, name),
+            Call::Link { ino, parent, .. } => of(ino) | of(parent),
+            Call::Rename { parent, name, new_parent, new_name } => {
+                of(parent) | of(new_parent) | behind(parent, name) | behind(new_parent, new_name)
+            }
+        }
+    }
+
+    /// True if the directories of this MDT may be those that were seen: by number, with their
+    /// names.
+    pub fn may_be_seen_at(&self, mdt: u16, seen: &BTreeMap<Ino, BTreeMap<String, Ino>>) -> bool {
+        let own = self.nodes.iter().filter(|(_, node)| node.mdt == mdt && node.links > 0);
+        own.into_iter().all(|(ino, node)| {
+            seen.get(ino).is_none_or(|seen| {
+                let same = |(name, child): (&String, &Ino)| {
+                    seen.get(name).is_some_and(|seen| seen == child || *child >= SYNTHETIC)
+                };
+                seen.len() == node.names.len() && node.names.iter().all(same)
+            })
+        })
     }
 
     fn nlink(&self, ino: Ino) -> u32 {
@@ -66,7 +113,7 @@ impl Tree {
     }
 
     /// Gives an inode with an unknown number the number that was seen now.
-    fn bind(&mut self, synthetic: Ino, ino: Ino) {
+    pub fn bind(&mut self, synthetic: Ino, ino: Ino) {
         if let Some(node) = self.nodes.remove(&synthetic) {
             self.nodes.insert(ino, node);
         }
@@ -79,22 +126,23 @@ impl Tree {
     }
 
     /// True if `seen` may be the number of `ino`. Binds it if so.
-    fn identify(&mut self, ino: Ino, seen: Ino) -> bool {
+    fn identify(&mut self, ino: Ino, seen: Ino, bound: &mut Bound) -> bool {
         if ino == seen {
             return true;
         }
         let free = ino >= SYNTHETIC && !self.nodes.contains_key(&seen);
         if free {
             self.bind(ino, seen);
+            bound.push((ino, seen));
         }
         free
     }
 
-    fn fits_inode(&mut self, ino: Ino, answer: Option<&Answer>) -> bool {
+    fn fits_inode(&mut self, ino: Ino, answer: Option<&Answer>, bound: &mut Bound) -> bool {
         match answer {
             None => true,
             Some(Answer::Inode { ino: seen, kind, nlink }) => {
-                self.identify(ino, *seen) && self.nodes[seen].kind == *kind && self.nlink(*seen) == *nlink
+                self.identify(ino, *seen, bound) && self.nodes[seen].kind == *kind && self.nlink(*seen) == *nlink
             }
             Some(_) => false,
         }
@@ -103,8 +151,23 @@ impl Tree {
     /// The state after `call`, if this answer is possible. `answer` `None`: there was none, so
     /// anything fits. `number`: the operation, to name what it makes if it was not answered.
     pub fn apply(&self, call: &Call, answer: Option<&Answer>, number: usize) -> Option<Tree> {
+        self.apply_and_bind(call, answer, number, &mut Bound::new())
+    }
+
+    /// As [`Tree::apply`], also telling which numbers became known by the answer.
+    pub fn apply_and_bind(
+        &self,
+        call: &Call,
+        answer: Option<&Answer>,
+        number: usize,
+        bound: &mut Bound,
+    ) -> Option<Tree> {
         let errors = self.errors(call);
         match answer {
+            // Not everything can be done over several MDTs yet.
+            Some(Answer::Refused(Errno::EXDEV)) if self.changed_mdts(call).count_ones() > 1 => {
+                return Some(self.clone());
+            }
             Some(Answer::Refused(errno)) => {
                 return errors.contains(errno).then(|| self.clone());
             }
@@ -115,7 +178,7 @@ impl Tree {
             Some(_) => return None,
         }
         let mut after = self.clone();
-        after.change(call, answer, number).then_some(after)
+        after.change(call, answer, number, bound).then_some(after)
     }
 
     /// The inode was removed, and the operation looks at the inode itself.
@@ -158,7 +221,7 @@ impl Tree {
                     errors.extend([Errno::ENOENT, Errno::ESTALE]);
                 }
             }
-            Call::Make { parent, name, kind, exclusive } => {
+            Call::Make { parent, name, kind, exclusive, .. } => {
                 if let Some((_, node)) = find(parent, name)
                     && (*exclusive || *kind != Kind::File || node.kind != Kind::File)
                 {
@@ -217,16 +280,16 @@ impl Tree {
     }
 
     /// Makes the change, after all checks; `false`: the answer does not fit.
-    fn change(&mut self, call: &Call, answer: Option<&Answer>, number: usize) -> bool {
+    fn change(&mut self, call: &Call, answer: Option<&Answer>, number: usize, bound: &mut Bound) -> bool {
         match call {
             Call::Lookup { parent, name } => {
                 let ino = self.nodes[parent].names[name];
-                self.fits_inode(ino, answer)
+                self.fits_inode(ino, answer, bound)
             }
-            Call::Getattr { ino } => self.fits_inode(*ino, answer),
-            Call::Make { parent, name, kind, .. } => {
+            Call::Getattr { ino } => self.fits_inode(*ino, answer, bound),
+            Call::Make { parent, name, kind, mdt, .. } => {
                 if let Some(there) = self.nodes[parent].names.get(name).copied() {
-                    return self.fits_inode(there, answer);
+                    return self.fits_inode(there, answer, bound);
                 }
                 let ino = match answer {
                     Some(Answer::Inode { ino, .. }) => *ino,
@@ -235,9 +298,10 @@ impl Tree {
                 if self.nodes.contains_key(&ino) {
                     return false;
                 }
-                self.nodes.insert(ino, Node { kind: *kind, links: 1, parent: *parent, names: BTreeMap::new() });
+                self.nodes
+                    .insert(ino, Node { kind: *kind, mdt: *mdt, links: 1, parent: *parent, names: BTreeMap::new() });
                 self.name(*parent, name, ino);
-                self.fits_inode(ino, answer)
+                self.fits_inode(ino, answer, bound)
             }
             Call::Unlink { parent, name } | Call::Rmdir { parent, name } => {
                 self.remove(*parent, name);
@@ -262,14 +326,16 @@ impl Tree {
                     node.links += 1;
                 }
                 self.name(*parent, name, *ino);
-                self.fits_inode(*ino, answer)
+                self.fits_inode(*ino, answer, bound)
             }
             Call::Readdir { ino } => match answer {
                 None => true,
                 Some(Answer::Names(seen)) => {
                     let names = self.nodes[ino].names.clone();
                     names.len() == seen.len()
-                        && names.iter().all(|(name, child)| seen.get(name).is_some_and(|s| self.identify(*child, *s)))
+                        && names
+                            .iter()
+                            .all(|(name, child)| seen.get(name).is_some_and(|s| self.identify(*child, *s, bound)))
                 }
                 Some(_) => false,
             },
@@ -300,7 +366,7 @@ mod tests {
     const ROOT: Ino = 1;
 
     fn make(parent: Ino, name: &str, kind: Kind) -> Call {
-        Call::Make { parent, name: name.to_owned(), kind, exclusive: true }
+        Call::Make { parent, name: name.to_owned(), kind, exclusive: true, mdt: 0 }
     }
 
     fn inode(ino: Ino, kind: Kind, nlink: u32) -> Answer {
