@@ -224,7 +224,7 @@ impl Run {
             self.start_programs(number);
         }
         self.trouble(faults);
-        self.cluster.world.network().heal();
+        self.heal();
         if !self.wait(LIVENESS_MAX, |run| run.running.load(Ordering::Relaxed) == 0) {
             let stuck: Vec<_> = self.alive.iter().map(|alive| alive.lock().clone()).collect();
             self.wrong.push(format!("programs {stuck:?} did not end within {LIVENESS_MAX:?} after the last fault"));
@@ -280,14 +280,22 @@ impl Run {
     /// A mount may be given up from now on: since when it may have been.
     fn lost_contact(&mut self, mount: usize) -> Moment {
         let at = self.recorder.history.moment();
-        let Mount { machine, env, client, .. } = &self.mounts[mount];
+        let Mount { machine, client, .. } = &self.mounts[mount];
         self.recorder.locks.lost_contact(usize::from(machine.0), at);
         let in_service = |import: &Import| import.state() == ImportState::Full;
         let heard = client.lock().as_deref().and_then(|client| {
             let answered = imports(client).map(|import| import.proved_at().filter(|_| in_service(&import)));
             answered.min().flatten()
         });
-        self.contact.lost(mount, at, env.clock.now(), heard)
+        self.contact.lost(mount, at, heard)
+    }
+
+    /// Nothing is cut any more.
+    fn heal(&mut self) {
+        self.cluster.world.network().heal();
+        for (number, mount) in self.mounts.iter().enumerate() {
+            self.contact.healed(number, mount.env.clock.now());
+        }
     }
 
     fn add_client(&mut self, instead_of: Option<usize>) -> usize {
@@ -360,7 +368,7 @@ impl Run {
                 Fault::Break if faults.network => self.break_something(),
                 Fault::Cut if faults.network && recovered => self.cut_something(),
                 Fault::Silence if faults.network && recovered => self.silence_a_client(),
-                Fault::Heal if faults.network => self.cluster.world.network().heal(),
+                Fault::Heal if faults.network => self.heal(),
                 Fault::Client if faults.clients && recovered => waiting_to_start.extend(self.kill_a_client()),
                 Fault::Server if faults.servers => self.kill_a_server(&mut down),
                 Fault::Blackout if faults.servers && recovered => {
@@ -392,7 +400,7 @@ impl Run {
         }
         // A client that is kept from a recovering target is given up.
         if kind != TargetKind::Mgt {
-            self.cluster.world.network().heal();
+            self.heal();
         }
         if kind == TargetKind::Mdt && self.rng.chance(self.fault_profile.unheard) {
             self.leave_unheard(number);
@@ -400,7 +408,7 @@ impl Run {
         let power = self.rng.chance(500);
         self.cluster.kill_server(number, if power { Kill::Power } else { Kill::Process });
         if kind == TargetKind::Mdt {
-            self.cluster.world.network().heal();
+            self.heal();
         }
         let pause = Duration::from_micros(self.rng.between(10_000, self.fault_profile.down_us));
         down.push((number, now + pause));
@@ -420,7 +428,7 @@ impl Run {
     fn black_out(&mut self, down: &mut Vec<(usize, Duration)>) {
         let at = self.recorder.history.moment();
         self.blackout = Some(at);
-        self.cluster.world.network().heal();
+        self.heal();
         for (mount, alive) in self.mounts.iter().zip(&self.alive) {
             self.recorder.locks.lost_contact(usize::from(mount.machine.0), at);
             self.cluster.world.kill(&mount.process, Kill::Power);
@@ -467,7 +475,7 @@ impl Run {
         }
         let moment = Duration::from_micros(self.rng.between(1_000, 800_000));
         self.wait(moment, |_| false);
-        self.cluster.world.network().heal();
+        self.heal();
     }
 
     fn pair(&mut self) -> (usize, usize) {
@@ -524,7 +532,7 @@ impl Run {
             }
             self.wait(time, |_| false);
         }
-        self.cluster.world.network().heal();
+        self.heal();
     }
 
     /// A client dies; another one comes on the same machine.
