@@ -8,6 +8,7 @@
 pub mod about;
 pub mod attr;
 pub mod bounded;
+pub mod bundle;
 pub mod credentials;
 pub mod errno;
 pub mod fid;

@@ -1,0 +1,226 @@
+//! The side of the MDT that coordinates.
+//!
+//! A bundle is *preparing* until all that must have prepared it. It may be given up until then.
+//! Then it is *decided*: its Apply is sent, and from there on it is over only when all
+//! participants have applied it, or all have refused. When all have applied it, the coordinator
+//! applies its own part. When all parts are durable, it is *finished*.
+//!
+//! **Invariant:** the own part is applied last. Bound: [`BUNDLES_OPEN_MAX`].
+
+use super::{BUNDLES_OPEN_MAX, Bundle, Other, is_mutant};
+use std::collections::{BTreeMap, BTreeSet};
+use types::bundle::{BundleId, Place};
+use types::session::Transno;
+use types::target::TargetIndex;
+
+/// What an answer to a Prepare means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Prepared {
+    /// The bundle was given up.
+    Gone,
+    /// Others have not answered.
+    Wait,
+    /// All have prepared it: plan it, then [`Coordinator::decide`], or [`Coordinator::give_up`].
+    All,
+}
+
+/// What an answer to an Apply means.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Answered<B> {
+    /// Nothing is to be done.
+    Wait,
+    /// All others have applied it: apply the own part, then [`Coordinator::applied_here`].
+    Own(Bundle<B>),
+    /// All have refused it: it never was.
+    Never,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum Stage<B> {
+    /// These have not answered. It can be given up.
+    Preparing { others: Vec<Other>, waiting: BTreeSet<TargetIndex> },
+    /// These have applied it, under these numbers of their changes, or have refused it.
+    Decided { bundle: Bundle<B>, applied: BTreeMap<TargetIndex, Transno>, refused: BTreeSet<TargetIndex> },
+}
+
+/// See the module.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Coordinator<B> {
+    me: TargetIndex,
+    /// The next bundle of this life.
+    next: Place,
+    open: BTreeMap<BundleId, Stage<B>>,
+    /// Everything up to here is durable.
+    committed: BTreeMap<TargetIndex, Transno>,
+}
+
+impl<B: Clone> Coordinator<B> {
+    /// Of this MDT in this life.
+    pub fn new(me: TargetIndex, boot: u64) -> Coordinator<B> {
+        Coordinator { me, next: Place { boot, number: 1 }, open: BTreeMap::new(), committed: BTreeMap::new() }
+    }
+
+    /// A bundle of an earlier life whose own part is done: the others are told again, until it is
+    /// finished.
+    pub fn restore(&mut self, bundle: Bundle<B>) {
+        let applied = BTreeMap::from([(self.me, Transno(0))]);
+        self.open.insert(bundle.id, Stage::Decided { bundle, applied, refused: BTreeSet::new() });
+    }
+
+    /// A bundle with these others begins. `None`: there are too many already.
+    pub fn begin(&mut self, others: Vec<Other>) -> Option<BundleId> {
+        if self.open.len() >= BUNDLES_OPEN_MAX {
+            return None;
+        }
+        let id = BundleId { coordinator: self.me, boot: self.next.boot, number: self.next.number };
+        self.next.number += 1;
+        let waiting = others.iter().filter(|other| other.prepares).map(|other| other.mdt).collect();
+        self.open.insert(id, Stage::Preparing { others, waiting });
+        Some(id)
+    }
+
+    /// An MDT has prepared it.
+    pub fn prepared(&mut self, id: BundleId, from: TargetIndex) -> Prepared {
+        match self.open.get_mut(&id) {
+            Some(Stage::Preparing { waiting, .. }) => {
+                waiting.remove(&from);
+                if waiting.is_empty() { Prepared::All } else { Prepared::Wait }
+            }
+            _ => Prepared::Gone,
+        }
+    }
+
+    /// Gives it up, if it is not decided. Returns the MDTs that may have prepared it, to be told
+    /// Cancel.
+    pub fn give_up(&mut self, id: BundleId) -> Vec<TargetIndex> {
+        match self.open.get(&id) {
+            Some(Stage::Preparing { others, .. }) => {
+                let asked = others.iter().filter(|other| other.prepares).map(|other| other.mdt).collect();
+                self.open.remove(&id);
+                asked
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// It is planned, and these are its parts: it is decided. Returns the bundle, whose Apply goes
+    /// to all others. `None`: it was given up.
+    pub fn decide(&mut self, id: BundleId, parts: B) -> Option<Bundle<B>> {
+        let Some(Stage::Preparing { others, waiting }) = self.open.get(&id) else { return None };
+        debug_assert!(waiting.is_empty(), "{id} is decided before all have prepared it");
+        let bundle = Bundle { id, others: others.clone(), parts };
+        let (applied, refused) = (BTreeMap::new(), BTreeSet::new());
+        self.open.insert(id, Stage::Decided { bundle: bundle.clone(), applied, refused });
+        Some(bundle)
+    }
+
+    /// A participant has applied it, with this number of its change (0: in an earlier life, so it
+    /// is durable).
+    pub fn applied(&mut self, id: BundleId, from: TargetIndex, transno: Transno) -> Answered<B> {
+        let Some(Stage::Decided { bundle, applied, refused }) = self.open.get_mut(&id) else { return Answered::Wait };
+        refused.remove(&from);
+        let first = applied.insert(from, transno).is_none();
+        let all = bundle.others.iter().all(|other| applied.contains_key(&other.mdt));
+        let own = first && all && !applied.contains_key(&self.me);
+        let answered = if own { Answered::Own(bundle.clone()) } else { Answered::Wait };
+        self.sweep();
+        answered
+    }
+
+    /// The own part is applied.
+    pub fn applied_here(&mut self, id: BundleId, transno: Transno) {
+        if let Some(Stage::Decided { applied, .. }) = self.open.get_mut(&id) {
+            applied.insert(self.me, transno);
+        }
+        self.sweep();
+    }
+
+    /// A participant has refused it: it was stopped there.
+    pub fn refused(&mut self, id: BundleId, from: TargetIndex) -> Answered<B> {
+        let Some(Stage::Decided { bundle, applied, refused }) = self.open.get_mut(&id) else { return Answered::Wait };
+        if !applied.contains_key(&from) {
+            refused.insert(from);
+        }
+        if applied.is_empty() && refused.len() == bundle.others.len() {
+            self.open.remove(&id);
+            return Answered::Never;
+        }
+        Answered::Wait
+    }
+
+    /// The bundles that are decided, and the participants that have not applied them, to which the
+    /// Apply goes again.
+    pub fn unanswered(&self) -> impl Iterator<Item = (&Bundle<B>, Vec<TargetIndex>)> {
+        self.open.values().filter_map(|stage| match stage {
+            Stage::Decided { bundle, applied, .. } => {
+                let others = bundle.others.iter().map(|other| other.mdt);
+                Some((bundle, others.filter(|other| !applied.contains_key(other)).collect()))
+            }
+            Stage::Preparing { .. } => None,
+        })
+    }
+
+    /// A restarted MDT asks what is under way with it. Whatever it had applied of what is only
+    /// decided, it may have lost: it takes that again, or refuses it. Returns the bundles that are
+    /// given up: what it had prepared died with its earlier life, and a "Prepared" of that life may
+    /// still be on its way. Each comes with the other MDTs that are to be told Cancel.
+    pub fn restarted(&mut self, mdt: TargetIndex) -> Vec<(BundleId, Vec<TargetIndex>)> {
+        for stage in self.open.values_mut() {
+            if let Stage::Decided { applied, refused, .. } = stage
+                && !applied.contains_key(&self.me)
+            {
+                applied.remove(&mdt);
+                refused.remove(&mdt);
+            }
+        }
+        if is_mutant!(RestartDoesNotCancel) {
+            return Vec::new();
+        }
+        let with = |(id, stage): (&BundleId, &Stage<B>)| match stage {
+            Stage::Preparing { others, .. } => others.iter().any(|other| other.mdt == mdt).then_some(*id),
+            Stage::Decided { .. } => None,
+        };
+        let ids: Vec<BundleId> = self.open.iter().filter_map(with).collect();
+        let told = |id| (id, self.give_up(id).into_iter().filter(|other| *other != mdt).collect());
+        ids.into_iter().map(told).collect()
+    }
+
+    /// What a restarted MDT must be told: bundles that are decided and not applied here. Those that
+    /// are applied here, the [`Participant`](super::participant::Participant) side brings.
+    pub fn brings(&self, mdt: TargetIndex) -> impl Iterator<Item = &Bundle<B>> {
+        self.open.values().filter_map(move |stage| match stage {
+            Stage::Decided { bundle, applied, .. } => {
+                (bundle.concerns(mdt) && !applied.contains_key(&self.me)).then_some(bundle)
+            }
+            Stage::Preparing { .. } => None,
+        })
+    }
+
+    /// An MDT, perhaps this one, says that everything up to here is durable there.
+    pub fn committed(&mut self, mdt: TargetIndex, last: Transno) {
+        let known = self.committed.entry(mdt).or_default();
+        if *known < last {
+            *known = last;
+            self.sweep();
+        }
+    }
+
+    /// Forgets what is durable everywhere.
+    fn sweep(&mut self) {
+        let committed = &self.committed;
+        self.open.retain(|_, stage| match stage {
+            Stage::Preparing { .. } => true,
+            Stage::Decided { bundle, applied, .. } => {
+                let durable = |(mdt, transno): (&TargetIndex, &Transno)| {
+                    committed.get(mdt).copied().unwrap_or_default() >= *transno
+                };
+                applied.len() <= bundle.others.len() || !applied.iter().all(durable)
+            }
+        });
+    }
+
+    /// The watermark: all bundles before it are durable everywhere, or never were.
+    pub fn watermark(&self) -> Place {
+        self.open.keys().next().map_or(self.next, |first| first.place())
+    }
+}

@@ -1,0 +1,817 @@
+//! A model of a file system of three MDTs, to check the machines of [`super`] against every order
+//! of events.
+//!
+//! Each MDT has a *disk*, which keeps what was committed, and *memory*, which a crash loses. Both
+//! hold registers (an inode each), the records of bundles, watermarks, and what was ever done. A
+//! bundle changes a register at each of its MDTs: it sets register 0, which others set too, or it
+//! makes a new one. Clients set register 0, too, keep the redo of what they were told, bring it
+//! back to a restarted MDT, and may die. Messages may be lost with a connection, and be late: those
+//! of an earlier life of their sender still arrive.
+//!
+//! Judged: each bundle is done once at all of its MDTs or at none; a change that was told to a
+//! living client is there; parts fit what they found.
+//!
+//! - `exhaustive`: every order of events of two bundles with a given number of crashes.
+//! - `random`: long runs with everything.
+//!
+//! Both must find each mutant of [`Mutant`](super::Mutant) between them.
+
+mod search;
+
+use super::coordinator::{Answered, Coordinator, Prepared};
+use super::exchange::{Exchange, Offered};
+use super::participant::{Apply, Ended, Participant, Told};
+use super::{Bundle, Other, is_mutant};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+use types::bundle::{BundleId, Place};
+use types::session::Transno;
+use types::target::TargetIndex;
+
+const MDTS: usize = 3;
+const CLIENTS: usize = 2;
+
+/// The number of the change that set a register; 0: it is not there.
+type Version = u64;
+
+/// What a bundle does at one MDT.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Part {
+    register: u32,
+    found: Version,
+}
+
+type Parts = BTreeMap<TargetIndex, Part>;
+
+/// What was done: by a bundle, or by a client alone.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+enum Deed {
+    Bundle(BundleId),
+    Single(u32),
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum Record {
+    Applied(Bundle<Parts>),
+    Stopped,
+}
+
+/// What a disk holds.
+#[derive(Clone, PartialEq, Eq, Hash, Default, Debug)]
+struct Disk {
+    last: u64,
+    registers: BTreeMap<u32, Version>,
+    records: BTreeMap<BundleId, Record>,
+    watermarks: BTreeMap<TargetIndex, Place>,
+    done: BTreeMap<Deed, u8>,
+}
+
+/// Redo that a client keeps.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum Redo {
+    Bundle(Bundle<Parts>),
+    Single { register: u32, found: Version, deed: Deed },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+enum Phase {
+    Down,
+    /// It has started; its clients have not come.
+    Started,
+    /// Its clients have come: it asks the others, and answers them.
+    Asking,
+    Open,
+}
+
+/// A bundle that this MDT coordinates and has not decided.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Planned {
+    client: usize,
+    parts: Parts,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Mdt {
+    me: TargetIndex,
+    boot: u64,
+    phase: Phase,
+    disk: Disk,
+    memory: Disk,
+    coordinator: Coordinator<Parts>,
+    participant: Participant<Parts>,
+    planned: BTreeMap<BundleId, Planned>,
+    /// The clients of decided ones.
+    clients: BTreeMap<BundleId, usize>,
+    pins: BTreeMap<u32, BundleId>,
+    gathered: BTreeMap<u64, Redo>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum Message {
+    Prepare { id: BundleId, others: Vec<TargetIndex>, register: u32 },
+    Prepared { id: BundleId, found: Version },
+    Busy { id: BundleId },
+    Cancel { id: BundleId },
+    Apply(Bundle<Parts>),
+    Applied { id: BundleId, transno: u64 },
+    Refused { id: BundleId },
+    Ask { id: BundleId },
+    Told { id: BundleId, applied: Option<Bundle<Parts>> },
+    Committed { last: u64 },
+    Forget { below: Place },
+}
+
+/// Sender and its boot, receiver.
+type Route = (TargetIndex, u64, TargetIndex);
+
+/// One event.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum Step {
+    Begin {
+        client: usize,
+        coordinator: usize,
+        parts: Vec<(usize, Kind)>,
+    },
+    Single {
+        client: usize,
+        mdt: usize,
+        told: bool,
+    },
+    Deliver(Route),
+    Commit(usize),
+    Crash(usize),
+    /// One step of a recovery.
+    Recover(usize),
+    /// The time of a prepared bundle is over.
+    Overdue(usize, BundleId),
+    /// Sends again what was not answered.
+    Again(usize),
+    /// Tells others what is durable, and what is finished.
+    Tell(usize),
+    /// A connection is lost, with the messages on it.
+    Cut(usize, usize),
+    Die(usize),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Kind {
+    Set,
+    New,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct World {
+    mdts: Vec<Mdt>,
+    wires: BTreeMap<Route, VecDeque<(u64, Message)>>,
+    alive: [bool; CLIENTS],
+    kept: [BTreeMap<(TargetIndex, u64), Redo>; CLIENTS],
+    told: BTreeMap<Deed, (usize, Vec<TargetIndex>)>,
+    bundles: BTreeMap<BundleId, Vec<TargetIndex>>,
+    next_register: u32,
+    next_single: u32,
+}
+
+type Judged = Result<(), String>;
+
+fn at(mdt: TargetIndex) -> usize {
+    usize::from(mdt.0)
+}
+
+fn index(mdt: usize) -> TargetIndex {
+    TargetIndex(mdt as u16)
+}
+
+impl Mdt {
+    fn new(me: TargetIndex) -> Mdt {
+        let memory = Disk { registers: BTreeMap::from([(0, 1)]), last: 1, ..Disk::default() };
+        Mdt {
+            me,
+            boot: 1,
+            phase: Phase::Open,
+            disk: memory.clone(),
+            memory,
+            coordinator: Coordinator::new(me, 1),
+            participant: Participant::new(me),
+            planned: BTreeMap::new(),
+            clients: BTreeMap::new(),
+            pins: BTreeMap::new(),
+            gathered: BTreeMap::new(),
+        }
+    }
+
+    fn commit(&mut self) {
+        self.disk = self.memory.clone();
+        self.coordinator.committed(self.me, Transno(self.disk.last));
+    }
+
+    fn crash(&mut self) {
+        self.phase = Phase::Down;
+        self.boot += 1;
+        self.memory = self.disk.clone();
+        self.coordinator = Coordinator::new(self.me, self.boot);
+        self.participant = Participant::new(self.me);
+        self.planned.clear();
+        self.clients.clear();
+        self.pins.clear();
+        self.gathered.clear();
+        for (mdt, below) in &self.memory.watermarks {
+            self.participant.restore_watermark(*mdt, *below);
+        }
+        for (id, record) in &self.memory.records {
+            match record {
+                Record::Applied(bundle) => {
+                    self.participant.restore(bundle.clone());
+                    if id.coordinator == self.me {
+                        self.coordinator.restore(bundle.clone());
+                    }
+                }
+                Record::Stopped => self.participant.restore_stopped(*id),
+            }
+        }
+    }
+
+    fn version(&self, register: u32) -> Version {
+        self.memory.registers.get(&register).copied().unwrap_or_default()
+    }
+
+    fn set(&mut self, register: u32, deed: Deed, transno: Option<u64>) -> u64 {
+        self.memory.last = (self.memory.last + 1).max(transno.unwrap_or_default());
+        let transno = transno.unwrap_or(self.memory.last);
+        self.memory.registers.insert(register, transno);
+        *self.memory.done.entry(deed).or_default() += 1;
+        transno
+    }
+
+    fn fits(&self, bundle: &Bundle<Parts>) -> bool {
+        let part = &bundle.parts[&self.me];
+        self.version(part.register) == part.found
+    }
+
+    /// The own part of a bundle and its record, in one transaction.
+    fn apply(&mut self, bundle: &Bundle<Parts>, transno: Option<u64>) -> Result<u64, String> {
+        let part = &bundle.parts[&self.me];
+        if !self.fits(bundle) {
+            return Err(format!("{} does not fit at {:?}", bundle.id, self.me));
+        }
+        let transno = self.set(part.register, Deed::Bundle(bundle.id), transno);
+        if !is_mutant!(NoRecordAtParticipants) || bundle.id.coordinator == self.me {
+            self.memory.records.insert(bundle.id, Record::Applied(bundle.clone()));
+            self.participant.applied(bundle.clone(), Transno(transno));
+        }
+        self.unpin(bundle.id);
+        Ok(transno)
+    }
+
+    fn unpin(&mut self, id: BundleId) {
+        self.pins.retain(|_, by| *by != id);
+    }
+
+    fn record_stop(&mut self, id: BundleId) {
+        self.memory.records.insert(id, Record::Stopped);
+        self.memory.last += 1;
+        if !is_mutant!(StopNotDurable) {
+            self.commit();
+        }
+    }
+
+    fn forget(&mut self, coordinator: TargetIndex, below: Place) {
+        for id in self.participant.forget(coordinator, below) {
+            self.memory.records.remove(&id);
+            self.unpin(id);
+        }
+        let known = self.memory.watermarks.entry(coordinator).or_default();
+        if *known < below {
+            *known = below;
+            self.memory.last += 1;
+        }
+    }
+}
+
+impl World {
+    fn new() -> World {
+        World {
+            mdts: (0..MDTS).map(|mdt| Mdt::new(index(mdt))).collect(),
+            wires: BTreeMap::new(),
+            alive: [true; CLIENTS],
+            kept: Default::default(),
+            told: BTreeMap::new(),
+            bundles: BTreeMap::new(),
+            next_register: 1,
+            next_single: 0,
+        }
+    }
+
+    fn send(&mut self, from: usize, to: TargetIndex, message: Message) {
+        let route = (index(from), self.mdts[from].boot, to);
+        let boot = self.mdts[at(to)].boot;
+        let wire = self.wires.entry(route).or_default();
+        // A sender does not repeat what is on its way.
+        if wire.back() != Some(&(boot, message.clone())) {
+            wire.push_back((boot, message));
+        }
+    }
+
+    fn step(&mut self, step: &Step) -> Judged {
+        match step {
+            Step::Begin { client, coordinator, parts } => self.begin(*client, *coordinator, parts),
+            Step::Single { client, mdt, told } => self.single(*client, *mdt, *told),
+            Step::Deliver(route) => return self.deliver(*route),
+            Step::Commit(mdt) => {
+                self.mdts[*mdt].commit();
+                self.learn();
+            }
+            Step::Crash(mdt) => {
+                self.mdts[*mdt].crash();
+                // What was on its way to it is lost; what it sent may arrive.
+                self.wires.retain(|(_, _, to), _| at(*to) != *mdt);
+            }
+            Step::Recover(mdt) => return self.recover(*mdt),
+            Step::Overdue(mdt, id) => self.stop(*mdt, *id),
+            Step::Again(mdt) => self.again(*mdt),
+            Step::Tell(mdt) => self.tell(*mdt),
+            Step::Cut(a, b) => {
+                self.wires.retain(|(from, _, to), _| ![(*a, *b), (*b, *a)].contains(&(at(*from), at(*to))));
+            }
+            Step::Die(client) => {
+                self.alive[*client] = false;
+                self.kept[*client].clear();
+                self.told.retain(|_, (by, _)| by != client);
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, client: usize, coordinator: usize, parts: &[(usize, Kind)]) {
+        let own_kind = parts.iter().find(|(mdt, _)| *mdt == coordinator).map_or(Kind::Set, |(_, kind)| *kind);
+        let mdt = &mut self.mdts[coordinator];
+        if mdt.phase != Phase::Open || !self.alive[client] || own_kind == Kind::Set && mdt.pins.contains_key(&0) {
+            return;
+        }
+        let mut planned = Parts::new();
+        for (to, kind) in parts {
+            let register = match kind {
+                Kind::Set => 0,
+                Kind::New => {
+                    self.next_register += 1;
+                    self.next_register
+                }
+            };
+            planned.insert(index(*to), Part { register, found: 0 });
+        }
+        let own = planned.entry(mdt.me).or_insert(Part { register: 0, found: 0 });
+        own.found = mdt.memory.registers.get(&own.register).copied().unwrap_or_default();
+        let register = own.register;
+        let me = mdt.me;
+        let others = planned.iter().filter(|(to, _)| **to != me);
+        let others: Vec<Other> = others.map(|(to, part)| Other { mdt: *to, prepares: part.register == 0 }).collect();
+        let all: Vec<TargetIndex> = others.iter().map(|other| other.mdt).collect();
+        if !is_mutant!(NoCommitFirst) {
+            mdt.commit();
+        }
+        let Some(id) = mdt.coordinator.begin(others.clone()) else { return };
+        mdt.pins.insert(register, id);
+        self.bundles.insert(id, planned.keys().copied().collect());
+        mdt.planned.insert(id, Planned { client, parts: planned.clone() });
+        for other in others.iter().filter(|other| other.prepares) {
+            let register = planned[&other.mdt].register;
+            self.send(coordinator, other.mdt, Message::Prepare { id, others: all.clone(), register });
+        }
+        if others.iter().all(|other| !other.prepares) {
+            self.decide(coordinator, id);
+        }
+        self.learn();
+    }
+
+    fn decide(&mut self, coordinator: usize, id: BundleId) {
+        let mdt = &mut self.mdts[coordinator];
+        let Some(Planned { client, parts }) = mdt.planned.remove(&id) else { return };
+        let Some(bundle) = mdt.coordinator.decide(id, parts) else { return };
+        mdt.clients.insert(id, client);
+        if is_mutant!(CoordinatorFirst) {
+            self.own(coordinator, &bundle).expect("its own part fits");
+        }
+        for other in &bundle.others {
+            self.send(coordinator, other.mdt, Message::Apply(bundle.clone()));
+        }
+    }
+
+    /// The own part of the coordinator; its client is told.
+    fn own(&mut self, coordinator: usize, bundle: &Bundle<Parts>) -> Judged {
+        let mdt = &mut self.mdts[coordinator];
+        let transno = mdt.apply(bundle, None)?;
+        mdt.coordinator.applied_here(bundle.id, Transno(transno));
+        if let Some(client) = mdt.clients.remove(&bundle.id)
+            && self.alive[client]
+        {
+            self.kept[client].insert((index(coordinator), transno), Redo::Bundle(bundle.clone()));
+            let all = self.bundles[&bundle.id].clone();
+            self.told.insert(Deed::Bundle(bundle.id), (client, all));
+        }
+        Ok(())
+    }
+
+    fn give_up(&mut self, coordinator: usize, id: BundleId) {
+        let mdt = &mut self.mdts[coordinator];
+        if mdt.planned.remove(&id).is_none() {
+            return;
+        }
+        mdt.unpin(id);
+        for other in mdt.coordinator.give_up(id) {
+            self.send(coordinator, other, Message::Cancel { id });
+        }
+    }
+
+    fn single(&mut self, client: usize, to: usize, told: bool) {
+        let mdt = &mut self.mdts[to];
+        if mdt.phase != Phase::Open || !self.alive[client] || mdt.pins.contains_key(&0) {
+            return;
+        }
+        let found = mdt.version(0);
+        let kept = matches!(self.kept[client].get(&(mdt.me, found)), Some(Redo::Single { .. }));
+        // An answer that shows what its reader does not keep waits for a commit.
+        if found > mdt.disk.last && !kept {
+            mdt.commit();
+        }
+        self.next_single += 1;
+        let deed = Deed::Single(self.next_single);
+        let transno = mdt.set(0, deed, None);
+        let me = mdt.me;
+        if told {
+            self.kept[client].insert((me, transno), Redo::Single { register: 0, found, deed });
+            self.told.insert(deed, (client, vec![me]));
+        }
+        self.learn();
+    }
+
+    /// Clients forget redo that is durable.
+    fn learn(&mut self) {
+        for kept in &mut self.kept {
+            kept.retain(|(mdt, transno), _| {
+                let mdt = &self.mdts[at(*mdt)];
+                mdt.phase != Phase::Open || *transno > mdt.disk.last
+            });
+        }
+    }
+
+    fn deliver(&mut self, route: Route) -> Judged {
+        let (from, boot, to) = route;
+        let Some(wire) = self.wires.get_mut(&route) else { return Ok(()) };
+        let message = wire.pop_front();
+        if wire.is_empty() {
+            self.wires.remove(&route);
+        }
+        let Some((meant, message)) = message else { return Ok(()) };
+        let receiver = at(to);
+        let mdt = &mut self.mdts[receiver];
+        if meant != mdt.boot || mdt.phase != Phase::Open || mdt.participant.is_past(from, boot) {
+            return Ok(());
+        }
+        let answer = match message {
+            Message::Prepare { id, others, register } => {
+                let until = Duration::MAX;
+                if mdt.pins.contains_key(&register) || !mdt.participant.prepare(id, others, until) {
+                    Some(Message::Busy { id })
+                } else {
+                    mdt.pins.insert(register, id);
+                    let found = mdt.version(register);
+                    if !is_mutant!(NoCommitFirst) {
+                        mdt.commit();
+                    }
+                    Some(Message::Prepared { id, found })
+                }
+            }
+            Message::Prepared { id, found } => {
+                if let Some(planned) = mdt.planned.get_mut(&id) {
+                    planned.parts.get_mut(&from).expect("it takes part").found = found;
+                    if mdt.coordinator.prepared(id, from) == Prepared::All {
+                        self.decide(receiver, id);
+                    }
+                }
+                None
+            }
+            Message::Busy { id } => {
+                self.give_up(receiver, id);
+                None
+            }
+            Message::Cancel { id } => {
+                if mdt.participant.cancel(id) {
+                    mdt.unpin(id);
+                }
+                None
+            }
+            Message::Apply(bundle) => {
+                let id = bundle.id;
+                match mdt.participant.apply(&bundle, boot) {
+                    Apply::Do => Some(Message::Applied { id, transno: mdt.apply(&bundle, None)? }),
+                    Apply::Done(transno) => Some(Message::Applied { id, transno: transno.0 }),
+                    Apply::Refused => Some(Message::Refused { id }),
+                }
+            }
+            Message::Applied { id, transno } => {
+                if let Answered::Own(bundle) = mdt.coordinator.applied(id, from, Transno(transno)) {
+                    self.own(receiver, &bundle)?;
+                }
+                None
+            }
+            Message::Refused { id } => {
+                if mdt.coordinator.refused(id, from) == Answered::Never {
+                    mdt.clients.remove(&id);
+                    mdt.unpin(id);
+                }
+                None
+            }
+            Message::Ask { id } => match mdt.participant.asked(id) {
+                Told::Applied(bundle) => Some(Message::Told { id, applied: Some(bundle) }),
+                Told::Stopped { record } => {
+                    if record {
+                        mdt.record_stop(id);
+                        // It asks by itself, too, if it has pinned something.
+                        for other in mdt.participant.unanswered(id) {
+                            self.send(receiver, other, Message::Ask { id });
+                        }
+                    }
+                    Some(Message::Told { id, applied: None })
+                }
+            },
+            Message::Told { id, applied } => {
+                match mdt.participant.told(id, from, applied) {
+                    Ended::Wait => {}
+                    Ended::Never => mdt.unpin(id),
+                    Ended::Do(bundle) => {
+                        mdt.apply(&bundle, None)?;
+                    }
+                }
+                None
+            }
+            Message::Committed { last } => {
+                mdt.coordinator.committed(from, Transno(last));
+                None
+            }
+            Message::Forget { below } => {
+                mdt.forget(from, below);
+                None
+            }
+        };
+        self.learn();
+        if let Some(answer) = answer
+            && self.mdts[at(from)].boot == boot
+        {
+            self.send(receiver, from, answer);
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self, mdt: usize, id: BundleId) {
+        let others = self.mdts[mdt].participant.stop(id);
+        // The coordinator is not asked.
+        let others: Vec<TargetIndex> = others.into_iter().filter(|other| *other != id.coordinator).collect();
+        self.mdts[mdt].record_stop(id);
+        if others.is_empty() {
+            self.mdts[mdt].unpin(id);
+        }
+        for other in others {
+            self.send(mdt, other, Message::Ask { id });
+        }
+    }
+
+    fn again(&mut self, from: usize) {
+        let mdt = &self.mdts[from];
+        let preparing: Vec<BundleId> = mdt.planned.keys().copied().collect();
+        let applies: Vec<(Bundle<Parts>, Vec<TargetIndex>)> =
+            mdt.coordinator.unanswered().map(|(bundle, others)| (bundle.clone(), others)).collect();
+        let asks: Vec<(BundleId, TargetIndex)> = mdt
+            .pins
+            .values()
+            .flat_map(|id| mdt.participant.unanswered(*id).into_iter().map(|other| (*id, other)))
+            .collect();
+        for id in preparing {
+            // A Prepare is not repeated: it is given up, and the operation begins anew.
+            self.give_up(from, id);
+        }
+        for (bundle, others) in applies {
+            others.into_iter().for_each(|to| self.send(from, to, Message::Apply(bundle.clone())));
+        }
+        for (id, to) in asks {
+            self.send(from, to, Message::Ask { id });
+        }
+    }
+
+    fn tell(&mut self, from: usize) {
+        let me = self.mdts[from].me;
+        let below = self.mdts[from].coordinator.watermark();
+        let last = self.mdts[from].disk.last;
+        self.mdts[from].forget(me, below);
+        for to in (0..MDTS).filter(|to| *to != from) {
+            self.send(from, index(to), Message::Committed { last });
+            self.send(from, index(to), Message::Forget { below });
+        }
+    }
+
+    fn recover(&mut self, mdt: usize) -> Judged {
+        match self.mdts[mdt].phase {
+            Phase::Down => self.mdts[mdt].phase = Phase::Started,
+            Phase::Started => {
+                let me = index(mdt);
+                let brought = self.kept.iter().flatten().filter(|((of, _), _)| *of == me);
+                let brought: BTreeMap<u64, Redo> =
+                    brought.map(|((_, transno), redo)| (*transno, redo.clone())).collect();
+                let mdt = &mut self.mdts[mdt];
+                mdt.gathered = brought.into_iter().filter(|(transno, _)| *transno > mdt.disk.last).collect();
+                mdt.phase = Phase::Asking;
+            }
+            Phase::Asking => return self.exchange(mdt),
+            Phase::Open => {}
+        }
+        Ok(())
+    }
+
+    fn exchange(&mut self, mdt: usize) -> Judged {
+        let me = index(mdt);
+        let bundles = |gathered: &BTreeMap<u64, Redo>| {
+            let bundle = |redo: &Redo| match redo {
+                Redo::Bundle(bundle) => Some(bundle.clone()),
+                Redo::Single { .. } => None,
+            };
+            gathered.values().filter_map(bundle).collect::<Vec<_>>()
+        };
+        let peers = (0..MDTS).filter(|peer| *peer != mdt);
+        if peers.clone().any(|peer| self.mdts[peer].phase < Phase::Asking) && !is_mutant!(ExchangeBeforeClients) {
+            return Ok(());
+        }
+        if peers.clone().any(|peer| self.mdts[peer].phase < Phase::Started) {
+            return Ok(());
+        }
+        let mut exchange = Exchange::new(peers.clone().map(index), bundles(&self.mdts[mdt].gathered));
+        for peer in peers {
+            for (id, told) in self.mdts[peer].coordinator.restarted(me) {
+                self.mdts[peer].planned.remove(&id);
+                self.mdts[peer].unpin(id);
+                for other in told {
+                    self.send(peer, other, Message::Cancel { id });
+                }
+            }
+            let boot = self.mdts[mdt].boot;
+            let stopped: Vec<BundleId> = self.mdts[mdt].participant.stopped().collect();
+            let peer_mdt = &mut self.mdts[peer];
+            peer_mdt.participant.lives(me, boot);
+            let own = Exchange::new([], bundles(&peer_mdt.gathered));
+            let mut asks = Vec::new();
+            for id in stopped {
+                let mine = id.coordinator == peer_mdt.me || own.brings(me).any(|bundle| bundle.id == id);
+                if !mine && let Told::Stopped { record: true } = peer_mdt.participant.asked(id) {
+                    // One that recovers itself records it with what it does again, for nothing may
+                    // come before that. If it restarts once more, it hears of the stop again.
+                    if peer_mdt.phase == Phase::Open {
+                        peer_mdt.record_stop(id);
+                    }
+                    asks.extend(peer_mdt.participant.unanswered(id).into_iter().map(|to| (to, Message::Ask { id })));
+                }
+            }
+            asks.into_iter().for_each(|(to, ask)| self.send(peer, to, ask));
+            let peer_mdt = &self.mdts[peer];
+            let applied = peer_mdt.participant.brings(me).chain(own.brings(me)).cloned();
+            let applied = applied.map(|bundle| Offered { bundle, applied: true });
+            let decided = peer_mdt.coordinator.brings(me).cloned();
+            let decided = decided.map(|bundle| Offered { bundle, applied: false });
+            let all: Vec<_> = applied.chain(decided).collect();
+            let stopped: Vec<BundleId> = peer_mdt.participant.stopped().collect();
+            exchange.answered(index(peer), all, stopped);
+        }
+        assert!(exchange.waiting().is_empty());
+        let mdt = &mut self.mdts[mdt];
+        let (first, last) = exchange.to_do(&mdt.participant);
+        for bundle in first {
+            mdt.apply(&bundle, None)?;
+            restored(mdt, &bundle);
+        }
+        for (transno, redo) in std::mem::take(&mut mdt.gathered) {
+            match redo {
+                Redo::Bundle(bundle) => {
+                    if !mdt.participant.has(bundle.id) && mdt.fits(&bundle) {
+                        mdt.apply(&bundle, Some(transno))?;
+                        restored(mdt, &bundle);
+                    }
+                }
+                Redo::Single { register, found, deed } => {
+                    if mdt.version(register) == found {
+                        mdt.set(register, deed, Some(transno));
+                    }
+                }
+            }
+        }
+        for bundle in last {
+            if !mdt.participant.has(bundle.id) {
+                mdt.apply(&bundle, None)?;
+                restored(mdt, &bundle);
+            }
+        }
+        let stopped: Vec<BundleId> = mdt.participant.stopped().collect();
+        for id in stopped {
+            mdt.memory.records.insert(id, Record::Stopped);
+        }
+        mdt.commit();
+        mdt.phase = Phase::Open;
+        self.learn();
+        Ok(())
+    }
+
+    /// All steps that the world may take by itself.
+    fn moves(&self) -> Vec<Step> {
+        let mut all: Vec<Step> = self.wires.keys().map(|route| Step::Deliver(*route)).collect();
+        for (n, mdt) in self.mdts.iter().enumerate() {
+            match mdt.phase {
+                Phase::Open => {
+                    if mdt.memory != mdt.disk {
+                        all.push(Step::Commit(n));
+                    }
+                    all.extend(mdt.participant.overdue(Duration::MAX).into_iter().map(|id| Step::Overdue(n, id)));
+                }
+                _ => all.push(Step::Recover(n)),
+            }
+        }
+        all
+    }
+
+    /// Lets everything come to an end without further harm, and judges.
+    fn settle(mut self) -> Judged {
+        for round in 0..20 {
+            for mdt in 0..MDTS {
+                self.recover(mdt)?;
+            }
+            for mdt in 0..MDTS {
+                if self.mdts[mdt].phase == Phase::Open {
+                    for id in self.mdts[mdt].participant.overdue(Duration::MAX) {
+                        // Its time is over, some day.
+                        if self.mdts[at(id.coordinator)].boot != id.boot || round > 3 {
+                            self.stop(mdt, id);
+                        }
+                    }
+                    self.again(mdt);
+                }
+            }
+            self.drain()?;
+            if self.is_at_rest() {
+                self.judge()?;
+                return self.forget_all();
+            }
+        }
+        Err(format!("it does not come to rest: {:?}", self.mdts))
+    }
+
+    fn drain(&mut self) -> Judged {
+        for _ in 0..10_000 {
+            let Some(route) = self.wires.keys().next().copied() else { return Ok(()) };
+            self.deliver(route)?;
+        }
+        Err("messages without end".into())
+    }
+
+    fn is_at_rest(&self) -> bool {
+        let rests = |mdt: &Mdt| mdt.phase == Phase::Open && mdt.pins.is_empty() && mdt.planned.is_empty();
+        self.wires.is_empty() && self.mdts.iter().all(rests)
+    }
+
+    fn judge(&self) -> Judged {
+        for (id, all) in &self.bundles {
+            let deed = Deed::Bundle(*id);
+            let times: Vec<u8> = all.iter().map(|mdt| self.times(*mdt, deed)).collect();
+            if times.iter().any(|times| *times > 1) || times.iter().any(|n| *n != times[0]) {
+                return Err(format!("{id} was done {times:?} times at {all:?}"));
+            }
+        }
+        for (deed, (_, all)) in &self.told {
+            if all.iter().any(|mdt| self.times(*mdt, *deed) == 0) {
+                return Err(format!("{deed:?} was told and is lost"));
+            }
+        }
+        Ok(())
+    }
+
+    fn times(&self, mdt: TargetIndex, deed: Deed) -> u8 {
+        self.mdts[at(mdt)].memory.done.get(&deed).copied().unwrap_or_default()
+    }
+
+    /// At rest, all records go.
+    fn forget_all(mut self) -> Judged {
+        for _ in 0..4 {
+            for mdt in 0..MDTS {
+                self.mdts[mdt].commit();
+                self.again(mdt);
+                self.tell(mdt);
+            }
+            self.drain()?;
+        }
+        self.judge()?;
+        match self.mdts.iter().find(|mdt| !mdt.memory.records.is_empty() && !is_mutant!(NoRecordAtParticipants)) {
+            None => Ok(()),
+            Some(mdt) => Err(format!("records stay: {:?} of {:?}", mdt.memory.records, mdt.me)),
+        }
+    }
+}
+
+/// A bundle was done again by a restarted MDT, which may coordinate it.
+fn restored(mdt: &mut Mdt, bundle: &Bundle<Parts>) {
+    if bundle.id.coordinator == mdt.me {
+        mdt.coordinator.restore(bundle.clone());
+    }
+}
