@@ -23,7 +23,8 @@
 //!    its coordinator any more.
 //! 7. A restarted MDT answers others after its clients have come, and opens after the others have
 //!    answered.
-//! 8. What an MDT said in a life before the one in which it asked does not count.
+//! 8. What an MDT said in a life before the one in which it asked does not count. It announces its
+//!    new life to all others before it answers one that has restarted.
 
 pub mod coordinator;
 pub mod exchange;
@@ -84,6 +85,7 @@ pub(crate) enum Mutant {
     TerminationWithoutStop,
     LateApplyTaken,
     LateAnswerTaken,
+    NotAnnounced,
     StoppedTakenFromCoordinator,
     ExchangeBeforeClients,
 }

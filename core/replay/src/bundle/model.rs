@@ -618,6 +618,12 @@ impl World {
                 let mdt = &mut self.mdts[mdt];
                 mdt.gathered = brought.into_iter().filter(|(transno, _)| *transno > mdt.disk.last).collect();
                 mdt.phase = Phase::Asking;
+                // Before it answers others: what is still on its way of its earlier life must not
+                // arrive behind that answer.
+                let boot = mdt.boot;
+                for peer in self.mdts.iter_mut().filter(|peer| peer.phase != Phase::Down && !is_mutant!(NotAnnounced)) {
+                    peer.participant.lives(me, boot);
+                }
             }
             Phase::Asking => return self.exchange(mdt),
             Phase::Open => {}

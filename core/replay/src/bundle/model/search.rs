@@ -207,4 +207,6 @@ fn each_mutant_is_found() {
     for mutant in all {
         assert!(with_mutant(Some(mutant), found), "{mutant:?} is not found");
     }
+    let twice = || exhaustive(Allowed { crashes: 2, ..small() }, 1_000_000).is_err();
+    assert!(with_mutant(Some(NotAnnounced), twice), "it is not found with two crashes");
 }
