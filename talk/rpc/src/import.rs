@@ -89,7 +89,7 @@ pub struct Import {
 pub(crate) enum Owner {
     /// A client that ends with this process.
     Process(ClientUuid),
-    /// A target, in its so-manieth life.
+    /// A target, in the life of this number.
     Peer { client: ClientUuid, life: u64 },
 }
 
