@@ -1,6 +1,6 @@
 //! Fixed seeds: nothing wrong, and the first of them the same twice. Fresh seeds, others each time.
 
-use sim::run::{Faults, Report, run};
+use sim::run::{Faults, Mdts, Report, run};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// So many fresh seeds.
@@ -9,6 +9,7 @@ const FRESH: u64 = 30;
 fn good(seed: u64, faults: Faults) -> Report {
     let report = run(seed, faults, false);
     let flag = if faults.workloads { "" } else { " --no-workloads" };
+    let flag = if matches!(faults.mdts, Mdts::BySeed) { format!("{flag} --mdts seed") } else { flag.to_owned() };
     let wrong = report.wrong.join("\n");
     assert!(report.wrong.is_empty(), "cargo run --release -p sim -- --seed {seed}{flag}\n{wrong}");
     assert!(!report.tangled, "seed {seed} cannot be judged");
@@ -37,4 +38,10 @@ fn fresh_seeds_are_good() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock that is set");
     let first = now.as_secs() * FRESH;
     (first..first + FRESH).for_each(|seed| drop(good(seed, faults)));
+}
+
+#[test]
+fn seeds_with_several_mdts_are_good() {
+    let faults = Faults { mdts: Mdts::BySeed, ..Faults::default() };
+    (0..30).for_each(|seed| drop(good(seed, faults)));
 }
