@@ -14,6 +14,7 @@ use client::node::NodeId;
 use client::open::OpenMode;
 use client::{Budget, Looked};
 use cluster::Cluster;
+use data::lock_namespace::Whose;
 use futures_util::poll;
 use kernel::{FIRST_PAGE, RecordedKernel};
 use std::future::Future;
@@ -372,6 +373,35 @@ async fn a_file_that_is_open_here_only_is_kept_until_its_close() {
     assert_eq!(cluster.asked(), ["Unlock"]);
     let answer = cluster.callback(ClientOp::Revoke { locks: vec![(fid, InodeBits::OPEN)] }).await;
     assert_eq!(answer, ClientReply::Done, "nobody has it open any more");
+    client.unmount().await;
+}
+
+/// As in seed 9105575 of the simulation.
+#[tokio::test]
+async fn open_of_a_removed_file_is_given_back_though_its_grant_was_not_trusted() {
+    let (cluster, _) = granting().await;
+    let client = cluster.client.clone();
+    let file = make(&client, "file").await;
+    client.forget(file, 1);
+    // While locks are given back, no grant of theirs is taken: the MDT may have served this before.
+    cluster.world.hold("Unlock");
+    let giver = client.lock_namespace();
+    let giving = tokio::spawn(async move { giver.clear(Whose::Mount).await });
+    while !cluster.world.state.lock().log.contains(&"Unlock".to_owned()) {
+        tokio::task::yield_now().await;
+    }
+    cluster.asked();
+    cluster.world.state.lock().holds_open_of_removed = true;
+    client.clone().unlink(Caller::root(), NodeId::ROOT, name("file")).await.unwrap();
+    for _ in 0..1000 {
+        if cluster.world.state.lock().log.len() > 1 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(cluster.asked(), ["Unlink", "Unlock"]);
+    cluster.world.release("Unlock");
+    giving.await.unwrap();
     client.unmount().await;
 }
 

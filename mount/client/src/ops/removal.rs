@@ -19,7 +19,9 @@ impl Client {
         }
         let (held, in_use) = {
             let (mut table, mut opens) = (self.locks.table.lock(), self.locks.opens.lock());
-            let held = table.bits(fid).contains(InodeBits::OPEN);
+            // Not trusted here, or not known: the MDT counts it nevertheless.
+            let untaken = table.untaken_open(fid);
+            let held = untaken || table.bits(fid).contains(InodeBits::OPEN);
             // The kernel need not forget anything for OPEN.
             table.take(fid, InodeBits::OPEN, &mut Invalidations::default());
             (held, held && self.locks.keeps_open(&mut opens, fid))

@@ -89,6 +89,8 @@ pub struct State {
     pub answers_again: bool,
     /// Another client has everything open that is removed.
     pub open_elsewhere: bool,
+    /// The client holds OPEN of everything that it removes.
+    pub holds_open_of_removed: bool,
     /// The locks that were asked for, in order.
     pub locks: Vec<Lock>,
     /// Leases by inode and open file.
@@ -515,6 +517,9 @@ impl Target {
             _ => {}
         }
         match result {
+            Ok(OpReply::Mds(MdsReply::Removed(removed))) if state.holds_open_of_removed => {
+                give(removed.fid, InodeBits::OPEN);
+            }
             Ok(OpReply::Mds(MdsReply::Entry(entry))) => give(entry.attr.fid, shown),
             Ok(OpReply::Mds(MdsReply::Opened { entry, layout, .. })) => {
                 give(entry.attr.fid, shown);

@@ -49,7 +49,7 @@ use types::lock::InodeBits;
 use types::name::Name;
 use types::ranges::Extent;
 use wire::class::Changes;
-use wire::mds::{Entry, MdsOp, MdsReply};
+use wire::mds::{Entry, MdsOp, MdsReply, Removed};
 use wire::message::{OpReply, Reply};
 
 /// Bits that this mount can keep, and so asks for.
@@ -388,6 +388,12 @@ impl Sent for OnTheWay {
             learn::learn(table, op, result, &reply.touched, &held);
         }
         for result in &reply.results {
+            if let Ok(OpReply::Mds(MdsReply::Removed(Removed { fid, nlink: 0 }))) = result
+                && reply.grants.iter().any(|grant| grant.fid == *fid && grant.bits.contains(InodeBits::OPEN))
+                && !table::bits_of(&held, *fid).contains(InodeBits::OPEN)
+            {
+                table.note_untaken_open(*fid);
+            }
             if let Ok(OpReply::Mds(MdsReply::Extents { entry, ranges, write })) = result {
                 for range in ranges {
                     table.arrived_extent(self.mdt, self.ticket, entry, Extent { range: *range, write: *write });

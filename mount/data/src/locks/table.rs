@@ -164,6 +164,9 @@ pub struct Table {
     /// Inodes in `slots` of which LOOKUP was called back: another client removed a name, perhaps
     /// the last one, and the MDT does not report which other locks ended with the inode.
     nameless: BTreeSet<Fid>,
+    /// Inodes of which the answer to their removal granted OPEN, which a note at the gate took
+    /// ([`Table::untaken_open`]).
+    untaken_opens: BTreeSet<Fid>,
     weight: usize,
     pending: Invalidations,
     /// What the kernel must forget because a reply showed that it is old.

@@ -55,6 +55,18 @@ impl Table {
         }
     }
 
+    /// An own change took the last name of this inode, and its answer says that this mount holds
+    /// OPEN, but a note at the gate took that grant: it does not hold OPEN, and only this mount can
+    /// say so. Bounded by requests: the one that removed the name asks for it next.
+    pub(crate) fn note_untaken_open(&mut self, fid: Fid) {
+        self.untaken_opens.insert(fid);
+    }
+
+    /// See [`Table::note_untaken_open`]; told once.
+    pub fn untaken_open(&mut self, fid: Fid) -> bool {
+        self.untaken_opens.remove(&fid)
+    }
+
     /// The kernel may have older attributes than other clients are about to see.
     pub(crate) fn distrust_attr(&mut self, fid: Fid, invalidations: &mut Invalidations) {
         if self.slots.get_mut(&fid).is_some_and(|slot| std::mem::take(&mut slot.attr_trusted)) {
