@@ -160,15 +160,14 @@ impl<B: Clone> Coordinator<B> {
         })
     }
 
-    /// A restarted MDT asks what is under way with it. Whatever it had applied of what is only
-    /// decided, it may have lost: it takes that again, or refuses it. Returns the bundles that are
-    /// given up: what it had prepared died with its earlier life, and a "Prepared" of that life may
-    /// still be on its way. Each comes with the other MDTs that are to be told Cancel.
+    /// A restarted MDT asks what is under way with it. Whatever it had applied, it may have lost: it
+    /// takes that again, under another number, or refuses it. So the Apply goes to it again, and the
+    /// number of its earlier life does not count, which it may never reach. Returns the bundles that
+    /// are given up: what it had prepared died with its earlier life, and a "Prepared" of that life
+    /// may still be on its way. Each comes with the other MDTs that are to be told Cancel.
     pub fn restarted(&mut self, mdt: TargetIndex) -> Vec<(BundleId, Vec<TargetIndex>)> {
         for stage in self.open.values_mut() {
-            if let Stage::Decided { applied, refused, .. } = stage
-                && !applied.contains_key(&self.me)
-            {
+            if let Stage::Decided { applied, refused, .. } = stage {
                 applied.remove(&mdt);
                 refused.remove(&mdt);
             }
@@ -222,5 +221,31 @@ impl<B: Clone> Coordinator<B> {
     /// The watermark: all bundles before it are durable everywhere, or never were.
     pub fn watermark(&self) -> Place {
         self.open.keys().next().map_or(self.next, |first| first.place())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A participant restarts behind its "Applied", loses the change, and does it again under a
+    /// lower number. The bundle is finished when that one is durable.
+    #[test]
+    fn a_number_of_an_earlier_life_does_not_count() {
+        let (me, other) = (TargetIndex(0), TargetIndex(1));
+        let mut coordinator = Coordinator::new(me, 1);
+        let id = coordinator.begin(vec![Other { mdt: other, prepares: false }]).expect("it is the first");
+        coordinator.decide(id, ()).expect("all have prepared it");
+        assert!(matches!(coordinator.applied(id, other, Transno(50)), Answered::Own(_)));
+        coordinator.applied_here(id, Transno(7));
+        coordinator.committed(me, Transno(7));
+
+        assert!(coordinator.restarted(other).is_empty(), "it is decided");
+        coordinator.committed(other, Transno(49));
+        assert_eq!(coordinator.watermark(), id.place(), "it may be lost there again");
+        let unanswered: Vec<_> = coordinator.unanswered().map(|(bundle, others)| (bundle.id, others)).collect();
+        assert_eq!(unanswered, [(id, vec![other])], "the Apply goes again");
+        assert_eq!(coordinator.applied(id, other, Transno(40)), Answered::Wait, "the own part is done");
+        assert_eq!(coordinator.watermark(), Place { boot: 1, number: 2 }, "it is finished");
     }
 }
