@@ -3,6 +3,7 @@
 
 use e2e::can_mount;
 use e2e::cluster::{Cluster, RUN_DIR};
+use e2e::http::get;
 use e2e::lustre::{lctl, lctl_says, soon};
 use e2e::process::{detach, text};
 use e2e::sheen;
@@ -32,6 +33,8 @@ use wire::ost::{ObjectDestroy, ObjectList, OstOp, OstReply};
 
 /// Another address of this host than the one that its own clients call from.
 const ELSEWHERE: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 99));
+/// A user who has nothing here.
+const NOBODY: u32 = 65534;
 const VICTIM: ClientUuid = ClientUuid(0xabc);
 const ATTACKER: ClientUuid = ClientUuid(0xbad);
 const REFUSED: Errno = Errno::EACCES;
@@ -118,7 +121,6 @@ fn beside(cluster: &Cluster, name: &str, args: &[&str]) -> Output {
     command.output().expect("sheen runs")
 }
 
-/// A1: objects are listed and destroyed by each process that asks.
 /// Runs on this thread as another user.
 fn as_user<T>(uid: u32, work: impl FnOnce() -> T) -> T {
     let switch = |uid| set_thread_res_uid(Uid::ROOT, uid, Uid::ROOT).expect("root may be any user");
@@ -135,7 +137,6 @@ fn other_users_of_the_host_are_not_let_in() {
     }
     let cluster = Cluster::up(&[]);
     let listen = listen_of(&cluster);
-    const NOBODY: u32 = 65534;
     for from in [Ipv4Addr::LOCALHOST.into(), ELSEWHERE] {
         let (mut stranger, welcome) = as_user(NOBODY, || Stranger::try_greet(from, &listen, 1));
         assert_eq!(welcome, Welcome::OtherUser, "from {from}");
@@ -148,6 +149,39 @@ fn other_users_of_the_host_are_not_let_in() {
     still_works(&cluster);
 }
 
+/// A15: the page and the metrics are read by every user of the host.
+#[test]
+fn other_users_of_the_host_read_the_page_and_the_metrics_only_with_the_token() {
+    if !can_mount() {
+        return;
+    }
+    let cluster = Cluster::up(&["--osts", "1"]);
+    let told = |args: &[&str]| String::from_utf8(cluster.command(args).stdout).expect("text");
+    let status = || told(&["status", "--json"]);
+    let addr = serde_json::from_str::<serde_json::Value>(&status()).expect("JSON")["http"].clone();
+    let addr = addr.as_str().expect("an address");
+    for path in ["/", "/page.js", "/api/cluster", "/api/detail?of=all", "/metrics"] {
+        assert_eq!(get(addr, path, "").0, 200, "root reads {path}");
+        let (code, said) = as_user(NOBODY, || get(addr, path, ""));
+        assert_eq!(code, 401, "{path}: {said}");
+        assert!(said.contains("open the address that `sheen dash` prints") && said.lines().count() == 1, "{said}");
+    }
+
+    let url = told(&["dash"]);
+    let token = url.trim().strip_prefix(&format!("http://{addr}/?token=")).expect("an address with the token");
+    let with = |token: &str| format!("Authorization: Bearer {token}\r\n");
+    let as_nobody = |path: &str, header: &str| as_user(NOBODY, || get(addr, path, header).0);
+    assert_eq!(as_nobody("/metrics", &with(token)), 200);
+    assert_eq!(as_nobody(&format!("/?token={token}"), ""), 303, "a browser gets the cookie");
+    assert_eq!(as_nobody("/", &format!("Cookie: sheen_token={token}\r\n")), 200);
+    let (most, last) = token.split_at(token.len() - 1);
+    let wrong = format!("{most}{}", if last == "0" { "1" } else { "0" });
+    assert_eq!(as_nobody("/metrics", &with(&wrong)), 401);
+    assert_eq!(get(addr, "/metrics", &with(&wrong)).0, 200, "root needs none");
+    assert!(!status().contains(token) && !cluster.log().contains(token), "only `sheen dash` tells it");
+}
+
+/// A1: objects are listed and destroyed by each process that asks.
 #[test]
 fn objects_are_listed_and_destroyed_by_servers_only() {
     if !can_mount() {

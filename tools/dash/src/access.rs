@@ -1,11 +1,12 @@
-//! Read access. At loopback: every local program, but no web page of another site. Elsewhere:
-//! clients that know the token.
+//! Read access. At loopback: programs of root and of the user that this process runs as, and no web
+//! page of another site. All others: clients that know the token.
 //!
 //! A page of another site that the user visits could name itself 127.0.0.1 by DNS; so at loopback
-//! the `Host` must be a loopback name. Beyond loopback every request carries the token: in
-//! `Authorization: Bearer`, once in the address (`?token=`), from then on in a cookie that scripts
-//! cannot read. Tokens are compared in constant time.
+//! the `Host` must be a loopback name. A token comes in `Authorization: Bearer`, once in the address
+//! (`?token=`), from then on in a cookie that scripts cannot read. Tokens are compared in constant
+//! time.
 
+use env::net::PeerOwner;
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, COOKIE, HOST};
 use std::fmt;
@@ -40,7 +41,7 @@ pub enum TokenError {
     Bad(PathBuf),
 }
 
-/// A secret that readers beyond loopback must know.
+/// A secret that readers must know, except root and the own user at loopback.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
@@ -66,6 +67,16 @@ impl Token {
         let fits = (TOKEN_BYTES_MIN..=TOKEN_BYTES_MAX).contains(&text.len());
         let plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
         (fits && plain).then(|| Token(text.to_owned()))
+    }
+
+    /// From a random number, for a process that is told none: nobody knows it who is not told.
+    pub fn from_random(number: u128) -> Token {
+        Token(format!("{number:032x}"))
+    }
+
+    /// Its text, for those who may know it.
+    pub fn text(&self) -> &str {
+        &self.0
     }
 
     /// True if it is this token. Takes the same time wherever the two differ.
@@ -99,20 +110,26 @@ pub enum Verdict {
 pub struct Access {
     /// Bound to loopback, so that only this host can reach it.
     pub loopback: bool,
-    /// Needed beyond loopback; if it is there at loopback, it is needed there too.
-    pub token: Option<Token>,
+    /// What all must know whom `loopback` does not let in.
+    pub token: Token,
 }
 
 impl Access {
-    /// Judges whether this request may be answered.
-    pub fn judge(&self, headers: &HeaderMap, query: Option<&str>) -> Verdict {
+    /// Judges whether this request may be answered. `owner`: of the other end of its connection;
+    /// `None`: the kernel does not tell.
+    pub fn judge(&self, owner: Option<PeerOwner>, headers: &HeaderMap, query: Option<&str>) -> Verdict {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
         if self.loopback && !text(HOST).is_some_and(is_loopback_host) {
             return Verdict::WrongHost;
         }
-        let Some(token) = &self.token else {
-            return if self.loopback { Verdict::Allowed } else { Verdict::NeedsToken };
-        };
+        let token = &self.token;
+        // Out of the address first, also if it was not needed: addresses are remembered and shown.
+        if query.is_some_and(|query| pairs(query, '&').any(|(name, value)| name == "token" && token.is(value))) {
+            return Verdict::AllowedByAddress;
+        }
+        if self.loopback && owner == Some(PeerOwner::Trusted) {
+            return Verdict::Allowed;
+        }
         let bearer = text(AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
         let mut cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
         let by_cookie =
@@ -120,10 +137,7 @@ impl Access {
         if by_cookie || bearer.is_some_and(|told| token.is(told)) {
             return Verdict::Allowed;
         }
-        match query.is_some_and(|query| pairs(query, '&').any(|(name, value)| name == "token" && token.is(value))) {
-            true => Verdict::AllowedByAddress,
-            false => Verdict::NeedsToken,
-        }
+        Verdict::NeedsToken
     }
 }
 
@@ -149,24 +163,44 @@ mod tests {
         lines.iter().map(|(n, value)| (name(n), value.parse().unwrap())).collect()
     }
 
+    const TOKEN: &str = "0123456789abcdef-_XY";
+    const NOBODY: PeerOwner = PeerOwner::User(65534);
+
+    fn access(loopback: bool) -> Access {
+        Access { loopback, token: Token::new(TOKEN).unwrap() }
+    }
+
+    #[test]
+    fn at_loopback_root_and_the_own_user_need_no_token_and_others_do() {
+        let judge = |loopback, owner, lines: &[(&str, &str)]| access(loopback).judge(owner, &headers(lines), None);
+        let host = ("host", "127.0.0.1:80");
+        let bearer = ("authorization", &*format!("Bearer {TOKEN}"));
+        assert_eq!(judge(true, Some(PeerOwner::Trusted), &[host]), Verdict::Allowed);
+        assert_eq!(judge(false, Some(PeerOwner::Trusted), &[host]), Verdict::NeedsToken, "a proxy of this host");
+        for other in [Some(NOBODY), Some(PeerOwner::Gone), Some(PeerOwner::Elsewhere), None] {
+            assert_eq!(judge(true, other, &[host]), Verdict::NeedsToken, "{other:?}");
+            assert_eq!(judge(true, other, &[host, bearer]), Verdict::Allowed, "{other:?}");
+            assert_eq!(judge(true, other, &[("host", "example.org"), bearer]), Verdict::WrongHost, "{other:?}");
+        }
+    }
+
     #[test]
     fn at_loopback_only_loopback_names_are_served() {
-        let access = Access { loopback: true, token: None };
+        let judge = |lines: &[(&str, &str)]| access(true).judge(Some(PeerOwner::Trusted), &headers(lines), None);
         for host in ["127.0.0.1:80", "localhost", "LOCALHOST:9", "[::1]:80", "127.1.2.3"] {
-            assert_eq!(access.judge(&headers(&[("host", host)]), None), Verdict::Allowed, "{host}");
+            assert_eq!(judge(&[("host", host)]), Verdict::Allowed, "{host}");
         }
         for host in ["example.org", "10.0.0.1:80", "localhost.example.org", "127.0.0.1.example.org", ""] {
-            assert_eq!(access.judge(&headers(&[("host", host)]), None), Verdict::WrongHost, "{host}");
+            assert_eq!(judge(&[("host", host)]), Verdict::WrongHost, "{host}");
         }
-        assert_eq!(access.judge(&HeaderMap::new(), None), Verdict::WrongHost);
+        assert_eq!(judge(&[]), Verdict::WrongHost);
     }
 
     #[test]
     fn beyond_loopback_the_token_is_needed() {
-        const TOKEN: &str = "0123456789abcdef-_XY";
-        let access = Access { loopback: false, token: Token::new(TOKEN) };
         let host = ("host", "10.0.0.1:80");
-        let judge = |lines: &[(&str, &str)], query| access.judge(&headers(lines), query);
+        let judge =
+            |lines: &[(&str, &str)], query| access(false).judge(Some(PeerOwner::Elsewhere), &headers(lines), query);
         assert_eq!(judge(&[host], None), Verdict::NeedsToken);
         assert_eq!(judge(&[host, ("authorization", &format!("Bearer {TOKEN}"))], None), Verdict::Allowed);
         assert_eq!(judge(&[host, ("authorization", "Bearer 0123456789abcdef-_XZ")], None), Verdict::NeedsToken);
@@ -176,8 +210,6 @@ mod tests {
         for wrong in ["token=", "token=0123456789abcdef-_X", "token=0123456789abcdef-_XYZ", "tokens"] {
             assert_eq!(judge(&[host], Some(wrong)), Verdict::NeedsToken, "{wrong}");
         }
-        let open = Access { loopback: false, token: None };
-        assert_eq!(open.judge(&headers(&[host]), None), Verdict::NeedsToken, "never open to the world");
     }
 
     #[test]
@@ -186,6 +218,8 @@ mod tests {
         assert!(Token::new("0123456789abcde;").is_none());
         assert!(Token::new(&"x".repeat(TOKEN_BYTES_MAX + 1)).is_none());
         assert_eq!(format!("{:?}", Token::new("0123456789abcdef")), "Some(Token(...))");
+        let drawn = Token::from_random(0xf);
+        assert_eq!(Token::new(drawn.text()), Some(drawn));
         let dir = std::env::temp_dir().join(format!("sheen-token-{}", std::process::id()));
         std::fs::write(&dir, "0123456789abcdef\n").unwrap();
         assert_eq!(Token::read(&dir).unwrap(), Token::new("0123456789abcdef").unwrap());

@@ -5,6 +5,8 @@
 //! longest. If none is idle, it gets that of one that has not taken its answer for [`STALLED`]. An
 //! answer that is not taken within [`WRITE_TIMEOUT`] ends its connection in any case.
 
+use env::net::PeerOwner;
+use env::real::owner_of;
 use std::future::Future;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -89,6 +91,7 @@ where
                 continue;
             }
         };
+        let owner = owner(&stream);
         loop {
             while tasks.try_join_next().is_some() {}
             all.retain(|(task, _)| !task.is_finished());
@@ -101,20 +104,32 @@ where
             }
         }
         let activity = Activity::new();
-        let watched = Watched { stream, activity: activity.clone(), limit: None };
+        let watched = Watched { stream, owner, activity: activity.clone(), limit: None };
         all.push((tasks.spawn(serve(watched, activity.clone())), activity));
     }
+}
+
+/// Whose the other end is; `None`: the kernel does not tell.
+fn owner(stream: &TcpStream) -> Option<PeerOwner> {
+    let asked = stream.peer_addr().and_then(|theirs| owner_of(theirs, stream.local_addr()?));
+    asked.inspect_err(|error| tracing::debug!(%error, "whose an HTTP connection is")).ok()
 }
 
 /// A connection that says what it is doing, and fails if an answer is not taken in time.
 pub struct Watched {
     stream: TcpStream,
+    owner: Option<PeerOwner>,
     activity: Activity,
     /// While an answer is on its way.
     limit: Option<Pin<Box<Sleep>>>,
 }
 
 impl Watched {
+    /// Whose the other end was when the connection was accepted; `None`: the kernel does not tell.
+    pub fn owner(&self) -> Option<PeerOwner> {
+        self.owner
+    }
+
     /// Writes or flushes, within the time of the answer.
     fn in_time<T>(
         &mut self,

@@ -9,6 +9,7 @@
 use crate::access::{Access, Verdict};
 use crate::connections::{self, Activity, Watched};
 use bytes::Bytes;
+use env::net::PeerOwner;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
@@ -116,9 +117,10 @@ async fn serve(listener: TcpListener, access: Arc<Access>, router: Router) {
     let converse = move |stream: Watched, activity: Activity| {
         let (access, router) = (access.clone(), router.clone());
         async move {
+            let owner = stream.owner();
             let service = service_fn(|request| async {
                 activity.answering();
-                Ok::<_, Infallible>(respond(&access, &router, request).await)
+                Ok::<_, Infallible>(respond(&access, owner, &router, request).await)
             });
             let mut builder = http1::Builder::new();
             // A client that waited for its place may have said long ago that it asks for nothing
@@ -133,7 +135,12 @@ async fn serve(listener: TcpListener, access: Arc<Access>, router: Router) {
     connections::serve(listener, CONNECTIONS_MAX, converse).await;
 }
 
-async fn respond(access: &Access, router: &Router, request: Request<Incoming>) -> Response<Full<Bytes>> {
+async fn respond(
+    access: &Access,
+    owner: Option<PeerOwner>,
+    router: &Router,
+    request: Request<Incoming>,
+) -> Response<Full<Bytes>> {
     let head_only = request.method() == Method::HEAD;
     if !head_only && request.method() != Method::GET {
         let mut response = response_of(Answer::sentence(405, "only GET and HEAD: nothing can be changed here"));
@@ -144,11 +151,12 @@ async fn respond(access: &Access, router: &Router, request: Request<Incoming>) -
         return response_of(Answer::sentence(400, "a request names one host"));
     }
     let uri = request.uri();
-    match access.judge(request.headers(), uri.query()) {
+    match access.judge(owner, request.headers(), uri.query()) {
         Verdict::Allowed => {}
         Verdict::WrongHost => return response_of(Answer::sentence(421, "this is not the host that was asked for")),
         Verdict::NeedsToken => {
-            let text = "a token is needed: send 'Authorization: Bearer TOKEN', or open the page with ?token=TOKEN";
+            let text = "a token is needed: open the address that `sheen dash` prints to the owner of the daemon, or send \
+                        'Authorization: Bearer TOKEN' with the token of its http_token_file";
             let mut response = response_of(Answer::sentence(401, text));
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             return response;
@@ -173,7 +181,7 @@ async fn respond(access: &Access, router: &Router, request: Request<Incoming>) -
 fn keep_token(access: &Access, path: &str) -> Response<Full<Bytes>> {
     let mut response = response_of(Answer::sentence(303, "see there"));
     let headers = response.headers_mut();
-    if let Some(cookie) = access.token.as_ref().and_then(|token| HeaderValue::from_str(&token.cookie()).ok()) {
+    if let Ok(cookie) = HeaderValue::from_str(&access.token.cookie()) {
         headers.insert(header::SET_COOKIE, cookie);
     }
     // Two slashes at the beginning would name another host.
@@ -210,7 +218,10 @@ mod tests {
     /// Bytes of a large answer.
     const LARGE: usize = 4 << 20;
 
-    async fn start(access: Access) -> Http {
+    const TOKEN: &str = "0123456789abcdef";
+
+    async fn start(loopback: bool) -> Http {
+        let access = Access { loopback, token: Token::new(TOKEN).unwrap() };
         let router: Router = Arc::new(|ask: Ask| {
             Box::pin(async move {
                 match ask.path.as_str() {
@@ -239,7 +250,7 @@ mod tests {
 
     #[tokio::test]
     async fn it_reads_and_nothing_else() {
-        let http = start(Access { loopback: true, token: None }).await;
+        let http = start(true).await;
         let text = ask(&http, &get("/metrics?a=1", "")).await;
         assert!(text.starts_with("HTTP/1.1 200 OK") && text.ends_with("\r\n\r\nseen a=1\n"), "{text}");
         assert!(text.contains("content-security-policy: default-src 'none'"), "{text}");
@@ -259,7 +270,7 @@ mod tests {
 
     #[tokio::test]
     async fn bad_requests_do_no_harm() {
-        let http = start(Access { loopback: true, token: None }).await;
+        let http = start(true).await;
         let long = get("/metrics", &format!("X: {}\r\n", "x".repeat(2 * HEAD_BYTES_MAX)));
         for bad in ["\r\n\r\n", "GET\r\n\r\n", "\u{1}\u{2}\u{3}\r\n\r\n", &long] {
             let text = ask(&http, bad).await;
@@ -270,7 +281,7 @@ mod tests {
 
     #[tokio::test]
     async fn two_hosts_in_one_request_are_refused() {
-        let http = start(Access { loopback: true, token: None }).await;
+        let http = start(true).await;
         for second in ["127.0.0.1", "example.org"] {
             let text = ask(&http, &get("/metrics", &format!("Host: {second}\r\n"))).await;
             assert!(text.starts_with("HTTP/1.1 400"), "{text}");
@@ -291,7 +302,7 @@ mod tests {
 
     #[tokio::test]
     async fn connections_that_do_not_read_shut_nobody_out() {
-        let http = start(Access { loopback: true, token: None }).await;
+        let http = start(true).await;
         let deaf = deaf(&http, CONNECTIONS_MAX).await;
         let text = tokio::time::timeout(Duration::from_secs(20), ask(&http, &get("/metrics", ""))).await;
         assert!(text.expect("an answer comes").starts_with("HTTP/1.1 200"));
@@ -300,7 +311,7 @@ mod tests {
 
     #[tokio::test]
     async fn idle_connections_shut_nobody_out() {
-        let http = start(Access { loopback: true, token: None }).await;
+        let http = start(true).await;
         let mut idle = Vec::new();
         for n in 0..2 * CONNECTIONS_MAX {
             let mut stream = TcpStream::connect(http.addr()).await.unwrap();
@@ -314,7 +325,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_that_is_not_taken_ends_the_connection() {
-        let http = start(Access { loopback: true, token: None }).await;
+        let http = start(true).await;
         let mut deaf = deaf(&http, 1).await.remove(0);
         tokio::time::sleep(connections::WRITE_TIMEOUT + Duration::from_secs(2)).await;
         let mut read = 0;
@@ -327,8 +338,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_token_in_the_address_becomes_a_cookie() {
-        const TOKEN: &str = "0123456789abcdef";
-        let http = start(Access { loopback: true, token: Token::new(TOKEN) }).await;
+        let http = start(false).await;
         assert!(ask(&http, &get("/metrics", "")).await.starts_with("HTTP/1.1 401"));
         let text = ask(&http, &get(&format!("//metrics?token={TOKEN}"), "")).await;
         assert!(text.starts_with("HTTP/1.1 303") && text.contains("location: /metrics\r\n"), "{text}");

@@ -127,7 +127,8 @@ pub struct StatusArgs {
 ///
 /// The process of the MGS serves it: state, space, rates and the last hour of every target and
 /// client, and what waits for what. Read-only; at loopback unless `up` or `serve` were told
-/// otherwise with --http.
+/// otherwise with --http. The address holds the token that other users than root and the owner of
+/// the node need.
 #[derive(Debug, Args)]
 pub struct DashArgs {
     /// Home of the node that has the MGS
@@ -259,7 +260,7 @@ pub struct MountArgs {
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
     /// Options: ro, rw, nosuid, nodev, noexec, relatime, noatime, strictatime, nodiratime, hard,
-    /// soft, nochecksum, log=FILE, http=ADDRESS:PORT
+    /// soft, nochecksum, log=FILE, http=ADDRESS:PORT, http_token_file=FILE
     ///
     /// With hard, the default, programs wait for a server that is away until it is back or a signal
     /// kills them. With soft they get ETIMEDOUT after 100 s.

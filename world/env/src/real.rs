@@ -16,6 +16,8 @@ mod peer_owner;
 pub mod random;
 pub mod reactors;
 
+pub use peer_owner::owner_of;
+
 use crate::Env;
 use reactors::Reactors;
 use std::io;

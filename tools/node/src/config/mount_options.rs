@@ -33,6 +33,8 @@ pub struct MountOptions {
     pub no_checksums: bool,
     /// Address at which the mount's process shows its metrics.
     pub http: HttpListen,
+    /// File with the token that other users of the host need to read them; absent: they cannot.
+    pub http_token_file: Option<PathBuf>,
     /// Log file of the mount's process; absent: in `/var/log/sheen/`.
     pub log: Option<PathBuf>,
     /// File with this host's own parameters; absent: `/etc/sheen/client.toml`, if it exists.
@@ -61,7 +63,7 @@ pub enum BadMountOption {
     /// There is no such option.
     #[error(
         "unknown mount option {0:?}; known are ro, rw, nosuid, nodev, noexec, relatime, noatime, strictatime, nodiratime, \
-         flock, localflock, noflock, soft, hard, nochecksum, log=FILE, config=FILE, http=ADDRESS:PORT, and those that \
+         flock, localflock, noflock, soft, hard, nochecksum, log=FILE, config=FILE, http=ADDRESS:PORT, http_token_file=FILE, and those that \
          mount(8) itself reads (noauto, _netdev, nofail, user, x-...)"
     )]
     Unknown(String),
@@ -72,7 +74,7 @@ pub enum BadMountOption {
     #[error(transparent)]
     Http(#[from] BadHttpListen),
     /// Other hosts could read it.
-    #[error("the mount option http={0} is refused: other hosts could read it, and a mount has no token")]
+    #[error("the mount option http={0} is refused: a mount shows its metrics at loopback only")]
     HttpOpen(HttpListen),
 }
 
@@ -113,11 +115,13 @@ impl FromStr for MountOptions {
                 }
                 "log" | "log=" => return Err(BadMountOption::NoValue("log")),
                 "http" | "http=" => return Err(BadMountOption::NoValue("http")),
+                "http_token_file" | "http_token_file=" => return Err(BadMountOption::NoValue("http_token_file")),
                 "config" | "config=" => return Err(BadMountOption::NoValue("config")),
                 word if IGNORED.contains(&word) => {}
                 word if word.starts_with("x-") || word.starts_with("X-") || word.starts_with("comment=") => {}
                 _ => match word.split_once('=') {
                     Some(("log", file)) => options.log = Some(file.into()),
+                    Some(("http_token_file", file)) => options.http_token_file = Some(file.into()),
                     Some(("config", file)) => options.config = Some(file.into()),
                     Some(("http", address)) => match address.parse()? {
                         open @ HttpListen::At(_) if open.is_open() => return Err(BadMountOption::HttpOpen(open)),
@@ -152,7 +156,8 @@ impl fmt::Display for MountOptions {
         if self.http != HttpListen::default() {
             write!(f, ",http={}", self.http)?;
         }
-        for (word, file) in [("log", &self.log), ("config", &self.config)] {
+        let files = [("http_token_file", &self.http_token_file), ("log", &self.log), ("config", &self.config)];
+        for (word, file) in files {
             if let Some(file) = file {
                 write!(f, ",{word}={}", file.display())?;
             }
@@ -185,6 +190,7 @@ mod tests {
         assert_eq!(parsed("noatime,strictatime"), "rw,strictatime");
         assert_eq!(parsed("http=127.0.0.1:9988"), "rw,http=127.0.0.1:9988");
         assert_eq!(parsed("http=none"), "rw,http=none");
+        assert_eq!(parsed("http_token_file=/etc/token"), "rw,http_token_file=/etc/token");
         assert_eq!(parsed("ro,rw"), "rw", "the later one counts");
         assert_eq!(parsed("noflock,localflock"), "rw,localflock", "again the later one");
         assert_eq!(parsed("noflock"), "rw,noflock");
@@ -207,6 +213,7 @@ mod tests {
             "config=",
             "http=",
             "http=x",
+            "http_token_file=",
             "http=0.0.0.0:80",
             "size=5",
         ] {

@@ -110,7 +110,8 @@ pub struct Settings {
     /// Address for metrics, and at the MGS for the page of the cluster.
     #[serde(with = "text", default, skip_serializing_if = "is_default")]
     pub http: HttpListen,
-    /// File with the token that readers must know; needed where other hosts can reach `http`.
+    /// File with the token that readers must know, except root and the own user at loopback; needed
+    /// where other hosts can reach `http`; absent: one is drawn at each start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http_token_file: Option<PathBuf>,
     /// The mounts.

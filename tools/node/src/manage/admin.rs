@@ -46,6 +46,7 @@ pub async fn answer(view: &Arc<View>, request: Request) -> Answer {
         Request::Fault { fault } => faults::answer(view, fault),
         Request::Scrub { begin } => Answer::Scrub { targets: scrubs::answer(view, begin) },
         Request::Ping { nid } => ping(view, &nid).await,
+        Request::Page => Answer::Page { address: view.page() },
         Request::ServerKey => server_key(view),
         Request::Status | Request::Settings => Answer::Error { reason: "asked at the wrong place".to_owned() },
     }

@@ -123,6 +123,8 @@ pub enum Request {
         /// NID of the node.
         nid: String,
     },
+    /// Asks for the address of its HTTP server with the token in it.
+    Page,
     /// Asks for the key of the servers, for a program that works as one beside this daemon.
     ServerKey,
 }
@@ -209,6 +211,11 @@ pub enum Answer {
     Count {
         /// How many went.
         count: u64,
+    },
+    /// To [`Request::Page`]. `None`: it answers no HTTP.
+    Page {
+        /// The address.
+        address: Option<String>,
     },
     /// To [`Request::ServerKey`]. `cluster`: its UUID; `key`: hexadecimal.
     ServerKey {

@@ -5,6 +5,7 @@ use crate::home::Home;
 use crate::manage::alive::Alive;
 use crate::role::parts::Parts;
 use crate::watch::status::{ClientStatus, MountStatus, NodeState, NodeStatus, Space, TargetStatus};
+use dash::access::Token;
 use env::clock::Monotonic;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
@@ -39,7 +40,7 @@ pub struct View {
 struct Live {
     state: NodeState,
     listen: Option<SocketAddr>,
-    http: Option<SocketAddr>,
+    http: Option<(SocketAddr, Token)>,
     targets: Vec<(TargetName, String)>,
     mounts: Vec<(MountStatus, Arc<AtomicBool>)>,
 }
@@ -84,9 +85,9 @@ impl View {
         self.live.lock().listen = Some(addr);
     }
 
-    /// Notes that it answers HTTP.
-    pub fn set_http(&self, addr: SocketAddr) {
-        self.live.lock().http = Some(addr);
+    /// Notes that it answers HTTP, and to whom.
+    pub fn set_http(&self, addr: SocketAddr, token: Token) {
+        self.live.lock().http = Some((addr, token));
     }
 
     /// Notes that it serves another target.
@@ -137,7 +138,12 @@ impl View {
 
     /// Address at which it answers HTTP.
     pub fn http(&self) -> Option<SocketAddr> {
-        self.live.lock().http
+        self.live.lock().http.as_ref().map(|(addr, _)| *addr)
+    }
+
+    /// The address of its HTTP server with the token in it.
+    pub fn page(&self) -> Option<String> {
+        self.live.lock().http.as_ref().map(|(addr, token)| format!("http://{addr}/?token={}", token.text()))
     }
 
     /// Home, or the first mount point.
@@ -160,7 +166,7 @@ impl View {
                 ..status.clone()
             };
             let mounts = live.mounts.iter().map(mounted).collect();
-            (live.state, live.listen, live.http, live.targets.clone(), mounts)
+            (live.state, live.listen, live.http.as_ref().map(|(addr, _)| *addr), live.targets.clone(), mounts)
         };
         let mut trouble = Vec::new();
         let spaces = join_all(targets.iter().map(|(name, _)| self.limited(*name, self.space(*name)))).await;

@@ -50,8 +50,11 @@ const LOOK: Duration = Duration::from_millis(500);
 /// An address that was asked for cannot be had; the token file cannot be used.
 pub async fn start(settings: &Settings, view: &Arc<View>) -> Result<Option<Web>, NodeError> {
     let HttpListen::At(addr) = settings.http else { return Ok(None) };
-    let token = settings.http_token_file.as_deref().map(Token::read).transpose().map_err(NodeError::Token)?;
-    let access = Access { loopback: addr.ip().is_loopback(), token };
+    let token = match &settings.http_token_file {
+        Some(file) => Token::read(file).map_err(NodeError::Token)?,
+        None => Token::from_random(view.parts().env.random.next_u128()),
+    };
+    let access = Access { loopback: addr.ip().is_loopback(), token: token.clone() };
     let (shown, cluster) = (view.clone(), Arc::new(Mutex::new(Cluster::default())));
     let known = cluster.clone();
     let router: Router = Arc::new(move |ask| {
@@ -61,7 +64,7 @@ pub async fn start(settings: &Settings, view: &Arc<View>) -> Result<Option<Web>,
     match Http::start(addr, access, router).await {
         Ok(http) => {
             tracing::info!(addr = %http.addr(), "metrics over HTTP");
-            view.set_http(http.addr());
+            view.set_http(http.addr(), token);
             Ok(Some(Web { http, look: tokio::spawn(look(view.clone(), cluster)) }))
         }
         Err(error) if settings.http == HttpListen::default() => {

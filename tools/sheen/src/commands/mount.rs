@@ -110,6 +110,7 @@ fn settings(source: &MountSource, at: &Path, options: MountOptions) -> Settings 
         listen: Listen::None,
         mgs: source.mgs.clone(),
         http: options.http,
+        http_token_file: options.http_token_file.clone(),
         checksums: !options.no_checksums,
         mounts: vec![MountSettings { at: at.to_owned(), options }],
         ..Settings::default()

@@ -14,11 +14,11 @@ use std::net::{IpAddr, SocketAddr};
 /// The kernel's answer about one socket is shorter, bytes.
 const ANSWER_BYTES: usize = 4096;
 
-/// The owner of the socket that is connected from `theirs` to `ours`.
+/// The owner of the socket that is connected from `theirs` to `ours`. It does not wait.
 ///
 /// # Errors
 /// Those of the netlink socket: the kernel has no sock_diag, or the process may not ask it.
-pub(super) fn owner_of(theirs: SocketAddr, ours: SocketAddr) -> io::Result<PeerOwner> {
+pub fn owner_of(theirs: SocketAddr, ours: SocketAddr) -> io::Result<PeerOwner> {
     let bytes = question(theirs, ours);
     let socket = Socket::new(NETLINK_SOCK_DIAG)?;
     socket.send_to(&bytes, &NetlinkAddr::new(0, 0), 0)?;
