@@ -33,7 +33,7 @@ use wire::ost::{ObjectDestroy, ObjectList, OstOp, OstReply};
 
 /// Another address of this host than the one that its own clients call from.
 const ELSEWHERE: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 99));
-/// A user who has nothing here.
+/// A user that has nothing here.
 const NOBODY: u32 = 65534;
 const VICTIM: ClientUuid = ClientUuid(0xabc);
 const ATTACKER: ClientUuid = ClientUuid(0xbad);

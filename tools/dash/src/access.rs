@@ -2,9 +2,9 @@
 //! page of another site. All others: clients that know the token.
 //!
 //! A page of another site that the user visits could name itself 127.0.0.1 by DNS; so at loopback
-//! the `Host` must be a loopback name. A token comes in `Authorization: Bearer`, once in the address
-//! (`?token=`), from then on in a cookie that scripts cannot read. Tokens are compared in constant
-//! time.
+//! the `Host` must be a loopback name. A token comes in `Authorization: Bearer`, once in the
+//! address (`?token=`), from then on in a cookie that scripts cannot read. Tokens are compared in
+//! constant time.
 
 use env::net::PeerOwner;
 use hyper::HeaderMap;
@@ -69,12 +69,12 @@ impl Token {
         (fits && plain).then(|| Token(text.to_owned()))
     }
 
-    /// From a random number, for a process that is told none: nobody knows it who is not told.
+    /// From a random number, for a process that is told none.
     pub fn from_random(number: u128) -> Token {
         Token(format!("{number:032x}"))
     }
 
-    /// Its text, for those who may know it.
+    /// Its text: only for readers that may have it.
     pub fn text(&self) -> &str {
         &self.0
     }
@@ -110,7 +110,7 @@ pub enum Verdict {
 pub struct Access {
     /// Bound to loopback, so that only this host can reach it.
     pub loopback: bool,
-    /// What all must know whom `loopback` does not let in.
+    /// What readers must know that `loopback` does not let in.
     pub token: Token,
 }
 

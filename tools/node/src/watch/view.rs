@@ -85,7 +85,7 @@ impl View {
         self.live.lock().listen = Some(addr);
     }
 
-    /// Notes that it answers HTTP, and to whom.
+    /// Notes that it answers HTTP, and the token that readers need.
     pub fn set_http(&self, addr: SocketAddr, token: Token) {
         self.live.lock().http = Some((addr, token));
     }
