@@ -1,6 +1,7 @@
 //! Randomness.
 
-/// Random numbers: for ids and jitter, not for secrets.
+/// Random numbers: for ids, for jitter, and for secrets of this process. A peer that is told some
+/// of them cannot tell others from them. In the simulation they follow from its seed.
 pub trait Random: Send + Sync {
     /// Next 64 bits.
     fn next_u64(&self) -> u64;
