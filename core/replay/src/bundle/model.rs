@@ -230,6 +230,13 @@ impl Mdt {
         }
     }
 
+    /// It waits for an answer: there is something to send again.
+    fn waits(&self) -> bool {
+        !self.planned.is_empty()
+            || self.coordinator.unanswered().any(|(_, others)| !others.is_empty())
+            || self.pins.values().any(|id| !self.participant.unanswered(*id).is_empty())
+    }
+
     fn version(&self, register: u32) -> Version {
         self.memory.registers.get(&register).copied().unwrap_or_default()
     }
@@ -631,6 +638,16 @@ impl World {
         Ok(())
     }
 
+    /// A step of the recovery of this MDT is possible: the other MDTs answer, if it asks them.
+    fn may_recover(&self, mdt: usize) -> bool {
+        let from = if is_mutant!(ExchangeBeforeClients) { Phase::Started } else { Phase::Asking };
+        match self.mdts[mdt].phase {
+            Phase::Down | Phase::Started => true,
+            Phase::Asking => (0..MDTS).all(|peer| self.mdts[peer].phase >= from),
+            Phase::Open => false,
+        }
+    }
+
     fn exchange(&mut self, mdt: usize) -> Judged {
         let me = index(mdt);
         let bundles = |gathered: &BTreeMap<u64, Redo>| {
@@ -640,13 +657,10 @@ impl World {
             };
             gathered.values().filter_map(bundle).collect::<Vec<_>>()
         };
+        if !self.may_recover(mdt) {
+            return Ok(());
+        }
         let peers = (0..MDTS).filter(|peer| *peer != mdt);
-        if peers.clone().any(|peer| self.mdts[peer].phase < Phase::Asking) && !is_mutant!(ExchangeBeforeClients) {
-            return Ok(());
-        }
-        if peers.clone().any(|peer| self.mdts[peer].phase < Phase::Started) {
-            return Ok(());
-        }
         let mut exchange = Exchange::new(peers.clone().map(index), bundles(&self.mdts[mdt].gathered));
         for peer in peers {
             for (id, told) in self.mdts[peer].coordinator.restarted(me) {
@@ -732,7 +746,8 @@ impl World {
                     }
                     all.extend(mdt.participant.overdue(Duration::MAX).into_iter().map(|id| Step::Overdue(n, id)));
                 }
-                _ => all.push(Step::Recover(n)),
+                _ if self.may_recover(n) => all.push(Step::Recover(n)),
+                _ => {}
             }
         }
         all

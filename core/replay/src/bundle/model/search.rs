@@ -3,7 +3,7 @@
 use super::super::{MUTANT, Mutant};
 use super::{CLIENTS, Judged, Kind, MDTS, Phase, Route, Step, World, at};
 use proptest::test_runner::{RngAlgorithm, TestRng};
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
@@ -23,48 +23,136 @@ impl Draw {
     }
 }
 
-/// One random run; its steps, if it is bad.
-fn random(seed: u64, steps: usize) -> Judged {
+/// What may happen in a random run, and how often, relative to the others that are possible then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Class {
+    Deliver,
+    Begin,
+    Single,
+    Commit,
+    Tell,
+    Crash,
+    Die,
+    Recover,
+    Again,
+    Overdue,
+    Cut,
+}
+
+const CLASSES: [(usize, Class); 11] = [
+    (34, Class::Deliver),
+    (14, Class::Begin),
+    (12, Class::Single),
+    (6, Class::Commit),
+    (5, Class::Tell),
+    (4, Class::Crash),
+    (1, Class::Die),
+    (10, Class::Recover),
+    (6, Class::Again),
+    (5, Class::Overdue),
+    (3, Class::Cut),
+];
+
+/// Crashes in one random run.
+const CRASHES_MAX: usize = 12;
+
+impl Draw {
+    /// The classes of one run, which has more of some of them than other runs have.
+    fn classes(&mut self) -> [(usize, Class); 11] {
+        CLASSES.map(|(weight, class)| (weight << self.below(3), class))
+    }
+
+    fn class(&mut self, classes: &[(usize, Class)]) -> Class {
+        let mut at = self.below(classes.iter().map(|(weight, _)| weight).sum());
+        for &(weight, class) in classes {
+            match at.checked_sub(weight) {
+                Some(rest) => at = rest,
+                None => return class,
+            }
+        }
+        unreachable!("it is below the sum of the weights")
+    }
+
+    fn one_of<T: Clone>(&mut self, all: &[T]) -> Option<T> {
+        (!all.is_empty()).then(|| all[self.below(all.len())].clone())
+    }
+
+    /// A step of this class that does something now. `None`: there is none.
+    fn step(&mut self, class: Class, world: &World, crashes_left: usize) -> Option<Step> {
+        let mdts = |is: &dyn Fn(usize) -> bool| (0..MDTS).filter(|mdt| is(*mdt)).collect::<Vec<_>>();
+        let is_open = |mdt: usize| world.mdts[mdt].phase == Phase::Open;
+        let is_free = |mdt: usize| is_open(mdt) && !world.mdts[mdt].pins.contains_key(&0);
+        let clients: Vec<usize> = (0..CLIENTS).filter(|client| world.alive[*client]).collect();
+        match class {
+            Class::Deliver => {
+                let routes: Vec<Route> = world.wires.keys().copied().collect();
+                self.one_of(&routes).map(Step::Deliver)
+            }
+            Class::Begin => {
+                let coordinator = self.one_of(&mdts(&is_open))?;
+                let mut parts = vec![(coordinator, if is_free(coordinator) { self.kind() } else { Kind::New })];
+                let mut others = mdts(&|mdt| mdt != coordinator);
+                others.rotate_left(self.below(2));
+                others.truncate(1 + self.below(3).min(1));
+                parts.extend(others.into_iter().map(|other| (other, self.kind())));
+                Some(Step::Begin { client: self.one_of(&clients)?, coordinator, parts })
+            }
+            Class::Single => {
+                let (mdt, told) = (self.one_of(&mdts(&is_free))?, self.below(8) != 0);
+                Some(Step::Single { client: self.one_of(&clients)?, mdt, told })
+            }
+            Class::Commit => {
+                let changed = mdts(&|mdt| is_open(mdt) && world.mdts[mdt].memory != world.mdts[mdt].disk);
+                self.one_of(&changed).map(Step::Commit)
+            }
+            Class::Tell => self.one_of(&mdts(&is_open)).map(Step::Tell),
+            Class::Crash if crashes_left == 0 => None,
+            Class::Crash => self.one_of(&mdts(&|mdt| world.mdts[mdt].phase != Phase::Down)).map(Step::Crash),
+            // One client stays.
+            Class::Die if clients.len() < 2 => None,
+            Class::Die => self.one_of(&clients).map(Step::Die),
+            Class::Recover => self.one_of(&mdts(&|mdt| world.may_recover(mdt))).map(Step::Recover),
+            Class::Again => self.one_of(&mdts(&|mdt| is_open(mdt) && world.mdts[mdt].waits())).map(Step::Again),
+            Class::Overdue => {
+                let overdue = |mdt: usize| world.mdts[mdt].participant.overdue(Duration::MAX).into_iter();
+                let overdue = mdts(&is_open).into_iter().flat_map(|mdt| overdue(mdt).map(move |id| (mdt, id)));
+                let overdue: Vec<_> = overdue.collect();
+                self.one_of(&overdue).map(|(mdt, id)| Step::Overdue(mdt, id))
+            }
+            Class::Cut => {
+                let (from, _, to) = self.one_of(&world.wires.keys().copied().collect::<Vec<_>>())?;
+                Some(Step::Cut(at(from), at(to)))
+            }
+        }
+    }
+
+    fn kind(&mut self) -> Kind {
+        if self.below(4) == 0 { Kind::New } else { Kind::Set }
+    }
+}
+
+/// A bad end, with the steps to it.
+fn told<'a>(error: &str, steps: impl IntoIterator<Item = &'a Step>) -> String {
+    steps.into_iter().fold(error.to_string(), |told, step| format!("{told}\n{step:?}"))
+}
+
+/// One random run. Each of its steps does something: one that does not is drawn again. Returns what
+/// is bad, with the steps to it.
+fn random(seed: u64, length: usize) -> Judged {
     let mut draw = Draw::of(seed);
     let mut world = World::new();
-    for _ in 0..steps {
-        let mdt = draw.below(MDTS);
-        let step = match draw.below(100) {
-            0..34 if !world.wires.is_empty() => {
-                let routes: Vec<Route> = world.wires.keys().copied().collect();
-                Step::Deliver(routes[draw.below(routes.len())])
-            }
-            0..34 => continue,
-            34..48 => {
-                let mut others: Vec<usize> = (0..MDTS).filter(|other| *other != mdt).collect();
-                others.rotate_left(draw.below(2));
-                others.truncate(1 + draw.below(3).min(1));
-                let kind = |draw: &mut Draw| if draw.below(4) == 0 { Kind::New } else { Kind::Set };
-                let mut parts: Vec<_> = others.into_iter().map(|other| (other, kind(&mut draw))).collect();
-                parts.push((mdt, kind(&mut draw)));
-                Step::Begin { client: draw.below(CLIENTS), coordinator: mdt, parts }
-            }
-            48..60 => Step::Single { client: draw.below(CLIENTS), mdt, told: draw.below(8) != 0 },
-            60..66 if world.mdts[mdt].phase == Phase::Open => Step::Commit(mdt),
-            66..71 if world.mdts[mdt].phase == Phase::Open => Step::Tell(mdt),
-            71..75 if world.mdts[mdt].phase != Phase::Down => Step::Crash(mdt),
-            75 => Step::Die(draw.below(CLIENTS)),
-            76..86 => Step::Recover(mdt),
-            86..92 if world.mdts[mdt].phase == Phase::Open => Step::Again(mdt),
-            92..97 if world.mdts[mdt].phase == Phase::Open => {
-                let overdue = world.mdts[mdt].participant.overdue(Duration::MAX);
-                let Some(id) = overdue.first() else { continue };
-                Step::Overdue(mdt, *id)
-            }
-            97..100 => Step::Cut(mdt, (mdt + 1) % MDTS),
-            _ => continue,
-        };
-        if step == Step::Die(0) && !world.alive[1] || step == Step::Die(1) && !world.alive[0] {
-            continue;
-        }
-        world.step(&step)?;
+    let classes = draw.classes();
+    let mut crashes_left = draw.below(CRASHES_MAX + 1);
+    let mut steps = Vec::with_capacity(length);
+    while steps.len() < length {
+        // Of MDTs that are all open, each can tell; of others, one can go on with its recovery.
+        let class = draw.class(&classes);
+        let Some(step) = draw.step(class, &world, crashes_left) else { continue };
+        crashes_left -= usize::from(class == Class::Crash);
+        steps.push(step.clone());
+        world.step(&step).map_err(|error| told(&error, &steps))?;
     }
-    world.settle()
+    world.settle().map_err(|error| told(&error, &steps))
 }
 
 /// What an exhaustive search allows beside the moves of the world.
@@ -78,32 +166,15 @@ struct Allowed {
     stops: u8,
 }
 
-/// Looks at all orders of events; the number of states, or the first bad one with its steps.
-fn exhaustive(allowed: Allowed, states_max: usize) -> Result<usize, String> {
-    let mut seen = HashSet::new();
-    let mut stack = VecDeque::from([(World::new(), allowed, Vec::<Step>::new())]);
-    let told = |steps: &[Step], error: String| {
-        let steps: Vec<String> = steps.iter().map(|step| format!("{step:?}")).collect();
-        format!("{error}\n{}", steps.join("\n"))
-    };
-    while let Some((world, allowed, steps)) = stack.pop_front() {
-        let mut hasher = DefaultHasher::new();
-        (&world, &allowed).hash(&mut hasher);
-        if !seen.insert(hasher.finish()) {
-            continue;
-        }
-        if seen.len() > states_max {
-            return Err("too many states".into());
-        }
+impl Allowed {
+    /// All that may happen next, and what is allowed then.
+    fn next(&self, world: &World) -> Vec<(Step, Allowed)> {
         let mut next: Vec<(Step, Allowed)> = Vec::new();
         for step in world.moves() {
-            let mut left = allowed.clone();
+            let mut left = self.clone();
             let budget = match &step {
                 Step::Commit(_) => Some(&mut left.commits),
-                Step::Overdue(mdt, id) if world.mdts[at(id.coordinator)].boot == id.boot => {
-                    let _ = mdt;
-                    Some(&mut left.stops)
-                }
+                Step::Overdue(_, id) if world.mdts[at(id.coordinator)].boot == id.boot => Some(&mut left.stops),
                 _ => None,
             };
             match budget {
@@ -113,28 +184,122 @@ fn exhaustive(allowed: Allowed, states_max: usize) -> Result<usize, String> {
             }
             next.push((step, left));
         }
-        if let Some((step, rest)) = allowed.bundles.split_first() {
-            next.push((step.clone(), Allowed { bundles: rest.to_vec(), ..allowed.clone() }));
+        if let Some((step, rest)) = self.bundles.split_first() {
+            next.push((step.clone(), Allowed { bundles: rest.to_vec(), ..self.clone() }));
         }
-        if allowed.crashes > 0 {
+        if self.crashes > 0 {
             let up = (0..MDTS).filter(|mdt| world.mdts[*mdt].phase != Phase::Down);
-            let left = Allowed { crashes: allowed.crashes - 1, ..allowed.clone() };
+            let left = Allowed { crashes: self.crashes - 1, ..self.clone() };
             next.extend(up.map(|mdt| (Step::Crash(mdt), left.clone())));
         }
-        if allowed.deaths > 0 && world.alive[0] {
-            let left = Allowed { deaths: allowed.deaths - 1, ..allowed.clone() };
-            next.push((Step::Die(0), left));
+        if self.deaths > 0 && world.alive[0] {
+            next.push((Step::Die(0), Allowed { deaths: self.deaths - 1, ..self.clone() }));
         }
-        world.clone().settle().map_err(|error| told(&steps, error))?;
-        for (step, left) in next {
-            let mut after = world.clone();
-            let mut steps = steps.clone();
-            steps.push(step.clone());
-            after.step(&step).map_err(|error| told(&steps, error))?;
-            stack.push_back((after, left, steps));
+        next
+    }
+}
+
+/// How far an exhaustive search came.
+struct Searched {
+    /// Different states that were judged.
+    states: usize,
+    /// All orders of this many events were looked at.
+    depth: usize,
+    /// There is no longer order, so these were all.
+    whole: bool,
+}
+
+impl std::fmt::Display for Searched {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Searched { states, depth, whole } = self;
+        let end = if *whole { "there are no longer ones" } else { "longer ones in part" };
+        write!(f, "{states} states: all orders of up to {depth} events, {end}")
+    }
+}
+
+/// The way to a state: its parent, and which of the next steps of that led here. So a search keeps
+/// some bytes of each state only, and makes the state again.
+#[derive(Clone, Copy)]
+struct Way {
+    parent: u32,
+    choice: u8,
+    depth: u8,
+}
+
+/// A search by depth: the shortest bad order comes first.
+struct Search {
+    begin: (World, Allowed),
+    ways: Vec<Way>,
+    /// States are told apart by 64 bits: of ten million, two collide with a probability of 3e-6.
+    seen: HashSet<u64>,
+}
+
+impl Search {
+    fn new(allowed: Allowed) -> Search {
+        let mut search = Search { begin: (World::new(), allowed), ways: Vec::new(), seen: HashSet::new() };
+        let begin = search.begin.clone();
+        search.reached(&begin, Way { parent: 0, choice: 0, depth: 0 });
+        search
+    }
+
+    fn reached(&mut self, state: &(World, Allowed), way: Way) {
+        let mut hasher = DefaultHasher::new();
+        state.hash(&mut hasher);
+        if self.seen.insert(hasher.finish()) {
+            self.ways.push(way);
         }
     }
-    Ok(seen.len())
+
+    /// The steps to a state, and the state.
+    fn state(&self, of: usize) -> (Vec<Step>, (World, Allowed)) {
+        let mut choices = Vec::new();
+        let mut at = of;
+        while at != 0 {
+            choices.push(self.ways[at].choice);
+            at = self.ways[at].parent as usize;
+        }
+        let mut steps = Vec::with_capacity(choices.len());
+        let (mut world, mut allowed) = self.begin.clone();
+        for choice in choices.into_iter().rev() {
+            let (step, left) = allowed.next(&world).swap_remove(usize::from(choice));
+            world.step(&step).expect("it was taken before");
+            allowed = left;
+            steps.push(step);
+        }
+        (steps, (world, allowed))
+    }
+
+    /// Judges each state, until `states_max` of them are judged or `seconds` are over. Returns the
+    /// first bad one, with the steps to it.
+    fn run(&mut self, states_max: usize, seconds: u64) -> Result<Searched, String> {
+        let end = std::time::Instant::now() + Duration::from_secs(seconds);
+        let mut depth = 0;
+        for at in 0.. {
+            let Some(way) = self.ways.get(at).copied() else {
+                return Ok(Searched { states: at, depth, whole: true });
+            };
+            if at >= states_max || at % 1024 == 0 && std::time::Instant::now() >= end {
+                return Ok(Searched { states: at, depth: usize::from(way.depth).saturating_sub(1), whole: false });
+            }
+            depth = usize::from(way.depth);
+            let (steps, (world, allowed)) = self.state(at);
+            world.clone().settle().map_err(|error| told(&error, &steps))?;
+            for (choice, (step, left)) in allowed.next(&world).into_iter().enumerate() {
+                let mut after = world.clone();
+                after.step(&step).map_err(|error| told(&error, steps.iter().chain([&step])))?;
+                let parent = u32::try_from(at).expect("fewer states");
+                let choice = u8::try_from(choice).expect("few choices");
+                let depth = way.depth.checked_add(1).expect("few steps");
+                self.reached(&(after, left), Way { parent, choice, depth });
+            }
+        }
+        unreachable!("the states end")
+    }
+}
+
+/// Looks at all orders of events.
+fn exhaustive(allowed: Allowed, states_max: usize, seconds: u64) -> Result<Searched, String> {
+    Search::new(allowed).run(states_max, seconds)
 }
 
 fn with_mutant<R>(mutant: Option<Mutant>, run: impl FnOnce() -> R) -> R {
@@ -179,12 +344,17 @@ fn small() -> Allowed {
     }
 }
 
+/// A search that `BUNDLE_STATES` or `BUNDLE_SECONDS` cuts says how far it came. Without them it
+/// comes to its end.
 #[test]
 fn every_order_of_events_is_whole() {
-    match exhaustive(small(), setting("BUNDLE_STATES", 1_000_000)) {
-        Ok(states) => assert!(states > 1000, "{states} states"),
-        Err(error) => panic!("{error}"),
-    }
+    let seconds = setting("BUNDLE_SECONDS", 3600) as u64;
+    let searched = exhaustive(small(), setting("BUNDLE_STATES", 1_000_000), seconds);
+    let searched = searched.unwrap_or_else(|error| panic!("{error}"));
+    println!("{searched}");
+    assert!(searched.states > 1000, "{searched}");
+    let cut = ["BUNDLE_STATES", "BUNDLE_SECONDS"].iter().any(|bound| std::env::var_os(bound).is_some());
+    assert!(searched.whole || cut, "{searched}");
 }
 
 #[test]
@@ -200,13 +370,21 @@ fn each_mutant_is_found() {
         TerminationWithoutStop,
         LateApplyTaken,
         LateAnswerTaken,
+        NotAnnounced,
         StoppedTakenFromCoordinator,
         ExchangeBeforeClients,
     ];
-    let found = || exhaustive(small(), 100_000).is_err() || (0..6000).any(|seed| random(seed, 240).is_err());
+    let pair = || vec![Step::Begin { client: 0, coordinator: 0, parts: vec![(0, Kind::Set), (1, Kind::Set)] }];
+    let finds = |allowed: Allowed| exhaustive(allowed, 1_000_000, 3600).is_err();
+    let searches: [(&str, &dyn Fn() -> bool); 4] = [
+        ("a crash", &|| finds(small())),
+        ("two MDTs, two crashes", &|| finds(Allowed { bundles: pair(), crashes: 2, deaths: 0, ..small() })),
+        ("random runs", &|| (0..3000).any(|seed| random(seed, 240).is_err())),
+        ("two crashes", &|| finds(Allowed { crashes: 2, ..small() })),
+    ];
     for mutant in all {
-        assert!(with_mutant(Some(mutant), found), "{mutant:?} is not found");
+        let found = searches.iter().find(|(_, search)| with_mutant(Some(mutant), search));
+        let (by, _) = found.unwrap_or_else(|| panic!("{mutant:?} is not found"));
+        println!("{mutant:?} is found by {by}");
     }
-    let twice = || exhaustive(Allowed { crashes: 2, ..small() }, 1_000_000).is_err();
-    assert!(with_mutant(Some(NotAnnounced), twice), "it is not found with two crashes");
 }
