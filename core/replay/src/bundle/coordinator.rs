@@ -160,11 +160,12 @@ impl<B: Clone> Coordinator<B> {
         })
     }
 
-    /// A restarted MDT asks what is under way with it. Whatever it had applied, it may have lost: it
-    /// takes that again, under another number, or refuses it. So the Apply goes to it again, and the
-    /// number of its earlier life does not count, which it may never reach. Returns the bundles that
-    /// are given up: what it had prepared died with its earlier life, and a "Prepared" of that life
-    /// may still be on its way. Each comes with the other MDTs that are to be told Cancel.
+    /// A restarted MDT asks what is under way with it. Whatever it had applied, it may have
+    /// lost: it takes that again, under another number, or refuses it. So the Apply goes to it
+    /// again, and the number of its earlier life does not count, which it may never reach.
+    /// Returns the bundles that are given up: what it had prepared died with its earlier life,
+    /// and a "Prepared" of that life may still be on its way. Each comes with the other MDTs
+    /// that are to be told Cancel.
     pub fn restarted(&mut self, mdt: TargetIndex) -> Vec<(BundleId, Vec<TargetIndex>)> {
         for stage in self.open.values_mut() {
             if let Stage::Decided { applied, refused, .. } = stage {
