@@ -42,7 +42,8 @@ impl Client {
         {
             return PageCache::Bypassed;
         }
-        open.eof.get_or_init(|| self.data.writeback.kernel_eof.watch(fid, self.locks.told_size(fid)));
+        let size = self.locks.attr(fid).map_or(0, |entry| entry.attr.size);
+        open.eof.get_or_init(|| self.data.writeback.kernel_eof.watch(fid, size));
         if self.data.writeback.has_pages(fid) { PageCache::Kept } else { PageCache::Fresh }
     }
 
