@@ -2,15 +2,17 @@
 
 mod rig;
 
+use rig::holder::Answer;
 use rig::*;
 use types::attr::SetAttr;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
+use types::lock::InodeBits;
 use types::object::ObjectId;
 use types::session::ClientUuid;
 use types::target::TargetIndex;
-use wire::mds::{Close, CreateKind, Link, MdsOp, Open, OpenFlags, Rmdir, Wrote};
+use wire::mds::{Close, CreateKind, Link, Lock, MdsOp, Open, OpenFlags, Rmdir, Wrote};
 
 const OTHER: ClientUuid = ClientUuid(2);
 
@@ -297,6 +299,35 @@ fn nobody_begins_to_write_while_a_file_is_cut() {
     assert!(wait(opening).results[0].is_ok());
     assert!(start.elapsed() >= std::time::Duration::from_millis(20), "it had to wait: {:?}", start.elapsed());
     assert_eq!(marks(&rig), 1);
+}
+
+/// As in seed 9320448 of the simulation: a client that was evicted writes under WRITE before it has
+/// opened its files again.
+#[test]
+fn nothing_is_cut_while_a_client_without_an_open_file_holds_write() {
+    let rig = Rig::new();
+    let (file, object) = written(&rig);
+    rig.osts.away.lock().insert(object.0);
+    cut(&rig, file, 100);
+    let a = rig.holder(10);
+    a.answers(Answer::Later);
+    let bits = InodeBits::WRITE.union(InodeBits::DATA).union(InodeBits::UPDATE);
+    assert_eq!(rig.warm(&a, MdsOp::Lock(Lock { fid: file, bits, needs: None })), [(file, bits)]);
+    rig.osts.away.lock().clear();
+    let asked = a.revoked();
+    assert_eq!(object_size(&rig, object), 5000, "it is asked before");
+    assert_eq!(asked, [(file, InodeBits::WRITE)]);
+    // It stores what it wrote, says so, and gives WRITE back.
+    rig.osts.objects.lock().insert(object, (7000, 16));
+    std::thread::sleep(std::time::Duration::from_millis(60));
+    assert_eq!(object_size(&rig, object), 7000, "it is not cut meanwhile");
+    let at = types::attr::WrittenAt::Now;
+    let wrote = Wrote { fid: file, end: 6000, blocks_delta: 0, at, kill_suidgid: false };
+    rig.by(&a, MdsOp::Wrote(wrote)).0.unwrap();
+    a.answers(Answer::Done);
+    until("object cut", || object_size(&rig, object) == 6000);
+    until("settled", || marks(&rig) == 0);
+    assert_eq!(rig.getattr(file).unwrap().size, 6000);
 }
 
 #[test]

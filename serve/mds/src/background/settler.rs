@@ -10,15 +10,18 @@
 //!
 //! No client may begin to write a file while its objects are being cut
 //! ([`State::cutting`](crate::state::State)). None is cut while a client has it open for writing:
-//! then its last close returns to it.
+//! then its last close returns to it. WRITE is called back before, and granted to no client until
+//! the cut is over.
 
 use crate::background::tasks::{Backoff, Stop};
 use crate::locks::context::LockContext;
+use crate::locks::turns::Entered;
 use crate::mds::Mds;
 use crate::records::Records;
 use crate::records::dom::Part;
 use crate::records::tail;
 use disk::inode::ItemTag;
+use dlm::ibits::{Change, Names};
 use foldhash::{HashMap, HashMapExt};
 use futures_util::StreamExt;
 use futures_util::stream;
@@ -34,6 +37,7 @@ use std::time::Duration;
 use types::attr::FileType;
 use types::errno::Errno;
 use types::fid::Fid;
+use types::lock::InodeBits;
 use types::object::{FileOffset, ObjectId};
 
 /// Files that are asked about at once.
@@ -126,7 +130,12 @@ impl Mds {
     }
 
     async fn settle_one(&self, fid: Fid, times: u64) -> Result<(), Errno> {
+        let alone = if self.is_cut_next(fid)? { Some(self.alone(fid).await?) } else { None };
         let Some(Look { inode, cutting }) = self.look_at(fid)? else { return Ok(()) };
+        if cutting.is_some() && alone.is_none() {
+            // It was cut just now.
+            return Err(Errno::EAGAIN);
+        }
         let layout = match inode.as_ref().filter(|inode| inode.file_type() == FileType::Regular) {
             Some(inode) => tail::layout(fid, &inode.tail, ItemTag::Layout)?.map(|layout| (inode.attr.size, layout)),
             None => None,
@@ -171,6 +180,17 @@ impl Mds {
             })
         };
         self.in_turn(&mut LockContext::own(), settle).await
+    }
+
+    /// True if the objects must be cut, as far as clients' open files do not forbid it.
+    fn is_cut_next(&self, fid: Fid) -> Result<bool, Errno> {
+        self.read(|records| Ok(!records.state.opens.is_written(fid) && records.marked_cut(fid)))
+    }
+
+    /// No client holds WRITE, or is granted it, until this is dropped. A client that was evicted
+    /// may write before it has opened its files again.
+    async fn alone(&self, fid: Fid) -> Result<Entered<'_>, Errno> {
+        self.enter_for_itself(vec![Change { fid, bits: InodeBits::WRITE, names: Names::default() }]).await
     }
 
     /// Looks at the file, and begins a cut if the objects need one. `None`: a client writes the

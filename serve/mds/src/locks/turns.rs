@@ -113,6 +113,14 @@ impl Mds {
         (Entered { mds: self, modifier }, ready)
     }
 
+    /// Enters in the name of the MDT itself, and waits until no client holds what is to be changed.
+    ///
+    /// # Errors
+    /// Those of a target that stops.
+    pub(crate) async fn enter_for_itself(&self, changes: Vec<Change>) -> Result<Entered<'_>, Errno> {
+        self.enter(ClientUuid::default(), changes).await
+    }
+
     /// Enters, and waits until no other client holds what is to be changed.
     async fn enter(&self, client: ClientUuid, changes: Vec<Change>) -> Result<Entered<'_>, Errno> {
         let now: Monotonic = self.env.clock.now();
