@@ -39,6 +39,9 @@ const CLIENTS: u128 = 3;
 const NAMES: [&[u8]; 3] = [b"a", b"b", b"c"];
 /// Transno of the root.
 const FIRST: u64 = 1;
+/// Access times lie behind all others, and behind each other, so each access counts in every
+/// history: whether one counts else depends on times that other clients set.
+const ACCESSED: i64 = 10_000;
 
 #[derive(Clone, Copy, Debug)]
 enum What {
@@ -184,7 +187,10 @@ impl World {
                 let time = Some(SetTime::At(Timestamp { sec, nsec: 0 }));
                 setattr(records, ctx, named, &SetAttr { mtime: time, ..SetAttr::default() }).map(drop)
             }
-            What::Accessed => accessed(records, named, ctx.now, AccessTimes::Strict, true).map(drop),
+            What::Accessed => {
+                let at = Timestamp { sec: ACCESSED + transno as i64, nsec: 0 };
+                accessed(records, named, at, AccessTimes::Strict, true).map(drop)
+            }
         });
         redo
     }
