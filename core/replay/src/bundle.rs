@@ -72,22 +72,36 @@ impl<B> Bundle<B> {
     }
 }
 
-/// Mistakes on purpose, which the model must find.
 #[cfg(test)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Mutant {
-    NoCommitFirst,
-    CoordinatorFirst,
-    NoRecordAtParticipants,
-    NoWatermark,
-    RestartDoesNotCancel,
-    StopNotDurable,
-    TerminationWithoutStop,
-    LateApplyTaken,
-    LateAnswerTaken,
-    NotAnnounced,
-    StoppedTakenFromCoordinator,
-    ExchangeBeforeClients,
+macro_rules! mutants {
+    ($($name:ident)*) => {
+        /// Mistakes on purpose, which the model must find.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub(crate) enum Mutant {
+            $($name,)*
+        }
+
+        impl Mutant {
+            /// All of them.
+            pub(crate) const ALL: &[Mutant] = &[$(Mutant::$name),*];
+        }
+    };
+}
+
+#[cfg(test)]
+mutants! {
+    NoCommitFirst
+    CoordinatorFirst
+    NoRecordAtParticipants
+    NoWatermark
+    RestartDoesNotCancel
+    StopNotDurable
+    TerminationWithoutStop
+    LateApplyTaken
+    LateAnswerTaken
+    NotAnnounced
+    StoppedTakenFromCoordinator
+    ExchangeBeforeClients
 }
 
 #[cfg(test)]

@@ -16,12 +16,14 @@
 //!
 //! Both must find each mutant of [`Mutant`](super::Mutant) between them.
 
+mod mdt;
 mod search;
 
-use super::coordinator::{Answered, Coordinator, Prepared};
+use super::coordinator::{Answered, Prepared};
 use super::exchange::{Exchange, Offered};
-use super::participant::{Apply, Ended, Participant, Told};
+use super::participant::{Apply, Ended, Told};
 use super::{Bundle, Other, is_mutant};
+use mdt::{Deed, Mdt, Part, Parts, Phase, Planned, Record, Redo, Version};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use types::bundle::{BundleId, Place};
@@ -30,81 +32,6 @@ use types::target::TargetIndex;
 
 const MDTS: usize = 3;
 const CLIENTS: usize = 2;
-
-/// The number of the change that set a register; 0: it is not there.
-type Version = u64;
-
-/// What a bundle does at one MDT.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Part {
-    register: u32,
-    found: Version,
-}
-
-type Parts = BTreeMap<TargetIndex, Part>;
-
-/// What was done: by a bundle, or by a client alone.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-enum Deed {
-    Bundle(BundleId),
-    Single(u32),
-}
-
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-enum Record {
-    Applied(Bundle<Parts>),
-    Stopped,
-}
-
-/// What a disk holds.
-#[derive(Clone, PartialEq, Eq, Hash, Default, Debug)]
-struct Disk {
-    last: u64,
-    registers: BTreeMap<u32, Version>,
-    records: BTreeMap<BundleId, Record>,
-    watermarks: BTreeMap<TargetIndex, Place>,
-    done: BTreeMap<Deed, u8>,
-}
-
-/// Redo that a client keeps.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-enum Redo {
-    Bundle(Bundle<Parts>),
-    Single { register: u32, found: Version, deed: Deed },
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-enum Phase {
-    Down,
-    /// It has started; its clients have not come.
-    Started,
-    /// Its clients have come: it asks the others, and answers them.
-    Asking,
-    Open,
-}
-
-/// A bundle that this MDT coordinates and has not decided.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Planned {
-    client: usize,
-    parts: Parts,
-}
-
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Mdt {
-    me: TargetIndex,
-    boot: u64,
-    phase: Phase,
-    disk: Disk,
-    memory: Disk,
-    coordinator: Coordinator<Parts>,
-    participant: Participant<Parts>,
-    planned: BTreeMap<BundleId, Planned>,
-    /// The clients of decided ones.
-    clients: BTreeMap<BundleId, usize>,
-    pins: BTreeMap<u32, BundleId>,
-    gathered: BTreeMap<u64, Redo>,
-}
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Message {
@@ -179,119 +106,6 @@ fn at(mdt: TargetIndex) -> usize {
 
 fn index(mdt: usize) -> TargetIndex {
     TargetIndex(mdt as u16)
-}
-
-impl Mdt {
-    fn new(me: TargetIndex) -> Mdt {
-        let memory = Disk { registers: BTreeMap::from([(0, 1)]), last: 1, ..Disk::default() };
-        Mdt {
-            me,
-            boot: 1,
-            phase: Phase::Open,
-            disk: memory.clone(),
-            memory,
-            coordinator: Coordinator::new(me, 1),
-            participant: Participant::new(me),
-            planned: BTreeMap::new(),
-            clients: BTreeMap::new(),
-            pins: BTreeMap::new(),
-            gathered: BTreeMap::new(),
-        }
-    }
-
-    fn commit(&mut self) {
-        self.disk = self.memory.clone();
-        self.coordinator.committed(self.me, Transno(self.disk.last));
-    }
-
-    fn crash(&mut self) {
-        self.phase = Phase::Down;
-        self.boot += 1;
-        self.memory = self.disk.clone();
-        self.coordinator = Coordinator::new(self.me, self.boot);
-        self.participant = Participant::new(self.me);
-        self.planned.clear();
-        self.clients.clear();
-        self.pins.clear();
-        self.gathered.clear();
-        for (mdt, below) in &self.memory.watermarks {
-            self.participant.restore_watermark(*mdt, *below);
-        }
-        for (id, record) in &self.memory.records {
-            match record {
-                Record::Applied(bundle) => {
-                    self.participant.restore(bundle.clone());
-                    if id.coordinator == self.me {
-                        self.coordinator.restore(bundle.clone());
-                    }
-                }
-                Record::Stopped => self.participant.restore_stopped(*id),
-            }
-        }
-    }
-
-    /// It waits for an answer: there is something to send again.
-    fn waits(&self) -> bool {
-        !self.planned.is_empty()
-            || self.coordinator.unanswered().any(|(_, others)| !others.is_empty())
-            || self.pins.values().any(|id| !self.participant.unanswered(*id).is_empty())
-    }
-
-    fn version(&self, register: u32) -> Version {
-        self.memory.registers.get(&register).copied().unwrap_or_default()
-    }
-
-    fn set(&mut self, register: u32, deed: Deed, transno: Option<u64>) -> u64 {
-        self.memory.last = (self.memory.last + 1).max(transno.unwrap_or_default());
-        let transno = transno.unwrap_or(self.memory.last);
-        self.memory.registers.insert(register, transno);
-        *self.memory.done.entry(deed).or_default() += 1;
-        transno
-    }
-
-    fn fits(&self, bundle: &Bundle<Parts>) -> bool {
-        let part = &bundle.parts[&self.me];
-        self.version(part.register) == part.found
-    }
-
-    /// The own part of a bundle and its record, in one transaction.
-    fn apply(&mut self, bundle: &Bundle<Parts>, transno: Option<u64>) -> Result<u64, String> {
-        let part = &bundle.parts[&self.me];
-        if !self.fits(bundle) {
-            return Err(format!("{} does not fit at {:?}", bundle.id, self.me));
-        }
-        let transno = self.set(part.register, Deed::Bundle(bundle.id), transno);
-        if !is_mutant!(NoRecordAtParticipants) || bundle.id.coordinator == self.me {
-            self.memory.records.insert(bundle.id, Record::Applied(bundle.clone()));
-            self.participant.applied(bundle.clone(), Transno(transno));
-        }
-        self.unpin(bundle.id);
-        Ok(transno)
-    }
-
-    fn unpin(&mut self, id: BundleId) {
-        self.pins.retain(|_, by| *by != id);
-    }
-
-    fn record_stop(&mut self, id: BundleId) {
-        self.memory.records.insert(id, Record::Stopped);
-        self.memory.last += 1;
-        if !is_mutant!(StopNotDurable) {
-            self.commit();
-        }
-    }
-
-    fn forget(&mut self, coordinator: TargetIndex, below: Place) {
-        for id in self.participant.forget(coordinator, below) {
-            self.memory.records.remove(&id);
-            self.unpin(id);
-        }
-        let known = self.memory.watermarks.entry(coordinator).or_default();
-        if *known < below {
-            *known = below;
-            self.memory.last += 1;
-        }
-    }
 }
 
 impl World {

@@ -359,21 +359,6 @@ fn every_order_of_events_is_whole() {
 
 #[test]
 fn each_mutant_is_found() {
-    use Mutant::*;
-    let all = [
-        NoCommitFirst,
-        CoordinatorFirst,
-        NoRecordAtParticipants,
-        NoWatermark,
-        RestartDoesNotCancel,
-        StopNotDurable,
-        TerminationWithoutStop,
-        LateApplyTaken,
-        LateAnswerTaken,
-        NotAnnounced,
-        StoppedTakenFromCoordinator,
-        ExchangeBeforeClients,
-    ];
     let pair = || vec![Step::Begin { client: 0, coordinator: 0, parts: vec![(0, Kind::Set), (1, Kind::Set)] }];
     let finds = |allowed: Allowed| exhaustive(allowed, 1_000_000, 3600).is_err();
     let searches: [(&str, &dyn Fn() -> bool); 4] = [
@@ -382,8 +367,8 @@ fn each_mutant_is_found() {
         ("random runs", &|| (0..3000).any(|seed| random(seed, 240).is_err())),
         ("two crashes", &|| finds(Allowed { crashes: 2, ..small() })),
     ];
-    for mutant in all {
-        let found = searches.iter().find(|(_, search)| with_mutant(Some(mutant), search));
+    for mutant in Mutant::ALL {
+        let found = searches.iter().find(|(_, search)| with_mutant(Some(*mutant), search));
         let (by, _) = found.unwrap_or_else(|| panic!("{mutant:?} is not found"));
         println!("{mutant:?} is found by {by}");
     }
