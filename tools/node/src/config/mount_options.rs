@@ -63,8 +63,8 @@ pub enum BadMountOption {
     /// There is no such option.
     #[error(
         "unknown mount option {0:?}; known are ro, rw, nosuid, nodev, noexec, relatime, noatime, strictatime, nodiratime, \
-         flock, localflock, noflock, soft, hard, nochecksum, log=FILE, config=FILE, http=ADDRESS:PORT, http_token_file=FILE, and those that \
-         mount(8) itself reads (noauto, _netdev, nofail, user, x-...)"
+         flock, localflock, noflock, soft, hard, nochecksum, log=FILE, config=FILE, http=ADDRESS:PORT, \
+         http_token_file=FILE, and those that mount(8) itself reads (noauto, _netdev, nofail, user, x-...)"
     )]
     Unknown(String),
     /// The option needs a value.
