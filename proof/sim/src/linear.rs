@@ -13,7 +13,7 @@
 //! must be so when the MDT stops; that bounds the search.
 
 use crate::history::{Answer, Call, Ino, Moment, Record};
-use crate::tree::{Bound, Mdts, Tree, only};
+use crate::tree::{Bound, MdtSet, Tree, only};
 use judge::{DONE, Model, Phase, Search, TooTangled};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -35,7 +35,7 @@ struct State {
     live: Tree,
     /// `None`: no MDT has stopped, so it is what programs see.
     kept: Option<Box<Tree>>,
-    stopped: Mdts,
+    stopped: MdtSet,
 }
 
 impl State {
@@ -48,9 +48,9 @@ impl State {
     }
 
     /// These MDTs stop, if what they keep then was seen.
-    fn stop(&self, mdts: Mdts, seen: &Seen) -> Option<State> {
+    fn stop(&self, mdts: MdtSet, seen: &Seen) -> Option<State> {
         let new = mdts & !self.stopped;
-        let all = (0..Mdts::BITS as u16).filter(|mdt| new & only(*mdt) != 0);
+        let all = (0..MdtSet::BITS as u16).filter(|mdt| new & only(*mdt) != 0);
         let kept = self.kept();
         all.into_iter().all(|mdt| kept.may_be_seen_at(mdt, seen)).then(|| State {
             live: self.live.clone(),
@@ -75,7 +75,7 @@ enum Event {
 struct Names {
     seen: Seen,
     /// MDTs that may have stopped by now: they keep all that they synced.
-    may_stop: Cell<Mdts>,
+    may_stop: Cell<MdtSet>,
 }
 
 impl Model for Names {

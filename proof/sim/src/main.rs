@@ -93,19 +93,7 @@ fn main() -> ExitCode {
         let seeds = arguments.seeds.unwrap_or(0..2000);
         return if sim::mutants::all_are_found(seeds, faults) { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
-    let switches = [
-        ("network", faults.network),
-        ("clients", faults.clients),
-        ("machines", faults.machines),
-        ("servers", faults.servers),
-        ("workloads", faults.workloads),
-    ];
-    let mut flags: String = switches.iter().filter(|(_, on)| !on).map(|(what, _)| format!(" --no-{what}")).collect();
-    match faults.mdts {
-        Mdts::Fixed(1) => {}
-        Mdts::Fixed(count) => flags += &format!(" --mdts {count}"),
-        Mdts::BySeed => flags += " --mdts seed",
-    }
+    let flags = faults.arguments();
     let seeds = arguments.seed.map_or_else(|| arguments.seeds.clone().unwrap_or(0..100), |seed| seed..seed + 1);
     let (began, mut time, mut events, mut answered, mut count, mut tangled) = (Instant::now(), 0.0, 0, 0, 0u64, 0u64);
     let (mut extents, mut shared) = (0, 0u64);

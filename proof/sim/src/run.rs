@@ -62,6 +62,26 @@ impl Mdts {
 /// Most MDTs that a seed has.
 pub const MDTS_MAX: u16 = 4;
 
+impl Faults {
+    /// The arguments of `sim` that choose these; empty for the default ones.
+    pub fn arguments(&self) -> String {
+        let switches = [
+            ("network", self.network),
+            ("clients", self.clients),
+            ("machines", self.machines),
+            ("servers", self.servers),
+            ("workloads", self.workloads),
+        ];
+        let off = switches.iter().filter(|(_, on)| !on).map(|(what, _)| format!(" --no-{what}"));
+        let mdts = match self.mdts {
+            Mdts::Fixed(1) => String::new(),
+            Mdts::Fixed(count) => format!(" --mdts {count}"),
+            Mdts::BySeed => " --mdts seed".to_owned(),
+        };
+        off.chain([mdts]).collect()
+    }
+}
+
 impl Default for Faults {
     fn default() -> Faults {
         Faults { network: true, clients: true, machines: true, servers: true, workloads: true, mdts: Mdts::Fixed(1) }

@@ -26,10 +26,10 @@ struct Node {
 pub type Bound = Vec<(Ino, Ino)>;
 
 /// A set of MDTs, a bit for each.
-pub type Mdts = u64;
+pub type MdtSet = u64;
 
 /// The set of this MDT.
-pub fn only(mdt: u16) -> Mdts {
+pub fn only(mdt: u16) -> MdtSet {
     1 << mdt
 }
 
@@ -53,7 +53,7 @@ impl Tree {
     }
 
     /// The MDTs whose records the call changes, if it is done.
-    pub fn changed_mdts(&self, call: &Call) -> Mdts {
+    pub fn changed_mdts(&self, call: &Call) -> MdtSet {
         let of = |ino: &Ino| self.nodes.get(ino).map_or(0, |node| only(node.mdt));
         let behind =
             |parent: &Ino, name: &String| self.nodes.get(parent).and_then(|dir| dir.names.get(name)).map_or(0, of);

@@ -8,10 +8,9 @@ const FRESH: u64 = 30;
 
 fn good(seed: u64, faults: Faults) -> Report {
     let report = run(seed, faults, false);
-    let flag = if faults.workloads { "" } else { " --no-workloads" };
-    let flag = if matches!(faults.mdts, Mdts::BySeed) { format!("{flag} --mdts seed") } else { flag.to_owned() };
+    let flags = faults.arguments();
     let wrong = report.wrong.join("\n");
-    assert!(report.wrong.is_empty(), "cargo run --release -p sim -- --seed {seed}{flag}\n{wrong}");
+    assert!(report.wrong.is_empty(), "cargo run --release -p sim -- --seed {seed}{flags}\n{wrong}");
     assert!(!report.tangled, "seed {seed} cannot be judged");
     report
 }
