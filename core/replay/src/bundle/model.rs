@@ -23,7 +23,7 @@ use super::coordinator::{Answered, Prepared};
 use super::exchange::{Exchange, Offered};
 use super::participant::{Apply, Ended, Told};
 use super::{Bundle, Other, is_mutant};
-use mdt::{Deed, Mdt, Part, Parts, Phase, Planned, Record, Redo, Version};
+use mdt::{Deed, Life, Mdt, Part, Parts, Planned, Record, Redo, Version};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use types::bundle::{BundleId, Place};
@@ -165,7 +165,7 @@ impl World {
     fn begin(&mut self, client: usize, coordinator: usize, parts: &[(usize, Kind)]) {
         let own_kind = parts.iter().find(|(mdt, _)| *mdt == coordinator).map_or(Kind::Set, |(_, kind)| *kind);
         let mdt = &mut self.mdts[coordinator];
-        if mdt.phase != Phase::Open || !self.alive[client] || own_kind == Kind::Set && mdt.pins.contains_key(&0) {
+        if mdt.life != Life::Open || !self.alive[client] || own_kind == Kind::Set && mdt.pins.contains_key(&0) {
             return;
         }
         let mut planned = Parts::new();
@@ -244,7 +244,7 @@ impl World {
 
     fn single(&mut self, client: usize, to: usize, told: bool) {
         let mdt = &mut self.mdts[to];
-        if mdt.phase != Phase::Open || !self.alive[client] || mdt.pins.contains_key(&0) {
+        if mdt.life != Life::Open || !self.alive[client] || mdt.pins.contains_key(&0) {
             return;
         }
         let found = mdt.version(0);
@@ -269,7 +269,7 @@ impl World {
         for kept in &mut self.kept {
             kept.retain(|(mdt, transno), _| {
                 let mdt = &self.mdts[at(*mdt)];
-                mdt.phase != Phase::Open || *transno > mdt.disk.last
+                mdt.life != Life::Open || *transno > mdt.disk.last
             });
         }
     }
@@ -284,7 +284,7 @@ impl World {
         let Some((meant, message)) = message else { return Ok(()) };
         let receiver = at(to);
         let mdt = &mut self.mdts[receiver];
-        if meant != mdt.boot || mdt.phase != Phase::Open || mdt.participant.is_past(from, boot) {
+        if meant != mdt.boot || mdt.life != Life::Open || mdt.participant.is_past(from, boot) {
             return Ok(());
         }
         let answer = match message {
@@ -429,36 +429,36 @@ impl World {
     }
 
     fn recover(&mut self, mdt: usize) -> Judged {
-        match self.mdts[mdt].phase {
-            Phase::Down => self.mdts[mdt].phase = Phase::Started,
-            Phase::Started => {
+        match self.mdts[mdt].life {
+            Life::Down => self.mdts[mdt].life = Life::Started,
+            Life::Started => {
                 let me = index(mdt);
                 let brought = self.kept.iter().flatten().filter(|((of, _), _)| *of == me);
                 let brought: BTreeMap<u64, Redo> =
                     brought.map(|((_, transno), redo)| (*transno, redo.clone())).collect();
                 let mdt = &mut self.mdts[mdt];
                 mdt.gathered = brought.into_iter().filter(|(transno, _)| *transno > mdt.disk.last).collect();
-                mdt.phase = Phase::Asking;
+                mdt.life = Life::Asking;
                 // Before it answers others: what is still on its way of its earlier life must not
                 // arrive behind that answer.
                 let boot = mdt.boot;
-                for peer in self.mdts.iter_mut().filter(|peer| peer.phase != Phase::Down && !is_mutant!(NotAnnounced)) {
+                for peer in self.mdts.iter_mut().filter(|peer| peer.life != Life::Down && !is_mutant!(NotAnnounced)) {
                     peer.participant.lives(me, boot);
                 }
             }
-            Phase::Asking => return self.exchange(mdt),
-            Phase::Open => {}
+            Life::Asking => return self.exchange(mdt),
+            Life::Open => {}
         }
         Ok(())
     }
 
     /// A step of the recovery of this MDT is possible: the other MDTs answer, if it asks them.
     fn may_recover(&self, mdt: usize) -> bool {
-        let from = if is_mutant!(ExchangeBeforeClients) { Phase::Started } else { Phase::Asking };
-        match self.mdts[mdt].phase {
-            Phase::Down | Phase::Started => true,
-            Phase::Asking => (0..MDTS).all(|peer| self.mdts[peer].phase >= from),
-            Phase::Open => false,
+        let from = if is_mutant!(ExchangeBeforeClients) { Life::Started } else { Life::Asking };
+        match self.mdts[mdt].life {
+            Life::Down | Life::Started => true,
+            Life::Asking => (0..MDTS).all(|peer| self.mdts[peer].life >= from),
+            Life::Open => false,
         }
     }
 
@@ -495,7 +495,7 @@ impl World {
                 if !mine && let Told::Stopped { record: true } = peer_mdt.participant.asked(id) {
                     // One that recovers itself records it with what it does again, for nothing may
                     // come before that. If it restarts once more, it hears of the stop again.
-                    if peer_mdt.phase == Phase::Open {
+                    if peer_mdt.life == Life::Open {
                         peer_mdt.record_stop(id);
                     }
                     asks.extend(peer_mdt.participant.unanswered(id).into_iter().map(|to| (to, Message::Ask { id })));
@@ -544,7 +544,7 @@ impl World {
             mdt.memory.records.insert(id, Record::Stopped);
         }
         mdt.commit();
-        mdt.phase = Phase::Open;
+        mdt.life = Life::Open;
         self.learn();
         Ok(())
     }
@@ -553,8 +553,8 @@ impl World {
     fn moves(&self) -> Vec<Step> {
         let mut all: Vec<Step> = self.wires.keys().map(|route| Step::Deliver(*route)).collect();
         for (n, mdt) in self.mdts.iter().enumerate() {
-            match mdt.phase {
-                Phase::Open => {
+            match mdt.life {
+                Life::Open => {
                     if mdt.memory != mdt.disk {
                         all.push(Step::Commit(n));
                     }
@@ -574,7 +574,7 @@ impl World {
                 self.recover(mdt)?;
             }
             for mdt in 0..MDTS {
-                if self.mdts[mdt].phase == Phase::Open {
+                if self.mdts[mdt].life == Life::Open {
                     for id in self.mdts[mdt].participant.overdue(Duration::MAX) {
                         // Its time is over, some day.
                         if self.mdts[at(id.coordinator)].boot != id.boot || round > 3 {
@@ -602,7 +602,7 @@ impl World {
     }
 
     fn is_at_rest(&self) -> bool {
-        let rests = |mdt: &Mdt| mdt.phase == Phase::Open && mdt.pins.is_empty() && mdt.planned.is_empty();
+        let rests = |mdt: &Mdt| mdt.life == Life::Open && mdt.pins.is_empty() && mdt.planned.is_empty();
         self.wires.is_empty() && self.mdts.iter().all(rests)
     }
 

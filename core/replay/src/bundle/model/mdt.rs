@@ -50,8 +50,9 @@ pub(super) enum Redo {
     Single { register: u32, found: Version, deed: Deed },
 }
 
+/// How far this life of an MDT is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(super) enum Phase {
+pub(super) enum Life {
     Down,
     /// It has started; its clients have not come.
     Started,
@@ -71,7 +72,7 @@ pub(super) struct Planned {
 pub(super) struct Mdt {
     pub(super) me: TargetIndex,
     pub(super) boot: u64,
-    pub(super) phase: Phase,
+    pub(super) life: Life,
     pub(super) disk: Disk,
     pub(super) memory: Disk,
     pub(super) coordinator: Coordinator<Parts>,
@@ -89,7 +90,7 @@ impl Mdt {
         Mdt {
             me,
             boot: 1,
-            phase: Phase::Open,
+            life: Life::Open,
             disk: memory.clone(),
             memory,
             coordinator: Coordinator::new(me, 1),
@@ -107,7 +108,7 @@ impl Mdt {
     }
 
     pub(super) fn crash(&mut self) {
-        self.phase = Phase::Down;
+        self.life = Life::Down;
         self.boot += 1;
         self.memory = self.disk.clone();
         self.coordinator = Coordinator::new(self.me, self.boot);

@@ -1,7 +1,7 @@
 //! The searches for a bad order of events: random and exhaustive.
 
 use super::super::{MUTANT, Mutant};
-use super::{CLIENTS, Judged, Kind, MDTS, Phase, Route, Step, World, at};
+use super::{CLIENTS, Judged, Kind, Life, MDTS, Route, Step, World, at};
 use proptest::test_runner::{RngAlgorithm, TestRng};
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -80,7 +80,7 @@ impl Draw {
     /// A step of this class that does something now. `None`: there is none.
     fn step(&mut self, class: Class, world: &World, crashes_left: usize) -> Option<Step> {
         let mdts = |is: &dyn Fn(usize) -> bool| (0..MDTS).filter(|mdt| is(*mdt)).collect::<Vec<_>>();
-        let is_open = |mdt: usize| world.mdts[mdt].phase == Phase::Open;
+        let is_open = |mdt: usize| world.mdts[mdt].life == Life::Open;
         let is_free = |mdt: usize| is_open(mdt) && !world.mdts[mdt].pins.contains_key(&0);
         let clients: Vec<usize> = (0..CLIENTS).filter(|client| world.alive[*client]).collect();
         match class {
@@ -107,7 +107,7 @@ impl Draw {
             }
             Class::Tell => self.one_of(&mdts(&is_open)).map(Step::Tell),
             Class::Crash if crashes_left == 0 => None,
-            Class::Crash => self.one_of(&mdts(&|mdt| world.mdts[mdt].phase != Phase::Down)).map(Step::Crash),
+            Class::Crash => self.one_of(&mdts(&|mdt| world.mdts[mdt].life != Life::Down)).map(Step::Crash),
             // One client stays.
             Class::Die if clients.len() < 2 => None,
             Class::Die => self.one_of(&clients).map(Step::Die),
@@ -188,7 +188,7 @@ impl Allowed {
             next.push((step.clone(), Allowed { bundles: rest.to_vec(), ..self.clone() }));
         }
         if self.crashes > 0 {
-            let up = (0..MDTS).filter(|mdt| world.mdts[*mdt].phase != Phase::Down);
+            let up = (0..MDTS).filter(|mdt| world.mdts[*mdt].life != Life::Down);
             let left = Allowed { crashes: self.crashes - 1, ..self.clone() };
             next.extend(up.map(|mdt| (Step::Crash(mdt), left.clone())));
         }
