@@ -101,6 +101,7 @@ mutants! {
     LateAnswerTaken
     NotAnnounced
     StoppedTakenFromCoordinator
+    StopForgotten
     ExchangeBeforeClients
 }
 

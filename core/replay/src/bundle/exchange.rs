@@ -5,7 +5,8 @@
 //!
 //! A bundle that an MDT has applied is taken in any case. One that its coordinator has only decided
 //! is not taken if it was stopped here before the restart, or is stopped at an MDT that answers: an
-//! MDT that has promised to stop one, and restarts, learns of its promise again.
+//! MDT that has promised to stop one, and restarts, learns of its promise again, and keeps it
+//! ([`Exchange::stops`]).
 
 use super::participant::Participant;
 use super::{Bundle, is_mutant};
@@ -84,5 +85,17 @@ impl<B: Clone> Exchange<B> {
         let first = first.filter(|bundle| !self.gathered.contains_key(&bundle.id)).collect();
         let last = self.gathered.values().filter(|bundle| !records.has(bundle.id)).cloned().collect();
         (first, last)
+    }
+
+    /// The bundles that are stopped at an MDT that answered, and are applied nowhere that is known.
+    /// Ask when all that is [`Exchange::to_do`] is done. This MDT may have promised the stop in its
+    /// earlier life, so it promises it now: [`Participant::restore_stopped`], and a record with what
+    /// it does again. Else it would take a bundle of which it prepares nothing from the coordinator.
+    pub fn stops(&self, records: &Participant<B>) -> Vec<BundleId> {
+        if is_mutant!(StopForgotten) {
+            return Vec::new();
+        }
+        let unknown = |id: &&BundleId| !records.has(**id) && !records.is_stopped(**id);
+        self.stopped.iter().filter(unknown).copied().collect()
     }
 }

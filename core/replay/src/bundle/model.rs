@@ -539,6 +539,9 @@ impl World {
                 restored(mdt, &bundle);
             }
         }
+        for id in exchange.stops(&mdt.participant) {
+            mdt.participant.restore_stopped(id);
+        }
         let stopped: Vec<BundleId> = mdt.participant.stopped().collect();
         for id in stopped {
             mdt.memory.records.insert(id, Record::Stopped);
