@@ -19,6 +19,7 @@ pub mod name;
 pub mod names;
 pub mod nid;
 pub mod object;
+pub mod principal;
 pub mod proof;
 pub mod ranges;
 pub mod session;

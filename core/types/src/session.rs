@@ -34,15 +34,6 @@ pub struct ClusterId(pub u128);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct OpenHandle(pub u64);
 
-/// What a client is believed to be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Role {
-    /// Any process.
-    Client,
-    /// A process that serves a target of the cluster.
-    Server,
-}
-
 /// State of a session at a target, as the target tells it when the client connects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]

@@ -9,7 +9,7 @@
 //! |  0 |    2 | oldest version it speaks   | the same                                              |
 //! |  2 |    2 | newest version it speaks   | the same                                              |
 //! |  4 |    2 | purpose of the connection  | version chosen, 0 if refused                          |
-//! |  6 |    2 | zero                       | 0 welcome, 1 no common version, 2 other cluster, 3 busy, 4 stopping |
+//! |  6 |    2 | zero                       | 0 welcome, 1 no common version, 2 other cluster, 3 busy, 4 stopping, 5 other user, 6 key needed, 7 key revoked, 8 no key here |
 //! |  8 |   16 | process                    | process                                               |
 //! | 24 |   16 | cluster, 0 = not known yet | cluster, 0 = not known yet                            |
 //! | 40 |   16 | pairing; may be missing: 0 |                                                       |
@@ -68,6 +68,12 @@ pub enum Welcome {
     Stopping = 4,
     /// It comes from a process of the same host, of a user that may not connect.
     OtherUser = 5,
+    /// The cluster asks for keys, and the connection is plain.
+    KeyNeeded = 6,
+    /// The key that the connection shows was revoked.
+    Revoked = 7,
+    /// The connection was to be sealed, and this process has no key.
+    NoKey = 8,
 }
 
 /// Answer to a greeting.
@@ -187,6 +193,9 @@ impl HelloReply {
                 2 => Welcome::OtherCluster,
                 4 => Welcome::Stopping,
                 5 => Welcome::OtherUser,
+                6 => Welcome::KeyNeeded,
+                7 => Welcome::Revoked,
+                8 => Welcome::NoKey,
                 _ => Welcome::Busy,
             },
             process: ClientUuid(raw.process.get()),
@@ -221,8 +230,8 @@ mod tests {
         bytes.extend([1, 2, 3]);
         assert_eq!(Hello::decode(&bytes), Ok(hello()));
         assert_eq!(Hello::decode(&bytes[..39]), Err(ShortHello { found: 39 }));
-        use Welcome::{Busy, NoCommonVersion, OtherCluster, OtherUser, Stopping, Yes};
-        for welcome in [Yes, NoCommonVersion, OtherCluster, Busy, Stopping, OtherUser] {
+        use Welcome::{Busy, KeyNeeded, NoCommonVersion, NoKey, OtherCluster, OtherUser, Revoked, Stopping, Yes};
+        for welcome in [Yes, NoCommonVersion, OtherCluster, Busy, Stopping, OtherUser, KeyNeeded, Revoked, NoKey] {
             assert_eq!(HelloReply::decode(&reply(welcome).encode()), Ok(reply(welcome)));
         }
     }

@@ -55,6 +55,14 @@ pub enum RpcError {
         /// The peer.
         nid: Nid,
     },
+    /// The peer shows no key of this cluster, or takes that of this host for none.
+    #[error("{nid}: {reason}")]
+    Key {
+        /// The peer.
+        nid: Nid,
+        /// What is wrong with whose key.
+        reason: String,
+    },
     /// No such target is served there.
     #[error("{nid} does not serve {target}")]
     NoTarget {
@@ -132,7 +140,7 @@ impl RpcError {
             RpcError::NoTarget { .. } => Errno::ENODEV,
             RpcError::BadMessage { .. } => Errno::EPROTO,
             RpcError::Refused { errno, .. } => *errno,
-            RpcError::OtherProcess { .. } | RpcError::OtherUser { .. } => Errno::EACCES,
+            RpcError::OtherProcess { .. } | RpcError::OtherUser { .. } | RpcError::Key { .. } => Errno::EACCES,
             RpcError::Evicted { .. } => Errno::EIO,
             RpcError::Timeout { .. } | RpcError::Late { .. } => Errno::ETIMEDOUT,
             RpcError::Listen { .. } => Errno::EADDRINUSE,

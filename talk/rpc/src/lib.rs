@@ -27,6 +27,7 @@ use futures_util::future::join_all;
 use import::{Import, Owner};
 use lnet::fault::Faults;
 use lnet::node::Lnet;
+use lnet::seal::Seal;
 use observe::registry::Registry;
 use parking_lot::Mutex;
 use service::inbound::Inbound;
@@ -122,6 +123,24 @@ impl Rpc {
     /// becomes a local NID.
     pub async fn listen(self: &Arc<Self>, addr: SocketAddr) -> Result<SocketAddr, RpcError> {
         self.lnet.listen(addr).await.map_err(|error| RpcError::Listen { addr, reason: error.to_string() })
+    }
+
+    /// Seals all connections that are made or accepted from now on; to be called before the first,
+    /// and once. `false`: it was called before.
+    pub fn set_seal(&self, seal: Arc<dyn Seal>) -> bool {
+        self.lnet.set_seal(seal)
+    }
+
+    /// Keys were revoked: the connections that show them are closed, and their sessions end.
+    pub fn end_revoked(&self, seal: &dyn Seal) {
+        self.lnet.close_revoked();
+        for served in self.served.all() {
+            for export in served.exports() {
+                if export.principal().is_some_and(|principal| seal.is_revoked(&principal)) {
+                    served.end(&export, Gone::Evicted);
+                }
+            }
+        }
     }
 
     /// Bounds the connections that are accepted.

@@ -17,13 +17,14 @@ use parking_lot::Mutex;
 use questions::{Question, Questions};
 use reply_cache::ReplyCache;
 use served::Served;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use types::errno::Errno;
 use types::nid::Nid;
+use types::principal::{Principal, Role};
 use types::proof::Proof;
-use types::session::{ClientUuid, ClusterId, Pairing, Role, Transno, Xid};
+use types::session::{ClientUuid, ClusterId, Pairing, Transno, Xid};
 use types::target::TargetName;
 use wire::message::{ConnectReply, ConnectRequest, Reply, Request};
 
@@ -93,8 +94,8 @@ pub struct Export {
     number: u32,
     /// What the client showed when it opened the session.
     proof: Proof,
-    /// True if it is a server of the cluster.
-    is_server: AtomicBool,
+    /// Number of its [`Role`].
+    role: AtomicU8,
     origin: Mutex<Origin>,
     gone: AtomicBool,
     /// Changes when the client comes back over another connection, and when the session ends.
@@ -114,6 +115,8 @@ pub(crate) struct Origin {
     /// What the connections show that may carry its requests; `None`: it is in this process, and no
     /// connection may.
     pub(crate) pairing: Option<Pairing>,
+    /// Whose key these connections show; `None`: no key is asked for.
+    pub(crate) principal: Option<Arc<Principal>>,
 }
 
 /// The client of a session that is made.
@@ -134,7 +137,8 @@ impl Export {
     ) -> Arc<Export> {
         let route = CallbackRoute::Local(callbacks);
         let identity = Identity { client, proof: Proof(0), role: Role::Server };
-        Export::new(Weak::new(), target, identity, 1, Origin { nid: Nid::Loopback, description, route, pairing: None })
+        let origin = Origin { nid: Nid::Loopback, description, route, pairing: None, principal: None };
+        Export::new(Weak::new(), target, identity, 1, origin)
     }
 
     pub(crate) fn new(
@@ -150,7 +154,7 @@ impl Export {
             client,
             number,
             proof,
-            is_server: AtomicBool::new(role == Role::Server),
+            role: AtomicU8::new(role as u8),
             origin: Mutex::new(origin),
             gone: AtomicBool::new(false),
             renewed: watch::Sender::new(0),
@@ -183,17 +187,23 @@ impl Export {
 
     /// What it is believed to be.
     pub fn role(&self) -> Role {
-        if self.is_server.load(Ordering::Acquire) { Role::Server } else { Role::Client }
+        Role::of_number(self.role.load(Ordering::Acquire))
     }
 
     /// It proved to be a server of the cluster.
     pub fn proved_server(&self) {
-        self.is_server.store(true, Ordering::Release);
+        self.role.store(Role::Server as u8, Ordering::Release);
     }
 
     /// True if requests of the session may come over connections that show this.
-    pub(crate) fn is_paired(&self, pairing: Pairing) -> bool {
-        self.origin.lock().pairing == Some(pairing)
+    pub(crate) fn is_paired(&self, pairing: Pairing, principal: Option<&Arc<Principal>>) -> bool {
+        let origin = self.origin.lock();
+        origin.pairing == Some(pairing) && origin.principal.as_ref() == principal
+    }
+
+    /// Whose key the client showed when it last connected; `None`: none was asked for.
+    pub fn principal(&self) -> Option<Arc<Principal>> {
+        self.origin.lock().principal.clone()
     }
 
     /// NID that it last connected from.
@@ -243,7 +253,7 @@ impl Export {
     /// The client came (back) over this route.
     pub(crate) fn renew(&self, origin: Origin, role: Role) {
         *self.origin.lock() = origin;
-        self.is_server.store(role == Role::Server, Ordering::Release);
+        self.role.store(role as u8, Ordering::Release);
         self.renewed.send_modify(|count| *count += 1);
     }
 

@@ -11,6 +11,7 @@ use crate::budget::{Room, Wait};
 use crate::error::LinkError;
 use crate::fault::Fault;
 use crate::gate::{Gate, Side, judge};
+use crate::greet;
 use crate::inbox::Inbox;
 use crate::link::{Handler, Link, Work};
 use crate::outbox::REPLIES_QUEUED_MAX;
@@ -183,7 +184,7 @@ impl Driver {
             self.take(frame, cx)?;
             progress = true;
         }
-        let lost = |error: std::io::Error| LinkError::Lost { nid, reason: error.to_string() };
+        let lost = |error: std::io::Error| greet::lost(nid, &error);
         if let Poll::Ready(flushed) = self.link.poll_flush(cx) {
             flushed.map_err(lost)?;
         }
@@ -220,7 +221,7 @@ impl Future for Driver {
         for _ in 0..ROUNDS_MAX {
             if let Some(why) = this.link.closed() {
                 tracing::debug!(nid = %this.link.nid(), %why, "link ended");
-                if let LinkError::Frame { .. } | LinkError::Protocol { .. } = &why {
+                if let LinkError::Frame { .. } | LinkError::Protocol { .. } | LinkError::Key { .. } = &why {
                     this.link.shared.refused(this.link.nid(), &why);
                 }
                 this.end();

@@ -54,6 +54,14 @@ pub enum LinkError {
         /// Why it may not, or what the system said.
         reason: String,
     },
+    /// The peer shows no key of this cluster, or takes that of this process for none.
+    #[error("{nid}: {reason}")]
+    Key {
+        /// The peer.
+        nid: Nid,
+        /// What is wrong with whose key.
+        reason: String,
+    },
     /// The peer takes no more connections for now, or is stopping.
     #[error("{nid} takes no connections now")]
     Busy {

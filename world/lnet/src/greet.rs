@@ -3,22 +3,52 @@
 use crate::accepted::Accepted;
 use crate::error::LinkError;
 use crate::link::Ends;
+use crate::seal::{IT_IS_OPEN, KeyRefused, Read, START_BYTES, Sealed, Write};
 use crate::shared::Shared;
 use env::net::PeerOwner;
 use futures_util::future::{Either, select};
 use std::io;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use types::limits::CONNECT_TIMEOUT;
 use types::nid::Nid;
+use types::principal::Principal;
 use types::session::ClusterId;
 use wire::frame::{FrameError, FrameKind, HEADER_BYTES, Header, MAGIC};
 use wire::hello::{Hello, HelloReply, Purpose, Welcome, common_version};
 use wire::message::{VERSION_MAX, VERSION_MIN};
 
-pub(crate) type Read = Box<dyn AsyncRead + Send + Unpin>;
-type Write = Box<dyn AsyncWrite + Send + Unpin>;
+/// A connection before its greeting.
+pub(crate) struct Line {
+    /// Whose the other end is; `None`: it is plain.
+    pub(crate) principal: Option<Arc<Principal>>,
+    /// What was read of it already.
+    pub(crate) start: Option<[u8; START_BYTES]>,
+    pub(crate) read: Read,
+    pub(crate) write: Write,
+}
+
+impl Line {
+    /// A plain one.
+    pub(crate) fn plain(start: Option<[u8; START_BYTES]>, read: Read, write: Write) -> Line {
+        Line { principal: None, start, read, write }
+    }
+}
+
+impl From<Sealed> for Line {
+    fn from(Sealed { principal, read, write }: Sealed) -> Line {
+        Line { principal: Some(principal), start: None, read, write }
+    }
+}
+
+/// A connection after its greeting.
+pub(crate) struct Greeted {
+    pub(crate) ends: Ends,
+    pub(crate) read: Read,
+    pub(crate) write: Write,
+}
 
 /// Runs something for at most CONNECT_TIMEOUT.
 pub(crate) async fn in_time<T>(
@@ -32,24 +62,30 @@ pub(crate) async fn in_time<T>(
     }
 }
 
+/// It asks for a key, and this process has none.
+const KEY_NEEDED: &str = "this cluster is secured, and this host has no key of it; `sheen auth token` on the host of the \
+                          MGS prints a line that gives it one";
+/// It knows that the key of this process was revoked.
+const OWN_KEY_REVOKED: &str = "the key of this host was revoked; a new line of `sheen auth token` gives it another one";
 /// The side that connected.
 pub(crate) async fn call(
     shared: &Shared,
     source: Nid,
     nid: Nid,
     purpose: Purpose,
-    read: &mut Read,
-    write: &mut Write,
-) -> Result<Ends, LinkError> {
+    Line { principal, start, mut read, mut write }: Line,
+) -> Result<Greeted, LinkError> {
     let cluster = shared.cluster();
     let (process, pairing) = (shared.process, shared.secret.pairing(nid));
     let hello = Hello { version_min: VERSION_MIN, version_max: VERSION_MAX, purpose, process, cluster, pairing };
-    send(FrameKind::Hello, &hello.encode(), cluster, source, nid, write).await?;
-    let body = receive(FrameKind::HelloReply, nid, read).await?;
+    send(FrameKind::Hello, &hello.encode(), cluster, source, nid, &mut write).await?;
+    let body = receive(FrameKind::HelloReply, nid, start, &mut read).await?;
     let reply = HelloReply::decode(&body).map_err(|e| LinkError::Protocol { nid, reason: e.to_string() })?;
     match reply.welcome {
         Welcome::Yes if (VERSION_MIN..=VERSION_MAX).contains(&reply.version) => {
-            Ok(Ends { nid, source, process: reply.process, version: reply.version, purpose, pairing, group: None })
+            let HelloReply { process, version, .. } = reply;
+            let ends = Ends { nid, source, process, version, purpose, pairing, group: None, principal };
+            Ok(Greeted { ends, read, write })
         }
         Welcome::Yes | Welcome::NoCommonVersion => Err(LinkError::Version {
             nid,
@@ -60,6 +96,9 @@ pub(crate) async fn call(
         }),
         Welcome::OtherCluster => Err(LinkError::Cluster { nid, theirs: reply.cluster, ours: cluster }),
         Welcome::OtherUser => Err(LinkError::OtherUser { nid }),
+        Welcome::KeyNeeded => Err(LinkError::Key { nid, reason: KEY_NEEDED.to_owned() }),
+        Welcome::Revoked => Err(LinkError::Key { nid, reason: OWN_KEY_REVOKED.to_owned() }),
+        Welcome::NoKey => Err(LinkError::Key { nid, reason: IT_IS_OPEN.to_owned() }),
         Welcome::Busy | Welcome::Stopping => Err(LinkError::Busy { nid }),
     }
 }
@@ -83,17 +122,25 @@ pub(crate) async fn answer(
     accepted: &Accepted,
     (source, nid): (Nid, Nid),
     owner: io::Result<PeerOwner>,
-    read: &mut Read,
-    write: &mut Write,
-) -> Result<Ends, LinkError> {
-    let body = receive(FrameKind::Hello, nid, read).await?;
+    Line { principal, start, mut read, mut write }: Line,
+) -> Result<Greeted, LinkError> {
+    let body = receive(FrameKind::Hello, nid, start, &mut read).await?;
     let hello = Hello::decode(&body).map_err(|e| LinkError::Protocol { nid, reason: e.to_string() })?;
     let cluster = shared.cluster();
     let version = common_version(hello.version_min, hello.version_max);
     let unknown = ClusterId(0);
     let other_cluster = cluster != unknown && hello.cluster != unknown && cluster != hello.cluster;
+    let seal = shared.seal();
+    let is_revoked = |principal: &Arc<Principal>| seal.is_some_and(|seal| seal.is_revoked(principal));
     let (welcome, result) = match (may_connect(nid, owner), version) {
         (Err(error), _) => (Welcome::OtherUser, Err(error)),
+        _ if seal.is_some() && principal.is_none() => {
+            (Welcome::KeyNeeded, Err(LinkError::Key { nid, reason: "it shows no key".to_owned() }))
+        }
+        _ if principal.as_ref().is_some_and(is_revoked) => {
+            let reason = principal.map_or_else(String::new, |p| format!("it shows the key of {p}, which was revoked"));
+            (Welcome::Revoked, Err(LinkError::Key { nid, reason }))
+        }
         _ if shared.is_stopping() => (Welcome::Stopping, Err(LinkError::Shutdown)),
         (Ok(()), None) => {
             let (theirs_min, theirs_max) = (hello.version_min, hello.version_max);
@@ -107,24 +154,49 @@ pub(crate) async fn answer(
         (Ok(()), Some(version)) => {
             let group = Some(accepted.group(hello.pairing));
             let Hello { process, purpose, pairing, .. } = hello;
-            (Welcome::Yes, Ok(Ends { nid, source, process, version, purpose, pairing, group }))
+            (Welcome::Yes, Ok(Ends { nid, source, process, version, purpose, pairing, group, principal }))
         }
     };
-    let reply = HelloReply {
-        version_min: VERSION_MIN,
-        version_max: VERSION_MAX,
-        version: result.as_ref().map_or(0, |ends| ends.version),
-        welcome,
-        process: shared.process,
-        cluster,
-    };
-    send(FrameKind::HelloReply, &reply.encode(), cluster, source, nid, write).await?;
-    if result.is_err() {
-        // Closing with unread bytes would reset the connection, and the peer might never see why.
-        let mut rest = [0; 64];
-        let _ = select(pin!(read.read(&mut rest)), shared.env.clock.sleep(Duration::from_secs(1))).await;
+    let version = result.as_ref().map_or(0, |ends| ends.version);
+    send_reply(shared, (source, nid), (version, welcome), &mut write).await?;
+    match result {
+        Ok(ends) => Ok(Greeted { ends, read, write }),
+        Err(error) => {
+            linger(shared, &mut read).await;
+            Err(error)
+        }
     }
-    result
+}
+
+/// A process that has no key says so to one that wants a sealed connection.
+pub(crate) async fn refuse_sealed(
+    shared: &Shared,
+    (source, nid): (Nid, Nid),
+    mut read: Read,
+    mut write: Write,
+) -> Result<Greeted, LinkError> {
+    send_reply(shared, (source, nid), (0, Welcome::NoKey), &mut write).await?;
+    linger(shared, &mut read).await;
+    Err(LinkError::Key { nid, reason: "it asks for a key, and this process is open and has none".to_owned() })
+}
+
+async fn send_reply(
+    shared: &Shared,
+    (source, nid): (Nid, Nid),
+    (version, welcome): (u16, Welcome),
+    write: &mut Write,
+) -> Result<(), LinkError> {
+    let cluster = shared.cluster();
+    let (version_min, version_max, process) = (VERSION_MIN, VERSION_MAX, shared.process);
+    let reply = HelloReply { version_min, version_max, version, welcome, process, cluster };
+    send(FrameKind::HelloReply, &reply.encode(), cluster, source, nid, write).await
+}
+
+/// Closing with unread bytes would reset the connection, and the peer might never see why.
+async fn linger(shared: &Shared, read: &mut Read) {
+    let mut rest = [0; 64];
+    let until_closed = async { while let Ok(1..) = read.read(&mut rest).await {} };
+    select(pin!(until_closed), shared.env.clock.sleep(Duration::from_secs(1))).await;
 }
 
 async fn send(
@@ -148,15 +220,27 @@ async fn send(
         target,
     };
     let frame = [&header.encode()[..], body].concat();
-    write.write_all(&frame).await.map_err(|error| lost(target, &error))
+    write.write_all(&frame).await.map_err(|error| lost(target, &error))?;
+    write.flush().await.map_err(|error| lost(target, &error))
 }
 
-async fn receive(kind: FrameKind, nid: Nid, read: &mut Read) -> Result<Vec<u8>, LinkError> {
+/// `before`: what was read of it already.
+async fn receive(
+    kind: FrameKind,
+    nid: Nid,
+    before: Option<[u8; START_BYTES]>,
+    read: &mut Read,
+) -> Result<Vec<u8>, LinkError> {
     let mut bytes = [0; HEADER_BYTES];
     let frame_error = |error| LinkError::Frame { nid, error };
     // A foreign client may send less than a header and wait for an answer: look at the magic first.
-    let (start, rest) = bytes.split_at_mut(8);
-    read.read_exact(start).await.map_err(|error| lost(nid, &error))?;
+    let (start, rest) = bytes.split_at_mut(START_BYTES);
+    match before {
+        Some(before) => start.copy_from_slice(&before),
+        None => {
+            read.read_exact(start).await.map_err(|error| lost(nid, &error))?;
+        }
+    }
     if start[4..] != MAGIC {
         let found = [start[4], start[5], start[6], start[7]];
         return Err(frame_error(FrameError::Magic { found }));
@@ -173,6 +257,10 @@ async fn receive(kind: FrameKind, nid: Nid, read: &mut Read) -> Result<Vec<u8>, 
     Ok(body)
 }
 
-fn lost(nid: Nid, error: &io::Error) -> LinkError {
-    LinkError::Lost { nid, reason: error.to_string() }
+/// The end of a connection.
+pub(crate) fn lost(nid: Nid, error: &io::Error) -> LinkError {
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<KeyRefused>()) {
+        Some(KeyRefused(reason)) => LinkError::Key { nid, reason: reason.clone() },
+        None => LinkError::Lost { nid, reason: error.to_string() },
+    }
 }

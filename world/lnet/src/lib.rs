@@ -25,5 +25,6 @@ pub mod node;
 mod outbox;
 pub mod payload;
 pub mod peer;
+pub mod seal;
 mod shared;
 mod window;

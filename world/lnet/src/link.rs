@@ -20,6 +20,7 @@ use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker, ready};
@@ -28,6 +29,7 @@ use tokio::io::AsyncWrite;
 use tokio::sync::oneshot;
 use types::limits::{RECEIVE_RATE_MIN, SESSION_TIMEOUT};
 use types::nid::Nid;
+use types::principal::Principal;
 use types::session::{ClientUuid, Pairing};
 use wire::checksum::{crc32c, crc32c_of};
 use wire::frame::{FrameKind, Header};
@@ -65,6 +67,8 @@ pub(crate) struct Ends {
     pub(crate) pairing: Pairing,
     /// The other connections of the process that made this one; `None`: this process made it.
     pub(crate) group: Option<Arc<Group>>,
+    /// Whose the other end is, as its key proves; `None`: the connection is plain.
+    pub(crate) principal: Option<Arc<Principal>>,
 }
 
 /// A connection.
@@ -151,6 +155,11 @@ impl Link {
     /// Number that the side that connected showed; 0: none.
     pub fn pairing(&self) -> Pairing {
         self.ends.pairing
+    }
+
+    /// Whose the other end is, as its key proves; `None`: no key was asked for.
+    pub fn principal(&self) -> Option<&Arc<Principal>> {
+        self.ends.principal.as_ref()
     }
 
     /// True if this process made the connection. Then the other side is the process that answers at
@@ -374,7 +383,8 @@ impl Link {
     }
 
     fn push(&self, kind: FrameKind, tag: u64, payload: Option<Payload>) {
-        let checksums = self.shared.sends_checksums() && payload.is_some();
+        // What seals a connection finds damage, too.
+        let checksums = self.shared.sends_checksums() && payload.is_some() && self.ends.principal.is_none();
         let (body_bytes, bulk_bytes) = payload.as_ref().map_or((0, 0), |p| (p.head.len() + p.body.len(), p.bulk_len()));
         let header = Header {
             version: self.ends.version,
@@ -415,11 +425,15 @@ impl Link {
     fn write(&self, writer: &mut Writer, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             ready!(writer.going.poll_write(cx, &mut *writer.socket))?;
-            let mut outbox = self.outbox.lock();
-            if outbox.len() == 0 {
-                return Poll::Ready(Ok(()));
+            {
+                let mut outbox = self.outbox.lock();
+                if outbox.len() > 0 {
+                    writer.going.append(&mut outbox);
+                    continue;
+                }
             }
-            writer.going.append(&mut outbox);
+            // What seals a connection may hold back what it has sealed.
+            return Pin::new(&mut *writer.socket).poll_flush(cx);
         }
     }
 }

@@ -5,8 +5,9 @@
 
 use crate::driver::Driver;
 use crate::error::LinkError;
-use crate::greet::{self, Read};
+use crate::greet::{self, Greeted, Line};
 use crate::link::{Handler, Link};
+use crate::seal::Read;
 use crate::shared::Shared;
 use env::watch;
 use futures_util::future::{Either, select};
@@ -151,7 +152,11 @@ async fn connect(shared: &Arc<Shared>, nid: Nid, purpose: Purpose) -> Result<(Ar
     };
     let stream = shared.env.net.connect(addr).await.map_err(cannot)?;
     let source = Nid::Tcp(stream.local_addr().map_err(cannot)?);
-    let (mut read, mut write) = stream.split();
-    let ends = greet::call(shared, source, nid, purpose, &mut read, &mut write).await?;
+    let (read, write) = stream.split();
+    let line = match shared.seal() {
+        Some(seal) => seal.call(nid, read, write).await?.into(),
+        None => Line::plain(None, read, write),
+    };
+    let Greeted { ends, read, write } = greet::call(shared, source, nid, purpose, line).await?;
     Ok((Link::new(shared.clone(), ends, write, None), read))
 }

@@ -6,10 +6,11 @@
 use crate::accepted::{Accepted, address_of};
 use crate::error::LinkError;
 use crate::fault::Faults;
-use crate::greet;
+use crate::greet::{self, Greeted, Line};
 use crate::link::{Handler, Link};
 use crate::links::Links;
 use crate::peer::Peer;
+use crate::seal::{self, START_BYTES, Seal};
 use crate::shared::Shared;
 use env::Env;
 use env::net::{Listener, Stream};
@@ -20,6 +21,7 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::AsyncReadExt;
 use types::nid::Nid;
 use types::proof::Secret;
 use types::session::ClusterId;
@@ -57,6 +59,23 @@ impl Lnet {
     /// Bounds the connections that are accepted, below LINKS_ACCEPTED_MAX.
     pub fn accept_at_most(&self, links: usize) {
         self.accepted.allow(links);
+    }
+
+    /// Seals all connections that are made or accepted from now on; to be called before the first,
+    /// and once. `false`: it was called before.
+    pub fn set_seal(&self, seal: Arc<dyn Seal>) -> bool {
+        self.shared.set_seal(seal)
+    }
+
+    /// Closes the links of peers whose keys were revoked.
+    pub fn close_revoked(&self) {
+        let Some(seal) = self.shared.seal() else { return };
+        for link in self.links.live() {
+            if let Some(principal) = link.principal().filter(|principal| seal.is_revoked(principal)) {
+                let reason = format!("the key of {principal} was revoked");
+                link.close(LinkError::Key { nid: link.nid(), reason });
+            }
+        }
     }
 
     /// The cluster became known.
@@ -179,9 +198,21 @@ async fn serve(links: &Arc<Links>, accepted: &Arc<Accepted>, stream: Box<dyn Str
     let shared = &links.shared;
     let (place, ended) = accepted.arrive(address_of(nid));
     let owner = stream.peer_owner();
-    let (mut read, mut write) = stream.split();
+    let (mut read, write) = stream.split();
     let greeted = {
-        let greeting = greet::answer(shared, accepted, (source, nid), owner, &mut read, &mut write);
+        let greeting = async {
+            let mut start = [0; START_BYTES];
+            read.read_exact(&mut start).await.map_err(|error| greet::lost(nid, &error))?;
+            let line = match (seal::is_sealed(&start), shared.seal()) {
+                (false, _) => Line::plain(Some(start), read, write),
+                (true, None) => return greet::refuse_sealed(shared, (source, nid), read, write).await.map(Some),
+                (true, Some(seal)) => match seal.answer(nid, start, read, write).await? {
+                    Some(sealed) => sealed.into(),
+                    None => return Ok(None),
+                },
+            };
+            greet::answer(shared, accepted, (source, nid), owner, line).await.map(Some)
+        };
         match select(pin!(greet::in_time(shared, nid, greeting)), ended).await {
             Either::Left((greeted, _)) => greeted,
             Either::Right(_) => {
@@ -191,7 +222,10 @@ async fn serve(links: &Arc<Links>, accepted: &Arc<Accepted>, stream: Box<dyn Str
         }
     };
     match greeted {
-        Ok(ends) => links.run(Link::new(shared.clone(), ends, write, Some(place)), read).await,
+        Ok(Some(Greeted { ends, read, write })) => {
+            links.run(Link::new(shared.clone(), ends, write, Some(place)), read).await;
+        }
+        Ok(None) => {}
         Err(error) => shared.refused(nid, &error),
     }
 }

@@ -3,12 +3,13 @@
 use crate::budget::Budget;
 use crate::error::LinkError;
 use crate::fault::Faults;
+use crate::seal::Seal;
 use env::Env;
 use env::ration::Ration;
 use env::watch;
 use parking_lot::Mutex;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use types::limits::{RECEIVE_BYTES_MAX, RECEIVE_BYTES_PER_ADDRESS_MAX};
 use types::nid::Nid;
 use types::proof::Secret;
@@ -24,6 +25,8 @@ pub(crate) struct Shared {
     pub(crate) secret: Secret,
     pub(crate) faults: Faults,
     pub(crate) budget: Arc<Budget>,
+    /// Absent: no keys are asked for, and none is shown.
+    seal: OnceLock<Arc<dyn Seal>>,
     /// For log lines about connections that any peer can cause.
     refusals: Ration,
     cluster: Mutex<ClusterId>,
@@ -41,6 +44,7 @@ impl Shared {
             secret,
             faults: Faults::default(),
             budget: Budget::new(RECEIVE_BYTES_MAX, RECEIVE_BYTES_PER_ADDRESS_MAX),
+            seal: OnceLock::new(),
             refusals: Ration::default(),
             cluster: Mutex::new(cluster),
             stopping: watch::Sender::new(false),
@@ -63,6 +67,16 @@ impl Shared {
 
     pub(crate) fn set_cluster(&self, cluster: ClusterId) {
         *self.cluster.lock() = cluster;
+    }
+
+    /// The seal of all connections; `None`: they are plain.
+    pub(crate) fn seal(&self) -> Option<&Arc<dyn Seal>> {
+        self.seal.get()
+    }
+
+    /// Seals all connections from now on. `false`: they are already.
+    pub(crate) fn set_seal(&self, seal: Arc<dyn Seal>) -> bool {
+        self.seal.set(seal).is_ok()
     }
 
     pub(crate) fn stop(&self) {

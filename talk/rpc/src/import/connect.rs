@@ -20,8 +20,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use types::errno::Errno;
 use types::nid::Nid;
+use types::principal::Role;
 use types::proof::Proof;
-use types::session::{Pairing, Role};
+use types::session::Pairing;
 use wire::message::{ConnectReply, ConnectRequest, VERSION_MAX, VERSION_MIN};
 
 /// Pause after the first failed attempt; doubles with each further one.
@@ -103,7 +104,13 @@ impl Import {
         let boot_before = self.link.lock().machine.boot();
         let hello = self.hello(boot_before, None);
         let route = CallbackRoute::Local(self.callbacks.clone());
-        let origin = Origin { nid: Nid::Loopback, description: hello.description.clone(), route, pairing: None };
+        let origin = Origin {
+            nid: Nid::Loopback,
+            description: hello.description.clone(),
+            route,
+            pairing: None,
+            principal: None,
+        };
         let connected = served.connect(&hello, origin, Role::Server).map_err(|error| match error {
             ConnectError::Refusal(refusal) => refusal.error((Nid::Loopback, self.target), &hello),
             ConnectError::Errno(errno) => RpcError::Refused { target: self.target, errno },
@@ -217,6 +224,7 @@ fn is_final(error: &RpcError) -> bool {
         RpcError::Version { .. }
         | RpcError::Cluster { .. }
         | RpcError::OtherUser { .. }
+        | RpcError::Key { .. }
         | RpcError::OtherProcess { .. }
         | RpcError::Shutdown
         | RpcError::Removed { .. } => true,

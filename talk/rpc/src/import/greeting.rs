@@ -86,6 +86,7 @@ impl Import {
             }
             LinkError::Cluster { nid, theirs, ours } => RpcError::Cluster { nid, theirs, ours },
             LinkError::OtherUser { nid } => RpcError::OtherUser { nid },
+            LinkError::Key { nid, reason } => RpcError::Key { nid, reason },
             LinkError::Frame { nid, error } => RpcError::BadMessage { nid, reason: error.to_string() },
             LinkError::Protocol { nid, reason } => RpcError::BadMessage { nid, reason },
             LinkError::TooLong { .. } => RpcError::Errno(Errno::EMSGSIZE),

@@ -18,7 +18,8 @@ use observe::mutant::{Mutant, is_mutant};
 use std::future::ready;
 use std::sync::{Arc, Weak};
 use types::errno::Errno;
-use types::session::{ClientUuid, Pairing, Role, Transno, Xid};
+use types::principal::Role;
+use types::session::{ClientUuid, Pairing, Transno, Xid};
 use types::target::TargetName;
 use wire::class::Changes;
 use wire::client::ClientOp;
@@ -162,12 +163,15 @@ fn connect(rpc: &Arc<Rpc>, link: &Arc<Link>, request: &Request, hello: wire::mes
         // Nothing could be known to belong to the session.
         return refuse(client, Refusal::OtherProcess);
     }
-    let role = match rpc.server_key().made(hello.server, pairing, client, request.target) {
-        true => Role::Server,
-        false => Role::Client,
+    let principal = link.principal().cloned();
+    let role = match &principal {
+        Some(principal) => principal.role,
+        None if rpc.server_key().made(hello.server, pairing, client, request.target) => Role::Server,
+        None => Role::Anonymous,
     };
     let route = CallbackRoute::Link(Arc::downgrade(link));
-    let origin = Origin { nid: link.nid(), description: hello.description.clone(), route, pairing: Some(pairing) };
+    let (nid, description) = (link.nid(), hello.description.clone());
+    let origin = Origin { nid, description, route, pairing: Some(pairing), principal };
     match served.connect(&hello, origin, role) {
         Ok(connected) => {
             link.has_session();
@@ -239,7 +243,7 @@ fn serve(rpc: &Arc<Rpc>, link: &Link, envelope: Envelope, request: Request) -> W
     let Some(export) = served.export(client).filter(|export| !export.is_gone()) else {
         return refuse(client, Refusal::NoSession);
     };
-    if link.is_dialled() || !export.is_paired(link.pairing()) {
+    if link.is_dialled() || !export.is_paired(link.pairing(), link.principal()) {
         return other_process(rpc, link, client, request.target, "uses the session of another process");
     }
     export.heard(rpc.env().clock.now());

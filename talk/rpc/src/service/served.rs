@@ -19,7 +19,8 @@ use std::sync::{Arc, Weak};
 use types::errno::Errno;
 use types::limits::{CLIENTS_MAX, SESSIONS_PER_ADDRESS_MAX};
 use types::nid::Nid;
-use types::session::{ClientUuid, Role, Transno};
+use types::principal::Role;
+use types::session::{ClientUuid, Transno};
 use types::target::TargetName;
 use wire::message::{ConnectReply, ConnectRequest, Reply, Request};
 
@@ -37,7 +38,7 @@ pub(crate) struct Served {
 }
 
 /// The answer to an operation that a session of this role may not send.
-const NOT_FOR_CLIENTS: Errno = Errno::EACCES;
+const NOT_FOR_THIS_ROLE: Errno = Errno::EACCES;
 
 /// The sessions of one target, and their number per address.
 #[derive(Default)]
@@ -119,7 +120,7 @@ impl Served {
         let now = clock.now();
         let role = export.role();
         if let Some(op) = request.ops.iter().find(|op| !op.row().sender.admits(role)) {
-            return self.refuse(export, &request, op.row().name, now);
+            return self.refuse((export, role), &request, op.row().name, now);
         }
         let started = self.stats.begin(&request.ops, request.job, now);
         let about = under_way::of(Side::Served, export.client(), &request, now);
@@ -129,19 +130,20 @@ impl Served {
         reply
     }
 
-    fn refuse(&self, export: &Export, request: &Request, operation: &str, now: Monotonic) -> Reply {
+    fn refuse(&self, (export, role): (&Export, Role), request: &Request, operation: &str, now: Monotonic) -> Reply {
         if let Some(others) = self.refusals.pass(now) {
             tracing::warn!(
                 target = %request.target,
                 client = %export.client().brief(),
                 nid = %export.nid(),
                 description = export.description(),
+                %role,
                 operation,
                 others,
-                "refused: only servers of the cluster may send this"
+                "refused: this role may not send this"
             );
         }
-        let results = request.ops.iter().map(|_| Err(NOT_FOR_CLIENTS)).collect();
+        let results = request.ops.iter().map(|_| Err(NOT_FOR_THIS_ROLE)).collect();
         Reply::new(request.xid, Transno(0), self.service.last_committed(), results)
     }
 
@@ -161,6 +163,9 @@ impl Served {
             let mut exports = self.exports.lock();
             let known = exports.get(hello.client);
             let proof = known.map(|export| export.proof()).or(recorded);
+            if known.and_then(|export| export.principal()).is_some_and(|known| Some(known) != origin.principal) {
+                return Err(ConnectError::Refusal(Refusal::OtherProcess));
+            }
             admit((self.service.target(), self.service.cluster()), hello, proof).map_err(ConnectError::Refusal)?;
             match known {
                 // Its end is under way: the next session begins when nothing is left of this one.

@@ -1,0 +1,202 @@
+//! Who is at the other end of a connection, as its certificate proves.
+
+use crate::session::ClusterId;
+use std::fmt;
+use std::str::FromStr;
+
+/// Longest name of a key, bytes.
+pub const KEY_NAME_BYTES_MAX: usize = 64;
+
+/// What a peer is believed to be. Operations name the roles that may send them (`wire::opcode`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+#[repr(u8)]
+pub enum Role {
+    /// Any process, where no keys are asked for.
+    Anonymous = 0,
+    /// It mounts: the key of its host says so.
+    Client = 1,
+    /// It mounts, and changes the cluster: the key of its host says so.
+    Administrator = 2,
+    /// It serves a target of the cluster: by the key of its host, or, where none is asked for, by
+    /// the key that servers share.
+    Server = 3,
+}
+
+impl Role {
+    /// All of them.
+    pub const ALL: [Role; 4] = [Role::Anonymous, Role::Client, Role::Administrator, Role::Server];
+
+    /// The one of this number; any other number has the fewest rights.
+    pub const fn of_number(number: u8) -> Role {
+        match number {
+            1 => Role::Client,
+            2 => Role::Administrator,
+            3 => Role::Server,
+            _ => Role::Anonymous,
+        }
+    }
+}
+
+/// Name of a key: 1 to 64 letters, digits, `-`, `_` or `.`. One cluster has no two keys of one
+/// name.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyName(String);
+
+/// SHA-256 of a public key.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyHash(pub [u8; 32]);
+
+/// The owner of a key, as its certificate names it: `spiffe://CLUSTER/ROLE/NAME`.
+#[derive(Clone, PartialEq, Eq, Debug, Hash)]
+pub struct Principal {
+    /// The cluster whose authority signed the certificate.
+    pub cluster: ClusterId,
+    /// What it may be.
+    pub role: Role,
+    /// Its name.
+    pub name: KeyName,
+    /// Its key.
+    pub key: KeyHash,
+}
+
+/// The text is no role of a key.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0:?} is no role of a key; use server, client or admin")]
+pub struct BadRole(pub String);
+
+/// The text is no name of a key.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0:?} is no name of a key; use 1 to {KEY_NAME_BYTES_MAX} letters, digits, '-', '_' or '.'")]
+pub struct BadKeyName(pub String);
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Role::Anonymous => "anonymous",
+            Role::Client => "client",
+            Role::Administrator => "admin",
+            Role::Server => "server",
+        })
+    }
+}
+
+impl FromStr for Role {
+    type Err = BadRole;
+
+    /// Those that a key can have: nobody's key says that it has none.
+    fn from_str(text: &str) -> Result<Role, BadRole> {
+        match text {
+            "server" => Ok(Role::Server),
+            "client" => Ok(Role::Client),
+            "admin" => Ok(Role::Administrator),
+            _ => Err(BadRole(text.to_owned())),
+        }
+    }
+}
+
+impl FromStr for KeyName {
+    type Err = BadKeyName;
+
+    fn from_str(text: &str) -> Result<KeyName, BadKeyName> {
+        let fits = (1..=KEY_NAME_BYTES_MAX).contains(&text.len());
+        let plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
+        if fits && plain { Ok(KeyName(text.to_owned())) } else { Err(BadKeyName(text.to_owned())) }
+    }
+}
+
+impl KeyName {
+    /// Its text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for KeyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for KeyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for KeyHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for KeyHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Principal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.role, self.name)
+    }
+}
+
+impl Principal {
+    /// As its certificate has it.
+    pub fn uri(&self) -> String {
+        format!("spiffe://{}/{}/{}", self.cluster, self.role, self.name)
+    }
+
+    /// From its certificate; `None`: it is no principal of ours.
+    pub fn from_uri(uri: &str, key: KeyHash) -> Option<Principal> {
+        let mut parts = uri.strip_prefix("spiffe://")?.split('/');
+        let (cluster, role, name) = (parts.next()?, parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        let cluster = ClusterId(u128::from_str_radix(&cluster.replace('-', ""), 16).ok()?);
+        let principal = Principal { cluster, role, name, key };
+        // One spelling each, and nothing behind.
+        (principal.uri() == uri).then_some(principal)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_principal_is_written_one_way() {
+        let principal = Principal {
+            cluster: ClusterId(0xabc),
+            role: Role::Client,
+            name: "node7.site".parse().unwrap(),
+            key: KeyHash([7; 32]),
+        };
+        let uri = principal.uri();
+        assert_eq!(uri, "spiffe://00000000-0000-0000-0000-000000000abc/client/node7.site");
+        assert_eq!(Principal::from_uri(&uri, principal.key), Some(principal.clone()));
+        assert_eq!(principal.to_string(), "client node7.site");
+        let wrong = [
+            uri.replace("client", "anonymous"),
+            uri.replace("abc", "ABC"),
+            uri.replace("spiffe", "https"),
+            format!("{uri}/more"),
+            uri.replace("node7.site", ""),
+            uri.replace("node7.site", "a b"),
+            uri.replace("00000000-0000-", "000000000000-"),
+        ];
+        for wrong in wrong {
+            assert_eq!(Principal::from_uri(&wrong, principal.key), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn names_and_roles_are_plain() {
+        for bad in ["", "a/b", "ä", &"x".repeat(KEY_NAME_BYTES_MAX + 1)] {
+            assert!(bad.parse::<KeyName>().is_err(), "{bad}");
+        }
+        for role in Role::ALL {
+            assert_eq!(role.to_string().parse::<Role>().ok(), (role != Role::Anonymous).then_some(role));
+            assert_eq!(Role::of_number(role as u8), role);
+        }
+        assert_eq!(Role::of_number(4), Role::Anonymous);
+    }
+}

@@ -1,0 +1,61 @@
+//! How connections are sealed, where keys are asked for. The seal itself is made elsewhere: here is
+//! what a link needs of it.
+
+use crate::error::LinkError;
+use env::BoxFuture;
+use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncWrite};
+use types::nid::Nid;
+use types::principal::Principal;
+
+/// Half of a connection.
+pub type Read = Box<dyn AsyncRead + Send + Unpin>;
+/// The other half.
+pub type Write = Box<dyn AsyncWrite + Send + Unpin>;
+
+/// Bytes of a new connection by which its listener tells a sealed one from a plain one.
+pub const START_BYTES: usize = 8;
+
+/// It is plain, and this process asks for keys.
+pub const IT_IS_OPEN: &str = "it has no key, and this process talks only to those that have one of its cluster; is \
+                              security = \"off\" there?";
+
+/// True if a connection that starts so is a sealed one: a TLS record of a handshake.
+pub fn is_sealed(start: &[u8; START_BYTES]) -> bool {
+    matches!(start, [0x16, 0x03, ..])
+}
+
+/// The other end refused the key of this process: a seal returns it inside of an [`std::io::Error`],
+/// and the link ends as [`LinkError::Key`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct KeyRefused(pub String);
+
+/// A connection whose other end proved who it is.
+pub struct Sealed {
+    /// Whose the other end is.
+    pub principal: Arc<Principal>,
+    /// What arrives, opened.
+    pub read: Read,
+    /// What is sent; it is sealed on its way.
+    pub write: Write,
+}
+
+/// Seals connections with the key of this process.
+pub trait Seal: Send + Sync {
+    /// A connection that this process made: the other end must be a server of the cluster.
+    fn call(&self, nid: Nid, read: Read, write: Write) -> BoxFuture<'_, Result<Sealed, LinkError>>;
+
+    /// A connection that came, and began with `start`. `None`: it was for something else than
+    /// messages, and is done with.
+    fn answer(
+        &self,
+        nid: Nid,
+        start: [u8; START_BYTES],
+        read: Read,
+        write: Write,
+    ) -> BoxFuture<'_, Result<Option<Sealed>, LinkError>>;
+
+    /// True if the key of this principal was revoked.
+    fn is_revoked(&self, principal: &Principal) -> bool;
+}
