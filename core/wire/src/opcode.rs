@@ -358,6 +358,7 @@ operations! {
         0x0222 MDS_LEASE "mds_lease" Client [Other memory] Lease(Lease),
         0x0223 MDS_TMPFILE "mds_tmpfile" Client [Open store replayed space reint] Tmpfile(Tmpfile),
         0x0224 MDS_ACCESSED "mds_accessed" Client [Setattr store replayed release] Accessed(Accessed),
+        0x0225 MDS_EXPECT "mds_expect" Client [Other] Expect(Expect),
         0x0280 MDS_SCAN "mds_scan" Admin [Other] Scan(Scan),
         0x0281 MDS_MEND "mds_mend" Admin [Other store release] Mend(Mend),
 

@@ -3,6 +3,7 @@
 use crate::caller::{Found, Stat};
 use crate::counters::{Counters, Operation, Timed};
 use crate::dir_ahead::DirAhead;
+use crate::expected::Missed;
 use crate::hooks::Tables;
 use crate::no_open::NoOpenHandles;
 use crate::open::{DirHandle, FileHandle, Handles, OpenDir, OpenFiles};
@@ -82,6 +83,7 @@ pub struct Client {
     pub(crate) dirs_open: Handles<DirHandle, OpenDir>,
     pub(crate) no_open: NoOpenHandles,
     pub(crate) pins: Pins,
+    pub(crate) missed: Missed,
     pub(crate) removed: Removed,
     pub(crate) statahead: Mutex<Statahead>,
     pub(crate) dir_ahead: Mutex<DirAhead>,
@@ -140,6 +142,7 @@ impl Client {
             dirs_open: Handles::new(),
             no_open: NoOpenHandles::default(),
             pins: Pins::default(),
+            missed: Missed::default(),
             removed: Removed::default(),
             statahead: Mutex::default(),
             dir_ahead: Mutex::default(),

@@ -14,6 +14,7 @@ pub mod caller;
 pub mod client;
 pub mod counters;
 mod dir_ahead;
+mod expected;
 mod hooks;
 pub mod inspect;
 mod listing;

@@ -22,11 +22,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::InodeBits;
 use types::name::Name;
 use wire::client::{ClientOp, ClientReply};
-use wire::mds::OpenFlags;
+use wire::mds::{OpenFlags, RenameFlags};
 
 const SHOWN: InodeBits = InodeBits::LOOKUP.union(InodeBits::UPDATE);
 
@@ -44,6 +45,11 @@ async fn granting() -> (Cluster, Arc<RecordedKernel>) {
     let told = Arc::new(RecordedKernel::default());
     cluster.client.attach_kernel(told.clone());
     (cluster, told)
+}
+
+/// The inode that a name in the root leads to.
+fn fid_at_mdt(cluster: &Cluster, text: &str) -> Fid {
+    cluster.world.state.lock().inodes[&Fid::ROOT].names[&name(text)]
 }
 
 async fn make(client: &Arc<Client>, text: &str) -> NodeId {
@@ -373,6 +379,56 @@ async fn a_file_that_is_open_here_only_is_kept_until_its_close() {
     assert_eq!(cluster.asked(), ["Unlock"]);
     let answer = cluster.callback(ClientOp::Revoke { locks: vec![(fid, InodeBits::OPEN)] }).await;
     assert_eq!(answer, ClientReply::Done, "nobody has it open any more");
+    client.unmount().await;
+}
+
+/// R34, R41.
+#[tokio::test]
+async fn names_that_another_client_gave_away_are_not_changed_before_the_kernel_looks_again() {
+    let (cluster, _) = granting().await;
+    let client = cluster.client.clone();
+    let thread = |pid| Caller { pid, ..Caller::root() };
+    let root = NodeId::ROOT;
+    let rename = |pid, from: &str, to: &str| {
+        client.clone().rename(thread(pid), (root, name(from)), (root, name(to)), RenameFlags::default())
+    };
+    for (text, tries) in [("removed", 0), ("moved", 1), ("replaced", 2), ("directory", 3)] {
+        make(&client, "other").await;
+        make(&client, text).await;
+        let attempt = |pid| -> Pin<Box<dyn Future<Output = _>>> {
+            match tries {
+                0 => Box::pin(client.clone().unlink(thread(pid), root, name(text))),
+                1 => Box::pin(rename(pid, text, "new")),
+                2 => Box::pin(rename(pid, "other", text)),
+                _ => Box::pin(client.clone().rmdir(thread(pid), root, name(text))),
+            }
+        };
+        let replace = || async {
+            // Another client, which calls back what this one holds.
+            let known = fid_at_mdt(&cluster, text);
+            let locks = vec![(Fid::ROOT, InodeBits::UPDATE), (known, InodeBits::LOOKUP)];
+            cluster.callback(ClientOp::Revoke { locks }).await;
+            let fid = Fid { oid: known.oid + 1000, ..known };
+            let state = &mut cluster.world.state.lock().inodes;
+            let mut inode = state.remove(&known).expect("a file");
+            inode.attr.fid = fid;
+            state.insert(fid, inode);
+            state.get_mut(&Fid::ROOT).expect("the root").names.insert(name(text), fid);
+            fid
+        };
+        let second = replace().await;
+        assert_eq!(attempt(7).await.unwrap_err().errno(), Errno::ESTALE, "{text}");
+        assert_eq!(fid_at_mdt(&cluster, text), second, "{text}: nothing is changed");
+        // Another thread, whose kernel has not looked again.
+        assert_eq!(attempt(8).await.unwrap_err().errno(), Errno::ESTALE, "{text}");
+        client.clone().lookup(Caller::root(), root, name(text)).await.unwrap();
+        replace().await;
+        attempt(7).await.unwrap_or_else(|error| panic!("{text}: no program sees ESTALE: {error}"));
+        for left in ["other", "new", text] {
+            // Whatever is left for the next round.
+            let _ = client.clone().unlink(Caller::root(), root, name(left)).await;
+        }
+    }
     client.unmount().await;
 }
 

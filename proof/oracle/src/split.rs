@@ -100,8 +100,6 @@ struct Splitter<'a> {
     appends: Times,
     /// Operations that give names to files or take them.
     naming: Spans,
-    /// Those that took one, or put another file in its place.
-    taking: Spans,
     /// Inode numbers in the order they were seen: small numbers leave room beside them.
     inodes: BTreeMap<u64, u64>,
 }
@@ -120,7 +118,6 @@ pub fn split(records: &[Record], opens_told: bool) -> Objects {
         writes: Times::new(),
         appends: Times::new(),
         naming: Spans::default(),
-        taking: Spans::default(),
         inodes: BTreeMap::new(),
     };
     for record in records {
@@ -137,9 +134,6 @@ pub fn split(records: &[Record], opens_told: bool) -> Objects {
         | Action::Link { .. } = record.action
         {
             splitter.naming.add(record);
-        }
-        if let (Action::Unlink { .. } | Action::Rename { .. }, Answer::Done) = (&record.action, &record.answer) {
-            splitter.taking.add(record);
         }
         if let Action::Write { slot, id, .. } = record.action {
             splitter.placed.insert(id, slot);
@@ -458,10 +452,6 @@ impl Splitter<'_> {
                 self.name(NameOp::Is(*from, Seen::SomeDir));
                 self.name(NameOp::Is(*to, Seen::FullDir));
             }
-            // Linux counts a link off the inode that it knew by a name which it removes, though the
-            // name may lead to another one by then; and link(2) refuses an inode without links
-            // (docs/locks/kernel.md, R41). So beside such an operation this is not checked.
-            (Action::Link { .. }, libc::ENOENT) if self.taking.is_beside(self.record) => {}
             (Action::Link { from, .. }, libc::ENOENT) => self.name(NameOp::LinkGone(*from)),
             (Action::Link { to, .. }, libc::EEXIST) => self.name(NameOp::Is(*to, Seen::Something)),
             (Action::Link { from, .. }, libc::EPERM) => self.name(NameOp::Is(*from, Seen::SomeDir)),
@@ -473,10 +463,12 @@ impl Splitter<'_> {
                 let dir = self.dense(*dir);
                 self.name(NameOp::Gone { dir });
             }
-            // This answer is not checked. When a client removes a name that another one has just
-            // given to a different directory, Linux takes the one it knew there for removed, and
-            // answers so by itself.
-            (Action::MakeIn { .. } | Action::UnlinkIn { .. } | Action::ListIn { .. }, libc::ENOENT) => {}
+            (Action::MakeIn { dir } | Action::ListIn { dir }, libc::ENOENT) => {
+                let dir = self.dense(*dir);
+                self.name(NameOp::Gone { dir });
+            }
+            // The directory is gone, or the name in it.
+            (Action::UnlinkIn { .. }, libc::ENOENT) => {}
             (Action::Lock { ino, open }, libc::EAGAIN) => self.lock(*ino, LockOp::Refused(*open)),
             (Action::Removexattr { ino, which }, libc::ENODATA) => {
                 self.register(Key::Xattr { ino: *ino, which: *which }, RegisterOp::Is(ABSENT));

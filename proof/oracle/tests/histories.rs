@@ -316,6 +316,11 @@ fn an_open_directory_outlives_its_name_and_no_more() {
     assert_eq!(bad(&with(&[listing(&[inside])], &[])).0, "names", "what is not there is listed");
     assert_eq!(bad(&with(&[make.clone(), listing(&[]), unlink.clone()], &[])).0, "names", "what is there is not");
     assert_eq!(bad(&with(&[make, unlink], &[listing(&[inside])])).0, "names", "listed in what is removed");
+    for dead in [Action::MakeIn { dir: 7 }, Action::ListIn { dir: 7 }] {
+        let dead = [(dead, Answer::Failed(libc::ENOENT))];
+        good(&with(&[], &dead));
+        assert_eq!(bad(&with(&dead, &[])).0, "names", "it has its name");
+    }
     let old_mode = with(&[], &[shows(0, 0o755), mode(0o700), mode(0o711), shows(0, 0o700)]);
     assert_eq!(bad(&old_mode).0, "mode of the removed directory 0x7 on mount 0");
     for gone in [Action::Fstat { ino: 7 }, Action::ListIn { dir: 7 }, Action::ChmodRemoved { ino: 7, mode: 0o700 }] {
@@ -353,13 +358,15 @@ fn without_opens_a_file_may_be_stale_once_it_has_no_name() {
 }
 
 #[test]
-fn a_link_may_be_refused_beside_a_removal_of_the_same_kernel_only() {
-    let unlinked = |mount| Record { mount, ..at(15, 25, Action::Unlink { at: B }, Answer::Done) };
+fn a_link_is_not_refused_beside_a_removal() {
+    let unlinked = |mount, place| Record { mount, ..at(15, 25, Action::Unlink { at: place }, Answer::Done) };
     let refused = at(20, 30, Action::Link { from: A, to: C }, Answer::Failed(libc::ENOENT));
     let made =
         |begin, place, ino| at(begin, begin + 2, Action::Create { at: place, exclusive: true }, Answer::Inode(ino));
-    good(&[made(0, A, 1), made(5, B, 2), unlinked(0), refused.clone()]);
-    assert_eq!(bad(&[made(0, A, 1), made(5, B, 2), unlinked(1), refused]).0, "names");
+    let with = |unlinked| [made(0, A, 1), made(5, B, 2), unlinked, refused.clone()];
+    good(&with(unlinked(0, A)));
+    assert_eq!(bad(&with(unlinked(0, B))).0, "names", "through the same mount");
+    assert_eq!(bad(&with(unlinked(1, B))).0, "names");
 }
 
 #[test]

@@ -19,6 +19,7 @@
 mod acks;
 pub mod background;
 pub mod error;
+mod expected;
 pub mod locks;
 pub mod mds;
 pub mod object_targets;

@@ -8,6 +8,7 @@ use crate::background::spaces::Spaces;
 use crate::background::tasks::{Stopper, Wake};
 use crate::background::unsettled::Unsettled;
 use crate::error::StartError;
+use crate::expected::Expected;
 use crate::locks::When;
 use crate::locks::context::LockContext;
 use crate::locks::flocks::Flocks;
@@ -106,6 +107,8 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) transno: Transno,
     /// Of its operations so far.
     pub(crate) results: Vec<Result<OpReply, Errno>>,
+    /// What its operations must find.
+    pub(crate) expected: Expected,
     /// State of its locks.
     pub(crate) lock_context: LockContext,
 }

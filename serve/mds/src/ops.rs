@@ -45,6 +45,10 @@ impl Mds {
             MdsOp::Open(Open { fid, flags }) => self.in_turn(request, |request| self.open(request, fid, flags)).await,
             MdsOp::Accessed(op) => self.in_turn(request, |request| self.accessed(request, &op)).await,
             MdsOp::Close(op) => self.close(request, &op),
+            MdsOp::Expect(op) => {
+                request.expected.push(op);
+                Ok(MdsReply::Done)
+            }
             MdsOp::Unlink(op) => self.in_turn(request, |request| self.unlink(request, &op)).await,
             MdsOp::Rmdir(op) => self.in_turn(request, |request| self.rmdir(request, &op)).await,
             MdsOp::Rename(op) => self.in_turn(request, |request| self.rename(request, &op)).await,

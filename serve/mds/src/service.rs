@@ -2,6 +2,7 @@
 
 use crate::acks::kept_replies::{Kept, Origin};
 use crate::acks::{AckEvent, Begin};
+use crate::expected::Expected;
 use crate::locks::When;
 use crate::locks::context::{Durability, LockContext, LockOutcome};
 use crate::mds::{Mds, RequestContext};
@@ -174,7 +175,14 @@ impl Mds {
         }
         let results = Vec::with_capacity(ops.len());
         let Kept { transno, results: done } = kept.unwrap_or_default();
-        let mut request = RequestContext { export, credentials: &credentials, transno, results, lock_context };
+        let mut request = RequestContext {
+            export,
+            credentials: &credentials,
+            transno,
+            results,
+            expected: Expected::default(),
+            lock_context,
+        };
         let mut found = Found::new();
         let mut failed = false;
         let mut done = done.into_iter();

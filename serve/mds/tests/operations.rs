@@ -16,9 +16,9 @@ use types::lock::{Flock, FlockFlavor, FlockKind};
 use types::session::{ClientUuid, OpenHandle};
 use types::target::TargetIndex;
 use wire::mds::{
-    Close, Create, CreateKind, FlockCancel, FlockSet, FlockTest, GetLayout, GetParent, Getattr, GetattrMany, Getxattr,
-    Link, Listxattr, Lookup, MdsOp, MdsReply, Open, OpenFlags, Readdir, Readlink, Removed, Removexattr, Rename,
-    RenameFlags, Rmdir, Setattr, Setxattr, SetxattrFlags, Unlink, Wrote,
+    Close, Create, CreateKind, Expect, FlockCancel, FlockSet, FlockTest, GetLayout, GetParent, Getattr, GetattrMany,
+    Getxattr, Link, Listxattr, Lookup, MdsOp, MdsReply, Open, OpenFlags, Readdir, Readlink, Removed, Removexattr,
+    Rename, RenameFlags, Rmdir, Setattr, Setxattr, SetxattrFlags, Unlink, Wrote,
 };
 
 #[test]
@@ -141,6 +141,44 @@ fn attributes_are_changed_and_many_are_read_at_once() {
     );
     let too_many = GetattrMany { fids: vec![file; READDIR_ENTRIES_MAX + 1] };
     assert_eq!(rig.one(MdsOp::GetattrMany(too_many)), Err(Errno::E2BIG));
+}
+
+#[test]
+fn names_that_lead_elsewhere_than_expected_stay() {
+    let rig = Rig::new();
+    let (file, other, dir) = (rig.file("f"), rig.file("other"), rig.create(Fid::ROOT, "d", CreateKind::Directory));
+    let dir = dir.unwrap();
+    let at = |name: &str, inode| MdsOp::Expect(Expect { parent: Fid::ROOT, name: n(name), inode });
+    let unlink = |name: &str| MdsOp::Unlink(Unlink { parent: Fid::ROOT, name: n(name) });
+    let rmdir = |name: &str| MdsOp::Rmdir(Rmdir { parent: Fid::ROOT, name: n(name) });
+    let rename = |a: &str, b: &str, exchange| {
+        let flags = RenameFlags { exchange, no_replace: false };
+        MdsOp::Rename(Rename { parent: Fid::ROOT, name: n(a), new_parent: Fid::ROOT, new_name: n(b), flags })
+    };
+    let last = |ops: Vec<MdsOp>| rig.ops(ops).pop().expect("a result");
+    for ops in [
+        vec![at("f", other), unlink("f")],
+        vec![at("d", other), rmdir("d")],
+        // Whatever else is wrong with it.
+        vec![at("d", other), unlink("d")],
+        vec![at("f", other), rename("f", "new", false)],
+        vec![at("f", file), at("other", file), rename("f", "other", false)],
+        vec![at("f", file), at("other", file), rename("f", "other", true)],
+        // Nothing is replaced where something is expected.
+        vec![at("f", file), at("new", other), rename("f", "new", false)],
+    ] {
+        assert_eq!(last(ops.clone()), Err(Errno::ESTALE), "{ops:?}");
+        assert_eq!(rig.names(Fid::ROOT), ["d", "f", "other"], "{ops:?}");
+    }
+    for ops in [vec![at("gone", file), unlink("gone")], vec![at("gone", file), rename("gone", "f", false)]] {
+        assert_eq!(last(ops), Err(Errno::ENOENT), "it says so by itself");
+    }
+    let removed = |fid| Ok(MdsReply::Removed(Removed { fid, nlink: 0 }));
+    // An expectation is about its name only.
+    assert_eq!(last(vec![at("f", other), rmdir("d")]), removed(dir));
+    assert_eq!(last(vec![at("f", file), at("other", other), rename("f", "other", false)]), removed(other));
+    assert_eq!(last(vec![at("other", file), unlink("other")]), removed(file));
+    rig.assert_empty();
 }
 
 #[test]

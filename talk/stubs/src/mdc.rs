@@ -15,10 +15,10 @@ use types::name::Name;
 use types::ranges::{ByteRange, Needs};
 use types::session::OpenHandle;
 use wire::mds::{
-    Close, Create, DirEntry, Entry, FlockCancel, FlockSet, FlockTest, GetLayout, GetParent, Getattr, GetattrMany,
-    Getxattr, Lease, LeaseAct, Link, Listxattr, Lock, Lookup, MdsOp, MdsReply, Mend, Open, OpenFlags, Punch, Read,
-    Readdir, Readlink, Record, Removed, Removexattr, Rename, Rmdir, Scan, Seek, Setattr, Setxattr, SwapLayouts,
-    Tmpfile, Unlink, Wrote,
+    Close, Create, DirEntry, Entry, Expect, FlockCancel, FlockSet, FlockTest, GetLayout, GetParent, Getattr,
+    GetattrMany, Getxattr, Lease, LeaseAct, Link, Listxattr, Lock, Lookup, MdsOp, MdsReply, Mend, Open, OpenFlags,
+    Punch, Read, Readdir, Readlink, Record, Removed, Removexattr, Scan, Seek, Setattr, Setxattr, SwapLayouts, Tmpfile,
+    Unlink, Wrote,
 };
 use wire::message::{Op, OpReply, Reply};
 
@@ -198,19 +198,15 @@ impl Mdc {
         }
     }
 
-    /// Removes an empty directory.
-    pub async fn rmdir(&self, credentials: &Credentials, parent: Fid, name: Name) -> Result<Removed, RpcError> {
-        match self.call(credentials, MdsOp::Rmdir(Rmdir { parent, name })).await? {
-            MdsReply::Removed(r) => Ok(r),
-            other => Err(unexpected(&self.import, &other)),
-        }
-    }
-
-    /// Moves a name.
-    pub async fn rename(&self, credentials: &Credentials, op: Rename) -> Result<Removed, RpcError> {
-        match self.call(credentials, MdsOp::Rename(op)).await? {
-            MdsReply::Removed(r) => Ok(r),
-            other => Err(unexpected(&self.import, &other)),
+    /// Removes or moves a name (`Unlink`, `Rmdir`, `Rename`), if names lead where they are expected
+    /// to; else ESTALE.
+    pub async fn take(&self, credentials: &Credentials, expected: Vec<Expect>, op: MdsOp) -> Result<Removed, RpcError> {
+        let ops = expected.into_iter().map(MdsOp::Expect).chain([op]).collect();
+        match self.ask(credentials, ops).await?.pop() {
+            Some(Ok(MdsReply::Removed(removed))) => Ok(removed),
+            Some(Ok(other)) => Err(unexpected(&self.import, &other)),
+            Some(Err(errno)) => Err(errno.into()),
+            None => Err(unexpected(&self.import, &"no result")),
         }
     }
 

@@ -244,6 +244,44 @@ impl Operation for Tmpfile {
     }
 }
 
+/// What the operations behind it in the same request find: each [`Unlink`], [`Rmdir`] and
+/// [`Rename`] that changes this name does so only if it leads to this inode; else the answer is
+/// ESTALE, and nothing is changed. If there is no such name, an operation that takes it says so by
+/// itself. A kernel applies such a change to the inode that it knew by the name. Answers `Done`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Expect {
+    /// Directory of the name.
+    pub parent: Fid,
+    /// The name.
+    pub name: Name,
+    /// The inode that it must lead to.
+    pub inode: Fid,
+}
+
+impl Operation for Expect {
+    fids!(parent, inode);
+
+    fn put(&self, w: &mut Writer) {
+        put_entry(self.parent, &self.name, w);
+        put_fid(self.inode, w);
+    }
+
+    fn get(flags: u16, r: &mut Reader<'_>, _: &mut Bulk) -> Result<Expect, DecodeError> {
+        plain(flags)?;
+        Ok(Expect { parent: fid(r)?, name: r.name()?, inode: fid(r)? })
+    }
+
+    #[cfg(test)]
+    fn sample() -> Expect {
+        Expect { parent: DIR, name: name("a"), inode: FID }
+    }
+
+    #[cfg(test)]
+    fn any() -> BoxedStrategy<Expect> {
+        (any_place(), any_fid()).prop_map(|((parent, name), inode)| Expect { parent, name, inode }).boxed()
+    }
+}
+
 /// Remove a name that is no directory; answers `Removed`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Unlink {

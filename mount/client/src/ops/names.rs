@@ -12,7 +12,7 @@ use session::error::ClientError;
 use std::sync::Arc;
 use types::fid::Fid;
 use types::name::Name;
-use wire::mds::{Link, Rename, RenameFlags};
+use wire::mds::{Link, MdsOp, Rename, RenameFlags, Rmdir, Unlink};
 
 impl Client {
     /// Removes a name that is no directory.
@@ -21,10 +21,13 @@ impl Client {
         let (dir, parent, gone) = (parent, self.fid(parent)?, name.clone());
         let (me, mdc, in_dir) = (self.clone(), self.session.mdc(parent)?, self.locks.enter_dir(parent));
         let before = self.locks.believed(parent, &name);
+        let (attempt, expected) = self.attempt(&caller, (parent, &name), None);
         let work = async move {
             let _in_dir = in_dir;
             me.data.flush_before_removal(parent, &name).await;
-            let removed = mdc.unlink(&caller.credentials, parent, name).await?;
+            let unlink = MdsOp::Unlink(Unlink { parent, name });
+            let answer = mdc.take(&caller.credentials, expected, unlink).await;
+            let removed = me.attempted(attempt, answer.map_err(ClientError::from))?;
             me.locks.table.lock().counted_down(before, removed);
             me.locks.send_pending().await;
             me.let_go(removed).await;
@@ -39,10 +42,13 @@ impl Client {
     pub async fn rmdir(self: Arc<Self>, caller: Caller, parent: NodeId, name: Name) -> Result<(), ClientError> {
         let _timed = self.timed(Operation::Rmdir);
         let (dir, parent, gone) = (parent, self.fid(parent)?, name.clone());
-        let (mdc, in_dir) = (self.session.mdc(parent)?, self.locks.enter_dir(parent));
+        let (me, mdc, in_dir) = (self.clone(), self.session.mdc(parent)?, self.locks.enter_dir(parent));
+        let (attempt, expected) = self.attempt(&caller, (parent, &name), None);
         let work = async move {
             let _in_dir = in_dir;
-            mdc.rmdir(&caller.credentials, parent, name).await
+            let rmdir = MdsOp::Rmdir(Rmdir { parent, name });
+            let answer = mdc.take(&caller.credentials, expected, rmdir).await;
+            me.attempted(attempt, answer.map_err(ClientError::from))
         };
         Finish::new("rmdir", &self.session.env.tasks, work).await?;
         self.changed_in(dir, Some(&gone)).await;
@@ -64,11 +70,13 @@ impl Client {
         let in_dirs = [locks.enter_dir(parent), locks.enter_dir(new_parent)];
         let abandoned = self.if_abandoned(new_parent, &new_name);
         let before = locks.believed(new_parent, &new_name);
+        let (attempt, expected) = self.attempt(&caller, (parent, &name), Some((new_parent, &new_name)));
         let work = async move {
             let _in_dirs = in_dirs;
             me.data.flush_before_removal(new_parent, &new_name).await;
-            let rename = Rename { parent, name, new_parent, new_name, flags };
-            let renamed = mdc.rename(&caller.credentials, rename).await;
+            let rename = MdsOp::Rename(Rename { parent, name, new_parent, new_name, flags });
+            let answer = mdc.take(&caller.credentials, expected, rename).await;
+            let renamed = me.attempted(attempt, answer.map_err(ClientError::from));
             if let Ok(removed) = renamed {
                 locks.table.lock().counted_down(before, removed);
             }

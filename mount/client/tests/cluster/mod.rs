@@ -26,8 +26,8 @@ use types::target::{FsName, TargetIndex, TargetKind, TargetName};
 use types::time::Timestamp;
 use wire::client::{ClientOp, ClientReply};
 use wire::mds::{
-    Close, Create, CreateKind, DirEntry, Entry, FlockCancel, GetLayout, Getattr, GetattrMany, Getxattr, Lease,
-    LeaseAct, Link, Listxattr, Lock, Lookup, MdsOp, MdsReply, Open, Readdir, Readlink, Removed, Rename, Setattr,
+    Close, Create, CreateKind, DirEntry, Entry, Expect, FlockCancel, GetLayout, Getattr, GetattrMany, Getxattr, Lease,
+    LeaseAct, Link, Listxattr, Lock, Lookup, MdsOp, MdsReply, Open, Readdir, Readlink, Removed, Rename, Rmdir, Setattr,
     Unlink, Wrote,
 };
 use wire::message::{ConnectReply, ConnectRequest, Grant, Op, OpReply, Reply, Request};
@@ -89,6 +89,8 @@ pub struct State {
     pub answers_again: bool,
     /// Another client has everything open that is removed.
     pub open_elsewhere: bool,
+    /// What the operations of the request under way must find.
+    expected: Vec<Expect>,
     /// The client holds OPEN of everything that it removes.
     pub holds_open_of_removed: bool,
     /// The locks that were asked for, in order.
@@ -157,6 +159,17 @@ impl State {
         Ok(MdsReply::Opened { entry, created, handle: OpenHandle(u64::from(self.next)), layout: Some(layout) })
     }
 
+    /// What was expected of these names must be so.
+    fn expect<const N: usize>(&mut self, places: [(Fid, &Name); N]) -> Result<(), Errno> {
+        let expected = std::mem::take(&mut self.expected);
+        let is_so = |expect: &Expect| {
+            let asked = places.contains(&(expect.parent, &expect.name));
+            let found = self.inodes.get(&expect.parent).and_then(|dir| dir.names.get(&expect.name));
+            asked && found == Some(&expect.inode)
+        };
+        if expected.iter().all(is_so) { Ok(()) } else { Err(Errno::ESTALE) }
+    }
+
     fn mds(&mut self, op: MdsOp) -> Result<MdsReply, Errno> {
         Ok(match op {
             MdsOp::Lookup(Lookup { parent, name }) => {
@@ -215,7 +228,18 @@ impl State {
                 MdsReply::Done
             }
             MdsOp::Accessed(_) => MdsReply::Done,
+            MdsOp::Expect(expect) => {
+                self.expected.push(expect);
+                MdsReply::Done
+            }
+            MdsOp::Rmdir(Rmdir { parent, name }) => {
+                self.expect([(parent, &name)])?;
+                let fid = self.inode(parent)?.names.remove(&name).ok_or(Errno::ENOENT)?;
+                self.inodes.remove(&fid);
+                MdsReply::Removed(Removed { fid, nlink: 0 })
+            }
             MdsOp::Unlink(Unlink { parent, name }) => {
+                self.expect([(parent, &name)])?;
                 let fid = self.inode(parent)?.names.remove(&name).ok_or(Errno::ENOENT)?;
                 if !self.open_elsewhere {
                     self.inodes.remove(&fid);
@@ -223,6 +247,7 @@ impl State {
                 MdsReply::Removed(Removed { fid, nlink: 0 })
             }
             MdsOp::Rename(Rename { parent, name, new_parent, new_name, .. }) => {
+                self.expect([(parent, &name), (new_parent, &new_name)])?;
                 let fid = self.inode(parent)?.names.remove(&name).ok_or(Errno::ENOENT)?;
                 let replaced = self.inode(new_parent)?.names.insert(new_name, fid);
                 if let Some(replaced) = replaced {
@@ -559,7 +584,10 @@ impl Target {
                 answer.map(|()| OpReply::Mds(MdsReply::Done))
             }
             Op::Mds(op) => {
-                self.log(word(&op));
+                // A part of the operation behind it.
+                if !matches!(op, MdsOp::Expect(_)) {
+                    self.log(word(&op));
+                }
                 let opens = matches!(op, MdsOp::Open(_) | MdsOp::Create(_));
                 let leases = matches!(op, MdsOp::Lease(_));
                 let answer = self.world.state.lock().mds(op);

@@ -127,6 +127,14 @@ impl Recent {
         self.shown.insert((dir, name), (to, self.tick));
     }
 
+    /// The kernel was told something newer of this name, or changes it by itself.
+    pub(crate) fn not_shown(&mut self, dir: Fid, name: &Name) {
+        // Most mounts never show a name without a lock.
+        if !self.shown.is_empty() {
+            self.shown.remove(&(dir, name.clone()));
+        }
+    }
+
     /// Where the kernel may believe that a name leads which nothing covers.
     pub fn shown(&self, dir: Fid, name: &Name) -> ShownName {
         // Most mounts never show a name without a lock.

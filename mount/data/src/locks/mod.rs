@@ -178,6 +178,11 @@ impl Locks {
         self.table.lock().believed(dir, name)
     }
 
+    /// The inode that the kernel has under a name, as far as that is known.
+    pub fn expected(&self, dir: Fid, name: &Name) -> Option<Fid> {
+        self.table.lock().expected(dir, name)
+    }
+
     /// The inode that a name leads to, for a lookup: see [`Table::is_changing`].
     pub fn looked_up(&self, dir: Fid, name: &Name) -> Known {
         let mut table = self.table.lock();

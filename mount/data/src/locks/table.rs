@@ -270,9 +270,12 @@ impl Table {
             }
             if known.is_some()
                 && !same
-                && let Some(trust) = self.drop_name(dir, name).trust
+                && let Dropped { to, trust: Some(trust) } = self.drop_name(dir, name)
             {
                 self.outdated.name(dir, name.clone(), self.recent.is_settling(trust));
+                if let Some(to) = to {
+                    self.recent.note_shown(dir, name.clone(), to);
+                }
             }
             return;
         }
@@ -395,6 +398,8 @@ impl Table {
 
     /// Drops a name that an own change altered. The kernel may go on seeing it for a moment.
     fn drop_changed(&mut self, dir: Fid, name: &Name, to: Option<Fid>) -> Option<Trust> {
+        // It changes that name itself.
+        self.recent.not_shown(dir, name);
         let dropped = self.drop_name(dir, name);
         if let Some(trust) = dropped.trust {
             self.recent.changed(dir, name.clone(), trust, [dropped.to.unwrap_or(Fid::NONE), to.unwrap_or(Fid::NONE)]);
@@ -603,19 +608,16 @@ impl Table {
     pub fn trust_name(&mut self, dir: Fid, name: &Name, to: Option<Fid>, asked: Asked) -> bool {
         let led = self.slots.get_mut(&dir).and_then(|slot| slot.names.get_mut(name)).filter(|led| led.to == to);
         let miscounted = to.is_some_and(|fid| self.recent.is_miscounted(fid));
-        match led.filter(|_| !miscounted) {
-            Some(led) => match self.recent.trust(dir, to, asked, led.trust) {
-                Some(trust) => led.trust = Some(trust),
-                None => return false,
-            },
-            None => {
-                if let Some(to) = to {
-                    self.recent.note_shown(dir, name.clone(), to);
-                }
-                return false;
-            }
+        let trust = led.filter(|_| !miscounted).and_then(|led| {
+            let trust = self.recent.trust(dir, to, asked, led.trust)?;
+            led.trust = Some(trust);
+            Some(trust)
+        });
+        match to {
+            Some(to) if trust.is_none() => self.recent.note_shown(dir, name.clone(), to),
+            _ => self.recent.not_shown(dir, name),
         }
-        true
+        trust.is_some()
     }
 
     /// True if locks cover the attributes of an inode.

@@ -605,3 +605,32 @@ fn an_inode_without_its_name_is_remembered_until_it_has_one() {
     rig.revoke(DIR, BOTH);
     assert_eq!((rig.0.nameless(), rig.0.count()), (vec![], 0), "of what is not held nothing is remembered");
 }
+
+#[test]
+fn what_the_kernel_has_under_a_name_is_what_it_was_told_last() {
+    let (a, first, again) = (name("a"), Asked::First, Asked::Again);
+    let mut rig = Rig::default();
+    let expected = |rig: &Rig| rig.0.expected(DIR, &a);
+    rig.lookup("a", Some(entry(FILE, 1)), &[(DIR, UPDATE)]);
+    assert_eq!(expected(&rig), None, "the kernel was told nothing");
+    assert!(rig.0.trust_name(DIR, &a, Some(FILE), first));
+    assert_eq!(expected(&rig), Some(FILE));
+    rig.revoke(DIR, UPDATE);
+    assert_eq!(expected(&rig), Some(FILE), "it may still use it, and looks at it again");
+    rig.lookup("a", Some(entry(OTHER, 1)), &[(DIR, UPDATE)]);
+    assert_eq!(expected(&rig), Some(FILE), "this mount knows better, its kernel does not");
+    assert!(rig.0.trust_name(DIR, &a, Some(OTHER), again));
+    assert_eq!(expected(&rig), Some(OTHER));
+    rig.revoke(DIR, UPDATE);
+    rig.lookup("a", None, &[(DIR, UPDATE)]);
+    assert!(rig.0.trust_name(DIR, &a, None, first));
+    assert_eq!(expected(&rig), None, "it knows that there is none");
+    // Without a lock.
+    rig.revoke(DIR, UPDATE);
+    assert!(!rig.0.trust_name(DIR, &a, Some(FILE), first));
+    assert_eq!(expected(&rig), Some(FILE));
+    let ticket = rig.send();
+    let op = MdsOp::Unlink(Unlink { parent: DIR, name: a.clone() });
+    rig.reply(ticket, &op, Ok(MdsReply::Removed(Removed { fid: FILE, nlink: 0 })), &[], &[]);
+    assert_eq!(expected(&rig), None, "it removed the name itself");
+}

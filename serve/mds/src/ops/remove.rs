@@ -9,7 +9,9 @@ impl Mds {
     pub(super) fn unlink(&self, request: &mut RequestContext<'_>, op: &Unlink) -> Result<MdsReply, Errno> {
         let &Unlink { parent, ref name } = op;
         self.ours(parent)?;
+        let expected = request.expected.clone();
         self.change(request, |records, ctx| {
+            expected.taken(records, parent, name)?;
             let inode = unlink::unlink(records, ctx, parent, name)?;
             Ok(MdsReply::Removed(Removed { fid: inode.fid(), nlink: inode.attr.nlink }))
         })
@@ -18,7 +20,9 @@ impl Mds {
     pub(super) fn rmdir(&self, request: &mut RequestContext<'_>, op: &Rmdir) -> Result<MdsReply, Errno> {
         let &Rmdir { parent, ref name } = op;
         self.ours(parent)?;
+        let expected = request.expected.clone();
         self.change(request, |records, ctx| {
+            expected.taken(records, parent, name)?;
             let inode = rmdir::rmdir(records, ctx, parent, name)?;
             Ok(MdsReply::Removed(Removed { fid: inode.fid(), nlink: inode.attr.nlink }))
         })

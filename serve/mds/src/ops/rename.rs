@@ -18,7 +18,10 @@ impl Mds {
         let from = Place { parent, name };
         let to = Place { parent: new_parent, name: new_name };
         let flags = Flags { no_replace: flags.no_replace, exchange: flags.exchange };
+        let expected = request.expected.clone();
         self.change(request, |records, ctx| {
+            expected.taken(records, parent, name)?;
+            expected.replaced(records, new_parent, new_name)?;
             let renamed = rename(records, ctx, from, to, flags)?;
             // In a busy directory this alone covers the new name.
             records.grant(renamed.moved.fid(), InodeBits::LOOKUP);

@@ -33,6 +33,21 @@ impl Table {
         Believed { known: self.name(dir, name), shown: self.recent.shown(dir, name) }
     }
 
+    /// The inode that the kernel has under a name, as it was told last; `None`: that is not known,
+    /// or it has none. A lookup without the directory's lock may have told it of another one in the
+    /// same moment.
+    pub(crate) fn expected(&self, dir: Fid, name: &Name) -> Option<Fid> {
+        match self.recent.shown(dir, name) {
+            // Told after anything that a lock covers.
+            ShownName::To(fid) => Some(fid),
+            ShownName::Anywhere => None,
+            ShownName::Nowhere => {
+                let led = self.slots.get(&dir)?.names.get(name)?;
+                led.trust.and(led.to)
+            }
+        }
+    }
+
     /// An own change removed a name; `before`: what the kernel believed when it sent the request.
     /// After the kernel has read the answer, it counts down the links of the inode that *it* knew
     /// by that name. So it may not trust the counts of either inode for a while, unless the name
