@@ -12,6 +12,7 @@ use crate::removed::Removed;
 use crate::statahead::{self, Statahead};
 use data::accessed::Accesses;
 use data::cache::grant::Grants;
+use data::file::File;
 use data::kernel_view::kernel_cache::KernelCache;
 use data::kernel_view::recent::Asked;
 use data::kernel_view::reply_barrier::Token;
@@ -225,6 +226,21 @@ impl Client {
     /// An inode for the kernel, counting one lookup. It is the last step of an operation: its
     /// answer may be trusted only if the kernel gets it before a callback can forget it.
     pub(crate) fn found(&self, parent: Fid, name: Option<&Name>, attr: &Attr) -> Found {
+        self.found_with(parent, name, attr, Client::stat)
+    }
+
+    /// As [`Client::found`], of an inode that this very request made: no other thread has it yet.
+    pub(crate) fn made(&self, parent: Fid, name: Option<&Name>, attr: &Attr) -> Found {
+        self.found_with(parent, name, attr, Client::stat_of_new)
+    }
+
+    fn found_with(
+        &self,
+        parent: Fid,
+        name: Option<&Name>,
+        attr: &Attr,
+        stat: impl FnOnce(&Client, &Attr) -> Stat,
+    ) -> Found {
         let asked = match self.nodes.node(attr.fid) {
             None => Asked::First,
             Some(_) if attr.is_dir() => Asked::DirectoryAgain,
@@ -232,7 +248,7 @@ impl Client {
         };
         let entry_covered = name.is_some_and(|name| self.locks.trust_name(parent, name, Some(attr.fid), asked));
         let node = self.nodes.remember(attr.fid);
-        let stat = self.stat(attr);
+        let stat = stat(self, attr);
         Found {
             node,
             generation: 0,
@@ -245,12 +261,29 @@ impl Client {
 
     /// Attributes for the kernel. As [`Client::found`].
     pub(crate) fn stat(&self, attr: &Attr) -> Stat {
+        let stat = self.stat_of_new(attr);
+        let file = self.data.files.get_used(attr.fid);
+        match file.is_some_and(|file| self.may_be_overtaken(&file, &stat.attr)) {
+            true => Stat { attr_valid: Duration::ZERO, ..stat },
+            false => stat,
+        }
+    }
+
+    fn stat_of_new(&self, attr: &Attr) -> Stat {
         if let Some(file) = self.data.files.get_used(attr.fid) {
             file.learn(attr);
         }
         let (attr, covered) = self.locks.attr_for_kernel(attr);
         self.note_shown(&attr);
         Stat { attr, ino: attr.fid.ino(), attr_valid: self.session.valid(attr.fid, covered) }
+    }
+
+    /// True if a read or write of a program of this mount may change these attributes while they
+    /// are on their way to the kernel, which would trust them nevertheless (docs/locks/kernel.md,
+    /// R42, R43). Where the kernel reports no opens that is not known.
+    fn may_be_overtaken(&self, file: &File, attr: &Attr) -> bool {
+        let by_read = || file.is_open_to_read() && self.data.next_access_counts(attr);
+        !self.locks.no_open() && (file.is_open_to_write() || by_read())
     }
 
     /// Attributes in the answer of a change. The kernel takes these without checking whether they

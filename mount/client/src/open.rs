@@ -1,7 +1,7 @@
 //! Open files and directories: the kernel's handle numbers and what is behind them.
 
 use crate::listing::Listing;
-use data::file::{File, OpenToWrite};
+use data::file::{Counted, File};
 pub use data::handle::FileHandle;
 use data::kernel_view::kernel_eof::Watched;
 use data::locks::opens::LocalOpen;
@@ -85,7 +85,7 @@ pub(crate) struct OpenFile {
     pub(crate) eof: OnceLock<Watched>,
     stale: AtomicBool,
     closed: AtomicBool,
-    _open_to_write: OpenToWrite,
+    _counted: Counted,
 }
 
 impl OpenFile {
@@ -96,7 +96,7 @@ impl OpenFile {
         let (stale, closed) = (AtomicBool::new(false), AtomicBool::new(false));
         let loss_cursors = LossCursors::new(file.dirty.lock().failures.cursor(), true);
         let eof = OnceLock::new();
-        let _open_to_write = OpenToWrite::new(&file, mode.flags.write);
+        let _counted = Counted::new(&file, mode.flags.read, mode.flags.write);
         OpenFile {
             file,
             mode,
@@ -109,7 +109,7 @@ impl OpenFile {
             eof,
             stale,
             closed,
-            _open_to_write,
+            _counted,
         }
     }
 

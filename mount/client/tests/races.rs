@@ -490,10 +490,11 @@ fn a_file_that_was_called_back_a_moment_ago_bypasses_the_page_cache() {
 fn the_kernel_asks_for_a_size_that_another_client_was_told() {
     simulated(|rig| async move {
         let found = rig.file("f", b"abc").await;
-        let handle = rig.open(found.node, libc::O_RDWR).await;
         let (fid, ask) = (found.attr.fid, ClientOp::Glimpse { fids: vec![found.attr.fid] });
         let trusted = rig.client().getattr(Caller::root(), found.node, None).await.unwrap();
         assert!(trusted.attr_valid > Duration::ZERO);
+        // From here on the kernel is told attributes without trust (R43), but it has these.
+        let handle = rig.open(found.node, libc::O_RDWR).await;
         rig.kernel.take();
         let reported = rig.cluster.callback(ask.clone()).await;
         assert!(matches!(reported, ClientReply::Glimpses(sizes) if sizes == [Glimpsed::Reported]));
@@ -505,6 +506,33 @@ fn the_kernel_asks_for_a_size_that_another_client_was_told() {
         assert!(matches!(sizes[..], [Glimpsed::Dirty(Glimpse { size: 5, .. })]));
         assert_eq!(rig.kernel.take(), [format!("attr {}", found.node.0)]);
     });
+}
+
+/// R42, R43.
+#[test]
+fn attributes_that_a_read_or_write_may_overtake_are_not_trusted() {
+    for opens in [true, false] {
+        simulated_with(opens, move |rig| async move {
+            let found = rig.file("f", b"abc").await;
+            let trusted = || async {
+                let Looked::Found(looked) = rig.lookup("f").await else { panic!("it is there") };
+                let stat = rig.client().getattr(Caller::root(), found.node, None).await.unwrap();
+                assert_eq!(looked.attr_valid.is_zero(), stat.attr_valid.is_zero());
+                !stat.attr_valid.is_zero()
+            };
+            assert!(trusted().await, "no program has it open");
+            let reader = rig.open(found.node, libc::O_RDONLY).await;
+            assert_eq!(trusted().await, !opens, "a read may be answered before this is with the kernel");
+            rig.wait_ms(1).await;
+            rig.client().read_node(found.node);
+            assert!(trusted().await, "the next read does not move the access time");
+            rig.client().release(Caller::root(), reader).await.unwrap();
+            let writer = rig.open(found.node, libc::O_WRONLY).await;
+            assert_eq!(trusted().await, !opens, "so may a write");
+            rig.client().release(Caller::root(), writer).await.unwrap();
+            assert!(trusted().await);
+        });
+    }
 }
 
 /// R20: attributes.

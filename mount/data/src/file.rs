@@ -52,6 +52,8 @@ pub struct File {
     pub dropping: RwLock<()>,
     /// Open files of this mount that may write it, and so map it for writing.
     open_to_write: AtomicUsize,
+    /// Open files of this mount that may read it.
+    open_to_read: AtomicUsize,
     /// Groups that have, or want, its data.
     groups: Mutex<BTreeMap<u64, Arc<GroupTurn>>>,
     suspect: AtomicBool,
@@ -67,24 +69,26 @@ pub struct File {
 /// but the end of an open file only with RELEASE, which does not name the owner.
 type Lockers = HashMap<(FlockFlavor, u64), BTreeSet<FileHandle>>;
 
-/// An open file that may write: counted while it lives.
-pub struct OpenToWrite(Option<Arc<File>>);
+/// An open file: counted while it lives, by what it may do.
+pub struct Counted {
+    file: Arc<File>,
+    reads: bool,
+    writes: bool,
+}
 
-impl OpenToWrite {
-    /// Counts one, if it may `write`.
-    pub fn new(file: &Arc<File>, write: bool) -> OpenToWrite {
-        OpenToWrite(write.then(|| {
-            file.open_to_write.fetch_add(1, Ordering::SeqCst);
-            file.clone()
-        }))
+impl Counted {
+    /// Counts one that may read, or write.
+    pub fn new(file: &Arc<File>, reads: bool, writes: bool) -> Counted {
+        file.open_to_read.fetch_add(usize::from(reads), Ordering::SeqCst);
+        file.open_to_write.fetch_add(usize::from(writes), Ordering::SeqCst);
+        Counted { file: file.clone(), reads, writes }
     }
 }
 
-impl Drop for OpenToWrite {
+impl Drop for Counted {
     fn drop(&mut self) {
-        if let Some(file) = &self.0 {
-            file.open_to_write.fetch_sub(1, Ordering::SeqCst);
-        }
+        self.file.open_to_read.fetch_sub(usize::from(self.reads), Ordering::SeqCst);
+        self.file.open_to_write.fetch_sub(usize::from(self.writes), Ordering::SeqCst);
     }
 }
 
@@ -196,8 +200,13 @@ impl File {
     }
 
     /// True if a program of this mount may have it mapped for writing.
-    pub(crate) fn is_open_to_write(&self) -> bool {
+    pub fn is_open_to_write(&self) -> bool {
         self.open_to_write.load(Ordering::SeqCst) > 0
+    }
+
+    /// True if a program of this mount may read it at any moment.
+    pub fn is_open_to_read(&self) -> bool {
+        self.open_to_read.load(Ordering::SeqCst) > 0
     }
 
     /// The turn of a group.
@@ -285,6 +294,7 @@ impl FileTable {
             lockers: Mutex::default(),
             dropping: RwLock::new(()),
             open_to_write: AtomicUsize::new(0),
+            open_to_read: AtomicUsize::new(0),
             groups: Mutex::default(),
             suspect: AtomicBool::new(inner.suspects.remove(&fid)),
             rests_on: AtomicU64::new(0),
@@ -407,14 +417,16 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_open_to_write_are_counted() {
+    fn open_files_are_counted_by_what_they_may_do() {
         let table = Arc::new(FileTable::default());
         let file = table.get(FID);
-        let (reader, writer) = (OpenToWrite::new(&file, false), OpenToWrite::new(&file, true));
+        let open = || (file.is_open_to_read(), file.is_open_to_write());
+        let (reader, writer) = (Counted::new(&file, true, false), Counted::new(&file, false, true));
+        assert_eq!(open(), (true, true));
         drop(reader);
-        assert!(file.is_open_to_write());
+        assert_eq!(open(), (false, true));
         drop(writer);
-        assert!(!file.is_open_to_write());
+        assert_eq!(open(), (false, false));
     }
 
     #[test]

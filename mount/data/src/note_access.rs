@@ -3,7 +3,7 @@
 use crate::path::DataPath;
 use std::sync::Weak;
 use std::time::Duration;
-use types::attr::AccessTimes;
+use types::attr::{AccessTimes, Attr};
 use types::credentials::Credentials;
 use types::fid::Fid;
 use types::time::Timestamp;
@@ -39,6 +39,11 @@ impl DataPath {
             self.session.env.tasks.spawn("tell access times", Box::pin(tell(self.weak())));
         }
         true
+    }
+
+    /// True if the access time moves with the next read of an inode that has these attributes.
+    pub fn next_access_counts(&self, attr: &Attr) -> bool {
+        attr.takes_access(self.session.env.clock.wall().max(attr.ctime.next()), self.accesses.times)
     }
 
     /// Tells the MDTs what is noted. `false`: nothing was.

@@ -7,10 +7,12 @@
 //!   under way, or when the file was made. It is not in the future.
 //! - A file that was read since its last change has an access time that is not older than this
 //!   change. The reader's own mount shows that at once, others within [`LATE`]. This is asked where
-//!   a read must have reached the file system: of bytes that another mount has just written.
+//!   a read must have reached the file system: of bytes that another mount has just written. Linux
+//!   may take in attributes late that it asked for before the file was opened to read, and trust
+//!   them (docs/locks/kernel.md, R42): a read within such an operation of its mount asks nothing.
 
 use crate::history::{Action, Answer, Attributes, Record, SLOT};
-use crate::split::Wrong;
+use crate::split::{Spans, Wrong};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -31,6 +33,7 @@ struct File<'a> {
     /// What changes its ctime, but for what is done to names.
     changes: Vec<&'a Record>,
     reads: Vec<&'a Record>,
+    opens: Vec<&'a Record>,
     looks: Vec<(usize, &'a Record, Attributes)>,
 }
 
@@ -38,11 +41,15 @@ struct File<'a> {
 pub fn check(records: &[Record]) -> Vec<Wrong> {
     let mut files = BTreeMap::<u64, File<'_>>::new();
     let mut naming = Vec::new();
+    let mut all = Spans::default();
     for (at, record) in records.iter().enumerate() {
+        all.add(record);
         let within = (record.begin as i64, record.end as i64);
         match (&record.action, &record.answer) {
             (Action::Create { .. } | Action::Open { .. } | Action::MakeIn { .. }, Answer::Inode(ino)) => {
-                files.entry(*ino).or_default().accesses.push(within);
+                let file = files.entry(*ino).or_default();
+                file.accesses.push(within);
+                file.opens.push(record);
             }
             // Also at the end of a file.
             (Action::Read { ino, .. }, Answer::Cells { .. }) => {
@@ -69,19 +76,24 @@ pub fn check(records: &[Record]) -> Vec<Wrong> {
             _ => {}
         }
     }
-    let wrong = files.values().flat_map(|file| file.looks.iter().filter_map(|look| file.judge(look, &naming)));
+    let wrong = files.values().flat_map(|file| file.looks.iter().filter_map(|look| file.judge(look, &naming, &all)));
     wrong.collect()
 }
 
 impl File<'_> {
-    fn judge(&self, (at, look, found): &(usize, &Record, Attributes), naming: &[(i64, i64)]) -> Option<Wrong> {
+    fn judge(
+        &self,
+        (at, look, found): &(usize, &Record, Attributes),
+        naming: &[(i64, i64)],
+        all: &Spans,
+    ) -> Option<Wrong> {
         let wrong = |why: String| Some(Wrong { record: *at, why });
         let accessed = found.times.access;
         let explains = |(begin, end): &(i64, i64)| (begin - nanos(GRAIN)..=end + nanos(GRAIN)).contains(&accessed);
         if accessed > look.end as i64 + nanos(GRAIN) || !self.accesses.iter().any(explains) {
             return wrong(format!("nothing read the file at its access time, {} us", accessed / 1000));
         }
-        let read = self.read_before(look, naming)?;
+        let read = self.read_before(look, naming, all)?;
         if accessed >= found.times.change {
             return None;
         }
@@ -95,7 +107,7 @@ impl File<'_> {
     }
 
     /// A read that the look must show: of what the last change wrote, which is of another mount.
-    fn read_before(&self, look: &Record, naming: &[(i64, i64)]) -> Option<&Record> {
+    fn read_before(&self, look: &Record, naming: &[(i64, i64)], all: &Spans) -> Option<&Record> {
         let last = self.changes.iter().filter(|change| change.begin < look.end).max_by_key(|change| change.begin)?;
         let Action::Write { slot, slots, .. } = last.action else { return None };
         let alone = self
@@ -112,7 +124,18 @@ impl File<'_> {
             };
             let of_it = *from < slot + slots && slot < from + bytes.div_ceil(SLOT);
             let shown = if read.mount == look.mount { read.end } else { read.end + nanos(LATE) as u64 };
-            of_it && read.mount != last.mount && last.end < read.begin && shown < look.begin
+            of_it
+                && read.mount != last.mount
+                && last.end < read.begin
+                && shown < look.begin
+                && !self.is_within(read, all)
         })
+    }
+
+    /// True if an operation of the reader's mount began before the file was opened there last, and
+    /// was over after the read.
+    fn is_within(&self, read: &Record, all: &Spans) -> bool {
+        let opened = self.opens.iter().filter(|open| open.mount == read.mount && open.end <= read.begin);
+        opened.map(|open| open.end).max().is_some_and(|opened| all.reach(read.mount, opened, read.end))
     }
 }

@@ -67,11 +67,11 @@ type Times = BTreeMap<(u64, u16), Vec<(u64, u64)>>;
 
 /// Times of some operations of each mount: the start, and the latest end so far.
 #[derive(Default)]
-struct Spans(BTreeMap<u16, Vec<(u64, u64)>>);
+pub struct Spans(BTreeMap<u16, Vec<(u64, u64)>>);
 
 impl Spans {
     /// In the order of their starts.
-    fn add(&mut self, record: &Record) {
+    pub fn add(&mut self, record: &Record) {
         let spans = self.0.entry(record.mount).or_default();
         let latest = spans.last().map_or(0, |(_, latest)| *latest);
         spans.push((record.begin, record.end.max(latest)));
@@ -79,9 +79,14 @@ impl Spans {
 
     /// True if one of them was under way at the same mount.
     fn is_beside(&self, record: &Record) -> bool {
-        let Some(spans) = self.0.get(&record.mount) else { return false };
-        let begun = spans.partition_point(|(begin, _)| *begin < record.end);
-        begun > 0 && spans[begun - 1].1 > record.begin
+        self.reach(record.mount, record.end, record.begin)
+    }
+
+    /// True if one of a mount began before `begin` and ended after `end`.
+    pub fn reach(&self, mount: u16, begin: u64, end: u64) -> bool {
+        let Some(spans) = self.0.get(&mount) else { return false };
+        let begun = spans.partition_point(|(other, _)| *other < begin);
+        begun > 0 && spans[begun - 1].1 > end
     }
 }
 

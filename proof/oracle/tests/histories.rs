@@ -283,6 +283,18 @@ fn access_times_follow_reads() {
         assert_eq!(object, "access time");
         assert!(text.contains("older than its last change"), "{text}");
     }
+    // What was asked for before the file was opened may be taken in after it was read.
+    let beside = |begin| {
+        let mut records = accessed(1, 10, 1500);
+        let ms = |ms: i64| (ms * MS) as u64;
+        let on = |begin, end, action, answer| Record { mount: 1, ..at(ms(begin), ms(end), action, answer) };
+        records.insert(4, on(3000, 3001, Action::Open { at: A }, Answer::Inode(1)));
+        let slow = on(begin, 4005, Action::OpenDir { at: A }, Answer::Failed(libc::ENOTDIR));
+        records.insert(if begin < 3000 { 4 } else { 5 }, slow);
+        records
+    };
+    good(&beside(2900));
+    assert_eq!(bad(&beside(3500)).0, "access time", "it was open by then");
     // Moved by something that read nothing: the write, the stat.
     for wrong in [accessed(0, 1, 2600), accessed(0, 7000, 11_000), accessed(1, 1, 9000)] {
         let (object, text) = bad(&wrong);

@@ -73,7 +73,7 @@ impl Client {
             }
         }
         let found = match created {
-            true => self.found(parent, Some(&create.name), &attr),
+            true => self.made(parent, Some(&create.name), &attr),
             false => self.changed_found(parent, &create.name, &attr),
         };
         Ok((found, handle))
@@ -154,7 +154,7 @@ impl Client {
             let opened = opener.session.mdc(parent)?.tmpfile(&caller.credentials, tmpfile).await?;
             let attr = opened.entry.attr;
             let handle = opener.opened(&caller, opened, open);
-            Ok((opener.found(parent, None, &attr), handle))
+            Ok((opener.made(parent, None, &attr), handle))
         };
         let close = |result: Result<(Found, FileHandle), ClientError>| async move {
             if let Ok((found, handle)) = result {
@@ -183,6 +183,6 @@ impl Client {
         };
         let made = Finish::new("make", &self.session.env.tasks, work).or_else(self.if_abandoned(parent, &name)).await?;
         self.changed_in(dir, Some(&name)).await;
-        Ok(self.found_in(dir, self.found(parent, Some(&name), &made.entry.attr)))
+        Ok(self.found_in(dir, self.made(parent, Some(&name), &made.entry.attr)))
     }
 }
