@@ -16,6 +16,10 @@
 //! **Invariant:** WRITE excludes DATA, UPDATE and WRITE of other clients, and is held only together
 //! with DATA and UPDATE.
 //!
+//! **Invariant:** a client that was asked to drop a bit is not granted it before it has answered
+//! that very question, even if it gave the bit back meanwhile, by itself or with the answer to
+//! another question. So an answer never speaks of what was granted after its question.
+//!
 //! **Invariant:** while an operation is ready and has not left, no other client holds a bit that it
 //! changes, except clients that answered that they keep it: UPDATE of a directory without the
 //! changed names, OPEN of a removed inode.
@@ -84,11 +88,11 @@ pub struct Change {
 /// What the caller must do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// Ask the client to drop these bits; report its answer with [`IbitsTable::released`] and
-    /// [`IbitsTable::kept`].
+    /// Ask the client to drop these bits; report its answer with [`IbitsTable::dropped`], or with
+    /// [`IbitsTable::kept`] what it keeps and then the rest.
     Revoke(ClientUuid, Fid, InodeBits),
     /// Ask the client to forget these names of a directory, and its attributes; report its answer
-    /// with [`IbitsTable::forgot`], or with [`IbitsTable::released`] if it drops UPDATE.
+    /// with [`IbitsTable::forgot`], or with [`IbitsTable::dropped_names`] if it drops UPDATE.
     Changing(Modifier, ClientUuid, Fid, Names),
     /// No other client is in the operation's way any more: it may go on.
     Ready(Modifier),
@@ -324,7 +328,7 @@ impl IbitsTable {
         let own = place.ok().map(|at| resource.holders[at].1);
         let (held, revoking) = own.map_or_else(Default::default, |slot| {
             let lock = self.locks.get(slot);
-            (lock.bits, lock.revoking)
+            (lock.bits, lock.asked())
         });
         let mut granted = bits.difference(revoking);
         for modifier in &resource.entered {
@@ -383,7 +387,7 @@ impl IbitsTable {
     /// by one, so that the work per grant stays small. `beyond`: locks beyond the soft bound.
     fn reclaim(&mut self, number: u32, beyond: usize, max: usize, out: &mut Vec<Action>) {
         let batch = (max / 16).clamp(1, RECLAIM);
-        let asked = |slot: &u32| self.locks.get(*slot).revoking == self.locks.get(*slot).bits;
+        let asked = |slot: &u32| self.locks.get(*slot).revoking.contains(self.locks.get(*slot).bits);
         if !beyond.is_multiple_of(batch) || self.locks.of(number).take(beyond + 1).all(|slot| asked(&slot)) {
             return;
         }
@@ -392,7 +396,7 @@ impl IbitsTable {
         for slot in oldest {
             let lock = self.locks.get_mut(slot);
             let more = lock.bits.difference(lock.revoking);
-            lock.revoking = lock.bits;
+            lock.revoking = lock.revoking.union(more);
             out.push(Action::Revoke(uuid, lock.fid, more));
         }
     }

@@ -179,7 +179,7 @@ impl Locks {
                     self.shared_writers.tell(ticket, Turn::Granted(ranges.into_vec()))
                 }
                 ExtentAction::Again(ticket) => self.shared_writers.tell(ticket, Turn::Again),
-                ExtentAction::Over(fid) => _ = self.table.released(fid, SHARED, SHARED_BITS, &mut self.actions),
+                ExtentAction::Over(fid) => _ = self.table.dropped(fid, SHARED, SHARED_BITS, &mut self.actions),
                 ExtentAction::Revoke(client, fid, range) => {
                     if let Some(export) = self.exports.get(&client) {
                         asked.entry(client).or_insert_with(|| Callbacks::to(export)).extents.push((fid, range));

@@ -18,10 +18,28 @@ pub(super) struct Lock {
     pub(super) fid: Fid,
     pub(super) client: u32,
     pub(super) bits: InodeBits,
-    /// Those of `bits` that the client was asked to drop.
+    /// Bits that the client was asked to drop, until it answers. It may have given some of them
+    /// back meanwhile.
     pub(super) revoking: InodeBits,
+    /// How many questions about names of the directory the client has not answered.
+    pub(super) changing: u32,
     older: u32,
     newer: u32,
+}
+
+impl Lock {
+    /// Bits that the client may not be granted before it has answered.
+    pub(super) fn asked(&self) -> InodeBits {
+        match self.changing {
+            0 => self.revoking,
+            _ => self.revoking.union(InodeBits::UPDATE),
+        }
+    }
+
+    /// True if the client holds nothing and owes no answer.
+    pub(super) fn is_over(&self) -> bool {
+        self.bits.is_empty() && self.asked().is_empty()
+    }
 }
 
 struct Client {
@@ -107,7 +125,7 @@ impl Locks {
 
     /// A new lock, the client's newest.
     pub(super) fn add(&mut self, fid: Fid, client: u32, bits: InodeBits) -> u32 {
-        let lock = Lock { fid, client, bits, revoking: InodeBits::NONE, older: NONE, newer: NONE };
+        let lock = Lock { fid, client, bits, revoking: InodeBits::NONE, changing: 0, older: NONE, newer: NONE };
         let slot = match self.free_slots.pop() {
             Some(slot) => {
                 self.slots[slot as usize] = lock;

@@ -1,6 +1,7 @@
-//! Random events, and clients that answer in any order. Checked: no two grants conflict, no wake-up
-//! is lost, every operation ends, requests for locks are served in the order they came, and no name
-//! is made while another client believes that there is none.
+//! Random events, and clients that hear of questions and answer them in any order. Checked: no two
+//! grants conflict, no client believes to hold what the table does not know of, no wake-up is lost,
+//! every operation ends, requests for locks are served in the order they came, and no name is made
+//! while another client believes that there is none.
 
 use super::tests::{fid, name, of};
 use super::*;
@@ -20,9 +21,11 @@ enum Event {
     Lock(u32, u128, bool),
     /// A client is called back for what it changed itself.
     AskBack(u128, Vec<(u32, u32)>),
-    /// Answers the n-th open callback, if there is one; and whether the client keeps what may be
-    /// kept.
-    Answer(usize, bool),
+    /// The n-th callback reaches its client, if there is one; and whether the client keeps what may
+    /// be kept.
+    Hear(usize, bool),
+    /// The n-th answer reaches the table.
+    Answer(usize),
     /// The n-th operation that is ready goes on, and leaves.
     Go(usize),
     Release(u32, u128, u32),
@@ -43,9 +46,10 @@ fn event() -> impl Strategy<Value = Event> {
         4 => (client.clone(), change).prop_map(|(c, changes)| Event::Change(c, changes)),
         3 => (n.clone(), client.clone(), any::<bool>()).prop_map(|(n, c, write)| Event::Lock(n, c, write)),
         3 => (client.clone(), asked).prop_map(|(c, asked)| Event::AskBack(c, asked)),
-        8 => (0..8usize, any::<bool>()).prop_map(|(n, keeps)| Event::Answer(n, keeps)),
+        8 => (0..8usize, any::<bool>()).prop_map(|(n, keeps)| Event::Hear(n, keeps)),
+        8 => (0..8usize).prop_map(Event::Answer),
         6 => (0..8usize).prop_map(Event::Go),
-        1 => (n, client.clone(), bits).prop_map(|(n, c, b)| Event::Release(n, c, b)),
+        3 => (n, client.clone(), bits).prop_map(|(n, c, b)| Event::Release(n, c, b)),
         1 => client.prop_map(Event::Gone),
     ]
 }
@@ -54,6 +58,10 @@ fn event() -> impl Strategy<Value = Event> {
 #[derive(Default)]
 struct World {
     asked: Vec<Action>,
+    /// What clients have heard of, and whether they keep what may be kept.
+    answers: Vec<(Action, bool)>,
+    /// What clients believe to hold.
+    believed: BTreeMap<(Fid, ClientUuid), InodeBits>,
     ready: Vec<Modifier>,
     waiting: BTreeSet<Modifier>,
     /// Requests for locks: inode, client, WRITE.
@@ -118,32 +126,63 @@ impl World {
         t.names_change(change.fid, author, change.names.iter().map(|name| &**name), Duration::ZERO);
     }
 
-    /// The client drops gaps, if these bits say so, before it answers.
-    fn dropped(&mut self, fid: Fid, client: ClientUuid, bits: InodeBits) {
+    /// A client is granted bits.
+    fn granted(&mut self, fid: Fid, client: ClientUuid, bits: InodeBits) {
+        let believed = self.believed.entry((fid, client)).or_default();
+        *believed = believed.union(bits);
+    }
+
+    /// A client drops bits, and gaps with GAP, and WRITE with DATA or UPDATE.
+    fn drops(&mut self, fid: Fid, client: ClientUuid, bits: InodeBits) {
         if bits.contains(InodeBits::GAP) {
             self.gaps.remove(&(fid, client));
         }
+        let write = if bits.intersects(UNDER_WRITE) { InodeBits::WRITE } else { InodeBits::NONE };
+        let believed = self.believed.entry((fid, client)).or_default();
+        *believed = believed.difference(bits.union(write));
     }
 
-    fn answer(&mut self, t: &mut IbitsTable, n: usize, keeps: bool) {
+    /// A question reaches its client, which drops what it was asked for.
+    fn question(&mut self, n: usize, keeps: bool) {
         if self.asked.is_empty() {
             return;
         }
+        let action = self.asked.remove(n % self.asked.len());
+        match &action {
+            Action::Revoke(client, fid, bits) if keeps => self.drops(*fid, *client, bits.difference(InodeBits::OPEN)),
+            Action::Revoke(client, fid, bits) => self.drops(*fid, *client, *bits),
+            Action::Changing(..) if keeps => {}
+            Action::Changing(_, client, dir, _) => self.drops(*dir, *client, InodeBits::UPDATE),
+            Action::Ready(_) | Action::Cancelled(_) => unreachable!("these are no questions"),
+        }
+        self.answers.push((action, keeps));
+    }
+
+    fn answer(&mut self, t: &mut IbitsTable, n: usize) {
+        if self.answers.is_empty() {
+            return;
+        }
         let mut out = Vec::new();
-        match self.asked.remove(n % self.asked.len()) {
-            Action::Revoke(client, fid, bits) => {
-                self.dropped(fid, client, bits);
+        match self.answers.remove(n % self.answers.len()) {
+            (Action::Revoke(client, fid, bits), keeps) => {
                 let keeps = keeps && bits.contains(InodeBits::OPEN);
                 if keeps {
                     t.kept(fid, client, &mut out);
                 }
-                t.released(fid, client, if keeps { bits.difference(InodeBits::OPEN) } else { bits }, &mut out);
+                t.dropped(fid, client, if keeps { bits.difference(InodeBits::OPEN) } else { bits }, &mut out);
             }
-            Action::Changing(modifier, client, dir, _) if keeps => t.forgot(modifier, client, dir, &mut out),
-            Action::Changing(_, client, dir, _) => _ = t.released(dir, client, InodeBits::UPDATE, &mut out),
-            Action::Ready(_) | Action::Cancelled(_) => unreachable!("these are no questions"),
+            (Action::Changing(modifier, client, dir, _), true) => t.forgot(modifier, client, dir, &mut out),
+            (Action::Changing(_, client, dir, _), false) => _ = t.dropped_names(dir, client, &mut out),
+            (Action::Ready(_) | Action::Cancelled(_), _) => unreachable!("these are no questions"),
         }
         self.hear(out);
+    }
+
+    /// The table knows of all that clients believe to hold.
+    fn check(&self, t: &IbitsTable) {
+        for ((fid, client), bits) in &self.believed {
+            assert!(t.shown(*fid, *client).contains(*bits), "{client:?} believes to hold {bits:?} of {fid}");
+        }
     }
 
     fn go(&mut self, t: &mut IbitsTable, n: usize) {
@@ -165,6 +204,7 @@ impl World {
                     self.locks.range(..modifier).filter(|(_, (f, c, w))| *f == fid && *c != client && (*w || write));
                 let stuck: Vec<_> = older.filter(|(m, _)| !t.modifiers[m].is_orphaned()).collect();
                 assert!(stuck.is_empty(), "{modifier:?} overtakes {stuck:?}");
+                self.granted(fid, client, if write { EXCLUSIVE } else { UNDER_WRITE });
             }
             self.locks.remove(&modifier);
         }
@@ -178,7 +218,7 @@ impl World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1024, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 8192, ..ProptestConfig::default() })]
     #[test]
     fn everybody_comes_to_an_end_and_nothing_conflicts(events in prop::collection::vec(event(), 1..120)) {
         let mut t = IbitsTable::with_bounds(16, 24);
@@ -192,12 +232,14 @@ proptest! {
                     let granted = t.grant(fid, client, InodeBits::from_bits_retain(bits), Duration::ZERO, &mut out);
                     prop_assert!(InodeBits::from_bits_retain(bits).contains(granted));
                     prop_assert!(t.held(fid, client).contains(granted));
+                    world.granted(fid, client, granted);
                 }
                 Event::Gap(n, c, from, to) => {
                     let (fid, client) = (fid(n), ClientUuid(c));
                     let reach = t.gap_at(fid, client, NAMES[from].as_bytes(), Duration::ZERO);
                     let reach = NAMES.get(to).map_or(Some(reach.clone()), |to| reach.below(to.as_bytes()));
                     if let Some(granted) = reach.and_then(|reach| t.grant_gap(fid, client, reach, &mut out)) {
+                        world.granted(fid, client, InodeBits::GAP);
                         world.learn(fid, client, granted);
                     }
                 }
@@ -232,30 +274,37 @@ proptest! {
                         world.waiting.remove(&modifier);
                     }
                 }
-                Event::Answer(n, keeps) => world.answer(&mut t, n, keeps),
+                Event::Hear(n, keeps) => world.question(n, keeps),
+                Event::Answer(n) => world.answer(&mut t, n),
                 Event::Go(n) => world.go(&mut t, n),
                 Event::Release(n, c, bits) => {
-                    world.dropped(fid(n), ClientUuid(c), InodeBits::from_bits_retain(bits));
+                    world.drops(fid(n), ClientUuid(c), InodeBits::from_bits_retain(bits));
                     t.released(fid(n), ClientUuid(c), InodeBits::from_bits_retain(bits), &mut out);
                 }
                 Event::Gone(c) => {
                     t.gone(ClientUuid(c), &mut out);
                     world.gaps.retain(|(_, client), _| *client != ClientUuid(c));
-                    world.asked.retain(|ask| !matches!(ask, Action::Revoke(a, ..) | Action::Changing(_, a, ..) if *a == ClientUuid(c)));
+                    let of_it = |ask: &Action| matches!(ask, Action::Revoke(a, ..) | Action::Changing(_, a, ..) if *a == ClientUuid(c));
+                    world.asked.retain(|ask| !of_it(ask));
+                    world.answers.retain(|(ask, _)| !of_it(ask));
+                    world.believed.retain(|(_, client), _| *client != ClientUuid(c));
                     t.connect(ClientUuid(c));
                 }
             }
             world.hear(out);
             t.check();
+            world.check(&t);
         }
         // From now on nothing new comes: everything under way ends.
         for _ in 0..10_000 {
-            if world.asked.is_empty() && world.ready.is_empty() {
+            if world.asked.is_empty() && world.answers.is_empty() && world.ready.is_empty() {
                 break;
             }
-            world.answer(&mut t, 0, true);
+            world.question(0, true);
+            world.answer(&mut t, 0);
             world.go(&mut t, 0);
             t.check();
+            world.check(&t);
         }
         prop_assert_eq!(&world.waiting, &BTreeSet::new());
         prop_assert_eq!(t.entered(), 0);

@@ -43,7 +43,7 @@ impl IbitsTable {
             for (client, slot) in &resource.holders {
                 let lock = self.locks.get(*slot);
                 assert_eq!((lock.fid, lock.client), (*fid, *client));
-                assert!(!lock.bits.is_empty() && lock.bits.contains(lock.revoking));
+                assert!(!lock.is_over());
                 assert_eq!(lock.bits.contains(InodeBits::GAP), self.gaps.of(*fid, *client).is_some());
                 if lock.bits.contains(InodeBits::WRITE) {
                     assert!(lock.bits.contains(UNDER_WRITE));
@@ -123,7 +123,24 @@ impl IbitsTable {
         granted.map(|range| (text(range.start()), text(range.end())))
     }
 
+    /// The client answers that it dropped these bits.
     fn drop_bits(&mut self, n: u32, client: ClientUuid, bits: InodeBits) -> Vec<Action> {
+        let mut out = Vec::new();
+        self.dropped(fid(n), client, bits, &mut out);
+        self.check();
+        out
+    }
+
+    /// The client answers that it dropped the directory of which it was told names.
+    fn drop_dir(&mut self, n: u32, client: ClientUuid) -> Vec<Action> {
+        let mut out = Vec::new();
+        self.dropped_names(fid(n), client, &mut out);
+        self.check();
+        out
+    }
+
+    /// The client gives bits back by itself.
+    fn give_back(&mut self, n: u32, client: ClientUuid, bits: InodeBits) -> Vec<Action> {
         let mut out = Vec::new();
         self.released(fid(n), client, bits, &mut out);
         self.check();
@@ -181,12 +198,50 @@ fn two_changes_share_one_revoke() {
 }
 
 #[test]
-fn a_lock_dropped_by_itself_counts_as_an_answer() {
+fn who_waits_for_a_lock_need_not_wait_for_the_answer_if_it_is_given_back() {
     let mut t = table();
     t.give(1, B, UPDATE);
     t.change(1, A, &[of(1, UPDATE)]);
-    assert_eq!(t.drop_bits(1, B, InodeBits::ALL), [Ready(Modifier(1))]);
-    assert_eq!(t.drop_bits(1, B, UPDATE), [], "the answer to the callback comes late");
+    assert_eq!(t.give_back(1, B, InodeBits::ALL), [Ready(Modifier(1))]);
+    assert_eq!(t.over(1), []);
+    assert_eq!(t.give(1, B, BOTH), LOOKUP, "the answer would seem to speak of this grant");
+    assert_eq!(t.drop_bits(1, B, UPDATE), [], "here it comes");
+    assert_eq!(t.give(1, B, BOTH), BOTH);
+}
+
+/// As in seed 1795614140849 of the oracle.
+#[test]
+fn an_answer_takes_nothing_that_was_granted_after_its_question() {
+    let mut t = table();
+    t.give(1, A, BOTH.union(WRITE));
+    // B is about to read, and C removes a name: A answers the second question first, and with
+    // UPDATE gives up WRITE.
+    assert_eq!(t.want(1, 1, B, UNDER_WRITE), [Revoke(A, fid(1), InodeBits::WRITE)]);
+    assert_eq!(t.change(2, C, &[of(1, BOTH)]), [Revoke(A, fid(1), BOTH)]);
+    assert_eq!(t.drop_bits(1, A, BOTH), [Ready(Modifier(2))]);
+    assert_eq!(t.over(2), [Ready(Modifier(1))]);
+    assert_eq!(t.have(1), []);
+    // A writes again.
+    assert_eq!(t.want(3, 1, A, WRITE), [Revoke(B, fid(1), UNDER_WRITE)]);
+    assert_eq!(t.drop_bits(1, B, UNDER_WRITE), [], "an answer of A is on its way");
+    assert_eq!(t.give(1, A, WRITE), UNDER_WRITE);
+    assert_eq!(t.drop_bits(1, A, InodeBits::WRITE), [Ready(Modifier(3))]);
+    assert_eq!(t.have(3), []);
+    assert_eq!(t.writer(fid(1)), Some(A));
+}
+
+#[test]
+fn update_is_granted_again_when_all_that_was_told_of_names_is_answered() {
+    let mut t = table();
+    t.give(1, B, BOTH);
+    let change = name(1, "x");
+    assert_eq!(t.change(1, A, &[change.clone()]), [Changing(Modifier(1), B, fid(1), change.names.clone())]);
+    assert_eq!(t.change(2, C, &[of(1, UPDATE)]), [Revoke(B, fid(1), UPDATE)]);
+    assert_eq!(t.drop_bits(1, B, UPDATE), [Ready(Modifier(1)), Ready(Modifier(2))]);
+    assert_eq!((t.over(1), t.over(2)), (vec![], vec![]));
+    assert_eq!(t.give(1, B, BOTH), LOOKUP, "B may answer to the first question that it drops UPDATE");
+    assert_eq!(t.drop_dir(1, B), []);
+    assert_eq!(t.give(1, B, BOTH), BOTH);
 }
 
 #[test]
@@ -219,7 +274,7 @@ fn near_the_bound_the_oldest_go_and_at_the_bound_nothing_is_granted() {
     assert_eq!(out, [1, 2, 3, 4].map(|n| Revoke(A, fid(n), LOOKUP)));
     assert_eq!(t.grant(fid(100), A, UPDATE, NOW, &mut out), UPDATE, "no new lock");
     t.check();
-    t.released(fid(1), A, LOOKUP, &mut out);
+    t.dropped(fid(1), A, LOOKUP, &mut out);
     assert_eq!(t.grant(fid(102), A, LOOKUP, NOW, &mut out), LOOKUP);
     assert_eq!(t.give(1, B, LOOKUP), LOOKUP, "the bound of one client is not that of another");
 }
@@ -341,7 +396,7 @@ fn a_name_is_told_and_the_rest_of_the_directory_stays() {
     let mut out = Vec::new();
     t.forgot(Modifier(1), B, fid(1), &mut out);
     assert_eq!((out, t.held(fid(1), B)), (vec![], BOTH));
-    assert_eq!(t.drop_bits(1, C, UPDATE), [Ready(Modifier(1))], "C drops it as a whole");
+    assert_eq!(t.drop_dir(1, C), [Ready(Modifier(1))], "C drops it as a whole");
     assert!(t.is_free(A, Some(Modifier(1)), [(fid(1), UPDATE)]), "B keeps its lock, but not that name");
     assert!(!t.is_free(A, None, [(fid(1), UPDATE)]));
     assert_eq!(t.over(1), []);
@@ -372,7 +427,8 @@ fn a_directory_with_authors_in_turn_is_locked_by_nobody() {
     assert_eq!(t.change_at(1, A, &[name(1, "a")], NOW).len(), 1);
     assert_eq!(t.change_at(2, B, &[name(1, "b")], NOW + step), [Revoke(C, fid(1), UPDATE)], "now it is busy");
     let mut out = Vec::new();
-    t.released(fid(1), C, UPDATE, &mut out);
+    t.dropped(fid(1), C, UPDATE, &mut out);
+    t.dropped_names(fid(1), C, &mut out);
     (1..=2).for_each(|m| _ = t.over(m));
     assert_eq!(t.grant(fid(1), C, BOTH, NOW + step, &mut out), LOOKUP);
     (2..=6).for_each(|n| t.names_change(fid(1), B, [], NOW + step * n));
@@ -421,7 +477,7 @@ fn who_shows_a_destroyed_inode_is_waited_for() {
     t.destroyed(fid(1), |client| client == B, &mut out);
     t.check();
     assert_eq!((out, t.shown(fid(1), B), t.shown(fid(1), C)), (vec![], BOTH, InodeBits::NONE));
-    assert_eq!(t.drop_bits(1, B, BOTH), [Ready(Modifier(1))]);
+    assert_eq!(t.drop_bits(1, B, BOTH.union(InodeBits::WRITE)), [Ready(Modifier(1))]);
     assert_eq!(t.over(1), []);
     assert!(t.is_empty() && t.resources.is_empty());
 }

@@ -1,5 +1,6 @@
 //! Entering, answers of holders, and leaving.
 
+use super::locks::Lock;
 use super::{Action, Change, EXCLUSIVE, IbitsTable, Modifier, NONE, Resource, UNDER_WRITE};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -70,6 +71,11 @@ impl Entered {
             false => changed.union(InodeBits::WRITE),
         }
     }
+}
+
+/// The client is gone, or the inode is: no answer is waited for.
+fn owes_nothing(lock: &mut Lock) {
+    (lock.revoking, lock.changing) = (InodeBits::NONE, 0);
 }
 
 impl IbitsTable {
@@ -301,9 +307,35 @@ impl IbitsTable {
         next.into_iter().for_each(|other| self.advance(other, out));
     }
 
-    /// The client no longer holds these bits: it answered a revoke, or dropped them by itself.
-    /// WRITE goes with DATA or UPDATE. Returns the bits that it held.
+    /// The client dropped these bits by itself. What waits for that goes on. The client still owes
+    /// the answers to what it was asked. WRITE goes with DATA or UPDATE. Returns the bits that it
+    /// held.
     pub fn released(&mut self, fid: Fid, client: ClientUuid, bits: InodeBits, out: &mut Vec<Action>) -> InodeBits {
+        self.no_longer_held(fid, client, bits, |_| (), out)
+    }
+
+    /// Answer to [`Action::Revoke`]: the client has dropped these bits, which are those that it was
+    /// asked for without those that it keeps. As [`IbitsTable::released`].
+    pub fn dropped(&mut self, fid: Fid, client: ClientUuid, bits: InodeBits, out: &mut Vec<Action>) -> InodeBits {
+        self.no_longer_held(fid, client, bits, |lock| lock.revoking = lock.revoking.difference(bits), out)
+    }
+
+    /// Answer to [`Action::Changing`]: the client has dropped UPDATE of the directory. As
+    /// [`IbitsTable::released`].
+    pub fn dropped_names(&mut self, dir: Fid, client: ClientUuid, out: &mut Vec<Action>) -> InodeBits {
+        let answer = |lock: &mut Lock| lock.changing = lock.changing.saturating_sub(1);
+        self.no_longer_held(dir, client, InodeBits::UPDATE, answer, out)
+    }
+
+    /// The client no longer holds these bits. `answer` notes what it has answered.
+    fn no_longer_held(
+        &mut self,
+        fid: Fid,
+        client: ClientUuid,
+        bits: InodeBits,
+        answer: impl FnOnce(&mut Lock),
+        out: &mut Vec<Action>,
+    ) -> InodeBits {
         let Some(number) = self.locks.number(client) else { return InodeBits::NONE };
         let bits = match !bits.intersects(UNDER_WRITE) {
             true => bits,
@@ -314,20 +346,26 @@ impl IbitsTable {
         let lock = self.locks.get_mut(slot);
         let had = lock.bits.intersection(bits);
         lock.bits = lock.bits.difference(bits);
-        lock.revoking = lock.revoking.difference(bits);
+        answer(lock);
         if had.contains(InodeBits::GAP) {
             self.gaps.remove(fid, number);
         }
-        if lock.bits.is_empty() {
-            self.locks.remove(slot);
-            resource.holders.retain(|(holder, _)| *holder != number);
-        }
+        self.end_if_over(fid, number);
         if had.contains(InodeBits::WRITE) {
             self.writers.remove(&fid);
         }
         self.answered(fid, number, bits, out);
         self.forget_if_unused(fid);
         had
+    }
+
+    /// Removes a lock without bits whose client owes no answer.
+    fn end_if_over(&mut self, fid: Fid, number: u32) {
+        let Some(resource) = self.resources.get_mut(&fid) else { return };
+        if let Some(slot) = resource.slot(number).filter(|slot| self.locks.get(*slot).is_over()) {
+            self.locks.remove(slot);
+            resource.holders.retain(|(holder, _)| *holder != number);
+        }
     }
 
     /// Answer to a revoke: programs of the client use the inode, so OPEN stays. A removal may go
@@ -337,14 +375,24 @@ impl IbitsTable {
         let Some(slot) = self.resources.get(&fid).and_then(|resource| resource.slot(number)) else { return };
         let lock = self.locks.get_mut(slot);
         lock.revoking = lock.revoking.difference(InodeBits::OPEN);
+        self.end_if_over(fid, number);
         self.answered(fid, number, InodeBits::OPEN, out);
+        self.forget_if_unused(fid);
     }
 
     /// Answer to [`Action::Changing`]: the names and the attributes of the directory are forgotten.
     pub fn forgot(&mut self, modifier: Modifier, client: ClientUuid, dir: Fid, out: &mut Vec<Action>) {
         let Some(number) = self.locks.number(client) else { return };
+        if let Some(slot) = self.resources.get(&dir).and_then(|resource| resource.slot(number)) {
+            let lock = self.locks.get_mut(slot);
+            lock.changing = lock.changing.saturating_sub(1);
+        }
+        self.end_if_over(dir, number);
         self.answered_one(modifier, dir, number, InodeBits::UPDATE);
         self.tell_if_ready(modifier, out);
+        // Requests of this very client may have waited for its answer.
+        self.next_turn(dir, out);
+        self.forget_if_unused(dir);
     }
 
     /// The client is gone, and with it all its locks: callbacks for them count as answered. Its
@@ -363,7 +411,7 @@ impl IbitsTable {
         }
         given_up.into_iter().for_each(|fid| self.next_turn(fid, out));
         for (fid, _) in &held {
-            self.released(*fid, client, InodeBits::ALL, out);
+            self.no_longer_held(*fid, client, InodeBits::ALL, owes_nothing, out);
         }
         self.locks.disconnect(client);
         held
@@ -378,7 +426,12 @@ impl IbitsTable {
         for holder in holders {
             let client = self.locks.uuid(holder);
             let keeps = if show(client) { InodeBits::LOOKUP.union(InodeBits::UPDATE) } else { InodeBits::NONE };
-            self.released(fid, client, InodeBits::ALL.difference(keeps), out);
+            let answer = |lock: &mut Lock| {
+                if keeps.is_empty() {
+                    owes_nothing(lock);
+                }
+            };
+            self.no_longer_held(fid, client, InodeBits::ALL.difference(keeps), answer, out);
         }
     }
 
@@ -434,6 +487,7 @@ impl IbitsTable {
                 let told = !change.names.is_empty() && !busy.contains(&change.fid);
                 if told && more.contains(InodeBits::UPDATE) {
                     more = more.difference(InodeBits::UPDATE);
+                    lock.changing += 1;
                     out.push(Action::Changing(modifier, uuid, change.fid, change.names.clone()));
                 }
                 if !more.is_empty() {
@@ -473,7 +527,7 @@ impl IbitsTable {
         let own = &self.modifiers[&modifier];
         let fid = own.changes[0].fid;
         let slot = self.resources[&fid].slot(own.author);
-        if slot.is_some_and(|slot| self.locks.get(slot).revoking.intersects(own.wants)) {
+        if slot.is_some_and(|slot| self.locks.get(slot).asked().intersects(own.wants)) {
             return true;
         }
         let others = self.resources[&fid].entered.iter().map(|other| &self.modifiers[other]);

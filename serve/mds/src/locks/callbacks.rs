@@ -21,6 +21,17 @@ use types::ranges::ByteRange;
 use types::session::ClientUuid;
 use wire::client::{ClientOp, ClientReply};
 
+/// Why a client no longer holds bits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Release {
+    /// It gave them back by itself.
+    GivenBack,
+    /// It answered a `Revoke`.
+    Dropped,
+    /// It answered a `Changing` with the whole directory.
+    DroppedNames,
+}
+
 /// What a client leaves behind when its session ends.
 pub(crate) struct LeftBehind {
     /// Removed inodes that it kept.
@@ -97,6 +108,7 @@ impl Mds {
         };
         let Some(answer) = self.answer(&export, op).await else { return };
         let client = export.client();
+        let how = if modifier.is_some() { Release::DroppedNames } else { Release::Dropped };
         let kept = match (answer, modifier) {
             (ClientReply::Done, Some(modifier)) => {
                 self.with_state(When::Now, |state| {
@@ -118,7 +130,7 @@ impl Mds {
             self.extents_released(&export, &of_bytes);
         }
         let keeps = |fid: Fid| kept.iter().any(|(f, bits)| *f == fid && bits.contains(InodeBits::OPEN));
-        self.released(&export, &asked, keeps);
+        self.released(&export, &asked, keeps, how);
     }
 
     /// A client gives up what it holds of these files by itself.
@@ -146,7 +158,13 @@ impl Mds {
     }
 
     /// A client dropped these bits, except OPEN where `keeps` says so.
-    pub(crate) fn released(&self, export: &Export, bits: &[(Fid, InodeBits)], keeps: impl Fn(Fid) -> bool) {
+    pub(crate) fn released(
+        &self,
+        export: &Export,
+        bits: &[(Fid, InodeBits)],
+        keeps: impl Fn(Fid) -> bool,
+        how: Release,
+    ) {
         let client = export.client();
         let mut let_go: Vec<Fid> = Vec::new();
         self.with_state(When::Now, |state| {
@@ -161,7 +179,11 @@ impl Mds {
                     bits = bits.difference(InodeBits::OPEN);
                     table.kept(*fid, client, actions);
                 }
-                let had = table.released(*fid, client, bits, actions);
+                let had = match how {
+                    Release::GivenBack => table.released(*fid, client, bits, actions),
+                    Release::Dropped => table.dropped(*fid, client, bits, actions),
+                    Release::DroppedNames => table.dropped_names(*fid, client, actions),
+                };
                 if had.contains(InodeBits::OPEN) && orphans.contains(fid) {
                     let_go.push(*fid);
                 }

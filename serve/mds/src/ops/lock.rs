@@ -1,5 +1,6 @@
 //! Lock and Unlock: locks that a client asks for, and locks that it gives back by itself.
 
+use crate::locks::callbacks::Release;
 use crate::locks::{Locks, When};
 use crate::mds::{Mds, RequestContext, alive};
 use rpc::service::Export;
@@ -115,7 +116,7 @@ impl Mds {
         if locks.len() > REVOKES_PER_CALLBACK_MAX {
             return Err(Errno::E2BIG);
         }
-        self.released(request.export, locks, |_| false);
+        self.released(request.export, locks, |_| false, Release::GivenBack);
         let of_data = InodeBits::DATA.union(InodeBits::WRITE);
         let extents = locks.iter().filter(|(_, bits)| bits.intersects(of_data));
         self.extents_given_back(request.export, extents.map(|(fid, _)| *fid));
