@@ -573,6 +573,34 @@ fn reads_wait_for_the_end_of_a_truncate() {
     });
 }
 
+/// R19: a file that grew after the kernel was told its size, and before it was opened.
+#[test]
+fn the_end_of_a_file_that_grew_before_its_open_is_not_left_to_attributes() {
+    simulated(|rig| async move {
+        let found = rig.file("f", b"abc").await;
+        rig.cluster.resize_elsewhere(found.attr.fid, 5).await;
+        let handle = rig.open(found.node, libc::O_RDONLY).await;
+        let read = rig.read(handle, false);
+        rig.wait_ms(OLD_MS).await;
+        assert_eq!(read.take().map(|bytes| bytes.len()), Some(5), "past the page cache");
+        let handle = rig.open(found.node, libc::O_RDONLY).await;
+        assert_ne!(rig.client().page_cache(handle), PageCache::Bypassed);
+        rig.kernel.take();
+        let size = |stat: client::caller::Stat| stat.attr.size;
+        let stat = || rig.client().getattr(Caller::root(), found.node, None);
+        assert_eq!(stat().await.map(size).unwrap(), 5);
+        // A notification that overtakes the answer makes the kernel ignore it.
+        assert_eq!(rig.kernel.take(), [format!("store 1 at 4 of {}", found.node.0)]);
+        assert_eq!(stat().await.map(size).unwrap(), 5);
+        // As it was told the attributes, one that opens it now needs no byte of it.
+        rig.client().release(Caller::root(), handle).await.unwrap();
+        let handle = rig.open(found.node, libc::O_RDONLY).await;
+        assert_ne!(rig.client().page_cache(handle), PageCache::Bypassed);
+        assert_eq!(stat().await.map(size).unwrap(), 5);
+        assert_eq!(rig.kernel.take(), [""; 0]);
+    });
+}
+
 /// R21.
 #[test]
 fn a_truncate_waits_for_a_later_end_that_is_on_its_way_to_the_kernel() {

@@ -42,8 +42,7 @@ impl Client {
         {
             return PageCache::Bypassed;
         }
-        let size = self.locks.attr(fid).map_or(0, |entry| entry.attr.size);
-        open.eof.get_or_init(|| self.data.writeback.kernel_eof.watch(fid, size));
+        open.eof.get_or_init(|| self.data.writeback.kernel_eof.watch(fid, self.locks.told_size(fid)));
         if self.data.writeback.has_pages(fid) { PageCache::Kept } else { PageCache::Fresh }
     }
 

@@ -32,7 +32,8 @@ struct Eof {
 
 impl KernelEof {
     /// The kernel has pages of this file from now on, for one open file more. It was told this
-    /// size.
+    /// size: a later one that only the client knows would move the end with attributes, which the
+    /// kernel may ignore.
     pub fn watch(self: &Arc<Self>, fid: Fid, size: u64) -> Watched {
         self.files.lock().entry(fid).or_insert(Eof { known: size, growing: false, watchers: 0 }).watchers += 1;
         Watched { eof: self.clone(), fid }

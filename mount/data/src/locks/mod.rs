@@ -251,6 +251,11 @@ impl Locks {
         (self.with_dirty(attr), covered)
     }
 
+    /// The kernel was told that this file has at least this size; 0: that is not known.
+    pub fn told_size(&self, fid: Fid) -> u64 {
+        self.table.lock().told_size(fid)
+    }
+
     /// A name is sent to the kernel. True if the kernel may trust it.
     pub fn trust_name(&self, dir: Fid, name: &Name, to: Option<Fid>, asked: Asked) -> bool {
         self.kernel.get().is_some() && self.table.lock().trust_name(dir, name, to, asked)

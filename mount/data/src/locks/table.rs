@@ -604,6 +604,12 @@ impl Table {
         }
     }
 
+    /// Size of a file, if the kernel was told of it, or knows it by itself; else 0.
+    pub(crate) fn told_size(&self, fid: Fid) -> u64 {
+        let slot = self.slots.get(&fid).filter(|slot| slot.attr_trusted);
+        slot.and_then(|slot| slot.attr.as_ref()).map_or(0, |entry| entry.attr.size)
+    }
+
     /// A name is sent to the kernel. True if the kernel may trust it.
     pub fn trust_name(&mut self, dir: Fid, name: &Name, to: Option<Fid>, asked: Asked) -> bool {
         let led = self.slots.get_mut(&dir).and_then(|slot| slot.names.get_mut(name)).filter(|led| led.to == to);
