@@ -535,6 +535,33 @@ fn attributes_that_a_read_or_write_may_overtake_are_not_trusted() {
     }
 }
 
+/// The MDT counts WRITE as given back with UPDATE.
+#[test]
+fn a_write_lock_that_is_on_its_way_goes_with_a_callback_of_attributes() {
+    simulated(|rig| async move {
+        let found = rig.file("f", b"abc").await;
+        let handle = rig.open(found.node, libc::O_RDWR).await;
+        let fid = found.attr.fid;
+        rig.revoked(fid, OF_DATA).await;
+        let write = || rig.client().write(Caller::root(), handle, 0, Bytes::from_static(b"x"), WriteFlags::default());
+        rig.cluster.world.hold("Lock");
+        let first = rig.begin(write());
+        rig.settle().await;
+        // That of WRITE comes later.
+        rig.revoked(fid, InodeBits::UPDATE).await;
+        rig.cluster.world.hold_locks.send_replace(true);
+        rig.cluster.world.release("Lock");
+        rig.settle().await;
+        rig.client().getattr(Caller::root(), found.node, None).await.unwrap();
+        let second = rig.begin(write());
+        rig.settle().await;
+        assert!(!first.is_over() && !second.is_over(), "they ask again");
+        rig.cluster.world.hold_locks.send_replace(false);
+        rig.wait_ms(10).await;
+        assert!(first.is_over() && second.is_over());
+    });
+}
+
 /// R20: attributes.
 #[test]
 fn a_truncate_is_sent_when_the_kernel_has_forgotten_attributes() {

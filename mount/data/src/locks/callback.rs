@@ -87,7 +87,9 @@ impl CallbackHandler {
                     true => *bits,
                     false => bits.union(table.bits(*fid).intersection(InodeBits::WRITE)),
                 };
-                table.gate(fid.mdt()).note(*fid, bits);
+                // Also a WRITE that is on its way: the MDT counts it as given back, too.
+                let on_its_way = if bits.intersects(TO_WRITE) { InodeBits::WRITE } else { InodeBits::NONE };
+                table.gate(fid.mdt()).note(*fid, bits.union(on_its_way));
                 if bits.intersects(OF_DATA) {
                     of_data.push((*fid, bits.intersection(OF_DATA)));
                 }
