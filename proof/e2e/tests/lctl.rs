@@ -100,8 +100,8 @@ fn one_tree_over_all_daemons() {
         lctl(cluster, &["set_param", "-n", "mdt.*.md_stats=clear", "llite.*.stats=0"]);
         assert_eq!(samples(&lctl(cluster, &["get_param", "mdt.*.md_stats", "llite.*.stats"]), "mkdir"), 0);
 
-        // Bodies that scripts read. A client connects to an OST when it first needs it, and the files
-        // above need not be on all of them: `lfs df` asks each.
+        // Bodies that scripts read. A client connects to an OST when it first needs it, and the
+        // files above need not be on all of them: `lfs df` asks each.
         sh(&mnt, &format!("{} lfs df .", e2e::sheen().display()));
         let import = lctl(cluster, &["get_param", "-n", "osc.*OST0002*.import"]);
         for line in [
