@@ -18,7 +18,7 @@ const FLOORS: [&[&str]; 13] = [
     &["layout", "namespace", "dlm", "replay", "env", "observe", "oracle", "report"],
     &["wire", "disk", "simenv", "ask"],
     &["check", "lnet", "store", "dash", "lfs", "lustreapi", "fuzz"],
-    &["rpc", "target"],
+    &["rpc", "target", "seal"],
     &["stubs", "mgs", "oss", "e2e"],
     &["mds", "session"],
     &["data"],

@@ -1,4 +1,4 @@
-//! Who is at the other end of a connection, as its certificate proves.
+//! The peer at the other end of a connection, as its certificate proves.
 
 use crate::session::ClusterId;
 use std::fmt;
@@ -83,7 +83,7 @@ impl fmt::Display for Role {
 impl FromStr for Role {
     type Err = BadRole;
 
-    /// Those that a key can have: nobody's key says that it has none.
+    /// Those that a key can have: no key says that there is none.
     fn from_str(text: &str) -> Result<Role, BadRole> {
         match text {
             "server" => Ok(Role::Server),
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn names_and_roles_are_plain() {
-        for bad in ["", "a/b", "ä", &"x".repeat(KEY_NAME_BYTES_MAX + 1)] {
+        for bad in ["", "a/b", "\u{e4}", &"x".repeat(KEY_NAME_BYTES_MAX + 1)] {
             assert!(bad.parse::<KeyName>().is_err(), "{bad}");
         }
         for role in Role::ALL {

@@ -27,7 +27,7 @@ use types::name::Name;
 use types::principal::Role;
 
 /// The sender of an operation: what a session must be for the target to do it.
-/// [`Sender::admits`] is the one table of who may send what; `rpc` asks it for every request.
+/// [`Sender::admits`] is the one table of roles and operations; `rpc` asks it for every request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Sender {
     /// Clients.

@@ -84,6 +84,12 @@ impl Hosts {
         format!("10.231.{}.{n}", self.subnet)
     }
 
+    /// The end of its network cable that is in the namespace of the test.
+    pub fn interface(&self, n: usize) -> String {
+        assert!((1..=self.count).contains(&n));
+        format!("{}v{n}", self.prefix)
+    }
+
     /// A command that will run on host `n`. Only the network is the host's; mounts are shared with
     /// the test.
     pub fn command(&self, n: usize, program: &Path) -> Command {

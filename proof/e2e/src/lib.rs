@@ -18,6 +18,7 @@ pub mod many;
 pub mod process;
 pub mod programs;
 pub mod stranger;
+pub mod tap;
 pub mod terminal;
 
 use std::path::{Path, PathBuf};

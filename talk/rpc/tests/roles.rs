@@ -1,5 +1,5 @@
-//! Where connections show keys, the role of a key decides what it may send, a session is that of one
-//! key, and a revoked key is out. The seal is a twin without cryptography: here counts what the
+//! Where connections show keys, the role of a key decides what it may send, a session is that of
+//! one key, and a revoked key is out. The seal is a twin without cryptography: here counts what the
 //! layers above make of it.
 
 mod support;
@@ -142,7 +142,7 @@ fn a_plain_process_and_a_sealed_one_say_what_is_missing() {
     let (sealed_server, _, addr) = server(&env);
     let plain = process(&env);
     let error = asks(&env, &import(&plain, addr), Op::Ost(OstOp::Statfs)).unwrap_err();
-    assert!(matches!(error, RpcError::Key { .. }) && error.to_string().contains("sheen auth token"), "{error}");
+    assert!(matches!(error, RpcError::Key { .. }) && error.to_string().contains("sheen auth issue"), "{error}");
     assert_eq!(error.errno(), Errno::EACCES);
 
     let open = process(&env);

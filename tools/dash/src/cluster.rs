@@ -50,6 +50,7 @@ pub struct Cluster {
     /// All targets together.
     total: Series,
     reports: Vec<KeptReport>,
+    security: &'static str,
     picture: Picture,
 }
 
@@ -72,12 +73,17 @@ fn alive_word(kept: &KeptReport, patience: u64) -> &'static str {
 }
 
 impl Cluster {
+    /// Which processes may connect, as [`Picture::security`] has it.
+    pub fn set_security(&mut self, word: &'static str) {
+        self.security = word;
+    }
+
     /// Takes all reports of this moment, and the targets that the configuration has.
     pub fn take(&mut self, time_ms: u64, reports: Vec<KeptReport>, configured: &[Configured]) {
         self.reports = newest(reports);
         let patience = PATIENCE_MS * self.reports.len() as u64;
         let reports = std::mem::take(&mut self.reports);
-        let mut picture = Picture { time_ms, ..Picture::default() };
+        let mut picture = Picture { time_ms, security: self.security.to_owned(), ..Picture::default() };
         let mut served: BTreeMap<&str, (&KeptReport, &TargetReport)> = BTreeMap::new();
         for kept in &reports {
             for target in &kept.report.targets {

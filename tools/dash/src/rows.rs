@@ -121,6 +121,10 @@ pub struct ProcessRow {
 pub struct Picture {
     /// The time, milliseconds since 1970.
     pub time_ms: u64,
+    /// Which processes may connect to that of the MGS: `secured` (those with a key of the cluster),
+    /// `open` (those of every host that reaches it), `local` (those of its host).
+    #[serde(default)]
+    pub security: String,
     /// Targets by kind and name.
     pub targets: Vec<TargetRow>,
     /// Clients by host and mount point.

@@ -1,8 +1,10 @@
 //! Why a check could not be made.
 
 use node::config::settings::SettingsError;
+use node::host::keys::KeyError;
 use node::manage::control::ControlError;
 use rpc::error::RpcError;
+use seal::error::SealError;
 use std::io;
 use std::path::PathBuf;
 use store::error::StoreError;
@@ -18,6 +20,12 @@ pub enum FsckError {
     /// No server of the cluster is here.
     #[error("{0}: records are shown to servers only; run this as root on a host that serves a target of the cluster")]
     NoServer(String),
+    /// The key of this host.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The key of this host is one, but cannot be used.
+    #[error("the key cannot be used: {0}")]
+    Seal(#[from] SealError),
     /// The node listens nowhere.
     #[error("the node in {} takes no connections: check it after `sheen down`, or let it listen", .0.display())]
     NotListening(PathBuf),

@@ -8,11 +8,14 @@ use bytes::Bytes;
 use check::judge::{Change, Mend};
 use env::Env;
 use node::config::mount_source::MountSource;
+use node::config::settings::Settings;
 use node::home::Home;
+use node::host::keys;
 use node::local;
 use node::manage::control::{self, Answer, Request};
 use rpc::error::RpcError;
 use rpc::{Rpc, RpcConfig};
+use seal::keys::Keys;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -49,6 +52,9 @@ impl Online {
         home: Option<PathBuf>,
     ) -> Result<Online, FsckError> {
         let rpc = Rpc::new(env.clone(), RpcConfig { cluster: ClusterId(0), checksums: true });
+        if let Some(keys) = host_key(env, &mgs, home.clone())? {
+            rpc.set_seal(keys);
+        }
         let uuid = ClientUuid(env.random.next_u128());
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let description = format!("{host}:fsck {}", std::process::id());
@@ -150,6 +156,26 @@ impl Online {
         self.rpc.shutdown().await;
         result
     }
+}
+
+/// The key of this host for the cluster with this MGS: that of one of its daemons, or the one that
+/// is installed. `None`: it has none.
+fn host_key(env: &Env, mgs: &[Nid], home: Option<PathBuf>) -> Result<Option<Arc<Keys>>, FsckError> {
+    let told = |home: Home| match control::ask(&home, &Request::Settings) {
+        Ok((Answer::Settings { settings }, _)) => Some(*settings),
+        // A daemon that ends, or is not this user's.
+        Ok(_) | Err(_) => None,
+    };
+    let of_daemons = home.map(Home::new).into_iter().chain(local::daemons()).filter_map(told);
+    let of_host = Settings { mgs: mgs.to_vec(), ..Settings::default() };
+    for settings in of_daemons.chain([of_host]) {
+        if let Some((_, key)) = keys::of(&settings)?
+            && key.mgs().iter().any(|nid| mgs.contains(nid))
+        {
+            return Ok(Some(Keys::new(&key, env.clock.clone())?));
+        }
+    }
+    Ok(None)
 }
 
 /// The key of the servers of a cluster, from a daemon of this host. The time-out of the socket

@@ -6,5 +6,6 @@ pub mod http_settings;
 pub mod mount_options;
 pub mod mount_source;
 pub mod plan;
+pub mod security;
 pub mod settings;
 pub mod units;

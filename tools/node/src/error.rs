@@ -3,14 +3,17 @@
 use crate::config::client_file::BadClientFile;
 use crate::config::settings::SettingsError;
 use crate::host::descriptors::TooFew;
+use crate::host::keys::KeyError;
 use client::error::ClientError;
 use fuse::mount::MountError;
 use rpc::error::RpcError;
+use seal::error::SealError;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use target::TargetError;
 use types::nid::Nid;
+use types::principal::Principal;
 use types::session::ClusterId;
 use types::target::TargetName;
 
@@ -59,6 +62,23 @@ pub enum NodeError {
     /// There is no usable token for HTTP.
     #[error(transparent)]
     Token(dash::access::TokenError),
+    /// The key.
+    #[error(transparent)]
+    Key(Box<KeyError>),
+    /// The key is one, but cannot be used.
+    #[error("the key cannot be used: {0}")]
+    Seal(#[from] SealError),
+    /// The key is not that of a server.
+    #[error(
+        "{} is the key of {principal}, and who serves targets needs that of a server: `sheen auth issue --role server`",
+        .path.display()
+    )]
+    KeyRole {
+        /// File of the key.
+        path: PathBuf,
+        /// Its owner.
+        principal: Principal,
+    },
     /// A target.
     #[error(transparent)]
     Target(Box<TargetError>),
@@ -180,6 +200,12 @@ pub enum NodeError {
 impl From<SettingsError> for NodeError {
     fn from(error: SettingsError) -> NodeError {
         NodeError::Settings(Box::new(error))
+    }
+}
+
+impl From<KeyError> for NodeError {
+    fn from(error: KeyError) -> NodeError {
+        NodeError::Key(Box::new(error))
     }
 }
 

@@ -1,7 +1,10 @@
 //! What the host of a node has and limits: descriptors, mounts, the process that started it.
 
 pub mod announce;
+pub mod authority;
 pub mod descriptors;
+pub mod keys;
 pub mod mount_point;
 pub mod mount_table;
 pub mod rlimit;
+pub mod secret_file;

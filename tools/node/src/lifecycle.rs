@@ -13,10 +13,11 @@ use crate::error::NodeError;
 use crate::home::{Home, HomeGuard};
 use crate::host::announce::{Announce, Event};
 use crate::host::descriptors::{self, Bounds, DescriptorUsers};
-use crate::host::rlimit;
+use crate::host::{keys, rlimit};
 use crate::local;
 use crate::manage::admin;
 use crate::manage::control::{self, Answer, Request};
+use crate::manage::security::Secured;
 use crate::node::{Node, mgs_nids};
 use crate::role::parts::Parts;
 use crate::watch::reporter::Reporter;
@@ -27,12 +28,17 @@ use env::Env;
 use env::real::{RealConfig, RealEnv};
 use futures_util::future::{BoxFuture, FutureExt, select_all};
 use rpc::{Rpc, RpcConfig};
+use seal::keys::Keys;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use types::nid::Nid;
+use types::principal::Role;
 use types::session::ClusterId;
+
+/// A key that is good for fewer days is warned of.
+const EXPIRY_WARNING_DAYS: i64 = 30;
 
 /// Runs a node until it is told to end. `home` gets the control socket; that of a bare mount is in
 /// the registry. Blocks.
@@ -78,7 +84,8 @@ async fn live(
     let rpc = Rpc::new(env.clone(), RpcConfig { cluster: ClusterId(0), checksums: settings.checksums });
     rpc.accept_at_most(bounds.links);
     let place = home.map(|h| h.home().dir()).or(settings.mounts.first().map(|m| &*m.at)).unwrap_or(Path::new(""));
-    let parts = Parts::new(env, rpc, mgs_nids(&settings), place);
+    let mut parts = Parts::new(env, rpc, mgs_nids(&settings), place);
+    let secured = secure(&settings, &mut parts)?;
     let view = Arc::new(View::new(home.map(|h| h.home().clone()), settings.clone(), parts.clone()));
     let enrolled = match local::enrol(home.map(|h| h.home())) {
         Ok(enrolled) => Some(enrolled),
@@ -110,7 +117,7 @@ async fn live(
     };
 
     let only_mounts = settings.targets.is_empty();
-    let mut node = Node::new(settings, bounds, parts.clone(), view.clone());
+    let mut node = Node::new(settings, bounds, parts.clone(), view.clone(), secured);
     let started = tokio::select! {
         started = node.start(&mut *announce) => started,
         signal = told.next() => {
@@ -140,6 +147,26 @@ async fn live(
     end_control(public).await;
     end_doors(control, http).await;
     result.and(stopped)
+}
+
+/// Gives the process its key, if it has one.
+fn secure(settings: &Settings, parts: &mut Parts) -> Result<Option<Secured>, NodeError> {
+    let Some((path, key)) = keys::of(settings)? else { return Ok(None) };
+    let principal = key.principal();
+    if !settings.targets.is_empty() && principal.role != Role::Server {
+        return Err(NodeError::KeyRole { path, principal: principal.clone() });
+    }
+    let keys = Keys::new(&key, parts.env.clock.clone())?;
+    tracing::info!(key = %path.display(), owner = %principal, "secured: every connection must show a key");
+    let days = (key.expires() - parts.env.clock.wall().sec).div_euclid(86_400);
+    if days < EXPIRY_WARNING_DAYS {
+        tracing::warn!(key = %path.display(), days, "the key expires soon: `sheen auth issue` makes another");
+    }
+    assert!(parts.rpc.set_seal(keys.clone()), "it was made just now");
+    parts.keys = Some(keys.clone());
+    let secured = Secured::new(keys, path);
+    secured.follow_file(parts);
+    Ok(Some(secured))
 }
 
 async fn wait_for_the_end(node: &Node, only_mounts: bool, told: &mut Told) {

@@ -9,3 +9,4 @@ pub mod kept;
 pub mod params;
 pub mod persistent;
 pub mod scrubs;
+pub mod security;

@@ -11,6 +11,7 @@ use crate::host::announce::{Announce, Event};
 use crate::host::descriptors::Bounds;
 use crate::manage::alive;
 use crate::manage::persistent::Persistent;
+use crate::manage::security::Secured;
 use crate::role::mdt::MdtRole;
 use crate::role::mgs::MgsRole;
 use crate::role::mount::{self, MountRole};
@@ -42,6 +43,7 @@ pub struct Node {
     /// Of all targets.
     object_files: Arc<OpenFiles>,
     view: Arc<View>,
+    secured: Option<Secured>,
     mgs: Option<MgsRole>,
     osts: Vec<OstRole>,
     followed: BTreeMap<FsName, Followed>,
@@ -51,14 +53,15 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node without a role yet.
-    pub fn new(settings: Settings, bounds: Bounds, parts: Parts, view: Arc<View>) -> Node {
+    /// A node without a role yet. `secured`: its key; `None`: it asks for none.
+    pub fn new(settings: Settings, bounds: Bounds, parts: Parts, view: Arc<View>, secured: Option<Secured>) -> Node {
         Node {
             object_files: Arc::new(OpenFiles::new(bounds.object_files)),
             mgc: parts.mgc(),
             settings,
             parts,
             view,
+            secured,
             mgs: None,
             osts: Vec::new(),
             followed: BTreeMap::new(),
@@ -88,7 +91,7 @@ impl Node {
             step(format!("listening at {addr}"));
             match self.parts.rpc.listen(addr).await {
                 Ok(bound) => {
-                    if !Nid::Tcp(bound).is_loopback() {
+                    if !Nid::Tcp(bound).is_loopback() && self.secured.is_none() {
                         tracing::warn!(%bound, "open: no key is asked for; only on a network you trust");
                     }
                     self.view.set_listen(bound);
@@ -103,6 +106,9 @@ impl Node {
             self.view.add_target(TargetName::mgs(), dir);
             let mgs = MgsRole::start(&self.parts, target).await?;
             self.view.alive().add_mgs(mgs.mgs(), mgs.target());
+            if let Some(secured) = &self.secured {
+                secured.follow_list(&self.parts, mgs.mgs().clone(), dir);
+            }
             self.mgs = Some(mgs);
         }
         // A limit of its own decides how much there is; without one the OSTs of a volume share it.

@@ -6,9 +6,11 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use node::config::http_settings::HttpListen;
 use node::config::mount_options::MountOptions;
 use node::config::mount_source::MountSource;
+use node::config::security::Security;
 use node::config::settings::Listen;
 use std::path::PathBuf;
 use types::nid::Nid;
+use types::principal::{KeyName, Role};
 use types::target::FsName;
 
 /// Home of a node unless one is named.
@@ -40,6 +42,7 @@ pub enum Command {
     Mount(MountArgs),
     Fsck(fsck::cli::Fsck),
     Scrub(fsck::scrub::Scrub),
+    Auth(AuthArgs),
     Lctl(lctl::cli::Lctl),
     Lfs(lfs::cli::Lfs),
     Bench(bench_args::Bench),
@@ -83,6 +86,14 @@ pub struct UpArgs {
     /// File with the token that readers of --http must know; needed where other hosts can reach it
     #[arg(long, value_name = "FILE")]
     pub http_token_file: Option<PathBuf>,
+    /// Whether connections must show keys: on, off, or auto (on if there is a key of the cluster,
+    /// see `sheen auth`) [default: auto]
+    #[arg(long, value_name = "WHETHER")]
+    pub security: Option<Security>,
+    /// File with the key of this process [default: beside the authority where the MGT is, else in
+    /// /etc/sheen/keys]
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
     /// Stripes of a new file [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=2000))]
     pub stripe_count: Option<u32>,
@@ -201,6 +212,14 @@ pub struct ServeArgs {
     /// File with the token that readers of --http must know; needed where other hosts can reach it
     #[arg(long, value_name = "FILE")]
     pub http_token_file: Option<PathBuf>,
+    /// Whether connections must show keys: on, off, or auto (on if there is a key of the cluster,
+    /// see `sheen auth`) [default: auto]
+    #[arg(long, value_name = "WHETHER")]
+    pub security: Option<Security>,
+    /// File with the key of this process [default: beside the authority where the MGT is, else in
+    /// /etc/sheen/keys]
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
     /// Stripes of a new file [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=2000))]
     pub stripe_count: Option<u32>,
@@ -247,6 +266,118 @@ pub struct MkfsArgs {
     pub dir: PathBuf,
 }
 
+/// Give a cluster keys, so that no host without one gets in and nothing travels in the clear
+///
+/// First `init` where the MGS is, then start it again. Every other host gets a key: `issue` where
+/// the MGS is prints it, `install` on the host takes it, for example over ssh. Processes find the
+/// key of their cluster by themselves.
+#[derive(Debug, Args)]
+pub struct AuthArgs {
+    /// What to do
+    #[command(subcommand)]
+    pub command: AuthCommand,
+}
+
+/// Sub-commands of `sheen auth`.
+#[derive(Debug, Subcommand)]
+pub enum AuthCommand {
+    Init(AuthInitArgs),
+    Issue(AuthIssueArgs),
+    Install(AuthInstallArgs),
+    List(AuthListArgs),
+    Revoke(AuthRevokeArgs),
+    Renew(AuthRenewArgs),
+    /// Show the keys of this host
+    Show,
+}
+
+/// Make the authority of a cluster, and the key of the host of its MGS
+///
+/// Both are in the folder auth of the MGT. The node asks for keys from its next start on.
+#[derive(Debug, Args)]
+pub struct AuthInitArgs {
+    /// Home of the node that has the MGS, or its MGT
+    #[arg(value_name = "DIR", default_value = HOME_DEFAULT)]
+    pub dir: PathBuf,
+    /// NIDs at which other hosts reach the MGS [default: where the node listens]
+    #[arg(long, value_name = "NID", value_delimiter = ',')]
+    pub mgsnode: Vec<Nid>,
+    /// Name of this host's key [default: the name of the host]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<KeyName>,
+    /// How long the key is good
+    #[arg(long, value_name = "DAYS", default_value_t = 365, value_parser = clap::value_parser!(u16).range(1..=7300))]
+    pub days: u16,
+}
+
+/// Print a new key for a host
+///
+/// It is secret: carry it over ssh, not through a shared folder. A host that has a key gets a new
+/// one in the same way before the old one ends; its daemons take it without a restart.
+#[derive(Debug, Args)]
+pub struct AuthIssueArgs {
+    /// Home of the node that has the MGS, or its MGT
+    #[arg(value_name = "DIR", default_value = HOME_DEFAULT)]
+    pub dir: PathBuf,
+    /// Name of the host
+    #[arg(long, value_name = "NAME")]
+    pub name: KeyName,
+    /// What the host may do: server (serve targets, and all else), client (mount), admin (mount,
+    /// and change the cluster)
+    #[arg(long, value_name = "ROLE", default_value = "client")]
+    pub role: Role,
+    /// How long the key is good
+    #[arg(long, value_name = "DAYS", default_value_t = 365, value_parser = clap::value_parser!(u16).range(1..=7300))]
+    pub days: u16,
+}
+
+/// Take a key for this host
+///
+/// It goes to /etc/sheen/keys; an earlier key for the same cluster is replaced.
+#[derive(Debug, Args)]
+pub struct AuthInstallArgs {
+    /// File with the key [default: standard input]
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+}
+
+/// List the keys of a cluster
+#[derive(Debug, Args)]
+pub struct AuthListArgs {
+    /// Home of the node that has the MGS, or its MGT
+    #[arg(value_name = "DIR", default_value = HOME_DEFAULT)]
+    pub dir: PathBuf,
+    /// Print JSON; its keys are stable
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Give the host of the MGS a new key
+///
+/// Other hosts get theirs with `issue` and `install`.
+#[derive(Debug, Args)]
+pub struct AuthRenewArgs {
+    /// Home of the node that has the MGS, or its MGT
+    #[arg(value_name = "DIR", default_value = HOME_DEFAULT)]
+    pub dir: PathBuf,
+    /// How long the key is good
+    #[arg(long, value_name = "DAYS", default_value_t = 365, value_parser = clap::value_parser!(u16).range(1..=7300))]
+    pub days: u16,
+}
+
+/// Revoke all keys of a host
+///
+/// Its connections and sessions end, and no process lets it in again.
+#[derive(Debug, Args)]
+pub struct AuthRevokeArgs {
+    /// Home of the node that has the MGS, or its MGT
+    #[arg(value_name = "DIR", default_value = HOME_DEFAULT)]
+    pub dir: PathBuf,
+    /// Name of the host
+    #[arg(long, value_name = "NAME")]
+    pub name: KeyName,
+}
+
 /// Mount a file system
 ///
 /// Usable from fstab: "10.0.0.1@tcp:/sheen /mnt/sheen sheen _netdev 0 0", if mount.sheen is found
@@ -260,7 +391,7 @@ pub struct MountArgs {
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
     /// Options: ro, rw, nosuid, nodev, noexec, relatime, noatime, strictatime, nodiratime, hard,
-    /// soft, nochecksum, log=FILE, http=ADDRESS:PORT, http_token_file=FILE
+    /// soft, nochecksum, log=FILE, http=ADDRESS:PORT, http_token_file=FILE, key=FILE
     ///
     /// With hard, the default, programs wait for a server that is away until it is back or a signal
     /// kills them. With soft they get ETIMEDOUT after 100 s.

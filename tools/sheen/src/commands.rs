@@ -1,5 +1,6 @@
 //! The commands of `sheen`, one file each.
 
+pub(crate) mod auth;
 pub(crate) mod bench;
 pub(crate) mod completion;
 pub(crate) mod dash;

@@ -17,7 +17,9 @@ mod terminal;
 use called::applet;
 use clap::{CommandFactory, FromArgMatches};
 use cli::{Cli, Command};
-use commands::{bench, completion, dash, down, fsck, lctl, lfs, man, mkfs, mount, scrub, serve, status, top, up, why};
+use commands::{
+    auth, bench, completion, dash, down, fsck, lctl, lfs, man, mkfs, mount, scrub, serve, status, top, up, why,
+};
 use node::config::units;
 use std::ffi::OsString;
 use std::path::Path;
@@ -64,6 +66,7 @@ fn sheen(args: Vec<OsString>) -> Outcome {
         Command::MountDaemon(args) => mount::daemon(&args),
         Command::Fsck(args) => fsck::run(&args),
         Command::Scrub(args) => scrub::run(&args),
+        Command::Auth(args) => auth::run(&args),
         Command::Lctl(args) => lctl::run(&args),
         Command::Lfs(args) => lfs::run(&args),
         Command::Bench(args) => bench::run(&args),

@@ -57,10 +57,16 @@ fn help_is_what_was_agreed() {
     assert_eq!(top.status.code(), Some(0));
     assert_eq!(stderr(&top), "");
     golden("help.txt", &stdout(&top));
-    for command in ["up", "down", "status", "serve", "mkfs", "mount", "top", "why", "dash", "completion", "man"] {
+    for command in ["up", "down", "status", "serve", "mkfs", "mount", "top", "why", "dash", "auth", "completion", "man"]
+    {
         let help = sheen(&[command, "--help"]);
         assert_eq!(help.status.code(), Some(0), "{command}");
         golden(&format!("help-{command}.txt"), &stdout(&help));
+    }
+    for command in ["init", "issue", "install", "list", "revoke", "renew", "show"] {
+        let help = sheen(&["auth", command, "--help"]);
+        assert_eq!(help.status.code(), Some(0), "{command}");
+        golden(&format!("help-auth-{command}.txt"), &stdout(&help));
     }
     golden("help-bench.txt", &stdout(&sheen(&["bench", "--help"])));
     for item in

@@ -63,10 +63,11 @@ pub(crate) async fn in_time<T>(
 }
 
 /// It asks for a key, and this process has none.
-const KEY_NEEDED: &str = "this cluster is secured, and this host has no key of it; `sheen auth token` on the host of the \
-                          MGS prints a line that gives it one";
+const KEY_NEEDED: &str = "this cluster is secured, and this host has no key of it; `sheen auth issue` on the host of the \
+                          MGS prints one";
 /// It knows that the key of this process was revoked.
-const OWN_KEY_REVOKED: &str = "the key of this host was revoked; a new line of `sheen auth token` gives it another one";
+const OWN_KEY_REVOKED: &str =
+    "the key of this host was revoked; `sheen auth issue` on the host of the MGS prints another";
 /// The side that connected.
 pub(crate) async fn call(
     shared: &Shared,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
 use types::nid::Nid;
 use types::principal::Principal;
+use wire::frame::MAGIC;
 
 /// Half of a connection.
 pub type Read = Box<dyn AsyncRead + Send + Unpin>;
@@ -25,15 +26,20 @@ pub fn is_sealed(start: &[u8; START_BYTES]) -> bool {
     matches!(start, [0x16, 0x03, ..])
 }
 
-/// The other end refused the key of this process: a seal returns it inside of an [`std::io::Error`],
-/// and the link ends as [`LinkError::Key`].
+/// True if a connection, or the answer to it, that starts so is plain.
+pub fn is_plain(start: &[u8; START_BYTES]) -> bool {
+    start[4..] == MAGIC
+}
+
+/// The other end refused the key of this process: a seal returns it inside of an
+/// [`std::io::Error`], and the link ends as [`LinkError::Key`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct KeyRefused(pub String);
 
-/// A connection whose other end proved who it is.
+/// A connection whose other end proved its owner.
 pub struct Sealed {
-    /// Whose the other end is.
+    /// Owner of the other end.
     pub principal: Arc<Principal>,
     /// What arrives, opened.
     pub read: Read,

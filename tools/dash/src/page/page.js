@@ -234,7 +234,8 @@ function summary() {
   for (const row of picture.targets) count.set(row.state, (count.get(row.state) ?? 0) + 1);
   const parts = [...count].map(([word, n]) => `${n} ${word}`).join(", ");
   const clients = picture.clients.length, waits = picture.chains.length;
-  put($("summary"), `${picture.targets.length} targets (${parts}) · ${clients} client${clients === 1 ? "" : "s"} · ${waits ? `${waits} waiting` : "nothing waits"}`);
+  const security = { secured: " · secured", open: " · open: no key is asked for", local: "" }[picture.security] ?? "";
+  put($("summary"), `${picture.targets.length} targets (${parts}) · ${clients} client${clients === 1 ? "" : "s"} · ${waits ? `${waits} waiting` : "nothing waits"}${security}`);
   const wrong = picture.targets.filter(row => COLOUR[row.state] === "bad").length;
   document.title = wrong ? `(${wrong}!) SheenFS` : "SheenFS";
 }

@@ -1,12 +1,16 @@
 //! Makes targets, as `mkfs.sheen` and `up` ask for it.
 
 use crate::home::Home;
+use disk::superblock::Superblock;
+use env::Env;
 use env::real::{RealConfig, RealEnv};
 use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use target::TargetError;
+use types::proof::ServerKey;
+use types::session::ClusterId;
 use types::target::{FsName, TargetIndex, TargetKind};
 
 /// The target to make.
@@ -63,7 +67,7 @@ pub fn is_target(dir: &Path) -> bool {
 /// target is opened.
 pub fn is_ost(dir: &Path) -> bool {
     let bytes = std::fs::read(dir.join(target::superblock::SUPERBLOCK)).unwrap_or_default();
-    disk::superblock::Superblock::decode(&bytes).is_ok_and(|block| block.kind == TargetKind::Ost)
+    Superblock::decode(&bytes).is_ok_and(|block| block.kind == TargetKind::Ost)
 }
 
 /// Makes one target, in a folder that only its owner may enter: what users keep private lies there
@@ -96,6 +100,33 @@ pub fn format(spec: &FormatSpec) -> Result<(), FormatError> {
         Err(source) if source.kind() != io::ErrorKind::NotFound => Err(FormatError::OldSettings { path, source }),
         _ => Ok(()),
     }
+}
+
+/// The cluster of the MGT in this folder; one that never was in service founds its cluster here,
+/// and not at its first start.
+///
+/// # Errors
+/// The folder holds no MGT, or cannot be written.
+pub fn cluster_of(mgt: &Path) -> Result<ClusterId, FormatError> {
+    let config = RealConfig { reactors: 1, blocking_threads: 1 };
+    let (env, guard) = RealEnv::start(config).map_err(FormatError::Threads)?;
+    let cluster = found(&env, mgt);
+    drop(guard);
+    Ok(cluster?)
+}
+
+fn found(env: &Env, mgt: &Path) -> Result<ClusterId, TargetError> {
+    let block = target::superblock::read(env, mgt)?;
+    if block.kind != TargetKind::Mgt {
+        return Err(TargetError::Kind { dir: mgt.to_owned(), found: block.kind, wanted: TargetKind::Mgt });
+    }
+    if block.cluster != ClusterId(0) {
+        return Ok(block.cluster);
+    }
+    let drawn = || env.random.next_u128().max(1);
+    let block = Superblock { cluster: ClusterId(drawn()), key: ServerKey(drawn()), ..block };
+    target::superblock::write(env, mgt, &block)?;
+    Ok(block.cluster)
 }
 
 #[cfg(test)]

@@ -37,6 +37,8 @@ pub struct MountOptions {
     pub http_token_file: Option<PathBuf>,
     /// Log file of the mount's process; absent: in `/var/log/sheen/`.
     pub log: Option<PathBuf>,
+    /// File with the key of this host; absent: the one for this cluster in `/etc/sheen/keys/`.
+    pub key: Option<PathBuf>,
     /// File with this host's own parameters; absent: `/etc/sheen/client.toml`, if it exists.
     pub config: Option<PathBuf>,
 }
@@ -64,7 +66,7 @@ pub enum BadMountOption {
     #[error(
         "unknown mount option {0:?}; known are ro, rw, nosuid, nodev, noexec, relatime, noatime, strictatime, nodiratime, \
          flock, localflock, noflock, soft, hard, nochecksum, log=FILE, config=FILE, http=ADDRESS:PORT, \
-         http_token_file=FILE, and those that mount(8) itself reads (noauto, _netdev, nofail, user, x-...)"
+         http_token_file=FILE, key=FILE (also as skpath=FILE), and those that mount(8) itself reads (noauto, _netdev, nofail, user, x-...)"
     )]
     Unknown(String),
     /// The option needs a value.
@@ -116,12 +118,14 @@ impl FromStr for MountOptions {
                 "log" | "log=" => return Err(BadMountOption::NoValue("log")),
                 "http" | "http=" => return Err(BadMountOption::NoValue("http")),
                 "http_token_file" | "http_token_file=" => return Err(BadMountOption::NoValue("http_token_file")),
+                "key" | "key=" | "skpath" | "skpath=" => return Err(BadMountOption::NoValue("key")),
                 "config" | "config=" => return Err(BadMountOption::NoValue("config")),
                 word if IGNORED.contains(&word) => {}
                 word if word.starts_with("x-") || word.starts_with("X-") || word.starts_with("comment=") => {}
                 _ => match word.split_once('=') {
                     Some(("log", file)) => options.log = Some(file.into()),
                     Some(("http_token_file", file)) => options.http_token_file = Some(file.into()),
+                    Some(("key" | "skpath", file)) => options.key = Some(file.into()),
                     Some(("config", file)) => options.config = Some(file.into()),
                     Some(("http", address)) => match address.parse()? {
                         open @ HttpListen::At(_) if open.is_open() => return Err(BadMountOption::HttpOpen(open)),
@@ -156,7 +160,12 @@ impl fmt::Display for MountOptions {
         if self.http != HttpListen::default() {
             write!(f, ",http={}", self.http)?;
         }
-        let files = [("http_token_file", &self.http_token_file), ("log", &self.log), ("config", &self.config)];
+        let files = [
+            ("http_token_file", &self.http_token_file),
+            ("log", &self.log),
+            ("key", &self.key),
+            ("config", &self.config),
+        ];
         for (word, file) in files {
             if let Some(file) = file {
                 write!(f, ",{word}={}", file.display())?;
@@ -191,6 +200,7 @@ mod tests {
         assert_eq!(parsed("http=127.0.0.1:9988"), "rw,http=127.0.0.1:9988");
         assert_eq!(parsed("http=none"), "rw,http=none");
         assert_eq!(parsed("http_token_file=/etc/token"), "rw,http_token_file=/etc/token");
+        assert_eq!(parsed("skpath=/etc/one.pem"), "rw,key=/etc/one.pem");
         assert_eq!(parsed("ro,rw"), "rw", "the later one counts");
         assert_eq!(parsed("noflock,localflock"), "rw,localflock", "again the later one");
         assert_eq!(parsed("noflock"), "rw,noflock");
@@ -211,6 +221,8 @@ mod tests {
             "log",
             "log=",
             "config=",
+            "key=",
+            "skpath",
             "http=",
             "http=x",
             "http_token_file=",

@@ -2,6 +2,7 @@
 
 use crate::config::http_settings::HttpListen;
 use crate::config::mount_options::MountOptions;
+use crate::config::security::Security;
 use crate::config::settings::{Listen, MountSettings, Settings};
 use crate::home::Home;
 use std::path::PathBuf;
@@ -30,6 +31,10 @@ pub struct Wanted {
     pub http: Option<HttpListen>,
     /// File with the token for it, absolute.
     pub http_token_file: Option<PathBuf>,
+    /// Whether connections must show keys.
+    pub security: Option<Security>,
+    /// File with the key, absolute.
+    pub key: Option<PathBuf>,
     /// Stripes of a new file.
     pub stripe_count: Option<u32>,
     /// Space of each OST, bytes.
@@ -98,6 +103,8 @@ pub fn plan(home: &Home, before: Option<&Settings>, wanted: &Wanted) -> Result<P
     settings.listen = wanted.listen.unwrap_or(settings.listen);
     settings.http = wanted.http.unwrap_or(settings.http);
     settings.http_token_file = wanted.http_token_file.clone().or(settings.http_token_file);
+    settings.security = wanted.security.unwrap_or(settings.security);
+    settings.key = wanted.key.clone().or(settings.key);
     settings.stripe_count = wanted.stripe_count.unwrap_or(settings.stripe_count);
     settings.ost_bytes = wanted.ost_bytes.or(settings.ost_bytes);
     match (&wanted.mount, settings.mounts.first_mut()) {

@@ -6,6 +6,7 @@
 
 use crate::config::http_settings::HttpListen;
 use crate::config::mount_options::MountOptions;
+use crate::config::security::Security;
 use crate::home::{Home, SETTINGS_BYTES_MAX};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
@@ -114,6 +115,13 @@ pub struct Settings {
     /// where other hosts can reach `http`; absent: one is drawn at each start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http_token_file: Option<PathBuf>,
+    /// Whether connections must show keys.
+    #[serde(with = "text", default, skip_serializing_if = "is_auto")]
+    pub security: Security,
+    /// File with the key of this process; absent: the one beside the authority where the MGT is,
+    /// else the one of the host for this cluster, in `/etc/sheen/keys/`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<PathBuf>,
     /// The mounts.
     #[serde(default, rename = "mount", skip_serializing_if = "Vec::is_empty")]
     pub mounts: Vec<MountSettings>,
@@ -131,6 +139,10 @@ fn is_default(http: &HttpListen) -> bool {
     *http == HttpListen::default()
 }
 
+fn is_auto(security: &Security) -> bool {
+    *security == Security::Auto
+}
+
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
@@ -144,6 +156,8 @@ impl Default for Settings {
             checksums: yes(),
             http: HttpListen::default(),
             http_token_file: None,
+            security: Security::Auto,
+            key: None,
             mounts: Vec::new(),
         }
     }
@@ -269,6 +283,9 @@ impl Settings {
         }
         for mount in &mut settings.mounts {
             mount.at = home.dir().join(&mount.at);
+        }
+        if let Some(file) = &mut settings.key {
+            *file = home.dir().join(&*file);
         }
         if let Some(file) = &mut settings.http_token_file {
             *file = home.dir().join(&*file);

@@ -8,7 +8,7 @@
 //! never set from here. The file comes before the MGS. Nothing is taken back: a deleted parameter
 //! keeps its value until the process starts again.
 
-use crate::manage::params;
+use crate::manage::{params, security};
 use crate::watch::view::View;
 use env::watch;
 use observe::catalog;
@@ -68,6 +68,7 @@ impl Persistent {
                 biased;
                 answer = ask.config(fsname.to_string(), 0, 0) => match answer {
                     Ok(config) => {
+                        security::obey(view.parts(), &config.params);
                         self.state.lock().kept.insert(*fsname, config.params);
                     }
                     Err(error) => tracing::warn!(%error, "no persistent parameters yet"),
@@ -105,6 +106,7 @@ impl Follower {
                     match answer {
                         Ok(config) if config.version > version => {
                             version = config.version;
+                            security::obey(self.view.parts(), &config.params);
                             self.state.lock().kept.insert(self.fsname, config.params);
                         }
                         Ok(_) => {}

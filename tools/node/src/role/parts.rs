@@ -6,6 +6,7 @@ use fuse::jobs::JobNames;
 use parking_lot::Mutex;
 use rpc::Rpc;
 use rpc::import::Import;
+use seal::keys::Keys;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -26,6 +27,8 @@ pub struct Parts {
     pub mgs: Vec<Nid>,
     /// Name of this host, for people.
     pub host: String,
+    /// Its key; `None`: it shows none, and asks for none.
+    pub keys: Option<Arc<Keys>>,
     /// Names the jobs of programs, for all mounts.
     pub jobs: Arc<JobNames>,
     /// This process as a client of targets: a server that asks, not a mount.
@@ -51,7 +54,7 @@ impl Parts {
         let client = ClientUuid(env.random.next_u128());
         let description = format!("{host}:{} (server)", place.display());
         let jobs = Arc::new(JobNames::new(env.clock.clone(), &host));
-        Parts { env, rpc, mgs, host, jobs, client, description, sessions: Arc::default() }
+        Parts { env, rpc, mgs, host, keys: None, jobs, client, description, sessions: Arc::default() }
     }
 
     /// The session of this process with a target; made at the first call, with these NIDs.

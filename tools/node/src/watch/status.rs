@@ -89,6 +89,9 @@ pub struct NodeStatus {
     /// NIDs beyond this host at which it takes connections of everybody: no key is asked for.
     #[serde(default)]
     pub open: Vec<String>,
+    /// Its key, for people, if every connection must show one.
+    #[serde(default)]
+    pub secured: Option<String>,
     /// Address of its HTTP server (`/metrics`, at the MGS also the page of the cluster); absent if
     /// there is none.
     pub http: Option<String>,

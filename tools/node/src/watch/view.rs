@@ -152,6 +152,23 @@ impl View {
         self.home.as_ref().map(|home| home.dir().display().to_string()).or_else(mount).unwrap_or_default()
     }
 
+    /// NIDs beyond this host at which no key is asked for.
+    fn open(&self) -> Vec<String> {
+        match self.parts.keys {
+            Some(_) => Vec::new(),
+            None => self.parts.rpc.nids().iter().filter(|nid| !nid.is_loopback()).map(Nid::to_string).collect(),
+        }
+    }
+
+    /// Which processes may connect: `secured`, `open` or `local`.
+    pub fn security(&self) -> &'static str {
+        match self.parts.keys {
+            Some(_) => "secured",
+            None if self.open().is_empty() => "local",
+            None => "open",
+        }
+    }
+
     /// Time since its start.
     pub fn uptime(&self) -> Duration {
         self.parts.env.clock.now().saturating_sub(self.started)
@@ -197,7 +214,11 @@ impl View {
             fsname: self.settings.fsname.to_string(),
             nids: self.parts.rpc.nids().iter().map(Nid::to_string).collect(),
             listen: listen.map(|addr| addr.to_string()),
-            open: self.parts.rpc.nids().iter().filter(|nid| !nid.is_loopback()).map(Nid::to_string).collect(),
+            open: self.open(),
+            secured: self.parts.keys.as_ref().map(|keys| {
+                let days = (keys.expires() - self.parts.env.clock.wall().sec).div_euclid(86_400);
+                format!("key of {}, good for {days} days", keys.principal())
+            }),
             http: http.map(|addr| addr.to_string()),
             clients: self.clients(&targets, &mut trouble).await,
             targets: rows,

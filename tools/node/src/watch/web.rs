@@ -89,7 +89,9 @@ async fn look(view: Arc<View>, cluster: Arc<Mutex<Cluster>>) {
             let configs = mgs.configs();
             let configured: Vec<Configured> = configs.values().flat_map(|c| c.targets.iter().map(target)).collect();
             let time_ms = (clock.wall().as_nanos() / 1_000_000).max(0) as u64;
-            cluster.lock().take(time_ms, mgs.reports(), &configured);
+            let mut cluster = cluster.lock();
+            cluster.set_security(view.security());
+            cluster.take(time_ms, mgs.reports(), &configured);
         }
         clock.sleep(LOOK).await;
     }

@@ -112,6 +112,7 @@ fn settings(source: &MountSource, at: &Path, options: MountOptions) -> Settings 
         http: options.http,
         http_token_file: options.http_token_file.clone(),
         checksums: !options.no_checksums,
+        key: options.key.clone(),
         mounts: vec![MountSettings { at: at.to_owned(), options }],
         ..Settings::default()
     }

@@ -73,6 +73,10 @@ fn settings(args: &ServeArgs) -> Result<(Home, Settings), Failure> {
     if let Some(file) = &args.http_token_file {
         settings.http_token_file = Some(absolute(file)?);
     }
+    if let Some(file) = &args.key {
+        settings.key = Some(absolute(file)?);
+    }
+    settings.security = args.security.unwrap_or(settings.security);
     settings.stripe_count = args.stripe_count.unwrap_or(settings.stripe_count);
     settings.ost_bytes = args.ost_size.map(|s| s.0).or(settings.ost_bytes);
     settings.check().map_err(Failure::failed)?;

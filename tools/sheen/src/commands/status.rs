@@ -80,6 +80,9 @@ fn table(status: &NodeStatus) -> String {
     if !status.open.is_empty() {
         let _ = writeln!(text, "open at {}: no key is asked for; only on a network you trust", status.open.join(" "));
     }
+    if let Some(key) = &status.secured {
+        let _ = writeln!(text, "secured: every connection must show a key of the cluster ({key})");
+    }
     if let Some(http) = &status.http {
         let page = if status.targets.iter().any(|t| t.kind == "mgt") {
             format!(", page at http://{http}/")
@@ -179,6 +182,7 @@ mod tests {
             nids: vec!["0@lo".into(), "10.0.0.1@tcp".into()],
             listen: Some("10.0.0.1:988".into()),
             open: vec!["10.0.0.1@tcp".into()],
+            secured: None,
             http: Some("127.0.0.1:9988".into()),
             targets: vec![target("MGS", "mgt", None), target("sheen-OST0000", "ost", Some(space))],
             mounts: vec![MountStatus {

@@ -42,6 +42,8 @@ pub fn run(args: &UpArgs) -> Outcome {
         listen: args.listen,
         http: args.http,
         http_token_file: args.http_token_file.as_deref().map(absolute).transpose()?,
+        security: args.security,
+        key: args.key.as_deref().map(absolute).transpose()?,
         stripe_count: args.stripe_count,
         ost_bytes: args.ost_size.map(|s| s.0),
     };

@@ -1,0 +1,274 @@
+//! A cluster with keys: what travels is sealed, and a host without a good key is told so. The tap
+//! and the clock of expired keys are this test's; all else is the program.
+
+use e2e::can_mount;
+use e2e::hosts::Hosts;
+use e2e::process::{detach, is_mounted, kill_and_wait, text};
+use e2e::sheen;
+use e2e::tap::Tap;
+use seal::authority::Authority;
+use seal::credentials::Credentials;
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use types::principal::Role;
+
+/// What must not be seen.
+const MARKER: &str = "mArKeR-7f3a91c4";
+/// Of the marker, bytes that are written.
+const CONTENT: usize = 4 << 20;
+
+/// Hosts, folders, daemons. Host 1: MGS and MDS; 2: OSS; 3 and 4: clients.
+struct Site {
+    hosts: Hosts,
+    dir: tempfile::TempDir,
+    servers: Vec<(&'static str, Child)>,
+    mounts: Vec<PathBuf>,
+}
+
+impl Site {
+    fn new() -> Option<Site> {
+        let hosts = Hosts::new(4)?;
+        let site = Site { hosts, dir: tempfile::tempdir().unwrap(), servers: Vec::new(), mounts: Vec::new() };
+        site.must(1, &["mkfs", "--mgs", &site.at("mgt")]);
+        site.must(1, &["mkfs", "--mdt", "--index", "0", &site.at("mdt"), "--mgsnode", &site.mgs()]);
+        site.must(2, &["mkfs", "--ost", "--index", "0", &site.at("ost"), "--mgsnode", &site.mgs()]);
+        Some(site)
+    }
+
+    fn at(&self, name: &str) -> String {
+        self.dir.path().join(name).display().to_string()
+    }
+
+    fn mgs(&self) -> String {
+        format!("{}@tcp", self.hosts.address(1))
+    }
+
+    /// Runs `sheen` on a host.
+    fn sheen(&self, host: usize, args: &[&str]) -> Output {
+        let mut command = self.hosts.command(host, &sheen());
+        command.args(args).env(e2e::cluster::RUN_DIR, self.dir.path().join("run")).stdin(Stdio::null());
+        command.output().expect("sheen runs")
+    }
+
+    fn must(&self, host: usize, args: &[&str]) -> Output {
+        let output = self.sheen(host, args);
+        assert!(output.status.success(), "sheen {args:?}: {}\n{}", text(&output), self.logs());
+        output
+    }
+
+    /// Makes a key and keeps it as a file, as `sheen auth install` would.
+    fn key(&self, name: &str, role: &str) -> String {
+        let output = self.must(1, &["auth", "issue", &self.at("mgt"), "--name", name, "--role", role]);
+        self.keep(name, &String::from_utf8(output.stdout).expect("text"))
+    }
+
+    fn keep(&self, name: &str, key: &str) -> String {
+        let path = self.at(&format!("{name}.pem"));
+        fs::write(&path, key).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        path
+    }
+
+    fn serve(&mut self, host: usize, name: &'static str, targets: &[&str], more: &[&str]) {
+        let address = format!("{}:988", self.hosts.address(host));
+        let log = File::options().create(true).append(true).open(self.at(&format!("{name}.log"))).unwrap();
+        let mut command = self.hosts.command(host, &sheen());
+        command.env(e2e::cluster::RUN_DIR, self.dir.path().join("run"));
+        command.arg("serve").args(targets.iter().map(|target| self.at(target))).args(["--listen", &address]);
+        command.args(more).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        self.servers.push((name, command.spawn().expect("sheen runs")));
+    }
+
+    fn serve_all(&mut self, mds: &[&str], oss: &[&str]) {
+        self.serve(1, "mds", &["mgt", "mdt"], mds);
+        let mgs = self.mgs();
+        self.serve(2, "oss", &["ost"], &[&["--mgsnode", &mgs], oss].concat());
+    }
+
+    fn logs(&self) -> String {
+        let log = |name: &&str| format!("== {name}\n{}", fs::read_to_string(self.at(name)).unwrap_or_default());
+        ["mds.log", "oss.log", "client3.log", "client4.log"].iter().map(log).collect()
+    }
+
+    fn try_mount(&self, host: usize, options: &str) -> Output {
+        let at = self.at(&format!("mnt{host}"));
+        fs::create_dir_all(&at).unwrap();
+        let log = self.at(&format!("client{host}.log"));
+        let options = if options.is_empty() { format!("log={log}") } else { format!("{options},log={log}") };
+        self.sheen(host, &["mount", "-o", &options, &format!("{}:/sheen", self.mgs()), &at])
+    }
+
+    fn mount(&mut self, host: usize, options: &str) -> PathBuf {
+        let output = self.try_mount(host, options);
+        assert!(output.status.success(), "{}\n{}", text(&output), self.logs());
+        let at = PathBuf::from(self.at(&format!("mnt{host}")));
+        self.mounts.push(at.clone());
+        at
+    }
+
+    /// Why a mount is refused: one sentence, and soon.
+    fn refused(&self, host: usize, options: &str) -> String {
+        let began = Instant::now();
+        let output = self.try_mount(host, options);
+        assert!(!output.status.success(), "{options}: it was let in");
+        assert!(began.elapsed() < Duration::from_secs(10), "{options}: refused after {:?}", began.elapsed());
+        let said = String::from_utf8(output.stderr).expect("text");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        said
+    }
+
+    fn stop(&mut self) {
+        for mount in std::mem::take(&mut self.mounts) {
+            let output = Command::new("umount").arg(&mount).output().expect("umount runs");
+            assert!(output.status.success(), "umount: {}", text(&output));
+        }
+        for (name, mut child) in std::mem::take(&mut self.servers).into_iter().rev() {
+            e2e::process::signal(child.id() as i32, libc::SIGTERM);
+            assert!(child.wait().expect("it ends").success(), "{name}\n{}", self.logs());
+        }
+    }
+
+    /// Writes and reads what is marked, through the mounts at two hosts, under the eyes of the tap.
+    fn marked_bytes_on_the_wire(&self, mounts: [&Path; 2]) -> Vec<u8> {
+        let taps = [1, 2, 3, 4].map(|n| Tap::on(&self.hosts.interface(n)).expect("a tap"));
+        let [one, other] = mounts;
+        let (name, content) = (format!("{MARKER}-name"), MARKER.repeat(CONTENT / MARKER.len()));
+        fs::write(one.join(&name), &content).unwrap();
+        File::open(one.join(&name)).unwrap().sync_all().unwrap();
+        std::os::unix::fs::symlink(format!("/{MARKER}-link"), one.join("link")).unwrap();
+        assert!(fs::read_to_string(other.join(&name)).unwrap() == content);
+        assert_eq!(fs::read_link(other.join("link")).unwrap(), Path::new(&format!("/{MARKER}-link")));
+        fs::remove_file(one.join("link")).unwrap();
+        fs::remove_file(one.join(&name)).unwrap();
+        taps.into_iter().flat_map(Tap::heard).collect()
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.mounts.iter().filter(|mount| is_mounted(mount)).for_each(|mount| detach(mount));
+        self.servers.iter().for_each(|(_, child)| kill_and_wait(child.id() as i32));
+    }
+}
+
+fn is_in(bytes: &[u8], what: &str) -> bool {
+    bytes.windows(what.len()).any(|part| part == what.as_bytes())
+}
+
+fn needs_no_key_and_has_none(site: &mut Site) {
+    site.serve_all(&["--security", "off"], &["--security", "off"]);
+    let (one, other) = (site.mount(3, ""), site.mount(4, ""));
+    let heard = site.marked_bytes_on_the_wire([&one, &other]);
+    for what in [MARKER, &format!("{MARKER}-name"), &format!("{MARKER}-link"), "SHEE"] {
+        assert!(is_in(&heard, what), "the tap does not hear {what} in {} bytes: it is broken", heard.len());
+    }
+    site.stop();
+}
+
+#[test]
+fn what_travels_between_hosts_with_keys_is_sealed_and_nobody_else_gets_in() {
+    if !can_mount() {
+        return;
+    }
+    let Some(mut site) = Site::new() else { return };
+    needs_no_key_and_has_none(&mut site);
+
+    let mgt = site.at("mgt");
+    site.must(1, &["auth", "init", &mgt, "--mgsnode", &site.mgs(), "--name", "mds"]);
+    let oss = site.key("oss", "server");
+    let [client3, client4] = ["client3", "client4"].map(|name| site.key(name, "client"));
+    for file in ["authority.pem", "key.pem", "keys.json"] {
+        assert_eq!(fs::metadata(site.dir.path().join("mgt/auth").join(file)).unwrap().mode() & 0o077, 0, "{file}");
+    }
+    site.serve_all(&[], &["--key", &oss]);
+    let (one, other) = (site.mount(3, &format!("key={client3}")), site.mount(4, &format!("key={client4}")));
+
+    let heard = site.marked_bytes_on_the_wire([&one, &other]);
+    assert!(heard.len() > 2 * CONTENT, "the tap heard only {} bytes", heard.len());
+    for what in [MARKER, "SHEE", "client3"] {
+        assert!(!is_in(&heard, what), "{what} travels in the clear");
+    }
+    let status = text(&site.must(1, &["status", &mgt]));
+    assert!(status.contains("secured: every connection must show a key") && status.contains("server mds"), "{status}");
+
+    // A program beside the daemons uses their key.
+    let fsck = site.sheen(1, &["fsck", &site.mgs()]);
+    assert!(fsck.status.success(), "{}\n{}", text(&fsck), site.logs());
+
+    // Keys that are none here. Each is refused in one sentence that says what is wrong.
+    fs::create_dir(site.at("away")).unwrap();
+    site.must(1, &["mkfs", "--mgs", &site.at("away/mgt")]);
+    site.must(1, &["auth", "init", &site.at("away/mgt"), "--mgsnode", &site.mgs(), "--name", "away"]);
+    let foreign = site.must(1, &["auth", "issue", &site.at("away/mgt"), "--name", "x", "--role", "client"]);
+    let foreign = site.keep("foreign", &String::from_utf8(foreign.stdout).unwrap());
+    let own = Credentials::from_text(&fs::read_to_string(&client4).unwrap()).unwrap();
+    let authority = fs::read_to_string(site.dir.path().join("mgt/auth/authority.pem")).unwrap();
+    let authority = Authority::from_text(own.principal().cluster, &authority).unwrap();
+    let expired =
+        authority.issue_key((Role::Client, &"late".parse().unwrap()), Vec::new(), (1_000_000_000, 60)).unwrap();
+    let expired = site.keep("expired", &expired.to_text());
+    let readable = site.keep("readable", &fs::read_to_string(&client3).unwrap());
+    fs::set_permissions(&readable, Permissions::from_mode(0o644)).unwrap();
+    let listed = text(&site.must(1, &["auth", "list", &mgt]));
+    assert!(["mds", "oss", "client3", "client4"].iter().all(|name| listed.contains(name)), "{listed}");
+    let umount = Command::new("umount").arg(&other).status().expect("umount runs");
+    assert!(umount.success());
+    for (options, why) in [
+        (String::new(), "this cluster is secured, and this host has no key of it; `sheen auth issue`"),
+        (format!("key={foreign}"), "its key is of another cluster: another authority signed it"),
+        (format!("key={expired}"), "the key of this host has expired"),
+        (format!("key={readable}"), "chmod 600"),
+        (format!("key={}", site.at("nothing.pem")), "No such file"),
+    ] {
+        let said = site.refused(4, &options);
+        assert!(said.contains(why), "{options}: {said}");
+    }
+    // The key of a client does not serve a target.
+    site.must(4, &["mkfs", "--ost", &site.at("false-ost"), "--mgsnode", &site.mgs()]);
+    let listen = format!("{}:988", site.hosts.address(4));
+    let said = site.sheen(4, &["serve", &site.at("false-ost"), "--listen", &listen, "--key", &client4]);
+    assert!(!said.status.success() && text(&said).contains("needs that of a server"), "{}", text(&said));
+
+    // A connection that is lost is made again; a server that was killed comes back.
+    site.hosts.cable(3, false);
+    std::thread::sleep(Duration::from_secs(1));
+    site.hosts.cable(3, true);
+    fs::write(one.join("after"), "the cut").unwrap();
+    let (_, killed) = site.servers.pop().expect("the OSS");
+    kill_and_wait(killed.id() as i32);
+    let mgs = site.mgs();
+    site.serve(2, "oss", &["ost"], &["--mgsnode", &mgs, "--key", &oss]);
+    fs::write(one.join("large"), vec![7; 3 << 20]).unwrap();
+    File::open(one.join("large")).unwrap().sync_all().unwrap();
+
+    // A revoked key is out within two seconds, and its host is told why; others notice nothing.
+    let other = site.mount(4, &format!("key={client4},soft"));
+    fs::write(other.join("mine"), "before").unwrap();
+    let began = Instant::now();
+    site.must(1, &["auth", "revoke", &mgt, "--name", "client4"]);
+    let until = loop {
+        match fs::write(other.join(format!("mine{}", began.elapsed().as_millis())), "after") {
+            Ok(()) if began.elapsed() < Duration::from_secs(10) => std::thread::sleep(Duration::from_millis(20)),
+            Ok(()) => panic!("it still writes\n{}", site.logs()),
+            Err(_) => break began.elapsed(),
+        }
+    };
+    eprintln!("revoked after {until:?}");
+    assert!(until < Duration::from_secs(2), "revoked after {until:?}");
+    fs::write(one.join("theirs"), "goes on").unwrap();
+    detach(&other);
+    site.mounts.retain(|mount| *mount == one);
+    let said = site.refused(4, &format!("key={client4}"));
+    assert!(said.contains("the key of this host was revoked"), "{said}");
+    // Also after every server was started again.
+    site.stop();
+    site.serve_all(&[], &["--key", &oss]);
+    let said = site.refused(4, &format!("key={client4}"));
+    assert!(said.contains("the key of this host was revoked"), "{said}");
+    let one = site.mount(3, &format!("key={client3}"));
+    assert_eq!(fs::read_to_string(one.join("theirs")).unwrap(), "goes on");
+    site.stop();
+}

@@ -1,0 +1,121 @@
+//! The keys of a host: which one a process uses.
+
+use crate::config::security::Security;
+use crate::config::settings::Settings;
+use crate::host::secret_file;
+use seal::credentials::Credentials;
+use seal::error::SealError;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Folder of the keys that clusters gave this host.
+pub const KEYS_DIR: &str = "/etc/sheen/keys";
+/// Folder of the authority in that of the MGT.
+pub const AUTHORITY_DIR: &str = "auth";
+/// In it, the key of the MGS' host.
+pub const MGS_KEY: &str = "key.pem";
+
+/// There is no key that can be used.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// The file cannot be read.
+    #[error("cannot use the key {}: {source}", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// The file holds no key.
+    #[error("cannot use the key {}: {source}", .path.display())]
+    Bad {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: SealError,
+    },
+    /// Security is on.
+    #[error(
+        "security is \"on\", and there is no key for this cluster in {KEYS_DIR}: `sheen auth issue` where the MGS is \
+         prints one, `sheen auth install` puts it there; or name its file with key"
+    )]
+    None,
+}
+
+/// Reads a key.
+///
+/// # Errors
+/// See [`KeyError`].
+pub fn read(path: &Path) -> Result<Credentials, KeyError> {
+    let text = secret_file::read(path).map_err(|source| KeyError::Read { path: path.to_owned(), source })?;
+    Credentials::from_text(&text).map_err(|source| KeyError::Bad { path: path.to_owned(), source })
+}
+
+/// The key that a process with these settings uses, and its file; `None`: it is open.
+///
+/// # Errors
+/// The key cannot be used, or security is on and there is none.
+pub fn of(settings: &Settings) -> Result<Option<(PathBuf, Credentials)>, KeyError> {
+    if settings.security == Security::Off {
+        return Ok(None);
+    }
+    let path = match &settings.key {
+        Some(named) => Some(named.clone()),
+        None => of_mgs(settings).map_or_else(|| of_host(settings), |path| Ok(Some(path)))?,
+    };
+    match path {
+        Some(path) => read(&path).map(|key| Some((path, key))),
+        None if settings.security == Security::On => Err(KeyError::None),
+        None => Ok(None),
+    }
+}
+
+/// The key beside the authority, where the MGT is.
+fn of_mgs(settings: &Settings) -> Option<PathBuf> {
+    settings.targets.iter().map(|dir| dir.join(AUTHORITY_DIR).join(MGS_KEY)).find(|path| path.exists())
+}
+
+/// The key of the host that names one of the NIDs of the MGS.
+fn of_host(settings: &Settings) -> Result<Option<PathBuf>, KeyError> {
+    if settings.mgs.is_empty() {
+        return Ok(None);
+    }
+    for path in installed()? {
+        if read(&path)?.mgs().iter().any(|nid| settings.mgs.contains(nid)) {
+            return Ok(Some(path));
+        }
+    }
+    Ok(None)
+}
+
+/// Files of all keys of the host, by name.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn installed() -> Result<Vec<PathBuf>, KeyError> {
+    let fail = |source| KeyError::Read { path: KEYS_DIR.into(), source };
+    let entries = match std::fs::read_dir(KEYS_DIR) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
+            return Ok(Vec::new());
+        }
+        entries => entries.map_err(fail)?,
+    };
+    let mut paths =
+        entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>().map_err(fail)?;
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "pem"));
+    paths.sort();
+    Ok(paths)
+}
+
+/// Puts a key into the folder of the host; a key of the same cluster there is replaced.
+///
+/// # Errors
+/// It is no key, or cannot be written.
+pub fn install(text: &str) -> Result<(PathBuf, Credentials), KeyError> {
+    let dir = Path::new(KEYS_DIR);
+    let key = Credentials::from_text(text).map_err(|source| KeyError::Bad { path: "-".into(), source })?;
+    let path = dir.join(format!("{}.pem", key.principal().cluster));
+    let written = secret_file::make_dir(dir).and_then(|()| secret_file::write(&path, &key.to_text()));
+    written.map_err(|source| KeyError::Read { path: path.clone(), source })?;
+    Ok((path, key))
+}

@@ -1,0 +1,184 @@
+//! `sheen auth`: the authority of a cluster and the keys of its hosts.
+//!
+//! Everything here works on files, whether daemons run or not: a running MGS sees a changed list by
+//! itself, a running process a changed key.
+
+use crate::cli::{AuthArgs, AuthCommand, AuthInitArgs, AuthIssueArgs, AuthListArgs, AuthRenewArgs, AuthRevokeArgs};
+use crate::commands::up::absolute;
+use crate::terminal::outcome::{Exit, Failure, Outcome};
+use crate::terminal::output;
+use node::config::format;
+use node::config::security::Security;
+use node::config::settings::{Listen, Settings};
+use node::home::Home;
+use node::host::authority::{AuthorityDir, now};
+use node::host::keys;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use tabled::builder::Builder;
+use tabled::settings::Style;
+use types::nid::Nid;
+use types::principal::KeyName;
+use types::target::TargetKind;
+
+/// Seconds of a day.
+const DAY: i64 = 86_400;
+/// Longest key that is read, bytes.
+const KEY_BYTES_MAX: u64 = 64 << 10;
+
+/// Does it.
+pub fn run(args: &AuthArgs) -> Outcome {
+    match &args.command {
+        AuthCommand::Init(args) => init(args),
+        AuthCommand::Issue(args) => issue(args),
+        AuthCommand::Install(args) => install(args.file.as_deref()),
+        AuthCommand::List(args) => list(args),
+        AuthCommand::Revoke(args) => revoke(args),
+        AuthCommand::Renew(args) => renew(args),
+        AuthCommand::Show => show(),
+    }
+}
+
+/// The folder of the MGT of this home, or this folder if it is one.
+fn mgt_of(dir: &Path) -> Result<PathBuf, Failure> {
+    let dir = absolute(dir)?;
+    let in_home = dir.join(Home::target_dir_name(TargetKind::Mgt, 0));
+    [in_home, dir.clone()].into_iter().find(|dir| format::is_target(dir)).ok_or_else(|| {
+        Failure::Failed(format!(
+            "{} holds no MGT: name the home or the MGT of the node that has the MGS (made by `sheen up` or mkfs.sheen \
+             --mgs)",
+            dir.display()
+        ))
+    })
+}
+
+fn init(args: &AuthInitArgs) -> Outcome {
+    let mgt = mgt_of(&args.dir)?;
+    let home = Home::new(absolute(&args.dir)?);
+    let settings = match home.settings_path().exists() {
+        true => Some(Settings::read(&home).map_err(Failure::failed)?),
+        false => None,
+    };
+    let mgs = match (&args.mgsnode[..], settings.as_ref().map(|settings| settings.listen)) {
+        ([], Some(Listen::At(addr))) if addr.port() != 0 => vec![Nid::Tcp(addr)],
+        ([], _) => {
+            return Err(Failure::Usage(
+                "say at which NIDs others reach the MGS: --mgsnode NID[,NID...]; every key names them".to_owned(),
+            ));
+        }
+        (nids, _) => nids.to_vec(),
+    };
+    let cluster = format::cluster_of(&mgt).map_err(Failure::failed)?;
+    let name = match &args.name {
+        Some(name) => name.clone(),
+        None => host_name()?,
+    };
+    let authority = AuthorityDir::of(&mgt);
+    authority.make(cluster, &mgs, &name, i64::from(args.days) * DAY).map_err(Failure::failed)?;
+    if let Some(settings) = settings.filter(|settings| settings.security == Security::Auto) {
+        // Without its key the node shall not become an open one.
+        Settings { security: Security::On, ..settings }.write(&home).map_err(Failure::failed)?;
+    }
+    let nids: Vec<String> = mgs.iter().map(Nid::to_string).collect();
+    output::talk(&format!(
+        "cluster {cluster} is secured from the next start of its MGS at {} on; for each other host:\n  sheen auth issue \
+         {} --name HOST --role server|client|admin | ssh HOST sheen auth install",
+        nids.join(","),
+        args.dir.display()
+    ));
+    Ok(Exit::Done)
+}
+
+fn host_name() -> Result<KeyName, Failure> {
+    let uname = rustix::system::uname();
+    let host = uname.nodename().to_string_lossy().into_owned();
+    host.parse().map_err(|_| Failure::Usage(format!("the name of this host, {host:?}, is none for a key: give --name")))
+}
+
+fn issue(args: &AuthIssueArgs) -> Outcome {
+    let authority = AuthorityDir::of(&mgt_of(&args.dir)?);
+    let life = i64::from(args.days) * DAY;
+    let key = authority.issue((args.role, &args.name), life).map_err(Failure::failed)?;
+    output::data(&key.to_text())?;
+    output::talk(&format!("made a key of {}, good for {} days; keep it secret", key.principal(), args.days));
+    Ok(Exit::Done)
+}
+
+fn renew(args: &AuthRenewArgs) -> Outcome {
+    let authority = AuthorityDir::of(&mgt_of(&args.dir)?);
+    let key = authority.renew_own(i64::from(args.days) * DAY).map_err(Failure::failed)?;
+    output::talk(&format!("the key of {} is good for {} days; a running MGS takes it", key.principal(), args.days));
+    Ok(Exit::Done)
+}
+
+fn install(file: Option<&Path>) -> Outcome {
+    let mut text = String::new();
+    let read = match file {
+        Some(file) if file != Path::new("-") => {
+            std::fs::File::open(file).and_then(|file| file.take(KEY_BYTES_MAX).read_to_string(&mut text))
+        }
+        _ => std::io::stdin().take(KEY_BYTES_MAX).read_to_string(&mut text),
+    };
+    read.map_err(|error| Failure::Failed(format!("cannot read the key: {error}")))?;
+    let (path, key) = keys::install(&text).map_err(Failure::failed)?;
+    let nids: Vec<String> = key.mgs().iter().map(Nid::to_string).collect();
+    output::talk(&format!(
+        "{}: key of {} for the cluster with its MGS at {}, good for {} days",
+        path.display(),
+        key.principal(),
+        nids.join(","),
+        days(key.expires())
+    ));
+    Ok(Exit::Done)
+}
+
+fn days(expires: i64) -> i64 {
+    (expires - now()).div_euclid(DAY)
+}
+
+fn list(args: &AuthListArgs) -> Outcome {
+    let list = AuthorityDir::of(&mgt_of(&args.dir)?).list().map_err(Failure::failed)?;
+    if args.json {
+        output::data(&format!("{}\n", serde_json::to_string_pretty(&list).map_err(Failure::failed)?))?;
+        return Ok(Exit::Done);
+    }
+    let mut rows = Builder::default();
+    rows.push_record(["NAME", "ROLE", "STATE", "KEY"]);
+    for key in &list.keys {
+        let state = match (key.revoked, days(key.expires)) {
+            (Some(_), _) => "revoked".to_owned(),
+            (None, days) if days < 0 => "expired".to_owned(),
+            (None, days) => format!("good for {days} days"),
+        };
+        rows.push_record([&key.name, &key.role, &state, key.key.get(..16).unwrap_or_default()]);
+    }
+    let mut table = rows.build();
+    table.with(Style::blank());
+    let lines: Vec<String> = table.to_string().lines().map(|line| format!("{}\n", line.trim())).collect();
+    output::data(&lines.concat())?;
+    Ok(Exit::Done)
+}
+
+fn revoke(args: &AuthRevokeArgs) -> Outcome {
+    let authority = AuthorityDir::of(&mgt_of(&args.dir)?);
+    let revoked = authority.revoke(&args.name).map_err(Failure::failed)?;
+    output::talk(&format!(
+        "revoked {revoked} keys of {}: a running MGS tells every host within a second, another one at its next start",
+        args.name
+    ));
+    Ok(Exit::Done)
+}
+
+fn show() -> Outcome {
+    let installed = keys::installed().map_err(Failure::failed)?;
+    if installed.is_empty() {
+        return Err(Failure::No(format!("this host has no key in {}", keys::KEYS_DIR)));
+    }
+    for path in installed {
+        let key = keys::read(&path).map_err(Failure::failed)?;
+        let nids: Vec<String> = key.mgs().iter().map(Nid::to_string).collect();
+        let line = format!("{}: {}, MGS {}, ", path.display(), key.principal(), nids.join(","));
+        output::data(&format!("{line}good for {} days\n", days(key.expires())))?;
+    }
+    Ok(Exit::Done)
+}

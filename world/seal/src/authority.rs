@@ -1,0 +1,194 @@
+//! The authority of a cluster: the key that signs the certificates of all its keys.
+
+use crate::certificate::sha256;
+use crate::credentials::Credentials;
+use crate::error::SealError;
+use crate::pem;
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, PKCS_ED25519, PublicKeyData, SanType, SignatureAlgorithm,
+};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use time::OffsetDateTime;
+use types::nid::Nid;
+use types::principal::{KeyHash, KeyName, Principal, Role};
+use types::session::ClusterId;
+
+/// A certificate is good from so long before it was made, seconds: clocks of hosts differ.
+const SKEW: i64 = 300;
+/// Life of the authority's own certificate, seconds.
+const AUTHORITY_LIFE: i64 = 20 * 365 * 86_400;
+/// Life of the certificate of a key unless another is asked for, seconds.
+pub const KEY_LIFE: i64 = 365 * 86_400;
+/// Name that certificates of servers have, and no others: the side that connects asks for it.
+pub(crate) const SERVER_NAME: &str = "server.sheenfs.internal";
+
+/// A public key of Ed25519.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PublicKey(pub [u8; 32]);
+
+impl PublicKeyData for PublicKey {
+    fn der_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn algorithm(&self) -> &'static SignatureAlgorithm {
+        &PKCS_ED25519
+    }
+}
+
+impl PublicKey {
+    /// Its hash, as a certificate's owner has it.
+    pub fn hash(&self) -> KeyHash {
+        KeyHash(sha256(&self.subject_public_key_info()))
+    }
+
+    pub(crate) fn of(key: &KeyPair) -> Result<PublicKey, SealError> {
+        let raw = key.public_key_raw().try_into().map_err(|_| SealError::NoKey("it is not of Ed25519"))?;
+        Ok(PublicKey(raw))
+    }
+}
+
+/// The authority of a cluster.
+pub struct Authority {
+    cluster: ClusterId,
+    issuer: Issuer<'static, KeyPair>,
+    certificate: CertificateDer<'static>,
+}
+
+fn name_of(cluster: ClusterId) -> DistinguishedName {
+    let mut name = DistinguishedName::new();
+    name.push(DnType::CommonName, format!("SheenFS {cluster}"));
+    name
+}
+
+fn at(seconds: i64) -> Result<OffsetDateTime, SealError> {
+    OffsetDateTime::from_unix_timestamp(seconds).map_err(|error| SealError::Make(error.to_string()))
+}
+
+fn params_of(cluster: ClusterId, now: i64) -> Result<CertificateParams, SealError> {
+    let mut params = CertificateParams::default();
+    params.not_before = at(now - SKEW)?;
+    params.not_after = at(now + AUTHORITY_LIFE)?;
+    params.distinguished_name = name_of(cluster);
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    Ok(params)
+}
+
+impl Authority {
+    /// A new one. `now`: seconds since 1970.
+    ///
+    /// # Errors
+    /// There is no randomness for a key.
+    pub fn make(cluster: ClusterId, now: i64) -> Result<Authority, SealError> {
+        let (params, key) = (params_of(cluster, now)?, KeyPair::generate_for(&PKCS_ED25519)?);
+        let certificate = params.self_signed(&key)?.der().clone();
+        Ok(Authority { cluster, issuer: Issuer::new(params, key), certificate })
+    }
+
+    /// From the text of [`Authority::to_text`].
+    ///
+    /// # Errors
+    /// [`SealError::NoKey`].
+    pub fn from_text(cluster: ClusterId, text: &str) -> Result<Authority, SealError> {
+        let key = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes()).map_err(|_| SealError::NoKey("it has no key"))?;
+        let certificate =
+            CertificateDer::from_pem_slice(text.as_bytes()).map_err(|_| SealError::NoKey("it has no certificate"))?;
+        let key = KeyPair::from_pkcs8_der_and_sign_algo(&key, &PKCS_ED25519)?;
+        Ok(Authority { cluster, issuer: Issuer::new(params_of(cluster, 0)?, key), certificate })
+    }
+
+    /// Its key and its certificate. The owner of the text can let every host into the cluster.
+    pub fn to_text(&self) -> String {
+        format!(
+            "# Authority of the SheenFS cluster {}. The owner of this file can let any host in.\n{}{}",
+            self.cluster,
+            pem::encode("PRIVATE KEY", self.issuer.key().serialized_der()),
+            pem::encode("CERTIFICATE", &self.certificate)
+        )
+    }
+
+    /// The cluster.
+    pub fn cluster(&self) -> ClusterId {
+        self.cluster
+    }
+
+    /// Its certificate.
+    pub fn certificate(&self) -> &CertificateDer<'static> {
+        &self.certificate
+    }
+
+    /// SHA-256 of its certificate.
+    pub fn fingerprint(&self) -> [u8; 32] {
+        sha256(&self.certificate)
+    }
+
+    /// A certificate for a key. `now`: seconds since 1970; `life`: seconds.
+    ///
+    /// # Errors
+    /// The certificate cannot be made.
+    pub fn issue(
+        &self,
+        (role, name): (Role, &KeyName),
+        public: PublicKey,
+        (now, life): (i64, i64),
+    ) -> Result<CertificateDer<'static>, SealError> {
+        let principal = Principal { cluster: self.cluster, role, name: name.clone(), key: public.hash() };
+        let mut params = CertificateParams::default();
+        params.not_before = at(now - SKEW)?;
+        params.not_after = at(now.saturating_add(life))?;
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, principal.to_string());
+        params.subject_alt_names = vec![SanType::URI(principal.uri().try_into()?)];
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        if role == Role::Server {
+            params.extended_key_usages.push(ExtendedKeyUsagePurpose::ServerAuth);
+            params.subject_alt_names.push(SanType::DnsName(SERVER_NAME.try_into()?));
+        }
+        params.use_authority_key_identifier_extension = true;
+        Ok(params.signed_by(&public, &self.issuer)?.der().clone())
+    }
+
+    /// A new key with its certificate.
+    ///
+    /// # Errors
+    /// As [`Authority::issue`].
+    pub fn issue_key(
+        &self,
+        (role, name): (Role, &KeyName),
+        mgs: Vec<Nid>,
+        (now, life): (i64, i64),
+    ) -> Result<Credentials, SealError> {
+        let key = KeyPair::generate_for(&PKCS_ED25519)?;
+        let certificate = self.issue((role, name), PublicKey::of(&key)?, (now, life))?;
+        Credentials::new(key.serialize_der(), certificate, self.certificate.clone(), (mgs, now.saturating_add(life)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::certificate::principal_of;
+
+    const CLUSTER: ClusterId = ClusterId(0x1234);
+
+    #[test]
+    fn an_authority_survives_its_file() {
+        let made = Authority::make(CLUSTER, 1_000_000).unwrap();
+        let read = Authority::from_text(CLUSTER, &made.to_text()).unwrap();
+        assert_eq!(read.fingerprint(), made.fingerprint());
+        assert_eq!(read.to_text(), made.to_text());
+        let name: KeyName = "node7".parse().unwrap();
+        let public = PublicKey([9; 32]);
+        for authority in [made, read] {
+            let certificate = authority.issue((Role::Client, &name), public, (1_000_000, KEY_LIFE)).unwrap();
+            let principal = principal_of(&certificate).unwrap();
+            assert_eq!((principal.cluster, principal.role, &principal.name), (CLUSTER, Role::Client, &name));
+            assert_eq!(principal.key, public.hash());
+        }
+        assert_eq!(Authority::from_text(CLUSTER, "x").err(), Some(SealError::NoKey("it has no key")));
+    }
+}

@@ -1,0 +1,259 @@
+//! The key of a process, and the seal that it makes of connections.
+//!
+//! Owner: the node, for as long as its messaging. The key is replaced when its certificate was
+//! renewed; connections that stand go on.
+
+use crate::authority::SERVER_NAME;
+use crate::certificate::principal_of;
+use crate::credentials::Credentials;
+use crate::error::SealError;
+use crate::handshake::{Failed, Shaken, halves, shake};
+use env::BoxFuture;
+use env::clock::Clock;
+use futures_util::future::select;
+use lnet::error::LinkError;
+use lnet::seal::{Read, START_BYTES, Seal, Sealed, Write};
+use parking_lot::RwLock;
+use rustls::client::{Resumption, UnbufferedClientConnection};
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::ring::{cipher_suite, default_provider, kx_group};
+use rustls::pki_types::{ServerName, UnixTime};
+use rustls::server::{NoServerSessionStorage, UnbufferedServerConnection, WebPkiClientVerifier};
+use rustls::time_provider::TimeProvider;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::AsyncReadExt;
+use types::nid::Nid;
+use types::principal::{KeyHash, Principal, Role};
+
+/// Name of the protocol that is sealed (ALPN).
+const MESSAGES: &[u8] = b"sheen/1";
+/// A refused connection stays open so long that the other end can read why.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// See the module.
+pub struct Keys {
+    clock: Arc<dyn Clock>,
+    made: RwLock<Arc<Made>>,
+    revoked: RwLock<BTreeSet<KeyHash>>,
+}
+
+/// What is made of a key, once.
+struct Made {
+    principal: Principal,
+    expires: i64,
+    calls: Arc<ClientConfig>,
+    /// Absent: the key is not that of a server.
+    answers: Option<Arc<ServerConfig>>,
+}
+
+/// Wall time of the environment.
+struct Wall(Arc<dyn Clock>);
+
+impl fmt::Debug for Wall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Wall")
+    }
+}
+
+impl TimeProvider for Wall {
+    fn current_time(&self) -> Option<UnixTime> {
+        let seconds = u64::try_from(self.0.wall().sec).ok()?;
+        Some(UnixTime::since_unix_epoch(Duration::from_secs(seconds)))
+    }
+}
+
+/// Two ciphers, one way to agree on a key. Randomness is the kernel's.
+fn provider() -> CryptoProvider {
+    CryptoProvider {
+        cipher_suites: vec![cipher_suite::TLS13_AES_128_GCM_SHA256, cipher_suite::TLS13_CHACHA20_POLY1305_SHA256],
+        kx_groups: vec![kx_group::X25519],
+        ..default_provider()
+    }
+}
+
+impl Made {
+    fn of(credentials: &Credentials, clock: &Arc<dyn Clock>) -> Result<Made, SealError> {
+        let (provider, time) = (Arc::new(provider()), Arc::new(Wall(clock.clone())));
+        let mut roots = RootCertStore::empty();
+        roots.add(credentials.authority().clone())?;
+        let roots = Arc::new(roots);
+        let mut calls = ClientConfig::builder_with_details(provider.clone(), time.clone())
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .with_root_certificates(roots.clone())
+            .with_client_auth_cert(credentials.chain(), credentials.key())?;
+        calls.resumption = Resumption::disabled();
+        calls.enable_secret_extraction = true;
+        calls.alpn_protocols = vec![MESSAGES.to_vec()];
+        let principal = credentials.principal().clone();
+        let answers = match principal.role {
+            Role::Server => {
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider.clone()).build();
+                let verifier = verifier.map_err(|error| SealError::Tls(error.to_string()))?;
+                let mut answers = ServerConfig::builder_with_details(provider, time)
+                    .with_protocol_versions(&[&rustls::version::TLS13])?
+                    .with_client_cert_verifier(verifier)
+                    .with_single_cert(credentials.chain(), credentials.key())?;
+                answers.session_storage = Arc::new(NoServerSessionStorage {});
+                answers.send_tls13_tickets = 0;
+                answers.enable_secret_extraction = true;
+                answers.alpn_protocols = vec![MESSAGES.to_vec()];
+                Some(Arc::new(answers))
+            }
+            _ => None,
+        };
+        Ok(Made { principal, expires: credentials.expires(), calls: Arc::new(calls), answers })
+    }
+}
+
+impl Keys {
+    /// The keys of a process that has this one.
+    ///
+    /// # Errors
+    /// The key cannot be used.
+    pub fn new(credentials: &Credentials, clock: Arc<dyn Clock>) -> Result<Arc<Keys>, SealError> {
+        let made = RwLock::new(Arc::new(Made::of(credentials, &clock)?));
+        Ok(Arc::new(Keys { clock, made, revoked: RwLock::default() }))
+    }
+
+    /// Connections are made with this key from now on.
+    ///
+    /// # Errors
+    /// The key cannot be used: the one before stays.
+    pub fn replace(&self, credentials: &Credentials) -> Result<(), SealError> {
+        let made = Arc::new(Made::of(credentials, &self.clock)?);
+        *self.made.write() = made;
+        Ok(())
+    }
+
+    /// Whose key it is.
+    pub fn principal(&self) -> Principal {
+        self.made.read().principal.clone()
+    }
+
+    /// When its certificate ends, seconds since 1970.
+    pub fn expires(&self) -> i64 {
+        self.made.read().expires
+    }
+
+    /// These keys, too, were revoked. `false`: that was known.
+    pub fn revoke(&self, revoked: BTreeSet<KeyHash>) -> bool {
+        let mut known = self.revoked.write();
+        let before = known.len();
+        known.extend(revoked);
+        known.len() > before
+    }
+
+    #[cfg(test)]
+    pub(crate) fn test_caller(&self) -> UnbufferedClientConnection {
+        let name = ServerName::try_from(SERVER_NAME).expect("a name");
+        UnbufferedClientConnection::new(self.made().calls.clone(), name).expect("a connection")
+    }
+
+    #[cfg(test)]
+    pub(crate) fn test_answerer(&self) -> UnbufferedServerConnection {
+        UnbufferedServerConnection::new(self.made().answers.clone().expect("a server")).expect("a connection")
+    }
+
+    fn made(&self) -> Arc<Made> {
+        self.made.read().clone()
+    }
+
+    /// Closing with unread bytes would reset the connection, and the other end might never see why.
+    async fn linger(&self, read: &mut Read) {
+        let mut rest = [0; 256];
+        let until_closed = async { while let Ok(1..) = read.read(&mut rest).await {} };
+        select(pin!(until_closed), self.clock.sleep(LINGER)).await;
+    }
+
+    async fn call(&self, nid: Nid, mut read: Read, mut write: Write) -> Result<Sealed, LinkError> {
+        let made = self.made();
+        let name = ServerName::try_from(SERVER_NAME).map_err(|error| key(nid, error.to_string()))?;
+        let end =
+            UnbufferedClientConnection::new(made.calls.clone(), name).map_err(|error| failed(nid, error.into()))?;
+        match shake(end, Vec::new(), &mut read, &mut write).await {
+            Ok((end, early, rest)) => {
+                let shaken = halves(end, (early, rest), read, write).map_err(|error| failed(nid, error))?;
+                let sealed = sealed(nid, shaken)?;
+                match sealed.principal.role {
+                    Role::Server if self.is_revoked(&sealed.principal) => {
+                        Err(key(nid, format!("it shows the key of {}, which was revoked", sealed.principal)))
+                    }
+                    Role::Server => Ok(sealed),
+                    _ => Err(key(
+                        nid,
+                        format!("it shows the key of {}, and only servers are connected to", sealed.principal),
+                    )),
+                }
+            }
+            Err(error) => Err(failed(nid, error)),
+        }
+    }
+
+    async fn answer(
+        &self,
+        nid: Nid,
+        start: [u8; START_BYTES],
+        mut read: Read,
+        mut write: Write,
+    ) -> Result<Option<Sealed>, LinkError> {
+        let Some(answers) = self.made().answers.clone() else {
+            return Err(key(nid, "it wants to connect to a process whose key is not that of a server".to_owned()));
+        };
+        let end = UnbufferedServerConnection::new(answers).map_err(|error| failed(nid, error.into()))?;
+        match shake(end, start.to_vec(), &mut read, &mut write).await {
+            Ok((end, early, rest)) => {
+                let shaken = halves(end, (early, rest), read, write).map_err(|error| failed(nid, error))?;
+                sealed(nid, shaken).map(Some)
+            }
+            Err(error) => {
+                self.linger(&mut read).await;
+                Err(failed(nid, error))
+            }
+        }
+    }
+}
+
+fn key(nid: Nid, reason: String) -> LinkError {
+    LinkError::Key { nid, reason }
+}
+
+fn failed(nid: Nid, failed: Failed) -> LinkError {
+    match failed {
+        Failed::Refused(reason) => key(nid, reason),
+        Failed::Lost(error) => LinkError::Lost { nid, reason: format!("during the handshake: {error}") },
+    }
+}
+
+fn sealed(nid: Nid, Shaken { certificate, protocol, sealing, opening }: Shaken) -> Result<Sealed, LinkError> {
+    if protocol.as_deref() != Some(MESSAGES) {
+        return Err(key(nid, "it wants something else than messages".to_owned()));
+    }
+    let certificate = certificate.ok_or_else(|| key(nid, "it shows no key".to_owned()))?;
+    let principal = principal_of(&certificate).map_err(|error| key(nid, error.to_string()))?;
+    Ok(Sealed { principal: Arc::new(principal), read: Box::new(opening), write: Box::new(sealing) })
+}
+
+impl Seal for Keys {
+    fn call(&self, nid: Nid, read: Read, write: Write) -> BoxFuture<'_, Result<Sealed, LinkError>> {
+        Box::pin(self.call(nid, read, write))
+    }
+
+    fn answer(
+        &self,
+        nid: Nid,
+        start: [u8; START_BYTES],
+        read: Read,
+        write: Write,
+    ) -> BoxFuture<'_, Result<Option<Sealed>, LinkError>> {
+        Box::pin(self.answer(nid, start, read, write))
+    }
+
+    fn is_revoked(&self, principal: &Principal) -> bool {
+        self.revoked.read().contains(&principal.key)
+    }
+}

@@ -1,0 +1,21 @@
+//! Keys, certificates and TLS 1.3 of connections.
+//!
+//! A cluster has an [`authority`], which signs a certificate for each key of the cluster
+//! ([`credentials`]). The handshake is that of rustls; then each direction of a connection is
+//! sealed or opened on its own, so that a link writes from any thread while its driver reads.
+//! [`keys`] puts this in the way of the connections of a process.
+//!
+//! It knows no messages, and no file system.
+
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
+pub mod authority;
+mod certificate;
+pub mod credentials;
+pub mod error;
+mod handshake;
+pub mod keys;
+mod pem;
+mod records;
+#[cfg(test)]
+mod tests;

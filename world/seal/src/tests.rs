@@ -1,0 +1,351 @@
+//! Two ends, honest and not.
+
+use crate::authority::Authority;
+use crate::credentials::Credentials;
+use crate::handshake::{Shaken, halves, shake};
+use crate::keys::Keys;
+use crate::records::{Opening, Sealing};
+use env::BoxFuture;
+use env::clock::{Clock, Monotonic};
+use lnet::error::LinkError;
+use lnet::seal::{KeyRefused, Read, START_BYTES, Seal, Sealed, Write};
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use types::nid::Nid;
+use types::principal::Role;
+use types::session::ClusterId;
+use types::time::Timestamp;
+
+const NID: Nid = Nid::Loopback;
+const NOW: i64 = 1_700_000_000;
+const DAY: i64 = 86_400;
+
+/// Wall time as set.
+struct Set(AtomicI64);
+
+impl Clock for Set {
+    fn now(&self) -> Monotonic {
+        Duration::ZERO
+    }
+
+    fn wall(&self) -> Timestamp {
+        Timestamp { sec: self.0.load(Ordering::SeqCst), nsec: 0 }
+    }
+
+    fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(time))
+    }
+}
+
+fn clock(seconds: i64) -> Arc<dyn Clock> {
+    Arc::new(Set(AtomicI64::new(seconds)))
+}
+
+fn authority() -> Authority {
+    Authority::make(ClusterId(7), NOW).unwrap()
+}
+
+fn credentials(authority: &Authority, role: Role, name: &str) -> Credentials {
+    authority.issue_key((role, &name.parse().unwrap()), Vec::new(), (NOW, DAY)).unwrap()
+}
+
+fn keys(credentials: &Credentials, seconds: i64) -> Arc<Keys> {
+    Keys::new(credentials, clock(seconds)).unwrap()
+}
+
+fn run<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(future)
+}
+
+fn split(stream: DuplexStream) -> (Read, Write) {
+    let (read, write) = tokio::io::split(stream);
+    (Box::new(read), Box::new(write))
+}
+
+async fn answered(keys: &Keys, stream: DuplexStream) -> Result<Option<Sealed>, LinkError> {
+    let (mut read, write) = split(stream);
+    let mut start = [0; START_BYTES];
+    read.read_exact(&mut start).await.unwrap();
+    Seal::answer(keys, NID, start, read, write).await
+}
+
+/// What the two make of each other.
+async fn meet(client: &Keys, server: &Keys) -> (Result<Sealed, LinkError>, Result<Option<Sealed>, LinkError>) {
+    let (near, far) = duplex(64 << 10);
+    let (read, write) = split(near);
+    let call = async {
+        let mut sealed = Seal::call(client, NID, read, write).await?;
+        // The server may refuse the key of the client only now.
+        sealed.write.write_all(b"ping").await.ok();
+        sealed.write.flush().await.ok();
+        let mut pong = [0; 4];
+        match sealed.read.read_exact(&mut pong).await {
+            Ok(_) => Ok(sealed),
+            Err(error) => match error.get_ref().and_then(|inner| inner.downcast_ref::<KeyRefused>()) {
+                Some(KeyRefused(reason)) => Err(LinkError::Key { nid: NID, reason: reason.clone() }),
+                None => Err(LinkError::Lost { nid: NID, reason: error.to_string() }),
+            },
+        }
+    };
+    let answer = async {
+        let mut sealed = answered(server, far).await?;
+        if let Some(sealed) = &mut sealed {
+            // The client may not believe the server, and be gone.
+            sealed.write.write_all(b"pong").await.ok();
+            sealed.write.flush().await.ok();
+        }
+        Ok(sealed)
+    };
+    tokio::join!(call, answer)
+}
+
+fn reason(error: LinkError) -> String {
+    match error {
+        LinkError::Key { reason, .. } => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn both_ends_learn_whose_the_other_is() {
+    let authority = authority();
+    let (server, client) = (credentials(&authority, Role::Server, "s"), credentials(&authority, Role::Client, "c"));
+    let (called, answered) = run(meet(&keys(&client, NOW), &keys(&server, NOW)));
+    assert_eq!(*called.unwrap().principal, *server.principal());
+    assert_eq!(*answered.unwrap().unwrap().principal, *client.principal());
+}
+
+#[test]
+fn who_is_not_believed_is_told_why_in_one_sentence() {
+    let (ours, other) = (authority(), authority());
+    let [server, false_server] = [&ours, &other].map(|authority| credentials(authority, Role::Server, "s"));
+    let [client, stranger] = [&ours, &other].map(|authority| credentials(authority, Role::Client, "c"));
+    let cases = [
+        // (client's key and clock, server's key and clock, what the client hears, what the server
+        // says)
+        ((&client, NOW), (&client, NOW), "connect", "not that of a server"),
+        ((&stranger, NOW), (&server, NOW), "its key is of another cluster", "the key of this host is of another"),
+        ((&client, NOW), (&false_server, NOW), "its key is of another cluster", ""),
+        ((&client, NOW), (&server, NOW + 2 * DAY), "the key of this host has expired", "its key has expired"),
+        ((&client, NOW + 2 * DAY), (&server, NOW), "its key has expired", ""),
+        ((&client, NOW - DAY), (&server, NOW), "its key is not valid yet", ""),
+    ];
+    for (at, ((key, now), (answers, then), hears, says)) in cases.into_iter().enumerate() {
+        let (called, answered) = run(meet(&keys(key, now), &keys(answers, then)));
+        let answered = reason(answered.err().unwrap());
+        assert!(answered.contains(says), "{at}: {answered}");
+        match called.err().unwrap() {
+            LinkError::Key { reason, .. } => assert!(reason.contains(hears), "{at}: {reason}"),
+            LinkError::Lost { .. } if at == 0 => {}
+            other => panic!("{at}: {other}"),
+        }
+    }
+    // The client of another cluster, which believes any server.
+    let (called, answered) = run(async {
+        let (near, far) = duplex(64 << 10);
+        let (read, write) = split(near);
+        let both = Credentials::from_text(&mixed(&stranger, &server)).unwrap();
+        let client = keys(&both, NOW);
+        let server = keys(&server, NOW);
+        let call = async {
+            let mut sealed = Seal::call(&*client, NID, read, write).await.unwrap();
+            sealed.read.read_exact(&mut [0; 1]).await.unwrap_err()
+        };
+        tokio::join!(call, answered(&server, far))
+    });
+    assert!(called.to_string().contains("the key of this host is of another cluster"), "{called}");
+    assert!(reason(answered.err().unwrap()).contains("its key is of another cluster"));
+}
+
+/// The key of the one, with the authority of the other.
+fn mixed(key: &Credentials, authority: &Credentials) -> String {
+    let (of_key, of_authority) = (key.to_text(), authority.to_text());
+    let own = of_key.rsplit_once("-----BEGIN CERTIFICATE").unwrap().0;
+    let foreign = of_authority.rsplit_once("-----BEGIN CERTIFICATE").unwrap().1;
+    format!("{own}-----BEGIN CERTIFICATE{foreign}")
+}
+
+#[test]
+fn a_revoked_server_is_not_believed() {
+    let authority = authority();
+    let (server, client) = (credentials(&authority, Role::Server, "s"), credentials(&authority, Role::Client, "c"));
+    let client = keys(&client, NOW);
+    assert!(client.revoke(BTreeSet::from([server.principal().key])));
+    assert!(!client.revoke(BTreeSet::from([server.principal().key])), "no news");
+    let (called, _) = run(meet(&client, &keys(&server, NOW)));
+    assert_eq!(reason(called.err().unwrap()), "it shows the key of server s, which was revoked");
+}
+
+/// The halves of both ends, with the traffic between them in the hands of the test: (client's
+/// sealing half, its records), (server's opening half, the way to it).
+async fn tapped(records_per_key: u64) -> ((Sealing, DuplexStream), (Opening, DuplexStream)) {
+    let authority = authority();
+    let (server, client) = (credentials(&authority, Role::Server, "s"), credentials(&authority, Role::Client, "c"));
+    let (near, far) = duplex(64 << 10);
+    let (client, server) = (keys(&client, NOW), keys(&server, NOW));
+    let ((mut near_read, mut near_write), (mut far_read, mut far_write)) = (split(near), split(far));
+    let (near, far) = tokio::join!(
+        shake(client.test_caller(), Vec::new(), &mut near_read, &mut near_write),
+        shake(server.test_answerer(), Vec::new(), &mut far_read, &mut far_write),
+    );
+    let ((near, ..), (far, ..)) = (near.unwrap(), far.unwrap());
+    let ((sent, tap), (way, arrives)) = (duplex(32 << 20), duplex(32 << 20));
+    let nothing = || split(duplex(1).0);
+    let Shaken { mut sealing, .. } = halves(near, Default::default(), nothing().0, Box::new(sent)).unwrap();
+    let Shaken { opening, .. } = halves(far, Default::default(), Box::new(arrives), nothing().1).unwrap();
+    sealing.records_per_key(records_per_key);
+    ((sealing, tap), (opening, way))
+}
+
+async fn records(sealing: &mut Sealing, tap: &mut DuplexStream, contents: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    for content in contents {
+        sealing.write_all(content).await.unwrap();
+        sealing.flush().await.unwrap();
+        let mut left = content.len().div_ceil(16 << 10);
+        while left > 0 {
+            let mut record = vec![0; 5];
+            tap.read_exact(&mut record).await.unwrap();
+            let bytes = u16::from_be_bytes([record[3], record[4]]) as usize;
+            record.resize(5 + bytes, 0);
+            tap.read_exact(&mut record[5..]).await.unwrap();
+            // 5 bytes of a KeyUpdate, kind and tag are 22: no content of the tests is that short.
+            left -= usize::from(bytes != 22);
+            all.push(record);
+        }
+    }
+    all
+}
+
+#[test]
+fn what_is_sealed_is_opened_and_not_to_be_seen() {
+    run(async {
+        for records_per_key in [1, 3, u64::MAX] {
+            let ((mut sealing, mut tap), (mut opening, mut way)) = tapped(records_per_key).await;
+            let mut random = fastrand::Rng::with_seed(7);
+            let sizes = [100, 1, 16 << 10, (16 << 10) + 1, 200_000, 1 << 20, 31].into_iter().filter(|size| *size != 5);
+            for size in sizes {
+                let content: Vec<u8> = (0..size).map(|_| random.u8(..)).collect();
+                sealing.write_all(&content).await.unwrap();
+                sealing.flush().await.unwrap();
+                let mut seen = vec![0; 4 << 20];
+                let bytes = tap.read(&mut seen).await.unwrap();
+                let shown = size >= 16 && seen[..bytes].windows(16).any(|part| part == &content[..16]);
+                assert!(!shown, "{size} bytes are to be seen");
+                way.write_all(&seen[..bytes]).await.unwrap();
+                let mut opened = vec![0; size];
+                opening.read_exact(&mut opened).await.unwrap();
+                assert_eq!(opened, content, "{size} bytes, {records_per_key} records under a key");
+            }
+        }
+    });
+}
+
+/// What the receiver makes of these bytes: what it opened, and how it ended.
+async fn receive(opening: &mut Opening, mut way: DuplexStream, bytes: &[u8]) -> (Vec<u8>, io::Result<usize>) {
+    way.write_all(bytes).await.unwrap();
+    drop(way);
+    let mut opened = Vec::new();
+    let end = opening.read_to_end(&mut opened).await;
+    (opened, end)
+}
+
+#[test]
+fn damage_repetition_and_order_are_found_and_nothing_wrong_is_opened() {
+    const CONTENTS: usize = 4;
+    let rounds = if cfg!(debug_assertions) { 100_000 } else { 1_000_000 };
+    run(async {
+        let contents: Vec<Vec<u8>> = (0..CONTENTS).map(|n| vec![n as u8 + 1; 40 + n]).collect();
+        let honest = contents.concat();
+        let mut random = fastrand::Rng::with_seed(11);
+        let mut refused = 0;
+        let mut done = 0;
+        while done < rounds {
+            // The handshake is dear: one serves many attempts, each from the start of the records.
+            let ((mut sealing, mut tap), (mut opening, _way)) = tapped(u64::MAX).await;
+            let good = records(&mut sealing, &mut tap, &contents).await;
+            for _ in 0..1_000 {
+                done += 1;
+                let mut records = good.clone();
+                match random.u8(0..6) {
+                    0 => records.swap(0, 1 + random.usize(0..CONTENTS - 1)),
+                    1 => records.insert(1, records[0].clone()),
+                    2 => drop(records.remove(random.usize(0..CONTENTS - 1))),
+                    3 => {
+                        let record = &mut records[random.usize(0..CONTENTS)];
+                        record.truncate(random.usize(0..record.len()));
+                    }
+                    4 => {
+                        let record = &mut records[random.usize(0..CONTENTS)];
+                        for _ in 0..random.usize(1..20) {
+                            let at = random.usize(0..record.len());
+                            record[at] = random.u8(..);
+                        }
+                    }
+                    _ => {
+                        let record = &mut records[random.usize(0..CONTENTS)];
+                        let (at, bit) = (random.usize(0..record.len()), random.u8(0..8));
+                        record[at] ^= 1 << bit;
+                    }
+                }
+                let (way, arrives) = duplex(4 << 10);
+                opening.start_again(Box::new(arrives));
+                let bytes = records.concat();
+                let (opened, end) = receive(&mut opening, way, &bytes).await;
+                assert!(honest.starts_with(&opened), "what was opened is what was sent, as far as it goes");
+                // Only an end between two records cannot be told from the end.
+                let is_cut = (0..=CONTENTS).any(|whole| good[..whole].concat() == bytes);
+                assert_eq!(end.is_ok(), is_cut, "{records:02x?}");
+                refused += usize::from(end.is_err());
+            }
+        }
+        assert!(refused > rounds * 8 / 10, "{refused} of {rounds}");
+        let ((mut sealing, mut tap), (mut opening, way)) = tapped(u64::MAX).await;
+        let good = records(&mut sealing, &mut tap, &contents).await;
+        assert_eq!(receive(&mut opening, way, &good.concat()).await.0, honest, "undamaged they are taken");
+    });
+}
+
+#[test]
+fn damaged_handshakes_are_refused_without_a_panic() {
+    let authority = authority();
+    let (server, client) = (credentials(&authority, Role::Server, "s"), credentials(&authority, Role::Client, "c"));
+    let (server, client) = (keys(&server, NOW), keys(&client, NOW));
+    let mut random = fastrand::Rng::with_seed(3);
+    run(async {
+        // The first flight of an honest client.
+        let (near, mut far) = duplex(64 << 10);
+        let (read, write) = split(near);
+        let mut hello = vec![0; 4096];
+        let bytes = tokio::select! {
+            _ = Seal::call(&*client, NID, read, write) => unreachable!(),
+            bytes = far.read(&mut hello) => bytes.unwrap(),
+        };
+        hello.truncate(bytes);
+        for round in 0..2_000 {
+            let mut damaged = hello.clone();
+            for _ in 0..random.usize(1..6) {
+                // The first two bytes lead here.
+                let at = random.usize(2..damaged.len());
+                damaged[at] = random.u8(..);
+            }
+            if round % 3 == 0 {
+                damaged.truncate(random.usize(START_BYTES..damaged.len()));
+            }
+            let (near, far) = duplex(64 << 10);
+            let (mut read, mut write) = split(near);
+            write.write_all(&damaged).await.unwrap();
+            write.shutdown().await.unwrap();
+            let drain = async {
+                let mut rest = Vec::new();
+                read.read_to_end(&mut rest).await.ok();
+            };
+            let (answered, ()) = tokio::join!(answered(&server, far), drain);
+            assert!(answered.is_err(), "nobody gets in without a key");
+        }
+    });
+}
