@@ -15,7 +15,7 @@ const STOREYS: [&[&str]; 7] =
 /// table is the order in which the code can be read.
 const FLOORS: [&[&str]; 13] = [
     &["types", "mountinfo", "judge", "xtask"],
-    &["layout", "namespace", "dlm", "replay", "env", "observe", "oracle", "report"],
+    &["layout", "namespace", "dlm", "idmap", "replay", "env", "observe", "oracle", "report"],
     &["wire", "disk", "simenv", "ask"],
     &["check", "lnet", "store", "dash", "lfs", "lustreapi", "fuzz"],
     &["rpc", "target", "seal"],
