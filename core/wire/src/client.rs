@@ -1,5 +1,6 @@
 //! Callbacks: operations that a server asks of a client, on the connection that the client made.
 
+use types::credentials::SquashNews;
 use types::fid::Fid;
 use types::lock::InodeBits;
 use types::name::Name;
@@ -36,6 +37,8 @@ pub enum ClientOp {
         /// Files, each with the bytes to give up.
         extents: Vec<(Fid, ByteRange)>,
     },
+    /// The callers of this client act as others from now on. Answers `Done`.
+    Squash(SquashNews),
 }
 
 /// Size and times of a file that is being written, as its writer knows them.

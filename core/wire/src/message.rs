@@ -8,7 +8,7 @@ use crate::mgs::{MgsOp, MgsReply};
 use crate::opcode::{MdsOp, OstOp};
 use crate::ost::reply::OstReply;
 use bytes::Bytes;
-use types::credentials::Credentials;
+use types::credentials::{Credentials, SquashNews};
 use types::errno::Errno;
 use types::fid::Fid;
 use types::job::JobId;
@@ -144,6 +144,9 @@ pub struct ConnectReply {
     pub last_committed: Transno,
     /// How the session stands.
     pub standing: Standing,
+    /// The ids as which the client's callers act. They travel only if the target said
+    /// something of them in this life: MDTs do.
+    pub squash: SquashNews,
 }
 
 /// One request.

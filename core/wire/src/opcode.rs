@@ -319,6 +319,7 @@ operations! {
         0x0402 CLIENT_CHANGING "client_changing" Server [Other memory] ClientOp::Changing { .. },
         0x0403 CLIENT_GLIMPSE "client_glimpse" Server [Other] ClientOp::Glimpse { .. },
         0x0404 CLIENT_REVOKE_EXTENTS "client_revoke_extents" Server [Other memory] ClientOp::RevokeExtents { .. },
+        0x0405 CLIENT_SQUASH "client_squash" Server [Other memory] ClientOp::Squash(_),
     }
 
     @structs

@@ -46,6 +46,13 @@ impl Hooks for Tables {
         self.locks.env.tasks.spawn("open files again", Box::pin(reopen));
     }
 
+    fn squash_changed(&self) {
+        if let Some(kernel) = self.locks.kernel.get() {
+            let forget = kernel.inc_epoch();
+            self.locks.env.tasks.spawn("names are looked up anew", forget);
+        }
+    }
+
     fn ost_lost(&self, ost: TargetIndex) {
         self.grants.lost(ost);
     }

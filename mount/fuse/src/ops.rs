@@ -1,10 +1,11 @@
 //! Each kernel request becomes one client call, its result one reply, its error one errno. No
 //! logic.
 //!
-//! Only two things are done here, because only here they can be. The caller's groups are looked up
-//! for requests that the servers check (an open file was checked when it was opened). And after an
-//! append that did not land where the kernel expected it, the kernel is told to drop its cached
-//! pages.
+//! Only three things are done here, because only here they can be. The caller's groups are looked
+//! up for requests that the servers check (an open file was checked when it was opened). A caller
+//! that the MDTs squash becomes the one that it acts as, and then permission is checked here, where
+//! the kernel checked that of root ([`squash`]). And after an append that did not land where the
+//! kernel expected it, the kernel is told to drop its cached pages.
 
 mod data;
 mod directories;
@@ -14,6 +15,7 @@ mod ioctls;
 pub mod kernel;
 mod locks;
 mod no_open;
+mod squash;
 pub mod teach;
 mod xattrs;
 
@@ -31,7 +33,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use types::credentials::Credentials;
+use types::credentials::Ids;
 use types::errno::Errno;
 
 /// The file system that a [`Client`] is.
@@ -70,14 +72,18 @@ impl ClientFs {
     /// The caller with its groups, for requests that servers check.
     fn caller(&self, request: &Request<'_>, umask: u32) -> Caller {
         let header = &request.header;
-        let credentials = self.processes.credentials(header.uid, header.gid, header.pid, request.extra_group);
+        let credentials = match self.client.acts_as(header.uid) {
+            Some(ids) => ids.into(),
+            None => self.processes.credentials(header.uid, header.gid, header.pid, request.extra_group),
+        };
         Caller { credentials, pid: header.pid, umask }
     }
 
     /// The caller without groups, for work on files that are open already.
     fn holder(&self, request: &Request<'_>) -> Caller {
         let header = &request.header;
-        let credentials = Credentials { uid: header.uid, gid: header.gid, groups: Default::default() };
+        let own = Ids { uid: header.uid, gid: header.gid };
+        let credentials = self.client.acts_as(header.uid).unwrap_or(own).into();
         Caller { credentials, pid: header.pid, umask: 0 }
     }
 

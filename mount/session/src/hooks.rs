@@ -21,6 +21,9 @@ pub trait Hooks: Send + Sync + 'static {
     fn mdt_lost(&self, mdt: TargetIndex, evicted: bool);
     /// The new session with that MDT stands.
     fn mdt_back(&self, mdc: Mdc);
+    /// The callers act as others than before: what the kernel keeps of what they may look up is out
+    /// of date.
+    fn squash_changed(&self);
     /// An OST has lost the session, and with it all grants of space.
     fn ost_lost(&self, ost: TargetIndex);
     /// An OST restarted without these changes, which it had answered and which cannot be brought

@@ -14,5 +14,6 @@ pub mod fan_out;
 pub mod hooks;
 pub mod session;
 pub mod space;
+pub mod squash;
 pub mod targets;
 pub mod validity;

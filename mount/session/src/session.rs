@@ -5,6 +5,7 @@ use crate::error::ClientError;
 use crate::fan_out::fan_out;
 use crate::hooks::Hooks;
 use crate::space::Spaces;
+use crate::squash::ActsAs;
 use crate::targets::{Identity, Targets};
 use env::{BoxFuture, Env, watch};
 use rpc::Rpc;
@@ -17,7 +18,7 @@ use std::time::Duration;
 use stubs::mdc::Mdc;
 use stubs::mgc::Mgc;
 use stubs::osc::Osc;
-use types::credentials::Credentials;
+use types::credentials::{Credentials, Squash};
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::{CONNECT_TIMEOUT, REQUEST_TIMEOUT};
@@ -41,6 +42,8 @@ pub struct Session {
     pub targets: Targets,
     /// Space of each target, as it last reported.
     pub spaces: Arc<Spaces>,
+    /// The ids as which callers act.
+    pub acts_as: ActsAs,
     mgc: Mgc,
     hooks: Arc<dyn Hooks>,
     ending: watch::Sender<bool>,
@@ -51,7 +54,8 @@ impl Session {
     pub fn new(env: Env, rpc: Arc<Rpc>, identity: Identity, mgc: Mgc, hooks: Arc<dyn Hooks>) -> Arc<Session> {
         let targets = Targets::new(rpc, identity, hooks.clone());
         let ending = watch::Sender::new(false);
-        Arc::new(Session { env, targets, spaces: Arc::default(), mgc, hooks, ending })
+        let (spaces, acts_as) = (Arc::default(), ActsAs::default());
+        Arc::new(Session { env, targets, spaces, acts_as, mgc, hooks, ending })
     }
 
     /// A (new) configuration.
@@ -89,6 +93,23 @@ impl Session {
         };
         mdc.import().on_restart(Arc::new(restarted));
         mdc.import().on_recovery(self.hooks.restore(mdc));
+        let me = Arc::downgrade(self);
+        let said = move || {
+            if let Some(session) = me.upgrade() {
+                session.learn_squash();
+            }
+        };
+        mdc.import().on_squash(Arc::new(said));
+        // It may have been said before.
+        self.learn_squash();
+    }
+
+    /// Looks at what the MDTs say now.
+    fn learn_squash(&self) {
+        let said = || self.mdts().iter().map(|mdc| mdc.import().squash()).collect();
+        let Some(Squash { root, others }) = self.acts_as.learn(said) else { return };
+        tracing::info!(?root, ?others, "root, and other users, act as these");
+        self.hooks.squash_changed();
     }
 
     /// Asks the root directory's MDT for the root directory.

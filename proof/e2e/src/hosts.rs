@@ -1,7 +1,9 @@
 //! Several hosts on one machine: a network namespace each, joined by a bridge.
 
 use crate::programs::sh;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -99,6 +101,18 @@ impl Hosts {
         let mut command = Command::new("nsenter");
         command.arg(format!("--net=/run/netns/{}h{n}", self.prefix)).arg(program);
         command
+    }
+
+    /// Runs `work` in a thread that is on host `n`: its sockets are the host's.
+    pub fn on<T: Send>(&self, n: usize, work: impl FnOnce() -> T + Send) -> T {
+        assert!((1..=self.count).contains(&n));
+        let file = std::fs::File::open(format!("/run/netns/{}h{n}", self.prefix)).expect("the namespace is there");
+        let enter = move || {
+            let network = Some(LinkNameSpaceType::Network);
+            move_into_link_name_space(file.as_fd(), network).expect("root enters");
+            work()
+        };
+        std::thread::scope(|scope| scope.spawn(enter).join().expect("the thread ends"))
     }
 
     /// Plugs the network cable of host `n` in, or pulls it out.

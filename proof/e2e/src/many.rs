@@ -135,6 +135,33 @@ impl Many {
         pids[0]
     }
 
+    /// Address of the host of client `n`.
+    pub fn client_address(&self, n: usize) -> String {
+        self.hosts.address(FIRST_CLIENT + n)
+    }
+
+    /// Address and port of the MDS.
+    pub fn mds_address(&self) -> String {
+        format!("{}:988", self.hosts.address(self.servers[1].host))
+    }
+
+    /// Runs `work` in a thread on the host of client `n`.
+    pub fn on_client<T: Send>(&self, n: usize, work: impl FnOnce() -> T + Send) -> T {
+        self.hosts.on(FIRST_CLIENT + n, work)
+    }
+
+    /// Unmounts client `n` in order.
+    pub fn unmount_client(&self, n: usize) {
+        let mount = &self.clients[n].mount;
+        let pid = self.client_pid(n);
+        crate::programs::sh(Path::new("/"), &format!("umount {}", mount.display()));
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !is_gone(pid) {
+            assert!(Instant::now() < deadline, "the client does not end\n{}", self.logs());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     /// Stops client `n` from running (SIGSTOP), as a machine that hangs.
     pub fn suspend_client(&self, n: usize) {
         signal(self.client_pid(n), libc::SIGSTOP);

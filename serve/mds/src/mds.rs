@@ -102,7 +102,12 @@ pub struct Mds {
 /// Caller of an operation, and the results of its changes.
 pub(crate) struct RequestContext<'a> {
     pub(crate) export: &'a Arc<Export>,
+    /// The ids as which it acts.
     pub(crate) credentials: &'a Credentials,
+    /// It acts as another than its client says: see [`Mds::permit`].
+    pub(crate) is_squashed: bool,
+    /// It brings back what was open or locked before a restart.
+    pub(crate) restores: bool,
     /// The newest change of this request; 0 = none yet.
     pub(crate) transno: Transno,
     /// Of its operations so far.

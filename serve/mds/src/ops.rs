@@ -42,7 +42,10 @@ impl Mds {
             MdsOp::Setattr(op) => self.in_turn(request, |request| self.setattr(request, &op)).await,
             MdsOp::Create(op) => self.in_turn(request, |request| self.create(request, &op)).await,
             MdsOp::Tmpfile(op) => self.in_turn(request, |request| self.tmpfile(request, &op)).await,
-            MdsOp::Open(Open { fid, flags }) => self.in_turn(request, |request| self.open(request, fid, flags)).await,
+            MdsOp::Open(Open { fid, flags }) => {
+                self.may_open(request, fid, flags)?;
+                self.in_turn(request, |request| self.open(request, fid, flags)).await
+            }
             MdsOp::Accessed(op) => self.in_turn(request, |request| self.accessed(request, &op)).await,
             MdsOp::Close(op) => self.close(request, &op),
             MdsOp::Expect(op) => {

@@ -60,6 +60,7 @@ impl Service for Mds {
             session: 0,
             last_committed: self.last_committed(),
             standing,
+            squash: self.squash_news(export),
         })
     }
 
@@ -164,7 +165,8 @@ impl Mds {
         let over_network = export.nid() != Nid::Loopback;
         // Before any change: a durable change never comes without its client's record.
         let recorded = if over_network && leaves_something(&request) { self.record(export) } else { None };
-        let Request { xid, xid_known, slot, credentials, ops, locks, .. } = request;
+        let Request { xid, xid_known, slot, mut credentials, ops, locks, replay, .. } = request;
+        let is_squashed = self.squash(export, &mut credentials);
         let client = export.client();
         let mut lock_context = LockContext::new(client, locks);
         lock_context.asked.xids = (xid, xid_known);
@@ -178,6 +180,8 @@ impl Mds {
         let mut request = RequestContext {
             export,
             credentials: &credentials,
+            is_squashed,
+            restores: replay != Transno(0),
             transno,
             results,
             expected: Expected::default(),

@@ -1,7 +1,9 @@
 //! Settings of an MDT that an administrator may change.
 
 mod admin;
+mod admin_squash;
 pub(crate) mod dom_limits;
+mod squash;
 pub(crate) mod tunables;
 
 use layout::stripe_spec::Defaults;

@@ -240,6 +240,7 @@ impl Service for Mgs {
             session: 0,
             last_committed: self.target.store().last_committed(),
             standing: Standing::Transient,
+            squash: types::credentials::SquashNews::silent(self.target.boot()),
         })
     }
 

@@ -9,6 +9,7 @@ use disk::config::{
     self, BadConfig, ConfigKey, FsRecord, KEYS_END, KEYS_START, PARAM_NAME_BYTES_MAX, ParamRecord, PoolRecord,
     RemovedRecord, TargetRecord,
 };
+use idmap::rules::{BadValue, check_param};
 use observe::catalog;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -97,6 +98,16 @@ pub enum Refused {
     /// The name or value of the parameter is not valid.
     #[error("a parameter has a name of 1 to {PARAM_NAME_BYTES_MAX} and a value of up to {PARAM_VALUE_BYTES_MAX} bytes")]
     Param,
+    /// The value is none that the parameter could have.
+    #[error("{name}={value}: {cause}")]
+    Value {
+        /// The name, or a pattern.
+        name: String,
+        /// The value.
+        value: String,
+        /// What is wrong with it.
+        cause: BadValue,
+    },
     /// The parameter is none that could be kept.
     #[error("{name:?} is no parameter to keep: {why}")]
     NotKept {
@@ -137,12 +148,27 @@ impl Refused {
             Refused::InService(_) => Errno::EBUSY,
             Refused::Root(_) => Errno::EPERM,
             Refused::PoolInUse(_) => Errno::ENOTEMPTY,
-            Refused::Name(_) | Refused::Nids(_) | Refused::Param | Refused::Pool(_) => Errno::EINVAL,
+            Refused::Name(_) | Refused::Nids(_) | Refused::Param | Refused::Value { .. } | Refused::Pool(_) => {
+                Errno::EINVAL
+            }
             Refused::NotKept { .. } => Errno::EOPNOTSUPP,
             Refused::Unknown(_) | Refused::NoOst { .. } => Errno::ENOENT,
             Refused::Full(_) => Errno::ENOSPC,
         }
     }
+}
+
+/// Succeeds if every parameter that the name can mean can have this value, as far as that is known
+/// here: of what decides about access, a daemon must not find out later that it cannot.
+fn check_value(name: &str, value: &str) -> Result<(), Refused> {
+    for param in catalog::settable(name).map_err(|_| Refused::Param)? {
+        check_param(param.name(), value).map_err(|cause| Refused::Value {
+            name: name.to_owned(),
+            value: value.to_owned(),
+            cause,
+        })?;
+    }
+    Ok(())
 }
 
 /// One file system.
@@ -293,6 +319,9 @@ impl Registry {
             && let Some(why) = catalog::pattern_not_kept(name, value).map_err(|_| Refused::Param)?
         {
             return Err(Refused::NotKept { name: name.to_owned(), why });
+        }
+        if let Some(value) = value {
+            check_value(name, value)?;
         }
         let systems: Vec<FsName> = match fsname {
             EVERY_FILE_SYSTEM => self.systems.keys().copied().collect(),
@@ -489,6 +518,26 @@ mod tests {
             r.set_param("sheen", &n.to_string(), Some("")).unwrap();
         }
         assert_eq!(r.set_param("sheen", "one more", Some("")).unwrap_err().errno(), Errno::ENOSPC);
+    }
+
+    #[test]
+    fn whom_clients_act_as_is_kept_only_in_good_words() {
+        let mut r = Registry::default();
+        register(&mut r, "sheen-MDT", 1).unwrap();
+        for (name, value) in [
+            ("mdt.*.root_squash", "0:99"),
+            ("mdt.*.root_squash", "nobody"),
+            ("mdt.*.*_squash", "99"),
+            ("mdt.sheen-MDT0000.nosquash_nids", "10.0.0.1"),
+        ] {
+            let refused = r.set_param("sheen", name, Some(value)).unwrap_err();
+            assert_eq!(refused.errno(), Errno::EINVAL, "{refused}");
+        }
+        for (name, value) in
+            [("mdt.*.root_squash", "99:99"), ("mdt.*.all_squash", "0:0"), ("mdt.*.nosquash_nids", "clear")]
+        {
+            r.set_param("sheen", name, Some(value)).unwrap();
+        }
     }
 
     #[test]

@@ -252,6 +252,7 @@ impl Service for Ost {
             session: 0,
             last_committed: self.last_committed(),
             standing,
+            squash: types::credentials::SquashNews::silent(self.target().boot()),
         })
     }
 

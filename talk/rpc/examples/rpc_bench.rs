@@ -51,6 +51,7 @@ impl Service for Instantly {
             session: 0,
             last_committed: Transno(0),
             standing: Default::default(),
+            squash: types::credentials::SquashNews::silent(1),
         })
     }
 

@@ -19,6 +19,7 @@ mod recover;
 mod remote;
 pub mod report;
 mod requests;
+mod squash;
 mod xids;
 
 use crate::Rpc;
@@ -30,7 +31,7 @@ use crate::service::{Export, Gone};
 use crate::stats::{CallStats, source_of_import};
 use env::clock::{Clock, Monotonic};
 use env::watch;
-use hooks::{OnLost, OnRestart, Restore};
+use hooks::{OnLost, OnRestart, OnSquash, Restore};
 use kept::Kept;
 use parking_lot::Mutex;
 use proved::Proved;
@@ -39,6 +40,7 @@ use replay::import::{Event, Import as Machine, KEPT_BYTES_MAX, KEPT_DATA_BYTES_M
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
+use types::credentials::SquashNews;
 use types::nid::Nid;
 use types::session::ClientUuid;
 use types::target::{TargetKind, TargetName};
@@ -78,6 +80,8 @@ pub struct Import {
     for_ever: AtomicBool,
     hooks: Mutex<Vec<OnRestart>>,
     lost: OnceLock<OnLost>,
+    squash: Mutex<SquashNews>,
+    on_squash: OnceLock<OnSquash>,
     pub(crate) restore: OnceLock<Arc<dyn Restore>>,
     stats: CallStats,
     /// True while a ping is on its way.
@@ -186,6 +190,8 @@ impl Import {
             for_ever: AtomicBool::new(false),
             hooks: Mutex::default(),
             lost: OnceLock::new(),
+            squash: Mutex::default(),
+            on_squash: OnceLock::new(),
             restore: OnceLock::new(),
             stats,
             pinging: AtomicBool::new(false),

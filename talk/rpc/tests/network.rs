@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use support::*;
-use types::credentials::Credentials;
+use types::credentials::{Credentials, Ids, Squash, SquashNews};
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::{MESSAGE_BYTES_MAX, REQUESTS_IN_FLIGHT_INITIAL};
@@ -23,6 +23,7 @@ use types::lock::{Flock, FlockFlavor, FlockKind};
 use types::nid::Nid;
 use types::session::{ClientUuid, ClusterId, Pairing};
 use wire::checksum::crc32c;
+use wire::client::{ClientOp, ClientReply};
 use wire::frame::{FrameKind, HEADER_BYTES};
 use wire::hello::{HelloReply, Welcome};
 use wire::mds::{FlockSet, MdsOp};
@@ -336,6 +337,33 @@ fn callbacks_travel_on_the_clients_own_connection() {
     cable.cut();
     receive.recv_timeout(SOON).unwrap().unwrap();
     assert!(answers.count.load(Ordering::SeqCst) >= 2);
+    p.end();
+}
+
+#[test]
+fn of_two_words_about_squash_the_newer_one_counts() {
+    let p = pair();
+    let import = p.import();
+    assert_eq!(import.squash(), Squash::OFF);
+    let told = Arc::new(AtomicUsize::new(0));
+    let counted = told.clone();
+    import.on_squash(Arc::new(move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+    }));
+    let first = import.clone();
+    run(&p.env, async move { write(&first, 1, 0, pattern(1, 8)).await.unwrap() });
+    let export = p.server.exports(ost(0)).remove(0);
+    let squash = |uid| Squash { root: Some(Ids { uid, gid: 7 }), others: None };
+    let say = |changes, squash| {
+        let export = export.clone();
+        let news = ClientOp::Squash(SquashNews::new(1, changes, squash));
+        assert_eq!(run(&p.env, async move { export.callback(news).await.unwrap() }), ClientReply::Done);
+        (import.squash(), told.load(Ordering::SeqCst))
+    };
+    assert_eq!(say(2, squash(99)), (squash(99), 1));
+    assert_eq!(say(1, squash(5)), (squash(99), 1), "it was on its way for longer");
+    assert_eq!(say(3, squash(99)), (squash(99), 1), "nothing new");
+    assert_eq!(say(4, Squash::OFF), (Squash::OFF, 2));
     p.end();
 }
 

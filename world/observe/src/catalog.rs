@@ -122,6 +122,8 @@ catalog! {
     LLITE_STATS = Param::counts("llite.*.stats", "Operations that programs asked of the mount, with their times, and bytes that they read and wrote.");
     LLITE_UUID = Param::shown("llite.*.uuid", "", "UUID by which servers know the mount.");
     LLITE_FSTYPE = Param::shown("llite.*.fstype", "", "`lustre`, as scripts expect.");
+    LLITE_ROOT_SQUASH = Param::shown("llite.*.root_squash", "", "As whom root of this host acts in the file system, `UID:GID`, as its MDTs say; 0:0: as root.");
+    LLITE_ALL_SQUASH = Param::shown("llite.*.all_squash", "", "As whom all other users of this host act, as its MDTs say; 0:0: as themselves.");
     LLITE_CLIENT_TYPE = Param::shown("llite.*.client_type", "", "`local client`, as scripts expect.");
     LLITE_BLOCKSIZE = Param::shown("llite.*.blocksize", "bytes", "Block size that statfs tells.");
     LLITE_NODES = Param::gauge("llite.*.inodes_cached", "inodes", "Inodes that the kernel remembers of this mount.");
@@ -227,6 +229,9 @@ catalog! {
     MDT_OPEN = Param::gauge("mdt.*.open_files", "handles", "Open handles of all clients.");
     MDT_EVICT_CLIENT = Param::command("mdt.*.evict_client", "UUID of a client, or nid:NID", "Ends sessions; what the client had open or locked is released. ENOENT: there is none.");
     MDT_ACTIVE = Param::gauge("mdt.*.req_active", "requests", "Requests that the MDT works on.");
+    MDT_ROOT_SQUASH = Param::setting("mdt.*.root_squash", "", "0:0", "UID:GID, neither 0; 0:0: nobody is squashed", "As whom root of clients acts (docs/security.md). Not servers, clients at loopback and `nosquash_nids`.");
+    MDT_ALL_SQUASH = Param::setting("mdt.*.all_squash", "", "0:0", "UID:GID, neither 0; 0:0: nobody is squashed", "As whom all users of clients act; root too, unless `root_squash` says as whom. Not servers, clients at loopback and `nosquash_nids`.");
+    MDT_NOSQUASH_NIDS = Param { value_may_clear: true, ..Param::setting("mdt.*.nosquash_nids", "", "NONE", "ranges of NIDs with spaces between them; NONE or clear: none", "Clients that are not squashed: 10.0.[2-10].[1-255]@tcp, *@tcp, 10.1.0.0/16@tcp.") };
     MDT_JOB_STATS = jobs("mdt.*.job_stats", "Operations that the MDT served, by job, as YAML.");
     MDT_JOB_CLEANUP_INTERVAL = cleanup("mdt.*.job_cleanup_interval");
     MDT_RECOVERY_STATUS = Param::shown("mdt.*.recovery_status", "", "How far recovery is after a start: status, clients that are waited for, clients that came.");
@@ -288,7 +293,7 @@ const CLEAR: &str = "clear";
 /// Why this value of a parameter is never kept, neither at the MGS nor in a file of a host; `None`:
 /// it may be.
 pub fn not_kept(param: &Param, value: &str) -> Option<&'static str> {
-    if param.acts || value.trim() == CLEAR {
+    if param.acts || value.trim() == CLEAR && !param.value_may_clear {
         return Some(
             "writing it does something at this moment, so it cannot be kept for later ones: set it without -P, where \
              it is to be done",
@@ -304,6 +309,15 @@ pub fn not_kept(param: &Param, value: &str) -> Option<&'static str> {
 pub fn pattern_not_kept(pattern: &str, value: &str) -> Result<Option<&'static str>, BadPattern> {
     let last = LastLevel::of(pattern)?;
     Ok(ALL.iter().filter(|param| last.may_be(param)).find_map(|param| not_kept(param, value)))
+}
+
+/// Every parameter that may be set and that the pattern can mean, as [`pattern_not_kept`] takes it.
+///
+/// # Errors
+/// The pattern is none.
+pub fn settable(pattern: &str) -> Result<impl Iterator<Item = &'static Param>, BadPattern> {
+    let last = LastLevel::of(pattern)?;
+    Ok(ALL.iter().filter(move |param| param.access.writable() && last.may_be(param)))
 }
 
 /// The table of `docs/parameters.md`.
@@ -378,6 +392,10 @@ mod tests {
             assert_eq!(kept(pattern, "1"), Ok(false), "{pattern}");
         }
         assert!(kept("osc.[", "1").is_err());
+        assert_eq!(kept("mdt.*.nosquash_nids", "clear"), Ok(true), "it is emptied, for good");
+        assert_eq!(kept("mdt.*.{nosquash_nids,evict_client}", "clear"), Ok(false));
+        let names: Vec<&str> = settable("mdt.*.*_squash").unwrap().map(|param| param.name()).collect();
+        assert_eq!(names, ["root_squash", "all_squash"]);
         let (all, acting) = (ALL.iter().filter(|p| p.access.writable()), ALL.iter().filter(|p| p.acts));
         assert!(acting.clone().all(|p| p.access.writable()) && acting.count() < all.count());
     }

@@ -57,6 +57,8 @@ pub struct Param {
     /// True if writing it does something at that moment, or harm: it is never kept
     /// ([`crate::catalog::not_kept`]).
     pub acts: bool,
+    /// True if the value `clear` is one like others, and does nothing but to empty the parameter.
+    pub value_may_clear: bool,
     /// What decides its value, or a part of its range, in one sentence; empty if setting it does. A
     /// setting that is refused with EOPNOTSUPP is refused in these words.
     pub governed: &'static str,
@@ -74,6 +76,7 @@ impl Param {
             access: Access::Read,
             gauge: false,
             acts: false,
+            value_may_clear: false,
             governed: "",
         }
     }
@@ -96,7 +99,7 @@ impl Param {
         range: &'static str,
         help: &'static str,
     ) -> Param {
-        Param { path, help, unit, default, range, access: Access::ReadWrite, gauge: false, acts: false, governed: "" }
+        Param { default, range, access: Access::ReadWrite, ..Param::shown(path, unit, help) }
     }
 
     /// A parameter that only does something when it is set.

@@ -3,7 +3,7 @@
 use super::cursor::{Reader, Writer, count, len32, unpack};
 use super::error::DecodeError;
 use super::locks::{locks, put_locks};
-use super::raw::{RawExtent, RawFid, RawGlimpse};
+use super::raw::{RawExtent, RawFid, RawGlimpse, RawSquash};
 use crate::client::{ClientOp, ClientReply};
 use crate::opcode::{self, answer};
 use types::limits::REVOKES_PER_CALLBACK_MAX;
@@ -27,6 +27,7 @@ pub(super) fn encode(op: &ClientOp, w: &mut Writer) {
                 w.put(&RawExtent { fid: (*fid).into(), start: range.start.into(), end: range.end.into() });
             }
         }),
+        ClientOp::Squash(news) => w.op(opcode::CLIENT_SQUASH, 0, |w| w.put(&RawSquash::from(*news))),
     }
 }
 
@@ -54,6 +55,7 @@ pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>) -> Result<Clie
             let extent = |raw: &RawExtent| ((&raw.fid).into(), ByteRange::new(raw.start.get(), raw.end.get()));
             Ok(ClientOp::RevokeExtents { extents: r.slice_of::<RawExtent>(n)?.iter().map(extent).collect() })
         }
+        opcode::CLIENT_SQUASH => Ok(ClientOp::Squash(r.get::<RawSquash>()?.decode()?)),
         number => Err(DecodeError::UnknownOp { number }),
     }
 }

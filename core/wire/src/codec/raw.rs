@@ -6,6 +6,7 @@ use crate::client::{Glimpse, Glimpsed};
 use crate::mds::shared::Entry;
 use crate::ost::punch::PunchKind;
 use types::attr::{Attr, SetAttr, SetTime, Statfs};
+use types::credentials::{Ids, Squash, SquashNews};
 use types::fid::Fid;
 use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits, LeaseMode};
 use types::object::ObjectId;
@@ -73,6 +74,10 @@ raw! {
     /// Answer to Connect.
     RawConnected 40 { version: U16, standing: u8, zero: u8, session: U32, boot: U64, last_committed: U64, cluster: U128 }
 
+    /// The ids as which callers act; 0 and 0: their own. Alone, or, with flag 0, behind the answer
+    /// to Connect.
+    RawSquash 24 { change: U64, root_uid: U32, root_gid: U32, others_uid: U32, others_gid: U32 }
+
     RawFid 16 { seq: U64, oid: U32, ver: U32 }
 
     RawObject 24 { fid: RawFid, instance: U32, stripe: U32 }
@@ -126,6 +131,33 @@ raw! {
     RawPunchFile 40 { fid: RawFid, start: U64, end: U64, kind: u8, zero: [u8; 7] }
 
     RawPunch 48 { object: RawObject, start: U64, end: U64, kind: u8, zero: [u8; 7] }
+}
+
+impl From<SquashNews> for RawSquash {
+    fn from(SquashNews { change, squash }: SquashNews) -> RawSquash {
+        let ids = |ids: Option<Ids>| ids.map_or((0, 0), |Ids { uid, gid }| (uid, gid));
+        let ((root_uid, root_gid), (others_uid, others_gid)) = (ids(squash.root), ids(squash.others));
+        RawSquash {
+            change: change.into(),
+            root_uid: root_uid.into(),
+            root_gid: root_gid.into(),
+            others_uid: others_uid.into(),
+            others_gid: others_gid.into(),
+        }
+    }
+}
+
+impl RawSquash {
+    pub(crate) fn decode(&self) -> Result<SquashNews, DecodeError> {
+        let ids = |uid: U32, gid: U32| match (uid.get(), gid.get()) {
+            (0, 0) => Ok(None),
+            (0, other) | (other, 0) => Err(DecodeError::Field { field: "squash", value: other.into() }),
+            (uid, gid) => Ok(Some(Ids { uid, gid })),
+        };
+        let squash =
+            Squash { root: ids(self.root_uid, self.root_gid)?, others: ids(self.others_uid, self.others_gid)? };
+        Ok(SquashNews { change: self.change.get(), squash })
+    }
 }
 
 impl From<Fid> for RawFid {

@@ -12,7 +12,7 @@ use crate::ost::reply::OstReply;
 use crate::report::{Counts, Holder, NodeReport, TargetReport, Wait, Waiting};
 use bytes::Bytes;
 use types::attr::{Attr, FileType, Statfs};
-use types::credentials::Credentials;
+use types::credentials::{Credentials, Ids, Squash, SquashNews};
 use types::errno::Errno;
 use types::job::JobId;
 use types::lock::{InodeBits, LeaseMode};
@@ -93,9 +93,16 @@ pub fn sample_ops() -> Vec<Op> {
         ClientOp::Changing { dir: DIR, names: vec![name("a"), name("bc")] },
         ClientOp::Glimpse { fids: vec![FID] },
         ClientOp::RevokeExtents { extents: vec![(FID, ByteRange::new(4096, u64::MAX))] },
+        ClientOp::Squash(squash()),
     ];
     let ops = ops.into_iter().chain(mgs.into_iter().map(Op::Mgs)).chain(MdsOp::samples().into_iter().map(Op::Mds));
     ops.chain(OstOp::samples().into_iter().map(Op::Ost)).chain(client.into_iter().map(Op::Client)).collect()
+}
+
+/// Root is squashed, and all others are, too.
+pub fn squash() -> SquashNews {
+    let (root, others) = (Some(Ids { uid: 99, gid: 98 }), Some(Ids { uid: 500, gid: 501 }));
+    SquashNews::new(10, 2, Squash { root, others })
 }
 
 /// One of each form of answer, in the order of the table.
@@ -113,6 +120,7 @@ pub fn sample_replies() -> Vec<OpReply> {
             session: 3,
             last_committed: Transno(99),
             standing: Standing::Awaited,
+            squash: SquashNews::silent(10),
         }),
         OpReply::Mgs(MgsReply::Config(config())),
     ];

@@ -1,12 +1,13 @@
 //! Connect and its answer; changes to be done again.
 
-use super::cursor::{Reader, Writer, unpack};
+use super::cursor::{Reader, Writer, bits, unpack};
 use super::cursor::{count, len32};
 use super::error::DecodeError;
-use super::raw::{RawConnect, RawConnected, RawRedo};
+use super::raw::{RawConnect, RawConnected, RawRedo, RawSquash};
 use crate::message::{ConnectReply, ConnectRequest, Redo};
 use crate::opcode::{self, answer};
 use bytes::Bytes;
+use types::credentials::SquashNews;
 use types::limits::{MESSAGE_BYTES_MAX, OPS_PER_REQUEST_MAX, REDO_OF_OTHERS_MAX};
 use types::proof::Proof;
 use types::session::{ClientUuid, ClusterId, Standing, Transno};
@@ -58,7 +59,8 @@ pub(super) fn decode_connect(flags: u16, r: &mut Reader<'_>) -> Result<ConnectRe
 }
 
 pub(super) fn encode_connected(reply: &ConnectReply, w: &mut Writer) {
-    w.op(answer::CONNECT, 0, |w| {
+    let told = reply.squash != SquashNews::silent(reply.boot);
+    w.op(answer::CONNECT, bits([told]), |w| {
         w.put(&RawConnected {
             version: reply.version.into(),
             standing: reply.standing as u8,
@@ -68,12 +70,20 @@ pub(super) fn encode_connected(reply: &ConnectReply, w: &mut Writer) {
             last_committed: reply.last_committed.0.into(),
             cluster: reply.cluster.0.into(),
         });
+        if told {
+            w.put(&RawSquash::from(reply.squash));
+        }
     });
 }
 
 pub(super) fn decode_connected(flags: u16, r: &mut Reader<'_>) -> Result<ConnectReply, DecodeError> {
-    let [] = unpack("connect flags", flags)?;
+    let [told] = unpack("connect flags", flags)?;
     let raw: &RawConnected = r.get()?;
+    let silent = SquashNews::silent(raw.boot.get());
+    let squash = if told { r.get::<RawSquash>()?.decode()? } else { silent };
+    if told && squash == silent {
+        return Err(DecodeError::Field { field: "squash", value: squash.change });
+    }
     Ok(ConnectReply {
         version: raw.version.get(),
         cluster: ClusterId(raw.cluster.get()),
@@ -87,6 +97,7 @@ pub(super) fn decode_connected(flags: u16, r: &mut Reader<'_>) -> Result<Connect
             3 => Standing::Missed,
             other => return Err(DecodeError::Field { field: "session standing", value: other.into() }),
         },
+        squash,
     })
 }
 

@@ -10,7 +10,7 @@ use crate::mgs::{FsConfig, MgsOp, MgsReply, PoolChange, PoolInfo, TargetInfo};
 use crate::ost::{OstOp, OstReply};
 use crate::report::{KeptReport, NodeReport};
 use types::attr::{Attr, Statfs};
-use types::credentials::Credentials;
+use types::credentials::{Credentials, Ids, Squash, SquashNews};
 use types::errno::Errno;
 use types::job::JobId;
 use types::limits::EXTENTS_PER_REPLY_MAX;
@@ -94,6 +94,7 @@ pub fn any_op() -> impl Strategy<Value = Op> {
         (any_fid(), vec(any_name(), 0..5)).prop_map(|(dir, names)| ClientOp::Changing { dir, names }),
         vec(any_fid(), 0..20).prop_map(|fids| ClientOp::Glimpse { fids }),
         vec((any_fid(), any_range()), 0..20).prop_map(|extents| ClientOp::RevokeExtents { extents }),
+        any_squash().prop_map(ClientOp::Squash),
     ];
     prop_oneof![
         8 => MdsOp::any().prop_map(Op::Mds),
@@ -209,10 +210,11 @@ pub fn any_op_reply() -> impl Strategy<Value = OpReply> {
     ];
     let standing =
         prop::sample::select(vec![Standing::Transient, Standing::Settled, Standing::Awaited, Standing::Missed]);
-    let connect = (any::<(u16, u128, u64, u32, u64)>(), standing).prop_map(
-        |((version, cluster, boot, session, last), standing)| {
-            let (cluster, last_committed) = (ClusterId(cluster), Transno(last));
-            OpReply::Connect(ConnectReply { version, cluster, boot, session, last_committed, standing })
+    let connect = (any::<(u16, u128, u32, u32, u64)>(), standing, prop::option::of(any_squash())).prop_map(
+        |((version, cluster, boot, session, last), standing, squash)| {
+            let (cluster, boot, last_committed) = (ClusterId(cluster), boot.into(), Transno(last));
+            let squash = squash.unwrap_or(SquashNews::silent(boot));
+            OpReply::Connect(ConnectReply { version, cluster, boot, session, last_committed, standing, squash })
         },
     );
     prop_oneof![
@@ -243,4 +245,10 @@ pub fn any_reply() -> impl Strategy<Value = Reply> {
             ..Reply::new(Xid(xid), Transno(transno), Transno(last), results)
         },
     )
+}
+
+fn any_squash() -> impl Strategy<Value = SquashNews> {
+    let ids = || prop::option::of((1..u32::MAX, 1..u32::MAX).prop_map(|(uid, gid)| Ids { uid, gid }));
+    (any::<u64>(), ids(), ids())
+        .prop_map(|(change, root, others)| SquashNews { change, squash: Squash { root, others } })
 }

@@ -191,6 +191,24 @@ fn only_the_first_groups_travel() {
     assert_eq!(decoded.credentials.groups[..], many.credentials.groups[..GROUPS_MAX]);
 }
 
+#[test]
+fn only_a_target_that_squashes_says_so() {
+    use crate::message::{ConnectReply, OpReply};
+    let connected = |squash| {
+        let results = sample_replies().into_iter().filter_map(|reply| match reply {
+            OpReply::Connect(reply) => Some(Ok(OpReply::Connect(ConnectReply { squash, ..reply }))),
+            _ => None,
+        });
+        let reply = Reply::new(Xid(1), Transno(0), Transno(0), results.collect());
+        assert_eq!(reply_again(&reply), Ok(reply.clone()));
+        encode_reply(&reply).body.len()
+    };
+    let silent = connected(types::credentials::SquashNews::silent(10));
+    assert_eq!(connected(super::samples::squash()), silent + 24);
+    let off_again = types::credentials::SquashNews::new(10, 3, types::credentials::Squash::OFF);
+    assert_eq!(connected(off_again), silent + 24, "the client may have been squashed before");
+}
+
 proptest! {
     #[test]
     fn any_request_round_trips(request in any_request()) {

@@ -14,12 +14,12 @@ use session::targets::misfit;
 use std::sync::Arc;
 use std::time::Duration;
 use types::attr::SetAttr;
-use types::credentials::Credentials;
+use types::credentials::{Credentials, Ids, Squash};
 use types::errno::Errno;
 use types::fid::Fid;
 use wire::mds::{Entry, MdsOp, MdsReply, Setattr};
 
-/// What access(2) asks for.
+/// What access(2) asks for, or what an operation needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AccessMask {
     /// R_OK
@@ -31,6 +31,13 @@ pub struct AccessMask {
 }
 
 impl AccessMask {
+    /// To read.
+    pub const READ: AccessMask = AccessMask { read: true, write: false, exec: false };
+    /// To write.
+    pub const WRITE: AccessMask = AccessMask { read: false, write: true, exec: false };
+    /// To execute; of a directory, to look names up.
+    pub const EXECUTE: AccessMask = AccessMask { read: false, write: false, exec: true };
+
     /// In the numbers of mode bits.
     fn bits(self) -> u32 {
         u32::from(self.read) << 2 | u32::from(self.write) << 1 | u32::from(self.exec)
@@ -147,21 +154,48 @@ impl Client {
     /// access(2) by mode bits and access ACL. The kernel asks only without `default_permissions`.
     pub async fn access(self: Arc<Self>, caller: Caller, node: NodeId, mask: AccessMask) -> Result<(), ClientError> {
         let _timed = self.timed(Operation::Access);
-        let fid = self.fid(node)?;
-        let mdc = self.session.mdc(fid)?;
-        let entry = match self.locks.attr(fid).filter(|_| self.session.has_lease(fid)) {
+        self.permitted(&caller.credentials, self.fid(node)?, mask).await
+    }
+
+    /// The ids as which a user of this host acts; `None`: its own. Of a user that acts as another
+    /// one the kernel has made sure of nothing: see [`Client::permit`].
+    pub fn acts_as(&self, uid: u32) -> Option<Ids> {
+        self.session.acts_as.of(uid)
+    }
+
+    /// The ids as which the users of this host act.
+    pub fn squash(&self) -> Squash {
+        self.session.acts_as.squash()
+    }
+
+    /// Succeeds if a caller may do this, by mode bits and access ACL. No request if these are
+    /// covered.
+    ///
+    /// # Errors
+    /// EACCES; those of the MDT.
+    pub async fn permit(self: Arc<Self>, caller: Caller, node: NodeId, mask: AccessMask) -> Result<(), ClientError> {
+        self.permitted(&caller.credentials, self.fid(node)?, mask).await
+    }
+
+    async fn permitted(&self, who: &Credentials, fid: Fid, mask: AccessMask) -> Result<(), ClientError> {
+        if fid.is_shown_only() {
+            // All may look up and read what only clients show; changes of it are refused.
+            return Ok(());
+        }
+        let removed = self.removed_stat(fid).map(|stat| Entry { attr: stat.attr, has_xattr: true, noatime: false });
+        let entry = match removed.or_else(|| self.locks.attr(fid).filter(|_| self.session.has_lease(fid))) {
             Some(entry) => entry,
-            None => mdc.getattr(&caller.credentials, fid).await?,
+            None => self.session.mdc(fid)?.getattr(who, fid).await?,
         };
-        let acl = match asks_acl(&entry, &caller.credentials) {
+        let acl = match asks_acl(&entry, who) {
             false => None,
-            true => match self.xattr_of(&caller.credentials, fid, Bytes::from_static(ACL_ACCESS)).await {
+            true => match self.xattr_of(who, fid, Bytes::from_static(ACL_ACCESS)).await {
                 Ok(stored) => Some(Acl::parse(&stored)?),
                 Err(error) if error.errno() == Errno::ENODATA => None,
                 Err(error) => return Err(error),
             },
         };
-        if permits(&entry, acl.as_ref(), &caller.credentials, mask.bits()) { Ok(()) } else { Err(Errno::EACCES.into()) }
+        if permits(&entry, acl.as_ref(), who, mask.bits()) { Ok(()) } else { Err(Errno::EACCES.into()) }
     }
 
     /// The inode of a handle, if there is one, else of the node.

@@ -459,6 +459,7 @@ impl Service for Target {
             session: 0,
             last_committed: Transno(0),
             standing: Default::default(),
+            squash: types::credentials::SquashNews::silent(self.boot),
         })
     }
 

@@ -73,6 +73,8 @@ impl CallbackHandler {
                 self.sizes_told(dirty.map(|(fid, _)| *fid)).await;
                 ClientReply::Glimpses(glimpsed)
             }
+            // The session hears of it itself.
+            ClientOp::Squash(_) => ClientReply::Done,
         }
     }
 
@@ -158,7 +160,7 @@ impl CallbackHandler {
         let (reply, op) = match op {
             ClientOp::Revoke { .. } | ClientOp::RevokeExtents { .. } => (ClientReply::Done, op.clone()),
             ClientOp::Changing { .. } => (ClientReply::Dropped, op.clone()),
-            ClientOp::Glimpse { .. } => return None,
+            ClientOp::Glimpse { .. } | ClientOp::Squash(_) => return None,
         };
         let (tasks, clock) = (self.locks.env.tasks.clone(), self.locks.env.clock.clone());
         let late = async move {

@@ -41,7 +41,8 @@ impl ClientFs {
         let flags = WriteFlags {
             // Pages that mmap made dirty stand where they stand.
             append: how.flags & libc::O_APPEND as u32 != 0 && !how.from_page_cache,
-            kill_suidgid: how.kill_suidgid,
+            // The kernel does not ask for it where root writes.
+            kill_suidgid: how.kill_suidgid || !how.from_page_cache && self.is_squashed(request),
             // O_SYNC has this bit, too. The kernel (6.18) sends no FSYNC after such a write.
             sync: how.flags & libc::O_DSYNC as u32 != 0 && !how.from_page_cache,
             from_page_cache: how.from_page_cache,

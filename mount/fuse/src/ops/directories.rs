@@ -1,5 +1,6 @@
 //! Listing directories.
 
+use super::squash::passed;
 use super::{ClientFs, answer, done, entry, is_access, node};
 use crate::abi::outbound::{Dirent, DirentPlus};
 use crate::decode::Request;
@@ -7,11 +8,16 @@ use crate::directory::{Listing, dot_entry};
 use crate::filesystem::Answer;
 use crate::reply::{Opened, Reply};
 use client::open::DirHandle;
-use client::{Budget, DirItem};
+use client::{AccessMask, Budget, DirItem};
 
 impl ClientFs {
     pub(super) fn opendir(&self, request: &Request<'_>) -> Answer {
+        let check = self.check(request, AccessMask::READ);
         let call = self.client().opendir(self.caller(request, 0), node(request));
+        let call = async move {
+            passed(check).await?;
+            call.await
+        };
         answer(call, |handle| Reply::Opened(Opened { handle: handle.0, flags: 0 }))
     }
 

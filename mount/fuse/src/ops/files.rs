@@ -1,15 +1,16 @@
 //! Opening and closing files.
 
 use super::inodes::name;
+use super::squash::passed;
 use super::{ClientFs, answer, done, entry, is_access, node};
 use crate::abi::flags::open;
 use crate::decode::Request;
 use crate::filesystem::Answer;
 use crate::reply::{Opened, Reply};
-use client::PageCache;
 use client::caller::Found;
 use client::client::Client;
 use client::open::{FileHandle, OpenMode};
+use client::{AccessMask, PageCache};
 use types::name::Name;
 
 /// The kernel's flag for an open that will execute the file (`__FMODE_EXEC`).
@@ -37,7 +38,13 @@ impl ClientFs {
         let (node, mode) = (node(request), mode_of(flags));
         // Of what is read from pages that the kernel has nothing is heard.
         let may_read = flags as i32 & libc::O_ACCMODE == libc::O_RDONLY && is_access(flags);
-        if let Some(handle) = self.client.open_known(&self.holder(request).credentials, node, mode) {
+        let asked = AccessMask { read: mode.flags.read, write: mode.flags.write, exec: mode.flags.exec };
+        let check = self.check(request, asked);
+        let known = match check {
+            None => self.client.open_known(&self.holder(request).credentials, node, mode),
+            Some(_) => None,
+        };
+        if let Some(handle) = known {
             if !may_read || !self.client.opened_to_read(node) {
                 return Ok(Reply::Opened(opened(&self.client, handle))).into();
             }
@@ -51,6 +58,7 @@ impl ClientFs {
         let (opener, client) = (self.client(), self.client());
         let caller = self.caller(request, 0);
         let call = async move {
+            passed(check).await?;
             let handle = opener.clone().open(caller, node, mode).await?;
             if may_read && opener.opened_to_read(node) {
                 opener.access_shown(node).await;

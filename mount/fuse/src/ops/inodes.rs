@@ -1,5 +1,6 @@
 //! Names, attributes, totals.
 
+use super::squash::passed;
 use super::{ClientFs, answer, done, entry_reply, looked, node, stat};
 use crate::decode::{Forgets, Request};
 use crate::filesystem::Answer;
@@ -31,6 +32,14 @@ impl ClientFs {
             b".." => self.told(self.client().lookup_parent(self.caller(request, 0), parent), entry_reply),
             name => {
                 let name = name!(name);
+                if let Some(check) = self.check(request, AccessMask::EXECUTE) {
+                    let call = self.client().lookup_name(self.caller(request, 0), parent, name);
+                    let call = async move {
+                        check.await?;
+                        call.await
+                    };
+                    return self.told(call, looked);
+                }
                 if let Some(known) = self.known(|client| client.lookup_known(parent, &name), looked) {
                     return known;
                 }
@@ -77,7 +86,18 @@ impl ClientFs {
     }
 
     pub(super) fn setattr(&self, request: &Request<'_>, set: SetAttr, handle: Option<u64>) -> Answer {
+        // An open file was checked when it was opened; all but the size is checked by the MDT.
+        let check = match (handle, set.size) {
+            (None, Some(_)) => self.check(request, AccessMask::WRITE),
+            _ => None,
+        };
+        let kill_suidgid = set.kill_suidgid || set.size.is_some() && self.is_squashed(request);
+        let set = SetAttr { kill_suidgid, ..set };
         let call = self.client().setattr(self.caller(request, 0), node(request), handle.map(FileHandle), set);
+        let call = async move {
+            passed(check).await?;
+            call.await
+        };
         self.told(call, |changed| Reply::Attr(stat(changed)))
     }
 
@@ -104,7 +124,13 @@ impl ClientFs {
 
     pub(super) fn mknod(&self, request: &Request<'_>, name: &[u8], mode: u32, rdev: u32, umask: u32) -> Answer {
         let caller = self.caller(request, umask);
-        self.told(self.client().mknod(caller, node(request), name!(name), mode, rdev), entry_reply)
+        let check = self.check_device(request, mode, rdev);
+        let call = self.client().mknod(caller, node(request), name!(name), mode, rdev);
+        let call = async move {
+            passed(check).await?;
+            call.await
+        };
+        self.told(call, entry_reply)
     }
 
     pub(super) fn mkdir(&self, request: &Request<'_>, name: &[u8], mode: u32, umask: u32) -> Answer {

@@ -1,5 +1,6 @@
 //! Extended attributes.
 
+use super::squash::passed;
 use super::{ClientFs, done, node};
 use crate::decode::Request;
 use crate::filesystem::Answer;
@@ -11,8 +12,13 @@ use wire::mds::SetxattrFlags;
 
 impl ClientFs {
     pub(super) fn getxattr(&self, request: &Request<'_>, name: &[u8], size: u32) -> Answer {
-        let name = request.to_bytes(name);
-        sized(self.client().getxattr(self.caller(request, 0), node(request), name), size)
+        let (check, name) = (self.check_xattr(request, name), request.to_bytes(name));
+        let call = self.client().getxattr(self.caller(request, 0), node(request), name);
+        let call = async move {
+            passed(check).await?;
+            call.await
+        };
+        sized(call, size)
     }
 
     pub(super) fn listxattr(&self, request: &Request<'_>, size: u32) -> Answer {

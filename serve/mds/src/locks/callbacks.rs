@@ -100,7 +100,7 @@ impl Mds {
         let asked = match &op {
             ClientOp::Revoke { locks } => locks.clone(),
             ClientOp::Changing { dir, .. } => vec![(*dir, InodeBits::UPDATE)],
-            ClientOp::Glimpse { .. } | ClientOp::RevokeExtents { .. } => Vec::new(),
+            ClientOp::Glimpse { .. } | ClientOp::RevokeExtents { .. } | ClientOp::Squash(_) => Vec::new(),
         };
         let of_bytes = match &op {
             ClientOp::RevokeExtents { extents } => extents.clone(),

@@ -1,11 +1,13 @@
 //! Create: inode, name, layout and open handle in one transaction.
 
 use super::lookup::{SHOWN, entry};
+use super::open::wanted;
 use crate::mds::{Mds, RequestContext};
 use crate::records::Records;
 use crate::records::tail;
 use disk::inode::ItemTag;
 use dlm::leases::OpenBy;
+use namespace::access::permission;
 use namespace::create::{Made, New, create, create_unnamed};
 use namespace::inode::{Inode, InodeFlags, Tail};
 use namespace::open;
@@ -36,11 +38,14 @@ impl Mds {
             CreateKind::Special(FileType::Regular | FileType::Directory | FileType::Symlink, _) => {
                 return Err(Errno::EINVAL);
             }
+            CreateKind::Special(FileType::CharDevice | FileType::BlockDevice, 1..) if request.is_squashed => {
+                return Err(Errno::EPERM);
+            }
             CreateKind::Special(file_type, rdev) => (*file_type, *rdev, 0, None),
         };
         let may_exist = file_type == FileType::Regular && !exclusive;
         let last_committed = self.store.last_committed();
-        let export = request.export;
+        let (export, is_squashed) = (request.export, request.is_squashed);
         self.change(request, |records, ctx| {
             if flags.is_some() {
                 records.state.opens.admit(export.client())?;
@@ -56,6 +61,9 @@ impl Mds {
                 Made::Found(_) if !may_exist => Err(Errno::EEXIST),
                 Made::Found(inode) => {
                     as_file(inode.file_type())?;
+                    if let Some(flags) = flags.filter(|_| is_squashed) {
+                        permission(records, ctx, &inode, wanted(flags))?;
+                    }
                     self.opened(records, export.client(), inode, flags, false)
                 }
                 Made::Created(inode) => self.opened(records, export.client(), inode, flags, true),

@@ -2,6 +2,7 @@
 
 use crate::mds::{Mds, RequestContext};
 use crate::records::entry_of;
+use namespace::access::EXECUTE;
 use namespace::inode::Inode;
 use namespace::lookup;
 use namespace::view::{View, directory};
@@ -21,6 +22,7 @@ impl Mds {
     pub(super) fn lookup(&self, request: &mut RequestContext<'_>, op: &Lookup) -> Result<MdsReply, Errno> {
         let &Lookup { parent, ref name } = op;
         self.ours(parent)?;
+        self.permit(request, parent, EXECUTE)?;
         self.show(request, |records| match records.dirent(parent, name)? {
             // The common case needs only the attributes.
             Some(dirent) => {

@@ -4,13 +4,35 @@ use crate::locks::context::LockContext;
 use crate::mds::{Mds, RequestContext};
 use crate::opens::Closed;
 use crate::records::Records;
+use namespace::access::{EXECUTE, READ, WRITE};
 use std::time::Duration;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::session::ClientUuid;
 use wire::mds::{Close, MdsReply, OpenFlags};
 
+/// What a caller must be permitted to open a file in this way, in the numbers of mode bits.
+pub(super) fn wanted(flags: OpenFlags) -> u32 {
+    [(flags.read, READ), (flags.write, WRITE), (flags.exec, EXECUTE)]
+        .into_iter()
+        .fold(0, |all, (wanted, bit)| if wanted { all | bit } else { all })
+}
+
 impl Mds {
+    /// Succeeds unless the caller is squashed and must not open the file. Files that were open
+    /// before a restart stay open, and what a daemon opens for all its users is checked by its
+    /// kernel.
+    ///
+    /// # Errors
+    /// EACCES, EPERM.
+    pub(super) fn may_open(&self, request: &RequestContext<'_>, fid: Fid, flags: OpenFlags) -> Result<(), Errno> {
+        if request.restores || flags.lasting {
+            return Ok(());
+        }
+        self.ours(fid)?;
+        self.permit(request, fid, wanted(flags))
+    }
+
     pub(crate) fn open(&self, request: &mut RequestContext<'_>, fid: Fid, flags: OpenFlags) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
         let export = request.export;

@@ -4,6 +4,7 @@ use super::layout::layout_of;
 use super::lookup::SHOWN;
 use crate::mds::{Mds, RequestContext};
 use ::layout::codec::encoded_len;
+use namespace::access::READ;
 use namespace::readdir::readdir;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ impl Mds {
     pub(super) fn readdir(&self, request: &mut RequestContext<'_>, op: &Readdir) -> Result<MdsReply, Errno> {
         let &Readdir { fid, ref after, limit, bytes_max, with_attr, with_layout } = op;
         self.ours(fid)?;
+        self.permit(request, fid, READ)?;
         let limit = (limit as usize).clamp(1, READDIR_ENTRIES_MAX);
         let per_entry = ENTRY_BYTES + if with_attr { ATTR_BYTES } else { 0 };
         let mut entries: Vec<DirEntry> = Vec::new();

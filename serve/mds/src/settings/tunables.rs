@@ -6,6 +6,7 @@
 
 use crate::settings::MdsSettings;
 use crate::settings::dom_limits::DomLimits;
+use crate::settings::squash::Squashing;
 use layout::layout::Layout;
 use layout::stripe_spec::{Defaults, plain};
 use parking_lot::RwLock;
@@ -19,6 +20,8 @@ pub(crate) struct Tunables {
     pub(super) stripe_size: AtomicU32,
     /// See `dom_limits`.
     pub(crate) dom: DomLimits,
+    /// The ids as which callers act.
+    pub(super) squash: Squashing,
     /// OSTs that get no new objects. Bound: TARGETS_MAX, as only known OSTs can be set aside.
     pub(super) aside: RwLock<BTreeSet<TargetIndex>>,
 }
@@ -29,6 +32,7 @@ impl Tunables {
             stripe_count: AtomicU16::new(settings.stripe_count),
             stripe_size: AtomicU32::new(settings.stripe_size),
             dom: DomLimits::default(),
+            squash: Squashing::default(),
             aside: RwLock::default(),
         }
     }

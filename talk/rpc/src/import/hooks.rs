@@ -17,6 +17,10 @@ pub type OnRestart = Arc<dyn Fn(u64) + Send + Sync>;
 /// client could not bring them back in time. Runs before [`OnRestart`]; must not wait.
 pub type OnLost = Arc<dyn Fn(&[Op]) + Send + Sync>;
 
+/// Called when the target says for the first time, or anew, which ids this client's callers act as:
+/// ask [`Import::squash`](crate::import::Import::squash). Must not wait.
+pub type OnSquash = Arc<dyn Fn() + Send + Sync>;
+
 /// State of a session that is no change of the target's records: opens, locks. It is brought back
 /// to a restarted target after the target has redone this client's changes and before it is in
 /// service.

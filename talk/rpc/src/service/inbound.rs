@@ -22,7 +22,7 @@ use types::principal::Role;
 use types::session::{ClientUuid, Pairing, Transno, Xid};
 use types::target::TargetName;
 use wire::class::Changes;
-use wire::client::ClientOp;
+use wire::client::{ClientOp, ClientReply};
 use wire::codec::{Encoded, decode_request, encode_reply};
 use wire::envelope::{ENVELOPE_BYTES, Envelope, Refusal};
 use wire::message::{Op, OpReply, Reply, Request};
@@ -225,6 +225,11 @@ fn callback(rpc: &Arc<Rpc>, link: &Link, client: ClientUuid, (request, op): (&Re
     let Some(import) = rpc.find_import(request.target, client) else { return refuse(client, Refusal::NoSession) };
     if !link.is_dialled() || !import.is_at(link.nid()) {
         return other_process(rpc, link, client, request.target, "calls back for a target that is not there");
+    }
+    if let ClientOp::Squash(news) = op {
+        import.learn_squash(news);
+        let done = single(request.xid, Transno(0), Ok(OpReply::Client(ClientReply::Done)));
+        return at_once(Some(reply_of(rpc, client, &done)));
     }
     let Some(callbacks) = import.callbacks.clone() else {
         return refuse(client, Refusal::Errno(Errno::EOPNOTSUPP));

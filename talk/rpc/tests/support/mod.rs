@@ -202,6 +202,7 @@ impl Service for Ost {
             session: 0,
             last_committed: Transno(self.transno.load(Ordering::SeqCst)),
             standing: Default::default(),
+            squash: types::credentials::SquashNews::silent(self.boot),
         })
     }
 

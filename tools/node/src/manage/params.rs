@@ -13,6 +13,7 @@ mod series;
 mod servers;
 mod session;
 
+pub(crate) use servers::add_squash;
 pub(crate) use session::state_word;
 
 use crate::watch::view::View;

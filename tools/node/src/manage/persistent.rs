@@ -12,7 +12,7 @@ use crate::manage::{params, security};
 use crate::watch::view::View;
 use env::watch;
 use observe::catalog;
-use observe::tree::Found;
+use observe::tree::{Entry, Found, Tree};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -148,6 +148,29 @@ async fn apply(view: &Arc<View>, state: &Mutex<State>) {
         state.wanted()
     };
     let tree = params::tree(view);
+    let mut values = values_of(&tree, wanted);
+    values.retain(|name, value| state.lock().applied.get(name) != Some(value));
+    for (name, entry) in tree.entries() {
+        let Some(value) = values.remove(name) else { continue };
+        set(name, entry, &value).await;
+        // Also a refused value: it would be refused each second.
+        state.lock().applied.insert(name.to_owned(), value);
+    }
+}
+
+/// Sets all parameters of a tree that the MGS keeps a value of, once: those that must hold before a
+/// target is in service.
+pub(crate) async fn apply_to(tree: &Tree, kept: Vec<(String, String)>) {
+    let mut values = values_of(tree, kept);
+    for (name, entry) in tree.entries() {
+        if let Some(value) = values.remove(name) {
+            set(name, entry, &value).await;
+        }
+    }
+}
+
+/// The values that parameters of the tree are to have, by full name.
+fn values_of(tree: &Tree, wanted: Vec<(String, String)>) -> BTreeMap<String, String> {
     let mut values: BTreeMap<String, String> = BTreeMap::new();
     for (pattern, value) in wanted {
         match tree.find(&pattern, false) {
@@ -160,19 +183,17 @@ async fn apply(view: &Arc<View>, state: &Mutex<State>) {
             Err(bad) => tracing::warn!(%bad, "persistent parameter"),
         }
     }
-    values.retain(|name, value| state.lock().applied.get(name) != Some(value));
-    for (name, entry) in tree.entries() {
-        let Some(value) = values.remove(name) else { continue };
-        let set = match catalog::not_kept(entry.param, &value) {
-            None => entry.set(value.clone()).await.map_err(|errno| errno.to_string()),
-            Some(why) => Err(why.to_owned()),
-        };
-        match set {
-            Ok(()) => tracing::info!(name, value, "persistent parameter"),
-            Err(why) => tracing::warn!(name, value, why, "persistent parameter is refused"),
-        }
-        // Also a refused value: it would be refused each second.
-        state.lock().applied.insert(name.to_owned(), value);
+    values
+}
+
+async fn set(name: &str, entry: &Entry, value: &str) {
+    let set = match catalog::not_kept(entry.param, value) {
+        None => entry.set(value.to_owned()).await.map_err(|errno| errno.to_string()),
+        Some(why) => Err(why.to_owned()),
+    };
+    match set {
+        Ok(()) => tracing::info!(name, value, "persistent parameter"),
+        Err(why) => tracing::warn!(name, value, why, "persistent parameter is refused"),
     }
 }
 

@@ -1,12 +1,15 @@
 //! An MDT.
 
 use crate::error::NodeError;
+use crate::manage::params::add_squash;
+use crate::manage::persistent;
 use crate::role::object_targets::Followed;
 use crate::role::parts::Parts;
 use crate::role::registration;
 use mds::mds::Mds;
 use mds::peers::Peers;
 use mds::settings::MdsSettings;
+use observe::tree::Tree;
 use std::sync::Arc;
 use std::time::Duration;
 use stubs::mgc::Mgc;
@@ -41,6 +44,10 @@ impl MdtRole {
         let mds = Mds::start(&target, followed.osts.clone(), peers, settings).await;
         let mds = mds.map_err(|e| NodeError::Serve { dir: target.dir().to_owned(), reason: e.to_string() })?;
         mds.count_in(parts.rpc.metrics());
+        // Before the first request: no client is more for a moment than it is later.
+        let mut tree = Tree::new();
+        add_squash(&mut tree, &mds);
+        persistent::apply_to(&tree, followed.kept_params()).await;
         followed.tell(&mds);
         // Before the first create: without it no OST has room.
         tokio::select! {

@@ -23,6 +23,7 @@ use std::time::Duration;
 use stubs::mgc::Mgc;
 use stubs::osc::Osc;
 use types::attr::AccessTimes;
+use types::credentials::Squash;
 use types::nid::Nid;
 use types::target::{FsName, TargetKind, TargetName};
 
@@ -47,8 +48,8 @@ impl MountRole {
     /// The servers do not answer in time, or the kernel refuses.
     pub async fn start(parts: &Parts, fsname: FsName, settings: &MountSettings) -> Result<MountRole, NodeError> {
         let at = settings.at.clone();
-        let style = style_of(settings.options.locks);
-        let options = ClientOptions {
+        let mut style = style_of(settings.options.locks);
+        let mut options = ClientOptions {
             opens: style.opens(),
             access_times: match settings.options.read_only {
                 true => AccessTimes::Off,
@@ -60,11 +61,22 @@ impl MountRole {
             description: format!("{}:{}", parts.host, at.display()),
             soft: settings.options.soft,
         };
-        let client =
-            reach(parts, &options).await.map_err(|e| NodeError::Client { at: at.clone(), source: Box::new(e) })?;
+        let failed = |e| NodeError::Client { at: at.clone(), source: Box::new(e) };
+        let mut client = reach(parts, &options).await.map_err(failed)?;
+        if client.squash() != Squash::OFF && !style.opens() {
+            // The kernel would open for root without asking.
+            tracing::warn!(
+                at = %at.display(),
+                "the servers squash root or all users of this host, so opens are seen: mounted with flock"
+            );
+            client.unmount().await;
+            style = Style::Flock;
+            options.opens = true;
+            client = reach(parts, &options).await.map_err(failed)?;
+        }
         let session = {
             let (env, parts, at, client) = (&parts.env, parts.clone(), at.clone(), client.clone());
-            let options = fuse_options(source(&parts.mgs, fsname), &settings.options);
+            let options = fuse_options(source(&parts.mgs, fsname), &settings.options, style);
             blocking(env, "mounted", move || {
                 stale::clear_stale_mount(&*parts.env.tasks, &at)?;
                 let processes = Arc::new(Processes::with_jobs(parts.jobs.clone()));
@@ -223,7 +235,7 @@ fn style_of(locks: LockStyle) -> Style {
     }
 }
 
-fn fuse_options(source: String, options: &MountOptions) -> fuse::mount::MountOptions {
+fn fuse_options(source: String, options: &MountOptions, style: Style) -> fuse::mount::MountOptions {
     fuse::mount::MountOptions {
         source,
         read_only: options.read_only,
@@ -232,7 +244,7 @@ fn fuse_options(source: String, options: &MountOptions) -> fuse::mount::MountOpt
         noexec: options.no_exec,
         access_times: options.access_times,
         nodiratime: options.nodiratime,
-        locks: options.locks != LockStyle::LocalFlock,
+        locks: style != Style::LocalFlock,
         ..fuse::mount::MountOptions::default()
     }
 }

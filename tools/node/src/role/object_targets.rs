@@ -33,6 +33,7 @@ pub struct Followed {
     pub osts: Arc<OscSet>,
     mdts: Arc<Mutex<Vec<Weak<Mds>>>>,
     named: Arc<Mutex<NamedMdts>>,
+    kept: Arc<Mutex<Vec<(String, String)>>>,
     stop: watch::Sender<bool>,
 }
 
@@ -46,19 +47,25 @@ impl Followed {
         let mgc = parts.mgc();
         let config = registration::patiently(parts, || mgc.config(fsname.to_string(), 0, 0)).await;
         let config = config.map_err(|e| NodeError::Config { mgs: parts.mgs.clone(), source: Box::new(e) })?;
-        let (mdts, named) = (Arc::default(), Arc::default());
+        let (mdts, named, kept) = (Arc::default(), Arc::default(), Arc::default());
         let mut follower = Follower {
             parts: parts.clone(),
             fsname,
             osts: osts.clone(),
             mdts: Arc::clone(&mdts),
             named: Arc::clone(&named),
+            kept: Arc::clone(&kept),
             known: HashMap::new(),
         };
         follower.apply(&config);
         let (stop, ear) = watch::channel(false);
         parts.env.tasks.spawn("mdt follows configuration", Box::pin(follower.follow(mgc, config.version, ear)));
-        Ok(Followed { osts, mdts, named, stop })
+        Ok(Followed { osts, mdts, named, kept, stop })
+    }
+
+    /// The parameters that the MGS keeps of this file system, as of now.
+    pub fn kept_params(&self) -> Vec<(String, String)> {
+        self.kept.lock().clone()
     }
 
     /// Registers an MDT for changes: an OST that came back gets new files and outstanding work at
@@ -95,6 +102,7 @@ struct Follower {
     osts: Arc<OscSet>,
     mdts: Arc<Mutex<Vec<Weak<Mds>>>>,
     named: Arc<Mutex<NamedMdts>>,
+    kept: Arc<Mutex<Vec<(String, String)>>>,
     known: HashMap<TargetIndex, (Vec<Nid>, Arc<Import>)>,
 }
 
@@ -130,6 +138,7 @@ impl Follower {
 
     /// Takes the pools; adds new OSTs, moves those that moved, lets go of those that were removed.
     fn apply(&mut self, config: &FsConfig) {
+        self.kept.lock().clone_from(&config.params);
         let osts = |pool: &PoolInfo| pool.osts.iter().copied().map(TargetIndex).collect();
         self.osts.set_pools(config.pools.iter().map(|pool| (pool.name.clone(), osts(pool))).collect());
         let named = |index: &TargetIndex| {

@@ -98,6 +98,10 @@ fn llite(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, name: &str) {
     let uuid = client.session().uuid();
     tree.shows(&LLITE_UUID, &devices, move || Ok(uuid.to_string()));
     tree.shows(&LLITE_FSTYPE, &devices, || Ok("lustre".to_owned()));
+    let acting = client.clone();
+    tree.shows(&LLITE_ROOT_SQUASH, &devices, move || Ok(idmap::ids::text(acting.squash().root)));
+    let acting = client.clone();
+    tree.shows(&LLITE_ALL_SQUASH, &devices, move || Ok(idmap::ids::text(acting.squash().others)));
     tree.shows(&LLITE_CLIENT_TYPE, &devices, || Ok("local client".to_owned()));
     tree.shows(&LLITE_BLOCKSIZE, &devices, || Ok(BLOCK_BYTES.to_string()));
     let counted = client.clone();

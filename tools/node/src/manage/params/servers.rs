@@ -83,6 +83,7 @@ fn add_mdt(tree: &mut Tree, view: &Arc<View>, mdt: &Arc<Mds>, name: TargetName) 
     add_evict(tree, view, name, &MDT_EVICT_CLIENT);
     add_active(tree, view, name, &MDT_ACTIVE);
     add_jobs(tree, view, name, &MDT_JOB_STATS, &MDT_JOB_CLEANUP_INTERVAL);
+    add_squash(tree, mdt);
     let shown = mdt.clone();
     tree.shows(&MDT_RECOVERY_STATUS, &[&device], move || {
         let report = shown.recovery();
@@ -134,6 +135,23 @@ fn add_mdt(tree: &mut Tree, view: &Arc<View>, mdt: &Arc<Mds>, name: TargetName) 
         }
         Ok(text)
     });
+}
+
+/// The ids as which callers act. What is kept of them holds before the MDT is in service.
+pub(crate) fn add_squash(tree: &mut Tree, mdt: &Arc<Mds>) {
+    let device = mdt.name().to_string();
+    let shown = mdt.clone();
+    tree.shows(&MDT_ROOT_SQUASH, &[&device], move || Ok(shown.root_squash()));
+    let set = mdt.clone();
+    tree.takes(&MDT_ROOT_SQUASH, &[&device], move |value| set.set_root_squash(value));
+    let shown = mdt.clone();
+    tree.shows(&MDT_ALL_SQUASH, &[&device], move || Ok(shown.all_squash()));
+    let set = mdt.clone();
+    tree.takes(&MDT_ALL_SQUASH, &[&device], move |value| set.set_all_squash(value));
+    let shown = mdt.clone();
+    tree.shows(&MDT_NOSQUASH_NIDS, &[&device], move || Ok(shown.nosquash_nids()));
+    let set = mdt.clone();
+    tree.takes(&MDT_NOSQUASH_NIDS, &[&device], move |value| set.set_nosquash_nids(value));
 }
 
 /// The size of the part of a file that may live on the MDT.
