@@ -106,6 +106,8 @@ pub const CLIENTS_MAX: usize = 16_384;
 /// Sessions with one target of all clients at one address, for example behind one NAT. It is a
 /// quarter of all places, so no single address shuts the others out.
 pub const SESSIONS_PER_ADDRESS_MAX: usize = CLIENTS_MAX / 4;
+/// Sessions with one target of all clients that show one key, unless it is that of a server.
+pub const SESSIONS_PER_KEY_MAX: usize = 64;
 /// Targets of one kind in a file system.
 pub const TARGETS_MAX: usize = 4096;
 /// Objects in one Destroy or Sync operation (24 bytes each).

@@ -19,6 +19,7 @@ use support::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use types::credentials::Credentials;
 use types::errno::Errno;
+use types::limits::SESSIONS_PER_KEY_MAX;
 use types::nid::Nid;
 use types::principal::{KeyHash, Principal, Role};
 use wire::message::Op;
@@ -194,4 +195,25 @@ fn a_session_is_that_of_one_key() {
     statfs().unwrap();
     assert_eq!((session.connections(), session.evictions()), (2, 0));
     [&client, &server].into_iter().for_each(|rpc| shutdown(&env, rpc));
+}
+
+#[test]
+fn one_key_has_a_few_sessions_at_a_target_and_a_server_many() {
+    let (env, _guard) = machine();
+    let (server, _, addr) = server(&env);
+    let statfs = |import: &Arc<Import>| asks(&env, import, Op::Ost(OstOp::Statfs));
+    for (number, role, most) in [(2, Role::Client, SESSIONS_PER_KEY_MAX), (3, Role::Server, usize::MAX)] {
+        let (rpc, _) = sealed(&env, role, number);
+        let imports: Vec<Arc<Import>> = (0..SESSIONS_PER_KEY_MAX + 2).map(|_| import(&rpc, addr)).collect();
+        let refused: Vec<RpcError> = imports.iter().filter_map(|import| statfs(import).err()).collect();
+        let expected = RpcError::Refused { target: ost(0), errno: Errno::EBUSY };
+        assert_eq!(refused, vec![expected; imports.len().saturating_sub(most)], "{role}");
+        // A client that leaves makes room.
+        let (leaves, comes) = (imports[0].clone(), imports[imports.len() - 1].clone());
+        run(&env, async move { leaves.disconnect().await });
+        statfs(&comes).unwrap();
+        shutdown(&env, &rpc);
+    }
+    assert_eq!(server.exports(ost(0)).len(), 0);
+    shutdown(&env, &server);
 }

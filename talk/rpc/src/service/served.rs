@@ -1,8 +1,9 @@
 //! The targets that this process serves, and their sessions.
 //!
 //! Owner: `Rpc`. Bounds: TARGETS_MAX targets, CLIENTS_MAX sessions each, of them
-//! SESSIONS_PER_ADDRESS_MAX of clients at one address. A session is found by the client's UUID, and
-//! belongs to the process that shows the proof it was opened with.
+//! SESSIONS_PER_ADDRESS_MAX of clients at one address, and SESSIONS_PER_KEY_MAX of clients with one
+//! key, which is no server's. A session is found by the client's UUID, and belongs to the process
+//! that shows the proof it was opened with.
 
 use crate::service::admission::{Refusal, admit};
 use crate::service::{Export, Gone, Identity, Origin, Service};
@@ -17,9 +18,9 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 use types::errno::Errno;
-use types::limits::{CLIENTS_MAX, SESSIONS_PER_ADDRESS_MAX};
+use types::limits::{CLIENTS_MAX, SESSIONS_PER_ADDRESS_MAX, SESSIONS_PER_KEY_MAX};
 use types::nid::Nid;
-use types::principal::Role;
+use types::principal::{KeyHash, Role};
 use types::session::{ClientUuid, Transno};
 use types::target::TargetName;
 use wire::message::{ConnectReply, ConnectRequest, Reply, Request};
@@ -40,17 +41,47 @@ pub(crate) struct Served {
 /// The answer to an operation that a session of this role may not send.
 const NOT_FOR_THIS_ROLE: Errno = Errno::EACCES;
 
-/// The sessions of one target, and their number per address.
+/// The sessions of one target, and their numbers per address and per key.
 #[derive(Default)]
 struct Sessions {
     all: HashMap<ClientUuid, Listed, foldhash::fast::RandomState>,
     by_address: BTreeMap<IpAddr, usize>,
+    by_key: BTreeMap<KeyHash, usize>,
 }
 
 struct Listed {
     export: Arc<Export>,
+    place: Place,
+}
+
+/// By what the sessions of one client are bounded.
+#[derive(Clone, Copy)]
+struct Place {
     /// Address that the session was made from; `None`: this process.
     address: Option<IpAddr>,
+    /// Key that it was made with; `None`: that of a server, or no key is asked for.
+    key: Option<KeyHash>,
+}
+
+impl Place {
+    fn of(origin: &Origin) -> Place {
+        let address = match origin.nid {
+            Nid::Tcp(addr) => Some(addr.ip().to_canonical()),
+            Nid::Loopback => None,
+        };
+        let of_client = origin.principal.as_ref().filter(|principal| principal.role != Role::Server);
+        Place { address, key: of_client.map(|principal| principal.key) }
+    }
+}
+
+/// One less of this.
+fn less<K: Ord>(counts: &mut BTreeMap<K, usize>, of: &K) {
+    if let Some(count) = counts.get_mut(of) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(of);
+        }
+    }
 }
 
 impl Sessions {
@@ -58,38 +89,34 @@ impl Sessions {
         self.all.get(&client).map(|listed| &listed.export)
     }
 
-    /// True if there is a place for one more session of this address.
-    fn has_place(&self, address: Option<IpAddr>) -> bool {
-        let same = address.and_then(|address| self.by_address.get(&address)).copied().unwrap_or_default();
-        self.all.len() < CLIENTS_MAX && same < SESSIONS_PER_ADDRESS_MAX
+    /// True if there is a place for one more session.
+    fn has_place(&self, Place { address, key }: Place) -> bool {
+        let of_address = address.and_then(|address| self.by_address.get(&address)).copied().unwrap_or_default();
+        let of_key = key.and_then(|key| self.by_key.get(&key)).copied().unwrap_or_default();
+        self.all.len() < CLIENTS_MAX && of_address < SESSIONS_PER_ADDRESS_MAX && of_key < SESSIONS_PER_KEY_MAX
     }
 
-    fn insert(&mut self, export: Arc<Export>, address: Option<IpAddr>) {
-        if let Some(address) = address {
+    fn insert(&mut self, export: Arc<Export>, place: Place) {
+        if let Some(address) = place.address {
             *self.by_address.entry(address).or_default() += 1;
         }
-        self.all.insert(export.client(), Listed { export, address });
+        if let Some(key) = place.key {
+            *self.by_key.entry(key).or_default() += 1;
+        }
+        self.all.insert(export.client(), Listed { export, place });
     }
 
     fn remove(&mut self, export: &Arc<Export>) {
         if !self.get(export.client()).is_some_and(|known| Arc::ptr_eq(known, export)) {
             return;
         }
-        let Some(address) = self.all.remove(&export.client()).and_then(|listed| listed.address) else { return };
-        if let Some(same) = self.by_address.get_mut(&address) {
-            *same -= 1;
-            if *same == 0 {
-                self.by_address.remove(&address);
-            }
+        let Some(Listed { place, .. }) = self.all.remove(&export.client()) else { return };
+        if let Some(address) = &place.address {
+            less(&mut self.by_address, address);
         }
-    }
-}
-
-/// The address of a client on the network.
-fn address_of(nid: Nid) -> Option<IpAddr> {
-    match nid {
-        Nid::Tcp(addr) => Some(addr.ip().to_canonical()),
-        Nid::Loopback => None,
+        if let Some(key) = &place.key {
+            less(&mut self.by_key, key);
+        }
     }
 }
 
@@ -171,15 +198,15 @@ impl Served {
                 // Its end is under way: the next session begins when nothing is left of this one.
                 Some(export) if export.is_gone() => return Err(ConnectError::Errno(Errno::EBUSY)),
                 Some(export) => (export.clone(), Some(origin)),
-                None if !exports.has_place(address_of(origin.nid)) => return Err(ConnectError::Errno(Errno::EBUSY)),
+                None if !exports.has_place(Place::of(&origin)) => return Err(ConnectError::Errno(Errno::EBUSY)),
                 None => {
                     let target = self.service.target();
-                    let address = address_of(origin.nid);
+                    let place = Place::of(&origin);
                     let identity = Identity { client: hello.client, proof: hello.proof, role };
                     let number = self.sessions.fetch_add(1, Ordering::Relaxed);
                     let me = self.me.clone();
                     let export = Export::new(me, target, identity, number, origin);
-                    exports.insert(export.clone(), address);
+                    exports.insert(export.clone(), place);
                     (export, None)
                 }
             }
