@@ -4,7 +4,7 @@ use crate::access::may_create;
 use crate::acl::{ACL_ACCESS, ACL_DEFAULT, Acl};
 use crate::context::Context;
 use crate::inode::{Dirent, Inode, InodeFlags, Tail};
-use crate::view::{Change, View, directory, names_changed, target};
+use crate::view::{Change, View, directory, is_elsewhere, names_changed, target};
 use libc::{S_ISGID, S_ISVTX, S_IXGRP};
 use types::attr::{Attr, FileType};
 use types::errno::Errno;
@@ -41,6 +41,8 @@ pub enum Made {
     Created(Inode),
     /// The name exists already.
     Found(Inode),
+    /// The name exists already, and another MDT has the inode.
+    Elsewhere(Dirent),
 }
 
 /// Creates `new` under `name`, or finds the existing inode. `tail` gives the rest of the record and
@@ -58,7 +60,10 @@ pub fn create(
     tail: impl FnOnce(&Inode) -> Result<(Tail, InodeFlags), Errno>,
 ) -> Result<Made, Errno> {
     if let Some(dirent) = view.dirent(parent, name)? {
-        return Ok(Made::Found(target(view, dirent)?));
+        return match is_elsewhere(parent, dirent.fid) {
+            true => Ok(Made::Elsewhere(dirent)),
+            false => Ok(Made::Found(target(view, parent, dirent)?)),
+        };
     }
     let mut dir = directory(view, parent)?;
     may_create(view, ctx, &dir)?;

@@ -8,7 +8,7 @@ use crate::access::{WRITE, may_create, may_delete, permission};
 use crate::context::Context;
 use crate::inode::{Dirent, Inode};
 use crate::unlink::{drop_directory, drop_link};
-use crate::view::{Change, View, directory, is_empty, names_changed, target};
+use crate::view::{Change, View, directory, is_elsewhere, is_empty, names_changed, target};
 use smallvec::SmallVec;
 use types::errno::Errno;
 use types::fid::Fid;
@@ -47,7 +47,8 @@ pub struct Renamed {
 ///
 /// # Errors
 /// ENOENT, ENOTDIR, EISDIR, EEXIST, ENOTEMPTY, EACCES, EPERM (sticky bit), EMLINK; EINVAL: a
-/// directory into itself, or both flags at once.
+/// directory into itself, or both flags at once; EXDEV: another MDT has one of the inodes, or a
+/// directory that leads from the new place up to where the two places meet.
 pub fn rename(
     view: &mut impl View,
     ctx: &Context<'_>,
@@ -60,10 +61,10 @@ pub fn rename(
     }
     let old_dir = directory(view, from.parent)?;
     let new_dir = if to.parent == from.parent { None } else { Some(directory(view, to.parent)?) };
-    let source = target(view, view.dirent(from.parent, from.name)?.ok_or(Errno::ENOENT)?)?;
+    let source = movable(view, from.parent, view.dirent(from.parent, from.name)?.ok_or(Errno::ENOENT)?)?;
     let replaced = match view.dirent(to.parent, to.name)? {
         Some(_) if flags.no_replace => return Err(Errno::EEXIST),
-        Some(dirent) => Some(target(view, dirent)?),
+        Some(dirent) => Some(movable(view, to.parent, dirent)?),
         None if flags.exchange => return Err(Errno::ENOENT),
         None => None,
     };
@@ -90,6 +91,17 @@ pub fn rename(
             Ok(replace(view, ctx, Move { from, to, dirs, source }, other))
         }
     }
+}
+
+/// The inode of a name that moves or goes.
+///
+/// # Errors
+/// EXDEV: another MDT has it. EIO.
+fn movable(view: &impl View, dir: Fid, dirent: Dirent) -> Result<Inode, Errno> {
+    if is_elsewhere(dir, dirent.fid) {
+        return Err(Errno::EXDEV);
+    }
+    target(view, dir, dirent)
 }
 
 /// The directories of both places; one only if they are the same.
@@ -136,20 +148,23 @@ fn check_ancestry(
     if from.parent == to.parent {
         return Ok(());
     }
-    if source.is_dir() && is_within(view, to.parent, source.fid())? {
+    if source.is_dir() && is_within(view, to.parent, source.fid(), from.parent)? {
         return Err(Errno::EINVAL);
     }
     if let Some(other) = replaced
         && other.is_dir()
-        && is_within(view, from.parent, other.fid())?
+        && is_within(view, from.parent, other.fid(), to.parent)?
     {
         return Err(if flags.exchange { Errno::EINVAL } else { Errno::ENOTEMPTY });
     }
     Ok(())
 }
 
-/// True if `dir` is the directory `top` or lies below it.
-fn is_within(view: &impl View, dir: Fid, top: Fid) -> Result<bool, Errno> {
+/// True if `dir` is the directory `top` or lies below it. `top` has its name in `parent`.
+///
+/// # Errors
+/// EXDEV: the chain upward leaves this MDT before that is known. EIO.
+fn is_within(view: &impl View, dir: Fid, top: Fid, parent: Fid) -> Result<bool, Errno> {
     let mut at = dir;
     for _ in 0..DEPTH_MAX {
         if at == top {
@@ -158,7 +173,31 @@ fn is_within(view: &impl View, dir: Fid, top: Fid) -> Result<bool, Errno> {
         if at == Fid::ROOT {
             return Ok(false);
         }
+        if is_elsewhere(dir, at) {
+            // What is above both `dir` and `parent` is not below `top`, so the rest of the chain
+            // does not matter if they meet on this MDT.
+            return if meet_here(view, dir, parent)? { Ok(false) } else { Err(Errno::EXDEV) };
+        }
         at = view.inode(at)?.ok_or(Errno::EIO)?.parent;
+    }
+    Err(Errno::EIO)
+}
+
+/// True if a directory of this MDT is above both, or is one of them.
+fn meet_here(view: &impl View, one: Fid, other: Fid) -> Result<bool, Errno> {
+    // The upmost directory of each chain on this MDT: if they meet here at all, it is the same.
+    Ok(!is_elsewhere(one, other) && upmost_here(view, one)? == upmost_here(view, other)?)
+}
+
+/// The upmost directory above `dir` to which the chain upward leads on this MDT alone.
+fn upmost_here(view: &impl View, dir: Fid) -> Result<Fid, Errno> {
+    let mut at = dir;
+    for _ in 0..DEPTH_MAX {
+        let parent = view.inode(at)?.ok_or(Errno::EIO)?.parent;
+        if at == Fid::ROOT || is_elsewhere(dir, parent) {
+            return Ok(at);
+        }
+        at = parent;
     }
     Err(Errno::EIO)
 }

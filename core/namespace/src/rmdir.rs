@@ -12,10 +12,10 @@ use types::fid::Fid;
 ///
 /// # Errors
 /// ENOENT, ENOTDIR: no such name, or no directory; ENOTEMPTY; EACCES, EPERM (sticky bit); EBUSY:
-/// the root.
+/// the root; EREMOTE: another MDT has the inode.
 pub fn rmdir(view: &mut impl View, ctx: &Context<'_>, parent: Fid, name: &[u8]) -> Result<Inode, Errno> {
     let mut dir = directory(view, parent)?;
-    let mut inode = target(view, view.dirent(parent, name)?.ok_or(Errno::ENOENT)?)?;
+    let mut inode = target(view, parent, view.dirent(parent, name)?.ok_or(Errno::ENOENT)?)?;
     may_delete(view, ctx, &dir, &inode)?;
     if !inode.is_dir() {
         return Err(Errno::ENOTDIR);

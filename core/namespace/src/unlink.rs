@@ -1,10 +1,11 @@
 //! Removing a name that is no directory.
 
-use crate::access::may_delete;
+use crate::access::{EXECUTE, WRITE, may_delete, permission};
 use crate::context::Context;
 use crate::inode::Inode;
 use crate::rename::Place;
-use crate::view::{Change, View, directory, names_changed, target};
+use crate::view::{Change, View, directory, is_elsewhere, names_changed, target};
+use types::attr::FileType;
 use types::errno::Errno;
 use types::fid::Fid;
 
@@ -12,10 +13,16 @@ use types::fid::Fid;
 ///
 /// # Errors
 /// ENOENT, ENOTDIR: no such name or directory; EISDIR: it is a directory; EACCES, EPERM (sticky
-/// bit).
+/// bit); EREMOTE: another MDT has the file.
 pub fn unlink(view: &mut impl View, ctx: &Context<'_>, parent: Fid, name: &[u8]) -> Result<Inode, Errno> {
     let mut dir = directory(view, parent)?;
-    let mut inode = target(view, view.dirent(parent, name)?.ok_or(Errno::ENOENT)?)?;
+    let dirent = view.dirent(parent, name)?.ok_or(Errno::ENOENT)?;
+    if is_elsewhere(parent, dirent.fid) {
+        permission(view, ctx, &dir, WRITE | EXECUTE)?;
+        let is_dir = dirent.file_type == FileType::Directory;
+        return Err(if is_dir { Errno::EISDIR } else { Errno::EREMOTE });
+    }
+    let mut inode = target(view, parent, dirent)?;
     may_delete(view, ctx, &dir, &inode)?;
     if inode.is_dir() {
         return Err(Errno::EISDIR);

@@ -128,9 +128,21 @@ pub(crate) fn names_changed(view: &mut impl View, ctx: &Context<'_>, dir: &mut I
     view.put_names_changed(dir, nlink);
 }
 
-/// The inode of a name that was found: a name without an inode is damage.
-pub(crate) fn target(view: &impl View, dirent: Dirent) -> Result<Inode, Errno> {
+/// The inode of a name that was found in `dir`. A name without an inode is damage, unless another
+/// MDT has the inode.
+///
+/// # Errors
+/// EREMOTE: another MDT has it. EIO.
+pub(crate) fn target(view: &impl View, dir: Fid, dirent: Dirent) -> Result<Inode, Errno> {
+    if is_elsewhere(dir, dirent.fid) {
+        return Err(Errno::EREMOTE);
+    }
     view.inode(dirent.fid)?.ok_or(Errno::EIO)
+}
+
+/// True if not the MDT of `dir`, but another one has this inode, which is in `dir` or above it.
+pub fn is_elsewhere(dir: Fid, fid: Fid) -> bool {
+    fid.mdt() != dir.mdt()
 }
 
 /// True if the directory has no entry.

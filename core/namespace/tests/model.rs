@@ -210,7 +210,7 @@ proptest! {
                     let found = create(&mut memory, &ctx, fid_of(pick(*parent)), name.as_bytes(), new, plain);
                     let found = found.and_then(|m| match m {
                         Made::Created(_) => Ok(()),
-                        Made::Found(_) => Err(Errno::EEXIST),
+                        Made::Found(_) | Made::Elsewhere(_) => Err(Errno::EEXIST),
                     });
                     made += u32::from(expected.is_ok());
                     (expected, found)

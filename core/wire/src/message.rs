@@ -268,7 +268,7 @@ mod tests {
         };
         assert_eq!(create(CreateKind::Regular(None)), Counted::Mknod);
         assert_eq!(create(CreateKind::Regular(Some(Default::default()))), Counted::Open);
-        assert_eq!(create(CreateKind::Directory), Counted::Mkdir);
+        assert_eq!(create(CreateKind::Directory { mdt: None }), Counted::Mkdir);
     }
 
     #[test]

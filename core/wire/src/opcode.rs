@@ -436,6 +436,7 @@ replies! {
     0x020d MDS_OFFSET "mds_offset" OpReply::Mds(MdsReply::Offset(_)),
     0x020e MDS_LEASE "mds_lease" OpReply::Mds(MdsReply::Lease(_)),
     0x020f MDS_EXTENTS "mds_extents" OpReply::Mds(MdsReply::Extents { .. }),
+    0x0210 MDS_REMOTE "mds_remote" OpReply::Mds(MdsReply::Remote { .. }),
     0x0280 MDS_RECORDS "mds_records" OpReply::Mds(MdsReply::Records { .. }),
 
     0x0301 OST_DONE "ost_done" OpReply::Ost(OstReply::Done),

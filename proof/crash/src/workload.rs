@@ -226,7 +226,7 @@ pub fn record(sequence: &[Operation], each: bool) -> Recorded {
     let mut live = Live::start(&dir);
     live.create("f");
     live.write();
-    let (folder_fid, _) = live.make("d", CreateKind::Directory).expect("a folder in an empty root");
+    let (folder_fid, _) = live.make("d", CreateKind::Directory { mdt: None }).expect("a folder in an empty root");
     live.folder = folder_fid;
     live.sync_objects();
     live.commit();
@@ -362,7 +362,9 @@ impl Live {
         match operation {
             Operation::Create => self.create(&format!("n{n}")),
             Operation::Small => self.create_small(&format!("s{n}")),
-            Operation::Mkdir => drop(self.make(&format!("m{n}"), CreateKind::Directory).expect("a new name")),
+            Operation::Mkdir => {
+                drop(self.make(&format!("m{n}"), CreateKind::Directory { mdt: None }).expect("a new name"))
+            }
             Operation::Fsync => self.sync_objects(),
             // Operations on a file do nothing once the last file is gone.
             _ if self.files.is_empty() => {}

@@ -28,7 +28,7 @@ pub fn make_directory(name: &str) -> Op {
     Op::Mds(MdsOp::Create(Create {
         parent: Fid::ROOT,
         name: Name::new(name.as_bytes()).expect("a name"),
-        kind: CreateKind::Directory,
+        kind: CreateKind::Directory { mdt: None },
         mode: 0o755,
         umask: 0,
         exclusive: true,

@@ -276,7 +276,7 @@ impl Mds {
         } else if fid.mdt() == self.name.index.0 {
             Ok(())
         } else {
-            Err(Errno(libc::EREMOTE))
+            Err(Errno::EREMOTE)
         }
     }
 

@@ -391,6 +391,7 @@ fn result_fid(reply: &OpReply) -> Fid {
         OpReply::Mds(MdsReply::Entry(entry) | MdsReply::Opened { entry, .. } | MdsReply::Data { entry, .. }) => {
             entry.attr.fid
         }
+        OpReply::Mds(MdsReply::Remote { fid, .. }) => *fid,
         OpReply::Mds(MdsReply::Removed(removed)) => removed.fid,
         _ => Fid::NONE,
     }

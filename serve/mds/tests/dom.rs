@@ -287,7 +287,7 @@ fn a_checker_finds_damaged_bytes_and_bytes_of_nobody() {
 #[test]
 fn limits_say_what_new_files_get() {
     let rig = Rig::new();
-    let dir = rig.create(Fid::ROOT, "dir", CreateKind::Directory).unwrap();
+    let dir = rig.create(Fid::ROOT, "dir", CreateKind::Directory { mdt: None }).unwrap();
     assert_eq!(set_layout(&rig, dir, DOM_BYTES_MAX + 65536), Err(Errno::EINVAL));
     set_layout(&rig, dir, DOM_BYTES_MAX).unwrap();
     let on_mdt = |name: &str| {

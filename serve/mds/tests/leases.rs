@@ -69,7 +69,7 @@ fn who_has_it_open_elsewhere_is_in_the_way() {
     assert_eq!(ask(&rig, &a, file, LeaseAct::Release), Ok(Some(READ)));
     assert_eq!((ask(&rig, &a, file, LeaseAct::Release), check(&rig, &a, file)), (Ok(None), None));
 
-    let dir = rig.create(Fid::ROOT, "d", CreateKind::Directory).unwrap();
+    let dir = rig.create(Fid::ROOT, "d", CreateKind::Directory { mdt: None }).unwrap();
     assert_eq!(acquire(&rig, &a, dir, READ), Err(Errno::EINVAL));
     assert_eq!(acquire(&rig, &a, Fid { oid: 999, ..file }, READ), Err(Errno::ESTALE));
 }

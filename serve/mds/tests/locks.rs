@@ -59,7 +59,7 @@ fn open(fid: Fid, write: bool) -> MdsOp {
 fn what_is_shown_is_granted() {
     let rig = Rig::new();
     let a = rig.holder(10);
-    let dir = rig.create(Fid::ROOT, "d", CreateKind::Directory).unwrap();
+    let dir = rig.create(Fid::ROOT, "d", CreateKind::Directory { mdt: None }).unwrap();
     let file = rig.create(dir, "f", CreateKind::Regular(None)).unwrap();
     assert_eq!(rig.by(&a, lookup(dir, "f")).1, [(file, SHOWN), (dir, UPDATE)]);
     assert_eq!(rig.by(&a, lookup(dir, "none")), (Err(Errno::ENOENT), vec![(dir, UPDATE)]));

@@ -16,9 +16,9 @@ use types::lock::{Flock, FlockFlavor, FlockKind};
 use types::session::{ClientUuid, OpenHandle};
 use types::target::TargetIndex;
 use wire::mds::{
-    Close, Create, CreateKind, Expect, FlockCancel, FlockSet, FlockTest, GetLayout, GetParent, Getattr, GetattrMany,
-    Getxattr, Link, Listxattr, Lookup, MdsOp, MdsReply, Open, OpenFlags, Readdir, Readlink, Removed, Removexattr,
-    Rename, RenameFlags, Rmdir, Setattr, Setxattr, SetxattrFlags, Unlink, Wrote,
+    Close, Create, CreateKind, DirEntry, Expect, FlockCancel, FlockSet, FlockTest, GetLayout, GetParent, Getattr,
+    GetattrMany, Getxattr, Link, Listxattr, Lookup, MdsOp, MdsReply, Mend, Open, OpenFlags, Readdir, Readlink, Record,
+    Removed, Removexattr, Rename, RenameFlags, Rmdir, Setattr, Setxattr, SetxattrFlags, Unlink, Wrote,
 };
 
 #[test]
@@ -32,7 +32,7 @@ fn a_new_mdt_has_a_root() {
 #[test]
 fn what_is_created_is_found() {
     let rig = Rig::new();
-    let dir = rig.create(Fid::ROOT, "d", CreateKind::Directory).unwrap();
+    let dir = rig.create(Fid::ROOT, "d", CreateKind::Directory { mdt: None }).unwrap();
     let file = rig.create(dir, "f", CreateKind::Regular(None)).unwrap();
     let link = rig.create(dir, "l", CreateKind::Symlink(b(b"to/there"))).unwrap();
     let fifo = rig.create(dir, "p", CreateKind::Special(FileType::Fifo, 0)).unwrap();
@@ -49,7 +49,7 @@ fn what_is_created_is_found() {
     assert_eq!(entry(rig.one(MdsOp::GetParent(GetParent { fid: dir })).unwrap()).attr.fid, Fid::ROOT);
     assert_eq!(rig.one(MdsOp::Lookup(Lookup { parent: dir, name: n("no") })), Err(Errno::ENOENT));
     assert_eq!(rig.one(MdsOp::Lookup(Lookup { parent: file, name: n("no") })), Err(Errno::ENOTDIR));
-    assert_eq!(rig.create(dir, "f", CreateKind::Directory), Err(Errno::EEXIST));
+    assert_eq!(rig.create(dir, "f", CreateKind::Directory { mdt: None }), Err(Errno::EEXIST));
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_found_file_is_opened_unless_creation_is_exclusive() {
     assert_eq!((found.attr.fid, created), (file, false));
     assert_ne!(handle, OpenHandle(0));
     assert_eq!(rig.one(op(true, CreateKind::Regular(flags))), Err(Errno::EEXIST));
-    assert_eq!(rig.one(op(false, CreateKind::Directory)), Err(Errno::EEXIST));
+    assert_eq!(rig.one(op(false, CreateKind::Directory { mdt: None })), Err(Errno::EEXIST));
     assert_eq!(rig.one(MdsOp::Close(Close { fid: file, handle })), Ok(MdsReply::Done));
     assert_eq!(rig.one(MdsOp::Close(Close { fid: file, handle })), Err(Errno::EBADF));
     assert_eq!(rig.mds.open_count(), 0);
@@ -76,7 +76,7 @@ fn creation_opens_nothing_that_is_no_file() {
     let special = |file_type| CreateKind::Special(file_type, 0);
     let flags = Some(OpenFlags { read: true, write: false, exec: false, append: false, lasting: false });
     for (kind, expected) in [
-        (CreateKind::Directory, Errno::EISDIR),
+        (CreateKind::Directory { mdt: None }, Errno::EISDIR),
         (CreateKind::Symlink(b(b"x")), Errno::ESTALE),
         (special(FileType::Fifo), Errno::ESTALE),
     ] {
@@ -91,7 +91,7 @@ fn creation_opens_nothing_that_is_no_file() {
         });
         assert_eq!(rig.one(op), Err(expected));
         let remove = match kind {
-            CreateKind::Directory => MdsOp::Rmdir(Rmdir { parent: Fid::ROOT, name: n("other") }),
+            CreateKind::Directory { mdt: None } => MdsOp::Rmdir(Rmdir { parent: Fid::ROOT, name: n("other") }),
             _ => MdsOp::Unlink(Unlink { parent: Fid::ROOT, name: n("other") }),
         };
         rig.one(remove).unwrap();
@@ -102,7 +102,7 @@ fn creation_opens_nothing_that_is_no_file() {
 #[test]
 fn directories_and_links_are_opened_as_what_they_are() {
     let rig = Rig::new();
-    let dir = rig.create(Fid::ROOT, "d", CreateKind::Directory).unwrap();
+    let dir = rig.create(Fid::ROOT, "d", CreateKind::Directory { mdt: None }).unwrap();
     let link = rig.create(Fid::ROOT, "l", CreateKind::Symlink(b(b"x"))).unwrap();
     let open = |fid, write| {
         rig.one(MdsOp::Open(Open {
@@ -202,9 +202,9 @@ fn names_are_linked_moved_and_removed() {
     assert_eq!(rig.unlink("f"), Ok(MdsReply::Removed(Removed { fid: file, nlink: 1 })));
     assert_eq!(rig.unlink("g"), Ok(MdsReply::Removed(Removed { fid: file, nlink: 0 })));
     assert_eq!(rig.unlink("g"), Err(Errno::ENOENT));
-    let dir = rig.create(Fid::ROOT, "d", CreateKind::Directory).unwrap();
+    let dir = rig.create(Fid::ROOT, "d", CreateKind::Directory { mdt: None }).unwrap();
     let rmdir = || rig.one(MdsOp::Rmdir(Rmdir { parent: Fid::ROOT, name: n("d") }));
-    rig.create(dir, "x", CreateKind::Directory).unwrap();
+    rig.create(dir, "x", CreateKind::Directory { mdt: None }).unwrap();
     assert_eq!(rmdir(), Err(Errno::ENOTEMPTY));
     rig.one(MdsOp::Rmdir(Rmdir { parent: dir, name: n("x") })).unwrap();
     assert_eq!(rmdir(), Ok(MdsReply::Removed(Removed { fid: dir, nlink: 0 })));
@@ -319,13 +319,13 @@ fn a_vector_uses_results_and_stops_at_the_first_failure() {
         MdsOp::Create(Create { parent, name: n(name), kind, mode: 0o755, umask: 0, exclusive: true })
     };
     let results = rig.ops(vec![
-        create(Fid::ROOT, "a", CreateKind::Directory),
-        create(Fid::result_of(0), "b", CreateKind::Directory),
+        create(Fid::ROOT, "a", CreateKind::Directory { mdt: None }),
+        create(Fid::result_of(0), "b", CreateKind::Directory { mdt: None }),
         MdsOp::Lookup(Lookup { parent: Fid::ROOT, name: n("a") }),
         MdsOp::Lookup(Lookup { parent: Fid::result_of(2), name: n("b") }),
         MdsOp::Getattr(Getattr { fid: Fid::result_of(3) }),
         MdsOp::Lookup(Lookup { parent: Fid::result_of(2), name: n("missing") }),
-        create(Fid::ROOT, "never", CreateKind::Directory),
+        create(Fid::ROOT, "never", CreateKind::Directory { mdt: None }),
     ]);
     let b = opened(results[1].clone().unwrap()).0.attr.fid;
     assert_eq!(entry(results[4].clone().unwrap()).attr.fid, b);
@@ -362,7 +362,7 @@ fn inodes_of_other_mdts_are_refused_in_so_many_words() {
     let rig = Rig::new();
     let file = rig.file("f");
     let foreign = Fid { seq: Fid::SEQ_NORMAL + Fid::SEQ_WIDTH, oid: 1, ver: 0 };
-    assert_eq!(rig.getattr(foreign), Err(Errno(libc::EREMOTE)));
+    assert_eq!(rig.getattr(foreign), Err(Errno::EREMOTE));
     let link = MdsOp::Link(Link { fid: file, new_parent: foreign, new_name: n("g") });
     assert_eq!(rig.one(link), Err(Errno::EXDEV));
     let flags = RenameFlags::default();
@@ -370,6 +370,61 @@ fn inodes_of_other_mdts_are_refused_in_so_many_words() {
         MdsOp::Rename(Rename { parent: Fid::ROOT, name: n("f"), new_parent: foreign, new_name: n("g"), flags });
     assert_eq!(rig.one(rename), Err(Errno::EXDEV));
     assert_eq!(rig.getattr(Fid::NONE), Err(Errno::EINVAL));
+}
+
+/// Puts a name that leads to an inode of MDT0001.
+fn elsewhere(rig: &Rig, parent: Fid, name: &str) -> Fid {
+    let fid = Fid { seq: Fid::SEQ_NORMAL + Fid::SEQ_WIDTH, oid: 9, ver: 0 };
+    let key = disk::key::dirent(parent, name.as_bytes()).to_vec();
+    let value = disk::dirent::encode(fid, FileType::Directory).to_vec();
+    let put = vec![Record { key: key.into(), value: Some(value.into()) }];
+    rig.one(MdsOp::Mend(Mend { expect: Vec::new(), put })).unwrap();
+    fid
+}
+
+#[test]
+fn a_name_may_lead_to_another_mdt() {
+    let rig = Rig::new();
+    let dir = rig.create(Fid::ROOT, "d", CreateKind::Directory { mdt: None }).unwrap();
+    let far = elsewhere(&rig, dir, "far");
+    let remote = MdsReply::Remote { fid: far, file_type: FileType::Directory };
+    assert_eq!(rig.one(MdsOp::Lookup(Lookup { parent: dir, name: n("far") })), Ok(remote));
+    let list = Readdir { fid: dir, after: None, limit: 9, bytes_max: 9000, with_attr: true, with_layout: true };
+    let entry = DirEntry { name: n("far"), fid: far, file_type: FileType::Directory, entry: None, layout: None };
+    assert_eq!(rig.one(MdsOp::Readdir(list)), Ok(MdsReply::Entries { entries: vec![entry], more: false }));
+    assert_eq!(rig.create(dir, "far", CreateKind::Directory { mdt: None }), Err(Errno::EEXIST));
+    let flags = OpenFlags { read: true, write: true, exec: false, append: false, lasting: false };
+    let kind = CreateKind::Regular(Some(flags));
+    let open = Create { parent: dir, name: n("far"), kind, mode: 0o644, umask: 0, exclusive: false };
+    assert_eq!(rig.one(MdsOp::Create(open)), Err(Errno::EISDIR));
+    assert_eq!(rig.one(MdsOp::Unlink(Unlink { parent: dir, name: n("far") })), Err(Errno::EISDIR));
+    assert_eq!(rig.one(MdsOp::Rmdir(Rmdir { parent: Fid::ROOT, name: n("d") })), Err(Errno::ENOTEMPTY));
+}
+
+#[test]
+fn a_directory_is_made_at_the_mdt_that_was_asked_for_or_not_at_all() {
+    let rig = Rig::new();
+    let own = rig.create(Fid::ROOT, "own", CreateKind::Directory { mdt: Some(TargetIndex(0)) }).unwrap();
+    assert_eq!(own.mdt(), 0);
+    let other = CreateKind::Directory { mdt: Some(TargetIndex(1)) };
+    assert_eq!(rig.create(Fid::ROOT, "other", other), Err(Errno::EREMOTE));
+    let lookup = rig.one(MdsOp::Lookup(Lookup { parent: Fid::ROOT, name: n("other") }));
+    assert_eq!(lookup, Err(Errno::ENOENT));
+}
+
+#[test]
+fn a_parent_may_be_on_another_mdt() {
+    let rig = Rig::new();
+    let dir = rig.create(Fid::ROOT, "d", CreateKind::Directory { mdt: None }).unwrap();
+    let far = Fid { seq: Fid::SEQ_NORMAL + Fid::SEQ_WIDTH, oid: 9, ver: 0 };
+    let (key, mut record) = (disk::key::inode(dir), Vec::new());
+    let old = rig.value(&key).unwrap();
+    let inode = disk::inode::decode(dir, &old).unwrap();
+    disk::inode::encode(&disk::inode::InodeRecord { parent: far, ..inode }, &mut record);
+    let put = vec![Record { key: key.to_vec().into(), value: Some(record.into()) }];
+    rig.one(MdsOp::Mend(Mend { expect: Vec::new(), put })).unwrap();
+    let remote = MdsReply::Remote { fid: far, file_type: FileType::Directory };
+    assert_eq!(rig.one(MdsOp::GetParent(GetParent { fid: dir })), Ok(remote));
 }
 
 fn layout(rig: &Rig, fid: Fid, write: bool) -> Result<Arc<Layout>, Errno> {
@@ -423,7 +478,7 @@ fn a_write_waits_for_osts_that_may_come_back_and_not_for_others() {
 #[test]
 fn default_layouts_are_set_inherited_and_removed() {
     let rig = Rig::new();
-    let dir = rig.create(Fid::ROOT, "d", CreateKind::Directory).unwrap();
+    let dir = rig.create(Fid::ROOT, "d", CreateKind::Directory { mdt: None }).unwrap();
     let lov = |fid| rig.one(MdsOp::Getxattr(Getxattr { fid, name: b(b"lustre.lov") }));
     assert_eq!(lov(dir), Err(Errno::ENODATA));
     let wide = layout::lov_ea::encode(&plain(2, 1 << 20, None), Fid::NONE);
@@ -433,7 +488,7 @@ fn default_layouts_are_set_inherited_and_removed() {
     };
     assert_eq!(set(dir, wide.clone()), Ok(MdsReply::Done));
     assert!(lov(dir).is_ok());
-    let sub = rig.create(dir, "sub", CreateKind::Directory).unwrap();
+    let sub = rig.create(dir, "sub", CreateKind::Directory { mdt: None }).unwrap();
     let file = rig.create(sub, "f", CreateKind::Regular(None)).unwrap();
     let inherited = layout(&rig, file, false).unwrap();
     assert_eq!((inherited.components[0].stripes.len(), inherited.components[0].stripe_size), (2, 1 << 20));

@@ -122,7 +122,7 @@ fn an_unlinked_open_file_lives_until_its_last_close() {
 fn orphans_are_destroyed_at_the_next_start() {
     let rig = Rig::new();
     let file = rig.file("f");
-    let dir = rig.create(Fid::ROOT, "d", CreateKind::Directory).unwrap();
+    let dir = rig.create(Fid::ROOT, "d", CreateKind::Directory { mdt: None }).unwrap();
     let objects = rig.objects(file);
     rig.open(CLIENT, file, true);
     rig.open(CLIENT, dir, false);

@@ -260,7 +260,7 @@ const fn new(parent: Fid, name: Name, kind: CreateKind, mode: u32) -> Create {
 
 async fn make_dir(mdc: &Mdc, round: usize) -> Result<Fid, BenchError> {
     let name = Name::new(format!("engine{round}").as_bytes()).expect("letters and digits are a name");
-    let made = mdc.create(&Credentials::root(), new(Fid::ROOT, name, CreateKind::Directory, 0o755)).await;
+    let made = mdc.create(&Credentials::root(), new(Fid::ROOT, name, CreateKind::Directory { mdt: None }, 0o755)).await;
     Ok(made.map_err(BenchError::of("make a folder"))?.entry.attr.fid)
 }
 

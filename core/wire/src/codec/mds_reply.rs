@@ -2,7 +2,7 @@
 
 use super::cursor::{Bulk, Reader, Writer, bits, count, len32, unpack};
 use super::error::DecodeError;
-use super::raw::{RawDirEntry, RawEntry, RawFid, RawFlock, RawStatfs, lease_mode};
+use super::raw::{RawDirEntry, RawEntry, RawFid, RawFlock, RawRemote, RawStatfs, lease_mode};
 use super::records::{put_records, records};
 use crate::mds::reply::MdsReply;
 use crate::mds::shared::{DirEntry, Entry, Removed};
@@ -62,6 +62,9 @@ pub(super) fn encode(reply: &MdsReply, w: &mut Writer) {
             w.put(&len32(ranges.len()));
             ranges.iter().for_each(|range| w.put(&[U64::new(range.start), U64::new(range.end)]));
         }),
+        MdsReply::Remote { fid, file_type } => w.op(answer::MDS_REMOTE, 0, |w| {
+            w.put(&RawRemote { fid: (*fid).into(), file_type: *file_type as u8, zero: [0; 3] });
+        }),
         MdsReply::Removed(removed) => w.op(answer::MDS_REMOVED, 0, |w| {
             w.put(&RawFid::from(removed.fid));
             w.put(&U32::new(removed.nlink));
@@ -90,12 +93,15 @@ pub(super) fn put_dir_entry(entry: &DirEntry, w: &mut Writer) {
 pub(super) fn dir_entry(r: &mut Reader<'_>) -> Result<DirEntry, DecodeError> {
     let raw: &RawDirEntry = r.get()?;
     let [has_entry, has_layout] = unpack("directory entry flags", raw.flags.into())?;
-    let file_type = FileType::from_dtype(raw.file_type)
-        .ok_or(DecodeError::Field { field: "file type", value: raw.file_type.into() })?;
+    let file_type = file_type(raw.file_type)?;
     let name = Name::new(r.take(raw.name_len.get().into())?).map_err(DecodeError::Name)?;
     let entry = if has_entry { Some(r.get::<RawEntry>()?.decode()?) } else { None };
     let layout = if has_layout { Some(layout(r)?) } else { None };
     Ok(DirEntry { name, fid: (&raw.fid).into(), file_type, entry, layout })
+}
+
+fn file_type(raw: u8) -> Result<FileType, DecodeError> {
+    FileType::from_dtype(raw).ok_or(DecodeError::Field { field: "file type", value: raw.into() })
 }
 
 fn maybe_entry(r: &mut Reader<'_>) -> Result<Option<Entry>, DecodeError> {
@@ -165,6 +171,10 @@ pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>, bulk: &mut Bul
             let n = count(*r.get()?, "extents", EXTENTS_PER_REPLY_MAX)?;
             let ranges = r.slice_of::<[U64; 2]>(n)?.iter().map(|[start, end]| ByteRange::new(start.get(), end.get()));
             MdsReply::Extents { entry, ranges: ranges.collect(), write }
+        }
+        answer::MDS_REMOTE => {
+            let raw: &RawRemote = r.get()?;
+            MdsReply::Remote { fid: (&raw.fid).into(), file_type: file_type(raw.file_type)? }
         }
         answer::MDS_REMOVED => {
             MdsReply::Removed(Removed { fid: r.get::<RawFid>()?.into(), nlink: r.get::<U32>()?.get() })

@@ -107,8 +107,12 @@ raw! {
     RawStatfs 40 { bytes_total: U64, bytes_free: U64, bytes_available: U64, files_total: U64, files_free: U64 }
 
     /// Create; the name and, for a symbolic link, its target follow. Kind: 1 regular, 2 directory,
-    /// 3 symbolic link, 4 special, then with `file_type` and `rdev`.
-    RawCreate 32 { parent: RawFid, mode: U32, umask: U32, rdev: U32, kind: u8, file_type: u8, zero: U16 }
+    /// 3 symbolic link, 4 special, then with `file_type` and `rdev`. With flag 7 `mdt` gets the
+    /// inode of the directory.
+    RawCreate 32 { parent: RawFid, mode: U32, umask: U32, rdev: U32, kind: u8, file_type: u8, mdt: U16 }
+
+    /// Answer Remote.
+    RawRemote 20 { fid: RawFid, file_type: u8, zero: [u8; 3] }
 
     /// Tmpfile.
     RawTmpfile 24 { parent: RawFid, mode: U32, umask: U32 }

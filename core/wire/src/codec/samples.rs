@@ -146,6 +146,7 @@ pub fn sample_replies() -> Vec<OpReply> {
             ranges: vec![ByteRange::new(4096, 8192), ByteRange::new(16_384, 20_480)],
             write: true,
         },
+        MdsReply::Remote { fid: FID, file_type: FileType::Directory },
         MdsReply::Records { records: vec![record(b"Ia", Some(b"value"))], more: true },
     ];
     let ost = [

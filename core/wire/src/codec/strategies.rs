@@ -184,6 +184,7 @@ pub fn any_op_reply() -> impl Strategy<Value = OpReply> {
             .prop_map(|(entry, ranges, write)| { MdsReply::Extents { entry: Box::new(entry), ranges, write } }),
         of(any::<u64>()).prop_map(MdsReply::Offset),
         (any_fid(), any::<u32>()).prop_map(|(fid, nlink)| MdsReply::Removed(Removed { fid, nlink })),
+        (any_fid(), any_file_type()).prop_map(|(fid, file_type)| MdsReply::Remote { fid, file_type }),
         any_statfs().prop_map(MdsReply::Statfs),
         of(any_flock()).prop_map(MdsReply::Flock),
         of(any_lease()).prop_map(MdsReply::Lease),

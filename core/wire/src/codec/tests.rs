@@ -4,11 +4,16 @@ use super::samples::{reply, request, sample_ops, sample_replies};
 use super::strategies::{any_reply, any_request};
 use super::*;
 use crate::golden;
+use crate::mds::{Create, CreateKind, MdsOp};
 use crate::message::{Reply, Request};
 use crate::opcode::{REPLIES, ROWS};
 use crate::ost::{ObjectSync, ObjectWrite, OstOp, OstReply};
 use proptest::prelude::*;
+use types::fid::Fid;
+use types::limits::TARGETS_MAX;
+use types::name::Name;
 use types::object::{ObjectId, ObjectOffset};
+use types::target::TargetIndex;
 
 fn joined(encoded: &Encoded) -> (Bytes, Bytes) {
     (encoded.body.clone(), encoded.bulk.concat().into())
@@ -161,6 +166,30 @@ fn what_is_wrong_is_said() {
     assert_eq!(decode_reply(body.into(), Bytes::new()), Err(UnknownReply { number: 0x0900 }));
     let with_data = decode_reply(encode_reply(&reply(Vec::new())).body, Bytes::from_static(b"x"));
     assert_eq!(with_data, Err(Trailing { what: "data", bytes: 1 }));
+}
+
+#[test]
+fn a_directory_names_an_mdt_that_can_be() {
+    let create = |mdt| {
+        let kind = CreateKind::Directory { mdt };
+        let name = Name::new(b"d").unwrap();
+        let create = Create { parent: Fid::ROOT, name, kind, mode: 0o755, umask: 0o022, exclusive: true };
+        request(vec![Op::Mds(MdsOp::Create(create))])
+    };
+    let last = TARGETS_MAX as u16 - 1;
+    for mdt in [None, Some(TargetIndex(0)), Some(TargetIndex(last))] {
+        assert_eq!(again(&create(mdt)), Ok(create(mdt)));
+    }
+    let bad = DecodeError::Field { field: "MDT of a directory", value: (last + 1).into() };
+    assert_eq!(again(&create(Some(TargetIndex(last + 1)))), Err(bad));
+    let body = encode_request(&create(Some(TargetIndex(1)))).body;
+    golden::check("op_mds_create_at_mdt", &body);
+    // An MDT for what is no directory.
+    let mut forged = body.to_vec();
+    let at = forged.windows(4).position(|four| four == [2, 0, 1, 0]).expect("kind, type and MDT");
+    forged[at] = 1;
+    let placed = DecodeError::Field { field: "create flags", value: 0x81 };
+    assert_eq!(decode_request(forged.into(), Bytes::new()), Err(placed));
 }
 
 #[test]

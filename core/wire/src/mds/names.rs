@@ -14,15 +14,17 @@ use crate::mds::opens::{any_open, sample_open};
 use bytes::Bytes;
 use types::attr::FileType;
 use types::fid::Fid;
-use types::limits::SYMLINK_BYTES_MAX;
+use types::limits::{SYMLINK_BYTES_MAX, TARGETS_MAX};
 use types::name::Name;
+use types::target::TargetIndex;
 
 const KIND_REGULAR: u8 = 1;
 const KIND_DIRECTORY: u8 = 2;
 const KIND_SYMLINK: u8 = 3;
 const KIND_SPECIAL: u8 = 4;
 
-/// Find a name. `..` and `.` are resolved by [`GetParent`] and the client.
+/// Find a name; answers `Entry`, or `Remote` if another MDT has the inode. `..` and `.` are
+/// resolved by [`GetParent`] and the client.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Lookup {
     /// Directory of the name.
@@ -54,7 +56,7 @@ impl Operation for Lookup {
     }
 }
 
-/// Parent of a directory (for `..`); answers `Entry`.
+/// Parent of a directory (for `..`); answers `Entry`, or `Remote` if another MDT has it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct GetParent {
     /// The inode.
@@ -86,7 +88,7 @@ impl Operation for GetParent {
 
 /// Make an inode and its name. `mode` is as the caller gave it; `umask` applies unless a default
 /// ACL does. Regular: with `exclusive` an existing name is EEXIST; without, it is opened (if
-/// opening was asked).
+/// opening was asked). A directory that goes to another MDT than its parent answers `Remote`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Create {
     /// Directory of the name.
@@ -109,7 +111,7 @@ impl Operation for Create {
     fn class(&self, row: Class) -> Class {
         let counted = match self.kind {
             CreateKind::Regular(Some(_)) => Counted::Open,
-            CreateKind::Directory => Counted::Mkdir,
+            CreateKind::Directory { .. } => Counted::Mkdir,
             CreateKind::Regular(None) | CreateKind::Symlink(_) | CreateKind::Special(..) => row.counted,
         };
         Class { counted, ..row }
@@ -122,18 +124,20 @@ impl Operation for Create {
     fn flags(&self) -> u16 {
         let open = if let CreateKind::Regular(open) = self.kind { open } else { None };
         let OpenFlags { read, write, exec, append, lasting } = open.unwrap_or_default();
-        bits([self.exclusive, open.is_some(), read, write, exec, append, lasting])
+        let placed = matches!(self.kind, CreateKind::Directory { mdt: Some(_) });
+        bits([self.exclusive, open.is_some(), read, write, exec, append, lasting, placed])
     }
 
     fn put(&self, w: &mut Writer) {
-        let (kind, file_type, rdev) = match &self.kind {
-            CreateKind::Regular(_) => (KIND_REGULAR, 0, 0),
-            CreateKind::Directory => (KIND_DIRECTORY, 0, 0),
-            CreateKind::Symlink(_) => (KIND_SYMLINK, 0, 0),
-            CreateKind::Special(file_type, rdev) => (KIND_SPECIAL, *file_type as u8, *rdev),
+        let (kind, file_type, rdev, mdt) = match &self.kind {
+            CreateKind::Regular(_) => (KIND_REGULAR, 0, 0, None),
+            CreateKind::Directory { mdt } => (KIND_DIRECTORY, 0, 0, *mdt),
+            CreateKind::Symlink(_) => (KIND_SYMLINK, 0, 0, None),
+            CreateKind::Special(file_type, rdev) => (KIND_SPECIAL, *file_type as u8, *rdev, None),
         };
+        let mdt = mdt.unwrap_or_default().0.into();
         let (parent, mode, umask) = (self.parent.into(), self.mode.into(), self.umask.into());
-        w.put(&RawCreate { parent, mode, umask, rdev: rdev.into(), kind, file_type, zero: 0.into() });
+        w.put(&RawCreate { parent, mode, umask, rdev: rdev.into(), kind, file_type, mdt });
         w.name(&self.name);
         if let CreateKind::Symlink(target) = &self.kind {
             w.bytes(target);
@@ -141,17 +145,17 @@ impl Operation for Create {
     }
 
     fn get(flags: u16, r: &mut Reader<'_>, _: &mut Bulk) -> Result<Create, DecodeError> {
-        let [exclusive, opened, read, write, exec, append, lasting] = unpack("create flags", flags)?;
+        let [exclusive, opened, read, write, exec, append, lasting, placed] = unpack("create flags", flags)?;
         let raw: &RawCreate = r.get()?;
         let name = r.name()?;
         let open = opened.then_some(OpenFlags { read, write, exec, append, lasting });
-        if open.is_none() && (read || write || exec || append || lasting) || open.is_some() && raw.kind != KIND_REGULAR
-        {
+        let stray = open.is_none() && (read || write || exec || append || lasting);
+        if stray || open.is_some() && raw.kind != KIND_REGULAR || placed && raw.kind != KIND_DIRECTORY {
             return Err(DecodeError::Field { field: "create flags", value: flags.into() });
         }
         let kind = match raw.kind {
             KIND_REGULAR => CreateKind::Regular(open),
-            KIND_DIRECTORY => CreateKind::Directory,
+            KIND_DIRECTORY => CreateKind::Directory { mdt: placed.then(|| mdt_index(raw)).transpose()? },
             KIND_SYMLINK => CreateKind::Symlink(r.copied("bytes of link target", SYMLINK_BYTES_MAX)?),
             KIND_SPECIAL => match FileType::from_dtype(raw.file_type) {
                 Some(t @ (FileType::Fifo | FileType::CharDevice | FileType::BlockDevice | FileType::Socket)) => {
@@ -177,7 +181,7 @@ impl Operation for Create {
             .prop_filter("not special", |t| !matches!(t, FileType::Regular | FileType::Directory | FileType::Symlink));
         let kind = prop_oneof![
             of(any_open()).prop_map(CreateKind::Regular),
-            Just(CreateKind::Directory),
+            of(0..TARGETS_MAX as u16).prop_map(|mdt| CreateKind::Directory { mdt: mdt.map(TargetIndex) }),
             any_bytes(4095).prop_map(CreateKind::Symlink),
             (special, any::<u32>()).prop_map(|(t, rdev)| CreateKind::Special(t, rdev)),
         ];
@@ -191,6 +195,14 @@ impl Operation for Create {
                 exclusive,
             })
             .boxed()
+    }
+}
+
+/// The MDT of a new directory.
+fn mdt_index(raw: &RawCreate) -> Result<TargetIndex, DecodeError> {
+    match raw.mdt.get() {
+        mdt if usize::from(mdt) < TARGETS_MAX => Ok(TargetIndex(mdt)),
+        mdt => Err(DecodeError::Field { field: "MDT of a directory", value: mdt.into() }),
     }
 }
 
@@ -460,8 +472,8 @@ impl Operation for Link {
 }
 
 /// Entries in name order, after `after` (None = from the start); at most `limit`, and about
-/// `bytes_max` bytes. `with_attr`: with all attributes; `with_layout`: with layouts of regular
-/// files.
+/// `bytes_max` bytes. `with_attr`: with all attributes, but of inodes of other MDTs;
+/// `with_layout`: with layouts of regular files.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Readdir {
     /// The inode.

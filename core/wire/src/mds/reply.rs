@@ -4,7 +4,8 @@ use super::shared::{DirEntry, Entry, Record, Removed};
 use bytes::Bytes;
 use layout::layout::Layout;
 use std::sync::Arc;
-use types::attr::Statfs;
+use types::attr::{FileType, Statfs};
+use types::fid::Fid;
 use types::lock::{Flock, LeaseMode};
 use types::ranges::ByteRange;
 use types::session::OpenHandle;
@@ -58,6 +59,13 @@ pub enum MdsReply {
         ranges: Vec<ByteRange>,
         /// The locks are to write; else to read.
         write: bool,
+    },
+    /// The inode is on another MDT, which has its attributes: the name leads there, or was made.
+    Remote {
+        /// The inode.
+        fid: Fid,
+        /// Its type.
+        file_type: FileType,
     },
     /// A name went.
     Removed(Removed),

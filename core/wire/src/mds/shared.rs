@@ -7,6 +7,7 @@ use types::attr::{Attr, FileType};
 use types::fid::Fid;
 use types::lock::LeaseMode;
 use types::name::Name;
+use types::target::TargetIndex;
 
 /// How a file is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -31,7 +32,10 @@ pub enum CreateKind {
     /// Regular file; opened at once if flags are given.
     Regular(Option<OpenFlags>),
     /// Directory.
-    Directory,
+    Directory {
+        /// The MDT that gets its inode; `None`: that of its parent.
+        mdt: Option<TargetIndex>,
+    },
     /// Symbolic link to these bytes (1..=4095).
     Symlink(Bytes),
     /// FIFO, socket or device with this `rdev`.

@@ -114,7 +114,7 @@ impl Client {
         mode: u32,
     ) -> Result<Found, ClientError> {
         let _timed = self.timed(Operation::Mkdir);
-        self.make(caller, parent, name, CreateKind::Directory, mode & !libc::S_IFMT).await
+        self.make(caller, parent, name, CreateKind::Directory { mdt: None }, mode & !libc::S_IFMT).await
     }
 
     /// Makes a symbolic link to `target` (1..=4095 bytes).

@@ -204,7 +204,7 @@ impl State {
                 let fid = Fid { seq: Fid::SEQ_NORMAL, oid: self.next, ver: 0 };
                 let file_type = match kind {
                     CreateKind::Regular(_) => FileType::Regular,
-                    CreateKind::Directory => FileType::Directory,
+                    CreateKind::Directory { .. } => FileType::Directory,
                     CreateKind::Symlink(_) => FileType::Symlink,
                     CreateKind::Special(file_type, _) => file_type,
                 };

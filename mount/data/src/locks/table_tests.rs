@@ -190,7 +190,7 @@ fn an_own_create_is_known_at_once_with_its_directory() {
     let mut rig = Rig::default();
     rig.lookup("a", None, &[(DIR, UPDATE)]);
     let ticket = rig.send();
-    let kind = CreateKind::Directory;
+    let kind = CreateKind::Directory { mdt: None };
     let op = MdsOp::Create(Create { parent: DIR, name: name("a"), kind, mode: 0o755, umask: 0, exclusive: true });
     let opened = MdsReply::Opened {
         entry: Box::new(entry(FILE, 7)),
@@ -386,7 +386,7 @@ fn a_late_answer_of_a_create_does_not_bring_back_what_was_unlinked() {
     let op = MdsOp::Unlink(Unlink { parent: DIR, name: name("b") });
     let removed = Ok(MdsReply::Removed(Removed { fid: FILE, nlink: 0 }));
     rig.reply(unlink, &op, removed, &[(DIR, UPDATE)], &[entry(DIR, 9)]);
-    let kind = CreateKind::Directory;
+    let kind = CreateKind::Directory { mdt: None };
     let op = MdsOp::Create(Create { parent: DIR, name: name("b"), kind, mode: 0o755, umask: 0, exclusive: true });
     let handle = types::session::OpenHandle(0);
     let made = MdsReply::Opened { entry: Box::new(entry(FILE, 8)), created: true, handle, layout: None };

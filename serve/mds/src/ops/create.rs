@@ -33,7 +33,10 @@ impl Mds {
         self.ours(parent)?;
         let (file_type, rdev, size, flags) = match kind {
             CreateKind::Regular(flags) => (FileType::Regular, 0, 0, *flags),
-            CreateKind::Directory => (FileType::Directory, 0, 0, None),
+            CreateKind::Directory { mdt } if mdt.is_some_and(|mdt| mdt != self.name().index) => {
+                return Err(Errno::EREMOTE);
+            }
+            CreateKind::Directory { .. } => (FileType::Directory, 0, 0, None),
             CreateKind::Symlink(target) => (FileType::Symlink, 0, target.len() as u64, None),
             CreateKind::Special(FileType::Regular | FileType::Directory | FileType::Symlink, _) => {
                 return Err(Errno::EINVAL);
@@ -58,7 +61,8 @@ impl Mds {
             let write = flags.is_some_and(|f| f.write);
             let made = create(records, ctx, parent, name, new, |dir| self.new_tail(dir, kind, write))?;
             match made {
-                Made::Found(_) if !may_exist => Err(Errno::EEXIST),
+                Made::Found(_) | Made::Elsewhere(_) if !may_exist => Err(Errno::EEXIST),
+                Made::Elsewhere(dirent) => as_file(dirent.file_type).and(Err(Errno::EREMOTE)),
                 Made::Found(inode) => {
                     as_file(inode.file_type())?;
                     if let Some(flags) = flags.filter(|_| is_squashed) {
@@ -106,7 +110,7 @@ impl Mds {
                 let layout = self.new_layout(default);
                 (tail::with_layout(ItemTag::Layout, &layout), flags)
             }
-            CreateKind::Directory => match default {
+            CreateKind::Directory { .. } => match default {
                 Some(layout) => (tail::with_layout(ItemTag::DefaultLayout, &layout), InodeFlags::HAS_DEFAULT_LAYOUT),
                 None => (Tail::new(), InodeFlags::empty()),
             },

@@ -3,9 +3,10 @@
 use crate::mds::{Mds, RequestContext};
 use crate::records::entry_of;
 use namespace::access::EXECUTE;
-use namespace::inode::Inode;
-use namespace::lookup;
-use namespace::view::{View, directory};
+use namespace::inode::{Dirent, Inode};
+use namespace::lookup::{self, Parent};
+use namespace::view::{View, directory, is_elsewhere};
+use types::attr::FileType;
 use types::errno::Errno;
 use types::lock::InodeBits;
 use wire::mds::{Entry, GetParent, Lookup, MdsReply};
@@ -24,6 +25,10 @@ impl Mds {
         self.ours(parent)?;
         self.permit(request, parent, EXECUTE)?;
         self.show(request, |records| match records.dirent(parent, name)? {
+            Some(Dirent { fid, file_type }) if is_elsewhere(parent, fid) => {
+                records.grant(parent, InodeBits::UPDATE);
+                Ok(MdsReply::Remote { fid, file_type })
+            }
             // The common case needs only the attributes.
             Some(dirent) => {
                 let entry = records.show(dirent.fid, SHOWN)?.ok_or(Errno::EIO)?;
@@ -44,10 +49,15 @@ impl Mds {
         let &GetParent { fid } = op;
         self.ours(fid)?;
         self.show(request, |records| {
-            let inode = lookup::parent(records, fid)?;
+            let parent = lookup::parent(records, fid)?;
             records.grant(fid, InodeBits::LOOKUP);
-            records.shown(inode.fid(), SHOWN);
-            Ok(MdsReply::Entry(entry(&inode)))
+            Ok(match parent {
+                Parent::Here(inode) => {
+                    records.shown(inode.fid(), SHOWN);
+                    MdsReply::Entry(entry(&inode))
+                }
+                Parent::Elsewhere(fid) => MdsReply::Remote { fid, file_type: FileType::Directory },
+            })
         })
     }
 }

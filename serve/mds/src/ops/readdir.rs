@@ -6,6 +6,7 @@ use crate::mds::{Mds, RequestContext};
 use ::layout::codec::encoded_len;
 use namespace::access::READ;
 use namespace::readdir::readdir;
+use namespace::view::is_elsewhere;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use types::attr::FileType;
@@ -61,9 +62,9 @@ impl Mds {
                 })?;
                 records.grant(fid, InodeBits::UPDATE);
                 if with_attr {
-                    for entry in &mut entries[first..] {
-                        // Damaged, or of another MDT: the name stands, and a lookup reports the
-                        // error.
+                    // Of another MDT: that one has the attributes.
+                    for entry in entries[first..].iter_mut().filter(|entry| !is_elsewhere(fid, entry.fid)) {
+                        // Damaged: the name stands, and a lookup reports the error.
                         entry.entry = records.show(entry.fid, SHOWN).ok().flatten();
                     }
                 }

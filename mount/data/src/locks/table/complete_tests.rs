@@ -37,7 +37,7 @@ fn reply(table: &mut Table, op: &MdsOp, result: Result<MdsReply, Errno>, grants:
 }
 
 fn create(table: &mut Table, parent: Fid, text: &str, made: Entry, grants: &[(Fid, InodeBits)]) {
-    let kind = if made.attr.is_dir() { CreateKind::Directory } else { CreateKind::Regular(None) };
+    let kind = if made.attr.is_dir() { CreateKind::Directory { mdt: None } } else { CreateKind::Regular(None) };
     let op = MdsOp::Create(Create { parent, name: name(text), kind, mode: 0o755, umask: 0, exclusive: true });
     let opened = MdsReply::Opened { entry: Box::new(made), handle: OpenHandle(0), created: true, layout: None };
     reply(table, &op, Ok(opened), grants);
