@@ -12,11 +12,15 @@
 //! | `P` | FID 16                       | orphan: no name left, was open                     |
 //! | `R` | client UUID 16, slot 2       | reply to a change of a client                      |
 //! | `S` | `mdt`                        | state of the MDT as a whole                        |
+//! | `U` | coordinator 2, boot 8, number 8 | operation over several MDTs (`bundle`)          |
+//! | `V` | MDT 2                        | what is under way with another MDT (`bundle`)      |
 //! | `W` | FID 16                       | written or cut: file and objects may disagree      |
 //! | `X` | FID 16, name                 | extended attribute                                 |
 
+use types::bundle::BundleId;
 use types::fid::Fid;
 use types::session::{ClientUuid, Transno};
+use types::target::TargetIndex;
 
 /// Bytes of a FID in a key.
 const FID_BYTES: usize = 16;
@@ -129,6 +133,37 @@ pub fn slot_of(key: &[u8]) -> Option<u16> {
     Some(u16::from_be_bytes(key.get(17..19)?.try_into().ok()?))
 }
 
+/// Operation over several MDTs.
+pub fn bundle(id: BundleId) -> [u8; 19] {
+    let mut key = [b'U'; 19];
+    key[1..3].copy_from_slice(&id.coordinator.0.to_be_bytes());
+    key[3..11].copy_from_slice(&id.boot.to_be_bytes());
+    key[11..].copy_from_slice(&id.number.to_be_bytes());
+    key
+}
+
+/// The name in the key of an operation over several MDTs; `None`: it is no such key.
+pub fn bundle_of(key: &[u8]) -> Option<BundleId> {
+    let [Some(mdt), Some(boot), Some(number)] = [key.get(1..3), key.get(3..11), key.get(11..)] else { return None };
+    if key[0] != Tag::Bundle as u8 {
+        return None;
+    }
+    let wide = |bytes: &[u8]| bytes.try_into().ok().map(u64::from_be_bytes);
+    let coordinator = TargetIndex(u16::from_be_bytes(mdt.try_into().ok()?));
+    Some(BundleId { coordinator, boot: wide(boot)?, number: wide(number)? })
+}
+
+/// Another MDT.
+pub fn peer(mdt: TargetIndex) -> [u8; 3] {
+    let [high, low] = mdt.0.to_be_bytes();
+    [b'V', high, low]
+}
+
+/// The MDT in the key of another MDT.
+pub fn peer_of(key: &[u8]) -> Option<TargetIndex> {
+    Some(TargetIndex(u16::from_be_bytes(key.get(1..)?.try_into().ok()?)))
+}
+
 /// State of the MDT.
 pub const MDT_STATE: &[u8] = b"Smdt";
 
@@ -190,6 +225,10 @@ pub enum Tag {
     Reply = b'R',
     /// State of the MDT.
     State = b'S',
+    /// Operations over several MDTs.
+    Bundle = b'U',
+    /// Other MDTs.
+    Peer = b'V',
     /// Writer marks.
     Writer = b'W',
     /// Extended attributes.
@@ -268,6 +307,9 @@ mod tests {
         assert!(start[..] <= reply(who, 0)[..] && reply(who, u16::MAX)[..] < end[..]);
         assert!(end[..] < reply(ClientUuid(8), 0)[..]);
         assert_eq!((owner_of(&chunk(A, 7)), chunk_of(&chunk(A, 7)), chunk_of(&inode(A))), (Some(A), Some(7), None));
+        let id = BundleId { coordinator: TargetIndex(2), boot: 7, number: 1 << 40 };
+        assert_eq!((bundle_of(&bundle(id)), bundle_of(b"U"), bundle_of(&inode(A))), (Some(id), None, None));
+        assert_eq!((peer_of(&peer(TargetIndex(300))), peer_of(b"V")), (Some(TargetIndex(300)), None));
         assert!(chunk(A, 0) < chunk(A, 256) && chunk(A, u32::MAX)[..] < chunks_end(A)[..]);
     }
 
@@ -280,6 +322,8 @@ mod tests {
         all.extend_from_slice(&client(ClientUuid(7)));
         all.extend_from_slice(&reply(ClientUuid(7), 3));
         all.extend_from_slice(&chunk(A, 7));
+        all.extend_from_slice(&bundle(BundleId { coordinator: TargetIndex(1), boot: 7, number: 3 }));
+        all.extend_from_slice(&peer(TargetIndex(1)));
         crate::golden::check("key", &all);
     }
 }

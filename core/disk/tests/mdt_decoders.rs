@@ -5,7 +5,7 @@
 
 use disk::checksum::crc32c;
 use disk::inode::{ItemTag, item, items};
-use disk::{destroy_log, dirent, inode, key, mark, mdt_state, xattr};
+use disk::{bundle, destroy_log, dirent, inode, key, mark, mdt_state, xattr};
 use proptest::prelude::*;
 use types::fid::Fid;
 
@@ -28,6 +28,12 @@ fn decode_all(bytes: &[u8]) {
     }
     if let Ok(objects) = destroy_log::decode(bytes) {
         assert!(objects.len() <= bytes.len(), "no more than was there");
+    }
+    if let Ok(kept) = bundle::decode(bytes) {
+        assert_eq!(bundle::decode(&bundle::encode(&kept)), Ok(kept));
+    }
+    if let Ok(peer) = bundle::decode_peer(bytes) {
+        assert_eq!(bundle::decode_peer(&bundle::encode_peer(&peer)), Ok(peer));
     }
     let _ = xattr::decode(bytes).map(|value| assert!(value.len() < bytes.len()));
     let _ = (item(bytes, ItemTag::Layout), key::fid_of(bytes), key::name_of(bytes), key::transno_of(bytes));

@@ -87,6 +87,58 @@ pub fn create(
     Ok(Made::Created(inode))
 }
 
+/// A directory that is going to be made on another MDT than its name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Planned {
+    /// The inode.
+    pub inode: Inode,
+    /// Its extended attributes.
+    pub xattrs: Vec<(&'static [u8], Vec<u8>)>,
+}
+
+/// Checks, as [`create`] does, that the directory `new`, whose inode another MDT gets, can be made
+/// under `name`, and says what it is going to be. Nothing is changed.
+///
+/// # Errors
+/// EEXIST; those of [`create`].
+pub fn plan_elsewhere(
+    view: &mut impl View,
+    ctx: &Context<'_>,
+    parent: Fid,
+    name: &[u8],
+    new: New,
+    tail: impl FnOnce(&Inode) -> Result<(Tail, InodeFlags), Errno>,
+) -> Result<Planned, Errno> {
+    if view.dirent(parent, name)?.is_some() {
+        return Err(Errno::EEXIST);
+    }
+    let dir = directory(view, parent)?;
+    may_create(view, ctx, &dir)?;
+    if dir.attr.nlink == u32::MAX {
+        return Err(Errno::EMLINK);
+    }
+    let inherited = inherit(view, ctx, &dir, &new)?;
+    view.before(&[Change::name(parent, name)])?;
+    let (tail, flags) = tail(&dir)?;
+    let mut inode = inode(ctx, &dir, &new, inherited.mode, tail, flags);
+    inode.flags |= inherited.flags();
+    view.named(&mut inode, parent, name);
+    let xattrs = [(ACL_ACCESS, inherited.access), (ACL_DEFAULT, inherited.default)];
+    let xattrs = xattrs.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    Ok(Planned { inode, xattrs: xattrs.collect() })
+}
+
+/// A name, which was not there, leads to this inode.
+///
+/// # Errors
+/// EIO; ENOENT, ENOTDIR: the directory is not there.
+pub fn enter(view: &mut impl View, ctx: &Context<'_>, dir: Fid, name: &[u8], to: Dirent) -> Result<(), Errno> {
+    let mut dir = directory(view, dir)?;
+    view.put_dirent(dir.fid(), name, to);
+    names_changed(view, ctx, &mut dir, i32::from(to.file_type == FileType::Directory));
+    Ok(())
+}
+
 /// Creates a regular file without a name in `parent`, from which it inherits what a named one would
 /// (O_TMPFILE). It has no link, so the view must keep it while it is open. `linkable`:
 /// [`crate::link::link`] may name it. `tail` as [`create`].
@@ -116,12 +168,11 @@ pub fn create_unnamed(
 fn put_acls(view: &mut impl View, inode: &mut Inode, inherited: &Inherited) {
     if let Some(acl) = &inherited.access {
         view.put_xattr(inode.fid(), ACL_ACCESS, acl);
-        inode.flags.insert(InodeFlags::HAS_ACL | InodeFlags::HAS_XATTR);
     }
     if let Some(acl) = &inherited.default {
         view.put_xattr(inode.fid(), ACL_DEFAULT, acl);
-        inode.flags.insert(InodeFlags::HAS_DEFAULT_ACL | InodeFlags::HAS_XATTR);
     }
+    inode.flags |= inherited.flags();
 }
 
 fn check_link_target(len: u64) -> Result<(), Errno> {
@@ -137,6 +188,17 @@ struct Inherited {
     mode: u32,
     access: Option<Vec<u8>>,
     default: Option<Vec<u8>>,
+}
+
+impl Inherited {
+    /// Facts about the ACLs.
+    fn flags(&self) -> InodeFlags {
+        let mut flags = InodeFlags::empty();
+        flags.set(InodeFlags::HAS_ACL, self.access.is_some());
+        flags.set(InodeFlags::HAS_DEFAULT_ACL, self.default.is_some());
+        flags.set(InodeFlags::HAS_XATTR, self.access.is_some() || self.default.is_some());
+        flags
+    }
 }
 
 fn inherit(view: &impl View, ctx: &Context<'_>, dir: &Inode, new: &New) -> Result<Inherited, Errno> {

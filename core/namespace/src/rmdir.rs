@@ -1,10 +1,11 @@
 //! Removing an empty directory.
 
-use crate::access::may_delete;
+use crate::access::{EXECUTE, WRITE, may_delete, permission};
 use crate::context::Context;
 use crate::inode::Inode;
 use crate::unlink::drop_directory;
 use crate::view::{Change, View, directory, is_empty, names_changed, target};
+use types::attr::FileType;
 use types::errno::Errno;
 use types::fid::Fid;
 
@@ -31,5 +32,67 @@ pub fn rmdir(view: &mut impl View, ctx: &Context<'_>, parent: Fid, name: &[u8]) 
     view.delete_dirent(parent, name);
     names_changed(view, ctx, &mut dir, -1);
     drop_directory(view, ctx, &mut inode);
+    Ok(inode)
+}
+
+/// Checks that the name of a directory, whose inode another MDT has, may be removed, as far as that
+/// does not depend on the inode. Returns where it leads. Nothing is changed.
+///
+/// # Errors
+/// ENOENT, ENOTDIR: no such name, or no directory; EACCES, EPERM.
+pub fn plan_elsewhere(view: &mut impl View, ctx: &Context<'_>, parent: Fid, name: &[u8]) -> Result<Fid, Errno> {
+    let dir = directory(view, parent)?;
+    let to = view.dirent(parent, name)?.ok_or(Errno::ENOENT)?;
+    permission(view, ctx, &dir, WRITE | EXECUTE)?;
+    if to.file_type != FileType::Directory {
+        return Err(Errno::ENOTDIR);
+    }
+    view.before(&[Change::name(parent, name)])?;
+    Ok(to.fid)
+}
+
+/// Checks that the caller may remove the name of this inode, which another MDT has, from `parent`.
+///
+/// # Errors
+/// EACCES; EPERM: sticky bit, protected; ENOENT: `parent` is not there.
+pub fn may_remove(view: &impl View, ctx: &Context<'_>, parent: Fid, inode: &Inode) -> Result<(), Errno> {
+    may_delete(view, ctx, &directory(view, parent)?, inode)
+}
+
+/// Checks that a directory, whose name another MDT has, is there, and empty.
+///
+/// # Errors
+/// ENOENT, ENOTDIR; ENOTEMPTY.
+pub fn check_empty(view: &impl View, fid: Fid) -> Result<Inode, Errno> {
+    let inode = directory(view, fid)?;
+    if is_empty(view, fid)? { Ok(inode) } else { Err(Errno::ENOTEMPTY) }
+}
+
+/// The name of a directory, whose inode another MDT has, goes.
+///
+/// # Errors
+/// EIO; ENOENT, ENOTDIR: `parent` is not there.
+pub fn leave(
+    view: &mut impl View,
+    ctx: &Context<'_>,
+    parent: Fid,
+    name: &[u8],
+    file_type: FileType,
+) -> Result<(), Errno> {
+    let mut dir = directory(view, parent)?;
+    view.delete_dirent(parent, name);
+    names_changed(view, ctx, &mut dir, -i32::from(file_type == FileType::Directory));
+    Ok(())
+}
+
+/// An empty directory, whose name another MDT had, has lost it. Returns its inode, `nlink` 0, for
+/// [`View::last_name_gone`].
+///
+/// # Errors
+/// EIO; ENOENT, ENOTDIR: it is not there.
+pub fn nameless(view: &impl View, ctx: &Context<'_>, fid: Fid) -> Result<Inode, Errno> {
+    let mut inode = directory(view, fid)?;
+    inode.attr.nlink = 0;
+    inode.changed(ctx);
     Ok(inode)
 }

@@ -35,10 +35,6 @@ pub mod participant;
 use types::bundle::BundleId;
 use types::target::TargetIndex;
 
-/// Bundles of one coordinator that are not finished: beyond it no other one begins. So no table
-/// here holds more per coordinator.
-pub const BUNDLES_OPEN_MAX: usize = 4096;
-
 /// An MDT that takes part in a bundle and does not coordinate it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Other {

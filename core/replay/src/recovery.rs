@@ -101,6 +101,11 @@ impl<T: Clone> Recovery<T> {
         Recovery { phase, clients, gathered: BTreeMap::new(), bytes: 0, window, deadline: now + window }
     }
 
+    /// The target has more to gather than from its clients: it is not open at once without any.
+    pub fn gather(&mut self) {
+        self.phase = Phase::Gathering;
+    }
+
     /// The current phase.
     pub fn phase(&self) -> Phase {
         self.phase
@@ -376,6 +381,11 @@ mod tests {
     fn nobody_to_wait_for_is_open_and_memory_is_bounded() {
         let mut empty = Recovery::<()>::new([], START, WINDOW);
         assert_eq!((empty.phase(), empty.next(START), empty.deadline()), (Phase::Open, None, None));
+        empty.gather();
+        let apply = RecoveryAction::Apply { changes: vec![], late: vec![] };
+        assert_eq!((empty.next(START), empty.phase()), (Some(apply), Phase::Applying), "it gathers elsewhere");
+        empty.applied(&[], START);
+        assert_eq!(empty.next(START), Some(RecoveryAction::Open { late: vec![] }));
         let mut recovery = fresh();
         assert_eq!(recovery.replay(A, Transno(1), "", 1), Err(Refused::Stranger), "not connected");
         recovery.connected(A);

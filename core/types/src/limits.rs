@@ -21,6 +21,13 @@ pub const GROUPS_MAX: usize = 1024;
 pub const REDO_OF_OTHERS_MAX: usize = 64;
 /// Redo of other clients' changes that one reply carries, bytes.
 pub const REDO_OF_OTHERS_BYTES_MAX: usize = 64 << 10;
+/// The record of one operation over several MDTs, bytes: an inode with the largest ACLs, and the
+/// reply to a request with other operations before.
+pub const BUNDLE_BYTES_MAX: usize = 512 << 10;
+/// Bytes of such records in one answer to a restarted MDT, about.
+pub const BUNDLES_PER_REPLY_BYTES: usize = 1 << 20;
+/// Such operations of one coordinator that are not finished: beyond it no other one begins.
+pub const BUNDLES_OPEN_MAX: usize = 4096;
 /// Operations in one request.
 pub const OPS_PER_REQUEST_MAX: usize = 4096;
 /// Body of one message, bytes: the largest bulk request (16 MiB) and its structs.

@@ -7,6 +7,7 @@ pub(crate) mod layouts;
 pub(crate) mod locks;
 pub(crate) mod names;
 pub(crate) mod opens;
+pub(crate) mod peers;
 pub(crate) mod reply;
 pub(crate) mod shared;
 
@@ -17,6 +18,7 @@ pub use self::layouts::*;
 pub use self::locks::*;
 pub use self::names::*;
 pub use self::opens::*;
+pub use self::peers::{PeerApply, PeerCancel, PeerExchange, PeerForget, PeerPrepare};
 pub use self::reply::*;
 pub use self::shared::*;
 pub use crate::opcode::MdsOp;

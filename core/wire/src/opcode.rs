@@ -17,6 +17,7 @@ use crate::mds::layouts::*;
 use crate::mds::locks::*;
 use crate::mds::names::*;
 use crate::mds::opens::*;
+use crate::mds::peers::*;
 use crate::mds::reply::MdsReply;
 use crate::message::{Op, OpReply};
 use crate::mgs::MgsOp;
@@ -360,6 +361,11 @@ operations! {
         0x0223 MDS_TMPFILE "mds_tmpfile" Client [Open store replayed space reint] Tmpfile(Tmpfile),
         0x0224 MDS_ACCESSED "mds_accessed" Client [Setattr store replayed release] Accessed(Accessed),
         0x0225 MDS_EXPECT "mds_expect" Client [Other] Expect(Expect),
+        0x0231 MDS_PEER_PREPARE "mds_peer_prepare" Server [Other] PeerPrepare(PeerPrepare),
+        0x0232 MDS_PEER_APPLY "mds_peer_apply" Server [Other] PeerApply(PeerApply),
+        0x0233 MDS_PEER_CANCEL "mds_peer_cancel" Server [Other] PeerCancel(PeerCancel),
+        0x0234 MDS_PEER_FORGET "mds_peer_forget" Server [Other] PeerForget(PeerForget),
+        0x0235 MDS_PEER_EXCHANGE "mds_peer_exchange" Server [Other] PeerExchange(PeerExchange),
         0x0280 MDS_SCAN "mds_scan" Admin [Other] Scan(Scan),
         0x0281 MDS_MEND "mds_mend" Admin [Other store release] Mend(Mend),
 
@@ -368,6 +374,8 @@ operations! {
         0x0216 MDS_STATFS "mds_statfs" Client [Statfs] Statfs,
         /// All changes so far are durable when this answers (fsync, sync).
         0x0217 MDS_SYNC "mds_sync" Client [Sync of_session] Sync,
+        /// A sequence of FIDs for another MDT, which makes inodes here; answers `PeerFids`.
+        0x0230 MDS_PEER_FIDS "mds_peer_fids" Server [Other] PeerFids,
     }
 
     /// One operation of an OST.
@@ -437,6 +445,12 @@ replies! {
     0x020e MDS_LEASE "mds_lease" OpReply::Mds(MdsReply::Lease(_)),
     0x020f MDS_EXTENTS "mds_extents" OpReply::Mds(MdsReply::Extents { .. }),
     0x0210 MDS_REMOTE "mds_remote" OpReply::Mds(MdsReply::Remote { .. }),
+    0x0230 MDS_PEER_FIDS "mds_peer_fids" OpReply::Mds(MdsReply::PeerFids(_)),
+    0x0231 MDS_PEER_PREPARED "mds_peer_prepared" OpReply::Mds(MdsReply::PeerPrepared { .. }),
+    0x0232 MDS_PEER_APPLIED "mds_peer_applied" OpReply::Mds(MdsReply::PeerApplied { .. }),
+    0x0233 MDS_PEER_REFUSED "mds_peer_refused" OpReply::Mds(MdsReply::PeerRefused { .. }),
+    0x0234 MDS_PEER_DONE "mds_peer_done" OpReply::Mds(MdsReply::PeerDone { .. }),
+    0x0235 MDS_PEER_BUNDLES "mds_peer_bundles" OpReply::Mds(MdsReply::PeerBundles { .. }),
     0x0280 MDS_RECORDS "mds_records" OpReply::Mds(MdsReply::Records { .. }),
 
     0x0301 OST_DONE "ost_done" OpReply::Ost(OstReply::Done),
@@ -496,7 +510,15 @@ mod tests {
     const OF_OWNERS: [&str; 2] = ["mgs_register", "mgs_unregister"];
     const OF_ADMINISTRATORS: [&str; 7] =
         ["mgs_set_param", "mgs_clients", "mgs_pool", "mgs_remove", "mds_scan", "mds_mend", "ost_list"];
-    const OF_SERVERS: [&str; 1] = ["ost_destroy"];
+    const OF_SERVERS: [&str; 7] = [
+        "mds_peer_fids",
+        "mds_peer_prepare",
+        "mds_peer_apply",
+        "mds_peer_cancel",
+        "mds_peer_forget",
+        "mds_peer_exchange",
+        "ost_destroy",
+    ];
 
     #[test]
     fn each_role_is_refused_what_is_not_its_own() {

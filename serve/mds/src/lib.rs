@@ -9,7 +9,8 @@
 //! Tasks, started by `Mds::start` and ended by `Mds::stop` ([`background`]): the destroyer removes
 //! objects of removed files, the settler asks OSTs for the size of files whose writer vanished, a
 //! third watches the space of OSTs. Before those, if clients of the previous life are waited for,
-//! comes [`recovery`].
+//! comes [`recovery`]. The fourth ends operations over several MDTs that no request works on
+//! ([`bundles`]).
 //!
 //! Each type that the MDT is made of lies in a file that does not know [`mds::Mds`]; what the MDT
 //! does with it lies in another file beside it, as methods of `Mds`.
@@ -18,6 +19,7 @@
 
 mod acks;
 pub mod background;
+mod bundles;
 pub mod error;
 mod expected;
 pub mod locks;

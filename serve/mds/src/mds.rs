@@ -7,6 +7,7 @@ use crate::acks::{AckEvent, Applied, kept_replies};
 use crate::background::spaces::Spaces;
 use crate::background::tasks::{Stopper, Wake};
 use crate::background::unsettled::Unsettled;
+use crate::bundles::{Bundles, steps};
 use crate::error::StartError;
 use crate::expected::Expected;
 use crate::locks::When;
@@ -32,6 +33,7 @@ use observe::fault;
 use observe::mutant::{Mutant, is_mutant};
 use observe::registry::Registry;
 use parking_lot::Mutex;
+use replay::bundle::exchange::Exchange;
 use rpc::service::Export;
 use std::sync::{Arc, OnceLock, Weak};
 use store::store::Store;
@@ -89,6 +91,10 @@ pub struct Mds {
     pub(crate) unsettled: Mutex<Unsettled>,
     /// Notified when a cut ended, for operations that wait to write the file.
     pub(crate) cut_ended: Notify,
+    /// Notified when an operation over several MDTs lets go of what it had pinned.
+    pub(crate) unpinned: Notify,
+    /// Wakes the task that ends such operations.
+    pub(crate) finish: Wake,
     /// Wakes the destroyer.
     pub(crate) destroy: Wake,
     /// Wakes the settler.
@@ -96,7 +102,7 @@ pub struct Mds {
     /// Wakes the watcher of spaces.
     pub(crate) look: Wake,
     pub(crate) lock_stats: OnceLock<LockStats>,
-    stopper: Stopper,
+    pub(crate) stopper: Stopper,
 }
 
 /// Caller of an operation, and the results of its changes.
@@ -181,8 +187,15 @@ impl Mds {
     /// The store cannot be read or written, or an indispensable record is damaged.
     pub async fn start_with(parts: Parts) -> Result<Arc<Mds>, StartError> {
         let Parts { name, cluster, boot, store, env, targets, peers, settings } = parts;
-        let expected = kept_replies::clients(&store.begin())?;
-        let window = Window::new(&expected, env.clock.now(), settings.recovery_window);
+        let (expected, recorded) = {
+            let tx = store.begin();
+            (kept_replies::clients(&tx)?, steps::read(&tx)?)
+        };
+        let mut bundles = Bundles::new(name.index, boot);
+        bundles.restore(name.index, &recorded);
+        // An MDT that is alone cannot ask others.
+        let asks = peers.client().is_some() && !bundles.under_way_with().is_empty();
+        let window = Window::new(&expected, asks, env.clock.now(), settings.recovery_window);
         let at_once = window.is_open();
         let author_grace = settings.author_grace;
         let groups = Arc::<Groups>::default();
@@ -196,7 +209,12 @@ impl Mds {
             peers,
             tunables: Tunables::new(&settings),
             settings,
-            state: Mutex::new(State::new(Fids::new(Fids::first_seq(name.index.0)), author_grace, groups.clone())),
+            state: Mutex::new(State::new(
+                Fids::new(Fids::first_seq(name.index.0)),
+                author_grace,
+                groups.clone(),
+                bundles,
+            )),
             flocks: Mutex::new(Flocks::new(groups.clone())),
             groups,
             window,
@@ -205,6 +223,8 @@ impl Mds {
             rotor: Mutex::new(Rotor(env.random.next_u64())),
             unsettled: Mutex::default(),
             cut_ended: Notify::new(),
+            unpinned: Notify::new(),
+            finish: Wake::default(),
             destroy: Wake::default(),
             settle: Wake::default(),
             look: Wake::default(),
@@ -214,12 +234,12 @@ impl Mds {
         });
         mds.state.lock().opens = Opens::for_boot(boot);
         if at_once {
-            let recovered = recover(&mds.store, &mds.env, name, boot, &[], &[])?;
+            let recovered = recover(&mds.store, &mds.env, name, boot, &[], &[], &Exchange::new([], []))?;
             mds.store.commit().await?;
             mds.take_over(recovered);
             mds.open_for_service();
         } else {
-            tracing::info!(target = %name, clients = expected.len(), "waiting for the clients of the life before");
+            tracing::info!(target = %name, clients = expected.len(), "waiting for the clients and MDTs of the life before");
             mds.state.lock().recovering = true;
             let recovery = mds.clone().recover_clients(mds.stopper.ear());
             mds.env.tasks.spawn("mdt recovery", Box::pin(recovery));
@@ -231,6 +251,7 @@ impl Mds {
         let tasks = &self.env.tasks;
         tasks.spawn("mdt destroyer", Box::pin(self.clone().destroy_objects(self.stopper.ear())));
         tasks.spawn("mdt settler", Box::pin(self.clone().settle_sizes(self.stopper.ear())));
+        tasks.spawn("mdt bundles", Box::pin(self.clone().finish_bundles(self.stopper.ear())));
         tasks.spawn("mdt ost spaces", Box::pin(self.clone().watch_spaces(self.stopper.ear())));
     }
 
@@ -359,7 +380,17 @@ impl Mds {
         lock_context: &mut LockContext,
         f: impl FnOnce(&mut Records<'_>, &Context<'_>) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
-        self.apply(&Credentials::root(), lock_context, f).0
+        self.transact_as(&Credentials::root(), lock_context, f)
+    }
+
+    /// As [`Mds::transact`], with the rights of this caller.
+    pub(crate) fn transact_as<R>(
+        &self,
+        credentials: &Credentials,
+        lock_context: &mut LockContext,
+        f: impl FnOnce(&mut Records<'_>, &Context<'_>) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        self.apply(credentials, lock_context, f).0
     }
 
     /// Runs `f`; returns its result and the transno (0 if it changed nothing).

@@ -29,7 +29,7 @@ mod xattr;
 use crate::mds::{Mds, RequestContext};
 use types::errno::Errno;
 use wire::class::Room;
-use wire::mds::{FlockCancel, FlockTest, MdsOp, MdsReply, Open};
+use wire::mds::{CreateKind, FlockCancel, FlockTest, MdsOp, MdsReply, Open};
 
 impl Mds {
     pub(crate) async fn run(&self, request: &mut RequestContext<'_>, op: MdsOp) -> Result<MdsReply, Errno> {
@@ -40,7 +40,13 @@ impl Mds {
             MdsOp::Getattr(op) => self.getattr(request, &op),
             MdsOp::GetattrMany(op) => self.getattr_many(request, &op),
             MdsOp::Setattr(op) => self.in_turn(request, |request| self.setattr(request, &op)).await,
-            MdsOp::Create(op) => self.in_turn(request, |request| self.create(request, &op)).await,
+            MdsOp::Create(op) => match op.kind {
+                // Apart, so that the future of the fast path stays small.
+                CreateKind::Directory { mdt: Some(mdt) } if mdt != self.name.index => {
+                    Box::pin(self.remote_mkdir(request, &op, mdt)).await
+                }
+                _ => self.in_turn(request, |request| self.create(request, &op)).await,
+            },
             MdsOp::Tmpfile(op) => self.in_turn(request, |request| self.tmpfile(request, &op)).await,
             MdsOp::Open(Open { fid, flags }) => {
                 self.may_open(request, fid, flags)?;
@@ -53,7 +59,11 @@ impl Mds {
                 Ok(MdsReply::Done)
             }
             MdsOp::Unlink(op) => self.in_turn(request, |request| self.unlink(request, &op)).await,
-            MdsOp::Rmdir(op) => self.in_turn(request, |request| self.rmdir(request, &op)).await,
+            MdsOp::Rmdir(op) => match self.in_turn(request, |request| self.rmdir(request, &op)).await {
+                // Another MDT has the inode.
+                Err(Errno::EREMOTE) => Box::pin(self.remote_rmdir(request, &op)).await,
+                result => result,
+            },
             MdsOp::Rename(op) => self.in_turn(request, |request| self.rename(request, &op)).await,
             MdsOp::Link(op) => self.in_turn(request, |request| self.link(request, &op)).await,
             MdsOp::Readdir(op) => self.readdir(request, &op),
@@ -78,6 +88,12 @@ impl Mds {
             MdsOp::Unlock(op) => self.unlock(request, &op),
             MdsOp::Lease(op) => self.lease(request, &op).await,
             MdsOp::Scan(op) => self.scan(&op),
+            MdsOp::PeerFids => self.peer_fids().await,
+            MdsOp::PeerPrepare(op) => Box::pin(self.peer_prepare(&op)).await,
+            MdsOp::PeerApply(op) => Box::pin(self.peer_apply(&op)).await,
+            MdsOp::PeerCancel(op) => Ok(self.peer_cancel(&op)),
+            MdsOp::PeerForget(op) => self.peer_forget(&op),
+            MdsOp::PeerExchange(op) => Ok(self.peer_exchange(&op)),
             MdsOp::Mend(op) => self.in_turn(request, |request| self.mend(request, &op)).await,
         }
     }

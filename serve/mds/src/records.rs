@@ -123,7 +123,7 @@ impl<'a> Records<'a> {
 
     /// Grants the client those of these bits that nothing is in the way of; returns them.
     pub(crate) fn grant(&mut self, fid: Fid, bits: InodeBits) -> InodeBits {
-        let mut bits = bits.intersection(self.lock_context.asked.mask);
+        let mut bits = self.state.bundles.pins.grantable(fid, bits.intersection(self.lock_context.asked.mask));
         if self.state.locks.groups.shut_out(fid, self.lock_context.asked.client) {
             bits = bits.difference(InodeBits::DATA.union(InodeBits::WRITE));
         }
@@ -143,7 +143,7 @@ impl<'a> Records<'a> {
     /// EIO.
     pub(crate) fn grant_gap(&mut self, dir: Fid, name: &[u8]) -> Result<(), Errno> {
         let LockRequest { client, mask, now, .. } = self.lock_context.asked;
-        let State { locks: Locks { table, actions, .. }, acks, .. } = &mut *self.state;
+        let State { locks: Locks { table, actions, .. }, acks, bundles, .. } = &mut *self.state;
         if !mask.contains(InodeBits::GAP) || table.shown(dir, client).contains(InodeBits::UPDATE) {
             return Ok(());
         }
@@ -157,6 +157,9 @@ impl<'a> Records<'a> {
             names = names.take().and_then(|names| names.below(key::name_of(key)?));
             ControlFlow::Break(())
         })?;
+        for pinned in bundles.pins.names_in(dir) {
+            names = names.and_then(|names| names.below(pinned));
+        }
         // The author of a recent change is called back only for a client that asks for these names.
         for changed in acks.unacked().names(client, dir) {
             names = names.and_then(|names| names.below(changed));
@@ -339,6 +342,10 @@ impl<'a> Records<'a> {
     /// Succeeds if no other client holds what is to be changed; otherwise the operation is run
     /// again when that is so.
     fn holders_know(&mut self, changes: &[Change<'_>]) -> Result<(), Errno> {
+        if let Some(bundle) = self.state.bundles.pins.meets(changes) {
+            self.lock_context.outcome.obstacle = Some(Obstacle::Pinned(bundle));
+            return Err(Errno::EAGAIN);
+        }
         if self.state.locks.table.is_empty() {
             return Ok(());
         }
@@ -372,6 +379,13 @@ impl<'a> Records<'a> {
         }
         self.note_author(changes);
         Ok(())
+    }
+
+    /// A name changes for which others were called back before, and which was pinned since.
+    pub(crate) fn change_now(&mut self, dir: Fid, name: &[u8]) {
+        let LockRequest { client, now, .. } = self.lock_context.asked;
+        self.state.locks.table.names_change(dir, client, [name], now);
+        self.note_author(&[Change::name(dir, name)]);
     }
 
     /// The client is about to change this. Its own mount may show the state before until it has the

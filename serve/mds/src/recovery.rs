@@ -13,6 +13,8 @@ pub mod run;
 pub mod window;
 
 use crate::acks::kept_replies::{self, KeptReply};
+use crate::bundles::steps::{self, When};
+use crate::bundles::{Bundle, Bundles, Recorded, Steps};
 use crate::error::StartError;
 use crate::locks::context::LockContext;
 use crate::records::Records;
@@ -27,12 +29,14 @@ use env::Env;
 use namespace::context::Context;
 use namespace::view::View;
 use observe::mutant::{Mutant, is_mutant};
+use replay::bundle::exchange::Exchange;
 use replay::recovery::Gathered;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 use store::store::Store;
 use store::tx::Tx;
+use types::bundle::BundleId;
 use types::credentials::Credentials;
 use types::fid::Fid;
 use types::session::{ClientUuid, Transno};
@@ -49,10 +53,12 @@ pub(crate) struct Recovered {
     pub(crate) replies: Vec<KeptReply>,
     /// Clients whose changes do not fit the records.
     pub(crate) refused: Vec<ClientUuid>,
+    /// Operations over several MDTs.
+    pub(crate) bundles: Recorded,
 }
 
-/// Redoes the changes that clients brought (in order), forgets `late` clients, reads and repairs.
-/// The caller commits.
+/// Redoes the changes that clients brought (in order), does again what other MDTs brought
+/// (docs/dne.md, section 5), forgets `late` clients, reads and repairs. The caller commits.
 pub(crate) fn recover(
     store: &Store,
     env: &Env,
@@ -60,32 +66,45 @@ pub(crate) fn recover(
     boot: u64,
     changes: &[Gathered<Bytes>],
     late: &[ClientUuid],
+    exchange: &Exchange<Steps>,
 ) -> Result<Recovered, StartError> {
-    let mut tx = store.begin();
-    let refused = do_again(&mut tx, name, changes)?;
-    if let Some(last) = changes.iter().map(|change| change.transno).max() {
-        tx.raise(last);
-    }
-    for client in late.iter().chain(&refused) {
-        kept_replies::forget(&mut tx, *client)?;
-    }
+    let tx = store.begin();
     let damaged = |damage| StartError::Damaged { target: name, damage };
     let first = Fids::first_seq(name.index.0);
     let next = tx.get(MDT_STATE, mdt_state::decode)?.transpose().map_err(damaged)?.map_or(first, |s| s.seq_next);
     if next + RANGE > first + Fid::SEQ_WIDTH {
         return Err(StartError::FidsUsedUp { target: name });
     }
-    let orphans = marked(&tx, Tag::Orphan)?;
-    let writers = marked(&tx, Tag::Writer)?;
-    let replies = kept_replies::read(&tx)?;
-
-    let credentials = Credentials::root();
-    let ctx = Context { credentials: &credentials, now: env.clock.wall(), version: tx.transno().0 };
-    let mut state = State::new(Fids::new(next), Duration::ZERO, Arc::default());
+    let mut bundles = Bundles::new(name.index, boot);
+    bundles.restore(name.index, &steps::read(&tx)?);
+    let mut state = State::new(Fids::new(next), Duration::ZERO, Arc::default(), bundles);
     let mut lock_context = LockContext::own();
+    let credentials = Credentials::root();
     let mut records = Records::new(tx, &mut state, boot, &mut lock_context);
+
+    let (brought, _) = exchange.to_do(&records.state.bundles.participant);
+    do_parts(&mut records, env, name, &brought);
+    let refused = do_again(&mut records.tx, name, changes)?;
+    if let Some(last) = changes.iter().map(|change| change.transno).max() {
+        records.tx.raise(last);
+    }
+    let recorded = steps::read(&records.tx)?;
+    records.state.bundles.restore(name.index, &recorded);
+    let (_, gathered) = exchange.to_do(&records.state.bundles.participant);
+    do_parts(&mut records, env, name, &gathered);
+    let participant = &records.state.bundles.participant;
+    let stops: Vec<BundleId> = exchange.stops(participant).into_iter().chain(participant.stopped()).collect();
+    stops.into_iter().for_each(|id| steps::record_stop(&mut records.tx, id));
+    for client in late.iter().chain(&refused) {
+        kept_replies::forget(&mut records.tx, *client)?;
+    }
+
+    let tx = &records.tx;
+    let (orphans, writers) = (marked(tx, Tag::Orphan)?, marked(tx, Tag::Writer)?);
+    let (replies, bundles) = (kept_replies::read(tx)?, steps::read(tx)?);
     records.tx.put(MDT_STATE, &mdt_state::encode(&MdtState { seq_next: next + RANGE }));
     if name.index.0 == 0 && matches!(records.inode(Fid::ROOT), Ok(None)) {
+        let ctx = Context { credentials: &credentials, now: env.clock.wall(), version: records.tx.transno().0 };
         records.put_inode(&namespace::create::root(&ctx));
     }
     let marked: Vec<_> = writers.into_iter().map(|fid| (fid, records.marked_cut(fid))).collect();
@@ -93,7 +112,19 @@ pub(crate) fn recover(
     if !orphans.is_empty() || !marked.is_empty() {
         tracing::info!(target = %name, orphans = orphans.len(), unsettled = marked.len(), "recovered");
     }
-    Ok(Recovered { fids: state.fids, marked, orphans, replies, refused })
+    Ok(Recovered { fids: state.fids, marked, orphans, replies, refused, bundles })
+}
+
+/// Does this MDT's part of these bundles. One that does not fit is damage, and logged.
+fn do_parts(records: &mut Records<'_>, env: &Env, name: TargetName, bundles: &[Bundle]) {
+    let credentials = Credentials::root();
+    for bundle in bundles {
+        let ctx = Context { credentials: &credentials, now: env.clock.wall(), version: records.tx.transno().0 };
+        // What does not fit is logged there.
+        if steps::do_part(records, &ctx, name.index, bundle, When::Restarted).is_ok() {
+            tracing::info!(target = %name, bundle = %bundle.id, "another MDT brought its part back");
+        }
+    }
 }
 
 /// Makes the changes again in this order, each once, whichever client brought it. A client is
@@ -199,6 +230,7 @@ fn author_of(redo: &Redo<'_>) -> Option<ClientUuid> {
 /// back.
 fn is_of_operations(key: &[u8]) -> bool {
     let tags = [
+        Tag::Bundle,
         Tag::Chunk,
         Tag::Destroy,
         Tag::Entry,

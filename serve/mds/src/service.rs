@@ -47,7 +47,11 @@ impl Service for Mds {
 
     fn connect(&self, export: &Arc<Export>, hello: &ConnectRequest) -> Result<ConnectReply, Errno> {
         let standing = self.admit_session(export)?;
+        let last = self.store.last_assigned();
         self.with_state(When::Later, |state| {
+            if !state.acks.volatile().is_watched() {
+                state.unwatched = last;
+            }
             state.locks.connect(export);
             if export.nid() != Nid::Loopback {
                 state.acknowledge(AckEvent::Connected { client: export.client() });

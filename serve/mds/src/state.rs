@@ -1,6 +1,7 @@
 //! What an MDT keeps in memory only, behind one mutex.
 
 use crate::acks::{AckAction, AckEvent, Acks};
+use crate::bundles::Bundles;
 use crate::locks::Locks;
 use crate::locks::context::{LockContext, LockRequest};
 use crate::locks::groups::Groups;
@@ -10,6 +11,7 @@ use foldhash::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 use types::fid::Fid;
+use types::session::Transno;
 
 /// State that is in memory only. It is lost at a crash; `recovery` describes the consequences.
 pub struct State {
@@ -29,12 +31,16 @@ pub struct State {
     pub recovering: bool,
     /// Files whose objects are being cut: no client may begin to write them.
     pub cutting: HashSet<Fid>,
+    /// Operations over several MDTs.
+    pub(crate) bundles: Bundles,
+    /// Changes up to here were made before those of names were watched.
+    pub(crate) unwatched: Transno,
     /// Buffer for encoding records.
     pub scratch: Vec<u8>,
 }
 
 impl State {
-    pub(crate) fn new(fids: Fids, author_grace: Duration, groups: Arc<Groups>) -> State {
+    pub(crate) fn new(fids: Fids, author_grace: Duration, groups: Arc<Groups>, bundles: Bundles) -> State {
         State {
             opens: Opens::default(),
             locks: Locks::new(groups),
@@ -44,6 +50,8 @@ impl State {
             fids,
             recovering: false,
             cutting: HashSet::default(),
+            bundles,
+            unwatched: Transno(0),
             scratch: Vec::new(),
         }
     }

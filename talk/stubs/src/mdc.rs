@@ -7,18 +7,19 @@ use rpc::error::RpcError;
 use rpc::import::Import;
 use std::sync::Arc;
 use types::attr::{SetAttr, Statfs};
+use types::bundle::BundleId;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::{Flock, InodeBits, LeaseMode};
 use types::name::Name;
 use types::ranges::{ByteRange, Needs};
-use types::session::OpenHandle;
+use types::session::{ClientUuid, OpenHandle, Transno};
 use wire::mds::{
     Close, Create, DirEntry, Entry, Expect, FlockCancel, FlockSet, FlockTest, GetLayout, GetParent, Getattr,
     GetattrMany, Getxattr, Lease, LeaseAct, Link, Listxattr, Lock, Lookup, MdsOp, MdsReply, Mend, Open, OpenFlags,
-    Punch, Read, Readdir, Readlink, Record, Removed, Removexattr, Scan, Seek, Setattr, Setxattr, SwapLayouts, Tmpfile,
-    Unlink, Wrote,
+    PeerApply, PeerBundle, PeerCancel, PeerExchange, PeerForget, PeerPrepare, Punch, Read, Readdir, Readlink, Record,
+    Removed, Removexattr, Scan, Seek, Setattr, Setxattr, SwapLayouts, Tmpfile, Unlink, Wrote,
 };
 use wire::message::{Op, OpReply, Reply};
 
@@ -416,6 +417,62 @@ impl Mdc {
     ) -> Result<Option<LeaseMode>, RpcError> {
         match self.call(credentials, MdsOp::Lease(Lease { fid, owner, act })).await? {
             MdsReply::Lease(mode) => Ok(mode),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Of another MDT: a sequence whose FIDs the asker may hand out.
+    pub async fn peer_fids(&self) -> Result<u64, RpcError> {
+        match self.call(&Credentials::root(), MdsOp::PeerFids).await? {
+            MdsReply::PeerFids(seq) => Ok(seq),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Of another MDT: it pins an empty directory. Returns its boot number, and the record of the
+    /// inode.
+    pub async fn peer_prepare(&self, id: BundleId, fid: Fid, author: ClientUuid) -> Result<(u64, Bytes), RpcError> {
+        match self.call(&Credentials::root(), MdsOp::PeerPrepare(PeerPrepare { id, fid, author })).await? {
+            MdsReply::PeerPrepared { boot, record } => Ok((boot, record)),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Of another MDT: it does its part of a bundle. Returns its boot number, and the change (0: it
+    /// is durable), or why it refuses.
+    pub async fn peer_apply(&self, apply: PeerApply) -> Result<(u64, Result<Transno, Errno>), RpcError> {
+        match self.call(&Credentials::root(), MdsOp::PeerApply(apply)).await? {
+            MdsReply::PeerApplied { boot, transno } => Ok((boot, Ok(transno))),
+            MdsReply::PeerRefused { boot, errno } => Ok((boot, Err(errno))),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Of another MDT: it gives up what it has prepared.
+    pub async fn peer_cancel(&self, id: BundleId) -> Result<(), RpcError> {
+        match self.call(&Credentials::root(), MdsOp::PeerCancel(PeerCancel { id })).await? {
+            MdsReply::PeerDone { .. } => Ok(()),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Of another MDT: it forgets finished bundles. Returns its boot number, and what is durable
+    /// there.
+    pub async fn peer_forget(&self, forget: PeerForget) -> Result<(u64, Transno), RpcError> {
+        match self.call(&Credentials::root(), MdsOp::PeerForget(forget)).await? {
+            MdsReply::PeerDone { boot, committed } => Ok((boot, committed)),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Of another MDT, after a restart: what this one may have lost, the bundles that are stopped
+    /// there, and whether there are more.
+    pub async fn peer_exchange(
+        &self,
+        exchange: PeerExchange,
+    ) -> Result<(Vec<PeerBundle>, Vec<BundleId>, bool), RpcError> {
+        match self.call(&Credentials::root(), MdsOp::PeerExchange(exchange)).await? {
+            MdsReply::PeerBundles { bundles, stopped, more, .. } => Ok((bundles, stopped, more)),
             other => Err(unexpected(&self.import, &other)),
         }
     }

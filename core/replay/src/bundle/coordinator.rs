@@ -7,9 +7,10 @@
 //!
 //! **Invariant:** the own part is applied last. Bound: [`BUNDLES_OPEN_MAX`].
 
-use super::{BUNDLES_OPEN_MAX, Bundle, Other, is_mutant};
+use super::{Bundle, Other, is_mutant};
 use std::collections::{BTreeMap, BTreeSet};
 use types::bundle::{BundleId, Place};
+use types::limits::BUNDLES_OPEN_MAX;
 use types::session::Transno;
 use types::target::TargetIndex;
 
@@ -160,6 +161,27 @@ impl<B: Clone> Coordinator<B> {
         })
     }
 
+    /// The bundles that all others have applied, and this MDT has not: its own part is due.
+    pub fn due(&self) -> impl Iterator<Item = &Bundle<B>> {
+        self.open.values().filter_map(|stage| match stage {
+            Stage::Decided { bundle, applied, .. } => {
+                let all = bundle.others.iter().all(|other| applied.contains_key(&other.mdt));
+                (all && !applied.contains_key(&self.me)).then_some(bundle)
+            }
+            Stage::Preparing { .. } => None,
+        })
+    }
+
+    /// True if it is decided, and not finished.
+    pub fn is_decided(&self, id: BundleId) -> bool {
+        matches!(self.open.get(&id), Some(Stage::Decided { .. }))
+    }
+
+    /// True if every bundle is finished or given up.
+    pub fn is_at_rest(&self) -> bool {
+        self.open.is_empty()
+    }
+
     /// A restarted MDT asks what is under way with it. Whatever it had applied, it may have
     /// lost: it takes that again, under another number, or refuses it. So the Apply goes to it
     /// again, and the number of its earlier life does not count, which it may never reach.
@@ -237,8 +259,11 @@ mod tests {
         let mut coordinator = Coordinator::new(me, 1);
         let id = coordinator.begin(vec![Other { mdt: other, prepares: false }]).expect("it is the first");
         coordinator.decide(id, ()).expect("all have prepared it");
+        assert!(coordinator.is_decided(id) && coordinator.due().next().is_none());
         assert!(matches!(coordinator.applied(id, other, Transno(50)), Answered::Own(_)));
+        assert_eq!(coordinator.due().map(|bundle| bundle.id).collect::<Vec<_>>(), [id]);
         coordinator.applied_here(id, Transno(7));
+        assert!(coordinator.due().next().is_none() && !coordinator.is_at_rest());
         coordinator.committed(me, Transno(7));
 
         assert!(coordinator.restarted(other).is_empty(), "it is decided");

@@ -11,7 +11,8 @@
 //! If one has applied it, that one hands it over. If none has, it never was, for the coordinator
 //! applies only what all have applied.
 //!
-//! Bound: [`BUNDLES_OPEN_MAX`](super::BUNDLES_OPEN_MAX) per coordinator, which begins no more.
+//! Bound: [`BUNDLES_OPEN_MAX`](types::limits::BUNDLES_OPEN_MAX) per coordinator, which begins no
+//! more.
 
 use super::{Bundle, is_mutant};
 use std::collections::{BTreeMap, BTreeSet};
@@ -267,6 +268,11 @@ impl<B: Clone> Participant<B> {
         let gone: Vec<BundleId> = self.held.range(first..end.max(first)).map(|(id, _)| *id).collect();
         gone.iter().for_each(|id| drop(self.held.remove(id)));
         gone
+    }
+
+    /// True if no bundle is known here that is not finished.
+    pub fn is_at_rest(&self) -> bool {
+        self.held.is_empty()
     }
 
     /// What a restarted MDT must be told: bundles that are applied here, and in which it takes

@@ -4,19 +4,22 @@ use super::cursor::{Bulk, Reader, Writer, bits, count, len32, unpack};
 use super::error::DecodeError;
 use super::raw::{RawDirEntry, RawEntry, RawFid, RawFlock, RawRemote, RawStatfs, lease_mode};
 use super::records::{put_records, records};
+use crate::mds::peers::{bundles, ids, put_bundles, put_ids};
 use crate::mds::reply::MdsReply;
 use crate::mds::shared::{DirEntry, Entry, Removed};
 use crate::opcode::answer;
 use layout::layout::Layout;
 use std::sync::Arc;
 use types::attr::FileType;
+use types::errno::Errno;
 use types::limits::{
-    EXTENTS_PER_REPLY_MAX, LAYOUT_BYTES_MAX, READDIR_ENTRIES_MAX, RECORDS_PER_SCAN_MAX, XATTR_VALUE_BYTES_MAX,
+    EXTENTS_PER_REPLY_MAX, LAYOUT_BYTES_MAX, READDIR_ENTRIES_MAX, RECORD_VALUE_BYTES_MAX, RECORDS_PER_SCAN_MAX,
+    XATTR_VALUE_BYTES_MAX,
 };
 use types::name::Name;
 use types::ranges::ByteRange;
-use types::session::OpenHandle;
-use zerocopy::little_endian::{U32, U64};
+use types::session::{OpenHandle, Transno};
+use zerocopy::little_endian::{I32, U32, U64};
 
 fn put_layout(layout: &Layout, w: &mut Writer) {
     w.sized(|out| layout::codec::encode(layout, out));
@@ -64,6 +67,26 @@ pub(super) fn encode(reply: &MdsReply, w: &mut Writer) {
         }),
         MdsReply::Remote { fid, file_type } => w.op(answer::MDS_REMOTE, 0, |w| {
             w.put(&RawRemote { fid: (*fid).into(), file_type: *file_type as u8, zero: [0; 3] });
+        }),
+        MdsReply::PeerFids(seq) => w.op(answer::MDS_PEER_FIDS, 0, |w| w.put(&U64::new(*seq))),
+        MdsReply::PeerPrepared { boot, record } => w.op(answer::MDS_PEER_PREPARED, 0, |w| {
+            w.put(&U64::new(*boot));
+            w.bytes(record);
+        }),
+        MdsReply::PeerApplied { boot, transno } => w.op(answer::MDS_PEER_APPLIED, 0, |w| {
+            w.put(&[U64::new(*boot), U64::new(transno.0)]);
+        }),
+        MdsReply::PeerRefused { boot, errno } => w.op(answer::MDS_PEER_REFUSED, 0, |w| {
+            w.put(&U64::new(*boot));
+            w.put(&I32::new(errno.0));
+        }),
+        MdsReply::PeerDone { boot, committed } => w.op(answer::MDS_PEER_DONE, 0, |w| {
+            w.put(&[U64::new(*boot), U64::new(committed.0)]);
+        }),
+        MdsReply::PeerBundles { boot, bundles, stopped, more } => w.op(answer::MDS_PEER_BUNDLES, bits([*more]), |w| {
+            w.put(&U64::new(*boot));
+            put_bundles(bundles, w);
+            put_ids(stopped, w);
         }),
         MdsReply::Removed(removed) => w.op(answer::MDS_REMOVED, 0, |w| {
             w.put(&RawFid::from(removed.fid));
@@ -121,6 +144,7 @@ pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>, bulk: &mut Bul
         answer::MDS_RECORDS,
         answer::MDS_OFFSET,
         answer::MDS_EXTENTS,
+        answer::MDS_PEER_BUNDLES,
     ];
     if !have_flags.contains(&number) {
         let [] = unpack(FLAGS, flags)?;
@@ -191,6 +215,29 @@ pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>, bulk: &mut Bul
         answer::MDS_RECORDS => {
             let [more] = unpack(FLAGS, flags)?;
             MdsReply::Records { records: records(r, RECORDS_PER_SCAN_MAX)?, more }
+        }
+        answer::MDS_PEER_FIDS => MdsReply::PeerFids(r.get::<U64>()?.get()),
+        answer::MDS_PEER_PREPARED => {
+            let boot = r.get::<U64>()?.get();
+            MdsReply::PeerPrepared { boot, record: r.copied("bytes of record", RECORD_VALUE_BYTES_MAX)? }
+        }
+        answer::MDS_PEER_APPLIED => {
+            let [boot, transno] = r.get::<[U64; 2]>()?.map(U64::get);
+            MdsReply::PeerApplied { boot, transno: Transno(transno) }
+        }
+        answer::MDS_PEER_REFUSED => {
+            let boot = r.get::<U64>()?.get();
+            MdsReply::PeerRefused { boot, errno: Errno(r.get::<I32>()?.get()) }
+        }
+        answer::MDS_PEER_DONE => {
+            let [boot, committed] = r.get::<[U64; 2]>()?.map(U64::get);
+            MdsReply::PeerDone { boot, committed: Transno(committed) }
+        }
+        answer::MDS_PEER_BUNDLES => {
+            let [more] = unpack(FLAGS, flags)?;
+            let boot = r.get::<U64>()?.get();
+            let bundles = bundles(r)?;
+            MdsReply::PeerBundles { boot, bundles, stopped: ids(r)?, more }
         }
         number => return Err(DecodeError::UnknownReply { number }),
     })

@@ -6,6 +6,7 @@ use crate::client::{Glimpse, Glimpsed};
 use crate::mds::shared::Entry;
 use crate::ost::punch::PunchKind;
 use types::attr::{Attr, SetAttr, SetTime, Statfs};
+use types::bundle::BundleId;
 use types::credentials::{Ids, Squash, SquashNews};
 use types::fid::Fid;
 use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits, LeaseMode};
@@ -111,6 +112,9 @@ raw! {
     /// inode of the directory.
     RawCreate 32 { parent: RawFid, mode: U32, umask: U32, rdev: U32, kind: u8, file_type: u8, mdt: U16 }
 
+    /// Name of an operation over several MDTs.
+    RawBundleId 20 { coordinator: U16, zero: U16, boot: U64, number: U64 }
+
     /// Answer Remote.
     RawRemote 20 { fid: RawFid, file_type: u8, zero: [u8; 3] }
 
@@ -161,6 +165,19 @@ impl RawSquash {
         let squash =
             Squash { root: ids(self.root_uid, self.root_gid)?, others: ids(self.others_uid, self.others_gid)? };
         Ok(SquashNews { change: self.change.get(), squash })
+    }
+}
+
+impl From<BundleId> for RawBundleId {
+    fn from(id: BundleId) -> RawBundleId {
+        let BundleId { coordinator, boot, number } = id;
+        RawBundleId { coordinator: coordinator.0.into(), zero: U16::ZERO, boot: boot.into(), number: number.into() }
+    }
+}
+
+impl From<&RawBundleId> for BundleId {
+    fn from(raw: &RawBundleId) -> BundleId {
+        BundleId { coordinator: TargetIndex(raw.coordinator.get()), boot: raw.boot.get(), number: raw.number.get() }
     }
 }
 

@@ -4,7 +4,8 @@
 use super::testing::{DIR, FID, OBJECT, flock, layout, name};
 use crate::client::{ClientOp, ClientReply, Glimpse, Glimpsed};
 use crate::mds::check::record;
-use crate::mds::{DirEntry, Entry, MdsOp, MdsReply, Removed};
+use crate::mds::peers::sample_id;
+use crate::mds::{DirEntry, Entry, MdsOp, MdsReply, PeerBundle, Removed};
 use crate::message::{ConnectReply, ConnectRequest, Gap, Grant, Op, OpReply, Redo, Reply, Request};
 use crate::mgs::{FsConfig, MgsOp, MgsReply, PoolChange, PoolInfo, TargetInfo};
 use crate::opcode::OstOp;
@@ -147,6 +148,20 @@ pub fn sample_replies() -> Vec<OpReply> {
             write: true,
         },
         MdsReply::Remote { fid: FID, file_type: FileType::Directory },
+        MdsReply::PeerFids(0x2_4000_0400),
+        MdsReply::PeerPrepared { boot: 6, record: Bytes::from_static(b"record") },
+        MdsReply::PeerApplied { boot: 6, transno: Transno(77) },
+        MdsReply::PeerRefused { boot: 6, errno: Errno::ENOSPC },
+        MdsReply::PeerDone { boot: 6, committed: Transno(76) },
+        MdsReply::PeerBundles {
+            boot: 6,
+            bundles: vec![
+                PeerBundle { id: sample_id(1), applied: true, bundle: Bytes::from_static(b"bundle") },
+                PeerBundle { id: sample_id(2), applied: false, bundle: Bytes::new() },
+            ],
+            stopped: vec![sample_id(3)],
+            more: true,
+        },
         MdsReply::Records { records: vec![record(b"Ia", Some(b"value"))], more: true },
     ];
     let ost = [

@@ -4,6 +4,7 @@ use super::samples::report;
 use super::testing::*;
 use crate::client::{ClientOp, ClientReply, Glimpse, Glimpsed};
 use crate::mds::check::any_records;
+use crate::mds::peers::{any_bundles, any_id};
 use crate::mds::{DirEntry, Entry, MdsOp, MdsReply, Removed};
 use crate::message::{ConnectReply, ConnectRequest, Gap, Grant, Op, OpReply, Redo, Reply, Request};
 use crate::mgs::{FsConfig, MgsOp, MgsReply, PoolChange, PoolInfo, TargetInfo};
@@ -189,6 +190,7 @@ pub fn any_op_reply() -> impl Strategy<Value = OpReply> {
         of(any_flock()).prop_map(MdsReply::Flock),
         of(any_lease()).prop_map(MdsReply::Lease),
         (any_records(), any::<bool>()).prop_map(|(records, more)| MdsReply::Records { records, more }),
+        any_peer_reply(),
     ];
     let ost = prop_oneof![
         Just(OstReply::Done),
@@ -252,4 +254,16 @@ fn any_squash() -> impl Strategy<Value = SquashNews> {
     let ids = || prop::option::of((1..u32::MAX, 1..u32::MAX).prop_map(|(uid, gid)| Ids { uid, gid }));
     (any::<u64>(), ids(), ids())
         .prop_map(|(change, root, others)| SquashNews { change, squash: Squash { root, others } })
+}
+
+fn any_peer_reply() -> impl Strategy<Value = MdsReply> {
+    let bundles = (any::<u64>(), any_bundles(), vec(any_id(), 0..5), any::<bool>());
+    prop_oneof![
+        any::<u64>().prop_map(MdsReply::PeerFids),
+        (any::<u64>(), any_bytes(200)).prop_map(|(boot, record)| MdsReply::PeerPrepared { boot, record }),
+        any::<(u64, u64)>().prop_map(|(boot, n)| MdsReply::PeerApplied { boot, transno: Transno(n) }),
+        any::<(u64, i32)>().prop_map(|(boot, n)| MdsReply::PeerRefused { boot, errno: Errno(n) }),
+        any::<(u64, u64)>().prop_map(|(boot, n)| MdsReply::PeerDone { boot, committed: Transno(n) }),
+        bundles.prop_map(|(boot, bundles, stopped, more)| MdsReply::PeerBundles { boot, bundles, stopped, more }),
+    ]
 }

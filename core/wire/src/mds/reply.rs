@@ -1,14 +1,16 @@
 //! Answers of an MDT.
 
-use super::shared::{DirEntry, Entry, Record, Removed};
+use super::shared::{DirEntry, Entry, PeerBundle, Record, Removed};
 use bytes::Bytes;
 use layout::layout::Layout;
 use std::sync::Arc;
 use types::attr::{FileType, Statfs};
+use types::bundle::BundleId;
+use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::{Flock, LeaseMode};
 use types::ranges::ByteRange;
-use types::session::OpenHandle;
+use types::session::{OpenHandle, Transno};
 
 /// What an operation answered.
 #[derive(Clone, PartialEq, Debug)]
@@ -79,6 +81,47 @@ pub enum MdsReply {
     Records {
         /// The records, by key.
         records: Vec<Record>,
+        /// There are others behind.
+        more: bool,
+    },
+    /// A sequence whose FIDs are the asker's to hand out; they belong to the sender.
+    PeerFids(u64),
+    /// It is pinned. `boot`: of the sender, here and below.
+    PeerPrepared {
+        /// Boot number of the sender.
+        boot: u64,
+        /// The record of the inode.
+        record: Bytes,
+    },
+    /// The sender's part is applied.
+    PeerApplied {
+        /// Boot number of the sender.
+        boot: u64,
+        /// The change; 0: it is durable.
+        transno: Transno,
+    },
+    /// The sender does not take it, now or later.
+    PeerRefused {
+        /// Boot number of the sender.
+        boot: u64,
+        /// The reason. EAGAIN: it was stopped.
+        errno: Errno,
+    },
+    /// Done.
+    PeerDone {
+        /// Boot number of the sender.
+        boot: u64,
+        /// Everything up to here is durable there.
+        committed: Transno,
+    },
+    /// What a restarted MDT may have lost; `more` if there are others behind.
+    PeerBundles {
+        /// Boot number of the sender.
+        boot: u64,
+        /// The bundles, by name.
+        bundles: Vec<PeerBundle>,
+        /// The bundles that the sender has stopped.
+        stopped: Vec<BundleId>,
         /// There are others behind.
         more: bool,
     },

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use layout::layout::Layout;
 use std::sync::Arc;
 use types::attr::{Attr, FileType};
+use types::bundle::BundleId;
 use types::fid::Fid;
 use types::lock::LeaseMode;
 use types::name::Name;
@@ -106,6 +107,17 @@ pub struct Removed {
     pub fid: Fid,
     /// Links left; 0 = gone or an orphan until its last close.
     pub nlink: u32,
+}
+
+/// An operation over several MDTs, as one of them tells it to a restarted one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PeerBundle {
+    /// Its name.
+    pub id: BundleId,
+    /// The sender has applied it; else it has decided it as its coordinator.
+    pub applied: bool,
+    /// Its record.
+    pub bundle: Bytes,
 }
 
 /// A record of an MDT's store as it is, or is to be; without a value there is none.

@@ -107,14 +107,27 @@ pub(crate) fn write(
     origin: Origin,
     results: Vec<Result<OpReply, Errno>>,
 ) -> Vec<Result<OpReply, Errno>> {
-    if origin.slot == NO_SLOT {
-        return results;
+    let (record, results) = record_of(origin, tx.transno(), results);
+    if let Some(record) = record {
+        tx.put(&key::reply(client, origin.slot), &record);
     }
-    let reply = Reply::new(origin.xid, tx.transno(), Transno(0), results);
+    results
+}
+
+/// The record of the reply of a request, unless that has no slot. `transno`: of its change.
+/// `results` are given back.
+pub(crate) fn record_of(
+    origin: Origin,
+    transno: Transno,
+    results: Vec<Result<OpReply, Errno>>,
+) -> (Option<Vec<u8>>, Vec<Result<OpReply, Errno>>) {
+    if origin.slot == NO_SLOT {
+        return (None, results);
+    }
+    let reply = Reply::new(origin.xid, transno, Transno(0), results);
     let mut record = Vec::new();
     session::encode_reply(origin.xid.0, &encode_reply(&reply).body, &mut record);
-    tx.put(&key::reply(client, origin.slot), &record);
-    reply.results
+    (Some(record), reply.results)
 }
 
 /// Removes all records of a client.

@@ -138,6 +138,11 @@ impl VolatileChanges {
         self.changes.is_empty()
     }
 
+    /// True if changes are watched.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.watched
+    }
+
     /// From now on changes are watched.
     pub(super) fn watch(&mut self) {
         self.watched = true;

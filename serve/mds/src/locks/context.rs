@@ -12,6 +12,7 @@ use namespace::view;
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::time::Duration;
+use types::bundle::BundleId;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::GRANTS_PER_REPLY_MAX;
@@ -31,6 +32,8 @@ pub(crate) enum Obstacle {
     Cut(Fid),
     /// Other clients hold what it changes.
     Locks(Vec<Change>),
+    /// An operation over several MDTs has pinned some of what it changes.
+    Pinned(BundleId),
 }
 
 /// What a client may pass by while it stores bytes of a file.

@@ -88,6 +88,10 @@ impl Mds {
         loop {
             match obstacle {
                 Obstacle::Cut(fid) => self.cut_ended(fid).await,
+                Obstacle::Pinned(bundle) => {
+                    drop(entered.take());
+                    self.unpinned(bundle).await;
+                }
                 Obstacle::Locks(changes) => {
                     drop(entered.take());
                     entered = Some(self.enter(client, changes).await?);

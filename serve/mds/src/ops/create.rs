@@ -33,9 +33,6 @@ impl Mds {
         self.ours(parent)?;
         let (file_type, rdev, size, flags) = match kind {
             CreateKind::Regular(flags) => (FileType::Regular, 0, 0, *flags),
-            CreateKind::Directory { mdt } if mdt.is_some_and(|mdt| mdt != self.name().index) => {
-                return Err(Errno::EREMOTE);
-            }
             CreateKind::Directory { .. } => (FileType::Directory, 0, 0, None),
             CreateKind::Symlink(target) => (FileType::Symlink, 0, target.len() as u64, None),
             CreateKind::Special(FileType::Regular | FileType::Directory | FileType::Symlink, _) => {
@@ -97,7 +94,7 @@ impl Mds {
     }
 
     /// Tail of a new inode, from its directory's.
-    fn new_tail(&self, dir: &Inode, kind: &CreateKind, write: bool) -> Result<(Tail, InodeFlags), Errno> {
+    pub(crate) fn new_tail(&self, dir: &Inode, kind: &CreateKind, write: bool) -> Result<(Tail, InodeFlags), Errno> {
         let default = match dir.flags.contains(InodeFlags::HAS_DEFAULT_LAYOUT) {
             true => tail::layout(dir.fid(), &dir.tail, ItemTag::DefaultLayout)?,
             false => None,

@@ -51,6 +51,17 @@ impl Fids {
         Ok(Fid { seq: self.seq, oid: self.oid, ver: 0 })
     }
 
+    /// A sequence of which no FID ever was, for another MDT to hand out.
+    ///
+    /// # Errors
+    /// As [`Fids::next`].
+    pub fn grant(&mut self, tx: &mut Tx<'_>, last_committed: Transno) -> Result<u64, Errno> {
+        self.next_seq(tx, last_committed)?;
+        let granted = self.seq;
+        self.next_seq(tx, last_committed)?;
+        Ok(granted)
+    }
+
     fn next_seq(&mut self, tx: &mut Tx<'_>, last_committed: Transno) -> Result<(), Errno> {
         if let Some((end, transno)) = self.extension
             && transno <= last_committed

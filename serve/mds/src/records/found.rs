@@ -45,6 +45,18 @@ impl Records<'_> {
         self.tx.get(&key::inode(fid), read).ok().flatten().flatten()
     }
 
+    /// The newest change on which a directory and one of its names, there or not, rest.
+    pub(crate) fn newest_of(&self, dir: Fid, name: &[u8]) -> Transno {
+        let Some((attr, base)) = self.attr_and_base(dir) else { return Transno(0) };
+        let (volatile, changed) = (self.state.acks.volatile(), Transno(attr.version));
+        let named = match volatile.is_watched() && changed > self.state.unwatched {
+            true => volatile.named_by(dir, name).unwrap_or_default(),
+            // Some name of the directory has changed, perhaps this one.
+            false => changed,
+        };
+        named.max(Transno(base))
+    }
+
     /// The base version of a directory, as [`Records::attr_and_base`] has it, remembered if the
     /// transaction has read or put it.
     pub(super) fn base_of(&self, dir: Fid) -> Option<u64> {

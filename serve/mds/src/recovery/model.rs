@@ -3,6 +3,7 @@
 
 use super::do_again;
 use crate::acks::kept_replies::Origin;
+use crate::bundles::Bundles;
 use crate::locks::context::LockContext;
 use crate::records::Records;
 use crate::records::fids::Fids;
@@ -32,7 +33,7 @@ use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::session::{ClientUuid, Transno, Xid};
-use types::target::TargetName;
+use types::target::{TargetIndex, TargetName};
 use types::time::Timestamp;
 
 const CLIENTS: u128 = 3;
@@ -111,7 +112,10 @@ impl World {
         tx.raise(Transno(last));
         records.iter().for_each(|(key, value)| tx.put(key, value));
         tx.finish();
-        World { store, state: State::new(Fids::new(1), Duration::ZERO, Arc::default()) }
+        World {
+            store,
+            state: State::new(Fids::new(1), Duration::ZERO, Arc::default(), Bundles::new(TargetIndex(0), 1)),
+        }
     }
 
     fn snapshot(&self) -> Snapshot {

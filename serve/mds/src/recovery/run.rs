@@ -7,6 +7,7 @@
 use crate::acks::{AckEvent, kept_replies};
 use crate::background::tasks::Stop;
 use crate::background::unsettled::Unsettled;
+use crate::bundles::Steps;
 use crate::error::StartError;
 use crate::locks::context::LockContext;
 use crate::locks::{Locks, When};
@@ -19,6 +20,7 @@ use disk::key;
 use disk::session::encode_client;
 use env::BoxFuture;
 use observe::mutant::{Mutant, is_mutant};
+use replay::bundle::exchange::Exchange;
 use replay::recovery::{Gathered, RecoveryAction};
 use rpc::service::{Export, Gone, Service};
 use std::sync::Arc;
@@ -26,7 +28,8 @@ use std::time::Duration;
 use types::errno::Errno;
 use types::nid::Nid;
 use types::proof::Proof;
-use types::session::{ClientUuid, Standing, Transno};
+use types::session::{ClientUuid, Role, Standing, Transno};
+use wire::mds::MdsOp;
 use wire::message::{Op, OpReply, Redo, Reply, Request};
 
 /// Waits until recovery is as far as `phase`.
@@ -63,6 +66,10 @@ impl Mds {
         if export.nid() == Nid::Loopback {
             // The client ends with this process: nothing of it is ever recovered.
             return Ok(Standing::Transient);
+        }
+        if export.role() == Role::Server {
+            // Another MDT relies on nothing of a session, and may itself be what is waited for.
+            return Ok(Standing::Settled);
         }
         let client = export.client();
         if !self.window.is_open() {
@@ -152,6 +159,14 @@ impl Mds {
             [Op::Replay(changes)] => self.gather(client, changes),
             [Op::Replayed] => self.all_gathered(export).await,
             [Op::Restored] => self.all_restored(export).await,
+            [Op::Mds(MdsOp::PeerExchange(exchange))] => {
+                // It is answered once this MDT's own clients have come, and before it is open.
+                let phase = if exchange.announce { Phase::Gathering } else { Phase::Applying };
+                match reached(&self.window, phase, export).await {
+                    Ok(()) => return None,
+                    Err(errno) => Err(errno),
+                }
+            }
             _ => {
                 let passes = request.replay.0 != 0 || is_mutant(Mutant::LockInRecovery);
                 match reached(&self.window, if passes { Phase::Restoring } else { Phase::Open }, export).await {
@@ -220,7 +235,8 @@ impl Mds {
                     }
                 }
                 Some(RecoveryAction::Apply { changes, late }) => {
-                    if let Err(error) = self.replay(changes, late).await {
+                    let Some(exchange) = self.exchange(&changes, &mut stop).await else { return };
+                    if let Err(error) = self.replay(changes, late, &exchange).await {
                         tracing::error!(target = %self.name, %error, "cannot recover; the target stays out of service");
                         return;
                     }
@@ -236,13 +252,18 @@ impl Mds {
         }
     }
 
-    async fn replay(&self, mut changes: Vec<Gathered<Bytes>>, mut late: Vec<ClientUuid>) -> Result<(), StartError> {
+    async fn replay(
+        &self,
+        mut changes: Vec<Gathered<Bytes>>,
+        mut late: Vec<ClientUuid>,
+        exchange: &Exchange<Steps>,
+    ) -> Result<(), StartError> {
         late.append(&mut self.window.leavers.lock());
         if is_mutant(Mutant::ReplayDisorder) {
             changes.reverse();
         }
         let count = changes.len();
-        let recovered = recover(&self.store, &self.env, self.name, self.boot, &changes, &late)?;
+        let recovered = recover(&self.store, &self.env, self.name, self.boot, &changes, &late, exchange)?;
         self.store.commit().await?;
         tracing::info!(
             target = %self.name,
@@ -264,7 +285,9 @@ impl Mds {
     pub(crate) fn take_over(&self, recovered: Recovered) {
         let now = self.env.clock.now();
         *self.unsettled.lock() = Unsettled::after_start(recovered.marked, now, self.settings.clients_return);
-        let State { fids, orphans, acks, .. } = &mut *self.state.lock();
+        let State { fids, orphans, acks, bundles, .. } = &mut *self.state.lock();
+        bundles.restore(self.name.index, &recovered.bundles);
+        bundles.gathered.clear();
         *fids = recovered.fids;
         acks.restore(recovered.replies);
         orphans.extend(recovered.orphans);

@@ -47,9 +47,12 @@ pub struct RecoveryReport {
 }
 
 impl Window {
-    /// Waits for these clients.
-    pub(crate) fn new(expected: &[(ClientUuid, Proof)], now: Duration, length: Duration) -> Window {
-        let machine = Recovery::new(expected.iter().map(|(client, _)| *client), now, length);
+    /// Waits for these clients, and perhaps for other MDTs.
+    pub(crate) fn new(expected: &[(ClientUuid, Proof)], mdts: bool, now: Duration, length: Duration) -> Window {
+        let mut machine = Recovery::new(expected.iter().map(|(client, _)| *client), now, length);
+        if mdts {
+            machine.gather();
+        }
         let recorded = |proof| Recorded { transno: Transno(0), proof };
         let phase = machine.phase();
         Window {
@@ -67,7 +70,7 @@ impl Window {
         self.open.load(Ordering::Acquire)
     }
 
-    pub(super) fn enter(&self, phase: Phase) {
+    pub(crate) fn enter(&self, phase: Phase) {
         self.open.store(phase == Phase::Open, Ordering::Release);
         self.phase.send_replace(phase);
     }

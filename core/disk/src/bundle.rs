@@ -1,0 +1,514 @@
+//! Operations over several MDTs (docs/dne.md): what each MDT that takes part keeps of one of them,
+//! and what an MDT keeps of each other one.
+//!
+//! A bundle is a list of steps. Each step belongs to the MDT of its FID, the reply to the
+//! coordinator; each MDT does those that are its own, and keeps all.
+
+use crate::damaged::{Damaged, known, seal, unseal};
+use crate::inode;
+use types::attr::FileType;
+use types::bundle::Place;
+use types::fid::Fid;
+use types::limits::BUNDLE_BYTES_MAX;
+use types::name::Name;
+use types::session::ClientUuid;
+use types::target::TargetIndex;
+use types::time::Timestamp;
+use zerocopy::little_endian::{I64, U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// Version of the record of a bundle. 1: first version.
+pub const VERSION: u8 = 1;
+/// Version of the record of another MDT. 1: first version.
+pub const PEER_VERSION: u8 = 1;
+const RECORD: &str = "bundle";
+const PEER: &str = "other MDT";
+
+const APPLIED: u8 = 1;
+const STOPPED: u8 = 2;
+
+const MAKE: u16 = 1;
+const REMOVE: u16 = 2;
+const ENTER: u16 = 3;
+const LEAVE: u16 = 4;
+const REPLY: u16 = 5;
+
+/// | at | size | field    | meaning                                                  |
+/// |----|------|----------|----------------------------------------------------------|
+/// |  0 |    4 | crc      | crc32c of the rest                                       |
+/// |  4 |    1 | version  | 1                                                        |
+/// |  5 |    1 | kind     | 1: applied; 2: stopped, then nothing follows             |
+/// |  6 |    2 | others   | MDTs beside the coordinator                              |
+/// |  8 |    4 | steps    | their number                                             |
+/// | 12 |      | others   | each: index 2, 1 if it prepares (else 0) 1, zero 1       |
+/// |    |      | steps    | each: kind 2, zero 2, length 4, the step                 |
+///
+/// Times are 12 bytes (seconds 8, nanoseconds 4), FIDs 16 (big endian).
+///
+/// | kind | step   | bytes                                                                     |
+/// |------|--------|---------------------------------------------------------------------------|
+/// |    1 | make   | FID, length 4, inode record, then xattrs: length 4, name, length 4, value  |
+/// |    2 | remove | FID, time                                                                  |
+/// |    3 | enter  | FID of the directory, FID, time, type 1, name                              |
+/// |    4 | leave  | FID of the directory, time, type 1, name                                   |
+/// |    5 | reply  | client 16, slot 2, record of the reply                                     |
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RawHead {
+    crc: U32,
+    version: u8,
+    kind: u8,
+    others: U16,
+    steps: U32,
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RawOther {
+    mdt: U16,
+    prepares: u8,
+    zero: u8,
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RawStep {
+    kind: U16,
+    zero: U16,
+    len: U32,
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RawTime {
+    sec: I64,
+    nsec: U32,
+}
+
+/// | at | size | field    | meaning                                                        |
+/// |----|------|----------|----------------------------------------------------------------|
+/// |  0 |    4 | crc      | crc32c of the rest                                             |
+/// |  4 |    1 | version  | 1                                                              |
+/// |  5 |    1 | flags    | 1: something may be under way with it                          |
+/// |  6 |    2 | zero     | must be 0                                                      |
+/// |  8 |    8 | boot     | all bundles that it coordinates before this boot and number    |
+/// | 16 |    8 | number   | are finished                                                   |
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RawPeer {
+    crc: U32,
+    version: u8,
+    flags: u8,
+    zero: U16,
+    boot: U64,
+    number: U64,
+}
+
+const _: () = assert!(size_of::<RawHead>() == 12 && size_of::<RawOther>() == 4 && size_of::<RawStep>() == 8);
+const _: () = assert!(size_of::<RawPeer>() == 24 && size_of::<RawTime>() == 12);
+
+/// What one MDT does.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Step {
+    /// An inode that never was is made, with extended attributes (name, value).
+    Make {
+        /// The inode.
+        fid: Fid,
+        /// Its record. The MDT that makes it puts its own version there.
+        record: Vec<u8>,
+        /// Extended attributes.
+        xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+    },
+    /// An empty directory has lost its name.
+    Remove {
+        /// The directory.
+        fid: Fid,
+        /// When.
+        time: Timestamp,
+    },
+    /// A name that was not there leads to this inode.
+    Enter {
+        /// Directory of the name.
+        dir: Fid,
+        /// The name.
+        name: Name,
+        /// Where it leads.
+        fid: Fid,
+        /// What is there.
+        file_type: FileType,
+        /// When.
+        time: Timestamp,
+    },
+    /// A name goes.
+    Leave {
+        /// Directory of the name.
+        dir: Fid,
+        /// The name.
+        name: Name,
+        /// What was there.
+        file_type: FileType,
+        /// When.
+        time: Timestamp,
+    },
+    /// The reply to the client that asked for it is kept.
+    Reply {
+        /// The client.
+        client: ClientUuid,
+        /// Slot of its request.
+        slot: u16,
+        /// The record of the reply ([`crate::session`]).
+        record: Vec<u8>,
+    },
+}
+
+impl Step {
+    /// The MDT that does it; `None`: the coordinator.
+    pub fn mdt(&self) -> Option<TargetIndex> {
+        match self {
+            Step::Make { fid, .. } | Step::Remove { fid, .. } => Some(TargetIndex(fid.mdt())),
+            Step::Enter { dir, .. } | Step::Leave { dir, .. } => Some(TargetIndex(dir.mdt())),
+            Step::Reply { .. } => None,
+        }
+    }
+}
+
+/// What an MDT keeps of a bundle.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Kept {
+    /// Its own part is applied.
+    Applied {
+        /// MDTs beside the coordinator, and whether each prepares.
+        others: Vec<(TargetIndex, bool)>,
+        /// The steps of all.
+        steps: Vec<Step>,
+    },
+    /// It is not taken from its coordinator any more.
+    Stopped,
+}
+
+/// What an MDT keeps of another one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Peer {
+    /// Something may be under way with it: a restarted MDT waits for it.
+    pub under_way: bool,
+    /// All bundles before this that the other one coordinates are finished.
+    pub below: Place,
+}
+
+/// The record of another MDT.
+pub fn encode_peer(peer: &Peer) -> Vec<u8> {
+    let Peer { under_way, below: Place { boot, number } } = *peer;
+    let (crc, version, flags, zero) = (U32::ZERO, PEER_VERSION, u8::from(under_way), U16::ZERO);
+    let raw = RawPeer { crc, version, flags, zero, boot: boot.into(), number: number.into() };
+    let mut bytes = raw.as_bytes().to_vec();
+    seal(&mut bytes);
+    bytes
+}
+
+/// Reads it.
+///
+/// # Errors
+/// Everything that [`Damaged`] names.
+pub fn decode_peer(bytes: &[u8]) -> Result<Peer, Damaged> {
+    unseal(PEER, bytes)?;
+    let raw = RawPeer::ref_from_bytes(bytes).map_err(|_| Damaged::Short { record: PEER, found: bytes.len() })?;
+    known(PEER, raw.version, PEER_VERSION)?;
+    if raw.flags > 1 {
+        return Err(Damaged::Field { record: PEER, field: "flags", found: raw.flags.into() });
+    }
+    Ok(Peer { under_way: raw.flags == 1, below: Place { boot: raw.boot.get(), number: raw.number.get() } })
+}
+
+/// The record of a bundle.
+pub fn encode(kept: &Kept) -> Vec<u8> {
+    let (kind, others, steps) = match kept {
+        Kept::Applied { others, steps } => (APPLIED, &others[..], &steps[..]),
+        Kept::Stopped => (STOPPED, &[][..], &[][..]),
+    };
+    let (crc, version) = (U32::ZERO, VERSION);
+    let head = RawHead { crc, version, kind, others: (others.len() as u16).into(), steps: (steps.len() as u32).into() };
+    let mut bytes = head.as_bytes().to_vec();
+    for (mdt, prepares) in others {
+        let other = RawOther { mdt: mdt.0.into(), prepares: (*prepares).into(), zero: 0 };
+        bytes.extend_from_slice(other.as_bytes());
+    }
+    steps.iter().for_each(|step| put_step(step, &mut bytes));
+    seal(&mut bytes);
+    bytes
+}
+
+fn put_step(step: &Step, out: &mut Vec<u8>) {
+    let at = out.len();
+    out.extend_from_slice(&[0; size_of::<RawStep>()]);
+    let sized = |bytes: &[u8], out: &mut Vec<u8>| {
+        out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+        out.extend_from_slice(bytes);
+    };
+    let time = |time: &Timestamp, out: &mut Vec<u8>| {
+        out.extend_from_slice(RawTime { sec: time.sec.into(), nsec: time.nsec.into() }.as_bytes());
+    };
+    let kind = match step {
+        Step::Make { fid, record, xattrs } => {
+            out.extend_from_slice(&fid.to_be_bytes());
+            sized(record, out);
+            for (name, value) in xattrs {
+                sized(name, out);
+                sized(value, out);
+            }
+            MAKE
+        }
+        Step::Remove { fid, time: at } => {
+            out.extend_from_slice(&fid.to_be_bytes());
+            time(at, out);
+            REMOVE
+        }
+        Step::Enter { dir, name, fid, file_type, time: at } => {
+            out.extend_from_slice(&dir.to_be_bytes());
+            out.extend_from_slice(&fid.to_be_bytes());
+            time(at, out);
+            out.push(*file_type as u8);
+            out.extend_from_slice(name.as_bytes());
+            ENTER
+        }
+        Step::Leave { dir, name, file_type, time: at } => {
+            out.extend_from_slice(&dir.to_be_bytes());
+            time(at, out);
+            out.push(*file_type as u8);
+            out.extend_from_slice(name.as_bytes());
+            LEAVE
+        }
+        Step::Reply { client, slot, record } => {
+            out.extend_from_slice(&client.0.to_be_bytes());
+            out.extend_from_slice(&slot.to_le_bytes());
+            out.extend_from_slice(record);
+            REPLY
+        }
+    };
+    let len = out.len() - at - size_of::<RawStep>();
+    let head = RawStep { kind: kind.into(), zero: U16::ZERO, len: (len as u32).into() };
+    out[at..at + size_of::<RawStep>()].copy_from_slice(head.as_bytes());
+}
+
+/// Reads it.
+///
+/// # Errors
+/// Everything that [`Damaged`] names.
+pub fn decode(bytes: &[u8]) -> Result<Kept, Damaged> {
+    unseal(RECORD, bytes)?;
+    if bytes.len() > BUNDLE_BYTES_MAX {
+        return Err(field("length", bytes.len() as u64));
+    }
+    let mut rest = Rest(bytes);
+    let head: &RawHead = rest.get()?;
+    known(RECORD, head.version, VERSION)?;
+    let (others, steps) = (usize::from(head.others.get()), head.steps.get() as usize);
+    match head.kind {
+        APPLIED => {}
+        STOPPED if others == 0 && steps == 0 => {
+            return if rest.0.is_empty() { Ok(Kept::Stopped) } else { Err(rest.trailing()) };
+        }
+        kind => return Err(field("kind", kind.into())),
+    }
+    // Each takes its head at least: the promised counts are not trusted when memory is taken.
+    let mut all = Vec::new();
+    for _ in 0..others {
+        let raw: &RawOther = rest.get()?;
+        if raw.prepares > 1 {
+            return Err(field("preparation", raw.prepares.into()));
+        }
+        all.push((TargetIndex(raw.mdt.get()), raw.prepares == 1));
+    }
+    let mut list = Vec::new();
+    for _ in 0..steps {
+        let raw: &RawStep = rest.get()?;
+        let body = rest.take(raw.len.get() as usize)?;
+        list.push(step(raw.kind.get(), Rest(body))?);
+    }
+    if !rest.0.is_empty() {
+        return Err(rest.trailing());
+    }
+    Ok(Kept::Applied { others: all, steps: list })
+}
+
+fn field(field: &'static str, found: u64) -> Damaged {
+    Damaged::Field { record: RECORD, field, found }
+}
+
+fn step(kind: u16, mut rest: Rest<'_>) -> Result<Step, Damaged> {
+    let step = match kind {
+        MAKE => {
+            let (fid, record) = (rest.fid()?, rest.sized()?.to_vec());
+            inode::decode(fid, &record)?;
+            let mut xattrs = Vec::new();
+            while !rest.0.is_empty() {
+                xattrs.push((rest.sized()?.to_vec(), rest.sized()?.to_vec()));
+            }
+            Step::Make { fid, record, xattrs }
+        }
+        REMOVE => Step::Remove { fid: rest.fid()?, time: rest.time()? },
+        ENTER => {
+            let (dir, fid, time) = (rest.fid()?, rest.fid()?, rest.time()?);
+            let (file_type, name) = rest.name()?;
+            Step::Enter { dir, name, fid, file_type, time }
+        }
+        LEAVE => {
+            let (dir, time) = (rest.fid()?, rest.time()?);
+            let (file_type, name) = rest.name()?;
+            Step::Leave { dir, name, file_type, time }
+        }
+        REPLY => {
+            let client = ClientUuid(u128::from_be_bytes(rest.array()?));
+            let slot = u16::from_le_bytes(rest.array()?);
+            let record = std::mem::take(&mut rest.0).to_vec();
+            crate::session::decode_reply(&record)?;
+            Step::Reply { client, slot, record }
+        }
+        kind => return Err(field("kind of a step", kind.into())),
+    };
+    if rest.0.is_empty() { Ok(step) } else { Err(rest.trailing()) }
+}
+
+struct Rest<'a>(&'a [u8]);
+
+impl<'a> Rest<'a> {
+    fn take(&mut self, len: usize) -> Result<&'a [u8], Damaged> {
+        let short = Damaged::Short { record: RECORD, found: self.0.len() };
+        let (taken, rest) = self.0.split_at_checked(len).ok_or(short)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn get<T: FromBytes + KnownLayout + Immutable + Unaligned>(&mut self) -> Result<&'a T, Damaged> {
+        let bytes = self.take(size_of::<T>())?;
+        T::ref_from_bytes(bytes).map_err(|_| Damaged::Short { record: RECORD, found: bytes.len() })
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Damaged> {
+        let bytes = self.take(N)?;
+        <[u8; N]>::try_from(bytes).map_err(|_| Damaged::Short { record: RECORD, found: bytes.len() })
+    }
+
+    fn fid(&mut self) -> Result<Fid, Damaged> {
+        self.array().map(Fid::from_be_bytes)
+    }
+
+    fn time(&mut self) -> Result<Timestamp, Damaged> {
+        let raw: &RawTime = self.get()?;
+        match raw.nsec.get() {
+            nsec if nsec < 1_000_000_000 => Ok(Timestamp { sec: raw.sec.get(), nsec }),
+            nsec => Err(field("nanos", nsec.into())),
+        }
+    }
+
+    fn sized(&mut self) -> Result<&'a [u8], Damaged> {
+        let len = u32::from_le_bytes(self.array()?);
+        self.take(len as usize)
+    }
+
+    /// A type and a name, which ends the step.
+    fn name(&mut self) -> Result<(FileType, Name), Damaged> {
+        let [raw] = self.array()?;
+        let file_type = FileType::from_dtype(raw).ok_or(field("file type", raw.into()))?;
+        let bytes = std::mem::take(&mut self.0);
+        let name = Name::new(bytes).map_err(|_| field("length of a name", bytes.len() as u64))?;
+        Ok((file_type, name))
+    }
+
+    fn trailing(&self) -> Damaged {
+        field("bytes behind the end", self.0.len() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inode::InodeRecord;
+    use types::attr::Attr;
+
+    const A: Fid = Fid { seq: 0x2_4000_0400, oid: 1, ver: 0 };
+    const TIME: Timestamp = Timestamp { sec: -5, nsec: 7 };
+
+    fn sample() -> Kept {
+        let attr = Attr {
+            fid: A,
+            mode: 0o40755,
+            uid: 0,
+            gid: 0,
+            nlink: 2,
+            rdev: 0,
+            size: 4096,
+            blocks: 8,
+            atime: TIME,
+            mtime: TIME,
+            ctime: TIME,
+            btime: TIME,
+            version: 0,
+        };
+        let mut record = Vec::new();
+        inode::encode(&InodeRecord { attr, parent: Fid::ROOT, flags: 0, base: 0, tail: &[] }, &mut record);
+        let name = Name::new(b"new").unwrap();
+        let mut reply = Vec::new();
+        crate::session::encode_reply(9, b"reply", &mut reply);
+        Kept::Applied {
+            others: vec![(TargetIndex(1), false), (TargetIndex(2), true)],
+            steps: vec![
+                Step::Make { fid: A, record, xattrs: vec![(b"user.a".to_vec(), b"b".to_vec())] },
+                Step::Remove { fid: A, time: TIME },
+                Step::Enter { dir: Fid::ROOT, name: name.clone(), fid: A, file_type: FileType::Directory, time: TIME },
+                Step::Leave { dir: Fid::ROOT, name, file_type: FileType::Directory, time: TIME },
+                Step::Reply { client: ClientUuid(7), slot: 3, record: reply },
+            ],
+        }
+    }
+
+    #[test]
+    fn bytes_never_change_and_round_trip() {
+        let bytes = encode(&sample());
+        crate::golden::check("bundle", &bytes);
+        assert_eq!(decode(&bytes), Ok(sample()));
+        for len in 0..bytes.len() {
+            let mut cut = bytes[..len].to_vec();
+            assert!(decode(&cut).is_err());
+            if len > 4 {
+                seal(&mut cut);
+                assert!(decode(&cut).is_err(), "{len} bytes with a good checksum");
+            }
+        }
+        let mut more = bytes.clone();
+        more.push(0);
+        seal(&mut more);
+        assert!(decode(&more).is_err());
+        let stopped = encode(&Kept::Stopped);
+        crate::golden::check("bundle_stopped", &stopped);
+        assert_eq!(decode(&stopped), Ok(Kept::Stopped));
+        assert_eq!(decode(&encode_steps_of_a_stop()), Err(field("kind", STOPPED.into())));
+    }
+
+    fn encode_steps_of_a_stop() -> Vec<u8> {
+        let mut bytes = encode(&sample());
+        bytes[5] = STOPPED;
+        seal(&mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn each_step_is_of_the_mdt_of_its_inode() {
+        let Kept::Applied { steps, .. } = sample() else { panic!("it is applied") };
+        let mdts: Vec<_> = steps.iter().map(|step| step.mdt().map(|mdt| mdt.0)).collect();
+        let (inode, name) = (Some(A.mdt()), Some(Fid::ROOT.mdt()));
+        assert_eq!(mdts, [inode, inode, name, name, None]);
+    }
+
+    #[test]
+    fn another_mdt_is_kept() {
+        let peer = Peer { under_way: true, below: Place { boot: 3, number: 9 } };
+        let bytes = encode_peer(&peer);
+        crate::golden::check("bundle_peer", &bytes);
+        assert_eq!(decode_peer(&bytes), Ok(peer));
+        assert!((0..bytes.len()).all(|len| decode_peer(&bytes[..len]).is_err()));
+        let mut flags = bytes;
+        flags[5] = 2;
+        seal(&mut flags);
+        assert_eq!(decode_peer(&flags), Err(Damaged::Field { record: PEER, field: "flags", found: 2 }));
+    }
+}

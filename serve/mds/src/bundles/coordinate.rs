@@ -1,0 +1,361 @@
+//! A request of a client that becomes an operation over two MDTs: Prepare at the other one if it
+//! needs that, Apply there, Apply here, answer.
+//!
+//! No lock is held while it waits; the pin of the bundle keeps others off the name. If the request
+//! is dropped before the bundle is decided, the bundle is given up; after that, [`super::task`]
+//! ends it.
+
+use super::pins::Pin;
+use super::steps::{When, do_part, inode_of};
+use super::{Bundle, Steps, record_of};
+use crate::acks::kept_replies;
+use crate::locks::context::LockContext;
+use crate::mds::{Mds, RequestContext, alive};
+use crate::records::Records;
+use bytes::Bytes;
+use disk::bundle::{Peer, Step, encode_peer};
+use disk::key;
+use namespace::context::Context;
+use namespace::rmdir::may_remove;
+use replay::bundle::Other;
+use replay::bundle::coordinator::{Answered, Prepared};
+use rpc::error::RpcError;
+use rpc::service::Export;
+use std::time::Duration;
+use types::bundle::BundleId;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::name::Name;
+use types::session::Transno;
+use types::target::TargetIndex;
+use wire::mds::{MdsReply, PeerApply};
+use wire::message::OpReply;
+
+/// How often an operation begins anew, because the other MDT had restarted or did not wait.
+pub(super) const TRIES_MAX: u32 = 32;
+/// Pause before another MDT is asked again.
+pub(super) const AGAIN: Duration = Duration::from_millis(200);
+
+/// An operation over two MDTs that is allowed here, and has pinned what it changes here.
+pub(crate) struct Plan {
+    pub(super) id: BundleId,
+    other: Other,
+    /// Directory of the name.
+    parent: Fid,
+    steps: Vec<Step>,
+    reply: MdsReply,
+    /// Everything that it found here is durable when this is.
+    found: Transno,
+}
+
+/// A request works on a bundle until this is dropped.
+struct Working<'a> {
+    mds: &'a Mds,
+    id: BundleId,
+}
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        let decided = {
+            let mut state = self.mds.state.lock();
+            state.bundles.worked_on.remove(&self.id);
+            state.bundles.coordinator.is_decided(self.id)
+        };
+        if !decided {
+            self.mds.give_up(self.id);
+        }
+        self.mds.finish.wake();
+    }
+}
+
+impl Mds {
+    /// Checks within one transaction, which changes no record. Other clients are called back as
+    /// before a change.
+    pub(super) fn plan<R>(
+        &self,
+        request: &mut RequestContext<'_>,
+        f: impl FnOnce(&mut Records<'_>, &Context<'_>) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        let export = request.export;
+        self.transact_as(request.credentials, &mut request.lock_context, |records, ctx| {
+            alive(export)?;
+            f(records, ctx)
+        })
+    }
+
+    /// Begins, after all checks, in the transaction of the plan. `None`: too many bundles are not
+    /// finished.
+    pub(super) fn begin(
+        &self,
+        records: &mut Records<'_>,
+        other: Other,
+        (parent, name): (Fid, &Name),
+        steps: Vec<Step>,
+        reply: MdsReply,
+    ) -> Option<Plan> {
+        let found = records.newest_of(parent, name.as_bytes());
+        let bundles = &mut records.state.bundles;
+        let id = bundles.coordinator.begin(vec![other])?;
+        bundles.pins.pin(id, Pin::Name(parent, name.clone()));
+        bundles.worked_on.insert(id);
+        Some(Plan { id, other, parent, steps, reply, found })
+    }
+
+    /// Carries a plan through. `None`: it was given up, and the operation begins anew.
+    ///
+    /// # Errors
+    /// Those of the operation; ENOTCONN, ESHUTDOWN: the client or the MDT goes.
+    pub(super) async fn carry_through(
+        &self,
+        request: &mut RequestContext<'_>,
+        plan: Plan,
+    ) -> Result<Option<MdsReply>, Errno> {
+        let Plan { id, other: Other { mdt, prepares }, parent, mut steps, reply, found } = plan;
+        let _working = Working { mds: self, id };
+        self.commit_up_to(found).await?;
+        self.mark_under_way(mdt).await?;
+        if prepares {
+            match self.prepare_at(request, mdt, (id, parent), &steps).await {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.env.clock.sleep(AGAIN).await;
+                    return Ok(None);
+                }
+                Err(errno) => return Err(errno),
+            }
+        }
+        if let Some(origin) = request.lock_context.durability.origin {
+            let mut all = std::mem::take(&mut request.results);
+            all.push(Ok(OpReply::Mds(reply.clone())));
+            let (record, mut all) = kept_replies::record_of(origin, Transno(0), all);
+            all.pop();
+            request.results = all;
+            if let Some(record) = record {
+                steps.push(Step::Reply { client: request.client(), slot: origin.slot, record });
+            }
+        }
+        let Some(bundle) = self.state.lock().bundles.coordinator.decide(id, Steps::new(steps)) else {
+            return Ok(None);
+        };
+        let bundle = match self.apply_at(request.export, mdt, &bundle).await? {
+            Ok(bundle) => bundle,
+            Err(Errno::EAGAIN) => return Ok(None),
+            Err(errno) => return Err(errno),
+        };
+        let me = self.name.index;
+        let done = self.change(request, |records, ctx| {
+            for step in &*bundle.parts {
+                if let Step::Enter { dir, name, .. } | Step::Leave { dir, name, .. } = step {
+                    records.change_now(*dir, name.as_bytes());
+                }
+            }
+            do_part(records, ctx, me, &bundle, When::Asked)?;
+            Ok(reply)
+        });
+        self.unpinned.notify_waiters();
+        self.finish.wake();
+        done.map(Some)
+    }
+
+    /// Prepares at the other MDT, and checks what it has. `false`: not now.
+    async fn prepare_at(
+        &self,
+        request: &mut RequestContext<'_>,
+        mdt: TargetIndex,
+        (id, parent): (BundleId, Fid),
+        steps: &[Step],
+    ) -> Result<bool, Errno> {
+        let fid = steps.iter().find_map(|step| match step {
+            Step::Remove { fid, .. } => Some(*fid),
+            _ => None,
+        });
+        let Some((peer, fid)) = self.peers.get(mdt).zip(fid) else { return Err(Errno::EIO) };
+        let author = request.client();
+        let record = loop {
+            match self.until_stopped(peer.peer_prepare(id, fid, author)).await? {
+                Ok((_, record)) => break record,
+                Err(RpcError::Errno(Errno::EAGAIN)) => return Ok(false),
+                // The name leads to it.
+                Err(RpcError::Errno(Errno::ENOENT)) => return Err(Errno::EIO),
+                Err(RpcError::Errno(errno)) if !is_of_session(errno) => return Err(errno),
+                Err(error) => tracing::warn!(bundle = %id, %error, "another MDT does not prepare its part"),
+            }
+            self.pause(request.export).await?;
+        };
+        let inode = inode_of(fid, &record)?;
+        self.plan(request, |records, ctx| may_remove(records, ctx, parent, &inode))?;
+        let all = self.state.lock().bundles.coordinator.prepared(id, mdt) == Prepared::All;
+        if !all {
+            // It has restarted meanwhile, and may have prepared it in its new life.
+            self.cancel(id, vec![mdt]);
+        }
+        Ok(all)
+    }
+
+    /// Sends the Apply until it is answered. The inner error: the other MDT has refused, and the
+    /// bundle never was.
+    ///
+    /// # Errors
+    /// ENOTCONN, ESHUTDOWN: the client or this MDT goes; the bundle stays decided.
+    pub(super) async fn apply_at(
+        &self,
+        export: &Export,
+        mdt: TargetIndex,
+        bundle: &Bundle,
+    ) -> Result<Result<Bundle, Errno>, Errno> {
+        let id = bundle.id;
+        let record = Bytes::from(record_of(bundle));
+        loop {
+            if let Some(peer) = self.peers.get(mdt) {
+                let apply = PeerApply { id, boot: self.boot, bundle: record.clone() };
+                match self.until_stopped(peer.peer_apply(apply)).await? {
+                    Ok((boot, result)) => match self.applied_at(mdt, boot, id, result) {
+                        Answered::Own(bundle) => return Ok(Ok(bundle)),
+                        Answered::Never => return Ok(Err(result.err().unwrap_or(Errno::EAGAIN))),
+                        Answered::Wait => {}
+                    },
+                    Err(error) => tracing::warn!(bundle = %id, %error, "another MDT does not apply its part"),
+                }
+            }
+            self.pause(export).await?;
+        }
+    }
+
+    /// Waits for another MDT.
+    ///
+    /// # Errors
+    /// ESHUTDOWN: this MDT goes.
+    pub(super) async fn until_stopped<R>(&self, answer: impl Future<Output = R>) -> Result<R, Errno> {
+        let mut stop = self.stopper.ear();
+        tokio::select! {
+            biased;
+            () = stop.stopped() => Err(Errno::ESHUTDOWN),
+            answer = answer => Ok(answer),
+        }
+    }
+
+    /// A pause between two attempts for a client.
+    ///
+    /// # Errors
+    /// ENOTCONN, ESHUTDOWN: the client or this MDT goes.
+    pub(super) async fn pause(&self, export: &Export) -> Result<(), Errno> {
+        self.until_stopped(self.env.clock.sleep(AGAIN)).await?;
+        alive(export)
+    }
+
+    /// Another MDT has answered to an Apply.
+    pub(super) fn applied_at(
+        &self,
+        mdt: TargetIndex,
+        boot: u64,
+        id: BundleId,
+        result: Result<Transno, Errno>,
+    ) -> Answered<Steps> {
+        let answered = {
+            let bundles = &mut self.state.lock().bundles;
+            if bundles.participant.is_past(mdt, boot) {
+                return Answered::Wait;
+            }
+            let answered = match result {
+                Ok(transno) => bundles.coordinator.applied(id, mdt, transno),
+                Err(_) => bundles.coordinator.refused(id, mdt),
+            };
+            if answered == Answered::Never {
+                bundles.pins.unpin(id);
+            }
+            answered
+        };
+        self.unpinned.notify_waiters();
+        answered
+    }
+
+    /// Gives up a bundle that is not decided; others that may have prepared it are told.
+    pub(super) fn give_up(&self, id: BundleId) {
+        let told = {
+            let bundles = &mut self.state.lock().bundles;
+            bundles.pins.unpin(id);
+            bundles.coordinator.give_up(id)
+        };
+        self.unpinned.notify_waiters();
+        self.cancel(id, told);
+    }
+
+    /// Tells these MDTs that a bundle is given up. One that does not hear it frees what it has
+    /// pinned when its time is over.
+    pub(super) fn cancel(&self, id: BundleId, told: Vec<TargetIndex>) {
+        for peer in told.into_iter().filter_map(|mdt| self.peers.get(mdt)) {
+            let cancel = async move {
+                if let Err(error) = peer.peer_cancel(id).await {
+                    tracing::debug!(bundle = %id, %error, "another MDT is not told that it is given up");
+                }
+            };
+            self.env.tasks.spawn("cancel at another mdt", Box::pin(cancel));
+        }
+    }
+
+    /// Makes everything durable up to this change, if it is not.
+    ///
+    /// # Errors
+    /// The store has failed.
+    pub(super) async fn commit_up_to(&self, transno: Transno) -> Result<(), Errno> {
+        if self.store.last_committed() < transno {
+            self.store.commit().await?;
+        }
+        Ok(())
+    }
+
+    /// From now on this MDT waits for that one when it restarts. Durable when this returns.
+    ///
+    /// # Errors
+    /// The store has failed.
+    pub(super) async fn mark_under_way(&self, mdt: TargetIndex) -> Result<(), Errno> {
+        let now = self.env.clock.now();
+        let recorded = self.transact(&mut LockContext::own(), |records, _| {
+            let transno = records.tx.transno();
+            let known = records.state.bundles.peers.entry(mdt).or_default();
+            known.used = now;
+            if !known.peer.under_way {
+                known.peer.under_way = true;
+                known.recorded = transno;
+                let peer: Peer = known.peer;
+                records.tx.put(&key::peer(mdt), &encode_peer(&peer));
+            }
+            Ok(records.state.bundles.peers[&mdt].recorded)
+        })?;
+        self.commit_up_to(recorded).await
+    }
+
+    /// Waits until there is a FID of another MDT to hand out.
+    ///
+    /// # Errors
+    /// ENOTCONN, ESHUTDOWN: the client or this MDT goes; ENOSPC: that MDT has none; ERANGE: it was
+    /// removed from the configuration.
+    pub(super) async fn sequence_of(&self, export: &Export, mdt: TargetIndex) -> Result<(), Errno> {
+        loop {
+            if self.state.lock().bundles.has_fid_of(mdt) {
+                return Ok(());
+            }
+            let peer = self.peers.get(mdt).ok_or(Errno::ERANGE)?;
+            match self.until_stopped(peer.peer_fids()).await? {
+                Ok(seq) if (Fid { seq, oid: 1, ver: 0 }).mdt() == mdt.0 => {
+                    self.state.lock().bundles.granted(mdt, seq);
+                }
+                Ok(seq) => {
+                    tracing::error!(?mdt, seq, "another MDT grants a sequence that is not its own");
+                    return Err(Errno::EIO);
+                }
+                Err(RpcError::Errno(errno)) if !is_of_session(errno) => return Err(errno),
+                Err(error) => {
+                    tracing::warn!(?mdt, %error, "another MDT grants no FIDs");
+                    self.pause(export).await?;
+                }
+            }
+        }
+    }
+}
+
+/// True if an answer says no more than that the session with the other MDT, or that MDT's life, has
+/// ended.
+fn is_of_session(errno: Errno) -> bool {
+    [Errno::ENOTCONN, Errno::ESHUTDOWN].contains(&errno)
+}

@@ -1,0 +1,74 @@
+//! A directory is made whose inode another MDT gets. Its name is here.
+
+use super::coordinate::{Plan, TRIES_MAX};
+use super::steps::record_of_inode;
+use crate::mds::{Mds, RequestContext};
+use disk::bundle::Step;
+use namespace::create::{New, plan_elsewhere};
+use replay::bundle::Other;
+use types::attr::FileType;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::target::TargetIndex;
+use wire::mds::{Create, MdsReply};
+
+impl Mds {
+    /// Answers `Remote`. Waits while the other MDT is away.
+    ///
+    /// # Errors
+    /// ERANGE: the configuration does not name the MDT; those of mkdir(2); ENOSPC also of the other
+    /// MDT.
+    pub(crate) async fn remote_mkdir(
+        &self,
+        request: &mut RequestContext<'_>,
+        op: &Create,
+        mdt: TargetIndex,
+    ) -> Result<MdsReply, Errno> {
+        self.ours(op.parent)?;
+        if self.peers.get(mdt).is_none() {
+            return Err(Errno::ERANGE);
+        }
+        for _ in 0..TRIES_MAX {
+            self.sequence_of(request.export, mdt).await?;
+            let plan = self.in_turn(request, |request| self.plan_mkdir(request, op, mdt)).await?;
+            let Some(plan) = plan else {
+                self.pause(request.export).await?;
+                continue;
+            };
+            if let Some(reply) = self.carry_through(request, plan).await? {
+                return Ok(reply);
+            }
+        }
+        Err(Errno::EBUSY)
+    }
+
+    /// Checks, and pins the name. `None`: not now, for want of a FID or because of too many others.
+    fn plan_mkdir(
+        &self,
+        request: &mut RequestContext<'_>,
+        op: &Create,
+        mdt: TargetIndex,
+    ) -> Result<Option<Plan>, Errno> {
+        let Create { parent, name, kind, mode, umask, .. } = op;
+        self.plan(request, |records, ctx| {
+            if !records.state.bundles.has_fid_of(mdt) {
+                return Ok(None);
+            }
+            let (fid, file_type) = (Fid::NONE, FileType::Directory);
+            let new = New { fid, file_type, mode: *mode, umask: *umask, rdev: 0, size: 0 };
+            let mut planned =
+                plan_elsewhere(records, ctx, *parent, name.as_bytes(), new, |dir| self.new_tail(dir, kind, false))?;
+            let Some(fid) = records.state.bundles.fid_of(mdt) else { return Ok(None) };
+            planned.inode.attr.fid = fid;
+            planned.inode.attr.version = 0;
+            let xattrs = planned.xattrs.into_iter().map(|(name, value)| (name.to_vec(), value)).collect();
+            let steps = vec![
+                Step::Make { fid, record: record_of_inode(&planned.inode), xattrs },
+                Step::Enter { dir: *parent, name: name.clone(), fid, file_type, time: ctx.now },
+            ];
+            let other = Other { mdt, prepares: false };
+            let reply = MdsReply::Remote { fid, file_type };
+            Ok(self.begin(records, other, (*parent, name), steps, reply))
+        })
+    }
+}

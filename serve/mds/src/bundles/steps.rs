@@ -1,0 +1,168 @@
+//! This MDT's part of a bundle, in one transaction with the record of the bundle.
+
+use super::{Bundle, Recorded, record_of};
+use crate::records::Records;
+use crate::records::tail::damaged;
+use disk::bundle::{self, Kept, Peer, Step};
+use disk::key::{self, Tag};
+use namespace::context::Context;
+use namespace::inode::{Dirent, Inode, InodeFlags, Tail};
+use namespace::view::View;
+use namespace::{create, rmdir};
+use std::ops::ControlFlow;
+use store::error::StoreError;
+use store::tx::Tx;
+use types::bundle::BundleId;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::target::TargetIndex;
+use types::time::Timestamp;
+
+/// When a part is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum When {
+    /// For the request that asked for it, which gets the reply.
+    Asked,
+    /// In service, and the client that asked is not there: it may send its request again.
+    Left,
+    /// By a restarted MDT, before it is known which inodes are open.
+    Restarted,
+}
+
+/// Does this MDT's steps, records the bundle, and lets go of what it had pinned. All of it was
+/// found durable before (rule 1 of docs/dne.md), so it fits; if it does not, records are damaged.
+///
+/// # Errors
+/// EIO, ENOENT, ENOTDIR: damaged.
+pub(crate) fn do_part(
+    records: &mut Records<'_>,
+    ctx: &Context<'_>,
+    me: TargetIndex,
+    bundle: &Bundle,
+    when: When,
+) -> Result<(), Errno> {
+    let id = bundle.id;
+    records.state.bundles.pins.unpin(id);
+    for step in bundle.parts.iter().filter(|step| step.mdt().unwrap_or(id.coordinator) == me) {
+        do_step(records, ctx, step, when).inspect_err(|errno| {
+            tracing::error!(bundle = %id, ?step, %errno, "a part of an operation over several MDTs does not fit");
+        })?;
+    }
+    records.tx.put(&key::bundle(id), &record_of(bundle));
+    let transno = records.tx.transno();
+    records.state.bundles.participant.applied(bundle.clone(), transno);
+    if id.coordinator == me {
+        records.state.bundles.coordinator.applied_here(id, transno);
+    }
+    Ok(())
+}
+
+fn do_step(records: &mut Records<'_>, ctx: &Context<'_>, step: &Step, when: When) -> Result<(), Errno> {
+    // At a restart the time of the plan is the nearest to that of the lost change.
+    let at = |time: Timestamp| Context { now: if when == When::Asked { ctx.now } else { time }, ..*ctx };
+    match step {
+        Step::Make { fid, record, xattrs } => {
+            let mut inode = inode_of(*fid, record)?;
+            inode.attr.version = ctx.version;
+            records.put_inode(&inode);
+            xattrs.iter().for_each(|(name, value)| records.put_xattr(*fid, name, value));
+        }
+        Step::Remove { fid, time } => {
+            let inode = rmdir::nameless(records, &at(*time), *fid)?;
+            if when == When::Restarted {
+                records.put_inode(&inode);
+                records.keep_orphan(*fid);
+            } else {
+                records.last_name_gone(&inode);
+            }
+        }
+        Step::Enter { dir, name, fid, file_type, time } => {
+            let to = Dirent { fid: *fid, file_type: *file_type };
+            create::enter(records, &at(*time), *dir, name.as_bytes(), to)?;
+        }
+        Step::Leave { dir, name, file_type, time } => {
+            rmdir::leave(records, &at(*time), *dir, name.as_bytes(), *file_type)?;
+        }
+        Step::Reply { client, slot, record } => {
+            // Of a client that is not known any more, nothing would remove it.
+            let known = records.tx.get(&key::client(*client), |_| ())?.is_some();
+            if when != When::Asked && known {
+                records.tx.put(&key::reply(*client, *slot), record);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The inode of a record.
+///
+/// # Errors
+/// EIO: the record is damaged.
+pub(crate) fn inode_of(fid: Fid, record: &[u8]) -> Result<Inode, Errno> {
+    let record = disk::inode::decode(fid, record).map_err(|error| damaged(fid, &error))?;
+    Ok(Inode {
+        attr: record.attr,
+        parent: record.parent,
+        flags: InodeFlags::from_bits_retain(record.flags),
+        tail: Tail::from_slice(record.tail),
+    })
+}
+
+/// The record of an inode that is going to be made.
+pub(crate) fn record_of_inode(inode: &Inode) -> Vec<u8> {
+    let Inode { attr, parent, flags, tail } = inode;
+    let record = disk::inode::InodeRecord { attr: *attr, parent: *parent, flags: flags.bits(), base: 0, tail };
+    let mut bytes = Vec::new();
+    disk::inode::encode(&record, &mut bytes);
+    bytes
+}
+
+/// Records that a bundle is not taken from its coordinator any more.
+pub(crate) fn record_stop(tx: &mut Tx<'_>, id: BundleId) {
+    tx.put(&key::bundle(id), &bundle::encode(&Kept::Stopped));
+}
+
+/// Bundles are finished: their records go, in one transaction with the watermark that says so.
+pub(crate) fn forget(tx: &mut Tx<'_>, finished: &[BundleId], coordinator: TargetIndex, peer: &Peer) {
+    finished.iter().for_each(|id| tx.delete(&key::bundle(*id)));
+    tx.put(&key::peer(coordinator), &bundle::encode_peer(peer));
+}
+
+/// Reads all records of bundles.
+///
+/// # Errors
+/// The store cannot be read. A damaged record is logged and left out.
+pub(crate) fn read(tx: &Tx<'_>) -> Result<Recorded, StoreError> {
+    let mut recorded = Recorded::default();
+    let (start, end) = key::all(Tag::Bundle);
+    tx.scan(&start, &end, |key, value| {
+        match (key::bundle_of(key), bundle::decode(value)) {
+            (Some(id), Ok(kept)) => recorded.bundles.push((id, kept)),
+            (_, Err(error)) => tracing::error!(?key, %error, "the record of an operation over several MDTs"),
+            (None, Ok(_)) => tracing::error!(?key, "the key of an operation over several MDTs is damaged"),
+        }
+        ControlFlow::Continue(())
+    })?;
+    let (start, end) = key::all(Tag::Peer);
+    tx.scan(&start, &end, |key, value| {
+        match (key::peer_of(key), bundle::decode_peer(value)) {
+            (Some(mdt), Ok(peer)) => _ = recorded.peers.insert(mdt, peer),
+            (_, Err(error)) => tracing::error!(?key, %error, "the record of another MDT"),
+            (None, Ok(_)) => tracing::error!(?key, "the key of another MDT is damaged"),
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(recorded)
+}
+
+/// The bundle whose record is among the changes of a client.
+pub(crate) fn bundle_in(change: &[u8]) -> Option<Bundle> {
+    let redo = disk::redo::decode(change).ok()?;
+    redo.changes.iter().find_map(|change| match change {
+        disk::redo::Change::Record(key, Some(value)) => {
+            let id = key::bundle_of(key)?;
+            super::bundle_of(id, bundle::decode(value).ok()?)
+        }
+        _ => None,
+    })
+}

@@ -1,0 +1,232 @@
+//! Ends the operations over several MDTs that no request works on: those of an earlier life, those
+//! whose request was dropped, those whose other MDT has restarted, and those whose coordinator does
+//! not come.
+//!
+//! One task. Bound: one request at a time to each other MDT, one bundle after the other.
+
+use super::Bundle;
+use super::coordinate::AGAIN;
+use super::steps::{self, When, do_part};
+use crate::background::tasks::Stop;
+use crate::locks::context::LockContext;
+use crate::mds::Mds;
+use bytes::Bytes;
+use disk::bundle::encode_peer;
+use disk::key;
+use futures_util::future::join_all;
+use replay::bundle::coordinator::Answered;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use types::bundle::BundleId;
+use types::errno::Errno;
+use types::target::TargetIndex;
+use wire::mds::{PeerApply, PeerForget};
+
+/// How long nothing is under way with another MDT before a restart does not wait for it any more.
+const REST: Duration = Duration::from_secs(30);
+/// How long another MDT has for its answer, before the next round.
+const ANSWER: Duration = Duration::from_secs(2);
+/// Bundles that are sent again to one MDT in one round.
+const BUNDLES_PER_ROUND: usize = 64;
+
+impl Mds {
+    /// The task; it ends with the MDT.
+    pub(crate) async fn finish_bundles(self: Arc<Mds>, mut stop: Stop) {
+        loop {
+            let rests = {
+                let bundles = &self.state.lock().bundles;
+                bundles.is_at_rest() && bundles.under_way_with().is_empty()
+            };
+            let pause = if rests { None } else { Some(2 * AGAIN) };
+            if !self.finish.wait(&self.env, pause, &mut stop).await {
+                return;
+            }
+            if let Err(error) = self.finish_round(&mut stop).await {
+                tracing::warn!(target = %self.name, %error, "operations over several MDTs are not finished");
+            }
+            tokio::select! {
+                biased;
+                () = stop.stopped() => return,
+                () = self.env.clock.sleep(AGAIN) => {}
+            }
+        }
+    }
+
+    async fn finish_round(&self, stop: &mut Stop) -> Result<(), Errno> {
+        self.stop_overdue().await?;
+        let again = self.to_send_again();
+        let all = async {
+            join_all(again.into_iter().map(|(mdt, bundles)| self.apply_again(mdt, bundles))).await;
+        };
+        tokio::select! {
+            biased;
+            () = stop.stopped() => return Ok(()),
+            () = all => {}
+        }
+        let due: Vec<Bundle> = {
+            let bundles = &self.state.lock().bundles;
+            let left = bundles.coordinator.due().filter(|bundle| !bundles.worked_on.contains(&bundle.id));
+            left.take(BUNDLES_PER_ROUND).cloned().collect()
+        };
+        for bundle in due {
+            self.own_part_left(&bundle)?;
+        }
+        self.tell_finished(stop).await?;
+        self.come_to_rest()
+    }
+
+    /// Bundles that were prepared here, and whose coordinator does not come: with two MDTs there is
+    /// no other one to ask, so they never were (docs/dne.md, section 4).
+    async fn stop_overdue(&self) -> Result<(), Errno> {
+        let now = self.env.clock.now();
+        let overdue = self.state.lock().bundles.participant.overdue(now);
+        if overdue.is_empty() {
+            return Ok(());
+        }
+        self.transact(&mut LockContext::own(), |records, _| {
+            for id in &overdue {
+                records.state.bundles.participant.stop(*id);
+                steps::record_stop(&mut records.tx, *id);
+            }
+            Ok(())
+        })?;
+        self.store.commit().await?;
+        {
+            let bundles = &mut self.state.lock().bundles;
+            overdue.iter().for_each(|id| bundles.pins.unpin(*id));
+        }
+        self.unpinned.notify_waiters();
+        Ok(())
+    }
+
+    /// The bundles that are decided, that no request works on, and whose Apply is not answered.
+    fn to_send_again(&self) -> BTreeMap<TargetIndex, Vec<Bundle>> {
+        let bundles = &self.state.lock().bundles;
+        let mut again: BTreeMap<TargetIndex, Vec<Bundle>> = BTreeMap::new();
+        for (bundle, others) in bundles.coordinator.unanswered() {
+            if bundles.worked_on.contains(&bundle.id) {
+                continue;
+            }
+            for other in others {
+                let list = again.entry(other).or_default();
+                if list.len() < BUNDLES_PER_ROUND {
+                    list.push(bundle.clone());
+                }
+            }
+        }
+        again
+    }
+
+    async fn apply_again(&self, mdt: TargetIndex, bundles: Vec<Bundle>) {
+        for bundle in bundles {
+            let Some(peer) = self.peers.get(mdt) else { return };
+            let record = Bytes::from(super::record_of(&bundle));
+            let apply = PeerApply { id: bundle.id, boot: self.boot, bundle: record };
+            let answer = tokio::select! {
+                biased;
+                answer = peer.peer_apply(apply) => answer,
+                () = self.env.clock.sleep(ANSWER) => return,
+            };
+            match answer {
+                Ok((boot, result)) => {
+                    if self.applied_at(mdt, boot, bundle.id, result) == Answered::Never {
+                        tracing::info!(bundle = %bundle.id, ?mdt, "the other MDT has stopped it: it never was");
+                    }
+                }
+                Err(error) => {
+                    tracing::debug!(bundle = %bundle.id, ?mdt, %error, "another MDT does not apply its part");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The own part of a bundle whose request is gone. The reply is kept for it.
+    fn own_part_left(&self, bundle: &Bundle) -> Result<(), Errno> {
+        let me = self.name.index;
+        self.transact(&mut LockContext::own(), |records, ctx| do_part(records, ctx, me, bundle, When::Left))?;
+        self.unpinned.notify_waiters();
+        Ok(())
+    }
+
+    /// Tells other MDTs, and this one, which bundles are finished; learns what is durable there.
+    async fn tell_finished(&self, stop: &mut Stop) -> Result<(), Errno> {
+        let last = self.store.last_committed();
+        let (below, peers) = {
+            let bundles = &mut self.state.lock().bundles;
+            bundles.coordinator.committed(self.name.index, last);
+            let below = bundles.coordinator.watermark();
+            let open = !bundles.coordinator.is_at_rest();
+            let others = bundles.peers.iter().filter(|(mdt, _)| **mdt != self.name.index);
+            let peers = others.filter(|(_, known)| known.peer.under_way && (open || known.told < below));
+            (below, peers.map(|(mdt, _)| *mdt).collect::<Vec<_>>())
+        };
+        if peers.is_empty() {
+            return Ok(());
+        }
+        let ask = |mdt: TargetIndex| async move {
+            let peer = self.peers.get(mdt)?;
+            let forget = PeerForget { from: self.name.index, boot: self.boot, below };
+            tokio::select! {
+                biased;
+                answer = peer.peer_forget(forget) => Some((mdt, answer.ok()?)),
+                () = self.env.clock.sleep(ANSWER) => None,
+            }
+        };
+        let answers = tokio::select! {
+            biased;
+            () = stop.stopped() => return Ok(()),
+            answers = join_all(peers.into_iter().map(ask)) => answers,
+        };
+        {
+            let bundles = &mut self.state.lock().bundles;
+            for (mdt, (boot, committed)) in answers.into_iter().flatten() {
+                if bundles.participant.is_past(mdt, boot) {
+                    continue;
+                }
+                bundles.coordinator.committed(mdt, committed);
+                let known = bundles.peers.entry(mdt).or_default();
+                known.told = known.told.max(below);
+            }
+        }
+        let below = self.state.lock().bundles.coordinator.watermark();
+        self.transact(&mut LockContext::own(), |records, _| {
+            self.forget_below(records, self.name.index, below);
+            Ok(())
+        })
+    }
+
+    /// A restart does not wait for MDTs with which nothing has been under way for a while.
+    fn come_to_rest(&self) -> Result<(), Errno> {
+        let now = self.env.clock.now();
+        self.transact(&mut LockContext::own(), |records, _| {
+            let bundles = &mut records.state.bundles;
+            if !bundles.is_at_rest() {
+                return Ok(());
+            }
+            let below = bundles.coordinator.watermark();
+            let rest = bundles.peers.iter_mut().filter(|(_, known)| {
+                known.peer.under_way && known.told >= below && now.saturating_sub(known.used) >= REST
+            });
+            for (mdt, known) in rest {
+                known.peer.under_way = false;
+                records.tx.put(&key::peer(*mdt), &encode_peer(&known.peer));
+            }
+            Ok(())
+        })
+    }
+
+    /// Waits until a bundle has let go of what it had pinned.
+    pub(crate) async fn unpinned(&self, id: BundleId) {
+        loop {
+            let unpinned = self.unpinned.notified();
+            tokio::pin!(unpinned);
+            unpinned.as_mut().enable();
+            if !self.state.lock().bundles.pins.has(id) {
+                return;
+            }
+            unpinned.await;
+        }
+    }
+}
