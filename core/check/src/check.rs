@@ -10,7 +10,7 @@ use crate::finding::{Finding, Stray};
 use crate::tree;
 use disk::inode::{InodeRecord, ItemTag};
 use disk::key::{self, MDT_STATE, Tag};
-use disk::{chunk, destroy_log, dirent, inode, mark, mdt_state, objects_at, xattr};
+use disk::{bundle, chunk, destroy_log, dirent, inode, mark, mdt_state, objects_at, xattr};
 use namespace::inode::InodeFlags;
 use std::collections::{BTreeMap, BTreeSet};
 use types::attr::FileType;
@@ -28,7 +28,7 @@ const SEQUENCES_AHEAD: u64 = 1 << 16;
 /// Records that are read first.
 pub const FIRST: [Tag; 4] = [Tag::Inode, Tag::ObjectsAt, Tag::Orphan, Tag::Writer];
 /// Records that are read second.
-pub const THEN: [Tag; 5] = [Tag::Entry, Tag::Xattr, Tag::Chunk, Tag::Destroy, Tag::State];
+pub const THEN: [Tag; 7] = [Tag::Entry, Tag::Xattr, Tag::Chunk, Tag::Destroy, Tag::State, Tag::Bundle, Tag::Peer];
 
 /// What the run saw of one inode.
 pub(crate) struct Seen {
@@ -108,6 +108,8 @@ impl Check {
             Some(b'X') => self.xattr(key, value),
             Some(b'B') => self.chunk(key, value),
             Some(b'D') => self.destroy(key, value),
+            Some(b'U') => bundle::decode(value).err().map(|error| error.to_string()),
+            Some(b'V') => bundle::decode_peer(value).err().map(|error| error.to_string()),
             _ if key == MDT_STATE => self.state(mdt, value),
             _ => None,
         };

@@ -234,7 +234,9 @@ impl Finding {
     /// The inode it is about, if it is about one.
     pub fn fid(&self) -> Option<Fid> {
         match self {
-            Finding::Damaged { key, .. } | Finding::StrayMark { key } => key::owner_of(key).filter(|_| key[0] != b'D'),
+            Finding::Damaged { key, .. } | Finding::StrayMark { key } => {
+                key::owner_of(key).filter(|_| !matches!(key[0], b'D' | b'U' | b'V'))
+            }
             Finding::Dangling { fid, .. }
             | Finding::StrayName { fid, .. }
             | Finding::WrongType { fid, .. }
@@ -272,8 +274,12 @@ impl Finding {
         Some(match self {
             Finding::Damaged { key, .. } => match key.first() {
                 // Without this record the owner of the objects is unknown, or the record is data
-                // itself: nothing is removed.
-                Some(tag) if [Tag::Inode, Tag::ObjectsAt, Tag::Chunk].map(|tag| tag as u8).contains(tag) => {
+                // itself, or another MDT counts on it: nothing is removed.
+                Some(tag)
+                    if [Tag::Inode, Tag::ObjectsAt, Tag::Chunk, Tag::Bundle, Tag::Peer]
+                        .map(|tag| tag as u8)
+                        .contains(tag) =>
+                {
                     return None;
                 }
                 Some(tag) if *tag == Tag::Writer as u8 => "marked anew: its size is settled at the next start",

@@ -11,7 +11,7 @@ use disk::inode::InodeRecord;
 use disk::key::{self, MDT_STATE, Tag};
 use disk::mark::Mark;
 use disk::mdt_state::MdtState;
-use disk::{chunk, destroy_log, dirent, inode, mark, mdt_state, objects_at, xattr};
+use disk::{bundle, chunk, destroy_log, dirent, inode, mark, mdt_state, objects_at, xattr};
 use namespace::inode::InodeFlags;
 use std::collections::BTreeMap;
 use types::fid::Fid;
@@ -364,13 +364,15 @@ fn damaged(key: &[u8], records: &Records) -> Verdict {
         Some(b'B') => chunk::decode(value).is_ok(),
         Some(b'X') => xattr::decode(value).is_ok(),
         Some(b'D') => destroy_log::decode(value).is_ok(),
+        Some(b'U') => bundle::decode(value).is_ok(),
+        Some(b'V') => bundle::decode_peer(value).is_ok(),
         _ => mdt_state::decode(value).is_ok(),
     };
     let mut mend = Mend::default();
     mend.expect(key, Some(value));
     match key.first() {
         _ if good => return Verdict::Gone,
-        Some(b'B' | b'I' | b'O') => return Verdict::Confirmed(None),
+        Some(b'B' | b'I' | b'O' | b'U' | b'V') => return Verdict::Confirmed(None),
         Some(b'S') => return counter(records, None),
         Some(b'W') => mend.put(key, Some(&mark::encode(Mark::default()))),
         _ => mend.put(key, None),

@@ -7,7 +7,7 @@ use disk::inode::{InodeRecord, ItemTag, item_head};
 use disk::key::{self, MDT_STATE};
 use disk::mark::Mark;
 use disk::mdt_state::MdtState;
-use disk::{chunk, destroy_log, dirent, inode, mark, mdt_state, objects_at, xattr};
+use disk::{bundle, chunk, destroy_log, dirent, inode, mark, mdt_state, objects_at, xattr};
 use layout::layout::{Component, EOF, Layout, Pattern};
 use std::collections::BTreeMap;
 use types::attr::{Attr, FileType};
@@ -195,6 +195,48 @@ fn names() {
         |store, _| put_name(store, Fid::ROOT, "again", SUB, FileType::Directory),
         &["second-name", "wrong-nlink"],
     );
+}
+
+/// A directory whose inode is on another MDT than its name.
+#[test]
+fn a_remote_directory_is_whole_or_found() {
+    let far = Fid { seq: Fid::SEQ_NORMAL + Fid::SEQ_WIDTH, oid: 1, ver: 0 };
+    let kinds = |name: bool, inode: bool| {
+        let (mut here, mut there) = (Store::new(), Store::new());
+        put_inode(&mut here, Fid::ROOT, FileType::Directory, 2 + u32::from(name), Fid::ROOT, &[]);
+        if name {
+            put_name(&mut here, Fid::ROOT, "far", far, FileType::Directory);
+        }
+        if inode {
+            put_inode(&mut there, far, FileType::Directory, 2, Fid::ROOT, &[]);
+        }
+        let used = mdt_state::encode(&MdtState { seq_next: far.seq + 100 });
+        there.insert(MDT_STATE.to_vec(), used.to_vec());
+        there.insert(key::peer(TargetIndex(0)).to_vec(), bundle::encode_peer(&bundle::Peer::default()));
+        let mut check = Check::default();
+        for tag in FIRST.into_iter().chain(THEN) {
+            let (start, end) = key::all(tag);
+            for (mdt, store) in [&here, &there].into_iter().enumerate() {
+                for (key, value) in store.range(start.to_vec()..end.to_vec()) {
+                    check.record(mdt as u16, key, value).unwrap();
+                }
+            }
+        }
+        check.finish().0.iter().map(Finding::kind).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds(true, true), [] as [&str; 0]);
+    assert_eq!(kinds(true, false), ["dangling", "wrong-nlink"]);
+    assert_eq!(kinds(false, true), ["nameless"]);
+}
+
+#[test]
+fn damaged_records_of_operations_over_mdts_are_found() {
+    let id = types::bundle::BundleId { coordinator: TargetIndex(0), boot: 1, number: 1 };
+    for key in [key::bundle(id).to_vec(), key::peer(TargetIndex(1)).to_vec()] {
+        let (mut store, objects) = whole();
+        store.insert(key, b"no such record".to_vec());
+        assert_eq!(kinds(&store, &objects), ["damaged"]);
+    }
 }
 
 #[test]
