@@ -15,6 +15,7 @@ pub mod fid;
 pub mod job;
 pub mod limits;
 pub mod lock;
+pub mod mkdir_at;
 pub mod name;
 pub mod names;
 pub mod nid;

@@ -35,6 +35,8 @@ const GROWTH: usize = 16;
 const AHEAD_MAX: usize = 1024;
 /// Directories of one request.
 const BATCH_MAX: usize = 64;
+/// So far the queue is looked through for directories of the MDT of the first one.
+const QUEUE_LOOK: usize = BATCH_MAX * BATCHES_MAX;
 /// Requests on their way.
 const BATCHES_MAX: usize = 4;
 /// Directories that wait to be listed; those behind are left to the program.
@@ -48,7 +50,7 @@ const PATH_MAX: usize = 64;
 /// After this time a directory that was listed ahead and not visited was listed in vain.
 const EXPIRY: Duration = Duration::from_secs(30);
 
-/// Directories to list in one request.
+/// Directories to list in one request, of one MDT.
 pub(crate) struct Batch {
     /// These.
     pub(crate) dirs: Vec<Fid>,
@@ -224,12 +226,18 @@ impl DirAhead {
         }
         let done = watch::Sender::new(());
         let mut dirs = Vec::new();
-        while dirs.len() < room
-            && let Some((_, dir)) = self.queue.pop_first()
+        while dirs.is_empty()
+            && let Some(mdt) = self.queue.first().map(|(_, dir)| dir.mdt())
         {
-            if matches!(self.states.get(&dir), Some(State::Queued)) {
-                self.states.insert(dir, State::OnItsWay(done.subscribe()));
-                dirs.push(dir);
+            let of_mdt = self.queue.iter().take(QUEUE_LOOK).filter(|(_, dir)| dir.mdt() == mdt);
+            let chosen: Vec<(Path, Fid)> = of_mdt.take(room).cloned().collect();
+            for place in chosen {
+                self.queue.remove(&place);
+                let (_, dir) = place;
+                if matches!(self.states.get(&dir), Some(State::Queued)) {
+                    self.states.insert(dir, State::OnItsWay(done.subscribe()));
+                    dirs.push(dir);
+                }
             }
         }
         if dirs.is_empty() {
@@ -325,6 +333,15 @@ mod tests {
             order.push(dir);
             self.directories(dir).into_iter().for_each(|child| self.walk(child, order));
         }
+    }
+
+    #[test]
+    fn a_request_is_for_one_mdt() {
+        let far = |oid| Fid { seq: Fid::SEQ_NORMAL + Fid::SEQ_WIDTH, oid, ver: 0 };
+        let mut ahead = DirAhead::default();
+        ahead.line_up(vec![fid(1), far(2), far(3), fid(4)], fid(0));
+        let batches: Vec<Vec<Fid>> = std::iter::from_fn(|| ahead.next()).map(|batch| batch.dirs).collect();
+        assert_eq!(batches, [[fid(1), fid(4)], [far(2), far(3)]]);
     }
 
     /// Walks depth first; the number of waits. An answer comes when the program waits next.

@@ -182,6 +182,15 @@ impl Targets {
         found.ok_or_else(|| unknown(TargetName { fsname: self.identity.fsname, kind: TargetKind::Mdt, index }))
     }
 
+    /// An MDT that a user named: perhaps there is none.
+    ///
+    /// # Errors
+    /// ERANGE.
+    pub fn mdc_of_config(&self, index: TargetIndex) -> Result<Mdc, ClientError> {
+        let found = self.known.read().mdts.get(&index).map(|(mdc, _)| mdc.clone());
+        Ok(found.ok_or(Errno::ERANGE)?)
+    }
+
     /// Number of evictions of this mount by an MDT.
     pub fn evictions(&self, mdt: u16) -> u64 {
         self.known.read().mdts.get(&TargetIndex(mdt)).map_or(0, |(mdc, _)| mdc.import().evictions())

@@ -36,6 +36,15 @@ pub struct Opened {
     pub layout: Option<Arc<Layout>>,
 }
 
+/// What an MDT answers about an inode that a name leads to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Located<T> {
+    /// The MDT has the inode itself.
+    Here(T),
+    /// Another MDT has it, and is to be asked.
+    Elsewhere(Fid),
+}
+
 /// Sees the requests of an [`Mdc`] go and their replies come. The keeper of the client's locks
 /// implements it.
 pub trait Watch: Send + Sync {
@@ -110,19 +119,21 @@ impl Mdc {
     }
 
     /// Finds a name.
-    pub async fn lookup(&self, credentials: &Credentials, parent: Fid, name: Name) -> Result<Entry, RpcError> {
-        match self.call(credentials, MdsOp::Lookup(Lookup { parent, name })).await? {
-            MdsReply::Entry(e) => Ok(*e),
+    pub async fn lookup(&self, credentials: &Credentials, parent: Fid, name: Name) -> Result<Located<Entry>, RpcError> {
+        self.located(credentials, MdsOp::Lookup(Lookup { parent, name })).await
+    }
+
+    async fn located(&self, credentials: &Credentials, op: MdsOp) -> Result<Located<Entry>, RpcError> {
+        match self.call(credentials, op).await? {
+            MdsReply::Entry(e) => Ok(Located::Here(*e)),
+            MdsReply::Remote { fid, .. } => Ok(Located::Elsewhere(fid)),
             other => Err(unexpected(&self.import, &other)),
         }
     }
 
     /// Parent of a directory.
-    pub async fn get_parent(&self, credentials: &Credentials, fid: Fid) -> Result<Entry, RpcError> {
-        match self.call(credentials, MdsOp::GetParent(GetParent { fid })).await? {
-            MdsReply::Entry(e) => Ok(*e),
-            other => Err(unexpected(&self.import, &other)),
-        }
+    pub async fn get_parent(&self, credentials: &Credentials, fid: Fid) -> Result<Located<Entry>, RpcError> {
+        self.located(credentials, MdsOp::GetParent(GetParent { fid })).await
     }
 
     /// Attributes.
@@ -159,6 +170,15 @@ impl Mdc {
             MdsReply::Opened { entry, created, handle, layout } => {
                 Ok(Opened { entry: *entry, created, handle, layout })
             }
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// As [`Mdc::create`], of what is not opened: a directory may be made at another MDT.
+    pub async fn make(&self, credentials: &Credentials, op: Create) -> Result<Located<Entry>, RpcError> {
+        match self.call(credentials, MdsOp::Create(op)).await? {
+            MdsReply::Opened { entry, .. } => Ok(Located::Here(*entry)),
+            MdsReply::Remote { fid, .. } => Ok(Located::Elsewhere(fid)),
             other => Err(unexpected(&self.import, &other)),
         }
     }

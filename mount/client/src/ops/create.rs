@@ -7,13 +7,18 @@ use crate::open::{FileHandle, OpenMode};
 use bytes::Bytes;
 use data::finish::Finish;
 use data::node::NodeId;
+use namespace::create::{DIRECTORY_BLOCKS, DIRECTORY_SIZE};
 use session::error::ClientError;
 use std::sync::Arc;
-use types::attr::{FileType, SetAttr};
+use stubs::mdc::Located;
+use types::attr::{Attr, FileType, SetAttr};
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::SYMLINK_BYTES_MAX;
+use types::mkdir_at::MkdirAt;
 use types::name::Name;
+use types::target::TargetIndex;
+use types::time::Timestamp;
 use wire::mds::{Create, CreateKind, Tmpfile};
 
 impl Client {
@@ -105,7 +110,7 @@ impl Client {
         self.make(caller, parent, name, kind, mode & !libc::S_IFMT).await
     }
 
-    /// Makes a directory.
+    /// Makes a directory, on the MDT of its parent. 1 round trip.
     pub async fn mkdir(
         self: Arc<Self>,
         caller: Caller,
@@ -115,6 +120,43 @@ impl Client {
     ) -> Result<Found, ClientError> {
         let _timed = self.timed(Operation::Mkdir);
         self.make(caller, parent, name, CreateKind::Directory { mdt: None }, mode & !libc::S_IFMT).await
+    }
+
+    /// Makes a directory on an MDT of choice. 2 round trips if that is not the one of its parent.
+    ///
+    /// # Errors
+    /// ERANGE: the file system has no such MDT. EREMOTE: the MDT of the parent cannot reach it.
+    pub async fn mkdir_at(
+        self: Arc<Self>,
+        caller: Caller,
+        parent: NodeId,
+        name: Name,
+        mode: u32,
+        mdt: TargetIndex,
+    ) -> Result<Found, ClientError> {
+        let _timed = self.timed(Operation::Mkdir);
+        self.session.targets.mdc_of_config(mdt)?;
+        self.make(caller, parent, name, CreateKind::Directory { mdt: Some(mdt) }, mode & !libc::S_IFMT).await
+    }
+
+    /// As [`Client::mkdir_at`], for a program that does not ask by mkdir(2): the kernel, which may
+    /// know that there is no such name, and the directory's attributes, must ask again.
+    ///
+    /// # Errors
+    /// As [`Client::mkdir_at`].
+    pub async fn mkdir_unseen(
+        self: Arc<Self>,
+        caller: Caller,
+        parent: NodeId,
+        MkdirAt { mdt, mode, umask, name }: MkdirAt,
+    ) -> Result<(), ClientError> {
+        let dir = self.fid(parent)?;
+        let caller = Caller { umask, ..caller };
+        let found = self.clone().mkdir_at(caller, parent, name.clone(), mode, mdt).await?;
+        self.locks.abandoned(dir, &name).await;
+        self.locks.hide_attr(dir).await;
+        self.forget(found.node, 1);
+        Ok(())
     }
 
     /// Makes a symbolic link to `target` (1..=4095 bytes).
@@ -175,14 +217,47 @@ impl Client {
     ) -> Result<Found, ClientError> {
         let (dir, parent) = (parent, self.fid(parent)?);
         let in_dir = self.locks.enter_dir(parent);
-        let mdc = self.session.mdc(parent)?;
+        let (mdc, session) = (self.session.mdc(parent)?, self.session.clone());
         let create = Create { parent, name: name.clone(), kind, mode, umask: caller.umask, exclusive: true };
         let work = async move {
             let _in_dir = in_dir;
-            mdc.create(&caller.credentials, create).await
+            let fid = match mdc.make(&caller.credentials, create).await? {
+                Located::Here(entry) => return Ok(entry.attr),
+                Located::Elsewhere(fid) => fid,
+            };
+            match session.mdc(fid)?.getattr(&caller.credentials, fid).await {
+                // It was made, and another client has removed it.
+                Err(error) if error.errno() == Errno::ESTALE => {
+                    let now = session.env.clock.wall();
+                    Ok(removed_directory(fid, &caller, mode, now))
+                }
+                answer => Ok(answer?.attr),
+            }
         };
-        let made = Finish::new("make", &self.session.env.tasks, work).or_else(self.if_abandoned(parent, &name)).await?;
+        let abandoned = self.if_abandoned(parent, &name);
+        let made: Result<Attr, ClientError> =
+            Finish::new("make", &self.session.env.tasks, work).or_else(abandoned).await;
+        let attr = made?;
         self.changed_in(dir, Some(&name)).await;
-        Ok(self.found_in(dir, self.made(parent, Some(&name), &made.entry.attr)))
+        Ok(self.found_in(dir, self.made(parent, Some(&name), &attr)))
+    }
+}
+
+/// What is known of a directory that was made, and removed before its MDT was asked for it.
+fn removed_directory(fid: Fid, caller: &Caller, mode: u32, now: Timestamp) -> Attr {
+    Attr {
+        fid,
+        mode: FileType::Directory.mode_bits() | mode & !caller.umask,
+        uid: caller.credentials.uid,
+        gid: caller.credentials.gid,
+        nlink: 2,
+        rdev: 0,
+        size: DIRECTORY_SIZE,
+        blocks: DIRECTORY_BLOCKS,
+        atime: now,
+        mtime: now,
+        ctime: now,
+        btime: now,
+        version: 1,
     }
 }

@@ -24,8 +24,7 @@ impl Client {
         let directories = |parent: Fid| {
             let listing = self.locks.table.lock().listing(parent, false);
             let entries = listing.iter().flat_map(|(entries, _)| entries.iter());
-            let here = |fid: &Fid| fid.mdt() == dir.mdt();
-            entries.filter(|entry| entry.file_type == FileType::Directory).map(|entry| entry.fid).filter(here).collect()
+            entries.filter(|entry| entry.file_type == FileType::Directory).map(|entry| entry.fid).collect()
         };
         let known = self.locks.table.lock().listing(dir, false).is_some();
         let now = self.session.env.clock.now();

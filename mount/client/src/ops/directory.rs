@@ -5,6 +5,7 @@ use crate::client::Client;
 use crate::counters::Operation;
 use crate::listing::{ENTRIES_KEPT_MAX, Item, Listing, Page, PageSource};
 use crate::open::{DirHandle, OpenDir};
+use crate::ops::elsewhere;
 use data::locks::{ListedName, Locks};
 use data::node::NodeId;
 use env::BoxFuture;
@@ -34,9 +35,9 @@ pub struct DirItem {
     pub file_type: FileType,
     /// Position after this entry: the `cookie` that continues there.
     pub next: u64,
-    /// With `plus`: the inode, its lookup count grown by one. `None` for `.` and `..`, for inodes
-    /// of other MDTs, where no lock covers attributes that are older than the request, and where
-    /// the kernel knows it all.
+    /// With `plus`: the inode, its lookup count grown by one. `None` for `.` and `..`, where no
+    /// lock covers attributes that are older than the request, where another MDT has the inode
+    /// and does not answer at once, and where the kernel knows it all.
     pub found: Option<Found>,
 }
 
@@ -75,7 +76,8 @@ impl Client {
 
     /// Entries from `cookie` on (0 = start again) that fit into `budget`; empty at the end. 1 round
     /// trip per page, of which each has four times as many entries as the one before it, 1,024 to
-    /// 16,384; the next one is on its way while one is consumed. No round trip for a directory that
+    /// 16,384; the next one is on its way while one is consumed. 1 more per page with `plus` if
+    /// other MDTs have inodes of it. No round trip for a directory that
     /// was listed from start to end and is covered since.
     ///
     /// # Errors
@@ -179,26 +181,38 @@ impl PageSource for Source {
         if let Some(page) = after.is_none().then(|| self.known(with_attr)).flatten() {
             return Box::pin(ready(Ok(page)));
         }
-        let (mdc, who, fid) = (self.mdc.clone(), self.credentials.clone(), self.fid);
+        let (session, mdc, who, fid) = (self.session.clone(), self.mdc.clone(), self.credentials.clone(), self.fid);
         Box::pin(async move {
             let goes_on = after.is_some();
             let readdir = Readdir { fid, after, limit, bytes_max: PAGE_BYTES, with_attr, with_layout: false };
-            if goes_on {
+            let (mut entries, more, parent) = if goes_on {
                 let (entries, more) = mdc.readdir(&who, readdir).await?;
-                return Ok(Page { entries: entries.into(), more, parent: None });
-            }
-            match two(&mdc, &who, MdsOp::Readdir(readdir), MdsOp::GetParent(GetParent { fid })).await? {
-                (MdsReply::Entries { entries, more }, Ok(MdsReply::Entry(parent))) => {
-                    Ok(Page { entries: entries.into(), more, parent: Some(parent.attr.fid) })
+                (entries, more, None)
+            } else {
+                match two(&mdc, &who, MdsOp::Readdir(readdir), MdsOp::GetParent(GetParent { fid })).await? {
+                    (MdsReply::Entries { entries, more }, parent) => (entries, more, Some(parent_of(fid, parent))),
+                    other => return Err(misfit(mdc.import(), &other)),
                 }
-                // The parent may be out of reach (another MDT, or gone): `..` is then shown as the
-                // directory itself.
-                (MdsReply::Entries { entries, more }, _) => {
-                    Ok(Page { entries: entries.into(), more, parent: Some(fid) })
-                }
-                other => Err(misfit(mdc.import(), &other)),
+            };
+            if with_attr {
+                let of_others = entries.iter().filter(|entry| entry.fid.mdt() != fid.mdt()).map(|entry| entry.fid);
+                let mut known = elsewhere::attributes(&session, &who, of_others.collect::<Vec<_>>()).await;
+                entries.iter_mut().filter(|entry| entry.entry.is_none()).for_each(|entry| {
+                    entry.entry = known.remove(&entry.fid);
+                });
             }
+            Ok(Page { entries: entries.into(), more, parent })
         })
+    }
+}
+
+/// The directory above one, as its MDT answers. If that is gone, `..` is shown as the directory
+/// itself.
+fn parent_of(fid: Fid, answer: Result<MdsReply, ClientError>) -> Fid {
+    match answer {
+        Ok(MdsReply::Entry(parent)) => parent.attr.fid,
+        Ok(MdsReply::Remote { fid, .. }) => fid,
+        _ => fid,
     }
 }
 

@@ -9,10 +9,13 @@ use data::node::NodeId;
 use session::error::ClientError;
 use std::sync::Arc;
 use std::time::Duration;
+use stubs::mdc::Located;
 use types::attr::{Attr, FileType};
+use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::name::Name;
+use wire::mds::Entry;
 
 /// Result of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,9 +28,13 @@ pub enum Looked {
 
 /// How often a name is looked up whose file goes each time before it can be held.
 const PIN_TRIES: usize = 8;
+/// How often a name is looked up whose inode is on another MDT and goes each time before that is
+/// asked.
+const REMOTE_TRIES: usize = 8;
 
 impl Client {
-    /// Finds a name in a directory. 1 round trip, none if it is covered.
+    /// Finds a name in a directory. 1 round trip, none if it is covered; 1 more if another MDT has
+    /// the inode.
     ///
     /// # Errors
     /// ENOENT, and those of the MDT.
@@ -78,7 +85,7 @@ impl Client {
             return Ok(known);
         }
         for _ in 0..PIN_TRIES {
-            let looked = mdc.lookup(&caller.credentials, parent, name.clone()).await;
+            let looked = self.look_up_entry(&caller.credentials, parent, &name).await;
             if let Ok(entry) = &looked {
                 self.data.show_eof(entry.attr.fid, self.locks.with_dirty(entry.attr).size).await;
             }
@@ -93,7 +100,35 @@ impl Client {
                     return Ok(Looked::Found(self.found(parent, Some(&name), &entry.attr)));
                 }
                 Err(error) if error.errno() == Errno::ENOENT => return Ok(self.absent(parent, &name)),
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Errno::ESTALE.into())
+    }
+
+    /// Where a name leads. If that is to another MDT, that one is asked for the inode: 2 round
+    /// trips, 1 if a lock covers the name.
+    ///
+    /// # Errors
+    /// ESTALE: each time the inode went before its MDT was asked. Those of the MDTs.
+    async fn look_up_entry(&self, who: &Credentials, parent: Fid, name: &Name) -> Result<Entry, ClientError> {
+        let mdc = self.session.mdc(parent)?;
+        let mut known = match self.locks.looked_up(parent, name) {
+            Known::To(fid) if fid.mdt() != parent.mdt() && self.session.has_lease(parent) => Some(fid),
+            _ => None,
+        };
+        for _ in 0..REMOTE_TRIES {
+            let fid = match known.take() {
+                Some(fid) => fid,
+                None => match mdc.lookup(who, parent, name.clone()).await? {
+                    Located::Here(entry) => return Ok(entry),
+                    Located::Elsewhere(fid) => fid,
+                },
+            };
+            match self.session.mdc(fid)?.getattr(who, fid).await {
+                // It was removed since its name was found.
+                Err(error) if error.errno() == Errno::ESTALE => {}
+                answer => return Ok(answer?),
             }
         }
         Err(Errno::ESTALE.into())
@@ -159,7 +194,10 @@ impl Client {
     pub async fn lookup_parent(self: Arc<Self>, caller: Caller, node: NodeId) -> Result<Found, ClientError> {
         let _timed = self.timed(Operation::Lookup);
         let fid = self.fid(node)?;
-        let entry = self.session.mdc(fid)?.get_parent(&caller.credentials, fid).await?;
+        let entry = match self.session.mdc(fid)?.get_parent(&caller.credentials, fid).await? {
+            Located::Here(entry) => entry,
+            Located::Elsewhere(parent) => self.session.mdc(parent)?.getattr(&caller.credentials, parent).await?,
+        };
         Ok(self.found(fid, None, &entry.attr))
     }
 

@@ -9,6 +9,7 @@ pub(crate) mod create;
 mod dir_ahead;
 pub(crate) mod dir_scan;
 pub(crate) mod directory;
+mod elsewhere;
 mod groups;
 mod leases;
 pub(crate) mod locks;

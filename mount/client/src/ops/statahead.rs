@@ -1,6 +1,7 @@
 //! Statahead acts: what `statahead.rs` decides, asked of the MDT.
 
 use crate::client::Client;
+use crate::ops::elsewhere;
 use crate::statahead::{OnMiss, StataheadFigures, WINDOW_MAX, Window};
 use std::sync::atomic::Ordering;
 use stubs::mdc::Mdc;
@@ -30,17 +31,22 @@ impl Client {
                 true
             }
             OnMiss::Fetch(Window { mut fids, done }) => {
-                fids.retain(|fid| fid.mdt() == dir.mdt());
-                let (mdc, who) = (mdc.clone(), who.clone());
+                let elsewhere: Vec<Fid> = fids.extract_if(.., |fid| fid.mdt() != dir.mdt()).collect();
+                let (session, mdc, who) = (self.session.clone(), mdc.clone(), who.clone());
                 let mut over = done.subscribe();
                 // In the background: others wait for it, too, and this lookup may be interrupted.
                 let work = async move {
                     let _done = done;
-                    // The reply's locks and attributes are learnt with its arrival. Without a reply
-                    // each lookup asks for itself, and meets the error.
-                    if let Err(error) = mdc.getattr_many(&who, fids).await {
-                        tracing::debug!(%error, "statahead");
-                    }
+                    // The replies' locks and attributes are learnt with their arrival. Without a
+                    // reply each lookup asks for itself, and meets the error.
+                    let here = async {
+                        if !fids.is_empty()
+                            && let Err(error) = mdc.getattr_many(&who, fids).await
+                        {
+                            tracing::debug!(%error, "statahead");
+                        }
+                    };
+                    futures_util::join!(here, elsewhere::attributes(&session, &who, elsewhere));
                 };
                 self.session.env.tasks.spawn("statahead", Box::pin(work));
                 while over.changed().await.is_ok() {}

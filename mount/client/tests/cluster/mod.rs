@@ -26,8 +26,9 @@ use types::target::{FsName, TargetIndex, TargetKind, TargetName};
 use types::time::Timestamp;
 use wire::client::{ClientOp, ClientReply};
 use wire::mds::{
-    Close, Create, CreateKind, DirEntry, Entry, Expect, FlockCancel, GetLayout, Getattr, GetattrMany, Getxattr, Lease,
-    LeaseAct, Link, Listxattr, Lock, Lookup, MdsOp, MdsReply, Open, Readdir, Readlink, Removed, Rename, Rmdir, Setattr,
+    Close, Create, CreateKind, DirEntry, Entry, Expect, FlockCancel, GetLayout, GetParent, Getattr, GetattrMany,
+    Getxattr, Lease, LeaseAct, Link, Listxattr, Lock, Lookup, MdsOp, MdsReply, Open, Readdir, Readlink, Removed, Rename,
+    Rmdir, Setattr,
     Unlink, Wrote,
 };
 use wire::message::{ConnectReply, ConnectRequest, Grant, Op, OpReply, Reply, Request};
@@ -50,8 +51,10 @@ pub struct World {
     pub hold_locks: watch::Sender<bool>,
     /// Everything that may be granted is.
     pub grants: AtomicBool,
-    /// The mount's record, for callbacks.
-    pub export: Mutex<Option<Arc<Export>>>,
+    /// The mount's records at the MDTs, by index, for callbacks.
+    pub exports: Mutex<BTreeMap<u16, Arc<Export>>>,
+    /// MDTs of the file system.
+    mdts: u16,
     /// While true, leases were given, but the answers wait.
     pub hold_leases: watch::Sender<bool>,
     /// While true, opens and creates have happened, but their answers wait.
@@ -174,7 +177,13 @@ impl State {
         Ok(match op {
             MdsOp::Lookup(Lookup { parent, name }) => {
                 let fid = *self.inode(parent)?.names.get(&name).ok_or(Errno::ENOENT)?;
+                if fid.mdt() != parent.mdt() {
+                    return Ok(MdsReply::Remote { fid, file_type: FileType::Directory });
+                }
                 MdsReply::Entry(self.entry(fid)?)
+            }
+            MdsOp::GetParent(GetParent { fid }) if fid.mdt() != 0 => {
+                MdsReply::Remote { fid: Fid::ROOT, file_type: FileType::Directory }
             }
             MdsOp::GetParent(_) => MdsReply::Entry(self.entry(Fid::ROOT)?),
             MdsOp::Getattr(Getattr { fid }) => MdsReply::Entry(self.entry(fid)?),
@@ -201,7 +210,12 @@ impl State {
                     return if exclusive { Err(Errno::EEXIST) } else { self.open(fid, false) };
                 }
                 self.next += 1;
-                let fid = Fid { seq: Fid::SEQ_NORMAL, oid: self.next, ver: 0 };
+                let mdt = match &kind {
+                    CreateKind::Directory { mdt: Some(mdt) } => mdt.0,
+                    _ => parent.mdt(),
+                };
+                let seq = Fid::SEQ_NORMAL + u64::from(mdt) * Fid::SEQ_WIDTH;
+                let fid = Fid { seq, oid: self.next, ver: 0 };
                 let file_type = match kind {
                     CreateKind::Regular(_) => FileType::Regular,
                     CreateKind::Directory { .. } => FileType::Directory,
@@ -213,6 +227,7 @@ impl State {
                 self.inodes.insert(fid, Inode { attr, names: BTreeMap::new(), layout });
                 self.inode(parent)?.names.insert(name, fid);
                 match kind {
+                    _ if mdt != parent.mdt() => MdsReply::Remote { fid, file_type },
                     CreateKind::Regular(Some(_)) => self.open(fid, true)?,
                     _ => {
                         MdsReply::Opened { entry: self.entry(fid)?, created: true, handle: OpenHandle(0), layout: None }
@@ -246,6 +261,9 @@ impl State {
                 }
                 MdsReply::Removed(Removed { fid, nlink: 0 })
             }
+            MdsOp::Rename(Rename { parent, new_parent, .. }) if parent.mdt() != new_parent.mdt() => {
+                return Err(Errno::EXDEV);
+            }
             MdsOp::Rename(Rename { parent, name, new_parent, new_name, .. }) => {
                 self.expect([(parent, &name), (new_parent, &new_name)])?;
                 let fid = self.inode(parent)?.names.remove(&name).ok_or(Errno::ENOENT)?;
@@ -266,10 +284,11 @@ impl State {
                 let names = self.inode(fid)?.names.clone();
                 let mut rest = names.into_iter().filter(|(name, _)| after.as_ref().is_none_or(|a| name > a));
                 let mut entries = Vec::new();
-                for (name, fid) in rest.by_ref().take(limit as usize) {
-                    let entry = *self.entry(fid)?;
+                for (name, to) in rest.by_ref().take(limit as usize) {
+                    let entry = *self.entry(to)?;
                     let file_type = entry.attr.file_type();
-                    entries.push(DirEntry { name, fid, file_type, entry: with_attr.then_some(entry), layout: None });
+                    let entry = (with_attr && to.mdt() == fid.mdt()).then_some(entry);
+                    entries.push(DirEntry { name, fid: to, file_type, entry, layout: None });
                 }
                 MdsReply::Entries { entries, more: rest.next().is_some() }
             }
@@ -449,7 +468,7 @@ impl Service for Target {
 
     fn connect(&self, export: &Arc<Export>, hello: &ConnectRequest) -> Result<ConnectReply, Errno> {
         if self.name.kind == TargetKind::Mdt {
-            *self.world.export.lock() = Some(export.clone());
+            self.world.exports.lock().insert(self.name.index.0, export.clone());
         }
         let version = hello.version_max;
         Ok(ConnectReply {
@@ -503,9 +522,10 @@ impl Target {
     fn grant(&self, op: &Op, result: &Result<OpReply, Errno>, mask: InodeBits, reply: &mut Reply) {
         let Op::Mds(op) = op else { return };
         let shown = InodeBits::LOOKUP.union(InodeBits::UPDATE);
+        let mdt = self.name.index.0;
         let mut give = |fid: Fid, bits: InodeBits| {
             let bits = bits.intersection(mask);
-            if !bits.is_empty() {
+            if !bits.is_empty() && fid.mdt() == mdt {
                 reply.grants.push(Grant { fid, bits });
             }
         };
@@ -570,8 +590,9 @@ impl Target {
                     up: true,
                 };
                 let fsname = FsName::default();
-                let targets = [TargetName::mdt(fsname, 0), TargetName::ost(fsname, 0), TargetName::ost(fsname, 1)];
-                let targets = targets.into_iter().map(target).collect();
+                let mdts = (0..self.world.mdts).map(|index| TargetName::mdt(fsname, index));
+                let targets = mdts.chain([TargetName::ost(fsname, 0), TargetName::ost(fsname, 1)]);
+                let targets = targets.map(target).collect();
                 let config = FsConfig { version: 1, cluster: CLUSTER.0, targets, ..FsConfig::default() };
                 Ok(OpReply::Mgs(MgsReply::Config(config)))
             }
@@ -587,7 +608,14 @@ impl Target {
             Op::Mds(op) => {
                 // A part of the operation behind it.
                 if !matches!(op, MdsOp::Expect(_)) {
-                    self.log(word(&op));
+                    match self.name.index.0 {
+                        0 => self.log(word(&op)),
+                        mdt => self.log(format!("{mdt} {}", word(&op))),
+                    }
+                }
+                let of = op.fid();
+                if of != Fid::NONE && of.mdt() != self.name.index.0 {
+                    return Err(Errno::EREMOTE);
                 }
                 let opens = matches!(op, MdsOp::Open(_) | MdsOp::Create(_));
                 let leases = matches!(op, MdsOp::Lease(_));
@@ -669,8 +697,20 @@ impl Cluster {
         Cluster { _guard: Some(guard), ..Cluster::mounted_in(env, opens).await }
     }
 
+    /// With so many MDTs, which grant whatever may be granted.
+    pub async fn mounted_with_mdts(mdts: u16) -> Cluster {
+        let (env, guard) = RealEnv::start(RealConfig { reactors: 1, blocking_threads: 1 }).unwrap();
+        let cluster = Cluster::mounted_on(env, true, mdts).await;
+        cluster.world.grants.store(true, Ordering::Relaxed);
+        Cluster { _guard: Some(guard), ..cluster }
+    }
+
     /// `opens`: the kernel reports opens and closes.
     pub async fn mounted_in(env: Env, opens: bool) -> Cluster {
+        Cluster::mounted_on(env, opens, 1).await
+    }
+
+    async fn mounted_on(env: Env, opens: bool, mdts: u16) -> Cluster {
         let rpc = Rpc::new(env.clone(), RpcConfig { cluster: ClusterId(0), checksums: true });
         let state = State { stripes: 2, ..State::default() };
         let world = Arc::new(World {
@@ -682,16 +722,17 @@ impl Cluster {
             hold_leases: watch::Sender::new(false),
             hold_counts: watch::Sender::new(false),
             grants: AtomicBool::new(false),
-            export: Mutex::default(),
+            exports: Mutex::default(),
+            mdts,
             boot: Mutex::new(1),
         });
         let root =
             Inode { attr: attr(Fid::ROOT, libc::S_IFDIR | 0o755), names: BTreeMap::new(), layout: Arc::default() };
         world.state.lock().inodes.insert(Fid::ROOT, root);
         let fsname = FsName::default();
-        let names =
-            [TargetName::mgs(), TargetName::mdt(fsname, 0), TargetName::ost(fsname, 0), TargetName::ost(fsname, 1)];
-        for name in names {
+        let mdts = (0..mdts).map(|index| TargetName::mdt(fsname, index));
+        let others = [TargetName::mgs(), TargetName::ost(fsname, 0), TargetName::ost(fsname, 1)];
+        for name in mdts.chain(others) {
             rpc.add_service(Arc::new(Target { name, world: world.clone(), boot: 1 }));
         }
         let description = "test".to_owned();
@@ -711,9 +752,14 @@ impl Cluster {
 
     /// The MDT restarts: the same inodes, no open handles.
     pub fn restart_mdt(&self) {
-        let name = TargetName::mdt(FsName::default(), 0);
+        self.restart_mdt_at(0);
+    }
+
+    /// As [`Cluster::restart_mdt`], of one of several.
+    pub fn restart_mdt_at(&self, index: u16) {
+        let name = TargetName::mdt(FsName::default(), index);
         self.rpc.remove_service(name);
-        self.world.state.lock().open.clear();
+        self.world.state.lock().open.retain(|_, fid| fid.mdt() != index);
         let boot = {
             let mut boot = self.world.boot.lock();
             *boot += 1;
@@ -731,7 +777,12 @@ impl Cluster {
 
     /// The MDT asks the mount something.
     pub async fn callback(&self, op: ClientOp) -> ClientReply {
-        let export = self.world.export.lock().clone().expect("mounted");
+        self.callback_of(0, op).await
+    }
+
+    /// As [`Cluster::callback`], of one of several.
+    pub async fn callback_of(&self, mdt: u16, op: ClientOp) -> ClientReply {
+        let export = self.world.exports.lock().get(&mdt).cloned().expect("mounted");
         export.callback(op).await.expect("the mount answers")
     }
 

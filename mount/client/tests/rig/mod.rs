@@ -112,7 +112,7 @@ impl Rig {
 
     /// The MDT calls locks back.
     pub fn revoke(&self, fid: Fid, bits: InodeBits) -> Running<ClientReply> {
-        let export = self.cluster.world.export.lock().clone().expect("mounted");
+        let export = self.cluster.world.exports.lock().get(&0).cloned().expect("mounted");
         let revoke = ClientOp::Revoke { locks: vec![(fid, bits)] };
         self.begin(async move { export.callback(revoke).await.expect("the mount answers") })
     }

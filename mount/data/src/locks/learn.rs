@@ -31,10 +31,16 @@ pub fn learn(table: &mut Table, op: &MdsOp, result: Result<&MdsReply, Errno>, to
             table.learn_name(*parent, name, Some(entry.attr.fid), held);
             table.learn_entry(entry, bits(entry.attr.fid));
         }
+        (MdsOp::Lookup(Lookup { parent, name }), Ok(MdsReply::Remote { fid, .. })) => {
+            table.learn_name(*parent, name, Some(*fid), held);
+        }
         (MdsOp::Lookup(Lookup { parent, name }), Err(Errno::ENOENT)) => table.learn_name(*parent, name, None, held),
         (MdsOp::GetParent(GetParent { fid }), Ok(MdsReply::Entry(entry))) => {
             table.learn_parent(*fid, entry.attr.fid, held);
             table.learn_entry(entry, bits(entry.attr.fid));
+        }
+        (MdsOp::GetParent(GetParent { fid }), Ok(MdsReply::Remote { fid: parent, .. })) => {
+            table.learn_parent(*fid, *parent, held);
         }
         (MdsOp::Getattr(_) | MdsOp::Lock(_), Ok(MdsReply::Entry(entry))) => {
             table.learn_entry(entry, bits(entry.attr.fid));
@@ -95,6 +101,10 @@ pub fn learn(table: &mut Table, op: &MdsOp, result: Result<&MdsReply, Errno>, to
             if let Some(layout) = layout {
                 table.learn_layout(fid, layout, bits(fid));
             }
+        }
+        (MdsOp::Create(Create { parent, name, .. }), Ok(MdsReply::Remote { fid, .. })) => {
+            table.changed_name(*parent, name, Some(*fid), held);
+            table.changed_inode(*parent, of(touched, *parent), held);
         }
         (
             MdsOp::Unlink(Unlink { parent, name }) | MdsOp::Rmdir(Rmdir { parent, name }),
