@@ -9,6 +9,7 @@ pub mod fit;
 pub mod home;
 pub mod links;
 pub mod local;
+pub mod mkdir_at;
 pub mod mounts;
 pub mod params;
 pub mod socket;

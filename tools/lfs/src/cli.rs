@@ -488,7 +488,7 @@ pub struct CheckArgs {
 /// Make directories, on an MDT of choice
 #[derive(Debug, Args)]
 pub struct MkdirArgs {
-    /// MDTs, -1 for any
+    /// MDT; -1: that of the directory above
     #[arg(
         short = 'i',
         long = "mdt-index",

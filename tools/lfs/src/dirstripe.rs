@@ -1,34 +1,55 @@
 //! `lfs mkdir` (`setdirstripe`) and `getdirstripe`: on which MDTs directories are.
 //!
-//! All names are on MDT0000 for now, so directories have no stripes. Requests for more are refused;
-//! requests for exactly that succeed.
+//! A directory is on one MDT as a whole: it has no stripes yet, and requests for them are refused.
 
 use crate::cli::{GetdirstripeArgs, MkdirArgs};
+use ask::mkdir_at::mkdir_at;
 use ask::{mounts, xattr};
-use report::Report;
+use report::{Report, strerror};
 use rustix::fs::Mode;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use types::errno::Errno;
 use types::fid::Fid;
+use types::limits::TARGETS_MAX;
+use types::target::TargetIndex;
 
 /// Makes directories.
 pub fn make(args: &MkdirArgs, report: &mut Report<'_>) {
-    let elsewhere = args.mdts.as_ref().is_some_and(|mdts| mdts.iter().any(|mdt| *mdt > 0));
-    if elsewhere || args.count.is_some_and(|count| count > 1) || args.default || args.delete {
-        let sentence =
-            "all directories are on MDT0000 and have one stripe for now; only -i 0, -i -1 and -c 1 can be had";
+    let several = args.mdts.as_ref().is_some_and(|mdts| mdts.len() > 1);
+    if several || args.count.is_some_and(|count| count > 1) || args.default || args.delete {
+        let sentence = "a directory is on one MDT, without stripes or defaults for those below it, for now; \
+                        only -i INDEX and -c 1 can be had";
         return report.sentence(sentence, Errno::EOPNOTSUPP);
     }
+    let mdt = match args.mdts.as_deref().and_then(<[i32]>::first).copied() {
+        // Any: that of the directory above.
+        None | Some(-1) => None,
+        Some(mdt) => match u16::try_from(mdt).ok().filter(|mdt| usize::from(*mdt) < TARGETS_MAX) {
+            Some(mdt) => Some(TargetIndex(mdt)),
+            None => return report.errno(&format!("bad MDT index '{mdt}'"), Errno::EINVAL),
+        },
+    };
     let mode = match u32::from_str_radix(args.mode.as_deref().unwrap_or("777"), 8) {
-        Ok(mode) if mode <= 0o7777 => Mode::from_raw_mode(mode),
+        Ok(mode) if mode <= 0o7777 => mode,
         _ => return report.sentence("-o takes an octal mode: 755", Errno::EINVAL),
     };
     for path in &args.paths {
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let made = mounts::mount_of(parent).and_then(|_| Ok(rustix::fs::mkdir(path, mode)?));
-        if let Err(error) = made {
-            report.failed(&format!("can't create directory '{}'", path.display()), &error);
+        let made = mounts::mount_of(parent).and_then(|_| match mdt {
+            None => Ok(rustix::fs::mkdir(path, Mode::from_raw_mode(mode))?),
+            Some(mdt) => mkdir_at(path, mode, mdt),
+        });
+        let what = format!("can't create directory '{}'", path.display());
+        match (made, mdt) {
+            (Ok(()), _) => {}
+            (Err(error), Some(mdt)) if error.raw_os_error() == Some(Errno::ERANGE.0) => {
+                let why = strerror(Errno::ERANGE);
+                let sentence =
+                    format!("{what}: {why} ({}); there is no MDT{mdt:?}; lfs mdts shows all", Errno::ERANGE.0);
+                report.sentence(&sentence, Errno::ERANGE);
+            }
+            (Err(error), _) => report.failed(&what, &error),
         }
     }
 }

@@ -1,10 +1,14 @@
-//! Directories on MDTs: all are on MDT 0 and have one stripe for now; what asks for that is done.
+//! Directories on MDTs: each is on one, without stripes; what asks for that is done.
 
 use crate::abi::StripeParam;
-use crate::door::{Answer, EOPNOTSUPP, Place, Text, negative};
+use crate::door::{Answer, EOPNOTSUPP, Failure, Place, Text, negative};
 use crate::whereabouts;
+use ask::mkdir_at::mkdir_at;
 use rustix::fs::Mode;
 use std::ffi::c_int;
+use types::errno::Errno;
+use types::limits::TARGETS_MAX;
+use types::target::TargetIndex;
 
 /// Makes a directory.
 #[unsafe(no_mangle)]
@@ -40,11 +44,22 @@ pub extern "C" fn llapi_dir_create_pool(
 
 fn make(name: Text, mode: u32, offset: c_int, count: c_int) -> Answer<c_int> {
     let path = name.path()?;
-    if !matches!(offset, -1 | 0) || !matches!(count, -1..=1) {
+    if !matches!(count, -1..=1) {
         return Err(EOPNOTSUPP);
     }
+    let mdt = match offset {
+        // Any: that of the directory above.
+        -1 => None,
+        mdt => {
+            let index = u16::try_from(mdt).ok().filter(|mdt| usize::from(*mdt) < TARGETS_MAX);
+            Some(TargetIndex(index.ok_or(Failure(Errno::EINVAL))?))
+        }
+    };
     whereabouts::of_path(whereabouts::parent(path))?;
-    rustix::fs::mkdir(path, Mode::from_raw_mode(mode & 0o7777))?;
+    match mdt {
+        None => rustix::fs::mkdir(path, Mode::from_raw_mode(mode & 0o7777))?,
+        Some(mdt) => mkdir_at(path, mode, mdt)?,
+    }
     Ok(0)
 }
 
@@ -54,9 +69,10 @@ mod tests {
     use crate::door::testing::{null, null_text, text};
 
     #[test]
-    fn other_mdts_are_refused() {
+    fn what_no_directory_has_is_refused() {
         let make = |offset, count, pool| llapi_dir_create_pool(text(c"/x"), 0o755, offset, count, 0, pool);
-        assert_eq!(make(1, 1, null_text()), -libc::EOPNOTSUPP);
+        assert_eq!(make(-2, 1, null_text()), -libc::EINVAL);
+        assert_eq!(make(4096, 1, null_text()), -libc::EINVAL);
         assert_eq!(make(-1, 2, null_text()), -libc::EOPNOTSUPP);
         assert_eq!(make(0, 1, text(c"pool")), -libc::EOPNOTSUPP);
         assert_eq!(make(0, 1, text(c"")), -libc::ENOTTY);

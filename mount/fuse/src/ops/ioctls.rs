@@ -15,6 +15,7 @@ use client::open::DirHandle;
 use client::open::FileHandle;
 use types::errno::Errno;
 use types::lock::LeaseMode;
+use types::mkdir_at::{MKDIR_AT, MkdirAt};
 use wire::codec::dir_scan::{DIR_SCAN, Piece, Question};
 use wire::mds::DirEntry;
 
@@ -119,6 +120,13 @@ impl ClientFs {
                 None => Err(Errno::EINVAL).into(),
             },
             DIR_SCAN if flags & misc::IOCTL_DIR != 0 => self.dir_scan(request, handle, input),
+            MKDIR_AT if flags & misc::IOCTL_DIR != 0 => match MkdirAt::decode(input) {
+                Ok(question) => {
+                    let call = self.client().mkdir_unseen(self.caller(request, 0), node(request), question);
+                    answer(call, |()| told(Bytes::new()))
+                }
+                Err(_) => Err(Errno::EINVAL).into(),
+            },
             _ => Err(Errno::ENOTTY).into(),
         }
     }
