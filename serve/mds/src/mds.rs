@@ -35,6 +35,7 @@ use observe::registry::Registry;
 use parking_lot::Mutex;
 use replay::bundle::exchange::Exchange;
 use rpc::service::Export;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use store::store::Store;
 use target::Target;
@@ -93,6 +94,8 @@ pub struct Mds {
     pub(crate) cut_ended: Notify,
     /// Notified when an operation over several MDTs lets go of what it had pinned.
     pub(crate) unpinned: Notify,
+    /// How much they have pinned.
+    pinned: Arc<AtomicUsize>,
     /// Wakes the task that ends such operations.
     pub(crate) finish: Wake,
     /// Wakes the destroyer.
@@ -197,6 +200,7 @@ impl Mds {
         let asks = peers.client().is_some() && !bundles.under_way_with().is_empty();
         let window = Window::new(&expected, asks, env.clock.now(), settings.recovery_window);
         let at_once = window.is_open();
+        let pinned = bundles.pins.count();
         let author_grace = settings.author_grace;
         let groups = Arc::<Groups>::default();
         let mds = Arc::new_cyclic(|me| Mds {
@@ -224,6 +228,7 @@ impl Mds {
             unsettled: Mutex::default(),
             cut_ended: Notify::new(),
             unpinned: Notify::new(),
+            pinned,
             finish: Wake::default(),
             destroy: Wake::default(),
             settle: Wake::default(),
@@ -285,6 +290,11 @@ impl Mds {
     /// Open handles of all clients.
     pub fn open_count(&self) -> usize {
         self.state.lock().opens.count()
+    }
+
+    /// True if operations over several MDTs have pinned something here.
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.pinned.load(Ordering::Acquire) > 0
     }
 
     /// Succeeds if the inode belongs to this MDT.

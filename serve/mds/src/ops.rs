@@ -35,9 +35,19 @@ impl Mds {
     pub(crate) async fn run(&self, request: &mut RequestContext<'_>, op: MdsOp) -> Result<MdsReply, Errno> {
         self.admit(&op).await?;
         match op {
-            MdsOp::Lookup(op) => self.lookup(request, &op),
+            MdsOp::Lookup(op) => {
+                if self.is_pinned() {
+                    Box::pin(self.settled(op.parent, Some(&op.name))).await;
+                }
+                self.lookup(request, &op)
+            }
             MdsOp::GetParent(op) => self.get_parent(request, &op),
-            MdsOp::Getattr(op) => self.getattr(request, &op),
+            MdsOp::Getattr(op) => {
+                if self.is_pinned() {
+                    Box::pin(self.settled(op.fid, None)).await;
+                }
+                self.getattr(request, &op)
+            }
             MdsOp::GetattrMany(op) => self.getattr_many(request, &op),
             MdsOp::Setattr(op) => self.in_turn(request, |request| self.setattr(request, &op)).await,
             MdsOp::Create(op) => match op.kind {
@@ -66,7 +76,12 @@ impl Mds {
             },
             MdsOp::Rename(op) => self.in_turn(request, |request| self.rename(request, &op)).await,
             MdsOp::Link(op) => self.in_turn(request, |request| self.link(request, &op)).await,
-            MdsOp::Readdir(op) => self.readdir(request, &op),
+            MdsOp::Readdir(op) => {
+                if self.is_pinned() {
+                    Box::pin(self.settled(op.fid, None)).await;
+                }
+                self.readdir(request, &op)
+            }
             MdsOp::Readlink(op) => self.readlink(request, &op),
             MdsOp::Getxattr(op) => self.getxattr(request, &op),
             MdsOp::Listxattr(op) => self.listxattr(request, &op),

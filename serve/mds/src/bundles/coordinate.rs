@@ -134,9 +134,15 @@ impl Mds {
                 steps.push(Step::Reply { client: request.client(), slot: origin.slot, record });
             }
         }
-        let Some(bundle) = self.state.lock().bundles.coordinator.decide(id, Steps::new(steps)) else {
-            return Ok(None);
+        let decided = {
+            let bundles = &mut self.state.lock().bundles;
+            let decided = bundles.coordinator.decide(id, Steps::new(steps));
+            if prepares && decided.is_some() {
+                bundles.pins.leaves(id);
+            }
+            decided
         };
+        let Some(bundle) = decided else { return Ok(None) };
         let bundle = match self.apply_at(request.export, mdt, &bundle).await? {
             Ok(bundle) => bundle,
             Err(Errno::EAGAIN) => return Ok(None),

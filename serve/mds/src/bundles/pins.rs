@@ -6,6 +6,8 @@
 use foldhash::HashMap;
 use namespace::view::Change;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use types::bundle::BundleId;
 use types::fid::Fid;
 use types::lock::InodeBits;
@@ -26,6 +28,9 @@ pub(crate) struct Pins {
     of: BTreeMap<BundleId, Pin>,
     inodes: HashMap<Fid, BundleId>,
     names: HashMap<Fid, BTreeMap<Name, BundleId>>,
+    /// Names whose inode may be gone at its MDT already.
+    leaving: BTreeMap<BundleId, (Fid, Name)>,
+    count: Arc<AtomicUsize>,
 }
 
 impl Pins {
@@ -39,6 +44,24 @@ impl Pins {
         self.of.contains_key(&id)
     }
 
+    /// How many there are, for those that look without the lock of the state.
+    pub(crate) fn count(&self) -> Arc<AtomicUsize> {
+        self.count.clone()
+    }
+
+    /// The pinned name of a bundle goes for certain, and another MDT may remove the inode first.
+    pub(crate) fn leaves(&mut self, id: BundleId) {
+        if let Some(Pin::Name(dir, name)) = self.of.get(&id) {
+            self.leaving.insert(id, (*dir, name.clone()));
+        }
+    }
+
+    /// A bundle by which this name, or any of this directory, leaves now.
+    pub(crate) fn leaving(&self, dir: Fid, name: Option<&Name>) -> Option<BundleId> {
+        let is = |of: &Fid, leaving: &Name| *of == dir && name.is_none_or(|name| name == leaving);
+        self.leaving.iter().find(|(_, (of, name))| is(of, name)).map(|(id, _)| *id)
+    }
+
     /// Pins; nothing else has pinned it ([`Pins::meets`]).
     pub(crate) fn pin(&mut self, id: BundleId, pin: Pin) {
         match &pin {
@@ -46,11 +69,15 @@ impl Pins {
             Pin::Name(dir, name) => _ = self.names.entry(*dir).or_default().insert(name.clone(), id),
         }
         self.of.insert(id, pin);
+        self.count.store(self.of.len(), Ordering::Release);
     }
 
     /// A bundle is over.
     pub(crate) fn unpin(&mut self, id: BundleId) {
-        match self.of.remove(&id) {
+        let pin = self.of.remove(&id);
+        self.leaving.remove(&id);
+        self.count.store(self.of.len(), Ordering::Release);
+        match pin {
             Some(Pin::Inode(fid)) => _ = self.inodes.remove(&fid),
             Some(Pin::Name(dir, name)) => {
                 let Some(names) = self.names.get_mut(&dir) else { return };
@@ -106,6 +133,23 @@ mod tests {
 
     const DIR: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 1, ver: 0 };
     const OTHER: Fid = Fid { oid: 2, ..DIR };
+
+    #[test]
+    fn a_name_leaves_from_its_decision_to_its_end() {
+        let id = BundleId { coordinator: TargetIndex(0), boot: 1, number: 1 };
+        let (a, b) = (Name::new(b"a").unwrap(), Name::new(b"b").unwrap());
+        let mut pins = Pins::default();
+        let count = pins.count();
+        pins.pin(id, Pin::Name(DIR, a.clone()));
+        assert_eq!((pins.leaving(DIR, None), count.load(Ordering::Relaxed)), (None, 1));
+        pins.leaves(id);
+        assert_eq!([pins.leaving(DIR, None), pins.leaving(DIR, Some(&a))], [Some(id); 2]);
+        assert_eq!([pins.leaving(DIR, Some(&b)), pins.leaving(OTHER, None)], [None; 2]);
+        pins.unpin(id);
+        assert_eq!((pins.leaving(DIR, None), count.load(Ordering::Relaxed)), (None, 0));
+        pins.leaves(id);
+        assert_eq!(pins.leaving(DIR, None), None, "it is over");
+    }
 
     #[test]
     fn what_is_pinned_is_met_and_not_granted() {

@@ -17,6 +17,8 @@ use futures_util::future::join_all;
 use replay::bundle::coordinator::Answered;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use types::fid::Fid;
+use types::name::Name;
 use std::time::Duration;
 use types::bundle::BundleId;
 use types::errno::Errno;
@@ -215,6 +217,19 @@ impl Mds {
             }
             Ok(())
         })
+    }
+
+    /// Waits while a name leaves (`None`: any name of `dir`) whose inode its MDT may have removed
+    /// already. A client may know of that removal, and must not be shown the name afterwards, nor
+    /// the directory as it was with it.
+    pub(crate) async fn settled(&self, dir: Fid, name: Option<&Name>) {
+        loop {
+            let leaving = self.state.lock().bundles.pins.leaving(dir, name);
+            match leaving {
+                Some(id) => self.unpinned(id).await,
+                None => return,
+            }
+        }
     }
 
     /// Waits until a bundle has let go of what it had pinned.
