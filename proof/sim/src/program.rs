@@ -28,6 +28,7 @@ use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::{Flock, FlockFlavor, FlockKind};
 use types::name::Name;
+use types::target::TargetIndex;
 use wire::mds::{RenameFlags, SetxattrFlags};
 
 /// Names of files in each directory.
@@ -246,11 +247,17 @@ impl Program {
     }
 
     async fn make(&mut self, dir: Held, text: &str, kind: Kind) -> Option<Held> {
-        let call = Call::Make { parent: dir.ino, name: text.to_owned(), kind, exclusive: true, mdt: mdt_of(dir.ino) };
         let client = self.client.clone();
+        let mdts = client.session().mdts().len() as u16; // at most MDTS_MAX
+        let mdt = match kind {
+            Kind::Dir if mdts > 1 => self.rng.below(mdts.into()) as u16, // as above
+            _ => mdt_of(dir.ino),
+        };
+        let call = Call::Make { parent: dir.ino, name: text.to_owned(), kind, exclusive: true, mdt };
         let found = match kind {
             Kind::Dir => {
-                let made = client.clone().mkdir(Caller::root(), dir.node, name(text), 0o755);
+                let at = TargetIndex(mdt);
+                let made = client.clone().mkdir_at(Caller::root(), dir.node, name(text), 0o755, at);
                 let found = self.ask(call, made, inode).await?;
                 if text == SMALL {
                     // Files that are made in it before this is done are as all others.
