@@ -26,6 +26,11 @@ impl Kills {
     /// `KILLS_SEED` repeats the choices of an earlier run. `None` if this process may not mount, or
     /// cannot make network namespaces.
     pub fn up(usual: u64) -> Option<Kills> {
+        Kills::up_with_mdts(usual, 1)
+    }
+
+    /// As [`Kills::up`], with so many MDS.
+    pub fn up_with_mdts(usual: u64, mdts: usize) -> Option<Kills> {
         if !can_mount() {
             return None;
         }
@@ -35,7 +40,7 @@ impl Kills {
         let dir = tempfile::Builder::new().prefix("sheen-e2e-").tempdir().expect("a folder");
         let mounts = [dir.path().join("mnt0"), dir.path().join("mnt1")];
         let clients = mounts.iter().map(|mount| Client { mount: mount.clone(), options: String::new() });
-        let many = Many::up(&dir.path().join("fs"), clients.collect(), "2")?;
+        let many = Many::up_with_mdts(&dir.path().join("fs"), clients.collect(), "2", mdts)?;
         Some(Kills { count, seed, rng: fastrand::Rng::with_seed(seed), mounts, many, dir })
     }
 

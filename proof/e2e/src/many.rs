@@ -1,5 +1,5 @@
 //! A SheenFS whose MGS, MDS, two OSS and clients are separate processes, each on a host (network
-//! namespace) of its own.
+//! namespace) of its own. Further MDS share the host of the first one.
 
 use crate::cluster::RUN_DIR;
 use crate::hosts::Hosts;
@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 /// One server process and its targets.
 struct Server {
     host: usize,
+    port: u16,
     name: &'static str,
     /// Folders of its targets.
     targets: &'static [&'static str],
@@ -26,6 +27,10 @@ struct Server {
 const FIRST_CLIENT: usize = 5;
 /// Clients, at most.
 const CLIENTS_MAX: usize = 4;
+/// Port of the first server of each host.
+const PORT: u16 = 988;
+/// Further MDS and their targets, from index 1 on.
+const MORE_MDS: [(&str, &[&str]); 3] = [("mds1", &["mdt1"]), ("mds2", &["mdt2"]), ("mds3", &["mdt3"])];
 
 /// A mount and the options it is made with.
 pub struct Client {
@@ -49,15 +54,24 @@ impl Many {
     /// Formats and starts everything, with `stripes` stripes for each new file; `None` where
     /// namespaces cannot be made.
     pub fn up(dir: &Path, clients: Vec<Client>, stripes: &str) -> Option<Many> {
+        Many::up_with_mdts(dir, clients, stripes, 1)
+    }
+
+    /// As [`Many::up`], with 1 to 4 MDS of an MDT each; those behind the first come after all other
+    /// servers.
+    pub fn up_with_mdts(dir: &Path, clients: Vec<Client>, stripes: &str, mdts: usize) -> Option<Many> {
         assert!((1..=CLIENTS_MAX).contains(&clients.len()), "1 to {CLIENTS_MAX} clients");
         let hosts = Hosts::new(FIRST_CLIENT + clients.len() - 1)?;
-        let server = |host, name, targets| Server { host, name, targets, child: None };
-        let servers = vec![
+        let server = |host, name, targets| Server { host, port: PORT, name, targets, child: None };
+        let mut servers = vec![
             server(1, "mgs", &["mgt"]),
             server(2, "mds", &["mdt"]),
             server(3, "oss0", &["ost0", "ost1"]),
             server(4, "oss1", &["ost2", "ost3"]),
         ];
+        for ((name, targets), port) in MORE_MDS.into_iter().take(mdts - 1).zip(PORT + 1..) {
+            servers.push(Server { port, ..server(2, name, targets) });
+        }
         let stripes = stripes.to_owned();
         let mut many = Many { hosts, dir: dir.to_owned(), clients, stripes, servers };
         std::fs::create_dir_all(&many.dir).expect("make a folder");
@@ -67,6 +81,10 @@ impl Many {
         let mgs = many.mgs_nid();
         many.mkfs(&["--mgs"], "mgt");
         many.mkfs(&["--mdt", "--fsname", "sheen", "--mgsnode", &mgs], "mdt");
+        for (index, (_, targets)) in (1..mdts).zip(MORE_MDS) {
+            let index = index.to_string();
+            many.mkfs(&["--mdt", "--index", &index, "--fsname", "sheen", "--mgsnode", &mgs], targets[0]);
+        }
         // Indexes are given, because the order in which the servers register is not fixed.
         for index in ["0", "1", "2", "3"] {
             let ost = format!("ost{index}");
@@ -105,7 +123,8 @@ impl Many {
         self.clients.iter().map(|client| client.mount.clone()).collect()
     }
 
-    /// Mounts client `n` (from 0), which is not mounted, and waits until it knows every OST.
+    /// Mounts client `n` (from 0), which is not mounted, and waits until it knows every MDT and
+    /// OST.
     pub fn mount_client(&self, n: usize) {
         let Client { mount, options } = &self.clients[n];
         let mut command = self.hosts.command(FIRST_CLIENT + n, &sheen());
@@ -116,7 +135,7 @@ impl Many {
         let output = command.stdin(Stdio::null()).output().expect("sheen runs");
         assert!(output.status.success(), "sheen mount: {}\n{}", text(&output), self.logs());
         assert!(is_mounted(mount), "sheen mount succeeded, but {} is no mount", mount.display());
-        self.wait_for_osts(mount);
+        self.wait_for_targets(mount);
     }
 
     fn client_log(&self, n: usize) -> PathBuf {
@@ -195,30 +214,32 @@ impl Many {
 
     /// Servers start in any order and a client hears of new ones while it is mounted: waits until
     /// it knows them all.
-    fn wait_for_osts(&self, mount: &Path) {
-        let all: usize = self.servers.iter().flat_map(|s| s.targets).filter(|t| t.starts_with("ost")).count();
+    fn wait_for_targets(&self, mount: &Path) {
         let deadline = Instant::now() + Duration::from_secs(30);
-        loop {
-            let output = Command::new(sheen()).args(["lfs", "osts"]).arg(mount).output().expect("sheen runs");
-            if text(&output).matches("-OST").count() == all {
-                return;
+        for (kind, question, mark) in [("mdt", "mdts", "-MDT"), ("ost", "osts", "-OST")] {
+            let all = self.servers.iter().flat_map(|s| s.targets).filter(|t| t.starts_with(kind)).count();
+            loop {
+                let output = Command::new(sheen()).args(["lfs", question]).arg(mount).output().expect("sheen runs");
+                if text(&output).matches(mark).count() == all {
+                    break;
+                }
+                assert!(
+                    Instant::now() < deadline,
+                    "the client does not see {all} {question}: {}\n{}",
+                    text(&output),
+                    self.logs()
+                );
+                std::thread::sleep(Duration::from_millis(10));
             }
-            assert!(
-                Instant::now() < deadline,
-                "the client does not see {all} OSTs: {}\n{}",
-                text(&output),
-                self.logs()
-            );
-            std::thread::sleep(Duration::from_millis(10));
         }
     }
 
     fn start_server(&mut self, at: usize, mgs: &str) {
-        let Server { host, name, targets, child } = &self.servers[at];
+        let Server { host, port, name, targets, child } = &self.servers[at];
         if child.is_some() {
             return;
         }
-        let address: SocketAddr = format!("{}:988", self.hosts.address(*host)).parse().expect("an address");
+        let address: SocketAddr = format!("{}:{port}", self.hosts.address(*host)).parse().expect("an address");
         let log = File::options().create(true).append(true).open(self.dir.join(format!("{name}.log"))).expect("a log");
         let mut command = self.hosts.command(*host, &sheen());
         command.env(RUN_DIR, self.run_dir());
@@ -232,7 +253,7 @@ impl Many {
         probe.args([
             "-c",
             &format!(
-                "for i in $(seq 200); do (: < /dev/tcp/{}/988) 2> /dev/null && exit 0; sleep 0.05; done; exit 1",
+                "for i in $(seq 200); do (: < /dev/tcp/{}/{port}) 2> /dev/null && exit 0; sleep 0.05; done; exit 1",
                 address.ip()
             ),
         ]);
@@ -290,7 +311,7 @@ impl Many {
         self.servers.len()
     }
 
-    /// Name of a server process: `mgs`, `mds`, `oss0`, `oss1`.
+    /// Name of a server process: `mgs`, `mds`, `oss0`, `oss1`, `mds1`, ...
     pub fn server_name(&self, at: usize) -> &'static str {
         self.servers[at].name
     }
