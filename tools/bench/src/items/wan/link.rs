@@ -12,9 +12,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Buffers that fill 1 Gbit/s over 210 ms twice: without them TCP is the line.
-const BUFFERS: &str = "4096 131072 268435456";
-
 /// Side of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
@@ -43,6 +40,12 @@ fn run(command: &mut Command) -> Result<(), BenchError> {
     Err(BenchError::of_program(&format!("run {words}"), &output))
 }
 
+/// Settings of TCP that differ from those of this machine.
+fn buffers(args: &WanArgs) -> Vec<(&'static str, String)> {
+    let Some(max) = &args.tcp_buffers else { return Vec::new() };
+    ["tcp_rmem", "tcp_wmem"].map(|key| (key, format!("4096 131072 {}", max.0.max(131_072)))).to_vec()
+}
+
 fn ip(words: &str) -> Result<(), BenchError> {
     run(Command::new("ip").args(words.split(' ')))
 }
@@ -67,8 +70,8 @@ impl Link {
                     up.args([flag, value]);
                 }
             }
-            for key in ["tcp_rmem", "tcp_wmem"] {
-                up.arg("--sysctl").arg(format!("net.ipv4.{key}={BUFFERS}"));
+            for (key, value) in buffers(args) {
+                up.arg("--sysctl").arg(format!("net.ipv4.{key}={value}"));
             }
             up.args(["--sysctl", "net.ipv4.tcp_no_metrics_save=1"]);
             run(&mut up)?;
@@ -85,6 +88,10 @@ impl Link {
             ip(&format!("-n {namespace} addr add {}/24 dev wan0", link.address(side)))?;
             ip(&format!("-n {namespace} link set wan0 up"))?;
             ip(&format!("-n {namespace} link set lo up"))?;
+            for (key, value) in buffers(args) {
+                let setting = format!("net.ipv4.{key}={value}");
+                run(Command::new("ip").args(["netns", "exec", &namespace, "sysctl", "-qw", &setting]))?;
+            }
             link.delayed(side, delay / 2, args)?;
         }
         Ok(link)
