@@ -2,9 +2,9 @@
 //!
 //! A change is kept from its reply until the target reports its transno as durable. After a restart
 //! of the target the kept changes are brought back, oldest first. Bound: [`KEPT_BYTES_MAX`] for an
-//! MDT, [`KEPT_DATA_BYTES_MAX`] for an OST. Beyond it the owner must wait for a commit before it
-//! asks for more changes. Replies that are under way then still fit, so in the end the target's own
-//! bound on uncommitted changes limits memory.
+//! MDT, [`KEPT_DATA_BYTES_MAX`] for an OST, and twice what is on its way over a long line. Beyond
+//! it the owner must wait for a commit before it asks for more changes. Replies that are under way
+//! then still fit, so in the end the target's own bound on uncommitted changes limits memory.
 
 use std::collections::BTreeMap;
 use types::session::{Standing, Transno};
@@ -191,9 +191,10 @@ impl<T> Import<T> {
         self.kept.last_key_value().map_or(Transno(0), |(transno, _)| *transno)
     }
 
-    /// True if the owner must wait for a commit before it asks for one more change.
-    pub fn is_full(&self) -> bool {
-        self.bytes >= self.bytes_max
+    /// True if the owner must wait for a commit before it asks for one more change. `beyond`: bytes
+    /// that may be kept beyond the bound, for what is on its way over a long line.
+    pub fn is_full(&self, beyond: usize) -> bool {
+        self.bytes >= self.bytes_max.saturating_add(beyond)
     }
 
     /// Bytes that are kept.
@@ -465,11 +466,11 @@ mod tests {
         import.keep(Transno(9), "durable already", 100);
         import.keep(Transno(14), "the same again", 50);
         assert_eq!(import.bytes(), 3 * (100 + OVERHEAD) + 50 + OVERHEAD);
-        assert!(!import.is_full());
+        assert!(!import.is_full(0));
         import.keep(Transno(15), "large", KEPT_BYTES_MAX);
-        assert!(import.is_full());
+        assert!(import.is_full(0));
         import.committed(Transno(15));
-        assert_eq!((import.is_full(), import.bytes()), (false, 0));
+        assert_eq!((import.is_full(0), import.bytes()), (false, 0));
         import.forget();
         assert_eq!((import.state(), import.boot()), (State::Disconn, 0));
     }

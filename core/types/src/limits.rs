@@ -53,8 +53,10 @@ pub const DOM_BYTES_MAX: u64 = 1 << 20;
 pub const DOM_CHUNK_BYTES: usize = 16 << 10;
 /// Largest file, bytes: i64::MAX, what the kernel's `loff_t` can say.
 pub const FILE_BYTES_MAX: u64 = i64::MAX as u64;
-/// TCP connections per peer: one for control, the rest for bulk.
+/// TCP connections per peer over a short line: one for control, the rest for bulk.
 pub const LINKS_PER_PEER: usize = 3;
+/// TCP connections per peer over the longest lines: each carries a window per round trip.
+pub const LINKS_PER_PEER_MAX: usize = 17;
 /// Requests in flight to one peer, before the window grows.
 pub const REQUESTS_IN_FLIGHT_INITIAL: usize = 64;
 /// Requests in flight to one peer, at most.
@@ -73,9 +75,9 @@ pub const LINKS_BEFORE_SESSION_MAX: usize = 1024;
 /// Accepted connections without a session from one address. One more closes the oldest of that
 /// address.
 pub const LINKS_BEFORE_SESSION_PER_ADDRESS_MAX: usize = 64;
-/// Accepted connections of one process: `LINKS_PER_PEER` for each of a few addresses of this
+/// Accepted connections of one process: `LINKS_PER_PEER_MAX` for each of a few addresses of this
 /// server, plus earlier connections whose loss was not noticed yet. One more closes the oldest.
-pub const LINKS_PER_PROCESS_MAX: usize = 32;
+pub const LINKS_PER_PROCESS_MAX: usize = 64;
 /// Longest frame that needs no room in the receive memory, bytes: what travels on control links,
 /// and any answer to a callback (`REVOKES_PER_CALLBACK_MAX` entries of 24 bytes).
 pub const FRAME_BYTES_SMALL: usize = 128 << 10;

@@ -26,6 +26,7 @@ use crate::Rpc;
 use crate::awaited::{Asked, Requests};
 use crate::callbacks::Callbacks;
 use crate::error::RpcError;
+use crate::line::Estimate;
 use crate::service::served::Served;
 use crate::service::{Export, Gone};
 use crate::stats::{CallStats, source_of_import};
@@ -69,6 +70,7 @@ pub struct Import {
     /// Requests of the owner so far.
     asked: Asked,
     proved: Arc<Proved>,
+    line: Arc<Mutex<Estimate>>,
     /// How often the target forgot this client without a restart. Changed under `link`.
     pub(crate) evictions: AtomicU64,
     /// Of how many of these the owner knows.
@@ -171,6 +173,7 @@ impl Import {
             connections: AtomicU64::new(0),
             asked: Asked::default(),
             proved: Arc::default(),
+            line: Arc::default(),
             evictions: AtomicU64::new(0),
             evictions_told: AtomicU64::new(0),
             link: Mutex::new(LinkState {
@@ -216,6 +219,18 @@ impl Import {
     /// Its name in the parameter tree, `osc.sheen-OST0000-osc-<id>`, and the source of its counts.
     pub fn source(&self) -> &str {
         self.stats.source()
+    }
+
+    /// True if the line to the target is a long one ([`env::net::LONG_LINE`]), as far as it is
+    /// known.
+    pub fn is_far(&self) -> bool {
+        self.line.lock().is_far()
+    }
+
+    /// Estimate of the bytes that the line to the target carries at once; 0: nothing is known, or
+    /// it is in this process.
+    pub fn in_flight(&self) -> u64 {
+        self.line.lock().in_flight()
     }
 
     /// Number of connections that were made with the target. If it is another number after a

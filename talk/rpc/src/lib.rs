@@ -12,6 +12,7 @@ pub mod callbacks;
 pub mod deadline;
 pub mod error;
 pub mod import;
+pub mod line;
 pub mod patience;
 mod sealed;
 pub mod service;

@@ -3,7 +3,12 @@
 use crate::BoxFuture;
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
+
+/// A line with at least this round trip is *long*: a connection over it is bound by how much may be
+/// on its way at once, and not by the processors.
+pub const LONG_LINE: Duration = Duration::from_millis(1);
 
 /// Whose process has the other end of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,6 +35,9 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {
     /// # Errors
     /// The kernel cannot tell.
     fn peer_owner(&self) -> io::Result<PeerOwner>;
+    /// Round trip of the line, as far as the making of the connection has shown it; `None`: it
+    /// cannot be told.
+    fn round_trip(&self) -> Option<Duration>;
     /// Splits into halves that can be used by two tasks.
     fn split(self: Box<Self>) -> (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>);
 }

@@ -15,6 +15,7 @@ pub mod net;
 mod peer_owner;
 pub mod random;
 pub mod reactors;
+mod tcp;
 
 pub use peer_owner::owner_of;
 

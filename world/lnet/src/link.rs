@@ -63,6 +63,8 @@ pub(crate) struct Ends {
     pub(crate) process: ClientUuid,
     pub(crate) version: u16,
     pub(crate) purpose: Purpose,
+    /// Of the line, when the connection was made; `None`: unknown.
+    pub(crate) round_trip: Option<Duration>,
     /// The side that connected showed it.
     pub(crate) pairing: Pairing,
     /// The other connections of the process that made this one; `None`: this process made it.
@@ -210,6 +212,11 @@ impl Link {
     /// Small requests, or bulk.
     pub fn purpose(&self) -> Purpose {
         self.ends.purpose
+    }
+
+    /// Round trip of the line, when the connection was made; `None`: unknown.
+    pub fn round_trip(&self) -> Option<Duration> {
+        self.ends.round_trip
     }
 
     /// True if it can take requests.
@@ -428,7 +435,7 @@ impl Link {
             {
                 let mut outbox = self.outbox.lock();
                 if outbox.len() > 0 {
-                    writer.going.append(&mut outbox);
+                    writer.going.take(&mut outbox);
                     continue;
                 }
             }

@@ -6,7 +6,7 @@
 use crate::driver::Driver;
 use crate::error::LinkError;
 use crate::greet::{self, Greeted, Line};
-use crate::link::{Handler, Link};
+use crate::link::{Ends, Handler, Link};
 use crate::seal::Read;
 use crate::shared::Shared;
 use env::watch;
@@ -152,11 +152,13 @@ async fn connect(shared: &Arc<Shared>, nid: Nid, purpose: Purpose) -> Result<(Ar
     };
     let stream = shared.env.net.connect(addr).await.map_err(cannot)?;
     let source = Nid::Tcp(stream.local_addr().map_err(cannot)?);
+    let round_trip = stream.round_trip();
     let (read, write) = stream.split();
     let line = match shared.seal() {
         Some(seal) => seal.call(nid, read, write).await?.into(),
         None => Line::plain(None, read, write),
     };
     let Greeted { ends, read, write } = greet::call(shared, source, nid, purpose, line).await?;
+    let ends = Ends { round_trip, ..ends };
     Ok((Link::new(shared.clone(), ends, write, None), read))
 }

@@ -2,7 +2,11 @@
 //!
 //! The window follows bandwidth x delay. It doubles while it is full and answers come within twice
 //! the best time seen, up to REQUESTS_PER_LINK_MAX (a server stops reading a link beyond that).
-//! Bulk data in flight has a bound of its own, in bytes.
+//! Large requests do not count there: the bytes that they move have a bound of their own.
+//!
+//! There are two classes: what a program waits for, and work in the background (stores of written
+//! data, listings ahead). The background takes three quarters of either room at most, so a program
+//! never queues behind more of it than is on its way already.
 
 use env::clock::Monotonic;
 use parking_lot::Mutex;
@@ -20,11 +24,23 @@ const UNIT: usize = 4096;
 /// Below this the round trip shows scheduling rather than the line.
 const NOISE: Duration = Duration::from_micros(100);
 
+/// The background's part of a room.
+const fn background_of(room: usize) -> usize {
+    room / 4 * 3
+}
+
 /// The window.
 pub(crate) struct Window {
-    requests: Arc<Semaphore>,
-    bulk: Arc<Semaphore>,
+    requests: Room,
+    bulk: Room,
     state: Mutex<State>,
+}
+
+/// Room for requests, or for bytes.
+struct Room {
+    all: Arc<Semaphore>,
+    /// Room that work in the background may take.
+    background: Arc<Semaphore>,
 }
 
 struct State {
@@ -35,15 +51,37 @@ struct State {
 
 /// Place of one request in the window; give it back by dropping it.
 pub(crate) struct WindowSlot {
-    _request: OwnedSemaphorePermit,
-    _bulk: Option<OwnedSemaphorePermit>,
+    _all: OwnedSemaphorePermit,
+    _background: Option<OwnedSemaphorePermit>,
+}
+
+impl Room {
+    fn new(units: usize) -> Room {
+        let (all, background) = (Semaphore::new(units), Semaphore::new(background_of(units)));
+        Room { all: Arc::new(all), background: Arc::new(background) }
+    }
+
+    async fn enter(&self, units: usize, background: bool) -> WindowSlot {
+        let closed = "nobody closes the window";
+        let take = |room: &Arc<Semaphore>, units: usize| room.clone().acquire_many_owned(units as u32);
+        let _background = match background {
+            true => Some(take(&self.background, units.min(background_of(UNITS_MAX))).await.expect(closed)),
+            false => None,
+        };
+        WindowSlot { _all: take(&self.all, units).await.expect(closed), _background }
+    }
+
+    /// True if the next request must wait.
+    fn is_full(&self) -> bool {
+        self.all.available_permits() == 0 || self.background.available_permits() == 0
+    }
 }
 
 impl Window {
     pub(crate) fn new() -> Window {
         Window {
-            requests: Arc::new(Semaphore::new(REQUESTS_IN_FLIGHT_INITIAL)),
-            bulk: Arc::new(Semaphore::new(UNITS_MAX)),
+            requests: Room::new(REQUESTS_IN_FLIGHT_INITIAL),
+            bulk: Room::new(UNITS_MAX),
             state: Mutex::new(State {
                 limit: REQUESTS_IN_FLIGHT_INITIAL,
                 best: Duration::MAX,
@@ -52,19 +90,18 @@ impl Window {
         }
     }
 
-    /// Waits for room; `bulk`: bytes that will travel, there or back.
-    pub(crate) async fn enter(&self, bulk: usize) -> WindowSlot {
-        let closed = "nobody closes the window";
-        let bulk = match bulk.div_ceil(UNIT).min(UNITS_MAX) {
-            0 => None,
-            units => Some(self.bulk.clone().acquire_many_owned(units as u32).await.expect(closed)),
-        };
-        WindowSlot { _request: self.requests.clone().acquire_owned().await.expect(closed), _bulk: bulk }
+    /// Waits for room. `bulk`: bytes that will travel, there or back, on a bulk link; 0: it is a
+    /// small request. `background`: no program waits for it.
+    pub(crate) async fn enter(&self, bulk: usize, background: bool) -> WindowSlot {
+        match bulk.div_ceil(UNIT).min(UNITS_MAX) {
+            0 => self.requests.enter(1, background).await,
+            units => self.bulk.enter(units, background).await,
+        }
     }
 
     /// A small request was answered after `time`.
     pub(crate) fn answered(&self, now: Monotonic, time: Duration) {
-        let full = self.requests.available_permits() == 0;
+        let full = self.requests.is_full();
         let mut state = self.state.lock();
         state.best = state.best.min(time);
         let grow = full
@@ -75,7 +112,8 @@ impl Window {
             let more = state.limit.min(WINDOW_MAX - state.limit);
             state.limit += more;
             state.grown_at = now;
-            self.requests.add_permits(more);
+            self.requests.all.add_permits(more);
+            self.requests.background.add_permits(background_of(more));
         }
     }
 
@@ -91,7 +129,11 @@ mod tests {
     use futures_util::FutureExt;
 
     fn enter(window: &Window, bulk: usize) -> Option<WindowSlot> {
-        window.enter(bulk).now_or_never()
+        window.enter(bulk, false).now_or_never()
+    }
+
+    fn enter_behind(window: &Window, bulk: usize) -> Option<WindowSlot> {
+        window.enter(bulk, true).now_or_never()
     }
 
     #[test]
@@ -127,5 +169,32 @@ mod tests {
         assert!(enter(&window, 0).is_some(), "small requests pass");
         drop(rooms);
         assert!(enter(&window, 16 << 20).is_some());
+    }
+
+    #[test]
+    fn the_background_leaves_room_for_what_a_program_waits_for() {
+        let window = Window::new();
+        for bulk in [0, 16 << 20] {
+            let behind: Vec<WindowSlot> = std::iter::from_fn(|| enter_behind(&window, bulk)).take(1000).collect();
+            let ahead: Vec<WindowSlot> = std::iter::from_fn(|| enter(&window, bulk)).take(1000).collect();
+            assert_eq!(behind.len(), 3 * ahead.len(), "{bulk}");
+            drop(ahead);
+            assert!(enter_behind(&window, bulk).is_none(), "that room is not the background's");
+            drop(behind);
+            let all: Vec<WindowSlot> = std::iter::from_fn(|| enter(&window, bulk)).take(1000).collect();
+            assert!(enter_behind(&window, bulk).is_none(), "a program may take all");
+            drop(all);
+            assert!(enter_behind(&window, bulk).is_some());
+        }
+    }
+
+    #[test]
+    fn a_window_full_of_background_grows_too() {
+        let (window, ms) = (Window::new(), Duration::from_millis);
+        window.answered(ms(10), ms(5));
+        let _behind: Vec<WindowSlot> = std::iter::from_fn(|| enter_behind(&window, 0)).collect();
+        window.answered(ms(20), ms(5));
+        assert_eq!(window.limit(), 2 * REQUESTS_IN_FLIGHT_INITIAL);
+        assert!(enter_behind(&window, 0).is_some());
     }
 }

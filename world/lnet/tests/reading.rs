@@ -104,7 +104,7 @@ fn replies_are_read_also_while_requests_wait_to_be_sent() {
         stream.write_all(&frame(FrameKind::Reply, tag, b"here it is")).unwrap();
         stream
     });
-    let ask = Ask { reply_bulk: 0, limit: None, outside_window: true };
+    let ask = Ask { reply_bulk: 0, limit: None, outside_window: true, background: false };
     let peer = run(&env, {
         let lnet = lnet.clone();
         async move { lnet.peer(Nid::Tcp(addr)).await.unwrap() }

@@ -141,6 +141,10 @@ impl Stream for Half {
         Ok(if self.peer.ip() == self.own.ip() { PeerOwner::Trusted } else { PeerOwner::Elsewhere })
     }
 
+    fn round_trip(&self) -> Option<Duration> {
+        Some(self.core.network.round_trip())
+    }
+
     fn split(mut self: Box<Self>) -> (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>) {
         let (core, id, side, peer, own) = (self.core.clone(), self.id, self.side, self.peer, self.own);
         self.writes = false;

@@ -145,6 +145,11 @@ impl Network {
         Network { state: Mutex::new(state) }
     }
 
+    /// The shortest round trip that messages can have.
+    pub(crate) fn round_trip(&self) -> Duration {
+        Duration::from_micros(2 * self.state.lock().delays.min_us)
+    }
+
     fn change<T>(&self, executor: &Executor, change: impl FnOnce(&mut State, Duration, &mut After) -> T) -> T {
         let now = executor.now();
         let mut after = After::default();

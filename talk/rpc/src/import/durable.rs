@@ -15,6 +15,8 @@ use types::session::Transno;
 use types::target::TargetKind;
 use wire::message::{Op, Reply};
 
+/// Bytes on a line for which more is kept than usual.
+const LINE_BYTES_MAX: u64 = 256 << 20;
 /// Pause between two questions what is durable.
 const COMMIT_PAUSE: Duration = Duration::from_millis(5);
 
@@ -102,19 +104,28 @@ impl Import {
         }
     }
 
+    /// Bytes of data that are kept beyond the usual bound, because the answer that they are durable
+    /// comes late over a long line.
+    fn room_for_line(&self) -> usize {
+        match self.target.kind {
+            TargetKind::Ost => usize::try_from(2 * self.in_flight().min(LINE_BYTES_MAX)).unwrap_or(0),
+            TargetKind::Mdt | TargetKind::Mgt => 0,
+        }
+    }
+
     /// Waits until one more change can be kept.
     ///
     /// # Errors
     /// The target does not answer, or makes nothing durable until `deadline`.
     pub(crate) async fn room_to_keep(&self, remote: &Arc<RemoteSession>, deadline: Monotonic) -> Result<(), RpcError> {
-        while self.link.lock().machine.is_full() {
+        while self.link.lock().machine.is_full(self.room_for_line()) {
             if self.rpc.env().clock.now() >= deadline {
                 tracing::error!(target = %self.target, bytes = self.kept_bytes(), "the target makes nothing durable");
                 let seconds = self.rpc.timings().request_timeout.as_secs();
                 return Err(RpcError::Timeout { target: self.target, seconds });
             }
             let request = self.request_of(self.xids.begin(true).xid, vec![Op::Ping]);
-            let ask = Ask { reply_bulk: 0, limit: Some(PING_INTERVAL * 3), outside_window: true };
+            let ask = Ask { reply_bulk: 0, limit: Some(PING_INTERVAL * 3), outside_window: true, background: false };
             match remote.exchange(&request, ask, false).await {
                 Outcome::Reply(reply) => self.learn_committed(reply.last_committed),
                 // The request itself will find that out.

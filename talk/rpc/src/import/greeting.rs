@@ -22,7 +22,7 @@ impl Import {
         let mut peer = lnet.peer(nid).await.map_err(|error| self.link_error(error))?;
         let hello = self.hello(boot_before, Some(peer.pairing()));
         let request = self.request_of(self.xids.begin(true).xid, vec![Op::Connect(hello.clone())]);
-        let ask = Ask { reply_bulk: 0, limit: Some(CONNECT_TIMEOUT), outside_window: true };
+        let ask = Ask { reply_bulk: 0, limit: Some(CONNECT_TIMEOUT), outside_window: true, background: false };
         let mut sent = self.rpc.env().clock.now();
         let mut answer = peer.request(payload_of(self.client, &request, false, 0), ask).await;
         if let Err(LinkError::Lost { .. }) = answer {
@@ -51,7 +51,7 @@ impl Import {
             });
         }
         let (own, proved) = (self.rpc.env().clock.clone(), self.proved.clone());
-        let remote = Arc::new(RemoteSession::new(peer, self.client, own, proved));
+        let remote = Arc::new(RemoteSession::new(peer, self.client, own, proved, self.line.clone()));
         remote.learn_clock(envelope.clock);
         let mut action = self.connected(&connected);
         if action == ImportAction::Replay {

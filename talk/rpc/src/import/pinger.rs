@@ -77,7 +77,7 @@ async fn one(import: &Arc<Import>, remote: &Arc<RemoteSession>) {
     }
     let limit = import.rpc.timings().ping_interval * PATIENCE;
     let request = import.request_of(import.xids.begin(true).xid, vec![Op::Ping]);
-    let ask = Ask { reply_bulk: 0, limit: Some(limit), outside_window: true };
+    let ask = Ask { reply_bulk: 0, limit: Some(limit), outside_window: true, background: false };
     let answer = pin!(remote.exchange(&request, ask, false));
     let stopped = pin!(import.rpc.stopped());
     match select(answer, stopped).await {

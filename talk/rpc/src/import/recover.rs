@@ -99,7 +99,7 @@ impl Import {
         limit: Option<Duration>,
     ) -> Result<Reply, RpcError> {
         let request = self.request_of(self.xids.begin(true).xid, ops);
-        let ask = Ask { reply_bulk: 0, limit, outside_window: true };
+        let ask = Ask { reply_bulk: 0, limit, outside_window: true, background: false };
         let reply = self.answered(remote.exchange(&request, ask, limit.is_none()).await)?;
         self.learn_committed(reply.last_committed);
         match reply.results.iter().find_map(|result| result.as_ref().err()) {
@@ -119,7 +119,7 @@ impl Import {
             replay: Transno(1),
             ..self.request_of(ticket.xid, vec![op])
         };
-        let ask = Ask { reply_bulk: 0, limit: None, outside_window: true };
+        let ask = Ask { reply_bulk: 0, limit: None, outside_window: true, background: false };
         let reply = self.answered(remote.exchange(&request, ask, true).await)?;
         self.keep(&reply);
         answered(reply);

@@ -3,12 +3,15 @@
 use crate::deadline::PeerClock;
 use crate::error::RpcError;
 use crate::import::proved::Proved;
+use crate::line::Estimate;
 use crate::sealed::seal;
 use crate::weight;
 use env::clock::Clock;
 use lnet::error::LinkError;
 use lnet::payload::{Frame, Payload};
 use lnet::peer::{Ask, Peer};
+use observe::cause;
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use types::errno::Errno;
@@ -28,6 +31,7 @@ pub(crate) struct RemoteSession {
     /// The clock of this process, and what is known of the peer's.
     own: Arc<dyn Clock>,
     clock: PeerClock,
+    line: Arc<Mutex<Estimate>>,
 }
 
 /// Result of one exchange.
@@ -39,9 +43,15 @@ pub(crate) enum Outcome {
 }
 
 impl RemoteSession {
-    /// `proved`: what each answer proves.
-    pub(crate) fn new(peer: Arc<Peer>, client: ClientUuid, own: Arc<dyn Clock>, proved: Arc<Proved>) -> RemoteSession {
-        RemoteSession { peer, client, answers: AtomicU64::new(0), proved, own, clock: PeerClock::default() }
+    /// `proved`: what each answer proves; `line`: what each answer shows of the line.
+    pub(crate) fn new(
+        peer: Arc<Peer>,
+        client: ClientUuid,
+        own: Arc<dyn Clock>,
+        proved: Arc<Proved>,
+        line: Arc<Mutex<Estimate>>,
+    ) -> RemoteSession {
+        RemoteSession { peer, client, answers: AtomicU64::new(0), proved, own, clock: PeerClock::default(), line }
     }
 
     /// The peer's clock was shown just now.
@@ -57,6 +67,7 @@ impl RemoteSession {
     pub(crate) async fn exchange(&self, request: &Request, ask: Ask, waits: bool) -> Outcome {
         let payload = payload_of(self.client, request, waits, self.clock.limit());
         let sent = self.own.now();
+        let (begun, asked_bytes) = (self.line.lock().begin(sent), payload.total_len());
         let frame = match self.peer.request(payload, ask).await {
             Ok(frame) => frame,
             Err(LinkError::NoAnswer { seconds, .. }) => {
@@ -73,6 +84,8 @@ impl RemoteSession {
             }
         };
         self.answers.fetch_add(1, Ordering::Relaxed);
+        let bytes = asked_bytes + frame.body.len() + frame.bulk.len();
+        self.line.lock().answered(begun, bytes as u64, self.own.now());
         let (envelope, reply) = match open(self.peer.nid(), &frame) {
             Ok(opened) => opened,
             Err(Opened::Bad(error)) => return Outcome::Failed(error),
@@ -106,6 +119,7 @@ pub(crate) fn ask_of(ops: &[Op], limit: std::time::Duration) -> Ask {
         reply_bulk: weight::reply_bulk(ops),
         limit: weight::patience(ops).map(|more| limit + more),
         outside_window: weight::waits(ops),
+        background: cause::current() == 0,
     }
 }
 

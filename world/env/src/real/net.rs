@@ -5,11 +5,13 @@
 
 use super::peer_owner::owner_of;
 use super::reactors::Reactors;
+use super::tcp;
 use crate::BoxFuture;
-use crate::net::{Listener, Net, PeerOwner, Stream};
+use crate::net::{LONG_LINE, Listener, Net, PeerOwner, Stream};
 use rustix::net::sockopt;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -62,6 +64,9 @@ fn tune(socket: &TcpStream) -> io::Result<()> {
     sockopt::set_tcp_keepidle(socket, KEEPALIVE)?;
     sockopt::set_tcp_keepintvl(socket, KEEPALIVE)?;
     sockopt::set_tcp_user_timeout(socket, USER_TIMEOUT_MS)?;
+    if tcp::round_trip(socket.as_fd()).is_some_and(|time| time >= LONG_LINE) {
+        tcp::tune_long_line(socket.as_fd());
+    }
     Ok(())
 }
 
@@ -149,6 +154,14 @@ impl Stream for RealStream {
 
     fn peer_owner(&self) -> io::Result<PeerOwner> {
         owner_of(self.peer_addr()?, self.local_addr()?)
+    }
+
+    fn round_trip(&self) -> Option<Duration> {
+        match &self.socket {
+            Socket::Ready(socket) => tcp::round_trip(socket.as_fd()),
+            Socket::Loose(Some(socket)) => tcp::round_trip(socket.as_fd()),
+            Socket::Loose(None) => None,
+        }
     }
 
     fn split(mut self: Box<Self>) -> (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>) {

@@ -134,7 +134,8 @@ async fn ask(
     reply_bulk: usize,
 ) -> Result<Frame, lnet::error::LinkError> {
     let payload = Payload { body: body.into(), bulk: data.into_iter().collect(), ..Payload::default() };
-    let frame = peer.request(payload, Ask { reply_bulk, limit: Some(LIMIT), outside_window: false }).await?;
+    let frame =
+        peer.request(payload, Ask { reply_bulk, limit: Some(LIMIT), outside_window: false, background: false }).await?;
     Ok(frame)
 }
 

@@ -1,0 +1,70 @@
+//! What TCP knows of a line, and how a connection over a long one is set up.
+//!
+//! The kernel bounds what one connection has on its way: `tcp_wmem` lets it send some 2 MiB per
+//! round trip. A daemon with CAP_NET_ADMIN lifts that bound for its own sockets, so no sysctl need
+//! be set; the daemon itself queues no more than [`UNSENT_MAX`] in the kernel, so a high bound
+//! costs memory only for bytes that are on their way. The receiving side is left to the kernel,
+//! whose window follows the line by itself.
+
+use rustix::net::sockopt;
+use std::mem::size_of;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+/// Bytes of one connection on their way over a long line, at most.
+const SEND_BUFFER: usize = 32 << 20;
+/// Bytes that wait in the kernel of a long line and are not on their way yet (TCP_NOTSENT_LOWAT).
+/// What waits longer is still the daemon's to order.
+const UNSENT_MAX: u32 = 256 << 10;
+/// Congestion control for a long line, where the kernel has it: it takes a lost packet for no sign
+/// of a full line, and does not begin anew after a pause.
+const LONG_LINE_CONTROL: &str = "bbr";
+
+/// Smoothed round trip; `None`: the kernel has not measured it, or does not tell.
+pub(super) fn round_trip(socket: BorrowedFd<'_>) -> Option<Duration> {
+    // SAFETY: the structure has integers only, for which zero is a value.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
+    let to = (&raw mut info).cast();
+    // SAFETY: the kernel writes at most `len` bytes there, and the descriptor is borrowed.
+    let failed = unsafe { libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, to, &raw mut len) };
+    (failed == 0 && info.tcpi_rtt > 0).then(|| Duration::from_micros(u64::from(info.tcpi_rtt)))
+}
+
+/// What the kernel refuses stays as the system has it: the connection works all the same.
+pub(super) fn tune_long_line(socket: BorrowedFd<'_>) {
+    if let Err(errno) = sockopt::set_tcp_congestion(socket, LONG_LINE_CONTROL) {
+        tracing::debug!(%errno, "the system's congestion control stays");
+    }
+    if let Err(errno) = sockopt::set_socket_send_buffer_size_force(socket, SEND_BUFFER) {
+        tracing::debug!(%errno, "the system's bound on bytes on their way stays");
+    }
+    let (unsent, len) = (UNSENT_MAX, size_of::<u32>() as libc::socklen_t);
+    let from = (&raw const unsent).cast();
+    let (level, option) = (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT);
+    // SAFETY: the kernel reads `len` bytes from there, and the descriptor is borrowed.
+    if unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, from, len) } != 0 {
+        tracing::debug!(error = %std::io::Error::last_os_error(), "unsent bytes wait in the kernel");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{Ipv4Addr, TcpListener, TcpStream};
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn a_connection_tells_its_round_trip_and_can_be_set_up_for_a_long_line() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        assert_eq!(round_trip(listener.as_fd()), None, "nobody is connected");
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (far, _) = listener.accept().unwrap();
+        assert!(round_trip(near.as_fd()).is_some_and(|time| time < Duration::from_secs(1)));
+        assert!(round_trip(far.as_fd()).is_some());
+        let before = sockopt::socket_send_buffer_size(&near).unwrap();
+        tune_long_line(near.as_fd());
+        let after = sockopt::socket_send_buffer_size(&near).unwrap();
+        assert!(after >= before, "with the privilege 2 x {SEND_BUFFER}, else as before: {after}");
+    }
+}
