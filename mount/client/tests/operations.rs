@@ -14,6 +14,7 @@ use client::{WriteFlags, Written};
 use cluster::{Cluster, STRIPE};
 use futures_util::FutureExt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use types::attr::SetAttr;
 use types::errno::Errno;
@@ -82,7 +83,8 @@ async fn a_write_is_kept_and_reaches_the_objects_before_the_mdt_hears_of_it() {
     let asked = cluster.asked();
     let place = |what: &str| asked.iter().position(|a| a == what).unwrap_or_else(|| panic!("{what} in {asked:?}"));
     assert!(place("0 Write").max(place("1 Write")) < place("Wrote"), "{asked:?}");
-    assert!(place("Wrote") < place("Sync").min(place("0 Sync")), "{asked:?}");
+    assert_eq!(place("Wrote") + 1, place("Sync"), "in one request: {asked:?}");
+    assert!(place("0 Write").max(place("1 Write")) < place("0 Sync").min(place("1 Sync")), "{asked:?}");
     assert_eq!(asked.iter().filter(|a| a.ends_with("Write")).count(), 3, "one per piece of an object: {asked:?}");
     assert_eq!(read(&cluster.client, file, STRIPE - 5, 10 + STRIPE as u32 + 100).await, data);
 }
@@ -375,6 +377,57 @@ async fn fsync_asks_each_target_once() {
     assert_eq!(sync().await, ["0 Sync", "1 Sync", "Sync"]);
     cluster.callback(ClientOp::Revoke { locks: vec![(found.attr.fid, InodeBits::LAYOUT)] }).await;
     assert_eq!(sync().await, ["0 Sync", "1 Sync", "GetLayout", "Sync"], "where its objects are is asked");
+}
+
+#[tokio::test]
+async fn fsync_of_what_is_not_stored_is_two_round_trips() {
+    let cluster = Cluster::mounted().await;
+    let (_, file) = create(&cluster, "f").await;
+    write(&cluster.client, file, STRIPE - 5, &[7; 10]).await.unwrap();
+    cluster.asked();
+    cluster.world.hold("Wrote");
+    let syncing = tokio::spawn(cluster.client.clone().fsync(Caller::root(), file, false));
+    let log = || cluster.world.state.lock().log.clone();
+    until(|| log().iter().filter(|asked| asked.ends_with("Sync")).count() >= 2).await;
+    assert!(!syncing.is_finished(), "the MDT has not answered");
+    let asked = log();
+    assert!(asked.contains(&"0 Sync".to_owned()) && asked.contains(&"1 Sync".to_owned()), "beside it: {asked:?}");
+    cluster.world.release("Wrote");
+    syncing.await.unwrap().unwrap();
+    assert_eq!(cluster.asked().iter().filter(|asked| *asked == "Sync").count(), 1);
+}
+
+#[tokio::test]
+async fn a_stream_does_not_wait_for_answers_and_a_block_does() {
+    let cluster = Cluster::mounted().await;
+    cluster.world.grants.store(true, Ordering::Relaxed);
+    let (_, file) = create(&cluster, "f").await;
+    let mib = vec![7; 1 << 20];
+    write(&cluster.client, file, 0, b"x").await.unwrap();
+    cluster.client.clone().fsync(Caller::root(), file, false).await.unwrap();
+    let began = || cluster.client.requests().all;
+    cluster.world.hold_writes.send_replace(true);
+    let mut before = began();
+    for batch in 0..4 {
+        for at in 0..4 {
+            write(&cluster.client, file, (batch * 4 + at) << 20, &mib).await.unwrap();
+        }
+        // One to each OST.
+        until(|| began() == before + 2).await;
+        before = began();
+    }
+    // These blocks are on their way.
+    for at in 0..4 {
+        write(&cluster.client, file, at << 20, &mib).await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(began(), before, "the same bytes are not sent twice at once");
+    let syncing = tokio::spawn(cluster.client.clone().fsync(Caller::root(), file, false));
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert!(!syncing.is_finished());
+    cluster.world.hold_writes.send_replace(false);
+    syncing.await.unwrap().unwrap();
+    assert_eq!(read(&cluster.client, file, (16 << 20) - 3, 10).await, [7; 3]);
 }
 
 #[tokio::test]

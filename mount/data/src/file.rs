@@ -14,6 +14,7 @@ use crate::open_prefetch::Prefetched;
 use crate::writeback::dirty_file::DirtyFile;
 use crate::writeback::failures::Failures;
 use bytes::Bytes;
+use env::watch;
 use foldhash::{HashMap, HashSet};
 use layout::layout::Layout;
 use parking_lot::Mutex;
@@ -39,8 +40,10 @@ pub struct File {
     pub gate: RwLock<()>,
     /// Written data that is not stored, or not reported to the MDT.
     pub dirty: Mutex<DirtyFile>,
-    /// Held by the task that flushes.
+    /// Held by the task that decides what is sent, and not until it is answered.
     pub flushing: tokio::sync::Mutex<()>,
+    /// Counts requests of `dirty.under_way` that ended.
+    pub answered: watch::Sender<u64>,
     /// Held by the task that reports to the MDT.
     pub reporting: tokio::sync::Mutex<()>,
     /// A task will flush it.
@@ -289,6 +292,7 @@ impl FileTable {
             dirty: Mutex::new(DirtyFile::with(failures)),
             flushing: tokio::sync::Mutex::default(),
             reporting: tokio::sync::Mutex::default(),
+            answered: watch::Sender::new(0),
             flush_pending: AtomicBool::new(false),
             known: Mutex::default(),
             lockers: Mutex::default(),

@@ -1,13 +1,15 @@
 //! The data of one mount.
 
 use crate::accessed::Accesses;
-use crate::cache::grant::Grants;
+use crate::cache::batch::{BATCH_BYTES, BATCH_BYTES_FAR};
+use crate::cache::grant::{self, Grants};
 use crate::file::FileTable;
 use crate::locks::Locks;
 use crate::open_prefetch::OpenPrefetch;
 use crate::writeback::Writeback;
 use session::session::Session;
 use std::sync::{Arc, Weak};
+use types::target::TargetIndex;
 
 /// The data of one mount.
 pub struct DataPath {
@@ -44,6 +46,17 @@ impl DataPath {
             accesses,
             me: me.clone(),
         })
+    }
+
+    /// Where a request with data to this OST ends, bytes.
+    pub(crate) fn batch_bytes(&self, ost: TargetIndex) -> u64 {
+        let is_far = self.session.targets.osc(ost).is_ok_and(|osc| osc.import().is_far());
+        if is_far { BATCH_BYTES_FAR } else { BATCH_BYTES }
+    }
+
+    /// Space that this mount wants to be granted by this OST, bytes.
+    pub(crate) fn grant_wanted(&self, ost: TargetIndex) -> u64 {
+        grant::wanted(self.session.targets.osc(ost).map_or(0, |osc| osc.import().in_flight()))
     }
 
     /// Itself, for a task that must not keep it.

@@ -1,9 +1,9 @@
 //! Requests out of dirty ranges: split by object, gathered by OST. Pure.
 //!
-//! One request carries many writes, adjacent or not. It ends at [`BATCH_BYTES`] or
-//! [`BATCH_WRITES_MAX`], and takes in the rest of the block in which that ends. So small random
-//! writes of a file become few requests. A block is never spread over two requests, so its space is
-//! paid for once.
+//! One request carries many writes, adjacent or not. It ends at [`BATCH_BYTES`], over a long line
+//! at [`BATCH_BYTES_FAR`], or at [`BATCH_WRITES_MAX`], and takes in the rest of the block in which
+//! that ends. So small random writes of a file become few requests. A block is never spread over
+//! two requests, so its space is paid for once.
 
 use crate::cache::dirty::block_start;
 use crate::parts::{Where, parts};
@@ -16,6 +16,9 @@ use types::target::TargetIndex;
 
 /// Bytes of one request: enough to keep a disk and a line busy.
 pub const BATCH_BYTES: u64 = 4 << 20;
+/// As [`BATCH_BYTES`], over a long line: many connections carry the data there, and a request holds
+/// receive memory of the OST for as long as it takes to arrive.
+pub const BATCH_BYTES_FAR: u64 = 1 << 20;
 /// Writes of one request.
 pub(crate) const BATCH_WRITES_MAX: usize = 1024;
 
@@ -63,9 +66,9 @@ impl Batch {
     /// Bytes that still fit, from `at` in the file on: to the end of the block in which the request
     /// reaches its bound. If it has reached it, the missing rest of the last piece's block. 0:
     /// none.
-    fn room(&self, at: u64) -> u64 {
+    fn room(&self, at: u64, bytes_max: u64) -> u64 {
         let block_end = |byte| block_start(byte) + GRANT_UNIT;
-        let left = BATCH_BYTES.saturating_sub(self.bytes);
+        let left = bytes_max.saturating_sub(self.bytes);
         if left > 0 && self.pieces.len() < BATCH_WRITES_MAX {
             return block_end(at + left - 1) - at;
         }
@@ -84,11 +87,16 @@ impl Batch {
 }
 
 /// Requests for these ranges (in order, without overlap) of a file whose layout is instantiated
-/// there.
+/// there. `bytes_max`: where a request to this OST ends.
 ///
 /// # Errors
 /// The layout has no object for one of them.
-pub fn plan(layout: &Layout, fid: Fid, ranges: &[(u64, u64)]) -> Result<Vec<Batch>, ClientError> {
+pub fn plan(
+    layout: &Layout,
+    fid: Fid,
+    ranges: &[(u64, u64)],
+    bytes_max: impl Fn(TargetIndex) -> u64,
+) -> Result<Vec<Batch>, ClientError> {
     let (mut done, mut open): (Vec<Batch>, Vec<Batch>) = (Vec::new(), Vec::new());
     for (start, end) in ranges {
         for part in parts(layout, fid, *start, *end) {
@@ -103,7 +111,7 @@ pub fn plan(layout: &Layout, fid: Fid, ranges: &[(u64, u64)]) -> Result<Vec<Batc
             });
             let mut piece = Piece { file: part.file, len: part.len as u64, object, offset };
             while piece.len > 0 {
-                let room = open[at].room(piece.file);
+                let room = open[at].room(piece.file, bytes_max(ost));
                 if room == 0 {
                     done.push(std::mem::replace(&mut open[at], Batch::new(ost)));
                     continue;
@@ -144,6 +152,19 @@ mod tests {
             wanted: Vec::new(),
         };
         Layout { generation: 1, components: vec![component], ..Layout::default() }
+    }
+
+    fn plan(layout: &Layout, fid: Fid, ranges: &[(u64, u64)]) -> Result<Vec<Batch>, ClientError> {
+        super::plan(layout, fid, ranges, |_| BATCH_BYTES)
+    }
+
+    #[test]
+    fn a_far_ost_gets_smaller_requests() {
+        let max = |ost: TargetIndex| if ost.0 == 1 { BATCH_BYTES_FAR } else { BATCH_BYTES };
+        let plan = super::plan(&striped(2), FID, &[(0, 16 << 20)], max).unwrap();
+        let of =
+            |ost| plan.iter().filter(|batch| batch.ost == TargetIndex(ost)).map(|b| b.bytes >> 20).collect::<Vec<_>>();
+        assert_eq!((of(0), of(1)), (vec![4, 4], vec![1; 8]));
     }
 
     #[test]

@@ -274,6 +274,14 @@ impl DirtyBytes {
         self.ranges(0, u64::MAX).collect()
     }
 
+    /// Dirty ranges with a byte at or beyond `start`: those that wait, then those on their way.
+    pub(crate) fn dirty_from(&self, start: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let end = |at: &u64, bytes: &Bytes| at + bytes.len() as u64;
+        let before = self.sending.range(..start).next_back().filter(move |(at, bytes)| end(at, bytes) > start);
+        let sending = before.into_iter().chain(self.sending.range(start..));
+        self.ranges(start, u64::MAX).chain(sending.map(move |(at, bytes)| (*at, end(at, bytes))))
+    }
+
     /// Blocks with fresh bytes.
     pub(crate) fn fresh_blocks(&self) -> u64 {
         self.touched(0, u64::MAX)

@@ -10,15 +10,22 @@ use env::clock::Monotonic;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use types::limits::GRANT_UNIT;
+use types::limits::{GRANT_PER_CLIENT_MAX, GRANT_UNIT};
 use types::target::TargetIndex;
 
-/// Grant that a mount wants to hold of each OST, beside reserved bytes: enough for dirty data while
-/// requests are on their way.
-pub(crate) const GRANT_WANTED: u64 = 64 << 20;
 /// A grant that was not used for this long is given back, unless an administrator sets another
 /// time.
 pub const IDLE: Duration = Duration::from_secs(10);
+
+/// Grant that a mount wants to hold of each OST at least, beside reserved bytes: enough for dirty
+/// data while requests are on their way over a short line.
+const WANTED_MIN: u64 = 64 << 20;
+
+/// Grant that a mount wants to hold of an OST whose line carries so many bytes at once: enough for
+/// data that is sent, for data that waits behind it, and for answers that come late.
+pub(crate) fn wanted(in_flight: u64) -> u64 {
+    in_flight.saturating_mul(4).clamp(WANTED_MIN, GRANT_PER_CLIENT_MAX)
+}
 
 /// Grant of one OST.
 #[derive(Default)]
@@ -89,11 +96,12 @@ impl Grants {
         self.osts.lock().entry(ost).or_default().free += blocks * GRANT_UNIT;
     }
 
-    /// The grant to ask for. Every request must be ended with [`Grants::answered`].
-    pub fn ask(&self, ost: TargetIndex) -> GrantRequest {
+    /// The grant to ask for, to hold `wanted` bytes beside reserved ones. Every request must be
+    /// ended with [`Grants::answered`].
+    pub fn ask(&self, ost: TargetIndex, wanted: u64) -> GrantRequest {
         let mut osts = self.osts.lock();
         let grant = osts.entry(ost).or_default();
-        let want = GRANT_WANTED.saturating_sub(grant.free + grant.asked);
+        let want = wanted.saturating_sub(grant.free + grant.asked);
         grant.asked += want;
         GrantRequest { want, session: grant.session }
     }
@@ -106,6 +114,11 @@ impl Grants {
             grant.asked -= asked.want;
             grant.free += more;
         }
+    }
+
+    /// True if a question is on its way to the OST.
+    pub(crate) fn is_asked(&self, ost: TargetIndex) -> bool {
+        self.osts.lock().get(&ost).is_some_and(|grant| grant.asked > 0)
     }
 
     /// The OST lost this mount's session.
@@ -147,6 +160,8 @@ impl Grants {
 mod tests {
     use super::*;
 
+    const GRANT_WANTED: u64 = WANTED_MIN;
+
     const A: TargetIndex = TargetIndex(0);
     const B: TargetIndex = TargetIndex(1);
     const NOW: Monotonic = Duration::from_secs(1);
@@ -156,26 +171,32 @@ mod tests {
         let grants = Grants::default();
         assert_eq!(grants.reserve(NOW, &[(A, 1)]), Err(A));
         assert_eq!(grants.reserve(NOW, &[(A, 0)]), Ok(()), "a block that is dirty already needs no more");
-        let asked = grants.ask(A);
+        let asked = grants.ask(A, GRANT_WANTED);
         assert_eq!(asked.want, GRANT_WANTED);
-        assert_eq!(grants.ask(A).want, 0, "it is on its way");
+        assert_eq!(grants.ask(A, GRANT_WANTED).want, 0, "it is on its way");
+        assert!(grants.is_asked(A) && !grants.is_asked(B));
         grants.answered(A, asked, 10 * GRANT_UNIT);
         assert_eq!(grants.reserve(NOW, &[(A, 4), (B, 1)]), Err(B));
         assert_eq!(grants.free(A), 10 * GRANT_UNIT);
         assert_eq!(grants.reserve(NOW, &[(A, 4)]), Ok(()));
         grants.unreserve(A, 1);
         assert_eq!(grants.free(A), 7 * GRANT_UNIT);
-        assert_eq!(grants.ask(A).want, GRANT_WANTED - 7 * GRANT_UNIT);
+        assert_eq!(grants.ask(A, GRANT_WANTED).want, GRANT_WANTED - 7 * GRANT_UNIT);
+    }
+
+    #[test]
+    fn a_longer_line_wants_more_within_bounds() {
+        assert_eq!([0, 1 << 20, 26 << 20, 1 << 40].map(wanted), [64 << 20, 64 << 20, 104 << 20, 256 << 20]);
     }
 
     #[test]
     fn a_grant_ends_with_its_session_and_when_it_lies_idle() {
         let grants = Grants::default();
-        let asked = grants.ask(A);
+        let asked = grants.ask(A, GRANT_WANTED);
         grants.lost(A);
         grants.answered(A, asked, GRANT_UNIT);
         assert_eq!(grants.free(A), 0, "the old session granted it");
-        let asked = grants.ask(A);
+        let asked = grants.ask(A, GRANT_WANTED);
         grants.answered(A, asked, GRANT_UNIT);
         grants.reserve(NOW, &[(A, 0)]).unwrap();
         assert_eq!(grants.take_idle(NOW + IDLE - Duration::from_nanos(1)), []);
@@ -187,7 +208,7 @@ mod tests {
     fn an_administrator_says_when_a_grant_is_given_back() {
         let grants = Grants::default();
         let grant = || {
-            let asked = grants.ask(A);
+            let asked = grants.ask(A, GRANT_WANTED);
             grants.answered(A, asked, GRANT_UNIT);
             grants.reserve(NOW, &[(A, 0)]).unwrap();
         };

@@ -26,6 +26,8 @@ use types::target::TargetIndex;
 
 /// How often something that is missing is fetched before a write goes through.
 const TRIES: usize = 8;
+/// How often a write waits for others to be stored before it goes through.
+const WAITS_MAX: usize = 1024;
 
 /// One write that may be absorbed. The caller has a guard of WRITE and shares the gate.
 #[derive(Clone, Copy)]
@@ -81,16 +83,23 @@ impl DataPath {
     /// The layout cannot be fetched; the file is gone; TooFar.
     pub(crate) async fn absorb(&self, write: Write<'_>) -> Result<Option<Written>, ClientError> {
         let Write { credentials, file, .. } = write;
-        for _ in 0..TRIES {
+        let (mut tries, mut waits) = (0, 0);
+        while tries < TRIES && waits < WAITS_MAX {
+            tries += 1;
             match self.try_absorb(write)? {
                 Absorbed::Done(written) => return Ok(Some(written)),
-                Absorbed::Full => _ = self.flush_oldest(None).await?,
+                Absorbed::Full => {
+                    if self.make_progress(None).await? {
+                        (tries, waits) = (tries - 1, waits + 1);
+                    }
+                }
                 Absorbed::NoLayout(start, end) => {
                     self.layout_for(credentials, file, true, start, end).await?;
                 }
                 Absorbed::NoAttr => {
                     self.session.mdc(file.fid)?.getattr(credentials, file.fid).await?;
                 }
+                Absorbed::NoRoom(ost) if self.await_grant(ost).await => (tries, waits) = (tries - 1, waits + 1),
                 Absorbed::NoRoom(ost) if self.make_room(ost, file).await? => {}
                 Absorbed::NoRoom(_) | Absorbed::Through => return Ok(None),
                 Absorbed::Lost => {
@@ -175,7 +184,7 @@ impl DataPath {
     /// stored, because that brings new grants. `false`: no grant can be had.
     async fn make_room(&self, ost: TargetIndex, file: &Arc<File>) -> Result<bool, ClientError> {
         let grants = &self.writeback.grants;
-        let asked = grants.ask(ost);
+        let asked = grants.ask(ost, self.grant_wanted(ost));
         if asked.want > 0 {
             let more = match self.session.targets.osc(ost) {
                 Ok(osc) => osc.grant(0, asked.want).await,
@@ -186,16 +195,16 @@ impl DataPath {
             };
             // The OST does not answer: then the write goes through, and reports it.
             grants.answered(ost, asked, *more.as_ref().unwrap_or(&0));
+            self.writeback.answers.send_modify(|count| *count += 1);
             if more.is_ok_and(|more| more > 0) {
                 return Ok(true);
             }
         }
-        let dirty = file.dirty.lock().bytes.has_fresh();
-        if !dirty {
-            return self.flush_oldest(Some(ost)).await;
+        if file.dirty.lock().bytes.has_fresh() {
+            self.flush_locked(file).await?;
+            return Ok(true);
         }
-        self.flush_locked(file).await?;
-        Ok(true)
+        self.make_progress(Some(ost)).await
     }
 }
 

@@ -32,7 +32,7 @@ impl DataPath {
             // From here on a new write is not covered by this attempt.
             file.flush_pending.store(false, Ordering::Release);
             me.give_time_to_record(&file).await;
-            if let Err(error) = me.flush_file(&file).await {
+            if let Err(error) = me.flush_some(&file).await {
                 tracing::debug!(fid = %file.fid, %error, "flush a file");
             }
             drop(permit);

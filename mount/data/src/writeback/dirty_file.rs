@@ -4,17 +4,21 @@
 //! **Invariants:** every block with fresh bytes was reserved of a grant once. A report to the MDT
 //! is forgotten here only after the MDT has answered, so at every moment either the table of locks
 //! (which reads answers first) or this has the newest size and times. The MDT is told of no byte
-//! that is not stored: a client that dies leaves a prefix of its sequential writes.
+//! that is not stored, nor of one behind an earlier write that is not: requests overtake one
+//! another, but a client that dies leaves a prefix of its sequential writes.
 
 use crate::cache::batch::Batch;
 use crate::cache::dirty::DirtyBytes;
 use crate::writeback::failures::Failures;
+use crate::writeback::under_way::UnderWay;
 use bytes::Bytes;
 use env::clock::Monotonic;
+use rpc::error::RpcError;
 use types::attr::{Attr, WrittenAt};
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::job::JobId;
+use types::ranges::{ByteRange, Ranges};
 use types::time::Timestamp;
 
 /// See the module.
@@ -24,8 +28,10 @@ pub struct DirtyFile {
     pub bytes: DirtyBytes,
     /// Blocks with fresh bytes; this many are reserved.
     pub blocks: u64,
-    /// Since when something waits.
+    /// Since when something waits to be sent.
     pub since: Option<Monotonic>,
+    /// What is being sent.
+    pub under_way: UnderWay,
     /// Last writer, and its job.
     pub writer: (Credentials, JobId),
     /// How often all of it was discarded: work begun before is then void.
@@ -48,8 +54,17 @@ pub struct DirtyFile {
     recorded: u64,
     /// While anything is unreported: see [`Base::alone`].
     alone: Option<u64>,
-    /// End of the data that is stored and not reported.
-    stored_end: u64,
+    /// Data beyond `recorded` that is stored.
+    stored: Ranges,
+    /// How often unreported writes began anew.
+    begins: u64,
+    /// When the writes ended here, everything that was written so far, at any offset, came to be
+    /// stored since.
+    sure_end: u64,
+    /// Once all requests up to this number are answered, that is so of this mark.
+    next_sure: Option<(u64, Mark)>,
+    /// Since when something is stored that the MDT does not know.
+    stored_since: Option<Monotonic>,
     /// While anything is unreported: the largest end ever sent to objects beyond `known`.
     sent_end: u64,
     /// Growth of objects, 512-byte blocks.
@@ -68,6 +83,14 @@ pub struct Base {
     pub alone: Option<u64>,
 }
 
+/// A moment in the unreported writes of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Mark {
+    begins: u64,
+    /// Where they ended.
+    end: u64,
+}
+
 /// A report to the MDT that is under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WroteReport {
@@ -77,8 +100,8 @@ pub struct WroteReport {
     pub grown: i64,
     /// Of `MdsOp::Wrote`.
     pub at: WrittenAt,
-    /// End of the stored data, if this report covers it.
-    stored_end: Option<u64>,
+    /// When it was made.
+    made: Monotonic,
     discards: u64,
 }
 
@@ -122,7 +145,8 @@ impl DirtyFile {
             Some(size) => (size, if self.time_unreported { self.mtime } else { base.mtime }),
             None => {
                 // Data stored earlier lies within that, and others may have cut the file since.
-                (self.known, self.stored_end, self.written_end) = (base.size, 0, 0);
+                (self.known, self.stored, self.written_end) = (base.size, Ranges::default(), 0);
+                (self.begins, self.sure_end, self.next_sure) = (self.begins + 1, 0, None);
                 self.alone = *alone;
                 self.recorded = if alone.is_some() { base.size } else { 0 };
                 if self.bytes.is_clean() {
@@ -158,47 +182,112 @@ impl DirtyFile {
     pub fn send(&mut self, batch: &Batch) -> Vec<Bytes> {
         self.sent_end = batch.pieces.iter().map(|piece| piece.file + piece.len).fold(self.sent_end, u64::max);
         self.blocks = self.blocks.saturating_sub(batch.blocks);
-        batch.pieces.iter().map(|piece| self.bytes.send(piece.file, piece.file + piece.len)).collect()
+        let bytes = batch.pieces.iter().map(|piece| self.bytes.send(piece.file, piece.file + piece.len)).collect();
+        if !self.bytes.has_fresh() {
+            self.since = None;
+        }
+        bytes
+    }
+
+    /// Everything that waited is on its way now.
+    pub(crate) fn all_sent(&mut self) {
+        let mark = self.mark();
+        self.next_sure.get_or_insert((self.under_way.last(), mark));
+    }
+
+    /// A request ended; `unanswered`: its bytes wait again.
+    pub(crate) fn request_ended(&mut self, number: u64, unanswered: Option<RpcError>) {
+        if unanswered.is_some() {
+            self.next_sure = None;
+        }
+        self.under_way.ended(number, unanswered);
+        if let Some((_, mark)) = self.next_sure.take_if(|(last, _)| self.under_way.is_over(*last)) {
+            self.is_sure_of(mark);
+        }
+    }
+
+    /// Everything that was written up to this moment is stored, or lost.
+    pub(crate) fn is_sure_of(&mut self, mark: Mark) {
+        if mark.begins == self.begins {
+            self.sure_end = self.sure_end.max(mark.end);
+        }
+    }
+
+    /// This moment.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { begins: self.begins, end: self.written_end }
     }
 
     /// A request's bytes are not stored and wait again; returns by how many blocks the waiting ones
     /// grew.
-    pub(crate) fn unsend(&mut self, batch: &Batch) -> u64 {
+    pub(crate) fn unsend(&mut self, batch: &Batch, now: Monotonic) -> u64 {
         batch.pieces.iter().for_each(|piece| self.bytes.unsend(piece.file));
         let before = std::mem::replace(&mut self.blocks, self.bytes.fresh_blocks());
+        if self.bytes.has_fresh() {
+            self.since.get_or_insert(now);
+        }
         self.blocks.saturating_sub(before)
     }
 
-    /// Everything that was on its way is stored, up to `end`, and objects grew.
-    pub fn stored(&mut self, end: u64, grown: i64) {
-        self.stored_end = self.stored_end.max(end);
-        self.grown += grown;
-        if !self.bytes.has_fresh() {
-            self.since = None;
-        }
+    /// `[start, end)` is stored.
+    pub fn stored(&mut self, start: u64, end: u64, now: Monotonic) {
+        self.stored.insert(ByteRange::new(start.max(self.recorded), end));
+        self.stored_since.get_or_insert(now);
+    }
+
+    /// Objects grew by so many 512-byte blocks.
+    pub fn grew(&mut self, blocks: i64) {
+        self.grown += blocks;
+    }
+
+    /// Since when something is stored that the MDT does not know; `None`: nothing is.
+    pub fn stored_since(&self) -> Option<Monotonic> {
+        self.stored_since.filter(|_| self.has_unreported())
+    }
+
+    /// End of the data that is stored and not reported.
+    fn stored_end(&self) -> u64 {
+        self.stored.iter().next_back().map_or(0, |last| last.end)
+    }
+
+    /// End of the stored data without a byte before it that was written earlier and never stored;
+    /// 0: not beyond the end that is recorded.
+    fn stored_prefix(&self) -> u64 {
+        let missing = |(start, end): (u64, u64)| {
+            let range = ByteRange::new(start.max(self.recorded), end);
+            match self.stored.overlapping(range).next() {
+                _ if range.is_empty() || self.stored.covers(range) => None,
+                Some(first) if first.start <= range.start => Some(first.end),
+                _ => Some(range.start),
+            }
+        };
+        let missing = self.bytes.dirty_from(self.recorded).filter_map(missing).min();
+        // What is missing before the sure end was written later.
+        let prefix = missing.unwrap_or(u64::MAX).max(self.sure_end);
+        let within = self.stored.overlapping(ByteRange::new(self.recorded, prefix)).last();
+        within.map_or(0, |last| last.end.min(prefix))
     }
 
     /// The report to make to the MDT now; `None`: none.
-    pub fn report(&mut self) -> Option<WroteReport> {
+    pub fn report(&mut self, now: Monotonic) -> Option<WroteReport> {
         self.shown = self.mtime;
         let all_stored = self.bytes.is_clean();
         let end = match self.size_unreported {
             true if all_stored => self.written_end,
-            true => self.stored_end,
+            true => self.stored_prefix(),
             false => 0,
         };
         let at = if self.time_unreported { WrittenAt::At(self.mtime) } else { WrittenAt::Told };
         let worth = end > 0 || self.grown != 0 || (self.time_unreported && all_stored);
-        let stored_end = Some(self.stored_end);
-        worth.then_some(WroteReport { end, grown: self.grown, at, stored_end, discards: self.discards })
+        worth.then_some(WroteReport { end, grown: self.grown, at, made: now, discards: self.discards })
     }
 
     /// The report to make before a change of attributes, so that it comes after the time of the
     /// newest write.
-    pub(crate) fn report_time(&mut self) -> Option<WroteReport> {
+    pub(crate) fn report_time(&mut self, now: Monotonic) -> Option<WroteReport> {
         self.shown = self.mtime;
-        let at = WrittenAt::At(self.mtime);
-        self.time_unreported.then_some(WroteReport { end: 0, grown: 0, at, stored_end: None, discards: self.discards })
+        let (at, discards) = (WrittenAt::At(self.mtime), self.discards);
+        self.time_unreported.then_some(WroteReport { end: 0, grown: 0, at, made: now, discards })
     }
 
     /// The MDT has answered.
@@ -209,12 +298,14 @@ impl DirtyFile {
         self.grown -= what.grown;
         self.known = self.known.max(what.end);
         self.recorded = self.recorded.max(what.end);
+        self.stored.remove(ByteRange::new(0, self.recorded));
+        if what.end > 0 || what.grown != 0 {
+            // What was stored since then has waited since then at most.
+            let more = self.grown != 0 || !self.stored.is_empty();
+            self.stored_since = more.then_some(what.made);
+        }
         if what.end >= self.written_end {
             self.size_unreported = false;
-        }
-        // A stored part without an explicit report lies within the size that the MDT knows.
-        if what.stored_end == Some(self.stored_end) {
-            self.stored_end = 0;
         }
         if what.at == WrittenAt::At(self.mtime) {
             self.time_unreported = false;
@@ -225,18 +316,19 @@ impl DirtyFile {
     pub fn drop_all(&mut self) {
         self.bytes.forget();
         self.discards += 1;
-        (self.size_unreported, self.time_unreported, self.stored_end, self.sent_end, self.grown) =
-            (false, false, 0, 0, 0);
-        (self.since, self.blocks) = (None, 0);
+        (self.size_unreported, self.time_unreported, self.stored, self.sent_end, self.grown) =
+            (false, false, Ranges::default(), 0, 0);
+        (self.sure_end, self.next_sure) = (0, None);
+        (self.since, self.stored_since, self.blocks) = (None, None, 0);
     }
 
     /// Something that was answered is lost: see [`super::failures`].
     pub fn fail(&mut self, errno: Errno) {
         self.failures.fail(errno);
         // The file ends at its known end, or at that of the remaining data.
-        let end = self.known.max(self.stored_end).max(self.bytes.end());
-        self.size = self.size.min(end);
-        self.written_end = self.written_end.min(self.recorded.max(self.stored_end).max(self.bytes.end()));
+        let remains = self.stored_end().max(self.bytes.end());
+        self.size = self.size.min(self.known.max(remains));
+        self.written_end = self.written_end.min(self.recorded.max(remains));
         self.size_unreported &= self.written_end > self.recorded;
     }
 }
@@ -290,6 +382,110 @@ mod tests {
         dirty.send(&batch);
     }
 
+    /// A request that ended there is stored, and what it wrote before it.
+    fn stored(dirty: &mut DirtyFile, end: u64, grown: i64) {
+        dirty.stored(0, end, Monotonic::ZERO);
+        dirty.grew(grown);
+    }
+
+    #[test]
+    fn of_requests_that_overtake_one_another_a_prefix_is_told() {
+        let mut dirty = DirtyFile::default();
+        let at = |dirty: &mut DirtyFile, start, end| {
+            dirty.bytes.sent(start);
+            dirty.stored(start, end, Monotonic::ZERO);
+        };
+        write(&mut dirty, 0, 400, 2000);
+        for start in [0, 100, 200, 300] {
+            send(&mut dirty, start, start + 100);
+        }
+        at(&mut dirty, 100, 200);
+        at(&mut dirty, 300, 400);
+        assert_eq!(dirty.report(Monotonic::ZERO), None, "the record ends at 10: bytes from there on are missing");
+        at(&mut dirty, 0, 100);
+        let report = dirty.report(Monotonic::ZERO).unwrap();
+        assert_eq!(report.end, 200, "what is missing now begins there");
+        // What was stored once and is written again misses nothing.
+        write(&mut dirty, 50, 100, 3000);
+        assert_eq!(dirty.report(Monotonic::ZERO).unwrap().end, 200);
+        dirty.reported(&report);
+        assert_eq!(dirty.report(Monotonic::ZERO), None, "told");
+        at(&mut dirty, 200, 300);
+        let report = dirty.report(Monotonic::ZERO).unwrap();
+        assert_eq!(report.end, 400, "though bytes before it wait again");
+        dirty.reported(&report);
+        assert_eq!((dirty.size(), dirty.is_clean()), (None, false), "all is told, and the last write waits");
+    }
+
+    #[test]
+    fn what_was_written_later_holds_nothing_up() {
+        let mut dirty = DirtyFile::default();
+        // Backwards: each write has a byte before it that is not stored.
+        for start in [300, 200, 100] {
+            write(&mut dirty, start, 100, 2000);
+            send(&mut dirty, start, start + 100);
+            let number = dirty.under_way.begin();
+            dirty.all_sent();
+            if start == 100 {
+                assert_eq!(dirty.report(Monotonic::ZERO), None, "the first write is not stored");
+                dirty.bytes.sent(300);
+                dirty.stored(300, 400, Monotonic::ZERO);
+                dirty.request_ended(number - 2, None);
+                assert_eq!(dirty.report(Monotonic::ZERO).unwrap().end, 400, "the others were written later");
+            }
+        }
+        // A program that syncs what it wrote, while another one writes before that.
+        let mut dirty = DirtyFile::default();
+        write(&mut dirty, 300, 100, 2000);
+        let mark = dirty.mark();
+        send(&mut dirty, 300, 400);
+        write(&mut dirty, 0, 10, 2000);
+        write(&mut dirty, 100, 50, 2000);
+        dirty.bytes.sent(300);
+        dirty.stored(300, 400, Monotonic::ZERO);
+        assert_eq!(dirty.report(Monotonic::ZERO), None);
+        dirty.is_sure_of(Mark { begins: mark.begins - 1, ..mark });
+        assert_eq!(dirty.report(Monotonic::ZERO), None, "those were other writes");
+        dirty.is_sure_of(mark);
+        assert_eq!(dirty.report(Monotonic::ZERO).unwrap().end, 400);
+    }
+
+    #[test]
+    fn a_request_without_an_answer_makes_nothing_sure() {
+        let mut dirty = DirtyFile::default();
+        write(&mut dirty, 0, 200, 2000);
+        send(&mut dirty, 0, 100);
+        send(&mut dirty, 100, 200);
+        let (first, second) = (dirty.under_way.begin(), dirty.under_way.begin());
+        dirty.all_sent();
+        dirty.bytes.unsend(0);
+        dirty.request_ended(first, Some(RpcError::Shutdown));
+        dirty.bytes.sent(100);
+        dirty.stored(100, 200, Monotonic::ZERO);
+        dirty.request_ended(second, None);
+        assert_eq!(dirty.report(Monotonic::ZERO), None, "a hole would be told");
+    }
+
+    #[test]
+    fn what_is_stored_and_not_told_has_an_age() {
+        let (mut dirty, second) = (DirtyFile::default(), std::time::Duration::from_secs);
+        write(&mut dirty, 0, 200, 2000);
+        send(&mut dirty, 0, 100);
+        send(&mut dirty, 100, 200);
+        assert_eq!(dirty.stored_since(), None);
+        dirty.bytes.sent(0);
+        dirty.stored(0, 100, second(3));
+        let report = dirty.report(second(4)).unwrap();
+        dirty.bytes.sent(100);
+        dirty.stored(100, 200, second(5));
+        assert_eq!(dirty.stored_since(), Some(second(3)));
+        dirty.reported(&report);
+        assert_eq!(dirty.stored_since(), Some(second(4)), "the second part is not told");
+        let report = dirty.report(second(6)).unwrap();
+        dirty.reported(&report);
+        assert_eq!((dirty.stored_since(), dirty.is_clean()), (None, true));
+    }
+
     #[test]
     fn time_goes_on_with_every_write_whatever_the_clock_says() {
         let mut dirty = DirtyFile::default();
@@ -300,7 +496,7 @@ mod tests {
         assert_eq!(dirty.mtime(), Some(time(1002)));
         write(&mut dirty, 0, 5, 1002);
         assert_eq!(dirty.mtime(), Some(time(1002)), "nobody has seen it");
-        dirty.report_time();
+        dirty.report_time(Monotonic::ZERO);
         write(&mut dirty, 0, 5, 1002);
         assert_eq!(dirty.mtime(), Some(time(1003)));
         write(&mut dirty, 5, 15, 5000);
@@ -312,20 +508,20 @@ mod tests {
     fn the_mdt_is_told_of_what_is_stored_and_no_more() {
         let mut dirty = DirtyFile::default();
         write(&mut dirty, 10, 90, 2000);
-        assert_eq!(dirty.report(), None, "nothing is stored");
+        assert_eq!(dirty.report(Monotonic::ZERO), None, "nothing is stored");
         send(&mut dirty, 10, 100);
         write(&mut dirty, 100, 5000, 3000);
         dirty.bytes.sent(10);
-        dirty.stored(100, 8);
-        let report = dirty.report().unwrap();
+        stored(&mut dirty, 100, 8);
+        let report = dirty.report(Monotonic::ZERO).unwrap();
         assert_eq!((report.end, report.grown), (100, 8));
         dirty.reported(&report);
         assert_eq!((dirty.size(), dirty.mtime()), (Some(5100), None), "the time was the newest");
         assert!(!dirty.is_clean());
         send(&mut dirty, 100, 5100);
         dirty.bytes.sent(100);
-        dirty.stored(5100, 8);
-        let report = dirty.report().unwrap();
+        stored(&mut dirty, 5100, 8);
+        let report = dirty.report(Monotonic::ZERO).unwrap();
         assert_eq!((report.end, report.at), (5100, WrittenAt::Told));
         dirty.reported(&report);
         assert!(dirty.is_clean() && dirty.size().is_none());
@@ -337,8 +533,8 @@ mod tests {
         write(&mut dirty, 10, 90, 2000);
         send(&mut dirty, 10, 100);
         dirty.bytes.sent(10);
-        dirty.stored(100, 8);
-        let report = dirty.report().unwrap();
+        stored(&mut dirty, 100, 8);
+        let report = dirty.report(Monotonic::ZERO).unwrap();
         write(&mut dirty, 0, 1, 3000);
         dirty.reported(&report);
         assert_eq!((dirty.size(), dirty.mtime()), (Some(100), Some(time(3000))));
@@ -350,32 +546,32 @@ mod tests {
         write(&mut dirty, 0, 10, 2000);
         send(&mut dirty, 0, 10);
         dirty.bytes.sent(0);
-        dirty.stored(10, 0);
-        let report = dirty.report().unwrap();
+        stored(&mut dirty, 10, 0);
+        let report = dirty.report(Monotonic::ZERO).unwrap();
         assert_eq!(report.end, 0);
         dirty.reported(&report);
         // The file was cut to 2 bytes since.
         dirty.wrote(4, &Bytes::from_static(b"x"), 1, &base(2), (Monotonic::ZERO, time(3000)));
-        assert_eq!((dirty.report(), dirty.size()), (None, Some(5)));
+        assert_eq!((dirty.report(Monotonic::ZERO), dirty.size()), (None, Some(5)));
     }
 
     #[test]
     fn nor_does_it_if_the_time_was_told_before_it_was_stored() {
         let mut dirty = DirtyFile::default();
         write(&mut dirty, 0, 10, 2000);
-        let report = dirty.report_time().unwrap();
+        let report = dirty.report_time(Monotonic::ZERO).unwrap();
         dirty.reported(&report);
         send(&mut dirty, 0, 10);
         dirty.bytes.sent(0);
-        dirty.stored(10, 0);
+        stored(&mut dirty, 10, 0);
         assert!(dirty.is_clean());
         // The file was cut to 2 bytes since.
         dirty.wrote(0, &Bytes::from_static(b"x"), 1, &base(2), (Monotonic::ZERO, time(3000)));
         send(&mut dirty, 0, 1);
         dirty.wrote(4, &Bytes::from_static(b"x"), 1, &base(2), (Monotonic::ZERO, time(3000)));
         dirty.bytes.sent(0);
-        dirty.stored(1, 0);
-        assert_eq!(dirty.report().unwrap().end, 1, "the write at 4 is not stored");
+        stored(&mut dirty, 1, 0);
+        assert_eq!(dirty.report(Monotonic::ZERO), None, "the write at 4 is not stored, and the record ends at 2");
     }
 
     #[test]
@@ -385,12 +581,12 @@ mod tests {
         write(&mut dirty, 100, 5000, 2000);
         send(&mut dirty, 10, 100);
         dirty.bytes.sent(10);
-        dirty.stored(100, 8);
+        stored(&mut dirty, 100, 8);
         send(&mut dirty, 100, 5100);
         dirty.bytes.sent(100);
         dirty.fail(Errno::ENOSPC);
         assert_eq!((dirty.size(), dirty.failures.unreported()), (Some(100), Some(Errno::ENOSPC)));
-        let report = dirty.report().unwrap();
+        let report = dirty.report(Monotonic::ZERO).unwrap();
         assert_eq!(report.end, 100);
         dirty.reported(&report);
         assert!(dirty.is_clean());
@@ -399,7 +595,7 @@ mod tests {
         dirty.bytes.sent(0);
         dirty.fail(Errno::EIO);
         assert_eq!(dirty.size(), Some(10), "what the MDT knows");
-        assert_eq!(dirty.report().unwrap().end, 0, "only its time");
+        assert_eq!(dirty.report(Monotonic::ZERO).unwrap().end, 0, "only its time");
     }
 
     #[test]
@@ -411,11 +607,11 @@ mod tests {
         send(&mut dirty, 100, 150);
         assert_eq!(dirty.objects_end(7), Some(150));
         let batch = Batch { ost: TargetIndex(0), bytes: 0, blocks: 0, pieces: Vec::new() };
-        dirty.unsend(&batch);
+        dirty.unsend(&batch, Monotonic::ZERO);
         write(&mut dirty, 300, 50, 3000);
         assert_eq!(dirty.objects_end(7), Some(150), "it may have come");
         dirty.bytes.sent(100);
-        dirty.stored(0, 8);
+        stored(&mut dirty, 0, 8);
         assert_eq!(dirty.objects_end(7), Some(150), "though it is not told");
         dirty.fail(Errno::EIO);
         write(&mut dirty, 500, 50, 4000);
@@ -432,15 +628,15 @@ mod tests {
         assert_eq!((dirty.size(), dirty.objects_end(7)), (Some(5000), None));
         send(&mut dirty, 10, 100);
         dirty.bytes.sent(10);
-        dirty.stored(100, 8);
-        let report = dirty.report().unwrap();
+        stored(&mut dirty, 100, 8);
+        let report = dirty.report(Monotonic::ZERO).unwrap();
         assert_eq!(report.end, 100, "the other one may lose its bytes");
         dirty.wrote(20, &Bytes::from(vec![1; 30]), 1, &shared, at(3000));
         dirty.reported(&report);
         send(&mut dirty, 20, 50);
         dirty.bytes.sent(20);
-        dirty.stored(50, 0);
-        assert_eq!(dirty.report().unwrap().end, 0, "the record has it");
+        stored(&mut dirty, 50, 0);
+        assert_eq!(dirty.report(Monotonic::ZERO).unwrap().end, 0, "the record has it");
         dirty.fail(Errno::EIO);
         assert_eq!(dirty.size(), Some(5000));
     }
@@ -461,8 +657,8 @@ mod tests {
         write(&mut dirty, 10, 90, 2000);
         send(&mut dirty, 10, 100);
         dirty.bytes.sent(10);
-        dirty.stored(100, 8);
-        let report = dirty.report().unwrap();
+        stored(&mut dirty, 100, 8);
+        let report = dirty.report(Monotonic::ZERO).unwrap();
         dirty.drop_all();
         write(&mut dirty, 0, 200, 1);
         dirty.reported(&report);

@@ -1,18 +1,21 @@
 //! Bringing dirty data to the objects, and reporting it to the MDT.
 //!
-//! One flush after the other per file, each with everything that waits, so no two requests for the
-//! same bytes are under way. Stored data is reported in one `Wrote`. An error of an OST or MDT
+//! Requests of a file go out while earlier ones travel. Only those for the same block take turns: a
+//! block on its way is not sent again before its answer. What waits for a file (fsync, a callback,
+//! a truncate) waits for all that was begun before ([`super::under_way`]). Beside that the MDT is
+//! told in one `Wrote` at a time what is stored ([`DirtyFile::report`]). An error of an OST or MDT
 //! means that the bytes are lost, and is reported to programs ([`super::failures`]); without an
 //! answer they wait for the next attempt.
 //!
 //! Nothing is sent unless the MDT surely keeps WRITE for this mount until it has arrived. A request
 //! that could come later is given up, because the bytes may belong to another client then.
 
+use super::DIRTY_AGE;
 use super::dirty_file::{DirtyFile, WroteReport};
-use crate::cache::batch::{Batch, plan};
+use crate::cache::batch::{BATCH_BYTES, Batch, Piece, plan};
 use crate::cache::grant::GrantRequest;
 use crate::file::File;
-use crate::locks::data_guards::{DataAccess, TO_WRITE};
+use crate::locks::data_guards::{DataAccess, DataGuard, TO_WRITE};
 use crate::locks::table::Known;
 use crate::path::DataPath;
 use bytes::Bytes;
@@ -44,29 +47,60 @@ use wire::mds::{MdsOp, MdsReply, Wrote};
 /// Pause before a request without an answer is repeated, while a caller waits.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// One request.
-struct Sending {
-    batch: Batch,
-    /// For how much more space it asks.
-    asked: GrantRequest,
-    /// Of each piece of the batch.
-    bytes: Vec<Bytes>,
+/// How often a caller that waits sends what others sent in vain.
+const WAVES_MAX: usize = 8;
+
+/// What was sent at one time, and what was under way already.
+struct Wave {
+    /// The requests that begin with it.
+    sends: Vec<BoxFuture<'static, Result<(), RpcError>>>,
+    /// Numbers of the first and the last request that a caller waits for.
+    first: u64,
+    last: u64,
+    /// Bytes wait for a block that is on its way.
+    rest: bool,
 }
 
-/// One request and its answer.
-struct Sent {
-    batch: Batch,
-    asked: GrantRequest,
-    answer: Result<osc::Batch, RpcError>,
+/// A request that has begun. Whatever becomes of it, its bytes are stored, lost, or wait again.
+struct Going {
+    path: Arc<DataPath>,
+    file: Arc<File>,
+    /// OST connections, and discards of the file, before it was sent.
+    connections: u64,
+    discards: u64,
+    number: u64,
+    what: Option<(Batch, GrantRequest)>,
 }
 
-/// Result of one round.
-#[derive(PartialEq, Eq)]
-enum Round {
-    /// There was nothing.
-    Nothing,
-    /// Something was sent; all of it is stored, or lost.
-    Done,
+impl Going {
+    fn end(mut self, answer: Result<osc::Batch, RpcError>) -> Result<(), RpcError> {
+        match self.what.take() {
+            Some((batch, asked)) => self.settle(batch, asked, answer),
+            None => Ok(()),
+        }
+    }
+
+    fn settle(&self, batch: Batch, asked: GrantRequest, answer: Result<osc::Batch, RpcError>) -> Result<(), RpcError> {
+        let Going { path, file, .. } = self;
+        path.note_reconnected(file, self.connections);
+        path.writeback.grants.answered(batch.ost, asked, answer.as_ref().map_or(0, |stored| stored.more));
+        let unanswered = path.end_request(file, self.discards, &batch, answer).err();
+        file.dirty.lock().request_ended(self.number, unanswered.clone());
+        file.answered.send_modify(|count| *count += 1);
+        path.writeback.sending.fetch_sub(1, Ordering::AcqRel);
+        path.writeback.answers.send_modify(|count| *count += 1);
+        unanswered.map_or(Ok(()), Err)
+    }
+}
+
+impl Drop for Going {
+    fn drop(&mut self) {
+        if let Some((batch, asked)) = self.what.take()
+            && let Err(error) = self.settle(batch, asked, Err(RpcError::Shutdown))
+        {
+            tracing::debug!(fid = %self.file.fid, %error, "given up before its answer");
+        }
+    }
 }
 
 impl DataPath {
@@ -80,13 +114,57 @@ impl DataPath {
             self.writeback.forget_if_clean(file);
             return Ok(());
         }
-        // The MDT was silent, or restarted: then the lock is asked for first, because others may
-        // have had it meanwhile.
-        let _guard = match self.holds_write(file) {
-            true => None,
-            false => Some(self.data_guard(file, DataAccess::WRITE_ALL).await?),
-        };
+        let _guard = self.guard_to_flush(file).await?;
         self.flush_locked(file).await
+    }
+
+    /// The MDT was silent, or restarted: then the lock is asked for first, because others may have
+    /// had it meanwhile.
+    async fn guard_to_flush(&self, file: &Arc<File>) -> Result<Option<DataGuard>, ClientError> {
+        match self.holds_write(file) {
+            true => Ok(None),
+            false => self.data_guard(file, DataAccess::WRITE_ALL).await.map(Some),
+        }
+    }
+
+    /// As [`DataPath::flush_file`], but it is not reported: for fsync, which reports it beside the
+    /// sync of the objects. Hold the result until then.
+    ///
+    /// # Errors
+    /// As [`DataPath::flush_file`].
+    pub async fn store_file(&self, file: &Arc<File>) -> Result<Option<DataGuard>, ClientError> {
+        if file.dirty.lock().is_clean() {
+            return Ok(None);
+        }
+        let guard = self.guard_to_flush(file).await?;
+        self.store_all(file).await?;
+        Ok(guard)
+    }
+
+    /// Begins to store what waits, and returns when that is answered. The MDT is told if there is
+    /// nothing more to come, or if it was not told for long.
+    pub(crate) async fn flush_some(&self, file: &Arc<File>) -> Result<(), ClientError> {
+        if !file.dirty.lock().is_clean() {
+            let _guard = self.guard_to_flush(file).await?;
+            let wave = self.begin_wave(file).await?;
+            self.end_wave(wave.sends).await?;
+            if self.is_report_due(file) {
+                let _turn = file.reporting.lock().await;
+                // The one before may have told it.
+                if self.is_report_due(file) {
+                    self.report_in_turn(file, None).await?;
+                }
+            }
+        }
+        self.writeback.forget_if_clean(file);
+        Ok(())
+    }
+
+    fn is_report_due(&self, file: &File) -> bool {
+        let now = self.session.env.clock.now();
+        let dirty = file.dirty.lock();
+        let is_old = dirty.stored_since().is_some_and(|since| since + DIRTY_AGE <= now);
+        dirty.has_unreported() && (dirty.bytes.is_clean() || is_old)
     }
 
     fn holds_whole(&self, fid: Fid) -> bool {
@@ -112,12 +190,46 @@ impl DataPath {
 
     /// As [`DataPath::flush_file`]; the caller has a guard of WRITE, or the callback of it.
     pub async fn flush_locked(&self, file: &Arc<File>) -> Result<(), ClientError> {
-        let _turn = file.flushing.lock().await;
-        if self.flush_round(file).await? == Round::Done || file.dirty.lock().has_unreported() {
-            self.report(file).await?;
-        }
+        self.store_all(file).await?;
+        self.report(file).await?;
         self.writeback.forget_if_clean(file);
         Ok(())
+    }
+
+    /// Everything that was dirty before this call is stored, or lost.
+    async fn store_all(&self, file: &Arc<File>) -> Result<(), ClientError> {
+        let mut rest = true;
+        let mark = file.dirty.lock().mark();
+        let mut last = RpcError::Shutdown;
+        for _ in 0..WAVES_MAX {
+            let wave = self.begin_wave(file).await?;
+            self.end_wave(wave.sends).await?;
+            let mut answered = file.answered.subscribe();
+            let is_over = |_: &u64| file.dirty.lock().under_way.is_over(wave.last);
+            // No error: the file is here.
+            let _ = answered.wait_for(is_over).await;
+            let in_vain = file.dirty.lock().under_way.unanswered_since(wave.first);
+            // What waited for a block is sent by the second wave, or was sent by others since.
+            let again = wave.rest && std::mem::take(&mut rest);
+            match in_vain {
+                // It waits again; now this caller sends it.
+                Some(error) => {
+                    tracing::debug!(fid = %file.fid, %error, "sent in vain by another task");
+                    last = error;
+                }
+                None if again => {}
+                None => {
+                    file.dirty.lock().is_sure_of(mark);
+                    return Ok(());
+                }
+            }
+        }
+        Err(last.into())
+    }
+
+    /// Ready when these are answered.
+    async fn end_wave(&self, sends: Vec<BoxFuture<'static, Result<(), RpcError>>>) -> Result<(), ClientError> {
+        fan_out(sends).await.into_iter().collect::<Result<(), RpcError>>().map_err(ClientError::from)
     }
 
     /// As [`DataPath::flush_file`], again and again until nothing is left, whatever a target does:
@@ -147,11 +259,54 @@ impl DataPath {
         Ok(())
     }
 
-    /// Stores the file whose bytes wait longest, if there is one whose lock need not be asked for:
-    /// the caller may have what others wait for. `on`: only files with objects on this OST. A file
-    /// whose OSTs are away is taken last, because the caller may not need these. `false`: there is
-    /// none.
-    pub(crate) async fn flush_oldest(&self, on: Option<TargetIndex>) -> Result<bool, ClientError> {
+    /// Stores the file whose bytes wait longest ([`DataPath::oldest`]). `false`: there is none.
+    async fn flush_oldest(&self, on: Option<TargetIndex>) -> Result<bool, ClientError> {
+        match self.oldest(on) {
+            Some(file) => self.flush_locked(&file).await.map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Waits until something more of this mount's data is stored, and sees to it that something is:
+    /// that makes room, in the cache or at this OST. `false`: there is nothing that could be.
+    pub(crate) async fn make_progress(&self, on: Option<TargetIndex>) -> Result<bool, ClientError> {
+        let mut answers = self.writeback.answers.subscribe();
+        if self.writeback.sending.load(Ordering::Acquire) == 0 {
+            return self.flush_oldest(on).await;
+        }
+        if let Some(file) = self.oldest(on) {
+            self.flush_later(&file);
+        }
+        tokio::select! {
+            biased;
+            // No error: the sender is here.
+            _ = answers.changed() => {}
+            // What is under way may be for an OST that is away.
+            () = self.session.env.clock.sleep(AGAIN) => {}
+        }
+        Ok(true)
+    }
+
+    /// Waits until an answer of this OST may have brought space. `false`: it was not asked for any.
+    pub(crate) async fn await_grant(&self, ost: TargetIndex) -> bool {
+        let mut answers = self.writeback.answers.subscribe();
+        if !self.writeback.grants.is_asked(ost) {
+            return false;
+        }
+        tokio::select! {
+            biased;
+            // No error: the sender is here.
+            _ = answers.changed() => {}
+            // Another OST may be the one that answers.
+            () = self.session.env.clock.sleep(AGAIN) => {}
+        }
+        true
+    }
+
+    /// The file whose bytes wait longest, of those whose lock need not be asked for: the caller may
+    /// have what others wait for. `on`: only files with objects on this OST. A file whose OSTs are
+    /// away is taken last, because the caller may not need these.
+    fn oldest(&self, on: Option<TargetIndex>) -> Option<Arc<File>> {
         let since = |file: &Arc<File>| {
             let since = file.dirty.lock().since;
             since.filter(|_| self.holds_write(file))
@@ -166,10 +321,7 @@ impl DataPath {
             wanted.then(|| (!away.is_empty() && has(file, &|ost| away.contains(&ost)), since))
         };
         let oldest = self.writeback.dirty_files().into_iter().filter_map(|file| Some((order(&file)?, file)));
-        match oldest.min_by_key(|(order, _)| *order) {
-            Some((_, file)) => self.flush_locked(&file).await.map(|()| true),
-            None => Ok(false),
-        }
+        oldest.min_by_key(|(order, _)| *order).map(|(_, file)| file)
     }
 
     fn osts_away(&self) -> BTreeSet<TargetIndex> {
@@ -200,118 +352,110 @@ impl DataPath {
         }
     }
 
-    async fn flush_round(&self, file: &Arc<File>) -> Result<Round, ClientError> {
+    /// Takes out what can be sent now. Nothing is on its way before the sends are polled.
+    async fn begin_wave(&self, file: &Arc<File>) -> Result<Wave, ClientError> {
+        let _turn = file.flushing.lock().await;
         let (span, (credentials, job)) = {
             let dirty = file.dirty.lock();
             (dirty.bytes.span(), dirty.writer.clone())
         };
-        let Some((start, end)) = span else { return Ok(Round::Nothing) };
-        // Writes were absorbed only where it has objects; another one is known only since this
-        // mount gave WRITE back.
-        let layout = self.layout_for(&credentials, file, true, start, end).await;
-        if layout.is_ok() {
-            self.until_recorded(file).await?;
-        }
-        let (epoch, connections) = (self.session.epoch(file.fid), self.session.ost_connections());
-        let (sending, discards) = match layout.and_then(|layout| self.take_out(layout, file)) {
-            Ok(taken) => taken,
-            Err(error) if is_decided(&error) => {
-                self.give_up(file, error.errno());
-                return Ok(Round::Done);
+        if let Some((start, end)) = span {
+            // Writes were absorbed only where it has objects; another one is known only since this
+            // mount gave WRITE back.
+            let layout = self.layout_for(&credentials, file, true, start, end).await;
+            if layout.is_ok() {
+                self.until_recorded(file).await?;
             }
-            Err(error) => return Err(error),
-        };
-        let sends = sending.into_iter().map(|sending| self.send(file.fid, epoch, job, sending));
-        let sent = fan_out(sends.collect()).await;
-        self.note_reconnected(file, connections);
-        self.end_round(file, discards, sent)
+            match layout.and_then(|layout| self.take_out(layout, file, job)) {
+                Ok(wave) => return Ok(wave),
+                Err(error) if is_decided(&error) => self.give_up(file, error.errno()),
+                Err(error) => return Err(error),
+            }
+        }
+        let dirty = file.dirty.lock();
+        let (first, last) = (dirty.under_way.oldest(), dirty.under_way.last());
+        Ok(Wave { sends: Vec::new(), first, last, rest: false })
     }
 
-    /// Takes out the waiting bytes, and the number of discards before.
-    fn take_out(&self, layout: Arc<Layout>, file: &File) -> Result<(Vec<Sending>, u64), ClientError> {
+    fn take_out(&self, layout: Arc<Layout>, file: &Arc<File>, job: JobId) -> Result<Wave, ClientError> {
+        let path = self.strong().ok_or(RpcError::Shutdown)?;
+        let (epoch, connections) = (self.session.epoch(file.fid), self.session.ost_connections());
         let mut dirty = file.dirty.lock();
         // Data written since it was asked for may stand in components that only a newer one has.
         let layout = file.layout().unwrap_or(layout);
-        let batches = plan(&layout, file.fid, &dirty.bytes.ready())?;
-        let discards = dirty.discards;
-        let sending = batches.into_iter().map(|batch| {
+        let batches = plan(&layout, file.fid, &dirty.bytes.ready(), |ost| self.batch_bytes(ost))?;
+        let (first, discards) = (dirty.under_way.oldest(), dirty.discards);
+        let mut begun = Vec::with_capacity(batches.len());
+        for batch in batches {
             let bytes = dirty.send(&batch);
-            self.writeback.blocks.fetch_sub(batch.blocks, Ordering::Relaxed);
-            let asked = self.writeback.grants.ask(batch.ost);
-            Sending { batch, asked, bytes }
-        });
-        Ok((sending.collect(), discards))
-    }
-
-    fn send(&self, fid: Fid, epoch: SessionEpoch, job: JobId, sending: Sending) -> BoxFuture<'static, Sent> {
-        let Sending { batch, asked, bytes } = sending;
-        let (osc, session) = match self.session.targets.osc(batch.ost) {
-            Ok(osc) => (osc, self.session.clone()),
-            Err(error) => {
-                return Box::pin(ready(Sent { batch, asked, answer: Err(RpcError::Errno(error.errno())) }));
-            }
-        };
-        let writes = batch.pieces.iter().zip(bytes).map(|(piece, data)| (piece.object, piece.offset, data)).collect();
-        let payment = (batch.blocks * GRANT_UNIT, asked.want);
-        Box::pin(async move {
-            let store = follow_job(job, osc.store(payment, writes, false));
-            let answer = session.while_trusted(fid, epoch, store).await.and_then(|stored| stored);
-            Sent { batch, asked, answer }
-        })
-    }
-
-    fn end_round(&self, file: &File, discards: u64, sent: Vec<Sent>) -> Result<Round, ClientError> {
-        let mut dirty = file.dirty.lock();
-        let (mut end, mut grown, mut failed, mut unanswered) = (0, 0, None, None);
-        for Sent { batch, asked, answer } in sent {
-            self.writeback.grants.answered(batch.ost, asked, answer.as_ref().map_or(0, |stored| stored.more));
-            match answer {
-                Ok(stored) => {
-                    for (piece, result) in batch.pieces.iter().zip(stored.pieces) {
-                        dirty.bytes.sent(piece.file);
-                        match result {
-                            Ok(delta) => {
-                                grown += delta;
-                                end = end.max(piece.file + piece.len);
-                            }
-                            // The one before it says why.
-                            Err(Errno::ECANCELED) => {}
-                            Err(errno) => failed = failed.or(Some(errno)),
-                        }
-                    }
-                }
-                Err(RpcError::Errno(errno)) => {
-                    batch.pieces.iter().for_each(|piece| dirty.bytes.sent(piece.file));
-                    failed = failed.or(Some(errno));
-                }
-                Err(error) => {
-                    if dirty.discards == discards {
-                        self.wait_again(&mut dirty, &batch);
-                    } else {
-                        batch.pieces.iter().for_each(|piece| dirty.bytes.sent(piece.file));
-                    }
-                    unanswered = Some(error);
-                }
-            }
+            let asked = self.writeback.grants.ask(batch.ost, self.grant_wanted(batch.ost));
+            let number = dirty.under_way.begin();
+            self.writeback.sending.fetch_add(1, Ordering::AcqRel);
+            let (path, file, pieces) = (path.clone(), file.clone(), batch.pieces.clone());
+            let payment = (batch.blocks * GRANT_UNIT, asked.want);
+            let going = Going { path, file, connections, discards, number, what: Some((batch, asked)) };
+            begun.push((going, payment, pieces, bytes));
         }
-        if dirty.discards == discards {
-            // If something waits again, the end of the stored data is unknown: then it is reported
-            // later.
-            dirty.stored(if unanswered.is_some() { 0 } else { end }, grown);
+        let (last, rest) = (dirty.under_way.last(), dirty.bytes.has_fresh());
+        if !rest {
+            dirty.all_sent();
+        }
+        // One whose OST is unknown ends at once, and looks at the file.
+        drop(dirty);
+        let send = |(going, payment, pieces, bytes)| send(going, epoch, job, payment, pieces, bytes);
+        Ok(Wave { sends: begun.into_iter().map(send).collect(), first, last, rest })
+    }
+
+    fn end_request(
+        &self,
+        file: &File,
+        discards: u64,
+        batch: &Batch,
+        answer: Result<osc::Batch, RpcError>,
+    ) -> Result<(), RpcError> {
+        let now = self.session.env.clock.now();
+        let mut dirty = file.dirty.lock();
+        let is_current = dirty.discards == discards;
+        self.writeback.blocks.fetch_sub(batch.blocks, Ordering::Relaxed);
+        let mut failed = None;
+        match answer {
+            Ok(stored) => {
+                for (piece, result) in batch.pieces.iter().zip(stored.pieces) {
+                    dirty.bytes.sent(piece.file);
+                    match result {
+                        Ok(delta) if is_current => {
+                            dirty.stored(piece.file, piece.file + piece.len, now);
+                            dirty.grew(delta);
+                        }
+                        // The one before it says why.
+                        Ok(_) | Err(Errno::ECANCELED) => {}
+                        Err(errno) => failed = failed.or(Some(errno)),
+                    }
+                }
+            }
+            Err(RpcError::Errno(errno)) => {
+                batch.pieces.iter().for_each(|piece| dirty.bytes.sent(piece.file));
+                failed = Some(errno);
+            }
+            Err(error) => {
+                match is_current {
+                    true => self.wait_again(&mut dirty, batch),
+                    false => batch.pieces.iter().for_each(|piece| dirty.bytes.sent(piece.file)),
+                }
+                return Err(error);
+            }
         }
         if let Some(errno) = failed {
             lost(file, &mut dirty, errno);
         }
-        match unanswered {
-            Some(error) => Err(error.into()),
-            None => Ok(Round::Done),
-        }
+        Ok(())
     }
 
     fn wait_again(&self, dirty: &mut DirtyFile, batch: &Batch) {
-        let blocks = dirty.unsend(batch);
+        let now = self.session.env.clock.now();
+        let blocks = dirty.unsend(batch, now);
         self.writeback.blocks.fetch_add(blocks, Ordering::Relaxed);
-        if self.writeback.grants.reserve(self.session.env.clock.now(), &[(batch.ost, blocks)]).is_err() {
+        if self.writeback.grants.reserve(now, &[(batch.ost, blocks)]).is_err() {
             tracing::debug!(ost = %batch.ost.0, "bytes wait without a grant: a full target may refuse them");
         }
     }
@@ -328,25 +472,50 @@ impl DataPath {
     /// Reports to the MDT what is stored.
     async fn report(&self, file: &Arc<File>) -> Result<(), ClientError> {
         let _turn = file.reporting.lock().await;
+        self.report_in_turn(file, None).await.map(drop)
+    }
+
+    /// Reports to the MDT what is stored, and returns when that, and all that the MDT answered
+    /// before, is durable. One request.
+    ///
+    /// # Errors
+    /// The MDT does not answer, or cannot make it durable.
+    pub async fn report_durably(&self, file: &Arc<File>, credentials: &Credentials) -> Result<(), ClientError> {
+        let _turn = file.reporting.lock().await;
+        if !self.report_in_turn(file, Some(MdsOp::Sync)).await? {
+            self.session.mdc(file.fid)?.sync(credentials).await?;
+        }
+        self.writeback.forget_if_clean(file);
+        Ok(())
+    }
+
+    /// As [`DataPath::report`], with one more operation in the same request. `false`: there was
+    /// nothing to report, or it was refused, and so the operation was not done.
+    async fn report_in_turn(&self, file: &Arc<File>, then: Option<MdsOp>) -> Result<bool, ClientError> {
+        let now = self.session.env.clock.now();
         let (report, (credentials, job)) = {
             let mut dirty = file.dirty.lock();
-            let Some(report) = dirty.report() else { return Ok(()) };
+            let Some(report) = dirty.report(now) else { return Ok(false) };
             (report, dirty.writer.clone())
         };
         let mdc = self.session.mdc(file.fid)?;
-        let ask = follow_job(job, async { mdc.ask(&credentials, vec![wrote(file.fid, &report)]).await });
-        match ask.await?.pop() {
+        let ops = [wrote(file.fid, &report)].into_iter().chain(then).collect();
+        let mut results = follow_job(job, async { mdc.ask(&credentials, ops).await }).await?.into_iter();
+        match results.next() {
             Some(Ok(MdsReply::Entry(entry))) => {
                 file.learn(&entry.attr);
                 self.writeback.note_reported(&entry.attr, self.locks.is_shared(file.fid));
                 file.dirty.lock().reported(&report);
-                Ok(())
             }
             Some(Err(errno)) => {
                 self.give_up(file, errno);
-                Ok(())
+                return Ok(false);
             }
-            other => Err(misfit(mdc.import(), &other)),
+            other => return Err(misfit(mdc.import(), &other)),
+        }
+        match results.next() {
+            Some(Err(errno)) => Err(RpcError::Errno(errno).into()),
+            Some(Ok(_)) | None => Ok(true),
         }
     }
 
@@ -369,7 +538,8 @@ impl DataPath {
             Some(file) => Some(file.reporting.lock().await),
             None => None,
         };
-        let report = dirty.as_ref().and_then(|file| file.dirty.lock().report_time());
+        let now = self.session.env.clock.now();
+        let report = dirty.as_ref().and_then(|file| file.dirty.lock().report_time(now));
         let ops = report.iter().map(|report| wrote(fid, report)).chain([op]).collect();
         let mut results = mdc.ask(credentials, ops).await?;
         let answer = results.pop();
@@ -405,7 +575,7 @@ impl DataPath {
             self.writeback.blocks.fetch_sub(dirty.blocks, Ordering::Relaxed);
             let fresh = dirty.bytes.fresh();
             if let Some(layout) = file.layout().filter(|_| !fresh.is_empty()) {
-                match plan(&layout, file.fid, &fresh) {
+                match plan(&layout, file.fid, &fresh, |_| BATCH_BYTES) {
                     Ok(batches) => {
                         batches.iter().for_each(|batch| self.writeback.grants.unreserve(batch.ost, batch.blocks));
                     }
@@ -417,6 +587,29 @@ impl DataPath {
         }
         self.writeback.forget_if_clean(file);
     }
+}
+
+fn send(
+    going: Going,
+    epoch: SessionEpoch,
+    job: JobId,
+    payment: (u64, u64),
+    pieces: Vec<Piece>,
+    bytes: Vec<Bytes>,
+) -> BoxFuture<'static, Result<(), RpcError>> {
+    let (session, fid) = (going.path.session.clone(), going.file.fid);
+    let osc = going.what.as_ref().map(|(batch, _)| session.targets.osc(batch.ost));
+    let osc = match osc {
+        Some(Ok(osc)) => osc,
+        Some(Err(error)) => return Box::pin(ready(going.end(Err(RpcError::Errno(error.errno()))))),
+        None => return Box::pin(ready(Ok(()))),
+    };
+    let writes = pieces.iter().zip(bytes).map(|(piece, data)| (piece.object, piece.offset, data)).collect();
+    Box::pin(async move {
+        let store = follow_job(job, osc.store(payment, writes, false));
+        let answer = session.while_trusted(fid, epoch, store).await.and_then(|stored| stored);
+        going.end(answer)
+    })
 }
 
 fn wrote(fid: Fid, report: &WroteReport) -> MdsOp {

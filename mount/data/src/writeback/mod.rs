@@ -1,12 +1,12 @@
 //! Write-back: under WRITE a write is answered when it is in this cache (docs/locks/protocol.md,
 //! "Data").
 //!
-//! [`dirty_file`] is the dirty data of one file. [`absorb`] takes a write in. [`flush`] brings it
-//! to the objects and reports it to the MDT; [`holder`] does so when the lock is called back,
-//! [`background`] without a caller. [`failures`] reports losses to programs, [`overlay`] lays dirty
-//! bytes over what was read.
-//! Locks are taken in this order: a use of the lock (`locks::data_guards`), the file's gate, its
-//! turn to flush, its turn to report; the small locks inside are never held across a wait.
+//! [`dirty_file`] is the dirty data of one file, [`under_way`] what of it is being sent. [`absorb`]
+//! takes a write in. [`flush`] brings it to the objects and reports it to the MDT; [`holder`] does
+//! so when the lock is called back, [`background`] without a caller. [`failures`] reports losses to
+//! programs, [`overlay`] lays dirty bytes over what was read. Locks are taken in this order: a use
+//! of the lock (`locks::data_guards`), the file's gate, its turn to send, its turn to report; the
+//! small locks inside are never held across a wait.
 
 pub mod absorb;
 pub mod background;
@@ -16,6 +16,7 @@ pub mod flags;
 pub mod flush;
 pub mod holder;
 pub mod overlay;
+pub mod under_way;
 
 use crate::cache::grant::Grants;
 use crate::file::File;
@@ -23,6 +24,7 @@ use crate::kernel_view::kernel_eof::KernelEof;
 use crate::kernel_view::timers::CONTENDED;
 use crate::writeback::dirty_file::DirtyFile;
 use env::clock::Monotonic;
+use env::watch;
 use foldhash::HashMap;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -39,8 +41,9 @@ pub(crate) const DIRTY_AGE: Duration = Duration::from_secs(1);
 /// Dirty bytes of one mount, unless an administrator sets another bound; beyond it writers store
 /// first.
 pub(crate) const DIRTY_BYTES_MAX: u64 = 256 << 20;
-/// Files that are stored at the same time in the background.
-const FLUSHES_MAX: usize = 64;
+/// Stores that are under way in the background at the same time: of small files one each, of a
+/// stream one for each [`BATCH_BYTES`](crate::cache::batch::BATCH_BYTES).
+const FLUSHES_MAX: usize = 256;
 /// Files for which it is remembered when their data was called back. Beyond it all are forgotten:
 /// that costs only callbacks.
 const CONTENDED_MAX: usize = 4096;
@@ -63,8 +66,11 @@ pub struct Writeback {
     pub grants: Arc<Grants>,
     /// Files with something that is not stored or not reported.
     files: Mutex<BTreeMap<Fid, Arc<File>>>,
-    /// Blocks in all of them.
+    /// Blocks in all of them: those that wait, and those that are on their way.
     blocks: AtomicU64,
+    /// Requests with data of files that are under way, and how many have ended.
+    sending: AtomicU64,
+    answers: watch::Sender<u64>,
     /// Inodes of which the kernel may have pages, read under a DATA that is still held.
     pages: Mutex<BTreeSet<Fid>>,
     /// Where the kernel believes files to end.
@@ -86,6 +92,8 @@ impl Writeback {
             grants,
             files: Mutex::default(),
             blocks: AtomicU64::new(0),
+            sending: AtomicU64::new(0),
+            answers: watch::Sender::new(0),
             pages: Mutex::default(),
             kernel_eof: Arc::default(),
             reported: Mutex::default(),
