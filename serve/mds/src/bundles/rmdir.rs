@@ -34,7 +34,9 @@ impl Mds {
     /// finished.
     fn plan_rmdir(&self, request: &mut RequestContext<'_>, op: &Rmdir) -> Result<Option<Plan>, Errno> {
         let Rmdir { parent, name } = op;
+        let expected = request.expected.clone();
         self.plan(request, |records, ctx| {
+            expected.taken(records, *parent, name)?;
             let fid = plan_elsewhere(records, ctx, *parent, name.as_bytes())?;
             if fid.mdt() == self.name().index.0 {
                 // It was removed, and another one made here.

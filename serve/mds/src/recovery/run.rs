@@ -27,8 +27,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use types::errno::Errno;
 use types::nid::Nid;
+use types::principal::Role;
 use types::proof::Proof;
-use types::session::{ClientUuid, Role, Standing, Transno};
+use types::session::{ClientUuid, Standing, Transno};
 use wire::mds::MdsOp;
 use wire::message::{Op, OpReply, Redo, Reply, Request};
 
