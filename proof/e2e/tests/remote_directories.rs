@@ -58,8 +58,8 @@ fn a_remote_directory_is_as_any_other() {
     assert_eq!(lfs(&mnt, &["getstripe", "-m", "far/sub/f"]), "1\n");
     assert_eq!(lfs(&mnt, &["getdirstripe", "far"]), "lmv_stripe_count: 0 lmv_stripe_offset: 1 lmv_hash_type: none\n");
     assert_eq!(lfs(&mnt, &["find", ".", "-mdt", "1", "-type", "d"]).lines().count(), 2);
-    assert_eq!(lfs(&mnt, &["df"]).matches("[MDT:").count(), 3);
-    assert_eq!(lfs(&mnt, &["df", "-i"]).matches("[MDT:").count(), 3);
+    assert_eq!(lfs(&mnt, &["df", "."]).matches("[MDT:").count(), 3);
+    assert_eq!(lfs(&mnt, &["df", "-i", "."]).matches("[MDT:").count(), 3);
 
     // What is below moves, links and goes as everywhere.
     sh(&mnt, "mv far/sub/f far/h; mkdir far/x far/y far/x/s; mv far/x/s far/y/; rmdir far/x far/y/s far/y");
