@@ -85,7 +85,8 @@ pub(crate) async fn call(
     match reply.welcome {
         Welcome::Yes if (VERSION_MIN..=VERSION_MAX).contains(&reply.version) => {
             let HelloReply { process, version, .. } = reply;
-            let ends = Ends { nid, source, process, version, purpose, round_trip: None, pairing, group: None, principal };
+            let ends =
+                Ends { nid, source, process, version, purpose, round_trip: None, pairing, group: None, principal };
             Ok(Greeted { ends, read, write })
         }
         Welcome::Yes | Welcome::NoCommonVersion => Err(LinkError::Version {
@@ -155,7 +156,10 @@ pub(crate) async fn answer(
         (Ok(()), Some(version)) => {
             let group = Some(accepted.group(hello.pairing));
             let Hello { process, purpose, pairing, .. } = hello;
-            (Welcome::Yes, Ok(Ends { nid, source, process, version, purpose, round_trip: None, pairing, group, principal }))
+            (
+                Welcome::Yes,
+                Ok(Ends { nid, source, process, version, purpose, round_trip: None, pairing, group, principal }),
+            )
         }
     };
     let version = result.as_ref().map_or(0, |ends| ends.version);

@@ -27,9 +27,8 @@ use types::time::Timestamp;
 use wire::client::{ClientOp, ClientReply};
 use wire::mds::{
     Close, Create, CreateKind, DirEntry, Entry, Expect, FlockCancel, GetLayout, GetParent, Getattr, GetattrMany,
-    Getxattr, Lease, LeaseAct, Link, Listxattr, Lock, Lookup, MdsOp, MdsReply, Open, Readdir, Readlink, Removed, Rename,
-    Rmdir, Setattr,
-    Unlink, Wrote,
+    Getxattr, Lease, LeaseAct, Link, Listxattr, Lock, Lookup, MdsOp, MdsReply, Open, Readdir, Readlink, Removed,
+    Rename, Rmdir, Setattr, Unlink, Wrote,
 };
 use wire::message::{ConnectReply, ConnectRequest, Grant, Op, OpReply, Reply, Request};
 use wire::mgs::{FsConfig, MgsOp, MgsReply, TargetInfo};

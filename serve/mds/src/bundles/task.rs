@@ -17,11 +17,11 @@ use futures_util::future::join_all;
 use replay::bundle::coordinator::Answered;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use types::fid::Fid;
-use types::name::Name;
 use std::time::Duration;
 use types::bundle::BundleId;
 use types::errno::Errno;
+use types::fid::Fid;
+use types::name::Name;
 use types::target::TargetIndex;
 use wire::mds::{PeerApply, PeerForget};
 
