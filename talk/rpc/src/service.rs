@@ -126,6 +126,14 @@ pub(crate) struct Identity {
     pub(crate) role: Role,
 }
 
+/// True if both are keys of one owner, who may have got a new key meanwhile, or both are none.
+pub(crate) fn is_same_owner(one: Option<&Arc<Principal>>, other: Option<&Arc<Principal>>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => (one.cluster, one.role, &one.name) == (other.cluster, other.role, &other.name),
+        (one, other) => one.is_none() && other.is_none(),
+    }
+}
+
 impl Export {
     /// A session of a client in this process. `Rpc` makes them; public so that a service can be
     /// tested without it.
@@ -198,7 +206,7 @@ impl Export {
     /// True if requests of the session may come over connections that show this.
     pub(crate) fn is_paired(&self, pairing: Pairing, principal: Option<&Arc<Principal>>) -> bool {
         let origin = self.origin.lock();
-        origin.pairing == Some(pairing) && origin.principal.as_ref() == principal
+        origin.pairing == Some(pairing) && is_same_owner(origin.principal.as_ref(), principal)
     }
 
     /// Whose key the client showed when it last connected; `None`: none was asked for.

@@ -30,17 +30,24 @@ use wire::ost::{ObjectDestroy, ObjectList, OstOp};
 struct Twin {
     role: Role,
     number: AtomicU8,
+    /// Counts the keys that its owner had.
+    renewals: AtomicU8,
     revoked: Mutex<BTreeSet<KeyHash>>,
 }
 
 fn principal(role: Role, number: u8) -> Arc<Principal> {
+    renewed(role, number, 0)
+}
+
+fn renewed(role: Role, number: u8, renewals: u8) -> Arc<Principal> {
     let name = format!("host{number}").parse().unwrap();
-    Arc::new(Principal { cluster: CLUSTER, role, name, key: KeyHash([number; 32]) })
+    Arc::new(Principal { cluster: CLUSTER, role, name, key: KeyHash([number + 100 * renewals; 32]) })
 }
 
 impl Twin {
     fn start(&self) -> [u8; START_BYTES] {
-        [0x16, 0x03, self.role as u8, self.number.load(Ordering::SeqCst), 0, 0, 0, 0]
+        let [number, renewals] = [&self.number, &self.renewals].map(|count| count.load(Ordering::SeqCst));
+        [0x16, 0x03, self.role as u8, number, renewals, 0, 0, 0]
     }
 }
 
@@ -57,7 +64,7 @@ impl Seal for Twin {
             if !is_sealed(&start) {
                 return Err(LinkError::Key { nid, reason: IT_IS_OPEN.to_owned() });
             }
-            Ok(Sealed { principal: principal(Role::of_number(start[2]), start[3]), read, write })
+            Ok(Sealed { principal: renewed(Role::of_number(start[2]), start[3], start[4]), read, write })
         })
     }
 
@@ -70,7 +77,7 @@ impl Seal for Twin {
     ) -> BoxFuture<'_, Result<Option<Sealed>, LinkError>> {
         Box::pin(async move {
             write.write_all(&self.start()).await.map_err(lost(nid))?;
-            Ok(Some(Sealed { principal: principal(Role::of_number(start[2]), start[3]), read, write }))
+            Ok(Some(Sealed { principal: renewed(Role::of_number(start[2]), start[3], start[4]), read, write }))
         })
     }
 
@@ -81,8 +88,8 @@ impl Seal for Twin {
 
 /// A process with a key.
 fn sealed(env: &env::Env, role: Role, number: u8) -> (Arc<Rpc>, Arc<Twin>) {
-    let (number, revoked) = (AtomicU8::new(number), Mutex::default());
-    let (rpc, twin) = (process(env), Arc::new(Twin { role, number, revoked }));
+    let (number, renewals, revoked) = (AtomicU8::new(number), AtomicU8::new(0), Mutex::default());
+    let (rpc, twin) = (process(env), Arc::new(Twin { role, number, renewals, revoked }));
     assert!(rpc.set_seal(twin.clone()));
     assert!(!rpc.set_seal(twin.clone()), "once");
     (rpc, twin)
@@ -193,7 +200,13 @@ fn a_session_is_that_of_one_key() {
     twin.number.store(2, Ordering::SeqCst);
     cable.cut();
     statfs().unwrap();
-    assert_eq!((session.connections(), session.evictions()), (2, 0));
+    // Its host got a new key, which shows at the next connection.
+    twin.renewals.store(1, Ordering::SeqCst);
+    cable.cut();
+    statfs().unwrap();
+    assert_eq!((session.connections(), session.evictions()), (3, 0));
+    let export = server.exports(ost(0)).pop().unwrap();
+    assert_eq!(export.principal(), Some(renewed(Role::Client, 2, 1)), "which is revoked with it, if it is");
     [&client, &server].into_iter().for_each(|rpc| shutdown(&env, rpc));
 }
 

@@ -6,7 +6,7 @@
 //! that shows the proof it was opened with.
 
 use crate::service::admission::{Refusal, admit};
-use crate::service::{Export, Gone, Identity, Origin, Service};
+use crate::service::{Export, Gone, Identity, Origin, Service, is_same_owner};
 use crate::stats::CallStats;
 use crate::under_way::{self, Side};
 use env::clock::{Clock, Monotonic};
@@ -190,7 +190,7 @@ impl Served {
             let mut exports = self.exports.lock();
             let known = exports.get(hello.client);
             let proof = known.map(|export| export.proof()).or(recorded);
-            if known.and_then(|export| export.principal()).is_some_and(|known| Some(known) != origin.principal) {
+            if known.is_some_and(|export| !is_same_owner(export.principal().as_ref(), origin.principal.as_ref())) {
                 return Err(ConnectError::Refusal(Refusal::OtherProcess));
             }
             admit((self.service.target(), self.service.cluster()), hello, proof).map_err(ConnectError::Refusal)?;
