@@ -126,7 +126,7 @@ pub(crate) struct Identity {
     pub(crate) role: Role,
 }
 
-/// True if both are keys of one owner, who may have got a new key meanwhile, or both are none.
+/// True if both are keys of one owner, which may have got a new key meanwhile, or both are none.
 pub(crate) fn is_same_owner(one: Option<&Arc<Principal>>, other: Option<&Arc<Principal>>) -> bool {
     match (one, other) {
         (Some(one), Some(other)) => (one.cluster, one.role, &one.name) == (other.cluster, other.role, &other.name),

@@ -47,7 +47,7 @@ fn renewed(role: Role, number: u8, renewals: u8) -> Arc<Principal> {
 impl Twin {
     fn start(&self) -> [u8; START_BYTES] {
         let [number, renewals] = [&self.number, &self.renewals].map(|count| count.load(Ordering::SeqCst));
-        [0x16, 0x03, self.role as u8, number, renewals, 0, 0, 0]
+        [0x16, 0x03, self.role as u8, number, renewals, 1, 0, 0]
     }
 }
 

@@ -100,6 +100,8 @@ pub(crate) async fn call(
         Welcome::OtherUser => Err(LinkError::OtherUser { nid }),
         Welcome::KeyNeeded => Err(LinkError::Key { nid, reason: KEY_NEEDED.to_owned() }),
         Welcome::Revoked => Err(LinkError::Key { nid, reason: OWN_KEY_REVOKED.to_owned() }),
+        // Only an answer to a sealed connection says so.
+        Welcome::NoKey if shared.seal().is_none() => Err(LinkError::Busy { nid }),
         Welcome::NoKey => Err(LinkError::Key { nid, reason: IT_IS_OPEN.to_owned() }),
         Welcome::Busy | Welcome::Stopping => Err(LinkError::Busy { nid }),
     }

@@ -21,9 +21,12 @@ pub const START_BYTES: usize = 8;
 pub const IT_IS_OPEN: &str = "it has no key, and this process talks only to those that have one of its cluster; is \
                               security = \"off\" there?";
 
-/// True if a connection that starts so is a sealed one: a TLS record of a handshake.
+/// True if a connection that starts so is a sealed one: a TLS record of a handshake (22, version
+/// 3.x) with a ClientHello (1). The first two bytes alone would not do: a plain frame begins with a
+/// checksum, which may be anything. Where the ClientHello has its 1, a plain frame has a letter of
+/// the magic, even after damage of a bit.
 pub fn is_sealed(start: &[u8; START_BYTES]) -> bool {
-    matches!(start, [0x16, 0x03, ..])
+    matches!(start, [0x16, 0x03, _, _, _, 0x01, ..])
 }
 
 /// True if a connection, or the answer to it, that starts so is plain.
@@ -64,4 +67,42 @@ pub trait Seal: Send + Sync {
 
     /// True if the key of this principal was revoked.
     fn is_revoked(&self, principal: &Principal) -> bool;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::session::ClusterId;
+    use wire::frame::{FrameKind, Header};
+
+    /// The start of a plain frame whose checksum looks like the start of a TLS record.
+    fn look_alike() -> [u8; START_BYTES] {
+        let header = |tag| Header {
+            version: 1,
+            kind: FrameKind::Hello,
+            tag,
+            body_bytes: 56,
+            bulk_bytes: 0,
+            body_crc: None,
+            bulk_crc: None,
+            cluster: ClusterId(1),
+            source: Nid::Loopback,
+            target: Nid::Loopback,
+        };
+        let starts = (0..).map(|tag| *header(tag).encode().first_chunk().expect("a header is longer"));
+        starts.into_iter().find(|start: &[u8; START_BYTES]| start.starts_with(&[0x16, 0x03])).expect("one of 65536")
+    }
+
+    #[test]
+    fn a_plain_frame_is_not_taken_for_a_sealed_one_whatever_its_checksum_and_with_a_bit_damaged() {
+        let start = look_alike();
+        assert!(is_plain(&start) && !is_sealed(&start));
+        for bit in 0..8 * START_BYTES {
+            let mut damaged = start;
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(!is_sealed(&damaged), "bit {bit}");
+        }
+        let client_hello = [0x16, 0x03, 0x01, 0x00, 0xf4, 0x01, 0x00, 0x00];
+        assert!(is_sealed(&client_hello) && !is_plain(&client_hello));
+    }
 }
