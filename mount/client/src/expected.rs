@@ -7,38 +7,108 @@
 //! MDT finds another one it changes nothing and answers ESTALE; the kernel then looks the name up
 //! again, and tries once more. A second ESTALE would reach the program, which did nothing wrong. So
 //! the second try names no inode.
+//!
+//! The kernel's second look may end the call without a second try: the name is gone, or leads to what
+//! the call does not change. The client sees that look, and does not take a later call for the try.
 
 use crate::caller::Caller;
 use crate::client::Client;
+use data::node::NodeId;
 use parking_lot::Mutex;
 use session::error::ClientError;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use types::attr::FileType;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::name::Name;
-use wire::mds::Expect;
+use wire::mds::{Expect, RenameFlags};
 
 /// Threads that are about to try again; beyond it the oldest may see ESTALE.
 const MISSED_MAX: usize = 256;
 
-/// Threads that met another inode than the kernel had, and what they tried to change.
+/// What a call changes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum NameChange {
+    /// unlink(2)
+    Unlink,
+    /// rmdir(2)
+    Rmdir,
+    /// rename(2) to this name.
+    Rename(Fid, Name, RenameFlags),
+}
+
+/// A call whose first try met another inode than the kernel had.
+struct Miss {
+    thread: u32,
+    dir: Fid,
+    name: Name,
+    change: NameChange,
+    /// Whether the name to be moved is that of a directory, by the kernel's second look.
+    moves_directory: Option<bool>,
+}
+
+impl Miss {
+    /// True if the kernel ends the call because it found this under that name.
+    fn is_ended_by(&mut self, dir: Fid, name: &Name, found: Option<FileType>) -> bool {
+        let directory = found.map(|found| found == FileType::Directory);
+        let first = (self.dir, &self.name) == (dir, name);
+        match &self.change {
+            NameChange::Unlink => first && directory != Some(false),
+            NameChange::Rmdir => first && directory != Some(true),
+            NameChange::Rename(..) if first => {
+                self.moves_directory = directory;
+                directory.is_none()
+            }
+            NameChange::Rename(new_dir, new_name, flags) if (*new_dir, new_name) == (dir, name) => match directory {
+                None => flags.exchange,
+                Some(_) if flags.exchange => false,
+                Some(_) if flags.no_replace => true,
+                Some(replaced) => self.moves_directory.is_some_and(|moved| moved != replaced),
+            },
+            NameChange::Rename(..) => false,
+        }
+    }
+}
+
+/// Calls that may be tried once more, at most one of each thread.
 #[derive(Default)]
-pub(crate) struct Missed(Mutex<VecDeque<(u32, Fid, Name)>>);
+pub(crate) struct Missed {
+    calls: Mutex<VecDeque<Miss>>,
+    /// There are some: most looks need no lock.
+    any: AtomicBool,
+}
 
 impl Missed {
-    fn note(&self, thread: u32, (dir, name): (Fid, Name)) {
-        let mut missed = self.0.lock();
-        if missed.len() >= MISSED_MAX {
-            missed.pop_front();
+    fn note(&self, miss: Miss) {
+        let mut calls = self.calls.lock();
+        calls.retain(|other| other.thread != miss.thread);
+        if calls.len() >= MISSED_MAX {
+            calls.pop_front();
         }
-        missed.push_back((thread, dir, name));
+        calls.push_back(miss);
+        self.any.store(true, Ordering::Release);
     }
 
-    /// True if the thread tries again; told once.
-    fn take(&self, thread: u32, dir: Fid, name: &Name) -> bool {
-        let mut missed = self.0.lock();
-        let at = missed.iter().position(|(who, in_dir, text)| (*who, *in_dir) == (thread, dir) && text == name);
-        at.is_some_and(|at| missed.remove(at).is_some())
+    /// A thread changes names. True if it tries that call again; told once. Any other call means that
+    /// the one before is over.
+    fn take(&self, thread: u32, dir: Fid, name: &Name, change: &NameChange) -> bool {
+        let mut calls = self.calls.lock();
+        let at = calls.iter().position(|miss| miss.thread == thread);
+        let miss = at.and_then(|at| calls.remove(at));
+        self.any.store(!calls.is_empty(), Ordering::Release);
+        miss.is_some_and(|miss| (miss.dir, &miss.name, &miss.change) == (dir, name, change))
+    }
+
+    /// A thread found this under a name.
+    fn looked(&self, thread: u32, dir: Fid, name: &Name, found: Option<FileType>) {
+        let mut calls = self.calls.lock();
+        let ended = |(at, miss): (usize, &mut Miss)| {
+            (miss.thread == thread && miss.is_ended_by(dir, name, found)).then_some(at)
+        };
+        let at = calls.iter_mut().enumerate().find_map(ended);
+        at.map(|at| calls.remove(at));
+        self.any.store(!calls.is_empty(), Ordering::Release);
     }
 }
 
@@ -46,28 +116,28 @@ impl Missed {
 pub(crate) struct Attempt {
     thread: u32,
     place: (Fid, Name),
+    change: NameChange,
     expects: bool,
 }
 
 impl Client {
-    /// The kernel asks for a change of these names. The first one tells attempts of a thread apart.
-    /// Also returns which inodes the kernel has under them.
-    pub(crate) fn attempt(
-        &self,
-        caller: &Caller,
-        first: (Fid, &Name),
-        second: Option<(Fid, &Name)>,
-    ) -> (Attempt, Vec<Expect>) {
-        let (thread, (dir, name)) = (caller.pid, first);
+    /// The kernel asks for a change of this name, and of the one to which it is moved. Also returns
+    /// which inodes the kernel has under them.
+    pub(crate) fn attempt(&self, caller: &Caller, dir: Fid, name: &Name, change: NameChange) -> (Attempt, Vec<Expect>) {
+        let thread = caller.pid;
         let mut expected = Vec::new();
         // A thread of another PID namespace has no number, and would not be known again.
-        if thread != 0 && !self.missed.take(thread, dir, name) {
-            for (parent, name) in [Some(first), second].into_iter().flatten() {
+        if thread != 0 && !self.missed.take(thread, dir, name, &change) {
+            let second = match &change {
+                NameChange::Rename(new_dir, new_name, _) => Some((*new_dir, new_name)),
+                NameChange::Unlink | NameChange::Rmdir => None,
+            };
+            for (parent, name) in [Some((dir, name)), second].into_iter().flatten() {
                 let inode = self.locks.expected(parent, name);
                 expected.extend(inode.map(|inode| Expect { parent, name: name.clone(), inode }));
             }
         }
-        (Attempt { thread, place: (dir, name.clone()), expects: !expected.is_empty() }, expected)
+        (Attempt { thread, place: (dir, name.clone()), change, expects: !expected.is_empty() }, expected)
     }
 
     /// The answer of the MDT to an attempt.
@@ -76,36 +146,98 @@ impl Client {
             && error.errno() == Errno::ESTALE
             && attempt.expects
         {
-            self.missed.note(attempt.thread, attempt.place);
+            let Attempt { thread, place: (dir, name), change, .. } = attempt;
+            self.missed.note(Miss { thread, dir, name, change, moves_directory: None });
         }
         answer
+    }
+
+    /// The kernel was told what is under a name, `None` for nothing: perhaps its second look.
+    pub(crate) fn kernel_looked(&self, thread: u32, parent: NodeId, name: &Name, found: Option<FileType>) {
+        if self.missed.any.load(Ordering::Acquire)
+            && let Some(dir) = self.nodes.fid(parent)
+        {
+            self.missed.looked(thread, dir, name, found);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::NameChange::{Rename, Rmdir, Unlink};
     use super::*;
+    use FileType::{Directory, Regular};
+
+    const OTHER: Fid = Fid { oid: Fid::ROOT.oid + 1, ..Fid::ROOT };
 
     fn name(text: &str) -> Name {
         Name::new(text.as_bytes()).unwrap()
     }
 
+    fn miss(thread: u32, change: NameChange) -> Miss {
+        Miss { thread, dir: Fid::ROOT, name: name("a"), change, moves_directory: None }
+    }
+
+    fn moved(flags: RenameFlags) -> NameChange {
+        Rename(OTHER, name("b"), flags)
+    }
+
     #[test]
     fn a_thread_tries_once_more() {
         let missed = Missed::default();
-        missed.note(7, (Fid::ROOT, name("a")));
-        for (thread, text) in [(8, "a"), (7, "b")] {
-            assert!(!missed.take(thread, Fid::ROOT, &name(text)));
+        let take = |thread, text, change| missed.take(thread, Fid::ROOT, &name(text), &change);
+        missed.note(miss(7, Unlink));
+        assert!(!take(8, "a", Unlink));
+        assert!(take(7, "a", Unlink) && !take(7, "a", Unlink));
+        for other in [("b", Unlink), ("a", Rmdir)] {
+            missed.note(miss(7, Unlink));
+            assert!(!take(7, other.0, other.1), "a later call");
+            assert!(!take(7, "a", Unlink), "the call before is over");
         }
-        assert!(missed.take(7, Fid::ROOT, &name("a")));
-        assert!(!missed.take(7, Fid::ROOT, &name("a")));
+    }
+
+    /// As in seed 1795624855826 of the oracle.
+    #[test]
+    fn a_call_that_the_second_look_ends_is_not_tried_again() {
+        let plain = RenameFlags::default();
+        let exchange = RenameFlags { exchange: true, ..plain };
+        let no_replace = RenameFlags { no_replace: true, ..plain };
+        let (first, second) = ((Fid::ROOT, "a"), (OTHER, "b"));
+        let cases = [
+            (Unlink, vec![(first, Some(Regular))], true),
+            (Unlink, vec![(first, Some(Directory))], false),
+            (Unlink, vec![(first, None)], false),
+            (Unlink, vec![(second, None)], true),
+            (Rmdir, vec![(first, Some(Directory))], true),
+            (Rmdir, vec![(first, Some(Regular))], false),
+            (Rmdir, vec![(first, None)], false),
+            (moved(plain), vec![(first, Some(Regular)), (second, Some(Regular))], true),
+            (moved(plain), vec![(first, Some(Regular)), (second, None)], true),
+            (moved(plain), vec![(first, None)], false),
+            (moved(plain), vec![(first, Some(Directory)), (second, Some(Regular))], false),
+            (moved(plain), vec![(first, Some(Regular)), (second, Some(Directory))], false),
+            (moved(no_replace), vec![(first, Some(Regular)), (second, Some(Regular))], false),
+            (moved(exchange), vec![(first, Some(Regular)), (second, Some(Directory))], true),
+            (moved(exchange), vec![(first, Some(Regular)), (second, None)], false),
+        ];
+        for (change, looks, tried) in cases {
+            let missed = Missed::default();
+            missed.note(miss(7, change.clone()));
+            for ((dir, text), found) in &looks {
+                missed.looked(8, *dir, &name(text), None);
+                missed.looked(7, *dir, &name(text), *found);
+            }
+            assert_eq!(missed.take(7, Fid::ROOT, &name("a"), &change), tried, "{change:?} {looks:?}");
+            assert!(!missed.any.load(Ordering::Acquire));
+        }
     }
 
     #[test]
     fn as_many_are_known_as_there_is_room_for() {
         let missed = Missed::default();
-        (0..=MISSED_MAX as u32).for_each(|thread| missed.note(thread, (Fid::ROOT, name("a"))));
-        assert!(!missed.take(0, Fid::ROOT, &name("a")));
-        assert!((1..=MISSED_MAX as u32).all(|thread| missed.take(thread, Fid::ROOT, &name("a"))));
+        (0..=MISSED_MAX as u32).for_each(|thread| missed.note(miss(thread, Unlink)));
+        let take = |thread| missed.take(thread, Fid::ROOT, &name("a"), &Unlink);
+        assert!(!take(0));
+        assert!((1..=MISSED_MAX as u32).all(take));
     }
 }

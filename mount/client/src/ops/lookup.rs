@@ -26,6 +26,16 @@ pub enum Looked {
     Absent(Duration),
 }
 
+impl Looked {
+    /// Type of the inode, if there is one.
+    fn file_type(self) -> Option<FileType> {
+        match self {
+            Looked::Found(found) => Some(found.attr.file_type()),
+            Looked::Absent(_) => None,
+        }
+    }
+}
+
 /// How often a name is looked up whose file goes each time before it can be held.
 const PIN_TRIES: usize = 8;
 /// How often a name is looked up whose inode is on another MDT and goes each time before that is
@@ -55,10 +65,12 @@ impl Client {
         parent: NodeId,
         name: Name,
     ) -> Result<Looked, ClientError> {
-        if let Some(known) = self.lookup_known(parent, &name) {
+        let thread = caller.pid;
+        if let Some(known) = self.lookup_known(thread, parent, &name) {
             return Ok(known);
         }
-        let looked = self.look_up(caller, self.fid(parent)?, name).await?;
+        let looked = self.look_up(caller, self.fid(parent)?, name.clone()).await?;
+        self.kernel_looked(thread, parent, &name, looked.file_type());
         Ok(self.as_seen_from(parent, looked))
     }
 
@@ -134,9 +146,9 @@ impl Client {
         Err(Errno::ESTALE.into())
     }
 
-    /// A name, if locks cover it: no request, no waiting. The kernel checks the permission to
-    /// search the directory.
-    pub fn lookup_known(&self, parent: NodeId, name: &Name) -> Option<Looked> {
+    /// A name, if locks cover it: no request, no waiting. The kernel checks the permission of the
+    /// thread to search the directory.
+    pub fn lookup_known(&self, thread: u32, parent: NodeId, name: &Name) -> Option<Looked> {
         if let Some(shown) = self.lookup_shown(parent, name) {
             return Some(shown);
         }
@@ -148,6 +160,7 @@ impl Client {
         let known = self.look_up_in_table(dir, name)?;
         self.statahead.lock().hit(dir);
         self.was_known([Operation::Lookup, Operation::LookupHit], begun);
+        self.kernel_looked(thread, parent, name, known.file_type());
         Some(self.as_seen_from(parent, known))
     }
 

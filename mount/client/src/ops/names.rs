@@ -4,6 +4,7 @@
 use crate::caller::{Caller, Found};
 use crate::client::Client;
 use crate::counters::Operation;
+use crate::expected::NameChange;
 use bytes::Bytes;
 use data::finish::Finish;
 use data::node::NodeId;
@@ -21,7 +22,7 @@ impl Client {
         let (dir, parent, gone) = (parent, self.fid(parent)?, name.clone());
         let (me, mdc, in_dir) = (self.clone(), self.session.mdc(parent)?, self.locks.enter_dir(parent));
         let before = self.locks.believed(parent, &name);
-        let (attempt, expected) = self.attempt(&caller, (parent, &name), None);
+        let (attempt, expected) = self.attempt(&caller, parent, &name, NameChange::Unlink);
         let work = async move {
             let _in_dir = in_dir;
             me.data.flush_before_removal(parent, &name).await;
@@ -43,7 +44,7 @@ impl Client {
         let _timed = self.timed(Operation::Rmdir);
         let (dir, parent, gone) = (parent, self.fid(parent)?, name.clone());
         let (me, mdc, in_dir) = (self.clone(), self.session.mdc(parent)?, self.locks.enter_dir(parent));
-        let (attempt, expected) = self.attempt(&caller, (parent, &name), None);
+        let (attempt, expected) = self.attempt(&caller, parent, &name, NameChange::Rmdir);
         let work = async move {
             let _in_dir = in_dir;
             let rmdir = MdsOp::Rmdir(Rmdir { parent, name });
@@ -70,7 +71,8 @@ impl Client {
         let in_dirs = [locks.enter_dir(parent), locks.enter_dir(new_parent)];
         let abandoned = self.if_abandoned(new_parent, &new_name);
         let before = locks.believed(new_parent, &new_name);
-        let (attempt, expected) = self.attempt(&caller, (parent, &name), Some((new_parent, &new_name)));
+        let change = NameChange::Rename(new_parent, new_name.clone(), flags);
+        let (attempt, expected) = self.attempt(&caller, parent, &name, change);
         let work = async move {
             let _in_dirs = in_dirs;
             me.data.flush_before_removal(new_parent, &new_name).await;

@@ -40,7 +40,8 @@ impl ClientFs {
                     };
                     return self.told(call, looked);
                 }
-                if let Some(known) = self.known(|client| client.lookup_known(parent, &name), looked) {
+                if let Some(known) = self.known(|client| client.lookup_known(request.header.pid, parent, &name), looked)
+                {
                     return known;
                 }
                 self.told(self.client().lookup_name(self.caller(request, 0), parent, name), looked)
