@@ -136,6 +136,7 @@ mod tests {
             nids: vec![],
             listen: None,
             open: vec![],
+            secured: None,
             http: None,
             targets: targets.iter().map(target).collect(),
             mounts: mounts.iter().map(mount).collect(),

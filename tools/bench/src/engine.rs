@@ -109,7 +109,7 @@ impl Engine<'_> {
         let wanted = DescriptorUsers { targets: settings.targets.len(), mounts: 0 };
         let bounds = descriptors::divide(raise_open_files(), wanted)
             .map_err(|too_few| BenchError::Failed(too_few.to_string()))?;
-        let mut node = Node::new(settings, bounds, parts.clone(), view);
+        let mut node = Node::new(settings, bounds, parts.clone(), view, None);
         runtime.block_on(node.start(&mut Silent)).map_err(BenchError::of("start the targets"))?;
         let mdc = Mdc::new(parts.short_session(TargetName::mdt(fsname, 0), vec![Nid::Loopback]));
         let figures = self.in_process(&runtime, &mdc).and_then(|mut figures| {
