@@ -506,7 +506,8 @@ mod tests {
         ROWS.iter().filter(|row| !row.sender.admits(role)).map(|row| row.name).collect()
     }
 
-    const CALLBACKS: [&str; 4] = ["client_revoke", "client_changing", "client_glimpse", "client_revoke_extents"];
+    const CALLBACKS: [&str; 5] =
+        ["client_revoke", "client_changing", "client_glimpse", "client_revoke_extents", "client_squash"];
     const OF_OWNERS: [&str; 2] = ["mgs_register", "mgs_unregister"];
     const OF_ADMINISTRATORS: [&str; 7] =
         ["mgs_set_param", "mgs_clients", "mgs_pool", "mgs_remove", "mds_scan", "mds_mend", "ost_list"];
