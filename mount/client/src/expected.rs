@@ -8,8 +8,9 @@
 //! again, and tries once more. A second ESTALE would reach the program, which did nothing wrong. So
 //! the second try names no inode.
 //!
-//! The kernel's second look may end the call without a second try: the name is gone, or leads to what
-//! the call does not change. The client sees that look, and does not take a later call for the try.
+//! The kernel's second look may end the call without a second try: the name is gone, or leads to
+//! what the call does not change. The client sees that look, and does not take a later call for the
+//! try.
 
 use crate::caller::Caller;
 use crate::client::Client;
@@ -90,8 +91,8 @@ impl Missed {
         self.any.store(true, Ordering::Release);
     }
 
-    /// A thread changes names. True if it tries that call again; told once. Any other call means that
-    /// the one before is over.
+    /// A thread changes names. True if it tries that call again; told once. Any other call means
+    /// that the one before is over.
     fn take(&self, thread: u32, dir: Fid, name: &Name, change: &NameChange) -> bool {
         let mut calls = self.calls.lock();
         let at = calls.iter().position(|miss| miss.thread == thread);

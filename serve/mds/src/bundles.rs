@@ -89,7 +89,7 @@ pub(crate) struct Bundles {
 
 /// All records of bundles of one MDT.
 #[derive(Clone, Default)]
-pub(crate) struct Recorded {
+pub(crate) struct RecordedBundles {
     pub(crate) bundles: Vec<(BundleId, Kept)>,
     pub(crate) peers: BTreeMap<TargetIndex, Peer>,
 }
@@ -109,7 +109,7 @@ impl Bundles {
     }
 
     /// Takes over the records of an earlier life. What was taken over before stays.
-    pub(crate) fn restore(&mut self, me: TargetIndex, recorded: &Recorded) {
+    pub(crate) fn restore(&mut self, me: TargetIndex, recorded: &RecordedBundles) {
         for (mdt, peer) in &recorded.peers {
             self.participant.restore_watermark(*mdt, peer.below);
             self.peers.entry(*mdt).or_default().peer = *peer;

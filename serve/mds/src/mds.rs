@@ -20,8 +20,8 @@ use crate::opens::Opens;
 use crate::peers::Peers;
 use crate::records::Records;
 use crate::records::fids::Fids;
-use crate::recovery::recover;
 use crate::recovery::window::Window;
+use crate::recovery::{Brought, recover};
 use crate::settings::MdsSettings;
 use crate::settings::tunables::Tunables;
 use crate::state::State;
@@ -239,7 +239,8 @@ impl Mds {
         });
         mds.state.lock().opens = Opens::for_boot(boot);
         if at_once {
-            let recovered = recover(&mds.store, &mds.env, name, boot, &[], &[], &Exchange::new([], []))?;
+            let nothing = Brought { changes: &[], late: &[], exchange: &Exchange::new([], []) };
+            let recovered = recover(&mds.store, &mds.env, name, boot, nothing)?;
             mds.store.commit().await?;
             mds.take_over(recovered);
             mds.open_for_service();

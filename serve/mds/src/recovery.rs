@@ -13,8 +13,8 @@ pub mod run;
 pub mod window;
 
 use crate::acks::kept_replies::{self, KeptReply};
-use crate::bundles::steps::{self, When};
-use crate::bundles::{Bundle, Bundles, Recorded, Steps};
+use crate::bundles::steps::{self, Occasion};
+use crate::bundles::{Bundle, Bundles, RecordedBundles, Steps};
 use crate::error::StartError;
 use crate::locks::context::LockContext;
 use crate::records::Records;
@@ -54,20 +54,30 @@ pub(crate) struct Recovered {
     /// Clients whose changes do not fit the records.
     pub(crate) refused: Vec<ClientUuid>,
     /// Operations over several MDTs.
-    pub(crate) bundles: Recorded,
+    pub(crate) bundles: RecordedBundles,
 }
 
-/// Redoes the changes that clients brought (in order), does again what other MDTs brought
-/// (docs/dne.md, section 5), forgets `late` clients, reads and repairs. The caller commits.
+/// What was heard of the life before.
+#[derive(Clone, Copy)]
+pub(crate) struct Brought<'a> {
+    /// Changes of clients, in order.
+    pub(crate) changes: &'a [Gathered<Bytes>],
+    /// Clients that did not come.
+    pub(crate) late: &'a [ClientUuid],
+    /// Operations that other MDTs know of.
+    pub(crate) exchange: &'a Exchange<Steps>,
+}
+
+/// Redoes the changes that clients brought, does again what other MDTs brought (docs/dne.md,
+/// section 5), forgets late clients, reads and repairs. The caller commits.
 pub(crate) fn recover(
     store: &Store,
     env: &Env,
     name: TargetName,
     boot: u64,
-    changes: &[Gathered<Bytes>],
-    late: &[ClientUuid],
-    exchange: &Exchange<Steps>,
+    brought: Brought<'_>,
 ) -> Result<Recovered, StartError> {
+    let Brought { changes, late, exchange } = brought;
     let tx = store.begin();
     let damaged = |damage| StartError::Damaged { target: name, damage };
     let first = Fids::first_seq(name.index.0);
@@ -82,9 +92,10 @@ pub(crate) fn recover(
     let credentials = Credentials::root();
     let mut records = Records::new(tx, &mut state, boot, &mut lock_context);
 
-    let (brought, _) = exchange.to_do(&records.state.bundles.participant);
-    do_parts(&mut records, env, name, &brought);
+    let (offered, _) = exchange.to_do(&records.state.bundles.participant);
+    do_parts(&mut records, env, name, &offered);
     let refused = do_again(&mut records.tx, name, changes)?;
+    steps::keep_replies(&mut records.tx, name.index, &offered)?;
     if let Some(last) = changes.iter().map(|change| change.transno).max() {
         records.tx.raise(last);
     }
@@ -121,7 +132,7 @@ fn do_parts(records: &mut Records<'_>, env: &Env, name: TargetName, bundles: &[B
     for bundle in bundles {
         let ctx = Context { credentials: &credentials, now: env.clock.wall(), version: records.tx.transno().0 };
         // What does not fit is logged there.
-        if steps::do_part(records, &ctx, name.index, bundle, When::Restarted).is_ok() {
+        if steps::do_part(records, &ctx, name.index, bundle, Occasion::Restarted).is_ok() {
             tracing::info!(target = %name, bundle = %bundle.id, "another MDT brought its part back");
         }
     }

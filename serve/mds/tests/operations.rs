@@ -146,7 +146,8 @@ fn attributes_are_changed_and_many_are_read_at_once() {
 #[test]
 fn names_that_lead_elsewhere_than_expected_stay() {
     let rig = Rig::new();
-    let (file, other, dir) = (rig.file("f"), rig.file("other"), rig.create(Fid::ROOT, "d", CreateKind::Directory { mdt: None }));
+    let (file, other, dir) =
+        (rig.file("f"), rig.file("other"), rig.create(Fid::ROOT, "d", CreateKind::Directory { mdt: None }));
     let dir = dir.unwrap();
     let at = |name: &str, inode| MdsOp::Expect(Expect { parent: Fid::ROOT, name: n(name), inode });
     let unlink = |name: &str| MdsOp::Unlink(Unlink { parent: Fid::ROOT, name: n(name) });

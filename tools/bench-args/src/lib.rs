@@ -334,8 +334,8 @@ pub struct WanArgs {
     /// Share of packets that are lost, as the program or tc(8) spells it: 0.01%
     #[arg(long, value_name = "SHARE")]
     pub loss: Option<String>,
-    /// Largest buffer that the kernel gives a connection (tcp_rmem, tcp_wmem) on both hosts, for raw
-    /// TCP as for the file system [default: as this machine has it]
+    /// Largest buffer that the kernel gives a connection (tcp_rmem, tcp_wmem) on both hosts, for
+    /// raw TCP as for the file system [default: as this machine has it]
     #[arg(long, value_name = "SIZE")]
     pub tcp_buffers: Option<Size>,
     /// What to measure

@@ -235,7 +235,7 @@ fn update_is_granted_again_when_all_that_was_told_of_names_is_answered() {
     let mut t = table();
     t.give(1, B, BOTH);
     let change = name(1, "x");
-    assert_eq!(t.change(1, A, &[change.clone()]), [Changing(Modifier(1), B, fid(1), change.names.clone())]);
+    assert_eq!(t.change(1, A, std::slice::from_ref(&change)), [Changing(Modifier(1), B, fid(1), change.names.clone())]);
     assert_eq!(t.change(2, C, &[of(1, UPDATE)]), [Revoke(B, fid(1), UPDATE)]);
     assert_eq!(t.drop_bits(1, B, UPDATE), [Ready(Modifier(1)), Ready(Modifier(2))]);
     assert_eq!((t.over(1), t.over(2)), (vec![], vec![]));

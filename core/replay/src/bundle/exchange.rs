@@ -89,8 +89,9 @@ impl<B: Clone> Exchange<B> {
 
     /// The bundles that are stopped at an MDT that answered, and are applied nowhere that is known.
     /// Ask when all that is [`Exchange::to_do`] is done. This MDT may have promised the stop in its
-    /// earlier life, so it promises it now: [`Participant::restore_stopped`], and a record with what
-    /// it does again. Else it would take a bundle of which it prepares nothing from the coordinator.
+    /// earlier life, so it promises it now: [`Participant::restore_stopped`], and a record with
+    /// what it does again. Else it would take a bundle of which it prepares nothing from the
+    /// coordinator.
     pub fn stops(&self, records: &Participant<B>) -> Vec<BundleId> {
         if is_mutant!(StopForgotten) {
             return Vec::new();

@@ -16,10 +16,10 @@ type Sync = BoxFuture<'static, Result<(), ClientError>>;
 
 impl Client {
     /// Data and attributes of a file are durable when this returns. 1 round trip, 1 more if
-    /// something was not stored, 1 more if the layout is not known. The MDT is told what is stored in
-    /// the request that makes it durable, while the OSTs make the objects durable. Everything of a file that is needed
-    /// to read its data back is in the MDT's records (size, layout), so `datasync` makes no
-    /// difference.
+    /// something was not stored, 1 more if the layout is not known. The MDT is told what is stored
+    /// in the request that makes it durable, while the OSTs make the objects durable. Everything of
+    /// a file that is needed to read its data back is in the MDT's records (size, layout), so
+    /// `datasync` makes no difference.
     pub async fn fsync(
         self: Arc<Self>,
         caller: Caller,

@@ -6,7 +6,7 @@
 //! ends it.
 
 use super::pins::Pin;
-use super::steps::{When, do_part, inode_of};
+use super::steps::{Occasion, do_part, inode_of};
 use super::{Bundle, Steps, record_of};
 use crate::acks::kept_replies;
 use crate::locks::context::LockContext;
@@ -155,7 +155,7 @@ impl Mds {
                     records.change_now(*dir, name.as_bytes());
                 }
             }
-            do_part(records, ctx, me, &bundle, When::Asked)?;
+            do_part(records, ctx, me, &bundle, Occasion::Asked)?;
             Ok(reply)
         });
         self.unpinned.notify_waiters();

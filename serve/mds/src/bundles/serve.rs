@@ -4,7 +4,7 @@
 //! Each is harmless to repeat: what it changes is named by a bundle.
 
 use super::pins::Pin;
-use super::steps::{self, When, do_part, record_of_inode};
+use super::steps::{self, Occasion, do_part, record_of_inode};
 use super::{Bundle, bundle_of, record_of};
 use crate::locks;
 use crate::locks::context::LockContext;
@@ -115,7 +115,7 @@ impl Mds {
         let answer = self.transact(&mut LockContext::own(), |records, ctx| {
             match records.state.bundles.participant.apply(&bundle, boot) {
                 Apply::Do => {
-                    do_part(records, ctx, self.name.index, &bundle, When::Asked)?;
+                    do_part(records, ctx, self.name.index, &bundle, Occasion::Asked)?;
                     Ok(MdsReply::PeerApplied { boot: self.boot, transno: records.tx.transno() })
                 }
                 Apply::Done(transno) => Ok(MdsReply::PeerApplied { boot: self.boot, transno }),

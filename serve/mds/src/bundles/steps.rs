@@ -1,10 +1,11 @@
 //! This MDT's part of a bundle, in one transaction with the record of the bundle.
 
-use super::{Bundle, Recorded, record_of};
+use super::{Bundle, RecordedBundles, record_of};
 use crate::records::Records;
 use crate::records::tail::damaged;
 use disk::bundle::{self, Kept, Peer, Step};
 use disk::key::{self, Tag};
+use disk::session;
 use namespace::context::Context;
 use namespace::inode::{Dirent, Inode, InodeFlags, Tail};
 use namespace::view::View;
@@ -15,12 +16,13 @@ use store::tx::Tx;
 use types::bundle::BundleId;
 use types::errno::Errno;
 use types::fid::Fid;
+use types::session::ClientUuid;
 use types::target::TargetIndex;
 use types::time::Timestamp;
 
-/// When a part is done.
+/// The occasion on which a part is done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum When {
+pub(crate) enum Occasion {
     /// For the request that asked for it, which gets the reply.
     Asked,
     /// In service, and the client that asked is not there: it may send its request again.
@@ -39,7 +41,7 @@ pub(crate) fn do_part(
     ctx: &Context<'_>,
     me: TargetIndex,
     bundle: &Bundle,
-    when: When,
+    when: Occasion,
 ) -> Result<(), Errno> {
     let id = bundle.id;
     records.state.bundles.pins.unpin(id);
@@ -57,9 +59,9 @@ pub(crate) fn do_part(
     Ok(())
 }
 
-fn do_step(records: &mut Records<'_>, ctx: &Context<'_>, step: &Step, when: When) -> Result<(), Errno> {
+fn do_step(records: &mut Records<'_>, ctx: &Context<'_>, step: &Step, when: Occasion) -> Result<(), Errno> {
     // At a restart the time of the plan is the nearest to that of the lost change.
-    let at = |time: Timestamp| Context { now: if when == When::Asked { ctx.now } else { time }, ..*ctx };
+    let at = |time: Timestamp| Context { now: if when == Occasion::Asked { ctx.now } else { time }, ..*ctx };
     match step {
         Step::Make { fid, record, xattrs } => {
             let mut inode = inode_of(*fid, record)?;
@@ -69,7 +71,7 @@ fn do_step(records: &mut Records<'_>, ctx: &Context<'_>, step: &Step, when: When
         }
         Step::Remove { fid, time } => {
             let inode = rmdir::nameless(records, &at(*time), *fid)?;
-            if when == When::Restarted {
+            if when == Occasion::Restarted {
                 records.put_inode(&inode);
                 records.keep_orphan(*fid);
             } else {
@@ -84,10 +86,36 @@ fn do_step(records: &mut Records<'_>, ctx: &Context<'_>, step: &Step, when: When
             rmdir::leave(records, &at(*time), *dir, name.as_bytes(), *file_type)?;
         }
         Step::Reply { client, slot, record } => {
-            // Of a client that is not known any more, nothing would remove it.
-            let known = records.tx.get(&key::client(*client), |_| ())?.is_some();
-            if when != When::Asked && known {
-                records.tx.put(&key::reply(*client, *slot), record);
+            if when != Occasion::Asked {
+                keep_reply(&mut records.tx, *client, *slot, record)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Keeps the reply to a request of a client, unless its slot has one to a later request. Of a
+/// client that is not known any more, nothing would remove it.
+fn keep_reply(tx: &mut Tx<'_>, client: ClientUuid, slot: u16, record: &[u8]) -> Result<(), StoreError> {
+    let xid = |record: &[u8]| session::decode_reply(record).ok().map(|(xid, _)| xid);
+    let known = tx.get(&key::client(client), |_| ())?.is_some();
+    let key = key::reply(client, slot);
+    if known && tx.get(&key, xid)?.flatten() < xid(record) {
+        tx.put(&key, record);
+    }
+    Ok(())
+}
+
+/// At a restart, the changes that clients brought were done after these bundles. An earlier request
+/// may have used the slot of a bundle's request, and then has put its own reply there.
+///
+/// # Errors
+/// The store cannot be read.
+pub(crate) fn keep_replies(tx: &mut Tx<'_>, me: TargetIndex, bundles: &[Bundle]) -> Result<(), StoreError> {
+    for bundle in bundles.iter().filter(|bundle| bundle.id.coordinator == me) {
+        for step in bundle.parts.iter() {
+            if let Step::Reply { client, slot, record } = step {
+                keep_reply(tx, *client, *slot, record)?;
             }
         }
     }
@@ -132,8 +160,8 @@ pub(crate) fn forget(tx: &mut Tx<'_>, finished: &[BundleId], coordinator: Target
 ///
 /// # Errors
 /// The store cannot be read. A damaged record is logged and left out.
-pub(crate) fn read(tx: &Tx<'_>) -> Result<Recorded, StoreError> {
-    let mut recorded = Recorded::default();
+pub(crate) fn read(tx: &Tx<'_>) -> Result<RecordedBundles, StoreError> {
+    let mut recorded = RecordedBundles::default();
     let (start, end) = key::all(Tag::Bundle);
     tx.scan(&start, &end, |key, value| {
         match (key::bundle_of(key), bundle::decode(value)) {

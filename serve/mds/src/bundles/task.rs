@@ -6,7 +6,7 @@
 
 use super::Bundle;
 use super::coordinate::AGAIN;
-use super::steps::{self, When, do_part};
+use super::steps::{self, Occasion, do_part};
 use crate::background::tasks::Stop;
 use crate::locks::context::LockContext;
 use crate::mds::Mds;
@@ -147,7 +147,7 @@ impl Mds {
     /// The own part of a bundle whose request is gone. The reply is kept for it.
     fn own_part_left(&self, bundle: &Bundle) -> Result<(), Errno> {
         let me = self.name.index;
-        self.transact(&mut LockContext::own(), |records, ctx| do_part(records, ctx, me, bundle, When::Left))?;
+        self.transact(&mut LockContext::own(), |records, ctx| do_part(records, ctx, me, bundle, Occasion::Left))?;
         self.unpinned.notify_waiters();
         Ok(())
     }

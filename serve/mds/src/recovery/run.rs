@@ -13,7 +13,7 @@ use crate::locks::context::LockContext;
 use crate::locks::{Locks, When};
 use crate::mds::{Mds, alive};
 use crate::recovery::window::{Phase, Recorded, RecoveryReport, Window};
-use crate::recovery::{Recovered, recover};
+use crate::recovery::{Brought, Recovered, recover};
 use crate::state::State;
 use bytes::Bytes;
 use disk::key;
@@ -264,7 +264,8 @@ impl Mds {
             changes.reverse();
         }
         let count = changes.len();
-        let recovered = recover(&self.store, &self.env, self.name, self.boot, &changes, &late, exchange)?;
+        let brought = Brought { changes: &changes, late: &late, exchange };
+        let recovered = recover(&self.store, &self.env, self.name, self.boot, brought)?;
         self.store.commit().await?;
         tracing::info!(
             target = %self.name,
