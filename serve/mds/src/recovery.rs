@@ -273,6 +273,7 @@ mod tests {
     use env::real::{RealConfig, RealEnv};
     use store::memory::Memory;
     use store::store::StoreOptions;
+    use types::target::TargetIndex;
 
     const A: ClientUuid = ClientUuid(1);
     const B: ClientUuid = ClientUuid(2);
@@ -315,6 +316,36 @@ mod tests {
         let there = |transno: u64| tx.get(&name_of(transno), |_| ()).unwrap().is_some();
         let made: Vec<u64> = (5..=10).filter(|transno| there(*transno)).collect();
         assert_eq!(made, [5, 7, 9], "what another was told of is made again, though its author is refused");
+        tx.finish();
+    }
+
+    #[test]
+    fn the_reply_of_a_bundle_gives_way_to_that_of_a_later_request_only() {
+        let (env, _guard) = RealEnv::start(RealConfig { reactors: 1, blocking_threads: 1 }).unwrap();
+        let store = Store::open(Memory::new(1 << 20), env, StoreOptions::default()).unwrap();
+        let mut tx = store.begin();
+        let reply = |xid| {
+            let mut record = Vec::new();
+            disk::session::encode_reply(xid, b"reply", &mut record);
+            record
+        };
+        let me = TargetIndex(0);
+        let of = |client| Bundle {
+            id: BundleId { coordinator: me, boot: 1, number: 1 },
+            others: vec![],
+            parts: Arc::new(vec![disk::bundle::Step::Reply { client, slot: 0, record: reply(5) }]),
+        };
+        tx.put(&key::client(A), b"is known");
+        for (there, kept) in [(None, 5), (Some(4), 5), (Some(5), 5), (Some(6), 6)] {
+            match there {
+                Some(xid) => tx.put(&key::reply(A, 0), &reply(xid)),
+                None => tx.delete(&key::reply(A, 0)),
+            }
+            steps::keep_replies(&mut tx, me, &[of(A)]).unwrap();
+            assert_eq!(tx.get(&key::reply(A, 0), <[u8]>::to_vec).unwrap(), Some(reply(kept)), "{there:?}");
+        }
+        steps::keep_replies(&mut tx, me, &[of(B)]).unwrap();
+        assert_eq!(tx.get(&key::reply(B, 0), |_| ()).unwrap(), None, "nothing would remove it");
         tx.finish();
     }
 
