@@ -398,40 +398,6 @@ async fn fsync_of_what_is_not_stored_is_two_round_trips() {
 }
 
 #[tokio::test]
-async fn a_stream_does_not_wait_for_answers_and_a_block_does() {
-    let cluster = Cluster::mounted().await;
-    cluster.world.grants.store(true, Ordering::Relaxed);
-    let (_, file) = create(&cluster, "f").await;
-    let mib = vec![7; 1 << 20];
-    write(&cluster.client, file, 0, b"x").await.unwrap();
-    cluster.client.clone().fsync(Caller::root(), file, false).await.unwrap();
-    let began = || cluster.client.requests().all;
-    cluster.world.hold_writes.send_replace(true);
-    let mut before = began();
-    for batch in 0..4 {
-        // A full request for each OST.
-        for at in 0..8 {
-            write(&cluster.client, file, (batch * 8 + at) << 20, &mib).await.unwrap();
-        }
-        until(|| began() >= before + 2).await;
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        before = began();
-    }
-    // These blocks are on their way.
-    for at in 0..8 {
-        write(&cluster.client, file, at << 20, &mib).await.unwrap();
-    }
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    assert_eq!(began(), before, "the same bytes are not sent twice at once");
-    let syncing = tokio::spawn(cluster.client.clone().fsync(Caller::root(), file, false));
-    tokio::time::sleep(Duration::from_millis(20)).await;
-    assert!(!syncing.is_finished());
-    cluster.world.hold_writes.send_replace(false);
-    syncing.await.unwrap().unwrap();
-    assert_eq!(read(&cluster.client, file, (32 << 20) - 3, 10).await, [7; 3]);
-}
-
-#[tokio::test]
 async fn each_simple_operation_is_one_question() {
     let cluster = Cluster::mounted().await;
     let client = || cluster.client.clone();
