@@ -14,7 +14,6 @@ use client::{WriteFlags, Written};
 use cluster::{Cluster, STRIPE};
 use futures_util::FutureExt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use types::attr::SetAttr;
 use types::errno::Errno;
