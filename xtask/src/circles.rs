@@ -20,10 +20,14 @@ pub fn check(name: &str, modules: &BTreeMap<Vec<String>, Module>, found: &mut Ve
     let count = largest.len().max(PAIR);
     if count > allowed {
         let names = largest.join(" ");
-        found.push(format!("{name}: {count} files import each other in a circle, at most {allowed}: {names}"));
+        found.push(format!(
+            "{name}: {count} files import each other in a circle, at most {allowed}: {names}"
+        ));
     }
     if count < allowed {
-        found.push(format!("{name}: its largest circle has only {count} files now: say so in xtask/src/circles.rs"));
+        found.push(format!(
+            "{name}: its largest circle has only {count} files now: say so in xtask/src/circles.rs"
+        ));
     }
 }
 
@@ -35,14 +39,20 @@ fn largest(modules: &BTreeMap<Vec<String>, Module>) -> Vec<String> {
         // A root names its modules to declare them, and every file may ask it for a name: no arrow
         // goes there.
         for named in &module.paths {
-            let home = (1..=named.len()).rev().find_map(|end| paths.iter().position(|path| path[..] == named[..end]));
+            let home = (1..=named.len())
+                .rev()
+                .find_map(|end| paths.iter().position(|path| path[..] == named[..end]));
             if let Some(home) = home.filter(|home| paths[*home] != own) {
                 graph.add_edge(from, home, ());
             }
         }
     }
     let circles = petgraph::algo::tarjan_scc(&graph);
-    let largest = circles.into_iter().filter(|circle| circle.len() > 1).max_by_key(Vec::len).unwrap_or_default();
+    let largest = circles
+        .into_iter()
+        .filter(|circle| circle.len() > 1)
+        .max_by_key(Vec::len)
+        .unwrap_or_default();
     let mut names: Vec<String> = largest.into_iter().map(|at| paths[at].join("::")).collect();
     names.sort();
     names
@@ -57,7 +67,10 @@ mod tests {
         let path = |text: &str| text.trim().split("::").map(str::to_owned).collect::<Vec<_>>();
         let line = |line: &&str| {
             let (name, imports) = line.split_once(": ").unwrap_or((line, ""));
-            (path(name), Module { paths: imports.split_whitespace().map(path).collect(), types: vec![] })
+            (
+                path(name),
+                Module { paths: imports.split_whitespace().map(path).collect(), types: vec![] },
+            )
         };
         lines.iter().map(line).collect()
     }

@@ -20,7 +20,11 @@ pub fn check(path: &Path, text: &str, found: &mut Vec<String>) {
         let words = prose.trim_start_matches(['-', '*', ' ']).split_whitespace().count();
         let columns = line.chars().count();
         if !in_code && columns > COLUMNS_MAX && !prose.starts_with('|') && words > 1 {
-            found.push(format!("{}:{}: {columns} columns, at most {COLUMNS_MAX}", path.display(), at + 1));
+            found.push(format!(
+                "{}:{}: {columns} columns, at most {COLUMNS_MAX}",
+                path.display(),
+                at + 1
+            ));
         }
     }
 }

@@ -22,10 +22,16 @@ struct Count {
 }
 
 /// Sentences about the files (path in the tree and text) of the crates: name and folder of each.
-pub fn check<'a>(files: impl Iterator<Item = (&'a Path, &'a str)>, crates: &[(&str, &Path)], found: &mut Vec<String>) {
+pub fn check<'a>(
+    files: impl Iterator<Item = (&'a Path, &'a str)>,
+    crates: &[(&str, &Path)],
+    found: &mut Vec<String>,
+) {
     let mut all: BTreeMap<&str, (Count, Vec<String>)> = BTreeMap::new();
     for (path, text) in files {
-        let Some((name, _)) = crates.iter().find(|(_, folder)| path.starts_with(folder)) else { continue };
+        let Some((name, _)) = crates.iter().find(|(_, folder)| path.starts_with(folder)) else {
+            continue;
+        };
         let (count, places) = all.entry(name).or_default();
         judge(path, text, count, places);
     }
@@ -41,12 +47,16 @@ fn compare(name: &str, count: Count, allowed: Count, places: Vec<String>, found:
         found.extend(places);
         return;
     }
-    for (kind, now, most) in [("wide", count.wide, allowed.wide), ("vague", count.vague, allowed.vague)] {
+    for (kind, now, most) in
+        [("wide", count.wide, allowed.wide), ("vague", count.vague, allowed.vague)]
+    {
         if now > most {
             found.push(format!("{name}: {now} comment lines are {kind}, at most {most}"));
         }
         if now < most {
-            found.push(format!("{name}: only {now} comment lines are {kind} now: say so in xtask/src/comments.rs"));
+            found.push(format!(
+                "{name}: only {now} comment lines are {kind} now: say so in xtask/src/comments.rs"
+            ));
         }
     }
 }
@@ -75,7 +85,9 @@ fn judge(path: &Path, text: &str, count: &mut Count, places: &mut Vec<String>) {
         let words = prose.split('`').step_by(2).collect::<Vec<_>>().join(" ").to_lowercase();
         if let Some(vague) = VAGUE.iter().find(|vague| has_word(&words, vague)) {
             count.vague += 1;
-            places.push(format!("{place}: a comment says `{vague}`; name the client, MDT, kernel, caller ..."));
+            places.push(format!(
+                "{place}: a comment says `{vague}`; name the client, MDT, kernel, caller ..."
+            ));
         }
     }
 }
@@ -157,14 +169,24 @@ mod tests {
     fn wide_comments_are_found() {
         let wide = format!("/// {}", "word ".repeat(20));
         assert_eq!(judged(&wide).1, ["a.rs:1: a comment of 104 columns, at most 100"]);
-        assert_eq!(judged(&format!("\n    f(); // {}", "word ".repeat(18))).0, Count { wide: 1, vague: 0 });
-        assert_eq!(judged(&format!("let long = f({}0);", "1, ".repeat(40))).0, Count::default(), "code");
+        assert_eq!(
+            judged(&format!("\n    f(); // {}", "word ".repeat(18))).0,
+            Count { wide: 1, vague: 0 }
+        );
+        assert_eq!(
+            judged(&format!("let long = f({}0);", "1, ".repeat(40))).0,
+            Count::default(),
+            "code"
+        );
     }
 
     #[test]
     fn what_cannot_be_split_may_be_wide() {
         let long = "x y ".repeat(30);
-        let text = format!("//! | {long} |\n//! [a](https://{})\n//! ```\n//! {long}\n//! ```\n", "x".repeat(100));
+        let text = format!(
+            "//! | {long} |\n//! [a](https://{})\n//! ```\n//! {long}\n//! ```\n",
+            "x".repeat(100)
+        );
         assert_eq!(judged(&text).0, Count::default());
         assert_eq!(
             judged(&format!("/// ```\nfn f() {{}}\n/// {long}")).0.wide,
@@ -184,10 +206,12 @@ mod tests {
 
     #[test]
     fn lines_of_a_crate_are_listed() {
-        let files = [(Path::new("core/a/src/b.rs"), "// who\n"), (Path::new("other/c.rs"), "// who\n")];
+        let files =
+            [(Path::new("core/a/src/b.rs"), "// who\n"), (Path::new("other/c.rs"), "// who\n")];
         let mut found = Vec::new();
         check(files.into_iter(), &[("a", Path::new("core/a"))], &mut found);
-        let said = "core/a/src/b.rs:1: a comment says `who`; name the client, MDT, kernel, caller ...";
+        let said =
+            "core/a/src/b.rs:1: a comment says `who`; name the client, MDT, kernel, caller ...";
         assert_eq!(found, [said]);
     }
 
@@ -200,6 +224,9 @@ mod tests {
         };
         assert_eq!(compared(3, 2), [""; 0]);
         assert_eq!(compared(4, 2), ["a: 4 comment lines are wide, at most 3"]);
-        assert_eq!(compared(3, 1), ["a: only 1 comment lines are vague now: say so in xtask/src/comments.rs"]);
+        assert_eq!(
+            compared(3, 1),
+            ["a: only 1 comment lines are vague now: say so in xtask/src/comments.rs"]
+        );
     }
 }

@@ -47,7 +47,8 @@ pub struct Crate {
 /// # Errors
 /// The answer is not as Cargo documents it.
 pub fn read(metadata: &[u8]) -> Result<Vec<Crate>, String> {
-    let metadata: Value = serde_json::from_slice(metadata).map_err(|e| format!("read cargo metadata: {e}"))?;
+    let metadata: Value =
+        serde_json::from_slice(metadata).map_err(|e| format!("read cargo metadata: {e}"))?;
     let root = text(&metadata["workspace_root"])?;
     let packages = metadata["packages"].as_array().ok_or("cargo metadata lists no packages")?;
     packages.iter().map(|package| read_crate(package, Path::new(root))).collect()
@@ -60,13 +61,15 @@ fn text(value: &Value) -> Result<&str, String> {
 fn read_crate(package: &Value, root: &Path) -> Result<Crate, String> {
     let name = text(&package["name"])?.to_owned();
     let manifest = Path::new(text(&package["manifest_path"])?);
-    let folder = manifest.strip_prefix(root).ok().and_then(Path::parent).unwrap_or(Path::new("")).to_owned();
+    let folder =
+        manifest.strip_prefix(root).ok().and_then(Path::parent).unwrap_or(Path::new("")).to_owned();
     let storey = match folder.components().next() {
         Some(Component::Normal(first)) => first.to_string_lossy().into_owned(),
         _ => return Err(format!("{name} lies outside the workspace: {}", manifest.display())),
     };
     // Only dependencies by path are crates of the workspace.
-    let ours = package["dependencies"].as_array().into_iter().flatten().filter(|d| d["path"].is_string());
+    let ours =
+        package["dependencies"].as_array().into_iter().flatten().filter(|d| d["path"].is_string());
     let imports = ours.map(|d| text(&d["name"]).map(str::to_owned)).collect::<Result<_, _>>()?;
     Ok(Crate { name, storey, folder, imports })
 }
@@ -98,7 +101,9 @@ pub fn check(crates: &[Crate]) -> Vec<String> {
             }
         }
     }
-    found.extend(circle(&by_name).map(|way| format!("imports run in a circle: {}", way.join(" -> "))));
+    found.extend(
+        circle(&by_name).map(|way| format!("imports run in a circle: {}", way.join(" -> "))),
+    );
     found
 }
 
@@ -113,8 +118,13 @@ fn off_floor(c: &Crate, floors: &[&[&str]]) -> Vec<String> {
     let Some(own) = floor(&c.name) else {
         return vec![format!("{} has no floor: give it one in xtask/src/floors.rs", c.name)];
     };
-    let imports = c.imports.iter().filter(|import| **import != c.name && floor(import).is_some_and(|low| low >= own));
-    imports.map(|import| format!("{} imports {import}, which does not lie on a lower floor", c.name)).collect()
+    let imports = c
+        .imports
+        .iter()
+        .filter(|import| **import != c.name && floor(import).is_some_and(|low| low >= own));
+    imports
+        .map(|import| format!("{} imports {import}, which does not lie on a lower floor", c.name))
+        .collect()
 }
 
 /// The first circle, its first crate also at the end.
@@ -172,12 +182,18 @@ mod tests {
     #[test]
     fn upward_is_refused() {
         let found = check(&house(&["core/types: env", "world/env:"]));
-        assert_eq!(found, ["core/types imports world/env: an import goes to the own storey or below, never upward"]);
+        assert_eq!(
+            found,
+            [
+                "core/types imports world/env: an import goes to the own storey or below, never upward"
+            ]
+        );
     }
 
     #[test]
     fn servers_and_clients_stay_apart() {
-        let found = check(&house(&["serve/mds: client", "mount/client:", "mount/fuse: oss", "serve/oss:"]));
+        let found =
+            check(&house(&["serve/mds: client", "mount/client:", "mount/fuse: oss", "serve/oss:"]));
         assert_eq!(found.len(), 2);
         assert!(found[0].starts_with("serve/mds imports mount/client: these stand side by side"));
         assert!(found[1].starts_with("mount/fuse imports serve/oss: these stand side by side"));

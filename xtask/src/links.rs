@@ -60,9 +60,12 @@ fn plain(path: &Path) -> PathBuf {
 /// One sentence in `found` for each link of `pages` (path in the tree and text) that leads nowhere
 /// below `root`.
 pub fn check(root: &Path, pages: &[(PathBuf, String)], found: &mut Vec<String>) {
-    let read: BTreeMap<&Path, Page> = pages.iter().map(|(path, text)| (path.as_path(), read(text))).collect();
+    let read: BTreeMap<&Path, Page> =
+        pages.iter().map(|(path, text)| (path.as_path(), read(text))).collect();
     for (path, page) in &read {
-        for link in page.links.iter().filter(|link| !link.contains("://") && !link.starts_with("mailto:")) {
+        for link in
+            page.links.iter().filter(|link| !link.contains("://") && !link.starts_with("mailto:"))
+        {
             let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
             let target = match file {
                 "" => path.to_path_buf(),
@@ -72,7 +75,9 @@ pub fn check(root: &Path, pages: &[(PathBuf, String)], found: &mut Vec<String>) 
             if !root.join(&target).exists() {
                 found.push(format!("{shown}: the link {link} leads to no file"));
             } else if !anchor.is_empty()
-                && read.get(target.as_path()).is_some_and(|page| !page.anchors.iter().any(|own| own == anchor))
+                && read
+                    .get(target.as_path())
+                    .is_some_and(|page| !page.anchors.iter().any(|own| own == anchor))
             {
                 found.push(format!("{shown}: the link {link} leads to no heading"));
             }
@@ -97,7 +102,8 @@ mod tests {
         let pages = [
             (
                 "docs/a.md".into(),
-                "[1](b.md#two) [2](b.md#no) [3](../Cargo.toml) [4](c.md) [5](#no) [6](https://x/y)".into(),
+                "[1](b.md#two) [2](b.md#no) [3](../Cargo.toml) [4](c.md) [5](#no) [6](https://x/y)"
+                    .into(),
             ),
             ("docs/b.md".into(), "# Two\n".into()),
         ];
@@ -117,7 +123,10 @@ mod tests {
     #[test]
     fn headings_that_are_not_there_are_found() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let pages = [("Cargo.toml".into(), "# One\n[1](#one) [2](#two) [3](src/../Cargo.toml#three)".into())];
+        let pages = [(
+            "Cargo.toml".into(),
+            "# One\n[1](#one) [2](#two) [3](src/../Cargo.toml#three)".into(),
+        )];
         let mut found = Vec::new();
         check(root, &pages, &mut found);
         assert_eq!(

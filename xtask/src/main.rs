@@ -51,7 +51,10 @@ fn root() -> PathBuf {
 fn crates() -> Result<Vec<floors::Crate>, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    let output = command.args(["metadata", "--no-deps", "--format-version", "1"]).current_dir(root()).output();
+    let output = command
+        .args(["metadata", "--no-deps", "--format-version", "1"])
+        .current_dir(root())
+        .output();
     let output = output.map_err(|e| format!("run cargo metadata: {e}"))?;
     if !output.status.success() {
         return Err(format!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr)));
@@ -78,7 +81,8 @@ fn tidy() -> Result<Vec<String>, String> {
     let texts = |extension: &str| -> Result<Vec<(PathBuf, String)>, String> {
         let files = tidy::files(&root, extension).map_err(|e| format!("list files: {e}"))?;
         let read = |path: PathBuf| {
-            let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+            let text =
+                std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
             Ok((path.strip_prefix(&root).unwrap_or(&path).to_owned(), text))
         };
         files.into_iter().map(read).collect()
@@ -88,8 +92,13 @@ fn tidy() -> Result<Vec<String>, String> {
         tidy::check(path, text, &mut found);
     }
     let crates = crates()?;
-    let homes: Vec<(&str, &Path)> = crates.iter().map(|c| (c.name.as_str(), c.folder.as_path())).collect();
-    comments::check(code.iter().map(|(path, text)| (path.as_path(), text.as_str())), &homes, &mut found);
+    let homes: Vec<(&str, &Path)> =
+        crates.iter().map(|c| (c.name.as_str(), c.folder.as_path())).collect();
+    comments::check(
+        code.iter().map(|(path, text)| (path.as_path(), text.as_str())),
+        &homes,
+        &mut found,
+    );
     links::check(&root, &pages, &mut found);
     let names = names::words(&code);
     let paths: Vec<&Path> = code.iter().map(|(path, _)| &**path).collect();

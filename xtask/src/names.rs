@@ -10,14 +10,24 @@ use std::path::{Path, PathBuf};
 /// Every word of the code.
 pub fn words(code: &[(PathBuf, String)]) -> HashSet<&str> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    code.iter().flat_map(|(_, text)| text.split(move |c| !is_part(c))).filter(|word| !word.is_empty()).collect()
+    code.iter()
+        .flat_map(|(_, text)| text.split(move |c| !is_part(c)))
+        .filter(|word| !word.is_empty())
+        .collect()
 }
 
 /// One sentence in `found` for each name in `text` that the code does not have.
-pub fn check(path: &Path, text: &str, files: &[&Path], words: &HashSet<&str>, found: &mut Vec<String>) {
+pub fn check(
+    path: &Path,
+    text: &str,
+    files: &[&Path],
+    words: &HashSet<&str>,
+    found: &mut Vec<String>,
+) {
     for event in Parser::new_ext(text, Options::ENABLE_TABLES) {
         let Event::Code(name) = event else { continue };
-        let is_path = name.chars().all(|c| c.is_ascii_alphanumeric() || "_:/.-".contains(c)) && !name.contains("NAME");
+        let is_path = name.chars().all(|c| c.is_ascii_alphanumeric() || "_:/.-".contains(c))
+            && !name.contains("NAME");
         if !is_path || name.starts_with("clippy::") {
             continue;
         }
@@ -50,12 +60,16 @@ mod tests {
         assert_eq!(found("`locks/gate.rs` `Gate::send_it`"), [""; 0]);
         assert_eq!(
             found("`gates.rs` `ate.rs` `Gate::send`"),
-            ["gates.rs", "ate.rs", "Gate::send"].map(|name| format!("docs/a.md: the code has no `{name}`"))
+            ["gates.rs", "ate.rs", "Gate::send"]
+                .map(|name| format!("docs/a.md: the code has no `{name}`"))
         );
     }
 
     #[test]
     fn what_is_no_name_of_the_code_is_left() {
-        assert_eq!(found("`ops/NAME.rs` `clippy::all` `a b::c` `plain`\n```\nx::y\n```\n"), [""; 0]);
+        assert_eq!(
+            found("`ops/NAME.rs` `clippy::all` `a b::c` `plain`\n```\nx::y\n```\n"),
+            [""; 0]
+        );
     }
 }

@@ -23,8 +23,10 @@ pub struct Module {
 pub fn modules(folder: &Path, files: &[PathBuf]) -> Result<BTreeMap<Vec<String>, Module>, String> {
     let mut modules = BTreeMap::new();
     for file in files.iter().filter(|file| file.starts_with(folder)) {
-        let inside = file.strip_prefix(folder).expect("it was filtered for that").with_extension("");
-        let mut path: Vec<String> = inside.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+        let inside =
+            file.strip_prefix(folder).expect("it was filtered for that").with_extension("");
+        let mut path: Vec<String> =
+            inside.iter().map(|part| part.to_string_lossy().into_owned()).collect();
         let name = path.last().cloned().unwrap_or_default();
         if name == "tests" || name.ends_with("_tests") || name == "model" {
             continue;
@@ -32,8 +34,12 @@ pub fn modules(folder: &Path, files: &[PathBuf]) -> Result<BTreeMap<Vec<String>,
         if name == "mod" || (path.len() == 1 && (name == "lib" || name == "main")) {
             path.pop();
         }
-        let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
-        modules.insert(path.clone(), read(&text, path).map_err(|error| format!("{}: {error}", file.display()))?);
+        let text = std::fs::read_to_string(file)
+            .map_err(|error| format!("{}: {error}", file.display()))?;
+        modules.insert(
+            path.clone(),
+            read(&text, path).map_err(|error| format!("{}: {error}", file.display()))?,
+        );
     }
     Ok(modules)
 }
@@ -85,7 +91,9 @@ impl Reader {
             syn::UseTree::Name(name) => self.note_end(&name.ident, before),
             syn::UseTree::Rename(rename) => self.note_end(&rename.ident, before),
             syn::UseTree::Glob(_) => self.note(before),
-            syn::UseTree::Group(group) => group.items.iter().for_each(|tree| self.note_tree(tree, before)),
+            syn::UseTree::Group(group) => {
+                group.items.iter().for_each(|tree| self.note_tree(tree, before))
+            }
         }
     }
 
@@ -126,7 +134,8 @@ impl<'ast> Visit<'ast> for Reader {
     }
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
-        let segments: Vec<String> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+        let segments: Vec<String> =
+            path.segments.iter().map(|segment| segment.ident.to_string()).collect();
         self.note(&segments);
         visit::visit_path(self, path);
     }
@@ -162,8 +171,11 @@ mod tests {
 
     #[test]
     fn types_are_listed() {
-        let module =
-            read("pub struct A; pub(crate) enum B {} trait C {} type D = u8; fn f() { struct E; }", vec![]).unwrap();
+        let module = read(
+            "pub struct A; pub(crate) enum B {} trait C {} type D = u8; fn f() { struct E; }",
+            vec![],
+        )
+        .unwrap();
         assert_eq!(module.types, ["A", "B"]);
     }
 }

@@ -43,13 +43,21 @@ pub fn check(path: &Path, text: &str, found: &mut Vec<String>) {
     let lines: Vec<&str> = text.lines().collect();
     let shown = path.display();
     if lines.len() > LINES_MAX {
-        found.push(format!("{shown}: {} lines, at most {LINES_MAX}: look for the second concept", lines.len()));
+        found.push(format!(
+            "{shown}: {} lines, at most {LINES_MAX}: look for the second concept",
+            lines.len()
+        ));
     }
     if path.ends_with("src/lib.rs") && !text.starts_with("//!") {
         found.push(format!("{shown}:1: the crate does not begin with its story (//!)"));
     }
-    if path.ends_with("src/lib.rs") && PURE.iter().any(|storey| path.starts_with(storey)) && !text.contains(DOOR) {
-        found.push(format!("{shown}: the crate does not leave effects to world/env: it lacks {DOOR}"));
+    if path.ends_with("src/lib.rs")
+        && PURE.iter().any(|storey| path.starts_with(storey))
+        && !text.contains(DOOR)
+    {
+        found.push(format!(
+            "{shown}: the crate does not leave effects to world/env: it lacks {DOOR}"
+        ));
     }
     for (at, line) in lines.iter().enumerate() {
         let place = format!("{shown}:{}", at + 1);
@@ -58,7 +66,10 @@ pub fn check(path: &Path, text: &str, found: &mut Vec<String>) {
             found.push(format!("{place}: {marker}"));
         }
         if let Some(letter) = line.chars().find(|c| !c.is_ascii()) {
-            found.push(format!("{place}: {} is no ASCII letter; write an escape", letter.escape_unicode()));
+            found.push(format!(
+                "{place}: {} is no ASCII letter; write an escape",
+                letter.escape_unicode()
+            ));
         }
     }
 }
@@ -66,7 +77,8 @@ pub fn check(path: &Path, text: &str, found: &mut Vec<String>) {
 /// True if the line has `word`, not as a part of a longer word.
 pub fn has_word(line: &str, word: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_';
-    line.match_indices(word).any(|(at, _)| !line[..at].ends_with(part) && !line[at + word.len()..].starts_with(part))
+    line.match_indices(word)
+        .any(|(at, _)| !line[..at].ends_with(part) && !line[at + word.len()..].starts_with(part))
 }
 
 #[cfg(test)]
@@ -101,7 +113,10 @@ mod tests {
 
     #[test]
     fn foreign_letters_long_files_and_missing_stories_are_found() {
-        assert_eq!(found("a.rs", "let \u{430} = 1;"), ["a.rs:1: \\u{430} is no ASCII letter; write an escape"]);
+        assert_eq!(
+            found("a.rs", "let \u{430} = 1;"),
+            ["a.rs:1: \\u{430} is no ASCII letter; write an escape"]
+        );
         assert!(found("a.rs", &"\n".repeat(LINES_MAX + 1))[0].contains("1001 lines"));
         assert_eq!(
             found("x/src/lib.rs", "pub mod a;\n"),

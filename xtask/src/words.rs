@@ -19,7 +19,9 @@ pub fn check_glossary(glossary: &str, others: &[String], found: &mut Vec<String>
 /// The words of the first column; `a, b` are two.
 fn rows(glossary: &str) -> Vec<String> {
     let rows = glossary.lines().filter_map(|line| line.strip_prefix("| ")?.split(" |").next());
-    let words = rows.filter(|cell| !cell.starts_with("---") && *cell != "word").flat_map(|cell| cell.split(", "));
+    let words = rows
+        .filter(|cell| !cell.starts_with("---") && *cell != "word")
+        .flat_map(|cell| cell.split(", "));
     // `lease (file)`: the bracket tells which lease.
     words.map(|word| word.split(" (").next().unwrap_or(word).trim_matches('`').to_owned()).collect()
 }
@@ -34,7 +36,8 @@ pub fn check_types(name: &str, modules: &BTreeMap<Vec<String>, Module>, found: &
     }
     homes.retain(|_, homes| homes.len() > 1);
     if !homes.is_empty() {
-        let shown = homes.iter().map(|(defined, homes)| format!("{defined} ({})", homes.join(", ")));
+        let shown =
+            homes.iter().map(|(defined, homes)| format!("{defined} ({})", homes.join(", ")));
         let shown = shown.collect::<Vec<_>>().join("; ");
         found.push(format!("{name}: these names stand for several types: {shown}"));
     }
@@ -44,8 +47,7 @@ pub fn check_types(name: &str, modules: &BTreeMap<Vec<String>, Module>, found: &
 mod tests {
     use super::*;
 
-    const GLOSSARY: &str =
-        "# Glossary\n\n| word | meaning |\n|---|---|\n| FID | name of an inode |\n| lock owner | .. |\n";
+    const GLOSSARY: &str = "# Glossary\n\n| word | meaning |\n|---|---|\n| FID | name of an inode |\n| lock owner | .. |\n";
 
     #[test]
     fn a_stale_row_is_found() {
@@ -58,7 +60,10 @@ mod tests {
 
     #[test]
     fn a_name_for_two_types_is_found() {
-        let module = |types: &[&str]| Module { paths: vec![], types: types.iter().map(|t| t.to_string()).collect() };
+        let module = |types: &[&str]| Module {
+            paths: vec![],
+            types: types.iter().map(|t| t.to_string()).collect(),
+        };
         let modules = BTreeMap::from([
             (vec!["a".to_owned()], module(&["State", "Told"])),
             (vec!["b".to_owned()], module(&["Told"])),

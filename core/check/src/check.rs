@@ -28,7 +28,8 @@ const SEQUENCES_AHEAD: u64 = 1 << 16;
 /// Records that are read first.
 pub const FIRST: [Tag; 4] = [Tag::Inode, Tag::ObjectsAt, Tag::Orphan, Tag::Writer];
 /// Records that are read second.
-pub const THEN: [Tag; 7] = [Tag::Entry, Tag::Xattr, Tag::Chunk, Tag::Destroy, Tag::State, Tag::Bundle, Tag::Peer];
+pub const THEN: [Tag; 7] =
+    [Tag::Entry, Tag::Xattr, Tag::Chunk, Tag::Destroy, Tag::State, Tag::Bundle, Tag::Peer];
 
 /// What the run saw of one inode.
 pub(crate) struct Seen {
@@ -131,7 +132,8 @@ impl Check {
             // The record is damaged: what the inode owns is unknown.
             Some(Seen { file_type: None, .. }) => {}
             Some(seen) => {
-                let belongs = seen.file.as_mut().is_some_and(|file| file.found(ost, object, size, blocks));
+                let belongs =
+                    seen.file.as_mut().is_some_and(|file| file.found(ost, object, size, blocks));
                 if !belongs && !self.destroying.contains(&object.fid) {
                     self.find(stray(Stray::NotInLayout));
                 }
@@ -250,7 +252,9 @@ impl Check {
     }
 
     fn entry(&mut self, key: &[u8], value: &[u8]) -> Option<String> {
-        let (Some(dir), Some(name)) = (key::owner_of(key), key::name_of(key).filter(|name| !name.is_empty())) else {
+        let (Some(dir), Some(name)) =
+            (key::owner_of(key), key::name_of(key).filter(|name| !name.is_empty()))
+        else {
             return Some("its key is none".to_owned());
         };
         let (fid, file_type) = match dirent::decode(value) {
@@ -342,7 +346,10 @@ impl Check {
         };
         match objects.iter().find(|object| living(object)) {
             Some((_, object)) => {
-                self.find(Finding::DestroysLiving { key: key.to_vec(), fid: self.file_of(*object) });
+                self.find(Finding::DestroysLiving {
+                    key: key.to_vec(),
+                    fid: self.file_of(*object),
+                });
             }
             None => self.destroying.extend(objects.iter().map(|(_, object)| object.fid)),
         }
@@ -365,7 +372,9 @@ impl Check {
 }
 
 /// The layout of a regular file.
-pub(crate) fn read_layout(record: &InodeRecord<'_>) -> Result<Option<layout::layout::Layout>, String> {
+pub(crate) fn read_layout(
+    record: &InodeRecord<'_>,
+) -> Result<Option<layout::layout::Layout>, String> {
     let item = inode::item(record.tail, ItemTag::Layout).map_err(|error| error.to_string())?;
     item.filter(|_| record.attr.file_type() == FileType::Regular)
         .map(|bytes| layout::codec::decode(bytes).map_err(|error| format!("its layout: {error}")))

@@ -39,7 +39,14 @@ impl FileSeen {
     pub(crate) fn new(layout: Layout, attr: &Attr) -> FileSeen {
         let objects = layout.objects(attr.fid).count();
         let named = layout.names(attr.fid);
-        FileSeen { layout, named, size: attr.size, blocks: attr.blocks, found: vec![None; objects], here: 0 }
+        FileSeen {
+            layout,
+            named,
+            size: attr.size,
+            blocks: attr.blocks,
+            found: vec![None; objects],
+            here: 0,
+        }
     }
 
     fn place(&self, ost: TargetIndex, object: ObjectId) -> Option<usize> {
@@ -50,7 +57,11 @@ impl FileSeen {
         for component in &self.layout.components {
             if component.id == object.instance {
                 let stripe = object.stripe as usize;
-                return component.stripes.get(stripe).filter(|has| **has == ost).map(|_| before + stripe);
+                return component
+                    .stripes
+                    .get(stripe)
+                    .filter(|has| **has == ost)
+                    .map(|_| before + stripe);
             }
             before += component.stripes.len();
         }
@@ -63,7 +74,13 @@ impl FileSeen {
     }
 
     /// Notes an object that exists; `false`: it does not belong to the file.
-    pub(crate) fn found(&mut self, ost: TargetIndex, object: ObjectId, size: u64, blocks: u64) -> bool {
+    pub(crate) fn found(
+        &mut self,
+        ost: TargetIndex,
+        object: ObjectId,
+        size: u64,
+        blocks: u64,
+    ) -> bool {
         let Some(place) = self.place(ost, object) else { return false };
         self.found[place] = Some((size, blocks));
         true
@@ -91,7 +108,8 @@ impl FileSeen {
             return;
         }
         let version = seen.version;
-        let counted = self.here + self.found.iter().flatten().map(|(_, blocks)| blocks).sum::<u64>();
+        let counted =
+            self.here + self.found.iter().flatten().map(|(_, blocks)| blocks).sum::<u64>();
         let mut found = self.found.iter();
         let end = layout::size::file_size(&self.layout, fid, |_, _| {
             found.next().copied().flatten().map_or(0, |(size, _)| size)
@@ -103,11 +121,18 @@ impl FileSeen {
         match missing {
             // A stripe that was never written has no object either: the recorded space tells the
             // two apart.
-            Some(((ost, object), _)) if self.blocks >= counted + BLOCKS_OF_DATA && self.size > 0 => {
+            Some(((ost, object), _))
+                if self.blocks >= counted + BLOCKS_OF_DATA && self.size > 0 =>
+            {
                 findings.push(Finding::LostObject { fid, ost, object, counted, version });
             }
             _ if self.blocks.abs_diff(counted) > BLOCKS_SLACK.max(counted / 4) => {
-                findings.push(Finding::WrongBlocks { fid, recorded: self.blocks, counted, version });
+                findings.push(Finding::WrongBlocks {
+                    fid,
+                    recorded: self.blocks,
+                    counted,
+                    version,
+                });
             }
             _ => {}
         }

@@ -262,9 +262,9 @@ impl Finding {
     pub fn mdt(&self) -> u16 {
         match self {
             Finding::Counter { mdt, .. } => *mdt,
-            Finding::Dangling { dir, .. } | Finding::StrayName { dir, .. } | Finding::WrongType { dir, .. } => {
-                dir.mdt()
-            }
+            Finding::Dangling { dir, .. }
+            | Finding::StrayName { dir, .. }
+            | Finding::WrongType { dir, .. } => dir.mdt(),
             other => other.fid().map_or(0, Fid::mdt),
         }
     }
@@ -282,16 +282,22 @@ impl Finding {
                 {
                     return None;
                 }
-                Some(tag) if *tag == Tag::Writer as u8 => "marked anew: its size is settled at the next start",
+                Some(tag) if *tag == Tag::Writer as u8 => {
+                    "marked anew: its size is settled at the next start"
+                }
                 Some(tag) if *tag == Tag::State as u8 => "counted anew",
                 _ => "record removed",
             },
-            Finding::Dangling { .. } | Finding::StrayName { .. } | Finding::SecondName { .. } => "name removed",
+            Finding::Dangling { .. } | Finding::StrayName { .. } | Finding::SecondName { .. } => {
+                "name removed"
+            }
             Finding::WrongType { .. } => "name corrected",
             Finding::WrongNlink { .. } => "link count corrected",
             Finding::WrongParent { .. } => "parent corrected",
             Finding::Nameless { .. } => "named in /lost+found",
-            Finding::Forgotten { .. } => "marked as an orphan: it goes at the next start of its MDT",
+            Finding::Forgotten { .. } => {
+                "marked as an orphan: it goes at the next start of its MDT"
+            }
             Finding::Detached { .. } => "moved to /lost+found",
             Finding::StrayMark { .. } => "mark removed",
             Finding::StrayXattr { .. } => "attribute removed",
@@ -341,10 +347,16 @@ impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Finding::Damaged { key, reason } => {
-                let (tag, rest) = key.split_first().map_or((0, &[][..]), |(tag, rest)| (*tag, rest));
+                let (tag, rest) =
+                    key.split_first().map_or((0, &[][..]), |(tag, rest)| (*tag, rest));
                 match key::owner_of(key) {
                     Some(fid) if tag == b'B' => {
-                        write!(f, "{} {fid}, chunk {}: {reason}", word(tag), key::chunk_of(key).unwrap_or(0))
+                        write!(
+                            f,
+                            "{} {fid}, chunk {}: {reason}",
+                            word(tag),
+                            key::chunk_of(key).unwrap_or(0)
+                        )
                     }
                     Some(fid) if tag != b'D' && rest.len() > 16 => {
                         write!(f, "{} {fid}/{}: {reason}", word(tag), shown(&rest[16..]))
@@ -360,7 +372,11 @@ impl fmt::Display for Finding {
                 write!(f, "name {dir}/{} (of {fid}) is in no directory: {dir} is none", shown(name))
             }
             Finding::WrongType { dir, name, fid } => {
-                write!(f, "name {dir}/{} says that {fid} is of another type than it is", shown(name))
+                write!(
+                    f,
+                    "name {dir}/{} says that {fid} is of another type than it is",
+                    shown(name)
+                )
             }
             Finding::SecondName { fid, dir, name, .. } => {
                 write!(f, "directory {fid} has a second name, {dir}/{}", shown(name))
@@ -372,10 +388,15 @@ impl fmt::Display for Finding {
                 write!(f, "directory {fid} has parent {recorded}, its name is in {found}")
             }
             Finding::Nameless { fid, .. } => write!(f, "{fid} has no name"),
-            Finding::Forgotten { fid, .. } => write!(f, "{fid} was removed and is still there, without a mark"),
-            Finding::Detached { fid, .. } => write!(f, "directory {fid} cannot be reached from the root"),
+            Finding::Forgotten { fid, .. } => {
+                write!(f, "{fid} was removed and is still there, without a mark")
+            }
+            Finding::Detached { fid, .. } => {
+                write!(f, "directory {fid} cannot be reached from the root")
+            }
             Finding::StrayMark { key } => {
-                let (tag, fid) = (key.first().copied().unwrap_or(0), key::fid_of(key).unwrap_or_default());
+                let (tag, fid) =
+                    (key.first().copied().unwrap_or(0), key::fid_of(key).unwrap_or_default());
                 write!(f, "{} of {fid}, which is not there or has names", word(tag))
             }
             Finding::StrayXattr { fid, name } => {
@@ -384,17 +405,28 @@ impl fmt::Display for Finding {
             Finding::StrayChunk { named, n, .. } => {
                 write!(f, "chunk {n} of data on the MDT, named after {named}, belongs to no file")
             }
-            Finding::HiddenXattrs { fid, .. } => write!(f, "{fid} has extended attributes and does not say so"),
-            Finding::DestroysLiving { fid, .. } => write!(f, "the destroy log names objects of {fid}, which lives"),
+            Finding::HiddenXattrs { fid, .. } => {
+                write!(f, "{fid} has extended attributes and does not say so")
+            }
+            Finding::DestroysLiving { fid, .. } => {
+                write!(f, "the destroy log names objects of {fid}, which lives")
+            }
             Finding::Counter { mdt, recorded, needed } => {
-                write!(f, "MDT{mdt:04x} would hand out FIDs again: next sequence {recorded:#x}, must be {needed:#x}")
+                write!(
+                    f,
+                    "MDT{mdt:04x} would hand out FIDs again: next sequence {recorded:#x}, must be {needed:#x}"
+                )
             }
             Finding::OrphanObject { ost, object, why, bytes, .. } => {
                 let why = match why {
                     Stray::NoFile => "its file is not there",
                     Stray::NotInLayout => "its file has no such object there",
                 };
-                write!(f, "object {object} of OST{:04x} ({bytes} bytes) belongs to nobody: {why}", ost.0)
+                write!(
+                    f,
+                    "object {object} of OST{:04x} ({bytes} bytes) belongs to nobody: {why}",
+                    ost.0
+                )
             }
             Finding::LostObject { fid, ost, object, .. } => {
                 write!(f, "{fid} had data in object {object}, which OST{:04x} does not have", ost.0)

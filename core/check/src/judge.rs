@@ -80,7 +80,9 @@ impl Finding {
             Finding::Dangling { dir, name, fid } | Finding::WrongType { dir, name, fid } => {
                 vec![key::inode(*fid).to_vec(), key::dirent(*dir, name).to_vec()]
             }
-            Finding::StrayName { dir, name, .. } => vec![key::inode(*dir).to_vec(), key::dirent(*dir, name).to_vec()],
+            Finding::StrayName { dir, name, .. } => {
+                vec![key::inode(*dir).to_vec(), key::dirent(*dir, name).to_vec()]
+            }
             Finding::SecondName { fid, dir, name, .. } => {
                 vec![key::inode(*fid).to_vec(), key::dirent(*dir, name).to_vec()]
             }
@@ -91,7 +93,9 @@ impl Finding {
                 keys.push(key::inode(*dir).to_vec());
                 keys
             }
-            Finding::WrongNlink { fid, .. } | Finding::WrongParent { fid, .. } | Finding::HiddenXattrs { fid, .. } => {
+            Finding::WrongNlink { fid, .. }
+            | Finding::WrongParent { fid, .. }
+            | Finding::HiddenXattrs { fid, .. } => {
                 vec![key::inode(*fid).to_vec()]
             }
             // The file first: it gets or loses objects in one transaction with the record that says
@@ -99,16 +103,26 @@ impl Finding {
             Finding::OrphanObject { object, file, .. } => {
                 vec![key::inode(*file).to_vec(), key::objects_at(object.fid).to_vec()]
             }
-            Finding::Forgotten { fid, .. } => vec![key::inode(*fid).to_vec(), key::orphan(*fid).to_vec()],
-            Finding::LostObject { fid, .. } | Finding::ShortSize { fid, .. } | Finding::WrongBlocks { fid, .. } => {
+            Finding::Forgotten { fid, .. } => {
+                vec![key::inode(*fid).to_vec(), key::orphan(*fid).to_vec()]
+            }
+            Finding::LostObject { fid, .. }
+            | Finding::ShortSize { fid, .. }
+            | Finding::WrongBlocks { fid, .. } => {
                 vec![key::writer(*fid).to_vec(), key::inode(*fid).to_vec()]
             }
             Finding::StrayMark { key } => {
                 vec![key::inode(key::fid_of(key).unwrap_or_default()).to_vec(), key.clone()]
             }
-            Finding::StrayXattr { fid, name } => vec![key::inode(*fid).to_vec(), key::xattr(*fid, name).to_vec()],
+            Finding::StrayXattr { fid, name } => {
+                vec![key::inode(*fid).to_vec(), key::xattr(*fid, name).to_vec()]
+            }
             Finding::StrayChunk { named, n, file } => {
-                vec![key::inode(*file).to_vec(), key::objects_at(*named).to_vec(), key::chunk(*named, *n).to_vec()]
+                vec![
+                    key::inode(*file).to_vec(),
+                    key::objects_at(*named).to_vec(),
+                    key::chunk(*named, *n).to_vec(),
+                ]
             }
             Finding::DestroysLiving { key, fid } => vec![key::inode(*fid).to_vec(), key.clone()],
             Finding::Counter { .. } => vec![MDT_STATE.to_vec()],
@@ -117,7 +131,11 @@ impl Finding {
 }
 
 /// A changed inode record.
-pub(crate) fn inode_change(fid: Fid, bytes: &[u8], change: impl FnOnce(&mut InodeRecord<'_>)) -> Option<Change> {
+pub(crate) fn inode_change(
+    fid: Fid,
+    bytes: &[u8],
+    change: impl FnOnce(&mut InodeRecord<'_>),
+) -> Option<Change> {
     let mut record = inode::decode(fid, bytes).ok()?;
     change(&mut record);
     let mut out = Vec::new();
@@ -186,24 +204,37 @@ pub fn judge(finding: &Finding, records: &Records) -> Verdict {
         Finding::DestroysLiving { key, fid } => {
             let owner = key::inode(*fid);
             match (records.get(&owner), records.get(key)) {
-                (Some(inode), Some(value)) => Verdict::Confirmed(Some(remove(key, value, &owner, Some(inode)))),
+                (Some(inode), Some(value)) => {
+                    Verdict::Confirmed(Some(remove(key, value, &owner, Some(inode))))
+                }
                 _ => Verdict::Gone,
             }
         }
         Finding::Counter { needed, .. } => counter(records, Some(*needed)),
-        Finding::OrphanObject { ost, object, file, why, .. } => orphan_object(*ost, *object, *file, *why, records),
-        Finding::LostObject { fid, counted, version, .. } | Finding::WrongBlocks { fid, counted, version, .. } => {
+        Finding::OrphanObject { ost, object, file, why, .. } => {
+            orphan_object(*ost, *object, *file, *why, records)
+        }
+        Finding::LostObject { fid, counted, version, .. }
+        | Finding::WrongBlocks { fid, counted, version, .. } => {
             unless_written(records, *fid, |records| {
                 change(records, *fid, *version, |record| record.attr.blocks = *counted)
             })
         }
-        Finding::ShortSize { fid, objects, version, .. } => unless_written(records, *fid, |records| {
-            change(records, *fid, *version, |record| record.attr.size = *objects)
-        }),
+        Finding::ShortSize { fid, objects, version, .. } => {
+            unless_written(records, *fid, |records| {
+                change(records, *fid, *version, |record| record.attr.size = *objects)
+            })
+        }
     }
 }
 
-fn orphan_object(ost: TargetIndex, object: ObjectId, file: Fid, why: Stray, records: &Records) -> Verdict {
+fn orphan_object(
+    ost: TargetIndex,
+    object: ObjectId,
+    file: Fid,
+    why: Stray,
+    records: &Records,
+) -> Verdict {
     let at = records.get(&key::objects_at(object.fid)).map_or(Ok(object.fid), objects_at::decode);
     if at != Ok(file) {
         // The object went to another file meanwhile.
@@ -215,11 +246,14 @@ fn orphan_object(ost: TargetIndex, object: ObjectId, file: Fid, why: Stray, reco
         (_, None) => Verdict::Confirmed(None),
         (Stray::NoFile, Some(_)) => Verdict::Gone,
         (Stray::NotInLayout, Some(bytes)) => {
-            let layout = inode::decode(file, bytes).ok().map(|record| crate::check::read_layout(&record));
+            let layout =
+                inode::decode(file, bytes).ok().map(|record| crate::check::read_layout(&record));
             match layout {
                 // The object may have come back between the two looks.
                 Some(Ok(Some(layout))) if layout.names(file) != object.fid => Verdict::Changed,
-                Some(Ok(layout)) if !layout.iter().any(|l| l.objects(file).any(|o| o == (ost, object))) => {
+                Some(Ok(layout))
+                    if !layout.iter().any(|l| l.objects(file).any(|o| o == (ost, object))) =>
+                {
                     Verdict::Confirmed(None)
                 }
                 _ => Verdict::Gone,
@@ -237,9 +271,12 @@ fn stray_chunk(named: Fid, n: u32, file: Fid, records: &Records) -> Verdict {
     }
     let inode = records.get(&owner);
     if let Some(bytes) = inode {
-        let layout = inode::decode(file, bytes).ok().map(|record| crate::check::read_layout(&record));
+        let layout =
+            inode::decode(file, bytes).ok().map(|record| crate::check::read_layout(&record));
         match layout {
-            Some(Ok(layout)) if layout.as_ref().is_some_and(|l| has_chunk(l, l.names(file), named, n)) => {
+            Some(Ok(layout))
+                if layout.as_ref().is_some_and(|l| has_chunk(l, l.names(file), named, n)) =>
+            {
                 return Verdict::Gone;
             }
             Some(Ok(_)) => {}
@@ -270,7 +307,12 @@ fn same(
     }
 }
 
-fn change(records: &Records, fid: Fid, version: u64, change: impl FnOnce(&mut InodeRecord<'_>)) -> Verdict {
+fn change(
+    records: &Records,
+    fid: Fid,
+    version: u64,
+    change: impl FnOnce(&mut InodeRecord<'_>),
+) -> Verdict {
     same(records, fid, version, |bytes, _| {
         let mut mend = Mend::default();
         mend.expect(&key::inode(fid), Some(bytes));
@@ -288,7 +330,14 @@ fn remove(key: &[u8], value: &[u8], owner: &[u8], inode: Option<&[u8]>) -> Mend 
     mend
 }
 
-fn remove_name(records: &Records, dir: Fid, name: &[u8], fid: Fid, owner: &[u8], inode: Option<&[u8]>) -> Verdict {
+fn remove_name(
+    records: &Records,
+    dir: Fid,
+    name: &[u8],
+    fid: Fid,
+    owner: &[u8],
+    inode: Option<&[u8]>,
+) -> Verdict {
     let key = key::dirent(dir, name);
     match records.get(&key) {
         Some(value) if dirent::decode(value).is_ok_and(|(found, _)| found == fid) => {
@@ -300,9 +349,13 @@ fn remove_name(records: &Records, dir: Fid, name: &[u8], fid: Fid, owner: &[u8],
 
 fn wrong_type(records: &Records, dir: Fid, name: &[u8], fid: Fid) -> Verdict {
     let (owner, key) = (key::inode(fid), key::dirent(dir, name));
-    let (Some(record), Some(value)) = (records.get(&owner), records.get(&key)) else { return Verdict::Gone };
+    let (Some(record), Some(value)) = (records.get(&owner), records.get(&key)) else {
+        return Verdict::Gone;
+    };
     match (inode::decode(fid, record), dirent::decode(value)) {
-        (Ok(inode), Ok((found, file_type))) if found == fid && file_type != inode.attr.file_type() => {
+        (Ok(inode), Ok((found, file_type)))
+            if found == fid && file_type != inode.attr.file_type() =>
+        {
             let mut mend = Mend::default();
             mend.expect(&owner, Some(record));
             mend.expect(&key, Some(value));
@@ -322,7 +375,9 @@ fn detached(records: &Records, fid: Fid, dir: Fid, name: &[u8]) -> Option<Mend> 
     mend.put(&key, None);
     // Itself, if it is its own parent: then its record is changed once, below.
     if dir != fid {
-        mend.put.push(inode_change(dir, above_record, |record| record.attr.nlink = record.attr.nlink.max(3) - 1)?);
+        mend.put.push(inode_change(dir, above_record, |record| {
+            record.attr.nlink = record.attr.nlink.max(3) - 1
+        })?);
     }
     lost_found::name_there(records, fid, &mut mend)?;
     Some(mend)
@@ -331,7 +386,9 @@ fn detached(records: &Records, fid: Fid, dir: Fid, name: &[u8]) -> Option<Mend> 
 fn stray_mark(key: &[u8], records: &Records) -> Verdict {
     let fid = key::fid_of(key).unwrap_or_default();
     let owner = key::inode(fid);
-    let (inode, Some(value)) = (records.get(&owner), records.get(key)) else { return Verdict::Gone };
+    let (inode, Some(value)) = (records.get(&owner), records.get(key)) else {
+        return Verdict::Gone;
+    };
     let named = |bytes: &[u8]| inode::decode(fid, bytes).is_ok_and(|record| record.attr.nlink > 0);
     match inode {
         Some(bytes) if key[0] != Tag::Orphan as u8 || !named(bytes) => Verdict::Gone,
@@ -349,7 +406,10 @@ fn counter(records: &Records, needed: Option<u64>) -> Verdict {
     }
     let mut mend = Mend::default();
     mend.expect(MDT_STATE, found);
-    mend.put(MDT_STATE, needed.map(|seq_next| mdt_state::encode(&MdtState { seq_next })).as_ref().map(|b| &b[..]));
+    mend.put(
+        MDT_STATE,
+        needed.map(|seq_next| mdt_state::encode(&MdtState { seq_next })).as_ref().map(|b| &b[..]),
+    );
     Verdict::Confirmed(Some(mend))
 }
 
@@ -357,7 +417,9 @@ fn damaged(key: &[u8], records: &Records) -> Verdict {
     let Some(value) = records.get(key) else { return Verdict::Gone };
     let fid = key::owner_of(key).unwrap_or_default();
     let good = match key.first() {
-        Some(b'I') => inode::decode(fid, value).is_ok_and(|record| crate::check::read_layout(&record).is_ok()),
+        Some(b'I') => {
+            inode::decode(fid, value).is_ok_and(|record| crate::check::read_layout(&record).is_ok())
+        }
         Some(b'E') => dirent::decode(value).is_ok(),
         Some(b'O') => objects_at::decode(value).is_ok(),
         Some(b'P' | b'W') => mark::decode(value).is_ok(),
@@ -383,7 +445,8 @@ fn damaged(key: &[u8], records: &Records) -> Verdict {
 /// Removes a damaged inode record and the names that lead to it, or damaged data, for `--clear`.
 /// Names follow as dangling ones; where data was the file reads as zeros.
 pub fn clear(key: &[u8], records: &Records) -> Option<Mend> {
-    let may_go = |key: &[u8]| [Tag::Inode, Tag::Chunk].iter().any(|tag| key.first() == Some(&(*tag as u8)));
+    let may_go =
+        |key: &[u8]| [Tag::Inode, Tag::Chunk].iter().any(|tag| key.first() == Some(&(*tag as u8)));
     let value = records.get(key).filter(|_| may_go(key))?;
     let mut mend = Mend::default();
     mend.expect(key, Some(value));

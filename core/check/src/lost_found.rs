@@ -55,7 +55,15 @@ pub(crate) fn name_there(records: &Records, fid: Fid, mend: &mut Mend) -> Option
             mend.put(&root_entry, Some(&dirent::encode(LOST_FOUND, FileType::Directory)));
             let mode = FileType::Directory.mode_bits() | 0o700;
             // Times and size of the root: there is no clock here.
-            let attr = Attr { fid: LOST_FOUND, mode, uid: 0, gid: 0, nlink: 2 + u32::from(is_dir), rdev: 0, ..root };
+            let attr = Attr {
+                fid: LOST_FOUND,
+                mode,
+                uid: 0,
+                gid: 0,
+                nlink: 2 + u32::from(is_dir),
+                rdev: 0,
+                ..root
+            };
             let mut bytes = Vec::new();
             inode::encode(
                 &InodeRecord { attr, parent: Fid::ROOT, flags: 0, base: attr.version, tail: &[] },

@@ -32,7 +32,14 @@ fn object(stripe: u32) -> (TargetIndex, ObjectId) {
     (TargetIndex(stripe as u16), ObjectId { fid: FILE, instance: 1, stripe })
 }
 
-fn put_inode(store: &mut Store, fid: Fid, file_type: FileType, nlink: u32, parent: Fid, tail: &[u8]) {
+fn put_inode(
+    store: &mut Store,
+    fid: Fid,
+    file_type: FileType,
+    nlink: u32,
+    parent: Fid,
+    tail: &[u8],
+) {
     let time = Timestamp::default();
     let (size, blocks) = if file_type == FileType::Regular { (200_000, 400) } else { (4096, 8) };
     let attr = Attr {
@@ -56,7 +63,10 @@ fn put_inode(store: &mut Store, fid: Fid, file_type: FileType, nlink: u32, paren
 }
 
 fn put_name(store: &mut Store, dir: Fid, name: &str, fid: Fid, file_type: FileType) {
-    store.insert(key::dirent(dir, name.as_bytes()).to_vec(), dirent::encode(fid, file_type).to_vec());
+    store.insert(
+        key::dirent(dir, name.as_bytes()).to_vec(),
+        dirent::encode(fid, file_type).to_vec(),
+    );
 }
 
 /// `/dir/sub`, `/dir/file` = `/other` with two stripes, `/link`.
@@ -93,7 +103,10 @@ fn whole() -> (Store, Objects) {
     put_name(&mut store, DIR, "file", FILE, FileType::Regular);
     put_name(&mut store, Fid::ROOT, "other", FILE, FileType::Regular);
     put_name(&mut store, Fid::ROOT, "link", LINK, FileType::Symlink);
-    store.insert(MDT_STATE.to_vec(), mdt_state::encode(&MdtState { seq_next: Fid::SEQ_NORMAL + 100 }).to_vec());
+    store.insert(
+        MDT_STATE.to_vec(),
+        mdt_state::encode(&MdtState { seq_next: Fid::SEQ_NORMAL + 100 }).to_vec(),
+    );
     let objects = [(object(0), (131_072, 256)), (object(1), (68_928, 144))].into();
     (store, objects)
 }
@@ -136,7 +149,9 @@ fn mend(store: &mut Store, objects: &mut Objects) {
         match judge(&finding, &look(store, &finding)) {
             Verdict::Gone | Verdict::Changed => {}
             Verdict::Confirmed(None) => {
-                let Finding::OrphanObject { ost, object, .. } = finding else { panic!("no repair: {finding}") };
+                let Finding::OrphanObject { ost, object, .. } = finding else {
+                    panic!("no repair: {finding}")
+                };
                 objects.remove(&(ost, object));
             }
             Verdict::Confirmed(Some(mend)) => {
@@ -156,7 +171,10 @@ fn mend(store: &mut Store, objects: &mut Objects) {
 
 /// Makes damage and checks which findings it gives, and that repairs end with no finding left.
 #[track_caller]
-fn found_and_mended(damage: impl FnOnce(&mut Store, &mut Objects), wanted: &[&str]) -> (Store, Objects) {
+fn found_and_mended(
+    damage: impl FnOnce(&mut Store, &mut Objects),
+    wanted: &[&str],
+) -> (Store, Objects) {
     let (mut store, mut objects) = whole();
     damage(&mut store, &mut objects);
     assert_eq!(kinds(&store, &objects), wanted, "{:#?}", check(&store, &objects).0);
@@ -178,7 +196,10 @@ fn a_whole_tree_is_whole() {
 
 #[test]
 fn names() {
-    found_and_mended(|store, _| put_name(store, DIR, "ghost", fid(99), FileType::Regular), &["dangling"]);
+    found_and_mended(
+        |store, _| put_name(store, DIR, "ghost", fid(99), FileType::Regular),
+        &["dangling"],
+    );
     // A directory that is gone: what was in it goes to lost+found.
     let (store, _) = found_and_mended(
         |store, _| {
@@ -190,7 +211,10 @@ fn names() {
     );
     let lost = key::dirent(crate::lost_found::LOST_FOUND, LINK.to_string().as_bytes()).to_vec();
     assert!(store.contains_key(&lost));
-    found_and_mended(|store, _| put_name(store, DIR, "file", FILE, FileType::Fifo), &["wrong-type"]);
+    found_and_mended(
+        |store, _| put_name(store, DIR, "file", FILE, FileType::Fifo),
+        &["wrong-type"],
+    );
     found_and_mended(
         |store, _| put_name(store, Fid::ROOT, "again", SUB, FileType::Directory),
         &["second-name", "wrong-nlink"],
@@ -212,7 +236,10 @@ fn a_remote_directory_is_whole_or_found() {
         }
         let used = mdt_state::encode(&MdtState { seq_next: far.seq + 100 });
         there.insert(MDT_STATE.to_vec(), used.to_vec());
-        there.insert(key::peer(TargetIndex(0)).to_vec(), bundle::encode_peer(&bundle::Peer::default()));
+        there.insert(
+            key::peer(TargetIndex(0)).to_vec(),
+            bundle::encode_peer(&bundle::Peer::default()),
+        );
         let mut check = Check::default();
         for tag in FIRST.into_iter().chain(THEN) {
             let (start, end) = key::all(tag);
@@ -247,7 +274,10 @@ fn counts_and_parents() {
     found_and_mended(|store, _| nlink(store, DIR, 9, Fid::ROOT), &["wrong-nlink"]);
     found_and_mended(|store, _| nlink(store, SUB, 2, Fid::ROOT), &["wrong-parent"]);
     found_and_mended(|store, _| nlink(store, SUB, 0, DIR), &["wrong-nlink"]);
-    found_and_mended(|store, _| put_inode(store, LINK, FileType::Symlink, 5, Fid::NONE, &[]), &["wrong-nlink"]);
+    found_and_mended(
+        |store, _| put_inode(store, LINK, FileType::Symlink, 5, Fid::NONE, &[]),
+        &["wrong-nlink"],
+    );
 }
 
 #[test]
@@ -260,8 +290,10 @@ fn inodes_without_names() {
     );
     let sub = inode::decode(SUB, &store[&key::inode(SUB).to_vec()]).unwrap();
     assert_eq!(sub.parent, crate::lost_found::LOST_FOUND);
-    let (store, _) =
-        found_and_mended(|store, _| put_inode(store, fid(8), FileType::Fifo, 0, Fid::NONE, &[]), &["forgotten"]);
+    let (store, _) = found_and_mended(
+        |store, _| put_inode(store, fid(8), FileType::Fifo, 0, Fid::NONE, &[]),
+        &["forgotten"],
+    );
     assert!(store.contains_key(key::orphan(fid(8)).as_slice()));
     // Two directories that have only each other.
     found_and_mended(
@@ -279,23 +311,42 @@ fn inodes_without_names() {
 #[test]
 fn marks_attributes_logs_counters() {
     let plain = mark::encode(Mark::default());
-    found_and_mended(|store, _| drop(store.insert(key::writer(fid(50)).to_vec(), plain.to_vec())), &["stray-mark"]);
-    found_and_mended(|store, _| drop(store.insert(key::orphan(LINK).to_vec(), plain.to_vec())), &["stray-mark"]);
+    found_and_mended(
+        |store, _| drop(store.insert(key::writer(fid(50)).to_vec(), plain.to_vec())),
+        &["stray-mark"],
+    );
+    found_and_mended(
+        |store, _| drop(store.insert(key::orphan(LINK).to_vec(), plain.to_vec())),
+        &["stray-mark"],
+    );
     let value = || {
         let mut value = Vec::new();
         xattr::encode(b"v", &mut value);
         value
     };
-    found_and_mended(|store, _| drop(store.insert(key::xattr(fid(50), b"user.a").to_vec(), value())), &["stray-xattr"]);
-    found_and_mended(|store, _| drop(store.insert(key::xattr(DIR, b"user.a").to_vec(), value())), &["hidden-xattrs"]);
+    found_and_mended(
+        |store, _| drop(store.insert(key::xattr(fid(50), b"user.a").to_vec(), value())),
+        &["stray-xattr"],
+    );
+    found_and_mended(
+        |store, _| drop(store.insert(key::xattr(DIR, b"user.a").to_vec(), value())),
+        &["hidden-xattrs"],
+    );
     let log = |fid: Fid| {
         let mut log = Vec::new();
-        destroy_log::encode(fid, [(TargetIndex(0), ObjectId { fid, ..object(0).1 })].into_iter(), &mut log);
+        destroy_log::encode(
+            fid,
+            [(TargetIndex(0), ObjectId { fid, ..object(0).1 })].into_iter(),
+            &mut log,
+        );
         (key::destroy(types::session::Transno(3), fid).to_vec(), log)
     };
     found_and_mended(|store, _| store.extend([log(FILE)]), &["destroys-living"]);
     let zero = mdt_state::encode(&MdtState { seq_next: Fid::SEQ_NORMAL });
-    found_and_mended(|store, _| drop(store.insert(MDT_STATE.to_vec(), zero.to_vec())), &["counter"]);
+    found_and_mended(
+        |store, _| drop(store.insert(MDT_STATE.to_vec(), zero.to_vec())),
+        &["counter"],
+    );
     // Objects that are being removed are not stray.
     let (mut store, mut objects) = whole();
     store.extend([log(fid(60))]);
@@ -315,10 +366,19 @@ fn objects() {
         &["orphan-object", "orphan-object", "orphan-object"],
     );
     assert_eq!(objects.len(), 2);
-    let (store, _) = found_and_mended(|_, objects| assert!(objects.remove(&object(1)).is_some()), &["lost-object"]);
+    let (store, _) = found_and_mended(
+        |_, objects| assert!(objects.remove(&object(1)).is_some()),
+        &["lost-object"],
+    );
     assert_eq!(inode::decode(FILE, &store[&key::inode(FILE).to_vec()]).unwrap().attr.blocks, 256);
-    found_and_mended(|_, objects| assert!(objects.insert(object(1), (131_072, 128)).is_some()), &["short-size"]);
-    found_and_mended(|_, objects| assert!(objects.insert(object(1), (68_928, 4000)).is_some()), &["wrong-blocks"]);
+    found_and_mended(
+        |_, objects| assert!(objects.insert(object(1), (131_072, 128)).is_some()),
+        &["short-size"],
+    );
+    found_and_mended(
+        |_, objects| assert!(objects.insert(object(1), (68_928, 4000)).is_some()),
+        &["wrong-blocks"],
+    );
     // The client that writes the file knows its size better.
     let (mut store, mut objects) = whole();
     store.insert(key::writer(FILE).to_vec(), mark::encode(Mark::default()).to_vec());
@@ -332,18 +392,25 @@ fn objects_named_after_another_file() {
     let (named, before) = (fid(80), objects.clone());
     let record = store[&key::inode(FILE).to_vec()].clone();
     let record = inode::decode(FILE, &record).unwrap();
-    let mut layout = layout::codec::decode(inode::item(record.tail, ItemTag::Layout).unwrap().unwrap()).unwrap();
+    let mut layout =
+        layout::codec::decode(inode::item(record.tail, ItemTag::Layout).unwrap().unwrap()).unwrap();
     layout.owner = named;
     let mut bytes = Vec::new();
     layout::codec::encode(&layout, &mut bytes);
     let mut tail = item_head(ItemTag::Layout, bytes.len()).to_vec();
     tail.extend_from_slice(&bytes);
     put_inode(&mut store, FILE, FileType::Regular, 2, Fid::NONE, &tail);
-    objects = objects.into_iter().map(|((ost, o), size)| ((ost, ObjectId { fid: named, ..o }), size)).collect();
+    objects = objects
+        .into_iter()
+        .map(|((ost, o), size)| ((ost, ObjectId { fid: named, ..o }), size))
+        .collect();
     // Looked at before the swap, judged after it: the files that the names of the objects speak of
     // are gone.
     let early = check(&store, &objects).0;
-    assert_eq!(early.iter().map(Finding::kind).collect::<Vec<_>>(), ["orphan-object", "orphan-object", "lost-object"]);
+    assert_eq!(
+        early.iter().map(Finding::kind).collect::<Vec<_>>(),
+        ["orphan-object", "orphan-object", "lost-object"]
+    );
     store.insert(key::objects_at(named).to_vec(), objects_at::encode(FILE).to_vec());
     for finding in &early[..2] {
         assert_eq!(judge(finding, &look(&store, finding)), Verdict::Changed, "{finding}");
@@ -366,14 +433,18 @@ fn objects_named_after_another_file() {
     store.get_mut(&key::objects_at(named)[..]).unwrap()[9] ^= 1;
     let found = check(&store, &objects).0;
     assert_eq!(found[0].kind(), "damaged");
-    let sure = found[1..].iter().filter(|f| judge(f, &look(&store, f)) == Verdict::Confirmed(None)).count();
+    let sure = found[1..]
+        .iter()
+        .filter(|f| judge(f, &look(&store, f)) == Verdict::Confirmed(None))
+        .count();
     assert_eq!(sure, 0);
 }
 
 /// Gives the file a first component on the MDT, with so many bytes there.
 fn with_data_here(store: &mut Store, named: Fid, bytes: &[usize]) {
     let record = inode::decode(FILE, &store[&key::inode(FILE)[..]]).unwrap();
-    let mut layout = layout::codec::decode(inode::item(record.tail, ItemTag::Layout).unwrap().unwrap()).unwrap();
+    let mut layout =
+        layout::codec::decode(inode::item(record.tail, ItemTag::Layout).unwrap().unwrap()).unwrap();
     let mut dom = layout.components[0].clone();
     (dom.id, dom.end, dom.pattern, dom.stripe_count) = (9, 65536, Pattern::Mdt, 0);
     dom.stripes.clear();
@@ -404,7 +475,11 @@ fn data_on_the_mdt() {
     let (mut store, mut objects) = whole();
     objects.clear();
     with_data_here(&mut store, LINK, &[16384, 100]);
-    assert_eq!(kinds(&store, &objects), ["lost-object"], "only the objects under the other name are missed");
+    assert_eq!(
+        kinds(&store, &objects),
+        ["lost-object"],
+        "only the objects under the other name are missed"
+    );
     // Objects without an owner: no such file, after the end of the component, of a file without
     // such a component.
     let stray = |key: [u8; 21]| {
@@ -432,7 +507,10 @@ fn data_on_the_mdt() {
 #[test]
 fn damaged_records() {
     let spoil = |store: &mut Store, key: Vec<u8>| store.get_mut(&key).unwrap()[5] ^= 0x40;
-    found_and_mended(|store, _| spoil(store, key::dirent(Fid::ROOT, b"link").to_vec()), &["damaged", "nameless"]);
+    found_and_mended(
+        |store, _| spoil(store, key::dirent(Fid::ROOT, b"link").to_vec()),
+        &["damaged", "nameless"],
+    );
     // The mark of the MDT's counter: removed, then counted afresh.
     found_and_mended(|store, _| spoil(store, MDT_STATE.to_vec()), &["damaged"]);
     // A damaged inode is reported and left alone, with what belongs to it, until the administrator
@@ -463,6 +541,7 @@ fn what_changed_meanwhile_is_not_told() {
     store.remove(&*key::dirent(DIR, b"ghost").to_vec());
     let bytes = inode::with_version(LINK, &store[&key::inode(LINK).to_vec()], 8).unwrap();
     store.insert(key::inode(LINK).to_vec(), bytes);
-    let verdicts: Vec<_> = findings.iter().map(|f| (f.kind(), judge(f, &look(&store, f)))).collect();
+    let verdicts: Vec<_> =
+        findings.iter().map(|f| (f.kind(), judge(f, &look(&store, f)))).collect();
     assert_eq!(verdicts, [("dangling", Verdict::Gone), ("wrong-nlink", Verdict::Changed)]);
 }

@@ -9,7 +9,11 @@ use types::attr::FileType;
 use types::fid::Fid;
 
 /// Judges every inode. `extra`: names of directories beside the first.
-pub(crate) fn judge(seen: &mut BTreeMap<Fid, Seen>, extra: Vec<(Fid, Fid, Vec<u8>)>, findings: &mut Vec<Finding>) {
+pub(crate) fn judge(
+    seen: &mut BTreeMap<Fid, Seen>,
+    extra: Vec<(Fid, Fid, Vec<u8>)>,
+    findings: &mut Vec<Finding>,
+) {
     for (fid, dir, name) in extra {
         if let Some(child) = seen.get(&fid) {
             findings.push(Finding::SecondName { fid, dir, name, version: child.version });

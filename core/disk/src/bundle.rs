@@ -104,7 +104,8 @@ struct RawPeer {
     number: U64,
 }
 
-const _: () = assert!(size_of::<RawHead>() == 12 && size_of::<RawOther>() == 4 && size_of::<RawStep>() == 8);
+const _: () =
+    assert!(size_of::<RawHead>() == 12 && size_of::<RawOther>() == 4 && size_of::<RawStep>() == 8);
 const _: () = assert!(size_of::<RawPeer>() == 24 && size_of::<RawTime>() == 12);
 
 /// What one MDT does.
@@ -211,12 +212,16 @@ pub fn encode_peer(peer: &Peer) -> Vec<u8> {
 /// Everything that [`Damaged`] names.
 pub fn decode_peer(bytes: &[u8]) -> Result<Peer, Damaged> {
     unseal(PEER, bytes)?;
-    let raw = RawPeer::ref_from_bytes(bytes).map_err(|_| Damaged::Short { record: PEER, found: bytes.len() })?;
+    let raw = RawPeer::ref_from_bytes(bytes)
+        .map_err(|_| Damaged::Short { record: PEER, found: bytes.len() })?;
     known(PEER, raw.version, PEER_VERSION)?;
     if raw.flags > 1 {
         return Err(Damaged::Field { record: PEER, field: "flags", found: raw.flags.into() });
     }
-    Ok(Peer { under_way: raw.flags == 1, below: Place { boot: raw.boot.get(), number: raw.number.get() } })
+    Ok(Peer {
+        under_way: raw.flags == 1,
+        below: Place { boot: raw.boot.get(), number: raw.number.get() },
+    })
 }
 
 /// The record of a bundle.
@@ -226,7 +231,13 @@ pub fn encode(kept: &Kept) -> Vec<u8> {
         Kept::Stopped => (STOPPED, &[][..], &[][..]),
     };
     let (crc, version) = (U32::ZERO, VERSION);
-    let head = RawHead { crc, version, kind, others: (others.len() as u16).into(), steps: (steps.len() as u32).into() };
+    let head = RawHead {
+        crc,
+        version,
+        kind,
+        others: (others.len() as u16).into(),
+        steps: (steps.len() as u32).into(),
+    };
     let mut bytes = head.as_bytes().to_vec();
     for (mdt, prepares) in others {
         let other = RawOther { mdt: mdt.0.into(), prepares: (*prepares).into(), zero: 0 };
@@ -378,14 +389,17 @@ impl<'a> Rest<'a> {
         Ok(taken)
     }
 
-    fn get<T: FromBytes + KnownLayout + Immutable + Unaligned>(&mut self) -> Result<&'a T, Damaged> {
+    fn get<T: FromBytes + KnownLayout + Immutable + Unaligned>(
+        &mut self,
+    ) -> Result<&'a T, Damaged> {
         let bytes = self.take(size_of::<T>())?;
         T::ref_from_bytes(bytes).map_err(|_| Damaged::Short { record: RECORD, found: bytes.len() })
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], Damaged> {
         let bytes = self.take(N)?;
-        <[u8; N]>::try_from(bytes).map_err(|_| Damaged::Short { record: RECORD, found: bytes.len() })
+        <[u8; N]>::try_from(bytes)
+            .map_err(|_| Damaged::Short { record: RECORD, found: bytes.len() })
     }
 
     fn fid(&mut self) -> Result<Fid, Damaged> {
@@ -445,7 +459,10 @@ mod tests {
             version: 0,
         };
         let mut record = Vec::new();
-        inode::encode(&InodeRecord { attr, parent: Fid::ROOT, flags: 0, base: 0, tail: &[] }, &mut record);
+        inode::encode(
+            &InodeRecord { attr, parent: Fid::ROOT, flags: 0, base: 0, tail: &[] },
+            &mut record,
+        );
         let name = Name::new(b"new").unwrap();
         let mut reply = Vec::new();
         crate::session::encode_reply(9, b"reply", &mut reply);
@@ -454,7 +471,13 @@ mod tests {
             steps: vec![
                 Step::Make { fid: A, record, xattrs: vec![(b"user.a".to_vec(), b"b".to_vec())] },
                 Step::Remove { fid: A, time: TIME },
-                Step::Enter { dir: Fid::ROOT, name: name.clone(), fid: A, file_type: FileType::Directory, time: TIME },
+                Step::Enter {
+                    dir: Fid::ROOT,
+                    name: name.clone(),
+                    fid: A,
+                    file_type: FileType::Directory,
+                    time: TIME,
+                },
                 Step::Leave { dir: Fid::ROOT, name, file_type: FileType::Directory, time: TIME },
                 Step::Reply { client: ClientUuid(7), slot: 3, record: reply },
             ],
@@ -509,6 +532,9 @@ mod tests {
         let mut flags = bytes;
         flags[5] = 2;
         seal(&mut flags);
-        assert_eq!(decode_peer(&flags), Err(Damaged::Field { record: PEER, field: "flags", found: 2 }));
+        assert_eq!(
+            decode_peer(&flags),
+            Err(Damaged::Field { record: PEER, field: "flags", found: 2 })
+        );
     }
 }

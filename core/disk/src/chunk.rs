@@ -31,8 +31,9 @@ pub fn encode(bytes: &[u8], out: &mut Vec<u8>) {
 /// Everything that [`Damaged`] names.
 pub fn decode(record: &[u8]) -> Result<&[u8], Damaged> {
     unseal(RECORD, record)?;
-    let (head, bytes) =
-        record.split_first_chunk::<HEAD_BYTES>().ok_or(Damaged::Short { record: RECORD, found: record.len() })?;
+    let (head, bytes) = record
+        .split_first_chunk::<HEAD_BYTES>()
+        .ok_or(Damaged::Short { record: RECORD, found: record.len() })?;
     known(RECORD, head[4], VERSION)?;
     if bytes.is_empty() || bytes.len() > DOM_CHUNK_BYTES {
         return Err(Damaged::Field { record: RECORD, field: "bytes", found: bytes.len() as u64 });
@@ -58,7 +59,9 @@ mod tests {
     #[test]
     fn a_chunk_is_neither_empty_nor_too_long() {
         let mut record = Vec::new();
-        for (len, good) in [(0, false), (1, true), (DOM_CHUNK_BYTES, true), (DOM_CHUNK_BYTES + 1, false)] {
+        for (len, good) in
+            [(0, false), (1, true), (DOM_CHUNK_BYTES, true), (DOM_CHUNK_BYTES + 1, false)]
+        {
             encode(&vec![7; len], &mut record);
             assert_eq!(decode(&record).is_ok(), good, "{len} bytes");
         }

@@ -93,7 +93,9 @@ pub enum BadConfig {
     #[error("configuration record of {0} bytes is cut off")]
     Short(usize),
     /// Bits were flipped.
-    #[error("configuration record has checksum {found:08x}, its bytes say {computed:08x}: it is damaged")]
+    #[error(
+        "configuration record has checksum {found:08x}, its bytes say {computed:08x}: it is damaged"
+    )]
     Checksum {
         /// The checksum in the record.
         found: u32,
@@ -101,7 +103,9 @@ pub enum BadConfig {
         computed: u32,
     },
     /// From a newer program.
-    #[error("configuration record has version {0}, this program knows up to {VERSION}: update this program")]
+    #[error(
+        "configuration record has version {0}, this program knows up to {VERSION}: update this program"
+    )]
     Version(u8),
     /// Good checksum, impossible contents.
     #[error("configuration record has an impossible body")]
@@ -130,7 +134,10 @@ impl ConfigKey {
     /// [`BadConfig::Key`].
     pub fn decode(key: &[u8]) -> Result<ConfigKey, BadConfig> {
         let bad = || BadConfig::Key(String::from_utf8_lossy(key).into_owned());
-        let text = std::str::from_utf8(key).ok().and_then(|t| t.strip_prefix("config/")).ok_or_else(bad)?;
+        let text = std::str::from_utf8(key)
+            .ok()
+            .and_then(|t| t.strip_prefix("config/"))
+            .ok_or_else(bad)?;
         let (kind, rest) = text.split_once('/').ok_or_else(bad)?;
         match kind {
             "f" => rest.parse().map(ConfigKey::Fs).map_err(|_| bad()),
@@ -163,7 +170,8 @@ pub fn encode<T: Serialize>(record: &T) -> Vec<u8> {
 /// # Errors
 /// [`BadConfig`].
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, BadConfig> {
-    let (header, body) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or(BadConfig::Short(bytes.len()))?;
+    let (header, body) =
+        bytes.split_first_chunk::<HEADER_BYTES>().ok_or(BadConfig::Short(bytes.len()))?;
     let [crc @ .., version] = *header;
     let (found, computed) = (u32::from_le_bytes(crc), crc32c(&bytes[4..]));
     if found != computed {
@@ -183,7 +191,12 @@ mod tests {
     use super::*;
 
     fn sample() -> TargetRecord {
-        TargetRecord { store: 0x1234, boot: 3, up: true, nids: vec!["10.0.0.1@tcp".into(), "0@lo".into()] }
+        TargetRecord {
+            store: 0x1234,
+            boot: 3,
+            up: true,
+            nids: vec!["10.0.0.1@tcp".into(), "0@lo".into()],
+        }
     }
 
     #[test]
@@ -201,11 +214,14 @@ mod tests {
         let pool = PoolRecord { osts: vec![0, 3] };
         assert_eq!(decode(&encode(&pool)), Ok(pool));
         let fs = FsName::default();
-        let (param, pool) = (ConfigKey::Param(fs, "a/b".into()), ConfigKey::Pool(fs, "flash".into()));
+        let (param, pool) =
+            (ConfigKey::Param(fs, "a/b".into()), ConfigKey::Pool(fs, "flash".into()));
         let removed = RemovedRecord { store: 7 };
         assert_eq!(decode(&encode(&removed)), Ok(removed));
         let removed = ConfigKey::Removed(TargetName::ost(fs, 7));
-        for key in [ConfigKey::Fs(fs), ConfigKey::Target(TargetName::ost(fs, 7)), param, pool, removed] {
+        for key in
+            [ConfigKey::Fs(fs), ConfigKey::Target(TargetName::ost(fs, 7)), param, pool, removed]
+        {
             let bytes = key.encode();
             assert!(KEYS_START < &bytes[..] && &bytes[..] < KEYS_END);
             assert_eq!(ConfigKey::decode(&bytes), Ok(key));
@@ -218,7 +234,10 @@ mod tests {
         for at in 0..good.len() {
             let mut bad = good.clone();
             bad[at] ^= 0x10;
-            assert!(matches!(decode::<TargetRecord>(&bad), Err(BadConfig::Checksum { .. })), "byte {at}");
+            assert!(
+                matches!(decode::<TargetRecord>(&bad), Err(BadConfig::Checksum { .. })),
+                "byte {at}"
+            );
             assert!(decode::<TargetRecord>(&good[..at]).is_err(), "cut at {at}");
         }
         let reseal = |mut bytes: Vec<u8>| {

@@ -66,12 +66,18 @@ pub(crate) fn seal(record: &mut [u8]) {
 
 /// Checks the checksum of a record and returns the bytes after it.
 pub(crate) fn unseal<'a>(record: &'static str, bytes: &'a [u8]) -> Result<&'a [u8], Damaged> {
-    let (crc, rest) = bytes.split_first_chunk::<CRC_BYTES>().ok_or(Damaged::Short { record, found: bytes.len() })?;
+    let (crc, rest) = bytes
+        .split_first_chunk::<CRC_BYTES>()
+        .ok_or(Damaged::Short { record, found: bytes.len() })?;
     let (found, expected) = (u32::from_le_bytes(*crc), crc32c(rest));
     if found == expected { Ok(rest) } else { Err(Damaged::Checksum { record, found, expected }) }
 }
 
 /// Checks a version.
 pub(crate) fn known(record: &'static str, found: u8, newest: u8) -> Result<(), Damaged> {
-    if found == 0 || found > newest { Err(Damaged::Version { record, found, newest }) } else { Ok(()) }
+    if found == 0 || found > newest {
+        Err(Damaged::Version { record, found, newest })
+    } else {
+        Ok(())
+    }
 }

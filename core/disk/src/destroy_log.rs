@@ -77,8 +77,12 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<(TargetIndex, ObjectId)>, Damaged> {
     known(RECORD, f.version, VERSION)?;
     let fid = Fid::from_be_bytes(f.fid);
     let objects = <[Object]>::ref_from_bytes(rest).map_err(|_| short)?;
-    let object =
-        |o: &Object| (TargetIndex(o.ost.get()), ObjectId { fid, instance: o.instance.get(), stripe: o.stripe.get() });
+    let object = |o: &Object| {
+        (
+            TargetIndex(o.ost.get()),
+            ObjectId { fid, instance: o.instance.get(), stripe: o.stripe.get() },
+        )
+    };
     Ok(objects.iter().map(object).collect())
 }
 
@@ -88,8 +92,11 @@ mod tests {
 
     #[test]
     fn bytes_never_change_and_round_trip() {
-        let objects: Vec<_> =
-            (0..2).map(|n| (TargetIndex(n + 5), ObjectId { fid: Fid::ROOT, instance: 1, stripe: n.into() })).collect();
+        let objects: Vec<_> = (0..2)
+            .map(|n| {
+                (TargetIndex(n + 5), ObjectId { fid: Fid::ROOT, instance: 1, stripe: n.into() })
+            })
+            .collect();
         let mut bytes = Vec::new();
         encode(Fid::ROOT, objects.iter().copied(), &mut bytes);
         crate::golden::check("destroy_log", &bytes);

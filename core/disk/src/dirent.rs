@@ -35,8 +35,13 @@ const _: () = assert!(BYTES == 24);
 
 /// The record.
 pub fn encode(fid: Fid, file_type: FileType) -> [u8; BYTES] {
-    let fixed =
-        Fixed { crc: U32::ZERO, version: VERSION, d_type: file_type as u8, zero: [0; 2], fid: fid.to_be_bytes() };
+    let fixed = Fixed {
+        crc: U32::ZERO,
+        version: VERSION,
+        d_type: file_type as u8,
+        zero: [0; 2],
+        fid: fid.to_be_bytes(),
+    };
     let mut bytes: [u8; BYTES] = zerocopy::transmute!(fixed);
     seal(&mut bytes);
     bytes
@@ -48,7 +53,8 @@ pub fn encode(fid: Fid, file_type: FileType) -> [u8; BYTES] {
 /// Everything that [`Damaged`] names.
 pub fn decode(bytes: &[u8]) -> Result<(Fid, FileType), Damaged> {
     unseal(RECORD, bytes)?;
-    let f = Fixed::ref_from_bytes(bytes).map_err(|_| Damaged::Short { record: RECORD, found: bytes.len() })?;
+    let f = Fixed::ref_from_bytes(bytes)
+        .map_err(|_| Damaged::Short { record: RECORD, found: bytes.len() })?;
     known(RECORD, f.version, VERSION)?;
     let field = Damaged::Field { record: RECORD, field: "d_type", found: f.d_type.into() };
     Ok((Fid::from_be_bytes(f.fid), FileType::from_dtype(f.d_type).ok_or(field)?))

@@ -7,14 +7,20 @@ use std::path::PathBuf;
 
 /// The bytes of `golden/NAME.hex`, for records of earlier versions.
 pub fn read(name: &str) -> Vec<u8> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/golden").join(format!("{name}.hex"));
-    let hex: String = std::fs::read_to_string(&path).expect("a golden file").split_whitespace().collect();
-    hex.as_bytes().chunks(2).map(|b| u8::from_str_radix(std::str::from_utf8(b).unwrap(), 16).unwrap()).collect()
+    let path =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/golden").join(format!("{name}.hex"));
+    let hex: String =
+        std::fs::read_to_string(&path).expect("a golden file").split_whitespace().collect();
+    hex.as_bytes()
+        .chunks(2)
+        .map(|b| u8::from_str_radix(std::str::from_utf8(b).unwrap(), 16).unwrap())
+        .collect()
 }
 
 /// Compares `bytes` with `golden/NAME.hex`, 16 bytes a line.
 pub fn check(name: &str, bytes: &[u8]) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/golden").join(format!("{name}.hex"));
+    let path =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/golden").join(format!("{name}.hex"));
     let mut hex = String::new();
     for line in bytes.chunks(16) {
         line.iter().for_each(|b| write!(hex, "{b:02x}").expect("a string takes all"));

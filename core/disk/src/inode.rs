@@ -163,7 +163,9 @@ pub fn decode(fid: Fid, bytes: &[u8]) -> Result<InodeRecord<'_>, Damaged> {
     known(RECORD, f.version, VERSION)?;
     let (base, tail) = match f.version {
         1 => (f.changed.get(), tail),
-        _ => Base::ref_from_prefix(tail).map(|(base, tail)| (base.0.get(), tail)).map_err(|_| short())?,
+        _ => Base::ref_from_prefix(tail)
+            .map(|(base, tail)| (base.0.get(), tail))
+            .map_err(|_| short())?,
     };
     let field = |field, found| Damaged::Field { record: RECORD, field, found };
     if tail.len() != f.tail_len.get() as usize {
@@ -339,7 +341,10 @@ mod tests {
         let mut tail = item_head(ItemTag::LinkTarget, 3).to_vec();
         tail.extend_from_slice(b"a/b");
         let mut out = Vec::new();
-        encode(&InodeRecord { attr: attr(), parent: Fid::ROOT, flags: 1, base: 70, tail: &tail }, &mut out);
+        encode(
+            &InodeRecord { attr: attr(), parent: Fid::ROOT, flags: 1, base: 70, tail: &tail },
+            &mut out,
+        );
         out
     }
 
@@ -352,7 +357,10 @@ mod tests {
     fn what_was_written_is_read() {
         let bytes = sample();
         let record = decode(FID, &bytes).unwrap();
-        assert_eq!((record.attr, record.parent, record.flags, record.base), (attr(), Fid::ROOT, 1, 70));
+        assert_eq!(
+            (record.attr, record.parent, record.flags, record.base),
+            (attr(), Fid::ROOT, 1, 70)
+        );
         assert_eq!(item(record.tail, ItemTag::LinkTarget), Ok(Some(&b"a/b"[..])));
         assert_eq!(item(record.tail, ItemTag::Layout), Ok(None));
     }
@@ -360,7 +368,8 @@ mod tests {
     #[test]
     fn records_of_version_1_are_read() {
         let new = sample();
-        let mut old = [&new[..size_of::<Fixed>()], &new[size_of::<Fixed>() + size_of::<Base>()..]].concat();
+        let mut old =
+            [&new[..size_of::<Fixed>()], &new[size_of::<Fixed>() + size_of::<Base>()..]].concat();
         old[4] = 1;
         seal(&mut old);
         crate::golden::check("inode-1", &old);
@@ -373,7 +382,10 @@ mod tests {
         let old = Attr { nlink: 5, ..attr() };
         let new = Attr { nlink: 4, mtime: old.btime, version: 80, ..old };
         let delta = Delta::between(&old, &new, 80);
-        assert_eq!(delta, Delta { nlink: -1, mtime: Some(old.btime), ctime: Some(old.ctime), changed: true });
+        assert_eq!(
+            delta,
+            Delta { nlink: -1, mtime: Some(old.btime), ctime: Some(old.ctime), changed: true }
+        );
         let mut made = old;
         delta.apply(&mut made, 80);
         assert_eq!(made, new);
@@ -381,19 +393,29 @@ mod tests {
         let ahead = Attr { mtime: Timestamp { sec: 1 << 40, nsec: 0 }, ..old };
         let mut made = ahead;
         Delta::of_names(1, old.atime).apply(&mut made, 81);
-        assert_eq!((made.mtime, made.ctime, made.nlink, made.version), (old.atime, old.atime, 6, 81));
+        assert_eq!(
+            (made.mtime, made.ctime, made.nlink, made.version),
+            (old.atime, old.atime, 6, 81)
+        );
     }
 
     #[test]
     fn a_base_and_what_deltas_have_made_are_a_record_again() {
-        let with = |attr: Attr| InodeRecord { attr, parent: Fid::ROOT, flags: 3, base: 70, tail: &[] };
+        let with =
+            |attr: Attr| InodeRecord { attr, parent: Fid::ROOT, flags: 3, base: 70, tail: &[] };
         let bytes = |record: &InodeRecord<'_>| {
             let mut bytes = Vec::new();
             encode(record, &mut bytes);
             bytes
         };
         let old = with(attr());
-        let new = with(Attr { mode: 0o100600, nlink: 9, mtime: attr().btime, ctime: attr().btime, ..attr() });
+        let new = with(Attr {
+            mode: 0o100600,
+            nlink: 9,
+            mtime: attr().btime,
+            ctime: attr().btime,
+            ..attr()
+        });
         let made = with(Attr { mode: 0o100600, ..attr() });
         assert_eq!(with_base(FID, &bytes(&old), &base(&new)).unwrap(), bytes(&made));
         let later = with_delta(FID, &bytes(&made), &Delta::of_names(-1, attr().atime), 80).unwrap();

@@ -193,7 +193,8 @@ impl Applied {
     }
 }
 
-const _: () = assert!(size_of::<RawHead>() == RecordHead::SIZE && size_of::<RawApplied>() == Applied::SIZE);
+const _: () =
+    assert!(size_of::<RawHead>() == RecordHead::SIZE && size_of::<RawApplied>() == Applied::SIZE);
 
 fn seal<const N: usize>(mut bytes: [u8; N]) -> [u8; N] {
     let crc = crc32c(&bytes[4..]);
@@ -218,7 +219,8 @@ const _: () = assert!(size_of::<RawChange>() == CHANGE_HEAD);
 /// Appends a change; `None` deletes the key. Keys are at most 65,535 bytes, values below 4 GiB - 1.
 pub fn encode_change(key: &[u8], value: Option<&[u8]>, out: &mut Vec<u8>) {
     let key_len = U16::new(u16::try_from(key.len()).expect("a key is at most 511 bytes"));
-    let value_len = value.map_or(DELETED, |v| u32::try_from(v.len()).expect("a value is at most some MiB"));
+    let value_len =
+        value.map_or(DELETED, |v| u32::try_from(v.len()).expect("a value is at most some MiB"));
     let head = RawChange { key_len, zero: U16::new(0), value_len: U32::new(value_len) };
     out.extend_from_slice(head.as_bytes());
     out.extend_from_slice(key);
@@ -267,7 +269,15 @@ mod tests {
     }
 
     fn applied() -> Applied {
-        Applied { store: 5, sequence: 6, transno: 7, next: 8192, capacity: 1 << 20, tree_bytes: 40960, clean: true }
+        Applied {
+            store: 5,
+            sequence: 6,
+            transno: 7,
+            next: 8192,
+            capacity: 1 << 20,
+            tree_bytes: 40960,
+            clean: true,
+        }
     }
 
     #[test]

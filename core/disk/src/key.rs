@@ -144,7 +144,10 @@ pub fn bundle(id: BundleId) -> [u8; 19] {
 
 /// The name in the key of an operation over several MDTs; `None`: it is no such key.
 pub fn bundle_of(key: &[u8]) -> Option<BundleId> {
-    let [Some(mdt), Some(boot), Some(number)] = [key.get(1..3), key.get(3..11), key.get(11..)] else { return None };
+    let [Some(mdt), Some(boot), Some(number)] = [key.get(1..3), key.get(3..11), key.get(11..)]
+    else {
+        return None;
+    };
     if key[0] != Tag::Bundle as u8 {
         return None;
     }
@@ -298,7 +301,10 @@ mod tests {
         assert_eq!(name_of(&dirent(A, b"name")), Some(&b"name"[..]));
         assert_eq!((fid_of(b"I"), inode_of(b"I"), entry_of(b"E")), (None, None, None));
         assert_eq!((inode_of(&inode(A)), inode_of(&orphan(A))), (Some(A), None));
-        assert_eq!((entry_of(&dirent(A, b"n")), entry_of(&xattr(A, b"n"))), (Some((A, &b"n"[..])), None));
+        assert_eq!(
+            (entry_of(&dirent(A, b"n")), entry_of(&xattr(A, b"n"))),
+            (Some((A, &b"n"[..])), None)
+        );
         assert_eq!(transno_of(&destroy(Transno(7), A)), Some(Transno(7)));
         let who = ClientUuid(7);
         assert_eq!((client_of(&client(who)), client_of(&reply(who, 3))), (Some(who), Some(who)));
@@ -306,10 +312,19 @@ mod tests {
         let (start, end) = replies(who);
         assert!(start[..] <= reply(who, 0)[..] && reply(who, u16::MAX)[..] < end[..]);
         assert!(end[..] < reply(ClientUuid(8), 0)[..]);
-        assert_eq!((owner_of(&chunk(A, 7)), chunk_of(&chunk(A, 7)), chunk_of(&inode(A))), (Some(A), Some(7), None));
+        assert_eq!(
+            (owner_of(&chunk(A, 7)), chunk_of(&chunk(A, 7)), chunk_of(&inode(A))),
+            (Some(A), Some(7), None)
+        );
         let id = BundleId { coordinator: TargetIndex(2), boot: 7, number: 1 << 40 };
-        assert_eq!((bundle_of(&bundle(id)), bundle_of(b"U"), bundle_of(&inode(A))), (Some(id), None, None));
-        assert_eq!((peer_of(&peer(TargetIndex(300))), peer_of(b"V")), (Some(TargetIndex(300)), None));
+        assert_eq!(
+            (bundle_of(&bundle(id)), bundle_of(b"U"), bundle_of(&inode(A))),
+            (Some(id), None, None)
+        );
+        assert_eq!(
+            (peer_of(&peer(TargetIndex(300))), peer_of(b"V")),
+            (Some(TargetIndex(300)), None)
+        );
         assert!(chunk(A, 0) < chunk(A, 256) && chunk(A, u32::MAX)[..] < chunks_end(A)[..]);
     }
 
@@ -322,7 +337,11 @@ mod tests {
         all.extend_from_slice(&client(ClientUuid(7)));
         all.extend_from_slice(&reply(ClientUuid(7), 3));
         all.extend_from_slice(&chunk(A, 7));
-        all.extend_from_slice(&bundle(BundleId { coordinator: TargetIndex(1), boot: 7, number: 3 }));
+        all.extend_from_slice(&bundle(BundleId {
+            coordinator: TargetIndex(1),
+            boot: 7,
+            number: 3,
+        }));
         all.extend_from_slice(&peer(TargetIndex(1)));
         crate::golden::check("key", &all);
     }

@@ -36,7 +36,8 @@ pub fn each(list: &[u8]) -> impl Iterator<Item = Result<(Fid, &[u8]), Damaged>> 
 fn split(list: &[u8]) -> Option<(Fid, &[u8], &[u8])> {
     let (fid, rest) = list.split_first_chunk::<FID_BYTES>()?;
     let (len, rest) = rest.split_first()?;
-    let (name, behind) = rest.split_at_checked(usize::from(*len)).filter(|(name, _)| !name.is_empty())?;
+    let (name, behind) =
+        rest.split_at_checked(usize::from(*len)).filter(|(name, _)| !name.is_empty())?;
     Some((Fid::from_be_bytes(*fid), name, behind))
 }
 
@@ -80,7 +81,11 @@ mod tests {
         assert_eq!(without(&list, DIR, b"b"), list);
         for len in 1..list.len() {
             let cut: Vec<_> = each(&list[..len]).collect();
-            assert_eq!(cut.last().is_some_and(Result::is_err), len != HEAD_BYTES + 1, "{len} bytes");
+            assert_eq!(
+                cut.last().is_some_and(Result::is_err),
+                len != HEAD_BYTES + 1,
+                "{len} bytes"
+            );
         }
     }
 

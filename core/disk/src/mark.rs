@@ -42,7 +42,8 @@ pub fn encode(mark: Mark) -> [u8; BYTES] {
 /// Everything that [`Damaged`] names.
 pub fn decode(bytes: &[u8]) -> Result<Mark, Damaged> {
     unseal(RECORD, bytes)?;
-    let bytes: &[u8; BYTES] = bytes.try_into().map_err(|_| Damaged::Short { record: RECORD, found: bytes.len() })?;
+    let bytes: &[u8; BYTES] =
+        bytes.try_into().map_err(|_| Damaged::Short { record: RECORD, found: bytes.len() })?;
     let [_, _, _, _, version, flags, _, _, boot @ ..] = *bytes;
     known(RECORD, version, VERSION)?;
     if flags & !CUT != 0 {
@@ -74,6 +75,9 @@ mod tests {
         let mut flags = encode(Mark::default());
         flags[5] = 2;
         seal(&mut flags);
-        assert_eq!(decode(&flags), Err(Damaged::Field { record: RECORD, field: "flags", found: 2 }));
+        assert_eq!(
+            decode(&flags),
+            Err(Damaged::Field { record: RECORD, field: "flags", found: 2 })
+        );
     }
 }

@@ -41,7 +41,8 @@ pub struct MdtState {
 
 /// The record.
 pub fn encode(state: &MdtState) -> [u8; BYTES] {
-    let fixed = Fixed { crc: U32::ZERO, version: VERSION, zero: [0; 3], seq_next: state.seq_next.into() };
+    let fixed =
+        Fixed { crc: U32::ZERO, version: VERSION, zero: [0; 3], seq_next: state.seq_next.into() };
     let mut bytes: [u8; BYTES] = zerocopy::transmute!(fixed);
     seal(&mut bytes);
     bytes
@@ -53,7 +54,8 @@ pub fn encode(state: &MdtState) -> [u8; BYTES] {
 /// Everything that [`Damaged`] names.
 pub fn decode(bytes: &[u8]) -> Result<MdtState, Damaged> {
     unseal(RECORD, bytes)?;
-    let f = Fixed::ref_from_bytes(bytes).map_err(|_| Damaged::Short { record: RECORD, found: bytes.len() })?;
+    let f = Fixed::ref_from_bytes(bytes)
+        .map_err(|_| Damaged::Short { record: RECORD, found: bytes.len() })?;
     known(RECORD, f.version, VERSION)?;
     Ok(MdtState { seq_next: f.seq_next.get() })
 }

@@ -58,7 +58,9 @@ pub enum BadOstState {
     #[error("the OST's state record has {0} bytes instead of {size}", size = OstState::SIZE)]
     Size(usize),
     /// Bits were flipped.
-    #[error("the OST's state record has checksum {found:08x}, its bytes say {computed:08x}: it is damaged")]
+    #[error(
+        "the OST's state record has checksum {found:08x}, its bytes say {computed:08x}: it is damaged"
+    )]
     Checksum {
         /// The checksum in the record.
         found: u32,
@@ -66,7 +68,9 @@ pub enum BadOstState {
         computed: u32,
     },
     /// From a newer program.
-    #[error("the OST's state record has version {0}, this program knows up to {VERSION}: update this program")]
+    #[error(
+        "the OST's state record has version {0}, this program knows up to {VERSION}: update this program"
+    )]
     Version(u8),
 }
 
@@ -93,14 +97,17 @@ impl OstState {
     /// # Errors
     /// [`BadOstState`].
     pub fn decode(bytes: &[u8]) -> Result<OstState, BadOstState> {
-        let (Some((crc, rest)), true) = (bytes.split_first_chunk(), bytes.len() >= OstState::SIZE_1) else {
+        let (Some((crc, rest)), true) =
+            (bytes.split_first_chunk(), bytes.len() >= OstState::SIZE_1)
+        else {
             return Err(BadOstState::Size(bytes.len()));
         };
         let (found, computed) = (u32::from_le_bytes(*crc), crc32c(rest));
         if found != computed {
             return Err(BadOstState::Checksum { found, computed });
         }
-        let u64_at = |at: usize| bytes[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        let u64_at =
+            |at: usize| bytes[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         let last_committed = Transno(u64_at(5));
         match (bytes[4], bytes.len()) {
             (1, OstState::SIZE_1) => Ok(OstState { last_committed, ..OstState::default() }),
@@ -151,7 +158,8 @@ pub fn encode_settled(transno: Transno) -> [u8; 16] {
 /// Everything that [`Damaged`] names.
 pub fn decode_settled(bytes: &[u8]) -> Result<Transno, Damaged> {
     unseal(SETTLED, bytes)?;
-    let bytes: &[u8; 16] = bytes.try_into().map_err(|_| Damaged::Short { record: SETTLED, found: bytes.len() })?;
+    let bytes: &[u8; 16] =
+        bytes.try_into().map_err(|_| Damaged::Short { record: SETTLED, found: bytes.len() })?;
     known(SETTLED, bytes[4], SETTLED_VERSION)?;
     Ok(Transno(bytes[8..].first_chunk().map_or(0, |transno| u64::from_le_bytes(*transno))))
 }
@@ -181,7 +189,10 @@ mod tests {
         for at in 0..bytes.len() {
             let mut bad = bytes;
             bad[at] ^= 1;
-            assert!(matches!(OstState::decode(&bad), Err(BadOstState::Checksum { .. })), "byte {at}");
+            assert!(
+                matches!(OstState::decode(&bad), Err(BadOstState::Checksum { .. })),
+                "byte {at}"
+            );
             assert!(OstState::decode(&bytes[..at]).is_err());
             let short = sealed(bytes[..at.max(13)].to_vec());
             assert_eq!(OstState::decode(&short), Err(BadOstState::Size(short.len())));
@@ -193,12 +204,16 @@ mod tests {
     #[test]
     fn the_first_version_is_read() {
         let bytes = sealed(vec![0, 0, 0, 0, 1, 9, 0, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(OstState::decode(&bytes), Ok(OstState { last_committed: Transno(9), ..OstState::default() }));
+        assert_eq!(
+            OstState::decode(&bytes),
+            Ok(OstState { last_committed: Transno(9), ..OstState::default() })
+        );
     }
 
     #[test]
     fn what_is_settled_round_trips() {
-        let object = ObjectId { fid: Fid { seq: 0x2_0000_0401, oid: 7, ver: 0 }, instance: 3, stripe: 9 };
+        let object =
+            ObjectId { fid: Fid { seq: 0x2_0000_0401, oid: 7, ver: 0 }, instance: 3, stripe: 9 };
         let key = settled_key(object);
         assert_eq!(settled_object(&key), Some(object));
         assert!(key.as_slice() > SETTLED_PREFIX && key.as_slice() < SETTLED_END);

@@ -32,7 +32,8 @@ pub fn encode(file: Fid) -> [u8; BYTES] {
 /// Everything that [`Damaged`] names.
 pub fn decode(bytes: &[u8]) -> Result<Fid, Damaged> {
     unseal(RECORD, bytes)?;
-    let bytes: &[u8; BYTES] = bytes.try_into().map_err(|_| Damaged::Short { record: RECORD, found: bytes.len() })?;
+    let bytes: &[u8; BYTES] =
+        bytes.try_into().map_err(|_| Damaged::Short { record: RECORD, found: bytes.len() })?;
     let [_, _, _, _, version, a, b, c, fid @ ..] = *bytes;
     known(RECORD, version, VERSION)?;
     let zero = a | b | c;

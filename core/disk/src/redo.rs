@@ -94,7 +94,8 @@ struct RawDelta {
     ctime: RawTime,
 }
 
-const _: () = assert!(size_of::<RawHead>() == 16 && size_of::<RawFound>() == 24 && size_of::<RawPart>() == 8);
+const _: () =
+    assert!(size_of::<RawHead>() == 16 && size_of::<RawFound>() == 24 && size_of::<RawPart>() == 8);
 const _: () = assert!(size_of::<RawDelta>() == 32);
 
 /// What a transaction found of the state that it read.
@@ -151,7 +152,9 @@ impl Log {
             let Timestamp { sec, nsec } = time.unwrap_or_default();
             RawTime { sec: sec.into(), nsec: nsec.into() }
         };
-        let bits = bit(delta.mtime.is_some(), MTIME) | bit(delta.ctime.is_some(), CTIME) | bit(delta.changed, CHANGED);
+        let bits = bit(delta.mtime.is_some(), MTIME)
+            | bit(delta.ctime.is_some(), CTIME)
+            | bit(delta.changed, CHANGED);
         let raw = RawDelta {
             nlink: delta.nlink.into(),
             bits: bits.into(),
@@ -162,9 +165,12 @@ impl Log {
     }
 
     fn part(&mut self, kind: u16, key: &[u8], value: Option<&[u8]>) {
-        let len = value.map_or(NONE, |value| u32::try_from(value.len()).expect("values are below 4 GiB"));
+        let len =
+            value.map_or(NONE, |value| u32::try_from(value.len()).expect("values are below 4 GiB"));
         let key_len = u16::try_from(key.len()).expect("keys are below 64 KiB");
-        self.bytes.extend_from_slice(RawPart { key: key_len.into(), kind: kind.into(), value: len.into() }.as_bytes());
+        self.bytes.extend_from_slice(
+            RawPart { key: key_len.into(), kind: kind.into(), value: len.into() }.as_bytes(),
+        );
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value.unwrap_or_default());
         self.count += 1;
@@ -186,11 +192,14 @@ impl Log {
             found: (inodes.len() as u32).into(),
             parts: self.count.into(),
         };
-        let mut bytes =
-            Vec::with_capacity(size_of::<RawHead>() + inodes.len() * size_of::<RawFound>() + self.bytes.len());
+        let mut bytes = Vec::with_capacity(
+            size_of::<RawHead>() + inodes.len() * size_of::<RawFound>() + self.bytes.len(),
+        );
         bytes.extend_from_slice(head.as_bytes());
         for (fid, base) in inodes {
-            bytes.extend_from_slice(RawFound { fid: fid.to_be_bytes(), base: (*base).into() }.as_bytes());
+            bytes.extend_from_slice(
+                RawFound { fid: fid.to_be_bytes(), base: (*base).into() }.as_bytes(),
+            );
         }
         bytes.extend_from_slice(&self.bytes);
         seal(&mut bytes);
@@ -230,7 +239,8 @@ pub fn decode(bytes: &[u8]) -> Result<Redo<'_>, Damaged> {
     let (head, rest) = RawHead::ref_from_prefix(bytes).map_err(|_| short())?;
     known(RECORD, head.version, VERSION)?;
     let (inodes, mut rest) =
-        <[RawFound]>::ref_from_prefix_with_elems(rest, head.found.get() as usize).map_err(|_| short())?;
+        <[RawFound]>::ref_from_prefix_with_elems(rest, head.found.get() as usize)
+            .map_err(|_| short())?;
     let inodes = inodes.iter().map(|raw| (Fid::from_be_bytes(raw.fid), raw.base.get())).collect();
     let mut found = Found { inodes, ..Found::default() };
     let count = head.parts.get() as usize;
@@ -244,7 +254,10 @@ pub fn decode(bytes: &[u8]) -> Result<Redo<'_>, Damaged> {
         let (key, after) = after.split_at_checked(raw.key.get().into()).ok_or_else(short)?;
         let (value, after) = match raw.value.get() {
             NONE => (None, after),
-            len => after.split_at_checked(len as usize).map(|(value, after)| (Some(value), after)).ok_or_else(short)?,
+            len => after
+                .split_at_checked(len as usize)
+                .map(|(value, after)| (Some(value), after))
+                .ok_or_else(short)?,
         };
         if key.is_empty() {
             return Err(field("key length", 0));
@@ -259,10 +272,14 @@ pub fn decode(bytes: &[u8]) -> Result<Redo<'_>, Damaged> {
                 inode::decode(fid, record)?;
                 changes.push(Change::Base(fid, record));
             }
-            (DELTA_KIND, Some(delta)) => changes.push(Change::Delta(of_inode()?, read_delta(delta)?)),
+            (DELTA_KIND, Some(delta)) => {
+                changes.push(Change::Delta(of_inode()?, read_delta(delta)?))
+            }
             (NAME_KIND, to) => {
                 key::entry_of(key).ok_or_else(unfit)?;
-                let fid = |to: &[u8]| <[u8; 16]>::try_from(to).map(Fid::from_be_bytes).map_err(|_| unfit());
+                let fid = |to: &[u8]| {
+                    <[u8; 16]>::try_from(to).map(Fid::from_be_bytes).map_err(|_| unfit())
+                };
                 found.names.push((key.into(), to.map(fid).transpose()?));
             }
             (EMPTY_KIND, None) => match key::entry_of(key) {
@@ -281,7 +298,8 @@ pub fn decode(bytes: &[u8]) -> Result<Redo<'_>, Damaged> {
 
 fn read_delta(bytes: &[u8]) -> Result<Delta, Damaged> {
     let field = |field, found| Damaged::Field { record: RECORD, field, found };
-    let raw = RawDelta::ref_from_bytes(bytes).map_err(|_| field("length of a delta", bytes.len() as u64))?;
+    let raw = RawDelta::ref_from_bytes(bytes)
+        .map_err(|_| field("length of a delta", bytes.len() as u64))?;
     let bits = raw.bits.get();
     if bits > MTIME | CTIME | CHANGED {
         return Err(field("bits of a delta", bits.into()));
@@ -389,7 +407,10 @@ mod tests {
         seal(&mut bytes);
         crate::golden::check("redo-1", &bytes);
         let redo = decode(&bytes).unwrap();
-        assert_eq!((redo.found.inodes, redo.changes), (vec![(A, 7)], vec![Change::Record(b"Ikey", Some(b"value"))]));
+        assert_eq!(
+            (redo.found.inodes, redo.changes),
+            (vec![(A, 7)], vec![Change::Record(b"Ikey", Some(b"value"))])
+        );
     }
 
     #[test]
@@ -406,7 +427,10 @@ mod tests {
         };
         let (inode, entry) = (key::inode(A), key::dirent(A, b"n"));
         assert_eq!(whole(&inode, BASE_KIND, Some(&record())), Ok(()));
-        assert!(matches!(whole(&inode, BASE_KIND, Some(&record()[1..])), Err(Damaged::Checksum { .. })));
+        assert!(matches!(
+            whole(&inode, BASE_KIND, Some(&record()[1..])),
+            Err(Damaged::Checksum { .. })
+        ));
         assert_eq!(delta(CHANGED, 1_000_000_000), Ok(()), "times that are not set are not read");
         for (key, kind, value) in [
             (&entry[..], BASE_KIND, Some(&record()[..])),
@@ -418,7 +442,10 @@ mod tests {
             (&key::dirent(A, b""), EMPTY_KIND, Some(b"")),
             (&inode, 5, None),
         ] {
-            assert!(matches!(whole(key, kind, value), Err(Damaged::Field { .. })), "{kind} {value:?}");
+            assert!(
+                matches!(whole(key, kind, value), Err(Damaged::Field { .. })),
+                "{kind} {value:?}"
+            );
         }
         assert!(matches!(delta(8, 0), Err(Damaged::Field { field: "bits of a delta", .. })));
         assert!(matches!(delta(MTIME, 1_000_000_000), Err(Damaged::Field { field: "nanos", .. })));

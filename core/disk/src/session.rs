@@ -122,8 +122,8 @@ pub fn encode_reply(xid: u64, reply: &[u8], out: &mut Vec<u8>) {
 /// Everything that [`Damaged`] names.
 pub fn decode_reply(bytes: &[u8]) -> Result<(u64, &[u8]), Damaged> {
     unseal(REPLY, bytes)?;
-    let (head, reply) =
-        RawReply::ref_from_prefix(bytes).map_err(|_| Damaged::Short { record: REPLY, found: bytes.len() })?;
+    let (head, reply) = RawReply::ref_from_prefix(bytes)
+        .map_err(|_| Damaged::Short { record: REPLY, found: bytes.len() })?;
     known(REPLY, head.version, REPLY_VERSION)?;
     Ok((head.xid.get(), reply))
 }

@@ -138,7 +138,8 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<u32>, Damaged> {
 /// Everything that [`Damaged`] names.
 pub fn decode_changing(bytes: &[u8]) -> Result<(), Damaged> {
     unseal(CHANGING, bytes)?;
-    let head = bytes.try_into().map_err(|_| Damaged::Short { record: CHANGING, found: bytes.len() })?;
+    let head =
+        bytes.try_into().map_err(|_| Damaged::Short { record: CHANGING, found: bytes.len() })?;
     check_head(CHANGING, head)
 }
 
@@ -154,7 +155,8 @@ fn check_head(record: &'static str, head: &[u8; HEAD_BYTES]) -> Result<(), Damag
 mod tests {
     use super::*;
 
-    const OBJECT: ObjectId = ObjectId { fid: Fid { seq: 0x2_0000_0401, oid: 7, ver: 0 }, instance: 3, stripe: 9 };
+    const OBJECT: ObjectId =
+        ObjectId { fid: Fid { seq: 0x2_0000_0401, oid: 7, ver: 0 }, instance: 3, stripe: 9 };
 
     #[test]
     fn bytes_never_change_and_every_flipped_bit_and_cut_is_noticed() {

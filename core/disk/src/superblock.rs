@@ -137,12 +137,17 @@ impl Superblock {
     /// # Errors
     /// The reason why the bytes are no superblock. The checksum is judged before the version.
     pub fn decode(bytes: &[u8]) -> Result<Superblock, BadSuperblock> {
-        let raw = Raw::ref_from_bytes(bytes).map_err(|_| BadSuperblock::Size(bytes.len() as u64))?;
+        let raw =
+            Raw::ref_from_bytes(bytes).map_err(|_| BadSuperblock::Size(bytes.len() as u64))?;
         let (found, computed) = (raw.crc.get(), crc32c(&bytes[4..]));
         if found != computed {
             // A file of another program has neither: do not call it damaged.
             let ours = raw.magic == MAGIC;
-            return Err(if ours { BadSuperblock::Checksum { found, computed } } else { BadSuperblock::Magic });
+            return Err(if ours {
+                BadSuperblock::Checksum { found, computed }
+            } else {
+                BadSuperblock::Magic
+            });
         }
         if raw.magic != MAGIC {
             return Err(BadSuperblock::Magic);
@@ -229,12 +234,24 @@ mod tests {
         for at in [0, 5, 20, 60, 4095] {
             let mut bad = good.clone();
             bad[at] ^= 4;
-            assert!(matches!(Superblock::decode(&bad), Err(BadSuperblock::Checksum { .. })), "byte {at}");
+            assert!(
+                matches!(Superblock::decode(&bad), Err(BadSuperblock::Checksum { .. })),
+                "byte {at}"
+            );
         }
         assert_eq!(Superblock::decode(&resealed(|b| b[4] = 9)), Err(BadSuperblock::Future(9)));
-        assert_eq!(Superblock::decode(&resealed(|b| b[4] = 0)), Err(BadSuperblock::Field("version")));
-        assert_eq!(Superblock::decode(&resealed(|b| b[56] = b'/')), Err(BadSuperblock::Field("fsname")));
+        assert_eq!(
+            Superblock::decode(&resealed(|b| b[4] = 0)),
+            Err(BadSuperblock::Field("version"))
+        );
+        assert_eq!(
+            Superblock::decode(&resealed(|b| b[56] = b'/')),
+            Err(BadSuperblock::Field("fsname"))
+        );
         assert_eq!(Superblock::decode(&resealed(|b| b[64] = 9)), Err(BadSuperblock::Field("kind")));
-        assert_eq!(Superblock::decode(&resealed(|b| b[65] = 2)), Err(BadSuperblock::Field("assigned")));
+        assert_eq!(
+            Superblock::decode(&resealed(|b| b[65] = 2)),
+            Err(BadSuperblock::Field("assigned"))
+        );
     }
 }

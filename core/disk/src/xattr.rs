@@ -29,8 +29,9 @@ pub fn encode(value: &[u8], out: &mut Vec<u8>) {
 /// Everything that [`Damaged`] names.
 pub fn decode(bytes: &[u8]) -> Result<&[u8], Damaged> {
     unseal(RECORD, bytes)?;
-    let (head, value) =
-        bytes.split_first_chunk::<HEAD_BYTES>().ok_or(Damaged::Short { record: RECORD, found: bytes.len() })?;
+    let (head, value) = bytes
+        .split_first_chunk::<HEAD_BYTES>()
+        .ok_or(Damaged::Short { record: RECORD, found: bytes.len() })?;
     known(RECORD, head[4], VERSION)?;
     Ok(value)
 }

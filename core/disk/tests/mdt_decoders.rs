@@ -36,7 +36,12 @@ fn decode_all(bytes: &[u8]) {
         assert_eq!(bundle::decode_peer(&bundle::encode_peer(&peer)), Ok(peer));
     }
     let _ = xattr::decode(bytes).map(|value| assert!(value.len() < bytes.len()));
-    let _ = (item(bytes, ItemTag::Layout), key::fid_of(bytes), key::name_of(bytes), key::transno_of(bytes));
+    let _ = (
+        item(bytes, ItemTag::Layout),
+        key::fid_of(bytes),
+        key::name_of(bytes),
+        key::transno_of(bytes),
+    );
 }
 
 fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {

@@ -85,9 +85,11 @@ impl Steps {
     /// A piece is asked for. Returns how many more are likely to be.
     fn note(&mut self, needs: ByteRange, write: bool) -> u64 {
         let len = |range: ByteRange| range.end - range.start;
-        let goes_on =
-            |(last, wrote): (ByteRange, bool)| wrote == write && len(last) == len(needs) && last.end < needs.start;
-        let distance = self.last.filter(|last| goes_on(*last)).map_or(0, |(last, _)| needs.start - last.start);
+        let goes_on = |(last, wrote): (ByteRange, bool)| {
+            wrote == write && len(last) == len(needs) && last.end < needs.start
+        };
+        let distance =
+            self.last.filter(|last| goes_on(*last)).map_or(0, |(last, _)| needs.start - last.start);
         self.same = if distance != 0 && distance == self.distance { self.same + 1 } else { 0 };
         (self.distance, self.last) = (distance, Some((needs, write)));
         // 2, 4, 8, as long as it goes on.
@@ -169,7 +171,9 @@ impl Holder {
 
 impl Waiting {
     fn conflicts(&self, other: &Waiting) -> bool {
-        self.client != other.client && (self.write || other.write) && self.needs.overlaps(other.needs)
+        self.client != other.client
+            && (self.write || other.write)
+            && self.needs.overlaps(other.needs)
     }
 }
 
@@ -190,15 +194,24 @@ impl File {
         let own = &self.waiting[at];
         let holder = self.holders.get(&own.client);
         self.waiting[..at].iter().any(|earlier| earlier.conflicts(own))
-            || holder.is_some_and(|held| held.asked.overlaps(own.needs) || held.len() >= EXTENTS_PER_HOLDER_MAX)
+            || holder.is_some_and(|held| {
+                held.asked.overlaps(own.needs) || held.len() >= EXTENTS_PER_HOLDER_MAX
+            })
     }
 
     /// Asks other members for what is in the way of a request; `false`: nothing is.
-    fn ask_others(&mut self, fid: Fid, at: usize, now: Duration, out: &mut Vec<ExtentAction>) -> bool {
+    fn ask_others(
+        &mut self,
+        fid: Fid,
+        at: usize,
+        now: Duration,
+        out: &mut Vec<ExtentAction>,
+    ) -> bool {
         let Waiting { client, needs, write, .. } = self.waiting[at];
         let (mut any, mut met) = (false, false);
         for (other, held) in self.holders.iter_mut().filter(|(other, _)| **other != client) {
-            let conflicts: Vec<ByteRange> = held.in_the_way(write).flat_map(|set| set.overlapping(needs)).collect();
+            let conflicts: Vec<ByteRange> =
+                held.in_the_way(write).flat_map(|set| set.overlapping(needs)).collect();
             for range in conflicts {
                 any = true;
                 for new in held.ask(range).iter() {
@@ -218,7 +231,8 @@ impl File {
     fn grown(&self, at: usize, now: Duration) -> ByteRange {
         let Waiting { client, needs, write, .. } = self.waiting[at];
         let reach = self.reach(now);
-        let mut room = ByteRange::new(needs.start.saturating_sub(reach), needs.end.saturating_add(reach));
+        let mut room =
+            ByteRange::new(needs.start.saturating_sub(reach), needs.end.saturating_add(reach));
         let mut bound = |taken: &Ranges| {
             let free = taken.room_around(needs);
             room = ByteRange::new(room.start.max(free.start), room.end.min(free.end));
@@ -229,7 +243,8 @@ impl File {
                 false => held.in_the_way(write).for_each(&mut bound),
             }
         }
-        let others = self.waiting.iter().filter(|other| other.client != client && (write || other.write));
+        let others =
+            self.waiting.iter().filter(|other| other.client != client && (write || other.write));
         // A request that needs some of the same bytes comes later; the grant does not grow into the
         // rest of its range.
         for other in others.map(|other| other.needs) {
@@ -245,14 +260,21 @@ impl File {
 
     /// The pieces that a member gets ahead, up to the first one that another member holds or waits
     /// for.
-    fn ahead(&mut self, client: ClientUuid, needs: ByteRange, write: bool, now: Duration) -> SmallVec<[ByteRange; 1]> {
+    fn ahead(
+        &mut self,
+        client: ClientUuid,
+        needs: ByteRange,
+        write: bool,
+        now: Duration,
+    ) -> SmallVec<[ByteRange; 1]> {
         let mut ahead = SmallVec::new();
         let meets = self.reach(now) == 0;
         let Some(held) = self.holders.get_mut(&client) else { return ahead };
         let count = if meets { held.steps.note(needs, write) } else { 0 };
         let distance = held.steps.distance;
         for n in 1..=count {
-            let (Some(start), Some(end)) = (needs.start.checked_add(n * distance), needs.end.checked_add(n * distance))
+            let (Some(start), Some(end)) =
+                (needs.start.checked_add(n * distance), needs.end.checked_add(n * distance))
             else {
                 break;
             };
@@ -261,8 +283,13 @@ impl File {
                 true => !held.asked.overlaps(piece) && held.len() + 1 < EXTENTS_PER_HOLDER_MAX,
                 false => held.in_the_way(write).all(|set| !set.overlaps(piece)),
             });
-            let is_wanted = self.waiting.iter().any(|other| other.client != client && other.needs.overlaps(piece));
-            let Some(held) = self.holders.get_mut(&client).filter(|_| is_free && !is_wanted) else { break };
+            let is_wanted = self
+                .waiting
+                .iter()
+                .any(|other| other.client != client && other.needs.overlaps(piece));
+            let Some(held) = self.holders.get_mut(&client).filter(|_| is_free && !is_wanted) else {
+                break;
+            };
             match write {
                 true => held.write.insert(piece),
                 false => held.read.insert(piece),
@@ -275,7 +302,13 @@ impl File {
 
     /// Near the bound: asks a member for some of its extents, those farthest from where it works
     /// now.
-    fn make_room(&mut self, fid: Fid, client: ClientUuid, works: ByteRange, out: &mut Vec<ExtentAction>) {
+    fn make_room(
+        &mut self,
+        fid: Fid,
+        client: ClientUuid,
+        works: ByteRange,
+        out: &mut Vec<ExtentAction>,
+    ) {
         let Some(held) = self.holders.get_mut(&client) else { return };
         let set = if held.write.len() >= held.read.len() { &held.write } else { &held.read };
         if set.len() + BATCH / 2 < EXTENTS_PER_HOLDER_MAX || !held.asked.is_empty() {
@@ -288,13 +321,21 @@ impl File {
         };
         for range in far {
             if !range.overlaps(works) {
-                out.extend(held.ask(range).iter().map(|new| ExtentAction::Revoke(client, fid, new)));
+                out.extend(
+                    held.ask(range).iter().map(|new| ExtentAction::Revoke(client, fid, new)),
+                );
             }
         }
     }
 
     /// Grants each request whose turn has come, or calls back what others hold of it.
-    fn advance(&mut self, fid: Fid, now: Duration, granted: &mut Vec<ExtentTicket>, out: &mut Vec<ExtentAction>) {
+    fn advance(
+        &mut self,
+        fid: Fid,
+        now: Duration,
+        granted: &mut Vec<ExtentTicket>,
+        out: &mut Vec<ExtentAction>,
+    ) {
         let mut at = 0;
         while at < self.waiting.len() {
             if self.must_wait(at) || self.ask_others(fid, at, now, out) {
@@ -335,7 +376,11 @@ impl ExtentTable {
 
     /// Extents of all files and members.
     pub fn extents(&self) -> usize {
-        self.files.values().flat_map(|file| file.holders.values()).map(|held| held.read.len() + held.write.len()).sum()
+        self.files
+            .values()
+            .flat_map(|file| file.holders.values())
+            .map(|held| held.read.len() + held.write.len())
+            .sum()
     }
 
     /// Requests that wait.
@@ -366,8 +411,10 @@ impl ExtentTable {
     /// True if no other client has held or wanted anything for some time.
     pub fn is_alone(&self, fid: Fid, client: ClientUuid, now: Duration) -> bool {
         self.files.get(&fid).is_some_and(|file| {
-            let others = file.holders.keys().chain(file.waiting.iter().map(|waiting| &waiting.client));
-            now.saturating_sub(file.shared) >= ALONE && others.into_iter().all(|other| *other == client)
+            let others =
+                file.holders.keys().chain(file.waiting.iter().map(|waiting| &waiting.client));
+            now.saturating_sub(file.shared) >= ALONE
+                && others.into_iter().all(|other| *other == client)
         })
     }
 
@@ -377,7 +424,13 @@ impl ExtentTable {
     ///
     /// # Panics
     /// If a request with this ticket waits already, which is a bug of the caller.
-    pub fn request(&mut self, ticket: ExtentTicket, wanted: ExtentRequest, now: Duration, out: &mut Vec<ExtentAction>) {
+    pub fn request(
+        &mut self,
+        ticket: ExtentTicket,
+        wanted: ExtentRequest,
+        now: Duration,
+        out: &mut Vec<ExtentAction>,
+    ) {
         let ExtentRequest { fid, client, needs, write } = wanted;
         let file = self.files.entry(fid).or_insert_with(|| File { shared: now, ..File::default() });
         if file.closing {
@@ -395,7 +448,13 @@ impl ExtentTable {
 
     /// Gives a member back exactly what it held before the target restarted. `false` if another
     /// member has it.
-    pub fn restore(&mut self, fid: Fid, client: ClientUuid, (range, write): (ByteRange, bool), now: Duration) -> bool {
+    pub fn restore(
+        &mut self,
+        fid: Fid,
+        client: ClientUuid,
+        (range, write): (ByteRange, bool),
+        now: Duration,
+    ) -> bool {
         let file = self.files.entry(fid).or_insert_with(|| File { shared: now, ..File::default() });
         let mut others = file.holders.iter().filter(|(other, _)| **other != client);
         if others.any(|(_, held)| held.in_the_way(write).any(|set| set.overlaps(range))) {
@@ -465,7 +524,9 @@ impl ExtentTable {
         for (client, held) in &mut file.holders {
             let all: Ranges = held.read.iter().chain(held.write.iter()).collect();
             for range in all.iter() {
-                out.extend(held.ask(range).iter().map(|new| ExtentAction::Revoke(*client, fid, new)));
+                out.extend(
+                    held.ask(range).iter().map(|new| ExtentAction::Revoke(*client, fid, new)),
+                );
             }
         }
         self.turn_away(fid, out);
@@ -482,14 +543,20 @@ impl ExtentTable {
 
     /// The client's session ended: its extents are free. Returns the files in which it held
     /// something for writing.
-    pub fn gone(&mut self, client: ClientUuid, now: Duration, out: &mut Vec<ExtentAction>) -> Vec<Fid> {
+    pub fn gone(
+        &mut self,
+        client: ClientUuid,
+        now: Duration,
+        out: &mut Vec<ExtentAction>,
+    ) -> Vec<Fid> {
         let mut written = Vec::new();
         for fid in self.members.remove(&client).unwrap_or_default() {
             let Some(file) = self.files.get_mut(&fid) else { continue };
             if file.holders.remove(&client).is_some_and(|held| !held.write.is_empty()) {
                 written.push(fid);
             }
-            let (own, others) = std::mem::take(&mut file.waiting).into_iter().partition(|w| w.client == client);
+            let (own, others) =
+                std::mem::take(&mut file.waiting).into_iter().partition(|w| w.client == client);
             file.waiting = others;
             let own: Vec<Waiting> = own;
             for waiting in own {
@@ -520,7 +587,11 @@ impl ExtentTable {
     }
 
     fn end_if_over(&mut self, fid: Fid, out: &mut Vec<ExtentAction>) {
-        if self.files.get(&fid).is_some_and(|file| file.holders.is_empty() && file.waiting.is_empty()) {
+        if self
+            .files
+            .get(&fid)
+            .is_some_and(|file| file.holders.is_empty() && file.waiting.is_empty())
+        {
             self.files.remove(&fid);
             out.push(ExtentAction::Over(fid));
         }
@@ -528,7 +599,8 @@ impl ExtentTable {
 
     fn forget_member(&mut self, fid: Fid, client: ClientUuid) {
         let is_in = |file: &File| {
-            file.holders.contains_key(&client) || file.waiting.iter().any(|waiting| waiting.client == client)
+            file.holders.contains_key(&client)
+                || file.waiting.iter().any(|waiting| waiting.client == client)
         };
         if !self.files.get(&fid).is_some_and(is_in)
             && let Some(files) = self.members.get_mut(&client)

@@ -110,7 +110,10 @@ impl FlockTable {
             resource.granted.iter().flat_map(|(owner, ranges)| {
                 ranges.overlapping(0, u64::MAX).map(|held| {
                     let Held { kind, pid, start, end } = *held;
-                    (*fid, Flock { flavor: owner.flavor, kind, owner: owner.owner, pid, start, end })
+                    (
+                        *fid,
+                        Flock { flavor: owner.flavor, kind, owner: owner.owner, pid, start, end },
+                    )
                 })
             })
         })
@@ -120,16 +123,29 @@ impl FlockTable {
     pub fn owned(&self, fid: Fid, owner: LockOwner, lock: &Flock) -> impl Iterator<Item = Flock> {
         let (_, wanted) = normal(owner.client, lock);
         let ranges = self.resources.get(&fid).and_then(|resource| resource.granted.get(&owner));
-        ranges.into_iter().flat_map(move |ranges| ranges.overlapping(wanted.start, wanted.end)).map(move |held| {
-            let (start, end) = (held.start.max(wanted.start), held.end.min(wanted.end));
-            Flock { flavor: owner.flavor, kind: held.kind, owner: owner.owner, pid: held.pid, start, end }
-        })
+        ranges.into_iter().flat_map(move |ranges| ranges.overlapping(wanted.start, wanted.end)).map(
+            move |held| {
+                let (start, end) = (held.start.max(wanted.start), held.end.min(wanted.end));
+                Flock {
+                    flavor: owner.flavor,
+                    kind: held.kind,
+                    owner: owner.owner,
+                    pid: held.pid,
+                    start,
+                    end,
+                }
+            },
+        )
     }
 
     /// Clients that hold a group lock of this inode.
     pub fn group_members(&self, fid: Fid) -> Vec<ClientUuid> {
-        let owners = self.resources.get(&fid).into_iter().flat_map(|resource| resource.granted.keys());
-        owners.filter(|owner| owner.flavor == FlockFlavor::Group).map(|owner| owner.client).collect()
+        let owners =
+            self.resources.get(&fid).into_iter().flat_map(|resource| resource.granted.keys());
+        owners
+            .filter(|owner| owner.flavor == FlockFlavor::Group)
+            .map(|owner| owner.client)
+            .collect()
     }
 
     /// F_GETLK: a lock that is in the way of `lock`, the one with the lowest first byte; `None` =
@@ -137,18 +153,28 @@ impl FlockTable {
     pub fn test(&self, fid: Fid, client: ClientUuid, lock: &Flock) -> Option<Flock> {
         let (owner, wanted) = normal(client, lock);
         let resource = self.resources.get(&fid)?;
-        let (holder, held) = resource.conflicts(owner, wanted).min_by_key(|(_, held)| held.start)?;
+        let (holder, held) =
+            resource.conflicts(owner, wanted).min_by_key(|(_, held)| held.start)?;
         let Held { kind, pid, start, end } = *held;
         Some(Flock { flavor: holder.flavor, kind, owner: holder.owner, pid, start, end })
     }
 
     /// The holders that are in the way of `lock`, with their locks; at most `max`.
-    pub fn holders(&self, fid: Fid, client: ClientUuid, lock: &Flock, max: usize) -> Vec<(ClientUuid, Flock)> {
+    pub fn holders(
+        &self,
+        fid: Fid,
+        client: ClientUuid,
+        lock: &Flock,
+        max: usize,
+    ) -> Vec<(ClientUuid, Flock)> {
         let (owner, wanted) = normal(client, lock);
         let Some(resource) = self.resources.get(&fid) else { return Vec::new() };
         let lock = |(holder, held): (LockOwner, &Held)| {
             let Held { kind, pid, start, end } = *held;
-            (holder.client, Flock { flavor: holder.flavor, kind, owner: holder.owner, pid, start, end })
+            (
+                holder.client,
+                Flock { flavor: holder.flavor, kind, owner: holder.owner, pid, start, end },
+            )
         };
         resource.conflicts(owner, wanted).take(max).map(lock).collect()
     }
@@ -197,12 +223,23 @@ impl FlockTable {
     /// The owner gives up a request that waits for exactly this lock (a signal came): its answer is
     /// EINTR. A request that does not wait (any longer) is left alone: its answer is already on its
     /// way.
-    pub fn cancel(&mut self, fid: Fid, client: ClientUuid, lock: &Flock, out: &mut Vec<FlockAction>) {
+    pub fn cancel(
+        &mut self,
+        fid: Fid,
+        client: ClientUuid,
+        lock: &Flock,
+        out: &mut Vec<FlockAction>,
+    ) {
         let (owner, wanted) = normal(client, lock);
         let same = |w: &Waiter| {
-            w.owner == owner && (w.wanted.kind, w.wanted.start, w.wanted.end) == (wanted.kind, wanted.start, wanted.end)
+            w.owner == owner
+                && (w.wanted.kind, w.wanted.start, w.wanted.end)
+                    == (wanted.kind, wanted.start, wanted.end)
         };
-        let Some(at) = self.resources.get(&fid).and_then(|r| r.waiting.iter().position(same)) else { return };
+        let Some(at) = self.resources.get(&fid).and_then(|r| r.waiting.iter().position(same))
+        else {
+            return;
+        };
         self.give_up(fid, at, out);
     }
 
@@ -216,15 +253,25 @@ impl FlockTable {
     /// answered EINTR.
     pub fn release_client(&mut self, client: ClientUuid, out: &mut Vec<FlockAction>) {
         let theirs = |o: &LockOwner| o.client == client;
-        let touched = |r: &Resource| r.granted.keys().any(theirs) || r.waiting.iter().any(|w| theirs(&w.owner));
-        let fids: Vec<Fid> = self.resources.iter().filter(|(_, r)| touched(r)).map(|(fid, _)| *fid).collect();
+        let touched = |r: &Resource| {
+            r.granted.keys().any(theirs) || r.waiting.iter().any(|w| theirs(&w.owner))
+        };
+        let fids: Vec<Fid> =
+            self.resources.iter().filter(|(_, r)| touched(r)).map(|(fid, _)| *fid).collect();
         for fid in fids {
             self.release_where(fid, theirs, out);
         }
     }
 
-    fn release_where(&mut self, fid: Fid, theirs: impl Fn(&LockOwner) -> bool, out: &mut Vec<FlockAction>) {
-        while let Some(at) = self.resources.get(&fid).and_then(|r| r.waiting.iter().position(|w| theirs(&w.owner))) {
+    fn release_where(
+        &mut self,
+        fid: Fid,
+        theirs: impl Fn(&LockOwner) -> bool,
+        out: &mut Vec<FlockAction>,
+    ) {
+        while let Some(at) =
+            self.resources.get(&fid).and_then(|r| r.waiting.iter().position(|w| theirs(&w.owner)))
+        {
             self.give_up(fid, at, out);
         }
         let Some(resource) = self.resources.get_mut(&fid) else { return };
@@ -284,7 +331,9 @@ impl FlockTable {
         let mut stack: Vec<LockOwner> = Vec::new();
         let mut visit = |fid: &Fid, owner: LockOwner, wanted: Held, stack: &mut Vec<LockOwner>| {
             if let Some(resource) = self.resources.get(fid) {
-                stack.extend(resource.conflicts(owner, wanted).map(|(o, _)| o).filter(|o| seen.insert(*o)));
+                stack.extend(
+                    resource.conflicts(owner, wanted).map(|(o, _)| o).filter(|o| seen.insert(*o)),
+                );
             }
         };
         visit(&fid, owner, wanted, &mut stack);
@@ -292,7 +341,9 @@ impl FlockTable {
             if blocker == owner {
                 return true;
             }
-            for ((_, fid), _) in self.waits.range((blocker, Fid::NONE)..).take_while(|((o, _), _)| *o == blocker) {
+            for ((_, fid), _) in
+                self.waits.range((blocker, Fid::NONE)..).take_while(|((o, _), _)| *o == blocker)
+            {
                 let waiting = self.resources.get(fid).into_iter().flat_map(|r| &r.waiting);
                 for waiter in waiting.filter(|w| w.owner == blocker) {
                     visit(fid, blocker, waiter.wanted, &mut stack);
@@ -309,16 +360,32 @@ impl Resource {
     }
 
     /// Granted locks of others that forbid `wanted`.
-    fn conflicts(&self, owner: LockOwner, wanted: Held) -> impl Iterator<Item = (LockOwner, &Held)> {
+    fn conflicts(
+        &self,
+        owner: LockOwner,
+        wanted: Held,
+    ) -> impl Iterator<Item = (LockOwner, &Held)> {
         let rival = move |o: &LockOwner| owner.is_rival(o) && wanted.kind != FlockKind::Unlock;
-        let forbids = move |h: &&Held| h.kind == FlockKind::Write || wanted.kind == FlockKind::Write;
-        self.granted.iter().filter(move |(holder, _)| rival(holder)).flat_map(move |(holder, ranges)| {
-            ranges.overlapping(wanted.start, wanted.end).filter(forbids).map(|held| (*holder, held))
-        })
+        let forbids =
+            move |h: &&Held| h.kind == FlockKind::Write || wanted.kind == FlockKind::Write;
+        self.granted.iter().filter(move |(holder, _)| rival(holder)).flat_map(
+            move |(holder, ranges)| {
+                ranges
+                    .overlapping(wanted.start, wanted.end)
+                    .filter(forbids)
+                    .map(|held| (*holder, held))
+            },
+        )
     }
 
     /// Applies a request that nothing forbids. Returns whether waiters may succeed now.
-    fn grant(&mut self, owner: LockOwner, wanted: Held, ticket: FlockTicket, out: &mut Vec<FlockAction>) -> bool {
+    fn grant(
+        &mut self,
+        owner: LockOwner,
+        wanted: Held,
+        ticket: FlockTicket,
+        out: &mut Vec<FlockAction>,
+    ) -> bool {
         let own = self.granted.entry(owner).or_default();
         let change = ranges::replace(own.touching(wanted.start, wanted.end).copied(), wanted);
         let count_after = self.granted_count + change.added.len() - change.removed.len();

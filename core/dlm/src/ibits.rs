@@ -196,7 +196,8 @@ impl IbitsTable {
     /// The bits that a client may rely on, as far as this table knows.
     #[cfg(test)]
     fn held(&self, fid: Fid, client: ClientUuid) -> InodeBits {
-        self.lock_of(fid, client).map_or(InodeBits::NONE, |(bits, revoking)| bits.difference(revoking))
+        self.lock_of(fid, client)
+            .map_or(InodeBits::NONE, |(bits, revoking)| bits.difference(revoking))
     }
 
     /// Bits of the lock, and those of them that are being revoked.
@@ -284,7 +285,9 @@ impl IbitsTable {
             return None;
         }
         let room = self.make_room(number, out);
-        if !self.gaps.has_room(dir, number) || self.lend(dir, number, InodeBits::GAP, room, false).is_empty() {
+        if !self.gaps.has_room(dir, number)
+            || self.lend(dir, number, InodeBits::GAP, room, false).is_empty()
+        {
             return None;
         }
         self.gaps.add(dir, number, names.clone());
@@ -295,7 +298,10 @@ impl IbitsTable {
     fn not_entered(&self, dir: Fid, number: u32, mut names: NameRange) -> Option<NameRange> {
         let entered = self.resources.get(&dir).into_iter().flat_map(|resource| &resource.entered);
         for entered in entered.map(|modifier| &self.modifiers[modifier]) {
-            for change in entered.changes_for(dir, number).filter(|change| change.bits.contains(InodeBits::UPDATE)) {
+            for change in entered
+                .changes_for(dir, number)
+                .filter(|change| change.bits.contains(InodeBits::UPDATE))
+            {
                 if change.names.is_empty() {
                     return None;
                 }
@@ -309,14 +315,24 @@ impl IbitsTable {
 
     /// Records the bits that can be granted. `room`: a new lock is allowed. `turn`: the lock was
     /// waited for, and no earlier request is before it.
-    fn lend(&mut self, fid: Fid, number: u32, bits: InodeBits, room: bool, turn: bool) -> InodeBits {
+    fn lend(
+        &mut self,
+        fid: Fid,
+        number: u32,
+        bits: InodeBits,
+        room: bool,
+        turn: bool,
+    ) -> InodeBits {
         let mut occupied = match self.resources.entry(fid) {
             Entry::Occupied(occupied) => occupied,
             Entry::Vacant(vacant) => {
                 let granted = whole(bits, bits);
                 if !granted.is_empty() && room {
                     let slot = self.locks.add(fid, number, granted);
-                    vacant.insert(Resource { holders: SmallVec::from_slice(&[(number, slot)]), entered: Vec::new() });
+                    vacant.insert(Resource {
+                        holders: SmallVec::from_slice(&[(number, slot)]),
+                        entered: Vec::new(),
+                    });
                     note_writer(&mut self.writers, fid, number, granted);
                     return granted;
                 }
@@ -337,12 +353,15 @@ impl IbitsTable {
                 granted = granted.difference(entered.closes(fid, number));
             }
         }
-        if granted.intersection(EXCLUSIVE) != InodeBits::NONE && resource.holders.len() > usize::from(own.is_some()) {
+        if granted.intersection(EXCLUSIVE) != InodeBits::NONE
+            && resource.holders.len() > usize::from(own.is_some())
+        {
             if self.writers.get(&fid).is_some_and(|writer| *writer != number) {
                 granted = granted.difference(EXCLUSIVE);
             } else if granted.contains(InodeBits::WRITE) {
                 let others = resource.holders.iter().filter(|(other, _)| *other != number);
-                let mut others = others.map(|(_, slot)| self.locks.get(*slot).bits.intersection(EXCLUSIVE));
+                let mut others =
+                    others.map(|(_, slot)| self.locks.get(*slot).bits.intersection(EXCLUSIVE));
                 if others.any(|bits| !bits.is_empty()) {
                     granted = granted.difference(InodeBits::WRITE);
                 }
@@ -387,11 +406,15 @@ impl IbitsTable {
     /// by one, so that the work per grant stays small. `beyond`: locks beyond the soft bound.
     fn reclaim(&mut self, number: u32, beyond: usize, max: usize, out: &mut Vec<Action>) {
         let batch = (max / 16).clamp(1, RECLAIM);
-        let asked = |slot: &u32| self.locks.get(*slot).revoking.contains(self.locks.get(*slot).bits);
-        if !beyond.is_multiple_of(batch) || self.locks.of(number).take(beyond + 1).all(|slot| asked(&slot)) {
+        let asked =
+            |slot: &u32| self.locks.get(*slot).revoking.contains(self.locks.get(*slot).bits);
+        if !beyond.is_multiple_of(batch)
+            || self.locks.of(number).take(beyond + 1).all(|slot| asked(&slot))
+        {
             return;
         }
-        let oldest: SmallVec<[u32; RECLAIM]> = self.locks.of(number).filter(|slot| !asked(slot)).take(batch).collect();
+        let oldest: SmallVec<[u32; RECLAIM]> =
+            self.locks.of(number).filter(|slot| !asked(slot)).take(batch).collect();
         let uuid = self.locks.uuid(number);
         for slot in oldest {
             let lock = self.locks.get_mut(slot);
@@ -414,7 +437,12 @@ fn whole(bits: InodeBits, with: InodeBits) -> InodeBits {
     if with.contains(UNDER_WRITE) { bits } else { bits.difference(InodeBits::WRITE) }
 }
 
-fn note_writer(writers: &mut HashMap<Fid, u32, FixedState>, fid: Fid, number: u32, granted: InodeBits) {
+fn note_writer(
+    writers: &mut HashMap<Fid, u32, FixedState>,
+    fid: Fid,
+    number: u32,
+    granted: InodeBits,
+) {
     if granted.contains(InodeBits::WRITE) {
         writers.insert(fid, number);
     }

@@ -48,11 +48,19 @@ impl<H: Copy + Eq> LeaseTable<H> {
     /// # Errors
     /// EBUSY: the file is open elsewhere in a way that the mode excludes; ENOLCK: there are too
     /// many. Then nothing has changed.
-    pub fn acquire(&mut self, fid: Fid, holder: H, mode: LeaseMode, others: OpenBy) -> Result<(), Errno> {
+    pub fn acquire(
+        &mut self,
+        fid: Fid,
+        holder: H,
+        mode: LeaseMode,
+        others: OpenBy,
+    ) -> Result<(), Errno> {
         if others != OpenBy::Nobody && mode.is_broken(others == OpenBy::Writers) {
             return Err(Errno::EBUSY);
         }
-        if let Some((_, held)) = self.inodes.get_mut(&fid).and_then(|all| all.iter_mut().find(|(h, _)| *h == holder)) {
+        if let Some((_, held)) =
+            self.inodes.get_mut(&fid).and_then(|all| all.iter_mut().find(|(h, _)| *h == holder))
+        {
             *held = mode;
             return Ok(());
         }
@@ -134,14 +142,20 @@ mod tests {
         assert_eq!(table.acquire(A, 2, Read, OpenBy::Readers), Ok(()));
         table.used(A, false, |_| false);
         table.used(B, true, |_| false);
-        assert_eq!((table.held(A, 1), table.held(A, 2), table.held(B, 1)), (Some(Read), Some(Read), None));
+        assert_eq!(
+            (table.held(A, 1), table.held(A, 2), table.held(B, 1)),
+            (Some(Read), Some(Read), None)
+        );
         table.used(A, true, |holder| *holder == 2);
         assert_eq!((table.held(A, 1), table.held(A, 2), table.len()), (None, Some(Read), 1));
         assert_eq!(table.acquire(A, 2, Write, OpenBy::Nobody), Ok(()), "instead of the other one");
         table.used(A, false, |_| false);
         assert_eq!((table.release(A, 2), table.is_empty()), (None, true));
         assert_eq!(table.acquire(A, 2, Write, OpenBy::Nobody), Ok(()), "after a broken one");
-        assert_eq!((table.release(A, 2), table.release(A, 2), table.is_empty()), (Some(Write), None, true));
+        assert_eq!(
+            (table.release(A, 2), table.release(A, 2), table.is_empty()),
+            (Some(Write), None, true)
+        );
     }
 
     #[test]

@@ -176,7 +176,9 @@ impl Covers {
         match (self, address.ip().to_canonical()) {
             (Covers::Loopback, _) => false,
             (Covers::AnyTcp, _) => true,
-            (Covers::Numbers(sets), IpAddr::V4(ip)) => sets.iter().zip(ip.octets()).all(|(set, n)| set.has(n)),
+            (Covers::Numbers(sets), IpAddr::V4(ip)) => {
+                sets.iter().zip(ip.octets()).all(|(set, n)| set.has(n))
+            }
             (Covers::Numbers(_), IpAddr::V6(_)) => false,
             (Covers::Prefix { of, bits }, ip) => first_bits(*of, *bits) == first_bits(ip, *bits),
         }
@@ -221,7 +223,8 @@ fn numbers(address: &str) -> Result<[Numbers; 4], Wrong> {
 impl Numbers {
     fn parse(text: &str, place: Place) -> Result<Numbers, Wrong> {
         let mut set = Numbers([0; 2]);
-        match text.strip_prefix('[').map(|rest| rest.strip_suffix(']').ok_or(Wrong::Number(place))) {
+        match text.strip_prefix('[').map(|rest| rest.strip_suffix(']').ok_or(Wrong::Number(place)))
+        {
             None if text == "*" => set.add(0, 255, 1),
             None => {
                 let n = number(text, place)?;
@@ -229,9 +232,11 @@ impl Numbers {
             }
             Some(list) => {
                 for item in list?.split(',') {
-                    let (ends, step) = item.split_once('/').map_or((item, "1"), |(ends, step)| (ends, step));
+                    let (ends, step) =
+                        item.split_once('/').map_or((item, "1"), |(ends, step)| (ends, step));
                     let (from, to) = ends.split_once('-').unwrap_or((ends, ends));
-                    let (from, to, step) = (number(from, place)?, number(to, place)?, number(step, place)?);
+                    let (from, to, step) =
+                        (number(from, place)?, number(to, place)?, number(step, place)?);
                     if from > to {
                         return Err(Wrong::Order(place));
                     }
@@ -284,13 +289,25 @@ mod tests {
         assert!(!covers("10.0.[2-10].[1-255]@tcp", "10.0.2.0@tcp"));
         assert!(covers("192.168.1.[1,7,9-11]@tcp 172.16.245.[0-255/2]@tcp0", "172.16.245.152@tcp"));
         assert!(!covers("192.168.1.[1,7,9-11]@tcp 172.16.245.[0-255/2]@tcp", "172.16.245.153@tcp"));
-        assert!(covers("10.*.*.3@tcp", "10.200.0.3@tcp") && !covers("10.*.*.3@tcp", "10.200.0.4@tcp"));
+        assert!(
+            covers("10.*.*.3@tcp", "10.200.0.3@tcp") && !covers("10.*.*.3@tcp", "10.200.0.4@tcp")
+        );
         assert!(covers("*@tcp", "[fd00::1]:988@tcp") && !covers("*@tcp", "0@lo"));
         assert!(covers("0@lo", "0@lo") && !covers("0@lo", "127.0.0.1@tcp"));
-        assert!(covers("10.1.0.0/16@tcp", "10.1.255.255@tcp") && !covers("10.1.0.0/16@tcp", "10.2.0.0@tcp"));
-        assert!(covers("0.0.0.0/0@tcp", "10.1.2.3@tcp") && !covers("0.0.0.0/0@tcp", "[fd00::1]:988@tcp"));
-        assert!(covers("fd00::/8@tcp", "[fdab::1]:1@tcp") && !covers("fd00::/8@tcp", "[fe80::1]:1@tcp"));
-        assert!(covers("fd00::1@tcp", "[fd00::1]:1@tcp") && !covers("fd00::1@tcp", "[fd00::2]:1@tcp"));
+        assert!(
+            covers("10.1.0.0/16@tcp", "10.1.255.255@tcp")
+                && !covers("10.1.0.0/16@tcp", "10.2.0.0@tcp")
+        );
+        assert!(
+            covers("0.0.0.0/0@tcp", "10.1.2.3@tcp")
+                && !covers("0.0.0.0/0@tcp", "[fd00::1]:988@tcp")
+        );
+        assert!(
+            covers("fd00::/8@tcp", "[fdab::1]:1@tcp") && !covers("fd00::/8@tcp", "[fe80::1]:1@tcp")
+        );
+        assert!(
+            covers("fd00::1@tcp", "[fd00::1]:1@tcp") && !covers("fd00::1@tcp", "[fd00::2]:1@tcp")
+        );
         // An IPv4 client of a listener that takes both.
         assert!(covers("10.0.0.1@tcp", "[::ffff:10.0.0.1]:5@tcp"));
         assert!(!covers("", "10.0.0.1@tcp") && !covers(" \n", "0@lo"));
@@ -324,7 +341,10 @@ mod tests {
             assert_eq!(wrong(text), BadRanges { range: text.to_owned(), wrong: expected });
         }
         let error = wrong("*@tcp 10.0.0.[9-1]@tcp");
-        assert_eq!(error.to_string(), "\"10.0.0.[9-1]@tcp\": the fourth number has a range that ends before it begins");
+        assert_eq!(
+            error.to_string(),
+            "\"10.0.0.[9-1]@tcp\": the fourth number has a range that ends before it begins"
+        );
         assert_eq!(wrong(&"*@tcp ".repeat(RANGES_MAX + 1)).wrong, Wrong::Many);
         assert_eq!(wrong(&"x".repeat(TEXT_BYTES_MAX + 1)).wrong, Wrong::Long);
         assert!("*@tcp ".repeat(RANGES_MAX).parse::<NidRanges>().is_ok());
@@ -332,19 +352,24 @@ mod tests {
 
     /// One number of an address in words, and the same as a function.
     fn words_of_numbers() -> impl Strategy<Value = (String, Vec<u8>)> {
-        let item = (any::<u8>(), any::<u8>(), 1..=255_u8, any::<bool>()).prop_map(|(a, b, step, stepped)| {
-            let (from, to) = (a.min(b), a.max(b));
-            let step = if stepped { step } else { 1 };
-            let text = match (from == to, step) {
-                (true, 1) => format!("{from}"),
-                (_, 1) => format!("{from}-{to}"),
-                _ => format!("{from}-{to}/{step}"),
-            };
-            (text, (from..=to).step_by(step.into()).collect::<Vec<u8>>())
-        });
+        let item = (any::<u8>(), any::<u8>(), 1..=255_u8, any::<bool>()).prop_map(
+            |(a, b, step, stepped)| {
+                let (from, to) = (a.min(b), a.max(b));
+                let step = if stepped { step } else { 1 };
+                let text = match (from == to, step) {
+                    (true, 1) => format!("{from}"),
+                    (_, 1) => format!("{from}-{to}"),
+                    _ => format!("{from}-{to}/{step}"),
+                };
+                (text, (from..=to).step_by(step.into()).collect::<Vec<u8>>())
+            },
+        );
         let list = vec(item, 1..4).prop_map(|items| {
             let text: Vec<String> = items.iter().map(|(text, _)| text.clone()).collect();
-            (format!("[{}]", text.join(",")), items.into_iter().flat_map(|(_, numbers)| numbers).collect())
+            (
+                format!("[{}]", text.join(",")),
+                items.into_iter().flat_map(|(_, numbers)| numbers).collect(),
+            )
         });
         prop_oneof![
             any::<u8>().prop_map(|n| (n.to_string(), vec![n])),

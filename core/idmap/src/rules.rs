@@ -91,7 +91,11 @@ mod tests {
 
     #[test]
     fn clients_are_squashed_and_servers_and_neighbours_are_not() {
-        let rules = Rules { root: Some(NOBODY), all: None, spared: parse_spared("10.0.0.[1-2]@tcp").unwrap() };
+        let rules = Rules {
+            root: Some(NOBODY),
+            all: None,
+            spared: parse_spared("10.0.0.[1-2]@tcp").unwrap(),
+        };
         let far = rules.of(nid("10.0.0.3:5000@tcp"), false);
         assert_eq!([0, 1000].map(|uid| far.of(uid)), [Some(NOBODY), None]);
         for (nid, is_server) in [

@@ -104,7 +104,8 @@ pub fn verify(layout: &Layout) -> Result<(), BadLayout> {
         if id == 0 || layout.components[..index].iter().any(|other| other.id == id) {
             return Err(BadLayout::Instance { id });
         }
-        let grows = layout.components.get(index + 1).is_some_and(|next| next.pattern == Pattern::Extension);
+        let grows =
+            layout.components.get(index + 1).is_some_and(|next| next.pattern == Pattern::Extension);
         let may_be_empty = c.pattern == Pattern::Raid0 && grows && !c.is_instantiated();
         if c.start > c.end || c.is_empty() && !may_be_empty {
             return Err(BadLayout::Empty { id, start: c.start, end: c.end });
@@ -119,7 +120,9 @@ pub fn verify(layout: &Layout) -> Result<(), BadLayout> {
             return Err(BadLayout::Pool(name.clone()));
         }
         match c.pattern {
-            Pattern::Mdt if index > 0 || !c.stripes.is_empty() || c.end == EOF => return Err(BadLayout::Mdt { id }),
+            Pattern::Mdt if index > 0 || !c.stripes.is_empty() || c.end == EOF => {
+                return Err(BadLayout::Mdt { id });
+            }
             Pattern::Mdt if !c.wanted.is_empty() => return Err(BadLayout::Wanted { id }),
             Pattern::Mdt => {}
             Pattern::Extension => {
@@ -130,7 +133,8 @@ pub fn verify(layout: &Layout) -> Result<(), BadLayout> {
                     && !c.overstriped
                     && c.pool.is_none();
                 let size = c.extension_size().unwrap_or(0);
-                if !follows || !bare || size == 0 || !size.is_multiple_of(limits::STRIPE_BYTES_MIN) {
+                if !follows || !bare || size == 0 || !size.is_multiple_of(limits::STRIPE_BYTES_MIN)
+                {
                     return Err(BadLayout::Extension { id });
                 }
             }
@@ -149,7 +153,8 @@ pub fn verify(layout: &Layout) -> Result<(), BadLayout> {
                     return Err(BadLayout::StripeCount { id, stripes, count: c.stripe_count });
                 }
                 let wanted = c.wanted.len();
-                let fits = wanted <= 1 || wanted == usize::from(c.stripe_count) && wanted <= limits::STRIPES_MAX;
+                let fits = wanted <= 1
+                    || wanted == usize::from(c.stripe_count) && wanted <= limits::STRIPES_MAX;
                 if !fits || stripes > 0 && wanted > 0 {
                     return Err(BadLayout::Wanted { id });
                 }
@@ -180,24 +185,54 @@ mod tests {
         assert!(matches!(broken(&|l| l.components[1].id = 1), BadLayout::Instance { id: 1 }));
         assert!(matches!(broken(&|l| l.components[1].id = 0), BadLayout::Instance { id: 0 }));
         assert!(matches!(broken(&|l| l.components[1].start += 65536), BadLayout::Gap { .. }));
-        assert!(matches!(broken(&|l| l.components[1].end = l.components[1].start), BadLayout::Empty { .. }));
-        assert!(matches!(broken(&|l| l.components[1].stripe_size = 0), BadLayout::StripeSize { .. }));
-        assert!(matches!(broken(&|l| l.components[1].stripe_size = 65537), BadLayout::StripeSize { .. }));
-        assert!(matches!(broken(&|l| l.components[1].stripes.push(TargetIndex(1))), BadLayout::StripeCount { .. }));
-        assert!(matches!(broken(&|l| l.components[0].stripes.push(TargetIndex(1))), BadLayout::Mdt { .. }));
-        assert!(matches!(broken(&|l| l.components[1].pattern = Pattern::Mdt), BadLayout::Mdt { .. }));
-        assert!(matches!(broken(&|l| l.components[1].pool = Some(PoolName("a b".into()))), BadLayout::Pool(_)));
+        assert!(matches!(
+            broken(&|l| l.components[1].end = l.components[1].start),
+            BadLayout::Empty { .. }
+        ));
+        assert!(matches!(
+            broken(&|l| l.components[1].stripe_size = 0),
+            BadLayout::StripeSize { .. }
+        ));
+        assert!(matches!(
+            broken(&|l| l.components[1].stripe_size = 65537),
+            BadLayout::StripeSize { .. }
+        ));
+        assert!(matches!(
+            broken(&|l| l.components[1].stripes.push(TargetIndex(1))),
+            BadLayout::StripeCount { .. }
+        ));
+        assert!(matches!(
+            broken(&|l| l.components[0].stripes.push(TargetIndex(1))),
+            BadLayout::Mdt { .. }
+        ));
+        assert!(matches!(
+            broken(&|l| l.components[1].pattern = Pattern::Mdt),
+            BadLayout::Mdt { .. }
+        ));
+        assert!(matches!(
+            broken(&|l| l.components[1].pool = Some(PoolName("a b".into()))),
+            BadLayout::Pool(_)
+        ));
         let osts = [TargetIndex(3), TargetIndex(1)];
         assert!(
-            matches!(broken(&|l| l.components[1].wanted = vec![osts[0]]), BadLayout::Wanted { id: 2 }),
+            matches!(
+                broken(&|l| l.components[1].wanted = vec![osts[0]]),
+                BadLayout::Wanted { id: 2 }
+            ),
             "it has its OSTs"
         );
         assert!(
-            matches!(broken(&|l| l.components[3].wanted = osts.to_vec()), BadLayout::Wanted { id: 4 }),
+            matches!(
+                broken(&|l| l.components[3].wanted = osts.to_vec()),
+                BadLayout::Wanted { id: 4 }
+            ),
             "8 stripes"
         );
         assert!(
-            matches!(broken(&|l| l.components[0].wanted = vec![osts[0]]), BadLayout::Wanted { id: 1 }),
+            matches!(
+                broken(&|l| l.components[0].wanted = vec![osts[0]]),
+                BadLayout::Wanted { id: 1 }
+            ),
             "on the MDT"
         );
         let mut named = pfl();

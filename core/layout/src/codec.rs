@@ -122,14 +122,18 @@ pub fn encode(layout: &Layout, out: &mut Vec<u8>) {
         out.push(wanted | if c.overstriped { FLAG_OVERSTRIPED } else { 0 });
         out.extend_from_slice(&c.stripe_size.to_le_bytes());
         out.extend_from_slice(&c.stripe_count.to_le_bytes());
-        out.extend_from_slice(&u16::try_from(c.stripes.len()).expect("verified: few stripes").to_le_bytes());
+        out.extend_from_slice(
+            &u16::try_from(c.stripes.len()).expect("verified: few stripes").to_le_bytes(),
+        );
         out.push(u8::try_from(pool.len()).expect("verified: short pool name"));
         out.extend_from_slice(pool.as_bytes());
         for ost in &c.stripes {
             out.extend_from_slice(&ost.0.to_le_bytes());
         }
         if !c.wanted.is_empty() {
-            out.extend_from_slice(&u16::try_from(c.wanted.len()).expect("verified: few stripes").to_le_bytes());
+            out.extend_from_slice(
+                &u16::try_from(c.wanted.len()).expect("verified: few stripes").to_le_bytes(),
+            );
             c.wanted.iter().for_each(|ost| out.extend_from_slice(&ost.0.to_le_bytes()));
         }
     }
@@ -156,7 +160,9 @@ pub fn decode(bytes: &[u8]) -> Result<Layout, DecodeError> {
     let owner = match version {
         VERSION_WITHOUT_OWNER => Fid::NONE,
         _ => match Fid::from_be_bytes(r.take()?) {
-            Fid::NONE if version == VERSION_WITH_OWNER => return Err(DecodeError::Field { field: "owner", value: 0 }),
+            Fid::NONE if version == VERSION_WITH_OWNER => {
+                return Err(DecodeError::Field { field: "owner", value: 0 });
+            }
             owner => owner,
         },
     };
@@ -215,7 +221,18 @@ fn component(r: &mut Reader<'_>, version: u8) -> Result<Component, DecodeError> 
         },
     };
     let overstriped = flags & FLAG_OVERSTRIPED != 0;
-    Ok(Component { id, start, end, pattern, stripe_size, stripe_count, overstriped, pool, stripes, wanted })
+    Ok(Component {
+        id,
+        start,
+        end,
+        pattern,
+        stripe_size,
+        stripe_count,
+        overstriped,
+        pool,
+        stripes,
+        wanted,
+    })
 }
 
 struct Reader<'a> {
@@ -225,7 +242,8 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn slice(&mut self, len: usize) -> Result<&'a [u8], DecodeError> {
-        let slice = self.bytes.get(self.at..self.at + len).ok_or(DecodeError::Short(self.bytes.len()))?;
+        let slice =
+            self.bytes.get(self.at..self.at + len).ok_or(DecodeError::Short(self.bytes.len()))?;
         self.at += len;
         Ok(slice)
     }

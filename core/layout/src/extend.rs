@@ -41,12 +41,21 @@ pub fn is_needed(layout: &Layout, start: u64, end: u64) -> bool {
 }
 
 fn extension_at(layout: &Layout, start: u64, end: u64) -> Option<usize> {
-    layout.components.iter().position(|c| c.pattern == Pattern::Extension && c.start < end && start < c.end)
+    layout
+        .components
+        .iter()
+        .position(|c| c.pattern == Pattern::Extension && c.start < end && start < c.end)
 }
 
 /// Takes `[start, end)` out of all extensions; returns whether there was anything to take.
 /// Components without OSTs must then be instantiated as any others. The caller sets the generation.
-pub fn extend(layout: &mut Layout, start: u64, end: u64, osts: &Osts<'_>, rotor: &mut Rotor) -> bool {
+pub fn extend(
+    layout: &mut Layout,
+    start: u64,
+    end: u64,
+    osts: &Osts<'_>,
+    rotor: &mut Rotor,
+) -> bool {
     let mut changed = false;
     // Each turn takes an extension away or clears it of the range: it ends.
     while let Some(at) = extension_at(layout, start, end) {
@@ -90,7 +99,9 @@ impl Osts<'_> {
         stripes.iter().all(|ost| {
             // With overstriping an OST takes several shares.
             let shares = stripes.iter().filter(|other| *other == ost).count() as u64;
-            self.spaces.iter().any(|space| space.index == *ost && has_room(space, each.saturating_mul(shares)))
+            self.spaces
+                .iter()
+                .any(|space| space.index == *ost && has_room(space, each.saturating_mul(shares)))
         })
     }
 
@@ -99,10 +110,16 @@ impl Osts<'_> {
         let pool = c.pool.as_ref().and_then(|name| (self.pool)(name));
         let (pool, active) = (pool.as_deref(), self.spaces.iter().filter(|ost| ost.active));
         let active = active.filter(|ost| pool.is_none_or(|pool| pool.contains(&ost.index))).count();
-        let wide = if c.stripe_count == ALL_OSTS { active } else { usize::from(c.stripe_count).min(active) };
+        let wide = if c.stripe_count == ALL_OSTS {
+            active
+        } else {
+            usize::from(c.stripe_count).min(active)
+        };
         let each = bytes.div_ceil(wide.max(1) as u64);
-        let roomy: Vec<OstSpace> = self.spaces.iter().copied().filter(|ost| has_room(ost, each)).collect();
-        let want = Want { count: c.stripe_count, overstriped: c.overstriped, pool, wanted: &c.wanted };
+        let roomy: Vec<OstSpace> =
+            self.spaces.iter().copied().filter(|ost| has_room(ost, each)).collect();
+        let want =
+            Want { count: c.stripe_count, overstriped: c.overstriped, pool, wanted: &c.wanted };
         // With fewer OSTs than wanted, each must take more.
         choose(&roomy, &want, rotor).ok().filter(|chosen| self.have_room(chosen, bytes))
     }
@@ -112,7 +129,13 @@ fn has_room(ost: &OstSpace, bytes: u64) -> bool {
     ost.active && ost.free > ost.total / FULL_PART && ost.free - ost.total / FULL_PART >= bytes
 }
 
-fn grow_with_room(layout: &mut Layout, at: usize, reach: Reach, osts: &Osts<'_>, rotor: &mut Rotor) -> bool {
+fn grow_with_room(
+    layout: &mut Layout,
+    at: usize,
+    reach: Reach,
+    osts: &Osts<'_>,
+    rotor: &mut Rotor,
+) -> bool {
     let c = &mut layout.components[at - 1];
     if c.stripes.is_empty() {
         let bytes = reach.bytes.saturating_add(c.end - c.start);
@@ -138,7 +161,13 @@ fn shrink(layout: &mut Layout, at: usize, start: u64) {
     }
 }
 
-fn spill_over(layout: &mut Layout, at: usize, reach: Reach, osts: &Osts<'_>, mut rotor: Rotor) -> bool {
+fn spill_over(
+    layout: &mut Layout,
+    at: usize,
+    reach: Reach,
+    osts: &Osts<'_>,
+    mut rotor: Rotor,
+) -> bool {
     let start = layout.components[at].start;
     let Some(next) = layout.components.get(at + 1) else { return false };
     let there = match next.stripes.is_empty() {
@@ -148,7 +177,8 @@ fn spill_over(layout: &mut Layout, at: usize, reach: Reach, osts: &Osts<'_>, mut
     if !there {
         return false;
     }
-    let next_extends = layout.components.get(at + 2).is_some_and(|c| c.pattern == Pattern::Extension);
+    let next_extends =
+        layout.components.get(at + 2).is_some_and(|c| c.pattern == Pattern::Extension);
     let next = &mut layout.components[at + 1];
     if next.is_empty() && next_extends {
         // The next component grows from here on.
@@ -163,7 +193,13 @@ fn spill_over(layout: &mut Layout, at: usize, reach: Reach, osts: &Osts<'_>, mut
     true
 }
 
-fn repeat(layout: &mut Layout, at: usize, reach: Reach, osts: &Osts<'_>, rotor: &mut Rotor) -> bool {
+fn repeat(
+    layout: &mut Layout,
+    at: usize,
+    reach: Reach,
+    osts: &Osts<'_>,
+    rotor: &mut Rotor,
+) -> bool {
     let (before, last) = (&layout.components[at - 1], at + 1 == layout.components.len());
     if !last || before.stripes.is_empty() || before.is_empty() {
         return false;
@@ -177,7 +213,8 @@ fn repeat(layout: &mut Layout, at: usize, reach: Reach, osts: &Osts<'_>, rotor: 
     longer.components.insert(at, again);
     shrink(&mut longer, at + 1, end);
     // As long as the layout stays within the limits for storing and for showing it.
-    if verify(&longer).is_err() || bytes_at_most(&longer, osts.spaces.len()) > XATTR_VALUE_BYTES_MAX {
+    if verify(&longer).is_err() || bytes_at_most(&longer, osts.spaces.len()) > XATTR_VALUE_BYTES_MAX
+    {
         return false;
     }
     (*layout, *rotor) = (longer, next);
@@ -208,7 +245,10 @@ mod tests {
         let (spaces, small) = (spaces(free), PoolName::new("small").unwrap());
         let pool = |name: &PoolName| (*name == small).then(|| Arc::from([TargetIndex(0)]));
         let osts = Osts { spaces: &spaces, pool: &pool };
-        assert_eq!(is_needed(&before, start, end), extend(&mut layout, start, end, &osts, &mut Rotor(0)));
+        assert_eq!(
+            is_needed(&before, start, end),
+            extend(&mut layout, start, end, &osts, &mut Rotor(0))
+        );
         assert_eq!(verify(&layout), Ok(()), "{layout:?}");
         assert!(!is_needed(&layout, start, end));
         layout
@@ -218,7 +258,8 @@ mod tests {
     fn shape(layout: &Layout) -> Vec<(u64, u64, Vec<u16>, bool)> {
         let mib = |at: u64| if at == EOF { 0 } else { at / MIB };
         let osts = |c: &Component| c.stripes.iter().map(|ost| ost.0).collect();
-        let row = |c: &Component| (mib(c.start), mib(c.end), osts(c), c.pattern == Pattern::Extension);
+        let row =
+            |c: &Component| (mib(c.start), mib(c.end), osts(c), c.pattern == Pattern::Extension);
         layout.components.iter().map(row).collect()
     }
 
@@ -268,7 +309,10 @@ mod tests {
         assert_eq!(spilt.components[1].id, 3);
         // A component that extends itself grows from there by its own size.
         let spilt = extended(&two_tiers(true), SIZE, SIZE + 1, &[20, 500, 500]);
-        assert_eq!(shape(&spilt), [(0, 64, vec![0], false), (64, 128, vec![1, 2], false), (128, 0, vec![], true)]);
+        assert_eq!(
+            shape(&spilt),
+            [(0, 64, vec![0], false), (64, 128, vec![1, 2], false), (128, 0, vec![], true)]
+        );
         // Into a component that has its OSTs already, if these have room.
         let mut written = two_tiers(false);
         written.components[2].instantiate(vec![TargetIndex(1), TargetIndex(2)]);
@@ -296,7 +340,10 @@ mod tests {
     #[test]
     fn the_last_one_is_repeated_on_other_osts() {
         let again = extended(&one(), SIZE, SIZE + 1, &[60, 10, 500]);
-        assert_eq!(shape(&again), [(0, 64, vec![0], false), (64, 128, vec![2], false), (128, 0, vec![], true)]);
+        assert_eq!(
+            shape(&again),
+            [(0, 64, vec![0], false), (64, 128, vec![2], false), (128, 0, vec![], true)]
+        );
         assert_eq!(again.components[1].id, 3, "a number of its own");
         // Also in its turn, and only there.
         let third = extended(&again, 130 * MIB, 131 * MIB, &[60, 500, 20]);

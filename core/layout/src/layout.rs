@@ -88,11 +88,25 @@ impl Component {
     /// time. `None` if the size cannot be stored (it must be a multiple of 64 KiB up to nearly 4
     /// TiB).
     pub fn extension(id: u32, start: u64, end: u64, size: u64) -> Option<Component> {
-        let units = size.is_multiple_of(STRIPE_BYTES_MIN).then(|| u32::try_from(size / EXTENSION_UNIT).ok()).flatten();
+        let units = size
+            .is_multiple_of(STRIPE_BYTES_MIN)
+            .then(|| u32::try_from(size / EXTENSION_UNIT).ok())
+            .flatten();
         let stripe_size = units.filter(|units| *units > 0)?;
         let (pattern, stripe_count, overstriped, pool) = (Pattern::Extension, 0, false, None);
         let (stripes, wanted) = (Vec::new(), Vec::new());
-        Some(Component { id, start, end, pattern, stripe_size, stripe_count, overstriped, pool, stripes, wanted })
+        Some(Component {
+            id,
+            start,
+            end,
+            pattern,
+            stripe_size,
+            stripe_count,
+            overstriped,
+            pool,
+            stripes,
+            wanted,
+        })
     }
 
     /// Bytes that are taken from an extension at a time; `None` for other components.
@@ -146,9 +160,9 @@ impl Layout {
     /// `COMPONENTS_MAX * STRIPES_MAX`.
     pub fn objects(&self, fid: Fid) -> impl Iterator<Item = (TargetIndex, ObjectId)> + '_ {
         let fid = self.names(fid);
-        self.components
-            .iter()
-            .flat_map(move |c| (0u32..).zip(&c.stripes).map(move |(stripe, ost)| (*ost, c.object(fid, stripe))))
+        self.components.iter().flat_map(move |c| {
+            (0u32..).zip(&c.stripes).map(move |(stripe, ost)| (*ost, c.object(fid, stripe)))
+        })
     }
 
     /// Largest size of a file with this layout, bytes: no component covers bytes beyond it.
@@ -198,7 +212,8 @@ mod tests {
     #[test]
     fn a_file_ends_where_its_components_do() {
         assert_eq!(pfl().size_max(), FILE_BYTES_MAX);
-        let open = Layout { components: vec![raid0(1, 0, 1 << 20, 65536, &[0])], ..Layout::default() };
+        let open =
+            Layout { components: vec![raid0(1, 0, 1 << 20, 65536, &[0])], ..Layout::default() };
         assert_eq!(open.size_max(), 1 << 20);
     }
 

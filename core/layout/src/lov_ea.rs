@@ -112,7 +112,8 @@ impl LovEa {
 
     /// The pools that it names, each once.
     pub fn pools(&self) -> Vec<&PoolName> {
-        let mut pools: Vec<&PoolName> = self.layout.components.iter().filter_map(|c| c.pool.as_ref()).collect();
+        let mut pools: Vec<&PoolName> =
+            self.layout.components.iter().filter_map(|c| c.pool.as_ref()).collect();
         pools.retain(|pool| !pool.is_ignored());
         pools.sort_unstable_by_key(|pool| &pool.0);
         pools.dedup();
@@ -164,7 +165,9 @@ pub fn encode(layout: &Layout, fid: Fid) -> Vec<u8> {
     let mut out = Vec::new();
     match &layout.components[..] {
         [] => {}
-        [one] if layout.is_plain() => plain(&mut out, one, layout.generation as u16, fid, layout.names(fid)),
+        [one] if layout.is_plain() => {
+            plain(&mut out, one, layout.generation as u16, fid, layout.names(fid))
+        }
         components => {
             put32(&mut out, composite_magic(layout));
             put32(&mut out, 0);
@@ -236,7 +239,11 @@ pub fn bytes_at_most(layout: &Layout, osts: usize) -> usize {
         header + OBJECT_BYTES * wanted.max(c.stripes.len()).max(c.wanted.len())
     };
     let blobs: usize = layout.components.iter().map(of).sum();
-    if layout.is_plain() { blobs } else { COMP_BYTES + ENTRY_BYTES * layout.components.len() + blobs }
+    if layout.is_plain() {
+        blobs
+    } else {
+        COMP_BYTES + ENTRY_BYTES * layout.components.len() + blobs
+    }
 }
 
 /// `fid` is the file, `named` the one after which its objects are named.
@@ -251,7 +258,14 @@ fn plain(out: &mut Vec<u8>, c: &Component, generation: u16, fid: Fid, named: Fid
     put64(out, fid.seq);
     put32(out, c.stripe_size);
     put16(out, c.stripe_count);
-    put16(out, if c.stripes.is_empty() { c.wanted.first().map_or(OFFSET_ANY, |ost| ost.0) } else { generation });
+    put16(
+        out,
+        if c.stripes.is_empty() {
+            c.wanted.first().map_or(OFFSET_ANY, |ost| ost.0)
+        } else {
+            generation
+        },
+    );
     if c.pool.is_some() || is_specific(c) {
         let name = c.pool.as_ref().map_or("", |PoolName(name)| name);
         let mut padded = [0; POOL_NAME_BYTES_MAX + 1];
@@ -293,10 +307,12 @@ pub fn decode_of_file(bytes: &[u8]) -> Result<(LovEa, Fid), LovEaError> {
     let composite = is_composite(get32(bytes, 0)?);
     let blob = if composite { get32(bytes, COMP_BYTES + 24)? as usize } else { 0 };
     let oid = get64(bytes, blob + 8)?;
-    let oid = u32::try_from(oid).map_err(|_| LovEaError::Field { field: "lmm_object_id", value: oid })?;
+    let oid =
+        u32::try_from(oid).map_err(|_| LovEaError::Field { field: "lmm_object_id", value: oid })?;
     let fid = Fid { seq: get64(bytes, blob + 16)?, oid, ver: 0 };
     if let Some(i) = ea.layout.components.iter().position(|c| !c.stripes.is_empty()) {
-        let blob = if composite { get32(bytes, COMP_BYTES + ENTRY_BYTES * i + 24)? as usize } else { 0 };
+        let blob =
+            if composite { get32(bytes, COMP_BYTES + ENTRY_BYTES * i + 24)? as usize } else { 0 };
         let object = blob + header_bytes(get32(bytes, blob)?)?;
         let named = Fid { seq: get64(bytes, object)?, oid: get32(bytes, object + 8)?, ver: 0 };
         ea.layout.owner = if named == fid { Fid::NONE } else { named };
@@ -328,7 +344,8 @@ pub fn decode(bytes: &[u8]) -> Result<LovEa, LovEaError> {
         return composite(bytes);
     }
     let Blob { component, generation } = blob(bytes)?;
-    let layout = Layout { generation: generation.into(), components: vec![component], ..Layout::default() };
+    let layout =
+        Layout { generation: generation.into(), components: vec![component], ..Layout::default() };
     Ok(LovEa { layout })
 }
 
@@ -354,7 +371,8 @@ fn composite(bytes: &[u8]) -> Result<LovEa, LovEaError> {
         let at = COMP_BYTES + ENTRY_BYTES * i;
         let (id, start, end) = (get32(bytes, at)?, get64(bytes, at + 8)?, get64(bytes, at + 16)?);
         let (offset, len) = (get32(bytes, at + 24)? as usize, get32(bytes, at + 28)? as usize);
-        let part = bytes.get(offset..offset.saturating_add(len)).ok_or(LovEaError::Short(bytes.len()))?;
+        let part =
+            bytes.get(offset..offset.saturating_add(len)).ok_or(LovEaError::Short(bytes.len()))?;
         let blob = blob(part)?;
         // A specification has no numbers yet: they follow the order.
         let id = if id == 0 { i as u32 + 1 } else { id };
@@ -406,7 +424,9 @@ fn blob(bytes: &[u8]) -> Result<Blob, LovEaError> {
     let tail = get16(bytes, 30)?;
     let pool = match bytes[V1_BYTES..header].split(|b| *b == 0).next() {
         None | Some([]) => None,
-        Some(name) => Some(std::str::from_utf8(name).ok().and_then(PoolName::new).ok_or(LovEaError::Pool)?),
+        Some(name) => {
+            Some(std::str::from_utf8(name).ok().and_then(PoolName::new).ok_or(LovEaError::Pool)?)
+        }
     };
     let objects = &bytes[header..];
     let stripes = match objects.len() {
@@ -419,7 +439,9 @@ fn blob(bytes: &[u8]) -> Result<Blob, LovEaError> {
             };
             objects.chunks_exact(OBJECT_BYTES).map(index).collect::<Result<_, _>>()?
         }
-        n if n < OBJECT_BYTES * usize::from(stripe_count) => return Err(LovEaError::Short(bytes.len())),
+        n if n < OBJECT_BYTES * usize::from(stripe_count) => {
+            return Err(LovEaError::Short(bytes.len()));
+        }
         _ => return Err(LovEaError::Long(bytes.len())),
     };
     let overstriped = word & LOV_PATTERN_OVERSTRIPING != 0;
@@ -433,8 +455,18 @@ fn blob(bytes: &[u8]) -> Result<Blob, LovEaError> {
     };
     let generation = if stripes.is_empty() { 0 } else { tail };
     let (id, start, end) = (1, 0, EOF);
-    let component =
-        Component { id, start, end, pattern, stripe_size, stripe_count, overstriped, pool, stripes, wanted };
+    let component = Component {
+        id,
+        start,
+        end,
+        pattern,
+        stripe_size,
+        stripe_count,
+        overstriped,
+        pool,
+        stripes,
+        wanted,
+    };
     Ok(Blob { component, generation })
 }
 
@@ -482,7 +514,10 @@ mod tests {
         assert_eq!(bytes[..8], [0xd0, 0x0b, 0xd1, 0x0b, 1, 0, 0, 0]);
         assert_eq!(bytes[8..24], [3, 0, 0, 0, 0, 0, 0, 0, 1, 4, 0, 0, 2, 0, 0, 0]);
         assert_eq!(bytes[24..32], [0, 0, 1, 0, 2, 0, 1, 0]);
-        assert_eq!(bytes[32..56], [1, 4, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]);
+        assert_eq!(
+            bytes[32..56],
+            [1, 4, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]
+        );
         assert_eq!(bytes[68..72], [1, 8, 0, 0]);
     }
 
@@ -493,7 +528,10 @@ mod tests {
         assert_eq!(get32(&bytes, 4), Ok(bytes.len() as u32));
         assert_eq!((get16(&bytes, 14), get16(&bytes, 16)), (Ok(4), Ok(0)));
         // DoM: instantiated, no stripes. The last one: neither objects nor flag.
-        assert_eq!((get32(&bytes, 32 + 4), get32(&bytes, 32 + 3 * 48 + 4)), (Ok(LCME_FL_INIT), Ok(0)));
+        assert_eq!(
+            (get32(&bytes, 32 + 4), get32(&bytes, 32 + 3 * 48 + 4)),
+            (Ok(LCME_FL_INIT), Ok(0))
+        );
         let third = get32(&bytes, 32 + 2 * 48 + 24).unwrap() as usize;
         assert_eq!(get32(&bytes, third), Ok(LOV_MAGIC_V3));
         assert_eq!(&bytes[third + 32..third + 38], b"flash\0");

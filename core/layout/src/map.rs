@@ -82,16 +82,22 @@ impl Iterator for Pieces<'_> {
                 let limit = self.end.min(c.end);
                 match (c.pattern, c.stripes.len()) {
                     (Pattern::Mdt, _) => (limit, Place::Mdt { component: index }),
-                    (Pattern::Extension, _) | (Pattern::Raid0, 0) => (limit, Place::Absent { component: Some(index) }),
+                    (Pattern::Extension, _) | (Pattern::Raid0, 0) => {
+                        (limit, Place::Absent { component: Some(index) })
+                    }
                     (Pattern::Raid0, count) => {
                         let (stripe, offset) = raid0_object(c, at);
                         let stripe_end = match count {
                             1 => limit,
-                            _ => (at - at % u64::from(c.stripe_size)).saturating_add(u64::from(c.stripe_size)),
+                            _ => (at - at % u64::from(c.stripe_size))
+                                .saturating_add(u64::from(c.stripe_size)),
                         };
                         let ost = c.stripes[stripe as usize];
                         let object = c.object(self.fid, stripe);
-                        (limit.min(stripe_end), Place::Object { component: index, stripe, ost, object, offset })
+                        (
+                            limit.min(stripe_end),
+                            Place::Object { component: index, stripe, ost, object, offset },
+                        )
                     }
                 }
             }
@@ -130,11 +136,13 @@ pub fn object_ranges(
 ) -> impl Iterator<Item = ObjectRange> + '_ {
     let (start, end, fid) = (start.0, end.0, layout.names(fid));
     let first = layout.components.partition_point(|c| c.end <= start);
-    let covering = layout.components.iter().enumerate().skip(first).take_while(move |(_, c)| c.start < end);
+    let covering =
+        layout.components.iter().enumerate().skip(first).take_while(move |(_, c)| c.start < end);
     covering.flat_map(move |(component, c)| {
         let (from, to) = (start.max(c.start), end.min(c.end));
         (0u32..).zip(&c.stripes).filter_map(move |(stripe, ost)| {
-            let (start, end) = (object_bytes_below(c, stripe, from), object_bytes_below(c, stripe, to));
+            let (start, end) =
+                (object_bytes_below(c, stripe, from), object_bytes_below(c, stripe, to));
             (start < end).then(|| ObjectRange {
                 component,
                 ost: *ost,
@@ -199,7 +207,12 @@ mod tests {
             .collect();
         assert_eq!(
             short,
-            [(65535, 1, 7, 65535), (65536, 65536, 9, 0), (131_072, 65536, 7, 65536), (196_608, 1, 9, 65536)]
+            [
+                (65535, 1, 7, 65535),
+                (65536, 65536, 9, 0),
+                (131_072, 65536, 7, 65536),
+                (196_608, 1, 9, 65536)
+            ]
         );
     }
 
@@ -215,7 +228,9 @@ mod tests {
         // Byte 1 MiB in a component of 3 stripes of 128 KiB: stripe 8 % 3 = 2, row 8 / 3 = 2.
         let l = pfl();
         let piece = all(&l, 1 << 20, (1 << 20) + 1)[0];
-        let Place::Object { component, stripe, ost, offset, .. } = piece.place else { panic!("{piece:?}") };
+        let Place::Object { component, stripe, ost, offset, .. } = piece.place else {
+            panic!("{piece:?}")
+        };
         assert_eq!((component, stripe, ost.0, offset.0), (2, 2, 1, 2 * (128 << 10)));
     }
 
@@ -255,7 +270,8 @@ mod tests {
     fn write(objects: &mut HashMap<ObjectId, Vec<u8>>, layout: &Layout, start: u64, data: &[u8]) {
         for p in all(layout, start, start + data.len() as u64) {
             if let Place::Object { object, offset, .. } = p.place {
-                let (from, to, len) = ((p.file.0 - start) as usize, offset.0 as usize, p.len as usize);
+                let (from, to, len) =
+                    ((p.file.0 - start) as usize, offset.0 as usize, p.len as usize);
                 let bytes = objects.entry(object).or_default();
                 bytes.resize(bytes.len().max(to + len), 0);
                 bytes[to..to + len].copy_from_slice(&data[from..from + len]);

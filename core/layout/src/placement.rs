@@ -47,7 +47,9 @@ pub struct Rotor(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NoSpace {
     /// No OST is left after all exclusions.
-    #[error("no OST can take an object: {full} full, {inactive} inactive, {outside} outside the pool")]
+    #[error(
+        "no OST can take an object: {full} full, {inactive} inactive, {outside} outside the pool"
+    )]
     Nowhere {
         /// OSTs without room.
         full: usize,
@@ -66,7 +68,11 @@ pub enum NoSpace {
 ///
 /// # Errors
 /// [`NoSpace`].
-pub fn choose(osts: &[OstSpace], want: &Want<'_>, rotor: &mut Rotor) -> Result<Vec<TargetIndex>, NoSpace> {
+pub fn choose(
+    osts: &[OstSpace],
+    want: &Want<'_>,
+    rotor: &mut Rotor,
+) -> Result<Vec<TargetIndex>, NoSpace> {
     let usable = candidates(osts, want.pool)?;
     let n = usable.len();
     let wanted = match want.count {
@@ -76,7 +82,9 @@ pub fn choose(osts: &[OstSpace], want: &Want<'_>, rotor: &mut Rotor) -> Result<V
     }
     .min(types::limits::STRIPES_MAX);
     let distinct = wanted.min(n);
-    let at = |wanted: &TargetIndex| usable.iter().position(|o| o.index == *wanted).ok_or(NoSpace::First(*wanted));
+    let at = |wanted: &TargetIndex| {
+        usable.iter().position(|o| o.index == *wanted).ok_or(NoSpace::First(*wanted))
+    };
     let mut chosen = match want.wanted {
         [_, _, ..] => {
             want.wanted.iter().try_for_each(|ost| at(ost).map(|_| ()))?;
@@ -171,8 +179,12 @@ mod tests {
     const ONE: Want<'_> = Want { count: 1, overstriped: false, pool: None, wanted: &[] };
 
     fn osts(free: &[u64]) -> Vec<OstSpace> {
-        let ost =
-            |(i, free): (u16, &u64)| OstSpace { index: TargetIndex(i), free: *free, total: 100 * GIB, active: true };
+        let ost = |(i, free): (u16, &u64)| OstSpace {
+            index: TargetIndex(i),
+            free: *free,
+            total: 100 * GIB,
+            active: true,
+        };
         (0..).zip(free).map(ost).collect()
     }
 
@@ -189,7 +201,11 @@ mod tests {
     #[test]
     fn equal_osts_get_equal_shares_of_stripes_and_of_first_stripes() {
         for count in 1..=4 {
-            let (all, first) = counts(&osts(&[50 * GIB, 45 * GIB, 50 * GIB, 42 * GIB]), &Want { count, ..ONE }, 48);
+            let (all, first) = counts(
+                &osts(&[50 * GIB, 45 * GIB, 50 * GIB, 42 * GIB]),
+                &Want { count, ..ONE },
+                48,
+            );
             assert_eq!(all, [12 * usize::from(count); 4], "count {count}");
             assert_eq!(first, [12; 4], "count {count}");
         }
@@ -249,7 +265,10 @@ mod tests {
         let want = Want { count: 5, overstriped: true, ..ONE };
         let chosen = choose(&osts(&[GIB, GIB]), &want, &mut Rotor(0)).unwrap();
         assert_eq!(chosen.iter().map(|o| o.0).collect::<Vec<_>>(), [0, 1, 0, 1, 0]);
-        assert_eq!(choose(&osts(&[GIB, GIB]), &Want { count: 5, ..ONE }, &mut Rotor(0)).unwrap().len(), 2);
+        assert_eq!(
+            choose(&osts(&[GIB, GIB]), &Want { count: 5, ..ONE }, &mut Rotor(0)).unwrap().len(),
+            2
+        );
     }
 
     proptest! {

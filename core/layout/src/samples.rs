@@ -7,7 +7,12 @@ use types::target::TargetIndex;
 
 /// One component over the whole file, 64 KiB stripes, on these OSTs.
 pub fn plain(osts: &[u16]) -> Layout {
-    Layout { generation: 1, owner: Fid::NONE, spent: 0, components: vec![raid0(1, 0, EOF, 65536, osts)] }
+    Layout {
+        generation: 1,
+        owner: Fid::NONE,
+        spent: 0,
+        components: vec![raid0(1, 0, EOF, 65536, osts)],
+    }
 }
 
 /// A striped component.
@@ -46,13 +51,18 @@ pub fn any_layout() -> impl Strategy<Value = Layout> {
     let osts = proptest::collection::vec(0u16..40, 0..8);
     let shape = (1u64..3_000_000, 1u32..20, osts, any::<(u16, bool)>(), pool, extension);
     let shapes = proptest::collection::vec(shape, 0..6);
-    let owner = prop_oneof![Just(Fid::NONE), (1u64.., any::<u32>()).prop_map(|(seq, oid)| Fid { seq, oid, ver: 0 })];
+    let owner = prop_oneof![
+        Just(Fid::NONE),
+        (1u64.., any::<u32>()).prop_map(|(seq, oid)| Fid { seq, oid, ver: 0 })
+    ];
     let spent = prop_oneof![Just(0), 1u32..1000];
     (any::<u32>(), owner, shapes, any::<bool>(), any::<bool>(), 1u32..100, spent).prop_map(
         |(generation, owner, shapes, open_end, dom, id, spent)| {
             let (mut start, n) = (0, shapes.len());
             let mut components = Vec::new();
-            for (i, (len, stripe, osts, (wanted, overstriped), pool, extension)) in shapes.into_iter().enumerate() {
+            for (i, (len, stripe, osts, (wanted, overstriped), pool, extension)) in
+                shapes.into_iter().enumerate()
+            {
                 let end = if i + 1 == n && !open_end { EOF } else { start + len };
                 let mut c = raid0(id + (n - i) as u32, start, end, stripe << 16, &osts);
                 (c.overstriped, c.pool) = (overstriped, pool);
@@ -69,7 +79,8 @@ pub fn any_layout() -> impl Strategy<Value = Layout> {
                     }
                 }
                 start = end;
-                let at = extension.map_or(end, |(grown, _)| grown.max(u64::from(c.is_instantiated())) + c.start);
+                let at = extension
+                    .map_or(end, |(grown, _)| grown.max(u64::from(c.is_instantiated())) + c.start);
                 let size = extension.map_or(0, |(_, size)| size << 16);
                 if c.pattern == Pattern::Mdt || at >= end {
                     components.push(c);

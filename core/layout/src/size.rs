@@ -42,7 +42,11 @@ pub fn cuts(layout: &Layout, fid: Fid, size: FileOffset) -> impl Iterator<Item =
 ///
 /// `size_of` returns an object's size in bytes (0 if it was never written). The caller adds bytes
 /// on the MDT (maximum of both).
-pub fn file_size(layout: &Layout, fid: Fid, mut size_of: impl FnMut(TargetIndex, ObjectId) -> u64) -> u64 {
+pub fn file_size(
+    layout: &Layout,
+    fid: Fid,
+    mut size_of: impl FnMut(TargetIndex, ObjectId) -> u64,
+) -> u64 {
     let (mut end, fid) = (0, layout.names(fid));
     for c in &layout.components {
         for (stripe, ost) in (0u32..).zip(&c.stripes) {
@@ -68,13 +72,15 @@ mod tests {
 
     #[test]
     fn a_cut_in_the_middle_of_a_stripe() {
-        let at: Vec<_> = cuts(&plain(&[0, 1, 2]), FID, FileOffset(65536 * 4 + 10)).map(|c| c.at.0).collect();
+        let at: Vec<_> =
+            cuts(&plain(&[0, 1, 2]), FID, FileOffset(65536 * 4 + 10)).map(|c| c.at.0).collect();
         assert_eq!(at, [2 * 65536, 65536 + 10, 65536]);
     }
 
     #[test]
     fn components_beyond_the_cut_lose_everything_those_before_nothing() {
-        let cuts: Vec<_> = cuts(&pfl(), FID, FileOffset(512 << 10)).map(|c| (c.component, c.at.0)).collect();
+        let cuts: Vec<_> =
+            cuts(&pfl(), FID, FileOffset(512 << 10)).map(|c| (c.component, c.at.0)).collect();
         assert_eq!(cuts, [(1, 512 << 10), (2, 0), (2, 0), (2, 0)]);
     }
 

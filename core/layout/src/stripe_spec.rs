@@ -34,7 +34,11 @@ pub struct Defaults {
 
 impl Default for Defaults {
     fn default() -> Defaults {
-        Defaults { stripe_size: STRIPE_BYTES_DEFAULT, stripe_count: STRIPE_COUNT_DEFAULT, dom_bytes_max: DOM_BYTES_MAX }
+        Defaults {
+            stripe_size: STRIPE_BYTES_DEFAULT,
+            stripe_count: STRIPE_COUNT_DEFAULT,
+            dom_bytes_max: DOM_BYTES_MAX,
+        }
     }
 }
 
@@ -67,7 +71,9 @@ pub enum BadSpec {
         max: u64,
     },
     /// A component that grows by parts of stripes.
-    #[error("extension size {size} is not a multiple of {stripe}, the stripe size of the component that it extends")]
+    #[error(
+        "extension size {size} is not a multiple of {stripe}, the stripe size of the component that it extends"
+    )]
     Extension {
         /// Size of the extension, bytes.
         size: u64,
@@ -169,7 +175,9 @@ pub fn with_dom_at_most(mut layout: Layout, bytes: u64, defaults: &Defaults) -> 
         Some(next) => next.start = bytes,
         // Nothing may lie beyond the part on the MDT; without a part there, there is no reason for
         // an end.
-        None if bytes == 0 => layout.components = plain(defaults.stripe_count, defaults.stripe_size, None).components,
+        None if bytes == 0 => {
+            layout.components = plain(defaults.stripe_count, defaults.stripe_size, None).components
+        }
         None => {}
     }
     layout
@@ -229,7 +237,10 @@ mod tests {
         let done = complete(plain(0, 0, None), &Defaults::default()).unwrap();
         assert_eq!((done.components[0].stripe_size, done.components[0].stripe_count), (4 << 20, 1));
         let done = complete(plain(ALL_OSTS, 1 << 20, None), &Defaults::default()).unwrap();
-        assert_eq!((done.components[0].stripe_size, done.components[0].stripe_count), (1 << 20, ALL_OSTS));
+        assert_eq!(
+            (done.components[0].stripe_size, done.components[0].stripe_count),
+            (1 << 20, ALL_OSTS)
+        );
     }
 
     #[test]
@@ -243,15 +254,23 @@ mod tests {
     #[test]
     fn what_the_mdt_may_not_have_the_next_component_takes() {
         let defaults = Defaults::default();
-        let shape = |layout: &Layout| layout.components.iter().map(|c| (c.pattern, c.start, c.end)).collect::<Vec<_>>();
+        let shape = |layout: &Layout| {
+            layout.components.iter().map(|c| (c.pattern, c.start, c.end)).collect::<Vec<_>>()
+        };
         let whole = default_layout(512 << 10);
         assert_eq!(with_dom_at_most(whole.clone(), 512 << 10, &defaults), whole);
         let less = with_dom_at_most(whole.clone(), 64 << 10, &defaults);
-        let expected =
-            [(Pattern::Mdt, 0, 64 << 10), (Pattern::Raid0, 64 << 10, WIDE_START), (Pattern::Raid0, WIDE_START, EOF)];
+        let expected = [
+            (Pattern::Mdt, 0, 64 << 10),
+            (Pattern::Raid0, 64 << 10, WIDE_START),
+            (Pattern::Raid0, WIDE_START, EOF),
+        ];
         assert_eq!(shape(&less), expected);
         let none = with_dom_at_most(whole.clone(), 0, &defaults);
-        assert_eq!(shape(&none), [(Pattern::Raid0, 0, WIDE_START), (Pattern::Raid0, WIDE_START, EOF)]);
+        assert_eq!(
+            shape(&none),
+            [(Pattern::Raid0, 0, WIDE_START), (Pattern::Raid0, WIDE_START, EOF)]
+        );
         let mut only = whole;
         only.components.truncate(1);
         let less = with_dom_at_most(only.clone(), 64 << 10, &defaults);
@@ -263,11 +282,23 @@ mod tests {
     #[test]
     fn each_fault_is_named() {
         assert_eq!(complete(Layout::default(), &Defaults::default()), Err(BadSpec::Nothing));
-        assert_eq!(refused(|l| l.components[1].end += 1), BadSpec::End { id: 2, end: (1 << 20) + 1 });
-        assert_eq!(refused(|l| l.components[3].stripe_count = 2001), BadSpec::StripeCount { count: 2001 });
-        assert_eq!(refused(|l| l.components[2].stripes[1] = TargetIndex(1)), BadSpec::Twice { ost: TargetIndex(1) });
+        assert_eq!(
+            refused(|l| l.components[1].end += 1),
+            BadSpec::End { id: 2, end: (1 << 20) + 1 }
+        );
+        assert_eq!(
+            refused(|l| l.components[3].stripe_count = 2001),
+            BadSpec::StripeCount { count: 2001 }
+        );
+        assert_eq!(
+            refused(|l| l.components[2].stripes[1] = TargetIndex(1)),
+            BadSpec::Twice { ost: TargetIndex(1) }
+        );
         assert!(matches!(refused(|l| l.components[0].end = 2 << 20), BadSpec::Dom { .. }));
-        assert!(matches!(refused(|l| l.components[3].start = 1), BadSpec::Layout(BadLayout::Gap { .. })));
+        assert!(matches!(
+            refused(|l| l.components[3].start = 1),
+            BadSpec::Layout(BadLayout::Gap { .. })
+        ));
         assert!(matches!(
             refused(|l| l.components[1].stripe_size = 4096),
             BadSpec::Layout(BadLayout::StripeSize { .. })
@@ -278,7 +309,10 @@ mod tests {
             c.overstriped = true;
             wide.components.push(c);
         }
-        assert!(matches!(complete(wide, &Defaults::default()), Err(BadSpec::Layout(BadLayout::Bytes(_)))));
+        assert!(matches!(
+            complete(wide, &Defaults::default()),
+            Err(BadSpec::Layout(BadLayout::Bytes(_)))
+        ));
     }
 
     proptest! {

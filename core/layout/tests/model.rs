@@ -66,7 +66,8 @@ fn layout_of(dom: bool, shapes: &[Shape], open_end: bool) -> Layout {
         }
         start = end;
     }
-    complete(Layout { components, ..Layout::default() }, &Defaults::default()).expect("a layout that may be")
+    complete(Layout { components, ..Layout::default() }, &Defaults::default())
+        .expect("a layout that may be")
 }
 
 /// The file as a client keeps it.
@@ -87,18 +88,39 @@ impl Striped {
 
     /// Works as an MDT: each component gets its OSTs when it is first written, and keeps them.
     fn instantiate(&mut self, start: u64, end: u64) {
-        let used = |n| self.objects.values().filter(|(ost, _)| ost.0 == n).map(|(_, bytes)| bytes.len() as u64).sum();
+        let used = |n| {
+            self.objects
+                .values()
+                .filter(|(ost, _)| ost.0 == n)
+                .map(|(_, bytes)| bytes.len() as u64)
+                .sum()
+        };
         // A component that does not extend itself may use what is left.
-        let space =
-            |n| OstSpace { index: TargetIndex(n), free: OST_BYTES.saturating_sub(used(n)), total: 0, active: true };
+        let space = |n| OstSpace {
+            index: TargetIndex(n),
+            free: OST_BYTES.saturating_sub(used(n)),
+            total: 0,
+            active: true,
+        };
         let mut osts: Vec<OstSpace> = (0..OSTS).map(space).collect();
         let before = self.layout.clone();
-        extend(&mut self.layout, start, end, &Osts { spaces: &osts, pool: &|_| None }, &mut self.rotor);
+        extend(
+            &mut self.layout,
+            start,
+            end,
+            &Osts { spaces: &osts, pool: &|_| None },
+            &mut self.rotor,
+        );
         assert_eq!(verify(&self.layout), Ok(()));
         osts.iter_mut().for_each(|ost| ost.free = 1 << 40);
         for c in &mut self.layout.components {
             if c.start < end && start < c.end && !c.is_instantiated() {
-                let want = Want { count: c.stripe_count, overstriped: c.overstriped, pool: None, wanted: &c.wanted };
+                let want = Want {
+                    count: c.stripe_count,
+                    overstriped: c.overstriped,
+                    pool: None,
+                    wanted: &c.wanted,
+                };
                 c.stripes = choose(&osts, &want, &mut self.rotor).expect("there is room");
                 c.stripe_count = c.stripes.len() as u16;
             }
@@ -106,11 +128,18 @@ impl Striped {
         assert_eq!(verify(&self.layout), Ok(()));
         // Bytes that had a place keep it.
         for piece in pieces(&before, FID, FileOffset(0), FileOffset(2 * REACH)) {
-            let (Place::Object { object, ost, offset, .. }, last) = (piece.place, piece.len - 1) else { continue };
+            let (Place::Object { object, ost, offset, .. }, last) = (piece.place, piece.len - 1)
+            else {
+                continue;
+            };
             for probe in [0, last] {
                 let at = FileOffset(piece.file.0 + probe);
-                let now = pieces(&self.layout, FID, at, FileOffset(at.0 + 1)).next().map(|piece| piece.place);
-                let Some(Place::Object { object: o, ost: t, offset: p, .. }) = now else { panic!("{at:?}: {now:?}") };
+                let now = pieces(&self.layout, FID, at, FileOffset(at.0 + 1))
+                    .next()
+                    .map(|piece| piece.place);
+                let Some(Place::Object { object: o, ost: t, offset: p, .. }) = now else {
+                    panic!("{at:?}: {now:?}")
+                };
                 assert_eq!((o, t, p.0), (object, ost, offset.0 + probe));
             }
         }
@@ -126,9 +155,12 @@ impl Striped {
         self.instantiate(at, end);
         for piece in pieces(&self.layout, FID, FileOffset(at), FileOffset(end)) {
             match piece.place {
-                Place::Mdt { .. } => self.mdt.extend((0..piece.len).map(|i| (piece.file.0 + i, byte))),
+                Place::Mdt { .. } => {
+                    self.mdt.extend((0..piece.len).map(|i| (piece.file.0 + i, byte)))
+                }
                 Place::Object { ost, object, offset, .. } => {
-                    let (home, bytes) = self.objects.entry(object).or_insert((ost, BTreeMap::new()));
+                    let (home, bytes) =
+                        self.objects.entry(object).or_insert((ost, BTreeMap::new()));
                     assert_eq!(*home, ost, "an object does not move");
                     bytes.extend((0..piece.len).map(|i| (offset.0 + i, byte)));
                 }
@@ -160,7 +192,8 @@ impl Striped {
         for range in object_ranges(&self.layout, FID, FileOffset(at), FileOffset(end)) {
             if let Some((home, bytes)) = self.objects.get_mut(&range.object) {
                 assert_eq!(*home, range.ost);
-                let gone: Vec<u64> = bytes.range(range.start.0..range.end.0).map(|(at, _)| *at).collect();
+                let gone: Vec<u64> =
+                    bytes.range(range.start.0..range.end.0).map(|(at, _)| *at).collect();
                 for at in gone {
                     bytes.remove(&at);
                 }
@@ -174,7 +207,9 @@ impl Striped {
             assert_eq!(piece.file.0, at + found.len() as u64, "pieces follow each other");
             let byte = |i: u64| match piece.place {
                 Place::Mdt { .. } => self.mdt.get(&(piece.file.0 + i)).copied(),
-                Place::Object { object, offset, .. } => self.objects.get(&object)?.1.get(&(offset.0 + i)).copied(),
+                Place::Object { object, offset, .. } => {
+                    self.objects.get(&object)?.1.get(&(offset.0 + i)).copied()
+                }
                 Place::Absent { .. } => None,
             };
             found.extend((0..piece.len).map(|i| byte(i).unwrap_or(0)));
@@ -190,13 +225,19 @@ impl Striped {
             return None;
         }
         let stripe = (at / size % count) as u32;
-        Some((ObjectId { fid: FID, instance: c.id, stripe }, at / (size * count) * size + at % size))
+        Some((
+            ObjectId { fid: FID, instance: c.id, stripe },
+            at / (size * count) * size + at % size,
+        ))
     }
 }
 
 fn acts() -> impl Strategy<Value = Vec<Act>> {
     // Sizes near borders matter as much as any.
-    let at = prop_oneof![0..REACH, (0..24u64, 0..3u64).prop_map(|(n, off)| (n * KIB64 + off).saturating_sub(1))];
+    let at = prop_oneof![
+        0..REACH,
+        (0..24u64, 0..3u64).prop_map(|(n, off)| (n * KIB64 + off).saturating_sub(1))
+    ];
     let len = prop_oneof![1..200u64, (KIB64 - 2)..(2 * KIB64)];
     let act = prop_oneof![
         3 => (at.clone(), len.clone(), 1..=255u8).prop_map(|(at, len, byte)| Act::Write { at, len, byte }),

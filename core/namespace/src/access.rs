@@ -23,7 +23,12 @@ pub const EXECUTE: u32 = 1;
 ///
 /// # Errors
 /// EACCES if not; EPERM: to write an immutable inode.
-pub fn permission(view: &impl View, ctx: &Context<'_>, inode: &Inode, want: u32) -> Result<(), Errno> {
+pub fn permission(
+    view: &impl View,
+    ctx: &Context<'_>,
+    inode: &Inode,
+    want: u32,
+) -> Result<(), Errno> {
     let attr = &inode.attr;
     if want & WRITE != 0 {
         check_mutable(inode)?;
@@ -38,7 +43,11 @@ pub fn permission(view: &impl View, ctx: &Context<'_>, inode: &Inode, want: u32)
     } else if inode.flags.contains(InodeFlags::HAS_ACL) {
         let stored = view.xattr(inode.fid(), ACL_ACCESS)?.ok_or(Errno::EIO)?;
         let acl = Acl::parse(&stored).map_err(|_| Errno::EIO)?;
-        return if acl.permits(ctx.credentials, attr.gid, want) { Ok(()) } else { Err(Errno::EACCES) };
+        return if acl.permits(ctx.credentials, attr.gid, want) {
+            Ok(())
+        } else {
+            Err(Errno::EACCES)
+        };
     } else if ctx.credentials.in_group(attr.gid) {
         attr.mode >> 3
     } else {
@@ -59,7 +68,12 @@ pub(crate) fn may_create(view: &impl View, ctx: &Context<'_>, dir: &Inode) -> Re
 ///
 /// # Errors
 /// EACCES without permission on `dir`; EPERM if the sticky bit or a flag of either forbids it.
-pub(crate) fn may_delete(view: &impl View, ctx: &Context<'_>, dir: &Inode, inode: &Inode) -> Result<(), Errno> {
+pub(crate) fn may_delete(
+    view: &impl View,
+    ctx: &Context<'_>,
+    dir: &Inode,
+    inode: &Inode,
+) -> Result<(), Errno> {
     permission(view, ctx, dir, WRITE | EXECUTE)?;
     check_unprotected(dir)?;
     check_unprotected(inode)?;

@@ -16,7 +16,13 @@ use types::time::Timestamp;
 /// `noatime`, or because the inode is gone.
 ///
 /// # Errors EIO: the record is damaged; what [`View::before`] returns.
-pub fn accessed(view: &mut impl View, fid: Fid, at: Timestamp, times: AccessTimes, tell: bool) -> Result<bool, Errno> {
+pub fn accessed(
+    view: &mut impl View,
+    fid: Fid,
+    at: Timestamp,
+    times: AccessTimes,
+    tell: bool,
+) -> Result<bool, Errno> {
     let Some(mut inode) = view.inode(fid)? else { return Ok(false) };
     if inode.flags.contains(InodeFlags::NOATIME) || !inode.attr.takes_access(at, times) {
         return Ok(false);

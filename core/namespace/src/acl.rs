@@ -97,7 +97,8 @@ impl Acl {
         let mut basic = 0;
         for entry in &self.0 {
             let single = !matches!(entry.tag, Tag::User | Tag::Group);
-            let in_order = previous.is_none_or(|p| if single { p < entry.tag as u16 } else { p <= entry.tag as u16 });
+            let in_order = previous
+                .is_none_or(|p| if single { p < entry.tag as u16 } else { p <= entry.tag as u16 });
             if !in_order || entry.perm > 7 {
                 return Err(Errno::EINVAL);
             }
@@ -209,7 +210,11 @@ mod tests {
     use super::*;
 
     fn acl(entries: &[(Tag, u16, u32)]) -> Vec<u8> {
-        Acl(entries.iter().map(|(tag, perm, id)| AclEntry { tag: *tag, perm: *perm, id: *id }).collect()).encode()
+        Acl(entries
+            .iter()
+            .map(|(tag, perm, id)| AclEntry { tag: *tag, perm: *perm, id: *id })
+            .collect())
+        .encode()
     }
 
     fn full() -> Vec<u8> {
@@ -239,11 +244,21 @@ mod tests {
         assert_eq!(Acl::parse(&other_version), Err(Errno::EOPNOTSUPP));
         for bad in [
             // no mask although a user is named
-            acl(&[(Tag::UserObj, 7, NO_ID), (Tag::User, 7, 1), (Tag::GroupObj, 7, NO_ID), (Tag::Other, 0, NO_ID)]),
+            acl(&[
+                (Tag::UserObj, 7, NO_ID),
+                (Tag::User, 7, 1),
+                (Tag::GroupObj, 7, NO_ID),
+                (Tag::Other, 0, NO_ID),
+            ]),
             // out of order
             acl(&[(Tag::GroupObj, 7, NO_ID), (Tag::UserObj, 7, NO_ID), (Tag::Other, 0, NO_ID)]),
             // an entry twice
-            acl(&[(Tag::UserObj, 7, NO_ID), (Tag::UserObj, 7, NO_ID), (Tag::GroupObj, 0, 0), (Tag::Other, 0, NO_ID)]),
+            acl(&[
+                (Tag::UserObj, 7, NO_ID),
+                (Tag::UserObj, 7, NO_ID),
+                (Tag::GroupObj, 0, 0),
+                (Tag::Other, 0, NO_ID),
+            ]),
             // permission beyond rwx
             acl(&[(Tag::UserObj, 8, NO_ID), (Tag::GroupObj, 7, NO_ID), (Tag::Other, 0, NO_ID)]),
             // others missing
@@ -266,7 +281,11 @@ mod tests {
     fn a_default_acl_bounds_the_mode_of_a_new_inode() {
         let mut acl = Acl::parse(&full()).unwrap();
         assert_eq!(acl.inherit(0o4666), 0o4660);
-        let minimal = super::tests::acl(&[(Tag::UserObj, 7, NO_ID), (Tag::GroupObj, 5, NO_ID), (Tag::Other, 0, NO_ID)]);
+        let minimal = super::tests::acl(&[
+            (Tag::UserObj, 7, NO_ID),
+            (Tag::GroupObj, 5, NO_ID),
+            (Tag::Other, 0, NO_ID),
+        ]);
         let mut acl = Acl::parse(&minimal).unwrap();
         assert_eq!(acl.inherit(0o777), 0o750);
         assert!(acl.is_minimal());

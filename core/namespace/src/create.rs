@@ -132,7 +132,13 @@ pub fn plan_elsewhere(
 ///
 /// # Errors
 /// EIO; ENOENT, ENOTDIR: the directory is not there.
-pub fn enter(view: &mut impl View, ctx: &Context<'_>, dir: Fid, name: &[u8], to: Dirent) -> Result<(), Errno> {
+pub fn enter(
+    view: &mut impl View,
+    ctx: &Context<'_>,
+    dir: Fid,
+    name: &[u8],
+    to: Dirent,
+) -> Result<(), Errno> {
     let mut dir = directory(view, dir)?;
     view.put_dirent(dir.fid(), name, to);
     names_changed(view, ctx, &mut dir, i32::from(to.file_type == FileType::Directory));
@@ -201,7 +207,12 @@ impl Inherited {
     }
 }
 
-fn inherit(view: &impl View, ctx: &Context<'_>, dir: &Inode, new: &New) -> Result<Inherited, Errno> {
+fn inherit(
+    view: &impl View,
+    ctx: &Context<'_>,
+    dir: &Inode,
+    new: &New,
+) -> Result<Inherited, Errno> {
     let mode = match new.file_type {
         FileType::Symlink => return Ok(Inherited { mode: 0o777, access: None, default: None }),
         // mkdir(2) knows permissions and the sticky bit only.
@@ -228,7 +239,14 @@ fn strip_setgid(ctx: &Context<'_>, dir: &Inode, mode: u32) -> u32 {
     if program && inherits && !ctx.in_group_or_root(dir.attr.gid) { mode & !S_ISGID } else { mode }
 }
 
-fn inode(ctx: &Context<'_>, dir: &Inode, new: &New, mode: u32, tail: Tail, flags: InodeFlags) -> Inode {
+fn inode(
+    ctx: &Context<'_>,
+    dir: &Inode,
+    new: &New,
+    mode: u32,
+    tail: Tail,
+    flags: InodeFlags,
+) -> Inode {
     let is_dir = new.file_type == FileType::Directory;
     let setgid = dir.attr.mode & S_ISGID != 0;
     let inherited_bit = if setgid && is_dir { S_ISGID } else { 0 };
@@ -239,7 +257,11 @@ fn inode(ctx: &Context<'_>, dir: &Inode, new: &New, mode: u32, tail: Tail, flags
             uid: ctx.credentials.uid,
             gid: if setgid { dir.attr.gid } else { ctx.credentials.gid },
             nlink: if is_dir { 2 } else { 1 },
-            rdev: if matches!(new.file_type, FileType::CharDevice | FileType::BlockDevice) { new.rdev } else { 0 },
+            rdev: if matches!(new.file_type, FileType::CharDevice | FileType::BlockDevice) {
+                new.rdev
+            } else {
+                0
+            },
             size: if is_dir { DIRECTORY_SIZE } else { new.size },
             blocks: if is_dir { DIRECTORY_BLOCKS } else { 0 },
             atime: ctx.now,

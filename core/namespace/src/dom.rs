@@ -232,7 +232,10 @@ mod tests {
     fn a_file_takes_as_much_as_it_has() {
         let mut file = Memory::default();
         file.carry_out(write(&file, 0, &[7; 20_000]).unwrap());
-        assert_eq!(file.0.values().map(Vec::len).collect::<Vec<_>>(), [DOM_CHUNK_BYTES, 20_000 - DOM_CHUNK_BYTES]);
+        assert_eq!(
+            file.0.values().map(Vec::len).collect::<Vec<_>>(),
+            [DOM_CHUNK_BYTES, 20_000 - DOM_CHUNK_BYTES]
+        );
         assert_eq!(blocks(&file), Ok(32 + 8));
         assert_eq!(read(&file, 19_999, 20_002), Ok(vec![7, 0, 0]));
         assert_eq!(write(&file, 0, &[7; 20_000]), Ok(Plan::default()), "nothing changes");
@@ -263,7 +266,12 @@ mod tests {
 
     fn steps() -> impl Strategy<Value = Vec<Step>> {
         // Often at the edges of chunks.
-        let at = || prop_oneof![0..MAX, (0..5u64, 0..3u64).prop_map(|(n, off)| (n * CHUNK + off).saturating_sub(1))];
+        let at = || {
+            prop_oneof![
+                0..MAX,
+                (0..5u64, 0..3u64).prop_map(|(n, off)| (n * CHUNK + off).saturating_sub(1))
+            ]
+        };
         let kind = prop::sample::select(vec![Punch::Hole, Punch::Zero, Punch::Allocate]);
         let step = prop_oneof![
             (at(), 0..40_000usize, 1u8..).prop_map(|(at, len, byte)| Step::Write(at, len, byte)),

@@ -38,7 +38,12 @@ pub fn flags(inode: &Inode) -> u32 {
 /// # Errors
 /// ENOENT; EOPNOTSUPP: a flag that is not one of these; EPERM: the caller is not the owner, or
 /// changes the immutable or append-only flag and is not root.
-pub fn set_flags(view: &mut impl View, ctx: &Context<'_>, fid: Fid, wanted: u32) -> Result<Inode, Errno> {
+pub fn set_flags(
+    view: &mut impl View,
+    ctx: &Context<'_>,
+    fid: Fid,
+    wanted: u32,
+) -> Result<Inode, Errno> {
     let mut inode = view.inode(fid)?.ok_or(Errno::ENOENT)?;
     if ALL.iter().fold(wanted, |rest, (flag, _)| rest & !flag) != 0 {
         return Err(Errno::EOPNOTSUPP);
@@ -62,7 +67,8 @@ pub fn set_flags(view: &mut impl View, ctx: &Context<'_>, fid: Fid, wanted: u32)
 /// # Errors
 /// EPERM: it is immutable or append-only.
 pub(crate) fn check_unprotected(inode: &Inode) -> Result<(), Errno> {
-    let protected = inode.flags.contains(InodeFlags::IMMUTABLE) || inode.flags.contains(InodeFlags::APPEND_ONLY);
+    let protected = inode.flags.contains(InodeFlags::IMMUTABLE)
+        || inode.flags.contains(InodeFlags::APPEND_ONLY);
     if protected { Err(Errno::EPERM) } else { Ok(()) }
 }
 

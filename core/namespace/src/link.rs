@@ -16,7 +16,13 @@ use types::lock::InodeBits;
 /// ENOENT: there is no such inode or directory, or the inode has no name. An inode that was made
 /// without a name is excepted: it gets its first one here. ENOTDIR; EEXIST; EACCES; EPERM: the
 /// inode is a directory, immutable or append-only; EMLINK at [`LINKS_MAX`].
-pub fn link(view: &mut impl View, ctx: &Context<'_>, fid: Fid, parent: Fid, name: &[u8]) -> Result<Inode, Errno> {
+pub fn link(
+    view: &mut impl View,
+    ctx: &Context<'_>,
+    fid: Fid,
+    parent: Fid,
+    name: &[u8],
+) -> Result<Inode, Errno> {
     let mut inode = view.inode(fid)?.ok_or(Errno::ENOENT)?;
     let mut dir = directory(view, parent)?;
     if view.dirent(parent, name)?.is_some() {

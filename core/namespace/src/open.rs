@@ -13,7 +13,10 @@ use types::errno::Errno;
 /// symbolic link.
 pub fn open(inode: &Inode, write: bool, append: bool, exec: bool) -> Result<(), Errno> {
     let flags = inode.flags;
-    if write && (flags.contains(InodeFlags::IMMUTABLE) || flags.contains(InodeFlags::APPEND_ONLY) && !append) {
+    if write
+        && (flags.contains(InodeFlags::IMMUTABLE)
+            || flags.contains(InodeFlags::APPEND_ONLY) && !append)
+    {
         return Err(Errno::EPERM);
     }
     match inode.file_type() {

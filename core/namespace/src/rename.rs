@@ -61,7 +61,8 @@ pub fn rename(
     }
     let old_dir = directory(view, from.parent)?;
     let new_dir = if to.parent == from.parent { None } else { Some(directory(view, to.parent)?) };
-    let source = movable(view, from.parent, view.dirent(from.parent, from.name)?.ok_or(Errno::ENOENT)?)?;
+    let source =
+        movable(view, from.parent, view.dirent(from.parent, from.name)?.ok_or(Errno::ENOENT)?)?;
     let replaced = match view.dirent(to.parent, to.name)? {
         Some(_) if flags.no_replace => return Err(Errno::EEXIST),
         Some(dirent) => Some(movable(view, to.parent, dirent)?),
@@ -86,7 +87,8 @@ pub fn rename(
         other => {
             check_replaceable(view, &source, other.as_ref())?;
             check_room(&dirs, other.as_ref().is_some_and(Inode::is_dir), source.is_dir())?;
-            let lost = other.as_ref().map(|o| Change::named(o.fid(), o.is_dir() || o.attr.nlink <= 1));
+            let lost =
+                other.as_ref().map(|o| Change::named(o.fid(), o.is_dir() || o.attr.nlink <= 1));
             before(view, &from, &to, &source, lost)?;
             Ok(replace(view, ctx, Move { from, to, dirs, source }, other))
         }
@@ -236,7 +238,11 @@ fn check_permission(
     Ok(())
 }
 
-fn check_replaceable(view: &impl View, source: &Inode, replaced: Option<&Inode>) -> Result<(), Errno> {
+fn check_replaceable(
+    view: &impl View,
+    source: &Inode,
+    replaced: Option<&Inode>,
+) -> Result<(), Errno> {
     match replaced {
         Some(other) if source.is_dir() && !is_empty(view, other.fid())? => Err(Errno::ENOTEMPTY),
         _ => Ok(()),
@@ -273,7 +279,12 @@ fn before(
     view.before(&changes)
 }
 
-fn replace(view: &mut impl View, ctx: &Context<'_>, moves: Move<'_>, mut replaced: Option<Inode>) -> Renamed {
+fn replace(
+    view: &mut impl View,
+    ctx: &Context<'_>,
+    moves: Move<'_>,
+    mut replaced: Option<Inode>,
+) -> Renamed {
     let Move { from, to, dirs, mut source } = moves;
     let (moved_dir, lost_dir) = (source.is_dir(), replaced.as_ref().is_some_and(Inode::is_dir));
     view.delete_dirent(from.parent, from.name);

@@ -14,7 +14,12 @@ use types::fid::Fid;
 /// # Errors
 /// ENOENT, ENOTDIR: no such name, or no directory; ENOTEMPTY; EACCES, EPERM (sticky bit); EBUSY:
 /// the root; EREMOTE: another MDT has the inode.
-pub fn rmdir(view: &mut impl View, ctx: &Context<'_>, parent: Fid, name: &[u8]) -> Result<Inode, Errno> {
+pub fn rmdir(
+    view: &mut impl View,
+    ctx: &Context<'_>,
+    parent: Fid,
+    name: &[u8],
+) -> Result<Inode, Errno> {
     let mut dir = directory(view, parent)?;
     let mut inode = target(view, parent, view.dirent(parent, name)?.ok_or(Errno::ENOENT)?)?;
     may_delete(view, ctx, &dir, &inode)?;
@@ -40,7 +45,12 @@ pub fn rmdir(view: &mut impl View, ctx: &Context<'_>, parent: Fid, name: &[u8]) 
 ///
 /// # Errors
 /// ENOENT, ENOTDIR: no such name, or no directory; EACCES, EPERM.
-pub fn plan_elsewhere(view: &mut impl View, ctx: &Context<'_>, parent: Fid, name: &[u8]) -> Result<Fid, Errno> {
+pub fn plan_elsewhere(
+    view: &mut impl View,
+    ctx: &Context<'_>,
+    parent: Fid,
+    name: &[u8],
+) -> Result<Fid, Errno> {
     let dir = directory(view, parent)?;
     let to = view.dirent(parent, name)?.ok_or(Errno::ENOENT)?;
     permission(view, ctx, &dir, WRITE | EXECUTE)?;
@@ -55,7 +65,12 @@ pub fn plan_elsewhere(view: &mut impl View, ctx: &Context<'_>, parent: Fid, name
 ///
 /// # Errors
 /// EACCES; EPERM: sticky bit, protected; ENOENT: `parent` is not there.
-pub fn may_remove(view: &impl View, ctx: &Context<'_>, parent: Fid, inode: &Inode) -> Result<(), Errno> {
+pub fn may_remove(
+    view: &impl View,
+    ctx: &Context<'_>,
+    parent: Fid,
+    inode: &Inode,
+) -> Result<(), Errno> {
     may_delete(view, ctx, &directory(view, parent)?, inode)
 }
 

@@ -23,7 +23,12 @@ use types::lock::InodeBits;
 /// # Errors
 /// ENOENT; EPERM: not the owner, or a flag forbids it; EACCES: times to now without write
 /// permission; EISDIR, EINVAL: a size for an inode without one; EFBIG.
-pub fn setattr(view: &mut impl View, ctx: &Context<'_>, fid: Fid, set: &SetAttr) -> Result<Inode, Errno> {
+pub fn setattr(
+    view: &mut impl View,
+    ctx: &Context<'_>,
+    fid: Fid,
+    set: &SetAttr,
+) -> Result<Inode, Errno> {
     let mut inode = view.inode(fid)?.ok_or(Errno::ENOENT)?;
     check_size(&inode, set)?;
     check_flags(&inode, set)?;
@@ -99,13 +104,19 @@ fn check_owner(ctx: &Context<'_>, inode: &Inode, set: &SetAttr) -> Result<(), Er
     }
     let owner = ctx.credentials.uid == inode.attr.uid;
     let uid_allowed = set.uid.is_none_or(|uid| owner && uid == inode.attr.uid);
-    let gid_allowed = set.gid.is_none_or(|gid| owner && (gid == inode.attr.gid || ctx.credentials.in_group(gid)));
+    let gid_allowed =
+        set.gid.is_none_or(|gid| owner && (gid == inode.attr.gid || ctx.credentials.in_group(gid)));
     let mode_allowed = set.mode.is_none() || owner;
     if uid_allowed && gid_allowed && mode_allowed { Ok(()) } else { Err(Errno::EPERM) }
 }
 
 /// utimensat(2): a given time needs the owner, "now" also does with write permission.
-fn check_times(view: &impl View, ctx: &Context<'_>, inode: &Inode, set: &SetAttr) -> Result<(), Errno> {
+fn check_times(
+    view: &impl View,
+    ctx: &Context<'_>,
+    inode: &Inode,
+    set: &SetAttr,
+) -> Result<(), Errno> {
     if ctx.owns(inode.attr.uid) || set.size.is_some() {
         return Ok(());
     }
@@ -129,7 +140,11 @@ fn new_mode(ctx: &Context<'_>, inode: &Inode, set: &SetAttr) -> u32 {
         let mode = without_setid(old);
         return if ctx.in_group_or_root(inode.attr.gid) { mode } else { mode & !S_ISGID };
     }
-    if set.kill_suidgid && inode.file_type() == FileType::Regular { without_setid(old) } else { old }
+    if set.kill_suidgid && inode.file_type() == FileType::Regular {
+        without_setid(old)
+    } else {
+        old
+    }
 }
 
 /// The mode after a write by an unprivileged caller. Set-group-id without group-execute once meant

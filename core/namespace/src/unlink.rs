@@ -14,7 +14,12 @@ use types::fid::Fid;
 /// # Errors
 /// ENOENT, ENOTDIR: no such name or directory; EISDIR: it is a directory; EACCES, EPERM (sticky
 /// bit); EREMOTE: another MDT has the file.
-pub fn unlink(view: &mut impl View, ctx: &Context<'_>, parent: Fid, name: &[u8]) -> Result<Inode, Errno> {
+pub fn unlink(
+    view: &mut impl View,
+    ctx: &Context<'_>,
+    parent: Fid,
+    name: &[u8],
+) -> Result<Inode, Errno> {
     let mut dir = directory(view, parent)?;
     let dirent = view.dirent(parent, name)?.ok_or(Errno::ENOENT)?;
     if is_elsewhere(parent, dirent.fid) {
@@ -36,7 +41,12 @@ pub fn unlink(view: &mut impl View, ctx: &Context<'_>, parent: Fid, name: &[u8])
 }
 
 /// A file lost a name.
-pub(crate) fn drop_link(view: &mut impl View, ctx: &Context<'_>, inode: &mut Inode, lost: Place<'_>) {
+pub(crate) fn drop_link(
+    view: &mut impl View,
+    ctx: &Context<'_>,
+    inode: &mut Inode,
+    lost: Place<'_>,
+) {
     inode.attr.nlink = inode.attr.nlink.saturating_sub(1);
     view.unnamed(inode, lost.parent, lost.name);
     inode.changed(ctx);

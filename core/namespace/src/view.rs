@@ -43,7 +43,10 @@ impl<'a> Change<'a> {
     /// An inode loses, gets or moves a name; `last`: it loses its last one.
     pub const fn named(fid: Fid, last: bool) -> Change<'a> {
         let bits = InodeBits::LOOKUP.union(InodeBits::UPDATE);
-        Change::of(fid, if last { bits.union(InodeBits::OPEN).union(InodeBits::PERM) } else { bits })
+        Change::of(
+            fid,
+            if last { bits.union(InodeBits::OPEN).union(InodeBits::PERM) } else { bits },
+        )
     }
 }
 
@@ -55,7 +58,12 @@ pub trait View {
     /// directory.
     fn dirent(&self, parent: Fid, name: &[u8]) -> Result<Option<Dirent>, Errno>;
     /// Entries of a directory behind `after` (`None`: all).
-    fn entries(&self, dir: Fid, after: Option<&[u8]>, each: &mut EachEntry<'_>) -> Result<(), Errno>;
+    fn entries(
+        &self,
+        dir: Fid,
+        after: Option<&[u8]>,
+        each: &mut EachEntry<'_>,
+    ) -> Result<(), Errno>;
     /// Value of an extended attribute.
     fn xattr(&self, fid: Fid, name: &[u8]) -> Result<Option<Vec<u8>>, Errno>;
     /// Names of all extended attributes.

@@ -35,7 +35,12 @@ pub struct Written {
 ///
 /// # Errors
 /// ENOENT; EINVAL: no regular file; EFBIG.
-pub fn wrote(view: &mut impl View, ctx: &Context<'_>, fid: Fid, written: Written) -> Result<Inode, Errno> {
+pub fn wrote(
+    view: &mut impl View,
+    ctx: &Context<'_>,
+    fid: Fid,
+    written: Written,
+) -> Result<Inode, Errno> {
     let reserve = written.end == 0 && written.blocks_delta > 0 && written.at == WrittenAt::Now;
     changed(view, ctx, fid, written, reserve)
 }
@@ -45,12 +50,23 @@ pub fn wrote(view: &mut impl View, ctx: &Context<'_>, fid: Fid, written: Written
 ///
 /// # Errors
 /// As [`wrote`].
-pub fn stored(view: &mut impl View, ctx: &Context<'_>, fid: Fid, written: Written) -> Result<Inode, Errno> {
+pub fn stored(
+    view: &mut impl View,
+    ctx: &Context<'_>,
+    fid: Fid,
+    written: Written,
+) -> Result<Inode, Errno> {
     changed(view, ctx, fid, written, false)
 }
 
 /// `reserve`: space was allocated beyond the end.
-fn changed(view: &mut impl View, ctx: &Context<'_>, fid: Fid, written: Written, reserve: bool) -> Result<Inode, Errno> {
+fn changed(
+    view: &mut impl View,
+    ctx: &Context<'_>,
+    fid: Fid,
+    written: Written,
+    reserve: bool,
+) -> Result<Inode, Errno> {
     let Written { end, blocks_delta, at, kill_suidgid } = written;
     let mut inode = regular(view, fid)?;
     if end > FILE_BYTES_MAX {
@@ -99,7 +115,12 @@ impl Settled {
 ///
 /// # Errors
 /// ENOENT; EINVAL: no regular file.
-pub fn settle(view: &mut impl View, ctx: &Context<'_>, fid: Fid, settled: Settled) -> Result<Inode, Errno> {
+pub fn settle(
+    view: &mut impl View,
+    ctx: &Context<'_>,
+    fid: Fid,
+    settled: Settled,
+) -> Result<Inode, Errno> {
     let before = regular(view, fid)?;
     let mut inode = before.clone();
     match settled {
@@ -127,7 +148,13 @@ fn regular(view: &impl View, fid: Fid) -> Result<Inode, Errno> {
     if inode.file_type() == FileType::Regular { Ok(inode) } else { Err(Errno::EINVAL) }
 }
 
-fn finish(view: &mut impl View, ctx: &Context<'_>, inode: &mut Inode, at: WrittenAt, kill_suidgid: bool) {
+fn finish(
+    view: &mut impl View,
+    ctx: &Context<'_>,
+    inode: &mut Inode,
+    at: WrittenAt,
+    kill_suidgid: bool,
+) {
     if kill_suidgid {
         inode.attr.mode = without_setid(inode.attr.mode);
     }

@@ -50,9 +50,11 @@ fn space(name: &[u8]) -> Result<Space, Errno> {
         ACL_DEFAULT => return Ok(Space::AclDefault),
         _ => {}
     }
-    for (prefix, space) in
-        [(&b"user."[..], Space::User), (b"trusted.", Space::Trusted), (b"security.", Space::Security)]
-    {
+    for (prefix, space) in [
+        (&b"user."[..], Space::User),
+        (b"trusted.", Space::Trusted),
+        (b"security.", Space::Security),
+    ] {
         if let Some(rest) = name.strip_prefix(prefix) {
             return if rest.is_empty() { Err(Errno::EINVAL) } else { Ok(space) };
         }
@@ -70,16 +72,25 @@ fn may_read(view: &impl View, ctx: &Context<'_>, inode: &Inode, space: Space) ->
     }
 }
 
-fn may_write(view: &impl View, ctx: &Context<'_>, inode: &Inode, space: Space) -> Result<(), Errno> {
+fn may_write(
+    view: &impl View,
+    ctx: &Context<'_>,
+    inode: &Inode,
+    space: Space,
+) -> Result<(), Errno> {
     check_unprotected(inode)?;
     match space {
         Space::Trusted | Space::Security if ctx.is_root() => Ok(()),
         Space::Trusted | Space::Security => Err(Errno::EPERM),
-        Space::AclAccess | Space::AclDefault if inode.file_type() == FileType::Symlink => Err(Errno::EOPNOTSUPP),
+        Space::AclAccess | Space::AclDefault if inode.file_type() == FileType::Symlink => {
+            Err(Errno::EOPNOTSUPP)
+        }
         Space::AclAccess | Space::AclDefault if ctx.owns(inode.attr.uid) => Ok(()),
         Space::AclAccess | Space::AclDefault => Err(Errno::EPERM),
         Space::User if !takes_user_xattrs(inode) => Err(Errno::EPERM),
-        Space::User if inode.is_dir() && inode.attr.mode & S_ISVTX != 0 && !ctx.owns(inode.attr.uid) => {
+        Space::User
+            if inode.is_dir() && inode.attr.mode & S_ISVTX != 0 && !ctx.owns(inode.attr.uid) =>
+        {
             Err(Errno::EPERM)
         }
         Space::User => permission(view, ctx, inode, WRITE),
@@ -149,7 +160,9 @@ pub fn set(
     match space {
         Space::AclAccess => set_access_acl(view, ctx, inode, value, flags.kill_sgid),
         Space::AclDefault => set_default_acl(view, ctx, inode, value),
-        Space::User | Space::Trusted | Space::Security => set_plain(view, ctx, inode, name, value, flags),
+        Space::User | Space::Trusted | Space::Security => {
+            set_plain(view, ctx, inode, name, value, flags)
+        }
     }
 }
 
@@ -217,7 +230,12 @@ fn set_access_acl(
     Ok(inode)
 }
 
-fn set_default_acl(view: &mut impl View, ctx: &Context<'_>, mut inode: Inode, value: &[u8]) -> Result<Inode, Errno> {
+fn set_default_acl(
+    view: &mut impl View,
+    ctx: &Context<'_>,
+    mut inode: Inode,
+    value: &[u8],
+) -> Result<Inode, Errno> {
     let acl = parse_or_none(value)?;
     if !inode.is_dir() {
         return if acl.is_some() { Err(Errno::EACCES) } else { Ok(inode) };
@@ -235,7 +253,11 @@ fn set_default_acl(view: &mut impl View, ctx: &Context<'_>, mut inode: Inode, va
 
 /// An empty value, or an ACL without entries, removes.
 fn parse_or_none(value: &[u8]) -> Result<Option<Acl>, Errno> {
-    if value.is_empty() || value == 2u32.to_le_bytes() { Ok(None) } else { Acl::parse(value).map(Some) }
+    if value.is_empty() || value == 2u32.to_le_bytes() {
+        Ok(None)
+    } else {
+        Acl::parse(value).map(Some)
+    }
 }
 
 /// Removes an extended attribute; returns the changed inode.
@@ -243,7 +265,12 @@ fn parse_or_none(value: &[u8]) -> Result<Option<Acl>, Errno> {
 /// # Errors
 /// ENOENT; ENODATA: it has no such attribute (ACLs: no error, as in ext4); EPERM, EACCES,
 /// EOPNOTSUPP.
-pub fn remove(view: &mut impl View, ctx: &Context<'_>, fid: Fid, name: &[u8]) -> Result<Inode, Errno> {
+pub fn remove(
+    view: &mut impl View,
+    ctx: &Context<'_>,
+    fid: Fid,
+    name: &[u8],
+) -> Result<Inode, Errno> {
     let space = space(name)?;
     let inode = view.inode(fid)?.ok_or(Errno::ENOENT)?;
     may_write(view, ctx, &inode, space)?;
@@ -257,7 +284,12 @@ pub fn remove(view: &mut impl View, ctx: &Context<'_>, fid: Fid, name: &[u8]) ->
     delete(view, ctx, inode, name, &names)
 }
 
-fn drop_acl(view: &mut impl View, ctx: &Context<'_>, mut inode: Inode, name: &[u8]) -> Result<Inode, Errno> {
+fn drop_acl(
+    view: &mut impl View,
+    ctx: &Context<'_>,
+    mut inode: Inode,
+    name: &[u8],
+) -> Result<Inode, Errno> {
     let names = Names::read(view, inode.fid(), name)?;
     if !names.present {
         return Ok(inode);

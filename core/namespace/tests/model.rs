@@ -43,7 +43,8 @@ impl Model {
     }
 
     fn names(&self, id: Id) -> u32 {
-        self.nodes.values().flatten().flat_map(|d| d.values()).filter(|child| **child == id).count() as u32
+        self.nodes.values().flatten().flat_map(|d| d.values()).filter(|child| **child == id).count()
+            as u32
     }
 
     /// True if `id` equals `top` or lies below it.

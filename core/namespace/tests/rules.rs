@@ -48,11 +48,24 @@ impl World {
         self
     }
 
-    fn make(&mut self, parent: Fid, name: &str, file_type: FileType, mode: u32) -> Result<Inode, Errno> {
+    fn make(
+        &mut self,
+        parent: Fid,
+        name: &str,
+        file_type: FileType,
+        mode: u32,
+    ) -> Result<Inode, Errno> {
         self.now += 1;
         self.made += 1;
         let new = New { fid: fid(self.made), file_type, mode, umask: 0o022, rdev: 0, size: 0 };
-        match create(&mut self.memory, &context(&self.who, self.now), parent, name.as_bytes(), new, plain)? {
+        match create(
+            &mut self.memory,
+            &context(&self.who, self.now),
+            parent,
+            name.as_bytes(),
+            new,
+            plain,
+        )? {
             Made::Created(inode) => Ok(inode),
             Made::Found(_) | Made::Elsewhere(_) => Err(Errno::EEXIST),
         }
@@ -61,7 +74,8 @@ impl World {
     fn dir(&mut self, parent: Fid, name: &str, mode: u32) -> Fid {
         let made = self.make(parent, name, FileType::Directory, mode).unwrap().fid();
         // Without the umask.
-        self.memory.inodes.get_mut(&made).unwrap().attr.mode = FileType::Directory.mode_bits() | mode;
+        self.memory.inodes.get_mut(&made).unwrap().attr.mode =
+            FileType::Directory.mode_bits() | mode;
         made
     }
 
@@ -73,11 +87,13 @@ impl World {
 
     fn set(&mut self, fid: Fid, set: SetAttr) -> Result<Attr, Errno> {
         self.now += 1;
-        setattr::setattr(&mut self.memory, &context(&self.who, self.now), fid, &set).map(|inode| inode.attr)
+        setattr::setattr(&mut self.memory, &context(&self.who, self.now), fid, &set)
+            .map(|inode| inode.attr)
     }
 
     fn chmod(&mut self, fid: Fid, mode: u32) -> Result<u32, Errno> {
-        self.set(fid, SetAttr { mode: Some(mode), ..SetAttr::default() }).map(|attr| attr.mode & 0o7777)
+        self.set(fid, SetAttr { mode: Some(mode), ..SetAttr::default() })
+            .map(|attr| attr.mode & 0o7777)
     }
 
     fn chown(&mut self, fid: Fid, uid: Option<u32>, gid: Option<u32>) -> Result<u32, Errno> {
@@ -108,7 +124,14 @@ impl World {
 
     fn setxattr(&mut self, fid: Fid, name: &[u8], value: &[u8]) -> Result<Inode, Errno> {
         self.now += 1;
-        xattr::set(&mut self.memory, &context(&self.who, self.now), fid, name, value, xattr::SetFlags::default())
+        xattr::set(
+            &mut self.memory,
+            &context(&self.who, self.now),
+            fid,
+            name,
+            value,
+            xattr::SetFlags::default(),
+        )
     }
 
     fn getxattr(&self, fid: Fid, name: &[u8]) -> Result<Vec<u8>, Errno> {
@@ -171,7 +194,10 @@ fn names_touch_times_of_directory_and_inode() {
     assert_eq!((w.times(d), w.times(f)), ((w.now, w.now), (made, w.now)));
     let e = w.dir(ROOT, "e", 0o755);
     w.rename((d, "f"), (e, "f"), PLAIN).unwrap();
-    assert_eq!((w.times(d), w.times(e), w.times(f)), ((w.now, w.now), (w.now, w.now), (made, w.now)));
+    assert_eq!(
+        (w.times(d), w.times(e), w.times(f)),
+        ((w.now, w.now), (w.now, w.now), (made, w.now))
+    );
     assert_eq!(w.attr(f).btime.sec as u64, made);
     assert_eq!(w.attr(f).version, w.now);
 }
@@ -183,7 +209,11 @@ fn setgid_directories_pass_on_their_group() {
     w.memory.inodes.get_mut(&d).unwrap().attr.gid = 50;
     w.be(ALICE, ALICE);
     let sub = w.make(d, "sub", FileType::Directory, 0o7777).unwrap().attr;
-    assert_eq!((sub.uid, sub.gid, sub.mode & 0o7777), (ALICE, 50, 0o3755), "mkdir takes no set-id bits but inherits");
+    assert_eq!(
+        (sub.uid, sub.gid, sub.mode & 0o7777),
+        (ALICE, 50, 0o3755),
+        "mkdir takes no set-id bits but inherits"
+    );
     let program = w.make(d, "program", FileType::Regular, 0o2775).unwrap().attr;
     assert_eq!((program.gid, program.mode & 0o7777), (50, 0o755), "a stranger to the group");
     let locked = w.make(d, "locked", FileType::Regular, 0o2664).unwrap().attr;
@@ -192,7 +222,10 @@ fn setgid_directories_pass_on_their_group() {
     let program = w.make(d, "mine", FileType::Regular, 0o2775).unwrap().attr;
     assert_eq!(program.mode & 0o7777, 0o2755);
     let elsewhere = w.root().dir(ROOT, "x", 0o777);
-    assert_eq!(w.be(ALICE, ALICE).make(elsewhere, "f", FileType::Regular, 0o600).unwrap().attr.gid, ALICE);
+    assert_eq!(
+        w.be(ALICE, ALICE).make(elsewhere, "f", FileType::Regular, 0o600).unwrap().attr.gid,
+        ALICE
+    );
 }
 
 #[test]
@@ -202,7 +235,11 @@ fn changing_names_needs_write_and_execute() {
     let f = w.file(d, "f", 0o666);
     w.be(ALICE, ALICE);
     assert_eq!(w.make(d, "g", FileType::Regular, 0o644), Err(Errno::EACCES));
-    assert_eq!(w.make(d, "f", FileType::Regular, 0o644), Err(Errno::EEXIST), "an existing name comes first");
+    assert_eq!(
+        w.make(d, "f", FileType::Regular, 0o644),
+        Err(Errno::EEXIST),
+        "an existing name comes first"
+    );
     assert_eq!(w.unlink(d, "f"), Err(Errno::EACCES));
     assert_eq!(w.unlink(d, "none"), Err(Errno::ENOENT));
     assert_eq!(w.link(f, d, "g"), Err(Errno::EACCES));
@@ -329,7 +366,10 @@ fn a_file_has_a_bounded_number_of_names() {
     assert_eq!(w.link(f, ROOT, "last"), Err(Errno::EEXIST));
     assert_eq!(w.link(d, ROOT, "dir"), Err(Errno::EPERM));
     w.memory.inodes.get_mut(&d).unwrap().attr.nlink = LINKS_MAX + 5;
-    assert!(w.make(d, "sub", FileType::Directory, 0o755).is_ok(), "sub-directories are not bounded");
+    assert!(
+        w.make(d, "sub", FileType::Directory, 0o755).is_ok(),
+        "sub-directories are not bounded"
+    );
 }
 
 #[test]
@@ -377,7 +417,10 @@ fn times_are_set_by_owners_and_touched_by_writers() {
     let touched = w.set(f, set(Some(SetTime::Now), Some(SetTime::Now))).unwrap();
     assert_eq!((touched.atime.sec as u64, touched.mtime.sec as u64), (w.now, w.now));
     w.root().chmod(f, 0o644).unwrap();
-    assert_eq!(w.be(BOB, BOB).set(f, set(Some(SetTime::Now), Some(SetTime::Now))), Err(Errno::EACCES));
+    assert_eq!(
+        w.be(BOB, BOB).set(f, set(Some(SetTime::Now), Some(SetTime::Now))),
+        Err(Errno::EACCES)
+    );
     let set = w.be(ALICE, ALICE).set(f, set(None, Some(at))).unwrap();
     assert_eq!(
         (set.mtime, set.atime.sec, set.ctime.sec as u64),
@@ -388,8 +431,11 @@ fn times_are_set_by_owners_and_touched_by_writers() {
 #[test]
 fn sizes_belong_to_regular_files() {
     let mut w = World::new();
-    let (f, d, p) =
-        (w.file(ROOT, "f", 0o6777), w.dir(ROOT, "d", 0o755), w.make(ROOT, "p", FileType::Fifo, 0o644).unwrap().fid());
+    let (f, d, p) = (
+        w.file(ROOT, "f", 0o6777),
+        w.dir(ROOT, "d", 0o755),
+        w.make(ROOT, "p", FileType::Fifo, 0o644).unwrap().fid(),
+    );
     let size = |size| SetAttr { size: Some(size), ..SetAttr::default() };
     assert_eq!(w.set(d, size(1)), Err(Errno::EISDIR));
     assert_eq!(w.set(p, size(1)), Err(Errno::EINVAL));
@@ -436,7 +482,9 @@ fn blocks_of_data_that_are_told_of_later_are_no_space_beyond_the_end() {
     let ctx = context(&w.who, 99);
     for (f, at) in files.into_iter().zip([WrittenAt::Told, WrittenAt::At(Timestamp::default())]) {
         written::wrote(&mut w.memory, &ctx, f, Written { at, ..now(0, 8) }).unwrap();
-        let settled = written::settle(&mut w.memory, &ctx, f, Settled::Grown { size: 4000, blocks: 8 }).unwrap();
+        let settled =
+            written::settle(&mut w.memory, &ctx, f, Settled::Grown { size: 4000, blocks: 8 })
+                .unwrap();
         assert_eq!(settled.attr.size, 4000, "its writer vanished before it told the end");
     }
 }
@@ -489,14 +537,22 @@ fn an_access_acl_and_the_mode_say_the_same() {
     w.memory.inodes.get_mut(&f).unwrap().attr.mode |= 0o2000;
     assert_eq!(w.be(BOB, BOB).setxattr(f, ACL_ACCESS, &acl_for(BOB, 6)), Err(Errno::EPERM));
     let set = w.be(ALICE, ALICE).setxattr(f, ACL_ACCESS, &acl_for(BOB, 6)).unwrap();
-    assert_eq!(set.attr.mode & 0o7777, 0o760, "the mask is the group; a stranger to the group loses set-group-id");
+    assert_eq!(
+        set.attr.mode & 0o7777,
+        0o760,
+        "the mask is the group; a stranger to the group loses set-group-id"
+    );
     assert!(set.flags.contains(InodeFlags::HAS_ACL) && set.flags.contains(InodeFlags::HAS_XATTR));
     assert_eq!(w.getxattr(f, ACL_ACCESS), Ok(acl_for(BOB, 6)));
     w.chmod(f, 0o740).unwrap();
     assert_eq!(w.getxattr(f, ACL_ACCESS), Ok(acl_for(BOB, 4)));
     let minimal = acl(&[(1, 6, u32::MAX), (4, 4, u32::MAX), (0x20, 4, u32::MAX)]);
     let set = w.setxattr(f, ACL_ACCESS, &minimal).unwrap();
-    assert_eq!((set.attr.mode & 0o7777, set.flags), (0o644, InodeFlags::empty()), "it is not stored");
+    assert_eq!(
+        (set.attr.mode & 0o7777, set.flags),
+        (0o644, InodeFlags::empty()),
+        "it is not stored"
+    );
     assert_eq!(w.getxattr(f, ACL_ACCESS), Err(Errno::ENODATA));
     assert_eq!(w.setxattr(f, ACL_ACCESS, b"junk"), Err(Errno::EOPNOTSUPP));
     w.setxattr(f, ACL_ACCESS, &acl_for(BOB, 6)).unwrap();
@@ -523,13 +579,19 @@ fn a_default_acl_takes_the_place_of_the_umask() {
     assert_eq!(w.setxattr(f, ACL_DEFAULT, &acl_for(BOB, 7)), Err(Errno::EACCES));
     w.setxattr(d, ACL_DEFAULT, &acl_for(BOB, 7)).unwrap();
     let file = w.make(d, "file", FileType::Regular, 0o666).unwrap();
-    assert_eq!(file.attr.mode & 0o7777, 0o660, "others get nothing, the group keeps w in spite of the umask");
+    assert_eq!(
+        file.attr.mode & 0o7777,
+        0o660,
+        "others get nothing, the group keeps w in spite of the umask"
+    );
     let no = u32::MAX;
     let expected = acl(&[(1, 6, no), (2, 7, BOB), (4, 5, no), (0x10, 6, no), (0x20, 0, no)]);
     assert_eq!(w.getxattr(file.fid(), ACL_ACCESS), Ok(expected));
     assert!(!file.flags.contains(InodeFlags::HAS_DEFAULT_ACL));
     let sub = w.make(d, "sub", FileType::Directory, 0o777).unwrap();
-    assert!(sub.flags.contains(InodeFlags::HAS_DEFAULT_ACL) && sub.flags.contains(InodeFlags::HAS_ACL));
+    assert!(
+        sub.flags.contains(InodeFlags::HAS_DEFAULT_ACL) && sub.flags.contains(InodeFlags::HAS_ACL)
+    );
     assert_eq!(w.getxattr(sub.fid(), ACL_DEFAULT), Ok(acl_for(BOB, 7)));
     w.removexattr(d, ACL_DEFAULT).unwrap();
     let plain = w.make(d, "plain", FileType::Regular, 0o666).unwrap();
@@ -561,13 +623,17 @@ fn all_names_of_an_inode_fit_into_one_listing_acls_included() {
     .concat();
     let before = w.memory.clone();
     for name in [&b"user.x"[..], b"system.posix_acl_access", b"system.posix_acl_default"] {
-        assert_eq!(xattr::set(&mut w.memory, &ctx, d, name, &acl, Default::default()), Err(Errno::ENOSPC));
+        assert_eq!(
+            xattr::set(&mut w.memory, &ctx, d, name, &acl, Default::default()),
+            Err(Errno::ENOSPC)
+        );
     }
     assert!(w.memory == before, "refused, so nothing changed");
     assert_eq!(xattr::list(&w.memory, &ctx, d).unwrap().len(), 65536);
     let first = format!("user.{:0>250}", 0);
     xattr::remove(&mut w.memory, &ctx, d, first.as_bytes()).unwrap();
-    xattr::set(&mut w.memory, &ctx, d, b"system.posix_acl_access", &acl, Default::default()).unwrap();
+    xattr::set(&mut w.memory, &ctx, d, b"system.posix_acl_access", &acl, Default::default())
+        .unwrap();
 }
 
 #[test]
@@ -577,14 +643,31 @@ fn a_file_without_a_name_gets_one_by_a_link_if_it_may() {
     let unnamed = |world: &mut World, linkable| {
         world.now += 1;
         world.made += 1;
-        let new =
-            New { fid: fid(world.made), file_type: FileType::Regular, mode: 0o666, umask: 0o022, rdev: 0, size: 0 };
-        create_unnamed(&mut world.memory, &context(&world.who, world.now), dir, new, linkable, plain)
+        let new = New {
+            fid: fid(world.made),
+            file_type: FileType::Regular,
+            mode: 0o666,
+            umask: 0o022,
+            rdev: 0,
+            size: 0,
+        };
+        create_unnamed(
+            &mut world.memory,
+            &context(&world.who, world.now),
+            dir,
+            new,
+            linkable,
+            plain,
+        )
     };
     let before = world.times(dir);
     let file = unnamed(&mut world, true).unwrap();
     assert_eq!((file.attr.nlink, file.attr.mode & 0o7777), (0, 0o644));
-    assert_eq!((world.times(dir), world.memory.dirents.len()), (before, 1), "its directory knows nothing of it");
+    assert_eq!(
+        (world.times(dir), world.memory.dirents.len()),
+        (before, 1),
+        "its directory knows nothing of it"
+    );
     let fid = file.fid();
     let linked = world.link(fid, dir, "f").unwrap();
     assert_eq!((linked.attr.nlink, linked.flags.contains(InodeFlags::LINKABLE)), (1, false));
@@ -607,9 +690,11 @@ fn flags_protect_an_inode_from_everybody() {
     let file = world.file(dir, "f", 0o666);
     let set = |world: &mut World, fid, wanted| {
         world.now += 1;
-        flags::set_flags(&mut world.memory, &context(&world.who, world.now), fid, wanted).map(|inode| {
-            assert_eq!(flags::flags(&inode), wanted);
-        })
+        flags::set_flags(&mut world.memory, &context(&world.who, world.now), fid, wanted).map(
+            |inode| {
+                assert_eq!(flags::flags(&inode), wanted);
+            },
+        )
     };
     assert_eq!(set(&mut world, file, 0x8_0000), Err(Errno::EOPNOTSUPP));
     world.chown(file, Some(ALICE), None).unwrap();
@@ -621,7 +706,9 @@ fn flags_protect_an_inode_from_everybody() {
     world.root();
     let now = SetAttr { mtime: Some(SetTime::Now), ..SetAttr::default() };
     let cut = SetAttr { size: Some(0), ..SetAttr::default() };
-    let may_write = |world: &World, append| namespace::open::open(&world.memory.inodes[&file], true, append, false);
+    let may_write = |world: &World, append| {
+        namespace::open::open(&world.memory.inodes[&file], true, append, false)
+    };
     for flag in [flags::IMMUTABLE, flags::APPEND] {
         assert_eq!(set(&mut world, file, flag), Ok(()));
         assert_eq!(world.unlink(dir, "f").unwrap_err(), Errno::EPERM);
@@ -684,7 +771,8 @@ fn a_directory_moves_below_the_part_of_its_chain_that_is_here() {
     // Above `top` is a directory of another MDT.
     let mut world = World::new();
     let top = world.dir(ROOT, "top", 0o755);
-    world.memory.inodes.get_mut(&top).unwrap().parent = elsewhere(&mut world, ROOT, "far", FileType::Directory);
+    world.memory.inodes.get_mut(&top).unwrap().parent =
+        elsewhere(&mut world, ROOT, "far", FileType::Directory);
     let (x, y) = (world.dir(top, "x", 0o755), world.dir(top, "y", 0o755));
     let s = world.dir(x, "s", 0o755);
     assert_eq!(world.rename((top, "x"), (s, "x"), PLAIN), Err(Errno::EINVAL), "into itself");

@@ -261,7 +261,13 @@ impl<T> Import<T> {
         }
     }
 
-    fn connected(&mut self, standing: Standing, new: bool, boot: u64, last_committed: Transno) -> ImportAction {
+    fn connected(
+        &mut self,
+        standing: Standing,
+        new: bool,
+        boot: u64,
+        last_committed: Transno,
+    ) -> ImportAction {
         let first = self.boot == 0;
         let action = match standing {
             Standing::Awaited if !first => {
@@ -286,7 +292,9 @@ impl<T> Import<T> {
         };
         // A target that keeps no session state still has what it was sent, as long as it does not
         // say otherwise.
-        if matches!(action, ImportAction::Lost | ImportAction::Renewed) && standing != Standing::Transient {
+        if matches!(action, ImportAction::Lost | ImportAction::Renewed)
+            && standing != Standing::Transient
+        {
             self.lose_kept();
         }
         if first || matches!(action, ImportAction::Lost | ImportAction::Renewed) {
@@ -372,13 +380,20 @@ mod tests {
                 (connects(Standing::Transient, false, BOOT), (Full, Serve)),
                 (connects(Standing::Transient, true, BOOT + 1), (Full, Renewed)),
                 (connects(Standing::Missed, true, BOOT + 1), (Full, Gone)),
-                (Event::Replayed, if state == State::Replay { (ReplayLocks, Restore) } else { stays }),
+                (
+                    Event::Replayed,
+                    if state == State::Replay { (ReplayLocks, Restore) } else { stays },
+                ),
                 (Event::Restored, if state == ReplayLocks { (ReplayWait, Wait) } else { stays }),
                 (Event::Opened, if state == ReplayWait { (Full, Serve) } else { stays }),
             ];
             for (event, (next, action)) in table {
                 let mut import = in_state(state);
-                assert_eq!((import.event(event), import.state()), (action, next), "{state:?} {event:?}");
+                assert_eq!(
+                    (import.event(event), import.state()),
+                    (action, next),
+                    "{state:?} {event:?}"
+                );
                 let kept: Vec<u64> = import.kept().map(|(transno, _)| transno.0).collect();
                 let keeps = matches!(event, Event::Connected { standing: Standing::Transient, .. });
                 match action {
@@ -398,9 +413,15 @@ mod tests {
 
     #[test]
     fn a_first_session_misses_nothing() {
-        for standing in [Standing::Transient, Standing::Settled, Standing::Awaited, Standing::Missed] {
+        for standing in
+            [Standing::Transient, Standing::Settled, Standing::Awaited, Standing::Missed]
+        {
             let mut import = Import::<()>::default();
-            assert_eq!(import.event(connected(standing, true, 3, 4)), ImportAction::Serve, "{standing:?}");
+            assert_eq!(
+                import.event(connected(standing, true, 3, 4)),
+                ImportAction::Serve,
+                "{standing:?}"
+            );
             assert_eq!((import.state(), import.boot()), (State::Full, 3));
         }
     }
@@ -409,14 +430,27 @@ mod tests {
     fn who_was_answered_nothing_loses_nothing_when_the_target_forgot_it() {
         let idle = || {
             let mut import = Import::<()>::default();
-            assert_eq!(import.event(connected(Standing::Settled, true, BOOT, 10)), ImportAction::Serve);
+            assert_eq!(
+                import.event(connected(Standing::Settled, true, BOOT, 10)),
+                ImportAction::Serve
+            );
             import
         };
-        assert_eq!(idle().event(connected(Standing::Settled, true, BOOT + 1, 10)), ImportAction::Renewed);
-        assert_eq!(idle().event(connected(Standing::Settled, true, BOOT, 10)), ImportAction::Lost, "evicted");
+        assert_eq!(
+            idle().event(connected(Standing::Settled, true, BOOT + 1, 10)),
+            ImportAction::Renewed
+        );
+        assert_eq!(
+            idle().event(connected(Standing::Settled, true, BOOT, 10)),
+            ImportAction::Lost,
+            "evicted"
+        );
         let mut import = idle();
         import.rely();
-        assert_eq!(import.event(connected(Standing::Settled, true, BOOT + 1, 10)), ImportAction::Lost);
+        assert_eq!(
+            import.event(connected(Standing::Settled, true, BOOT + 1, 10)),
+            ImportAction::Lost
+        );
         assert_eq!(
             import.event(connected(Standing::Settled, true, BOOT + 2, 10)),
             ImportAction::Renewed,
@@ -428,7 +462,10 @@ mod tests {
     fn who_missed_a_recovery_and_kept_nothing_lost_nothing() {
         let mut import = session();
         import.committed(Transno(14));
-        assert_eq!(import.event(connected(Standing::Missed, true, BOOT + 1, 20)), ImportAction::Renewed);
+        assert_eq!(
+            import.event(connected(Standing::Missed, true, BOOT + 1, 20)),
+            ImportAction::Renewed
+        );
         assert_eq!((import.take_lost().len(), import.last_committed()), (0, Transno(20)));
     }
 
@@ -440,10 +477,16 @@ mod tests {
         assert_eq!(import.kept().count(), 2, "done again, durable not yet");
         import.committed(Transno(13));
         assert_eq!(import.kept().map(|(t, _)| t.0).collect::<Vec<_>>(), [14]);
-        assert_eq!((import.kept_after(Transno(13)).count(), import.kept_after(Transno(14)).count()), (1, 0));
+        assert_eq!(
+            (import.kept_after(Transno(13)).count(), import.kept_after(Transno(14)).count()),
+            (1, 0)
+        );
         // The target dies before that: once more.
         import.event(Event::Lost);
-        assert_eq!(import.event(connected(Standing::Awaited, true, BOOT + 2, 13)), ImportAction::Replay);
+        assert_eq!(
+            import.event(connected(Standing::Awaited, true, BOOT + 2, 13)),
+            ImportAction::Replay
+        );
         assert_eq!(import.kept().count(), 1);
     }
 

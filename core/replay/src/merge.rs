@@ -95,7 +95,11 @@ impl<T> Merge<T> {
     ///
     /// # Errors
     /// [`OutOfOrder`]: not waited for, its last batch is not done, or not in order.
-    pub fn bring(&mut self, client: ClientUuid, batch: Vec<(Transno, T)>) -> Result<(), OutOfOrder> {
+    pub fn bring(
+        &mut self,
+        client: ClientUuid,
+        batch: Vec<(Transno, T)>,
+    ) -> Result<(), OutOfOrder> {
         let position = self.position;
         let stream = self.clients.get_mut(&client).filter(|stream| stream.came && !stream.done);
         let stream = stream.filter(|stream| stream.batch.is_empty()).ok_or(OutOfOrder)?;
@@ -131,7 +135,8 @@ impl<T> Merge<T> {
     pub fn next(&mut self, now: Duration) -> Step<T> {
         let waits_for = |stream: &Stream<T>| !stream.done && stream.batch.is_empty();
         if now >= self.deadline {
-            let late: Vec<ClientUuid> = self.clients.iter().filter(|(_, s)| waits_for(s)).map(|(c, _)| *c).collect();
+            let late: Vec<ClientUuid> =
+                self.clients.iter().filter(|(_, s)| waits_for(s)).map(|(c, _)| *c).collect();
             late.iter().for_each(|client| drop(self.clients.remove(client)));
             self.late.extend(late);
         }
@@ -142,9 +147,15 @@ impl<T> Merge<T> {
         let safe = more.filter_map(|stream| stream.batch.back().map(|(transno, _)| *transno)).min();
         let mut changes = Vec::new();
         for (client, stream) in &mut self.clients {
-            let count = stream.batch.partition_point(|(transno, _)| safe.is_none_or(|safe| *transno <= safe));
+            let count = stream
+                .batch
+                .partition_point(|(transno, _)| safe.is_none_or(|safe| *transno <= safe));
             let ready = stream.batch.drain(..count);
-            changes.extend(ready.map(|(transno, change)| Brought { transno, client: *client, change }));
+            changes.extend(ready.map(|(transno, change)| Brought {
+                transno,
+                client: *client,
+                change,
+            }));
         }
         changes.sort_by_key(|brought| brought.transno);
         let Some(last) = changes.last() else {

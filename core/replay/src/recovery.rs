@@ -95,10 +95,22 @@ pub struct Recovery<T> {
 impl<T: Clone> Recovery<T> {
     /// A target that starts at `now` and waits for these clients, for at most `window` in each of
     /// two phases.
-    pub fn new(expected: impl IntoIterator<Item = ClientUuid>, now: Duration, window: Duration) -> Recovery<T> {
-        let clients: BTreeMap<_, _> = expected.into_iter().map(|client| (client, Progress::Absent)).collect();
+    pub fn new(
+        expected: impl IntoIterator<Item = ClientUuid>,
+        now: Duration,
+        window: Duration,
+    ) -> Recovery<T> {
+        let clients: BTreeMap<_, _> =
+            expected.into_iter().map(|client| (client, Progress::Absent)).collect();
         let phase = if clients.is_empty() { Phase::Open } else { Phase::Gathering };
-        Recovery { phase, clients, gathered: BTreeMap::new(), bytes: 0, window, deadline: now + window }
+        Recovery {
+            phase,
+            clients,
+            gathered: BTreeMap::new(),
+            bytes: 0,
+            window,
+            deadline: now + window,
+        }
     }
 
     /// The target has more to gather than from its clients: it is not open at once without any.
@@ -142,17 +154,26 @@ impl<T: Clone> Recovery<T> {
     ///
     /// # Errors
     /// [`Refused`]; its sender cannot be recovered then.
-    pub fn replay(&mut self, client: ClientUuid, transno: Transno, change: T, bytes: usize) -> Result<(), Refused> {
+    pub fn replay(
+        &mut self,
+        client: ClientUuid,
+        transno: Transno,
+        change: T,
+        bytes: usize,
+    ) -> Result<(), Refused> {
         match self.phase {
             Phase::Gathering => {}
             // The change came in an earlier attempt, before this phase.
-            Phase::Applying | Phase::Restoring if self.clients.contains_key(&client) => return Ok(()),
+            Phase::Applying | Phase::Restoring if self.clients.contains_key(&client) => {
+                return Ok(());
+            }
             _ => return Err(Refused::Stranger),
         }
         if self.clients.get(&client).is_none_or(|progress| *progress == Progress::Absent) {
             return Err(Refused::Stranger);
         }
-        let same = self.gathered.range((transno, ClientUuid(0))..=(transno, ClientUuid(u128::MAX))).next();
+        let same =
+            self.gathered.range((transno, ClientUuid(0))..=(transno, ClientUuid(u128::MAX))).next();
         let (change, bytes) = same.map_or((change, bytes), |(_, same)| (same.clone(), 0));
         if self.bytes + bytes > GATHERED_BYTES_MAX {
             return Err(Refused::TooMuch);
@@ -200,7 +221,8 @@ impl<T: Clone> Recovery<T> {
         if self.phase == Phase::Applying {
             self.clients.retain(|client, _| !refused.contains(client));
             self.phase = Phase::Restoring;
-            self.deadline = if self.deadline == Duration::ZERO { Duration::ZERO } else { now + self.window };
+            self.deadline =
+                if self.deadline == Duration::ZERO { Duration::ZERO } else { now + self.window };
         }
     }
 
@@ -211,7 +233,8 @@ impl<T: Clone> Recovery<T> {
             Phase::Restoring => Progress::Restored,
             Phase::Applying | Phase::Open => return None,
         };
-        let late = |(client, progress): (&ClientUuid, &Progress)| (*progress < wanted).then_some(*client);
+        let late =
+            |(client, progress): (&ClientUuid, &Progress)| (*progress < wanted).then_some(*client);
         let late: Vec<ClientUuid> = self.clients.iter().filter_map(late).collect();
         if !late.is_empty() && now < self.deadline {
             return None;
@@ -225,7 +248,9 @@ impl<T: Clone> Recovery<T> {
         self.bytes = 0;
         let gathered = std::mem::take(&mut self.gathered).into_iter();
         let gathered = gathered.filter(|((_, client), _)| !late.contains(client));
-        let changes = gathered.map(|((transno, client), change)| Gathered { transno, client, change }).collect();
+        let changes = gathered
+            .map(|((transno, client), change)| Gathered { transno, client, change })
+            .collect();
         Some(RecoveryAction::Apply { changes, late })
     }
 }
@@ -302,11 +327,20 @@ mod tests {
             assert!(!in_phase(phase).connected(STRANGER), "{phase:?}");
             let replay = in_phase(phase).replay(A, Transno(7), "seven", 1);
             assert_eq!(replay, if waits { Ok(()) } else { Err(Refused::Stranger) }, "{phase:?}");
-            assert_eq!(in_phase(phase).replay(STRANGER, Transno(7), "", 1), Err(Refused::Stranger), "{phase:?}");
-            assert!(in_phase(phase).replayed(A) && !in_phase(phase).replayed(STRANGER), "{phase:?}");
+            assert_eq!(
+                in_phase(phase).replay(STRANGER, Transno(7), "", 1),
+                Err(Refused::Stranger),
+                "{phase:?}"
+            );
+            assert!(
+                in_phase(phase).replayed(A) && !in_phase(phase).replayed(STRANGER),
+                "{phase:?}"
+            );
             assert_eq!(in_phase(phase).restored(A), phase >= Restoring, "{phase:?}");
             let late = |recovery: &mut Recovery<_>| match recovery.next(START + 2 * WINDOW) {
-                Some(RecoveryAction::Apply { late, .. } | RecoveryAction::Open { late }) => Some(late),
+                Some(RecoveryAction::Apply { late, .. } | RecoveryAction::Open { late }) => {
+                    Some(late)
+                }
                 None => None,
             };
             let both = matches!(phase, Gathering | Restoring).then(|| vec![A, B]);
@@ -317,7 +351,11 @@ mod tests {
             let mut gone = in_phase(phase);
             gone.gone(A);
             gone.gone(B);
-            assert_eq!(late(&mut gone), both.map(|_| vec![]), "{phase:?}: nobody is left to wait for");
+            assert_eq!(
+                late(&mut gone),
+                both.map(|_| vec![]),
+                "{phase:?}: nobody is left to wait for"
+            );
             let mut applied = in_phase(phase);
             applied.applied(&[A], START);
             let next = if phase == Applying { Restoring } else { phase };
@@ -333,7 +371,10 @@ mod tests {
         recovery.replayed(A);
         assert_eq!(recovery.next(START + WINDOW - Duration::from_nanos(1)), None);
         let changes = vec![change(3, A, "three")];
-        assert_eq!(recovery.next(START + WINDOW), Some(RecoveryAction::Apply { changes, late: vec![B] }));
+        assert_eq!(
+            recovery.next(START + WINDOW),
+            Some(RecoveryAction::Apply { changes, late: vec![B] })
+        );
         recovery.applied(&[], START + WINDOW);
         assert!(!recovery.connected(B), "too late");
         assert_eq!(recovery.deadline(), Some(START + 2 * WINDOW));
@@ -369,7 +410,9 @@ mod tests {
         assert_eq!(recovery.next(START), None, "A brings it once more");
         recovery.replay(A, Transno(3), "three", 1).unwrap();
         recovery.replayed(A);
-        assert!(matches!(recovery.next(START), Some(RecoveryAction::Apply { changes, .. }) if changes.len() == 3));
+        assert!(
+            matches!(recovery.next(START), Some(RecoveryAction::Apply { changes, .. }) if changes.len() == 3)
+        );
         recovery.applied(&[], START);
         recovery.restored(A);
         recovery.restored(B);
@@ -383,13 +426,20 @@ mod tests {
         assert_eq!((empty.phase(), empty.next(START), empty.deadline()), (Phase::Open, None, None));
         empty.gather();
         let apply = RecoveryAction::Apply { changes: vec![], late: vec![] };
-        assert_eq!((empty.next(START), empty.phase()), (Some(apply), Phase::Applying), "it gathers elsewhere");
+        assert_eq!(
+            (empty.next(START), empty.phase()),
+            (Some(apply), Phase::Applying),
+            "it gathers elsewhere"
+        );
         empty.applied(&[], START);
         assert_eq!(empty.next(START), Some(RecoveryAction::Open { late: vec![] }));
         let mut recovery = fresh();
         assert_eq!(recovery.replay(A, Transno(1), "", 1), Err(Refused::Stranger), "not connected");
         recovery.connected(A);
-        assert_eq!(recovery.replay(A, Transno(1), "", GATHERED_BYTES_MAX + 1), Err(Refused::TooMuch));
+        assert_eq!(
+            recovery.replay(A, Transno(1), "", GATHERED_BYTES_MAX + 1),
+            Err(Refused::TooMuch)
+        );
         recovery.replay(A, Transno(1), "", GATHERED_BYTES_MAX).unwrap();
         assert_eq!(recovery.replay(A, Transno(2), "", 1), Err(Refused::TooMuch));
         recovery.connected(B);

@@ -152,7 +152,11 @@ impl FromStr for MountLine {
         let words: Vec<&str> = s.split_whitespace().collect();
         let [fsname, instance, uuid] = words[..] else { return Err(bad()) };
         let instance = u64::from_str_radix(instance, 16).map_err(|_| bad())?;
-        Ok(MountLine { fsname: fsname.parse().map_err(|_| bad())?, instance, uuid: uuid.to_owned() })
+        Ok(MountLine {
+            fsname: fsname.parse().map_err(|_| bad())?,
+            instance,
+            uuid: uuid.to_owned(),
+        })
     }
 }
 
@@ -227,8 +231,10 @@ impl FromStr for SpaceLine {
             let errno = errno.parse().ok().filter(|n| *n > 0).ok_or_else(bad)?;
             return Ok(SpaceLine { index, space: Err(Errno(errno)) });
         }
-        let numbers: Vec<u64> = rest.iter().map(|w| w.parse()).collect::<Result<_, _>>().map_err(|_| bad())?;
-        let [bytes_total, bytes_free, bytes_available, files_total, files_free] = numbers[..] else {
+        let numbers: Vec<u64> =
+            rest.iter().map(|w| w.parse()).collect::<Result<_, _>>().map_err(|_| bad())?;
+        let [bytes_total, bytes_free, bytes_available, files_total, files_free] = numbers[..]
+        else {
             return Err(bad());
         };
         let space = Statfs { bytes_total, bytes_free, bytes_available, files_total, files_free };
@@ -283,10 +289,21 @@ mod tests {
         };
         for space in [Ok(full), Ok(Statfs::default()), Err(Errno::ETIMEDOUT)] {
             let line = SpaceLine { index: TargetIndex(u16::MAX), space };
-            assert!(line.to_string().len() * SPACE_LINES_MAX <= crate::limits::XATTR_VALUE_BYTES_MAX);
+            assert!(
+                line.to_string().len() * SPACE_LINES_MAX <= crate::limits::XATTR_VALUE_BYTES_MAX
+            );
             assert_eq!(line.to_string().parse(), Ok(line));
         }
-        for bad in ["", "1", "1 2 3", "1 error", "1 error 0", "x 1 2 3 4 5", "1 2 3 4 5 6 7", "1 2 3 4 5 -6"] {
+        for bad in [
+            "",
+            "1",
+            "1 2 3",
+            "1 error",
+            "1 error 0",
+            "x 1 2 3 4 5",
+            "1 2 3 4 5 6 7",
+            "1 2 3 4 5 -6",
+        ] {
             assert!(bad.parse::<SpaceLine>().is_err(), "{bad}");
         }
         let swap = SwapLine { other: fid::Fid::ROOT, versions: (7, 0), same: true };

@@ -208,7 +208,8 @@ mod tests {
 
     #[test]
     fn an_access_counts_once_after_a_change_and_once_a_day() {
-        let takes = |attr: Attr, at, times| attr.takes_access(Timestamp { sec: at, nsec: 0 }, times);
+        let takes =
+            |attr: Attr, at, times| attr.takes_access(Timestamp { sec: at, nsec: 0 }, times);
         use AccessTimes::{Off, Relative, Strict};
         assert!(takes(attr(5, 5, 5), 6, Relative), "not read since it was made");
         assert!(takes(attr(5, 7, 7), 8, Relative) && takes(attr(5, 1, 7), 8, Relative));

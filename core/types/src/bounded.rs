@@ -7,7 +7,9 @@ use std::fmt;
 use std::marker::PhantomData;
 
 /// For `#[serde(deserialize_with)]`: like `Vec`'s own, without believing the announced length.
-pub fn vec<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+pub fn vec<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
     struct Grow<T>(PhantomData<T>);
 
     impl<'de, T: Deserialize<'de>> Visitor<'de> for Grow<T> {

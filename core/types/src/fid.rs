@@ -41,18 +41,27 @@ impl Fid {
 
     /// The operation that this FID refers to, if it is a [`Fid::result_of`].
     pub const fn as_result_of(self) -> Option<u32> {
-        if self.seq == 0 && self.ver == u32::MAX && self.oid > 0 { Some(self.oid - 1) } else { None }
+        if self.seq == 0 && self.ver == u32::MAX && self.oid > 0 {
+            Some(self.oid - 1)
+        } else {
+            None
+        }
     }
 
     /// True if only clients show this FID. `lost+found` has a number of the same sequence but does
     /// not count: it exists on an MDT.
     pub const fn is_shown_only(self) -> bool {
-        self.seq == Self::DOT_LUSTRE.seq && (self.oid == Self::DOT_LUSTRE.oid || self.oid == Self::BY_FID.oid)
+        self.seq == Self::DOT_LUSTRE.seq
+            && (self.oid == Self::DOT_LUSTRE.oid || self.oid == Self::BY_FID.oid)
     }
 
     /// FID location: the index of the MDT that owns the sequence.
     pub const fn mdt(self) -> u16 {
-        if self.seq < Self::SEQ_NORMAL { 0 } else { ((self.seq - Self::SEQ_NORMAL) / Self::SEQ_WIDTH) as u16 }
+        if self.seq < Self::SEQ_NORMAL {
+            0
+        } else {
+            ((self.seq - Self::SEQ_NORMAL) / Self::SEQ_WIDTH) as u16
+        }
     }
 
     /// Inode number that programs see: sequence and object number folded into 64 bits.
@@ -60,14 +69,19 @@ impl Fid {
     /// Unique as long as sequences stay below 2^40 and objects of a sequence below 2^24. Above
     /// that, the high bits of the object number are folded into the upper part.
     pub const fn ino(self) -> u64 {
-        let ino = (self.seq << 24).wrapping_add((self.seq >> 24) & 0xff_ffff_0000).wrapping_add(self.oid as u64);
+        let ino = (self.seq << 24)
+            .wrapping_add((self.seq >> 24) & 0xff_ffff_0000)
+            .wrapping_add(self.oid as u64);
         if ino < 2 { ino + 2 } else { ino }
     }
 
     /// 16 bytes, big endian, so that byte order is FID order.
     pub const fn to_be_bytes(self) -> [u8; 16] {
         let (s, o, v) = (self.seq.to_be_bytes(), self.oid.to_be_bytes(), self.ver.to_be_bytes());
-        [s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7], o[0], o[1], o[2], o[3], v[0], v[1], v[2], v[3]]
+        [
+            s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7], o[0], o[1], o[2], o[3], v[0], v[1],
+            v[2], v[3],
+        ]
     }
 
     /// Reverse of [`Fid::to_be_bytes`].

@@ -35,7 +35,8 @@ impl JobId {
     pub fn from_bytes(bytes: [u8; JOB_ID_BYTES_MAX + 1]) -> Option<JobId> {
         let len = bytes.iter().position(|byte| *byte == 0)?;
         let (text, rest) = bytes.split_at(len);
-        (text.iter().all(|byte| may_stand(*byte)) && rest.iter().all(|byte| *byte == 0)).then_some(JobId(bytes))
+        (text.iter().all(|byte| may_stand(*byte)) && rest.iter().all(|byte| *byte == 0))
+            .then_some(JobId(bytes))
     }
 
     /// For the wire.
@@ -76,7 +77,11 @@ mod tests {
         assert_eq!(JobId::new(b"dd.0").as_str(), "dd.0");
         assert_eq!(JobId::new("a b\"c\\\u{e9}\n".as_bytes()).as_str(), "a_b_c____");
         assert_eq!(JobId::new(&[b'x'; 100]).as_str(), "x".repeat(JOB_ID_BYTES_MAX));
-        assert!(JobId::new(b"").is_none() && JobId::NONE.as_str().is_empty() && !JobId::new(b"a").is_none());
+        assert!(
+            JobId::new(b"").is_none()
+                && JobId::NONE.as_str().is_empty()
+                && !JobId::new(b"a").is_none()
+        );
     }
 
     #[test]

@@ -50,7 +50,9 @@ impl MkdirAt {
     /// Too short; an MDT that cannot be; mode or umask out of range; no name.
     pub fn decode(bytes: &[u8]) -> Result<MkdirAt, BadQuestion> {
         let bytes: &[u8; BYTES] = bytes.first_chunk().ok_or(BadQuestion("too short"))?;
-        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let word = |at: usize| {
+            u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
         let half = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         let (mdt, len, mode, umask) = (half(0), usize::from(half(2)), word(4), word(8));
         if usize::from(mdt) >= TARGETS_MAX {
@@ -94,7 +96,10 @@ mod tests {
         };
         assert_eq!(bad(1, 0x10), Err(BadQuestion("index of the MDT")));
         assert_eq!(bad(3, 0x10), Err(BadQuestion("length of the name")));
-        assert_eq!([bad(2, 0), bad(2, 2), bad(HEAD_BYTES, b'/')], [const { Err(BadQuestion("name")) }; 3]);
+        assert_eq!(
+            [bad(2, 0), bad(2, 2), bad(HEAD_BYTES, b'/')],
+            [const { Err(BadQuestion("name")) }; 3]
+        );
         assert_eq!([bad(5, 0x13), bad(9, 2)], [const { Err(BadQuestion("mode or umask")) }; 2]);
         assert_eq!(MkdirAt::decode(&question(b"d").encode()[1..]), Err(BadQuestion("too short")));
     }

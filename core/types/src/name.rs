@@ -21,7 +21,11 @@ impl Name {
         if bytes.len() > NAME_BYTES_MAX {
             return Err(Errno::ENAMETOOLONG);
         }
-        if bytes.is_empty() || bytes == b"." || bytes == b".." || bytes.iter().any(|b| *b == b'/' || *b == 0) {
+        if bytes.is_empty()
+            || bytes == b"."
+            || bytes == b".."
+            || bytes.iter().any(|b| *b == b'/' || *b == 0)
+        {
             return Err(Errno::EINVAL);
         }
         Ok(Name(bytes.into()))

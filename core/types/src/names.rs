@@ -17,7 +17,8 @@ impl NameRange {
     /// `None`: there is nothing in it, or a bound is longer than [`BOUND_BYTES_MAX`].
     pub fn new(start: &[u8], end: &[u8]) -> Option<NameRange> {
         let fits = start.len() <= BOUND_BYTES_MAX && end.len() <= BOUND_BYTES_MAX;
-        (fits && (end.is_empty() || start < end)).then(|| NameRange { start: start.into(), end: end.into() })
+        (fits && (end.is_empty() || start < end))
+            .then(|| NameRange { start: start.into(), end: end.into() })
     }
 
     /// This name and all names after it that share its first `depth` bytes. A name that is shorter
@@ -110,7 +111,10 @@ impl NameRanges {
     /// The name is created: only the part after it stays of each range that contains it.
     pub fn cut(&mut self, name: &[u8]) {
         if self.contains(name) {
-            self.0 = std::mem::take(&mut self.0).into_iter().filter_map(|range| range.behind(name)).collect();
+            self.0 = std::mem::take(&mut self.0)
+                .into_iter()
+                .filter_map(|range| range.behind(name))
+                .collect();
         }
     }
 
@@ -148,7 +152,11 @@ mod tests {
         assert!(range("b", "").contains(b"\xff\xff") && !range("b", "").contains(b"a"));
         assert_eq!((NameRange::new(b"b", b"b"), NameRange::new(b"c", b"b")), (None, None));
         assert_eq!(NameRange::new(&[b'x'; BOUND_BYTES_MAX + 1], b""), None);
-        assert!(range("b", "").includes(&some) && !some.includes(&range("b", "")) && some.includes(&range("c", "d")));
+        assert!(
+            range("b", "").includes(&some)
+                && !some.includes(&range("b", ""))
+                && some.includes(&range("c", "d"))
+        );
     }
 
     #[test]
@@ -156,7 +164,10 @@ mod tests {
         let at = |name: &[u8], depth| NameRange::at(name, depth).end().to_vec();
         assert_eq!(NameRange::at(b"c1-7", 0), range("c1-7", ""));
         assert_eq!(NameRange::at(b"c1-7", 2), range("c1-7", "c2"));
-        assert!(NameRange::at(b"c1-7", 4).contains(b"c1-7x") && !NameRange::at(b"c1-7", 4).contains(b"c1-8"));
+        assert!(
+            NameRange::at(b"c1-7", 4).contains(b"c1-7x")
+                && !NameRange::at(b"c1-7", 4).contains(b"c1-8")
+        );
         assert_eq!(at(b"c1", 3), b"c1\0", "what has the name in front is another one");
         assert_eq!((at(b"a\xff\xff", 3), at(b"\xff\xff", 1)), (b"b".to_vec(), Vec::new()));
     }
@@ -167,7 +178,12 @@ mod tests {
         some.add(range("b", "d"));
         some.add(range("m", "p"));
         some.cut(b"bb");
-        assert!(!some.contains(b"b") && !some.contains(b"bb") && some.contains(b"bba") && some.contains(b"m"));
+        assert!(
+            !some.contains(b"b")
+                && !some.contains(b"bb")
+                && some.contains(b"bba")
+                && some.contains(b"m")
+        );
         some.cut(b"z");
         some.add(range("a", "d"));
         assert_eq!(some.len(), 2, "one was a part of the new one");
@@ -180,7 +196,10 @@ mod tests {
         some.cut(b"e");
         assert_eq!(some, NameRanges(vec![NameRange::new(b"e\0", b"f").unwrap()]));
         assert_eq!(range("b", "d").below(b"c"), Some(range("b", "c")));
-        assert_eq!((range("b", "d").below(b"b"), range("b", "d").below(b"x")), (None, Some(range("b", "d"))));
+        assert_eq!(
+            (range("b", "d").below(b"b"), range("b", "d").below(b"x")),
+            (None, Some(range("b", "d")))
+        );
         assert_eq!(NameRange::at(b"b", 9).behind(b"b"), None);
     }
 }

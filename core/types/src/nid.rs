@@ -54,10 +54,12 @@ impl FromStr for Nid {
         let bad = || BadNid(s.to_owned());
         match s.rsplit_once('@') {
             Some(("0", "lo")) => Ok(Nid::Loopback),
-            Some((address, "tcp")) | Some((address, "tcp0")) => match address.parse::<SocketAddr>() {
+            Some((address, "tcp")) | Some((address, "tcp0")) => match address.parse::<SocketAddr>()
+            {
                 Ok(a) => Ok(Nid::Tcp(a)),
                 Err(_) => {
-                    let ip = address.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+                    let ip =
+                        address.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
                     Ok(Nid::Tcp(SocketAddr::new(ip.map_err(|_| bad())?, PORT_DEFAULT)))
                 }
             },
@@ -127,7 +129,9 @@ mod tests {
         for text in ["*@tcp", "10.0.0.1@tcp", "10.0.0.1:7988@tcp", "::1@tcp"] {
             assert_eq!(pattern(text).to_string(), text);
         }
-        assert!(pattern("*").matches(nid("10.0.0.1:40000@tcp")) && !pattern("*").matches(Nid::Loopback));
+        assert!(
+            pattern("*").matches(nid("10.0.0.1:40000@tcp")) && !pattern("*").matches(Nid::Loopback)
+        );
         assert!(pattern("10.0.0.1@tcp").matches(nid("10.0.0.1:40000@tcp")));
         assert!(!pattern("10.0.0.1@tcp").matches(nid("10.0.0.2@tcp")));
         assert!(!pattern("10.0.0.1:988@tcp").matches(nid("10.0.0.1:40000@tcp")));

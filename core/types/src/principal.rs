@@ -66,7 +66,9 @@ pub struct BadRole(pub String);
 
 /// The text is no name of a key.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{0:?} is no name of a key; use 1 to {KEY_NAME_BYTES_MAX} letters, digits, '-', '_' or '.'")]
+#[error(
+    "{0:?} is no name of a key; use 1 to {KEY_NAME_BYTES_MAX} letters, digits, '-', '_' or '.'"
+)]
 pub struct BadKeyName(pub String);
 
 impl fmt::Display for Role {
@@ -150,7 +152,8 @@ impl Principal {
     /// From its certificate; `None`: it is no principal of ours.
     pub fn from_uri(uri: &str, key: KeyHash) -> Option<Principal> {
         let mut parts = uri.strip_prefix("spiffe://")?.split('/');
-        let (cluster, role, name) = (parts.next()?, parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        let (cluster, role, name) =
+            (parts.next()?, parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
         let cluster = ClusterId(u128::from_str_radix(&cluster.replace('-', ""), 16).ok()?);
         let principal = Principal { cluster, role, name, key };
         // One spelling each, and nothing behind.
@@ -194,7 +197,10 @@ mod tests {
             assert!(bad.parse::<KeyName>().is_err(), "{bad}");
         }
         for role in Role::ALL {
-            assert_eq!(role.to_string().parse::<Role>().ok(), (role != Role::Anonymous).then_some(role));
+            assert_eq!(
+                role.to_string().parse::<Role>().ok(),
+                (role != Role::Anonymous).then_some(role)
+            );
             assert_eq!(Role::of_number(role as u8), role);
         }
         assert_eq!(Role::of_number(4), Role::Anonymous);

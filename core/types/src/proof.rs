@@ -68,13 +68,19 @@ impl Secret {
         let (ip, port, scope) = match nid {
             Nid::Loopback => (IpAddr::from([0; 16]), 0, 0),
             Nid::Tcp(address @ SocketAddr::V4(_)) => (address.ip(), address.port(), 0),
-            Nid::Tcp(SocketAddr::V6(address)) => ((*address.ip()).into(), address.port(), address.scope_id()),
+            Nid::Tcp(SocketAddr::V6(address)) => {
+                ((*address.ip()).into(), address.port(), address.scope_id())
+            }
         };
         let ip = match ip {
             IpAddr::V4(ip) => ip.to_ipv6_mapped(),
             IpAddr::V6(ip) => ip,
         };
-        Pairing(keyed(self.0, Purpose::Pairing, &[&ip.octets(), &port.to_le_bytes(), &scope.to_le_bytes()]))
+        Pairing(keyed(
+            self.0,
+            Purpose::Pairing,
+            &[&ip.octets(), &port.to_le_bytes(), &scope.to_le_bytes()],
+        ))
     }
 
     /// What a client of this process shows to a target.
@@ -92,7 +98,8 @@ impl ServerKey {
     /// What a server shows to a target, over connections that show this pairing. It is of no use
     /// for any other session: a false target that is shown it cannot show it to a true one.
     pub fn proof(self, pairing: Pairing, client: ClientUuid, target: TargetName) -> Proof {
-        let parts: [&[u8]; 3] = [&pairing.0.to_le_bytes(), &client.0.to_le_bytes(), &bytes_of(target)];
+        let parts: [&[u8]; 3] =
+            [&pairing.0.to_le_bytes(), &client.0.to_le_bytes(), &bytes_of(target)];
         Proof(keyed(self.0, Purpose::Server, &parts))
     }
 
@@ -103,7 +110,13 @@ impl ServerKey {
     }
 
     /// True if the proof was made with this key.
-    pub fn made(self, proof: Proof, pairing: Pairing, client: ClientUuid, target: TargetName) -> bool {
+    pub fn made(
+        self,
+        proof: Proof,
+        pairing: Pairing,
+        client: ClientUuid,
+        target: TargetName,
+    ) -> bool {
         self.is_known() && proof == self.proof(pairing, client, target)
     }
 }
@@ -149,24 +162,33 @@ mod tests {
         let bytes: [u8; 15] = std::array::from_fn(|n| n as u8);
         let mut hasher = SipHasher24::new_with_key(&key);
         hasher.write(&bytes);
-        let expected = [0x54, 0x93, 0xe9, 0x99, 0x33, 0xb0, 0xa8, 0x11, 0x7e, 0x08, 0xec, 0x0f, 0x97, 0xcf, 0xc3, 0xd9];
+        let expected = [
+            0x54, 0x93, 0xe9, 0x99, 0x33, 0xb0, 0xa8, 0x11, 0x7e, 0x08, 0xec, 0x0f, 0x97, 0xcf,
+            0xc3, 0xd9,
+        ];
         assert_eq!(hasher.finish128().as_bytes(), expected);
     }
 
     #[test]
     fn every_address_session_and_key_has_its_own_number() {
-        let nids = ["10.0.0.1@tcp", "10.0.0.1:7988@tcp", "10.0.0.2@tcp", "[fe80::1]:988@tcp", "0@lo"];
+        let nids =
+            ["10.0.0.1@tcp", "10.0.0.1:7988@tcp", "10.0.0.2@tcp", "[fe80::1]:988@tcp", "0@lo"];
         let mut all = BTreeSet::new();
         for secret in [1, 2].map(Secret::new) {
             all.extend(nids.map(|nid| secret.pairing(nid.parse().unwrap()).0));
             for client in [1, 2].map(ClientUuid) {
-                let targets = [TargetName::mgs(), ost(0), ost(1), TargetName::mdt(FsName::default(), 0)];
+                let targets =
+                    [TargetName::mgs(), ost(0), ost(1), TargetName::mdt(FsName::default(), 0)];
                 all.extend(targets.map(|target| secret.proof(client, target).0));
             }
         }
         for key in [1, 2].map(ServerKey) {
-            let sessions = [1, 2].into_iter().flat_map(|client| [ost(0), ost(1)].map(|target| (client, target)));
-            all.extend(sessions.map(|(client, target)| key.peer_proof(ClientUuid(client), target).0));
+            let sessions = [1, 2]
+                .into_iter()
+                .flat_map(|client| [ost(0), ost(1)].map(|target| (client, target)));
+            all.extend(
+                sessions.map(|(client, target)| key.peer_proof(ClientUuid(client), target).0),
+            );
         }
         all.extend([1, 2].map(|store| peer_of_store(store).0));
         assert_eq!(all.len(), 2 * (nids.len() + 2 * 4) + 2 * 4 + 2);
@@ -186,7 +208,10 @@ mod tests {
         assert!(!key.made(proof, pairing, client, ost(2)));
         assert!(!key.made(Proof(0), pairing, client, ost(1)));
         let none = ServerKey(0);
-        assert!(!none.made(none.proof(pairing, client, ost(1)), pairing, client, ost(1)), "no key is no key");
+        assert!(
+            !none.made(none.proof(pairing, client, ost(1)), pairing, client, ost(1)),
+            "no key is no key"
+        );
     }
 
     #[test]

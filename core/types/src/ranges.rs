@@ -91,7 +91,8 @@ impl Ranges {
 
     /// True if all bytes of the range are here.
     pub fn covers(&self, range: ByteRange) -> bool {
-        range.is_empty() || self.0.get(self.at(range.start)).is_some_and(|held| held.contains(range))
+        range.is_empty()
+            || self.0.get(self.at(range.start)).is_some_and(|held| held.contains(range))
     }
 
     /// The range that `range` grows to if it takes in all free bytes on both sides: from the last
@@ -111,7 +112,8 @@ impl Ranges {
         // Also those that it touches.
         let from = self.0.partition_point(|held| held.end < range.start);
         let to = from + self.0[from..].partition_point(|held| held.start <= range.end);
-        let start = self.0[from..to].first().map_or(range.start, |first| first.start.min(range.start));
+        let start =
+            self.0[from..to].first().map_or(range.start, |first| first.start.min(range.start));
         let end = self.0[from..to].last().map_or(range.end, |last| last.end.max(range.end));
         self.0.splice(from..to, [ByteRange::new(start, end)]);
     }
@@ -180,13 +182,22 @@ mod tests {
                     ranges.remove(changed);
                     bytes.retain(|byte| !(start..start + len).contains(byte));
                 }
-                let listed: BTreeSet<u64> = ranges.iter().flat_map(|held| held.start..held.end).collect();
+                let listed: BTreeSet<u64> =
+                    ranges.iter().flat_map(|held| held.start..held.end).collect();
                 assert_eq!(listed, bytes);
                 assert!(ranges.0.windows(2).all(|two| two[0].end < two[1].start));
                 let asked = range(draw(20), draw(28));
                 let all = |byte| bytes.contains(&byte);
-                assert_eq!(ranges.covers(asked), (asked.start..asked.end).all(all), "{ranges:?} {asked:?}");
-                assert_eq!(ranges.overlaps(asked), (asked.start..asked.end).any(all), "{ranges:?} {asked:?}");
+                assert_eq!(
+                    ranges.covers(asked),
+                    (asked.start..asked.end).all(all),
+                    "{ranges:?} {asked:?}"
+                );
+                assert_eq!(
+                    ranges.overlaps(asked),
+                    (asked.start..asked.end).any(all),
+                    "{ranges:?} {asked:?}"
+                );
             }
         }
     }

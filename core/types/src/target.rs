@@ -109,7 +109,11 @@ pub struct TargetName {
 impl TargetName {
     /// The MGS.
     pub fn mgs() -> TargetName {
-        TargetName { fsname: FsName { bytes: *b"MGS\0\0\0\0\0", len: 3 }, kind: TargetKind::Mgt, index: TargetIndex(0) }
+        TargetName {
+            fsname: FsName { bytes: *b"MGS\0\0\0\0\0", len: 3 },
+            kind: TargetKind::Mgt,
+            index: TargetIndex(0),
+        }
     }
 
     /// MDT `index` of `fsname`.

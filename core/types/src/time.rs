@@ -12,7 +12,10 @@ pub struct Timestamp {
 impl Timestamp {
     /// From nanoseconds since the epoch.
     pub const fn from_nanos(nanos: i128) -> Timestamp {
-        Timestamp { sec: nanos.div_euclid(1_000_000_000) as i64, nsec: nanos.rem_euclid(1_000_000_000) as u32 }
+        Timestamp {
+            sec: nanos.div_euclid(1_000_000_000) as i64,
+            nsec: nanos.rem_euclid(1_000_000_000) as u32,
+        }
     }
 
     /// Nanoseconds since the epoch.
@@ -41,7 +44,10 @@ mod tests {
     fn a_grain_takes_the_rest_away_before_the_epoch_too() {
         let grain = Duration::from_millis(4);
         let floor = |nanos| Timestamp::from_nanos(nanos).floor(grain).as_nanos();
-        assert_eq!([floor(0), floor(3_999_999), floor(4_000_000), floor(9_000_000)], [0, 0, 4_000_000, 8_000_000]);
+        assert_eq!(
+            [floor(0), floor(3_999_999), floor(4_000_000), floor(9_000_000)],
+            [0, 0, 4_000_000, 8_000_000]
+        );
         assert_eq!([floor(-1), floor(-4_000_000)], [-4_000_000, -4_000_000]);
         let now = Timestamp { sec: 7, nsec: 7 };
         assert_eq!(now.floor(Duration::ZERO), now);

@@ -77,7 +77,9 @@ pub fn encode_request(request: &Request) -> Encoded {
             Op::Client(op) => client::encode(op, &mut w),
             Op::Connect(hello) => session::encode_connect(hello, &mut w),
             Op::Replay(changes) => session::encode_replay(changes, &mut w),
-            Op::Disconnect | Op::Ping | Op::Replayed | Op::Restored => w.op(op.row().number, 0, |_| ()),
+            Op::Disconnect | Op::Ping | Op::Replayed | Op::Restored => {
+                w.op(op.row().number, 0, |_| ())
+            }
         }
     }
     w.finish()
@@ -90,8 +92,10 @@ pub fn encode_request(request: &Request) -> Encoded {
 pub fn decode_request(body: Bytes, bulk: Bytes) -> Result<Request, DecodeError> {
     let (mut r, mut bulk) = (Reader::new(&body), Bulk::new(bulk));
     let head: &RawRequest = r.get()?;
-    let flags = u16::try_from(head.flags.get())
-        .map_err(|_| DecodeError::Field { field: "request flags", value: head.flags.get().into() })?;
+    let flags = u16::try_from(head.flags.get()).map_err(|_| DecodeError::Field {
+        field: "request flags",
+        value: head.flags.get().into(),
+    })?;
     let [resent, has_job] = cursor::unpack("request flags", flags)?;
     let group_count = cursor::count(head.groups, "groups", GROUPS_MAX)?;
     let groups = r.slice_of::<U32>(group_count)?.iter().map(|g| g.get()).collect();
@@ -114,8 +118,10 @@ pub fn decode_request(body: Bytes, bulk: Bytes) -> Result<Request, DecodeError> 
         resent,
         replay: Transno(head.replay.get()),
         locks: InodeBits::from_bits_retain(head.locks.get()),
-        slot: u16::try_from(head.slot.get())
-            .map_err(|_| DecodeError::Field { field: "reply slot", value: head.slot.get().into() })?,
+        slot: u16::try_from(head.slot.get()).map_err(|_| DecodeError::Field {
+            field: "reply slot",
+            value: head.slot.get().into(),
+        })?,
         credentials: Credentials { uid: head.uid.get(), gid: head.gid.get(), groups },
         job,
         ops,
@@ -221,7 +227,8 @@ pub fn decode_reply(body: Bytes, bulk: Bytes) -> Result<Reply, DecodeError> {
     let grants = grants.collect();
     r.skip_pad()?;
     let count = cursor::count(head.touched, "inodes", GRANTS_PER_REPLY_MAX)?;
-    let touched = r.slice_of::<RawEntry>(count)?.iter().map(RawEntry::decode).collect::<Result<_, _>>()?;
+    let touched =
+        r.slice_of::<RawEntry>(count)?.iter().map(RawEntry::decode).collect::<Result<_, _>>()?;
     let redo = session::decode_redo(head.redo, &mut r)?;
     let gap = match cursor::count(head.gaps, "gaps", 1)? {
         0 => None,
@@ -244,12 +251,17 @@ pub fn decode_reply(body: Bytes, bulk: Bytes) -> Result<Reply, DecodeError> {
 fn decode_gap(r: &mut Reader<'_>) -> Result<Gap, DecodeError> {
     let raw: &RawGap = r.get()?;
     let (start, end) = (r.take(raw.start.get().into())?, r.take(raw.end.get().into())?);
-    let names = NameRange::new(start, end).ok_or(DecodeError::Field { field: "gap", value: start.len() as u64 })?;
+    let names = NameRange::new(start, end)
+        .ok_or(DecodeError::Field { field: "gap", value: start.len() as u64 })?;
     r.skip_pad()?;
     Ok(Gap { dir: (&raw.fid).into(), names })
 }
 
-fn decode_result(header: OpHeader, r: &mut Reader<'_>, bulk: &mut Bulk) -> Result<Result<OpReply, Errno>, DecodeError> {
+fn decode_result(
+    header: OpHeader,
+    r: &mut Reader<'_>,
+    bulk: &mut Bulk,
+) -> Result<Result<OpReply, Errno>, DecodeError> {
     let (number, flags) = (header.number.get(), header.flags.get());
     if number == 0 {
         return match flags {

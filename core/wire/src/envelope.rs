@@ -124,7 +124,8 @@ impl Envelope {
     /// # Errors
     /// Too short, or of no known meaning.
     pub fn decode(body: &[u8]) -> Result<Envelope, BadEnvelope> {
-        let (raw, _) = Raw::ref_from_prefix(body).map_err(|_| BadEnvelope::Short { found: body.len() })?;
+        let (raw, _) =
+            Raw::ref_from_prefix(body).map_err(|_| BadEnvelope::Short { found: body.len() })?;
         let (flags, refusal) = (raw.flags.get(), raw.refusal.get());
         let unknown = BadEnvelope::Unknown { flags, refusal };
         let refusal = match refusal {
@@ -181,7 +182,9 @@ mod tests {
     fn all_round_trip() {
         use Refusal::{BadRequest, Cluster, Late, NoSession, NoTarget, OtherProcess, Version};
         let errno = Refusal::Errno(Errno::EACCES);
-        let refusals = [NoTarget, NoSession, Version, Cluster, errno, BadRequest, Late, OtherProcess].map(Some);
+        let refusals =
+            [NoTarget, NoSession, Version, Cluster, errno, BadRequest, Late, OtherProcess]
+                .map(Some);
         for refusal in refusals.into_iter().chain([None]) {
             for waits in [false, true] {
                 let open_ms = if refusal.is_none() { 0x3132_3334 } else { 0 };

@@ -308,7 +308,9 @@ impl Header {
     /// [`FrameError::BodyChecksum`].
     pub fn check_body(&self, body: &[u8]) -> Result<(), FrameError> {
         match self.body_crc.map(|found| (found, crc32c(body))) {
-            Some((found, computed)) if found != computed => Err(FrameError::BodyChecksum { found, computed }),
+            Some((found, computed)) if found != computed => {
+                Err(FrameError::BodyChecksum { found, computed })
+            }
             _ => Ok(()),
         }
     }
@@ -319,7 +321,9 @@ impl Header {
     /// [`FrameError::BulkChecksum`].
     pub fn check_bulk(&self, bulk: &[u8]) -> Result<(), FrameError> {
         match self.bulk_crc.map(|found| (found, crc32c(bulk))) {
-            Some((found, computed)) if found != computed => Err(FrameError::BulkChecksum { found, computed }),
+            Some((found, computed)) if found != computed => {
+                Err(FrameError::BulkChecksum { found, computed })
+            }
             _ => Ok(()),
         }
     }
@@ -394,21 +398,34 @@ mod tests {
         assert_eq!(forged(|b| b[12..20].fill(0xff)), too_long(2 * u64::from(u32::MAX)));
         let body = MESSAGE_BYTES_MAX as u32 - 4096;
         assert!(forged(|b| b[12..16].copy_from_slice(&body.to_le_bytes())).is_ok());
-        assert_eq!(forged(|b| b[12..16].copy_from_slice(&(body + 1).to_le_bytes())), too_long(max + 1));
+        assert_eq!(
+            forged(|b| b[12..16].copy_from_slice(&(body + 1).to_le_bytes())),
+            too_long(max + 1)
+        );
     }
 
     #[test]
     fn a_greeting_of_another_version_is_heard_but_not_a_long_one() {
-        let greeting = Header { kind: FrameKind::Hello, version: 0x7fff, body_bytes: 64, bulk_bytes: 0, ..sample() };
+        let greeting = Header {
+            kind: FrameKind::Hello,
+            version: 0x7fff,
+            body_bytes: 64,
+            bulk_bytes: 0,
+            ..sample()
+        };
         assert_eq!(Header::decode(&greeting.encode()), Ok(greeting));
         let long = Header { body_bytes: HELLO_BYTES_MAX as u32 + 1, ..greeting };
         let max = HELLO_BYTES_MAX as u64;
-        assert_eq!(Header::decode(&long.encode()), Err(FrameError::TooLong { found: max + 1, max }));
+        assert_eq!(
+            Header::decode(&long.encode()),
+            Err(FrameError::TooLong { found: max + 1, max })
+        );
     }
 
     #[test]
     fn bodies_are_verified_if_they_have_a_checksum() {
-        let header = Header { body_crc: Some(crc32c(b"body")), bulk_crc: Some(crc32c(b"bulk")), ..sample() };
+        let header =
+            Header { body_crc: Some(crc32c(b"body")), bulk_crc: Some(crc32c(b"bulk")), ..sample() };
         assert_eq!(header.check_body(b"body"), Ok(()));
         assert_eq!(header.check_bulk(b"bulk"), Ok(()));
         assert!(matches!(header.check_body(b"bodx"), Err(FrameError::BodyChecksum { .. })));

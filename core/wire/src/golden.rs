@@ -15,7 +15,8 @@ pub fn check(name: &str, bytes: &[u8]) {
 pub fn check_message(name: &str, body: &[u8], bulk: &[u8]) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden").join(format!("{name}.hex"));
     let mut hex = String::new();
-    for line in body.chunks(16).chain((!bulk.is_empty()).then_some(&[][..])).chain(bulk.chunks(16)) {
+    for line in body.chunks(16).chain((!bulk.is_empty()).then_some(&[][..])).chain(bulk.chunks(16))
+    {
         line.iter().for_each(|b| write!(hex, "{b:02x}").expect("a string takes all"));
         hex.push('\n');
     }

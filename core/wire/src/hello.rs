@@ -148,7 +148,8 @@ impl Hello {
     /// The body is too short.
     pub fn decode(body: &[u8]) -> Result<Hello, ShortHello> {
         let raw = prefix(body)?;
-        let pairing = body[HELLO_REPLY_BYTES..].first_chunk().map_or(0, |bytes| u128::from_le_bytes(*bytes));
+        let pairing =
+            body[HELLO_REPLY_BYTES..].first_chunk().map_or(0, |bytes| u128::from_le_bytes(*bytes));
         Ok(Hello {
             version_min: raw.version_min.get(),
             version_max: raw.version_max.get(),
@@ -230,8 +231,21 @@ mod tests {
         bytes.extend([1, 2, 3]);
         assert_eq!(Hello::decode(&bytes), Ok(hello()));
         assert_eq!(Hello::decode(&bytes[..39]), Err(ShortHello { found: 39 }));
-        use Welcome::{Busy, KeyNeeded, NoCommonVersion, NoKey, OtherCluster, OtherUser, Revoked, Stopping, Yes};
-        for welcome in [Yes, NoCommonVersion, OtherCluster, Busy, Stopping, OtherUser, KeyNeeded, Revoked, NoKey] {
+        use Welcome::{
+            Busy, KeyNeeded, NoCommonVersion, NoKey, OtherCluster, OtherUser, Revoked, Stopping,
+            Yes,
+        };
+        for welcome in [
+            Yes,
+            NoCommonVersion,
+            OtherCluster,
+            Busy,
+            Stopping,
+            OtherUser,
+            KeyNeeded,
+            Revoked,
+            NoKey,
+        ] {
             assert_eq!(HelloReply::decode(&reply(welcome).encode()), Ok(reply(welcome)));
         }
     }

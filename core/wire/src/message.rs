@@ -222,7 +222,12 @@ pub struct Reply {
 
 impl Reply {
     /// Without locks.
-    pub fn new(xid: Xid, transno: Transno, last_committed: Transno, results: Vec<Result<OpReply, Errno>>) -> Reply {
+    pub fn new(
+        xid: Xid,
+        transno: Transno,
+        last_committed: Transno,
+        results: Vec<Result<OpReply, Errno>>,
+    ) -> Reply {
         let (grants, touched, redo) = (Vec::new(), Vec::new(), Vec::new());
         Reply { xid, transno, last_committed, results, grants, touched, redo, gap: None }
     }
@@ -235,7 +240,8 @@ mod tests {
     use crate::codec::samples::sample_ops;
     use crate::codec::testing::{DIR, FID, name};
     use crate::mds::{
-        Create, CreateKind, FlockSet, GetLayout, GetattrMany, Lease, LeaseAct, Lock, MdsOp, Punch, Rename, RenameFlags,
+        Create, CreateKind, FlockSet, GetLayout, GetattrMany, Lease, LeaseAct, Lock, MdsOp, Punch,
+        Rename, RenameFlags,
     };
     use crate::ost::punch::PunchKind;
     use types::lock::LeaseMode;
@@ -243,7 +249,8 @@ mod tests {
 
     #[test]
     fn forms_that_ask_for_less_than_their_row() {
-        let layout = |write| MdsOp::GetLayout(GetLayout { fid: FID, write, start: 0, end: 1 }).class();
+        let layout =
+            |write| MdsOp::GetLayout(GetLayout { fid: FID, write, start: 0, end: 1 }).class();
         assert_eq!((layout(true).changes, layout(true).room), (Changes::Store, Room::Release));
         assert_eq!(
             (layout(false).changes, layout(false).room, layout(false).replayed),
@@ -256,15 +263,31 @@ mod tests {
         assert_eq!(lease(LeaseAct::Check), Changes::Nothing);
 
         let punch = |kind| {
-            MdsOp::Punch(Punch { fid: FID, start: 0, end: 1, kind, grows: false, kill_suidgid: false }).class().room
+            MdsOp::Punch(Punch {
+                fid: FID,
+                start: 0,
+                end: 1,
+                kind,
+                grows: false,
+                kill_suidgid: false,
+            })
+            .class()
+            .room
         };
         assert_eq!([PunchKind::Zero, PunchKind::Allocate].map(punch), [Room::Space; 2]);
         assert_eq!([PunchKind::Hole, PunchKind::Truncate].map(punch), [Room::Release; 2]);
 
         let create = |kind| {
-            MdsOp::Create(Create { parent: DIR, name: name("a"), kind, mode: 0, umask: 0, exclusive: true })
-                .class()
-                .counted
+            MdsOp::Create(Create {
+                parent: DIR,
+                name: name("a"),
+                kind,
+                mode: 0,
+                umask: 0,
+                exclusive: true,
+            })
+            .class()
+            .counted
         };
         assert_eq!(create(CreateKind::Regular(None)), Counted::Mknod);
         assert_eq!(create(CreateKind::Regular(Some(Default::default()))), Counted::Open);
@@ -273,9 +296,12 @@ mod tests {
 
     #[test]
     fn only_locks_and_the_configuration_wait() {
-        let waits: Vec<_> = sample_ops().iter().filter(|op| op.class().waits).map(|op| op.row().name).collect();
+        let waits: Vec<_> =
+            sample_ops().iter().filter(|op| op.class().waits).map(|op| op.row().name).collect();
         assert_eq!(waits, ["mgs_config", "mds_flock_set", "mds_lock"]);
-        let Some(Op::Mds(mut op)) = sample_ops().into_iter().find(|op| op.row().name == "mds_flock_set") else {
+        let Some(Op::Mds(mut op)) =
+            sample_ops().into_iter().find(|op| op.row().name == "mds_flock_set")
+        else {
             panic!("a sample of each operation");
         };
         if let MdsOp::FlockSet(FlockSet { wait, .. }) = &mut op {
@@ -314,6 +340,9 @@ mod tests {
         assert!(matches!(many, MdsOp::GetattrMany(GetattrMany { fids }) if fids == [FID, FID]));
         assert_eq!(MdsOp::Sync.fid(), Fid::NONE);
         let needs = Some(types::ranges::Needs { range: ByteRange::new(0, 1), again: false });
-        assert_eq!(MdsOp::Lock(Lock { fid: FID, bits: types::lock::InodeBits::DATA, needs }).fid(), FID);
+        assert_eq!(
+            MdsOp::Lock(Lock { fid: FID, bits: types::lock::InodeBits::DATA, needs }).fid(),
+            FID
+        );
     }
 }

@@ -496,7 +496,10 @@ mod tests {
     fn classes_agree_with_themselves() {
         for Row { name, class, .. } in ROWS {
             let Class { changes, replayed, room, waits, reint, .. } = *class;
-            assert!(changes == Changes::Store || !replayed && !reint && room == Room::None, "{name} changes no store");
+            assert!(
+                changes == Changes::Store || !replayed && !reint && room == Room::None,
+                "{name} changes no store"
+            );
             assert!(changes != Changes::Store || !waits, "{name} would wait with a slot");
         }
     }
@@ -506,11 +509,23 @@ mod tests {
         ROWS.iter().filter(|row| !row.sender.admits(role)).map(|row| row.name).collect()
     }
 
-    const CALLBACKS: [&str; 5] =
-        ["client_revoke", "client_changing", "client_glimpse", "client_revoke_extents", "client_squash"];
+    const CALLBACKS: [&str; 5] = [
+        "client_revoke",
+        "client_changing",
+        "client_glimpse",
+        "client_revoke_extents",
+        "client_squash",
+    ];
     const OF_OWNERS: [&str; 2] = ["mgs_register", "mgs_unregister"];
-    const OF_ADMINISTRATORS: [&str; 7] =
-        ["mgs_set_param", "mgs_clients", "mgs_pool", "mgs_remove", "mds_scan", "mds_mend", "ost_list"];
+    const OF_ADMINISTRATORS: [&str; 7] = [
+        "mgs_set_param",
+        "mgs_clients",
+        "mgs_pool",
+        "mgs_remove",
+        "mds_scan",
+        "mds_mend",
+        "ost_list",
+    ];
     const OF_SERVERS: [&str; 7] = [
         "mds_peer_fids",
         "mds_peer_prepare",
@@ -523,10 +538,17 @@ mod tests {
 
     #[test]
     fn each_role_is_refused_what_is_not_its_own() {
-        let sorted = |groups: &[&[&'static str]]| groups.concat().into_iter().collect::<BTreeSet<_>>();
+        let sorted =
+            |groups: &[&[&'static str]]| groups.concat().into_iter().collect::<BTreeSet<_>>();
         let is_refused = |role| refused(role).into_iter().collect::<BTreeSet<_>>();
-        assert_eq!(is_refused(Role::Anonymous), sorted(&[&CALLBACKS, &OF_ADMINISTRATORS, &OF_SERVERS]));
-        assert_eq!(is_refused(Role::Client), sorted(&[&CALLBACKS, &OF_OWNERS, &OF_ADMINISTRATORS, &OF_SERVERS]));
+        assert_eq!(
+            is_refused(Role::Anonymous),
+            sorted(&[&CALLBACKS, &OF_ADMINISTRATORS, &OF_SERVERS])
+        );
+        assert_eq!(
+            is_refused(Role::Client),
+            sorted(&[&CALLBACKS, &OF_OWNERS, &OF_ADMINISTRATORS, &OF_SERVERS])
+        );
         assert_eq!(is_refused(Role::Administrator), sorted(&[&CALLBACKS, &OF_OWNERS, &OF_SERVERS]));
         assert_eq!(refused(Role::Server), [""; 0]);
     }
@@ -563,13 +585,16 @@ mod tests {
                 Room::Release => "reserve",
                 Room::Space => "space",
             };
-            let [replayed, waits, survives] = [class.replayed, class.waits, class.survives_eviction].map(yes);
+            let [replayed, waits, survives] =
+                [class.replayed, class.waits, class.survives_eviction].map(yes);
             text += &format!(
                 "| `{number:#06x}` | {name} | {sender} | {changes} | {replayed} | {room} | {waits} | {survives} |\n"
             );
         }
         text += "\n| number | form of the answer |\n|---|---|\n";
-        REPLIES.iter().for_each(|(number, name)| text += &format!("| `{number:#06x}` | {name} |\n"));
+        REPLIES
+            .iter()
+            .for_each(|(number, name)| text += &format!("| `{number:#06x}` | {name} |\n"));
         text
     }
 
@@ -577,11 +602,14 @@ mod tests {
     fn the_documents_show_these_tables() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/formats.md");
         let text = std::fs::read_to_string(path).unwrap();
-        let (before, rest) = text.split_once("<!-- operations -->\n").expect("a mark before the tables");
-        let (shown, after) = rest.split_once("<!-- end of operations -->").expect("a mark behind the tables");
+        let (before, rest) =
+            text.split_once("<!-- operations -->\n").expect("a mark before the tables");
+        let (shown, after) =
+            rest.split_once("<!-- end of operations -->").expect("a mark behind the tables");
         let wanted = format!("\n{}\n", tables());
         if std::env::var_os("BLESS").is_some() {
-            let text = format!("{before}<!-- operations -->\n{wanted}<!-- end of operations -->{after}");
+            let text =
+                format!("{before}<!-- operations -->\n{wanted}<!-- end of operations -->{after}");
             std::fs::write(path, text).unwrap();
         } else {
             assert_eq!(shown, wanted, "docs/formats.md is behind: BLESS=1 cargo test -p wire");

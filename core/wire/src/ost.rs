@@ -14,7 +14,9 @@ impl OstOp {
     /// The object whose data or size it changes; None: it changes no such, or removes objects.
     pub fn object_changed(&self) -> Option<ObjectId> {
         match self {
-            OstOp::Write(ObjectWrite { object, .. }) | OstOp::Punch(ObjectPunch { object, .. }) => Some(*object),
+            OstOp::Write(ObjectWrite { object, .. }) | OstOp::Punch(ObjectPunch { object, .. }) => {
+                Some(*object)
+            }
             _ => None,
         }
     }

@@ -351,9 +351,13 @@ impl NodeReport {
     /// About how many bytes it has on the network.
     pub fn weight(&self) -> usize {
         let counts = |counts: &Counts| 40 + 8 * counts.times.len();
-        let target = |t: &TargetReport| 300 + counts(&t.counts) + 40 * t.operations.len() + 40 * t.jobs.len();
+        let target = |t: &TargetReport| {
+            300 + counts(&t.counts) + 40 * t.operations.len() + 40 * t.jobs.len()
+        };
         let session = |s: &SessionReport| 80 + counts(&s.counts);
-        let mount = |m: &MountReport| 200 + 40 * m.operations.len() + m.sessions.iter().map(session).sum::<usize>();
+        let mount = |m: &MountReport| {
+            200 + 40 * m.operations.len() + m.sessions.iter().map(session).sum::<usize>()
+        };
         let targets: usize = self.targets.iter().map(target).sum();
         let mounts: usize = self.mounts.iter().map(mount).sum();
         300 + targets + mounts + 600 * self.waits.len()
@@ -361,7 +365,13 @@ impl NodeReport {
 
     /// Cuts what is beyond the bounds.
     pub fn clip(&mut self) {
-        cut_all([&mut self.host, &mut self.place, &mut self.version, &mut self.state, &mut self.http]);
+        cut_all([
+            &mut self.host,
+            &mut self.place,
+            &mut self.version,
+            &mut self.state,
+            &mut self.http,
+        ]);
         self.nids.truncate(TARGETS_PER_REPORT_MAX);
         self.nids.iter_mut().for_each(cut);
         self.targets.truncate(TARGETS_PER_REPORT_MAX);
@@ -396,7 +406,9 @@ impl Waiting {
             Waiting::Request { client, target, operation, fid, session, .. } => {
                 cut_all([client, target, operation, fid, session]);
             }
-            Waiting::Served { client, target, operation, fid, .. } => cut_all([client, target, operation, fid]),
+            Waiting::Served { client, target, operation, fid, .. } => {
+                cut_all([client, target, operation, fid])
+            }
             Waiting::Lock { client, target, fid, bits, holders } => {
                 cut_all([client, target, fid, bits]);
                 clip_holders(holders);
@@ -433,9 +445,18 @@ mod tests {
         };
         let counts = Counts { times: vec![1; BUCKETS_MAX + 1], ..Counts::default() };
         let session = SessionReport { counts: counts.clone(), ..SessionReport::default() };
-        let operations = vec![OperationCount { name: long.clone(), count: 1, micros: 1 }; OPERATIONS_PER_LIST_MAX + 1];
-        let jobs = vec![JobCount { job: long.clone(), ..JobCount::default() }; JOBS_PER_TARGET_MAX + 1];
-        let target = TargetReport { counts, operations: operations.clone(), jobs, ..TargetReport::default() };
+        let operations = vec![
+            OperationCount { name: long.clone(), count: 1, micros: 1 };
+            OPERATIONS_PER_LIST_MAX + 1
+        ];
+        let jobs =
+            vec![JobCount { job: long.clone(), ..JobCount::default() }; JOBS_PER_TARGET_MAX + 1];
+        let target = TargetReport {
+            counts,
+            operations: operations.clone(),
+            jobs,
+            ..TargetReport::default()
+        };
         let sessions = vec![session; SESSIONS_PER_MOUNT_MAX + 1];
         let mount = MountReport { operations, sessions, ..MountReport::default() };
         let mut report = NodeReport {
@@ -447,7 +468,10 @@ mod tests {
         };
         report.clip();
         assert_eq!(report.host.len(), TEXT_BYTES_MAX);
-        assert_eq!((report.targets.len(), report.waits.len()), (TARGETS_PER_REPORT_MAX, WAITS_PER_REPORT_MAX));
+        assert_eq!(
+            (report.targets.len(), report.waits.len()),
+            (TARGETS_PER_REPORT_MAX, WAITS_PER_REPORT_MAX)
+        );
         assert_eq!(report.targets[0].counts.times.len(), BUCKETS_MAX);
         assert_eq!(report.targets[0].operations.len(), OPERATIONS_PER_LIST_MAX);
         let jobs = &report.targets[0].jobs;

@@ -92,7 +92,11 @@ pub async fn put(client: &Arc<Client>, path: &str, mut source: impl Read) -> Res
     stored
 }
 
-async fn copy_in(client: &Arc<Client>, handle: FileHandle, source: &mut impl Read) -> Result<(), Failure> {
+async fn copy_in(
+    client: &Arc<Client>,
+    handle: FileHandle,
+    source: &mut impl Read,
+) -> Result<(), Failure> {
     let mut offset = 0;
     loop {
         let mut piece = Vec::with_capacity(PIECE);
@@ -102,7 +106,13 @@ async fn copy_in(client: &Arc<Client>, handle: FileHandle, source: &mut impl Rea
             return Ok(client.clone().fsync(Caller::root(), handle, false).await?);
         }
         while !piece.is_empty() {
-            let write = client.clone().write(Caller::root(), handle, offset, piece.clone(), WriteFlags::default());
+            let write = client.clone().write(
+                Caller::root(),
+                handle,
+                offset,
+                piece.clone(),
+                WriteFlags::default(),
+            );
             let Written { bytes, .. } = write.await?;
             offset += u64::from(bytes);
             piece = piece.slice(bytes as usize..);
@@ -129,10 +139,15 @@ pub async fn get(client: &Arc<Client>, path: &str, mut target: impl Write) -> Re
     printed
 }
 
-async fn copy_out(client: &Arc<Client>, handle: FileHandle, target: &mut impl Write) -> Result<(), Failure> {
+async fn copy_out(
+    client: &Arc<Client>,
+    handle: FileHandle,
+    target: &mut impl Write,
+) -> Result<(), Failure> {
     let mut offset = 0;
     loop {
-        let pieces = client.clone().read(Caller::root(), handle, offset, PIECE as u32, false).await?;
+        let pieces =
+            client.clone().read(Caller::root(), handle, offset, PIECE as u32, false).await?;
         let read: usize = pieces.iter().map(Bytes::len).sum();
         pieces.iter().try_for_each(|piece| target.write_all(piece))?;
         offset += read as u64;
@@ -145,7 +160,8 @@ async fn copy_out(client: &Arc<Client>, handle: FileHandle, target: &mut impl Wr
 /// The directory of a path below the root, and the last name. The caller forgets the directory
 /// once.
 async fn parent(client: &Arc<Client>, path: &str) -> Result<(NodeId, Name), ClientError> {
-    let mut names = path.split('/').filter(|name| !name.is_empty()).map(|name| Name::new(name.as_bytes()));
+    let mut names =
+        path.split('/').filter(|name| !name.is_empty()).map(|name| Name::new(name.as_bytes()));
     let mut last = names.next().ok_or(Errno::EISDIR)??;
     // The root was not looked up: forgetting it does nothing.
     let mut dir = NodeId::ROOT;

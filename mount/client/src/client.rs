@@ -112,11 +112,18 @@ impl Client {
         Box::pin(Client::begin(env, rpc, options))
     }
 
-    async fn begin(env: Env, rpc: Arc<Rpc>, options: ClientOptions) -> Result<Arc<Client>, ClientError> {
-        let ClientOptions { opens, access_times, nodiratime, mgs, fsname, description, soft } = options;
-        let identity = Identity { fsname, uuid: ClientUuid(env.random.next_u128()), description, soft };
+    async fn begin(
+        env: Env,
+        rpc: Arc<Rpc>,
+        options: ClientOptions,
+    ) -> Result<Arc<Client>, ClientError> {
+        let ClientOptions { opens, access_times, nodiratime, mgs, fsname, description, soft } =
+            options;
+        let identity =
+            Identity { fsname, uuid: ClientUuid(env.random.next_u128()), description, soft };
         let (mgc, config) = config::ask(&rpc, &mgs, &identity).await?;
-        let (nodes, files, files_open) = (Arc::new(NodeTable::new()), Arc::default(), Arc::default());
+        let (nodes, files, files_open) =
+            (Arc::new(NodeTable::new()), Arc::default(), Arc::default());
         let answers = rpc.metrics().histogram(CALLBACK_ANSWER, &lock_source(fsname, identity.uuid));
         let locks = Locks::new(env.clone(), nodes.clone(), !opens, answers);
         let grants = Arc::<Grants>::default();
@@ -246,7 +253,8 @@ impl Client {
             Some(_) if attr.is_dir() => Asked::DirectoryAgain,
             Some(_) => Asked::Again,
         };
-        let entry_covered = name.is_some_and(|name| self.locks.trust_name(parent, name, Some(attr.fid), asked));
+        let entry_covered =
+            name.is_some_and(|name| self.locks.trust_name(parent, name, Some(attr.fid), asked));
         let node = self.nodes.remember(attr.fid);
         let stat = stat(self, attr);
         Found {

@@ -117,7 +117,11 @@ impl Counters {
 
     /// (name, microseconds) of each operation.
     pub fn times(&self) -> Vec<(&'static str, HistogramSnapshot)> {
-        NAMES.iter().zip(&self.series.times).map(|(name, times)| (*name, times.snapshot())).collect()
+        NAMES
+            .iter()
+            .zip(&self.series.times)
+            .map(|(name, times)| (*name, times.snapshot()))
+            .collect()
     }
 
     /// Sizes of reads or writes.
@@ -135,13 +139,18 @@ mod tests {
         let counters = Counters::new();
         counters.count(Operation::Mkdir, Duration::from_micros(7));
         counters.moved(Way::Write, 4096);
-        let of = |name: &str| counters.times().into_iter().find(|(known, _)| *known == name).map(|(_, times)| times);
+        let of = |name: &str| {
+            counters.times().into_iter().find(|(known, _)| *known == name).map(|(_, times)| times)
+        };
         let mkdir = of("mkdir").expect("an operation");
         assert_eq!((mkdir.count(), mkdir.min, mkdir.sum), (1, 7, 7));
         assert_eq!((counters.sizes(Way::Write).sum, counters.sizes(Way::Read).count()), (4096, 0));
         let now = Timestamp { sec: 5, nsec: 0 };
         counters.clear(now);
-        assert_eq!((of("mkdir").map(|times| times.count()), counters.cleared()), (Some(0), Some(now)));
+        assert_eq!(
+            (of("mkdir").map(|times| times.count()), counters.cleared()),
+            (Some(0), Some(now))
+        );
         assert_eq!(counters.sizes(Way::Write).count(), 0);
     }
 }

@@ -340,7 +340,8 @@ mod tests {
         let far = |oid| Fid { seq: Fid::SEQ_NORMAL + Fid::SEQ_WIDTH, oid, ver: 0 };
         let mut ahead = DirAhead::default();
         ahead.line_up(vec![fid(1), far(2), far(3), fid(4)], fid(0));
-        let batches: Vec<Vec<Fid>> = std::iter::from_fn(|| ahead.next()).map(|batch| batch.dirs).collect();
+        let batches: Vec<Vec<Fid>> =
+            std::iter::from_fn(|| ahead.next()).map(|batch| batch.dirs).collect();
         assert_eq!(batches, [[fid(1), fid(4)], [far(2), far(3)]]);
     }
 
@@ -380,7 +381,10 @@ mod tests {
     fn a_walk_waits_rarely() {
         for (width, depth, most) in [(17, 3, 40), (70, 2, 40), (5000, 1, 40), (2, 11, 50)] {
             let (waits, directories) = waits(&Tree { width, depth });
-            assert!(waits <= most, "{waits} waits for {directories} directories, {width} in each, {depth} deep");
+            assert!(
+                waits <= most,
+                "{waits} waits for {directories} directories, {width} in each, {depth} deep"
+            );
         }
     }
 
@@ -397,7 +401,10 @@ mod tests {
         let batch = ahead.next().expect("the second one begins it");
         assert_eq!(batch.dirs, (10..10 + AHEAD_FIRST as u32).map(fid).collect::<Vec<_>>());
         assert!(ahead.next().is_none(), "no more until one is visited");
-        assert!(ahead.visited(fid(12), false, |dir| tree.directories(dir), at(0)).is_some(), "it is on its way");
+        assert!(
+            ahead.visited(fid(12), false, |dir| tree.directories(dir), at(0)).is_some(),
+            "it is on its way"
+        );
     }
 
     #[test]
@@ -432,7 +439,10 @@ mod tests {
             };
             ahead.visited(fid(1 + n * 7_919 % count), false, directories, at(0));
             while let Some(batch) = ahead.next() {
-                ahead.answered(batch.dirs.iter().map(|dir| (*dir, Answer::Listed(Vec::new()))).collect(), at(0));
+                ahead.answered(
+                    batch.dirs.iter().map(|dir| (*dir, Answer::Listed(Vec::new()))).collect(),
+                    at(0),
+                );
             }
             assert!(ahead.queue.len() <= QUEUE_MAX && ahead.paths.len() <= ahead.states.len());
         }
@@ -446,7 +456,10 @@ mod tests {
         (1..=200).for_each(|n| ahead.found(fid(n), fid(0)));
         (1..=2).for_each(|n| _ = ahead.visited(fid(n), false, |dir| tree.directories(dir), at(1)));
         let batch = ahead.next().unwrap();
-        ahead.answered(batch.dirs.iter().map(|dir| (*dir, Answer::Listed(Vec::new()))).collect(), at(1));
+        ahead.answered(
+            batch.dirs.iter().map(|dir| (*dir, Answer::Listed(Vec::new()))).collect(),
+            at(1),
+        );
         assert!(ahead.next().is_none());
         ahead.visited(fid(50), false, |dir| tree.directories(dir), at(60));
         assert!(ahead.next().is_none() && ahead.ahead == 0 && ahead.queue.is_empty());

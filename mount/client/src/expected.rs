@@ -61,12 +61,14 @@ impl Miss {
                 self.moves_directory = directory;
                 directory.is_none()
             }
-            NameChange::Rename(new_dir, new_name, flags) if (*new_dir, new_name) == (dir, name) => match directory {
-                None => flags.exchange,
-                Some(_) if flags.exchange => false,
-                Some(_) if flags.no_replace => true,
-                Some(replaced) => self.moves_directory.is_some_and(|moved| moved != replaced),
-            },
+            NameChange::Rename(new_dir, new_name, flags) if (*new_dir, new_name) == (dir, name) => {
+                match directory {
+                    None => flags.exchange,
+                    Some(_) if flags.exchange => false,
+                    Some(_) if flags.no_replace => true,
+                    Some(replaced) => self.moves_directory.is_some_and(|moved| moved != replaced),
+                }
+            }
             NameChange::Rename(..) => false,
         }
     }
@@ -124,7 +126,13 @@ pub(crate) struct Attempt {
 impl Client {
     /// The kernel asks for a change of this name, and of the one to which it is moved. Also returns
     /// which inodes the kernel has under them.
-    pub(crate) fn attempt(&self, caller: &Caller, dir: Fid, name: &Name, change: NameChange) -> (Attempt, Vec<Expect>) {
+    pub(crate) fn attempt(
+        &self,
+        caller: &Caller,
+        dir: Fid,
+        name: &Name,
+        change: NameChange,
+    ) -> (Attempt, Vec<Expect>) {
         let thread = caller.pid;
         let mut expected = Vec::new();
         // A thread of another PID namespace has no number, and would not be known again.
@@ -138,11 +146,18 @@ impl Client {
                 expected.extend(inode.map(|inode| Expect { parent, name: name.clone(), inode }));
             }
         }
-        (Attempt { thread, place: (dir, name.clone()), change, expects: !expected.is_empty() }, expected)
+        (
+            Attempt { thread, place: (dir, name.clone()), change, expects: !expected.is_empty() },
+            expected,
+        )
     }
 
     /// The answer of the MDT to an attempt.
-    pub(crate) fn attempted<T>(&self, attempt: Attempt, answer: Result<T, ClientError>) -> Result<T, ClientError> {
+    pub(crate) fn attempted<T>(
+        &self,
+        attempt: Attempt,
+        answer: Result<T, ClientError>,
+    ) -> Result<T, ClientError> {
         if let Err(error) = &answer
             && error.errno() == Errno::ESTALE
             && attempt.expects
@@ -154,7 +169,13 @@ impl Client {
     }
 
     /// The kernel was told what is under a name, `None` for nothing: perhaps its second look.
-    pub(crate) fn kernel_looked(&self, thread: u32, parent: NodeId, name: &Name, found: Option<FileType>) {
+    pub(crate) fn kernel_looked(
+        &self,
+        thread: u32,
+        parent: NodeId,
+        name: &Name,
+        found: Option<FileType>,
+    ) {
         if self.missed.any.load(Ordering::Acquire)
             && let Some(dir) = self.nodes.fid(parent)
         {
@@ -228,7 +249,11 @@ mod tests {
                 missed.looked(8, *dir, &name(text), None);
                 missed.looked(7, *dir, &name(text), *found);
             }
-            assert_eq!(missed.take(7, Fid::ROOT, &name("a"), &change), tried, "{change:?} {looks:?}");
+            assert_eq!(
+                missed.take(7, Fid::ROOT, &name("a"), &change),
+                tried,
+                "{change:?} {looks:?}"
+            );
             assert!(!missed.any.load(Ordering::Acquire));
         }
     }

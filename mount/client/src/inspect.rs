@@ -33,7 +33,8 @@ impl Client {
     /// Those of the MDT; EPROTO: its answer is no layout.
     pub async fn default_layout(&self) -> Result<DefaultLayout, ClientError> {
         let name = Bytes::from_static(b"lustre.lov.default");
-        let value = self.session.mdc(Fid::ROOT)?.getxattr(&Credentials::root(), Fid::ROOT, name).await?;
+        let value =
+            self.session.mdc(Fid::ROOT)?.getxattr(&Credentials::root(), Fid::ROOT, name).await?;
         let LovEa { layout } = lov_ea::decode(&value).map_err(|_| Errno::EPROTO)?;
         let component = layout.components.first().ok_or(Errno::EPROTO)?;
         Ok(DefaultLayout {

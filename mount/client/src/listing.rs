@@ -52,7 +52,12 @@ pub(crate) struct Page {
 /// Source of pages.
 pub(crate) trait PageSource: Send + Sync + 'static {
     /// Up to `limit` entries after a name (`None`: from the start).
-    fn page(&self, after: Option<Name>, limit: u32, with_attr: bool) -> BoxFuture<'static, Result<Page, ClientError>>;
+    fn page(
+        &self,
+        after: Option<Name>,
+        limit: u32,
+        with_attr: bool,
+    ) -> BoxFuture<'static, Result<Page, ClientError>>;
 }
 
 /// One position.
@@ -118,7 +123,9 @@ impl Stream {
 
     /// The page that is on its way, if a call may use it.
     fn ahead(&mut self, number: usize, with_attr: bool) -> Option<&mut Ahead> {
-        self.ahead.as_mut().filter(|ahead| ahead.number == number && (ahead.with_attr || !with_attr))
+        self.ahead
+            .as_mut()
+            .filter(|ahead| ahead.number == number && (ahead.with_attr || !with_attr))
     }
 
     /// True if that page has come.
@@ -127,7 +134,12 @@ impl Stream {
     }
 
     /// A page came from the MDT.
-    fn take_in(&mut self, number: usize, mut page: Page, entries_max: usize) -> Result<Arc<Page>, ClientError> {
+    fn take_in(
+        &mut self,
+        number: usize,
+        mut page: Page,
+        entries_max: usize,
+    ) -> Result<Arc<Page>, ClientError> {
         if page.more && page.entries.is_empty() {
             tracing::error!("the MDT answers that a directory goes on, but lists nothing");
             return Err(RpcError::Errno(Errno::EPROTO).into());
@@ -259,7 +271,9 @@ impl Listing {
         let mut page = self.source.page(after, page_entries(number), with_attr).await?;
         // A page that is fetched again must reach to where the next one starts.
         if let Some(bound) = stream.starts.get(number + 1).and_then(|next| next.after.as_ref()) {
-            while let Some(last) = page.entries.last().filter(|last| page.more && last.name < *bound) {
+            while let Some(last) =
+                page.entries.last().filter(|last| page.more && last.name < *bound)
+            {
                 let after = Some(last.name.clone());
                 let rest = self.source.page(after, PAGE_ENTRIES_MAX, with_attr).await?;
                 page.more = rest.more && !rest.entries.is_empty();
@@ -273,11 +287,13 @@ impl Listing {
     fn fetch_ahead(&self, stream: &mut Stream, number: usize, with_attr: bool) {
         let next = number + 1;
         let wanted = next + 1 == stream.starts.len() && stream.end.is_none();
-        let there = stream.ahead.as_ref().is_some_and(|ahead| ahead.number == next) || stream.kept(next).is_some();
+        let there = stream.ahead.as_ref().is_some_and(|ahead| ahead.number == next)
+            || stream.kept(next).is_some();
         if !wanted || there {
             return;
         }
-        let page = self.source.page(stream.starts[next].after.clone(), page_entries(next), with_attr);
+        let page =
+            self.source.page(stream.starts[next].after.clone(), page_entries(next), with_attr);
         let (sender, receiver) = oneshot::channel();
         stream.ahead = Some(Ahead { number: next, with_attr, page: receiver });
         let work = async move {
@@ -290,7 +306,8 @@ impl Listing {
 
 /// Entries to ask for in a page.
 fn page_entries(number: usize) -> u32 {
-    let growth = u32::try_from(2 * number).ok().and_then(|bits| 1_u32.checked_shl(bits)).unwrap_or(u32::MAX);
+    let growth =
+        u32::try_from(2 * number).ok().and_then(|bits| 1_u32.checked_shl(bits)).unwrap_or(u32::MAX);
     PAGE_ENTRIES_FIRST.saturating_mul(growth).min(PAGE_ENTRIES_MAX)
 }
 
@@ -326,7 +343,12 @@ mod tests {
     struct Source(Arc<Memory>);
 
     impl PageSource for Source {
-        fn page(&self, after: Option<Name>, limit: u32, _: bool) -> BoxFuture<'static, Result<Page, ClientError>> {
+        fn page(
+            &self,
+            after: Option<Name>,
+            limit: u32,
+            _: bool,
+        ) -> BoxFuture<'static, Result<Page, ClientError>> {
             let memory = self.0.clone();
             Box::pin(async move {
                 memory.asked.fetch_add(1, Ordering::Relaxed);
@@ -339,7 +361,8 @@ mod tests {
                     entry: None,
                     layout: None,
                 };
-                let entries: Vec<DirEntry> = rest.by_ref().take(limit as usize).map(entry).collect();
+                let entries: Vec<DirEntry> =
+                    rest.by_ref().take(limit as usize).map(entry).collect();
                 let parent = after.is_none().then_some(Fid::ROOT);
                 Ok(Page { entries: entries.into(), more: rest.next().is_some(), parent })
             })
@@ -372,7 +395,12 @@ mod tests {
     }
 
     /// Entries that one call hands out: (position, name), at most `count`.
-    async fn chunk(listing: &Listing, from: u64, count: usize, with_attr: bool) -> Vec<(u64, String, bool)> {
+    async fn chunk(
+        listing: &Listing,
+        from: u64,
+        count: usize,
+        with_attr: bool,
+    ) -> Vec<(u64, String, bool)> {
         let mut items = Vec::new();
         let take = |position, item: Item<'_>| {
             if items.len() == count {
@@ -410,7 +438,11 @@ mod tests {
     }
 
     fn expected(count: usize) -> Vec<String> {
-        [".", ".."].into_iter().map(str::to_owned).chain((0..count).map(|n| name(n).to_string())).collect()
+        [".", ".."]
+            .into_iter()
+            .map(str::to_owned)
+            .chain((0..count).map(|n| name(n).to_string()))
+            .collect()
     }
 
     #[tokio::test]
@@ -420,8 +452,16 @@ mod tests {
                 let memory = Memory::with(count);
                 for with_attr in [false, true] {
                     let listing = listing(&memory);
-                    assert_eq!(all(&listing, chunk, with_attr).await, expected(count), "{count} by {chunk}");
-                    assert_eq!(all(&listing, chunk, with_attr).await, expected(count), "and again from the start");
+                    assert_eq!(
+                        all(&listing, chunk, with_attr).await,
+                        expected(count),
+                        "{count} by {chunk}"
+                    );
+                    assert_eq!(
+                        all(&listing, chunk, with_attr).await,
+                        expected(count),
+                        "and again from the start"
+                    );
                 }
             }
         }
@@ -479,7 +519,10 @@ mod tests {
         assert!(first[2..].iter().all(|i| i.2));
         tokio::task::yield_now().await;
         let rest = chunk(&listing, first.last().unwrap().0 + 1, 3000, true).await;
-        assert!(rest.iter().all(|item| !item.2), "left over from the first call's page, or fetched ahead");
+        assert!(
+            rest.iter().all(|item| !item.2),
+            "left over from the first call's page, or fetched ahead"
+        );
         assert_eq!(rest.len(), 1500 - 18, "a page that is there is handed out at once");
     }
 

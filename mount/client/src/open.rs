@@ -90,7 +90,12 @@ pub(crate) struct OpenFile {
 
 impl OpenFile {
     /// An open file; `handle` is the MDT's.
-    pub(crate) fn new(file: Arc<File>, mode: OpenMode, credentials: Credentials, handle: OpenHandle) -> OpenFile {
+    pub(crate) fn new(
+        file: Arc<File>,
+        mode: OpenMode,
+        credentials: Credentials,
+        handle: OpenHandle,
+    ) -> OpenFile {
         let handle = AtomicU64::new(handle.0);
         let (group, leased) = (Mutex::default(), tokio::sync::Mutex::default());
         let (stale, closed) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -114,7 +119,12 @@ impl OpenFile {
     }
 
     /// A file that is open here only, under OPEN.
-    pub(crate) fn new_local(file: Arc<File>, mode: OpenMode, credentials: Credentials, local: LocalOpen) -> OpenFile {
+    pub(crate) fn new_local(
+        file: Arc<File>,
+        mode: OpenMode,
+        credentials: Credentials,
+        local: LocalOpen,
+    ) -> OpenFile {
         OpenFile { local: Some(local), ..OpenFile::new(file, mode, credentials, OpenHandle(0)) }
     }
 
@@ -165,7 +175,9 @@ impl OpenFile {
     /// As [`OpenFile::failed_at_close`].
     pub(crate) fn failed_at_write(&self, thread: u32) -> Result<(), ClientError> {
         let mut dirty = self.file.dirty.lock();
-        self.loss_cursors.at_write(thread, &mut dirty.failures).map_or(Ok(()), |errno| Err(errno.into()))
+        self.loss_cursors
+            .at_write(thread, &mut dirty.failures)
+            .map_or(Ok(()), |errno| Err(errno.into()))
     }
 
     /// An fsync by this thread reports a loss, once.
@@ -174,7 +186,9 @@ impl OpenFile {
     /// As [`OpenFile::failed_at_close`].
     pub(crate) fn failed_at_sync(&self, thread: u32) -> Result<(), ClientError> {
         let mut dirty = self.file.dirty.lock();
-        self.loss_cursors.at_sync(thread, &mut dirty.failures).map_or(Ok(()), |errno| Err(errno.into()))
+        self.loss_cursors
+            .at_sync(thread, &mut dirty.failures)
+            .map_or(Ok(()), |errno| Err(errno.into()))
     }
 
     /// True if the server still has it.
@@ -182,7 +196,11 @@ impl OpenFile {
     /// # Errors
     /// StaleHandle if not.
     pub(crate) fn check(&self) -> Result<(), ClientError> {
-        if self.stale.load(Ordering::Acquire) { Err(ClientError::StaleHandle(self.file.fid)) } else { Ok(()) }
+        if self.stale.load(Ordering::Acquire) {
+            Err(ClientError::StaleHandle(self.file.fid))
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -234,7 +252,8 @@ impl<H: Copy + Ord + Hash + From<u64> + Into<u64>, T> Handles<H, T> {
 
     /// All open handles, in the order of opening.
     pub(crate) fn all(&self) -> Vec<Arc<T>> {
-        let mut all: Vec<_> = self.open.lock().iter().map(|(handle, open)| (*handle, open.clone())).collect();
+        let mut all: Vec<_> =
+            self.open.lock().iter().map(|(handle, open)| (*handle, open.clone())).collect();
         all.sort_unstable_by_key(|(handle, _)| *handle);
         all.into_iter().map(|(_, open)| open).collect()
     }
@@ -291,14 +310,25 @@ mod tests {
         let mode = OpenMode::from_libc(libc::O_WRONLY | libc::O_TRUNC, false);
         assert!(mode.flags.write && !mode.flags.read && mode.truncate && !mode.exclusive);
         let mode = OpenMode::from_libc(libc::O_RDWR | libc::O_EXCL, true);
-        assert!(mode.flags.write && mode.flags.read && mode.flags.exec && !mode.truncate && mode.exclusive);
+        assert!(
+            mode.flags.write
+                && mode.flags.read
+                && mode.flags.exec
+                && !mode.truncate
+                && mode.exclusive
+        );
     }
 
     #[test]
     fn a_loss_outlives_the_last_close() {
         let table = Arc::new(FileTable::default());
         let open = |by_open_file| {
-            let open = OpenFile::new(table.get(FID), OpenMode::default(), Credentials::root(), OpenHandle(1));
+            let open = OpenFile::new(
+                table.get(FID),
+                OpenMode::default(),
+                Credentials::root(),
+                OpenHandle(1),
+            );
             if by_open_file { open } else { open.no_open() }
         };
         let first = open(true);

@@ -81,7 +81,8 @@ impl Left {
         let attr = &mut self.attr;
         attr.mode = set.mode.map_or(attr.mode, |mode| attr.mode & S_IFMT | mode & !S_IFMT);
         (attr.uid, attr.gid) = (set.uid.unwrap_or(attr.uid), set.gid.unwrap_or(attr.gid));
-        (attr.atime, attr.mtime) = (set.atime.map_or(attr.atime, time), set.mtime.map_or(attr.mtime, time));
+        (attr.atime, attr.mtime) =
+            (set.atime.map_or(attr.atime, time), set.mtime.map_or(attr.mtime, time));
         attr.ctime = now;
     }
 
@@ -120,8 +121,11 @@ impl Left {
 
     pub(crate) fn list(&self, before: Option<Bytes>) -> Result<Bytes, Errno> {
         let before = before.or(self.had_none.then(Bytes::new)).ok_or(Errno::ESTALE)?;
-        let had = before.split(|byte| *byte == 0).filter(|name| !name.is_empty() && !self.xattrs.contains_key(*name));
-        let set = self.xattrs.iter().filter(|(_, value)| value.is_some()).map(|(name, _)| &name[..]);
+        let had = before
+            .split(|byte| *byte == 0)
+            .filter(|name| !name.is_empty() && !self.xattrs.contains_key(*name));
+        let set =
+            self.xattrs.iter().filter(|(_, value)| value.is_some()).map(|(name, _)| &name[..]);
         Ok(had.chain(set).flat_map(|name| [name, &[0][..]]).flatten().copied().collect())
     }
 }
@@ -160,7 +164,12 @@ mod tests {
     #[test]
     fn a_removed_inode_has_no_links_and_can_be_changed() {
         let removed = removed(None);
-        let set = SetAttr { mode: Some(0o2700), gid: Some(9), mtime: Some(SetTime::At(at(3))), ..SetAttr::default() };
+        let set = SetAttr {
+            mode: Some(0o2700),
+            gid: Some(9),
+            mtime: Some(SetTime::At(at(3))),
+            ..SetAttr::default()
+        };
         let attr = removed.with(DIR, |left| {
             assert_eq!((left.attr.nlink, left.attr.ctime), (0, at(10)));
             left.change(&set, at(20));
@@ -181,21 +190,43 @@ mod tests {
         unknown.with(DIR, |left| {
             assert_eq!(left.xattr(b"user.a", None), Err(Errno::ESTALE));
             assert_eq!(left.xattr(b"system.posix_acl_access", None), Err(Errno::ENODATA));
-            assert_eq!(left.xattr(b"user.a", Some(Some(name("1")))), Ok(name("1")), "covered by a lock");
+            assert_eq!(
+                left.xattr(b"user.a", Some(Some(name("1")))),
+                Ok(name("1")),
+                "covered by a lock"
+            );
             assert_eq!(left.list(None), Err(Errno::ESTALE));
             assert_eq!(left.list(Some(name("user.a\0"))), Ok(name("user.a\0")));
         });
         let none = removed(Some(false));
         none.with(DIR, |left| {
-            assert_eq!((left.xattr(b"user.a", None), left.list(None)), (Err(Errno::ENODATA), Ok(Bytes::new())));
+            assert_eq!(
+                (left.xattr(b"user.a", None), left.list(None)),
+                (Err(Errno::ENODATA), Ok(Bytes::new()))
+            );
             let replace = SetxattrFlags { replace: true, ..flags() };
-            assert_eq!(left.set_xattr(name("user.a"), Some(name("1")), replace, None, at(1)), Err(Errno::ENODATA));
-            assert_eq!(left.set_xattr(name("user.a"), Some(name("1")), flags(), None, at(1)), Ok(()));
+            assert_eq!(
+                left.set_xattr(name("user.a"), Some(name("1")), replace, None, at(1)),
+                Err(Errno::ENODATA)
+            );
+            assert_eq!(
+                left.set_xattr(name("user.a"), Some(name("1")), flags(), None, at(1)),
+                Ok(())
+            );
             let create = SetxattrFlags { create: true, ..flags() };
-            assert_eq!(left.set_xattr(name("user.a"), Some(name("2")), create, None, at(1)), Err(Errno::EEXIST));
-            assert_eq!((left.xattr(b"user.a", None), left.list(None)), (Ok(name("1")), Ok(name("user.a\0"))));
+            assert_eq!(
+                left.set_xattr(name("user.a"), Some(name("2")), create, None, at(1)),
+                Err(Errno::EEXIST)
+            );
+            assert_eq!(
+                (left.xattr(b"user.a", None), left.list(None)),
+                (Ok(name("1")), Ok(name("user.a\0")))
+            );
             assert_eq!(left.set_xattr(name("user.a"), None, flags(), None, at(1)), Ok(()));
-            assert_eq!(left.set_xattr(name("user.a"), None, flags(), None, at(1)), Err(Errno::ENODATA));
+            assert_eq!(
+                left.set_xattr(name("user.a"), None, flags(), None, at(1)),
+                Err(Errno::ENODATA)
+            );
             assert_eq!(left.list(None), Ok(Bytes::new()));
         });
     }

@@ -64,7 +64,9 @@ impl Restore for Restorer {
             match lost.remove(&fid) {
                 None => all.push(lock_again(locks, self.mdt, fid, None)),
                 Some(ranges) => {
-                    all.extend(ranges.iter().map(|range| lock_again(locks, self.mdt, fid, Some(range))));
+                    all.extend(
+                        ranges.iter().map(|range| lock_again(locks, self.mdt, fid, Some(range))),
+                    );
                 }
             }
         }
@@ -92,7 +94,9 @@ fn open_again(tasks: &Arc<dyn Tasks>, import: &Arc<Import>, open: Arc<OpenFile>)
     let credentials = open.credentials.clone();
     let answered = move |mut reply: Reply| {
         let opened = match reply.results.pop() {
-            Some(Ok(OpReply::Mds(MdsReply::Opened { entry, handle, layout, .. }))) => Ok((entry.attr, handle, layout)),
+            Some(Ok(OpReply::Mds(MdsReply::Opened { entry, handle, layout, .. }))) => {
+                Ok((entry.attr, handle, layout))
+            }
             Some(Err(errno)) => Err(RpcError::Errno(errno)),
             _ => Err(RpcError::Errno(Errno::EPROTO)),
         };
@@ -102,7 +106,10 @@ fn open_again(tasks: &Arc<dyn Tasks>, import: &Arc<Import>, open: Arc<OpenFile>)
         }
         let unused = settle(&open, opened);
         if let (Some(handle), Some(import)) = (unused, import) {
-            tasks.spawn("close", Box::pin(async move { close_unused(&Mdc::new(import), &open, handle).await }));
+            tasks.spawn(
+                "close",
+                Box::pin(async move { close_unused(&Mdc::new(import), &open, handle).await }),
+            );
         }
     };
     Restoring { credentials, ..restoring(op, answered) }
@@ -132,7 +139,10 @@ pub(crate) async fn reopen_all(files_open: Arc<OpenFiles>, mdc: Mdc) {
     let target = mdc.import().target();
     let held = held_open(&files_open, target.index.0);
     tracing::info!(%target, files = held.len(), "the target restarted; opening again what is open here");
-    let work = held.into_iter().map(|open| Box::pin(reopen(mdc.clone(), open)) as BoxFuture<'static, ()>).collect();
+    let work = held
+        .into_iter()
+        .map(|open| Box::pin(reopen(mdc.clone(), open)) as BoxFuture<'static, ()>)
+        .collect();
     fan_out(work).await;
 }
 
@@ -140,14 +150,18 @@ async fn reopen(mdc: Mdc, open: Arc<OpenFile>) {
     open.file.distrust();
     let opened = mdc.open(&open.credentials, open.file.fid, open.mode.flags).await;
     open.file.rest_on(mdc.import().newest());
-    let unused = settle(&open, opened.map(|opened| (opened.entry.attr, opened.handle, opened.layout)));
+    let unused =
+        settle(&open, opened.map(|opened| (opened.entry.attr, opened.handle, opened.layout)));
     if let Some(handle) = unused {
         close_unused(&mdc, &open, handle).await;
     }
 }
 
 /// Result of opening again; returns a handle that is not needed any more.
-fn settle(open: &OpenFile, opened: Result<(Attr, OpenHandle, Option<Arc<Layout>>), RpcError>) -> Option<OpenHandle> {
+fn settle(
+    open: &OpenFile,
+    opened: Result<(Attr, OpenHandle, Option<Arc<Layout>>), RpcError>,
+) -> Option<OpenHandle> {
     let fid = open.file.fid;
     match opened {
         Ok((attr, handle, layout)) => {

@@ -108,7 +108,9 @@ impl Statahead {
         if self.directories.is_empty() {
             return;
         }
-        if let Some(directory) = self.directories.get_mut(&dir).filter(|directory| directory.size > 0) {
+        if let Some(directory) =
+            self.directories.get_mut(&dir).filter(|directory| directory.size > 0)
+        {
             directory.used += 1;
             self.figures.hits += 1;
         }
@@ -140,10 +142,15 @@ impl Statahead {
     }
 
     fn make_room(&mut self) {
-        let entries =
-            |directories: &HashMap<Fid, Directory>| directories.values().map(|d| d.listing.len()).sum::<usize>();
+        let entries = |directories: &HashMap<Fid, Directory>| {
+            directories.values().map(|d| d.listing.len()).sum::<usize>()
+        };
         while self.directories.len() > DIRECTORIES_MAX || entries(&self.directories) > ENTRIES_MAX {
-            let oldest = self.directories.iter().min_by_key(|(_, directory)| directory.last_use).map(|(fid, _)| *fid);
+            let oldest = self
+                .directories
+                .iter()
+                .min_by_key(|(_, directory)| directory.last_use)
+                .map(|(fid, _)| *fid);
             let Some(oldest) = oldest else { return };
             self.directories.remove(&oldest);
         }
@@ -164,7 +171,8 @@ impl Directory {
             }
         }
         let window_of = vec![0; listing.len()];
-        *self = Directory { listing, window_of, rests_until, rest, last_use, ..Directory::default() };
+        *self =
+            Directory { listing, window_of, rests_until, rest, last_use, ..Directory::default() };
     }
 
     fn miss(
@@ -175,7 +183,9 @@ impl Directory {
         now: Monotonic,
         figures: &mut StataheadFigures,
     ) -> OnMiss {
-        let Ok(place) = self.listing.binary_search_by(|entry| entry.name.cmp(name)) else { return OnMiss::Ask };
+        let Ok(place) = self.listing.binary_search_by(|entry| entry.name.cmp(name)) else {
+            return OnMiss::Ask;
+        };
         self.misses += 1;
         if self.misses < MISSES || self.rests_until.is_some_and(|until| now < until) {
             return OnMiss::Ask;
@@ -184,7 +194,11 @@ impl Directory {
         if let Some(done) = window.and_then(|window| self.windows.get(window)) {
             // Its sender is gone when the answer is learnt. What was learnt and is not there any
             // more was called back; the one that is missed is asked for.
-            return if done.has_changed().is_ok() { OnMiss::Wait(done.clone()) } else { OnMiss::Ask };
+            return if done.has_changed().is_ok() {
+                OnMiss::Wait(done.clone())
+            } else {
+                OnMiss::Ask
+            };
         }
         figures.misses += 1;
         figures.lists += u64::from(self.size == 0);
@@ -193,7 +207,8 @@ impl Directory {
         self.windows.push(done.subscribe());
         let Ok(number) = u16::try_from(self.windows.len()) else { return OnMiss::Ask };
         let around = (place..self.listing.len()).chain(0..place);
-        let missing = |place: &usize| self.window_of[*place] == 0 && !is_known(self.listing[*place].fid);
+        let missing =
+            |place: &usize| self.window_of[*place] == 0 && !is_known(self.listing[*place].fid);
         let places: Vec<usize> = around.filter(missing).take(self.size).collect();
         places.iter().for_each(|place| self.window_of[*place] = number);
         let fids: Vec<Fid> = places.iter().map(|place| self.listing[*place].fid).collect();
@@ -220,8 +235,13 @@ mod tests {
     }
 
     fn listing(count: usize) -> Arc<[DirEntry]> {
-        let entry =
-            |n| DirEntry { name: name(n), fid: fid(n), file_type: FileType::Regular, entry: None, layout: None };
+        let entry = |n| DirEntry {
+            name: name(n),
+            fid: fid(n),
+            file_type: FileType::Regular,
+            entry: None,
+            layout: None,
+        };
         (0..count).map(entry).collect()
     }
 
@@ -240,11 +260,20 @@ mod tests {
                 continue;
             }
             waits += 1;
-            match statahead.miss((DIR, &name(n)), Some(listing.clone()), WINDOW_MAX, |_| false, at(0)) {
+            match statahead.miss(
+                (DIR, &name(n)),
+                Some(listing.clone()),
+                WINDOW_MAX,
+                |_| false,
+                at(0),
+            ) {
                 OnMiss::Ask => _ = known.insert(fid(n)),
                 OnMiss::Fetch(window) => {
                     assert!(window.fids.contains(&fid(n)) && window.fids.len() <= WINDOW_MAX);
-                    assert!(window.fids.iter().all(|fid| fetched.insert(*fid)), "nothing is fetched twice");
+                    assert!(
+                        window.fids.iter().all(|fid| fetched.insert(*fid)),
+                        "nothing is fetched twice"
+                    );
                     known.extend(window.fids);
                 }
                 OnMiss::Wait(_) => panic!("nothing is on its way"),
@@ -270,9 +299,18 @@ mod tests {
             statahead.miss((DIR, &name(n)), listing, WINDOW_MAX, |_| false, at(0))
         };
         assert!(matches!(miss(&mut statahead, 3, Some(listing(10))), OnMiss::Ask));
-        assert!(matches!(miss(&mut Statahead::default(), 3, None), OnMiss::Ask), "no listing is known");
-        assert!(matches!(miss(&mut statahead, 99, None), OnMiss::Ask), "the listing has no such name");
-        assert!(matches!(statahead.miss((DIR, &name(4)), None, 0, |_| false, at(0)), OnMiss::Ask), "switched off");
+        assert!(
+            matches!(miss(&mut Statahead::default(), 3, None), OnMiss::Ask),
+            "no listing is known"
+        );
+        assert!(
+            matches!(miss(&mut statahead, 99, None), OnMiss::Ask),
+            "the listing has no such name"
+        );
+        assert!(
+            matches!(statahead.miss((DIR, &name(4)), None, 0, |_| false, at(0)), OnMiss::Ask),
+            "switched off"
+        );
         // The listing is remembered: a change of the directory does not end its use.
         assert!(matches!(miss(&mut statahead, 5, None), OnMiss::Fetch(_)));
     }
@@ -280,7 +318,9 @@ mod tests {
     #[test]
     fn what_is_on_its_way_is_waited_for() {
         let (mut statahead, listing) = (Statahead::default(), listing(10));
-        let mut miss = |n| statahead.miss((DIR, &name(n)), Some(listing.clone()), WINDOW_MAX, |_| false, at(0));
+        let mut miss = |n| {
+            statahead.miss((DIR, &name(n)), Some(listing.clone()), WINDOW_MAX, |_| false, at(0))
+        };
         assert!(matches!(miss(0), OnMiss::Ask));
         let OnMiss::Fetch(window) = miss(1) else { panic!("the second miss fetches") };
         assert_eq!(window.fids, (1..10).chain([0]).map(fid).collect::<Vec<_>>());
@@ -296,7 +336,13 @@ mod tests {
             let listing = listing(2 * WINDOW_MAX);
             let mut fetched = 0;
             for n in [0, 1, 10_000, 20_000, 30_000, 31_000] {
-                let on_miss = statahead.miss((DIR, &name(n)), Some(listing.clone()), WINDOW_MAX, |_| false, at(second));
+                let on_miss = statahead.miss(
+                    (DIR, &name(n)),
+                    Some(listing.clone()),
+                    WINDOW_MAX,
+                    |_| false,
+                    at(second),
+                );
                 fetched += usize::from(matches!(on_miss, OnMiss::Fetch(_)));
             }
             fetched

@@ -17,9 +17,11 @@ pub(crate) fn lost_objects(files: &Arc<FileTable>, files_open: &OpenFiles, lost:
     for open in files_open.all() {
         let file = &open.file;
         let hit: Vec<ObjectId> = match file.layout() {
-            Some(layout) => {
-                layout.objects(file.fid).map(|(_, object)| object).filter(|o| objects.contains(o)).collect()
-            }
+            Some(layout) => layout
+                .objects(file.fid)
+                .map(|(_, object)| object)
+                .filter(|o| objects.contains(o))
+                .collect(),
             // The layout was called back. Except for files that exchanged layouts, objects bear the
             // name of their file.
             None => objects.iter().filter(|object| object.fid == file.fid).copied().collect(),
@@ -29,7 +31,8 @@ pub(crate) fn lost_objects(files: &Arc<FileTable>, files_open: &OpenFiles, lost:
             lost_of(file);
         }
     }
-    let closed: BTreeSet<Fid> = closed.iter().map(|object| object.fid).filter(|fid| !reported.contains(fid)).collect();
+    let closed: BTreeSet<Fid> =
+        closed.iter().map(|object| object.fid).filter(|fid| !reported.contains(fid)).collect();
     closed.into_iter().for_each(|fid| lost_of(&files.get(fid)));
 }
 

@@ -53,8 +53,13 @@ fn fid_at_mdt(cluster: &Cluster, text: &str) -> Fid {
 }
 
 async fn make(client: &Arc<Client>, text: &str) -> NodeId {
-    let open = OpenMode { flags: OpenFlags { write: true, ..OpenFlags::default() }, truncate: false, exclusive: true };
-    let (found, handle) = client.clone().create(Caller::root(), NodeId::ROOT, name(text), 0o644, open).await.unwrap();
+    let open = OpenMode {
+        flags: OpenFlags { write: true, ..OpenFlags::default() },
+        truncate: false,
+        exclusive: true,
+    };
+    let (found, handle) =
+        client.clone().create(Caller::root(), NodeId::ROOT, name(text), 0o644, open).await.unwrap();
     client.clone().release(Caller::root(), handle).await.unwrap();
     found.node
 }
@@ -115,7 +120,12 @@ async fn no_operation_costs_more_requests_than_it_may() {
     let (cluster, _) = granting().await;
     let client = &cluster.client;
     let file = make(client, "file").await;
-    let made = client.clone().symlink(Caller::root(), NodeId::ROOT, name("link"), Bytes::from_static(b"target"));
+    let made = client.clone().symlink(
+        Caller::root(),
+        NodeId::ROOT,
+        name("link"),
+        Bytes::from_static(b"target"),
+    );
     let link = made.await.unwrap().node;
     for Row(what, step, cold, held) in table(file, link) {
         // Everything is forgotten, as after a restart of the MDT; then twice.
@@ -126,7 +136,11 @@ async fn no_operation_costs_more_requests_than_it_may() {
             let before = client.requests().all;
             step(client.clone()).await;
             let cost = client.requests().all - before;
-            assert!(cost <= most, "{what}, {round}: {cost} requests, {most} allowed: {:?}", cluster.asked());
+            assert!(
+                cost <= most,
+                "{what}, {round}: {cost} requests, {most} allowed: {:?}",
+                cluster.asked()
+            );
         }
     }
     client.unmount().await;
@@ -149,8 +163,10 @@ async fn a_listing_shows_what_locks_cover_now() {
     cluster.asked();
     let list = async |cookie: u64, count: usize| {
         let budget = Budget { bytes: count * (152 + 8), per_entry: 152 };
-        let items = client.clone().readdir(Caller::root(), dir, cookie, budget, true).await.unwrap();
-        let shown: Vec<_> = items.iter().map(|item| item.found.map(|found| found.attr.fid)).collect();
+        let items =
+            client.clone().readdir(Caller::root(), dir, cookie, budget, true).await.unwrap();
+        let shown: Vec<_> =
+            items.iter().map(|item| item.found.map(|found| found.attr.fid)).collect();
         (items.last().unwrap().next, shown, cluster.asked())
     };
     let (cookie, shown, asked) = list(0, 3).await;
@@ -246,7 +262,9 @@ async fn a_revoke_is_answered_when_the_kernel_has_forgotten() {
     let client = &cluster.client;
     let file = make(client, "file").await;
     let Looked::Found(found) = lookup(client, "file").await else { panic!() };
-    assert!(found.entry_valid > Duration::from_secs(1 << 30) && found.attr_valid == found.entry_valid);
+    assert!(
+        found.entry_valid > Duration::from_secs(1 << 30) && found.attr_valid == found.entry_valid
+    );
     told.take();
     let fid = found.attr.fid;
     let answer = cluster.callback(ClientOp::Revoke { locks: vec![(fid, SHOWN)] }).await;
@@ -275,7 +293,10 @@ async fn a_callback_waits_for_what_the_one_before_took() {
     let (mut all, mut one) = (std::pin::pin!(all), std::pin::pin!(one));
     for _ in 0..1000 {
         assert!(poll!(all.as_mut()).is_pending(), "the kernel has not forgotten");
-        assert!(poll!(one.as_mut()).is_pending(), "the kernel has not forgotten what the other one took");
+        assert!(
+            poll!(one.as_mut()).is_pending(),
+            "the kernel has not forgotten what the other one took"
+        );
         tokio::task::yield_now().await;
     }
     assert!(told.take().contains(&"attr 1".to_owned()));
@@ -292,7 +313,8 @@ async fn told_names_go_and_others_stay() {
         assert!(matches!(lookup(client, text).await, Looked::Absent(valid) if !valid.is_zero()));
     }
     told.take();
-    let answer = cluster.callback(ClientOp::Changing { dir: Fid::ROOT, names: vec![name("a")] }).await;
+    let answer =
+        cluster.callback(ClientOp::Changing { dir: Fid::ROOT, names: vec![name("a")] }).await;
     assert_eq!(answer, ClientReply::Done);
     assert!(told.take().contains(&"expire 1 a".to_owned()));
     cluster.asked();
@@ -309,7 +331,11 @@ async fn a_callback_while_a_lookup_is_in_flight_keeps_its_answer_out() {
     let client = cluster.client.clone();
     make(&client, "file").await;
     let fid = fid_of(&client, "file").await;
-    cluster.callback(ClientOp::Revoke { locks: vec![(Fid::ROOT, InodeBits::ALL), (fid, InodeBits::ALL)] }).await;
+    cluster
+        .callback(ClientOp::Revoke {
+            locks: vec![(Fid::ROOT, InodeBits::ALL), (fid, InodeBits::ALL)],
+        })
+        .await;
     told.take();
     cluster.world.hold("Lookup");
     let looking = tokio::spawn({
@@ -390,7 +416,12 @@ async fn names_that_another_client_gave_away_are_not_changed_before_the_kernel_l
     let thread = |pid| Caller { pid, ..Caller::root() };
     let root = NodeId::ROOT;
     let rename = |pid, from: &str, to: &str| {
-        client.clone().rename(thread(pid), (root, name(from)), (root, name(to)), RenameFlags::default())
+        client.clone().rename(
+            thread(pid),
+            (root, name(from)),
+            (root, name(to)),
+            RenameFlags::default(),
+        )
     };
     for (text, tries) in [("removed", 0), ("moved", 1), ("replaced", 2), ("directory", 3)] {
         make(&client, "other").await;
@@ -511,7 +542,8 @@ async fn a_callback_does_not_wait_for_a_page_that_a_waiting_write_holds() {
     told.hold(FIRST_PAGE);
     let held = client.holds_page(node, 0, 4);
     let data = Bytes::from_static(b"text");
-    let mut write = Box::pin(client.clone().write(Caller::root(), handle, 0, data, WriteFlags::default()));
+    let mut write =
+        Box::pin(client.clone().write(Caller::root(), handle, 0, data, WriteFlags::default()));
     assert!(poll!(&mut write).is_pending(), "it waits for WRITE");
     let locks = vec![(fid, InodeBits::DATA.union(InodeBits::UPDATE))];
     tokio::select! {
@@ -519,7 +551,8 @@ async fn a_callback_does_not_wait_for_a_page_that_a_waiting_write_holds() {
         _ = &mut write => panic!("it has no lock"),
         () = cluster.env.clock.sleep(Duration::from_secs(5)) => panic!("the callback waits for the write"),
     }
-    let invalidated = told.take().iter().filter(|line| **line == format!("data {}", node.0)).count();
+    let invalidated =
+        told.take().iter().filter(|line| **line == format!("data {}", node.0)).count();
     assert!(invalidated >= 2, "the held page and all behind it");
     cluster.world.hold_locks.send_replace(false);
     assert_eq!(write.await.unwrap().bytes, 4);

@@ -39,7 +39,12 @@ async fn create(cluster: &Cluster, text: &str) -> (Found, FileHandle) {
     made
 }
 
-async fn write(client: &Arc<Client>, handle: FileHandle, offset: u64, data: &[u8]) -> Result<Written, ClientError> {
+async fn write(
+    client: &Arc<Client>,
+    handle: FileHandle,
+    offset: u64,
+    data: &[u8],
+) -> Result<Written, ClientError> {
     let data = Bytes::copy_from_slice(data);
     client.clone().write(Caller::root(), handle, offset, data, WriteFlags::default()).await
 }
@@ -80,11 +85,20 @@ async fn a_write_is_kept_and_reaches_the_objects_before_the_mdt_hears_of_it() {
     cluster.asked();
     cluster.client.clone().fsync(Caller::root(), file, false).await.unwrap();
     let asked = cluster.asked();
-    let place = |what: &str| asked.iter().position(|a| a == what).unwrap_or_else(|| panic!("{what} in {asked:?}"));
+    let place = |what: &str| {
+        asked.iter().position(|a| a == what).unwrap_or_else(|| panic!("{what} in {asked:?}"))
+    };
     assert!(place("0 Write").max(place("1 Write")) < place("Wrote"), "{asked:?}");
     assert_eq!(place("Wrote") + 1, place("Sync"), "in one request: {asked:?}");
-    assert!(place("0 Write").max(place("1 Write")) < place("0 Sync").min(place("1 Sync")), "{asked:?}");
-    assert_eq!(asked.iter().filter(|a| a.ends_with("Write")).count(), 3, "one per piece of an object: {asked:?}");
+    assert!(
+        place("0 Write").max(place("1 Write")) < place("0 Sync").min(place("1 Sync")),
+        "{asked:?}"
+    );
+    assert_eq!(
+        asked.iter().filter(|a| a.ends_with("Write")).count(),
+        3,
+        "one per piece of an object: {asked:?}"
+    );
     assert_eq!(read(&cluster.client, file, STRIPE - 5, 10 + STRIPE as u32 + 100).await, data);
 }
 
@@ -106,7 +120,11 @@ async fn what_is_on_its_way_is_read_and_told_of() {
     syncing.await.unwrap().unwrap();
     let all = InodeBits::DATA.union(InodeBits::UPDATE).union(InodeBits::WRITE);
     cluster.callback(ClientOp::Revoke { locks: vec![(found.attr.fid, all)] }).await;
-    assert_eq!(cluster.world.state.lock().inodes[&found.attr.fid].attr.size, 5, "told before the lock is given");
+    assert_eq!(
+        cluster.world.state.lock().inodes[&found.attr.fid].attr.size,
+        5,
+        "told before the lock is given"
+    );
     let glimpse = cluster.callback(ClientOp::Glimpse { fids: vec![found.attr.fid] }).await;
     assert_eq!(glimpse, ClientReply::Glimpses(vec![Glimpsed::Reported]), "it is open for writing");
     cluster.client.clone().release(Caller::root(), file).await.unwrap();
@@ -139,8 +157,11 @@ async fn what_was_kept_of_a_file_that_is_gone_is_not_tried_for_ever() {
     // The layout must be asked for to store it, and that is refused.
     cluster.callback(ClientOp::Revoke { locks: vec![(found.attr.fid, InodeBits::LAYOUT)] }).await;
     cluster.world.state.lock().inodes.remove(&found.attr.fid);
-    let locks = vec![(found.attr.fid, InodeBits::DATA.union(InodeBits::UPDATE).union(InodeBits::WRITE))];
-    let answer = tokio::time::timeout(Duration::from_secs(10), cluster.callback(ClientOp::Revoke { locks })).await;
+    let locks =
+        vec![(found.attr.fid, InodeBits::DATA.union(InodeBits::UPDATE).union(InodeBits::WRITE))];
+    let answer =
+        tokio::time::timeout(Duration::from_secs(10), cluster.callback(ClientOp::Revoke { locks }))
+            .await;
     assert_eq!(answer.expect("it ends"), ClientReply::Done);
     let glimpse = cluster.callback(ClientOp::Glimpse { fids: vec![found.attr.fid] }).await;
     assert_eq!(glimpse, ClientReply::Glimpses(vec![Glimpsed::Reported]));
@@ -156,8 +177,9 @@ async fn a_reader_sees_no_zeros_where_a_writer_is_still_storing() {
     let sync = WriteFlags { sync: true, ..WriteFlags::default() };
     cluster.world.hold_writes.send_replace(true);
     let client = cluster.client.clone();
-    let writing =
-        tokio::spawn(async move { client.write(Caller::root(), file, 3, Bytes::from_static(b"new"), sync).await });
+    let writing = tokio::spawn(async move {
+        client.write(Caller::root(), file, 3, Bytes::from_static(b"new"), sync).await
+    });
     tokio::time::sleep(Duration::from_millis(20)).await;
     let reading = Box::pin(read(&cluster.client, file, 0, 100));
     assert!(reading.now_or_never().is_none(), "it waits for what is stored");
@@ -186,7 +208,9 @@ async fn an_append_goes_behind_what_others_appended() {
     // Another client has appended meanwhile; the kernel here believes in 3.
     cluster.resize_elsewhere(found.attr.fid, 5).await;
     let flags = WriteFlags { append: true, ..WriteFlags::default() };
-    let append = |data| cluster.client.clone().write(Caller::root(), file, 3, Bytes::from_static(data), flags);
+    let append = |data| {
+        cluster.client.clone().write(Caller::root(), file, 3, Bytes::from_static(data), flags)
+    };
     let (one, two) = futures_util::join!(append(b"xy"), append(b"z"));
     assert_eq!(one.unwrap(), Written { offset: 5, bytes: 2 });
     assert_eq!(two.unwrap(), Written { offset: 7, bytes: 1 });
@@ -217,7 +241,11 @@ async fn a_cut_file_shows_zeros_when_it_grows_again() {
     assert_eq!(cluster.world.state.lock().bytes(found.attr.fid), 10);
     assert_eq!(truncate(&cluster, &found, 20).await.unwrap(), 20);
     assert_eq!(read(&cluster.client, file, 0, 100).await, [&[1; 10][..], &[0; 10]].concat());
-    assert_eq!(cluster.world.state.lock().inodes[&found.attr.fid].attr.blocks, 1, "the MDT was told what was freed");
+    assert_eq!(
+        cluster.world.state.lock().inodes[&found.attr.fid].attr.blocks,
+        1,
+        "the MDT was told what was freed"
+    );
 }
 
 #[tokio::test]
@@ -243,14 +271,17 @@ async fn objects_are_cut_when_the_new_size_is_durable() {
     cluster.world.state.lock().commits_late = true;
     truncate(&cluster, &made, 10).await.unwrap();
     let asked = cluster.asked();
-    let at = |what: &str| asked.iter().position(|line| line == what).unwrap_or_else(|| panic!("{what}: {asked:?}"));
+    let at = |what: &str| {
+        asked.iter().position(|line| line == what).unwrap_or_else(|| panic!("{what}: {asked:?}"))
+    };
     assert!(at("Setattr") < at("Sync") && at("Sync") < at("0 Punch"), "{asked:?}");
 }
 
 #[tokio::test]
 async fn a_refused_truncate_changes_nothing_and_doubts_nothing() {
     let cluster = Cluster::mounted().await;
-    let made = cluster.client.clone().mkdir(Caller::root(), NodeId::ROOT, name("d"), 0o755).await.unwrap();
+    let made =
+        cluster.client.clone().mkdir(Caller::root(), NodeId::ROOT, name("d"), 0o755).await.unwrap();
     cluster.asked();
     assert_eq!(truncate(&cluster, &made, 0).await.unwrap_err().errno(), Errno::EISDIR);
     assert_eq!(cluster.asked(), ["Lock", "Setattr"], "and nothing after it");
@@ -284,7 +315,10 @@ async fn told_of_what_was_removed(elsewhere: bool) -> bool {
     cluster.world.hold_writes.send_replace(false);
     let all = InodeBits::DATA.union(InodeBits::UPDATE).union(InodeBits::WRITE);
     cluster.callback(ClientOp::Revoke { locks: vec![(fid, all)] }).await;
-    assert_eq!(cluster.world.state.lock().inodes.get(&fid).map(|inode| inode.attr.size), elsewhere.then_some(3));
+    assert_eq!(
+        cluster.world.state.lock().inodes.get(&fid).map(|inode| inode.attr.size),
+        elsewhere.then_some(3)
+    );
     cluster.asked().contains(&"Wrote".to_owned())
 }
 
@@ -318,7 +352,8 @@ async fn what_a_dropped_create_or_open_opened_is_closed() {
     client().forget(found.node, 1);
     let found = client().lookup(Caller::root(), NodeId::ROOT, name("f")).await.unwrap();
     cluster.world.hold_opens.send_replace(true);
-    let mut creating = Box::pin(client().create(Caller::root(), NodeId::ROOT, name("g"), 0o644, RDWR));
+    let mut creating =
+        Box::pin(client().create(Caller::root(), NodeId::ROOT, name("g"), 0o644, RDWR));
     let mut opening = Box::pin(client().open(Caller::root(), found.node, RDWR));
     assert!(creating.as_mut().now_or_never().is_none());
     assert!(opening.as_mut().now_or_never().is_none());
@@ -357,9 +392,13 @@ async fn calls_move_between_threads_and_may_be_polled_anywhere_first() {
     tokio::time::timeout(Duration::from_secs(5), finished.notified()).await.unwrap();
     let dir = cluster.client.clone().opendir(Caller::root(), NodeId::ROOT).await.unwrap();
     let budget = Budget { bytes: 4096, per_entry: 24 };
-    let items = moves(cluster.client.clone().readdir(Caller::root(), dir, 0, budget, false)).await.unwrap();
+    let items =
+        moves(cluster.client.clone().readdir(Caller::root(), dir, 0, budget, false)).await.unwrap();
     assert_eq!(items.len(), 3);
-    let copied = moves(cluster.client.clone().copy_file_range(Caller::root(), (file, 0), (file, 10), 3)).await.unwrap();
+    let copied =
+        moves(cluster.client.clone().copy_file_range(Caller::root(), (file, 0), (file, 10), 3))
+            .await
+            .unwrap();
     assert_eq!(copied, 3);
 }
 
@@ -375,7 +414,11 @@ async fn fsync_asks_each_target_once() {
     };
     assert_eq!(sync().await, ["0 Sync", "1 Sync", "Sync"]);
     cluster.callback(ClientOp::Revoke { locks: vec![(found.attr.fid, InodeBits::LAYOUT)] }).await;
-    assert_eq!(sync().await, ["0 Sync", "1 Sync", "GetLayout", "Sync"], "where its objects are is asked");
+    assert_eq!(
+        sync().await,
+        ["0 Sync", "1 Sync", "GetLayout", "Sync"],
+        "where its objects are is asked"
+    );
 }
 
 #[tokio::test]
@@ -390,7 +433,10 @@ async fn fsync_of_what_is_not_stored_is_two_round_trips() {
     until(|| log().iter().filter(|asked| asked.ends_with("Sync")).count() >= 2).await;
     assert!(!syncing.is_finished(), "the MDT has not answered");
     let asked = log();
-    assert!(asked.contains(&"0 Sync".to_owned()) && asked.contains(&"1 Sync".to_owned()), "beside it: {asked:?}");
+    assert!(
+        asked.contains(&"0 Sync".to_owned()) && asked.contains(&"1 Sync".to_owned()),
+        "beside it: {asked:?}"
+    );
     cluster.world.release("Wrote");
     syncing.await.unwrap().unwrap();
     assert_eq!(cluster.asked().iter().filter(|asked| *asked == "Sync").count(), 1);
@@ -441,7 +487,8 @@ async fn listing_with_attributes_counts_lookups() {
     assert_eq!(cluster.asked(), [""; 0]);
     let budget = Budget { bytes: 4 * (152 + 8), per_entry: 152 };
     let first = client().readdir(Caller::root(), dir, 0, budget, true).await.unwrap();
-    let names: Vec<_> = first.iter().map(|i| String::from_utf8_lossy(&i.name).into_owned()).collect();
+    let names: Vec<_> =
+        first.iter().map(|i| String::from_utf8_lossy(&i.name).into_owned()).collect();
     assert_eq!(names, [".", "..", "f0", "f1"]);
     assert_eq!(cluster.asked(), ["Readdir", "GetParent"], "one request");
     assert_eq!(client().nodes().count(), 3, "f0 and f1 were told, the others not");
@@ -469,14 +516,18 @@ async fn a_close_drops_the_locks_of_its_owner_only() {
     let (_, file) = create(&cluster, "f").await;
     let client = || cluster.client.clone();
     client().setlk(Caller::root(), file, lock(1, FlockKind::Write), false).await.unwrap();
-    let refused = client().setlk(Caller::root(), file, lock(2, FlockKind::Write), false).await.unwrap_err();
+    let refused =
+        client().setlk(Caller::root(), file, lock(2, FlockKind::Write), false).await.unwrap_err();
     assert_eq!(refused.errno(), Errno::EAGAIN);
     cluster.asked();
     client().flush(Caller::root(), file, 3).await.unwrap();
     assert_eq!(cluster.asked(), [""; 0]);
     client().flush(Caller::root(), file, 1).await.unwrap();
     assert_eq!(cluster.asked(), ["FlockSet Unlock"]);
-    assert_eq!(client().getlk(Caller::root(), file, lock(2, FlockKind::Write)).await.unwrap(), None);
+    assert_eq!(
+        client().getlk(Caller::root(), file, lock(2, FlockKind::Write)).await.unwrap(),
+        None
+    );
 }
 
 #[tokio::test]
@@ -486,12 +537,14 @@ async fn a_wait_for_a_lock_can_be_given_up() {
     let client = || cluster.client.clone();
     client().setlk(Caller::root(), file, lock(1, FlockKind::Write), false).await.unwrap();
     // By dropping the future.
-    let mut waiting = Box::pin(client().setlk(Caller::root(), file, lock(2, FlockKind::Write), true));
+    let mut waiting =
+        Box::pin(client().setlk(Caller::root(), file, lock(2, FlockKind::Write), true));
     assert!(waiting.as_mut().now_or_never().is_none());
     drop(waiting);
     until(|| cluster.asked().iter().any(|a| a == "FlockCancel")).await;
     // By asking.
-    let waiting = tokio::spawn(client().setlk(Caller::root(), file, lock(2, FlockKind::Write), true));
+    let waiting =
+        tokio::spawn(client().setlk(Caller::root(), file, lock(2, FlockKind::Write), true));
     until(|| cluster.asked().iter().any(|a| a == "FlockSet Write")).await;
     client().cancel_lock(Caller::root(), file, lock(2, FlockKind::Write)).await.unwrap();
     assert_eq!(waiting.await.unwrap().unwrap_err().errno(), Errno::EINTR);
@@ -533,7 +586,11 @@ async fn after_an_estale_what_names_lead_to_is_held_until_the_kernel_opened_it()
     lookup().await.unwrap();
     assert_eq!(count(), before, "mostly nothing is held");
     cluster.world.state.lock().inodes.remove(&gone.attr.fid);
-    let error = cluster.client.clone().open(Caller::root(), gone.node, OpenMode::from_libc(libc::O_RDWR, false)).await;
+    let error = cluster
+        .client
+        .clone()
+        .open(Caller::root(), gone.node, OpenMode::from_libc(libc::O_RDWR, false))
+        .await;
     assert_eq!(error.unwrap_err().errno(), Errno::ESTALE);
     lookup().await.unwrap();
     assert_eq!(count(), before + 1);
@@ -549,8 +606,9 @@ async fn ranges_are_copied_within_the_file_system() {
     let (_, target) = create(&cluster, "target").await;
     let data: Vec<u8> = (0..200_000u32).map(|n| n as u8).collect();
     write(&cluster.client, source, 0, &data).await.unwrap();
-    let copy =
-        |from, to, len| cluster.client.clone().copy_file_range(Caller::root(), (source, from), (target, to), len);
+    let copy = |from, to, len| {
+        cluster.client.clone().copy_file_range(Caller::root(), (source, from), (target, to), len)
+    };
     assert_eq!(copy(10, 5, 1 << 30).await.unwrap(), 199_990, "to the end of the source");
     assert_eq!(copy(200_000, 5, 10).await.unwrap(), 0);
     assert_eq!(read(&cluster.client, target, 5, 1 << 20).await, &data[10..]);
@@ -566,7 +624,11 @@ async fn data_and_holes_of_striped_files_are_found() {
     write(&cluster.client, file, 2 * STRIPE, b"x").await.unwrap();
     assert_eq!(seek(0, true).await.unwrap(), STRIPE, "the second stripe was never written");
     assert_eq!(seek(STRIPE, false).await.unwrap(), 2 * STRIPE);
-    assert_eq!(seek(2 * STRIPE, true).await.unwrap(), 2 * STRIPE + 1, "the end of the file is a hole");
+    assert_eq!(
+        seek(2 * STRIPE, true).await.unwrap(),
+        2 * STRIPE + 1,
+        "the end of the file is a hole"
+    );
     assert_eq!(seek(2 * STRIPE + 1, true).await.unwrap_err().errno(), Errno::ENXIO);
 }
 
@@ -576,7 +638,10 @@ async fn allocation_grows_the_file_unless_told_not_to() {
     let (found, file) = create(&cluster, "f").await;
     let client = || cluster.client.clone();
     let size = || cluster.world.state.lock().inodes[&found.attr.fid].attr.size;
-    client().fallocate(Caller::root(), file, 0, 100, libc::FALLOC_FL_KEEP_SIZE as u32).await.unwrap();
+    client()
+        .fallocate(Caller::root(), file, 0, 100, libc::FALLOC_FL_KEEP_SIZE as u32)
+        .await
+        .unwrap();
     assert_eq!(size(), 0);
     client().fallocate(Caller::root(), file, 0, 100, 0).await.unwrap();
     assert_eq!(size(), 100);
@@ -584,7 +649,9 @@ async fn allocation_grows_the_file_unless_told_not_to() {
     let punch = (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE) as u32;
     client().fallocate(Caller::root(), file, 10, 1000, punch).await.unwrap();
     assert_eq!(read(&cluster.client, file, 0, 100).await, [&[9; 10][..], &[0; 90]].concat());
-    let collapse = client().fallocate(Caller::root(), file, 0, 4096, libc::FALLOC_FL_COLLAPSE_RANGE as u32).await;
+    let collapse = client()
+        .fallocate(Caller::root(), file, 0, 4096, libc::FALLOC_FL_COLLAPSE_RANGE as u32)
+        .await;
     assert_eq!(collapse.unwrap_err().errno(), Errno::EOPNOTSUPP);
 }
 
@@ -600,7 +667,8 @@ async fn a_mount_without_its_file_system_says_so() {
         description: String::new(),
         soft: false,
     };
-    let error = Client::mount(cluster.env.clone(), cluster.rpc.clone(), options).await.err().unwrap();
+    let error =
+        Client::mount(cluster.env.clone(), cluster.rpc.clone(), options).await.err().unwrap();
     assert!(matches!(error, ClientError::NoFileSystem { .. }), "{error}");
     cluster.client.unmount().await;
 }
@@ -634,5 +702,8 @@ async fn questions_by_ioctl_are_counted() {
     let cluster = Cluster::mounted().await;
     assert_eq!(cluster.client.mdt_of(NodeId::ROOT).unwrap(), 0);
     let times = cluster.client.counters().times();
-    assert_eq!(times.iter().find(|(name, _)| *name == "ioctl").map(|(_, times)| times.count()), Some(1));
+    assert_eq!(
+        times.iter().find(|(name, _)| *name == "ioctl").map(|(_, times)| times.count()),
+        Some(1)
+    );
 }

@@ -108,7 +108,10 @@ fn a_listing_gives_names_no_trust_and_leaves_those_alone_that_have_it() {
         let items = listed(&rig).await;
         assert_eq!(items[0].found, None, "a name that the kernel trusts");
         let shown = items[1].found.expect("one that it does not trust");
-        assert!(shown.entry_valid.is_zero(), "noted under the epoch of the moment in which the kernel gets to it");
+        assert!(
+            shown.entry_valid.is_zero(),
+            "noted under the epoch of the moment in which the kernel gets to it"
+        );
         assert!(!shown.attr_valid.is_zero());
         // There is nothing to take back.
         rig.kernel.take();
@@ -129,7 +132,8 @@ fn a_rename_is_answered_when_no_name_is_trusted_any_more() {
         rig.kernel.take();
         rig.kernel.hold("epoch");
         let (from, to) = ((NodeId::ROOT, name("old")), (NodeId::ROOT, name("new")));
-        let rename = rig.begin(rig.client().rename(Caller::root(), from, to, RenameFlags::default()));
+        let rename =
+            rig.begin(rig.client().rename(Caller::root(), from, to, RenameFlags::default()));
         rig.settle().await;
         assert_eq!(rig.asked("Rename"), 1);
         assert_eq!(rig.kernel.take(), ["epoch"], "no lock covers the new name");
@@ -143,7 +147,9 @@ fn a_rename_is_answered_when_no_name_is_trusted_any_more() {
 
 type Change = std::pin::Pin<Box<dyn Future<Output = Result<(), ClientError>> + Send>>;
 
-fn change<T: Send + 'static>(change: impl Future<Output = Result<T, ClientError>> + Send + 'static) -> Change {
+fn change<T: Send + 'static>(
+    change: impl Future<Output = Result<T, ClientError>> + Send + 'static,
+) -> Change {
     Box::pin(async move { change.await.map(|_| ()) })
 }
 
@@ -156,7 +162,10 @@ fn made(rig: &Rig, node: NodeId, request: usize) -> (&'static str, Change) {
         2 => ("Create", change(client.symlink(me, root, new, Bytes::from_static(b"target")))),
         3 => ("Create", change(client.create(me, root, new, 0o644, mode(libc::O_RDWR)))),
         4 => ("Link", change(client.link(me, node, root, new))),
-        _ => ("Rename", change(client.rename(me, (root, name("old")), (root, new), RenameFlags::default()))),
+        _ => (
+            "Rename",
+            change(client.rename(me, (root, name("old")), (root, new), RenameFlags::default())),
+        ),
     }
 }
 
@@ -221,7 +230,11 @@ fn a_callback_waits_until_the_kernel_has_the_answers_decided_before() {
         let found = rig.file("f", b"").await;
         rig.kernel.take();
         let token = rig.client().token();
-        assert!(rig.client().getattr_known(found.node, None).is_some_and(|stat| !stat.attr_valid.is_zero()));
+        assert!(
+            rig.client()
+                .getattr_known(found.node, None)
+                .is_some_and(|stat| !stat.attr_valid.is_zero())
+        );
         let callback = rig.revoke(found.attr.fid, SHOWN);
         rig.wait_ms(10_000).await;
         assert!(!callback.is_over());
@@ -308,10 +321,18 @@ fn reads_into_pages_are_answered_while_the_kernel_drops_them_and_it_drops_them_a
         assert_eq!((rig.asked("Lock"), callback.is_over()), (0, false), "under the old lock");
         rig.kernel.release("data");
         rig.wait_ms(1).await;
-        assert_eq!((rig.kernel.count(&data), callback.is_over()), (2, true), "once more, for what it read meanwhile");
+        assert_eq!(
+            (rig.kernel.count(&data), callback.is_over()),
+            (2, true),
+            "once more, for what it read meanwhile"
+        );
         let read = rig.read(handle, true);
         rig.settle().await;
-        assert_eq!((read.take(), rig.asked("Lock")), (Some(b"abc".to_vec()), 1), "the lock is gone");
+        assert_eq!(
+            (read.take(), rig.asked("Lock")),
+            (Some(b"abc".to_vec()), 1),
+            "the lock is gone"
+        );
     });
 }
 
@@ -329,7 +350,10 @@ fn pages_that_are_read_in_each_round_are_dropped_thirty_two_times() {
         let callback = rig.revoke(found.attr.fid, OF_DATA);
         rig.settle().await;
         for round in 1..=32 {
-            assert_eq!((rig.kernel.count(&format!("data {}", found.node.0)), callback.is_over()), (round, false));
+            assert_eq!(
+                (rig.kernel.count(&format!("data {}", found.node.0)), callback.is_over()),
+                (round, false)
+            );
             let read = rig.read(handle, true);
             rig.settle().await;
             assert!(read.is_over(), "round {round}");
@@ -338,7 +362,10 @@ fn pages_that_are_read_in_each_round_are_dropped_thirty_two_times() {
             rig.kernel.hold("data");
             rig.wait_ms(5).await;
         }
-        assert_eq!((rig.kernel.count(&format!("data {}", found.node.0)), callback.is_over()), (32, true));
+        assert_eq!(
+            (rig.kernel.count(&format!("data {}", found.node.0)), callback.is_over()),
+            (32, true)
+        );
     });
 }
 
@@ -371,7 +398,10 @@ fn a_read_into_pages_that_waits_for_its_lock_bypasses_it_for_a_callback() {
         rig.wait_ms(1000).await;
         assert_eq!(rig.kernel.count(&format!("data {}", found.node.0)), 1);
         assert_eq!(read.take(), Some(b"abc".to_vec()));
-        assert!(!write.is_over() && !callback.is_over(), "a write past the page cache holds no page");
+        assert!(
+            !write.is_over() && !callback.is_over(),
+            "a write past the page cache holds no page"
+        );
         rig.kernel.release("data");
         rig.wait_ms(1).await;
         assert!(callback.is_over() && !write.is_over());
@@ -382,7 +412,11 @@ fn a_read_into_pages_that_waits_for_its_lock_bypasses_it_for_a_callback() {
 }
 
 /// A file that is open for reading, and of which the kernel has pages.
-async fn with_pages(rig: &Rig, text: &str, bytes: &'static [u8]) -> (client::caller::Found, client::open::FileHandle) {
+async fn with_pages(
+    rig: &Rig,
+    text: &str,
+    bytes: &'static [u8],
+) -> (client::caller::Found, client::open::FileHandle) {
     let found = rig.file(text, bytes).await;
     rig.wait_ms(OLD_MS).await;
     let handle = rig.open(found.node, libc::O_RDONLY).await;
@@ -427,9 +461,15 @@ fn a_file_that_is_open_for_writing_bypasses_the_page_cache() {
     simulated(|rig| async move {
         let (found, handle) = with_pages(&rig, "f", b"abc").await;
         assert_eq!(rig.client().page_cache(handle), PageCache::Kept);
-        for (flags, bypassed) in [(libc::O_RDWR, true), (libc::O_WRONLY, true), (libc::O_RDONLY, false)] {
+        for (flags, bypassed) in
+            [(libc::O_RDWR, true), (libc::O_WRONLY, true), (libc::O_RDONLY, false)]
+        {
             let handle = rig.open(found.node, flags).await;
-            assert_eq!(rig.client().page_cache(handle) == PageCache::Bypassed, bypassed, "{flags:o}");
+            assert_eq!(
+                rig.client().page_cache(handle) == PageCache::Bypassed,
+                bypassed,
+                "{flags:o}"
+            );
         }
     });
 }
@@ -500,7 +540,10 @@ fn the_kernel_asks_for_a_size_that_another_client_was_told() {
         assert!(matches!(reported, ClientReply::Glimpses(sizes) if sizes == [Glimpsed::Reported]));
         assert_eq!(rig.kernel.take(), [""; 0], "the MDT knows the size");
         let flags = WriteFlags::default();
-        rig.client().write(Caller::root(), handle, 3, Bytes::from_static(b"de"), flags).await.unwrap();
+        rig.client()
+            .write(Caller::root(), handle, 3, Bytes::from_static(b"de"), flags)
+            .await
+            .unwrap();
         let told = rig.cluster.callback(ask).await;
         let ClientReply::Glimpses(sizes) = told else { panic!("{fid}: {told:?}") };
         assert!(matches!(sizes[..], [Glimpsed::Dirty(Glimpse { size: 5, .. })]));
@@ -522,7 +565,11 @@ fn attributes_that_a_read_or_write_may_overtake_are_not_trusted() {
             };
             assert!(trusted().await, "no program has it open");
             let reader = rig.open(found.node, libc::O_RDONLY).await;
-            assert_eq!(trusted().await, !opens, "a read may be answered before this is with the kernel");
+            assert_eq!(
+                trusted().await,
+                !opens,
+                "a read may be answered before this is with the kernel"
+            );
             rig.wait_ms(1).await;
             rig.client().read_node(found.node);
             assert!(trusted().await, "the next read does not move the access time");
@@ -543,7 +590,15 @@ fn a_write_lock_that_is_on_its_way_goes_with_a_callback_of_attributes() {
         let handle = rig.open(found.node, libc::O_RDWR).await;
         let fid = found.attr.fid;
         rig.revoked(fid, OF_DATA).await;
-        let write = || rig.client().write(Caller::root(), handle, 0, Bytes::from_static(b"x"), WriteFlags::default());
+        let write = || {
+            rig.client().write(
+                Caller::root(),
+                handle,
+                0,
+                Bytes::from_static(b"x"),
+                WriteFlags::default(),
+            )
+        };
         rig.cluster.world.hold("Lock");
         let first = rig.begin(write());
         rig.settle().await;
@@ -661,8 +716,15 @@ fn times_of_writes_have_a_grain_where_the_kernel_keeps_pages_of_its_writes() {
                 false => rig.client().no_open_file(found.node, true).await.unwrap(),
             };
             let wall = || rig.cluster.env.clock.wall().as_nanos();
-            let write =
-                || rig.client().write(Caller::root(), handle, 0, Bytes::from_static(b"x"), WriteFlags::default());
+            let write = || {
+                rig.client().write(
+                    Caller::root(),
+                    handle,
+                    0,
+                    Bytes::from_static(b"x"),
+                    WriteFlags::default(),
+                )
+            };
             write().await.unwrap();
             let mut past = Vec::new();
             for wait in [GRAIN + 1_000_000 - wall() % GRAIN, 2_000_000, 2_000_000] {
@@ -696,7 +758,13 @@ fn a_read_that_waits_for_its_ost_lets_a_callback_through_unless_it_holds_pages()
             rig.wait_ms(4999).await;
             assert!(!callback.is_over());
             rig.wait_ms(2).await;
-            assert_eq!(callback.is_over(), !pages, "{:?} {:?}", rig.kernel.take(), rig.cluster.asked());
+            assert_eq!(
+                callback.is_over(),
+                !pages,
+                "{:?} {:?}",
+                rig.kernel.take(),
+                rig.cluster.asked()
+            );
             rig.wait_ms(15_000).await;
             assert_eq!((callback.is_over(), read.is_over()), (!pages, false));
             rig.cluster.world.release("Read");
@@ -738,7 +806,8 @@ fn a_listing_leaves_out_attributes_that_move_the_end_of_a_file_with_pages() {
             rig.cluster.resize_elsewhere(found.attr.fid, 5).await;
         }
         let items = listed(&rig).await;
-        let sizes: Vec<_> = items.iter().map(|item| item.found.map(|found| found.attr.size)).collect();
+        let sizes: Vec<_> =
+            items.iter().map(|item| item.found.map(|found| found.attr.size)).collect();
         assert_eq!(sizes, [None, Some(5)]);
     });
 }

@@ -32,7 +32,8 @@ async fn written_across_a_restart(cluster: &Cluster) -> (Found, FileHandle) {
     let client = || cluster.client.clone();
     let name = Name::new(b"file").unwrap();
     let mode = OpenMode::from_libc(libc::O_RDWR, false);
-    let (file, handle) = client().create(Caller::root(), NodeId::ROOT, name, 0o644, mode).await.unwrap();
+    let (file, handle) =
+        client().create(Caller::root(), NodeId::ROOT, name, 0o644, mode).await.unwrap();
     cluster.world.hold_writes.send_replace(true);
     cluster.world.state.lock().answers_again = true;
     let data = Bytes::from(vec![7; LEN as usize]);

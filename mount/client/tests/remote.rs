@@ -23,7 +23,12 @@ fn name(text: &str) -> Name {
     Name::new(text.as_bytes()).unwrap()
 }
 
-async fn mkdir(cluster: &Cluster, parent: NodeId, text: &str, mdt: u16) -> Result<Found, ClientError> {
+async fn mkdir(
+    cluster: &Cluster,
+    parent: NodeId,
+    text: &str,
+    mdt: u16,
+) -> Result<Found, ClientError> {
     let client = cluster.client.clone();
     client.mkdir_at(Caller::root(), parent, name(text), 0o755, TargetIndex(mdt)).await
 }
@@ -58,14 +63,18 @@ async fn a_remote_directory_costs_one_more_request_and_what_is_below_it_none() {
 
     let mode = OpenMode::from_libc(libc::O_RDWR | libc::O_CREAT, false);
     let client = cluster.client.clone();
-    let (file, handle) = client.create(Caller::root(), made.node, name("f"), 0o644, mode).await.unwrap();
+    let (file, handle) =
+        client.create(Caller::root(), made.node, name("f"), 0o644, mode).await.unwrap();
     assert_eq!((file.attr.fid.mdt(), cluster.asked()), (1, vec!["1 Create".to_owned()]));
     cluster.client.clone().fsync(Caller::root(), handle, false).await.unwrap();
     assert_eq!(cluster.asked(), ["1 Sync", "0 Sync", "1 Sync"]);
     let sub = mkdir(&cluster, made.node, "sub", 1).await.unwrap();
     assert_eq!((sub.attr.fid.mdt(), cluster.asked()), (1, vec!["1 Create".to_owned()]));
     let back = mkdir(&cluster, made.node, "back", 0).await.unwrap();
-    assert_eq!((back.attr.fid.mdt(), cluster.asked()), (0, vec!["1 Create".to_owned(), "Getattr".to_owned()]));
+    assert_eq!(
+        (back.attr.fid.mdt(), cluster.asked()),
+        (0, vec!["1 Create".to_owned(), "Getattr".to_owned()])
+    );
 }
 
 #[tokio::test]
@@ -74,7 +83,10 @@ async fn the_directory_above_may_be_on_another_mdt() {
     let made = mkdir(&cluster, NodeId::ROOT, "d", 1).await.unwrap();
     cluster.asked();
     let above = cluster.client.clone().lookup_parent(Caller::root(), made.node).await.unwrap();
-    assert_eq!((above.node, cluster.asked()), (NodeId::ROOT, vec!["1 GetParent".to_owned(), "Getattr".to_owned()]));
+    assert_eq!(
+        (above.node, cluster.asked()),
+        (NodeId::ROOT, vec!["1 GetParent".to_owned(), "Getattr".to_owned()])
+    );
     let client = cluster.client.clone();
     let handle = client.clone().opendir(Caller::root(), made.node).await.unwrap();
     let budget = Budget { bytes: 4096, per_entry: 24 };
@@ -103,9 +115,12 @@ async fn a_listing_with_attributes_asks_each_mdt_once() {
     assert_eq!(asked, ["Readdir", "GetParent", "1 GetattrMany", "2 GetattrMany"]);
     let found: BTreeMap<String, u16> = items
         .iter()
-        .filter_map(|item| Some((String::from_utf8_lossy(&item.name).into_owned(), item.found?.attr.fid.mdt())))
+        .filter_map(|item| {
+            Some((String::from_utf8_lossy(&item.name).into_owned(), item.found?.attr.fid.mdt()))
+        })
         .collect();
-    let expected = [("a", 1), ("b", 2), ("c", 1), ("d", 0)].map(|(text, mdt)| (text.to_owned(), mdt));
+    let expected =
+        [("a", 1), ("b", 2), ("c", 1), ("d", 0)].map(|(text, mdt)| (text.to_owned(), mdt));
     assert_eq!(found, BTreeMap::from(expected));
     // Its lookups are answered by what came.
     lookup(&cluster, NodeId::ROOT, "a").await.unwrap();
@@ -160,7 +175,10 @@ async fn what_is_removed_between_two_requests_is_looked_up_again() {
     // A name that leads nowhere for good is an error, not a loop.
     cluster.world.state.lock().inodes.get_mut(&Fid::ROOT).unwrap().names.insert(name("e"), fid);
     call_back(&cluster, Fid::ROOT, InodeBits::UPDATE).await;
-    assert_eq!(lookup(&cluster, NodeId::ROOT, "e").await.map_err(|error| error.errno()), Err(Errno::ESTALE));
+    assert_eq!(
+        lookup(&cluster, NodeId::ROOT, "e").await.map_err(|error| error.errno()),
+        Err(Errno::ESTALE)
+    );
     assert_eq!(cluster.asked().len(), 16);
 }
 
@@ -170,7 +188,9 @@ async fn a_directory_that_another_client_removed_at_once_was_made() {
     cluster.world.hold("Create");
     let making = tokio::spawn({
         let client = cluster.client.clone();
-        async move { client.mkdir_at(Caller::root(), NodeId::ROOT, name("d"), 0o755, TargetIndex(1)).await }
+        async move {
+            client.mkdir_at(Caller::root(), NodeId::ROOT, name("d"), 0o755, TargetIndex(1)).await
+        }
     });
     while cluster.world.state.lock().log.is_empty() {
         tokio::task::yield_now().await;
@@ -207,7 +227,9 @@ async fn a_rename_over_two_mdts_is_for_mv_to_copy() {
     mkdir(&cluster, NodeId::ROOT, "here", 0).await.unwrap();
     cluster.asked();
     let (client, flags) = (cluster.client.clone(), RenameFlags::default());
-    let renamed = client.rename(Caller::root(), (NodeId::ROOT, name("here")), (there.node, name("x")), flags).await;
+    let renamed = client
+        .rename(Caller::root(), (NodeId::ROOT, name("here")), (there.node, name("x")), flags)
+        .await;
     assert_eq!(renamed.map_err(|error| error.errno()), Err(Errno::EXDEV));
     assert_eq!(cluster.asked(), ["Rename"]);
     let found = lookup(&cluster, NodeId::ROOT, "here").await.unwrap();

@@ -48,7 +48,13 @@ impl DataPath {
     }
 
     /// Cuts all objects to a file size; returns the 512-byte blocks they grew by (so at most 0).
-    pub async fn cut(&self, layout: &Layout, file: &File, epoch: SessionEpoch, size: u64) -> Result<i64, ClientError> {
+    pub async fn cut(
+        &self,
+        layout: &Layout,
+        file: &File,
+        epoch: SessionEpoch,
+        size: u64,
+    ) -> Result<i64, ClientError> {
         let fid = file.fid;
         // If this client and the MDT died now, the file would keep its old size, and no mark would
         // lead to what was cut.
@@ -56,7 +62,9 @@ impl DataPath {
         let mut work: Vec<BoxFuture<'static, Result<i64, ClientError>>> = Vec::new();
         for cut in cuts(layout, fid, FileOffset(size)) {
             let osc = self.session.targets.osc(cut.ost)?;
-            work.push(Box::pin(async move { Ok(osc.punch(cut.object, cut.at, cut.at, PunchKind::Truncate).await?) }));
+            work.push(Box::pin(async move {
+                Ok(osc.punch(cut.object, cut.at, cut.at, PunchKind::Truncate).await?)
+            }));
         }
         let connections = self.session.ost_connections();
         let answers = self.session.while_trusted(fid, epoch, fan_out(work)).await;

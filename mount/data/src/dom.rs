@@ -40,7 +40,11 @@ impl DataPath {
             return Ok(None);
         }
         let last = end.min(on_mdt);
-        let read = self.session.mdc(file.fid)?.read(credentials, file.fid, offset, (last - offset) as u32).await;
+        let read = self
+            .session
+            .mdc(file.fid)?
+            .read(credentials, file.fid, offset, (last - offset) as u32)
+            .await;
         match read.map_err(ClientError::from) {
             Ok((entry, data)) => {
                 file.learn(&entry.attr);

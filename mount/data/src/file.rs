@@ -192,7 +192,8 @@ impl File {
     /// It is durable, unless the file rests on a newer change by now.
     pub(crate) fn is_recorded_up_to(&self, newest: Transno) {
         // The error means that the file rests on a newer change, which is waited for in its turn.
-        let _newer = self.rests_on.compare_exchange(newest.0, 0, Ordering::AcqRel, Ordering::Acquire);
+        let _newer =
+            self.rests_on.compare_exchange(newest.0, 0, Ordering::AcqRel, Ordering::Acquire);
     }
 
     /// The owner of this lock took it, or tries to, through this open file.
@@ -220,9 +221,9 @@ impl File {
     /// Forgets groups without a member here.
     pub fn forget_groups(&self) {
         // A task with a clone of the lock is about to count there.
-        self.groups
-            .lock()
-            .retain(|_, turn| Arc::strong_count(turn) > 1 || turn.try_lock().is_ok_and(|count| *count > 0));
+        self.groups.lock().retain(|_, turn| {
+            Arc::strong_count(turn) > 1 || turn.try_lock().is_ok_and(|count| *count > 0)
+        });
     }
 
     /// True if this owner ever took a lock here. Asked once: the answer is forgotten.
@@ -404,7 +405,14 @@ mod tests {
         use FlockFlavor::{Bsd, Posix};
         let table = Arc::new(FileTable::default());
         let file = table.get(FID);
-        let lock = |flavor, owner| Flock { flavor, kind: FlockKind::Write, owner, pid: 1, start: 0, end: 9 };
+        let lock = |flavor, owner| Flock {
+            flavor,
+            kind: FlockKind::Write,
+            owner,
+            pid: 1,
+            start: 0,
+            end: 9,
+        };
         let (first, second) = (FileHandle(1), FileHandle(2));
         file.note_locker(first, &Flock { kind: FlockKind::Unlock, ..lock(Posix, 7) });
         assert!(!file.has_lockers(first));
@@ -415,7 +423,11 @@ mod tests {
         file.note_locker(first, &lock(Posix, 10));
         assert!(file.take_locker(Posix, 10), "a process closed it");
         assert!(file.has_lockers(first));
-        assert_eq!(file.take_lockers(first), [(Posix, 7), (Bsd, 8)], "the owner 9 is another open file by now");
+        assert_eq!(
+            file.take_lockers(first),
+            [(Posix, 7), (Bsd, 8)],
+            "the owner 9 is another open file by now"
+        );
         assert!(!file.has_lockers(first));
         assert_eq!(file.take_lockers(second), [(Posix, 9)]);
     }

@@ -22,8 +22,18 @@ pub struct Finish<T: Send + 'static> {
 
 impl<T: Send + 'static> Finish<T> {
     /// Work without anything to clean up.
-    pub fn new(name: &'static str, tasks: &Arc<dyn Tasks>, work: impl Future<Output = T> + Send + 'static) -> Self {
-        Finish { name, tasks: tasks.clone(), work: Some(Box::pin(work)), abandoned: None, started: false }
+    pub fn new(
+        name: &'static str,
+        tasks: &Arc<dyn Tasks>,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Self {
+        Finish {
+            name,
+            tasks: tasks.clone(),
+            work: Some(Box::pin(work)),
+            abandoned: None,
+            started: false,
+        }
     }
 
     /// Sets what to do with the result if its caller no longer waits.

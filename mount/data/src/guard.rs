@@ -24,7 +24,11 @@ impl DataPath {
     ///
     /// # Errors
     /// The MDT does not answer, or the file is gone.
-    pub async fn data_guard(&self, file: &Arc<File>, access: DataAccess) -> Result<DataGuard, ClientError> {
+    pub async fn data_guard(
+        &self,
+        file: &Arc<File>,
+        access: DataAccess,
+    ) -> Result<DataGuard, ClientError> {
         loop {
             match self.admit_data(file, access).await? {
                 Admitted::Locked(guard) => return Ok(guard),
@@ -41,7 +45,11 @@ impl DataPath {
     ///
     /// # Errors
     /// The MDT does not answer, or the file is gone.
-    pub(crate) async fn admit_data(&self, file: &Arc<File>, access: DataAccess) -> Result<Admitted, ClientError> {
+    pub(crate) async fn admit_data(
+        &self,
+        file: &Arc<File>,
+        access: DataAccess,
+    ) -> Result<Admitted, ClientError> {
         let fid = file.fid;
         let mut asked = 0;
         loop {

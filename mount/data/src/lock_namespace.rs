@@ -59,7 +59,10 @@ impl LockNamespace {
                     let layout = layout.or_else(|| self.files.get_used(fid)?.layout());
                     layout.is_some_and(|layout| layout.objects(fid).any(|(of, _)| of == ost))
                 };
-                with_data.into_iter().filter_map(|(fid, layout)| has(fid, layout).then_some(fid)).collect()
+                with_data
+                    .into_iter()
+                    .filter_map(|(fid, layout)| has(fid, layout).then_some(fid))
+                    .collect()
             }
         }
     }
@@ -69,7 +72,9 @@ impl LockNamespace {
     pub async fn clear(&self, whose: Whose) {
         let bits = match whose {
             // Every file that the kernel knows may be open, and only this lock keeps it.
-            Whose::Mount | Whose::Mdt(_) if self.locks.no_open() => InodeBits::ALL.difference(InodeBits::OPEN),
+            Whose::Mount | Whose::Mdt(_) if self.locks.no_open() => {
+                InodeBits::ALL.difference(InodeBits::OPEN)
+            }
             Whose::Mount | Whose::Mdt(_) => InodeBits::ALL,
             Whose::Ost(_) => InodeBits::DATA.union(InodeBits::WRITE),
         };

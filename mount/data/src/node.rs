@@ -104,7 +104,8 @@ impl NodeTable {
         let inner = &mut *self.inner.lock();
         let slot = inner.by_fid.get(&shown.attr.fid).and_then(|id| inner.by_id.get_mut(id));
         if let Some(slot) = slot {
-            let has_xattr = shown.has_xattr.or(slot.shown.as_ref().and_then(|before| before.has_xattr));
+            let has_xattr =
+                shown.has_xattr.or(slot.shown.as_ref().and_then(|before| before.has_xattr));
             let shown = Shown { has_xattr, ..shown };
             match &mut slot.shown {
                 Some(before) => **before = shown,
@@ -193,7 +194,10 @@ mod tests {
         let mirror = table.remember_mirror(Fid::ROOT);
         assert_ne!(mirror, NodeId::ROOT);
         assert_eq!(table.remember_mirror(Fid::ROOT), mirror);
-        assert_eq!((table.fid(mirror), table.node(Fid::ROOT)), (Some(Fid::ROOT), Some(NodeId::ROOT)));
+        assert_eq!(
+            (table.fid(mirror), table.node(Fid::ROOT)),
+            (Some(Fid::ROOT), Some(NodeId::ROOT))
+        );
         assert!(table.is_mirror(mirror) && !table.is_mirror(NodeId::ROOT));
         assert_eq!(table.forget(mirror, 2), None, "the root itself is still known");
         assert_eq!((table.fid(mirror), table.fid(NodeId::ROOT)), (None, Some(Fid::ROOT)));

@@ -61,11 +61,14 @@ impl DataPath {
         let Some((first, _)) = some.first() else { return };
         let ops = some.iter().map(|(fid, at)| {
             // The MDT does not know yet when this mount wrote what it has not stored.
-            let strict = self.accesses.times == AccessTimes::Strict || self.writeback.is_dirty(*fid);
+            let strict =
+                self.accesses.times == AccessTimes::Strict || self.writeback.is_dirty(*fid);
             MdsOp::Accessed(Accessed { fid: *fid, at: *at, strict })
         });
         let told = match self.session.mdc(*first) {
-            Ok(mdc) => mdc.ask(&Credentials::root(), ops.collect()).await.map_err(|error| error.errno()),
+            Ok(mdc) => {
+                mdc.ask(&Credentials::root(), ops.collect()).await.map_err(|error| error.errno())
+            }
             Err(error) => Err(error.errno()),
         };
         let results = told.map(|results| results.into_iter().find_map(Result::err));

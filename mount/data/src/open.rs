@@ -29,7 +29,8 @@ impl DataPath {
         let Some(len) = self.prefetch_len(fid, flags, truncate) else {
             return Ok(mdc.open(credentials, fid, flags).await?);
         };
-        let (first, second) = (MdsOp::Open(Open { fid, flags }), MdsOp::Read(Read { fid, offset: 0, len }));
+        let (first, second) =
+            (MdsOp::Open(Open { fid, flags }), MdsOp::Read(Read { fid, offset: 0, len }));
         match two(&mdc, credentials, first, second).await? {
             (MdsReply::Opened { entry, created, handle, layout }, read) => {
                 match read {
@@ -60,7 +61,8 @@ impl DataPath {
             let mut table = self.locks.table.lock();
             (table.layout(fid), table.attr(fid)?)
         };
-        let here = layout.map_or(likely.load(Ordering::Relaxed), |layout| layout.mdt_bytes() >= entry.attr.size);
+        let here = layout
+            .map_or(likely.load(Ordering::Relaxed), |layout| layout.mdt_bytes() >= entry.attr.size);
         let small = (1..=PREFETCH_BYTES_MAX).contains(&entry.attr.size);
         let room = kept.load(Ordering::Relaxed) < PREFETCHED_BYTES_MAX;
         (here && small && room).then_some(entry.attr.size as u32)

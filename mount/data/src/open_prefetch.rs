@@ -72,9 +72,26 @@ mod tests {
         let (fid, at, size) = (Fid::ROOT, Timestamp::default(), 4);
         let (atime, mtime, ctime, btime) = (at, at, at, at);
         let (mode, uid, gid, nlink, rdev, blocks, version) = (0o100_644, 0, 0, 1, 0, 1, 7);
-        let attr = Attr { fid, mode, uid, gid, nlink, rdev, size, blocks, atime, mtime, ctime, btime, version };
-        let prefetched =
-            Prefetched::new(&Entry { attr, has_xattr: false, noatime: false }, Bytes::from_static(b"0123"), &kept);
+        let attr = Attr {
+            fid,
+            mode,
+            uid,
+            gid,
+            nlink,
+            rdev,
+            size,
+            blocks,
+            atime,
+            mtime,
+            ctime,
+            btime,
+            version,
+        };
+        let prefetched = Prefetched::new(
+            &Entry { attr, has_xattr: false, noatime: false },
+            Bytes::from_static(b"0123"),
+            &kept,
+        );
         assert_eq!(prefetched.read(7, 0, 4), Some(Bytes::from_static(b"0123")));
         assert_eq!(prefetched.read(7, 1, 3), Some(Bytes::from_static(b"12")));
         for (version, offset, end) in [(8, 0, 4), (6, 0, 4), (7, 0, 5), (7, 5, 5), (7, 3, 2)] {

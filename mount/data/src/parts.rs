@@ -42,7 +42,9 @@ pub fn parts(layout: &Layout, fid: Fid, start: u64, end: u64) -> Vec<Part> {
         while done < piece.len {
             let len = (piece.len - done).min(BULK_BYTES_MAX as u64);
             let place = match piece.place {
-                Place::Object { ost, object, offset, .. } => Where::Object(ost, object, ObjectOffset(offset.0 + done)),
+                Place::Object { ost, object, offset, .. } => {
+                    Where::Object(ost, object, ObjectOffset(offset.0 + done))
+                }
                 Place::Absent { .. } => Where::Nowhere,
                 Place::Mdt { .. } => Where::Mdt,
             };
@@ -147,7 +149,8 @@ mod tests {
     fn what_lives_on_the_mdt_comes_first() {
         let mut dom = component(1, 0, STRIPE, &[]);
         dom.pattern = Pattern::Mdt;
-        let split = parts(&layout(vec![dom, component(2, STRIPE, EOF, &[3])]), FID, STRIPE - 7, STRIPE + 9);
+        let split =
+            parts(&layout(vec![dom, component(2, STRIPE, EOF, &[3])]), FID, STRIPE - 7, STRIPE + 9);
         assert_eq!((split[0].file, split[0].len, split[0].place), (STRIPE - 7, 7, Where::Mdt));
         assert_eq!((split[1].file, split[1].len, object(&split[1])), (STRIPE, 9, (3, STRIPE)));
     }
@@ -162,7 +165,10 @@ mod tests {
         let bulk = BULK_BYTES_MAX as u64;
         let split = parts(&one, FID, 7, 7 + 2 * bulk + 1);
         let offsets: Vec<_> = split.iter().map(|p| (p.file, p.len as u64, object(p).1)).collect();
-        assert_eq!(offsets, [(7, bulk, 7), (7 + bulk, bulk, 7 + bulk), (7 + 2 * bulk, 1, 7 + 2 * bulk)]);
+        assert_eq!(
+            offsets,
+            [(7, bulk, 7), (7 + bulk, bulk, 7 + bulk), (7 + 2 * bulk, 1, 7 + 2 * bulk)]
+        );
     }
 
     #[test]
@@ -173,7 +179,10 @@ mod tests {
         assert!(is_instantiated(&half, 0, STRIPE));
         assert!(!is_instantiated(&half, 0, STRIPE + 1));
         assert!(!is_instantiated(&layout(Vec::new()), 0, 1));
-        assert!(!is_instantiated(&layout(vec![component(1, 0, STRIPE, &[0])]), 0, STRIPE + 1), "beyond the last");
+        assert!(
+            !is_instantiated(&layout(vec![component(1, 0, STRIPE, &[0])]), 0, STRIPE + 1),
+            "beyond the last"
+        );
     }
 
     #[test]

@@ -60,7 +60,11 @@ impl DataPath {
             return Err(Errno::EINVAL.into());
         }
         let end = offset.saturating_add(u64::from(len)).min(FILE_BYTES_MAX);
-        self.session.in_epoch(file.fid, |_| self.read_in_turn(credentials, file, (offset, end), from_page_cache)).await
+        self.session
+            .in_epoch(file.fid, |_| {
+                self.read_in_turn(credentials, file, (offset, end), from_page_cache)
+            })
+            .await
     }
 
     async fn read_in_turn(
@@ -98,7 +102,9 @@ impl DataPath {
                     // admitted to read there.
                     self.locks.data_unstopped(file.fid).await;
                 }
-                Ready::Bypass { _guard, _gate } => return self.read_bypassing(credentials, file, offset, end).await,
+                Ready::Bypass { _guard, _gate } => {
+                    return self.read_bypassing(credentials, file, offset, end).await;
+                }
             }
         }
     }
@@ -172,7 +178,10 @@ impl DataPath {
         }
         // Linkers and assemblers read holes of the files they write: no OST is asked for bytes that
         // no object has.
-        let objects_end = objects_end.filter(|_| whole && !file.tail_is_suspect()).unwrap_or(end).clamp(offset, end);
+        let objects_end = objects_end
+            .filter(|_| whole && !file.tail_is_suspect())
+            .unwrap_or(end)
+            .clamp(offset, end);
         let mut read = match self.read_prefetched(file, offset, end) {
             Some(bytes) => return Ok(merge_dirty(vec![bytes], offset, dirty)),
             None => match &dirty[..dirty.partition_point(|(over, _)| *over < objects_end)] {
@@ -186,7 +195,11 @@ impl DataPath {
     }
 
     /// The size, as it is under DATA and UPDATE.
-    pub(crate) async fn size_held(&self, credentials: &Credentials, file: &Arc<File>) -> Result<u64, ClientError> {
+    pub(crate) async fn size_held(
+        &self,
+        credentials: &Credentials,
+        file: &Arc<File>,
+    ) -> Result<u64, ClientError> {
         match self.locks.attr(file.fid) {
             Some(entry) => Ok(entry.attr.size),
             None => {
@@ -199,7 +212,13 @@ impl DataPath {
     /// A size that is right for reading up to `end` under an extent: bytes that are known to exist
     /// need no request. `answered`: the MDT's answer, and the time that the file is shared in which
     /// it came. `None`: the MDT must be asked.
-    fn size_shared(&self, file: &Arc<File>, number: u64, answered: Option<(u64, u64)>, end: u64) -> Option<u64> {
+    fn size_shared(
+        &self,
+        file: &Arc<File>,
+        number: u64,
+        answered: Option<(u64, u64)>,
+        end: u64,
+    ) -> Option<u64> {
         // One after the other: a write that is absorbed takes the table under the lock of the dirty
         // file.
         let written = file.dirty.lock().size();
@@ -230,7 +249,9 @@ impl DataPath {
         if size < first_end {
             clip(&mut data, size.saturating_sub(offset));
         } else if size > known_before && end > known_before {
-            data.extend(self.read_known(credentials, file, offset.max(known_before), end.min(size)).await?);
+            data.extend(
+                self.read_known(credentials, file, offset.max(known_before), end.min(size)).await?,
+            );
         }
         Ok(data)
     }
@@ -250,7 +271,11 @@ impl DataPath {
     }
 
     /// The size that the MDT has now.
-    pub(crate) async fn ask_size(&self, credentials: &Credentials, file: &File) -> Result<u64, ClientError> {
+    pub(crate) async fn ask_size(
+        &self,
+        credentials: &Credentials,
+        file: &File,
+    ) -> Result<u64, ClientError> {
         let entry = self.session.mdc(file.fid)?.getattr(credentials, file.fid).await?;
         file.learn(&entry.attr);
         Ok(entry.attr.size)

@@ -31,7 +31,8 @@ impl DataPath {
 
     fn is_recorded(&self, file: &File) -> bool {
         let Some(newest) = file.rests_on() else { return true };
-        let recorded = self.session.mdc(file.fid).is_ok_and(|mdc| mdc.import().last_committed() >= newest);
+        let recorded =
+            self.session.mdc(file.fid).is_ok_and(|mdc| mdc.import().last_committed() >= newest);
         if recorded {
             file.is_recorded_up_to(newest);
         }

@@ -46,7 +46,11 @@ impl DataPath {
         self.session.in_epoch(fid, |epoch| self.recount_in_turn(file, epoch)).await
     }
 
-    async fn recount_in_turn(&self, file: &Arc<File>, epoch: SessionEpoch) -> Result<(), ClientError> {
+    async fn recount_in_turn(
+        &self,
+        file: &Arc<File>,
+        epoch: SessionEpoch,
+    ) -> Result<(), ClientError> {
         let fid = file.fid;
         let alone = (self.data_guard(file, DataAccess::WRITE_ALL).await?, file.gate.write().await);
         self.flush_locked(file).await?;
@@ -95,7 +99,13 @@ impl DataPath {
             return Ok(());
         }
         let (fid, mdc) = (file.fid, self.session.mdc(file.fid)?);
-        let wrote = MdsOp::Wrote(Wrote { fid, end: 0, blocks_delta, at: WrittenAt::Told, kill_suidgid: false });
+        let wrote = MdsOp::Wrote(Wrote {
+            fid,
+            end: 0,
+            blocks_delta,
+            at: WrittenAt::Told,
+            kill_suidgid: false,
+        });
         match mdc.ask(&Credentials::root(), vec![wrote]).await?.pop() {
             Some(Ok(MdsReply::Entry(entry))) => {
                 file.learn(&entry.attr);

@@ -61,7 +61,9 @@ impl DataPath {
                 Ok(Given::Shown(end)) => return eof.written(fid, end),
                 Ok(Given::Held) => {}
                 Ok(Given::Not) => return,
-                Err(error) => return tracing::debug!(%fid, %error, "put the end of a file among the kernel's pages"),
+                Err(error) => {
+                    return tracing::debug!(%fid, %error, "put the end of a file among the kernel's pages");
+                }
             }
         }
     }
@@ -79,7 +81,8 @@ impl DataPath {
         // The kernel takes the rest of a page that begins with this byte for zeros: under the lock
         // of the whole file that is right.
         let last = self.read_held(&me, &file, (end - 1, end), true).await?.concat();
-        let (Some(kernel), Some(node)) = (self.locks.kernel.get(), self.locks.nodes.node(fid)) else {
+        let (Some(kernel), Some(node)) = (self.locks.kernel.get(), self.locks.nodes.node(fid))
+        else {
             return Ok(Given::Not);
         };
         self.writeback.note_pages(fid);

@@ -34,7 +34,13 @@ pub struct Stored {
 
 impl DataPath {
     /// Reads `[start, end)`; bytes that no object has are zeros.
-    pub async fn fetch(&self, layout: &Layout, fid: Fid, start: u64, end: u64) -> Result<Vec<Bytes>, ClientError> {
+    pub async fn fetch(
+        &self,
+        layout: &Layout,
+        fid: Fid,
+        start: u64,
+        end: u64,
+    ) -> Result<Vec<Bytes>, ClientError> {
         match self.fetch_by(layout, fid, start, end).await {
             Err(error) if is_elsewhere(&error) => {
                 let layout = self
@@ -48,9 +54,16 @@ impl DataPath {
         }
     }
 
-    async fn fetch_by(&self, layout: &Layout, fid: Fid, start: u64, end: u64) -> Result<Vec<Bytes>, ClientError> {
+    async fn fetch_by(
+        &self,
+        layout: &Layout,
+        fid: Fid,
+        start: u64,
+        end: u64,
+    ) -> Result<Vec<Bytes>, ClientError> {
         let parts = parts(layout, fid, start, end);
-        let mut work: Vec<BoxFuture<'static, Result<Bytes, ClientError>>> = Vec::with_capacity(parts.len());
+        let mut work: Vec<BoxFuture<'static, Result<Bytes, ClientError>>> =
+            Vec::with_capacity(parts.len());
         for part in &parts {
             let len = part.len as u32;
             match part.place {
@@ -60,7 +73,9 @@ impl DataPath {
                 }
                 Where::Mdt => {
                     let (mdc, offset) = (self.session.mdc(fid)?, part.file);
-                    work.push(Box::pin(async move { Ok(mdc.read(&Credentials::root(), fid, offset, len).await?.1) }));
+                    work.push(Box::pin(async move {
+                        Ok(mdc.read(&Credentials::root(), fid, offset, len).await?.1)
+                    }));
                 }
                 Where::Nowhere => {}
             }
@@ -70,7 +85,9 @@ impl DataPath {
         for part in &parts {
             let mut bytes = match part.place {
                 Where::Nowhere => Bytes::new(),
-                Where::Object(..) | Where::Mdt => answers.next().expect("one answer per question")?,
+                Where::Object(..) | Where::Mdt => {
+                    answers.next().expect("one answer per question")?
+                }
             };
             bytes.truncate(part.len);
             let missing = part.len - bytes.len();
@@ -93,18 +110,27 @@ impl DataPath {
     ) -> Result<Stored, ClientError> {
         let end = start + data.len() as u64;
         if end <= layout.mdt_bytes() {
-            let attr = store_on_mdt(self.session.mdc(fid)?, fid, start, data.clone(), flags).await?;
-            return Ok(Stored { bytes: end - start, blocks_delta: 0, error: None, attr: Some(attr) });
+            let attr =
+                store_on_mdt(self.session.mdc(fid)?, fid, start, data.clone(), flags).await?;
+            return Ok(Stored {
+                bytes: end - start,
+                blocks_delta: 0,
+                error: None,
+                attr: Some(attr),
+            });
         }
         let parts = parts(layout, fid, start, end);
-        let mut work: Vec<BoxFuture<'static, Result<i64, ClientError>>> = Vec::with_capacity(parts.len());
+        let mut work: Vec<BoxFuture<'static, Result<i64, ClientError>>> =
+            Vec::with_capacity(parts.len());
         for part in &parts {
             let from = (part.file - start) as usize;
             let slice = data.slice(from..from + part.len);
             match part.place {
                 Where::Object(ost, object, offset) => {
                     let osc = self.session.targets.osc(ost)?;
-                    work.push(Box::pin(async move { Ok(osc.write(object, offset, slice, flags.sync).await?) }));
+                    work.push(Box::pin(async move {
+                        Ok(osc.write(object, offset, slice, flags.sync).await?)
+                    }));
                 }
                 Where::Mdt => {
                     let store = store_on_mdt(self.session.mdc(fid)?, fid, part.file, slice, flags);
@@ -119,7 +145,9 @@ impl DataPath {
             }
         }
         let mut stored = Stored { bytes: 0, blocks_delta: 0, error: None, attr: None };
-        for (part, answer) in parts.iter().zip(self.session.while_trusted(fid, epoch, fan_out(work)).await?) {
+        for (part, answer) in
+            parts.iter().zip(self.session.while_trusted(fid, epoch, fan_out(work)).await?)
+        {
             match answer {
                 Ok(delta) => {
                     stored.blocks_delta += delta;
@@ -149,8 +177,11 @@ impl DataPath {
         if let Some(layout) = file.layout().filter(|layout| is_instantiated(layout, start, end)) {
             return Ok(layout);
         }
-        let layout =
-            self.session.mdc(file.fid)?.get_layout(credentials, GetLayout { fid: file.fid, write, start, end }).await?;
+        let layout = self
+            .session
+            .mdc(file.fid)?
+            .get_layout(credentials, GetLayout { fid: file.fid, write, start, end })
+            .await?;
         self.rest_on_answers(file);
         Ok(file.learn_layout(layout))
     }

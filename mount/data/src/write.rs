@@ -54,15 +54,24 @@ impl DataPath {
             self.writeback.note_pages(file.fid);
         }
         let epoch = self.session.epoch(file.fid);
-        let write = Write { credentials: &credentials, file: &file, offset, data: &data, flags, epoch };
+        let write =
+            Write { credentials: &credentials, file: &file, offset, data: &data, flags, epoch };
         if let Some(written) = self.absorb_at_once(write)? {
             self.writeback.kernel_eof.written(file.fid, end_in_kernel(offset, written));
             return Ok(written);
         }
         let (me, tasks) = (self.clone(), self.session.env.tasks.clone());
         let work = async move {
-            let write = |epoch| Write { credentials: &credentials, file: &file, offset, data: &data, flags, epoch };
-            let written = me.session.in_epoch(file.fid, |epoch| me.write_in_turn(write(epoch))).await?;
+            let write = |epoch| Write {
+                credentials: &credentials,
+                file: &file,
+                offset,
+                data: &data,
+                flags,
+                epoch,
+            };
+            let written =
+                me.session.in_epoch(file.fid, |epoch| me.write_in_turn(write(epoch))).await?;
             me.writeback.kernel_eof.written(file.fid, end_in_kernel(offset, written));
             Ok(written)
         };
@@ -74,7 +83,9 @@ impl DataPath {
         if write.flags.from_page_cache || write.file.tail_is_suspect() {
             return Ok(None);
         }
-        let Some(_guard) = self.try_data_guard(write.file.fid, write.access()) else { return Ok(None) };
+        let Some(_guard) = self.try_data_guard(write.file.fid, write.access()) else {
+            return Ok(None);
+        };
         let Ok(_shared) = write.file.gate.try_read() else { return Ok(None) };
         match self.try_absorb(write)? {
             Absorbed::Done(written) => Ok(Some(written)),
@@ -87,7 +98,9 @@ impl DataPath {
         let turn = loop {
             let access = write.access();
             let turn = match flags.from_page_cache {
-                true => self.try_data_guard(file.fid, access).map_or(Admitted::Bypass(None), Admitted::Locked),
+                true => self
+                    .try_data_guard(file.fid, access)
+                    .map_or(Admitted::Bypass(None), Admitted::Locked),
                 false => Admitted::Locked(self.data_guard(file, access).await?),
             };
             // Objects are cut only under the whole lock: others may be writing beyond the known
@@ -144,7 +157,11 @@ impl DataPath {
         };
         let end = offset.checked_add(data.len() as u64).ok_or(ClientError::TooFar(offset))?;
         let layout = self.layout_for(credentials, file, true, offset, end).await?;
-        let room = layout.size_max().checked_sub(offset).filter(|room| *room > 0).ok_or(ClientError::TooFar(offset))?;
+        let room = layout
+            .size_max()
+            .checked_sub(offset)
+            .filter(|room| *room > 0)
+            .ok_or(ClientError::TooFar(offset))?;
         let (data, len) = match usize::try_from(room) {
             Ok(room) if room < data.len() => (data.slice(..room), room),
             _ => (data.clone(), data.len()),
@@ -171,7 +188,8 @@ impl DataPath {
         }
         let stored_end = if stored.bytes == 0 { 0 } else { offset + stored.bytes };
         let (blocks_delta, at) = (stored.blocks_delta, WrittenAt::Now);
-        let wrote = Wrote { fid, end: stored_end, blocks_delta, at, kill_suidgid: flags.kill_suidgid };
+        let wrote =
+            Wrote { fid, end: stored_end, blocks_delta, at, kill_suidgid: flags.kill_suidgid };
         let attr = match flags.sync {
             false => mdc.wrote(credentials, wrote).await.map(|e| e.attr),
             true => match two(&mdc, credentials, MdsOp::Wrote(wrote), MdsOp::Sync).await {

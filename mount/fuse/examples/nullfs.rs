@@ -36,11 +36,14 @@ fn run(mut arguments: impl Iterator<Item = String>) -> Result<(), Failure> {
             "--valid" => config.valid = Duration::from_secs(value()?.parse()?),
             "--keep" => config.kept_bytes_max = value()?.parse()?,
             "--threads" => options.threads = Some(value()?.parse()?),
-            path if !path.starts_with('-') && mount_point.is_none() => mount_point = Some(path.into()),
+            path if !path.starts_with('-') && mount_point.is_none() => {
+                mount_point = Some(path.into())
+            }
             other => return Err(format!("unknown argument {other}").into()),
         }
     }
-    let mount_point = mount_point.ok_or("usage: nullfs MOUNTPOINT [--valid SECONDS] [--keep BYTES] [--threads N]")?;
+    let mount_point = mount_point
+        .ok_or("usage: nullfs MOUNTPOINT [--valid SECONDS] [--keep BYTES] [--threads N]")?;
 
     let (env, _guard) = RealEnv::start(RealConfig::default())?;
     fuse::stale::clear_stale_mount(&*env.tasks, &mount_point)?;

@@ -323,8 +323,10 @@ pub struct Dialect {
 
 /// Decodes the header only: enough to answer an error to a message whose rest is wrong.
 pub fn header(message: &[u8]) -> Result<InHeader, BadRequest> {
-    let (header, _) = InHeader::read_from_prefix(message)
-        .map_err(|_| BadRequest::Length { said: size_of::<InHeader>() as u32, got: message.len() })?;
+    let (header, _) = InHeader::read_from_prefix(message).map_err(|_| BadRequest::Length {
+        said: size_of::<InHeader>() as u32,
+        got: message.len(),
+    })?;
     Ok(header)
 }
 
@@ -336,7 +338,8 @@ pub fn header(message: &[u8]) -> Result<InHeader, BadRequest> {
 pub fn request(message: &[u8], dialect: Dialect) -> Result<Request<'_>, BadRequest> {
     let header = header(message)?;
     let extensions_len = usize::from(header.total_extlen) * RECORD_ALIGN;
-    let body_end = message.len().checked_sub(extensions_len).filter(|end| *end >= size_of::<InHeader>());
+    let body_end =
+        message.len().checked_sub(extensions_len).filter(|end| *end >= size_of::<InHeader>());
     let (Some(body_end), true) = (body_end, header.len as usize == message.len()) else {
         return Err(BadRequest::Length { said: header.len, got: message.len() });
     };
@@ -355,15 +358,19 @@ struct Body<'a> {
 
 impl<'a> Body<'a> {
     fn take<T: FromBytes + KnownLayout + Immutable>(&mut self) -> Result<T, BadRequest> {
-        let (value, rest) =
-            T::read_from_prefix(self.rest).map_err(|_| BadRequest::Truncated { opcode: self.opcode })?;
+        let (value, rest) = T::read_from_prefix(self.rest)
+            .map_err(|_| BadRequest::Truncated { opcode: self.opcode })?;
         self.rest = rest;
         Ok(value)
     }
 
     /// A NUL-terminated string that is not empty.
     fn name(&mut self) -> Result<&'a [u8], BadRequest> {
-        let end = self.rest.iter().position(|b| *b == 0).ok_or(BadRequest::Name { opcode: self.opcode })?;
+        let end = self
+            .rest
+            .iter()
+            .position(|b| *b == 0)
+            .ok_or(BadRequest::Name { opcode: self.opcode })?;
         let name = &self.rest[..end];
         self.rest = &self.rest[end + 1..];
         if name.is_empty() { Err(BadRequest::Name { opcode: self.opcode }) } else { Ok(name) }
@@ -371,7 +378,8 @@ impl<'a> Body<'a> {
 
     fn bytes(&mut self, len: u64) -> Result<&'a [u8], BadRequest> {
         let len = usize::try_from(len).ok().filter(|len| *len <= self.rest.len());
-        let (bytes, rest) = self.rest.split_at(len.ok_or(BadRequest::Truncated { opcode: self.opcode })?);
+        let (bytes, rest) =
+            self.rest.split_at(len.ok_or(BadRequest::Truncated { opcode: self.opcode })?);
         self.rest = rest;
         Ok(bytes)
     }
@@ -388,11 +396,15 @@ fn operation<'a>(
         Opcode::Forget => Operation::Forget { lookups: body.take::<ForgetIn>()?.nlookup },
         Opcode::BatchForget => {
             let count = u64::from(body.take::<BatchForgetIn>()?.count);
-            Operation::BatchForget { nodes: Forgets(body.bytes(count * size_of::<ForgetOne>() as u64)?) }
+            Operation::BatchForget {
+                nodes: Forgets(body.bytes(count * size_of::<ForgetOne>() as u64)?),
+            }
         }
         Opcode::Getattr => {
             let asked = body.take::<GetattrIn>()?;
-            Operation::Getattr { handle: (asked.getattr_flags & misc::GETATTR_FH != 0).then_some(asked.fh) }
+            Operation::Getattr {
+                handle: (asked.getattr_flags & misc::GETATTR_FH != 0).then_some(asked.fh),
+            }
         }
         Opcode::Statx => {
             let asked = body.take::<StatxIn>()?;
@@ -411,7 +423,12 @@ fn operation<'a>(
         Opcode::Symlink => Operation::Symlink { name: body.name()?, target: body.name()? },
         Opcode::Mknod => {
             let asked = body.take::<MknodIn>()?;
-            Operation::Mknod { name: body.name()?, mode: asked.mode, rdev: asked.rdev, umask: asked.umask }
+            Operation::Mknod {
+                name: body.name()?,
+                mode: asked.mode,
+                rdev: asked.rdev,
+                umask: asked.umask,
+            }
         }
         Opcode::Mkdir => {
             let asked = body.take::<MkdirIn>()?;
@@ -428,7 +445,9 @@ fn operation<'a>(
             let (new_parent, flags) = (asked.newdir, asked.flags);
             Operation::Rename { name: body.name()?, new_parent, new_name: body.name()?, flags }
         }
-        Opcode::Link => Operation::Link { node: body.take::<LinkIn>()?.oldnodeid, new_name: body.name()? },
+        Opcode::Link => {
+            Operation::Link { node: body.take::<LinkIn>()?.oldnodeid, new_name: body.name()? }
+        }
         Opcode::Open => {
             let asked = body.take::<OpenIn>()?;
             Operation::Open { flags: asked.flags, kill_suidgid: kills_suidgid(asked.open_flags) }
@@ -457,11 +476,21 @@ fn operation<'a>(
         }
         Opcode::Readdir => {
             let asked = body.take::<ReadIn>()?;
-            Operation::Readdir { handle: asked.fh, offset: asked.offset, size: asked.size, flags: asked.flags }
+            Operation::Readdir {
+                handle: asked.fh,
+                offset: asked.offset,
+                size: asked.size,
+                flags: asked.flags,
+            }
         }
         Opcode::Readdirplus => {
             let asked = body.take::<ReadIn>()?;
-            Operation::Readdirplus { handle: asked.fh, offset: asked.offset, size: asked.size, flags: asked.flags }
+            Operation::Readdirplus {
+                handle: asked.fh,
+                offset: asked.offset,
+                size: asked.size,
+                flags: asked.flags,
+            }
         }
         Opcode::Write => {
             let asked = body.take::<WriteIn>()?;
@@ -484,22 +513,30 @@ fn operation<'a>(
             Operation::Release {
                 handle: asked.fh,
                 flags: asked.flags,
-                flock_owner: (asked.release_flags & misc::RELEASE_FLOCK_UNLOCK != 0).then_some(asked.lock_owner),
+                flock_owner: (asked.release_flags & misc::RELEASE_FLOCK_UNLOCK != 0)
+                    .then_some(asked.lock_owner),
                 lock_owner: asked.lock_owner,
             }
         }
         Opcode::Releasedir => Operation::Releasedir { handle: body.take::<ReleaseIn>()?.fh },
         Opcode::Fsync => {
             let asked = body.take::<FsyncIn>()?;
-            Operation::Fsync { handle: asked.fh, data_only: asked.fsync_flags & misc::FSYNC_FDATASYNC != 0 }
+            Operation::Fsync {
+                handle: asked.fh,
+                data_only: asked.fsync_flags & misc::FSYNC_FDATASYNC != 0,
+            }
         }
         Opcode::Fsyncdir => {
             let asked = body.take::<FsyncIn>()?;
-            Operation::Fsyncdir { handle: asked.fh, data_only: asked.fsync_flags & misc::FSYNC_FDATASYNC != 0 }
+            Operation::Fsyncdir {
+                handle: asked.fh,
+                data_only: asked.fsync_flags & misc::FSYNC_FDATASYNC != 0,
+            }
         }
         Opcode::Setxattr => {
             let asked = body.take::<SetxattrIn>()?;
-            let ext_flags = if dialect.setxattr_ext { body.take::<SetxattrExtIn>()?.setxattr_flags } else { 0 };
+            let ext_flags =
+                if dialect.setxattr_ext { body.take::<SetxattrExtIn>()?.setxattr_flags } else { 0 };
             let name = body.name()?;
             let value = body.bytes(u64::from(asked.size))?;
             let kill_sgid = ext_flags & misc::SETXATTR_ACL_KILL_SGID != 0;
@@ -517,7 +554,11 @@ fn operation<'a>(
         }
         Opcode::Setlk | Opcode::Setlkw => {
             let asked = body.take::<LkIn>()?;
-            Operation::Setlk { handle: asked.fh, lock: flock(opcode, &asked)?, wait: opcode == Opcode::Setlkw }
+            Operation::Setlk {
+                handle: asked.fh,
+                lock: flock(opcode, &asked)?,
+                wait: opcode == Opcode::Setlkw,
+            }
         }
         Opcode::Access => Operation::Access { mask: body.take::<AccessIn>()?.mask },
         Opcode::Interrupt => Operation::Interrupt { unique: body.take::<InterruptIn>()?.unique },
@@ -542,7 +583,8 @@ fn operation<'a>(
             Operation::Poll { handle, kernel_handle, flags, events }
         }
         Opcode::Fallocate => {
-            let FallocateIn { fh: handle, offset, length, mode, .. } = body.take::<FallocateIn>()?;
+            let FallocateIn { fh: handle, offset, length, mode, .. } =
+                body.take::<FallocateIn>()?;
             Operation::Fallocate { handle, offset, length, mode }
         }
         Opcode::Lseek => {
@@ -570,7 +612,9 @@ fn operation<'a>(
             Operation::Init { init, flags2 }
         }
         Opcode::Destroy => Operation::Destroy,
-        Opcode::NotifyReply | Opcode::Setupmapping | Opcode::Removemapping => Operation::Unsupported,
+        Opcode::NotifyReply | Opcode::Setupmapping | Opcode::Removemapping => {
+            Operation::Unsupported
+        }
     })
 }
 
@@ -584,7 +628,9 @@ fn set_attr(asked: &SetattrIn) -> SetAttr {
         (_, true) => Some(SetTime::Now),
         // Seconds before 1970 travel as two's complement. Nanoseconds out of range cannot come from
         // the kernel.
-        (true, false) => Some(SetTime::At(Timestamp { sec: sec as i64, nsec: nsec.min(999_999_999) })),
+        (true, false) => {
+            Some(SetTime::At(Timestamp { sec: sec as i64, nsec: nsec.min(999_999_999) }))
+        }
         (false, false) => None,
     };
     SetAttr {
@@ -603,9 +649,16 @@ fn flock(opcode: Opcode, asked: &LkIn) -> Result<Flock, BadRequest> {
         libc::F_RDLCK => FlockKind::Read,
         libc::F_WRLCK => FlockKind::Write,
         libc::F_UNLCK => FlockKind::Unlock,
-        _ => return Err(BadRequest::Field { opcode, field: "lock type", value: u64::from(asked.lk.kind) }),
+        _ => {
+            return Err(BadRequest::Field {
+                opcode,
+                field: "lock type",
+                value: u64::from(asked.lk.kind),
+            });
+        }
     };
-    let flavor = if asked.lk_flags & misc::LK_FLOCK != 0 { FlockFlavor::Bsd } else { FlockFlavor::Posix };
+    let flavor =
+        if asked.lk_flags & misc::LK_FLOCK != 0 { FlockFlavor::Bsd } else { FlockFlavor::Posix };
     // The kernel's "to the end" is OFFSET_MAX; the client's is u64::MAX.
     let end = if asked.lk.end >= i64::MAX as u64 { u64::MAX } else { asked.lk.end };
     if asked.lk.start > end {
@@ -617,10 +670,15 @@ fn flock(opcode: Opcode, asked: &LkIn) -> Result<Flock, BadRequest> {
 /// The first group of a groups extension. Extensions that are damaged or unknown are skipped.
 fn extra_group(mut extensions: &[u8]) -> Option<u32> {
     while let Ok((ext, rest)) = ExtHeader::read_from_prefix(extensions) {
-        let body_len = (ext.size as usize).checked_sub(size_of::<ExtHeader>()).filter(|len| *len <= rest.len())?;
+        let body_len = (ext.size as usize)
+            .checked_sub(size_of::<ExtHeader>())
+            .filter(|len| *len <= rest.len())?;
         if ext.kind == EXT_GROUPS {
             let (count, groups) = u32::read_from_prefix(&rest[..body_len]).ok()?;
-            return (count > 0).then(|| u32::read_from_prefix(groups).ok()).flatten().map(|(group, _)| group);
+            return (count > 0)
+                .then(|| u32::read_from_prefix(groups).ok())
+                .flatten()
+                .map(|(group, _)| group);
         }
         let padded = body_len.next_multiple_of(RECORD_ALIGN).min(rest.len());
         extensions = &rest[padded..];

@@ -35,7 +35,10 @@ fn lookup_has_a_name() {
 fn names_must_end_and_must_not_be_empty() {
     for bad in [&b"hello"[..], b"\0", b""] {
         let bytes = message(Opcode::Unlink, &[bad], &[]);
-        assert_eq!(request(&bytes, PLAIN).unwrap_err(), BadRequest::Name { opcode: Opcode::Unlink });
+        assert_eq!(
+            request(&bytes, PLAIN).unwrap_err(),
+            BadRequest::Name { opcode: Opcode::Unlink }
+        );
     }
 }
 
@@ -44,10 +47,16 @@ fn rename_with_and_without_flags() {
     let flags = Rename2In { newdir: 9, flags: 2, padding: 0 };
     let bytes = message(Opcode::Rename2, &[flags.as_bytes(), b"a\0", b"b\0"], &[]);
     let decoded = request(&bytes, PLAIN).unwrap().operation;
-    assert!(matches!(decoded, Operation::Rename { name: b"a", new_parent: 9, new_name: b"b", flags: 2 }));
+    assert!(matches!(
+        decoded,
+        Operation::Rename { name: b"a", new_parent: 9, new_name: b"b", flags: 2 }
+    ));
     let bytes = message(Opcode::Rename, &[RenameIn { newdir: 9 }.as_bytes(), b"a\0", b"b\0"], &[]);
     let decoded = request(&bytes, PLAIN).unwrap().operation;
-    assert!(matches!(decoded, Operation::Rename { name: b"a", new_parent: 9, new_name: b"b", flags: 0 }));
+    assert!(matches!(
+        decoded,
+        Operation::Rename { name: b"a", new_parent: 9, new_name: b"b", flags: 0 }
+    ));
 }
 
 #[test]
@@ -56,32 +65,54 @@ fn setxattr_has_two_forms() {
     let bytes = message(Opcode::Setxattr, &[short.as_bytes(), b"user.a\0", b"xyz"], &[]);
     let decoded = request(&bytes, PLAIN).unwrap().operation;
     assert!(
-        matches!(decoded, Operation::Setxattr { name: b"user.a", value: b"xyz", flags: 1, kill_sgid: false }),
+        matches!(
+            decoded,
+            Operation::Setxattr { name: b"user.a", value: b"xyz", flags: 1, kill_sgid: false }
+        ),
         "{decoded:?}"
     );
     let ext = SetxattrExtIn { setxattr_flags: 1, padding: 0 };
-    let bytes = message(Opcode::Setxattr, &[short.as_bytes(), ext.as_bytes(), b"user.a\0", b"xyz"], &[]);
+    let bytes =
+        message(Opcode::Setxattr, &[short.as_bytes(), ext.as_bytes(), b"user.a\0", b"xyz"], &[]);
     let decoded = request(&bytes, LONG).unwrap().operation;
     assert!(
-        matches!(decoded, Operation::Setxattr { name: b"user.a", value: b"xyz", flags: 1, kill_sgid: true }),
+        matches!(
+            decoded,
+            Operation::Setxattr { name: b"user.a", value: b"xyz", flags: 1, kill_sgid: true }
+        ),
         "{decoded:?}"
     );
 }
 
 #[test]
 fn write_data_is_as_long_as_it_says() {
-    let mut write = WriteIn { fh: 5, offset: 4096, size: 3, write_flags: 4, lock_owner: 0, flags: 1, padding: 0 };
+    let mut write = WriteIn {
+        fh: 5,
+        offset: 4096,
+        size: 3,
+        write_flags: 4,
+        lock_owner: 0,
+        flags: 1,
+        padding: 0,
+    };
     let bytes = message(Opcode::Write, &[write.as_bytes(), b"abc"], &[]);
     let decoded = request(&bytes, PLAIN).unwrap().operation;
-    assert!(matches!(decoded, Operation::Write { data: b"abc", kill_suidgid: true, from_page_cache: false, .. }));
+    assert!(matches!(
+        decoded,
+        Operation::Write { data: b"abc", kill_suidgid: true, from_page_cache: false, .. }
+    ));
     write.size = 4;
     let bytes = message(Opcode::Write, &[write.as_bytes(), b"abc"], &[]);
-    assert_eq!(request(&bytes, PLAIN).unwrap_err(), BadRequest::Truncated { opcode: Opcode::Write });
+    assert_eq!(
+        request(&bytes, PLAIN).unwrap_err(),
+        BadRequest::Truncated { opcode: Opcode::Write }
+    );
 }
 
 #[test]
 fn shared_messages_are_not_copied() {
-    let write = WriteIn { fh: 5, offset: 0, size: 3, write_flags: 0, lock_owner: 0, flags: 1, padding: 0 };
+    let write =
+        WriteIn { fh: 5, offset: 0, size: 3, write_flags: 0, lock_owner: 0, flags: 1, padding: 0 };
     let whole = Bytes::from(message(Opcode::Write, &[write.as_bytes(), b"abc"], &[]));
     let shared = request(&whole, PLAIN).unwrap().share(&whole);
     let Operation::Write { data, .. } = shared.operation else { panic!("no write") };
@@ -94,8 +125,11 @@ fn batch_forget_counts_are_checked() {
     let one = ForgetOne { nodeid: 3, nlookup: 4 };
     let two = ForgetOne { nodeid: 5, nlookup: 6 };
     let head = BatchForgetIn { count: 2, dummy: 0 };
-    let bytes = message(Opcode::BatchForget, &[head.as_bytes(), one.as_bytes(), two.as_bytes()], &[]);
-    let Operation::BatchForget { nodes } = request(&bytes, PLAIN).unwrap().operation else { panic!("no forget") };
+    let bytes =
+        message(Opcode::BatchForget, &[head.as_bytes(), one.as_bytes(), two.as_bytes()], &[]);
+    let Operation::BatchForget { nodes } = request(&bytes, PLAIN).unwrap().operation else {
+        panic!("no forget")
+    };
     assert_eq!(nodes.iter().collect::<Vec<_>>(), [(3, 4), (5, 6)]);
     let head = BatchForgetIn { count: u32::MAX, dummy: 0 };
     let bytes = message(Opcode::BatchForget, &[head.as_bytes(), one.as_bytes()], &[]);
@@ -107,9 +141,18 @@ fn locks_speak_the_clients_words() {
     let lk = FileLock { start: 10, end: i64::MAX as u64, kind: libc::F_WRLCK as u32, pid: 77 };
     let asked = LkIn { fh: 1, owner: 99, lk, lk_flags: 0, padding: 0 };
     let bytes = message(Opcode::Setlkw, &[asked.as_bytes()], &[]);
-    let Operation::Setlk { lock, wait: true, .. } = request(&bytes, PLAIN).unwrap().operation else { panic!() };
-    let expected =
-        Flock { flavor: FlockFlavor::Posix, kind: FlockKind::Write, owner: 99, pid: 77, start: 10, end: u64::MAX };
+    let Operation::Setlk { lock, wait: true, .. } = request(&bytes, PLAIN).unwrap().operation
+    else {
+        panic!()
+    };
+    let expected = Flock {
+        flavor: FlockFlavor::Posix,
+        kind: FlockKind::Write,
+        owner: 99,
+        pid: 77,
+        start: 10,
+        end: u64::MAX,
+    };
     assert_eq!(lock, expected);
     let asked = LkIn { lk: FileLock { kind: 9, ..lk }, ..asked };
     assert!(matches!(
@@ -128,7 +171,10 @@ fn times_before_1970_and_now() {
         ..SetattrIn::new_zeroed()
     };
     let bytes = message(Opcode::Setattr, &[asked.as_bytes()], &[]);
-    let Operation::Setattr { set, handle: None, .. } = request(&bytes, PLAIN).unwrap().operation else { panic!() };
+    let Operation::Setattr { set, handle: None, .. } = request(&bytes, PLAIN).unwrap().operation
+    else {
+        panic!()
+    };
     assert_eq!(set.atime, Some(SetTime::At(Timestamp { sec: -5, nsec: 7 })));
     assert_eq!((set.mtime, set.size, set.mode), (Some(SetTime::Now), Some(12), None));
 }

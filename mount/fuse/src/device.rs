@@ -47,7 +47,9 @@ impl Device {
         let clone = Device::open()?;
         let source: u32 = self.fd.as_raw_fd() as u32;
         // SAFETY: FUSE_DEV_IOC_CLONE reads one u32, which lives through the call.
-        let result = unsafe { libc::ioctl(clone.fd.as_raw_fd(), libc::Ioctl::from(DEV_IOC_CLONE), &raw const source) };
+        let result = unsafe {
+            libc::ioctl(clone.fd.as_raw_fd(), libc::Ioctl::from(DEV_IOC_CLONE), &raw const source)
+        };
         if result < 0 {
             return Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO));
         }

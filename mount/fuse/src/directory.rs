@@ -33,7 +33,14 @@ impl Listing {
     /// Adds an entry with attributes; `entry.node` 0 gives the kernel only the name (".", ".."),
     /// any other counts one reference.
     #[must_use]
-    pub fn push_plus(&mut self, entry: &Entry, ino: u64, next: u64, kind: FileType, name: &[u8]) -> bool {
+    pub fn push_plus(
+        &mut self,
+        entry: &Entry,
+        ino: u64,
+        next: u64,
+        kind: FileType,
+        name: &[u8],
+    ) -> bool {
         let dirent = Dirent { ino, off: next, namelen: name.len() as u32, kind: kind as u32 };
         self.push_record(DirentPlus { entry: entry_out(entry), dirent }.as_bytes(), name)
     }
@@ -81,9 +88,12 @@ mod tests {
     fn golden_bytes_of_an_entry() {
         let mut listing = Listing::new(64);
         assert!(listing.push(0x0102, 7, FileType::Regular, b"ab"));
-        let expected =
-            [&[2, 1, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0][..], &[2, 0, 0, 0, 8, 0, 0, 0], b"ab\0\0\0\0\0\0"]
-                .concat();
+        let expected = [
+            &[2, 1, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0][..],
+            &[2, 0, 0, 0, 8, 0, 0, 0],
+            b"ab\0\0\0\0\0\0",
+        ]
+        .concat();
         assert_eq!(listing.into_bytes(), expected);
     }
 

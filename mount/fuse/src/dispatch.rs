@@ -89,7 +89,9 @@ impl<F: FileSystem> Dispatch<F> {
             // The kernel's unique of an INTERRUPT is the request's with one bit set; no reply means
             // "seen".
             Operation::Interrupt { unique } => return self.waiting.interrupt(unique),
-            Operation::Destroy => return Responder::new(device, unique).send(Ok(Reply::Done), &self.notifier),
+            Operation::Destroy => {
+                return Responder::new(device, unique).send(Ok(Reply::Done), &self.notifier);
+            }
             Operation::Init { .. } | Operation::Unsupported => {
                 return Responder::new(device, unique).send(Err(Errno::ENOSYS), &self.notifier);
             }
@@ -125,7 +127,13 @@ impl<F: FileSystem> Dispatch<F> {
 
     fn about(&self, cause: u64, request: &Request<'_>) -> About {
         let header = &request.header;
-        About { opcode: request.opcode, node: header.nodeid, thread: header.pid, cause, since: self.env.clock.now() }
+        About {
+            opcode: request.opcode,
+            node: header.nodeid,
+            thread: header.pid,
+            cause,
+            since: self.env.clock.now(),
+        }
     }
 
     fn hand_over(
@@ -136,15 +144,18 @@ impl<F: FileSystem> Dispatch<F> {
         responder: Responder,
     ) {
         let about = self.about(behalf.cause, request);
-        let Some(ticket) = self.waiting.register(request.header.unique, Wait::Request, about) else {
+        let Some(ticket) = self.waiting.register(request.header.unique, Wait::Request, about)
+        else {
             return responder.send(Err(Errno::EAGAIN), &self.notifier);
         };
         let yields = yields(request);
-        let (env, processes, notifier) = (self.env.clone(), self.processes.clone(), self.notifier.clone());
+        let (env, processes, notifier) =
+            (self.env.clone(), self.processes.clone(), self.notifier.clone());
         self.env.tasks.spawn(
             "fuse-request",
             Box::pin(async move {
-                let result = wait_request(behalf.follow(future), &ticket, yields, &env, &processes).await;
+                let result =
+                    wait_request(behalf.follow(future), &ticket, yields, &env, &processes).await;
                 responder.send(result, &notifier);
             }),
         );
@@ -312,7 +323,9 @@ impl Responder {
             Ok(()) | Err(NotTaken::Ended) => {}
             // Not lost for ever: the write changed mtime, and AUTO_INVAL_DATA drops the pages when
             // the kernel sees that.
-            Err(NotTaken::Full) => tracing::warn!("too many notifications: the kernel drops stale pages later"),
+            Err(NotTaken::Full) => {
+                tracing::warn!("too many notifications: the kernel drops stale pages later")
+            }
         }
     }
 

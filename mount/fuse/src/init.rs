@@ -97,7 +97,8 @@ pub fn negotiate(asked: &InitIn, flags2: u32, posix_acl: bool, locks: bool) -> N
     let extended = u64::from(asked.flags) & init::INIT_EXT != 0;
     let offered = u64::from(asked.flags) | if extended { u64::from(flags2) << 32 } else { 0 };
     let extra = [(posix_acl, WANTED_FOR_ACL), (locks, WANTED_FOR_LOCKS)];
-    let wanted = extra.iter().filter(|(on, _)| *on).fold(WANTED, |wanted, (_, flags)| wanted | flags);
+    let wanted =
+        extra.iter().filter(|(on, _)| *on).fold(WANTED, |wanted, (_, flags)| wanted | flags);
     let flags = offered & wanted;
     let agreed = Agreed { minor: asked.minor.min(MINOR), flags };
     let out = InitOut {
@@ -125,9 +126,16 @@ mod tests {
 
     #[test]
     fn a_kernel_that_offers_all_gets_what_we_want_and_no_more() {
-        let Negotiation::Agreed(out, agreed) = negotiate(&asked(45, u32::MAX), u32::MAX, true, true) else { panic!() };
+        let Negotiation::Agreed(out, agreed) =
+            negotiate(&asked(45, u32::MAX), u32::MAX, true, true)
+        else {
+            panic!()
+        };
         assert_eq!(agreed.flags, WANTED | WANTED_FOR_ACL | WANTED_FOR_LOCKS);
-        assert_eq!(agreed.flags & (init::WRITEBACK_CACHE | init::ATOMIC_O_TRUNC | init::NO_OPEN_SUPPORT), 0);
+        assert_eq!(
+            agreed.flags & (init::WRITEBACK_CACHE | init::ATOMIC_O_TRUNC | init::NO_OPEN_SUPPORT),
+            0
+        );
         assert_eq!(u64::from(out.flags) | u64::from(out.flags2) << 32, agreed.flags);
         assert_eq!((out.major, out.minor, out.max_write, out.max_pages), (7, 45, 1 << 20, 256));
         assert!(agreed.dialect().setxattr_ext);
@@ -135,7 +143,11 @@ mod tests {
 
     #[test]
     fn without_acl_the_kernel_applies_the_umask() {
-        let Negotiation::Agreed(_, agreed) = negotiate(&asked(45, u32::MAX), u32::MAX, false, false) else { panic!() };
+        let Negotiation::Agreed(_, agreed) =
+            negotiate(&asked(45, u32::MAX), u32::MAX, false, false)
+        else {
+            panic!()
+        };
         assert_eq!(agreed.flags & (init::POSIX_ACL | init::DONT_MASK), 0);
         assert_eq!(agreed.flags & WANTED_FOR_LOCKS, 0, "and keeps the locks of this host itself");
     }
@@ -143,15 +155,23 @@ mod tests {
     #[test]
     fn an_old_kernel_gets_its_own_version_and_no_second_word() {
         let flags = init::ASYNC_READ as u32;
-        let Negotiation::Agreed(out, agreed) = negotiate(&asked(31, flags), u32::MAX, true, true) else { panic!() };
+        let Negotiation::Agreed(out, agreed) = negotiate(&asked(31, flags), u32::MAX, true, true)
+        else {
+            panic!()
+        };
         assert_eq!((out.minor, agreed.flags, out.flags2), (31, init::ASYNC_READ, 0));
         assert!(!agreed.dialect().setxattr_ext);
     }
 
     #[test]
     fn versions_that_cannot_talk() {
-        assert_eq!(negotiate(&asked(30, 0), 0, true, true), Negotiation::TooOld { major: 7, minor: 30 });
+        assert_eq!(
+            negotiate(&asked(30, 0), 0, true, true),
+            Negotiation::TooOld { major: 7, minor: 30 }
+        );
         let newer = InitIn { major: 8, ..asked(0, 0) };
-        assert!(matches!(negotiate(&newer, 0, true, true), Negotiation::Again(out) if out.major == 7));
+        assert!(
+            matches!(negotiate(&newer, 0, true, true), Negotiation::Again(out) if out.major == 7)
+        );
     }
 }

@@ -105,7 +105,8 @@ impl Waiting {
             Wait::Lock if state.lock_waits >= self.lock_waits_max => return None,
             Wait::Lock => state.lock_waits += 1,
             Wait::Request => {
-                while state.by_unique.len() - state.lock_waits >= self.requests_max && !state.ended {
+                while state.by_unique.len() - state.lock_waits >= self.requests_max && !state.ended
+                {
                     self.changed.wait(&mut state);
                 }
             }
@@ -154,7 +155,8 @@ impl Waiting {
 
     /// All waiting requests, the longest wait first.
     pub fn list(&self) -> Vec<About> {
-        let mut list: Vec<About> = self.state.lock().by_unique.values().map(|(_, about)| *about).collect();
+        let mut list: Vec<About> =
+            self.state.lock().by_unique.values().map(|(_, about)| *about).collect();
         list.sort_by_key(|about| about.since);
         list
     }
@@ -207,13 +209,20 @@ mod tests {
     use futures_util::FutureExt;
 
     fn about(since: u64) -> About {
-        About { opcode: Opcode::Lookup, node: 1, thread: 2, cause: 3, since: Duration::from_secs(since) }
+        About {
+            opcode: Opcode::Lookup,
+            node: 1,
+            thread: 2,
+            cause: 3,
+            since: Duration::from_secs(since),
+        }
     }
 
     #[test]
     fn who_waits_longest_is_named_first() {
         let waiting = Arc::new(Waiting::default());
-        let tickets = [6, 2, 4].map(|unique| waiting.register(unique, Wait::Request, about(unique)));
+        let tickets =
+            [6, 2, 4].map(|unique| waiting.register(unique, Wait::Request, about(unique)));
         let since: Vec<u64> = waiting.list().iter().map(|about| about.since.as_secs()).collect();
         assert_eq!(since, [2, 4, 6]);
         drop(tickets);

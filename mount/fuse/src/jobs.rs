@@ -198,7 +198,8 @@ impl JobNames {
 #[allow(clippy::disallowed_methods, reason = "a file of the kernel, on no disk")]
 fn proc_file(thread: u32, name: &str, max: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let read = File::open(format!("/proc/{thread}/{name}")).and_then(|file| file.take(max).read_to_end(&mut bytes));
+    let read = File::open(format!("/proc/{thread}/{name}"))
+        .and_then(|file| file.take(max).read_to_end(&mut bytes));
     if let Err(error) = read {
         tracing::debug!(thread, name, %error, "the job of a caller is not known");
     }
@@ -213,7 +214,9 @@ fn program(thread: u32) -> String {
 fn process(thread: u32) -> u32 {
     let status = proc_file(thread, "status", 1024);
     let lines = status.split(|byte| *byte == b'\n');
-    let tgid = lines.filter_map(|line| std::str::from_utf8(line).ok()?.strip_prefix("Tgid:")?.trim().parse().ok());
+    let tgid = lines.filter_map(|line| {
+        std::str::from_utf8(line).ok()?.strip_prefix("Tgid:")?.trim().parse().ok()
+    });
     tgid.into_iter().next().unwrap_or(thread)
 }
 
@@ -292,11 +295,17 @@ mod tests {
         let asker = |child: &std::process::Child| Asker { thread: child.id(), uid: 7, gid: 8 };
         // Between fork and exec it still has this process' environment.
         let until = std::time::Instant::now() + Duration::from_secs(10);
-        while variable(bare.id(), "OTHER_JOB_ID").is_none() || variable(child.id(), "JOB_ID").is_none() {
+        while variable(bare.id(), "OTHER_JOB_ID").is_none()
+            || variable(child.id(), "JOB_ID").is_none()
+        {
             assert!(std::time::Instant::now() < until);
         }
         assert_eq!(names.of(asker(&child)).as_str(), "4711_[a]");
-        assert_eq!(names.of(asker(&bare)).as_str(), "sleep.7", "who has no such variable is named by the pattern");
+        assert_eq!(
+            names.of(asker(&bare)).as_str(),
+            "sleep.7",
+            "who has no such variable is named by the pattern"
+        );
         names.set_pattern("%j/%u").unwrap();
         assert_eq!(names.of(asker(&child)).as_str(), "4711_[a]/7");
         for child in [&mut child, &mut bare] {

@@ -134,12 +134,17 @@ pub fn resolve(path: &Path) -> Result<PathBuf, MountError> {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    let parent = parent.canonicalize().map_err(|error| wrong(format!("{}: {error}", parent.display())))?;
+    let parent =
+        parent.canonicalize().map_err(|error| wrong(format!("{}: {error}", parent.display())))?;
     Ok(parent.join(name))
 }
 
 /// Mounts an open device at `path` (resolved).
-pub(crate) fn mount(device: &Device, path: &Path, options: &MountOptions) -> Result<(), MountError> {
+pub(crate) fn mount(
+    device: &Device,
+    path: &Path,
+    options: &MountOptions,
+) -> Result<(), MountError> {
     let mut flags = MountFlags::empty();
     for (wanted, flag) in [
         (options.read_only, MountFlags::RDONLY),
@@ -157,7 +162,8 @@ pub(crate) fn mount(device: &Device, path: &Path, options: &MountOptions) -> Res
         device.number(),
         crate::init::MAX_WRITE
     );
-    let data = CString::new(data).map_err(|_| MountError::Mount { path: path.to_owned(), errno: Errno::INVAL })?;
+    let data = CString::new(data)
+        .map_err(|_| MountError::Mount { path: path.to_owned(), errno: Errno::INVAL })?;
     rustix::mount::mount(options.source.as_str(), path, mountinfo::TYPE, flags, data.as_c_str())
         .map_err(|errno| MountError::Mount { path: path.to_owned(), errno })
 }
@@ -173,7 +179,9 @@ pub fn is_mounted(path: &Path) -> std::io::Result<bool> {
 /// Device number of the newest SheenFS mount at `path`.
 pub(crate) fn device_number(path: &Path) -> Result<(u32, u32), MountError> {
     let mounts = mountinfo::ours_at(path).map_err(MountError::MountInfo)?;
-    let top = mounts.last().ok_or_else(|| MountError::Mount { path: path.to_owned(), errno: Errno::NOENT })?;
+    let top = mounts
+        .last()
+        .ok_or_else(|| MountError::Mount { path: path.to_owned(), errno: Errno::NOENT })?;
     Ok(top.device)
 }
 
@@ -226,7 +234,8 @@ pub(crate) fn unmount(path: &Path) -> Result<bool, MountError> {
 pub(crate) fn abort((_, minor): (u32, u32)) -> Result<(), Errno> {
     let context = rustix::mount::fsopen("fusectl", FsOpenFlags::FSOPEN_CLOEXEC)?;
     rustix::mount::fsconfig_create(&context)?;
-    let root = rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
+    let root =
+        rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
     // Connections are named by the device number of their mount, whose major number is 0.
     let flags = OFlags::WRONLY | OFlags::CLOEXEC;
     let file = rustix::fs::openat(&root, format!("{minor}/abort"), flags, Mode::empty())?;
@@ -235,7 +244,12 @@ pub(crate) fn abort((_, minor): (u32, u32)) -> Result<(), Errno> {
 
 /// Succeeds if the file system at `path` answers. Blocks for as long as it does not.
 pub(crate) fn probe(path: &Path) -> Result<(), Errno> {
-    let root = rustix::fs::openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty())?;
+    let root = rustix::fs::openat(
+        CWD,
+        path,
+        OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW,
+        Mode::empty(),
+    )?;
     rustix::fs::fstatfs(&root).map(|_| ())
 }
 

@@ -104,9 +104,11 @@ impl Notifier {
     }
 
     fn enqueue(&self, notification: Notification, done: Done) -> Result<(), NotTaken> {
-        self.lanes[notification.lane()].try_send(Order::Send(notification, done)).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => NotTaken::Full,
-            mpsc::error::TrySendError::Closed(_) => NotTaken::Ended,
+        self.lanes[notification.lane()].try_send(Order::Send(notification, done)).map_err(|error| {
+            match error {
+                mpsc::error::TrySendError::Full(_) => NotTaken::Full,
+                mpsc::error::TrySendError::Closed(_) => NotTaken::Ended,
+            }
         })
     }
 
@@ -115,7 +117,10 @@ impl Notifier {
     /// # Errors
     /// The mount is gone.
     pub async fn queue(&self, notification: Notification) -> Result<(), NotTaken> {
-        self.lanes[notification.lane()].send(Order::Send(notification, None)).await.map_err(|_| NotTaken::Ended)
+        self.lanes[notification.lane()]
+            .send(Order::Send(notification, None))
+            .await
+            .map_err(|_| NotTaken::Ended)
     }
 
     /// Ready when the kernel has done it. `false`: it had nothing to forget.
@@ -218,7 +223,12 @@ fn encode(notification: &Notification) -> Result<Message, Errno> {
         Notification::InvalEntry { parent, name } => entry(parent, name, 0),
         Notification::ExpireEntry { parent, name } => entry(parent, name, misc::EXPIRE_ONLY),
         Notification::Delete { parent, child, name } => {
-            let body = NotifyDeleteOut { parent: *parent, child: *child, namelen: name.len() as u32, padding: 0 };
+            let body = NotifyDeleteOut {
+                parent: *parent,
+                child: *child,
+                namelen: name.len() as u32,
+                padding: 0,
+            };
             message(notify::DELETE, body.as_bytes(), &terminated(name), Bytes::new())
         }
         Notification::IncEpoch => message(notify::INC_EPOCH, &[], &[], Bytes::new()),

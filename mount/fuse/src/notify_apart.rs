@@ -161,14 +161,17 @@ impl OnItsWay {
     /// waits for a page.
     fn is_waiting(&self) -> bool {
         let thread = self.thread.load(Ordering::SeqCst);
-        thread != NOBODY && state(thread) == Some('D') && self.thread.load(Ordering::SeqCst) == thread
+        thread != NOBODY
+            && state(thread) == Some('D')
+            && self.thread.load(Ordering::SeqCst) == thread
     }
 }
 
 /// State of a thread of this process, as `/proc` has it.
 fn state(thread: i32) -> Option<char> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let file = rustix::fs::open(format!("/proc/self/task/{thread}/stat"), flags, Mode::empty()).ok()?;
+    let file =
+        rustix::fs::open(format!("/proc/self/task/{thread}/stat"), flags, Mode::empty()).ok()?;
     let mut stat = [0; STAT_BYTES_MAX];
     let len = rustix::io::retry_on_intr(|| rustix::io::pread(&file, &mut stat, 0)).ok()?;
     state_in(str::from_utf8(&stat[..len]).ok()?)

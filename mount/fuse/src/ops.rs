@@ -74,7 +74,9 @@ impl ClientFs {
         let header = &request.header;
         let credentials = match self.client.acts_as(header.uid) {
             Some(ids) => ids.into(),
-            None => self.processes.credentials(header.uid, header.gid, header.pid, request.extra_group),
+            None => {
+                self.processes.credentials(header.uid, header.gid, header.pid, request.extra_group)
+            }
         };
         Caller { credentials, pid: header.pid, umask }
     }
@@ -102,7 +104,11 @@ impl ClientFs {
     }
 
     /// The answer, if it is known without a request.
-    fn known<T>(&self, ask: impl FnOnce(&Arc<Client>) -> Option<T>, reply: impl FnOnce(T) -> Reply) -> Option<Answer> {
+    fn known<T>(
+        &self,
+        ask: impl FnOnce(&Arc<Client>) -> Option<T>,
+        reply: impl FnOnce(T) -> Reply,
+    ) -> Option<Answer> {
         let token = self.client.token();
         let reply = reply(ask(&self.client)?);
         Some(Answer::Inline(Ok(Reply::Told(Box::new(reply), Arc::new(token)))))
@@ -126,7 +132,9 @@ impl FileSystem for ClientFs {
             Operation::Access { mask } => self.access(request, mask),
             Operation::Readlink => self.readlink(request),
             Operation::Symlink { name, target } => self.symlink(request, name, target),
-            Operation::Mknod { name, mode, rdev, umask } => self.mknod(request, name, mode, rdev, umask),
+            Operation::Mknod { name, mode, rdev, umask } => {
+                self.mknod(request, name, mode, rdev, umask)
+            }
             Operation::Mkdir { name, mode, umask } => self.mkdir(request, name, mode, umask),
             Operation::Unlink { name } => self.unlink(request, name),
             Operation::Rmdir { name } => self.rmdir(request, name),
@@ -149,19 +157,28 @@ impl FileSystem for ClientFs {
             Operation::Read { handle, offset, size, flags, from_page_cache } => {
                 self.read(request, handle, (offset, size), flags, from_page_cache)
             }
-            Operation::Write { handle, offset, data, flags, from_page_cache, kill_suidgid } => {
-                self.write(request, handle, offset, data, data::How { flags, from_page_cache, kill_suidgid })
-            }
+            Operation::Write { handle, offset, data, flags, from_page_cache, kill_suidgid } => self
+                .write(
+                    request,
+                    handle,
+                    offset,
+                    data,
+                    data::How { flags, from_page_cache, kill_suidgid },
+                ),
             Operation::Fallocate { handle, offset, length, mode } => {
                 self.fallocate(request, handle, offset, length, mode)
             }
-            Operation::Lseek { handle, offset, whence } => self.lseek(request, handle, offset, whence),
+            Operation::Lseek { handle, offset, whence } => {
+                self.lseek(request, handle, offset, whence)
+            }
             Operation::CopyFileRange { from, to, length, flags, wide } => {
                 self.copy_file_range(request, (from, to), length, flags, wide)
             }
 
             Operation::Opendir { flags: _ } => self.opendir(request),
-            Operation::Readdir { handle, offset, size, flags } => self.readdir(request, handle, offset, size, flags),
+            Operation::Readdir { handle, offset, size, flags } => {
+                self.readdir(request, handle, offset, size, flags)
+            }
             Operation::Readdirplus { handle, offset, size, flags } => {
                 self.readdirplus(request, handle, offset, size, flags)
             }
@@ -185,9 +202,10 @@ impl FileSystem for ClientFs {
             // No file blocks on a device, and regular files are always ready. The kernel remembers
             // ENOSYS and stops asking.
             Operation::Bmap { .. } | Operation::Poll { .. } => Err(Errno::ENOSYS).into(),
-            Operation::Interrupt { .. } | Operation::Init { .. } | Operation::Destroy | Operation::Unsupported => {
-                Err(Errno::ENOSYS).into()
-            }
+            Operation::Interrupt { .. }
+            | Operation::Init { .. }
+            | Operation::Destroy
+            | Operation::Unsupported => Err(Errno::ENOSYS).into(),
         }
     }
 }

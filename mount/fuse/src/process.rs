@@ -37,7 +37,8 @@ pub struct Processes {
 impl Default for Processes {
     fn default() -> Processes {
         let kept = |name, bytes_max| Kept { name, bytes_max, open: Mutex::default() };
-        let (status, syscall) = (kept("status", STATUS_BYTES_MAX), kept("syscall", SYSCALL_BYTES_MAX));
+        let (status, syscall) =
+            (kept("status", STATUS_BYTES_MAX), kept("syscall", SYSCALL_BYTES_MAX));
         Processes { status, syscall, jobs: None }
     }
 }
@@ -70,7 +71,13 @@ impl Processes {
 
     /// Credentials of a request's caller. `extra_group` is a group that the kernel vouches for; for
     /// callers in other pid namespaces (`thread` 0) it is the only known one.
-    pub fn credentials(&self, uid: u32, gid: u32, thread: u32, extra_group: Option<u32>) -> Credentials {
+    pub fn credentials(
+        &self,
+        uid: u32,
+        gid: u32,
+        thread: u32,
+        extra_group: Option<u32>,
+    ) -> Credentials {
         let mut credentials = Credentials { uid, gid, groups: Default::default() };
         if uid == 0 {
             return credentials;
@@ -80,7 +87,9 @@ impl Processes {
             // In another pid namespace, or ended since: the request is asynchronous and needs no
             // groups.
             Err(Errno::NOENT | Errno::SRCH) => {}
-            Err(error) => tracing::error!(thread, %error, "cannot read the groups of a caller: it acts without"),
+            Err(error) => {
+                tracing::error!(thread, %error, "cannot read the groups of a caller: it acts without")
+            }
         }
         if let Some(group) = extra_group
             && !credentials.in_group(group)
@@ -105,7 +114,9 @@ impl Processes {
     /// directory. Then its request for those is for the kernel's check of permissions. `false` also
     /// if that cannot be told.
     pub fn only_walks(&self, thread: u32) -> bool {
-        self.syscall.of(thread).is_ok_and(|text| call_number(&text).is_some_and(|call| WALKS.contains(&call)))
+        self.syscall
+            .of(thread)
+            .is_ok_and(|text| call_number(&text).is_some_and(|call| WALKS.contains(&call)))
     }
 }
 
@@ -208,13 +219,17 @@ fn field<'a>(status: &'a [u8], name: &str) -> Option<&'a str> {
 }
 
 fn groups(status: &[u8]) -> impl Iterator<Item = u32> + '_ {
-    field(status, "Groups:").unwrap_or_default().split_ascii_whitespace().filter_map(|group| group.parse().ok())
+    field(status, "Groups:")
+        .unwrap_or_default()
+        .split_ascii_whitespace()
+        .filter_map(|group| group.parse().ok())
 }
 
 /// Signals whose default action ends the process (signal(7)); that of real-time signals, 33 and up,
 /// does too.
 const ENDS_BY_DEFAULT: u64 = {
-    let harmless = [libc::SIGCHLD, libc::SIGCONT, libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+    let harmless =
+        [libc::SIGCHLD, libc::SIGCONT, libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
     let mut mask = !(bit(libc::SIGURG) | bit(libc::SIGWINCH));
     let mut i = 0;
     while i < harmless.len() {
@@ -229,7 +244,8 @@ const fn bit(signal: i32) -> u64 {
 }
 
 fn fatal_signal(status: &[u8]) -> bool {
-    let mask = |name| field(status, name).and_then(|hex| u64::from_str_radix(hex, 16).ok()).unwrap_or(0);
+    let mask =
+        |name| field(status, name).and_then(|hex| u64::from_str_radix(hex, 16).ok()).unwrap_or(0);
     let pending = mask("SigPnd:") | mask("ShdPnd:");
     let survived = mask("SigBlk:") | mask("SigIgn:") | mask("SigCgt:");
     // SIGKILL can be none of these; the kernel also gives it to every thread of a process that
@@ -245,7 +261,9 @@ mod tests {
         SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\nSigCgt:\t0000000000000000\n";
 
     fn with(field: &str, mask: u64) -> Vec<u8> {
-        STATUS.replace(&format!("{field}:\t0000000000000000"), &format!("{field}:\t{mask:016x}")).into_bytes()
+        STATUS
+            .replace(&format!("{field}:\t0000000000000000"), &format!("{field}:\t{mask:016x}"))
+            .into_bytes()
     }
 
     #[test]
@@ -270,7 +288,8 @@ mod tests {
         let processes = Processes::default();
         let me = std::process::id();
         assert!(!processes.is_being_killed(me));
-        let mine: Vec<u32> = rustix::process::getgroups().unwrap().iter().map(|g| g.as_raw()).collect();
+        let mine: Vec<u32> =
+            rustix::process::getgroups().unwrap().iter().map(|g| g.as_raw()).collect();
         assert_eq!(processes.credentials(1, 1, me, None).groups.to_vec(), mine);
         assert_eq!(processes.credentials(1, 1, 0, Some(9)).groups.to_vec(), [9]);
         assert!(processes.credentials(0, 0, me, Some(9)).groups.is_empty());
@@ -288,7 +307,8 @@ mod tests {
     fn who_reads_a_pipe_does_not_only_walk_and_who_opens_one_does() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("fifo");
-        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0)
+            .unwrap();
         let processes = Processes::default();
         let (send, receive) = std::sync::mpsc::channel();
         let opened = path.clone();

@@ -162,7 +162,11 @@ impl Encoded {
     }
 
     fn new() -> Encoded {
-        Encoded { head: [0; HEAD_BYTES_MAX], head_len: size_of::<OutHeader>(), data: Data::One(Bytes::new()) }
+        Encoded {
+            head: [0; HEAD_BYTES_MAX],
+            head_len: size_of::<OutHeader>(),
+            data: Data::One(Bytes::new()),
+        }
     }
 
     fn push(&mut self, part: &[u8]) {
@@ -198,7 +202,9 @@ pub fn encode(unique: u64, result: Result<Reply, Errno>) -> Option<Encoded> {
         }
         Reply::Data(data) => out.data = Data::One(data),
         Reply::Pieces(pieces) => out.data = Data::Pieces(pieces),
-        Reply::Written { bytes, then: _ } => out.push(WriteOut { size: bytes, padding: 0 }.as_bytes()),
+        Reply::Written { bytes, then: _ } => {
+            out.push(WriteOut { size: bytes, padding: 0 }.as_bytes())
+        }
         Reply::Statfs(statfs) => out.push(statfs_out(&statfs).as_bytes()),
         Reply::XattrSize { bytes } => out.push(GetxattrOut { size: bytes, padding: 0 }.as_bytes()),
         Reply::Lock(lock) => out.push(lock_out(lock).as_bytes()),
@@ -223,7 +229,10 @@ pub fn entry_out(entry: &Entry) -> EntryOut {
         attr_valid: entry.attr_valid.as_secs(),
         entry_valid_nsec: entry.entry_valid.subsec_nanos(),
         attr_valid_nsec: entry.attr_valid.subsec_nanos(),
-        attr: entry.attr.as_ref().map_or_else(AttrWire::new_zeroed, |attr| attr_wire(attr, entry.ino)),
+        attr: entry
+            .attr
+            .as_ref()
+            .map_or_else(AttrWire::new_zeroed, |attr| attr_wire(attr, entry.ino)),
     }
 }
 
@@ -288,7 +297,13 @@ fn statx_out(answer: &Stat) -> StatxOut {
         rdev_minor: (attr.rdev & 0xff) | ((attr.rdev >> 12) & 0xfff00),
         ..StatxWire::new_zeroed()
     };
-    StatxOut { attr_valid: valid.as_secs(), attr_valid_nsec: valid.subsec_nanos(), flags: 0, spare: [0; 2], stat }
+    StatxOut {
+        attr_valid: valid.as_secs(),
+        attr_valid_nsec: valid.subsec_nanos(),
+        flags: 0,
+        spare: [0; 2],
+        stat,
+    }
 }
 
 fn statfs_out(statfs: &Statfs) -> StatfsOut {
@@ -381,8 +396,14 @@ mod tests {
         };
         let stat = Stat { attr: attr(), ino: 77, valid: Duration::ZERO };
         let opened = Opened { handle: 4, flags: 2 };
-        let flock =
-            Flock { flavor: FlockFlavor::Posix, kind: FlockKind::Read, owner: 1, pid: 2, start: 3, end: u64::MAX };
+        let flock = Flock {
+            flavor: FlockFlavor::Posix,
+            kind: FlockKind::Read,
+            owner: 1,
+            pid: 2,
+            start: 3,
+            end: u64::MAX,
+        };
         let cases = [
             (Reply::Done, 0),
             (Reply::Entry(entry), 128),
@@ -412,9 +433,16 @@ mod tests {
 
     #[test]
     fn statx_splits_device_numbers_and_keeps_birth() {
-        let out = encode(1, Ok(Reply::Statx(Stat { attr: attr(), ino: 77, valid: Duration::from_secs(3) }))).unwrap();
+        let out = encode(
+            1,
+            Ok(Reply::Statx(Stat { attr: attr(), ino: 77, valid: Duration::from_secs(3) })),
+        )
+        .unwrap();
         let statx = StatxOut::read_from_bytes(&out.head()[16..]).unwrap();
-        assert_eq!((statx.attr_valid, statx.stat.rdev_major, statx.stat.rdev_minor), (3, 0x12, 0x34));
+        assert_eq!(
+            (statx.attr_valid, statx.stat.rdev_major, statx.stat.rdev_minor),
+            (3, 0x12, 0x34)
+        );
         assert_eq!((statx.stat.ino, statx.stat.btime.sec), (77, -1));
         assert_ne!(statx.stat.mask & libc::STATX_BTIME, 0);
     }

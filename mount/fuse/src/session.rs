@@ -106,7 +106,17 @@ impl Session {
         undo.0 = None;
         tracing::info!(path = %path.display(), minor = agreed.minor, flags = format_args!("{:#x}", agreed.flags), "mounted");
         let notifier = Some(notifier);
-        Ok(Session { path, device_number, agreed, notifier, apart, waiting, gate, ended, done: false })
+        Ok(Session {
+            path,
+            device_number,
+            agreed,
+            notifier,
+            apart,
+            waiting,
+            gate,
+            ended,
+            done: false,
+        })
     }
 
     /// Directory that it is mounted on.
@@ -195,7 +205,9 @@ fn check_mount_point(path: &Path) -> Result<(), MountError> {
     let reason = match std::fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => return Ok(()),
         Ok(_) => "is no directory".to_owned(),
-        Err(error) if error.raw_os_error() == Some(libc::ENOTCONN) => "holds a mount whose daemon died".to_owned(),
+        Err(error) if error.raw_os_error() == Some(libc::ENOTCONN) => {
+            "holds a mount whose daemon died".to_owned()
+        }
         Err(error) => error.to_string(),
     };
     Err(MountError::MountPoint { path: path.to_owned(), reason })
@@ -224,7 +236,8 @@ fn converse(device: &Device, options: &MountOptions) -> Result<Agreed, MountErro
             Received::Again => continue,
             Received::Ended => return Err(wrong("the mount ended at once".to_owned())),
         };
-        let request = decode::request(&buffer[..bytes], Dialect::default()).map_err(|bad| wrong(bad.to_string()))?;
+        let request = decode::request(&buffer[..bytes], Dialect::default())
+            .map_err(|bad| wrong(bad.to_string()))?;
         let Operation::Init { init: asked, flags2 } = request.operation else {
             return Err(wrong(format!("{} before INIT", request.opcode.name())));
         };
@@ -242,7 +255,11 @@ fn converse(device: &Device, options: &MountOptions) -> Result<Agreed, MountErro
     }
 }
 
-fn answer_init(device: &Device, header: &InHeader, answer: Result<InitOut, i32>) -> Result<(), MountError> {
+fn answer_init(
+    device: &Device,
+    header: &InHeader,
+    answer: Result<InitOut, i32>,
+) -> Result<(), MountError> {
     let (error, body) = match &answer {
         Ok(out) => (0, out.as_bytes()),
         Err(errno) => (-errno, &[][..]),

@@ -30,7 +30,9 @@ pub fn clear_stale_mount(tasks: &dyn Tasks, path: &Path) -> Result<usize, MountE
         // Dead already, but a connection that still has descriptors somewhere must not come back.
         match mount::abort(top.device) {
             Ok(()) | Err(Errno::NOENT) => {}
-            Err(error) => tracing::debug!(%error, path = %path.display(), "cannot abort the connection"),
+            Err(error) => {
+                tracing::debug!(%error, path = %path.display(), "cannot abort the connection")
+            }
         }
         rustix::mount::unmount(&path, UnmountFlags::NOFOLLOW | UnmountFlags::DETACH)
             .map_err(|errno| MountError::Unmount { path: path.clone(), errno })?;

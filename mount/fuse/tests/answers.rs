@@ -68,11 +68,20 @@ impl Door<'_> {
 
     async fn open(&self, node: NodeId, flags: i32) -> fuse::reply::Opened {
         let open = OpenIn { flags: flags as u32, open_flags: 0 };
-        let Reply::Opened(opened) = self.answer(Opcode::Open, node, &[open.as_bytes()]).await else { panic!() };
+        let Reply::Opened(opened) = self.answer(Opcode::Open, node, &[open.as_bytes()]).await
+        else {
+            panic!()
+        };
         opened
     }
 
-    fn write(&self, node: NodeId, (handle, offset): (u64, u64), flags: i32, how: u32) -> Running<Result<Reply, Errno>> {
+    fn write(
+        &self,
+        node: NodeId,
+        (handle, offset): (u64, u64),
+        flags: i32,
+        how: u32,
+    ) -> Running<Result<Reply, Errno>> {
         let mut write = WriteIn::new_zeroed();
         (write.fh, write.offset, write.size) = (handle, offset, 2);
         (write.flags, write.write_flags) = (flags as u32, how);
@@ -88,7 +97,10 @@ fn answers_of_changes_carry_no_time_for_attributes() {
         let found = rig.file("f", b"").await;
         let mut set = SetattrIn::new_zeroed();
         (set.valid, set.mode) = (fuse::abi::flags::setattr::MODE, 0o600);
-        let Reply::Attr(stat) = door.answer(Opcode::Setattr, found.node, &[set.as_bytes()]).await else { panic!() };
+        let Reply::Attr(stat) = door.answer(Opcode::Setattr, found.node, &[set.as_bytes()]).await
+        else {
+            panic!()
+        };
         assert!(stat.valid.is_zero());
         let link = LinkIn { oldnodeid: found.node.0 };
         let answer = door.answer(Opcode::Link, NodeId::ROOT, &[link.as_bytes(), b"second\0"]).await;
@@ -96,7 +108,8 @@ fn answers_of_changes_carry_no_time_for_attributes() {
         assert!(entry.attr_valid.is_zero() && !entry.entry_valid.is_zero());
         let create = CreateIn { flags: libc::O_RDWR as u32, mode: 0o644, umask: 0, open_flags: 0 };
         for (name, made) in [(&b"f\0"[..], false), (b"new\0", true)] {
-            let answer = door.answer(Opcode::Create, NodeId::ROOT, &[create.as_bytes(), name]).await;
+            let answer =
+                door.answer(Opcode::Create, NodeId::ROOT, &[create.as_bytes(), name]).await;
             let Reply::Created(entry, _) = answer else { panic!() };
             assert_eq!(entry.attr_valid.is_zero(), !made);
         }

@@ -21,7 +21,8 @@ use types::errno::Errno;
 use types::name::Name;
 
 const KEEPING: NullConfig = NullConfig { valid: Duration::ZERO, kept_bytes_max: 16 << 20 };
-const TRUSTING: NullConfig = NullConfig { valid: Duration::from_secs(3600), kept_bytes_max: 16 << 20 };
+const TRUSTING: NullConfig =
+    NullConfig { valid: Duration::from_secs(3600), kept_bytes_max: 16 << 20 };
 
 #[test]
 fn files_directories_links_and_attributes() {
@@ -36,7 +37,10 @@ fn files_directories_links_and_attributes() {
     fs::write(&file, b"hello").unwrap();
     assert_eq!(fs::read(&file).unwrap(), b"hello");
     let metadata = fs::metadata(&file).unwrap();
-    assert_eq!((metadata.len(), metadata.nlink(), metadata.blksize()), (5, 1, u64::from(fuse::reply::BLOCK_SIZE)));
+    assert_eq!(
+        (metadata.len(), metadata.nlink(), metadata.blksize()),
+        (5, 1, u64::from(fuse::reply::BLOCK_SIZE))
+    );
     assert!(metadata.created().is_ok(), "statx tells the birth time");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
     assert_eq!(fs::metadata(&file).unwrap().mode(), 0o100640);
@@ -84,7 +88,8 @@ fn large_data_survives_unchanged() {
     }
     let mut mounted = Mounted::new(KEEPING);
     let file = mounted.path.join("large");
-    let data: Vec<u8> = (0..(5 << 20) + 123u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let data: Vec<u8> =
+        (0..(5 << 20) + 123u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     fs::write(&file, &data).unwrap();
     assert!(fs::read(&file).unwrap() == data);
     // A small write in the middle, then the whole once more: opening drops the page cache.
@@ -106,7 +111,8 @@ fn listings_are_whole_with_and_without_attributes() {
     let mut mounted = Mounted::new(KEEPING);
     let dir = mounted.path.join("many");
     fs::create_dir(&dir).unwrap();
-    let names: Vec<String> = (0..3000).map(|i| format!("name-{i:04}-{}", "x".repeat(i % 50))).collect();
+    let names: Vec<String> =
+        (0..3000).map(|i| format!("name-{i:04}-{}", "x".repeat(i % 50))).collect();
     names.iter().for_each(|name| drop(File::create(dir.join(name)).unwrap()));
     for stat in [false, true] {
         let mut found: Vec<String> = fs::read_dir(&dir)
@@ -164,8 +170,13 @@ fn direct_io_and_shared_mappings() {
     let mut mounted = Mounted::new(KEEPING);
     let file = mounted.path.join("direct");
     let len = 3 << 20;
-    let opened =
-        OpenOptions::new().read(true).write(true).create_new(true).custom_flags(libc::O_DIRECT).open(&file).unwrap();
+    let opened = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .custom_flags(libc::O_DIRECT)
+        .open(&file)
+        .unwrap();
     // Twice as long as needed, so that an aligned part is in it.
     let mut memory: Vec<u8> = (0..2 * len).map(|i| (i / 7) as u8).collect();
     let aligned = memory.as_ptr().align_offset(4096);
@@ -181,7 +192,14 @@ fn direct_io_and_shared_mappings() {
     // SAFETY: a fresh mapping of `len` bytes of a file that long; it is used within them and
     // unmapped once.
     unsafe {
-        let map = mmap(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &opened, 0);
+        let map = mmap(
+            std::ptr::null_mut(),
+            len,
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::SHARED,
+            &opened,
+            0,
+        );
         let map = map.unwrap();
         assert_eq!(*map.cast::<u8>().add(len - 1), expected[len - 1]);
         map.cast::<u8>().add(5).write(0xEE);
@@ -206,8 +224,13 @@ fn callers_come_with_all_their_groups() {
         command.arg(&whoami).stderr(Stdio::null()).stdout(Stdio::null());
         let become_user = move || {
             // SAFETY: plain system calls with numbers and an array that lives through the call.
-            let results =
-                unsafe { [libc::setgroups(groups.len(), groups.as_ptr()), libc::setgid(1001), libc::setuid(1000)] };
+            let results = unsafe {
+                [
+                    libc::setgroups(groups.len(), groups.as_ptr()),
+                    libc::setgid(1001),
+                    libc::setuid(1000),
+                ]
+            };
             if results == [0; 3] { Ok(()) } else { Err(std::io::Error::last_os_error()) }
         };
         // SAFETY: between fork and exec only the system calls above are made.
@@ -227,8 +250,10 @@ fn read_ahead_is_raised() {
         return;
     }
     let mounted = Mounted::new(KEEPING);
-    let (major, minor) = mountinfo::ours_at(&mounted.path.canonicalize().unwrap()).unwrap()[0].device;
-    let window = fs::read_to_string(format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb")).unwrap();
+    let (major, minor) =
+        mountinfo::ours_at(&mounted.path.canonicalize().unwrap()).unwrap()[0].device;
+    let window =
+        fs::read_to_string(format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb")).unwrap();
     assert_eq!(window.trim(), "4096");
 }
 
@@ -287,7 +312,11 @@ fn a_deadly_signal_ends_any_request() {
     let mounted = Mounted::new(KEEPING);
     // Not SIGINT: programs that are started in the background inherit that it is ignored.
     for signal in [libc::SIGKILL, libc::SIGTERM] {
-        let mut child = Command::new("cat").arg(mounted.path.join("hang")).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = Command::new("cat")
+            .arg(mounted.path.join("hang"))
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         mounted.wait_for_waiting(1);
         // SAFETY: kill takes numbers only; the child is ours and not yet waited for.
         assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
@@ -326,7 +355,10 @@ fn unmounting_under_a_waiting_request_ends_it() {
     mounted.wait_for_waiting(1);
     mounted.unmount();
     let errno = waiter.join().unwrap();
-    assert!([Some(libc::ENOTCONN), Some(libc::ECONNABORTED), Some(libc::EIO)].contains(&errno), "{errno:?}");
+    assert!(
+        [Some(libc::ENOTCONN), Some(libc::ECONNABORTED), Some(libc::EIO)].contains(&errno),
+        "{errno:?}"
+    );
 }
 
 #[test]
@@ -380,7 +412,8 @@ fn the_kernel_forgets_what_it_is_told_to() {
     ];
     for what in named {
         if what == Notification::IncEpoch && !mounted.session().agreed().has_minor(44)
-            || matches!(what, Notification::Prune { .. }) && !mounted.session().agreed().has_minor(45)
+            || matches!(what, Notification::Prune { .. })
+                && !mounted.session().agreed().has_minor(45)
         {
             println!("this kernel does not know {what:?}");
             continue;
@@ -398,10 +431,18 @@ fn the_kernel_forgets_what_it_is_told_to() {
     assert_eq!(tell(stored), Ok(true));
     let reads = mounted.fs.reads.load(Ordering::SeqCst);
     opened.read_exact_at(&mut bytes, 0).unwrap();
-    assert_eq!((&bytes, mounted.fs.reads.load(Ordering::SeqCst)), (b"two", reads), "from the page cache");
+    assert_eq!(
+        (&bytes, mounted.fs.reads.load(Ordering::SeqCst)),
+        (b"two", reads),
+        "from the page cache"
+    );
     assert_eq!(tell(Notification::InvalInode { node, offset: 0, len: 0 }), Ok(true));
     opened.read_exact_at(&mut bytes, 0).unwrap();
-    assert_eq!((&bytes, mounted.fs.reads.load(Ordering::SeqCst)), (b"one", reads + 1), "asked again");
+    assert_eq!(
+        (&bytes, mounted.fs.reads.load(Ordering::SeqCst)),
+        (b"one", reads + 1),
+        "asked again"
+    );
     assert_eq!(tell(Notification::InvalInode { node, offset: -1, len: 0 }), Ok(true));
     assert_eq!(tell(Notification::Delete { parent: 1, child: node, name }), Ok(true));
     let unknown = Notification::InvalInode { node: 999_999, offset: -1, len: 0 };
@@ -437,7 +478,8 @@ fn daemon(path: &Path) {
     let (env, _guard) = env::real::RealEnv::start(env::real::RealConfig::default()).unwrap();
     let fs = std::sync::Arc::new(fuse::null::NullFs::new(env.clone(), KEEPING));
     let options = fuse::mount::MountOptions::default();
-    let session = fuse::session::Session::mount(&env, fs, Default::default(), path, &options).unwrap();
+    let session =
+        fuse::session::Session::mount(&env, fs, Default::default(), path, &options).unwrap();
     println!("\nMOUNTED");
     // Until the parent says so, or dies.
     assert_eq!(std::io::stdin().read(&mut [0]).unwrap(), 0);

@@ -23,9 +23,14 @@ const PAUSE: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// The MGS does not answer, or there is no such file system.
-pub async fn ask(rpc: &Arc<Rpc>, mgs: &[Nid], identity: &Identity) -> Result<(Mgc, FsConfig), ClientError> {
+pub async fn ask(
+    rpc: &Arc<Rpc>,
+    mgs: &[Nid],
+    identity: &Identity,
+) -> Result<(Mgc, FsConfig), ClientError> {
     let Identity { fsname, uuid, description, .. } = identity;
-    let mgc = Mgc::new(rpc.import(TargetName::mgs(), mgs.to_vec(), *uuid, description.clone(), None));
+    let mgc =
+        Mgc::new(rpc.import(TargetName::mgs(), mgs.to_vec(), *uuid, description.clone(), None));
     let config = mgc.config(fsname.to_string(), 0, 0).await?;
     let root = TargetName::mdt(*fsname, 0).to_string();
     if !config.targets.iter().any(|target| target.name == root) {
@@ -38,10 +43,15 @@ pub async fn ask(rpc: &Arc<Rpc>, mgs: &[Nid], identity: &Identity) -> Result<(Mg
 }
 
 /// Applies every new configuration until `stop` changes or the session is gone.
-pub(crate) async fn follow(session: Weak<Session>, mut known: u64, mut stop: watch::Receiver<bool>) {
+pub(crate) async fn follow(
+    session: Weak<Session>,
+    mut known: u64,
+    mut stop: watch::Receiver<bool>,
+) {
     loop {
         let Some(strong) = session.upgrade() else { return };
-        let (mgc, fsname, clock) = (strong.mgc().clone(), strong.fsname().to_string(), strong.env.clock.clone());
+        let (mgc, fsname, clock) =
+            (strong.mgc().clone(), strong.fsname().to_string(), strong.env.clock.clone());
         drop(strong);
         let answer = tokio::select! {
             biased;
@@ -54,7 +64,9 @@ pub(crate) async fn follow(session: Weak<Session>, mut known: u64, mut stop: wat
                 known = config.version;
                 match strong.apply(&config) {
                     Ok(()) => tracing::info!(version = known, "new configuration"),
-                    Err(error) => tracing::error!(%error, version = known, "configuration from the MGS"),
+                    Err(error) => {
+                        tracing::error!(%error, version = known, "configuration from the MGS")
+                    }
                 }
                 false
             }

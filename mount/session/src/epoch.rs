@@ -59,7 +59,8 @@ impl Session {
         SessionEpoch(evictions): SessionEpoch,
         work: impl Future<Output = T>,
     ) -> Result<T, RpcError> {
-        let import = self.mdc(fid).map_err(|error| RpcError::Errno(error.errno()))?.import().clone();
+        let import =
+            self.mdc(fid).map_err(|error| RpcError::Errno(error.errno()))?.import().clone();
         let target = import.target();
         let mut work = pin!(work);
         let mut work = pin!(poll_fn(|context| {

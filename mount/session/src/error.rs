@@ -35,7 +35,9 @@ pub enum ClientError {
         reason: &'static str,
     },
     /// Beyond the largest file, or beyond the last component of the file's layout.
-    #[error("byte {0} is beyond the largest file, or beyond the last component of the file's layout")]
+    #[error(
+        "byte {0} is beyond the largest file, or beyond the last component of the file's layout"
+    )]
     TooFar(u64),
     /// The MGS knows no MDT of this file system.
     #[error(

@@ -30,7 +30,8 @@ use wire::mgs::FsConfig;
 /// How long unmount waits for targets to take dirty data, and to bring back what they lost.
 pub const UNMOUNT_FLUSH_WAIT: Duration = REQUEST_TIMEOUT;
 /// An OST that has come back and is not in service yet.
-const RECOVERS: [ImportState; 3] = [ImportState::Replay, ImportState::ReplayLocks, ImportState::ReplayWait];
+const RECOVERS: [ImportState; 3] =
+    [ImportState::Replay, ImportState::ReplayLocks, ImportState::ReplayWait];
 /// Interval at which such targets are looked for.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -51,7 +52,13 @@ pub struct Session {
 
 impl Session {
     /// A session without targets: [`Session::apply`] reaches those of a configuration.
-    pub fn new(env: Env, rpc: Arc<Rpc>, identity: Identity, mgc: Mgc, hooks: Arc<dyn Hooks>) -> Arc<Session> {
+    pub fn new(
+        env: Env,
+        rpc: Arc<Rpc>,
+        identity: Identity,
+        mgc: Mgc,
+        hooks: Arc<dyn Hooks>,
+    ) -> Arc<Session> {
         let targets = Targets::new(rpc, identity, hooks.clone());
         let ending = watch::Sender::new(false);
         let (spaces, acts_as) = (Arc::default(), ActsAs::default());
@@ -149,14 +156,18 @@ impl Session {
         let osts = self.targets.oscs().into_iter().map(|osc| osc.import().clone());
         let imports = mdts.chain(osts).chain([self.mgc.import().clone()]);
         let disconnect = |import: Arc<Import>| async move { import.disconnect().await };
-        fan_out(imports.map(|import| Box::pin(disconnect(import)) as BoxFuture<'static, ()>).collect()).await;
+        fan_out(
+            imports.map(|import| Box::pin(disconnect(import)) as BoxFuture<'static, ()>).collect(),
+        )
+        .await;
     }
 
     /// The mount ends, and cannot bring back what OSTs have answered and may lose in a power cut:
     /// waits until they have it durable. Waits for the OSTs that are there, and for those that are
     /// getting their lost changes back.
     pub async fn make_durable(&self) {
-        let keeps: Vec<Osc> = self.targets.oscs().into_iter().filter(|osc| osc.import().kept_bytes() > 0).collect();
+        let keeps: Vec<Osc> =
+            self.targets.oscs().into_iter().filter(|osc| osc.import().kept_bytes() > 0).collect();
         let recovers = || keeps.iter().any(|osc| RECOVERS.contains(&osc.import().state()));
         let clock = &self.env.clock;
         let given_up = async {
@@ -172,7 +183,13 @@ impl Session {
                 tracing::warn!(target = %osc.import().target(), %error, "unmounting: what was written may be lost in a power cut");
             }
         };
-        let all = fan_out(keeps.iter().cloned().map(|osc| Box::pin(sync(osc)) as BoxFuture<'static, ()>).collect());
+        let all = fan_out(
+            keeps
+                .iter()
+                .cloned()
+                .map(|osc| Box::pin(sync(osc)) as BoxFuture<'static, ()>)
+                .collect(),
+        );
         tokio::select! {
             biased;
             _ = all => {}

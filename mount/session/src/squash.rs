@@ -34,7 +34,8 @@ impl ActsAs {
 
     /// All of it.
     pub fn squash(&self) -> Squash {
-        let [root, others] = [&self.root, &self.others].map(|ids| unpacked(ids.load(Ordering::Acquire)));
+        let [root, others] =
+            [&self.root, &self.others].map(|ids| unpacked(ids.load(Ordering::Acquire)));
         Squash { root, others }
     }
 

@@ -83,14 +83,21 @@ impl Targets {
     ///
     /// # Errors
     /// BadConfig; targets before the bad one are in use then.
-    pub fn apply(&self, config: &FsConfig, lost: &OnLost) -> Result<(Vec<Mdc>, Vec<Arc<Import>>), ClientError> {
+    pub fn apply(
+        &self,
+        config: &FsConfig,
+        lost: &OnLost,
+    ) -> Result<(Vec<Mdc>, Vec<Arc<Import>>), ClientError> {
         let mut new = Vec::new();
         let mut named = BTreeSet::new();
         self.known.write().pools.clone_from(&config.pools);
         for info in &config.targets {
             let name: TargetName = info.name.parse()?;
             if name.fsname != self.identity.fsname || usize::from(name.index.0) >= TARGETS_MAX {
-                return Err(ClientError::BadConfig(format!("{name} has no place in {}", self.identity.fsname)));
+                return Err(ClientError::BadConfig(format!(
+                    "{name} has no place in {}",
+                    self.identity.fsname
+                )));
             }
             let nids: Vec<Nid> = info
                 .nids
@@ -104,7 +111,10 @@ impl Targets {
                 TargetKind::Mdt => match known.mdts.get_mut(&name.index) {
                     Some((mdc, old)) => moved(mdc.import(), old, nids),
                     None => {
-                        let mdc = Mdc::watched(self.import(name, nids.clone()), self.hooks.watch(name.index));
+                        let mdc = Mdc::watched(
+                            self.import(name, nids.clone()),
+                            self.hooks.watch(name.index),
+                        );
                         new.push(mdc.clone());
                         known.mdts.insert(name.index, (mdc, nids));
                     }
@@ -137,7 +147,8 @@ impl Targets {
 
     fn import(&self, name: TargetName, nids: Vec<Nid>) -> Arc<Import> {
         let Identity { uuid, description, .. } = &self.identity;
-        let import = self.rpc.import(name, nids, *uuid, description.clone(), Some(self.callbacks.clone()));
+        let import =
+            self.rpc.import(name, nids, *uuid, description.clone(), Some(self.callbacks.clone()));
         if self.mounted.load(Ordering::Relaxed) {
             self.wait_for(&import);
         }
@@ -179,7 +190,9 @@ impl Targets {
     /// UnknownTarget.
     pub fn mdc_at(&self, index: TargetIndex) -> Result<Mdc, ClientError> {
         let found = self.known.read().mdts.get(&index).map(|(mdc, _)| mdc.clone());
-        found.ok_or_else(|| unknown(TargetName { fsname: self.identity.fsname, kind: TargetKind::Mdt, index }))
+        found.ok_or_else(|| {
+            unknown(TargetName { fsname: self.identity.fsname, kind: TargetKind::Mdt, index })
+        })
     }
 
     /// An MDT that a user named: perhaps there is none.
@@ -216,7 +229,9 @@ impl Targets {
     /// UnknownTarget.
     pub fn osc(&self, index: TargetIndex) -> Result<Osc, ClientError> {
         let found = self.known.read().osts.get(&index).map(|(osc, _)| osc.clone());
-        found.ok_or_else(|| unknown(TargetName { fsname: self.identity.fsname, kind: TargetKind::Ost, index }))
+        found.ok_or_else(|| {
+            unknown(TargetName { fsname: self.identity.fsname, kind: TargetKind::Ost, index })
+        })
     }
 
     /// All MDTs.
@@ -235,7 +250,11 @@ impl Targets {
     }
 }
 
-fn stays(import: &Arc<Import>, named: &BTreeSet<TargetName>, removed: &mut Vec<Arc<Import>>) -> bool {
+fn stays(
+    import: &Arc<Import>,
+    named: &BTreeSet<TargetName>,
+    removed: &mut Vec<Arc<Import>>,
+) -> bool {
     let stays = named.contains(&import.target());
     if !stays {
         tracing::warn!(target = %import.target(), "removed from the file system");
@@ -270,7 +289,11 @@ pub async fn two(
     second: MdsOp,
 ) -> Result<(MdsReply, Result<MdsReply, ClientError>), ClientError> {
     let mut replies = mdc.ask(credentials, vec![first, second]).await?.into_iter();
-    let mut next = || replies.next().map(|result| result.map_err(|errno| ClientError::from(RpcError::Errno(errno))));
+    let mut next = || {
+        replies
+            .next()
+            .map(|result| result.map_err(|errno| ClientError::from(RpcError::Errno(errno))))
+    };
     match (next(), next()) {
         (Some(first), Some(second)) => Ok((first?, second)),
         _ => Err(misfit(mdc.import(), &"too few results")),

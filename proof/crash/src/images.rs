@@ -55,7 +55,10 @@ pub fn images(steps: &[Step]) -> Vec<(usize, Crash, Image)> {
 }
 
 fn promises(steps: &[Step]) -> usize {
-    steps.iter().filter(|step| matches!(step, Step::Sync { .. } | Step::SyncFolder { .. } | Step::SyncAll)).count()
+    steps
+        .iter()
+        .filter(|step| matches!(step, Step::Sync { .. } | Step::SyncFolder { .. } | Step::SyncAll))
+        .count()
 }
 
 fn image(steps: &[Step], crash: Crash) -> Image {
@@ -68,7 +71,9 @@ fn image(steps: &[Step], crash: Crash) -> Image {
             (None, _) | (_, Crash::Killed) => Some(Kept::Whole),
             (Some(_), Crash::Lost) => None,
             (Some(_), Crash::Torn) => (Some(&n) == last_write).then_some(Kept::Half),
-            (Some(place), Crash::Partly) => (place % 2 == 0 || is_name(step)).then_some(Kept::Whole),
+            (Some(place), Crash::Partly) => {
+                (place % 2 == 0 || is_name(step)).then_some(Kept::Whole)
+            }
         };
         kept.extend(keep.map(|keep| (n, keep)));
     }
@@ -76,16 +81,22 @@ fn image(steps: &[Step], crash: Crash) -> Image {
 }
 
 fn is_name(step: &Step) -> bool {
-    matches!(step, Step::Create { .. } | Step::Folder { .. } | Step::Remove { .. } | Step::Rename { .. })
+    matches!(
+        step,
+        Step::Create { .. } | Step::Folder { .. } | Step::Remove { .. } | Step::Rename { .. }
+    )
 }
 
 fn is_durable(steps: &[Step], n: usize) -> bool {
     steps[n + 1..].iter().any(|later| match (&steps[n], later) {
         (_, Step::SyncAll) => true,
-        (Step::Write { path, .. } | Step::Length { path, .. }, Step::Sync { path: synced }) => path == synced,
-        (Step::Create { path } | Step::Folder { path } | Step::Remove { path }, Step::SyncFolder { path: synced }) => {
-            path.parent() == Some(synced)
+        (Step::Write { path, .. } | Step::Length { path, .. }, Step::Sync { path: synced }) => {
+            path == synced
         }
+        (
+            Step::Create { path } | Step::Folder { path } | Step::Remove { path },
+            Step::SyncFolder { path: synced },
+        ) => path.parent() == Some(synced),
         (Step::Rename { to, .. }, Step::SyncFolder { path: synced }) => to.parent() == Some(synced),
         (Step::Sync { .. } | Step::SyncFolder { .. } | Step::SyncAll, _) => true,
         _ => false,
@@ -103,7 +114,9 @@ pub fn make(recorded: &Recorded, image: &Image, into: &Path) -> io::Result<()> {
     }
     copy_dir(&recorded.base, into)?;
     for (n, kept) in &image.0 {
-        apply(&recorded.steps[*n], *kept, |path| into.join(path.strip_prefix(&recorded.live).unwrap_or(path)))?;
+        apply(&recorded.steps[*n], *kept, |path| {
+            into.join(path.strip_prefix(&recorded.live).unwrap_or(path))
+        })?;
     }
     Ok(())
 }
@@ -121,13 +134,22 @@ fn apply(step: &Step, kept: Kept, place: impl Fn(&Path) -> PathBuf) -> io::Resul
             Ok(file) => file.set_len(*len),
             Err(_) => Ok(()),
         },
-        Step::Create { path } => match OpenOptions::new().write(true).create(true).truncate(false).open(place(path)) {
-            // The folder was lost.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            made => made.map(|_| ()),
-        },
+        Step::Create { path } => {
+            match OpenOptions::new().write(true).create(true).truncate(false).open(place(path)) {
+                // The folder was lost.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                made => made.map(|_| ()),
+            }
+        }
         Step::Folder { path } => match fs::create_dir(place(path)) {
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists) => Ok(()),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists
+                ) =>
+            {
+                Ok(())
+            }
             made => made,
         },
         Step::Remove { path } => match fs::remove_file(place(path)) {
@@ -147,7 +169,8 @@ fn apply(step: &Step, kept: Kept, place: impl Fn(&Path) -> PathBuf) -> io::Resul
 /// # Panics
 /// The local disk refuses.
 pub fn copy(from: &Path, to: &Path) {
-    copy_dir(from, to).unwrap_or_else(|error| panic!("copy {} to {}: {error}", from.display(), to.display()));
+    copy_dir(from, to)
+        .unwrap_or_else(|error| panic!("copy {} to {}: {error}", from.display(), to.display()));
 }
 
 fn copy_dir(from: &Path, to: &Path) -> io::Result<()> {

@@ -35,7 +35,10 @@ pub fn sequences(length: usize) -> Vec<Vec<Operation>> {
     let mut all: Vec<Vec<Operation>> = vec![Vec::new()];
     let mut last = all.clone();
     for _ in 0..length {
-        last = last.iter().flat_map(|head| OPERATIONS.map(|next| [&head[..], &[next]].concat())).collect();
+        last = last
+            .iter()
+            .flat_map(|head| OPERATIONS.map(|next| [&head[..], &[next]].concat()))
+            .collect();
         all.extend(last.iter().cloned());
     }
     all.retain(|sequence| !sequence.is_empty());
@@ -78,23 +81,41 @@ fn short(recorded: &Recorded, step: usize) -> String {
 }
 
 fn judge_image(env: &Env, recorded: &Recorded, done: usize, dir: &Path) -> Result<(), String> {
-    let options = JournalledOptions { apply_interval: NEVER, apply_bytes: Some(u64::MAX), ..Default::default() };
-    let engine = Journalled::open(env, dir, STORE, options).map_err(|error| format!("does not open: {error}"))?;
+    let options = JournalledOptions {
+        apply_interval: NEVER,
+        apply_bytes: Some(u64::MAX),
+        ..Default::default()
+    };
+    let engine = Journalled::open(env, dir, STORE, options)
+        .map_err(|error| format!("does not open: {error}"))?;
     let options = StoreOptions { committer: Committer::Caller, ..StoreOptions::default() };
-    let store = Store::open(engine, env.clone(), options).map_err(|error| format!("does not open: {error}"))?;
+    let store = Store::open(engine, env.clone(), options)
+        .map_err(|error| format!("does not open: {error}"))?;
     let objects = Objects::open(env, dir, ObjectsOptions::default());
     let objects = objects.map_err(|error| format!("objects do not open: {error}"))?;
     let found = records(&store);
     // Two operations may leave the same records: the later one counts.
     let Some(state) = recorded.states.iter().rposition(|state| *state == found) else {
-        return Err(format!("the records are those of no operation: {}", difference(recorded, &found)));
+        return Err(format!(
+            "the records are those of no operation: {}",
+            difference(recorded, &found)
+        ));
     };
-    let due = recorded.acknowledged.iter().rev().find(|(steps, _)| *steps <= done).map_or(0, |(_, state)| *state);
+    let due = recorded
+        .acknowledged
+        .iter()
+        .rev()
+        .find(|(steps, _)| *steps <= done)
+        .map_or(0, |(_, state)| *state);
     if state < due {
-        return Err(format!("the records are those after operation {state}, number {due} was acknowledged"));
+        return Err(format!(
+            "the records are those after operation {state}, number {due} was acknowledged"
+        ));
     }
     whole(&found, &objects)?;
-    for synced in recorded.synced.iter().filter(|synced| synced.after <= done && done <= synced.until) {
+    for synced in
+        recorded.synced.iter().filter(|synced| synced.after <= done && done <= synced.until)
+    {
         for (object, bytes) in &synced.objects {
             if read(&objects, *object) != *bytes {
                 return Err(format!("object {object} is not what fsync answered for"));
@@ -107,7 +128,9 @@ fn judge_image(env: &Env, recorded: &Recorded, done: usize, dir: &Path) -> Resul
 fn difference(recorded: &Recorded, found: &Records) -> String {
     let nearest = recorded.states.iter().map(|state| {
         let keys = state.keys().chain(found.keys());
-        keys.filter(|key| state.get(*key) != found.get(*key)).map(|key| key.escape_ascii().to_string()).collect()
+        keys.filter(|key| state.get(*key) != found.get(*key))
+            .map(|key| key.escape_ascii().to_string())
+            .collect()
     });
     let nearest: Option<Vec<String>> = nearest.min_by_key(|keys: &Vec<String>| keys.len());
     format!("{} records, different: {:?}", found.len(), nearest.unwrap_or_default())
@@ -122,7 +145,9 @@ fn whole(records: &Records, objects: &Objects) -> Result<(), String> {
             check.record(0, key, value).map_err(|_| "too many inodes".to_owned())?;
         }
     }
-    for (object, size, blocks) in objects.list(None, usize::MAX).map_err(|error| error.to_string())? {
+    for (object, size, blocks) in
+        objects.list(None, usize::MAX).map_err(|error| error.to_string())?
+    {
         check.object(TargetIndex(0), object, size, blocks);
     }
     check.all_objects_of(TargetIndex(0));

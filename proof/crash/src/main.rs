@@ -20,7 +20,8 @@ struct Arguments {
 fn operation(word: &str) -> Result<Operation, String> {
     let name = |operation: &&Operation| format!("{operation:?}").to_lowercase() == word;
     OPERATIONS.iter().find(name).copied().ok_or_else(|| {
-        let words: Vec<String> = OPERATIONS.iter().map(|one| format!("{one:?}").to_lowercase()).collect();
+        let words: Vec<String> =
+            OPERATIONS.iter().map(|one| format!("{one:?}").to_lowercase()).collect();
         format!("there is no {word:?}; there are {}", words.join(", "))
     })
 }
@@ -33,8 +34,12 @@ fn main() -> ExitCode {
     for sequence in sequences {
         if let Err(wrong) = judge(&sequence, &mut tally) {
             bad += 1;
-            let words: Vec<String> = sequence.iter().map(|one| format!("{one:?}").to_lowercase()).collect();
-            println!("BAD {wrong}\nrepeat: cargo run --release -p crash -- --only {}", words.join(","));
+            let words: Vec<String> =
+                sequence.iter().map(|one| format!("{one:?}").to_lowercase()).collect();
+            println!(
+                "BAD {wrong}\nrepeat: cargo run --release -p crash -- --only {}",
+                words.join(",")
+            );
         }
     }
     let Tally { sequences, steps, images } = tally;

@@ -95,7 +95,11 @@ impl File for RecordedFile {
     }
     fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
         self.inner.write_all_at(buf, offset)?;
-        self.steps.lock().push(Step::Write { path: self.path.clone(), offset, bytes: buf.to_vec() });
+        self.steps.lock().push(Step::Write {
+            path: self.path.clone(),
+            offset,
+            bytes: buf.to_vec(),
+        });
         Ok(())
     }
     fn size_and_blocks(&self) -> io::Result<(u64, u64)> {
@@ -135,7 +139,8 @@ impl Disk for RecordedDisk {
         Ok(Arc::new(RecordedFile { inner, path: path.to_owned(), steps: self.steps.clone() }))
     }
     fn create_dirs(&self, path: &Path) -> io::Result<()> {
-        let mut missing: Vec<&Path> = path.ancestors().take_while(|folder| !folder.exists()).collect();
+        let mut missing: Vec<&Path> =
+            path.ancestors().take_while(|folder| !folder.exists()).collect();
         self.inner.create_dirs(path)?;
         missing.reverse();
         missing.into_iter().for_each(|folder| self.note(Step::Folder { path: folder.to_owned() }));

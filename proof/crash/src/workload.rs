@@ -35,8 +35,8 @@ use types::object::{FileOffset, ObjectId, ObjectOffset};
 use types::session::{ClientUuid, ClusterId, Transno, Xid};
 use types::target::{TargetIndex, TargetName};
 use wire::mds::{
-    Close, CreateKind, GetLayout, MdsOp, MdsReply, Open, OpenFlags, RenameFlags, Setattr, Setxattr, SetxattrFlags,
-    Wrote,
+    Close, CreateKind, GetLayout, MdsOp, MdsReply, Open, OpenFlags, RenameFlags, Setattr, Setxattr,
+    SetxattrFlags, Wrote,
 };
 use wire::message::{Op, OpReply, Request};
 
@@ -140,17 +140,31 @@ impl ObjectTargets for Room {
 
     fn statfs(&self, _: TargetIndex) -> BoxFuture<'static, Result<Statfs, RpcError>> {
         let (bytes_total, bytes_free) = (1 << 40, 1 << 39);
-        let statfs = Statfs { bytes_total, bytes_free, bytes_available: bytes_free, ..Statfs::default() };
+        let statfs =
+            Statfs { bytes_total, bytes_free, bytes_available: bytes_free, ..Statfs::default() };
         Box::pin(std::future::ready(Ok(statfs)))
     }
-    fn getattr(&self, _: TargetIndex, _: ObjectId) -> BoxFuture<'static, Result<(u64, u64), RpcError>> {
+    fn getattr(
+        &self,
+        _: TargetIndex,
+        _: ObjectId,
+    ) -> BoxFuture<'static, Result<(u64, u64), RpcError>> {
         Box::pin(std::future::ready(Err(RpcError::Errno(Errno::EIO))))
     }
-    fn cut(&self, _: TargetIndex, _: ObjectId, _: ObjectOffset) -> BoxFuture<'static, Result<u64, RpcError>> {
+    fn cut(
+        &self,
+        _: TargetIndex,
+        _: ObjectId,
+        _: ObjectOffset,
+    ) -> BoxFuture<'static, Result<u64, RpcError>> {
         Box::pin(std::future::ready(Err(RpcError::Errno(Errno::EIO))))
     }
     /// Away: objects of removed files stay, named by the destroy log.
-    fn destroy(&self, _: TargetIndex, _: Vec<ObjectId>) -> BoxFuture<'static, Result<(), RpcError>> {
+    fn destroy(
+        &self,
+        _: TargetIndex,
+        _: Vec<ObjectId>,
+    ) -> BoxFuture<'static, Result<(), RpcError>> {
         Box::pin(std::future::ready(Err(RpcError::Errno(Errno::EIO))))
     }
 }
@@ -185,7 +199,12 @@ pub fn records(store: &Store) -> Records {
 
 impl Recorded {
     /// Steps on the folder `live` in `folder`, which was `base` before them.
-    pub fn of_steps(folder: tempfile::TempDir, base: PathBuf, live: PathBuf, steps: Vec<Step>) -> Recorded {
+    pub fn of_steps(
+        folder: tempfile::TempDir,
+        base: PathBuf,
+        live: PathBuf,
+        steps: Vec<Step>,
+    ) -> Recorded {
         Recorded {
             base,
             live,
@@ -226,13 +245,15 @@ pub fn record(sequence: &[Operation], each: bool) -> Recorded {
     let mut live = Live::start(&dir);
     live.create("f");
     live.write();
-    let (folder_fid, _) = live.make("d", CreateKind::Directory { mdt: None }).expect("a folder in an empty root");
+    let (folder_fid, _) =
+        live.make("d", CreateKind::Directory { mdt: None }).expect("a folder in an empty root");
     live.folder = folder_fid;
     live.sync_objects();
     live.commit();
     crate::images::copy(&dir, &base);
     live.steps.lock().clear();
-    let (mut states, mut acknowledged, mut synced) = (vec![records(&live.store)], vec![(0, 0)], Vec::<Synced>::new());
+    let (mut states, mut acknowledged, mut synced) =
+        (vec![records(&live.store)], vec![(0, 0)], Vec::<Synced>::new());
     for (n, operation) in sequence.iter().enumerate() {
         if matches!(operation, Operation::Write | Operation::Truncate | Operation::Unlink) {
             let now = live.steps.lock().len();
@@ -275,10 +296,14 @@ impl Live {
         let steps = Steps::default();
         let disk = Arc::new(RecordedDisk { inner: env.disk.clone(), steps: steps.clone() });
         let env = Env { disk, ..env };
-        let engine = Journalled::open(&env, dir, STORE, eager()).unwrap_or_else(|error| failed(error));
-        let options = StoreOptions { fence: Fence(1), commit_interval: NEVER, ..StoreOptions::default() };
-        let store = Store::open(engine.clone(), env.clone(), options).unwrap_or_else(|error| failed(error));
-        let objects = Objects::open(&env, dir, ObjectsOptions::default()).unwrap_or_else(|error| failed(error));
+        let engine =
+            Journalled::open(&env, dir, STORE, eager()).unwrap_or_else(|error| failed(error));
+        let options =
+            StoreOptions { fence: Fence(1), commit_interval: NEVER, ..StoreOptions::default() };
+        let store =
+            Store::open(engine.clone(), env.clone(), options).unwrap_or_else(|error| failed(error));
+        let objects = Objects::open(&env, dir, ObjectsOptions::default())
+            .unwrap_or_else(|error| failed(error));
         let parts = Parts {
             name: TargetName::mdt(Default::default(), 0),
             cluster: ClusterId(1),
@@ -289,7 +314,8 @@ impl Live {
             peers: Peers::none(),
             settings: MdsSettings::default(),
         };
-        let mds = wait(Mds::start_with(parts)).unwrap_or_else(|error| panic!("start the MDT: {error}"));
+        let mds =
+            wait(Mds::start_with(parts)).unwrap_or_else(|error| panic!("start the MDT: {error}"));
         wait(mds.refresh_spaces());
         let export = Export::local(mds.name(), ClientUuid(1), "crash".into(), None);
         Live {
@@ -339,7 +365,9 @@ impl Live {
             exclusive: true,
         });
         match self.ask(op)? {
-            MdsReply::Opened { entry, .. } | MdsReply::Entry(entry) => Ok((entry.attr.fid, name.to_owned())),
+            MdsReply::Opened { entry, .. } | MdsReply::Entry(entry) => {
+                Ok((entry.attr.fid, name.to_owned()))
+            }
             other => panic!("a create answers {other:?}"),
         }
     }
@@ -362,9 +390,10 @@ impl Live {
         match operation {
             Operation::Create => self.create(&format!("n{n}")),
             Operation::Small => self.create_small(&format!("s{n}")),
-            Operation::Mkdir => {
-                drop(self.make(&format!("m{n}"), CreateKind::Directory { mdt: None }).expect("a new name"))
-            }
+            Operation::Mkdir => drop(
+                self.make(&format!("m{n}"), CreateKind::Directory { mdt: None })
+                    .expect("a new name"),
+            ),
             Operation::Fsync => self.sync_objects(),
             // Operations on a file do nothing once the last file is gone.
             _ if self.files.is_empty() => {}
@@ -398,8 +427,12 @@ impl Live {
 
     fn link(&mut self, n: usize) {
         let (fid, new_name) = (self.file().fid, format!("l{n}"));
-        self.ask(MdsOp::Link(wire::mds::Link { fid, new_parent: Fid::ROOT, new_name: text(&new_name) }))
-            .expect("a new name");
+        self.ask(MdsOp::Link(wire::mds::Link {
+            fid,
+            new_parent: Fid::ROOT,
+            new_name: text(&new_name),
+        }))
+        .expect("a new name");
         self.file().names.push((Fid::ROOT, new_name));
     }
 
@@ -422,7 +455,8 @@ impl Live {
     /// As a client does: open, objects, size, close.
     fn write(&mut self) {
         let (fid, start) = (self.file().fid, self.file().size);
-        let flags = OpenFlags { read: true, write: true, exec: false, append: false, lasting: false };
+        let flags =
+            OpenFlags { read: true, write: true, exec: false, append: false, lasting: false };
         let handle = match self.ask(MdsOp::Open(Open { fid, flags })) {
             Ok(MdsReply::Opened { handle, .. }) => handle,
             other => panic!("open: {other:?}"),
@@ -438,20 +472,29 @@ impl Live {
                 Place::Mdt { .. } => {
                     let data = Bytes::copy_from_slice(&data[from..from + piece.len as usize]);
                     let (offset, at) = (piece.file.0, WrittenAt::Now);
-                    self.ask(MdsOp::Write(wire::mds::Write { fid, offset, data, at, kill_suidgid: false }))
-                        .expect("write on the MDT");
+                    self.ask(MdsOp::Write(wire::mds::Write {
+                        fid,
+                        offset,
+                        data,
+                        at,
+                        kill_suidgid: false,
+                    }))
+                    .expect("write on the MDT");
                     continue;
                 }
                 Place::Absent { .. } => panic!("{:?}", piece.place),
             };
-            let blocks =
-                |objects: &Objects| objects.size_and_blocks(object).ok().flatten().map_or(0, |(_, b)| b as i64);
+            let blocks = |objects: &Objects| {
+                objects.size_and_blocks(object).ok().flatten().map_or(0, |(_, b)| b as i64)
+            };
             let before = blocks(&self.objects);
-            let written = self.objects.write(object, &data[from..from + piece.len as usize], offset.0);
+            let written =
+                self.objects.write(object, &data[from..from + piece.len as usize], offset.0);
             written.unwrap_or_else(|error| panic!("write: {error}"));
             blocks_delta += blocks(&self.objects) - before;
         }
-        let wrote = MdsOp::Wrote(Wrote { fid, end, blocks_delta, at: WrittenAt::Now, kill_suidgid: false });
+        let wrote =
+            MdsOp::Wrote(Wrote { fid, end, blocks_delta, at: WrittenAt::Now, kill_suidgid: false });
         self.ask(wrote).expect("report what was written");
         self.ask(MdsOp::Close(Close { fid, handle })).expect("close");
         self.file().size = end;
@@ -463,7 +506,13 @@ impl Live {
         self.ask(MdsOp::Setattr(Setattr { fid, set })).expect("truncate");
         let layout = self.layout(fid);
         for cut in cuts(&layout, fid, FileOffset(CUT_BYTES)) {
-            if self.objects.size_and_blocks(cut.object).ok().flatten().is_some_and(|(size, _)| size > cut.at.0) {
+            if self
+                .objects
+                .size_and_blocks(cut.object)
+                .ok()
+                .flatten()
+                .is_some_and(|(size, _)| size > cut.at.0)
+            {
                 let cut = self.objects.truncate(cut.object, cut.at.0);
                 cut.unwrap_or_else(|error| panic!("cut: {error}"));
             }
@@ -478,7 +527,8 @@ impl Live {
     }
 
     fn objects_of_all(&self) -> Vec<ObjectId> {
-        let listed = self.objects.list(None, usize::MAX).unwrap_or_else(|error| panic!("list: {error}"));
+        let listed =
+            self.objects.list(None, usize::MAX).unwrap_or_else(|error| panic!("list: {error}"));
         listed.into_iter().map(|(object, ..)| object).collect()
     }
 
@@ -498,7 +548,8 @@ impl Live {
             std::thread::sleep(Duration::from_micros(200));
         }
         let path = self.dir.join("tree/data.mdb");
-        let tree = std::fs::read(&path).unwrap_or_else(|error| panic!("read {}: {error}", path.display()));
+        let tree =
+            std::fs::read(&path).unwrap_or_else(|error| panic!("read {}: {error}", path.display()));
         let old = |n: usize| self.tree.get(n * PAGE..(n + 1) * PAGE);
         let changed: Vec<(usize, &[u8])> =
             tree.chunks(PAGE).enumerate().filter(|(n, page)| old(*n) != Some(page)).collect();
@@ -526,7 +577,10 @@ impl Live {
 /// All bytes of an object.
 pub fn read(objects: &Objects, object: ObjectId) -> Vec<u8> {
     let failed = |error: store::error::StoreError| -> ! { panic!("read {object}: {error}") };
-    let size = objects.size_and_blocks(object).unwrap_or_else(|error| failed(error)).map_or(0, |(size, _)| size);
+    let size = objects
+        .size_and_blocks(object)
+        .unwrap_or_else(|error| failed(error))
+        .map_or(0, |(size, _)| size);
     let mut bytes = vec![0; size as usize];
     objects.read(object, &mut bytes, 0).unwrap_or_else(|error| failed(error));
     bytes

@@ -36,7 +36,11 @@ const CHANGES: usize = 24;
 const NEAR_BOUNDARY: u64 = (1 << 20) - 6000;
 
 fn engine() -> JournalledOptions {
-    JournalledOptions { apply_interval: NEVER, apply_bytes: Some(u64::MAX), ..JournalledOptions::default() }
+    JournalledOptions {
+        apply_interval: NEVER,
+        apply_bytes: Some(u64::MAX),
+        ..JournalledOptions::default()
+    }
 }
 
 fn ask(ost: &Arc<Ost>, export: &Arc<Export>, op: OstOp) {
@@ -97,14 +101,28 @@ fn run(seed: u64) -> Recorded {
         match rng.u32(0..10) {
             0 => {
                 let start = ObjectOffset(rng.u64(0..NEAR_BOUNDARY + 12_000));
-                ask(&ost, &export, OstOp::Punch(ObjectPunch { object, start, end: start, kind: PunchKind::Truncate }));
+                ask(
+                    &ost,
+                    &export,
+                    OstOp::Punch(ObjectPunch {
+                        object,
+                        start,
+                        end: start,
+                        kind: PunchKind::Truncate,
+                    }),
+                );
             }
             1 | 2 => wait(target.store().commit()).map(drop).unwrap(),
             3..=5 => wait(ost.flush_all()).unwrap(),
             _ => {
-                let offset = ObjectOffset(rng.u64(0..9000) + if rng.bool() { NEAR_BOUNDARY } else { 0 });
+                let offset =
+                    ObjectOffset(rng.u64(0..9000) + if rng.bool() { NEAR_BOUNDARY } else { 0 });
                 let data = Bytes::from(vec![rng.u8(1..=255); rng.usize(1..9000)]);
-                ask(&ost, &export, OstOp::Write(ObjectWrite { object, offset, data, sync: rng.u32(0..4) == 0 }));
+                ask(
+                    &ost,
+                    &export,
+                    OstOp::Write(ObjectWrite { object, offset, data, sync: rng.u32(0..4) == 0 }),
+                );
             }
         }
     }
@@ -117,7 +135,11 @@ fn run(seed: u64) -> Recorded {
 fn scrub(env: &Env, dir: &Path) -> ScrubReport {
     let block = superblock::read(env, dir).unwrap();
     let engine = Journalled::open(env, dir, block.store, engine()).unwrap();
-    let options = StoreOptions { fence: Fence(block.boot), committer: Committer::Caller, ..StoreOptions::default() };
+    let options = StoreOptions {
+        fence: Fence(block.boot),
+        committer: Committer::Caller,
+        ..StoreOptions::default()
+    };
     let store = Store::open(engine, env.clone(), options).unwrap();
     at_rest(&store, &Objects::open(env, dir, ObjectsOptions::default()).unwrap()).unwrap()
 }
@@ -134,11 +156,19 @@ fn no_crash_leaves_a_checksum_that_contradicts_the_data() {
             let into = recorded.base.with_file_name(format!("image{count}"));
             make(&recorded, &image, &into).unwrap();
             let report = scrub(&env, &into);
-            let last = done.checked_sub(1).map(|last| format!("{:.200}", format!("{:?}", recorded.steps[last])));
-            assert!(report.bad.is_empty(), "seed {seed}, {crash:?} after {done} steps, the last {last:?}: {report:?}");
+            let last = done
+                .checked_sub(1)
+                .map(|last| format!("{:.200}", format!("{:?}", recorded.steps[last])));
+            assert!(
+                report.bad.is_empty(),
+                "seed {seed}, {crash:?} after {done} steps, the last {last:?}: {report:?}"
+            );
             checked += report.checked;
             std::fs::remove_dir_all(&into).unwrap();
         }
     }
-    assert!(count > 500 && checked > 500, "{count} images with {checked} blocks that had a checksum");
+    assert!(
+        count > 500 && checked > 500,
+        "{count} images with {checked} blocks that had a checksum"
+    );
 }

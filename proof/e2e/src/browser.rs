@@ -34,7 +34,13 @@ impl Browser {
         let (read, write) = (theirs_in.as_raw_fd(), theirs_out.as_raw_fd());
         let mut command = Command::new(program);
         command
-            .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-pipe"])
+            .args([
+                "--headless=new",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--hide-scrollbars",
+                "--remote-debugging-pipe",
+            ])
             .arg(format!("--user-data-dir={}", profile.path().display()))
             .arg("about:blank")
             .stdin(Stdio::null())
@@ -44,7 +50,8 @@ impl Browser {
         // of the way of 3 and 4.
         unsafe {
             command.pre_exec(move || {
-                let (read, write) = (libc::fcntl(read, libc::F_DUPFD, 10), libc::fcntl(write, libc::F_DUPFD, 10));
+                let (read, write) =
+                    (libc::fcntl(read, libc::F_DUPFD, 10), libc::fcntl(write, libc::F_DUPFD, 10));
                 if read < 0 || write < 0 || libc::dup2(read, 3) < 0 || libc::dup2(write, 4) < 0 {
                     return Err(std::io::Error::last_os_error());
                 }
@@ -93,7 +100,8 @@ impl Browser {
 
     /// Value of an expression in the page.
     pub fn eval(&mut self, expression: &str) -> Value {
-        let result = self.call("Runtime.evaluate", json!({ "expression": expression, "returnByValue": true }));
+        let result = self
+            .call("Runtime.evaluate", json!({ "expression": expression, "returnByValue": true }));
         assert!(result["exceptionDetails"].is_null(), "{expression}: {result}");
         result["result"]["value"].clone()
     }
@@ -112,7 +120,8 @@ impl Browser {
 
     /// Size of the window, and the theme that the system wishes.
     pub fn look_as(&mut self, width: u32, height: u32, theme: &str) {
-        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        let size =
+            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
         self.call("Emulation.setDeviceMetricsOverride", size);
         let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": theme }] });
         self.call("Emulation.setEmulatedMedia", features);
@@ -151,7 +160,8 @@ fn base64(text: &str) -> Vec<u8> {
     let sextets: Vec<u8> = text.bytes().filter_map(value).collect();
     let mut bytes = Vec::new();
     for group in sextets.chunks(4) {
-        let word = group.iter().fold(0u32, |word, sextet| word << 6 | u32::from(*sextet)) << (6 * (4 - group.len()));
+        let word = group.iter().fold(0u32, |word, sextet| word << 6 | u32::from(*sextet))
+            << (6 * (4 - group.len()));
         bytes.extend(&word.to_be_bytes()[1..group.len()]);
     }
     bytes

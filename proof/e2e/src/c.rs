@@ -8,8 +8,12 @@ use std::process::{Command, Output, Stdio};
 /// parts beside it.
 fn library_dir() -> PathBuf {
     let dir = crate::sheen().parent().expect("sheen lies in a folder").to_owned();
-    let found = [dir.join("deps"), dir.clone()].into_iter().find(|dir| dir.join("liblustreapi.so").exists());
-    found.unwrap_or_else(|| panic!("{}/liblustreapi.so is not built: cargo build -p lustreapi", dir.display()))
+    let found = [dir.join("deps"), dir.clone()]
+        .into_iter()
+        .find(|dir| dir.join("liblustreapi.so").exists());
+    found.unwrap_or_else(|| {
+        panic!("{}/liblustreapi.so is not built: cargo build -p lustreapi", dir.display())
+    })
 }
 
 /// Compiles `tests/c/SOURCE` as strictly as compilers can, into `dir`.
@@ -20,11 +24,13 @@ pub fn compiled(dir: &Path, source: &str) -> PathBuf {
         // As in an installation: one name to link with, one to run with.
         std::fs::create_dir(&libraries).expect("a folder");
         for name in ["liblustreapi.so", "liblustreapi.so.1"] {
-            std::os::unix::fs::symlink(library_dir().join("liblustreapi.so"), libraries.join(name)).expect("a link");
+            std::os::unix::fs::symlink(library_dir().join("liblustreapi.so"), libraries.join(name))
+                .expect("a link");
         }
     }
     let program = dir.join(source.replace('.', "-"));
-    let (compiler, standard) = if source.ends_with(".cc") { ("c++", "-std=c++11") } else { ("cc", "-std=gnu11") };
+    let (compiler, standard) =
+        if source.ends_with(".cc") { ("c++", "-std=c++11") } else { ("cc", "-std=gnu11") };
     let output = Command::new(compiler)
         .args([standard, "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1", "-o"])
         .arg(&program)
@@ -60,6 +66,10 @@ pub fn prints(cluster: &Cluster, source: &str) -> String {
 /// As [`prints`], with some of the mounts.
 pub fn prints_with(cluster: &Cluster, source: &str, mounts: &[PathBuf]) -> String {
     let output = run_with(cluster, source, mounts);
-    assert!(output.status.success() && output.stderr.is_empty(), "{source}: {}", crate::process::text(&output));
+    assert!(
+        output.status.success() && output.stderr.is_empty(),
+        "{source}: {}",
+        crate::process::text(&output)
+    );
     String::from_utf8(output.stdout).expect("text")
 }

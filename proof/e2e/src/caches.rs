@@ -9,7 +9,8 @@ pub struct Caches(#[allow(dead_code, reason = "closed when it is dropped, which 
 
 /// Waits until no other test has the caches to itself.
 pub fn mine() -> Caches {
-    let file = File::create(std::env::temp_dir().join("sheen-e2e-caches.lock")).expect("a lock file");
+    let file =
+        File::create(std::env::temp_dir().join("sheen-e2e-caches.lock")).expect("a lock file");
     flock(&file, FlockOperation::LockExclusive).expect("the lock");
     Caches(file)
 }

@@ -35,7 +35,8 @@ impl Cluster {
     pub fn up_with_descriptors(descriptors: u32, args: &[&str]) -> Cluster {
         let mut all = vec!["--listen".to_owned(), "127.0.0.1:0".to_owned()];
         all.extend(args.iter().map(|a| (*a).to_owned()));
-        let mut cluster = Cluster { many: None, args: all, descriptors: Some(descriptors), dir: folder() };
+        let mut cluster =
+            Cluster { many: None, args: all, descriptors: Some(descriptors), dir: folder() };
         cluster.start();
         cluster
     }
@@ -49,9 +50,11 @@ impl Cluster {
     /// As [`Cluster::on_hosts`], with a client on a host of its own for each of these mount options
     /// (empty: the defaults). The first is mounted at [`Cluster::mount`].
     pub fn with_clients(stripes: &str, options: &[&str]) -> Option<Cluster> {
-        let mut cluster = Cluster { many: None, args: Vec::new(), descriptors: None, dir: folder() };
+        let mut cluster =
+            Cluster { many: None, args: Vec::new(), descriptors: None, dir: folder() };
         let client = |(n, options): (usize, &&str)| {
-            let mount = if n == 0 { cluster.mount() } else { cluster.dir.path().join(format!("mnt{n}")) };
+            let mount =
+                if n == 0 { cluster.mount() } else { cluster.dir.path().join(format!("mnt{n}")) };
             Client { mount, options: (*options).to_owned() }
         };
         let clients = options.iter().enumerate().map(client).collect();
@@ -154,7 +157,10 @@ impl Cluster {
     pub fn pid(&self) -> i32 {
         let path = self.dir().join("run/node.pid");
         let text = std::fs::read_to_string(&path).expect("the daemon's pid file");
-        text.split_whitespace().next().and_then(|word| word.parse().ok()).expect("a number in the pid file")
+        text.split_whitespace()
+            .next()
+            .and_then(|word| word.parse().ok())
+            .expect("a number in the pid file")
     }
 
     /// Kills all its processes at once, as a crash would.

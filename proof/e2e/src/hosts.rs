@@ -33,7 +33,8 @@ const SET_LINKS: &str = "while read -r words; do ip link set $words; echo $?; do
 impl Cables {
     fn new() -> Cables {
         let mut shell = Command::new("bash");
-        let shell = shell.args(["-c", SET_LINKS]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let shell =
+            shell.args(["-c", SET_LINKS]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut shell = shell.expect("bash runs");
         let answers = BufReader::new(shell.stdout.take().expect("it is piped"));
         Cables { shell, answers }
@@ -63,7 +64,8 @@ impl Hosts {
         let id = std::process::id() % 10_000 * 10 + SEQUENCE.fetch_add(1, Ordering::Relaxed);
         let cables = Mutex::new(Cables::new());
         let hosts = Hosts { prefix: format!("sh{id}"), subnet: id % 250, count, cables };
-        let mut script = format!("ip link add {0}br type bridge && ip link set {0}br up\n", hosts.prefix);
+        let mut script =
+            format!("ip link add {0}br type bridge && ip link set {0}br up\n", hosts.prefix);
         for n in 1..=count {
             let (p, s) = (&hosts.prefix, hosts.subnet);
             script += &format!(
@@ -74,7 +76,10 @@ impl Hosts {
         }
         let output = crate::programs::try_sh(Path::new("/"), &script);
         if !output.status.success() {
-            eprintln!("skipped: no network namespaces here: {}", String::from_utf8_lossy(&output.stderr));
+            eprintln!(
+                "skipped: no network namespaces here: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
             return None;
         }
         Some(hosts)
@@ -106,7 +111,8 @@ impl Hosts {
     /// Runs `work` in a thread that is on host `n`: its sockets are the host's.
     pub fn on<T: Send>(&self, n: usize, work: impl FnOnce() -> T + Send) -> T {
         assert!((1..=self.count).contains(&n));
-        let file = std::fs::File::open(format!("/run/netns/{}h{n}", self.prefix)).expect("the namespace is there");
+        let file = std::fs::File::open(format!("/run/netns/{}h{n}", self.prefix))
+            .expect("the namespace is there");
         let enter = move || {
             let network = Some(LinkNameSpaceType::Network);
             move_into_link_name_space(file.as_fd(), network).expect("root enters");

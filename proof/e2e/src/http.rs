@@ -9,7 +9,8 @@ use std::time::Duration;
 pub fn get(addr: &str, path: &str, headers: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(addr).expect("the server listens");
     stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a time-out");
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {addr}\r\nConnection: close\r\n{headers}\r\n");
+    let request =
+        format!("GET {path} HTTP/1.1\r\nHost: {addr}\r\nConnection: close\r\n{headers}\r\n");
     stream.write_all(request.as_bytes()).expect("the server reads");
     let mut text = String::new();
     stream.read_to_string(&mut text).expect("an answer");

@@ -34,12 +34,15 @@ impl Kills {
         if !can_mount() {
             return None;
         }
-        let number = |name: &str, usual: u64| std::env::var(name).map_or(usual, |text| text.parse().expect("a number"));
+        let number = |name: &str, usual: u64| {
+            std::env::var(name).map_or(usual, |text| text.parse().expect("a number"))
+        };
         let (count, seed) = (number("KILLS", usual), number("KILLS_SEED", fastrand::u64(..)));
         println!("KILLS_SEED={seed}");
         let dir = tempfile::Builder::new().prefix("sheen-e2e-").tempdir().expect("a folder");
         let mounts = [dir.path().join("mnt0"), dir.path().join("mnt1")];
-        let clients = mounts.iter().map(|mount| Client { mount: mount.clone(), options: String::new() });
+        let clients =
+            mounts.iter().map(|mount| Client { mount: mount.clone(), options: String::new() });
         let many = Many::up_with_mdts(&dir.path().join("fs"), clients.collect(), "2", mdts)?;
         Some(Kills { count, seed, rng: fastrand::Rng::with_seed(seed), mounts, many, dir })
     }

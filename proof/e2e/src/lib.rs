@@ -42,7 +42,11 @@ pub fn sheen() -> PathBuf {
     let test = std::env::current_exe().expect("path of this test");
     let profile = test.ancestors().nth(2).expect("target/PROFILE/deps/TEST");
     let path = profile.join("sheen");
-    assert!(path.exists(), "{} is not built: run `cargo build -p sheen`, or set SHEEN", path.display());
+    assert!(
+        path.exists(),
+        "{} is not built: run `cargo build -p sheen`, or set SHEEN",
+        path.display()
+    );
     path
 }
 

@@ -38,7 +38,11 @@ pub fn lctl(cluster: &Cluster, args: &[&str]) -> String {
 /// Standard error of `lctl`; it must succeed and print nothing.
 pub fn lctl_says(cluster: &Cluster, args: &[&str]) -> String {
     let output = cluster.lctl(args);
-    assert!(output.status.success() && output.stdout.is_empty(), "lctl {args:?}: {}", text(&output));
+    assert!(
+        output.status.success() && output.stdout.is_empty(),
+        "lctl {args:?}: {}",
+        text(&output)
+    );
     String::from_utf8(output.stderr).expect("text")
 }
 

@@ -30,7 +30,8 @@ const CLIENTS_MAX: usize = 4;
 /// Port of the first server of each host.
 const PORT: u16 = 988;
 /// Further MDS and their targets, from index 1 on.
-const MORE_MDS: [(&str, &[&str]); 3] = [("mds1", &["mdt1"]), ("mds2", &["mdt2"]), ("mds3", &["mdt3"])];
+const MORE_MDS: [(&str, &[&str]); 3] =
+    [("mds1", &["mdt1"]), ("mds2", &["mdt2"]), ("mds3", &["mdt3"])];
 
 /// A mount and the options it is made with.
 pub struct Client {
@@ -59,7 +60,12 @@ impl Many {
 
     /// As [`Many::up`], with 1 to 4 MDS of an MDT each; those behind the first come after all other
     /// servers.
-    pub fn up_with_mdts(dir: &Path, clients: Vec<Client>, stripes: &str, mdts: usize) -> Option<Many> {
+    pub fn up_with_mdts(
+        dir: &Path,
+        clients: Vec<Client>,
+        stripes: &str,
+        mdts: usize,
+    ) -> Option<Many> {
         assert!((1..=CLIENTS_MAX).contains(&clients.len()), "1 to {CLIENTS_MAX} clients");
         let hosts = Hosts::new(FIRST_CLIENT + clients.len() - 1)?;
         let server = |host, name, targets| Server { host, port: PORT, name, targets, child: None };
@@ -83,7 +89,10 @@ impl Many {
         many.mkfs(&["--mdt", "--fsname", "sheen", "--mgsnode", &mgs], "mdt");
         for (index, (_, targets)) in (1..mdts).zip(MORE_MDS) {
             let index = index.to_string();
-            many.mkfs(&["--mdt", "--index", &index, "--fsname", "sheen", "--mgsnode", &mgs], targets[0]);
+            many.mkfs(
+                &["--mdt", "--index", &index, "--fsname", "sheen", "--mgsnode", &mgs],
+                targets[0],
+            );
         }
         // Indexes are given, because the order in which the servers register is not fixed.
         for index in ["0", "1", "2", "3"] {
@@ -104,8 +113,12 @@ impl Many {
     }
 
     fn mkfs(&self, args: &[&str], name: &str) {
-        let output =
-            Command::new(sheen()).arg("mkfs").args(args).arg(self.dir.join(name)).output().expect("sheen runs");
+        let output = Command::new(sheen())
+            .arg("mkfs")
+            .args(args)
+            .arg(self.dir.join(name))
+            .output()
+            .expect("sheen runs");
         assert!(output.status.success(), "sheen mkfs {args:?}: {}", text(&output));
     }
 
@@ -115,7 +128,9 @@ impl Many {
         for at in 0..self.servers.len() {
             self.start_server(at, &mgs);
         }
-        (0..self.clients.len()).filter(|n| !is_mounted(&self.clients[*n].mount)).for_each(|n| self.mount_client(n));
+        (0..self.clients.len())
+            .filter(|n| !is_mounted(&self.clients[*n].mount))
+            .for_each(|n| self.mount_client(n));
     }
 
     /// Mount points, in the order of the clients.
@@ -130,7 +145,11 @@ impl Many {
         let mut command = self.hosts.command(FIRST_CLIENT + n, &sheen());
         let log = format!("log={}", self.client_log(n).display());
         let options = if options.is_empty() { log } else { format!("{options},{log}") };
-        command.arg("mount").args(["-o", &options]).arg(format!("{}:/sheen", self.mgs_nid())).arg(mount);
+        command
+            .arg("mount")
+            .args(["-o", &options])
+            .arg(format!("{}:/sheen", self.mgs_nid()))
+            .arg(mount);
         command.env(RUN_DIR, self.run_dir());
         let output = command.stdin(Stdio::null()).output().expect("sheen runs");
         assert!(output.status.success(), "sheen mount: {}\n{}", text(&output), self.logs());
@@ -217,9 +236,14 @@ impl Many {
     fn wait_for_targets(&self, mount: &Path) {
         let deadline = Instant::now() + Duration::from_secs(30);
         for (kind, question, mark) in [("mdt", "mdts", "-MDT"), ("ost", "osts", "-OST")] {
-            let all = self.servers.iter().flat_map(|s| s.targets).filter(|t| t.starts_with(kind)).count();
+            let all =
+                self.servers.iter().flat_map(|s| s.targets).filter(|t| t.starts_with(kind)).count();
             loop {
-                let output = Command::new(sheen()).args(["lfs", question]).arg(mount).output().expect("sheen runs");
+                let output = Command::new(sheen())
+                    .args(["lfs", question])
+                    .arg(mount)
+                    .output()
+                    .expect("sheen runs");
                 if text(&output).matches(mark).count() == all {
                     break;
                 }
@@ -239,8 +263,13 @@ impl Many {
         if child.is_some() {
             return;
         }
-        let address: SocketAddr = format!("{}:{port}", self.hosts.address(*host)).parse().expect("an address");
-        let log = File::options().create(true).append(true).open(self.dir.join(format!("{name}.log"))).expect("a log");
+        let address: SocketAddr =
+            format!("{}:{port}", self.hosts.address(*host)).parse().expect("an address");
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(self.dir.join(format!("{name}.log")))
+            .expect("a log");
         let mut command = self.hosts.command(*host, &sheen());
         command.env(RUN_DIR, self.run_dir());
         command.arg("serve").args(targets.iter().map(|target| self.dir.join(target)));
@@ -248,7 +277,12 @@ impl Many {
         if *name != "mgs" {
             command.arg("--mgsnode").arg(mgs);
         }
-        let spawned = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().expect("sheen runs");
+        let spawned = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .expect("sheen runs");
         let mut probe = self.hosts.command(*host, Path::new("bash"));
         probe.args([
             "-c",
@@ -264,7 +298,8 @@ impl Many {
 
     /// Unmounts and stops every server in order.
     pub fn stop(&mut self) {
-        let pids: Vec<i32> = self.clients.iter().flat_map(|client| daemons(&client.mount)).collect();
+        let pids: Vec<i32> =
+            self.clients.iter().flat_map(|client| daemons(&client.mount)).collect();
         for client in &self.clients {
             let output = Command::new("umount").arg(&client.mount).output().expect("umount runs");
             assert!(output.status.success(), "umount: {}", text(&output));
@@ -284,23 +319,42 @@ impl Many {
                 if let Some(status) = child.try_wait().expect("wait for a server") {
                     break status;
                 }
-                assert!(Instant::now() < deadline, "{} ignores SIGTERM\n{}", self.servers[at].name, self.logs());
+                assert!(
+                    Instant::now() < deadline,
+                    "{} ignores SIGTERM\n{}",
+                    self.servers[at].name,
+                    self.logs()
+                );
                 std::thread::sleep(Duration::from_millis(10));
             };
-            assert!(status.success(), "{} ended with {status}\n{}", self.servers[at].name, self.logs());
+            assert!(
+                status.success(),
+                "{} ended with {status}\n{}",
+                self.servers[at].name,
+                self.logs()
+            );
         }
     }
 
     /// `sheen fsck` of the cluster at work, by the host of a server, with these arguments.
     pub fn fsck(&self, args: &[&str]) -> Output {
         let mut command = self.hosts.command(self.servers[0].host, &sheen());
-        command.arg("fsck").args(args).arg(self.mgs_nid()).env(RUN_DIR, self.run_dir()).stdin(Stdio::null());
+        command
+            .arg("fsck")
+            .args(args)
+            .arg(self.mgs_nid())
+            .env(RUN_DIR, self.run_dir())
+            .stdin(Stdio::null());
         command.output().expect("sheen runs")
     }
 
     /// `sheen fsck` of the targets' folders, while no server runs, with these arguments.
     pub fn fsck_at_rest(&self, args: &[&str]) -> Output {
-        let targets = self.servers.iter().flat_map(|server| server.targets).map(|target| self.dir.join(target));
+        let targets = self
+            .servers
+            .iter()
+            .flat_map(|server| server.targets)
+            .map(|target| self.dir.join(target));
         let mut command = Command::new(sheen());
         command.arg("fsck").args(args).args(targets).stdin(Stdio::null());
         command.output().expect("sheen runs")
@@ -350,8 +404,10 @@ impl Many {
     /// Kills these servers and clients in the same instant: all have their signal before the end of
     /// any is waited for. The mounts of the clients are taken away.
     pub fn kill_together(&mut self, servers: &[usize], clients: &[usize]) {
-        let pids: Vec<i32> = clients.iter().flat_map(|n| daemons(&self.clients[*n].mount)).collect();
-        let mut ended: Vec<Child> = servers.iter().filter_map(|at| self.servers[*at].child.take()).collect();
+        let pids: Vec<i32> =
+            clients.iter().flat_map(|n| daemons(&self.clients[*n].mount)).collect();
+        let mut ended: Vec<Child> =
+            servers.iter().filter_map(|at| self.servers[*at].child.take()).collect();
         for pid in ended.iter().map(|child| child.id() as i32).chain(pids.iter().copied()) {
             signal(pid, libc::SIGKILL);
         }
@@ -367,13 +423,20 @@ impl Many {
         let deadline = Instant::now() + Duration::from_secs(30);
         loop {
             let mut command = Command::new(sheen());
-            command.args(["lctl", "--device", "sheen-MDT0000", "abort_recovery"]).env(RUN_DIR, self.run_dir());
+            command
+                .args(["lctl", "--device", "sheen-MDT0000", "abort_recovery"])
+                .env(RUN_DIR, self.run_dir());
             let output = command.stdin(Stdio::null()).output().expect("sheen runs");
             if output.status.success() {
                 return;
             }
             // It listens before it has the device.
-            assert!(Instant::now() < deadline, "sheen lctl abort_recovery: {}\n{}", text(&output), self.logs());
+            assert!(
+                Instant::now() < deadline,
+                "sheen lctl abort_recovery: {}\n{}",
+                text(&output),
+                self.logs()
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -383,9 +446,13 @@ impl Many {
         let mut all = String::new();
         let clients = (0..self.clients.len()).map(|n| format!("client{n}"));
         for name in self.servers.iter().map(|server| server.name.to_owned()).chain(clients) {
-            let log = std::fs::read_to_string(self.dir.join(format!("{name}.log"))).unwrap_or_default();
+            let log =
+                std::fs::read_to_string(self.dir.join(format!("{name}.log"))).unwrap_or_default();
             let lines: Vec<&str> = log.lines().collect();
-            all += &format!("--- {name} ---\n{}\n", lines[lines.len().saturating_sub(15)..].join("\n"));
+            all += &format!(
+                "--- {name} ---\n{}\n",
+                lines[lines.len().saturating_sub(15)..].join("\n")
+            );
         }
         all
     }
@@ -395,11 +462,14 @@ impl Many {
 fn daemons(mount: &Path) -> Vec<i32> {
     let mut pids = Vec::new();
     for entry in std::fs::read_dir("/proc").expect("/proc").flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
+            continue;
+        };
         let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let words: Vec<&[u8]> = command.split(|b| *b == 0).collect();
         // Whatever the binary is called, its daemon calls itself so.
-        let ours = words[0] == b"sheen" && words.iter().any(|word| Path::new(OsStr::from_bytes(word)) == mount);
+        let ours = words[0] == b"sheen"
+            && words.iter().any(|word| Path::new(OsStr::from_bytes(word)) == mount);
         if ours {
             pids.push(pid);
         }

@@ -29,7 +29,8 @@ pub fn is_gone(pid: i32) -> bool {
         // The first thread may be a zombie while others still hold files and locks.
         Ok(stat) => {
             let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
-            threads <= 1 && stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z'))
+            threads <= 1
+                && stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z'))
         }
     }
 }
@@ -61,5 +62,10 @@ fn unmount(options: &[&str], path: &Path) {
 
 /// stdout and stderr of a finished command.
 pub fn text(output: &Output) -> String {
-    format!("{}\n{}{}", output.status, String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    format!(
+        "{}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
 }

@@ -64,7 +64,13 @@ impl Stranger {
         let stream = TcpStream::from(raw);
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time limit");
         stream.set_write_timeout(Some(Duration::from_millis(500))).expect("a time limit");
-        let mut stranger = Stranger { stream, cluster: ClusterId(0), xid: 1, proof: Proof(pairing), server: Proof(0) };
+        let mut stranger = Stranger {
+            stream,
+            cluster: ClusterId(0),
+            xid: 1,
+            proof: Proof(pairing),
+            server: Proof(0),
+        };
         let hello = Hello {
             version_min: VERSION_MIN,
             version_max: VERSION_MAX,
@@ -131,7 +137,12 @@ impl Stranger {
     ///
     /// # Errors
     /// The server hung up.
-    pub fn ask(&mut self, client: ClientUuid, target: TargetName, op: Op) -> std::io::Result<Option<Refusal>> {
+    pub fn ask(
+        &mut self,
+        client: ClientUuid,
+        target: TargetName,
+        op: Op,
+    ) -> std::io::Result<Option<Refusal>> {
         Ok(self.exchange(client, target, op)?.0)
     }
 
@@ -139,7 +150,12 @@ impl Stranger {
     ///
     /// # Panics
     /// The request as a whole is refused, or the server hung up.
-    pub fn result(&mut self, client: ClientUuid, target: TargetName, op: Op) -> (Result<OpReply, Errno>, Vec<u8>) {
+    pub fn result(
+        &mut self,
+        client: ClientUuid,
+        target: TargetName,
+        op: Op,
+    ) -> (Result<OpReply, Errno>, Vec<u8>) {
         let (refusal, body) = self.exchange(client, target, op).expect("an answer");
         assert_eq!(refusal, None);
         let bytes = Bytes::copy_from_slice(&body[ENVELOPE_BYTES..]);
@@ -181,7 +197,11 @@ impl Stranger {
     ///
     /// # Errors
     /// The server hung up.
-    pub fn session(&mut self, client: ClientUuid, target: TargetName) -> std::io::Result<Option<Refusal>> {
+    pub fn session(
+        &mut self,
+        client: ClientUuid,
+        target: TargetName,
+    ) -> std::io::Result<Option<Refusal>> {
         let hello = ConnectRequest {
             version_min: VERSION_MIN,
             version_max: VERSION_MAX,

@@ -28,7 +28,9 @@ impl Tap {
         }
         let every = (libc::ETH_P_ALL as u16).to_be();
         // SAFETY: no memory is passed.
-        let raw = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, i32::from(every)) };
+        let raw = unsafe {
+            libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, i32::from(every))
+        };
         if raw < 0 {
             return Err(io::Error::last_os_error());
         }

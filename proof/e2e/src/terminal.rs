@@ -44,7 +44,13 @@ impl Terminal {
         // SAFETY: two places for descriptors, a size to read; no name and no settings are asked
         // for.
         let made = unsafe {
-            libc::openpty(&mut master, &mut slave, std::ptr::null_mut(), std::ptr::null(), &size(rows, columns))
+            libc::openpty(
+                &mut master,
+                &mut slave,
+                std::ptr::null_mut(),
+                std::ptr::null(),
+                &size(rows, columns),
+            )
         };
         assert_eq!(made, 0, "openpty: {}", std::io::Error::last_os_error());
         // SAFETY: openpty gave both to this process, and nothing else owns them.
@@ -128,7 +134,8 @@ impl Terminal {
     pub fn resize(&mut self, rows: u16, columns: u16) {
         self.screen.lock().expect("nobody panics").screen_mut().set_size(rows, columns);
         // SAFETY: TIOCSWINSZ reads the size from the given place.
-        let done = unsafe { libc::ioctl(self.master.as_raw_fd(), libc::TIOCSWINSZ, &size(rows, columns)) };
+        let done =
+            unsafe { libc::ioctl(self.master.as_raw_fd(), libc::TIOCSWINSZ, &size(rows, columns)) };
         assert_eq!(done, 0, "TIOCSWINSZ: {}", std::io::Error::last_os_error());
     }
 
@@ -150,7 +157,9 @@ impl Terminal {
 impl Drop for Terminal {
     fn drop(&mut self) {
         match self.child.kill() {
-            Err(error) if error.kind() != ErrorKind::InvalidInput => eprintln!("cannot kill: {error}"),
+            Err(error) if error.kind() != ErrorKind::InvalidInput => {
+                eprintln!("cannot kill: {error}")
+            }
             _ => drop(self.child.wait()),
         }
         self.slave = None;

@@ -53,7 +53,9 @@ fn on_each(cluster: &Cluster, name: &str) -> Vec<PathBuf> {
 fn told(cluster: &Cluster) -> u64 {
     let stats = lctl(cluster, &["get_param", "-n", "mdt.sheen-MDT0000.md_stats"]);
     let line = stats.lines().find(|line| line.starts_with("setattr "));
-    line.map_or(0, |line| line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).expect("a number"))
+    line.map_or(0, |line| {
+        line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).expect("a number")
+    })
 }
 
 /// A file that was not read since it was written, as every mount sees it.
@@ -86,7 +88,9 @@ fn a_read_after_a_change_changes_the_access_time() {
             assert!(read > before && read > changed.0, "{what}: {before:?}, then {read:?}");
             on.iter().for_each(|path| soon(&read, || atime(path)));
             assert!(told(&cluster) > untold, "{what}");
-            on.iter().for_each(|path| assert_eq!((mtime(path), ctime(path)), changed, "{what}: nothing else changes"));
+            on.iter().for_each(|path| {
+                assert_eq!((mtime(path), ctime(path)), changed, "{what}: nothing else changes")
+            });
             drop(file);
 
             // Not again before the next change, on no mount, and at no cost.
@@ -156,9 +160,15 @@ fn reads_that_are_to_leave_no_trace_leave_none() {
     let clients = ["", "noatime", "ro", "localflock"];
     let Some(cluster) = Cluster::with_clients("1", &clients) else { return };
     let dir = cluster.mounts();
-    sh(&dir[0], "mkdir d; touch d/a; ln -s a l; for n in f flagged quiet; do echo $n > $n; done; chattr +A flagged");
+    sh(
+        &dir[0],
+        "mkdir d; touch d/a; ln -s a l; for n in f flagged quiet; do echo $n > $n; done; chattr +A flagged",
+    );
     let unchanged = |names: &[&str]| -> Vec<Vec<Time>> {
-        names.iter().map(|name| on_each(&cluster, name).iter().map(|path| atime(path)).collect()).collect()
+        names
+            .iter()
+            .map(|name| on_each(&cluster, name).iter().map(|path| atime(path)).collect())
+            .collect()
     };
     let names = ["f", "flagged", "quiet", "d", "l"];
     let before = unchanged(&names);
@@ -172,7 +182,8 @@ fn reads_that_are_to_leave_no_trace_leave_none() {
     for mount in [0, 3] {
         for name in ["quiet", "d"] {
             let flags = OFlags::RDONLY | OFlags::NOATIME;
-            let opened = rustix::fs::open(dir[mount].join(name), flags, Mode::empty()).expect("open");
+            let opened =
+                rustix::fs::open(dir[mount].join(name), flags, Mode::empty()).expect("open");
             if name == "d" {
                 assert!(rustix::fs::Dir::read_from(&opened).expect("list").count() > 2);
             } else {
@@ -198,7 +209,9 @@ fn directories_and_symbolic_links_have_access_times_too() {
     if !can_mount() {
         return;
     }
-    let Some(cluster) = Cluster::with_clients("1", &["", "localflock", "nodiratime"]) else { return };
+    let Some(cluster) = Cluster::with_clients("1", &["", "localflock", "nodiratime"]) else {
+        return;
+    };
     let (dir, on, link) = (cluster.mounts(), on_each(&cluster, "d"), on_each(&cluster, "l"));
     sh(&dir[0], "mkdir d; touch d/a d/b; ln -s nowhere l");
     let made = atime(&on[0]);

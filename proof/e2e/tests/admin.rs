@@ -24,7 +24,9 @@ struct Rig {
 }
 
 fn free_address() -> String {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port");
+    let free = std::net::TcpListener::bind("127.0.0.1:0")
+        .and_then(|l| l.local_addr())
+        .expect("a free port");
     free.to_string()
 }
 
@@ -61,7 +63,8 @@ impl Rig {
     fn good(&self, name: &str, args: &[&str]) -> String {
         let output = self.run(name, args);
         assert!(output.status.success(), "{name} {args:?}: {}", text(&output));
-        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+        String::from_utf8_lossy(&output.stdout).into_owned()
+            + &String::from_utf8_lossy(&output.stderr)
     }
 
     fn mkfs(&self, args: &[&str], name: &str) {
@@ -104,11 +107,16 @@ impl Rig {
 
     /// Space of a mount as statfs(2) tells it: total, free, available, bytes.
     fn space(&self, at: &Path) -> [u64; 3] {
-        let output = Command::new("stat").args(["-f", "-c", "%S %b %f %a"]).arg(at).output().expect("stat runs");
+        let output = Command::new("stat")
+            .args(["-f", "-c", "%S %b %f %a"])
+            .arg(at)
+            .output()
+            .expect("stat runs");
         let said = text(&output);
         assert!(output.status.success(), "{said}");
         let words = String::from_utf8_lossy(&output.stdout).into_owned();
-        let numbers: Vec<u64> = words.split_whitespace().map(|word| word.parse().expect("a number")).collect();
+        let numbers: Vec<u64> =
+            words.split_whitespace().map(|word| word.parse().expect("a number")).collect();
         [numbers[1] * numbers[0], numbers[2] * numbers[0], numbers[3] * numbers[0]]
     }
 }
@@ -149,21 +157,28 @@ fn nothing_waits_for_an_ost_that_is_away() {
     let mount = one.to_str().expect("text").to_owned();
     quick("statfs", || {
         let after = rig.space(&one);
-        assert!(after[0] > before[0] / 2, "the space of an OST that is away counts: {before:?} {after:?}");
+        assert!(
+            after[0] > before[0] / 2,
+            "the space of an OST that is away counts: {before:?} {after:?}"
+        );
     });
-    for (program, args) in [("df", &[&mount[..]][..]), ("du", &["-s", &mount]), ("find", &[&mount])] {
+    for (program, args) in [("df", &[&mount[..]][..]), ("du", &["-s", &mount]), ("find", &[&mount])]
+    {
         let output = quick(program, || Command::new(program).args(args).output().expect("it runs"));
         assert!(output.status.success(), "{program}: {}", text(&output));
     }
     let df = quick("lfs df", || rig.good("lfs", &["df", &mount]));
     assert!(df.contains("\nsheen-OST0001_UUID: "), "{df}");
     quick("create", || fs::write(one.join("new"), "x").expect("write"));
-    quick("lfs setstripe", || rig.good("lfs", &["setstripe", "-c", "-1", &format!("{mount}/wide")]));
+    quick("lfs setstripe", || {
+        rig.good("lfs", &["setstripe", "-c", "-1", &format!("{mount}/wide")])
+    });
 
     // A mount that never heard of its space, either.
     let two = quick("mount", || rig.mount("two"));
     quick("statfs", || assert!(rig.space(&two)[0] > 0));
-    let output = quick("umount", || Command::new("umount").arg(&two).output().expect("umount runs"));
+    let output =
+        quick("umount", || Command::new("umount").arg(&two).output().expect("umount runs"));
     assert!(output.status.success(), "{}", text(&output));
 }
 
@@ -189,14 +204,22 @@ fn a_target_that_never_comes_back_is_removed() {
     let busy = "error: del_ost: sheen-OST0001 is in service: stop its server first; --force removes it all the same, \
                 with what it holds\n";
     refused(&["del_ost", "--target", "sheen-OST0001"], 16, busy);
-    let root = "error: del_mdt: sheen-MDT0000 holds the root of the file system and cannot be removed\n";
+    let root =
+        "error: del_mdt: sheen-MDT0000 holds the root of the file system and cannot be removed\n";
     refused(&["del_mdt", "--target", "sheen-MDT0000"], 1, root);
     let none = "error: del_ost: there is no sheen-OST0007 in the configuration\n";
     refused(&["del_ost", "-t", "sheen-OST0007"], 2, none);
-    refused(&["del_ost", "-t", "x"], 22, "error: del_ost: \"x\" names no OST: write sheen-OST0001\n");
+    refused(
+        &["del_ost", "-t", "x"],
+        22,
+        "error: del_ost: \"x\" names no OST: write sheen-OST0001\n",
+    );
     rig.kill("oss1");
 
-    assert_eq!(rig.good("lctl", &["del_ost", "-n", "-t", "sheen-OST0001"]), "sheen-OST0001 would be removed\n");
+    assert_eq!(
+        rig.good("lctl", &["del_ost", "-n", "-t", "sheen-OST0001"]),
+        "sheen-OST0001 would be removed\n"
+    );
     let osts = || rig.good("lfs", &["osts", &mount]);
     assert_eq!(osts().lines().count(), 3, "nothing was removed");
     let removed = rig.good("lctl", &["del_ost", "--target", "sheen-OST0001"]);
@@ -219,9 +242,17 @@ fn a_target_that_never_comes_back_is_removed() {
     let listen = rig.mgs.clone();
     rig.serve("main", &["mgt", "mdt", "ost0"], &["--listen", &listen]);
     let mut back = rig.command("sheen", &["serve"]);
-    let output = back.arg(rig.path("ost1")).args(["--listen", &free_address()]).output().expect("sheen runs");
+    let output = back
+        .arg(rig.path("ost1"))
+        .args(["--listen", &free_address()])
+        .output()
+        .expect("sheen runs");
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-    assert!(text(&output).contains("it was removed from the file system with lctl del_ost"), "{}", text(&output));
+    assert!(
+        text(&output).contains("it was removed from the file system with lctl del_ost"),
+        "{}",
+        text(&output)
+    );
     rig.mkfs(&["--ost"], "ost2");
     rig.serve("oss2", &["ost2"], &["--listen", &free_address()]);
     let both = "OBDS:\n0: sheen-OST0000_UUID ACTIVE\n2: sheen-OST0002_UUID ACTIVE\n".to_owned();
@@ -232,14 +263,20 @@ fn a_target_that_never_comes_back_is_removed() {
 fn a_loopback_nid_is_not_told_to_a_remote_mgs() {
     let dir = tempfile::Builder::new().prefix("sheen-e2e-").tempdir().expect("a folder");
     let ost = dir.path().join("ost");
-    let made = Command::new(sheen()).args(["mkfs", "--ost", "--mgsnode", "192.0.2.1@tcp"]).arg(&ost).output();
+    let made = Command::new(sheen())
+        .args(["mkfs", "--ost", "--mgsnode", "192.0.2.1@tcp"])
+        .arg(&ost)
+        .output();
     assert!(made.expect("sheen runs").status.success());
     let mut serve = Command::new("timeout");
     serve.arg("20").arg(sheen()).arg("serve").arg(&ost).args(["--listen", "127.0.0.1:0"]);
     let output = serve.env(RUN_DIR, dir.path().join("run")).output().expect("timeout runs");
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
     let said = text(&output);
-    assert!(said.contains("which other hosts cannot reach, though the MGS is at 192.0.2.1@tcp"), "{said}");
+    assert!(
+        said.contains("which other hosts cannot reach, though the MGS is at 192.0.2.1@tcp"),
+        "{said}"
+    );
     assert!(said.contains("--listen ADDRESS:PORT"), "{said}");
 }
 
@@ -263,9 +300,11 @@ fn the_size_of_an_ost_is_remembered_and_df_shows_what_sheenfs_uses() {
     let listen = free_address();
     rig.serve("oss1", &["ost1"], &["--listen", &listen, "--ost-size", "1G"]);
     let size = |rig: &Rig| {
-        let status = rig.good("sheen", &["status", rig.path("ost1").to_str().expect("text"), "--json"]);
+        let status =
+            rig.good("sheen", &["status", rig.path("ost1").to_str().expect("text"), "--json"]);
         let at = status.find("\"bytes_total\":").expect("space") + "\"bytes_total\":".len();
-        let digits: String = status[at..].trim_start().chars().take_while(char::is_ascii_digit).collect();
+        let digits: String =
+            status[at..].trim_start().chars().take_while(char::is_ascii_digit).collect();
         digits.parse::<u64>().expect("a number")
     };
     assert!(size(&rig) <= 1 << 30);
@@ -285,7 +324,11 @@ fn a_mount_can_become_read_only() {
     fs::write(one.join("file"), "x").expect("write");
     let open = fs::File::create(one.join("open")).expect("create");
     let busy = rig.run("mount.sheen", &[&source, &at, "-o", "rw,remount,ro"]);
-    assert!(!busy.status.success() && text(&busy).contains("files are open for writing"), "{}", text(&busy));
+    assert!(
+        !busy.status.success() && text(&busy).contains("files are open for writing"),
+        "{}",
+        text(&busy)
+    );
     fs::write(one.join("file"), "y").expect("still writable");
     drop(open);
     let deadline = Instant::now() + Duration::from_secs(10);
@@ -298,7 +341,10 @@ fn a_mount_can_become_read_only() {
     assert_eq!(fs::read_to_string(one.join("file")).expect("read"), "y");
     rig.good("mount.sheen", &[&source, &at, "-o", "remount,rw"]);
     fs::write(one.join("file"), "z").expect("writable again");
-    let absent = rig.run("mount.sheen", &[&source, rig.path("ost0").to_str().expect("text"), "-o", "remount,ro"]);
+    let absent = rig.run(
+        "mount.sheen",
+        &[&source, rig.path("ost0").to_str().expect("text"), "-o", "remount,ro"],
+    );
     assert!(text(&absent).contains("no SheenFS is mounted there"), "{}", text(&absent));
 }
 
@@ -313,12 +359,26 @@ fn with_several_clusters_one_must_be_chosen() {
     let dir = other.to_str().expect("text");
     let at = rig.path("mnt");
     let mount = at.to_str().expect("text");
-    up(&["up", dir, "--fsname", "other", "--osts", "1", "--listen", "127.0.0.1:0", "--mount", mount]);
+    up(&[
+        "up",
+        dir,
+        "--fsname",
+        "other",
+        "--osts",
+        "1",
+        "--listen",
+        "127.0.0.1:0",
+        "--mount",
+        mount,
+    ]);
     let test = || {
         let refused = |args: &[&str]| {
             let output = rig.run("lctl", args);
             assert_eq!(output.status.code(), Some(22), "lctl {args:?}: {}", text(&output));
-            assert!(text(&output).contains("daemons of several clusters (") && text(&output).contains("other at 127."));
+            assert!(
+                text(&output).contains("daemons of several clusters (")
+                    && text(&output).contains("other at 127.")
+            );
         };
         refused(&["set_param", "lod.*.stripesize=2M"]);
         refused(&["set_param", "-P", "lod.*.stripesize=2M"]);
@@ -335,7 +395,11 @@ fn with_several_clusters_one_must_be_chosen() {
         assert!(!rig.good("lctl", &["--cluster", &mgs, "dl"]).contains("other-"));
         let unknown = rig.run("lctl", &["--cluster", "nofs", "dl"]);
         assert_eq!(unknown.status.code(), Some(2), "{}", text(&unknown));
-        assert!(text(&unknown).contains("no daemon of this host belongs to nofs; there are: "), "{}", text(&unknown));
+        assert!(
+            text(&unknown).contains("no daemon of this host belongs to nofs; there are: "),
+            "{}",
+            text(&unknown)
+        );
 
         // One picture is of one cluster.
         let both = rig.run("sheen", &["top", "--once"]);
@@ -349,10 +413,18 @@ fn with_several_clusters_one_must_be_chosen() {
         for args in [&["why"][..], &["why", "--cluster", "other"]] {
             let why = rig.run("sheen", args);
             assert_eq!(why.status.code(), Some(1), "{args:?}: {}", text(&why));
-            assert!(text(&why).contains("nothing waits for longer than a second"), "{}", text(&why));
+            assert!(
+                text(&why).contains("nothing waits for longer than a second"),
+                "{}",
+                text(&why)
+            );
         }
         let unknown = rig.run("sheen", &["why", "--cluster", "nofs"]);
-        assert!(text(&unknown).contains("no daemon of this host belongs to nofs; there are: "), "{}", text(&unknown));
+        assert!(
+            text(&unknown).contains("no daemon of this host belongs to nofs; there are: "),
+            "{}",
+            text(&unknown)
+        );
     };
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(test));
     rig.good("sheen", &["down", dir, "--force"]);
@@ -381,21 +453,36 @@ fn words_that_administrators_know() {
     rig.good("lctl", &["set_param", "-n", "-t4", "osc.sheen-OST0001*.active=0"]);
     let osc = |line: &&str| line.contains(" osc sheen-OST0001-osc-");
     let devices = rig.good("lctl", &["dl"]);
-    assert_eq!(devices.lines().filter(osc).filter(|line| line.contains(" IN ")).count(), 1, "{devices}");
+    assert_eq!(
+        devices.lines().filter(osc).filter(|line| line.contains(" IN ")).count(),
+        1,
+        "{devices}"
+    );
     for threads in [&["-t", "2"][..], &["--thread", "2"], &["--thread=2"], &["-t"]] {
-        rig.good("lctl", &[&["set_param", "-n"], threads, &["osc.sheen-OST0001*.active=1"]].concat());
+        rig.good(
+            "lctl",
+            &[&["set_param", "-n"], threads, &["osc.sheen-OST0001*.active=1"]].concat(),
+        );
     }
 
     let (_, port) = rig.mgs.rsplit_once(':').expect("a port");
     let pinged = rig.good("lctl", &["ping", &format!("localhost:{port}@tcp")]);
     assert!(pinged.contains(&format!("12345-127.0.0.1:{port}@tcp")), "{pinged}");
     let unknown = rig.run("lctl", &["ping", "no-such-host.invalid@tcp"]);
-    assert!(text(&unknown).contains("error: ping: cannot find the address of the host"), "{}", text(&unknown));
+    assert!(
+        text(&unknown).contains("error: ping: cannot find the address of the host"),
+        "{}",
+        text(&unknown)
+    );
 
     // The newest log lines.
     rig.good("lctl", &["mark", "here", "it", "begins"]);
     let log = rig.good("lctl", &["dk"]);
-    assert_eq!(log.lines().filter(|line| line.contains("DEBUG MARKER: here it begins")).count(), 3, "{log}");
+    assert_eq!(
+        log.lines().filter(|line| line.contains("DEBUG MARKER: here it begins")).count(),
+        3,
+        "{log}"
+    );
     assert!(log.lines().last().is_some_and(|line| line.starts_with("Debug log: ")), "{log}");
     assert!(!rig.good("lctl", &["dk"]).contains("MARKER"), "printed once");
     rig.good("lctl", &["mark"]);
@@ -405,17 +492,28 @@ fn words_that_administrators_know() {
     rig.good("lctl", &["mark", "filed"]);
     rig.good("lctl", &["debug_kernel", file.to_str().expect("text")]);
     assert!(fs::read_to_string(&file).expect("the file").contains("MARKER: filed"));
-    assert!(fs::read_to_string(rig.path("main.log")).expect("the log").contains("DEBUG MARKER: here it begins"));
+    assert!(
+        fs::read_to_string(rig.path("main.log"))
+            .expect("the log")
+            .contains("DEBUG MARKER: here it begins")
+    );
 
     // Every user sees the devices, but no UUID of a client.
-    let open = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("chmod");
+    let open =
+        |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("chmod");
     open(rig.dir.path());
     let binary = rig.path("sheen");
     fs::copy(sheen(), &binary).expect("copy the binary");
     open(&binary);
     let nobody = |args: &[&str]| {
         let mut command = Command::new(&binary);
-        command.arg0("lctl").args(args).env(RUN_DIR, rig.path("run")).uid(65_534).gid(65_534).stdin(Stdio::null());
+        command
+            .arg0("lctl")
+            .args(args)
+            .env(RUN_DIR, rig.path("run"))
+            .uid(65_534)
+            .gid(65_534)
+            .stdin(Stdio::null());
         command.output().expect("it runs")
     };
     let seen = nobody(&["dl"]);
@@ -427,7 +525,11 @@ fn words_that_administrators_know() {
     let devices = rig.good("lctl", &["dl"]);
     let seen = String::from_utf8_lossy(&seen.stdout).into_owned();
     assert_eq!(names(&seen), names(&devices), "{seen}");
-    assert!(seen.lines().all(|line| line.ends_with(" -") || !line.contains(" osc ") || line.contains(" - ")), "{seen}");
+    assert!(
+        seen.lines()
+            .all(|line| line.ends_with(" -") || !line.contains(" osc ") || line.contains(" - ")),
+        "{seen}"
+    );
     let refused = nobody(&["set_param", "osc.*.active=0"]);
     assert!(!refused.status.success(), "{}", text(&refused));
 }

@@ -34,11 +34,23 @@ fn wrong_arguments_are_usage_errors() {
     refused(&run(&["mkfs"]), 64, &[]);
     refused(&run(&["mount", "not a source", "/mnt"]), 64, &["not a source"]);
     refused(&run(&["mkfs", "--ost", "--mgsnode", "nowhere", "/tmp/x"]), 64, &["nowhere"]);
-    refused(&run(&["up", "--fsname", "much-too-long-a-name", "/tmp/x"]), 64, &["much-too-long-a-name"]);
-    refused(&run(&["up", "--listen", "0.0.0.0:988", "/tmp/x"]), 64, &["0.0.0.0", "others can reach"]);
+    refused(
+        &run(&["up", "--fsname", "much-too-long-a-name", "/tmp/x"]),
+        64,
+        &["much-too-long-a-name"],
+    );
+    refused(
+        &run(&["up", "--listen", "0.0.0.0:988", "/tmp/x"]),
+        64,
+        &["0.0.0.0", "others can reach"],
+    );
     refused(&run(&["up", "--stripe-count", "0", "/tmp/x"]), 64, &["stripe-count"]);
     refused(&run(&["mount", "127.0.0.1@tcp:/", "/mnt"]), 64, &["file system name"]);
-    refused(&run(&["mount", "-o", "bad", "127.0.0.1@tcp:/sheen", "/mnt"]), 64, &["\"bad\"", "nochecksum"]);
+    refused(
+        &run(&["mount", "-o", "bad", "127.0.0.1@tcp:/sheen", "/mnt"]),
+        64,
+        &["\"bad\"", "nochecksum"],
+    );
     refused(&run(&["completion", "tcsh"]), 64, &["tcsh", "bash"]);
 }
 
@@ -63,7 +75,10 @@ fn folders_that_are_no_sheenfs_are_told_apart() {
 /// Runs `sheen` as the user `nobody`.
 fn as_nobody(args: &[&str]) -> Output {
     let mut command = Command::new("setpriv");
-    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(sheen()).args(args);
+    command
+        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
+        .arg(sheen())
+        .args(args);
     command.stdin(Stdio::null()).output().expect("setpriv runs")
 }
 
@@ -94,7 +109,9 @@ fn an_mgs_that_is_away_is_named_in_bounded_time() {
     }
     let dir = tempfile::tempdir().expect("a folder");
     let at = dir.path().to_str().expect("UTF-8");
-    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port");
+    let free = std::net::TcpListener::bind("127.0.0.1:0")
+        .and_then(|l| l.local_addr())
+        .expect("a free port");
     let source = format!("{free}@tcp:/sheen");
     let log = format!("log={}", dir.path().join("log").display());
     let began = Instant::now();
@@ -153,10 +170,15 @@ fn garbage_on_the_port_harms_nobody() {
         stream.set_read_timeout(Some(std::time::Duration::from_secs(20))).expect("a time limit");
         let garbage: Vec<u8> = (0..len).map(|i| ((i * 73) ^ (i >> 8)) as u8).collect();
         // The server may hang up in the middle of it; that is allowed.
-        let written = stream.write_all(&garbage).and_then(|()| stream.shutdown(std::net::Shutdown::Write));
+        let written =
+            stream.write_all(&garbage).and_then(|()| stream.shutdown(std::net::Shutdown::Write));
         let mut answer = Vec::new();
         let read = stream.read_to_end(&mut answer);
-        assert!(answer.len() < 4096, "{len} bytes of garbage: {written:?} {read:?}, {} bytes came", answer.len());
+        assert!(
+            answer.len() < 4096,
+            "{len} bytes of garbage: {written:?} {read:?}, {} bytes came",
+            answer.len()
+        );
     }
     fs::write(cluster.mount().join("file"), "still here").expect("the mount works");
     assert_eq!(fs::read_to_string(cluster.mount().join("file")).expect("read"), "still here");
@@ -169,7 +191,11 @@ fn a_target_is_served_once() {
     }
     let cluster = Cluster::up(&[]);
     let target = cluster.dir().join("mdt0000");
-    refused(&run(&["serve", target.to_str().expect("UTF-8"), "--listen", "127.0.0.1:0"]), 2, &["mdt0000"]);
+    refused(
+        &run(&["serve", target.to_str().expect("UTF-8"), "--listen", "127.0.0.1:0"]),
+        2,
+        &["mdt0000"],
+    );
     fs::write(cluster.mount().join("file"), "x").expect("the first one still serves");
 }
 
@@ -269,7 +295,11 @@ fn a_full_disk_is_enospc_and_nothing_is_lost() {
     fs::write(mount.join("before"), vec![7; 1_000_000]).expect("room for a little");
     let output = try_sh(&mount, "head -c 200000000 /dev/zero > big");
     assert!(!output.status.success());
-    assert!(String::from_utf8_lossy(&output.stderr).contains("No space left on device"), "{}", text(&output));
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("No space left on device"),
+        "{}",
+        text(&output)
+    );
     assert_eq!(fs::read(mount.join("before")).expect("read"), vec![7; 1_000_000]);
     let size = fs::metadata(mount.join("big")).expect("stat").len();
     let bytes = fs::read(mount.join("big")).expect("read");
@@ -278,7 +308,10 @@ fn a_full_disk_is_enospc_and_nothing_is_lost() {
     fs::remove_file(mount.join("big")).expect("a full file system can be emptied");
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
     while fs::write(mount.join("after"), vec![9; 20_000_000]).is_err() {
-        assert!(std::time::Instant::now() < deadline, "the space of a removed file does not come back");
+        assert!(
+            std::time::Instant::now() < deadline,
+            "the space of a removed file does not come back"
+        );
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
 }

@@ -16,7 +16,11 @@ const WATCHDOG: Duration = Duration::from_secs(120);
 
 fn bench(cluster: &Cluster, item: &str) -> Command {
     let mut command = Command::new(sheen());
-    command.arg0("sheen").args(["bench", item]).env(RUN_DIR, cluster.run_dir()).stdin(Stdio::null());
+    command
+        .arg0("sheen")
+        .args(["bench", item])
+        .env(RUN_DIR, cluster.run_dir())
+        .stdin(Stdio::null());
     command
 }
 
@@ -50,7 +54,11 @@ fn figures(cluster: &Cluster, item: &str, args: &[&str]) -> Value {
         .expect("sheen runs");
     drop(caches);
     assert!(output.status.success(), "{item}: {}", text(&output));
-    assert!(String::from_utf8_lossy(&output.stdout).contains(item), "a table comes: {}", text(&output));
+    assert!(
+        String::from_utf8_lossy(&output.stdout).contains(item),
+        "a table comes: {}",
+        text(&output)
+    );
     assert!(fs::read_to_string(&html).expect("the page").trim_end().ends_with("</html>"));
     let left = left_behind(&[&mount, &outside]);
     assert!(left.is_empty(), "{item} left behind: {left:?}");
@@ -60,7 +68,10 @@ fn figures(cluster: &Cluster, item: &str, args: &[&str]) -> Value {
 /// Figures of a report: (what, results).
 fn each(report: &Value) -> Vec<(&str, &Vec<Value>)> {
     let figures = report["figures"].as_array().expect("figures");
-    figures.iter().map(|f| (f["what"].as_str().expect("text"), f["results"].as_array().expect("results"))).collect()
+    figures
+        .iter()
+        .map(|f| (f["what"].as_str().expect("text"), f["results"].as_array().expect("results")))
+        .collect()
 }
 
 fn median(result: &Value) -> Option<f64> {
@@ -75,20 +86,26 @@ fn fewest(result: &Value) -> Option<f64> {
 /// times beside those of others.
 fn keeps_to_the_table_of_round_trips(report: &Value) {
     let rows = report["figures"].as_array().expect("figures");
-    let (counts, times): (Vec<&Value>, Vec<&Value>) = rows.iter().partition(|row| row["unit"] == "requests");
+    let (counts, times): (Vec<&Value>, Vec<&Value>) =
+        rows.iter().partition(|row| row["unit"] == "requests");
     assert_eq!((counts.len(), times.len()), (20, 20));
     for row in counts {
         let (what, results) = (&row["what"], row["results"].as_array().expect("results"));
-        let (value, most) = (fewest(&results[0]).expect("a sample"), row["goal"].as_f64().expect("a goal"));
+        let (value, most) =
+            (fewest(&results[0]).expect("a sample"), row["goal"].as_f64().expect("a goal"));
         // One in twenty may cost one more, as the table of the item has it; where none is allowed,
         // none. The best round counts: another test that drops the machine's caches makes a round
         // cold.
         assert!(value <= most * 1.05, "{what}: {value} round trips where {most} are allowed");
-        let (all, behind) = (results[0]["requests"].as_f64().expect("all"), results[0]["background"].as_f64());
+        let (all, behind) =
+            (results[0]["requests"].as_f64().expect("all"), results[0]["background"].as_f64());
         // Each figure is a quotient, so their sum may miss the whole by a rounding error.
         let fits = behind.is_some_and(|behind| value + behind <= all + 1e-9);
         assert!(fits, "{what}: {value} and {behind:?} of {all}");
-        assert!(results[1..].iter().all(|result| result["skipped"].is_string()), "{what}: others count no requests");
+        assert!(
+            results[1..].iter().all(|result| result["skipped"].is_string()),
+            "{what}: others count no requests"
+        );
     }
     let behind = |what: &str| {
         let row = rows.iter().find(|row| row["what"] == what).expect("a row");
@@ -100,7 +117,10 @@ fn keeps_to_the_table_of_round_trips(report: &Value) {
         let results = row["results"].as_array().expect("results");
         assert!(median(&results[0]) > Some(0.0), "{row}");
         assert!(results[1]["ratio"].as_f64() > Some(0.0), "{row}");
-        assert!(results[2]["ratio"].as_f64() > Some(0.0) || results[2]["skipped"].is_string(), "{row}");
+        assert!(
+            results[2]["ratio"].as_f64() > Some(0.0) || results[2]["skipped"].is_string(),
+            "{row}"
+        );
     }
 }
 
@@ -116,7 +136,17 @@ fn every_item_runs_beside_references_and_leaves_nothing() {
     let report = figures(
         &cluster,
         "mdtest",
-        &[mount, "--reference", outside, "--reference", "null", "--files", "12", "--sizes", "0,3901"],
+        &[
+            mount,
+            "--reference",
+            outside,
+            "--reference",
+            "null",
+            "--files",
+            "12",
+            "--sizes",
+            "0,3901",
+        ],
     );
     assert_eq!((&report["seed"], &report["repeats"]), (&Value::from(7), &Value::from(2)));
     for key in ["commit", "version", "machine", "settings", "places", "command"] {
@@ -127,8 +157,10 @@ fn every_item_runs_beside_references_and_leaves_nothing() {
         assert_eq!(results.len(), 3, "{what}: the target and two references");
         for result in results {
             let value = &result["value"];
-            let (low, high) =
-                (value["spread"][0].as_f64().expect("a number"), value["spread"][1].as_f64().expect("one"));
+            let (low, high) = (
+                value["spread"][0].as_f64().expect("a number"),
+                value["spread"][1].as_f64().expect("one"),
+            );
             let middle = median(result).expect("a median");
             assert!(low > 0.0 && low <= middle && middle <= high, "{what}: {value}");
             assert_eq!(value["samples"].as_array().expect("samples").len(), 2);
@@ -136,9 +168,19 @@ fn every_item_runs_beside_references_and_leaves_nothing() {
         }
         let daemons = results[0]["cpu_us_daemons"].as_object().expect("daemons");
         assert_eq!(daemons.len(), 1, "{what}: one process plays all roles: {daemons:?}");
-        assert!(daemons.keys().all(|name| name.contains("MDT0000") && name.starts_with("mount")), "{daemons:?}");
-        assert!(results[0]["resident_bytes"].as_object().expect("memory").values().all(|b| b.as_u64() > Some(1 << 20)));
-        let (ours, theirs) = (median(&results[0]).expect("ours"), median(&results[1]).expect("theirs"));
+        assert!(
+            daemons.keys().all(|name| name.contains("MDT0000") && name.starts_with("mount")),
+            "{daemons:?}"
+        );
+        assert!(
+            results[0]["resident_bytes"]
+                .as_object()
+                .expect("memory")
+                .values()
+                .all(|b| b.as_u64() > Some(1 << 20))
+        );
+        let (ours, theirs) =
+            (median(&results[0]).expect("ours"), median(&results[1]).expect("theirs"));
         let ratio = results[1]["ratio"].as_f64().expect("a ratio");
         assert!((ratio - ours / theirs).abs() < 1e-9, "{what}: {ratio}");
     }
@@ -163,45 +205,82 @@ fn every_item_runs_beside_references_and_leaves_nothing() {
         ],
     );
     let whats: Vec<&str> = each(&report).into_iter().map(|(what, _)| what).collect();
-    for wanted in ["sequential write+fsync", "random cold read", "O_DIRECT", "47,008 B interleaved", "many files"] {
+    for wanted in [
+        "sequential write+fsync",
+        "random cold read",
+        "O_DIRECT",
+        "47,008 B interleaved",
+        "many files",
+    ] {
         assert!(whats.iter().any(|what| what.contains(wanted)), "{wanted} in {whats:?}");
     }
-    let many = each(&report).into_iter().find(|(what, _)| what.contains("many files")).expect("it").1;
+    let many =
+        each(&report).into_iter().find(|(what, _)| what.contains("many files")).expect("it").1;
     assert!(many[0]["over_time"].as_array().expect("a curve").len() > 3);
 
-    let report = figures(&cluster, "ls", &[mount, "--reference", outside, "--entries", "50", "--stripes", "0,2"]);
+    let report = figures(
+        &cluster,
+        "ls",
+        &[mount, "--reference", outside, "--entries", "50", "--stripes", "0,2"],
+    );
     assert_eq!(each(&report).len(), 2 * 4 * 2);
 
-    let report = figures(&cluster, "find", &[mount, "--reference", outside, "--files", "60", "--per-directory", "25"]);
+    let report = figures(
+        &cluster,
+        "find",
+        &[mount, "--reference", outside, "--files", "60", "--per-directory", "25"],
+    );
     for (what, results) in each(&report) {
         assert!(median(&results[0]).is_some_and(|rate| rate > 0.0), "{what}");
         assert_eq!(median(&results[1]).is_some(), !what.starts_with("lfs"), "{what}");
     }
     assert_eq!(each(&report).len(), 6 * 2);
 
-    let report = figures(&cluster, "rtt", &[mount, "--reference", outside, "--reference", "null", "--files", "20"]);
+    let report = figures(
+        &cluster,
+        "rtt",
+        &[mount, "--reference", outside, "--reference", "null", "--files", "20"],
+    );
     keeps_to_the_table_of_round_trips(&report);
 
     let report = figures(&cluster, "warm", &[mount, "--reference", outside, "--files", "60"]);
-    let asked = each(&report).into_iter().find(|(what, _)| *what == "stat: requests to servers").expect("it").1;
+    let asked = each(&report)
+        .into_iter()
+        .find(|(what, _)| *what == "stat: requests to servers")
+        .expect("it")
+        .1;
     assert_eq!(median(&asked[0]), Some(0.0), "what is warm costs nothing");
 
     let report = figures(&cluster, "watched", &[mount, "--slice", "1s", "--threads", "1"]);
     for (what, results) in each(&report) {
         assert_eq!(results.len(), 2, "{what}: unwatched and watched");
-        assert!(results.iter().all(|result| median(result).is_some_and(|rate| rate > 0.0)), "{what}");
-        assert!(results[1]["place"].as_str().is_some_and(|name| name.ends_with(" watched")), "{what}");
+        assert!(
+            results.iter().all(|result| median(result).is_some_and(|rate| rate > 0.0)),
+            "{what}"
+        );
+        assert!(
+            results[1]["place"].as_str().is_some_and(|name| name.ends_with(" watched")),
+            "{what}"
+        );
         assert!(results[1]["pairs"].is_null(), "{what}: nothing can be said after two rounds");
     }
 
-    let report = figures(&cluster, "build", &[mount, "--reference", outside, "--sources", "8", "--jobs", "2"]);
+    let report = figures(
+        &cluster,
+        "build",
+        &[mount, "--reference", outside, "--sources", "8", "--jobs", "2"],
+    );
     assert_eq!(each(&report).len(), 8);
 
     let report = figures(&cluster, "memory", &[mount, "--reference", outside, "--files", "30"]);
     assert!(median(&each(&report)[2].1[0]).expect("memory") > 1.0);
 
     let report = figures(&cluster, "net", &["--pings", "50", "--size", "2M"]);
-    assert!(each(&report).iter().all(|(_, results)| results.len() == 2 && median(&results[1]) > Some(0.0)));
+    assert!(
+        each(&report)
+            .iter()
+            .all(|(_, results)| results.len() == 2 && median(&results[1]) > Some(0.0))
+    );
 
     let report = figures(&cluster, "engine", &[outside, "--operations", "200"]);
     assert!(each(&report).len() >= 10);
@@ -215,8 +294,14 @@ fn long_links_are_made_measured_and_removed() {
     let cluster = Cluster::up(&[]);
     let outside = cluster.outside();
     let hosts = || {
-        let names = fs::read_dir("/run/netns").into_iter().flatten().flatten().map(|entry| entry.file_name());
-        names.filter(|name| name.to_string_lossy().starts_with("sb")).collect::<std::collections::BTreeSet<_>>()
+        let names = fs::read_dir("/run/netns")
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.file_name());
+        names
+            .filter(|name| name.to_string_lossy().starts_with("sb"))
+            .collect::<std::collections::BTreeSet<_>>()
     };
     let before = hosts();
     // Without delay and rate neither a program nor netem is needed.
@@ -234,10 +319,14 @@ fn long_links_are_made_measured_and_removed() {
         "--osts",
         "2",
     ];
-    let all: Vec<&str> =
-        [outside.to_str().expect("a path")].into_iter().chain(args).chain(["--stripes", "2"]).collect();
+    let all: Vec<&str> = [outside.to_str().expect("a path")]
+        .into_iter()
+        .chain(args)
+        .chain(["--stripes", "2"])
+        .collect();
     let report = figures(&cluster, "wan", &all);
-    let percent = each(&report).into_iter().find(|(what, _)| what.contains("of the line")).expect("it").1;
+    let percent =
+        each(&report).into_iter().find(|(what, _)| what.contains("of the line")).expect("it").1;
     assert!(median(&percent[0]).is_some_and(|percent| percent > 0.0 && percent < 1000.0));
     assert_eq!(hosts(), before, "hosts are left behind");
 }
@@ -252,7 +341,11 @@ fn ranks_are_threads_processes_and_native_clients() {
     let mount = mount.to_str().expect("a path");
     let status = cluster.command(&["status"]);
     let shown = String::from_utf8_lossy(&status.stdout).into_owned();
-    let nid = shown.split_whitespace().find(|word| word.starts_with("127.0.0.1:")).expect("it listens").to_owned();
+    let nid = shown
+        .split_whitespace()
+        .find(|word| word.starts_with("127.0.0.1:"))
+        .expect("it listens")
+        .to_owned();
     let native = format!("{nid}:/sheen");
     let args = ["--files", "5", "--ranks", "3", "--sizes", "100", "--native", &native];
     for extra in [&[][..], &["--processes"]] {
@@ -260,7 +353,10 @@ fn ranks_are_threads_processes_and_native_clients() {
         let report = figures(&cluster, "mdtest", &all);
         for (what, results) in each(&report) {
             assert_eq!(results[1]["role"], "native");
-            assert!(results.iter().all(|r| median(r).is_some_and(|rate| rate > 0.0)), "{what}: {results:?}");
+            assert!(
+                results.iter().all(|r| median(r).is_some_and(|rate| rate > 0.0)),
+                "{what}: {results:?}"
+            );
         }
     }
 }
@@ -296,11 +392,20 @@ fn an_interrupted_long_link_leaves_no_hosts() {
     let cluster = Cluster::up(&[]);
     let outside = cluster.outside();
     let ours = |id: u32| {
-        let names = fs::read_dir("/run/netns").into_iter().flatten().flatten().map(|entry| entry.file_name());
-        names.filter(|name| name.to_string_lossy().starts_with(&format!("sb{}", id % 100_000))).count()
+        let names = fs::read_dir("/run/netns")
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.file_name());
+        names
+            .filter(|name| name.to_string_lossy().starts_with(&format!("sb{}", id % 100_000)))
+            .count()
     };
     let processes = || {
-        let lines = Command::new("pgrep").args(["-af", &outside.display().to_string()]).output().expect("pgrep runs");
+        let lines = Command::new("pgrep")
+            .args(["-af", &outside.display().to_string()])
+            .output()
+            .expect("pgrep runs");
         String::from_utf8_lossy(&lines.stdout).into_owned()
     };
     let id = std::cell::Cell::new(0);
@@ -338,8 +443,9 @@ fn an_interrupted_benchmark_leaves_nothing_behind() {
             command.arg("--reference").arg(&outside);
         }
         let folder = |id: u32| mount.join(format!("sheen-bench.{id}"));
-        let said =
-            interrupted(item, command, |id| fs::read_dir(folder(id)).is_ok_and(|mut entries| entries.next().is_some()));
+        let said = interrupted(item, command, |id| {
+            fs::read_dir(folder(id)).is_ok_and(|mut entries| entries.next().is_some())
+        });
         let left = left_behind(&[&mount, &outside, &temporary]);
         assert!(left.is_empty(), "{item} left behind: {left:?}; it said {said}");
     }
@@ -360,7 +466,16 @@ fn wrong_calls_are_told_in_one_sentence() {
         (&["mdtest", mount, "--native", "127.0.0.1:1@tcp:/sheen"], 2, "127.0.0.1:1"),
         (&["build", mount, "--tree", "/nowhere", "--repeats", "1"], 2, "/nowhere"),
         (
-            &["build", mount, "--sources", "3", "--command", "echo it is broken >&2; false", "--repeats", "1"],
+            &[
+                "build",
+                mount,
+                "--sources",
+                "3",
+                "--command",
+                "echo it is broken >&2; false",
+                "--repeats",
+                "1",
+            ],
             2,
             "it is broken",
         ),

@@ -28,12 +28,16 @@ entries = [["nobody", "nogroup"], ["daemon", "daemon"]]
 /// Name of each case -> its outcome, and the whole text.
 fn pjdfstest(program: &Path, config: &Path, dir: &Path) -> (BTreeMap<String, String>, String) {
     std::fs::create_dir_all(dir).expect("make a folder");
-    let output = try_sh(dir, &format!("{} -c {} -p {}", program.display(), config.display(), dir.display()));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let output =
+        try_sh(dir, &format!("{} -c {} -p {}", program.display(), config.display(), dir.display()));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
     let cases = text
         .lines()
         .filter(|line| line.contains("::") && !line.starts_with(char::is_whitespace))
-        .filter_map(|line| line.rsplit_once(' ').map(|(name, end)| (name.trim().to_owned(), end.to_owned())))
+        .filter_map(|line| {
+            line.rsplit_once(' ').map(|(name, end)| (name.trim().to_owned(), end.to_owned()))
+        })
         .filter(|(_, end)| ["ok", "skipped", "FAILED", "failed"].contains(&end.as_str()))
         .collect();
     (cases, text)
@@ -52,14 +56,19 @@ fn pjdfstest_passes_what_the_local_file_system_passes() {
         let config = cluster.outside().join("pjdfstest.toml");
         std::fs::write(&config, PJDFSTEST).expect("write");
         let (local, text) = pjdfstest(&program, &config, &cluster.outside().join("pjd"));
-        assert!(local.len() > 300, "the suite ran {} cases outside the mount:\n{text}", local.len());
+        assert!(
+            local.len() > 300,
+            "the suite ran {} cases outside the mount:\n{text}",
+            local.len()
+        );
         let (ours, text) = pjdfstest(&program, &config, &cluster.mount().join("pjd"));
         let passed = |cases: &BTreeMap<String, String>| {
             let excepted = |name: &str| EXCEPTIONS.iter().any(|(exception, _)| *exception == name);
             let ok = cases.iter().filter(|(name, end)| *end == "ok" && !excepted(name));
             ok.map(|(name, _)| name.clone()).collect::<Vec<_>>().join("\n")
         };
-        let failed: Vec<&str> = text.lines().filter(|l| l.starts_with('\t') || !l.ends_with("ok")).collect();
+        let failed: Vec<&str> =
+            text.lines().filter(|l| l.starts_with('\t') || !l.ends_with("ok")).collect();
         assert!(passed(&local) == passed(&ours), "on the mount:\n{}", failed.join("\n"));
         eprintln!("pjdfstest: {} cases pass, as outside; except:", passed(&ours).lines().count());
         EXCEPTIONS.iter().for_each(|(name, why)| eprintln!("  {name}: {why}"));
@@ -99,17 +108,24 @@ fn fsx_on(stripes: &str, layout: &[&str], file_bytes: u32, operation_bytes: u32)
     everywhere_striped(stripes, |cluster| {
         let operations = std::env::var("FSX_OPERATIONS").unwrap_or_else(|_| "20000".to_owned());
         let config = cluster.outside().join("fsx.toml");
-        let sizes = format!("flen = {file_bytes}\nopsize = {{ min = 0, max = {operation_bytes} }}\n");
+        let sizes =
+            format!("flen = {file_bytes}\nopsize = {{ min = 0, max = {operation_bytes} }}\n");
         std::fs::write(&config, sizes + FSX).expect("write");
         let (program, config, artifacts) = (program.display(), config.display(), cluster.outside());
-        let script = format!("{program} -f {config} -N {operations} -S 7 -P {} file", artifacts.display());
+        let script =
+            format!("{program} -f {config} -N {operations} -S 7 -P {} file", artifacts.display());
         if !layout.is_empty() {
             lfs(&cluster.mount(), &[&["setstripe"], layout, &["."]].concat());
         }
         let output = try_sh(&cluster.mount(), &script);
-        let text = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned()
+            + &String::from_utf8_lossy(&output.stdout);
         let end: Vec<&str> = text.lines().rev().take(40).collect();
-        assert!(output.status.success(), "{}", end.into_iter().rev().collect::<Vec<_>>().join("\n"));
+        assert!(
+            output.status.success(),
+            "{}",
+            end.into_iter().rev().collect::<Vec<_>>().join("\n")
+        );
         assert!(text.contains("All operations completed A-OK!"), "fsx did not finish:\n{text}");
     });
 }

@@ -22,11 +22,14 @@ struct Processes {
 impl Processes {
     fn start() -> Processes {
         let dir = tempfile::Builder::new().prefix("sheen-dash-").tempdir().expect("a folder");
-        let mut all = Processes { servers: Vec::new(), listens: HashMap::new(), nid: String::new(), dir };
+        let mut all =
+            Processes { servers: Vec::new(), listens: HashMap::new(), nid: String::new(), dir };
         let path = |name: &str| all.dir.path().join(name);
         let (mgt, mdt) = (path("mgt"), path("mdt"));
         let osts = [path("ost0"), path("ost1")];
-        for (role, dir) in [("--mgs", &mgt), ("--mdt", &mdt), ("--ost", &osts[0]), ("--ost", &osts[1])] {
+        for (role, dir) in
+            [("--mgs", &mgt), ("--mdt", &mdt), ("--ost", &osts[0]), ("--ost", &osts[1])]
+        {
             let index = if *dir == osts[1] { "1" } else { "0" };
             let mut args = vec!["mkfs", role, dir.to_str().expect("text")];
             if role != "--mgs" {
@@ -95,7 +98,8 @@ impl Processes {
     /// Kills the process of a target.
     fn kill(&mut self, home: &str) -> PathBuf {
         let path = self.dir.path().join(home);
-        let (_, child) = self.servers.iter_mut().find(|(other, _)| *other == path).expect("it was started");
+        let (_, child) =
+            self.servers.iter_mut().find(|(other, _)| *other == path).expect("it was started");
         let mut child = child.take().expect("it runs");
         kill_and_wait(child.id() as i32);
         child.wait().expect("it is ours");
@@ -116,7 +120,8 @@ impl Processes {
         let stats = String::from_utf8(output.stdout).expect("text");
         let of = |line: &str| {
             let mut words = line.split_whitespace();
-            (words.next() == Some(operation)).then(|| words.next().and_then(|n| n.parse::<u64>().ok()))?
+            (words.next() == Some(operation))
+                .then(|| words.next().and_then(|n| n.parse::<u64>().ok()))?
         };
         stats.lines().filter_map(of).sum()
     }
@@ -131,7 +136,11 @@ impl Drop for Processes {
             if std::thread::panicking() {
                 let log = fs::read_to_string(home.with_extension("log")).unwrap_or_default();
                 let lines: Vec<&str> = log.lines().collect();
-                eprintln!("--- {} ---\n{}", home.display(), lines[lines.len().saturating_sub(20)..].join("\n"));
+                eprintln!(
+                    "--- {} ---\n{}",
+                    home.display(),
+                    lines[lines.len().saturating_sub(20)..].join("\n")
+                );
             }
             if let Some(child) = child {
                 kill_and_wait(child.id() as i32);
@@ -163,7 +172,14 @@ impl Drop for Running {
 fn lock_wait(mnt: &Path) -> (Running, Running) {
     let flock = |work: &[&str]| {
         let mut command = Command::new("flock");
-        Running(command.arg("--no-fork").arg(mnt.join("locked")).args(work).spawn().expect("flock runs"))
+        Running(
+            command
+                .arg("--no-fork")
+                .arg(mnt.join("locked"))
+                .args(work)
+                .spawn()
+                .expect("flock runs"),
+        )
     };
     let holder = flock(&["sleep", "60"]);
     std::thread::sleep(Duration::from_millis(500));
@@ -182,15 +198,22 @@ fn top_and_why_tell_of_the_whole_cluster() {
     sh(&mnt, "for n in 1 2 3; do echo $n > f$n; done; sync");
 
     let picture = picture_of(&cluster);
-    let names: Vec<&str> =
-        picture["targets"].as_array().expect("targets").iter().filter_map(|row| row["name"].as_str()).collect();
+    let names: Vec<&str> = picture["targets"]
+        .as_array()
+        .expect("targets")
+        .iter()
+        .filter_map(|row| row["name"].as_str())
+        .collect();
     assert_eq!(names, ["MGS", "sheen-MDT0000", "sheen-OST0000", "sheen-OST0001"]);
     assert_eq!(picture["clients"].as_array().map(Vec::len), Some(1));
     let output = cluster.sheen(&["top", "--once"]);
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();
-    for word in
-        ["4 of 4 targets up, 1 clients", "sheen-OST0001", "SLOWEST", "WAITING for longer than a second\n nothing"]
-    {
+    for word in [
+        "4 of 4 targets up, 1 clients",
+        "sheen-OST0001",
+        "SLOWEST",
+        "WAITING for longer than a second\n nothing",
+    ] {
         assert!(shown.contains(word), "{word}\n{shown}");
     }
 
@@ -214,13 +237,23 @@ fn top_and_why_tell_of_the_whole_cluster() {
         }
     }
     let output = cluster.sheen(&["why", &holder.0.id().to_string()]);
-    assert_eq!(output.status.code(), Some(1), "who has the lock waits for nothing: {}", text(&output));
+    assert_eq!(
+        output.status.code(),
+        Some(1),
+        "who has the lock waits for nothing: {}",
+        text(&output)
+    );
     drop((holder, waiter));
 
     // A restarted MDT waits for a client that does not come, and says so; then it comes.
-    let process =
-        picture["processes"].as_array().expect("processes").iter().find(|row| row["place"].as_str() == mnt.to_str());
-    let stopped = Stopped::new(process.and_then(|row| row["pid"].as_i64()).expect("the process of the mount") as i32);
+    let process = picture["processes"]
+        .as_array()
+        .expect("processes")
+        .iter()
+        .find(|row| row["place"].as_str() == mnt.to_str());
+    let stopped = Stopped::new(
+        process.and_then(|row| row["pid"].as_i64()).expect("the process of the mount") as i32,
+    );
     let mgt = cluster.kill("mgt");
     let mdt = cluster.dir.path().join("mdt");
     cluster.serve(mgt.clone(), &[&mdt]);
@@ -228,13 +261,24 @@ fn top_and_why_tell_of_the_whole_cluster() {
         let output = cluster.sheen(&["top", "--json", mgt.to_str().expect("text")]);
         assert!(output.status.success(), "{}", text(&output));
         let picture: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        let row = picture["targets"].as_array().expect("targets").iter().find(|row| row["name"] == "sheen-MDT0000");
+        let row = picture["targets"]
+            .as_array()
+            .expect("targets")
+            .iter()
+            .find(|row| row["name"] == "sheen-MDT0000");
         row.expect("the MDT").clone()
     };
     let row = mdt_row(&cluster);
     assert_eq!(row["state"], "recovering", "{row}");
-    assert_eq!((&row["recovery"]["expected"], &row["recovery"]["back"]), (&Value::from(1), &Value::from(0)), "{row}");
-    assert!(row["note"].as_str().is_some_and(|note| note.starts_with("0 of 1 clients came back")), "{row}");
+    assert_eq!(
+        (&row["recovery"]["expected"], &row["recovery"]["back"]),
+        (&Value::from(1), &Value::from(0)),
+        "{row}"
+    );
+    assert!(
+        row["note"].as_str().is_some_and(|note| note.starts_with("0 of 1 clients came back")),
+        "{row}"
+    );
     drop(stopped);
     let deadline = Instant::now() + Duration::from_secs(20);
     while mdt_row(&cluster)["state"] != "up" {
@@ -261,15 +305,22 @@ fn why_names_the_target_that_does_not_answer() {
         osts.map(|(_, child)| Stopped::new(child.as_ref().expect("it runs").id() as i32)).collect();
     assert_eq!(stopped.len(), 2);
     let path = mnt.join("f");
-    let mut reader = Running(Command::new("cat").arg(&path).stdout(Stdio::null()).spawn().expect("cat runs"));
+    let mut reader =
+        Running(Command::new("cat").arg(&path).stdout(Stdio::null()).spawn().expect("cat runs"));
     std::thread::sleep(Duration::from_millis(2500));
     let pid = reader.0.id();
     for what in [pid.to_string(), path.to_str().expect("text").to_owned()] {
         let output = cluster.sheen(&["why", &what]);
         let told = text(&output);
         assert!(output.status.success(), "{told}");
-        assert!(told.contains(&format!("cat (process {pid})")) && told.contains(" of [0x"), "{what}\n{told}");
-        assert!(told.contains("-> asks sheen-OST000") && told.contains(": ost_read"), "{what}\n{told}");
+        assert!(
+            told.contains(&format!("cat (process {pid})")) && told.contains(" of [0x"),
+            "{what}\n{told}"
+        );
+        assert!(
+            told.contains("-> asks sheen-OST000") && told.contains(": ost_read"),
+            "{what}\n{told}"
+        );
         assert!(!told.contains("works on"), "who stands still tells nothing\n{told}");
     }
     drop(stopped);
@@ -304,7 +355,10 @@ fn the_page_shows_the_cluster_as_it_is() {
     let mnt = cluster.mount();
     let output = cluster.sheen(&["lctl", "set_param", "jobid_var=procname_uid"]);
     assert!(output.status.success(), "{}", text(&output));
-    sh(&mnt, "mkdir d; for n in $(seq 20); do dd if=/dev/zero of=f$n bs=256k count=4 2>/dev/null; done; sync");
+    sh(
+        &mnt,
+        "mkdir d; for n in $(seq 20); do dd if=/dev/zero of=f$n bs=256k count=4 2>/dev/null; done; sync",
+    );
 
     let mgt = cluster.dir.path().join("mgt");
     let output = cluster.sheen(&["dash", mgt.to_str().expect("text")]);
@@ -313,7 +367,9 @@ fn the_page_shows_the_cluster_as_it_is() {
     browser.look_as(1280, 900, "light");
     browser.open(&url);
     let row = |name: &str| format!("document.querySelector('#targets [data-key=\"{name}\"]')");
-    let state = |name: &str, word: &str| format!("{}?.querySelector('.state')?.textContent === '{word}'", row(name));
+    let state = |name: &str, word: &str| {
+        format!("{}?.querySelector('.state')?.textContent === '{word}'", row(name))
+    };
     for name in ["MGS", "sheen-MDT0000", "sheen-OST0000", "sheen-OST0001"] {
         browser.until(&state(name, "up"), Duration::from_secs(15));
     }
@@ -337,7 +393,9 @@ fn the_page_shows_the_cluster_as_it_is() {
         ("sheen-MDT0000", "mdt.sheen-MDT0000.md_stats", "mkdir"),
     ] {
         browser.eval(&format!("location.hash = 'target/{target}'; 0"));
-        let cell = format!("document.querySelector('#d-operations [data-key=\"{operation}\"] [data-field=count]')");
+        let cell = format!(
+            "document.querySelector('#d-operations [data-key=\"{operation}\"] [data-field=count]')"
+        );
         let deadline = Instant::now() + Duration::from_secs(15);
         loop {
             let counted = cluster.samples(pattern, operation);
@@ -345,27 +403,37 @@ fn the_page_shows_the_cluster_as_it_is() {
             if counted > 0 && shown == Value::String(counted.to_string()) {
                 break;
             }
-            assert!(Instant::now() < deadline, "{target} {operation}: {counted} counted, {shown} shown");
+            assert!(
+                Instant::now() < deadline,
+                "{target} {operation}: {counted} counted, {shown} shown"
+            );
             std::thread::sleep(Duration::from_millis(200));
         }
-        assert_eq!(browser.eval("document.querySelectorAll('#d-charts svg').length"), Value::from(3));
+        assert_eq!(
+            browser.eval("document.querySelectorAll('#d-charts svg').length"),
+            Value::from(3)
+        );
         let job = "document.querySelector('#d-jobs [data-key=\"dd.0\"] [data-field=operations]')?.textContent > 0";
         browser.until(job, Duration::from_secs(5));
     }
     let detail = shots(&mut browser, "detail");
 
     // What a client has and may write: the page shows the facts of its report.
-    let client = picture_of(&cluster)["clients"][0]["client"].as_str().expect("a client").to_owned();
+    let client =
+        picture_of(&cluster)["clients"][0]["client"].as_str().expect("a client").to_owned();
     browser.eval(&format!("location.hash = 'client/{client}'; 0"));
     for name in ["Locks held", "Not yet stored", "Granted by OSTs"] {
-        let fact = format!("document.querySelector('#d-facts [data-fact=\"{name}\"] dd')?.textContent");
+        let fact =
+            format!("document.querySelector('#d-facts [data-fact=\"{name}\"] dd')?.textContent");
         browser.until(&format!("{fact}?.length > 0"), Duration::from_secs(5));
     }
     let locks = "document.querySelector('#d-facts [data-fact=\"Locks held\"] dd').textContent";
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
-        let (shown, counted) =
-            (browser.eval(locks), cluster.gauge("ldlm.namespaces.sheen-????????????????.lock_count"));
+        let (shown, counted) = (
+            browser.eval(locks),
+            cluster.gauge("ldlm.namespaces.sheen-????????????????.lock_count"),
+        );
         if counted > 0 && shown == Value::String(counted.to_string()) {
             break;
         }
@@ -376,7 +444,10 @@ fn the_page_shows_the_cluster_as_it_is() {
     // The waits, with keys alone: the link on the way back has the focus and is followed.
     let (holder, waiter) = lock_wait(&mnt);
     browser.eval("location.hash = ''; 0");
-    let told = format!("document.querySelector('#waits')?.innerText.includes('process {}')", waiter.0.id());
+    let told = format!(
+        "document.querySelector('#waits')?.innerText.includes('process {}')",
+        waiter.0.id()
+    );
     browser.until(&told, Duration::from_secs(10));
     browser.until(
         "document.querySelector('#waits .holder')?.innerText.includes('holds write lock')",
@@ -388,9 +459,15 @@ fn the_page_shows_the_cluster_as_it_is() {
 
     // The switch wins over the system's wish.
     browser.look_as(1280, 900, "light");
-    browser.eval("document.getElementById('theme').click(); document.getElementById('theme').click(); 0");
+    browser.eval(
+        "document.getElementById('theme').click(); document.getElementById('theme').click(); 0",
+    );
     let ground = "getComputedStyle(document.documentElement).backgroundColor";
-    assert_eq!(browser.eval(ground), Value::String("rgb(20, 23, 26)".to_owned()), "dark by the switch");
+    assert_eq!(
+        browser.eval(ground),
+        Value::String("rgb(20, 23, 26)".to_owned()),
+        "dark by the switch"
+    );
     for width in [down, detail, waiting].concat() {
         assert!(width.0 <= width.1, "the page is wider than its window: {width:?}");
     }

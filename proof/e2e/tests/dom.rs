@@ -37,7 +37,8 @@ fn requests(mount: &Path) -> u64 {
     let mut value = vec![0u8; 65536];
     let len = rustix::fs::getxattr(mount, c"lustre.stats", &mut value).expect("getxattr");
     let stats = String::from_utf8_lossy(&value[..len]).into_owned();
-    let line = stats.lines().find(|line| line.ends_with(" requests")).expect("requests are counted");
+    let line =
+        stats.lines().find(|line| line.ends_with(" requests")).expect("requests are counted");
     line.split(' ').next().and_then(|n| n.parse().ok()).expect("a number")
 }
 
@@ -77,13 +78,18 @@ fn layouts_with_a_part_on_the_mdt() {
 
     // The administrator's limit.
     let too_large = "error: setstripe: can't set layout of 'x': Invalid argument (22); the MDT takes less of a file than that; lctl get_param lod.*.dom_stripesize\n";
-    let get = |name: &str| lctl(&cluster, &["get_param", "-n", &format!("lod.*.{name}")]).trim().to_owned();
+    let get = |name: &str| {
+        lctl(&cluster, &["get_param", "-n", &format!("lod.*.{name}")]).trim().to_owned()
+    };
     assert_eq!(
         [get("dom_stripesize"), get("dom_stripesize_max_kb"), get("dom_stripesize_cur_kb")],
         ["1048576", "1024", "1024"]
     );
     lctl(&cluster, &["set_param", "lod.*.dom_stripesize=128K"]);
-    assert_eq!((get("dom_stripesize_max_kb"), get("dom_stripesize_cur_kb")), ("128".into(), "128".into()));
+    assert_eq!(
+        (get("dom_stripesize_max_kb"), get("dom_stripesize_cur_kb")),
+        ("128".into(), "128".into())
+    );
     lfs_refuses(&mnt, &["setstripe", "-E", "192K", "-L", "mdt", "-E", "-1", "x"], 22, too_large);
     // Short of space: what is there stays, what is new goes to OSTs.
     let threshold = get("dom_threshold_free_mb");
@@ -111,12 +117,19 @@ fn contents_across_the_end_of_the_component() {
         let (mnt, other) = (mounts[0].clone(), mounts[mounts.len() - 1].clone());
         small_ones(&mnt, "d");
         let (path, there) = (mnt.join("d/f"), other.join("d/f"));
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).expect("open");
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .expect("open");
         let mut plain = Vec::new();
         let same = |plain: &[u8], what: &str| {
             assert!(fs::read(&path).expect("read") == plain, "{what}: here");
             assert!(fs::read(&there).expect("read") == plain, "{what}: there");
-            let (here, there) = (fs::metadata(&path).expect("stat"), fs::metadata(&there).expect("stat"));
+            let (here, there) =
+                (fs::metadata(&path).expect("stat"), fs::metadata(&there).expect("stat"));
             assert_eq!((here.len(), here.blocks()), (plain.len() as u64, there.blocks()), "{what}");
         };
         let put = |plain: &mut Vec<u8>, data: &[u8], at: u64| {
@@ -144,8 +157,7 @@ fn contents_across_the_end_of_the_component() {
         }
         same(&plain, "appended there");
         // Mapped pages on both sides of the end.
-        let script =
-            "import mmap\nf=open('d/f','r+b')\nm=mmap.mmap(f.fileno(),0)\nm[65530:65542]=b'over the end'\nm.flush()\n";
+        let script = "import mmap\nf=open('d/f','r+b')\nm=mmap.mmap(f.fileno(),0)\nm[65530:65542]=b'over the end'\nm.flush()\n";
         if e2e::need_program("python3").is_some() {
             sh(&mnt, &format!("python3 -c \"{script}\""));
             plain[65530..65542].copy_from_slice(b"over the end");
@@ -170,7 +182,8 @@ fn holes_and_space() {
     let file = OpenOptions::new().read(true).write(true).open(&path).expect("open");
     let full = file.metadata().expect("stat").blocks();
     use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
-    fallocate(&file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 16_384, 65_536).expect("punch");
+    fallocate(&file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 16_384, 65_536)
+        .expect("punch");
     let mut plain = bytes(100_000, 1);
     plain[16_384..81_920].fill(0);
     assert!(fs::read(&path).expect("read") == plain);
@@ -186,7 +199,10 @@ fn holes_and_space() {
     plain.resize(120_000, 0);
     plain[60_000..].fill(0);
     assert!(fs::read(&path).expect("read") == plain);
-    sh(&mnt, "cp --sparse=always d/f d/copy; cmp d/f d/copy; cp --reflink=never d/f d/again; cmp d/f d/again");
+    sh(
+        &mnt,
+        "cp --sparse=always d/f d/copy; cmp d/f d/copy; cp --reflink=never d/f d/again; cmp d/f d/again",
+    );
     is_whole(&cluster);
 }
 
@@ -207,7 +223,11 @@ fn files_move_between_mdt_and_osts() {
         lfs(&mnt, &["swap_layouts", "d/f", "plain"]);
         assert!(fs::read(mnt.join("plain")).expect("read") == content);
         assert_eq!(fs::read(mnt.join("d/f")).expect("read"), b"other bytes");
-        OpenOptions::new().append(true).open(mnt.join("plain")).and_then(|mut f| f.write_all(b"more")).expect("append");
+        OpenOptions::new()
+            .append(true)
+            .open(mnt.join("plain"))
+            .and_then(|mut f| f.write_all(b"more"))
+            .expect("append");
         is_whole(cluster);
         fs::remove_file(mnt.join("d/f")).expect("remove");
         assert!(fs::read(mnt.join("plain")).expect("read") == [&content[..], b"more"].concat());
@@ -223,7 +243,8 @@ fn small_files_need_no_ost() {
     let mnt = cluster.mount();
     small_ones(&mnt, "d");
     let many = cluster.many_mut();
-    let osts: Vec<usize> = (0..many.server_count()).filter(|at| many.server_name(*at).contains("oss")).collect();
+    let osts: Vec<usize> =
+        (0..many.server_count()).filter(|at| many.server_name(*at).contains("oss")).collect();
     assert!(!osts.is_empty());
     osts.iter().for_each(|at| many.kill_server(*at));
     let begun = std::time::Instant::now();
@@ -239,9 +260,15 @@ fn small_files_need_no_ost() {
     // Every other client, without anything cached, and without any OST.
     let other = cluster.mounts().pop().expect("a mount");
     for n in 0..20 {
-        assert!(fs::read(other.join(format!("d/f{n}"))).expect("read") == bytes(3000 * n, n as u64));
+        assert!(
+            fs::read(other.join(format!("d/f{n}"))).expect("read") == bytes(3000 * n, n as u64)
+        );
     }
-    fs::OpenOptions::new().write(true).open(mnt.join("d/f3")).and_then(|f| f.set_len(100)).expect("truncate");
+    fs::OpenOptions::new()
+        .write(true)
+        .open(mnt.join("d/f3"))
+        .and_then(|f| f.set_len(100))
+        .expect("truncate");
     assert!(fs::read(other.join("d/f3")).expect("read") == bytes(9000, 3)[..100]);
     fs::remove_dir_all(mnt.join("d")).expect("remove");
     let took = begun.elapsed();
@@ -265,7 +292,10 @@ fn what_fsync_answered_for_survives_a_kill() {
         let _ = std::process::Command::new("umount").arg("-l").arg(cluster.mount()).status();
         cluster.start();
         for n in 0..60 {
-            assert!(fs::read(cluster.mount().join(format!("d/f{n}"))).expect("read") == content(n), "file {n}");
+            assert!(
+                fs::read(cluster.mount().join(format!("d/f{n}"))).expect("read") == content(n),
+                "file {n}"
+            );
         }
         soon(&true, || try_sh(&cluster.mount(), "rm -r d").status.success());
         is_whole(cluster);
@@ -280,7 +310,8 @@ fn a_restarted_mds_gets_what_it_had_answered() {
     let mnt = cluster.mount();
     small_ones(&mnt, "d");
     let many = cluster.many_mut();
-    let mds = (0..many.server_count()).find(|at| many.server_name(*at).contains("md")).expect("an MDS");
+    let mds =
+        (0..many.server_count()).find(|at| many.server_name(*at).contains("md")).expect("an MDS");
     for round in 0..5usize {
         let content = |n: usize| bytes(n * 2500 + round, (n + round) as u64);
         for n in 0..25 {
@@ -316,7 +347,11 @@ fn what_came_with_an_open_is_not_shown_when_it_is_old() {
         if round % 2 == 0 {
             reader.read_exact_at(&mut found[..100], 0).expect("read");
         }
-        OpenOptions::new().write(true).open(&path).and_then(|f| f.write_all_at(b"changed", 4000)).expect("write");
+        OpenOptions::new()
+            .write(true)
+            .open(&path)
+            .and_then(|f| f.write_all_at(b"changed", 4000))
+            .expect("write");
         reader.read_exact_at(&mut found, 0).expect("read");
         let mut expected = bytes(8192, round);
         expected[4000..4007].copy_from_slice(b"changed");
@@ -363,11 +398,16 @@ fn round_trips() {
         let mut found = vec![0; 32 << 10];
         let read = count(&mut || file.read_exact_at(&mut found, 0).expect("read"));
         assert!(found == content);
-        eprintln!("{dir}: create {create}, write {write}, fsync {fsync}, stat {stat}, open {open}, read {read}");
+        eprintln!(
+            "{dir}: create {create}, write {write}, fsync {fsync}, stat {stat}, open {open}, read {read}"
+        );
         [create, write, fsync, stat, open, read]
     };
     let (small, plain) = (costs("d"), costs("plain"));
-    assert!(small[0] <= 1 && small[1] <= 1 && small[2] <= 1 && small[3] <= 1, "create, write, fsync, stat: {small:?}");
+    assert!(
+        small[0] <= 1 && small[1] <= 1 && small[2] <= 1 && small[3] <= 1,
+        "create, write, fsync, stat: {small:?}"
+    );
     // The bytes came with the open, and are read again and again.
     assert!(small[4] <= 1 && small[5] == 0, "open and read: {small:?}");
     assert!(small.iter().sum::<u64>() < plain.iter().sum(), "{small:?} against {plain:?}");

@@ -62,7 +62,12 @@ fn session(listen: &str, pairing: u128, client: ClientUuid, target: TargetName) 
 
 /// A session that shows the key of the servers: what it may send shows that the same request is
 /// refused without the key for this reason alone.
-fn session_of_server(cluster: &Cluster, pairing: u128, client: ClientUuid, target: TargetName) -> Stranger {
+fn session_of_server(
+    cluster: &Cluster,
+    pairing: u128,
+    client: ClientUuid,
+    target: TargetName,
+) -> Stranger {
     let mut stranger = Stranger::greet(ELSEWHERE, &listen_of(cluster), pairing);
     let key = ServerKey(superblock(cluster, "mgt").key);
     stranger.server = key.proof(Pairing(pairing), client, target);
@@ -142,9 +147,13 @@ fn other_users_of_the_host_are_not_let_in() {
         assert_eq!(welcome, Welcome::OtherUser, "from {from}");
         assert!(stranger.session(ATTACKER, mdt()).is_err(), "the connection is closed");
         // The same from root.
-        assert_eq!(session(&listen, 2, VICTIM, mdt()).session(VICTIM, mdt()).expect("an answer"), None);
+        assert_eq!(
+            session(&listen, 2, VICTIM, mdt()).session(VICTIM, mdt()).expect("an answer"),
+            None
+        );
     }
-    let said = format!("belongs to user {NOBODY}; only root and the user of this daemon may connect");
+    let said =
+        format!("belongs to user {NOBODY}; only root and the user of this daemon may connect");
     assert!(cluster.log().contains(&said), "{}", cluster.log());
     still_works(&cluster);
 }
@@ -164,11 +173,17 @@ fn other_users_of_the_host_read_the_page_and_the_metrics_only_with_the_token() {
         assert_eq!(get(addr, path, "").0, 200, "root reads {path}");
         let (code, said) = as_user(NOBODY, || get(addr, path, ""));
         assert_eq!(code, 401, "{path}: {said}");
-        assert!(said.contains("open the address that `sheen dash` prints") && said.lines().count() == 1, "{said}");
+        assert!(
+            said.contains("open the address that `sheen dash` prints") && said.lines().count() == 1,
+            "{said}"
+        );
     }
 
     let url = told(&["dash"]);
-    let token = url.trim().strip_prefix(&format!("http://{addr}/?token=")).expect("an address with the token");
+    let token = url
+        .trim()
+        .strip_prefix(&format!("http://{addr}/?token="))
+        .expect("an address with the token");
     let with = |token: &str| format!("Authorization: Bearer {token}\r\n");
     let as_nobody = |path: &str, header: &str| as_user(NOBODY, || get(addr, path, header).0);
     assert_eq!(as_nobody("/metrics", &with(token)), 200);
@@ -178,7 +193,10 @@ fn other_users_of_the_host_read_the_page_and_the_metrics_only_with_the_token() {
     let wrong = format!("{most}{}", if last == "0" { "1" } else { "0" });
     assert_eq!(as_nobody("/metrics", &with(&wrong)), 401);
     assert_eq!(get(addr, "/metrics", &with(&wrong)).0, 200, "root needs none");
-    assert!(!status().contains(token) && !cluster.log().contains(token), "only `sheen dash` tells it");
+    assert!(
+        !status().contains(token) && !cluster.log().contains(token),
+        "only `sheen dash` tells it"
+    );
 }
 
 /// A1: objects are listed and destroyed by each process that asks.
@@ -215,9 +233,17 @@ fn objects_are_listed_and_destroyed_by_servers_only() {
     assert!(!victims.is_empty());
     let destroy = || Op::Ost(OstOp::Destroy(ObjectDestroy { objects: victims.clone() }));
     assert_eq!(attacker.result(ATTACKER, ost(), destroy()).0, Err(REFUSED));
-    assert_eq!(listed(&mut server, ClientUuid(1)).expect("a server may"), objects, "all are still there");
+    assert_eq!(
+        listed(&mut server, ClientUuid(1)).expect("a server may"),
+        objects,
+        "all are still there"
+    );
     assert!(fs::read(&file).expect("read") == vec![7; 300_000]);
-    assert_eq!(server.result(ClientUuid(1), ost(), destroy()).0, Ok(OpReply::Ost(OstReply::Done)), "a server may");
+    assert_eq!(
+        server.result(ClientUuid(1), ost(), destroy()).0,
+        Ok(OpReply::Ost(OstReply::Done)),
+        "a server may"
+    );
     assert_eq!(listed(&mut server, ClientUuid(1)), Ok(Vec::new()));
 }
 
@@ -229,7 +255,13 @@ fn records_are_shown_to_servers_only_and_fsck_runs_on_their_hosts() {
     }
     let cluster = Cluster::up(&["--osts", "1"]);
     fs::write(cluster.mount().join("a name of mine"), "x").expect("write");
-    let scan = || Op::Mds(MdsOp::Scan(Scan { start: vec![0].into(), end: vec![0xff].into(), bytes_max: 1 << 20 }));
+    let scan = || {
+        Op::Mds(MdsOp::Scan(Scan {
+            start: vec![0].into(),
+            end: vec![0xff].into(),
+            bytes_max: 1 << 20,
+        }))
+    };
     let mend = || Op::Mds(MdsOp::Mend(Mend { expect: Vec::new(), put: Vec::new() }));
     let mut attacker = session(&listen_of(&cluster), 7, ATTACKER, mdt());
     let (result, bytes) = attacker.result(ATTACKER, mdt(), scan());
@@ -246,10 +278,14 @@ fn records_are_shown_to_servers_only_and_fsck_runs_on_their_hosts() {
     // The same command where no daemon of the cluster can be asked.
     let elsewhere = tempfile::tempdir().expect("a folder");
     let mut command = Command::new(sheen());
-    let refused = command.args(["fsck", &mgs]).env(RUN_DIR, elsewhere.path()).output().expect("sheen runs");
+    let refused =
+        command.args(["fsck", &mgs]).env(RUN_DIR, elsewhere.path()).output().expect("sheen runs");
     assert_eq!(refused.status.code(), Some(8), "{}", text(&refused));
     let said = text(&refused);
-    assert!(said.contains("run this as root on a host that serves a target of the cluster"), "{said}");
+    assert!(
+        said.contains("run this as root on a host that serves a target of the cluster"),
+        "{said}"
+    );
     still_works(&cluster);
 }
 
@@ -270,10 +306,17 @@ fn nobody_is_told_the_uuid_of_a_store_and_without_it_no_target_is_moved_or_stopp
     let stolen = if is_told { store } else { store ^ 1 };
 
     let mine = || vec!["127.0.0.99:9988@tcp".to_owned()];
-    let register = |store| mgs(MgsOp::Register { name: "sheen-OST0000".to_owned(), store, nids: mine() });
+    let register =
+        |store| mgs(MgsOp::Register { name: "sheen-OST0000".to_owned(), store, nids: mine() });
     let unregister = |store| mgs(MgsOp::Unregister { name: "sheen-OST0000".to_owned(), store });
-    assert_eq!(attacker.result(ATTACKER, TargetName::mgs(), register(stolen)).0, Err(Errno::EEXIST));
-    assert_eq!(attacker.result(ATTACKER, TargetName::mgs(), unregister(stolen)).0, Err(Errno::EEXIST));
+    assert_eq!(
+        attacker.result(ATTACKER, TargetName::mgs(), register(stolen)).0,
+        Err(Errno::EEXIST)
+    );
+    assert_eq!(
+        attacker.result(ATTACKER, TargetName::mgs(), unregister(stolen)).0,
+        Err(Errno::EEXIST)
+    );
     assert!(!is_told, "the UUID of a store is told to everybody");
     let (now, same_version, _) = config_of(&mut attacker, ATTACKER);
     assert_eq!((now, same_version), (nids, version), "nothing moved");
@@ -303,18 +346,32 @@ fn parameters_pools_and_targets_are_changed_from_servers_only() {
         MgsOp::Clients,
     ];
     for attack in attacks {
-        assert_eq!(attacker.result(ATTACKER, TargetName::mgs(), mgs(attack.clone())).0, Err(REFUSED), "{attack:?}");
+        assert_eq!(
+            attacker.result(ATTACKER, TargetName::mgs(), mgs(attack.clone())).0,
+            Err(REFUSED),
+            "{attack:?}"
+        );
     }
     assert_eq!(config_of(&mut attacker, ATTACKER).1, version, "nothing was changed");
     still_works(&cluster);
 
     // Not even a server has something kept that does harm in every process, at every start.
     let mut server = session_of_server(&cluster, 8, ClientUuid(1), TargetName::mgs());
-    for (name, value) in
-        [("fault", "mds.reint.request=crash"), ("osd-lmdb.*.notransno", "1"), ("mdt.*.evict_client", "x")]
-    {
-        let op = MgsOp::SetParam { fsname: "*".to_owned(), name: name.to_owned(), value: Some(value.to_owned()) };
-        assert_eq!(server.result(ClientUuid(1), TargetName::mgs(), mgs(op)).0, Err(Errno::EOPNOTSUPP), "{name}");
+    for (name, value) in [
+        ("fault", "mds.reint.request=crash"),
+        ("osd-lmdb.*.notransno", "1"),
+        ("mdt.*.evict_client", "x"),
+    ] {
+        let op = MgsOp::SetParam {
+            fsname: "*".to_owned(),
+            name: name.to_owned(),
+            value: Some(value.to_owned()),
+        };
+        assert_eq!(
+            server.result(ClientUuid(1), TargetName::mgs(), mgs(op)).0,
+            Err(Errno::EOPNOTSUPP),
+            "{name}"
+        );
         let said = "cannot be kept for later ones: set it without -P, where it is to be done";
         let output = cluster.lctl(&["set_param", "-P", &format!("{name}={value}")]);
         assert_eq!(output.status.code(), Some(Errno::EOPNOTSUPP.0), "{}", text(&output));
@@ -337,7 +394,8 @@ fn a7_a_daemon_does_not_do_at_its_start_what_is_an_action() {
     }
     let cluster = Cluster::up(&["--osts", "1"]);
     let elsewhere = tempfile::tempdir().expect("a folder");
-    let [mount, run, config, log] = ["mnt", "run", "client.toml", "log"].map(|name| elsewhere.path().join(name));
+    let [mount, run, config, log] =
+        ["mnt", "run", "client.toml", "log"].map(|name| elsewhere.path().join(name));
     fs::create_dir(&mount).expect("mkdir");
     let params = "[params]\n\"fault\" = \"client.callback=drop\"\n\"fail_loc\" = 0x305\n\"llite.*.xattr_cache\" = 0\n";
     fs::write(&config, params).expect("write");
@@ -351,11 +409,16 @@ fn a7_a_daemon_does_not_do_at_its_start_what_is_an_action() {
     let mounted = there("mount.sheen", &[&source, mount.to_str().expect("text"), "-o", &options]);
     let test = || {
         assert!(mounted.status.success(), "{}", text(&mounted));
-        let shown = |name| String::from_utf8_lossy(&there("lctl", &["get_param", "-n", name]).stdout).into_owned();
+        let shown = |name| {
+            String::from_utf8_lossy(&there("lctl", &["get_param", "-n", name]).stdout).into_owned()
+        };
         assert_eq!(shown("llite.*.xattr_cache").trim(), "0", "the file was read");
         assert_eq!((shown("fault").trim(), shown("fail_loc").trim()), ("", "0"));
         let log = fs::read_to_string(&log).expect("the log");
-        assert!(log.contains("persistent parameter is refused") && log.contains("cannot be kept"), "{log}");
+        assert!(
+            log.contains("persistent parameter is refused") && log.contains("cannot be kept"),
+            "{log}"
+        );
     };
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(test));
     detach(&mount);
@@ -440,15 +503,25 @@ fn a_session_is_that_of_its_process_also_after_a_restart() {
         for proof in [8, 0] {
             // Its own proof, and none.
             attacker.proof = Proof(proof);
-            assert_eq!(attacker.session(VICTIM, mdt()).expect("an answer"), Some(Refusal::OtherProcess));
+            assert_eq!(
+                attacker.session(VICTIM, mdt()).expect("an answer"),
+                Some(Refusal::OtherProcess)
+            );
         }
         attacker
     };
     let mut attacker = takes(&listen);
     for op in [statfs(), Op::Ping, Op::Disconnect] {
-        assert_eq!(attacker.ask(VICTIM, mdt(), op).expect("an answer"), Some(Refusal::OtherProcess));
+        assert_eq!(
+            attacker.ask(VICTIM, mdt(), op).expect("an answer"),
+            Some(Refusal::OtherProcess)
+        );
     }
-    assert_eq!(victim.ask(VICTIM, mdt(), statfs()).expect("an answer"), None, "the victim noticed nothing");
+    assert_eq!(
+        victim.ask(VICTIM, mdt(), statfs()).expect("an answer"),
+        None,
+        "the victim noticed nothing"
+    );
     // A further connection of its process.
     let mut bulk = Stranger::greet(ELSEWHERE, &listen, 7);
     assert_eq!(bulk.ask(VICTIM, mdt(), statfs()).expect("an answer"), None);
@@ -471,7 +544,9 @@ fn a_session_is_that_of_its_process_also_after_a_restart() {
     let first = loop {
         let mut first = Stranger::greet(ELSEWHERE, &listen, 11);
         match first.session(VICTIM, mdt()).expect("an answer") {
-            Some(Refusal::NoTarget | Refusal::Cluster) => std::thread::sleep(Duration::from_millis(10)),
+            Some(Refusal::NoTarget | Refusal::Cluster) => {
+                std::thread::sleep(Duration::from_millis(10))
+            }
             answer => break answer,
         }
     };
@@ -505,7 +580,8 @@ fn uuids_of_clients_are_not_told_and_callbacks_of_strangers_are_not_heard() {
 
     let attacker = session(&listen, 7, ATTACKER, TargetName::mgs());
     let attacker = RefCell::new(attacker);
-    let reports = || attacker.borrow_mut().result(ATTACKER, TargetName::mgs(), mgs(MgsOp::Reports)).1;
+    let reports =
+        || attacker.borrow_mut().result(ATTACKER, TargetName::mgs(), mgs(MgsOp::Reports)).1;
     let at = cluster.mount().display().to_string();
     // The first report comes within a second.
     soon(&true, || contains(&reports(), at.as_bytes()));

@@ -43,8 +43,13 @@ fn looks(dir: &Path, changed: &AtomicBool, ended: &AtomicBool) -> u32 {
             Err(_) => {}
         }
         let after = changed.load(Ordering::SeqCst);
-        let missing = fs::metadata(dir.join("new")).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
-        assert!(!(after && missing), "{}: no new name, looked for after it was made", dir.display());
+        let missing = fs::metadata(dir.join("new"))
+            .is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
+        assert!(
+            !(after && missing),
+            "{}: no new name, looked for after it was made",
+            dir.display()
+        );
         std::thread::sleep(Duration::from_millis(5));
     }
     new
@@ -106,7 +111,11 @@ fn silent_clients_delay_others_by_their_lease_at_most_and_never_show_what_was() 
         let deadline = Instant::now() + LEASE_AND_MORE;
         for n in 0..2 {
             while mode(&mounts[n].join(dirs[n]).join("f")).ok() != Some(NEW) {
-                assert!(Instant::now() < deadline, "client {n} does not come back\n{}", cluster.log());
+                assert!(
+                    Instant::now() < deadline,
+                    "client {n} does not come back\n{}",
+                    cluster.log()
+                );
                 std::thread::sleep(Duration::from_millis(50));
             }
         }

@@ -17,10 +17,16 @@ const MIB: usize = 1 << 20;
 fn components(mnt: &Path, file: &str) -> Vec<(u64, u64, String, Vec<String>)> {
     let all = lfs(mnt, &["getstripe", file]);
     let component = |text: &str| {
-        let value =
-            |label: &str| text.split_once(label).map_or("", |(_, after)| after.lines().next().unwrap_or("")).trim();
+        let value = |label: &str| {
+            text.split_once(label)
+                .map_or("", |(_, after)| after.lines().next().unwrap_or(""))
+                .trim()
+        };
         let number = |label| value(label).parse().unwrap_or(u64::MAX);
-        let osts = text.split("l_ost_idx:").skip(1).map(|o| o.split(',').next().unwrap_or("").trim().to_owned());
+        let osts = text
+            .split("l_ost_idx:")
+            .skip(1)
+            .map(|o| o.split(',').next().unwrap_or("").trim().to_owned());
         (number("e_start:"), number("e_end:"), value("lcme_flags:").to_owned(), osts.collect())
     };
     all.split("lcme_id:").skip(1).map(component).collect()
@@ -54,7 +60,8 @@ fn a_file_goes_on_where_there_is_room() {
     assert_eq!(full.expect_err("64 MiB are not 100").raw_os_error(), Some(libc::ENOSPC));
     drop(stuck);
     fs::remove_file(mnt.join("stuck")).expect("remove");
-    let osts = |line: &str| lfs(&mnt, &["df", "."]).lines().find(|l| l.contains(line)).map(str::to_owned);
+    let osts =
+        |line: &str| lfs(&mnt, &["df", "."]).lines().find(|l| l.contains(line)).map(str::to_owned);
     let available = || osts("OST0000")?.split_whitespace().nth(3)?.parse::<u64>().ok();
     soon(&Some(true), || available().map(|kib| kib > 50 << 10));
 
@@ -62,7 +69,9 @@ fn a_file_goes_on_where_there_is_room() {
     lfs(&mnt, &["setstripe", "-E", "-1", "-z", "8M", "-S", "1M", "-i", "0", "long"]);
     assert_eq!(lfs(&mnt, &["getstripe", "-z", "long"]), "8388608\n");
     let mut long = OpenOptions::new().write(true).open(mnt.join("long")).expect("open");
-    append(&mut long, 0, 100 * MIB).and_then(|()| long.sync_all()).expect("three OSTs have room for it");
+    append(&mut long, 0, 100 * MIB)
+        .and_then(|()| long.sync_all())
+        .expect("three OSTs have room for it");
     drop(long);
     let parts = components(&mnt, "long");
     let used: BTreeSet<&String> = parts.iter().flat_map(|(.., osts)| osts).collect();
@@ -70,7 +79,10 @@ fn a_file_goes_on_where_there_is_room() {
     let (last, grown) = parts.split_last().expect("components");
     assert_eq!((&*last.2, last.1), ("extension", u64::MAX));
     assert!(grown.iter().all(|(.., flags, osts)| flags == "init" && osts.len() == 1), "{parts:?}");
-    assert!(parts.windows(2).all(|pair| pair[0].1 == pair[1].0 && pair[1].0 % (8 << 20) == 0), "{parts:?}");
+    assert!(
+        parts.windows(2).all(|pair| pair[0].1 == pair[1].0 && pair[1].0 % (8 << 20) == 0),
+        "{parts:?}"
+    );
     assert!(last.0 >= 100 << 20 && last.0 < 120 << 20, "{parts:?}");
     let same = |what: &str| {
         let mut bytes = Vec::new();
@@ -78,7 +90,10 @@ fn a_file_goes_on_where_there_is_room() {
         assert!(bytes == pattern(0, 100 * MIB), "bytes differ {what}");
     };
     same("at once");
-    assert_eq!(lfs(&mnt, &["find", ".", "-component-flags", "extension", "-ext-size", "8M"]), "./long\n");
+    assert_eq!(
+        lfs(&mnt, &["find", ".", "-component-flags", "extension", "-ext-size", "8M"]),
+        "./long\n"
+    );
     assert_eq!(lfs(&mnt, &["find", ".", "-ext-size", "+8M"]), "");
 
     // The layout and the bytes outlive the servers, and the file goes on growing.
@@ -87,7 +102,9 @@ fn a_file_goes_on_where_there_is_room() {
     assert_eq!(components(&mnt, "long"), parts);
     same("after a restart");
     let more = OpenOptions::new().write(true).open(mnt.join("long")).expect("open");
-    more.write_all_at(&pattern(120 * MIB, MIB), 120 << 20).and_then(|()| more.sync_all()).expect("write behind a hole");
+    more.write_all_at(&pattern(120 * MIB, MIB), 120 << 20)
+        .and_then(|()| more.sync_all())
+        .expect("write behind a hole");
     let mut found = vec![1; 2 * MIB];
     let read = File::open(mnt.join("long")).and_then(|f| f.read_exact_at(&mut found, 119 << 20));
     read.expect("read");
@@ -111,13 +128,18 @@ fn a_full_pool_spills_over_into_the_next_component() {
     }
     soon(&2, || lfs(&mnt, &["pool_list", "sheen.big"]).matches("OST").count());
     fs::create_dir(mnt.join("d")).expect("a folder");
-    let tiers = ["-E", "96M", "-z", "8M", "-S", "1M", "-p", "fast", "-E", "-1", "-p", "big", "-c", "2"];
+    let tiers =
+        ["-E", "96M", "-z", "8M", "-S", "1M", "-p", "fast", "-E", "-1", "-p", "big", "-c", "2"];
     lfs(&mnt, &[&["setstripe"], &tiers[..], &["d"]].concat());
     let mut file = File::create(mnt.join("d/f")).expect("create");
-    append(&mut file, 0, 110 * MIB).and_then(|()| file.sync_all()).expect("the second tier has room");
+    append(&mut file, 0, 110 * MIB)
+        .and_then(|()| file.sync_all())
+        .expect("the second tier has room");
     drop(file);
     let parts = components(&mnt, "d/f");
-    let [(0, end, first, fast), (start, u64::MAX, second, big)] = &parts[..] else { panic!("{parts:?}") };
+    let [(0, end, first, fast), (start, u64::MAX, second, big)] = &parts[..] else {
+        panic!("{parts:?}")
+    };
     assert_eq!((&**first, &**second, end, fast), ("init", "init", start, &vec!["0".to_owned()]));
     assert!(*end < 96 << 20 && big.len() == 2, "{parts:?}");
     assert!(fs::read(mnt.join("d/f")).expect("read") == pattern(0, 110 * MIB), "bytes differ");
@@ -137,9 +159,15 @@ fn a_full_pool_spills_over_into_the_next_component() {
     }
     lfs(&mnt, &["setstripe", "-E", "1M", "-S", "64K", "short"]);
     fs::write(mnt.join("short"), pattern(0, MIB)).expect("write");
-    let beyond = OpenOptions::new().write(true).open(mnt.join("short")).and_then(|f| f.write_all_at(b"more", 1 << 20));
+    let beyond = OpenOptions::new()
+        .write(true)
+        .open(mnt.join("short"))
+        .and_then(|f| f.write_all_at(b"more", 1 << 20));
     beyond.expect_err("no component covers it");
-    lfs(&mnt, &["setstripe", "--component-add", "-E", "64M", "-z", "2M", "-S", "1M", "-E", "-1", "short"]);
+    lfs(
+        &mnt,
+        &["setstripe", "--component-add", "-E", "64M", "-z", "2M", "-S", "1M", "-E", "-1", "short"],
+    );
     let ends: Vec<u64> = components(&mnt, "short").iter().map(|(_, end, ..)| *end).collect();
     assert_eq!(ends, [1 << 20, 1 << 20, 64 << 20, u64::MAX]);
     let mut file = OpenOptions::new().append(true).open(mnt.join("short")).expect("open");
@@ -177,7 +205,8 @@ fn two_clients_extend_one_file_while_its_mds_is_killed() {
         })
         .collect();
     let many = cluster.many_mut();
-    let mds = (0..many.server_count()).find(|at| many.server_name(*at).contains("mds")).expect("an MDS");
+    let mds =
+        (0..many.server_count()).find(|at| many.server_name(*at).contains("mds")).expect("an MDS");
     for _ in 0..2 {
         std::thread::sleep(std::time::Duration::from_millis(300));
         many.kill_server(mds);
@@ -185,7 +214,10 @@ fn two_clients_extend_one_file_while_its_mds_is_killed() {
     }
     writers.into_iter().for_each(|writer| writer.join().expect("it wrote"));
     for mnt in &mounts {
-        assert!(fs::read(mnt.join("shared")).expect("read") == pattern(0, CHUNKS * CHUNK), "bytes differ");
+        assert!(
+            fs::read(mnt.join("shared")).expect("read") == pattern(0, CHUNKS * CHUNK),
+            "bytes differ"
+        );
     }
     let parts = components(&mounts[1], "shared");
     assert_eq!(parts, components(&mounts[0], "shared"));

@@ -33,7 +33,8 @@ fn files_are_found_by_name_attributes_and_layout() {
     );
     lfs(&mnt, &["setstripe", "-c", "2", "-S", "1M", "-i", "1", "t/a/b/wide"]);
     lfs(&mnt, &["setstripe", "-E", "1M", "-c", "1", "-E", "-1", "-c", "4", "t/a/b/pfl"]);
-    let all = ["t", "t/a", "t/a/b", "t/a/b/pfl", "t/a/b/wide", "t/a/f2", "t/a/pipe", "t/f1", "t/link"];
+    let all =
+        ["t", "t/a", "t/a/b", "t/a/b/pfl", "t/a/b/wide", "t/a/f2", "t/a/pipe", "t/f1", "t/link"];
     assert_eq!(find(&mnt, "t", &mut text), all);
     // The same as find(1) says of what both can tell.
     for words in [
@@ -56,7 +57,8 @@ fn files_are_found_by_name_attributes_and_layout() {
         "-perm -u=rw",
         "-perm /u+x,g+x",
     ] {
-        let plain = sh(&mnt, &format!("set -f; find t {}", words.replace("-newer f1", "-newer t/f1")));
+        let plain =
+            sh(&mnt, &format!("set -f; find t {}", words.replace("-newer f1", "-newer t/f1")));
         assert_eq!(
             find(&mnt, &format!("t {}", words.replace("-newer f1", "-newer t/f1")), &mut text),
             sorted(&plain),
@@ -67,8 +69,12 @@ fn files_are_found_by_name_attributes_and_layout() {
     assert_eq!(find(&mnt, "-type f t/a -name wide t/f1", &mut text), ["t/a/b/wide"]);
     assert_eq!(find(&mnt, "-maxdepth 0 t ! -type f t/f1", &mut text), ["t"]);
     // Flags, widths and precisions as find(1) has them, numbers as printf(3).
-    let plain = sh(&mnt, "find t/a/f2 -printf '[%10s][%-10s][%.3p][%8.3p][%-8y][%#m][%05m][%5d]\\n'");
-    let ours = lfs(&mnt, &["find", "t/a/f2", "-printf", "[%10s][%-10s][%.3p][%8.3p][%-8y][%#m][%05m][    0]\\n"]);
+    let plain =
+        sh(&mnt, "find t/a/f2 -printf '[%10s][%-10s][%.3p][%8.3p][%-8y][%#m][%05m][%5d]\\n'");
+    let ours = lfs(
+        &mnt,
+        &["find", "t/a/f2", "-printf", "[%10s][%-10s][%.3p][%8.3p][%-8y][%#m][%05m][    0]\\n"],
+    );
     assert_eq!(ours, plain);
     let padded = lfs(&mnt, &["find", "t/a/f2", "-printf", "%010s|%+s|% s|%-+9s|\\n"]);
     assert_eq!(padded, "0003145728|+3145728| 3145728|+3145728 |\n");
@@ -92,13 +98,26 @@ fn files_are_found_by_name_attributes_and_layout() {
         assert_eq!(find(&mnt, words, &mut text), expected, "{words}");
     }
     let fid = lfs(&mnt, &["path2fid", "t/f1"]);
-    assert_eq!(lfs(&mnt, &["find", "t/f1", "-printf", "%LF %p\\n"]), format!("{} t/f1\n", fid.trim()));
+    assert_eq!(
+        lfs(&mnt, &["find", "t/f1", "-printf", "%LF %p\\n"]),
+        format!("{} t/f1\n", fid.trim())
+    );
     assert_eq!(lfs(&mnt, &["find", "t/f1", "-print0"]), "t/f1\0");
     let said = "error: find: %f is nothing that can be printed\n";
     lfs_refuses(&mnt, &["find", "t", "-printf", "%f"], 22, said);
     lfs_refuses(&mnt, &["find", "none"], 2, "error: find: 'none': No such file or directory (2)\n");
-    lfs_refuses(&mnt, &["find", "/proc"], 95, "error: find: '/proc': Operation not supported (95)\n");
-    lfs_refuses(&mnt, &["find", "t", "-nmae", "x"], 22, "error: find: -nmae is no predicate; see: lfs find --help\n");
+    lfs_refuses(
+        &mnt,
+        &["find", "/proc"],
+        95,
+        "error: find: '/proc': Operation not supported (95)\n",
+    );
+    lfs_refuses(
+        &mnt,
+        &["find", "t", "-nmae", "x"],
+        22,
+        "error: find: -nmae is no predicate; see: lfs find --help\n",
+    );
 }
 
 /// Requests to servers so far, and locks that are held.
@@ -157,7 +176,11 @@ fn many_directories_are_found_whole() {
     let mut seen: Vec<&Path> = Vec::new();
     for line in found.lines().map(Path::new) {
         let parent = line.parent().filter(|p| !p.as_os_str().is_empty());
-        assert!(parent.is_none_or(|parent| seen.contains(&parent)), "{} before its directory", line.display());
+        assert!(
+            parent.is_none_or(|parent| seen.contains(&parent)),
+            "{} before its directory",
+            line.display()
+        );
         seen.push(line);
     }
     let half = lfs(&mnt, &["find", "t", "-type", "f", "-skip", "50"]);
@@ -171,7 +194,25 @@ fn layouts_travel_as_yaml_and_by_example() {
     }
     let cluster = Cluster::up(&["--osts", "4"]);
     let mnt = cluster.mount();
-    lfs(&mnt, &["setstripe", "-E", "1M", "-S", "64K", "-c", "1", "-E", "-1", "-C", "6", "-S", "1M", "model"]);
+    lfs(
+        &mnt,
+        &[
+            "setstripe",
+            "-E",
+            "1M",
+            "-S",
+            "64K",
+            "-c",
+            "1",
+            "-E",
+            "-1",
+            "-C",
+            "6",
+            "-S",
+            "1M",
+            "model",
+        ],
+    );
     fs::write(mnt.join("model"), vec![3; 2 << 20]).expect("write");
     let yaml = lfs(&mnt, &["getstripe", "--yaml", "model"]);
     fs::write(cluster.outside().join("t.yaml"), &yaml).expect("write");
@@ -181,7 +222,10 @@ fn layouts_travel_as_yaml_and_by_example() {
     let shape = |file: &str| -> Vec<String> {
         let text = lfs(&mnt, &["getstripe", "--yaml", file]);
         let kept = ["e_start", "e_end", "stripe_count", "stripe_size", "pattern"];
-        text.lines().filter(|line| kept.iter().any(|k| line.contains(k))).map(str::to_owned).collect()
+        text.lines()
+            .filter(|line| kept.iter().any(|k| line.contains(k)))
+            .map(str::to_owned)
+            .collect()
     };
     for file in ["by-yaml", "by-example"] {
         fs::write(mnt.join(file), vec![4; 2 << 20]).expect("write");
@@ -210,7 +254,10 @@ fn smaller_commands_and_what_is_not_there() {
     let cluster = Cluster::up(&[]);
     let mnt = cluster.mount();
     lfs(&mnt, &["mkdir", "-i", "0", "-c", "1", "d"]);
-    assert_eq!(lfs(&mnt, &["getdirstripe", "d"]), "lmv_stripe_count: 0 lmv_stripe_offset: 0 lmv_hash_type: none\n");
+    assert_eq!(
+        lfs(&mnt, &["getdirstripe", "d"]),
+        "lmv_stripe_count: 0 lmv_stripe_offset: 0 lmv_hash_type: none\n"
+    );
     assert_eq!(lfs(&mnt, &["getdirstripe", "-c", "d"]), "0\n");
     assert_eq!(lfs(&mnt, &["getdirstripe", "-m", "d"]), "0\n");
     assert_eq!(try_lfs(&mnt, &["mkdir", "-i", "1", "e"]).status.code(), Some(libc::ERANGE));
@@ -224,10 +271,19 @@ fn smaller_commands_and_what_is_not_there() {
     let said = "error: ladvise: only -a willread and -a dontneed have an effect here\n";
     lfs_refuses(&mnt, &["ladvise", "-a", "lockahead", "f"], 95, said);
     let check = lfs(&mnt, &["check", "all", "."]);
-    let words: Vec<&str> = check.lines().filter_map(|line| line.split_once(' ')).map(|(_, word)| word).collect();
+    let words: Vec<&str> =
+        check.lines().filter_map(|line| line.split_once(' ')).map(|(_, word)| word).collect();
     assert_eq!(words, ["active."; 3], "{check}");
-    assert!(check.starts_with("sheen-MDT0000-mdc-") && check.contains("\nsheen-OST0001-osc-"), "{check}");
+    assert!(
+        check.starts_with("sheen-MDT0000-mdc-") && check.contains("\nsheen-OST0001-osc-"),
+        "{check}"
+    );
     lfs_refuses(&mnt, &["mirror", "create", "x"], 95, "error: mirror: files have no mirrors yet\n");
     lfs_refuses(&mnt, &["quota", "-u", "root", "."], 95, "error: quota: there are no quotas yet\n");
-    lfs_refuses(&mnt, &["setstrip", "x"], 22, "error: lfs: unrecognized subcommand 'setstrip'; see: lfs --help\n");
+    lfs_refuses(
+        &mnt,
+        &["setstrip", "x"],
+        22,
+        "error: lfs: unrecognized subcommand 'setstrip'; see: lfs --help\n",
+    );
 }

@@ -94,14 +94,18 @@ fn damaged_and_mended(at_work: bool, check: Check) {
     }
     let Some(mut cluster) = Cluster::on_hosts("1") else { return };
     let mnt = cluster.mount();
-    sh(&mnt, "mkdir dir dir/sub; seq 50000 > good; seq 1000 > linked; seq 2000 > nameless; seq 30000 > objectless");
+    sh(
+        &mnt,
+        "mkdir dir dir/sub; seq 50000 > good; seq 1000 > linked; seq 2000 > nameless; seq 30000 > objectless",
+    );
     cluster.stop();
     let objectless = damage_records(&cluster.dir().join("mdt"));
     damage_objects(&cluster.dir(), objectless);
     if at_work {
         cluster.start();
     }
-    let expected = ["dangling", "lost-object", "nameless", "orphan-object", "wrong-nlink", "wrong-parent"];
+    let expected =
+        ["dangling", "lost-object", "nameless", "orphan-object", "wrong-nlink", "wrong-parent"];
     let expected = expected.map(str::to_owned).into();
     let many = cluster.many();
     // Found, and left alone.
@@ -132,12 +136,16 @@ fn damaged_and_mended(at_work: bool, check: Check) {
 
 /// Exit status, and kinds of what was found; each must be in this state.
 fn findings(output: &Output, state: &str) -> (i32, BTreeSet<String>) {
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(output)));
+    let report: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(output)));
     let findings = report["findings"].as_array().expect("findings");
     let mut kinds = BTreeSet::new();
     for finding in findings {
         assert_eq!(finding["state"], state, "{finding}");
-        assert!(state != "repaired" || finding["done"].as_str().is_some_and(|done| !done.is_empty()), "{finding}");
+        assert!(
+            state != "repaired" || finding["done"].as_str().is_some_and(|done| !done.is_empty()),
+            "{finding}"
+        );
         kinds.insert(finding["kind"].as_str().expect("a kind").to_owned());
     }
     (output.status.code().expect("an exit status"), kinds)
@@ -148,26 +156,35 @@ fn damage_records(dir: &Path) -> Fid {
     let (env, _guard) = RealEnv::start(RealConfig::default()).expect("an environment");
     let block = superblock::read(&env, dir).expect("a superblock");
     let _lock = superblock::lock(&env, dir).expect("nobody serves it");
-    let engine = Journalled::open(&env, dir, block.store, JournalledOptions::default()).expect("an engine");
-    let options = StoreOptions { fence: Fence(block.boot), committer: Committer::Caller, ..StoreOptions::default() };
+    let engine =
+        Journalled::open(&env, dir, block.store, JournalledOptions::default()).expect("an engine");
+    let options = StoreOptions {
+        fence: Fence(block.boot),
+        committer: Committer::Caller,
+        ..StoreOptions::default()
+    };
     let store = Store::open(engine, env, options).expect("a store");
     let mut tx = store.begin();
     let absent = Fid { oid: 0xffff_0000, ..named(&tx, Fid::ROOT, "good") };
     tx.put(&key::dirent(Fid::ROOT, b"ghost"), &dirent::encode(absent, FileType::Regular));
-    let (linked, sub) = (named(&tx, Fid::ROOT, "linked"), named(&tx, named(&tx, Fid::ROOT, "dir"), "sub"));
+    let (linked, sub) =
+        (named(&tx, Fid::ROOT, "linked"), named(&tx, named(&tx, Fid::ROOT, "dir"), "sub"));
     let nlink = |record: &mut inode::InodeRecord<'_>| record.attr.nlink = 7;
     change(&mut tx, linked, nlink);
     change(&mut tx, sub, |record| record.parent = Fid::ROOT);
     let objectless = named(&tx, Fid::ROOT, "objectless");
     tx.delete(&key::dirent(Fid::ROOT, b"nameless"));
     tx.finish();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(store.close()).expect("what was changed is stored");
     objectless
 }
 
 fn named(tx: &Tx<'_>, dir: Fid, name: &str) -> Fid {
-    let found = tx.get(&key::dirent(dir, name.as_bytes()), |value| dirent::decode(value).expect("a whole name").0);
+    let found = tx.get(&key::dirent(dir, name.as_bytes()), |value| {
+        dirent::decode(value).expect("a whole name").0
+    });
     found.expect("the store can be read").unwrap_or_else(|| panic!("{name} is not there"))
 }
 
@@ -206,7 +223,8 @@ fn damage_objects(dir: &Path, objectless: Fid) {
             removed += usize::from(objects.destroy(*object).expect("an object is removed"));
         }
         if ost == "ost2" {
-            let stray = ObjectId { fid: Fid { oid: 0xffff_0001, ..objectless }, instance: 1, stripe: 0 };
+            let stray =
+                ObjectId { fid: Fid { oid: 0xffff_0001, ..objectless }, instance: 1, stripe: 0 };
             objects.write(stray, b"nobody's", 0).expect("an object is written");
         }
         objects.sync_all().expect("the objects are stored");

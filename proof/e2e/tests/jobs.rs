@@ -49,7 +49,10 @@ fn what_a_program_does_is_counted_by_its_job() {
     assert_eq!(lctl(&cluster, &["get_param", "-n", "jobid_var"]).trim(), "disable");
 
     lctl(&cluster, &["set_param", "jobid_var=procname_uid"]);
-    sh(&mnt, "dd if=/dev/zero of=one bs=64k count=16 conv=fsync 2> /dev/null; mkdir d; cp one d/two");
+    sh(
+        &mnt,
+        "dd if=/dev/zero of=one bs=64k count=16 conv=fsync 2> /dev/null; mkdir d; cp one d/two",
+    );
     // The writes of cp are stored in the background, once the MDT has committed the new file.
     let mut data = jobs(&cluster, "obdfilter.*.job_stats");
     for _ in 0..200 {
@@ -70,8 +73,12 @@ fn what_a_program_does_is_counted_by_its_job() {
     lctl(&cluster, &["set_param", "jobid_var=BATCH_JOB_ID"]);
     lctl(&cluster, &["set_param", "jobid_name=%u.no-job"]);
     lctl(&cluster, &["set_param", "*.*.job_stats=clear"]);
-    sh(&mnt, "BATCH_JOB_ID='4711 a' dd if=/dev/zero of=three bs=1k count=3 conv=fsync 2> /dev/null; rm before");
-    let (names, data) = (jobs(&cluster, "mdt.*.job_stats"), jobs(&cluster, "obdfilter.*.job_stats"));
+    sh(
+        &mnt,
+        "BATCH_JOB_ID='4711 a' dd if=/dev/zero of=three bs=1k count=3 conv=fsync 2> /dev/null; rm before",
+    );
+    let (names, data) =
+        (jobs(&cluster, "mdt.*.job_stats"), jobs(&cluster, "obdfilter.*.job_stats"));
     assert_eq!(data["4711_a"]["write_bytes"].1, 3 * 1024, "{data:?}");
     assert!(names["0.no-job"].contains_key("unlink") && !names.contains_key("dd.0"), "{names:?}");
 
@@ -80,9 +87,13 @@ fn what_a_program_does_is_counted_by_its_job() {
         serde_json::from_slice(&cluster.command(&["status", "--json"]).stdout).expect("JSON");
     let (_, body) = get(status["http"].as_str().expect("an address"), "/metrics", "");
     read(&body).unwrap_or_else(|error| panic!("{error}\n{body}"));
-    let of_job = |line: &&str| line.starts_with("sheen_job_bytes_total{") && line.contains("job=\"4711_a\"");
-    let counted: u64 =
-        body.lines().filter(of_job).map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum();
+    let of_job =
+        |line: &&str| line.starts_with("sheen_job_bytes_total{") && line.contains("job=\"4711_a\"");
+    let counted: u64 = body
+        .lines()
+        .filter(of_job)
+        .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
+        .sum();
     assert_eq!(counted, 3 * 1024, "{body}");
 
     for bad in [

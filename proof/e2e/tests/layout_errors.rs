@@ -20,7 +20,10 @@ fn impossible_layouts_are_refused_in_words() {
     // Stripe counts: what no layout can have, and what these OSTs do not have.
     let tried = e2e::lustre::try_lfs(&mnt, &["setstripe", "-c", "2001", "x"]);
     let said = String::from_utf8_lossy(&tried.stderr);
-    assert!(said.starts_with("error: setstripe: ") && said.contains("0 to 2000, or -1 for all OSTs"), "{said}");
+    assert!(
+        said.starts_with("error: setstripe: ") && said.contains("0 to 2000, or -1 for all OSTs"),
+        "{said}"
+    );
     assert_eq!(tried.status.code(), Some(22));
     lfs(&mnt, &["setstripe", "-c", "100", "wide"]);
     assert_eq!(lfs(&mnt, &["getstripe", "-c", "wide"]), "3\n", "as many as there are OSTs");
@@ -98,8 +101,14 @@ fn nothing_grows_beyond_the_last_component() {
     let mnt = cluster.mount();
     const END: u64 = 1 << 20;
     lfs(&mnt, &["setstripe", "-E", "1M", "f"]);
-    let open =
-        |flags: i32| OpenOptions::new().read(true).write(true).custom_flags(flags).open(mnt.join("f")).expect("open");
+    let open = |flags: i32| {
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(flags)
+            .open(mnt.join("f"))
+            .expect("open")
+    };
     let size = || fs::metadata(mnt.join("f")).expect("stat").len();
     let too_big = |done: std::io::Result<usize>, size_is: u64, what: &str| {
         assert_eq!(done.expect_err(what).raw_os_error(), Some(libc::EFBIG), "{what}");
@@ -118,11 +127,18 @@ fn nothing_grows_beyond_the_last_component() {
             too_big(file.write_at(&page, at), END, what);
         }
         let three = vec![9; 3 * 4096];
-        assert_eq!(file.write_at(&three, END - 4096).expect("as much as there is room for"), 4096, "{what}");
+        assert_eq!(
+            file.write_at(&three, END - 4096).expect("as much as there is room for"),
+            4096,
+            "{what}"
+        );
         assert_eq!(size(), END);
     }
-    for (mode, what) in [(0, "fallocate"), (libc::FALLOC_FL_KEEP_SIZE, "reserve"), (libc::FALLOC_FL_ZERO_RANGE, "zero")]
-    {
+    for (mode, what) in [
+        (0, "fallocate"),
+        (libc::FALLOC_FL_KEEP_SIZE, "reserve"),
+        (libc::FALLOC_FL_ZERO_RANGE, "zero"),
+    ] {
         // SAFETY: the descriptor is open.
         let done = unsafe { libc::fallocate(plain.as_raw_fd(), mode, 0, END as i64 + 4096) };
         let done = if done == 0 { Ok(0) } else { Err(std::io::Error::last_os_error()) };
@@ -153,16 +169,26 @@ fn nothing_grows_beyond_the_last_component() {
     fs::write(mnt.join("log"), b"begin").expect("write");
     let full = write_and_sync(&mnt.join("fill"), &vec![1; 80 << 20]);
     assert_eq!(full.expect_err("64 MiB are not 80").raw_os_error(), Some(libc::ENOSPC));
-    let mut log = OpenOptions::new().append(true).custom_flags(libc::O_SYNC).open(mnt.join("log")).expect("open");
-    let refused = log.write(&vec![2; 8 << 20]).map(|written| assert!(written < 8 << 20, "the OST is full"));
+    let mut log = OpenOptions::new()
+        .append(true)
+        .custom_flags(libc::O_SYNC)
+        .open(mnt.join("log"))
+        .expect("open");
+    let refused =
+        log.write(&vec![2; 8 << 20]).map(|written| assert!(written < 8 << 20, "the OST is full"));
     if let Err(error) = &refused {
         assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
     }
     let before = fs::metadata(mnt.join("log")).expect("stat").len();
-    let error = (0..64).find_map(|_| log.write(&vec![2; 1 << 20]).err()).expect("it is full in the end");
+    let error =
+        (0..64).find_map(|_| log.write(&vec![2; 1 << 20]).err()).expect("it is full in the end");
     assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
     let after = fs::metadata(mnt.join("log")).expect("stat").len();
     assert!((after - 5).is_multiple_of(4096) && after >= before, "{before} {after}");
     let again = log.write(&vec![2; 1 << 20]).map_or(0, |written| written as u64);
-    assert_eq!(fs::metadata(mnt.join("log")).expect("stat").len(), after + again, "no failed append changes the size");
+    assert_eq!(
+        fs::metadata(mnt.join("log")).expect("stat").len(),
+        after + again,
+        "no failed append changes the size"
+    );
 }

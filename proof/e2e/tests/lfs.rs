@@ -30,7 +30,8 @@ fn four_stripes_of_64k_are_set_shown_and_used() {
     }
     let mut cluster = Cluster::up(&["--osts", "4"]);
     let mnt = cluster.mount();
-    let default = "stripe_count:  1 stripe_size:   4194304 pattern:       raid0 stripe_offset: -1\n\n";
+    let default =
+        "stripe_count:  1 stripe_size:   4194304 pattern:       raid0 stripe_offset: -1\n\n";
     fs::create_dir(mnt.join("d")).expect("a folder");
     assert_eq!(lfs(&mnt, &["getstripe", "-d", "d"]), default);
     lfs(&mnt, &["setstripe", "-c", "4", "-S", "64K", "d"]);
@@ -46,7 +47,10 @@ fn four_stripes_of_64k_are_set_shown_and_used() {
         assert_eq!(lfs(&mnt, &["getstripe", letter, "d/f"]), value, "{letter}");
     }
     let all = lfs(&mnt, &["getstripe", "-r", "d"]);
-    assert!(all.starts_with(&format!("d\n{wide}d/f\nlmm_stripe_count:  4\nlmm_stripe_size:   65536\n")), "{all}");
+    assert!(
+        all.starts_with(&format!("d\n{wide}d/f\nlmm_stripe_count:  4\nlmm_stripe_size:   65536\n")),
+        "{all}"
+    );
     assert!(all.ends_with(&format!("\n\nd/sub\n{wide}")), "{all}");
 
     // A file made by lfs: OSTs from the third on, shown to the character.
@@ -56,7 +60,10 @@ fn four_stripes_of_64k_are_set_shown_and_used() {
     let group = fid.trim_start_matches('[').split(':').next().expect("a FID").to_owned();
     let shown = lfs(&mnt, &["getstripe", "g"]);
     let lines: Vec<&str> = shown.lines().collect();
-    assert_eq!(lines[..4], ["g", "lmm_stripe_count:  4", "lmm_stripe_size:   65536", "lmm_pattern:       raid0"]);
+    assert_eq!(
+        lines[..4],
+        ["g", "lmm_stripe_count:  4", "lmm_stripe_size:   65536", "lmm_pattern:       raid0"]
+    );
     assert!(lines[4].starts_with("lmm_layout_gen:    "), "{shown}");
     assert_eq!(lines[5..7], ["lmm_stripe_offset: 2", "\tobdidx\t\t objid\t\t objid\t\t group"]);
     for (row, ost) in lines[7..11].iter().zip([2, 3, 0, 1]) {
@@ -74,12 +81,21 @@ fn four_stripes_of_64k_are_set_shown_and_used() {
         counts.split_whitespace().map(|n| n.parse().expect("a number")).collect::<Vec<usize>>()
     };
     let (full, rest) = (sizes(4 * 65536), sizes(3 * 65536 + 16_963));
-    assert_eq!(full.iter().zip(&rest).map(|(a, b)| a + b).collect::<Vec<_>>(), [2; 4], "{full:?} {rest:?}");
+    assert_eq!(
+        full.iter().zip(&rest).map(|(a, b)| a + b).collect::<Vec<_>>(),
+        [2; 4],
+        "{full:?} {rest:?}"
+    );
     assert_eq!(rest.iter().sum::<usize>(), 2);
     assert!(fs::read(mnt.join("g")).expect("read") == content, "bytes differ");
 
     // Forbidden operations.
-    refused(&mnt, &["setstripe", "-c", "2", "g"], 17, "error: setstripe: can't create 'g': File exists (17)\n");
+    refused(
+        &mnt,
+        &["setstripe", "-c", "2", "g"],
+        17,
+        "error: setstripe: can't create 'g': File exists (17)\n",
+    );
     refused(
         &mnt,
         &["setstripe", "-i", "9", "h"],
@@ -121,7 +137,10 @@ fn four_stripes_of_64k_are_set_shown_and_used() {
     cluster.stop();
     cluster.start();
     assert_eq!(lfs(&mnt, &["getstripe", "-r", "."]), before);
-    assert!(fs::read(mnt.join("g")).expect("read") == content && fs::read(mnt.join("d/f")).expect("read") == content);
+    assert!(
+        fs::read(mnt.join("g")).expect("read") == content
+            && fs::read(mnt.join("d/f")).expect("read") == content
+    );
 }
 
 #[test]
@@ -131,11 +150,15 @@ fn components_get_their_objects_when_they_are_written() {
         lfs(&mnt, &["setstripe", "-E", "1M", "-c", "1", "-S", "64K", "-E", "-1", "-c", "2", "f"]);
         let before = lfs(&mnt, &["getstripe", "f"]);
         let flags = |text: &str| {
-            text.lines().filter(|l| l.contains("lcme_flags:")).map(|l| l[25..].to_owned()).collect::<Vec<_>>()
+            text.lines()
+                .filter(|l| l.contains("lcme_flags:"))
+                .map(|l| l[25..].to_owned())
+                .collect::<Vec<_>>()
         };
         assert_eq!(flags(&before), ["init", "0"], "{before}");
         assert!(
-            before.starts_with("f\n  lcm_layout_gen:    ") && before.contains("    lcme_extent.e_end:   EOF\n"),
+            before.starts_with("f\n  lcm_layout_gen:    ")
+                && before.contains("    lcme_extent.e_end:   EOF\n"),
             "{before}"
         );
         assert_eq!(lfs(&mnt, &["getstripe", "-c", "f"]), "1\n");
@@ -155,36 +178,45 @@ fn targets_space_and_names() {
         let osts = lfs(&mnt, &["osts", "."]);
         let mut lines = osts.lines();
         assert_eq!(lines.next(), Some("OBDS:"));
-        let count = (0..).zip(lines).map(|(n, l)| assert_eq!(l, format!("{n}: sheen-OST{n:04x}_UUID ACTIVE"))).count();
+        let count = (0..)
+            .zip(lines)
+            .map(|(n, l)| assert_eq!(l, format!("{n}: sheen-OST{n:04x}_UUID ACTIVE")))
+            .count();
         assert!(count >= 2, "{osts}");
         assert_eq!(lfs(&mnt, &["mdts", "."]), "MDTS:\n0: sheen-MDT0000_UUID ACTIVE\n");
 
         let table = lfs(&mnt, &["df", "."]);
         let lines: Vec<&str> = table.lines().collect();
-        assert_eq!(lines[0], "UUID                   1K-blocks        Used   Available Use% Mounted on");
+        assert_eq!(
+            lines[0],
+            "UUID                   1K-blocks        Used   Available Use% Mounted on"
+        );
         assert!(
-            lines[1].starts_with("sheen-MDT0000_UUID   ") && lines[1].ends_with(&format!("% {at}[MDT:0]")),
+            lines[1].starts_with("sheen-MDT0000_UUID   ")
+                && lines[1].ends_with(&format!("% {at}[MDT:0]")),
             "{table}"
         );
         assert!(
-            lines[2].starts_with("sheen-OST0000_UUID   ") && lines[2].ends_with(&format!("% {at}[OST:0]")),
+            lines[2].starts_with("sheen-OST0000_UUID   ")
+                && lines[2].ends_with(&format!("% {at}[OST:0]")),
             "{table}"
         );
         assert_eq!(lines.len(), 2 + count + 3, "{table}");
-        assert!(lines[2 + count].is_empty() && lines[3 + count].starts_with("filesystem_summary:  "), "{table}");
+        assert!(
+            lines[2 + count].is_empty() && lines[3 + count].starts_with("filesystem_summary:  "),
+            "{table}"
+        );
         let sum: u64 = lines[2..2 + count]
             .iter()
             .map(|l| l.split_whitespace().nth(1).unwrap_or("").parse::<u64>().expect("blocks"))
             .sum();
         assert_eq!(lines[3 + count].split_whitespace().nth(1), Some(&*sum.to_string()), "{table}");
-        assert!(
-            lfs(&mnt, &["df", "-i", "."])
-                .starts_with("UUID                      Inodes       IUsed       IFree IUse% Mounted on\n")
-        );
-        assert!(
-            lfs(&mnt, &["df", "-h", "."])
-                .starts_with("UUID                       bytes        Used   Available Use% Mounted on\n")
-        );
+        assert!(lfs(&mnt, &["df", "-i", "."]).starts_with(
+            "UUID                      Inodes       IUsed       IFree IUse% Mounted on\n"
+        ));
+        assert!(lfs(&mnt, &["df", "-h", "."]).starts_with(
+            "UUID                       bytes        Used   Available Use% Mounted on\n"
+        ));
 
         let name = lfs(&mnt, &["getname", "."]);
         let instance = lfs(&mnt, &["getname", "-i", "."]);
@@ -193,7 +225,10 @@ fn targets_space_and_names() {
 
         sh(&mnt, "touch a; ln a b; ln -s a c; mkdir d");
         let fids = lfs(&mnt, &["path2fid", "a", "b", "c", "d"]);
-        assert_eq!(masked(&fids), "a: [0xN:0xN:0xN]\nb: [0xN:0xN:0xN]\nc: [0xN:0xN:0xN]\nd: [0xN:0xN:0xN]\n");
+        assert_eq!(
+            masked(&fids),
+            "a: [0xN:0xN:0xN]\nb: [0xN:0xN:0xN]\nc: [0xN:0xN:0xN]\nd: [0xN:0xN:0xN]\n"
+        );
         let fid = |name: &str| lfs(&mnt, &["path2fid", name]);
         assert_eq!(fid("."), "[0x200000007:0x1:0x0]\n");
         assert!(fid("a") == fid("b") && fid("a") != fid("c") && fid("a") != fid("d"));
@@ -210,7 +245,13 @@ fn users_see_layouts_and_may_not_change_those_of_others() {
         sh(&mnt, "mkdir open; chmod 1777 open; mkdir closed");
         let user = |args: &[&str]| {
             let mut command = Command::new(e2e::sheen());
-            command.arg0("lfs").args(args).current_dir(&mnt).stdin(Stdio::null()).uid(12345).gid(12345);
+            command
+                .arg0("lfs")
+                .args(args)
+                .current_dir(&mnt)
+                .stdin(Stdio::null())
+                .uid(12345)
+                .gid(12345);
             command.output()
         };
         if let Err(error) = user(&["--version"]) {
@@ -235,7 +276,8 @@ fn osts_can_be_named_for_later_components_and_for_directories() {
         let mnt = cluster.mount();
         let offsets = |file: &str| {
             let text = lfs(&mnt, &["getstripe", file]);
-            let of = |line: &str| line.split_once("lmm_stripe_offset: ").map(|(_, at)| at.to_owned());
+            let of =
+                |line: &str| line.split_once("lmm_stripe_offset: ").map(|(_, at)| at.to_owned());
             text.lines().filter_map(of).collect::<Vec<_>>()
         };
         let pfl = ["-E", "1M", "-c", "1", "-i1", "-E", "2M", "-i", "3", "-E", "-1", "-o", "2,0"];
@@ -245,9 +287,15 @@ fn osts_can_be_named_for_later_components_and_for_directories() {
         fs::write(mnt.join("f"), &content).expect("write");
         assert_eq!(offsets("f"), ["1", "3", "2"]);
         let rows = lfs(&mnt, &["getstripe", "-q", "f"]);
-        let osts: Vec<&str> =
-            rows.lines().filter_map(|row| row.split("l_ost_idx:").nth(1)?.split(',').next()).collect();
-        assert_eq!(osts.iter().map(|ost| ost.trim()).collect::<Vec<_>>(), ["1", "3", "2", "0"], "{rows}");
+        let osts: Vec<&str> = rows
+            .lines()
+            .filter_map(|row| row.split("l_ost_idx:").nth(1)?.split(',').next())
+            .collect();
+        assert_eq!(
+            osts.iter().map(|ost| ost.trim()).collect::<Vec<_>>(),
+            ["1", "3", "2", "0"],
+            "{rows}"
+        );
         assert!(fs::read(mnt.join("f")).expect("read") == content, "bytes differ");
         // Components that are added later name OSTs, too.
         lfs(&mnt, &["setstripe", "-E", "1M", "-i", "0", "g"]);
@@ -256,14 +304,16 @@ fn osts_can_be_named_for_later_components_and_for_directories() {
 
         fs::create_dir(mnt.join("d")).expect("a folder");
         lfs(&mnt, &["setstripe", "-c", "2", "-i", "3", "d"]);
-        let default = "stripe_count:  2 stripe_size:   4194304 pattern:       raid0 stripe_offset: 3\n\n";
+        let default =
+            "stripe_count:  2 stripe_size:   4194304 pattern:       raid0 stripe_offset: 3\n\n";
         assert_eq!(lfs(&mnt, &["getstripe", "-d", "d"]), default);
         sh(&mnt, "touch d/1 d/2; mkdir d/sub; touch d/sub/3");
         assert_eq!(lfs(&mnt, &["getstripe", "-i", "d/1", "d/2", "d/sub/3"]), "3\n3\n3\n");
         lfs(&mnt, &["setstripe", "-o", "2,0,1", "d"]);
         sh(&mnt, "touch d/listed");
         let rows = lfs(&mnt, &["getstripe", "-q", "d/listed"]);
-        let osts: Vec<&str> = rows.lines().filter_map(|row| row.split_whitespace().next()).collect();
+        let osts: Vec<&str> =
+            rows.lines().filter_map(|row| row.split_whitespace().next()).collect();
         assert_eq!(osts, ["2", "0", "1"], "{rows}");
         cluster.stop();
         cluster.start();
@@ -317,9 +367,13 @@ fn values_stand_behind_their_options_and_components_are_chosen() {
     let cluster = Cluster::up(&["--osts", "4"]);
     let mnt = cluster.mount();
     lfs(&mnt, &["setstripe", "-E1M", "-c1", "-S64K", "-E2M", "-c2", "-E-1", "-c-1", "f"]);
-    let get = |words: &str| lfs(&mnt, &[&["getstripe"][..], &words.split(' ').collect::<Vec<_>>(), &["f"]].concat());
+    let get = |words: &str| {
+        lfs(&mnt, &[&["getstripe"][..], &words.split(' ').collect::<Vec<_>>(), &["f"]].concat())
+    };
     let ids = |text: &str| {
-        text.lines().filter_map(|line| line.trim().strip_prefix("lcme_id:")?.trim().parse().ok()).collect::<Vec<u32>>()
+        text.lines()
+            .filter_map(|line| line.trim().strip_prefix("lcme_id:")?.trim().parse().ok())
+            .collect::<Vec<u32>>()
     };
     let all = ids(&get("-v").replace("- lcme", "lcme"));
     assert_eq!(all.len(), 3);

@@ -32,7 +32,9 @@ enum Flavour {
 fn lock(file: &File, flavour: Flavour, start: i64, lock: bool) -> Result<(), i32> {
     let result = match flavour {
         // SAFETY: the descriptor is open for as long as `file` is borrowed.
-        Flavour::Flock => unsafe { libc::flock(file.as_raw_fd(), if lock { libc::LOCK_EX } else { libc::LOCK_UN }) },
+        Flavour::Flock => unsafe {
+            libc::flock(file.as_raw_fd(), if lock { libc::LOCK_EX } else { libc::LOCK_UN })
+        },
         Flavour::Fcntl => {
             let kind = if lock { libc::F_WRLCK } else { libc::F_UNLCK };
             let range = libc::flock {
@@ -46,7 +48,11 @@ fn lock(file: &File, flavour: Flavour, start: i64, lock: bool) -> Result<(), i32
             unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLKW, &range) }
         }
     };
-    if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(0)) }
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(0))
+    }
 }
 
 fn open(path: &Path) -> File {
@@ -68,7 +74,9 @@ fn count_under_lock(cluster: &Cluster, flavour: Flavour) {
             let mut command = Command::new(program);
             command.args(["--exact", "helper_counts", "--nocapture"]);
             command.env("LOCKS_FILE", mounts[n % mounts.len()].join(&name));
-            command.env("LOCKS_ROUNDS", ROUNDS.to_string()).env("LOCKS_FLAVOUR", format!("{flavour:?}"));
+            command
+                .env("LOCKS_ROUNDS", ROUNDS.to_string())
+                .env("LOCKS_FLAVOUR", format!("{flavour:?}"));
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts")
         })
         .collect();
@@ -80,7 +88,12 @@ fn count_under_lock(cluster: &Cluster, flavour: Flavour) {
     for mount in &mounts {
         let bytes = fs::read(mount.join(&name)).expect("read");
         let count = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
-        assert_eq!(count, counters * ROUNDS, "{flavour:?}: updates were lost, seen at {}", mount.display());
+        assert_eq!(
+            count,
+            counters * ROUNDS,
+            "{flavour:?}: updates were lost, seen at {}",
+            mount.display()
+        );
     }
 }
 
@@ -140,7 +153,12 @@ fn a_deadlock_between_clients_is_told_to_one_of_them() {
             let mut command = Command::new(std::env::current_exe().expect("path of this test"));
             command.args(["--exact", "helper_locks_two", "--nocapture"]);
             command.env("LOCKS_PATH", mounts[n].join("two")).env("LOCKS_FIRST", n.to_string());
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts")
+            command
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .expect("starts")
         })
         .collect();
     let mut seen: Vec<String> = Vec::new();
@@ -149,7 +167,11 @@ fn a_deadlock_between_clients_is_told_to_one_of_them() {
         let stdout = child.stdout.as_mut().expect("piped");
         while !text.contains("HOLDS") {
             let mut byte = [0];
-            assert_eq!(stdout.read(&mut byte).expect("read"), 1, "it ended before it held its lock: {text}");
+            assert_eq!(
+                stdout.read(&mut byte).expect("read"),
+                1,
+                "it ended before it held its lock: {text}"
+            );
             text.push(char::from(byte[0]));
         }
     }
@@ -159,11 +181,17 @@ fn a_deadlock_between_clients_is_told_to_one_of_them() {
     for child in children {
         let output = child.wait_with_output().expect("wait");
         let all = String::from_utf8_lossy(&output.stdout).into_owned();
-        let result = all.lines().find_map(|line| line.split_once("RESULT ").map(|(_, number)| number.to_owned()));
+        let result = all
+            .lines()
+            .find_map(|line| line.split_once("RESULT ").map(|(_, number)| number.to_owned()));
         seen.push(result.unwrap_or_else(|| panic!("no result: {all}")));
     }
     seen.sort();
-    assert_eq!(seen, ["0".to_owned(), libc::EDEADLK.to_string()], "one is told, the other gets its lock");
+    assert_eq!(
+        seen,
+        ["0".to_owned(), libc::EDEADLK.to_string()],
+        "one is told, the other gets its lock"
+    );
 }
 
 #[test]
@@ -212,7 +240,8 @@ fn two_clients_work_on_one_file_as_a_model_says() {
         match rng.u8(0..10) {
             0..4 => {
                 let bytes: Vec<u8> = (0..len).map(|_| rng.u8(..)).collect();
-                file.write_all_at(&bytes, at as u64).unwrap_or_else(|e| panic!("{what}: write: {e}"));
+                file.write_all_at(&bytes, at as u64)
+                    .unwrap_or_else(|e| panic!("{what}: write: {e}"));
                 model.resize(model.len().max(at + len), 0);
                 model[at..at + len].copy_from_slice(&bytes);
             }
@@ -236,7 +265,12 @@ fn two_clients_work_on_one_file_as_a_model_says() {
                     }
                 }
                 let expected = &model[at.min(model.len())..(at + len).min(model.len())];
-                assert_eq!(read, expected.len(), "{what}: read at {at}, the file has {}", model.len());
+                assert_eq!(
+                    read,
+                    expected.len(),
+                    "{what}: read at {at}, the file has {}",
+                    model.len()
+                );
                 let wrong = bytes.iter().zip(expected).position(|(a, b)| a != b);
                 assert_eq!(wrong, None, "{what}: a wrong byte in the read at {at}");
             }
@@ -257,7 +291,8 @@ fn mounts_on_directories_stay_while_another_client_looks() {
         let looker = scope.spawn(|| {
             let mut looks = 0;
             while !ended.load(Ordering::Relaxed) {
-                let output = try_sh(&mounts[1], "timeout 60 find . -ls > /dev/null 2>&1 || test $? != 124");
+                let output =
+                    try_sh(&mounts[1], "timeout 60 find . -ls > /dev/null 2>&1 || test $? != 124");
                 assert!(output.status.success(), "find hangs: {}", text(&output));
                 looks += 1;
             }
@@ -301,7 +336,10 @@ fn pjdfstest_passes_while_another_client_looks() {
             while !ended.load(Ordering::Relaxed) {
                 // Names come and go while find walks: its complaints are of no interest, that it
                 // ends is.
-                let output = try_sh(&mounts[1].join("pjd"), "timeout 60 find . -ls > /dev/null 2>&1 || test $? != 124");
+                let output = try_sh(
+                    &mounts[1].join("pjd"),
+                    "timeout 60 find . -ls > /dev/null 2>&1 || test $? != 124",
+                );
                 assert!(output.status.success(), "find hangs: {}", text(&output));
                 looks += 1;
             }
@@ -311,10 +349,14 @@ fn pjdfstest_passes_while_another_client_looks() {
         let output = try_sh(Path::new("/"), &script);
         ended.store(true, Ordering::Relaxed);
         let looks = looker.join().expect("the looker panicked");
-        let all = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-        let count = |end: &str| all.lines().filter(|l| l.contains("::") && l.ends_with(end)).count();
-        let failed: Vec<&str> =
-            all.lines().filter(|l| l.starts_with('\t') || l.to_lowercase().ends_with("failed")).collect();
+        let all = String::from_utf8_lossy(&output.stdout).into_owned()
+            + &String::from_utf8_lossy(&output.stderr);
+        let count =
+            |end: &str| all.lines().filter(|l| l.contains("::") && l.ends_with(end)).count();
+        let failed: Vec<&str> = all
+            .lines()
+            .filter(|l| l.starts_with('\t') || l.to_lowercase().ends_with("failed"))
+            .collect();
         assert!(count(" ok") > 250, "only {} cases passed:\n{}", count(" ok"), failed.join("\n"));
         assert_eq!(count("FAILED") + count("failed"), 0, "{}", failed.join("\n"));
         assert!(looks > 10, "the other client looked {looks} times");

@@ -33,7 +33,8 @@ fn c_programs_find_and_make_what_lfs_does() {
     targets(&cluster);
     data(&cluster);
     // The header includes what programs expect of it; the library prints what `lfs` prints.
-    let [all, one] = ["sheen", "sheen.two"].map(|pools| lfs(&cluster.mount(), &["pool_list", pools]));
+    let [all, one] =
+        ["sheen", "sheen.two"].map(|pools| lfs(&cluster.mount(), &["pool_list", pools]));
     assert_eq!(prints(&cluster, "habits.c"), all + &one);
     let mnt = cluster.mount();
     assert_eq!(prints(&cluster, "plus.cc"), format!("3 {}", lfs(&mnt, &["path2fid", "plus"])));
@@ -48,7 +49,8 @@ fn shown(cluster: &Cluster, file: &str) -> String {
 
 fn striped(cluster: &Cluster) {
     let printed = prints(cluster, "striped.c");
-    let expected: Vec<String> = ["plain", "specific", "pooled"].iter().map(|file| shown(cluster, file)).collect();
+    let expected: Vec<String> =
+        ["plain", "specific", "pooled"].iter().map(|file| shown(cluster, file)).collect();
     assert_eq!(printed, expected.concat());
     let mnt = cluster.mount();
     let get = |letter: &str, file: &str| lfs(&mnt, &["getstripe", letter, file]);
@@ -59,9 +61,13 @@ fn striped(cluster: &Cluster) {
     assert_eq!((get("-c", "mode"), get("-S", "mode")), ("4\n".into(), "1048576\n".into()));
     assert_eq!((get("-i", "specific"), get("-c", "specific")), ("3\n".into(), "2\n".into()));
     assert_eq!(get("-p", "pooled"), "two\n");
-    let default = "stripe_count:  2 stripe_size:   1048576 pattern:       raid0 stripe_offset: 1\n\n";
+    let default =
+        "stripe_count:  2 stripe_size:   1048576 pattern:       raid0 stripe_offset: 1\n\n";
     assert_eq!(lfs(&mnt, &["getstripe", "-d", "dir"]), default);
-    assert_eq!(sh(&mnt, "stat -c '%a %s' mode plain; ls"), "440 1\n644 300000\ndir\nmode\nplain\npooled\nspecific\n");
+    assert_eq!(
+        sh(&mnt, "stat -c '%a %s' mode plain; ls"),
+        "440 1\n644 300000\ndir\nmode\nplain\npooled\nspecific\n"
+    );
     // The bytes are where the layout says: as another program reads them.
     let bytes: Vec<u8> = (0..300_000u32).map(|i| (i * 7) as u8).collect();
     assert!(std::fs::read(mnt.join("plain")).expect("read") == bytes, "bytes differ");
@@ -72,13 +78,16 @@ fn components(cluster: &Cluster, file: &str) -> Vec<String> {
     let all = lfs(&cluster.mount(), &["getstripe", file]);
     let component = |text: &str| {
         let value = |label: &str| {
-            let after = text.split_once(label).map(|(_, after)| after.lines().next().unwrap_or_default().trim());
+            let after = text
+                .split_once(label)
+                .map(|(_, after)| after.lines().next().unwrap_or_default().trim());
             after.unwrap_or_default().to_owned()
         };
         assert_eq!(value("lmm_pattern:"), "raid0");
         let id = text.lines().next().unwrap_or_default().trim();
         let (flags, start, end) = (value("lcme_flags:"), value("e_start:"), value("e_end:"));
-        let (count, size, offset) = (value("stripe_count:"), value("stripe_size:"), value("stripe_offset:"));
+        let (count, size, offset) =
+            (value("stripe_count:"), value("stripe_size:"), value("stripe_offset:"));
         let pool = value("lmm_pool:");
         format!(
             "id {id} flags {flags} start {start} end {end} count {count} size {size} pattern 0 offset {offset} pool '{pool}'\n"
@@ -96,7 +105,10 @@ fn composite(cluster: &Cluster) {
         "start 1048576 end 67108864 count 4 size 1048576 pattern 0 offset ",
         "start 67108864 end EOF count 2 size 4194304 pattern 0 offset 1 pool 'two'",
     ];
-    assert!(shown.len() == 3 && shown.iter().zip(parts).all(|(line, part)| line.contains(part)), "{shown:?}");
+    assert!(
+        shown.len() == 3 && shown.iter().zip(parts).all(|(line, part)| line.contains(part)),
+        "{shown:?}"
+    );
     assert_eq!(printed, shown.concat().repeat(3));
 
     // The same by lfs, and the copy has the shape.
@@ -110,15 +122,25 @@ fn composite(cluster: &Cluster) {
         text.lines().filter(shape).map(str::trim).collect::<Vec<_>>().join("\n")
     };
     let pfl = yaml("pfl");
-    for words in ["lcme_extent.e_end:   1048576", "lcme_extent.e_end:   67108864", "lcme_extent.e_end:   EOF", "two"] {
+    for words in [
+        "lcme_extent.e_end:   1048576",
+        "lcme_extent.e_end:   67108864",
+        "lcme_extent.e_end:   EOF",
+        "two",
+    ] {
         assert!(pfl.contains(words), "{pfl}");
     }
-    let without_ids = |text: &str| text.lines().filter(|l| !l.contains("_id:")).map(str::to_owned).collect::<Vec<_>>();
+    let without_ids = |text: &str| {
+        text.lines().filter(|l| !l.contains("_id:")).map(str::to_owned).collect::<Vec<_>>()
+    };
     let counts = |text: &str| text.replace("stripe_count:  -1", "stripe_count:  4");
     assert_eq!(without_ids(&counts(&yaml("copy"))), without_ids(&counts(&pfl)));
     assert_eq!(lfs(&mnt, &["getstripe", "-d", "--component-count", "made"]), "3\n");
     let small = lfs(&mnt, &["getstripe", "small"]);
-    assert!(small.contains("lmm_pattern:       mdt\n") && small.contains("lcm_entry_count:   2\n"), "{small}");
+    assert!(
+        small.contains("lmm_pattern:       mdt\n") && small.contains("lcm_entry_count:   2\n"),
+        "{small}"
+    );
     assert_eq!(lfs(&mnt, &["getstripe", "-L", "over"]), "raid0,overstriped\n");
     let over = lfs(&mnt, &["getstripe", "-q", "over"]);
     let osts: Vec<&str> = over.lines().filter_map(|line| line.split_whitespace().next()).collect();
@@ -138,8 +160,11 @@ fn targets(cluster: &Cluster) {
     let mnt = cluster.mount();
     let printed = prints(cluster, "targets.c");
     let df = lfs(&mnt, &["df", "."]);
-    let rows: Vec<Vec<&str>> =
-        df.lines().filter(|line| line.contains("_UUID ")).map(|line| line.split_whitespace().collect()).collect();
+    let rows: Vec<Vec<&str>> = df
+        .lines()
+        .filter(|line| line.contains("_UUID "))
+        .map(|line| line.split_whitespace().collect())
+        .collect();
     let mut lines = printed.lines();
     assert_eq!(lines.next(), Some(lfs(&mnt, &["getname", mnt.to_str().expect("text")]).trim_end()));
     assert_eq!(rows.len(), 5, "{df}");
@@ -181,7 +206,8 @@ fn a_lease_stands_until_somebody_else_comes() {
     let mut first = Holder::start(&cluster, &mounts[0], "2");
     assert_eq!((first.says(), first.left()), (0, 2));
     let many = cluster.many_mut();
-    let mds = (0..many.server_count()).find(|at| many.server_name(*at).contains("mds")).expect("an MDS");
+    let mds =
+        (0..many.server_count()).find(|at| many.server_name(*at).contains("mds")).expect("an MDS");
     many.kill_server(mds);
     many.start_server_again(mds);
     assert_eq!((first.left(), first.left()), (0, 0));

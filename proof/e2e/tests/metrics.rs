@@ -22,7 +22,9 @@ fn http(cluster: &Cluster) -> String {
 fn count(family: &Family, kind: &str, operation: &str) -> u64 {
     let is = |sample: &&SampleLine| {
         let label = |name: &str| sample.labels.get(name).map(String::as_str);
-        sample.suffix == "_count" && label("kind") == Some(kind) && label("operation") == Some(operation)
+        sample.suffix == "_count"
+            && label("kind") == Some(kind)
+            && label("operation") == Some(operation)
     };
     family.samples.iter().filter(is).map(|sample| sample.value as u64).sum()
 }
@@ -34,7 +36,8 @@ fn samples(cluster: &Cluster, pattern: &str, operation: &str) -> u64 {
     let stats = String::from_utf8(output.stdout).expect("text");
     let of = |line: &str| {
         let mut words = line.split_whitespace();
-        (words.next() == Some(operation)).then(|| words.next().and_then(|n| n.parse::<u64>().ok()))?
+        (words.next() == Some(operation))
+            .then(|| words.next().and_then(|n| n.parse::<u64>().ok()))?
     };
     stats.lines().filter_map(of).sum()
 }
@@ -50,7 +53,10 @@ fn numbers_are_those_of_the_parameters() {
         fs::write(mnt.join(format!("f{n}")), vec![7; 100_000]).expect("write");
     }
     let caches = e2e::caches::mine();
-    sh(&mnt, "mkdir d; sync f*; echo 3 > /proc/sys/vm/drop_caches; cat f* > /dev/null; ls -l > /dev/null");
+    sh(
+        &mnt,
+        "mkdir d; sync f*; echo 3 > /proc/sys/vm/drop_caches; cat f* > /dev/null; ls -l > /dev/null",
+    );
     drop(caches);
 
     let addr = http(&cluster);
@@ -71,16 +77,22 @@ fn numbers_are_those_of_the_parameters() {
     }
     // More files, no more series. Work in the background may count something for the first time
     // after a round or two.
-    let series = || get(&addr, "/metrics", "").1.lines().filter(|line| !line.starts_with('#')).count();
+    let series =
+        || get(&addr, "/metrics", "").1.lines().filter(|line| !line.starts_with('#')).count();
     let round = |n: usize| {
         sh(
             &mnt,
-            &format!("for n in $(seq 200); do echo $n > g{n}-$n; done; cat g* > /dev/null; rm g*; ls > /dev/null"),
+            &format!(
+                "for n in $(seq 200); do echo $n > g{n}-$n; done; cat g* > /dev/null; rm g*; ls > /dev/null"
+            ),
         );
         series()
     };
     let rounds: Vec<usize> = (0..6).map(round).collect();
-    assert!(rounds[1..].windows(2).any(|pair| pair[0] == pair[1]), "series come with files: {rounds:?}");
+    assert!(
+        rounds[1..].windows(2).any(|pair| pair[0] == pair[1]),
+        "series come with files: {rounds:?}"
+    );
 
     assert_eq!(get(&addr, "/etc/passwd", "").0, 404);
 }
@@ -122,8 +134,9 @@ fn bytes_that_wait_and_grants_are_gauges() {
     loop {
         file.sync_all().expect("sync");
         let body = now();
-        let [waits, held, granted] = ["llite_cur_dirty_bytes", "osc_cur_grant_bytes", "obdfilter_tot_granted"]
-            .map(|name| gauge(&body, &format!("sheen_{name}")));
+        let [waits, held, granted] =
+            ["llite_cur_dirty_bytes", "osc_cur_grant_bytes", "obdfilter_tot_granted"]
+                .map(|name| gauge(&body, &format!("sheen_{name}")));
         if waits == 0 && held == granted && held > 0 {
             break;
         }
@@ -142,7 +155,8 @@ fn other_hosts_need_a_token() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("token");
     fs::write(&file, "0123456789abcdef\n").expect("write the token");
-    let cluster = Cluster::up(&["--http", "0.0.0.0:0", "--http-token-file", file.to_str().expect("a text")]);
+    let cluster =
+        Cluster::up(&["--http", "0.0.0.0:0", "--http-token-file", file.to_str().expect("a text")]);
     let port = http(&cluster).rsplit(':').next().expect("a port").to_owned();
     let addr = format!("127.0.0.1:{port}");
     assert_eq!(get(&addr, "/metrics", "").0, 401);

@@ -34,7 +34,10 @@ fn layouts_change_under_readers_and_writers() {
         let content = bytes(5_000_000);
         lfs(&mnt, &["setstripe", "-c", "1", "-S", "1M", "-i", "0", "f"]);
         fs::write(mnt.join("f"), &content).expect("write");
-        sh(&mnt, "chmod 640 f; touch -d 2020-02-02 f; setfattr -n user.note -v kept f 2> /dev/null || true");
+        sh(
+            &mnt,
+            "chmod 640 f; touch -d 2020-02-02 f; setfattr -n user.note -v kept f 2> /dev/null || true",
+        );
         let before = fs::metadata(mnt.join("f")).expect("stat");
         let mut reader = File::open(mnt.join("f")).expect("open");
         let mut half = vec![0; 2_500_000];
@@ -45,12 +48,21 @@ fn layouts_change_under_readers_and_writers() {
         assert_eq!((shown(&mnt, "-c", "f"), shown(&mnt, "-S", "f")), ("4".into(), "65536".into()));
         assert!(shown(&mnt, "-g", "f").parse::<u32>().expect("a number") > generation);
         let after = fs::metadata(mnt.join("f")).expect("stat");
-        let stable = |m: &fs::Metadata| (m.ino(), m.size(), m.mode(), m.mtime(), m.ctime(), m.uid(), m.nlink());
+        let stable = |m: &fs::Metadata| {
+            (m.ino(), m.size(), m.mode(), m.mtime(), m.ctime(), m.uid(), m.nlink())
+        };
         assert_eq!(stable(&after), stable(&before));
-        assert!(after.blocks() * 512 >= 5_000_000 && after.blocks() * 512 < 6_000_000, "{} blocks", after.blocks());
+        assert!(
+            after.blocks() * 512 >= 5_000_000 && after.blocks() * 512 < 6_000_000,
+            "{} blocks",
+            after.blocks()
+        );
         let mut rest = Vec::new();
         reader.read_to_end(&mut rest).expect("read on");
-        assert!(half == content[..2_500_000] && rest == content[2_500_000..], "who had it open reads on");
+        assert!(
+            half == content[..2_500_000] && rest == content[2_500_000..],
+            "who had it open reads on"
+        );
         let caches = e2e::caches::mine();
         sh(&mnt, "echo 3 > /proc/sys/vm/drop_caches");
         drop(caches);
@@ -76,7 +88,9 @@ fn layouts_change_under_readers_and_writers() {
         // Without a layout it keeps its own, with new objects; --restripe: that of the directory.
         let shape = || {
             let text = lfs(&mnt, &["getstripe", "f"]);
-            let of = |line: &&str| ["entry_count", "e_start", "e_end", "stripe_count"].iter().any(|w| line.contains(w));
+            let of = |line: &&str| {
+                ["entry_count", "e_start", "e_end", "stripe_count"].iter().any(|w| line.contains(w))
+            };
             text.lines().filter(of).map(str::to_owned).collect::<Vec<_>>()
         };
         let before = shape();
@@ -92,8 +106,15 @@ fn layouts_change_under_readers_and_writers() {
         sh(&mnt, "truncate -s 1G sparse; echo end >> sparse; : > empty");
         lfs(&mnt, &["migrate", "-c", "2", "sparse", "empty"]);
         let sparse = fs::metadata(mnt.join("sparse")).expect("stat");
-        assert!(sparse.size() == (1 << 30) + 4 && sparse.blocks() < 1000, "{} blocks", sparse.blocks());
-        assert_eq!((sh(&mnt, "tail -c 4 sparse"), shown(&mnt, "-c", "empty")), ("end\n".into(), "2".into()));
+        assert!(
+            sparse.size() == (1 << 30) + 4 && sparse.blocks() < 1000,
+            "{} blocks",
+            sparse.blocks()
+        );
+        assert_eq!(
+            (sh(&mnt, "tail -c 4 sparse"), shown(&mnt, "-c", "empty")),
+            ("end\n".into(), "2".into())
+        );
 
         // A writer that stays.
         let mut writer = OpenOptions::new().write(true).open(mnt.join("f")).expect("open");
@@ -102,7 +123,12 @@ fn layouts_change_under_readers_and_writers() {
         writer.seek(SeekFrom::End(0)).expect("seek");
         writer.write_all(b"last").expect("write");
         drop(writer);
-        lfs_refuses(&mnt, &["migrate", "-c", "2", "."], 22, "lfs migrate: cannot migrate '.': Invalid argument (22)\n");
+        lfs_refuses(
+            &mnt,
+            &["migrate", "-c", "2", "."],
+            22,
+            "lfs migrate: cannot migrate '.': Invalid argument (22)\n",
+        );
         let said = "error: migrate: directories cannot be moved to another MDT yet\n";
         lfs_refuses(&mnt, &["migrate", "-m", "1", "."], 95, said);
         assert_eq!(sh(&mnt, "tail -c 4 f; ls -A"), "lastempty\nf\nsparse\n");
@@ -113,7 +139,11 @@ fn layouts_change_under_readers_and_writers() {
             let appending = scope.spawn(|| {
                 let mut lines = 0;
                 while !stop.load(Ordering::Relaxed) || lines < 20 {
-                    let mut log = OpenOptions::new().create(true).append(true).open(mnt.join("log")).expect("open");
+                    let mut log = OpenOptions::new()
+                        .create(true)
+                        .append(true)
+                        .open(mnt.join("log"))
+                        .expect("open");
                     writeln!(log, "line {lines}").expect("write");
                     lines += 1;
                     drop(log);
@@ -122,13 +152,18 @@ fn layouts_change_under_readers_and_writers() {
                 lines
             });
             soon(&true, || mnt.join("log").exists());
-            let tried = ["2", "3", "1"].map(|count| e2e::lustre::try_lfs(&mnt, &["migrate", "-c", count, "log"]));
+            let tried = ["2", "3", "1"]
+                .map(|count| e2e::lustre::try_lfs(&mnt, &["migrate", "-c", count, "log"]));
             // Before anything is judged: the writer must come to its end.
             stop.store(true, Ordering::Relaxed);
             let lines = appending.join().expect("writes");
             for tried in tried {
                 // Given up if it changed during each copy: that is a matter of luck.
-                assert!(tried.status.success() || tried.status.code() == Some(libc::EAGAIN), "{}", text(&tried));
+                assert!(
+                    tried.status.success() || tried.status.code() == Some(libc::EAGAIN),
+                    "{}",
+                    text(&tried)
+                );
             }
             lines
         });
@@ -161,7 +196,8 @@ fn two_files_exchange_their_data() {
     lfs(&mnt, &["swap_layouts", "a", "c"]);
     assert!(read("a") == a && read("c") == b);
     let empty = fs::File::create(mnt.join("open")).expect("create");
-    let said = "error: swap_layouts: can't swap layouts of 'a' and 'open': Device or resource busy (16)\n";
+    let said =
+        "error: swap_layouts: can't swap layouts of 'a' and 'open': Device or resource busy (16)\n";
     lfs_refuses(&mnt, &["swap_layouts", "a", "open"], 16, said);
     drop(empty);
     let said = "error: swap_layouts: can't swap layouts of 'a' and 'a': Invalid argument (22)\n";
@@ -187,11 +223,32 @@ fn components_go_with_their_bytes_on_all_mounts() {
     let mounts = cluster.mounts();
     let (here, there) = (&mounts[0], &mounts[1]);
     let content = bytes(5 << 20);
-    lfs(here, &["setstripe", "-E", "1M", "-c", "1", "-S", "64K", "-E", "4M", "-c", "2", "-E", "-1", "-c", "1", "f"]);
+    lfs(
+        here,
+        &[
+            "setstripe",
+            "-E",
+            "1M",
+            "-c",
+            "1",
+            "-S",
+            "64K",
+            "-E",
+            "4M",
+            "-c",
+            "2",
+            "-E",
+            "-1",
+            "-c",
+            "1",
+            "f",
+        ],
+    );
     fs::write(here.join("f"), &content).expect("write");
     let id = |n: usize| {
         let all = lfs(here, &["getstripe", "f"]);
-        let after = all.split("lcme_id:").nth(n + 1).unwrap_or_else(|| panic!("no component {n}: {all}"));
+        let after =
+            all.split("lcme_id:").nth(n + 1).unwrap_or_else(|| panic!("no component {n}: {all}"));
         after.split_whitespace().next().expect("a number").to_owned()
     };
     let generation = || shown(here, "-g", "f").parse::<u32>().expect("a number");
@@ -207,19 +264,25 @@ fn components_go_with_their_bytes_on_all_mounts() {
     drop(writer);
     // A close reaches the MDT a moment after close(2).
     soon(&0, || {
-        let output = e2e::lustre::try_lfs(here, &["setstripe", "--component-del", "-I", &second, "f"]);
+        let output =
+            e2e::lustre::try_lfs(here, &["setstripe", "--component-del", "-I", &second, "f"]);
         output.status.code().unwrap_or(-1)
     });
     assert_eq!((shown(here, "--component-count", "f"), generation()), ("1".into(), before + 1));
     for mount in &mounts {
         assert_eq!(fs::metadata(mount.join("f")).expect("stat").len(), 1 << 20);
-        assert!(fs::read(mount.join("f")).expect("read") == content[..1 << 20], "{}", mount.display());
+        assert!(
+            fs::read(mount.join("f")).expect("read") == content[..1 << 20],
+            "{}",
+            mount.display()
+        );
     }
     let mut rest = [0; 10];
     assert_eq!(reader.read_at(&mut rest, 2 << 20).expect("read"), 0, "who has it open sees it too");
     let blocks = |mount: &Path| fs::metadata(mount.join("f")).expect("stat").blocks() / 1024;
     soon(&(2, 2), || (blocks(here), blocks(there)));
-    let objects = || sh(&cluster.dir(), "find ost* -path '*objects*' -type f | wc -l").trim().to_owned();
+    let objects =
+        || sh(&cluster.dir(), "find ost* -path '*objects*' -type f | wc -l").trim().to_owned();
     soon(&"1".to_owned(), objects);
 
     // A write beyond the end is refused until there are components again; these are empty.
@@ -232,15 +295,23 @@ fn components_go_with_their_bytes_on_all_mounts() {
     file.write_all_at(b"end", 3 << 20).expect("write");
     let mut found = vec![0; (2 << 20) + 3];
     File::open(here.join("f")).expect("open").read_exact_at(&mut found, 1 << 20).expect("read");
-    assert!(found[..2 << 20].iter().all(|byte| *byte == 0) && found.ends_with(b"end"), "nothing of what was there");
+    assert!(
+        found[..2 << 20].iter().all(|byte| *byte == 0) && found.ends_with(b"end"),
+        "nothing of what was there"
+    );
     drop(file);
 
     let many = cluster.many_mut();
-    let mds = (0..many.server_count()).find(|at| many.server_name(*at).contains("mds")).expect("an MDS");
+    let mds =
+        (0..many.server_count()).find(|at| many.server_name(*at).contains("mds")).expect("an MDS");
     many.kill_server(mds);
     many.start_server_again(mds);
     let again = fs::read(there.join("f")).expect("read");
-    assert!(again.len() == (3 << 20) + 3 && again[..1 << 20] == content[..1 << 20] && again.ends_with(b"end"));
+    assert!(
+        again.len() == (3 << 20) + 3
+            && again[..1 << 20] == content[..1 << 20]
+            && again.ends_with(b"end")
+    );
     let checked = cluster.many().fsck(&[]);
     assert!(checked.status.success(), "{}", text(&checked));
 }
@@ -253,7 +324,10 @@ fn files_come_from_lists_and_by_fid() {
     }
     let cluster = Cluster::up(&["--osts", "4"]);
     let mnt = cluster.mount();
-    sh(&mnt, "mkdir d; printf abc > d/a; printf abc > 'd/b c'; truncate -s 5G big; printf 'd/a\\nd/b c\\n' > list");
+    sh(
+        &mnt,
+        "mkdir d; printf abc > d/a; printf abc > 'd/b c'; truncate -s 5G big; printf 'd/a\\nd/b c\\n' > list",
+    );
     let count = |file: &str| shown(&mnt, "-c", file);
     lfs(&mnt, &["migrate", "-c", "2", "--files-from", "list"]);
     assert_eq!((count("d/a"), count("d/b c")), ("2".into(), "2".into()));
@@ -277,7 +351,10 @@ fn files_come_from_lists_and_by_fid() {
     let told = lfs(&mnt, &["migrate", "-A", "--stats", "big"]);
     assert_eq!(count("big"), "3");
     let lines: Vec<&str> = told.lines().collect();
-    assert!(lines[0] == "big:" && lines.last().expect("lines").ends_with("size: 5120, pct: 100% }"), "{told}");
+    assert!(
+        lines[0] == "big:" && lines.last().expect("lines").ends_with("size: 5120, pct: 100% }"),
+        "{told}"
+    );
     // Errors are reported, and the rest is done.
     sh(&mnt, "printf 'none\\nd/a\\n' > list");
     let said = "lfs migrate: cannot migrate 'none': No such file or directory (2)\n";

@@ -50,7 +50,12 @@ fn helper(name: &str, path: &Path) -> Child {
     let out = child.stdout.as_mut().expect("a pipe");
     while !said.ends_with(b"ready\n") {
         let mut byte = [0];
-        assert_eq!(out.read(&mut byte).expect("read"), 1, "the helper ended: {}", String::from_utf8_lossy(&said));
+        assert_eq!(
+            out.read(&mut byte).expect("read"),
+            1,
+            "the helper ended: {}",
+            String::from_utf8_lossy(&said)
+        );
         said.push(byte[0]);
     }
     child
@@ -145,7 +150,11 @@ fn an_ofd_lock_survives_the_close_of_another_open_file() {
         soon("the lock of a closed file stays", || ofd_lock(&second, 0, 2).is_ok());
         assert_eq!(errno(ofd_lock(&other, 1, 1)), Some(libc::EAGAIN));
         std::thread::sleep(Duration::from_millis(5));
-        assert_eq!(errno(ofd_lock(&other, 0, 1)), Some(libc::EAGAIN), "an open file has lost its lock");
+        assert_eq!(
+            errno(ofd_lock(&other, 0, 1)),
+            Some(libc::EAGAIN),
+            "an open file has lost its lock"
+        );
     }
 }
 
@@ -190,7 +199,12 @@ fn a_program_that_is_executed_is_not_changed() {
     far_child.kill().expect("kill");
     far_child.wait().expect("wait");
     // Once it ended it may be written at once.
-    OpenOptions::new().write(true).open(&near).expect("nobody executes it").write_all(b"#!/bin/false").expect("write");
+    OpenOptions::new()
+        .write(true)
+        .open(&near)
+        .expect("nobody executes it")
+        .write_all(b"#!/bin/false")
+        .expect("write");
 
     // The other way round: what is open to write is not executed.
     install(&near);
@@ -242,7 +256,9 @@ impl Mapping {
     fn of(file: &File, len: usize) -> Mapping {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping, at an address that the kernel chooses.
-        let start = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        let start = unsafe {
+            libc::mmap(std::ptr::null_mut(), len, protection, libc::MAP_SHARED, file.as_raw_fd(), 0)
+        };
         assert_ne!(start, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
         Mapping { start: start.cast(), len }
     }
@@ -315,15 +331,29 @@ fn a_mapping_reaches_the_new_end_after_the_file_was_looked_at() {
 // Files without a name (O_TMPFILE).
 
 fn unnamed(dir: &Path, flags: i32) -> std::io::Result<File> {
-    OpenOptions::new().read(true).write(true).custom_flags(libc::O_TMPFILE | flags).mode(0o640).open(dir)
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_TMPFILE | flags)
+        .mode(0o640)
+        .open(dir)
 }
 
 /// Gives an open file a name, as open(2) says.
 fn name_it(file: &File, path: &Path) -> std::io::Result<()> {
-    let from = std::ffi::CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).expect("a path");
+    let from =
+        std::ffi::CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).expect("a path");
     let to = std::ffi::CString::new(path.as_os_str().as_bytes()).expect("a path");
     // SAFETY: both are strings that end with NUL.
-    match unsafe { libc::linkat(libc::AT_FDCWD, from.as_ptr(), libc::AT_FDCWD, to.as_ptr(), libc::AT_SYMLINK_FOLLOW) } {
+    match unsafe {
+        libc::linkat(
+            libc::AT_FDCWD,
+            from.as_ptr(),
+            libc::AT_FDCWD,
+            to.as_ptr(),
+            libc::AT_SYMLINK_FOLLOW,
+        )
+    } {
         0 => Ok(()),
         _ => Err(std::io::Error::last_os_error()),
     }
@@ -341,8 +371,11 @@ fn helper_has_a_file_without_a_name() {
 /// Number of inodes without names that the MDT keeps because they are open.
 fn orphans(cluster: &Cluster) -> u64 {
     let report = text(&cluster.many().fsck(&[]));
-    let before = report.split(" removed but open").next().filter(|before| before.len() < report.len());
-    before.and_then(|before| before.rsplit(' ').next()?.parse().ok()).unwrap_or_else(|| panic!("{report}"))
+    let before =
+        report.split(" removed but open").next().filter(|before| before.len() < report.len());
+    before
+        .and_then(|before| before.rsplit(' ').next()?.parse().ok())
+        .unwrap_or_else(|| panic!("{report}"))
 }
 
 #[test]
@@ -360,7 +393,10 @@ fn a_file_without_a_name_gets_one_or_goes() {
         name_it(&file, &named).expect("linkat");
         assert_eq!(fs::read(far.join("named")).expect("read"), b"without a name");
         assert_eq!(
-            (file.metadata().expect("fstat").nlink(), fs::metadata(far.join("named")).expect("stat").nlink()),
+            (
+                file.metadata().expect("fstat").nlink(),
+                fs::metadata(far.join("named")).expect("stat").nlink()
+            ),
             (1, 1)
         );
         fs::hard_link(&named, &again).expect("link");
@@ -370,7 +406,11 @@ fn a_file_without_a_name_gets_one_or_goes() {
         assert_eq!(fs::read(far.join("named")).expect("it outlives the close"), b"without a name");
         let last = File::open(&named).expect("open");
         fs::remove_file(&named).expect("unlink");
-        assert_eq!(errno(name_it(&last, &named)), Some(libc::ENOENT), "a removed file has no way back");
+        assert_eq!(
+            errno(name_it(&last, &named)),
+            Some(libc::ENOENT),
+            "a removed file has no way back"
+        );
         // O_EXCL: never a name.
         let file = unnamed(near, libc::O_EXCL).expect("O_TMPFILE");
         assert_eq!(errno(name_it(&file, &named)), Some(libc::ENOENT));
@@ -420,11 +460,20 @@ fn flags_of_chattr_hold_on_every_client() {
     let Some((_cluster, one, two)) = clients(&["", ""]) else { return };
     fs::write(one.join("f"), "first\n").expect("write");
     fs::create_dir(one.join("d")).expect("mkdir");
-    let shown =
-        |name: &str| sh(&two, &format!("lsattr -d {name}")).split_whitespace().next().unwrap_or("").replace('-', "");
+    let shown = |name: &str| {
+        sh(&two, &format!("lsattr -d {name}"))
+            .split_whitespace()
+            .next()
+            .unwrap_or("")
+            .replace('-', "")
+    };
     let refused = |dir: &Path, command: &str| {
         let output = try_sh(dir, command);
-        assert!(!output.status.success() && text(&output).contains("not permitted"), "{command}: {}", text(&output));
+        assert!(
+            !output.status.success() && text(&output).contains("not permitted"),
+            "{command}: {}",
+            text(&output)
+        );
     };
     assert_eq!((shown("f"), shown("d")), (String::new(), String::new()));
     sh(&one, "chattr +idA f && chattr +d d");
@@ -454,13 +503,20 @@ fn flags_of_chattr_hold_on_every_client() {
     sh(&one, "chattr -i d && chattr = f && touch d/new && rm f");
     // Unsupported flags are refused, and change nothing.
     let output = try_sh(&one, "chattr +c d");
-    assert!(!output.status.success() && text(&output).contains("not supported"), "{}", text(&output));
+    assert!(
+        !output.status.success() && text(&output).contains("not supported"),
+        "{}",
+        text(&output)
+    );
     assert_eq!(shown("d"), "d");
     // Only the owner sets flags, and only root these.
     sh(&one, "chmod 777 . && touch mine && chown 1000 mine");
-    let as_user = |command: &str| try_sh(&one, &format!("setpriv --reuid 1000 --clear-groups {command}"));
+    let as_user =
+        |command: &str| try_sh(&one, &format!("setpriv --reuid 1000 --clear-groups {command}"));
     assert!(as_user("chattr +d mine").status.success());
-    assert!(!as_user("chattr +i mine").status.success() && !as_user("chattr +d d").status.success());
+    assert!(
+        !as_user("chattr +i mine").status.success() && !as_user("chattr +d d").status.success()
+    );
 }
 
 #[test]
@@ -476,7 +532,10 @@ fn holes_of_a_file_are_found_from_another_client() {
         unsafe { libc::lseek(seen.as_raw_fd(), from as i64, whence) }
     };
     assert_eq!([seek(0, libc::SEEK_HOLE), seek(0, libc::SEEK_DATA)], [0, 4 * MIB as i64]);
-    assert_eq!([seek(4 * MIB, libc::SEEK_HOLE), seek(5 * MIB, libc::SEEK_DATA)], [5 * MIB as i64, -1]);
+    assert_eq!(
+        [seek(4 * MIB, libc::SEEK_HOLE), seek(5 * MIB, libc::SEEK_DATA)],
+        [5 * MIB as i64, -1]
+    );
     sh(&two, "cp --sparse=auto sparse copy && cmp sparse copy");
     assert!(fs::metadata(one.join("copy")).expect("stat").blocks() * 512 < 2 * MIB as u64);
 }

@@ -28,7 +28,9 @@ const WITHOUT: &str = "ORACLE_WITHOUT";
 const HISTORY: &str = "ORACLE_HISTORY";
 
 fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{variable}={text}: no number")))
+    std::env::var(variable)
+        .ok()
+        .map(|text| text.parse().unwrap_or_else(|_| panic!("{variable}={text}: no number")))
 }
 
 fn options() -> String {
@@ -36,14 +38,16 @@ fn options() -> String {
 }
 
 fn plan(mounts: Vec<PathBuf>) -> Plan {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+    let now =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
     let seed = number("ORACLE_SEED").unwrap_or(now.as_millis() as u64);
     let time = Duration::from_secs(number(SECONDS).unwrap_or(60));
     let round = Duration::from_secs(10);
     let threads = number("ORACLE_THREADS").unwrap_or(THREADS) as usize;
     let without = std::env::var(WITHOUT).unwrap_or_default();
     let without = without.split(',').filter(|word| !word.is_empty());
-    let without = without.map(|word| Kind::named(word).unwrap_or_else(|| panic!("{WITHOUT}: no kind {word}")));
+    let without = without
+        .map(|word| Kind::named(word).unwrap_or_else(|| panic!("{WITHOUT}: no kind {word}")));
     let folder = format!("oracle-{seed}");
     let opens_told = !["localflock", "noflock"].iter().any(|option| options().contains(option));
     Plan { mounts, folder, seed, time, round, threads, without: without.collect(), opens_told }
@@ -56,13 +60,21 @@ fn every_answer_fits_one_order() {
     }
     let Some(cluster) = Cluster::with_clients("1", &[options().as_str(); 3]) else { return };
     let plan = plan(cluster.mounts());
-    let report = run(&plan, |sentence| eprintln!("{sentence}")).unwrap_or_else(|why| panic!("{why}"));
+    let report =
+        run(&plan, |sentence| eprintln!("{sentence}")).unwrap_or_else(|why| panic!("{why}"));
     if let (Some(path), false) = (std::env::var_os(HISTORY), report.history.is_empty()) {
-        let lines: Vec<String> = report.history.iter().map(|record| format!("{record}\n")).collect();
+        let lines: Vec<String> =
+            report.history.iter().map(|record| format!("{record}\n")).collect();
         std::fs::write(path, lines.concat()).expect("write the history");
     }
     let first: Vec<_> = report.violations.iter().take(12).map(String::as_str).collect();
-    assert!(first.is_empty(), "seed {}: {} violations:\n{}", plan.seed, report.violations.len(), first.join("\n"));
+    assert!(
+        first.is_empty(),
+        "seed {}: {} violations:\n{}",
+        plan.seed,
+        report.violations.len(),
+        first.join("\n")
+    );
     assert_eq!(report.undecided, [""; 0], "seed {}", plan.seed);
     assert!(report.operations > 1000, "only {} operations", report.operations);
 }
@@ -74,6 +86,10 @@ fn a_client_that_promises_before_it_forgets_is_found() {
     }
     let Some(cluster) = Cluster::with_clients("1", &["", "", ""]) else { return };
     let plan = plan(cluster.mounts());
-    let report = run(&plan, |sentence| eprintln!("{sentence}")).unwrap_or_else(|why| panic!("{why}"));
-    eprintln!("found: {}", report.violations.first().expect("the oracle finds nothing wrong with the mutant"));
+    let report =
+        run(&plan, |sentence| eprintln!("{sentence}")).unwrap_or_else(|why| panic!("{why}"));
+    eprintln!(
+        "found: {}",
+        report.violations.first().expect("the oracle finds nothing wrong with the mutant")
+    );
 }

@@ -22,16 +22,21 @@ fn what_a_removed_ost_held_is_an_error_and_nothing_else_is() {
     let Some(mut cluster) = Cluster::on_hosts("1") else { return };
     let mnt = cluster.mount();
     let content = |byte: u8| vec![byte; 300_000];
-    for (options, name) in
-        [(["-i", "0"], "here"), (["-i", "2"], "there"), (["-o", "1,3"], "half"), (["-i", "3"], "old")]
-    {
+    for (options, name) in [
+        (["-i", "0"], "here"),
+        (["-i", "2"], "there"),
+        (["-o", "1,3"], "half"),
+        (["-i", "3"], "old"),
+    ] {
         lfs(&mnt, &["setstripe", options[0], options[1], "-S", "64K", name]);
         fs::write(mnt.join(name), content(name.as_bytes()[0])).expect("write");
     }
     let caches = e2e::caches::mine();
     sh(&mnt, "sync -f .; echo 3 > /proc/sys/vm/drop_caches");
     drop(caches);
-    let oss = (0..cluster.many().server_count()).find(|n| cluster.many().server_name(*n) == "oss1").expect("oss1");
+    let oss = (0..cluster.many().server_count())
+        .find(|n| cluster.many().server_name(*n) == "oss1")
+        .expect("oss1");
     cluster.many_mut().kill_server(oss);
 
     // A program waits, because the server may be restarting, until the administrator says that it
@@ -41,7 +46,10 @@ fn what_a_removed_ost_held_is_an_error_and_nothing_else_is() {
     let mut waiting = cat.spawn().expect("cat runs");
     std::thread::sleep(Duration::from_secs(1));
     assert!(waiting.try_wait().expect("a child").is_none(), "nobody said yet that the OST is gone");
-    lctl_says(&cluster, &["conf_param", "sheen-OST0002.osc.active=0", "sheen-OST0003.osc.active=0"]);
+    lctl_says(
+        &cluster,
+        &["conf_param", "sheen-OST0002.osc.active=0", "sheen-OST0003.osc.active=0"],
+    );
     let since = Instant::now();
     let ended = loop {
         match waiting.try_wait().expect("a child") {
@@ -63,7 +71,12 @@ fn what_a_removed_ost_held_is_an_error_and_nothing_else_is() {
     };
     soon(&osts("INACTIVE"), || lfs(&mnt, &["osts", "."]));
     let df = lfs(&mnt, &["df", "."]);
-    assert!(df.contains("\nsheen-OST0002_UUID: inactive device\nsheen-OST0003_UUID: inactive device\n\n"), "{df}");
+    assert!(
+        df.contains(
+            "\nsheen-OST0002_UUID: inactive device\nsheen-OST0003_UUID: inactive device\n\n"
+        ),
+        "{df}"
+    );
     let check = lfs(&mnt, &["check", "osts", "."]);
     assert_eq!(check.lines().filter(|line| line.ends_with(" inactive.")).count(), 2, "{check}");
     sh(&mnt, "df . > /dev/null");
@@ -71,8 +84,14 @@ fn what_a_removed_ost_held_is_an_error_and_nothing_else_is() {
     // Files elsewhere can be read; the others are an error at once.
     assert!(fs::read(mnt.join("here")).expect("read") == content(b'h'));
     let began = Instant::now();
-    assert_eq!(fs::read(mnt.join("half")).expect_err("half of it is gone").raw_os_error(), Some(libc::EIO));
-    assert_eq!(sh(&mnt, "stat -c '%n %s' *"), "half 300000\nhere 300000\nold 300000\nthere 300000\n");
+    assert_eq!(
+        fs::read(mnt.join("half")).expect_err("half of it is gone").raw_os_error(),
+        Some(libc::EIO)
+    );
+    assert_eq!(
+        sh(&mnt, "stat -c '%n %s' *"),
+        "half 300000\nhere 300000\nold 300000\nthere 300000\n"
+    );
     fs::remove_file(mnt.join("old")).expect("remove");
     assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
 
@@ -94,11 +113,15 @@ fn what_a_removed_ost_held_is_an_error_and_nothing_else_is() {
 
     // It comes back after all.
     cluster.many_mut().start_server_again(oss);
-    lctl_says(&cluster, &["conf_param", "sheen-OST0002.osc.active=1", "sheen-OST0003.osc.active=1"]);
+    lctl_says(
+        &cluster,
+        &["conf_param", "sheen-OST0002.osc.active=1", "sheen-OST0003.osc.active=1"],
+    );
     soon(&osts("ACTIVE"), || lfs(&mnt, &["osts", "."]));
     assert!(fs::read(mnt.join("there")).expect("read") == content(b't'), "nothing was lost");
     assert!(fs::read(mnt.join("half")).expect("read") == content(b'h'), "nothing was lost");
     lfs(&mnt, &["setstripe", "-i", "2", "x"]);
-    let removed = Command::new("rm").arg(mnt.join("there")).arg(mnt.join("half")).output().expect("rm runs");
+    let removed =
+        Command::new("rm").arg(mnt.join("there")).arg(mnt.join("half")).output().expect("rm runs");
     assert!(removed.status.success(), "{}", text(&removed));
 }

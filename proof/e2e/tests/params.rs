@@ -13,7 +13,8 @@ fn what_is_set_for_ever_holds_at_once_and_after_a_restart() {
         assert_eq!(lctl_says(cluster, &["set_param", "-P", "lod.*.stripecount=3"]), "");
         soon(&"3\n".to_owned(), count);
         assert!(
-            lctl(cluster, &["get_param", "mgs.MGS.live.sheen"]).contains("\nparameters:\n    lod.*.stripecount=3\n")
+            lctl(cluster, &["get_param", "mgs.MGS.live.sheen"])
+                .contains("\nparameters:\n    lod.*.stripecount=3\n")
         );
         // A value that is set by hand later stands.
         lctl(cluster, &["set_param", "lod.*.stripecount=2"]);
@@ -71,7 +72,8 @@ fn a_host_has_its_own_file() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("client.toml");
-    fs::write(&file, "[params]\n\"lod.*.stripesize\" = \"1M\"\n\"lod.*.stripecount\" = 2\n").expect("write");
+    fs::write(&file, "[params]\n\"lod.*.stripesize\" = \"1M\"\n\"lod.*.stripecount\" = 2\n")
+        .expect("write");
     let mut cluster = Cluster::up(&[]);
     cluster.stop();
     let settings = cluster.dir().join("node.toml");
@@ -80,7 +82,10 @@ fn a_host_has_its_own_file() {
     assert!(text.contains("options = \"rw\""), "{text}");
     fs::write(&settings, text.replace("options = \"rw\"", &option)).expect("write");
     cluster.start();
-    assert_eq!(lctl(&cluster, &["get_param", "-n", "lod.*.stripesize", "lod.*.stripecount"]), "1048576\n2\n");
+    assert_eq!(
+        lctl(&cluster, &["get_param", "-n", "lod.*.stripesize", "lod.*.stripecount"]),
+        "1048576\n2\n"
+    );
     // The host's own word goes before the MGS's.
     lctl_says(&cluster, &["set_param", "-P", "lod.*.stripecount=1"]);
     std::thread::sleep(std::time::Duration::from_millis(1500));
@@ -114,7 +119,8 @@ fn number(cluster: &Cluster, name: &str) -> u64 {
 fn samples(cluster: &Cluster, pattern: &str, operation: &str) -> u64 {
     let of = |line: &str| {
         let mut words = line.split_whitespace();
-        (words.next() == Some(operation)).then(|| words.next().and_then(|n| n.parse::<u64>().ok()))?
+        (words.next() == Some(operation))
+            .then(|| words.next().and_then(|n| n.parse::<u64>().ok()))?
     };
     value(cluster, pattern).lines().filter_map(of).sum()
 }
@@ -164,19 +170,27 @@ fn scripts_read_what_they_rely_on() {
         assert!(flags.lines().any(|line| line == flag), "{flag}: {flags}");
     }
     let import = value(&cluster, "mdc.*.import");
-    assert!(import.contains(&format!("    connect_flags: [ {} ]\n", flags.replace('\n', ", "))), "{import}");
+    assert!(
+        import.contains(&format!("    connect_flags: [ {} ]\n", flags.replace('\n', ", "))),
+        "{import}"
+    );
     let of_ost = value(&cluster, "osc.*OST0001*.connect_flags");
     assert!(of_ost.contains("write_grant") && of_ost.contains("grant_shrink"), "{of_ost}");
     let flags = value(&cluster, "llite.*.sbi_flags");
     assert_eq!(flags, "checksum flock user_xattr acl layout user_fid2path xattr_cache");
     assert!(value(&cluster, "debug").contains("warning"), "what is always logged");
     let cached = value(&cluster, "llite.*.max_cached_mb");
-    assert!(cached.strip_prefix("max_cached_mb: ").is_some_and(|mb| mb.parse::<u64>().is_ok_and(|mb| mb > 100)));
+    assert!(
+        cached
+            .strip_prefix("max_cached_mb: ")
+            .is_some_and(|mb| mb.parse::<u64>().is_ok_and(|mb| mb > 100))
+    );
 
     // Tables. The kernel reads ahead in larger pieces than programs read.
     let stats = value(&cluster, "llite.*.stats");
     for (name, unit) in [("mkdir", "[usecs]"), ("write_bytes", "[bytes]"), ("write", "[usecs]")] {
-        let line = stats.lines().find(|line| line.split_whitespace().next() == Some(name)).expect(name);
+        let line =
+            stats.lines().find(|line| line.split_whitespace().next() == Some(name)).expect(name);
         let words: Vec<&str> = line.split_whitespace().collect();
         // name N samples [unit] min max sum sumsq
         assert_eq!((words.len(), words[2], words[3]), (8, "samples", unit), "{line}");
@@ -185,10 +199,17 @@ fn scripts_read_what_they_rely_on() {
     let line = stats.lines().find(|line| line.starts_with("write_bytes ")).expect("bytes");
     assert_eq!(line.split_whitespace().nth(6), Some("300000"), "{line}");
     let extents = value(&cluster, "llite.*.extents_stats");
-    let calls: u64 = extents.lines().filter(|line| line.contains("K:") || line.contains("M:")).fold(0, |sum, line| {
-        let writes = line.split('|').nth(1).and_then(|half| half.split_whitespace().next()).expect("a count");
-        sum + writes.parse::<u64>().expect("a number")
-    });
+    let calls: u64 = extents
+        .lines()
+        .filter(|line| line.contains("K:") || line.contains("M:"))
+        .fold(0, |sum, line| {
+            let writes = line
+                .split('|')
+                .nth(1)
+                .and_then(|half| half.split_whitespace().next())
+                .expect("a count");
+            sum + writes.parse::<u64>().expect("a number")
+        });
     assert_eq!(calls, samples(&cluster, "llite.*.stats", "write_bytes"), "{extents}");
     lctl(&cluster, &["set_param", "llite.*.extents_stats=0"]);
     assert_eq!(samples(&cluster, "llite.*.stats", "mkdir"), 0, "cleared together");
@@ -210,18 +231,28 @@ fn what_adapts_by_itself_says_what_governs_it() {
         let output = cluster.lctl(&["set_param", &format!("{name}={wanted}")]);
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(95), "{name}: {error}");
-        assert!(error.starts_with("error: set_param: setting ") && error.contains(said), "{name}: {error}");
+        assert!(
+            error.starts_with("error: set_param: setting ") && error.contains(said),
+            "{name}: {error}"
+        );
         assert_eq!(error.lines().count(), 1, "{error}");
     }
     // Restoring the present value is accepted.
-    for name in ["osc.*OST0000*.max_pages_per_rpc", "osc.*OST0000*.idle_timeout", "llite.*.hybrid_io"] {
+    for name in
+        ["osc.*OST0000*.max_pages_per_rpc", "osc.*OST0000*.idle_timeout", "llite.*.hybrid_io"]
+    {
         lctl(&cluster, &["set_param", &format!("{name}={}", value(&cluster, name))]);
     }
     // Unavailable values say so when named, and are left out otherwise.
-    for name in ["llite.*.read_ahead_stats", "osc.*OST0000*.resend_count", "osc.*OST0000*.cur_dirty_bytes"] {
+    for name in
+        ["llite.*.read_ahead_stats", "osc.*OST0000*.resend_count", "osc.*OST0000*.cur_dirty_bytes"]
+    {
         let output = cluster.lctl(&["get_param", name]);
         assert_eq!(output.status.code(), Some(95), "{name}");
-        assert!(output.stdout.is_empty() && output.stderr.starts_with(b"error: get_param: reading '"), "{name}");
+        assert!(
+            output.stdout.is_empty() && output.stderr.starts_with(b"error: get_param: reading '"),
+            "{name}"
+        );
         assert!(!lctl(&cluster, &["list_param", name]).is_empty());
     }
     lctl(&cluster, &["get_param", "llite.*.*"]);
@@ -241,7 +272,10 @@ fn what_can_be_set_acts() {
         use std::os::unix::fs::MetadataExt;
         fs::metadata(&mnt).expect("the mount").dev() & 0xff
     };
-    let window = || fs::read_to_string(format!("/sys/class/bdi/0:{minor}/read_ahead_kb")).expect("the kernel's window");
+    let window = || {
+        fs::read_to_string(format!("/sys/class/bdi/0:{minor}/read_ahead_kb"))
+            .expect("the kernel's window")
+    };
     assert_eq!(window(), "4096\n");
     for (wanted, kb) in [("0", "0\n"), ("0.5", "512\n"), ("8M", "8192\n"), ("4", "4096\n")] {
         set(&format!("llite.*.max_read_ahead_mb={wanted}"));
@@ -292,8 +326,10 @@ fn what_can_be_set_acts() {
     set("ldlm.namespaces.*mdc*.lru_max_age=0");
 
     // Granted space that is not used is given back.
-    let granted =
-        || number(&cluster, "osc.*OST0000*.cur_grant_bytes") + number(&cluster, "osc.*OST0001*.cur_grant_bytes");
+    let granted = || {
+        number(&cluster, "osc.*OST0000*.cur_grant_bytes")
+            + number(&cluster, "osc.*OST0001*.cur_grant_bytes")
+    };
     set("osc.*.grant_shrink=0");
     sh(&mnt, "for n in 1 2 3 4; do head -c 100000 /dev/zero > g$n; done; sync");
     assert!(granted() > 0);
@@ -313,7 +349,10 @@ fn what_can_be_set_acts() {
     ] {
         set(&format!("{name}={good}"));
         assert!(value(&cluster, name).contains(good), "{name}");
-        assert!(!cluster.lctl(&["set_param", &format!("{name}={bad}")]).status.success(), "{name}={bad}");
+        assert!(
+            !cluster.lctl(&["set_param", &format!("{name}={bad}")]).status.success(),
+            "{name}={bad}"
+        );
     }
     assert_eq!(value(&cluster, "mdc.*.checksums"), "1");
     let bad = cluster.lctl(&["set_param", "osc.*OST0000*.checksum_type=adler"]);
@@ -337,7 +376,13 @@ fn clearing_the_lru_drops_locks_and_caches_at_once() {
         stats
             .lines()
             .filter(|line| line.starts_with("mds_") || line.starts_with("ldlm_ibits"))
-            .fold(0, |sum, line| sum + line.split_whitespace().nth(1).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0))
+            .fold(0, |sum, line| {
+                sum + line
+                    .split_whitespace()
+                    .nth(1)
+                    .and_then(|n| n.parse::<u64>().ok())
+                    .unwrap_or(0)
+            })
     };
     let work = || sh(&mnt, "cat f | cksum > /dev/null; stat f d > /dev/null");
     // A file that was changed a moment ago is read past the page cache.
@@ -364,7 +409,11 @@ fn clearing_the_lru_drops_locks_and_caches_at_once() {
     fs::write(mnt.join("f"), vec![8; 300_000]).expect("write");
     lctl(&cluster, &["set_param", "-n", "ldlm.namespaces.*.lru_size=clear"]);
     assert_eq!(
-        (held("mdc"), held("osc"), number(&cluster, "ldlm.namespaces.sheen-????????????????.lock_count")),
+        (
+            held("mdc"),
+            held("osc"),
+            number(&cluster, "ldlm.namespaces.sheen-????????????????.lock_count")
+        ),
         (0, 0, 0)
     );
     assert_eq!(number(&cluster, "llite.*.cur_dirty_bytes"), 0);
@@ -397,7 +446,10 @@ fn locks_of_removed_files_are_not_held() {
     let mnt = cluster.mount();
     let held = || number(&cluster, "ldlm.namespaces.sheen-????????????????.lock_count");
     let before = held();
-    sh(&mnt, "for n in $(seq 300); do echo x > t; rm t; mkdir u; rmdir u; echo a > v; echo b > w; mv w v; rm v; done");
+    sh(
+        &mnt,
+        "for n in $(seq 300); do echo x > t; rm t; mkdir u; rmdir u; echo a > v; echo b > w; mv w v; rm v; done",
+    );
     // The kernel gives references back in its own time.
     soon(&true, || held() <= before + 2);
     let there = number(&cluster, "ldlm.namespaces.mdt-sheen-MDT0000.lock_count");

@@ -52,11 +52,19 @@ fn everything_synced_is_there_after_kill() {
 #[test]
 fn what_was_written_with_o_sync_is_there_after_kill() {
     everywhere(|cluster| {
-        let files = [("sync", libc::O_SYNC), ("dsync", libc::O_DSYNC), ("append", libc::O_SYNC | libc::O_APPEND)];
+        let files = [
+            ("sync", libc::O_SYNC),
+            ("dsync", libc::O_DSYNC),
+            ("append", libc::O_SYNC | libc::O_APPEND),
+        ];
         let whole = pattern(1, 2, 100_000);
         for (name, flags) in files {
             let mut options = File::options();
-            let file = options.write(true).create_new(true).custom_flags(flags).open(cluster.mount().join(name));
+            let file = options
+                .write(true)
+                .create_new(true)
+                .custom_flags(flags)
+                .open(cluster.mount().join(name));
             let mut file = file.expect("a new file");
             for part in whole.chunks(30_000) {
                 file.write_all(part).expect("write");
@@ -68,14 +76,21 @@ fn what_was_written_with_o_sync_is_there_after_kill() {
         }
         cluster.start();
         for (name, _) in files {
-            assert!(fs::read(cluster.mount().join(name)).expect("a synced file") == whole, "{name}");
+            assert!(
+                fs::read(cluster.mount().join(name)).expect("a synced file") == whole,
+                "{name}"
+            );
         }
     });
 }
 
 /// Byte `i` of version `version` of file `name`: tells one file and version from all others.
 fn pattern(name: usize, version: u64, len: usize) -> Vec<u8> {
-    (0..len).map(|i| ((i as u64).wrapping_mul(31) ^ (name as u64) << 3 ^ version.wrapping_mul(0x9e37)) as u8).collect()
+    (0..len)
+        .map(|i| {
+            ((i as u64).wrapping_mul(31) ^ (name as u64) << 3 ^ version.wrapping_mul(0x9e37)) as u8
+        })
+        .collect()
 }
 
 /// Writers create, append, rename and fsync while everything is killed. Everything synced must be
@@ -111,17 +126,38 @@ fn fsynced_data_survives_kill_at_random_moments() {
             for (&name, &(synced, written)) in ledger.iter() {
                 let path = dir.join(format!("f{name}"));
                 match fs::read(&path) {
-                    Err(error) => assert_eq!(synced, 0, "{}: {error}, but {synced} bytes were synced", path.display()),
+                    Err(error) => assert_eq!(
+                        synced,
+                        0,
+                        "{}: {error}, but {synced} bytes were synced",
+                        path.display()
+                    ),
                     Ok(bytes) => {
-                        assert!(bytes.len() >= synced, "{}: {} of {synced} synced bytes", path.display(), bytes.len());
-                        assert!(bytes.len() <= written, "{}: more bytes than were written", path.display());
+                        assert!(
+                            bytes.len() >= synced,
+                            "{}: {} of {synced} synced bytes",
+                            path.display(),
+                            bytes.len()
+                        );
+                        assert!(
+                            bytes.len() <= written,
+                            "{}: more bytes than were written",
+                            path.display()
+                        );
                         let expected = pattern(name, round, bytes.len());
-                        assert!(bytes[..synced] == expected[..synced], "{}: synced bytes changed", path.display());
+                        assert!(
+                            bytes[..synced] == expected[..synced],
+                            "{}: synced bytes changed",
+                            path.display()
+                        );
                     }
                 }
             }
             drop(ledger);
-            sh(&cluster.mount(), "find . -ls > /dev/null && find . -type f -print0 | xargs -0 cat > /dev/null");
+            sh(
+                &cluster.mount(),
+                "find . -ls > /dev/null && find . -type f -print0 | xargs -0 cat > /dev/null",
+            );
             sh(&cluster.mount(), &format!("rm -r round{round}"));
         }
     });

@@ -16,9 +16,11 @@ fn a_pool_holds_the_files_that_name_it() {
     everywhere(|cluster| {
         let mnt = cluster.mount();
         assert_eq!(lctl_says(cluster, &["pool_new", "sheen.flash"]), "Pool sheen.flash created\n");
-        let added =
-            "OST sheen-OST0001_UUID added to pool sheen.flash\nOST sheen-OST0003_UUID added to pool sheen.flash\n";
-        assert_eq!(lctl_says(cluster, &["pool_add", "sheen.flash", "OST0001", "sheen-OST[3]_UUID"]), added);
+        let added = "OST sheen-OST0001_UUID added to pool sheen.flash\nOST sheen-OST0003_UUID added to pool sheen.flash\n";
+        assert_eq!(
+            lctl_says(cluster, &["pool_add", "sheen.flash", "OST0001", "sheen-OST[3]_UUID"]),
+            added
+        );
         assert_eq!(lctl(cluster, &["pool_list", "sheen"]), "Pools from sheen:\nsheen.flash\n");
         let members = "Pool: sheen.flash\nsheen-OST0001_UUID\nsheen-OST0003_UUID\n".to_owned();
         assert_eq!(lctl(cluster, &["pool_list", "sheen.flash"]), members);
@@ -59,7 +61,10 @@ fn a_pool_holds_the_files_that_name_it() {
         );
 
         // A component of its own in the pool.
-        lfs(&mnt, &["setstripe", "-E", "1M", "-c", "1", "-E", "-1", "-c", "2", "-p", "flash", "pfl"]);
+        lfs(
+            &mnt,
+            &["setstripe", "-E", "1M", "-c", "1", "-E", "-1", "-c", "2", "-p", "flash", "pfl"],
+        );
         fs::write(mnt.join("pfl"), vec![1; 2 << 20]).expect("write");
         let all = lfs(&mnt, &["getstripe", "pfl"]);
         let second: BTreeSet<&str> = all
@@ -78,7 +83,12 @@ fn a_pool_holds_the_files_that_name_it() {
         let outside = "error: setstripe: can't set layout of 'x': Invalid argument (22)\n";
         lfs_refuses(&mnt, &["setstripe", "-p", "flash", "-o", "0", "x"], 22, outside);
         assert!(!mnt.join("x").exists(), "a refused file must not stay");
-        lctl_refuses(cluster, &["pool_new", "sheen.flash"], 17, "error: pool_new: pool sheen.flash exists already\n");
+        lctl_refuses(
+            cluster,
+            &["pool_new", "sheen.flash"],
+            17,
+            "error: pool_new: pool sheen.flash exists already\n",
+        );
         let nobody = "error: pool_new: no daemon of this host knows the file system other\n";
         lctl_refuses(cluster, &["pool_new", "other.flash"], 2, nobody);
         let used = "error: pool_destroy: pool sheen.flash still has OSTs; remove them first\n";
@@ -95,12 +105,17 @@ fn a_pool_holds_the_files_that_name_it() {
 
         // Emptied and destroyed: files stay, new ones go anywhere.
         lctl_says(cluster, &["pool_remove", "sheen.flash", "OST[1-3/2]"]);
-        let empty = "error: setstripe: pool 'sheen.flash' has no OSTs; lctl pool_add sheen.flash OST\n";
+        let empty =
+            "error: setstripe: pool 'sheen.flash' has no OSTs; lctl pool_add sheen.flash OST\n";
         soon(&"Pool: sheen.flash\n".to_owned(), || lfs(&mnt, &["pool_list", "sheen.flash"]));
         lfs_refuses(&mnt, &["setstripe", "-p", "flash", "x"], 22, empty);
-        assert_eq!(lctl_says(cluster, &["pool_destroy", "sheen.flash"]), "Pool sheen.flash destroyed\n");
+        assert_eq!(
+            lctl_says(cluster, &["pool_destroy", "sheen.flash"]),
+            "Pool sheen.flash destroyed\n"
+        );
         soon(&String::new(), || {
-            String::from_utf8_lossy(&cluster.lctl(&["get_param", "-N", "lod.*.pools.*"]).stdout).into()
+            String::from_utf8_lossy(&cluster.lctl(&["get_param", "-N", "lod.*.pools.*"]).stdout)
+                .into()
         });
         assert_eq!(fs::read(mnt.join("d/f0")).expect("read"), b"data");
         // The servers have just come back: the MDT gives files to an OST when it has heard it.
@@ -128,7 +143,9 @@ fn a_pool_without_space_is_enospc_for_its_files_alone() {
     let mnt = cluster.mount();
     lctl_says(&cluster, &["pool_new", "sheen.small"]);
     lctl_says(&cluster, &["pool_add", "sheen.small", "OST0000"]);
-    soon(&"Pool: sheen.small\nsheen-OST0000_UUID\n".to_owned(), || lfs(&mnt, &["pool_list", "sheen.small"]));
+    soon(&"Pool: sheen.small\nsheen-OST0000_UUID\n".to_owned(), || {
+        lfs(&mnt, &["pool_list", "sheen.small"])
+    });
     fs::create_dir(mnt.join("d")).expect("a folder");
     lfs(&mnt, &["setstripe", "-p", "small", "d"]);
     fs::write(mnt.join("d/kept"), vec![7; 1 << 20]).expect("write");

@@ -25,17 +25,25 @@ regex-automata = "=0.4.9"
 /// The same script in the mount and outside; every resulting file must be the same. Both are bound
 /// at one path, because builds embed it.
 fn same_inside_and_outside(cluster: &Cluster, name: &str, script: &str) {
-    let (inside, outside) = (cluster.mount().join(name), cluster.mount().parent().expect("a parent").join(name));
+    let (inside, outside) =
+        (cluster.mount().join(name), cluster.mount().parent().expect("a parent").join(name));
     for dir in [&outside, &inside] {
         std::fs::create_dir_all(dir).expect("make a folder");
     }
     let at = cluster.outside().join("at");
     std::fs::create_dir_all(&at).expect("make a folder");
     for dir in [&outside, &inside] {
-        let bound = format!("mount --bind {} {}; cd {}; {script}", dir.display(), at.display(), at.display());
-        let output = Command::new("unshare").args(["-m", "bash", "-euo", "pipefail", "-c", &bound]).output();
+        let bound = format!(
+            "mount --bind {} {}; cd {}; {script}",
+            dir.display(),
+            at.display(),
+            at.display()
+        );
+        let output =
+            Command::new("unshare").args(["-m", "bash", "-euo", "pipefail", "-c", &bound]).output();
         let output = output.expect("unshare runs");
-        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let (out, err) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         let end = |text: &str| {
             text.lines()
                 .rev()
@@ -47,7 +55,14 @@ fn same_inside_and_outside(cluster: &Cluster, name: &str, script: &str) {
                 .collect::<Vec<_>>()
                 .join("\n")
         };
-        assert!(output.status.success(), "in {}: {}\n{}\n{}", dir.display(), output.status, end(&out), end(&err));
+        assert!(
+            output.status.success(),
+            "in {}: {}\n{}\n{}",
+            dir.display(),
+            output.status,
+            end(&out),
+            end(&err)
+        );
     }
     assert_same(name, &contents(&outside), &contents(&inside));
 }
@@ -180,13 +195,23 @@ fn rsync_and_tar_carry_everything_both_ways() {
              setfattr -n user.colour -v blue a/file && setfacl -m u:1234:rw a/file && setfacl -d -m g:77:rx a && chmod 4711 big && chown 12:34 a/b && mknod a/null c 1 3
              touch -d '2001-02-03 04:05:06.789' a/file a/fifo a/null && touch -h -d '2002-03-04' a/b/soft && for i in $(seq 300); do echo $i > a/b/n$i; done",
         );
-        let everything =
-            |dir: &Path| manifest(dir) + &sh(dir, "getfattr -dhR -m - . 2>/dev/null | sort; getfacl -Rn . | sort");
+        let everything = |dir: &Path| {
+            manifest(dir)
+                + &sh(dir, "getfattr -dhR -m - . 2>/dev/null | sort; getfacl -Rn . | sort")
+        };
         let original = everything(&outside.join("tree"));
         sh(&mount, &format!("rsync -aHAX {}/tree/ rsynced/", outside.display()));
-        assert_same("outside and rsync -aHAX into the mount", &original, &everything(&mount.join("rsynced")));
+        assert_same(
+            "outside and rsync -aHAX into the mount",
+            &original,
+            &everything(&mount.join("rsynced")),
+        );
         sh(&outside, &format!("rsync -aHAX {}/rsynced/ back/", mount.display()));
-        assert_same("outside and rsync -aHAX out of the mount", &original, &everything(&outside.join("back")));
+        assert_same(
+            "outside and rsync -aHAX out of the mount",
+            &original,
+            &everything(&outside.join("back")),
+        );
         let again = sh(&mount, &format!("rsync -aHAXi {}/tree/ rsynced/", outside.display()));
         assert_eq!(again, "", "a second rsync finds nothing to do");
         sh(

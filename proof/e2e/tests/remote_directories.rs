@@ -50,26 +50,40 @@ fn a_remote_directory_is_as_any_other() {
     lfs(&mnt, &["setdirstripe", "-i", "2", "third"]);
     lfs(&mnt, &["mkdir", "-i", "0", "far/back"]);
     sh(&mnt, "mkdir far/sub near; echo data > far/sub/f; ln far/sub/f far/g; mkdir far/back/near");
-    for (path, mdt) in
-        [("far", "1"), ("third", "2"), ("far/sub", "1"), ("far/back", "0"), ("far/back/near", "0"), ("near", "0")]
-    {
+    for (path, mdt) in [
+        ("far", "1"),
+        ("third", "2"),
+        ("far/sub", "1"),
+        ("far/back", "0"),
+        ("far/back/near", "0"),
+        ("near", "0"),
+    ] {
         assert_eq!(mdt_of(&mnt, path), mdt, "{path}");
     }
     assert_eq!(lfs(&mnt, &["getstripe", "-m", "far/sub/f"]), "1\n");
-    assert_eq!(lfs(&mnt, &["getdirstripe", "far"]), "lmv_stripe_count: 0 lmv_stripe_offset: 1 lmv_hash_type: none\n");
+    assert_eq!(
+        lfs(&mnt, &["getdirstripe", "far"]),
+        "lmv_stripe_count: 0 lmv_stripe_offset: 1 lmv_hash_type: none\n"
+    );
     assert_eq!(lfs(&mnt, &["find", ".", "-mdt", "1", "-type", "d"]).lines().count(), 2);
     assert_eq!(lfs(&mnt, &["df", "."]).matches("[MDT:").count(), 3);
     assert_eq!(lfs(&mnt, &["df", "-i", "."]).matches("[MDT:").count(), 3);
 
     // What is below moves, links and goes as everywhere.
-    sh(&mnt, "mv far/sub/f far/h; mkdir far/x far/y far/x/s; mv far/x/s far/y/; rmdir far/x far/y/s far/y");
+    sh(
+        &mnt,
+        "mv far/sub/f far/h; mkdir far/x far/y far/x/s; mv far/x/s far/y/; rmdir far/x far/y/s far/y",
+    );
     assert_eq!(sh(&mnt, "cat far/g; stat -c %h far/g; ls -a far; cd far/sub; pwd -P; ls .."), {
         let at = fs::canonicalize(&mnt).expect("a mount");
         format!("data\n2\n.\n..\nback\ng\nh\nsub\n{}/far/sub\nback\ng\nh\nsub\n", at.display())
     });
     let parent = |path: &str| fs::metadata(mnt.join(path)).expect("stat").ino();
     assert_eq!([parent("far/.."), parent("far/back/..")], [parent("."), parent("far")]);
-    assert!(lfs(&mnt, &["fid2path", "sheen", lfs(&mnt, &["path2fid", "far/h"]).trim_end()]).contains("far/h"));
+    assert!(
+        lfs(&mnt, &["fid2path", "sheen", lfs(&mnt, &["path2fid", "far/h"]).trim_end()])
+            .contains("far/h")
+    );
 
     // Not from one MDT to the other.
     let (at, cross) = (|path: &str| mnt.join(path), Some(libc::EXDEV));
@@ -78,7 +92,10 @@ fn a_remote_directory_is_as_any_other() {
     assert_eq!(errno(fs::rename(at("far"), at("elsewhere"))), cross);
     assert_eq!(errno(fs::hard_link(at("far/g"), at("g"))), cross);
     sh(&mnt, "mv far/g g; cat g; rm g");
-    assert_eq!(sh(&mnt, "mv far/sub near/; echo more > near/sub/f; mv near/sub far/; cat far/sub/f"), "more\n");
+    assert_eq!(
+        sh(&mnt, "mv far/sub near/; echo more > near/sub/f; mv near/sub far/; cat far/sub/f"),
+        "more\n"
+    );
     assert_eq!(mdt_of(&mnt, "far/sub"), "1");
 
     // Refusals.
@@ -101,7 +118,12 @@ fn a_remote_directory_is_as_any_other() {
     assert_eq!(errno(fs::remove_dir(at("far"))), Some(libc::ENOTEMPTY));
     assert_eq!(errno(fs::remove_file(at("far"))), Some(libc::EISDIR));
     let mut user = Command::new(e2e::sheen());
-    user.arg0("lfs").args(["mkdir", "-i", "1", "x"]).current_dir(&mnt).stdin(Stdio::null()).uid(12345).gid(12345);
+    user.arg0("lfs")
+        .args(["mkdir", "-i", "1", "x"])
+        .current_dir(&mnt)
+        .stdin(Stdio::null())
+        .uid(12345)
+        .gid(12345);
     let said = text(&user.output().expect("lfs runs"));
     assert!(said.contains("Permission denied (13)"), "{said}");
     sh(&mnt, "umask 027; chmod 1777 third; test ! -e x");
@@ -151,15 +173,19 @@ fn work(mount: &Path, name: &str, stop: &AtomicBool, mut rng: fastrand::Rng) -> 
             }
             8 => {
                 let Some(dir) = rng.choice(made.dirs.keys()).cloned() else { continue };
-                let mut inside: Vec<PathBuf> =
-                    fs::read_dir(&dir).expect("list").map(|entry| entry.expect("list").path()).collect();
+                let mut inside: Vec<PathBuf> = fs::read_dir(&dir)
+                    .expect("list")
+                    .map(|entry| entry.expect("list").path())
+                    .collect();
                 inside.sort_unstable();
-                let expected: Vec<PathBuf> = made.files.keys().filter(|file| file.starts_with(&dir)).cloned().collect();
+                let expected: Vec<PathBuf> =
+                    made.files.keys().filter(|file| file.starts_with(&dir)).cloned().collect();
                 assert_eq!(inside, expected, "names in {}", dir.display());
             }
             _ => {
                 let Some(dir) = rng.choice(made.dirs.keys()).cloned() else { continue };
-                let gone: Vec<PathBuf> = made.files.keys().filter(|file| file.starts_with(&dir)).cloned().collect();
+                let gone: Vec<PathBuf> =
+                    made.files.keys().filter(|file| file.starts_with(&dir)).cloned().collect();
                 for file in gone {
                     fs::remove_file(&file).expect("remove a file");
                     made.files.remove(&file);
@@ -180,9 +206,19 @@ fn check(made: &Made, from: &Path, to: &Path, name: &str) {
     let listed = fs::read_dir(to.join(name)).expect("list").count();
     assert_eq!(listed, made.dirs.len(), "directories of {name} in {}", to.display());
     for (dir, mdt) in &made.dirs {
-        assert_eq!(mdt_of(to, &there(dir).display().to_string()), mdt.to_string(), "{}", dir.display());
+        assert_eq!(
+            mdt_of(to, &there(dir).display().to_string()),
+            mdt.to_string(),
+            "{}",
+            dir.display()
+        );
         let inside = fs::read_dir(there(dir)).expect("list").count();
-        assert_eq!(inside, made.files.keys().filter(|file| file.starts_with(dir)).count(), "{}", dir.display());
+        assert_eq!(
+            inside,
+            made.files.keys().filter(|file| file.starts_with(dir)).count(),
+            "{}",
+            dir.display()
+        );
     }
     for (file, words) in &made.files {
         assert_eq!(&fs::read_to_string(there(file)).expect("read"), words, "{}", file.display());
@@ -195,10 +231,13 @@ fn is_clean(checked: &std::process::Output) {
 
 #[test]
 fn mds_die_and_no_program_sees_it() {
-    let Some(Kills { count: kills, mut rng, mounts, dir: _dir, mut many, .. }) = Kills::up_with_mdts(12, 3) else {
+    let Some(Kills { count: kills, mut rng, mounts, dir: _dir, mut many, .. }) =
+        Kills::up_with_mdts(12, 3)
+    else {
         return;
     };
-    let mds: Vec<usize> = (0..many.server_count()).filter(|at| many.server_name(*at).starts_with("mds")).collect();
+    let mds: Vec<usize> =
+        (0..many.server_count()).filter(|at| many.server_name(*at).starts_with("mds")).collect();
     assert_eq!(mds.len(), 3);
     let stop = Arc::new(AtomicBool::new(false));
     let mut workers = Vec::new();

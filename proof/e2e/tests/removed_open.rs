@@ -35,7 +35,11 @@ fn orphans(cluster: &Cluster) -> String {
 fn orphans_are(cluster: &Cluster, count: usize) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while orphans(cluster) != count.to_string() {
-        assert!(Instant::now() < deadline, "{} are removed but open, expected {count}", orphans(cluster));
+        assert!(
+            Instant::now() < deadline,
+            "{} are removed but open, expected {count}",
+            orphans(cluster)
+        );
         std::thread::sleep(Duration::from_millis(100));
     }
 }
@@ -66,7 +70,8 @@ fn a_file_that_is_removed_while_another_mount_uses_it_is_freed_at_its_close() {
 fn lives_without_a_name(dir: &File, uid: u32) {
     let meta = dir.metadata().expect("fstat");
     assert_eq!((meta.nlink(), meta.uid(), meta.is_dir()), (0, uid, true));
-    let entries = rustix::fs::Dir::read_from(dir).expect("a stream").map(|entry| entry.expect("list"));
+    let entries =
+        rustix::fs::Dir::read_from(dir).expect("a stream").map(|entry| entry.expect("list"));
     assert_eq!(entries.filter(|entry| !entry.file_name().to_bytes().starts_with(b".")).count(), 0);
     dir.set_permissions(fs::Permissions::from_mode(0o2711)).expect("fchmod");
     fchown(dir, Some(uid + 1), Some(uid + 2)).expect("fchown");
@@ -76,7 +81,10 @@ fn lives_without_a_name(dir: &File, uid: u32) {
     };
     rustix::fs::futimens(dir, &times).expect("futimens");
     let after = dir.metadata().expect("fstat");
-    assert_eq!((after.nlink(), after.mode() & 0o7777, after.uid(), after.gid()), (0, 0o2711, uid + 1, uid + 2));
+    assert_eq!(
+        (after.nlink(), after.mode() & 0o7777, after.uid(), after.gid()),
+        (0, 0o2711, uid + 1, uid + 2)
+    );
     assert_eq!((after.mtime(), after.mtime_nsec(), after.ino()), (1234, 5, meta.ino()));
     assert!((after.ctime(), after.ctime_nsec()) >= (meta.ctime(), meta.ctime_nsec()));
     let create = openat(dir, "new", OFlags::CREATE | OFlags::WRONLY, Mode::RUSR);
@@ -136,7 +144,8 @@ fn a_directory_that_is_open_lives_on_without_its_name() {
     xattrs_live_without_a_name(&replaced);
     // Nothing was opened: it is the working directory of a process.
     let script = "mkdir cwd; cd cwd; rmdir ../cwd; stat -c %h .; ls -la; chmod 700 .; stat -c %a .; touch x; echo $?";
-    let shell = Command::new("sh").args(["-c", script]).current_dir(&mnt).stdin(Stdio::null()).output();
+    let shell =
+        Command::new("sh").args(["-c", script]).current_dir(&mnt).stdin(Stdio::null()).output();
     let shell = shell.expect("sh runs");
     assert_eq!(String::from_utf8_lossy(&shell.stdout), "0\ntotal 0\n700\n1\n", "{}", text(&shell));
 }
@@ -179,11 +188,18 @@ fn what_the_kernel_opens_by_itself_lives_on_without_its_name() {
     let link = File::from(open(mounts[1].join("link"), path, Mode::empty()).expect("open"));
     let bound = File::from(open(mounts[1].join("socket"), path, Mode::empty()).expect("open"));
     sh(&mounts[0], "rm fifo own dev link socket");
-    for (what, held) in [("fifo", &fifo), ("own", &own), ("dev", &dev), ("link", &link), ("socket", &bound)] {
-        assert_eq!(held.metadata().unwrap_or_else(|error| panic!("fstat of {what}: {error}")).nlink(), 0, "{what}");
+    for (what, held) in
+        [("fifo", &fifo), ("own", &own), ("dev", &dev), ("link", &link), ("socket", &bound)]
+    {
+        assert_eq!(
+            held.metadata().unwrap_or_else(|error| panic!("fstat of {what}: {error}")).nlink(),
+            0,
+            "{what}"
+        );
     }
     for (what, held) in [("fifo", &fifo), ("own", &own), ("dev", &dev)] {
-        held.set_permissions(fs::Permissions::from_mode(0o640)).unwrap_or_else(|error| panic!("{what}: {error}"));
+        held.set_permissions(fs::Permissions::from_mode(0o640))
+            .unwrap_or_else(|error| panic!("{what}: {error}"));
         assert_eq!(held.metadata().expect("fstat").mode() & 0o7777, 0o640, "{what}");
     }
     assert_eq!(dev.metadata().expect("fstat").rdev(), 0x103);

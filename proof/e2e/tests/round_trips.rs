@@ -47,9 +47,17 @@ fn asked(mount: &Path) -> Vec<(String, u64)> {
 fn asked_by(mount: &Path, work: impl FnOnce(), told: bool) -> Vec<(String, u64)> {
     let (before, began) = (asked(mount), Instant::now());
     work();
-    eprintln!("{}: {FILES} files and as many absent names in {:?}", mount.display(), began.elapsed());
-    let more = asked(mount).into_iter().zip(before).map(|(after, before)| (after.0, after.1 - before.1));
-    more.filter(|(name, n)| *n > 0 && !(told && ["open", "flush", "close"].contains(&name.as_str()))).collect()
+    eprintln!(
+        "{}: {FILES} files and as many absent names in {:?}",
+        mount.display(),
+        began.elapsed()
+    );
+    let more =
+        asked(mount).into_iter().zip(before).map(|(after, before)| (after.0, after.1 - before.1));
+    more.filter(|(name, n)| {
+        *n > 0 && !(told && ["open", "flush", "close"].contains(&name.as_str()))
+    })
+    .collect()
 }
 
 fn number_of(line: &str) -> u64 {
@@ -69,11 +77,20 @@ impl Second {
     fn of(cluster: &Cluster, name: &str, options: &str) -> Second {
         let status = cluster.command(&["status"]);
         let shown = String::from_utf8_lossy(&status.stdout).into_owned();
-        let nid = shown.split_whitespace().find(|word| word.starts_with("127.0.0.1:")).expect("it listens").to_owned();
+        let nid = shown
+            .split_whitespace()
+            .find(|word| word.starts_with("127.0.0.1:"))
+            .expect("it listens")
+            .to_owned();
         let at = cluster.outside().join(name);
         fs::create_dir_all(&at).expect("make a mount point");
         let mut mount = Command::new(sheen());
-        mount.arg0("mount.sheen").arg(format!("{nid}:/sheen")).arg(&at).args(["-o", options]).stdin(Stdio::null());
+        mount
+            .arg0("mount.sheen")
+            .arg(format!("{nid}:/sheen"))
+            .arg(&at)
+            .args(["-o", options])
+            .stdin(Stdio::null());
         let output = mount.output().expect("mount.sheen runs");
         assert!(output.status.success(), "mount: {}", text(&output));
         Second(at)
@@ -83,7 +100,11 @@ impl Second {
 impl Drop for Second {
     fn drop(&mut self) {
         let umount = Command::new("umount").arg("-l").arg(&self.0).status();
-        assert!(umount.is_ok_and(|status| status.success()) || std::thread::panicking(), "umount {}", self.0.display());
+        assert!(
+            umount.is_ok_and(|status| status.success()) || std::thread::panicking(),
+            "umount {}",
+            self.0.display()
+        );
     }
 }
 
@@ -193,7 +214,8 @@ fn a_tree_is_walked_with_few_requests() {
     let walker = Second::of(&cluster, "walker", "flock");
     let tree = cluster.mount().join("tree");
     for n in 0..WIDTH.pow(3) {
-        let dir = tree.join(format!("a{}/b{}/c{}", n / WIDTH / WIDTH, n / WIDTH % WIDTH, n % WIDTH));
+        let dir =
+            tree.join(format!("a{}/b{}/c{}", n / WIDTH / WIDTH, n / WIDTH % WIDTH, n % WIDTH));
         fs::create_dir_all(&dir).expect("make directories");
         (0..4).for_each(|n| fs::write(dir.join(format!("f{n}")), [7; 10]).expect("it is written"));
     }
@@ -203,12 +225,19 @@ fn a_tree_is_walked_with_few_requests() {
         // The access times of the first round are told in the background.
         settled(&walker.0);
         let before = counted(&walker.0, " awaited");
-        let found = Command::new("find").arg(walker.0.join("tree")).args(["-size", "1"]).output().expect("find runs");
+        let found = Command::new("find")
+            .arg(walker.0.join("tree"))
+            .args(["-size", "1"])
+            .output()
+            .expect("find runs");
         assert!(found.status.success(), "{}", text(&found));
         let lines = found.stdout.iter().filter(|byte| **byte == b'\n').count();
         assert_eq!(lines, 4 * WIDTH.pow(3), "every file, and no directory");
         let waited = counted(&walker.0, " awaited") - before;
-        eprintln!("{round}: {waited} waits for {} directories", WIDTH.pow(3) + WIDTH.pow(2) + WIDTH + 1);
+        eprintln!(
+            "{round}: {waited} waits for {} directories",
+            WIDTH.pow(3) + WIDTH.pow(2) + WIDTH + 1
+        );
         assert!(waited <= most, "{round}: {waited} waits");
     }
 }
@@ -242,14 +271,21 @@ fn a_large_directory_is_listed_and_searched_with_few_requests() {
         work(&mount.join("many"));
         let waited = counted(mount, " awaited") - before;
         let asked = requests(mount) - requests_before;
-        assert!(asked <= waited + PAGES_OF_MANY + 4 * BY_ITSELF, "{asked} requests, {waited} of them waited for");
+        assert!(
+            asked <= waited + PAGES_OF_MANY + 4 * BY_ITSELF,
+            "{asked} requests, {waited} of them waited for"
+        );
         waited
     };
     let list = |dir: &Path| assert_eq!(list_long(dir), 10 * MANY as u64);
     let cold = asks(&lister.0, &list);
     let warm = asks(&lister.0, &list);
     let search = |dir: &Path| {
-        let found = Command::new("find").arg(dir).args(["-type", "f", "-size", "1"]).output().expect("find runs");
+        let found = Command::new("find")
+            .arg(dir)
+            .args(["-type", "f", "-size", "1"])
+            .output()
+            .expect("find runs");
         assert!(found.status.success(), "{}", text(&found));
         assert_eq!(found.stdout.iter().filter(|byte| **byte == b'\n').count(), MANY);
     };
@@ -275,7 +311,8 @@ fn what_is_warm_costs_no_request() {
     }
     let _caches = e2e::caches::mine();
     // Where the kernel sends opens, data is not covered yet: it drops its pages with each open.
-    for (mount, dir, told) in [(cluster.mount(), dir.clone(), true), (other.0.clone(), other.0.join("headers"), false)]
+    for (mount, dir, told) in
+        [(cluster.mount(), dir.clone(), true), (other.0.clone(), other.0.join("headers"), false)]
     {
         // Closes of the first round are sent in the background.
         visit(&dir, !told);
@@ -293,10 +330,19 @@ fn what_is_warm_costs_no_request() {
         // A machine under pressure takes single pages back, the more the longer a round takes, and
         // those are read again. Nothing else may be asked for; one page in a hundred at most, and
         // not in each round.
-        let read = |round: &Vec<(String, u64)>| round.iter().filter(|(what, _)| what == "read").map(|(_, n)| n).sum();
-        let again = rounds.iter().map(read).zip(&sent).all(|(read, sent): (u64, &u64)| *sent <= read);
-        let few = again && sent.iter().sum::<u64>() <= (FILES * rounds.len()) as u64 / 100 && sent.contains(&0);
-        assert!(few, "requests of {} for what is warm, by round: {sent:?}; {rounds:?}", mount.display());
+        let read = |round: &Vec<(String, u64)>| {
+            round.iter().filter(|(what, _)| what == "read").map(|(_, n)| n).sum()
+        };
+        let again =
+            rounds.iter().map(read).zip(&sent).all(|(read, sent): (u64, &u64)| *sent <= read);
+        let few = again
+            && sent.iter().sum::<u64>() <= (FILES * rounds.len()) as u64 / 100
+            && sent.contains(&0);
+        assert!(
+            few,
+            "requests of {} for what is warm, by round: {sent:?}; {rounds:?}",
+            mount.display()
+        );
         // The kernel asks for a name, and for attributes, once more when its trust is over. A round
         // without any request shows that it asks for nothing else. If rounds take so long that
         // there is none, nothing may be asked for more often than that.
@@ -308,8 +354,13 @@ fn what_is_warm_costs_no_request() {
         let names = 2 * FILES as u64;
         let known = ["lookup", "lookup_hit", "getattr", "getattr_hit", "read"];
         let others = rounds.iter().flatten().any(|(what, _)| !known.contains(&what.as_str()));
-        let rare = !others && asked("lookup") <= names * ends && asked("getattr") <= names / 2 * ends;
-        assert!(quiet || rare, "what the kernel of {} asked in {took:?} for what is warm: {rounds:?}", mount.display());
+        let rare =
+            !others && asked("lookup") <= names * ends && asked("getattr") <= names / 2 * ends;
+        assert!(
+            quiet || rare,
+            "what the kernel of {} asked in {took:?} for what is warm: {rounds:?}",
+            mount.display()
+        );
     }
 }
 
@@ -365,7 +416,8 @@ fn names_of_ones_own_in_a_busy_directory_cost_one_round_trip_per_change() {
         make(&path(1, format!("{n:04}")));
     }
     let cost = |work: &dyn Fn(usize)| {
-        let counts = ["lookup", "lookup_hit", "getattr", "getattr_hit", "round_trips"].map(|what| format!(" {what}"));
+        let counts = ["lookup", "lookup_hit", "getattr", "getattr_hit", "round_trips"]
+            .map(|what| format!(" {what}"));
         let before = counts.each_ref().map(|what| counted(&mounts[0].0, what));
         for n in 1000..1200 {
             work(n);
@@ -375,8 +427,11 @@ fn names_of_ones_own_in_a_busy_directory_cost_one_round_trip_per_change() {
             }
         }
         let after = counts.each_ref().map(|what| counted(&mounts[0].0, what));
-        let [lookups, known, getattrs, known_attrs, waits] = std::array::from_fn(|n| after[n] - before[n]);
-        eprintln!("{lookups} lookups, {known} known; {getattrs} getattrs, {known_attrs} known; {waits} round trips");
+        let [lookups, known, getattrs, known_attrs, waits] =
+            std::array::from_fn(|n| after[n] - before[n]);
+        eprintln!(
+            "{lookups} lookups, {known} known; {getattrs} getattrs, {known_attrs} known; {waits} round trips"
+        );
         (lookups - known + getattrs - known_attrs, waits)
     };
     let (asked, waits) = cost(&|n| make(&path(0, format!("{n}"))));
@@ -387,7 +442,10 @@ fn names_of_ones_own_in_a_busy_directory_cost_one_round_trip_per_change() {
         fs::rename(&made, &moved).expect("rename");
         fs::remove_file(&moved).expect("unlink");
     });
-    assert!(asked <= 10 && waits <= 610, "200 names made, moved and removed: {asked} questions and {waits} waits");
+    assert!(
+        asked <= 10 && waits <= 610,
+        "200 names made, moved and removed: {asked} questions and {waits} waits"
+    );
 }
 
 /// Four clients make and remove names in one directory. What one of them is told does not rest on
@@ -403,7 +461,8 @@ fn changes_of_a_shared_directory_do_not_wait_for_each_other() {
         return;
     }
     let cluster = Cluster::up(&[]);
-    let mounts: [Second; 4] = std::array::from_fn(|n| Second::of(&cluster, &format!("mount{n}"), "rw"));
+    let mounts: [Second; 4] =
+        std::array::from_fn(|n| Second::of(&cluster, &format!("mount{n}"), "rw"));
     let dir = |n: usize| mounts[n].0.join("shared");
     fs::create_dir(dir(0)).expect("mkdir");
     let counted = |what: &str| {
@@ -411,7 +470,8 @@ fn changes_of_a_shared_directory_do_not_wait_for_each_other() {
         assert!(output.status.success(), "{}", text(&output));
         let stats = String::from_utf8_lossy(&output.stdout).into_owned();
         // What was never counted is not shown.
-        let count = |line: &str| line.strip_prefix(what)?.split_whitespace().next()?.parse::<u64>().ok();
+        let count =
+            |line: &str| line.strip_prefix(what)?.split_whitespace().next()?.parse::<u64>().ok();
         stats.lines().find_map(count).unwrap_or(0)
     };
     let both = || ["commits_awaited ", "redo_of_others "].map(counted);
@@ -422,19 +482,28 @@ fn changes_of_a_shared_directory_do_not_wait_for_each_other() {
         std::thread::scope(|scope| {
             for thread in 0..4 * THREADS {
                 let dir = &dirs[thread % 4];
-                scope.spawn(move || (0..FILES).for_each(|n| work(dir, &format!("t{thread}.{n:04}"))));
+                scope.spawn(move || {
+                    (0..FILES).for_each(|n| work(dir, &format!("t{thread}.{n:04}")))
+                });
             }
         });
         let after = both();
         let [waits, others] = std::array::from_fn(|n| after[n] - before[n]);
-        eprintln!("{what}: of {ALL} operations {waits} waited for a commit; {others} changes of others came along");
-        assert!(waits * 100 < ALL as u64 && others * 100 < ALL as u64, "{what}: {waits} waits, {others} changes");
+        eprintln!(
+            "{what}: of {ALL} operations {waits} waited for a commit; {others} changes of others came along"
+        );
+        assert!(
+            waits * 100 < ALL as u64 && others * 100 < ALL as u64,
+            "{what}: {waits} waits, {others} changes"
+        );
     };
     let (make, mode) = (OFlags::CREATE | OFlags::WRONLY | OFlags::EXCL, Mode::from(0o644));
     let moved = |name: &str| format!("{name}-moved");
     together("creates", &|dir, name| drop(openat(dir, name, make, mode).expect("create")));
     together("renames", &|dir, name| renameat(dir, name, dir, moved(name)).expect("rename"));
-    together("removals", &|dir, name| unlinkat(dir, moved(name), AtFlags::empty()).expect("unlink"));
+    together("removals", &|dir, name| {
+        unlinkat(dir, moved(name), AtFlags::empty()).expect("unlink")
+    });
     together("mkdirs", &|dir, name| mkdirat(dir, name, Mode::from(0o755)).expect("mkdir"));
     together("rmdirs", &|dir, name| unlinkat(dir, name, AtFlags::REMOVEDIR).expect("rmdir"));
 }
@@ -450,14 +519,21 @@ fn holes_of_what_is_being_written_cost_no_request() {
     let mount = Second::of(&cluster, "one", "rw");
     // Data that waits for a second is stored, and holes before it are asked for then. On a busy
     // machine that may happen in the middle of one file, but not of each.
-    let asked = (0..5).map(|n| write_with_holes(&mount.0, &format!("made{n}"))).find(|asked| *asked <= 3);
+    let asked =
+        (0..5).map(|n| write_with_holes(&mount.0, &format!("made{n}"))).find(|asked| *asked <= 3);
     assert!(asked.is_some(), "each time more than 3 requests that a program waited for");
 }
 
 /// Requests that a program waited for.
 fn write_with_holes(mount: &Path, name: &str) -> u64 {
     let path = mount.join(name);
-    let file = fs::OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path).expect("create");
+    let file = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(&path)
+        .expect("create");
     let before = counted(mount, " awaited");
     file.write_all_at(b"first", 100_000).expect("write");
     let mut expected = vec![0; 100_005];

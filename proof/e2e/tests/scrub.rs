@@ -65,7 +65,11 @@ fn a_flipped_bit_is_never_read_as_data() {
     set(&cluster, "1");
     let error = fs::read(&path).expect_err("a flipped bit is no data");
     assert_eq!(error.raw_os_error(), Some(libc::EIO));
-    assert!(cluster.log().contains(&format!("offset={block}")), "the log names the block:\n{}", cluster.log());
+    assert!(
+        cluster.log().contains(&format!("offset={block}")),
+        "the log names the block:\n{}",
+        cluster.log()
+    );
     scrub(&cluster, 4, "1 bad block");
     let json = cluster.command(&["scrub", "--json"]);
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
@@ -81,7 +85,11 @@ fn a_flipped_bit_is_never_read_as_data() {
     assert!(fs::read(&path).expect("read") == good);
     let began = Instant::now();
     while !text(&cluster.command(&["scrub"])).contains(" 0 without a checksum; clean") {
-        assert!(began.elapsed() < Duration::from_secs(60), "{}", text(&cluster.command(&["scrub"])));
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "{}",
+            text(&cluster.command(&["scrub"]))
+        );
         std::thread::sleep(Duration::from_millis(200));
     }
 }

@@ -31,7 +31,12 @@ struct Site {
 impl Site {
     fn new() -> Option<Site> {
         let hosts = Hosts::new(4)?;
-        let site = Site { hosts, dir: tempfile::tempdir().unwrap(), servers: Vec::new(), mounts: Vec::new() };
+        let site = Site {
+            hosts,
+            dir: tempfile::tempdir().unwrap(),
+            servers: Vec::new(),
+            mounts: Vec::new(),
+        };
         site.must(1, &["mkfs", "--mgs", &site.at("mgt")]);
         site.must(1, &["mkfs", "--mdt", "--index", "0", &site.at("mdt"), "--mgsnode", &site.mgs()]);
         site.must(2, &["mkfs", "--ost", "--index", "0", &site.at("ost"), "--mgsnode", &site.mgs()]);
@@ -49,7 +54,10 @@ impl Site {
     /// Runs `sheen` on a host.
     fn sheen(&self, host: usize, args: &[&str]) -> Output {
         let mut command = self.hosts.command(host, &sheen());
-        command.args(args).env(e2e::cluster::RUN_DIR, self.dir.path().join("run")).stdin(Stdio::null());
+        command
+            .args(args)
+            .env(e2e::cluster::RUN_DIR, self.dir.path().join("run"))
+            .stdin(Stdio::null());
         command.output().expect("sheen runs")
     }
 
@@ -61,7 +69,8 @@ impl Site {
 
     /// Makes a key and keeps it as a file, as `sheen auth install` would.
     fn key(&self, name: &str, role: &str) -> String {
-        let output = self.must(1, &["auth", "issue", &self.at("mgt"), "--name", name, "--role", role]);
+        let output =
+            self.must(1, &["auth", "issue", &self.at("mgt"), "--name", name, "--role", role]);
         self.keep(name, &String::from_utf8(output.stdout).expect("text"))
     }
 
@@ -74,10 +83,17 @@ impl Site {
 
     fn serve(&mut self, host: usize, name: &'static str, targets: &[&str], more: &[&str]) {
         let address = format!("{}:988", self.hosts.address(host));
-        let log = File::options().create(true).append(true).open(self.at(&format!("{name}.log"))).unwrap();
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(self.at(&format!("{name}.log")))
+            .unwrap();
         let mut command = self.hosts.command(host, &sheen());
         command.env(e2e::cluster::RUN_DIR, self.dir.path().join("run"));
-        command.arg("serve").args(targets.iter().map(|target| self.at(target))).args(["--listen", &address]);
+        command
+            .arg("serve")
+            .args(targets.iter().map(|target| self.at(target)))
+            .args(["--listen", &address]);
         command.args(more).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         self.servers.push((name, command.spawn().expect("sheen runs")));
     }
@@ -89,7 +105,9 @@ impl Site {
     }
 
     fn logs(&self) -> String {
-        let log = |name: &&str| format!("== {name}\n{}", fs::read_to_string(self.at(name)).unwrap_or_default());
+        let log = |name: &&str| {
+            format!("== {name}\n{}", fs::read_to_string(self.at(name)).unwrap_or_default())
+        };
         ["mds.log", "oss.log", "client3.log", "client4.log"].iter().map(log).collect()
     }
 
@@ -97,7 +115,8 @@ impl Site {
         let at = self.at(&format!("mnt{host}"));
         fs::create_dir_all(&at).unwrap();
         let log = self.at(&format!("client{host}.log"));
-        let options = if options.is_empty() { format!("log={log}") } else { format!("{options},log={log}") };
+        let options =
+            if options.is_empty() { format!("log={log}") } else { format!("{options},log={log}") };
         self.sheen(host, &["mount", "-o", &options, &format!("{}:/sheen", self.mgs()), &at])
     }
 
@@ -114,7 +133,11 @@ impl Site {
         let began = Instant::now();
         let output = self.try_mount(host, options);
         assert!(!output.status.success(), "{options}: it was let in");
-        assert!(began.elapsed() < Duration::from_secs(10), "{options}: refused after {:?}", began.elapsed());
+        assert!(
+            began.elapsed() < Duration::from_secs(10),
+            "{options}: refused after {:?}",
+            began.elapsed()
+        );
         let said = String::from_utf8(output.stderr).expect("text");
         assert_eq!(said.lines().count(), 1, "{said}");
         said
@@ -140,7 +163,10 @@ impl Site {
         File::open(one.join(&name)).unwrap().sync_all().unwrap();
         std::os::unix::fs::symlink(format!("/{MARKER}-link"), one.join("link")).unwrap();
         assert!(fs::read_to_string(other.join(&name)).unwrap() == content);
-        assert_eq!(fs::read_link(other.join("link")).unwrap(), Path::new(&format!("/{MARKER}-link")));
+        assert_eq!(
+            fs::read_link(other.join("link")).unwrap(),
+            Path::new(&format!("/{MARKER}-link"))
+        );
         fs::remove_file(one.join("link")).unwrap();
         fs::remove_file(one.join(&name)).unwrap();
         taps.into_iter().flat_map(Tap::heard).collect()
@@ -163,7 +189,11 @@ fn needs_no_key_and_has_none(site: &mut Site) {
     let (one, other) = (site.mount(3, ""), site.mount(4, ""));
     let heard = site.marked_bytes_on_the_wire([&one, &other]);
     for what in [MARKER, &format!("{MARKER}-name"), &format!("{MARKER}-link"), "SHEE"] {
-        assert!(is_in(&heard, what), "the tap does not hear {what} in {} bytes: it is broken", heard.len());
+        assert!(
+            is_in(&heard, what),
+            "the tap does not hear {what} in {} bytes: it is broken",
+            heard.len()
+        );
     }
     site.stop();
 }
@@ -181,10 +211,15 @@ fn what_travels_between_hosts_with_keys_is_sealed_and_nobody_else_gets_in() {
     let oss = site.key("oss", "server");
     let [client3, client4] = ["client3", "client4"].map(|name| site.key(name, "client"));
     for file in ["authority.pem", "key.pem", "keys.json"] {
-        assert_eq!(fs::metadata(site.dir.path().join("mgt/auth").join(file)).unwrap().mode() & 0o077, 0, "{file}");
+        assert_eq!(
+            fs::metadata(site.dir.path().join("mgt/auth").join(file)).unwrap().mode() & 0o077,
+            0,
+            "{file}"
+        );
     }
     site.serve_all(&[], &["--key", &oss]);
-    let (one, other) = (site.mount(3, &format!("key={client3}")), site.mount(4, &format!("key={client4}")));
+    let (one, other) =
+        (site.mount(3, &format!("key={client3}")), site.mount(4, &format!("key={client4}")));
 
     let heard = site.marked_bytes_on_the_wire([&one, &other]);
     assert!(heard.len() > 2 * CONTENT, "the tap heard only {} bytes", heard.len());
@@ -192,7 +227,11 @@ fn what_travels_between_hosts_with_keys_is_sealed_and_nobody_else_gets_in() {
         assert!(!is_in(&heard, what), "{what} travels in the clear");
     }
     let status = text(&site.must(1, &["status", &mgt]));
-    assert!(status.contains("secured: every connection must show a key") && status.contains("server mds"), "{status}");
+    assert!(
+        status.contains("secured: every connection must show a key")
+            && status.contains("server mds"),
+        "{status}"
+    );
 
     // A program beside the daemons uses their key.
     let fsck = site.sheen(1, &["fsck", &site.mgs()]);
@@ -201,23 +240,34 @@ fn what_travels_between_hosts_with_keys_is_sealed_and_nobody_else_gets_in() {
     // Keys that are none here. Each is refused in one sentence that says what is wrong.
     fs::create_dir(site.at("away")).unwrap();
     site.must(1, &["mkfs", "--mgs", &site.at("away/mgt")]);
-    site.must(1, &["auth", "init", &site.at("away/mgt"), "--mgsnode", &site.mgs(), "--name", "away"]);
-    let foreign = site.must(1, &["auth", "issue", &site.at("away/mgt"), "--name", "x", "--role", "client"]);
+    site.must(
+        1,
+        &["auth", "init", &site.at("away/mgt"), "--mgsnode", &site.mgs(), "--name", "away"],
+    );
+    let foreign =
+        site.must(1, &["auth", "issue", &site.at("away/mgt"), "--name", "x", "--role", "client"]);
     let foreign = site.keep("foreign", &String::from_utf8(foreign.stdout).unwrap());
     let own = Credentials::from_text(&fs::read_to_string(&client4).unwrap()).unwrap();
     let authority = fs::read_to_string(site.dir.path().join("mgt/auth/authority.pem")).unwrap();
     let authority = Authority::from_text(own.principal().cluster, &authority).unwrap();
-    let expired =
-        authority.issue_key((Role::Client, &"late".parse().unwrap()), Vec::new(), (1_000_000_000, 60)).unwrap();
+    let expired = authority
+        .issue_key((Role::Client, &"late".parse().unwrap()), Vec::new(), (1_000_000_000, 60))
+        .unwrap();
     let expired = site.keep("expired", &expired.to_text());
     let readable = site.keep("readable", &fs::read_to_string(&client3).unwrap());
     fs::set_permissions(&readable, Permissions::from_mode(0o644)).unwrap();
     let listed = text(&site.must(1, &["auth", "list", &mgt]));
-    assert!(["mds", "oss", "client3", "client4"].iter().all(|name| listed.contains(name)), "{listed}");
+    assert!(
+        ["mds", "oss", "client3", "client4"].iter().all(|name| listed.contains(name)),
+        "{listed}"
+    );
     let umount = Command::new("umount").arg(&other).status().expect("umount runs");
     assert!(umount.success());
     for (options, why) in [
-        (String::new(), "this cluster is secured, and this host has no key of it; `sheen auth issue`"),
+        (
+            String::new(),
+            "this cluster is secured, and this host has no key of it; `sheen auth issue`",
+        ),
         (format!("key={foreign}"), "its key is of another cluster: another authority signed it"),
         (format!("key={expired}"), "the key of this host has expired"),
         (format!("key={readable}"), "chmod 600"),
@@ -229,8 +279,13 @@ fn what_travels_between_hosts_with_keys_is_sealed_and_nobody_else_gets_in() {
     // The key of a client does not serve a target.
     site.must(4, &["mkfs", "--ost", &site.at("false-ost"), "--mgsnode", &site.mgs()]);
     let listen = format!("{}:988", site.hosts.address(4));
-    let said = site.sheen(4, &["serve", &site.at("false-ost"), "--listen", &listen, "--key", &client4]);
-    assert!(!said.status.success() && text(&said).contains("needs that of a server"), "{}", text(&said));
+    let said =
+        site.sheen(4, &["serve", &site.at("false-ost"), "--listen", &listen, "--key", &client4]);
+    assert!(
+        !said.status.success() && text(&said).contains("needs that of a server"),
+        "{}",
+        text(&said)
+    );
 
     // A connection that is lost is made again; a server that was killed comes back.
     site.hosts.cable(3, false);
@@ -251,7 +306,9 @@ fn what_travels_between_hosts_with_keys_is_sealed_and_nobody_else_gets_in() {
     site.must(1, &["auth", "revoke", &mgt, "--name", "client4"]);
     let until = loop {
         match fs::write(other.join(format!("mine{}", began.elapsed().as_millis())), "after") {
-            Ok(()) if began.elapsed() < Duration::from_secs(10) => std::thread::sleep(Duration::from_millis(20)),
+            Ok(()) if began.elapsed() < Duration::from_secs(10) => {
+                std::thread::sleep(Duration::from_millis(20))
+            }
             Ok(()) => panic!("it still writes\n{}", site.logs()),
             Err(_) => break began.elapsed(),
         }

@@ -19,13 +19,19 @@ struct Rig {
 
 impl Rig {
     fn new() -> Rig {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port");
+        let free = std::net::TcpListener::bind("127.0.0.1:0")
+            .and_then(|l| l.local_addr())
+            .expect("a free port");
         let dir = tempfile::Builder::new().prefix("sheen-e2e-").tempdir().expect("a folder");
         let mut rig = Rig { server: None, listen: free.to_string(), dir };
         let mgs = format!("{}@tcp", rig.listen);
         let node = ["--mgsnode", &mgs];
-        let targets: [(&str, &str, &[&str]); 4] =
-            [("--mgs", "mgt", &[]), ("--mdt", "mdt", &node), ("--ost", "ost0", &node), ("--ost", "ost1", &node)];
+        let targets: [(&str, &str, &[&str]); 4] = [
+            ("--mgs", "mgt", &[]),
+            ("--mdt", "mdt", &node),
+            ("--ost", "ost0", &node),
+            ("--ost", "ost1", &node),
+        ];
         for (kind, name, more) in targets {
             let mut command = Command::new(sheen());
             command.args(["mkfs", kind]).args(more).arg(rig.path(name));
@@ -51,7 +57,11 @@ impl Rig {
     }
 
     fn serve(&mut self) {
-        let log = fs::File::options().create(true).append(true).open(self.path("serve.log")).expect("a log");
+        let log = fs::File::options()
+            .create(true)
+            .append(true)
+            .open(self.path("serve.log"))
+            .expect("a log");
         let child = Command::new(sheen())
             .arg("serve")
             .args(["mgt", "mdt", "ost0", "ost1"].map(|name| self.path(name)))
@@ -110,14 +120,20 @@ fn a_killed_server_holds_nobody_for_ever() {
     assert_eq!(manifest(&one), manifest(&two), "both mounts show the same");
     rig.kill();
 
-    for (program, path) in [("ls", ""), ("cat", "d/file"), ("touch", "new"), ("rm", "hard"), ("df", "")] {
+    for (program, path) in
+        [("ls", ""), ("cat", "d/file"), ("touch", "new"), ("rm", "hard"), ("df", "")]
+    {
         let took = interrupted(&one, program, path);
         assert!(took < Duration::from_secs(5), "{program} did not yield to Ctrl-C for {took:?}");
     }
 
     // A program that waits goes on by itself when the server is back.
     let began = Instant::now();
-    let waiting = Command::new("cat").arg(two.join("d/file")).stdout(Stdio::piped()).spawn().expect("cat runs");
+    let waiting = Command::new("cat")
+        .arg(two.join("d/file"))
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("cat runs");
     std::thread::sleep(Duration::from_secs(1));
     rig.serve();
     let output = waiting.wait_with_output().expect("cat ends");
@@ -161,12 +177,21 @@ fn an_unmount_without_servers_ends() {
 
 #[test]
 fn servers_stop_in_bounded_time_without_their_mgs() {
-    let free = || std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port");
+    let free = || {
+        std::net::TcpListener::bind("127.0.0.1:0")
+            .and_then(|l| l.local_addr())
+            .expect("a free port")
+    };
     let (mgs, oss) = (free().to_string(), free().to_string());
     let dir = tempfile::Builder::new().prefix("sheen-e2e-").tempdir().expect("a folder");
     let path = |name: &str| dir.path().join(name);
     let mkfs = |args: &[&str], name: &str| {
-        let output = Command::new(sheen()).arg("mkfs").args(args).arg(path(name)).output().expect("sheen runs");
+        let output = Command::new(sheen())
+            .arg("mkfs")
+            .args(args)
+            .arg(path(name))
+            .output()
+            .expect("sheen runs");
         assert!(output.status.success(), "{}", text(&output));
     };
     let serve = |names: &[&str], listen: &str, log: &str| {

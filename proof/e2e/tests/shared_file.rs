@@ -43,13 +43,19 @@ fn interleaved_segments_of_one_file_are_all_there() {
                     if number % 50 == 49 {
                         let mut own = vec![0; SEGMENT];
                         file.read_exact_at(&mut own, at).expect("read");
-                        assert!(own == segment(rank, number), "rank {rank} reads its segment {number}");
+                        assert!(
+                            own == segment(rank, number),
+                            "rank {rank} reads its segment {number}"
+                        );
                         // Of the other one's bytes, a part may be missing; none may be wrong.
                         let other = (rank + 1) % ranks;
                         let at = ((number * ranks + other) * SEGMENT) as u64;
                         let read = file.read_at(&mut own, at).expect("read");
                         let wrote = segment(other, number);
-                        assert!(own[..read] == wrote[..read] || own[..read].iter().all(|byte| *byte == 0));
+                        assert!(
+                            own[..read] == wrote[..read]
+                                || own[..read].iter().all(|byte| *byte == 0)
+                        );
                     }
                 }
                 file.sync_all().expect("fsync");
@@ -61,7 +67,10 @@ fn interleaved_segments_of_one_file_are_all_there() {
         assert_eq!(all.len(), ranks * SEGMENTS * SEGMENT);
         assert_eq!(fs::metadata(path(rank)).expect("stat").len(), all.len() as u64);
         for (number, bytes) in all.chunks(SEGMENT).enumerate() {
-            assert!(bytes == segment(number % ranks, number / ranks), "segment {number} on mount {rank}");
+            assert!(
+                bytes == segment(number % ranks, number / ranks),
+                "segment {number} on mount {rank}"
+            );
         }
     }
 }
@@ -100,7 +109,8 @@ fn who_reads_through_pages_sees_what_several_wrote() {
                     let file = OpenOptions::new().read(true).write(true).open(path).expect("open");
                     for count in 1..=COUNTS {
                         for (number, done) in done.iter().enumerate() {
-                            file.write_all_at(&count.to_le_bytes(), place(writer, number)).expect("write");
+                            file.write_all_at(&count.to_le_bytes(), place(writer, number))
+                                .expect("write");
                             done.store(count, Ordering::SeqCst);
                         }
                     }
@@ -112,11 +122,17 @@ fn who_reads_through_pages_sees_what_several_wrote() {
             scope.spawn(move || {
                 let mut reads = 0;
                 while !over.load(Ordering::SeqCst) {
-                    for (writer, number) in (0..PLACES * WRITERS).map(|n| (n % WRITERS, n / WRITERS)) {
-                        let (least, mut seen) = (done[writer][number].load(Ordering::SeqCst), [0; 8]);
+                    for (writer, number) in
+                        (0..PLACES * WRITERS).map(|n| (n % WRITERS, n / WRITERS))
+                    {
+                        let (least, mut seen) =
+                            (done[writer][number].load(Ordering::SeqCst), [0; 8]);
                         reader.read_exact_at(&mut seen, place(writer, number)).expect("read");
                         let seen = u64::from_le_bytes(seen);
-                        assert!(seen >= least, "place {number} of writer {writer} has {seen}, but {least} was written");
+                        assert!(
+                            seen >= least,
+                            "place {number} of writer {writer} has {seen}, but {least} was written"
+                        );
                         reads += 1;
                     }
                 }

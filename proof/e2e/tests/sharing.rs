@@ -19,7 +19,8 @@ const FILES: usize = 400;
 /// Makes, moves and removes; each client's names are its own.
 fn work(dir: &Path, client: usize) {
     for n in 0..FILES {
-        let (made, moved) = (dir.join(format!("c{client}-{n}")), dir.join(format!("c{client}-{n}-moved")));
+        let (made, moved) =
+            (dir.join(format!("c{client}-{n}")), dir.join(format!("c{client}-{n}-moved")));
         File::create(&made).expect("create");
         fs::rename(&made, &moved).expect("rename");
         if n % 2 == 0 {
@@ -61,8 +62,11 @@ fn clients_that_share_a_directory_lose_no_name() {
     for round in 0..3 {
         let shared = format!("shared{round}");
         fs::create_dir(mounts[0].join(&shared)).expect("mkdir");
-        let private: Vec<PathBuf> =
-            mounts.iter().enumerate().map(|(n, mount)| mount.join(format!("private{round}-{n}"))).collect();
+        let private: Vec<PathBuf> = mounts
+            .iter()
+            .enumerate()
+            .map(|(n, mount)| mount.join(format!("private{round}-{n}")))
+            .collect();
         private.iter().for_each(|dir| fs::create_dir(dir).expect("mkdir"));
         let alone = timed(&private);
         let together = timed(&mounts.iter().map(|mount| mount.join(&shared)).collect::<Vec<_>>());
@@ -73,7 +77,10 @@ fn clients_that_share_a_directory_lose_no_name() {
             operations / together.as_secs_f64()
         );
         for mount in &mounts {
-            assert_eq!(fs::read_dir(mount.join(&shared)).expect("list").count(), CLIENTS * FILES / 2);
+            assert_eq!(
+                fs::read_dir(mount.join(&shared)).expect("list").count(),
+                CLIENTS * FILES / 2
+            );
         }
     }
 }
@@ -92,7 +99,10 @@ fn tail(path: &Path, whole: &[u8]) {
     let (mut at, mut bytes) = (0, [0; 4096]);
     while at < whole.len() {
         let len = file.read(&mut bytes).expect("read");
-        assert!(whole[at..].starts_with(&bytes[..len]), "{len} bytes at {at} are not what was appended");
+        assert!(
+            whole[at..].starts_with(&bytes[..len]),
+            "{len} bytes at {at} are not what was appended"
+        );
         at += len;
         if len == 0 {
             std::thread::sleep(Duration::from_millis(20));
@@ -113,7 +123,8 @@ fn follow(still: bool) {
     }
     let Some(cluster) = Cluster::with_clients("1", &[""; CLIENTS]) else { return };
     let paths: Vec<PathBuf> = cluster.mounts().iter().map(|mount| mount.join("log")).collect();
-    let open = |path| fs::OpenOptions::new().create(true).append(true).open(path).expect("open to append");
+    let open =
+        |path| fs::OpenOptions::new().create(true).append(true).open(path).expect("open to append");
     let mut logs = [open(&paths[0]), open(&paths[1])];
     let whole: Vec<u8> = (0..LINES).flat_map(line).collect();
     (0..LINES / 10).for_each(|number| append(&mut logs, number));
@@ -126,7 +137,11 @@ fn follow(still: bool) {
             let (path, whole) = (&paths[2 + reader % 2], &whole);
             scope.spawn(move || {
                 let second_half = reader >= READERS / 2;
-                std::thread::sleep(Duration::from_millis(if second_half { 500 + 5 * reader as u64 } else { 0 }));
+                std::thread::sleep(Duration::from_millis(if second_half {
+                    500 + 5 * reader as u64
+                } else {
+                    0
+                }));
                 tail(path, whole);
             });
         }
@@ -143,7 +158,10 @@ fn follow(still: bool) {
         let written = (0..=number).map(|number| line(number).len() as u64).sum::<u64>();
         for path in &paths {
             assert_eq!(fs::metadata(path).expect("stat").len(), written);
-            assert!(fs::read(path).expect("read").ends_with(&line(number)), "line {number} is not at the end");
+            assert!(
+                fs::read(path).expect("read").ends_with(&line(number)),
+                "line {number} is not at the end"
+            );
         }
     }
 }
@@ -177,13 +195,16 @@ fn a_busy_directory_shows_each_chmod_and_each_time() {
     let dirs: Vec<PathBuf> = cluster.mounts().iter().map(|mount| mount.join("busy")).collect();
     fs::create_dir(&dirs[0]).expect("mkdir");
     let chmod = |dir: &Path, mode| {
-        fs::set_permissions(dir, std::os::unix::fs::PermissionsExt::from_mode(mode)).expect("chmod");
+        fs::set_permissions(dir, std::os::unix::fs::PermissionsExt::from_mode(mode))
+            .expect("chmod");
     };
     for n in 0..40 {
         for (client, dir) in dirs.iter().enumerate() {
             File::create(dir.join(format!("c{client}-{n}"))).expect("create");
-            let times: Vec<_> =
-                dirs.iter().map(|dir| fs::metadata(dir).expect("stat").modified().expect("mtime")).collect();
+            let times: Vec<_> = dirs
+                .iter()
+                .map(|dir| fs::metadata(dir).expect("stat").modified().expect("mtime"))
+                .collect();
             assert_eq!(times[0], times[1], "after name {n} of client {client}");
         }
         let (here, there) = (&dirs[n % 2], &dirs[1 - n % 2]);
@@ -200,7 +221,8 @@ const TURN: Duration = Duration::from_secs(15);
 
 /// Appends, writes, reads and fsyncs one file until it is time; returns the bytes that it appended.
 fn write_and_read(path: &Path, number: usize, until: Instant) -> usize {
-    let mut file = fs::OpenOptions::new().read(true).append(true).open(path).expect("open to append");
+    let mut file =
+        fs::OpenOptions::new().read(true).append(true).open(path).expect("open to append");
     let inside = fs::OpenOptions::new().write(true).open(path).expect("open to write");
     let (mut appended, mut turn, mut bytes) = (0, number, [0; 16 << 10]);
     while Instant::now() < until {
@@ -212,7 +234,9 @@ fn write_and_read(path: &Path, number: usize, until: Instant) -> usize {
                 file.write_all(&line).expect("append");
                 appended += line.len();
             }
-            1 => inside.write_all_at(&[b'A' + number as u8; 700], 512 * (turn as u64 % 14)).expect("write"),
+            1 => inside
+                .write_all_at(&[b'A' + number as u8; 700], 512 * (turn as u64 % 14))
+                .expect("write"),
             2 => {
                 let end = file.metadata().expect("fstat").len();
                 file.read_at(&mut bytes, end.saturating_sub(9000)).expect("read");
@@ -220,7 +244,11 @@ fn write_and_read(path: &Path, number: usize, until: Instant) -> usize {
             _ if turn % 5 == 0 => file.sync_all().expect("fsync"),
             _ => _ = file.read_at(&mut bytes, 0).expect("read"),
         }
-        assert!(began.elapsed() < TURN, "step {turn} of program {number} took {:?}", began.elapsed());
+        assert!(
+            began.elapsed() < TURN,
+            "step {turn} of program {number} took {:?}",
+            began.elapsed()
+        );
     }
     appended
 }
@@ -237,18 +265,24 @@ fn each_program_has_its_own_place_in_a_listing() {
     let name = |number: usize| format!("f{number:05}");
     (0..FILES).for_each(|number| fs::write(mounts[0].join(name(number)), b"").expect("create"));
     for mount in &mounts {
-        let list = || fs::read_dir(mount).expect("it can be listed").map(|entry| entry.expect("an entry").file_name());
+        let list = || {
+            fs::read_dir(mount)
+                .expect("it can be listed")
+                .map(|entry| entry.expect("an entry").file_name())
+        };
         let mut slow = list();
         // The kernel asks for some hundred entries at a time; the rest is listed below.
         let first: Vec<_> = slow.by_ref().take(1).collect();
-        (0..REMOVED).for_each(|number| fs::remove_file(mounts[0].join(name(number))).expect("unlink"));
+        (0..REMOVED)
+            .for_each(|number| fs::remove_file(mounts[0].join(name(number))).expect("unlink"));
         assert_eq!(list().count(), FILES - REMOVED, "{}", mount.display());
         let all: Vec<_> = first.into_iter().chain(slow).collect();
         for number in REMOVED..FILES {
             let shown = all.iter().filter(|shown| **shown == *name(number)).count();
             assert_eq!(shown, 1, "{} shows {} so many times", mount.display(), name(number));
         }
-        (0..REMOVED).for_each(|number| fs::write(mounts[0].join(name(number)), b"").expect("create"));
+        (0..REMOVED)
+            .for_each(|number| fs::write(mounts[0].join(name(number)), b"").expect("create"));
     }
 }
 
@@ -272,6 +306,10 @@ fn writers_whose_kernel_holds_pages_hold_up_no_callback() {
         programs.into_iter().map(|program| program.join().expect("a program failed")).sum()
     });
     for path in &paths {
-        assert_eq!(fs::metadata(path).expect("stat").len() as usize, BEGIN + appended, "each append has its place");
+        assert_eq!(
+            fs::metadata(path).expect("stat").len() as usize,
+            BEGIN + appended,
+            "each append has its place"
+        );
     }
 }

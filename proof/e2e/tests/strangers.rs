@@ -10,7 +10,9 @@ use std::net::{IpAddr, Ipv4Addr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::time::Instant;
 use types::errno::Errno;
-use types::limits::{CLIENTS_MAX, LINKS_PER_PROCESS_MAX, RECEIVE_BYTES_PER_ADDRESS_MAX, SESSIONS_PER_ADDRESS_MAX};
+use types::limits::{
+    CLIENTS_MAX, LINKS_PER_PROCESS_MAX, RECEIVE_BYTES_PER_ADDRESS_MAX, SESSIONS_PER_ADDRESS_MAX,
+};
 use types::session::ClientUuid;
 use types::target::{FsName, TargetName};
 use wire::envelope::Refusal;
@@ -47,8 +49,10 @@ fn connections_without_a_session_cost_little_memory() {
     }
     let cluster = Cluster::up(&[]);
     let (listen, before) = (listen_of(&cluster), resident(cluster.pid()));
-    let mut all: Vec<Stranger> = (0..100).map(|n| Stranger::greet(ELSEWHERE, &listen, 1000 + n)).collect();
-    let sent: usize = all.iter_mut().map(|stranger| stranger.begin_request(16 * MIB, 8 * MIB)).sum();
+    let mut all: Vec<Stranger> =
+        (0..100).map(|n| Stranger::greet(ELSEWHERE, &listen, 1000 + n)).collect();
+    let sent: usize =
+        all.iter_mut().map(|stranger| stranger.begin_request(16 * MIB, 8 * MIB)).sum();
     let more = resident(cluster.pid()).saturating_sub(before);
     eprintln!("{sent} bytes sent, {more} bytes more resident");
     assert!(more < 32 * MIB, "100 connections without a session cost {more} bytes");
@@ -65,8 +69,10 @@ fn what_clients_send_is_bounded_together() {
     let target = TargetName::ost(FsName::default(), 0);
     let mut first = Stranger::greet(ELSEWHERE, &listen, 7);
     assert_eq!(first.session(ClientUuid(0xabc), target).expect("an answer"), None);
-    let mut all: Vec<Stranger> = (1..LINKS_PER_PROCESS_MAX).map(|_| Stranger::greet(ELSEWHERE, &listen, 7)).collect();
-    let sent: usize = all.iter_mut().map(|stranger| stranger.begin_request(16 * MIB, 16 * MIB - 1)).sum();
+    let mut all: Vec<Stranger> =
+        (1..LINKS_PER_PROCESS_MAX).map(|_| Stranger::greet(ELSEWHERE, &listen, 7)).collect();
+    let sent: usize =
+        all.iter_mut().map(|stranger| stranger.begin_request(16 * MIB, 16 * MIB - 1)).sum();
     let more = resident(cluster.pid()).saturating_sub(before);
     eprintln!("{sent} bytes sent, {more} bytes more resident");
     assert!(more < RECEIVE_BYTES_PER_ADDRESS_MAX + 32 * MIB, "{more} bytes are held");
@@ -88,7 +94,11 @@ fn sessions_that_hold_nothing_delay_no_restart() {
     }
     cluster.kill();
     cluster.start();
-    assert!(!cluster.log().contains("recovery is over"), "the MDT waited for them: {}", cluster.log());
+    assert!(
+        !cluster.log().contains("recovery is over"),
+        "the MDT waited for them: {}",
+        cluster.log()
+    );
     still_works(&cluster);
 
     // A client that changed something is waited for: its changes may be brought back.
@@ -99,7 +109,11 @@ fn sessions_that_hold_nothing_delay_no_restart() {
     assert_eq!(author.ask(ClientUuid(0xdef), target, mkdir).expect("an answer"), None);
     cluster.kill();
     cluster.start();
-    assert!(cluster.log().contains("recovery is over"), "the MDT did not wait for it: {}", cluster.log());
+    assert!(
+        cluster.log().contains("recovery is over"),
+        "the MDT did not wait for it: {}",
+        cluster.log()
+    );
     assert!(cluster.mount().join("made").is_dir());
 }
 
@@ -120,7 +134,11 @@ fn sessions_of_one_address_leave_places_to_others() {
     }
     assert_eq!(made, SESSIONS_PER_ADDRESS_MAX);
     let mut other = Stranger::greet(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 98)), &listen, 8);
-    assert_eq!(other.session(ClientUuid(1), target).expect("an answer"), None, "another address has places");
+    assert_eq!(
+        other.session(ClientUuid(1), target).expect("an answer"),
+        None,
+        "another address has places"
+    );
     still_works(&cluster);
 }
 
@@ -146,7 +164,10 @@ fn what_strangers_do_fills_no_log_and_the_log_names_no_client() {
 
     let client = ClientUuid(0x1234_5678_9abc_def0_1122_3344_5566_7788);
     let mut phantom = Stranger::greet(ELSEWHERE, &listen, 7);
-    assert_eq!(phantom.session(client, TargetName::ost(FsName::default(), 0)).expect("an answer"), None);
+    assert_eq!(
+        phantom.session(client, TargetName::ost(FsName::default(), 0)).expect("an answer"),
+        None
+    );
     let nobody = phantom.ask(client, TargetName::mdt(FsName::default(), 0), Op::Mds(MdsOp::Statfs));
     assert_eq!(nobody.expect("an answer"), Some(Refusal::NoSession));
     assert!(!fs::read_to_string(&log).expect("the log").contains(&client.to_string()));

@@ -46,13 +46,18 @@ impl Drop for Work {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
         let ended = self.1.take().map(JoinHandle::join);
-        assert!(std::thread::panicking() || ended.is_none_or(|ended| ended.is_ok()), "the work failed");
+        assert!(
+            std::thread::panicking() || ended.is_none_or(|ended| ended.is_ok()),
+            "the work failed"
+        );
     }
 }
 
 /// Words of the row of a target or client.
 fn row(lines: &[String], name: &str) -> Vec<String> {
-    let line = lines.iter().find(|line| line.split_whitespace().next().is_some_and(|word| word.ends_with(name)));
+    let line = lines
+        .iter()
+        .find(|line| line.split_whitespace().next().is_some_and(|word| word.ends_with(name)));
     line.map(|line| line.split_whitespace().map(str::to_owned).collect()).unwrap_or_default()
 }
 
@@ -71,7 +76,8 @@ fn it_shows_the_work_obeys_keys_and_fits_a_small_window() {
     let mut top = top(&cluster);
     let client = mnt.to_str().expect("text").to_owned();
     let calm = top.until("all targets are shown", |lines| {
-        lines[0].starts_with("4 of 4 targets up, 1 clients, 0 waits; by name") && !row(lines, &client).is_empty()
+        lines[0].starts_with("4 of 4 targets up, 1 clients, 0 waits; by name")
+            && !row(lines, &client).is_empty()
     });
     assert_eq!(row(&calm, "sheen-MDT0000")[1], "up");
     assert_eq!(calm.last().map(String::as_str), Some("q ends  s sorts  h helps"));
@@ -115,7 +121,9 @@ fn it_shows_the_work_obeys_keys_and_fits_a_small_window() {
     top.until("a large window again", |lines| lines.len() == 40 && lines[39].starts_with("q ends"));
 
     drop(work);
-    top.until("rates fall", |lines| rate(lines, "sheen-MDT0000", 3) < 20.0 && rate(lines, &client, 2) < 20.0);
+    top.until("rates fall", |lines| {
+        rate(lines, "sheen-MDT0000", 3) < 20.0 && rate(lines, &client, 2) < 20.0
+    });
     top.press("q");
     assert_eq!(top.ended().code(), Some(0));
 }

@@ -30,7 +30,10 @@ impl Masks {
     fn of(mnt: &Path) -> Masks {
         let name = |letter| lfs(mnt, &["getname", letter, "."]).trim_end().to_owned();
         let (instance, uuid) = (name("-i"), name("-u"));
-        assert!(instance.len() == 16 && instance.bytes().all(|b| b.is_ascii_hexdigit()), "{instance}");
+        assert!(
+            instance.len() == 16 && instance.bytes().all(|b| b.is_ascii_hexdigit()),
+            "{instance}"
+        );
         assert_eq!(uuid.len(), 36, "{uuid}");
         Masks { mount: mnt.display().to_string(), instance, uuid, fids: Vec::new() }
     }
@@ -47,8 +50,10 @@ impl Masks {
 
     /// All text of a command.
     fn text(&mut self, command: &str, text: &str) -> String {
-        let text =
-            text.replace(&self.mount, "/MNT").replace(&self.instance, "INSTANCE-OF-16-X").replace(&self.uuid, "UUID");
+        let text = text
+            .replace(&self.mount, "/MNT")
+            .replace(&self.instance, "INSTANCE-OF-16-X")
+            .replace(&self.uuid, "UUID");
         let mut out = String::new();
         for line in text.split_inclusive('\n') {
             let (line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
@@ -68,7 +73,9 @@ impl Masks {
             ["lfs", "getsom", "-b", ..] => number(&line),
             ["lfs", "getsom", ..] => behind(&line, "blocks: "),
             ["lfs", "getstripe", ..] if line.starts_with('\t') => self.object(&line),
-            ["lfs", "getstripe", ..] => behind(&behind(&line, "lmm_seq:           "), "lmm_object_id:     "),
+            ["lfs", "getstripe", ..] => {
+                behind(&behind(&line, "lmm_seq:           "), "lmm_object_id:     ")
+            }
             ["lctl", "get_param", ..] => parameter(&line),
             _ => line,
         }
@@ -82,7 +89,9 @@ impl Masks {
             let end = rest[at..].find(']').map_or(rest.len(), |end| at + end);
             let parts: Vec<Option<u64>> = rest[at + 1..end]
                 .split(':')
-                .map(|part| part.strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex, 16).ok()))
+                .map(|part| {
+                    part.strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex, 16).ok())
+                })
                 .collect();
             out.push_str(&rest[..at]);
             match parts[..] {
@@ -101,11 +110,18 @@ impl Masks {
         let cells: Vec<&str> = line.split('\t').collect();
         let ["", ost, id, hex, seq] = cells[..] else { return line.to_owned() };
         assert_eq!([ost.len(), id.len(), hex.len(), seq.len()], [6, 14, 13, 14], "{line:?}");
-        let parsed = |text: &str| u64::from_str_radix(text.trim_start().trim_start_matches("0x"), 16).expect(line);
+        let parsed = |text: &str| {
+            u64::from_str_radix(text.trim_start().trim_start_matches("0x"), 16).expect(line)
+        };
         let (oid, seq) = (parsed(hex), parsed(seq));
         assert_eq!(id.trim_start().parse(), Ok(oid), "{line:?}");
         let name = self.fid(seq, oid);
-        format!("\t{ost}\t{:>14}\t{:>13}\t{:>14}", format!("{name}.oid"), format!("{name}.oid"), format!("{name}.seq"))
+        format!(
+            "\t{ost}\t{:>14}\t{:>13}\t{:>14}",
+            format!("{name}.oid"),
+            format!("{name}.oid"),
+            format!("{name}.seq")
+        )
     }
 }
 
@@ -123,7 +139,11 @@ fn ports_of(line: &str) -> String {
 
 /// A number alone.
 fn number(line: &str) -> String {
-    if !line.is_empty() && line.bytes().all(|b| b.is_ascii_digit()) { "NUMBER".to_owned() } else { line.to_owned() }
+    if !line.is_empty() && line.bytes().all(|b| b.is_ascii_digit()) {
+        "NUMBER".to_owned()
+    } else {
+        line.to_owned()
+    }
 }
 
 /// The word behind `label`, which must be a number.
@@ -182,7 +202,8 @@ fn device(line: &str) -> String {
 fn parameter(line: &str) -> String {
     let mut out = String::new();
     let mut digits = false;
-    let from = line.find(['=', ':']).filter(|_| !line.contains("_UUID")).map_or(line.len(), |at| at + 1);
+    let from =
+        line.find(['=', ':']).filter(|_| !line.contains("_UUID")).map_or(line.len(), |at| at + 1);
     for (at, c) in line.char_indices() {
         match c.is_ascii_digit() && at >= from {
             true if digits => {}
@@ -197,9 +218,13 @@ fn parameter(line: &str) -> String {
 /// The client and the MDT hear of a change a moment after the MGS.
 fn wait_for_pool(cluster: &Cluster, mnt: &Path) {
     let wanted = "Pool: sheen.flash\nsheen-OST0001_UUID\nsheen-OST0002_UUID\n".to_owned();
-    soon(&wanted, || String::from_utf8_lossy(&try_lfs(mnt, &["pool_list", "sheen.flash"]).stdout).into_owned());
-    let known =
-        || String::from_utf8_lossy(&cluster.lctl(&["get_param", "-n", "lod.*.pools.flash"]).stdout).into_owned();
+    soon(&wanted, || {
+        String::from_utf8_lossy(&try_lfs(mnt, &["pool_list", "sheen.flash"]).stdout).into_owned()
+    });
+    let known = || {
+        String::from_utf8_lossy(&cluster.lctl(&["get_param", "-n", "lod.*.pools.flash"]).stdout)
+            .into_owned()
+    };
     soon(&"sheen-OST0001_UUID\nsheen-OST0002_UUID\n".to_owned(), known);
 }
 
@@ -232,7 +257,10 @@ fn every_command_prints_what_it_always_printed() {
         }
         let words = words(line, &mnt);
         let args: Vec<&str> = words[1..].iter().map(String::as_str).collect();
-        used.insert((words[0].clone(), args.iter().find(|arg| !arg.starts_with('-')).unwrap_or(&"").to_string()));
+        used.insert((
+            words[0].clone(),
+            args.iter().find(|arg| !arg.starts_with('-')).unwrap_or(&"").to_string(),
+        ));
         used.extend(args.iter().map(|arg| (words[0].clone(), (*arg).to_owned())));
         let output: Output = match &*words[0] {
             "lfs" => try_lfs(&mnt, &args),
@@ -264,8 +292,13 @@ fn every_command_prints_what_it_always_printed() {
             "lfs" => try_lfs(&mnt, &["--list-commands"]),
             _ => cluster.lctl(&["--list-commands"]),
         };
-        for name in String::from_utf8(output.stdout).expect("text").lines().filter(|name| *name != "help") {
-            assert!(used.contains(&(program.to_owned(), name.to_owned())), "{program} {name} is not in the session");
+        for name in
+            String::from_utf8(output.stdout).expect("text").lines().filter(|name| *name != "help")
+        {
+            assert!(
+                used.contains(&(program.to_owned(), name.to_owned())),
+                "{program} {name} is not in the session"
+            );
         }
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/transcript.txt");

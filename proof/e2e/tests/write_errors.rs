@@ -89,7 +89,8 @@ impl Mapping {
     fn of(file: &File) -> Mapping {
         let (access, fd) = (libc::PROT_READ | libc::PROT_WRITE, file.as_raw_fd());
         // SAFETY: a new mapping, at an address that the kernel chooses.
-        let at = unsafe { libc::mmap(std::ptr::null_mut(), BYTES, access, libc::MAP_SHARED, fd, 0) };
+        let at =
+            unsafe { libc::mmap(std::ptr::null_mut(), BYTES, access, libc::MAP_SHARED, fd, 0) };
         assert_ne!(at, libc::MAP_FAILED, "mmap: {}", Error::last_os_error());
         Mapping(at)
     }
@@ -132,7 +133,9 @@ fn a_loss_is_told_to_every_open_file_once() {
     // Open files of their own, one of them behind a mapping.
     let (second, mapped) = (open(&paths[0]), open(&paths[0]));
     let mapping = Mapping::of(&mapped);
-    [&parent, &writer, &untold].into_iter().for_each(|file| file.write_all_at(&filled(b'B'), 0).expect("write B"));
+    [&parent, &writer, &untold]
+        .into_iter()
+        .for_each(|file| file.write_all_at(&filled(b'B'), 0).expect("write B"));
     let held = standstill();
     [0, 2].into_iter().for_each(|n| many.suspend_client(n));
     std::thread::scope(|scope| {
@@ -142,9 +145,16 @@ fn a_loss_is_told_to_every_open_file_once() {
         });
         let began = Instant::now();
         for (name, read) in names.iter().zip(reads) {
-            assert!(read.join().expect("a reader panicked") == filled(b'A'), "{name}: what was synced");
+            assert!(
+                read.join().expect("a reader panicked") == filled(b'A'),
+                "{name}: what was synced"
+            );
         }
-        assert!(began.elapsed() < LEASE_AND_MORE, "{:?} until the silent were evicted", began.elapsed());
+        assert!(
+            began.elapsed() < LEASE_AND_MORE,
+            "{:?} until the silent were evicted",
+            began.elapsed()
+        );
     });
     [0, 2].into_iter().for_each(|n| many.resume_client(n));
     drop(held);
@@ -160,10 +170,18 @@ fn a_loss_is_told_to_every_open_file_once() {
     assert_eq!(errno(mapping.sync()), 0, "msync, the second time");
     assert_eq!(errno(second.sync_all()), libc::EIO, "fsync of another open file");
     assert_eq!(errno(second.sync_all()), 0, "fsync of another open file, the second time");
-    assert_eq!(errno(parent.sync_all()), libc::EIO, "the parent's fsync, whatever others were told");
+    assert_eq!(
+        errno(parent.sync_all()),
+        libc::EIO,
+        "the parent's fsync, whatever others were told"
+    );
     assert_eq!(errno(parent.sync_all()), 0, "the parent's fsync, the second time");
     assert_eq!(errno(close_a_copy(&parent)), 0, "a close after that");
-    assert_eq!(errno(open(&paths[0]).sync_all()), 0, "fsync of a file that was opened after the loss was told");
+    assert_eq!(
+        errno(open(&paths[0]).sync_all()),
+        0,
+        "fsync of a file that was opened after the loss was told"
+    );
     assert!(fs::read(&paths[0]).expect("read") == filled(b'A'), "what was synced");
 
     assert_eq!(errno(writer.write_all_at(b"C", 0)), libc::EIO, "the next write");
@@ -183,7 +201,10 @@ fn a_loss_is_told_to_every_open_file_once() {
 
 /// A new file on this OST, with `content`.
 fn on_ost(path: &Path, ost: usize, content: &[u8]) -> File {
-    let output = Command::new(sheen()).args(["lfs", "setstripe", "-c", "1", "-i", &ost.to_string()]).arg(path).output();
+    let output = Command::new(sheen())
+        .args(["lfs", "setstripe", "-c", "1", "-i", &ost.to_string()])
+        .arg(path)
+        .output();
     let output = output.expect("sheen runs");
     assert!(output.status.success(), "{}", text(&output));
     let file = open(path);
@@ -221,13 +242,17 @@ fn a_link_that_was_down_loses_nothing_and_fails_nobody() {
     let (hard, soft) = (&mounts[0], &mounts[1]);
     // Open to write, it is read without the kernel's pages.
     let cold = on_ost(&hard.join("cold"), 2, &filled(b'c'));
-    for file in [&cold, &on_ost(&hard.join("colder"), 2, &filled(b'C')), &on_ost(&hard.join("soft"), 2, &filled(b'S'))]
-    {
+    for file in [
+        &cold,
+        &on_ost(&hard.join("colder"), 2, &filled(b'C')),
+        &on_ost(&hard.join("soft"), 2, &filled(b'S')),
+    ] {
         file.sync_all().expect("fsync");
     }
     // The OST has these bytes before the link is down, and they are not synced yet.
     let stored = on_ost(&hard.join("stored"), 0, &filled(b's'));
-    let [fresh, far] = [("fresh", 0), ("far", 2)].map(|(name, ost)| on_ost(&hard.join(name), ost, b"x"));
+    let [fresh, far] =
+        [("fresh", 0), ("far", 2)].map(|(name, ost)| on_ost(&hard.join(name), ost, b"x"));
     std::thread::sleep(Duration::from_millis(1500));
     let held = standstill();
     let began = Instant::now();
@@ -239,14 +264,18 @@ fn a_link_that_was_down_loses_nothing_and_fails_nobody() {
         sync(file)
     };
     std::thread::scope(|scope| {
-        let syncs = [("stored", scope.spawn(|| sync(&stored))), ("fresh", scope.spawn(|| write(&fresh, b'f')))];
+        let syncs = [
+            ("stored", scope.spawn(|| sync(&stored))),
+            ("fresh", scope.spawn(|| write(&fresh, b'f'))),
+        ];
         let far = scope.spawn(|| write(&far, b'F'));
         let read = scope.spawn(|| {
             let mut content = filled(0);
             cold.read_exact_at(&mut content, 0).expect("read");
             (content, began.elapsed())
         });
-        let given_up = scope.spawn(|| (errno(read_past_the_pages(&soft.join("soft"))), began.elapsed()));
+        let given_up =
+            scope.spawn(|| (errno(read_past_the_pages(&soft.join("soft"))), began.elapsed()));
         yields_to_a_signal(&hard.join("colder"));
         drop(held);
 
@@ -255,7 +284,10 @@ fn a_link_that_was_down_loses_nothing_and_fails_nobody() {
         for (name, sync) in syncs {
             let (errno, after) = sync.join().expect("a thread panicked");
             assert_eq!(errno, 0, "fsync of {name:?} after {after:?}\n{}", many.log_of_client(0));
-            assert!(LINK_OUTAGE <= after && after < LINK_OUTAGE + BACK, "fsync of {name:?} took {after:?}");
+            assert!(
+                LINK_OUTAGE <= after && after < LINK_OUTAGE + BACK,
+                "fsync of {name:?} took {after:?}"
+            );
             let content = fs::read(soft.join(name)).expect("read on the other mount");
             assert!(content == filled(name.as_bytes()[0]), "{name:?} on the other mount");
         }
@@ -298,9 +330,11 @@ fn programs_wait_for_an_mdt_as_long_as_it_takes() {
             let script = format!("cd {} && {script}", at.display());
             scope.spawn(move || (try_sh(Path::new("/"), &script), began.elapsed()))
         };
-        let scripts = ["touch new", "stat other", "mv file moved && cat moved", "flock log sync log"];
+        let scripts =
+            ["touch new", "stat other", "mv file moved && cat moved", "flock log sync log"];
         let waiting = scripts.map(|script| (script, run(script, hard)));
-        let given_up = scope.spawn(|| (errno(File::create(soft.join("given up"))), began.elapsed()));
+        let given_up =
+            scope.spawn(|| (errno(File::create(soft.join("given up"))), began.elapsed()));
         // In a directory of its own: while one is changed, the kernel itself holds lookups in it
         // off.
         yields_to_a_signal(&hard.join("dir/absent"));
@@ -310,7 +344,12 @@ fn programs_wait_for_an_mdt_as_long_as_it_takes() {
         cluster.many_mut().start_server_again(MDS);
         for (script, waiting) in waiting {
             let (output, after) = waiting.join().expect("a thread panicked");
-            assert!(output.status.success(), "{script} after {after:?}: {}\n{}", text(&output), cluster.log());
+            assert!(
+                output.status.success(),
+                "{script} after {after:?}: {}\n{}",
+                text(&output),
+                cluster.log()
+            );
             assert!(after < SERVER_OUTAGE + BACK, "{script} took {after:?}");
         }
     });

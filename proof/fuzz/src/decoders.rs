@@ -73,7 +73,10 @@ const LAYOUT: Decoder = Decoder {
             layout::codec::encode(value, &mut out);
             out
         };
-        judge(|| layout::codec::decode(bytes), |value| layout::codec::decode(&encode(value)).as_ref() == Ok(value))
+        judge(
+            || layout::codec::decode(bytes),
+            |value| layout::codec::decode(&encode(value)).as_ref() == Ok(value),
+        )
     },
 };
 
@@ -83,7 +86,10 @@ const LOV_EA: Decoder = Decoder {
     name: "lov ea",
     seeds: || {
         let layouts = golden("core/layout/src/golden", |_| true);
-        layouts.iter().map(|l| lov_ea::encode(&layout::codec::decode(l).expect("golden"), Fid::ROOT)).collect()
+        layouts
+            .iter()
+            .map(|l| lov_ea::encode(&layout::codec::decode(l).expect("golden"), Fid::ROOT))
+            .collect()
     },
     repair: |_| (),
     run: |bytes| {
@@ -111,7 +117,8 @@ fn golden(folder: &str, wanted: impl Fn(&str) -> bool) -> Vec<Vec<u8>> {
 
 fn files(folder: &str, wanted: impl Fn(&str) -> bool) -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder);
-    let entries = std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    let entries =
+        std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
     let mut paths: Vec<_> = entries.map(|entry| entry.expect("list golden files").path()).collect();
     paths.retain(|path| path.file_stem().is_some_and(|stem| wanted(&stem.to_string_lossy())));
     paths.sort();

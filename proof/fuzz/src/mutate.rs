@@ -30,7 +30,8 @@ impl Random {
 }
 
 /// Numbers that lengths and counts are often wrong at.
-const EDGES: [u64; 12] = [0, 1, 2, 7, 8, 0x7f, 0xff, 0x7fff, 0xffff, 0x7fff_ffff, 0xffff_ffff, 0xffff_ffff_ffff_ffff];
+const EDGES: [u64; 12] =
+    [0, 1, 2, 7, 8, 0x7f, 0xff, 0x7fff, 0xffff, 0x7fff_ffff, 0xffff_ffff, 0xffff_ffff_ffff_ffff];
 
 /// A new input: random bytes, or one of `seeds` damaged 1 to 4 times.
 pub fn input(random: &mut Random, seeds: &[Vec<u8>]) -> Vec<u8> {

@@ -12,7 +12,9 @@ static ALLOCATOR: Counting = Counting;
 /// A number from the environment.
 fn setting(name: &str, otherwise: u64) -> u64 {
     match std::env::var(name) {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} must be a number, not {text:?}")),
+        Ok(text) => {
+            text.parse().unwrap_or_else(|_| panic!("{name} must be a number, not {text:?}"))
+        }
         Err(_) => otherwise,
     }
 }
@@ -51,7 +53,11 @@ fn damaged_inputs_do_no_harm() {
         }
         println!("{}: {accepted} of {iterations} inputs accepted", decoder.name);
         // Damage must get past the first checks, and some of it must hit what does not matter.
-        assert!(iterations < 1000 || (accepted > 0 && accepted < iterations), "{}: {accepted} accepted", decoder.name);
+        assert!(
+            iterations < 1000 || (accepted > 0 && accepted < iterations),
+            "{}: {accepted} accepted",
+            decoder.name
+        );
     }
 }
 

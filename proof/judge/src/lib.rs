@@ -46,7 +46,13 @@ pub trait Model {
 
     /// The next step of `op`, now at `phase`, from `state`: every way it may go, as the new state
     /// and phase. None: it cannot take effect here.
-    fn steps(&self, op: &Self::Op, phase: Phase, state: &Self::State, out: &mut Vec<(Self::State, Phase)>);
+    fn steps(
+        &self,
+        op: &Self::Op,
+        phase: Phase,
+        state: &Self::State,
+        out: &mut Vec<(Self::State, Phase)>,
+    );
 
     /// True if `op` is read-only: it takes the state to no other, and may be left out of a history,
     /// which has no order with it if it has none without it.
@@ -85,7 +91,11 @@ impl<'a, M: Model> Search<'a, M> {
     /// Nothing is under way, and the object is in one of these states.
     pub fn new(model: &'a M, states: impl IntoIterator<Item = M::State>) -> Search<'a, M> {
         let first = |state| Situation { state, done: 0, between: Vec::new() };
-        Search { model, under_way: vec![None; UNDER_WAY_MAX], situations: states.into_iter().map(first).collect() }
+        Search {
+            model,
+            under_way: vec![None; UNDER_WAY_MAX],
+            situations: states.into_iter().map(first).collect(),
+        }
     }
 
     /// An operation begins.
@@ -124,7 +134,8 @@ impl<'a, M: Model> Search<'a, M> {
             Some(op) if self.model.looks(op) => all | 1 << bit,
             _ => all,
         });
-        self.situations = best(looking, kept.into_iter().map(|s| Situation { done: s.done & !mask, ..s }));
+        self.situations =
+            best(looking, kept.into_iter().map(|s| Situation { done: s.done & !mask, ..s }));
         Ok(!self.situations.is_empty())
     }
 
@@ -159,10 +170,18 @@ impl<'a, M: Model> Search<'a, M> {
             }
             for (bit, op) in self.under_way.iter().enumerate() {
                 let Some(op) = op.filter(|_| situation.done & 1 << bit == 0) else { continue };
-                let phase = situation.between.iter().find(|(b, _)| usize::from(*b) == bit).map_or(START, |(_, p)| *p);
+                let phase = situation
+                    .between
+                    .iter()
+                    .find(|(b, _)| usize::from(*b) == bit)
+                    .map_or(START, |(_, p)| *p);
                 self.model.steps(op, phase, &situation.state, &mut steps);
                 for (state, phase) in steps.drain(..) {
-                    let mut next = Situation { state, done: situation.done, between: situation.between.clone() };
+                    let mut next = Situation {
+                        state,
+                        done: situation.done,
+                        between: situation.between.clone(),
+                    };
                     next.between.retain(|(b, _)| usize::from(*b) != bit);
                     if phase == DONE {
                         next.done |= 1 << bit;
@@ -198,11 +217,15 @@ impl<'a, M: Model> Search<'a, M> {
 
 /// Removes situations that another one exceeds and that differ from it only in the reads that have
 /// taken effect (`looking`: bits of the read-only operations).
-fn best<S: Clone + Eq + Hash>(looking: u128, all: impl Iterator<Item = Situation<S>>) -> Vec<Situation<S>> {
+fn best<S: Clone + Eq + Hash>(
+    looking: u128,
+    all: impl Iterator<Item = Situation<S>>,
+) -> Vec<Situation<S>> {
     let mut groups: HashMap<Situation<S>, Vec<u128>, FixedState> = HashMap::default();
     for situation in all {
         let looked = situation.done & looking;
-        let group = groups.entry(Situation { done: situation.done & !looking, ..situation }).or_default();
+        let group =
+            groups.entry(Situation { done: situation.done & !looking, ..situation }).or_default();
         if group.iter().any(|other| looked & !other == 0) {
             continue;
         }
@@ -211,7 +234,11 @@ fn best<S: Clone + Eq + Hash>(looking: u128, all: impl Iterator<Item = Situation
     }
     let mut situations = Vec::new();
     for (common, group) in groups {
-        situations.extend(group.into_iter().map(|looked| Situation { done: common.done | looked, ..common.clone() }));
+        situations.extend(
+            group
+                .into_iter()
+                .map(|looked| Situation { done: common.done | looked, ..common.clone() }),
+        );
     }
     situations
 }
@@ -237,7 +264,9 @@ mod tests {
         fn steps(&self, op: &Op, phase: Phase, sum: &u64, out: &mut Vec<(u64, Phase)>) {
             match op {
                 Op::Add(more) => out.push((sum + more, DONE)),
-                Op::AddHalves(more) => out.push((sum + more / 2, if phase == START { 1 } else { DONE })),
+                Op::AddHalves(more) => {
+                    out.push((sum + more / 2, if phase == START { 1 } else { DONE }))
+                }
                 Op::Is(seen) if seen == sum => out.push((*sum, DONE)),
                 Op::Is(_) => {}
             }

@@ -46,7 +46,10 @@ pub fn check(records: &[Record]) -> Vec<Wrong> {
         all.add(record);
         let within = (record.begin as i64, record.end as i64);
         match (&record.action, &record.answer) {
-            (Action::Create { .. } | Action::Open { .. } | Action::MakeIn { .. }, Answer::Inode(ino)) => {
+            (
+                Action::Create { .. } | Action::Open { .. } | Action::MakeIn { .. },
+                Answer::Inode(ino),
+            ) => {
                 let file = files.entry(*ino).or_default();
                 file.accesses.push(within);
                 file.opens.push(record);
@@ -67,16 +70,23 @@ pub fn check(records: &[Record]) -> Vec<Wrong> {
                 _,
             ) => files.entry(*ino).or_default().changes.push(record),
             (
-                Action::Unlink { .. } | Action::UnlinkIn { .. } | Action::Rename { .. } | Action::Link { .. },
+                Action::Unlink { .. }
+                | Action::UnlinkIn { .. }
+                | Action::Rename { .. }
+                | Action::Link { .. },
                 Answer::Done,
             ) => naming.push(within),
-            (Action::Stat { .. } | Action::Fstat { .. }, Answer::Attributes(found)) if !found.dir => {
+            (Action::Stat { .. } | Action::Fstat { .. }, Answer::Attributes(found))
+                if !found.dir =>
+            {
                 files.entry(found.ino).or_default().looks.push((at, record, *found));
             }
             _ => {}
         }
     }
-    let wrong = files.values().flat_map(|file| file.looks.iter().filter_map(|look| file.judge(look, &naming, &all)));
+    let wrong = files
+        .values()
+        .flat_map(|file| file.looks.iter().filter_map(|look| file.judge(look, &naming, &all)));
     wrong.collect()
 }
 
@@ -89,9 +99,14 @@ impl File<'_> {
     ) -> Option<Wrong> {
         let wrong = |why: String| Some(Wrong { record: *at, why });
         let accessed = found.times.access;
-        let explains = |(begin, end): &(i64, i64)| (begin - nanos(GRAIN)..=end + nanos(GRAIN)).contains(&accessed);
+        let explains = |(begin, end): &(i64, i64)| {
+            (begin - nanos(GRAIN)..=end + nanos(GRAIN)).contains(&accessed)
+        };
         if accessed > look.end as i64 + nanos(GRAIN) || !self.accesses.iter().any(explains) {
-            return wrong(format!("nothing read the file at its access time, {} us", accessed / 1000));
+            return wrong(format!(
+                "nothing read the file at its access time, {} us",
+                accessed / 1000
+            ));
         }
         let read = self.read_before(look, naming, all)?;
         if accessed >= found.times.change {
@@ -108,22 +123,29 @@ impl File<'_> {
 
     /// A read that the look must show: of what the last change wrote, which is of another mount.
     fn read_before(&self, look: &Record, naming: &[(i64, i64)], all: &Spans) -> Option<&Record> {
-        let last = self.changes.iter().filter(|change| change.begin < look.end).max_by_key(|change| change.begin)?;
-        let Action::Write { slot, slots, .. } = last.action else { return None };
-        let alone = self
+        let last = self
             .changes
             .iter()
-            .all(|change| std::ptr::eq(*change, *last) || change.end <= last.begin || change.begin >= look.end);
-        let named = naming.iter().any(|(begin, end)| *end > last.begin as i64 && *begin < look.end as i64);
+            .filter(|change| change.begin < look.end)
+            .max_by_key(|change| change.begin)?;
+        let Action::Write { slot, slots, .. } = last.action else { return None };
+        let alone = self.changes.iter().all(|change| {
+            std::ptr::eq(*change, *last) || change.end <= last.begin || change.begin >= look.end
+        });
+        let named =
+            naming.iter().any(|(begin, end)| *end > last.begin as i64 && *begin < look.end as i64);
         if last.answer != Answer::Done || !alone || named {
             return None;
         }
         self.reads.iter().copied().find(|read| {
-            let (Action::Read { slot: from, .. }, Answer::Cells { bytes, .. }) = (&read.action, &read.answer) else {
+            let (Action::Read { slot: from, .. }, Answer::Cells { bytes, .. }) =
+                (&read.action, &read.answer)
+            else {
                 return false;
             };
             let of_it = *from < slot + slots && slot < from + bytes.div_ceil(SLOT);
-            let shown = if read.mount == look.mount { read.end } else { read.end + nanos(LATE) as u64 };
+            let shown =
+                if read.mount == look.mount { read.end } else { read.end + nanos(LATE) as u64 };
             of_it
                 && read.mount != last.mount
                 && last.end < read.begin
@@ -135,7 +157,11 @@ impl File<'_> {
     /// True if an operation of the reader's mount began before the file was opened there last, and
     /// was over after the read.
     fn is_within(&self, read: &Record, all: &Spans) -> bool {
-        let opened = self.opens.iter().filter(|open| open.mount == read.mount && open.end <= read.begin);
-        opened.map(|open| open.end).max().is_some_and(|opened| all.reach(read.mount, opened, read.end))
+        let opened =
+            self.opens.iter().filter(|open| open.mount == read.mount && open.end <= read.begin);
+        opened
+            .map(|open| open.end)
+            .max()
+            .is_some_and(|opened| all.reach(read.mount, opened, read.end))
     }
 }

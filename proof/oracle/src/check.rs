@@ -43,10 +43,20 @@ pub fn check_history(records: &[Record], opens_told: bool) -> Findings {
     let mut findings = Findings::default();
     for wrong in objects.wrong {
         let (record, why) = (wrong.record, wrong.why);
-        findings.violations.push(Violation { object: "one answer".into(), record, why, window: vec![record] });
+        findings.violations.push(Violation {
+            object: "one answer".into(),
+            record,
+            why,
+            window: vec![record],
+        });
     }
     for Wrong { record, why } in accessed::check(records) {
-        findings.violations.push(Violation { object: "access time".into(), record, why, window: vec![record] });
+        findings.violations.push(Violation {
+            object: "access time".into(),
+            record,
+            why,
+            window: vec![record],
+        });
     }
     findings.one("names", &Names, &Tree::default(), &objects.names, |_, _| false);
     for (ino, ops) in &objects.lengths {
@@ -55,9 +65,13 @@ pub fn check_history(records: &[Record], opens_told: bool) -> Findings {
     for (key, ops) in &objects.registers {
         let (what, initial) = match key {
             Key::Slot { ino, slot } => (format!("data of {ino:#x}, slot {slot}"), 0),
-            Key::Mode { ino, dir } => (format!("mode of {ino:#x}"), MODES[usize::from(*dir)].into()),
+            Key::Mode { ino, dir } => {
+                (format!("mode of {ino:#x}"), MODES[usize::from(*dir)].into())
+            }
             Key::Xattr { ino, which } => (format!("user.x{which} of {ino:#x}"), ABSENT),
-            Key::Removed { ino, mount } => (format!("mode of the removed directory {ino:#x} on mount {mount}"), 0),
+            Key::Removed { ino, mount } => {
+                (format!("mode of the removed directory {ino:#x} on mount {mount}"), 0)
+            }
             Key::Word(word) => (format!("mapped word {word}"), 0),
         };
         findings.one(&what, &Register, &initial, ops, unseen);
@@ -88,7 +102,8 @@ impl Findings {
         match check(model, initial, ops) {
             Verdict::Fits => {}
             Verdict::Undecided(at) => {
-                self.undecided.push(format!("{what}: too much under way at record {}", ops[at].record));
+                self.undecided
+                    .push(format!("{what}: too much under way at record {}", ops[at].record));
             }
             Verdict::Violation(at) => {
                 let kept = shrink(model, initial, ops, at, idle);
@@ -98,7 +113,8 @@ impl Findings {
                 let mut window: Vec<usize> = shown.map(|op| op.record).collect();
                 window.dedup();
                 window.drain(..window.len().saturating_sub(WINDOW_MAX));
-                let (object, why) = (what.to_owned(), "no order of what was done explains this answer".to_owned());
+                let (object, why) =
+                    (what.to_owned(), "no order of what was done explains this answer".to_owned());
                 self.violations.push(Violation { object, record: at, why, window });
             }
         }
@@ -127,7 +143,9 @@ impl Relevant for NameOp {
             | NameOp::Unlink(at)
             | NameOp::RemoveDir(at)
             | NameOp::LinkGone(at) => vec![at],
-            NameOp::Rename(from, to) | NameOp::Link(from, to) | NameOp::AnyDir(from, to) => vec![from, to],
+            NameOp::Rename(from, to) | NameOp::Link(from, to) | NameOp::AnyDir(from, to) => {
+                vec![from, to]
+            }
             NameOp::MakeIn { .. }
             | NameOp::UnlinkIn { .. }
             | NameOp::Full { .. }
@@ -137,7 +155,8 @@ impl Relevant for NameOp {
             | NameOp::Links { .. } => Vec::new(),
         };
         let mine = places(self);
-        let saw = others.iter().copied().filter(|op| matches!(op, NameOp::Is(..) | NameOp::AnyDir(..)));
+        let saw =
+            others.iter().copied().filter(|op| matches!(op, NameOp::Is(..) | NameOp::AnyDir(..)));
         mine.is_empty() || saw.chain([failing]).flat_map(places).any(|place| mine.contains(&place))
     }
 }
@@ -149,7 +168,8 @@ impl Violation {
         if self.window.len() > 1 {
             text += "what shows it:\n";
             for at in &self.window {
-                text += &format!("{} {}\n", if *at == self.record { " >" } else { "  " }, records[*at]);
+                text +=
+                    &format!("{} {}\n", if *at == self.record { " >" } else { "  " }, records[*at]);
             }
         }
         text

@@ -56,16 +56,31 @@ mod tests {
 
     #[test]
     fn one_open_file_at_a_time_has_it() {
-        assert_eq!(verdict(&[(0, 1, Taken(1)), (2, 3, Refused(2)), (4, 5, Given(1)), (6, 7, Taken(2))]), Verdict::Fits);
+        assert_eq!(
+            verdict(&[(0, 1, Taken(1)), (2, 3, Refused(2)), (4, 5, Given(1)), (6, 7, Taken(2))]),
+            Verdict::Fits
+        );
         assert_eq!(verdict(&[(0, 1, Taken(1)), (2, 3, Taken(2))]), Verdict::Violation(1));
-        assert_eq!(verdict(&[(0, 1, Taken(1)), (2, 3, Given(1)), (4, 5, Refused(2))]), Verdict::Violation(2));
+        assert_eq!(
+            verdict(&[(0, 1, Taken(1)), (2, 3, Given(1)), (4, 5, Refused(2))]),
+            Verdict::Violation(2)
+        );
     }
 
     #[test]
     fn a_close_gives_it_back_at_some_time() {
         let closed = (2, 90, Given(1));
-        assert_eq!(verdict(&[(0, 1, Taken(1)), closed, (4, 5, Refused(2)), (6, 7, Taken(2))]), Verdict::Fits);
-        assert_eq!(verdict(&[(0, 1, Taken(1)), closed, (4, 5, Taken(2)), (6, 7, Given(2))]), Verdict::Fits);
-        assert_eq!(verdict(&[(0, 1, Taken(1)), closed, (91, 92, Refused(2))]), Verdict::Violation(2));
+        assert_eq!(
+            verdict(&[(0, 1, Taken(1)), closed, (4, 5, Refused(2)), (6, 7, Taken(2))]),
+            Verdict::Fits
+        );
+        assert_eq!(
+            verdict(&[(0, 1, Taken(1)), closed, (4, 5, Taken(2)), (6, 7, Given(2))]),
+            Verdict::Fits
+        );
+        assert_eq!(
+            verdict(&[(0, 1, Taken(1)), closed, (91, 92, Refused(2))]),
+            Verdict::Violation(2)
+        );
     }
 }

@@ -86,7 +86,8 @@ fn main() -> ExitCode {
     );
     report.violations.iter().for_each(|text| println!("\n{text}"));
     if let (Some(path), false) = (arguments.history, report.history.is_empty()) {
-        let lines: Vec<String> = report.history.iter().map(|record| format!("{record}\n")).collect();
+        let lines: Vec<String> =
+            report.history.iter().map(|record| format!("{record}\n")).collect();
         if let Err(why) = std::fs::write(&path, lines.concat()) {
             eprintln!("write {}: {why}", path.display());
             return ExitCode::from(2);

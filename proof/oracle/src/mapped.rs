@@ -40,11 +40,17 @@ impl Words {
     /// # Errors
     /// Those of openat(2) and mmap(2).
     pub fn open(arena: BorrowedFd<'_>) -> rustix::io::Result<Words> {
-        let file: File = rustix::fs::openat(arena, NAME, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?.into();
+        let file: File =
+            rustix::fs::openat(arena, NAME, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?.into();
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at an address that the kernel chooses.
-        let start = unsafe { rustix::mm::mmap(std::ptr::null_mut(), LEN, protection, MapFlags::SHARED, &file, 0) }?;
-        Ok(Words { file, start: NonNull::new(start.cast()).expect("a mapping is not at address 0") })
+        let start = unsafe {
+            rustix::mm::mmap(std::ptr::null_mut(), LEN, protection, MapFlags::SHARED, &file, 0)
+        }?;
+        Ok(Words {
+            file,
+            start: NonNull::new(start.cast()).expect("a mapping is not at address 0"),
+        })
     }
 
     fn word(&self, word: u8) -> &AtomicU64 {

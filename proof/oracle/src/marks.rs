@@ -48,7 +48,10 @@ mod tests {
     #[test]
     fn what_was_written_is_recognised() {
         let mut bytes = fill(7, 2);
-        assert_eq!(read(&bytes), [Cell::Written { id: 7, part: 0 }, Cell::Written { id: 7, part: 1 }]);
+        assert_eq!(
+            read(&bytes),
+            [Cell::Written { id: 7, part: 0 }, Cell::Written { id: 7, part: 1 }]
+        );
         bytes[512..520].fill(0);
         let mixed = Cell::Mixed(vec![Cell::Zero, Cell::Written { id: 7, part: 1 }]);
         assert_eq!(read(&bytes)[1], mixed);

@@ -104,10 +104,14 @@ impl Tree {
         let target = self.names.get(&at).copied();
         match (seen, target) {
             (Seen::Nothing, None) | (Seen::Something, Some(_)) => true,
-            (Seen::SomeFile, Some(Target::File(_))) | (Seen::SomeDir, Some(Target::Dir { .. })) => true,
+            (Seen::SomeFile, Some(Target::File(_))) | (Seen::SomeDir, Some(Target::Dir { .. })) => {
+                true
+            }
             (Seen::FullDir, Some(target)) => self.full(target),
             (Seen::File(ino), Some(target)) => target == Target::File(ino),
-            (Seen::Dir(dir), Some(target)) => matches!(target, Target::Dir { ino, .. } if ino == Some(dir)),
+            (Seen::Dir(dir), Some(target)) => {
+                matches!(target, Target::Dir { ino, .. } if ino == Some(dir))
+            }
             _ => false,
         }
     }
@@ -152,15 +156,25 @@ impl Names {
         let Some(source) = source else { return };
         let fits = match (source, target) {
             (_, None) => true,
-            (Target::File(_), Some(target)) => matches!(target, Target::File(_)) && source != target,
-            (Target::Dir { .. }, Some(target)) => matches!(target, Target::Dir { .. }) && !tree.full(target),
+            (Target::File(_), Some(target)) => {
+                matches!(target, Target::File(_)) && source != target
+            }
+            (Target::Dir { .. }, Some(target)) => {
+                matches!(target, Target::Dir { .. }) && !tree.full(target)
+            }
         };
         if fits {
             out.push((tree.with(from, None).with(to, Some(source)), DONE));
         }
     }
 
-    fn link(tree: &Tree, from: Place, to: Option<Place>, phase: Phase, out: &mut Vec<(Tree, Phase)>) {
+    fn link(
+        tree: &Tree,
+        from: Place,
+        to: Option<Place>,
+        phase: Phase,
+        out: &mut Vec<(Tree, Phase)>,
+    ) {
         // The file is looked up first, and gets its name later: phase = inode + 1.
         match (phase, tree.names.get(&from), to) {
             (START, Some(Target::File(ino)), _) => out.push((tree.clone(), ino + 1)),
@@ -201,8 +215,12 @@ impl Model for Names {
             NameOp::MakeDir(at, made) if there(at).is_none() => {
                 out.push((tree.with(at, Some(Target::Dir { made, ino: None })), DONE));
             }
-            NameOp::Unlink(at) if tree.sees(at, Seen::SomeFile) => out.push((tree.with(at, None), DONE)),
-            NameOp::RemoveDir(at) if tree.sees(at, Seen::SomeDir) && !tree.sees(at, Seen::FullDir) => {
+            NameOp::Unlink(at) if tree.sees(at, Seen::SomeFile) => {
+                out.push((tree.with(at, None), DONE))
+            }
+            NameOp::RemoveDir(at)
+                if tree.sees(at, Seen::SomeDir) && !tree.sees(at, Seen::FullDir) =>
+            {
                 out.push((tree.with(at, None), DONE));
             }
             NameOp::Rename(from, to) => Names::rename(tree, from, to, phase, out),
@@ -257,7 +275,9 @@ impl Model for Names {
             NameOp::Empty { dir } => !tree.inside.contains_key(&dir),
             NameOp::Alive { dir } => tree.alive(dir),
             NameOp::Gone { dir } => !tree.alive(dir),
-            NameOp::AnyDir(one, two) => tree.sees(one, Seen::SomeDir) || tree.sees(two, Seen::SomeDir),
+            NameOp::AnyDir(one, two) => {
+                tree.sees(one, Seen::SomeDir) || tree.sees(two, Seen::SomeDir)
+            }
             NameOp::Links { ino, links } => tree.links(ino) == links as usize,
             _ => false,
         }

@@ -88,7 +88,14 @@ impl Performer<'_> {
     }
 
     fn remember(&mut self, begin: u64, end: u64, action: Action, answer: Answer) {
-        self.records.push(Record { thread: self.thread, mount: self.mount, begin, end, action, answer });
+        self.records.push(Record {
+            thread: self.thread,
+            mount: self.mount,
+            begin,
+            end,
+            action,
+            answer,
+        });
     }
 
     pub(crate) fn simple(&mut self, action: Action, call: impl FnOnce(BorrowedFd<'_>) -> Answer) {
@@ -133,7 +140,9 @@ impl Performer<'_> {
 
     pub fn open_file(&mut self, at: Place) -> Option<Open> {
         let flags = OFlags::RDWR | OFlags::CLOEXEC;
-        self.open(Action::Open { at }, |dir| rustix::fs::openat(dir, path(at), flags, Mode::empty()))
+        self.open(Action::Open { at }, |dir| {
+            rustix::fs::openat(dir, path(at), flags, Mode::empty())
+        })
     }
 
     pub fn open_dir(&mut self, at: Place) -> Option<Open> {
@@ -148,7 +157,9 @@ impl Performer<'_> {
             Ok(fd) => match rustix::fs::fstat(&fd) {
                 Err(Errno::NOENT | Errno::STALE) => (Answer::Done, None),
                 Err(errno) => (failed(errno), None),
-                Ok(stat) => (Answer::Inode(stat.st_ino), Some(Open::new(fd, stat.st_ino, false, number))),
+                Ok(stat) => {
+                    (Answer::Inode(stat.st_ino), Some(Open::new(fd, stat.st_ino, false, number)))
+                }
             },
         };
         self.remember(begin, end, action, answer);
@@ -158,7 +169,9 @@ impl Performer<'_> {
     pub fn make_in(&mut self, dir: &Open) -> Option<Open> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
         let mode = Mode::from_bits_retain(crate::split::MODES[0]);
-        self.open(Action::MakeIn { dir: dir.ino }, |_| rustix::fs::openat(&dir.file, INSIDE, flags, mode))
+        self.open(Action::MakeIn { dir: dir.ino }, |_| {
+            rustix::fs::openat(&dir.file, INSIDE, flags, mode)
+        })
     }
 
     pub fn unlink_in(&mut self, dir: &Open) {
@@ -168,7 +181,9 @@ impl Performer<'_> {
     }
 
     pub fn unlink(&mut self, at: Place) {
-        self.simple(Action::Unlink { at }, |dir| done(rustix::fs::unlinkat(dir, path(at), AtFlags::empty())));
+        self.simple(Action::Unlink { at }, |dir| {
+            done(rustix::fs::unlinkat(dir, path(at), AtFlags::empty()))
+        });
     }
 
     pub fn mkdir(&mut self, at: Place) {
@@ -177,7 +192,9 @@ impl Performer<'_> {
     }
 
     pub fn rmdir(&mut self, at: Place) {
-        self.simple(Action::Rmdir { at }, |dir| done(rustix::fs::unlinkat(dir, path(at), AtFlags::REMOVEDIR)));
+        self.simple(Action::Rmdir { at }, |dir| {
+            done(rustix::fs::unlinkat(dir, path(at), AtFlags::REMOVEDIR))
+        });
     }
 
     pub fn rename(&mut self, from: Place, to: Place) {
@@ -186,7 +203,9 @@ impl Performer<'_> {
     }
 
     pub fn link(&mut self, from: Place, to: Place) {
-        let call = |dir: BorrowedFd<'_>| done(rustix::fs::linkat(dir, path(from), dir, path(to), AtFlags::empty()));
+        let call = |dir: BorrowedFd<'_>| {
+            done(rustix::fs::linkat(dir, path(from), dir, path(to), AtFlags::empty()))
+        };
         self.simple(Action::Link { from, to }, call);
     }
 
@@ -199,17 +218,25 @@ impl Performer<'_> {
     }
 
     pub fn list(&mut self, dir: u8) {
-        self.simple(Action::List { dir }, |arena| list(arena, dir).map_or_else(failed, Answer::Entries));
+        self.simple(Action::List { dir }, |arena| {
+            list(arena, dir).map_or_else(failed, Answer::Entries)
+        });
     }
 
     /// Also updates what the handle knows of its length.
     pub fn fstat(&mut self, open: &mut Open) -> Option<Attributes> {
-        let (begin, end, result) = self.timed(&Action::Fstat { ino: open.ino }, || rustix::fs::fstat(&open.file));
+        let (begin, end, result) =
+            self.timed(&Action::Fstat { ino: open.ino }, || rustix::fs::fstat(&open.file));
         match result {
             Ok(stat) => {
                 let found = attributes(&stat, self.began);
                 (open.length, open.removed) = (found.size, found.dir && found.links == 0);
-                self.remember(begin, end, Action::Fstat { ino: found.ino }, Answer::Attributes(found));
+                self.remember(
+                    begin,
+                    end,
+                    Action::Fstat { ino: found.ino },
+                    Answer::Attributes(found),
+                );
                 Some(found)
             }
             Err(errno) => {
@@ -222,9 +249,12 @@ impl Performer<'_> {
     pub fn read(&mut self, open: &Open, slot: u64, slots: u64) {
         let mut buffer = vec![0; (slots * SLOT) as usize];
         let action = Action::Read { ino: open.ino, slot, slots };
-        let (begin, end, result) = self.timed(&action, || rustix::io::pread(&open.file, &mut buffer[..], slot * SLOT));
-        let answer =
-            result.map_or_else(failed, |n| Answer::Cells { bytes: n as u64, cells: marks::read(&buffer[..n]) });
+        let (begin, end, result) =
+            self.timed(&action, || rustix::io::pread(&open.file, &mut buffer[..], slot * SLOT));
+        let answer = result.map_or_else(failed, |n| Answer::Cells {
+            bytes: n as u64,
+            cells: marks::read(&buffer[..n]),
+        });
         self.remember(begin, end, action, answer);
     }
 
@@ -296,7 +326,12 @@ impl Performer<'_> {
     pub fn setxattr(&mut self, open: &Open, which: u8, value: u64) {
         self.simple(Action::Setxattr { ino: open.ino, which, value }, |_| {
             let value = value.to_string();
-            done(rustix::fs::fsetxattr(&open.file, xattr(which), value.as_bytes(), XattrFlags::empty()))
+            done(rustix::fs::fsetxattr(
+                &open.file,
+                xattr(which),
+                value.as_bytes(),
+                XattrFlags::empty(),
+            ))
         });
     }
 
@@ -305,7 +340,8 @@ impl Performer<'_> {
             let mut value = [0; 32];
             match rustix::fs::fgetxattr(&open.file, xattr(which), &mut value[..]) {
                 Ok(len) => {
-                    let number = std::str::from_utf8(&value[..len]).ok().and_then(|text| text.parse().ok());
+                    let number =
+                        std::str::from_utf8(&value[..len]).ok().and_then(|text| text.parse().ok());
                     // A value that no setxattr ever gave is recorded as one that was never set.
                     Answer::Value(Some(number.unwrap_or(u64::MAX - 1)))
                 }
@@ -332,8 +368,13 @@ impl Performer<'_> {
             true => (libc::F_UNLCK, Action::Unlock { ino, open: number }),
             false => (libc::F_WRLCK, Action::Lock { ino, open: number }),
         };
-        let whole =
-            libc::flock { l_type: kind as i16, l_whence: libc::SEEK_SET as i16, l_start: 0, l_len: 0, l_pid: 0 };
+        let whole = libc::flock {
+            l_type: kind as i16,
+            l_whence: libc::SEEK_SET as i16,
+            l_start: 0,
+            l_len: 0,
+            l_pid: 0,
+        };
         let fd = open.file.as_raw_fd();
         // SAFETY: the descriptor is open and `whole` lives through the call.
         let call = || match unsafe { libc::fcntl(fd, libc::F_OFD_SETLK, &whole) } {
@@ -417,7 +458,10 @@ fn attributes(stat: &rustix::fs::Stat, began: i128) -> Attributes {
         mode: stat.st_mode & 0o7777,
         size: stat.st_size as u64,
         links: stat.st_nlink as u32,
-        times: Times { access: at(stat.st_atime, stat.st_atime_nsec), change: at(stat.st_ctime, stat.st_ctime_nsec) },
+        times: Times {
+            access: at(stat.st_atime, stat.st_atime_nsec),
+            change: at(stat.st_ctime, stat.st_ctime_nsec),
+        },
     }
 }
 

@@ -179,7 +179,9 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(&str)) -> Result<Report, Broken
     while !left.is_zero() {
         let time = left.min(plan.round);
         left -= time;
-        let mut rng = fastrand::Rng::with_seed(plan.seed.wrapping_add(report.rounds as u64).wrapping_mul(0x9e37_79b9));
+        let mut rng = fastrand::Rng::with_seed(
+            plan.seed.wrapping_add(report.rounds as u64).wrapping_mul(0x9e37_79b9),
+        );
         let arena = Arena { dirs: rng.u8(1..=3), names: rng.u8(2..=6) };
         let records = round(plan, report.rounds, arena, rng, time)?;
         let began = Instant::now();
@@ -208,7 +210,8 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(&str)) -> Result<Report, Broken
 
 fn open_dir(path: &std::path::Path) -> Result<OwnedFd, Broken> {
     let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::open(path, flags, Mode::empty()).map_err(|e| Broken(format!("open {}: {e}", path.display())))
+    rustix::fs::open(path, flags, Mode::empty())
+        .map_err(|e| Broken(format!("open {}: {e}", path.display())))
 }
 
 fn round(
@@ -221,11 +224,14 @@ fn round(
     let name = format!("{}/round{number}", plan.folder);
     for dir in 0..arena.dirs {
         let path = plan.mounts[0].join(&name).join(format!("d{dir}"));
-        std::fs::create_dir_all(&path).map_err(|e| Broken(format!("make {}: {e}", path.display())))?;
+        std::fs::create_dir_all(&path)
+            .map_err(|e| Broken(format!("make {}: {e}", path.display())))?;
     }
     let words = plan.mounts[0].join(&name).join(mapped::NAME);
-    std::fs::write(&words, [0; mapped::LEN]).map_err(|e| Broken(format!("make {}: {e}", words.display())))?;
-    let roots: Vec<OwnedFd> = plan.mounts.iter().map(|mount| open_dir(&mount.join(&name))).collect::<Result<_, _>>()?;
+    std::fs::write(&words, [0; mapped::LEN])
+        .map_err(|e| Broken(format!("make {}: {e}", words.display())))?;
+    let roots: Vec<OwnedFd> =
+        plan.mounts.iter().map(|mount| open_dir(&mount.join(&name))).collect::<Result<_, _>>()?;
     assert!(plan.threads < 256, "a mark has no room for more threads");
     let map = |thread: usize| {
         let root = &roots[thread % roots.len()];
@@ -233,7 +239,8 @@ fn round(
     };
     let mut mapped = (0..plan.threads).map(map).collect::<Result<Vec<_>, _>>()?.into_iter();
     let clock = Instant::now();
-    let began = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as i128);
+    let began =
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as i128);
     let doing: Vec<Doing> = (0..plan.threads).map(|_| Doing::default()).collect();
     let stop = AtomicBool::new(false);
     let mut records = std::thread::scope(|scope| {
@@ -253,7 +260,15 @@ fn round(
                 };
                 let ids = (thread as u64) << 40 | (number as u64 & 0xff) << 32;
                 let (rng, stop) = (rng.fork(), &stop);
-                let worker = Worker { performer, rng, arena, plan, ids, files: Vec::new(), dirs: Vec::new() };
+                let worker = Worker {
+                    performer,
+                    rng,
+                    arena,
+                    plan,
+                    ids,
+                    files: Vec::new(),
+                    dirs: Vec::new(),
+                };
                 scope.spawn(move || worker.work(stop))
             })
             .collect();
@@ -264,7 +279,10 @@ fn round(
             }
             watch(clock, &doing, plan);
         }
-        workers.into_iter().flat_map(|worker| worker.join().expect("a worker panicked")).collect::<Vec<_>>()
+        workers
+            .into_iter()
+            .flat_map(|worker| worker.join().expect("a worker panicked"))
+            .collect::<Vec<_>>()
     });
     let auditor = |(mount, root)| Performer {
         thread: plan.threads as u16,
@@ -288,7 +306,8 @@ fn round(
     }
     drop(roots);
     let path = plan.mounts[0].join(&name);
-    std::fs::remove_dir_all(&path).map_err(|e| Broken(format!("remove {}: {e}", path.display())))?;
+    std::fs::remove_dir_all(&path)
+        .map_err(|e| Broken(format!("remove {}: {e}", path.display())))?;
     records.sort_by_key(|record| record.begin);
     Ok(records)
 }
@@ -434,10 +453,13 @@ impl Worker<'_> {
         let (slot, slots) = (self.rng.u64(0..SLOTS), self.rng.u64(1..=4));
         let which = self.rng.u8(0..2);
         self.ids += 1;
-        let (id, mode, long) = (self.ids, self.rng.u32(0..0o1000), self.files[chosen].length > LONG * SLOT);
+        let (id, mode, long) =
+            (self.ids, self.rng.u32(0..0o1000), self.files[chosen].length > LONG * SLOT);
         let (performer, file) = (&mut self.performer, &mut self.files[chosen]);
         let kind = match kind {
-            Kind::Write | Kind::Append | Kind::Truncate | Kind::Fork if !file.writable => Kind::Fstat,
+            Kind::Write | Kind::Append | Kind::Truncate | Kind::Fork if !file.writable => {
+                Kind::Fstat
+            }
             kind => kind,
         };
         match kind {

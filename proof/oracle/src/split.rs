@@ -126,11 +126,22 @@ pub fn split(records: &[Record], opens_told: bool) -> Objects {
         inodes: BTreeMap::new(),
     };
     for record in records {
-        if let Action::Write { ino, .. } | Action::Append { ino, .. } | Action::Truncate { ino, .. } = record.action {
-            splitter.writes.entry((ino, record.mount)).or_default().push((record.begin, record.end));
+        if let Action::Write { ino, .. }
+        | Action::Append { ino, .. }
+        | Action::Truncate { ino, .. } = record.action
+        {
+            splitter
+                .writes
+                .entry((ino, record.mount))
+                .or_default()
+                .push((record.begin, record.end));
         }
         if let Action::Append { ino, .. } = record.action {
-            splitter.appends.entry((ino, record.mount)).or_default().push((record.begin, record.end));
+            splitter
+                .appends
+                .entry((ino, record.mount))
+                .or_default()
+                .push((record.begin, record.end));
         }
         if let Action::Unlink { .. }
         | Action::UnlinkIn { .. }
@@ -196,14 +207,18 @@ impl Splitter<'_> {
     /// Learns from a read where appends went, and finds data in places where it was not written.
     fn find_appends(&mut self) {
         let record = self.record;
-        let (Action::Read { slot, .. }, Answer::Cells { cells, .. }) = (&record.action, &record.answer) else {
+        let (Action::Read { slot, .. }, Answer::Cells { cells, .. }) =
+            (&record.action, &record.answer)
+        else {
             return;
         };
         for (n, cell) in cells.iter().enumerate() {
             let at = slot + n as u64;
             for cell in flat(cell) {
                 match cell {
-                    Cell::Garbage(bytes) => self.wrong(format!("slot {at} has bytes that nobody wrote: {bytes:x?}")),
+                    Cell::Garbage(bytes) => {
+                        self.wrong(format!("slot {at} has bytes that nobody wrote: {bytes:x?}"))
+                    }
                     Cell::Written { id, part } => self.found(*id, *part, at),
                     Cell::Zero | Cell::Mixed(_) => {}
                 }
@@ -220,7 +235,9 @@ impl Splitter<'_> {
             None => *self.places.entry(id).or_insert(begin),
         };
         if expected != begin {
-            self.wrong(format!("write {id} was seen to begin in slot {begin}, and in slot {expected} by others"));
+            self.wrong(format!(
+                "write {id} was seen to begin in slot {begin}, and in slot {expected} by others"
+            ));
         }
     }
 
@@ -230,7 +247,11 @@ impl Splitter<'_> {
             (action, Answer::Failed(errno)) => self.failed(action, *errno),
             (Action::Create { at, exclusive }, Answer::Inode(ino)) => {
                 let ino = self.dense(*ino);
-                self.name(if *exclusive { NameOp::Make(*at, ino) } else { NameOp::OpenOrMake(*at, ino) });
+                self.name(if *exclusive {
+                    NameOp::Make(*at, ino)
+                } else {
+                    NameOp::OpenOrMake(*at, ino)
+                });
             }
             (Action::Open { at }, Answer::Inode(ino)) => {
                 let ino = self.dense(*ino);
@@ -248,10 +269,15 @@ impl Splitter<'_> {
             (Action::Link { from, to }, Answer::Done) => self.name(NameOp::Link(*from, *to)),
             (Action::Stat { at }, Answer::Attributes(attributes)) => {
                 let ino = self.dense(attributes.ino);
-                self.name(NameOp::Is(*at, if attributes.dir { Seen::Dir(ino) } else { Seen::File(ino) }));
+                self.name(NameOp::Is(
+                    *at,
+                    if attributes.dir { Seen::Dir(ino) } else { Seen::File(ino) },
+                ));
                 self.attributes(attributes);
             }
-            (Action::Fstat { .. }, Answer::Attributes(attributes)) if attributes.dir => self.open_dir(attributes),
+            (Action::Fstat { .. }, Answer::Attributes(attributes)) if attributes.dir => {
+                self.open_dir(attributes)
+            }
             (Action::Fstat { .. }, Answer::Attributes(attributes)) => self.attributes(attributes),
             (Action::List { dir }, Answer::Entries(_)) => self.listing(*dir),
             (Action::ListIn { dir }, Answer::Entries(entries)) => {
@@ -263,7 +289,10 @@ impl Splitter<'_> {
                 }
             }
             (Action::ChmodRemoved { ino, mode }, Answer::Done) => {
-                self.register(Key::Removed { ino: *ino, mount: record.mount }, RegisterOp::Set((*mode).into()));
+                self.register(
+                    Key::Removed { ino: *ino, mount: record.mount },
+                    RegisterOp::Set((*mode).into()),
+                );
             }
             (Action::MakeIn { dir }, Answer::Inode(ino)) => {
                 let (dir, ino) = (self.dense(*dir), self.dense(*ino));
@@ -277,18 +306,26 @@ impl Splitter<'_> {
                 self.read(*ino, *slot, *slots, *bytes, cells);
             }
             (Action::Write { ino, slot, slots, id }, Answer::Done) => {
-                self.length(*ino, LengthOp::Write { begin: slot * SLOT, end: (slot + slots) * SLOT });
+                self.length(
+                    *ino,
+                    LengthOp::Write { begin: slot * SLOT, end: (slot + slots) * SLOT },
+                );
                 (0..*slots).for_each(|part| self.set(*ino, slot + part, *id, part));
             }
             (Action::Append { ino, slots, id }, Answer::Done) => {
                 let at = self.places.get(id).copied();
-                self.length(*ino, LengthOp::Append { bytes: slots * SLOT, at: at.map(|at| at * SLOT) });
+                self.length(
+                    *ino,
+                    LengthOp::Append { bytes: slots * SLOT, at: at.map(|at| at * SLOT) },
+                );
                 // An append that was never seen explains nothing and is not missed.
                 if let Some(at) = at {
                     (0..*slots).for_each(|part| self.set(*ino, at + part, *id, part));
                 }
             }
-            (Action::Truncate { ino, slots }, Answer::Done) => self.length(*ino, LengthOp::Truncate(slots * SLOT)),
+            (Action::Truncate { ino, slots }, Answer::Done) => {
+                self.length(*ino, LengthOp::Truncate(slots * SLOT))
+            }
             (Action::Chmod { ino, mode }, Answer::Done) => {
                 self.register(Key::Mode { ino: *ino, dir: false }, RegisterOp::Set((*mode).into()));
             }
@@ -296,7 +333,10 @@ impl Splitter<'_> {
                 self.register(Key::Xattr { ino: *ino, which: *which }, RegisterOp::Set(*value));
             }
             (Action::Getxattr { ino, which }, Answer::Value(value)) => {
-                self.register(Key::Xattr { ino: *ino, which: *which }, RegisterOp::Is(value.unwrap_or(ABSENT)));
+                self.register(
+                    Key::Xattr { ino: *ino, which: *which },
+                    RegisterOp::Is(value.unwrap_or(ABSENT)),
+                );
             }
             (Action::Removexattr { ino, which }, Answer::Done) => {
                 self.register(Key::Xattr { ino: *ino, which: *which }, RegisterOp::Remove);
@@ -306,7 +346,9 @@ impl Splitter<'_> {
             (Action::Unlock { ino, open } | Action::LockEnds { ino, open }, Answer::Done) => {
                 self.lock(*ino, LockOp::Given(*open));
             }
-            (Action::Store { word, value }, Answer::Done) => self.register(Key::Word(*word), RegisterOp::Set(*value)),
+            (Action::Store { word, value }, Answer::Done) => {
+                self.register(Key::Word(*word), RegisterOp::Set(*value))
+            }
             (Action::Load { word } | Action::ReadWord { word }, Answer::Value(Some(value))) => {
                 let mut op = self.timed(RegisterOp::Is(*value));
                 op.begin = op.begin.saturating_sub(LATE.as_nanos() as u64);
@@ -364,7 +406,10 @@ impl Splitter<'_> {
                 (None, _) => self.name(NameOp::Is(at, Seen::Nothing)),
                 (Some(entry), second) => {
                     let ino = self.dense(entry.ino);
-                    self.name(NameOp::Is(at, if entry.dir { Seen::Dir(ino) } else { Seen::File(ino) }));
+                    self.name(NameOp::Is(
+                        at,
+                        if entry.dir { Seen::Dir(ino) } else { Seen::File(ino) },
+                    ));
                     if second.is_some() {
                         self.wrong(format!("the listing shows name {name} twice"));
                     }
@@ -383,7 +428,11 @@ impl Splitter<'_> {
             return self.wrong(format!("{bytes} bytes for {asked}"));
         }
         // Two looks, not one: a read goes page by page, and the file may shrink meanwhile.
-        let sure = if self.is_beside(&self.appends, ino) { bytes - zeros_at_the_end(bytes, cells) } else { bytes };
+        let sure = if self.is_beside(&self.appends, ino) {
+            bytes - zeros_at_the_end(bytes, cells)
+        } else {
+            bytes
+        };
         if sure > 0 {
             self.length(ino, LengthOp::AtLeast(begin + sure));
         }
@@ -398,7 +447,9 @@ impl Splitter<'_> {
             for cell in flat(cell) {
                 match cell {
                     Cell::Zero => self.register(key, RegisterOp::Is(0)),
-                    Cell::Written { id, part } => self.register(key, RegisterOp::Is(id << 8 | part)),
+                    Cell::Written { id, part } => {
+                        self.register(key, RegisterOp::Is(id << 8 | part))
+                    }
                     Cell::Mixed(_) | Cell::Garbage(_) => {}
                 }
             }
@@ -407,11 +458,14 @@ impl Splitter<'_> {
 
     /// A truncate clears every slot beyond the new end that was written or read.
     fn cut(&mut self) {
-        let (Action::Truncate { ino, slots }, Answer::Done) = (&self.record.action, &self.record.answer) else {
+        let (Action::Truncate { ino, slots }, Answer::Done) =
+            (&self.record.action, &self.record.answer)
+        else {
             return;
         };
         let clear = self.timed(RegisterOp::Set(0));
-        let beyond = Key::Slot { ino: *ino, slot: *slots }..=Key::Slot { ino: *ino, slot: u64::MAX };
+        let beyond =
+            Key::Slot { ino: *ino, slot: *slots }..=Key::Slot { ino: *ino, slot: u64::MAX };
         for (_, ops) in self.objects.registers.range_mut(beyond) {
             ops.push(clear.clone());
         }
@@ -429,7 +483,12 @@ impl Splitter<'_> {
             (Action::Create { at, exclusive: true } | Action::Mkdir { at }, libc::EEXIST) => {
                 self.name(NameOp::Is(*at, Seen::Something));
             }
-            (Action::Create { at, exclusive: false } | Action::Open { at } | Action::Unlink { at }, libc::EISDIR) => {
+            (
+                Action::Create { at, exclusive: false }
+                | Action::Open { at }
+                | Action::Unlink { at },
+                libc::EISDIR,
+            ) => {
                 self.name(NameOp::Is(*at, Seen::SomeDir));
             }
             (
@@ -444,7 +503,9 @@ impl Splitter<'_> {
             (Action::OpenDir { at } | Action::Rmdir { at }, libc::ENOTDIR) => {
                 self.name(NameOp::Is(*at, Seen::SomeFile));
             }
-            (Action::Rmdir { at }, libc::ENOTEMPTY | libc::EEXIST) => self.name(NameOp::Is(*at, Seen::FullDir)),
+            (Action::Rmdir { at }, libc::ENOTEMPTY | libc::EEXIST) => {
+                self.name(NameOp::Is(*at, Seen::FullDir))
+            }
             (Action::Rename { from, to }, libc::EISDIR) => {
                 self.name(NameOp::Is(*from, Seen::SomeFile));
                 self.name(NameOp::Is(*to, Seen::SomeDir));
@@ -538,7 +599,10 @@ pub const NAMES_MAX: u8 = 8;
 /// end to be. If another client has cut the file since it asked, it takes the length for larger
 /// until the append is over, and shows zeros up to there.
 fn zeros_at_the_end(bytes: u64, cells: &[Cell]) -> u64 {
-    let shown = cells.iter().rposition(|cell| *cell != Cell::Zero).map_or(0, |last| (last as u64 + 1) * SLOT);
+    let shown = cells
+        .iter()
+        .rposition(|cell| *cell != Cell::Zero)
+        .map_or(0, |last| (last as u64 + 1) * SLOT);
     bytes.saturating_sub(shown)
 }
 

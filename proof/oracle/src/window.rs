@@ -29,7 +29,8 @@ where
     let mut work = 0;
     let mut fails = |ops: &[Timed<M::Op>]| {
         work += ops.len();
-        work <= WORK_MAX && matches!(check(model, initial, ops), Verdict::Violation(at) if ops[at].record == record)
+        work <= WORK_MAX
+            && matches!(check(model, initial, ops), Verdict::Violation(at) if ops[at].record == record)
     };
     thin(&mut kept, &mut fails, |op, _| model.looks(op));
     thin(&mut kept, &mut fails, idle);
@@ -48,7 +49,10 @@ fn thin<O: Clone>(
         let mut at = 0;
         while at < kept.len() {
             let piece = at..(at + chunk).min(kept.len());
-            let stays = kept.iter().enumerate().filter(|(n, op)| !piece.contains(n) || !may_go(&op.op, kept));
+            let stays = kept
+                .iter()
+                .enumerate()
+                .filter(|(n, op)| !piece.contains(n) || !may_go(&op.op, kept));
             let fewer: Vec<_> = stays.map(|(_, op)| op.clone()).collect();
             if fewer.len() < kept.len() && fails(&fewer) {
                 *kept = fewer;

@@ -26,27 +26,41 @@ impl fmt::Display for Action {
             Action::MakeIn { dir } => write!(f, "creates x in the open directory {dir:#x}"),
             Action::UnlinkIn { dir } => write!(f, "unlinks x in the open directory {dir:#x}"),
             Action::Fstat { ino } => write!(f, "fstats {ino:#x}"),
-            Action::Read { ino, slot, slots } => write!(f, "reads slots {slot}..{} of {ino:#x}", slot + slots),
+            Action::Read { ino, slot, slots } => {
+                write!(f, "reads slots {slot}..{} of {ino:#x}", slot + slots)
+            }
             Action::Write { ino, slot, slots, id } => {
                 write!(f, "writes slots {slot}..{} of {ino:#x} (write {id})", slot + slots)
             }
-            Action::Append { ino, slots, id } => write!(f, "appends {slots} slots to {ino:#x} (write {id})"),
+            Action::Append { ino, slots, id } => {
+                write!(f, "appends {slots} slots to {ino:#x} (write {id})")
+            }
             Action::Truncate { ino, slots } => write!(f, "truncates {ino:#x} to {slots} slots"),
             Action::Chmod { ino, mode } => write!(f, "sets mode {mode:o} of {ino:#x}"),
             Action::ChmodRemoved { ino, mode } => {
                 write!(f, "sets mode {mode:o} of the removed open directory {ino:#x}")
             }
             Action::ListIn { dir } => write!(f, "lists the open directory {dir:#x}"),
-            Action::Setxattr { ino, which, value } => write!(f, "sets user.x{which} of {ino:#x} to {value}"),
+            Action::Setxattr { ino, which, value } => {
+                write!(f, "sets user.x{which} of {ino:#x} to {value}")
+            }
             Action::Getxattr { ino, which } => write!(f, "gets user.x{which} of {ino:#x}"),
             Action::Removexattr { ino, which } => write!(f, "removes user.x{which} of {ino:#x}"),
             Action::Fsync { ino } => write!(f, "fsyncs {ino:#x}"),
             Action::Close { ino } => write!(f, "closes {ino:#x}"),
-            Action::Lock { ino, open } => write!(f, "takes the OFD lock of {ino:#x} for open file {open}"),
-            Action::Unlock { ino, open } => write!(f, "gives the OFD lock of {ino:#x} back for open file {open}"),
-            Action::LockEnds { ino, open } => write!(f, "closed open file {open}, which has the OFD lock of {ino:#x}"),
+            Action::Lock { ino, open } => {
+                write!(f, "takes the OFD lock of {ino:#x} for open file {open}")
+            }
+            Action::Unlock { ino, open } => {
+                write!(f, "gives the OFD lock of {ino:#x} back for open file {open}")
+            }
+            Action::LockEnds { ino, open } => {
+                write!(f, "closed open file {open}, which has the OFD lock of {ino:#x}")
+            }
             Action::Load { word } => write!(f, "loads word {word} from its mapping"),
-            Action::Store { word, value } => write!(f, "stores {value} in word {word} of its mapping"),
+            Action::Store { word, value } => {
+                write!(f, "stores {value} in word {word} of its mapping")
+            }
             Action::ReadWord { word } => write!(f, "reads word {word}"),
         }
     }
@@ -74,10 +88,17 @@ impl fmt::Display for Answer {
             Answer::Attributes(Attributes { ino, dir, mode, size, links, times }) => {
                 let kind = if *dir { "directory" } else { "file" };
                 write!(f, "{kind} {ino:#x}, mode {mode:o}, {size} bytes, {links} links, ")?;
-                write!(f, "read at {} us, changed at {} us", times.access / 1000, times.change / 1000)
+                write!(
+                    f,
+                    "read at {} us, changed at {} us",
+                    times.access / 1000,
+                    times.change / 1000
+                )
             }
             Answer::Entries(entries) => {
-                let word = |e: &Entry| format!("n{}={}{:#x}", e.name, if e.dir { "dir " } else { "" }, e.ino);
+                let word = |e: &Entry| {
+                    format!("n{}={}{:#x}", e.name, if e.dir { "dir " } else { "" }, e.ino)
+                };
                 f.write_str(&entries.iter().map(word).collect::<Vec<_>>().join(", "))
             }
             Answer::Cells { bytes, cells } => {
@@ -96,6 +117,11 @@ impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let us = |ns: u64| ns as f64 / 1000.0;
         let Record { thread, mount, begin, end, action, answer } = self;
-        write!(f, "{:.1}..{:.1} us, mount {mount}, thread {thread} {action}: {answer}", us(*begin), us(*end))
+        write!(
+            f,
+            "{:.1}..{:.1} us, mount {mount}, thread {thread} {action}: {answer}",
+            us(*begin),
+            us(*end)
+        )
     }
 }

@@ -25,7 +25,8 @@ fn create(at: Place, ino: u64) -> (Action, Answer) {
 }
 
 fn stat(at: Place, ino: u64, size: u64, links: u32) -> (Action, Answer) {
-    let attributes = Attributes { ino, dir: false, mode: 0o644, size, links, times: Times::default() };
+    let attributes =
+        Attributes { ino, dir: false, mode: 0o644, size, links, times: Times::default() };
     (Action::Stat { at }, Answer::Attributes(attributes))
 }
 
@@ -87,7 +88,8 @@ fn a_life_of_names_passes() {
 #[test]
 fn a_life_of_directories_passes() {
     let dir = |at, ino| {
-        let attributes = Attributes { ino, dir: true, mode: 0o755, size: 0, links: 2, times: Times::default() };
+        let attributes =
+            Attributes { ino, dir: true, mode: 0o755, size: 0, links: 2, times: Times::default() };
         (Action::Stat { at }, Answer::Attributes(attributes))
     };
     good(&row(&[
@@ -144,13 +146,15 @@ fn half_a_rename_is_caught() {
 
 #[test]
 fn two_exclusive_creates_of_one_name_are_caught() {
-    let both = [at(0, 10, create(A, 1).0, create(A, 1).1), at(0, 10, create(A, 2).0, create(A, 2).1)];
+    let both =
+        [at(0, 10, create(A, 1).0, create(A, 1).1), at(0, 10, create(A, 2).0, create(A, 2).1)];
     assert_eq!(bad(&both).0, "names");
 }
 
 #[test]
 fn a_wrong_link_count_is_caught() {
-    let records = row(&[create(A, 1), (Action::Link { from: A, to: B }, Answer::Done), stat(A, 1, 0, 1)]);
+    let records =
+        row(&[create(A, 1), (Action::Link { from: A, to: B }, Answer::Done), stat(A, 1, 0, 1)]);
     assert_eq!(bad(&records).0, "names");
 }
 
@@ -193,12 +197,17 @@ fn old_data_is_caught() {
 #[test]
 fn torn_and_foreign_data_is_caught() {
     let append = |id| (Action::Append { ino: 1, slots: 2, id }, Answer::Done);
-    let interleaved =
-        row(&[create(A, 1), append(5), append(6), read(1, vec![written(5, 0), written(6, 0), written(5, 1)])]);
+    let interleaved = row(&[
+        create(A, 1),
+        append(5),
+        append(6),
+        read(1, vec![written(5, 0), written(6, 0), written(5, 1)]),
+    ]);
     assert!(bad(&interleaved).1.contains("was seen to begin in slot"));
     let foreign = row(&[create(A, 1), append(5), read(1, vec![Cell::Garbage([1; 8])])]);
     assert!(bad(&foreign).1.contains("nobody wrote"));
-    let over = row(&[create(A, 1), append(5), append(6), read(1, vec![written(6, 0), written(6, 1)])]);
+    let over =
+        row(&[create(A, 1), append(5), append(6), read(1, vec![written(6, 0), written(6, 1)])]);
     assert_eq!(bad(&over).0, "length of 0x1");
 }
 
@@ -207,13 +216,19 @@ fn zeros_behind_the_end_pass_beside_an_append_of_the_same_kernel_only() {
     let zeros = |mount, cells| {
         let append = at(100, 200, Action::Append { ino: 1, slots: 1, id: 6 }, Answer::Done);
         let (action, answer) = read(1, cells);
-        let mut records = row(&[create(A, 1), (Action::Write { ino: 1, slot: 0, slots: 1, id: 5 }, Answer::Done)]);
+        let mut records = row(&[
+            create(A, 1),
+            (Action::Write { ino: 1, slot: 0, slots: 1, id: 5 }, Answer::Done),
+        ]);
         records.extend([append, Record { mount, ..at(150, 160, action, answer) }]);
         records
     };
     good(&zeros(0, vec![written(5, 0), written(6, 0), Cell::Zero, Cell::Zero]));
     assert_eq!(bad(&zeros(1, vec![written(5, 0), written(6, 0), Cell::Zero])).0, "length of 0x1");
-    assert_eq!(bad(&zeros(0, vec![Cell::Zero, written(6, 0), Cell::Zero])).0, "data of 0x1, slot 0");
+    assert_eq!(
+        bad(&zeros(0, vec![Cell::Zero, written(6, 0), Cell::Zero])).0,
+        "data of 0x1, slot 0"
+    );
 }
 
 #[test]
@@ -232,7 +247,10 @@ fn errors_that_fit_nothing_are_caught() {
     let (object, text) = bad(&row(&[(Action::Open { at: A }, Answer::Failed(libc::EIO))]));
     assert_eq!(object, "one answer");
     assert!(text.contains("Input/output error"), "{text}");
-    let short = row(&[create(A, 1), (Action::Write { ino: 1, slot: 0, slots: 2, id: 5 }, Answer::Short(512))]);
+    let short = row(&[
+        create(A, 1),
+        (Action::Write { ino: 1, slot: 0, slots: 2, id: 5 }, Answer::Short(512)),
+    ]);
     assert_eq!(bad(&short).0, "one answer");
 }
 
@@ -287,7 +305,10 @@ fn access_times_follow_reads() {
     let beside = |begin| {
         let mut records = accessed(1, 10, 1500);
         let ms = |ms: i64| (ms * MS) as u64;
-        let on = |begin, end, action, answer| Record { mount: 1, ..at(ms(begin), ms(end), action, answer) };
+        let on = |begin, end, action, answer| Record {
+            mount: 1,
+            ..at(ms(begin), ms(end), action, answer)
+        };
         records.insert(4, on(3000, 3001, Action::Open { at: A }, Answer::Inode(1)));
         let slow = on(begin, 4005, Action::OpenDir { at: A }, Answer::Failed(libc::ENOTDIR));
         records.insert(if begin < 3000 { 4 } else { 5 }, slow);
@@ -306,13 +327,16 @@ fn access_times_follow_reads() {
 #[test]
 fn an_open_directory_outlives_its_name_and_no_more() {
     let shows = |links, mode| {
-        let attributes = Attributes { ino: 7, dir: true, mode, size: 0, links, times: Times::default() };
+        let attributes =
+            Attributes { ino: 7, dir: true, mode, size: 0, links, times: Times::default() };
         (Action::Fstat { ino: 7 }, Answer::Attributes(attributes))
     };
-    let listing = |entries: &[Entry]| (Action::ListIn { dir: 7 }, Answer::Entries(entries.to_vec()));
+    let listing =
+        |entries: &[Entry]| (Action::ListIn { dir: 7 }, Answer::Entries(entries.to_vec()));
     let inside = Entry { name: 0, ino: 8, dir: false };
     let mode = |mode| (Action::ChmodRemoved { ino: 7, mode }, Answer::Done);
-    let open = [(Action::Mkdir { at: A }, Answer::Done), (Action::OpenDir { at: A }, Answer::Inode(7))];
+    let open =
+        [(Action::Mkdir { at: A }, Answer::Done), (Action::OpenDir { at: A }, Answer::Inode(7))];
     let removed = [(Action::Rmdir { at: A }, Answer::Done)];
     let with = |before: &[(Action, Answer)], after: &[(Action, Answer)]| {
         row(&[&open[..], before, &removed[..], after].concat())
@@ -321,13 +345,28 @@ fn an_open_directory_outlives_its_name_and_no_more() {
     let unlink = (Action::UnlinkIn { dir: 7 }, Answer::Done);
     good(&with(
         &[shows(2, 0o755), listing(&[]), make.clone(), listing(&[inside]), unlink.clone()],
-        &[shows(0, 0o755), listing(&[]), mode(0o700), shows(0, 0o700), mode(0o711), shows(0, 0o711)],
+        &[
+            shows(0, 0o755),
+            listing(&[]),
+            mode(0o700),
+            shows(0, 0o700),
+            mode(0o711),
+            shows(0, 0o711),
+        ],
     ));
     assert_eq!(bad(&with(&[shows(0, 0o755)], &[])).0, "names", "no link, and it has a name");
     assert_eq!(bad(&with(&[], &[shows(2, 0o755)])).0, "names", "links, and it has no name");
     assert_eq!(bad(&with(&[listing(&[inside])], &[])).0, "names", "what is not there is listed");
-    assert_eq!(bad(&with(&[make.clone(), listing(&[]), unlink.clone()], &[])).0, "names", "what is there is not");
-    assert_eq!(bad(&with(&[make, unlink], &[listing(&[inside])])).0, "names", "listed in what is removed");
+    assert_eq!(
+        bad(&with(&[make.clone(), listing(&[]), unlink.clone()], &[])).0,
+        "names",
+        "what is there is not"
+    );
+    assert_eq!(
+        bad(&with(&[make, unlink], &[listing(&[inside])])).0,
+        "names",
+        "listed in what is removed"
+    );
     for dead in [Action::MakeIn { dir: 7 }, Action::ListIn { dir: 7 }] {
         let dead = [(dead, Answer::Failed(libc::ENOENT))];
         good(&with(&[], &dead));
@@ -335,7 +374,11 @@ fn an_open_directory_outlives_its_name_and_no_more() {
     }
     let old_mode = with(&[], &[shows(0, 0o755), mode(0o700), mode(0o711), shows(0, 0o700)]);
     assert_eq!(bad(&old_mode).0, "mode of the removed directory 0x7 on mount 0");
-    for gone in [Action::Fstat { ino: 7 }, Action::ListIn { dir: 7 }, Action::ChmodRemoved { ino: 7, mode: 0o700 }] {
+    for gone in [
+        Action::Fstat { ino: 7 },
+        Action::ListIn { dir: 7 },
+        Action::ChmodRemoved { ino: 7, mode: 0o700 },
+    ] {
         let stale = with(&[], &[(gone, Answer::Failed(libc::ESTALE))]);
         assert_eq!(bad(&stale).0, "one answer");
     }
@@ -343,7 +386,8 @@ fn an_open_directory_outlives_its_name_and_no_more() {
 
 #[test]
 fn an_open_beside_a_rename_may_see_either_directory() {
-    let stat = Attributes { ino: 7, dir: true, mode: 0o755, size: 0, links: 2, times: Times::default() };
+    let stat =
+        Attributes { ino: 7, dir: true, mode: 0o755, size: 0, links: 2, times: Times::default() };
     let made = |begin, place| at(begin, begin + 5, Action::Mkdir { at: place }, Answer::Done);
     let moved = at(30, 35, Action::Rename { from: C, to: A }, Answer::Done);
     let shown = at(60, 61, Action::Fstat { ino: 7 }, Answer::Attributes(stat));
@@ -359,7 +403,8 @@ fn an_open_beside_a_rename_may_see_either_directory() {
 fn without_opens_a_file_may_be_stale_once_it_has_no_name() {
     let stale = (Action::Read { ino: 1, slot: 0, slots: 1 }, Answer::Failed(libc::ESTALE));
     let unlink = (Action::Unlink { at: A }, Answer::Done);
-    let (named, removed) = (row(&[create(A, 1), stale.clone()]), row(&[create(A, 1), unlink, stale]));
+    let (named, removed) =
+        (row(&[create(A, 1), stale.clone()]), row(&[create(A, 1), unlink, stale]));
     let found = |records: &[Record], opens_told| {
         let violations = check_history(records, opens_told).violations;
         violations.into_iter().map(|violation| violation.object).collect::<Vec<_>>()
@@ -371,10 +416,12 @@ fn without_opens_a_file_may_be_stale_once_it_has_no_name() {
 
 #[test]
 fn a_link_is_not_refused_beside_a_removal() {
-    let unlinked = |mount, place| Record { mount, ..at(15, 25, Action::Unlink { at: place }, Answer::Done) };
+    let unlinked =
+        |mount, place| Record { mount, ..at(15, 25, Action::Unlink { at: place }, Answer::Done) };
     let refused = at(20, 30, Action::Link { from: A, to: C }, Answer::Failed(libc::ENOENT));
-    let made =
-        |begin, place, ino| at(begin, begin + 2, Action::Create { at: place, exclusive: true }, Answer::Inode(ino));
+    let made = |begin, place, ino| {
+        at(begin, begin + 2, Action::Create { at: place, exclusive: true }, Answer::Inode(ino))
+    };
     let with = |unlinked| [made(0, A, 1), made(5, B, 2), unlinked, refused.clone()];
     good(&with(unlinked(0, A)));
     assert_eq!(bad(&with(unlinked(0, B))).0, "names", "through the same mount");
@@ -387,13 +434,20 @@ fn a_write_of_a_child_counts_and_its_end_closes_nothing() {
     let child = (Action::Write { ino: 1, slot: 0, slots: 1, id: 5 }, Answer::Done);
     let closed = (Action::Close { ino: 1 }, Answer::Done);
     good(&row(&[create(A, 1), child.clone(), closed.clone(), read(1, vec![written(5, 0)])]));
-    assert_eq!(bad(&row(&[create(A, 1), child, read(1, vec![Cell::Zero])])).0, "data of 0x1, slot 0");
+    assert_eq!(
+        bad(&row(&[create(A, 1), child, read(1, vec![Cell::Zero])])).0,
+        "data of 0x1, slot 0"
+    );
     // The open file goes on when a copy of it is closed: a lock that another one gets then was
     // dropped too early.
     let took = |open| (Action::Lock { ino: 1, open }, Answer::Done);
     let refused = (Action::Lock { ino: 1, open: 2 }, Answer::Failed(libc::EAGAIN));
     good(&row(&[create(A, 1), took(1), closed.clone(), refused]));
     assert_eq!(bad(&row(&[create(A, 1), took(1), closed.clone(), took(2)])).0, "OFD lock of 0x1");
-    let after = row(&[create(A, 1), closed, (Action::Read { ino: 1, slot: 0, slots: 1 }, Answer::Failed(libc::EBADF))]);
+    let after = row(&[
+        create(A, 1),
+        closed,
+        (Action::Read { ino: 1, slot: 0, slots: 1 }, Answer::Failed(libc::EBADF)),
+    ]);
     assert_eq!(bad(&after).0, "one answer");
 }

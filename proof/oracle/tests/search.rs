@@ -23,7 +23,10 @@ use RegisterOp::{Is, Remove, Set};
 
 #[test]
 fn answers_in_order_fit() {
-    assert_eq!(register(&[(0, 1, Is(0)), (2, 3, Set(5)), (4, 5, Is(5)), (6, 7, Set(6)), (8, 9, Is(6))]), Verdict::Fits);
+    assert_eq!(
+        register(&[(0, 1, Is(0)), (2, 3, Set(5)), (4, 5, Is(5)), (6, 7, Set(6)), (8, 9, Is(6))]),
+        Verdict::Fits
+    );
     assert_eq!(register(&[]), Verdict::Fits);
 }
 
@@ -31,8 +34,14 @@ fn answers_in_order_fit() {
 fn an_old_value_after_a_newer_was_written_does_not_fit() {
     assert_eq!(register(&[(0, 1, Set(5)), (2, 3, Set(6)), (4, 5, Is(5))]), Verdict::Violation(2));
     // While the write is under way both fit, but not the new one and then the old one.
-    assert_eq!(register(&[(0, 1, Set(5)), (2, 9, Set(6)), (3, 4, Is(5)), (5, 6, Is(6))]), Verdict::Fits);
-    assert_eq!(register(&[(0, 1, Set(5)), (2, 9, Set(6)), (3, 4, Is(6)), (5, 6, Is(5))]), Verdict::Violation(3));
+    assert_eq!(
+        register(&[(0, 1, Set(5)), (2, 9, Set(6)), (3, 4, Is(5)), (5, 6, Is(6))]),
+        Verdict::Fits
+    );
+    assert_eq!(
+        register(&[(0, 1, Set(5)), (2, 9, Set(6)), (3, 4, Is(6)), (5, 6, Is(5))]),
+        Verdict::Violation(3)
+    );
 }
 
 #[test]
@@ -63,20 +72,32 @@ fn lengths_follow_writes_appends_and_truncates() {
     use LengthOp::{Append, AtLeast, AtMost, Is, Truncate, Write};
     let length = |ops: &[(u64, u64, LengthOp)]| check(&Length, &0, &history(ops));
     assert_eq!(
-        length(&[(0, 1, Write { begin: 0, end: 10 }), (2, 3, Write { begin: 0, end: 5 }), (4, 5, Is(10))]),
+        length(&[
+            (0, 1, Write { begin: 0, end: 10 }),
+            (2, 3, Write { begin: 0, end: 5 }),
+            (4, 5, Is(10))
+        ]),
         Verdict::Fits
     );
     let two = [(0, 1, Append { bytes: 4, at: Some(0) }), (2, 3, Append { bytes: 4, at: Some(4) })];
     assert_eq!(length(&two), Verdict::Fits);
     let over = [(0, 1, Append { bytes: 4, at: Some(0) }), (2, 3, Append { bytes: 4, at: Some(0) })];
     assert_eq!(length(&over), Verdict::Violation(1), "the second lies over the first");
-    assert_eq!(length(&[(0, 9, Append { bytes: 4, at: None }), (1, 2, Is(4)), (3, 4, Is(0))]), Verdict::Violation(2));
+    assert_eq!(
+        length(&[(0, 9, Append { bytes: 4, at: None }), (1, 2, Is(4)), (3, 4, Is(0))]),
+        Verdict::Violation(2)
+    );
     assert_eq!(
         length(&[(0, 1, Write { begin: 0, end: 10 }), (2, 3, Truncate(3)), (4, 5, AtLeast(4))]),
         Verdict::Violation(2)
     );
     assert_eq!(
-        length(&[(0, 1, Write { begin: 0, end: 10 }), (2, 9, Truncate(3)), (4, 5, AtLeast(4)), (6, 7, AtMost(4))]),
+        length(&[
+            (0, 1, Write { begin: 0, end: 10 }),
+            (2, 9, Truncate(3)),
+            (4, 5, AtLeast(4)),
+            (6, 7, AtMost(4))
+        ]),
         Verdict::Fits
     );
     // Across a page boundary a write is seen in two steps, an append too, but nothing gets between
@@ -85,8 +106,16 @@ fn lengths_follow_writes_appends_and_truncates() {
     assert_eq!(length(&[(0, 9, across), (1, 2, Is(4096)), (3, 4, Is(5000))]), Verdict::Fits);
     assert_eq!(length(&[(0, 9, across), (1, 2, Is(4500))]), Verdict::Violation(1));
     let append = |at| Append { bytes: 1000, at };
-    assert_eq!(length(&[(0, 1, Truncate(4000)), (2, 9, append(None)), (3, 4, Is(4096))]), Verdict::Fits);
-    let between = [(0, 1, Truncate(4000)), (2, 9, append(Some(4000))), (3, 4, Is(4096)), (5, 6, append(Some(4096)))];
+    assert_eq!(
+        length(&[(0, 1, Truncate(4000)), (2, 9, append(None)), (3, 4, Is(4096))]),
+        Verdict::Fits
+    );
+    let between = [
+        (0, 1, Truncate(4000)),
+        (2, 9, append(Some(4000))),
+        (3, 4, Is(4096)),
+        (5, 6, append(Some(4096))),
+    ];
     assert_eq!(length(&between), Verdict::Violation(1));
 }
 
@@ -101,7 +130,12 @@ fn many_under_way_at_once_are_searched() {
 }
 
 /// Tries every order.
-fn brute<M: Model>(model: &M, state: &M::State, ops: &[Timed<M::Op>], left: &[(usize, Phase)]) -> bool {
+fn brute<M: Model>(
+    model: &M,
+    state: &M::State,
+    ops: &[Timed<M::Op>],
+    left: &[(usize, Phase)],
+) -> bool {
     if left.is_empty() {
         return true;
     }

@@ -80,7 +80,10 @@ impl Loss {
     /// covers only what was written since: the loss was reported before.
     fn excuses(&self, change: &Change, read: &Read) -> bool {
         let seen = if read.mount == self.mount { self.told } else { self.from };
-        change.mount == self.mount && change.began < self.until && change.synced >= self.told && read.ended > seen
+        change.mount == self.mount
+            && change.began < self.until
+            && change.synced >= self.told
+            && read.ended > seen
     }
 }
 
@@ -108,7 +111,9 @@ pub fn value_of(block: &[u8]) -> Result<u64, String> {
         return Err(format!("a block holds parts of several writes, the first {first:x}"));
     }
     if block.len() < BLOCK as usize && first != 0 {
-        return Err(format!("a file ends in the midst of a block that was written whole: {first:x}"));
+        return Err(format!(
+            "a file ends in the midst of a block that was written whole: {first:x}"
+        ));
     }
     Ok(first)
 }
@@ -153,7 +158,8 @@ impl BytesSeen {
                 let cuts = file.cuts.iter().filter(|(from, ..)| from <= block);
                 changes.extend(cuts.map(|(_, change)| *change));
                 changes.push(Change { began: 0, ended: 0, value: 0, mount: 0, synced: 0 });
-                for read in reads.iter().filter(|read| !explained(read, &changes, blackout, losses)) {
+                for read in reads.iter().filter(|read| !explained(read, &changes, blackout, losses))
+                {
                     found.push(format!(
                         "program {} read {:x} from block {block} of inode {ino:x} at {}..{}; it was changed: {changes:x?}",
                         read.program, read.value, read.began, read.ended
@@ -171,10 +177,14 @@ fn explained(read: &Read, changes: &[Change], blackout: Option<Moment>, losses: 
         let cut_off = blackout.is_some_and(|at| read.began >= at && change.began <= at);
         !lost && (!cut_off || change.synced != Moment::MAX)
     };
-    changes.iter().filter(|change| change.value == read.value && change.began < read.ended).any(|change| {
-        let between = |other: &Change| survives(other) && change.ended < other.began && other.ended < read.began;
-        !changes.iter().any(between)
-    })
+    changes.iter().filter(|change| change.value == read.value && change.began < read.ended).any(
+        |change| {
+            let between = |other: &Change| {
+                survives(other) && change.ended < other.began && other.ended < read.began
+            };
+            !changes.iter().any(between)
+        },
+    )
 }
 
 #[cfg(test)]
@@ -216,11 +226,16 @@ mod tests {
         seen.wrote(1, 0, Change::new(0, 0xa, (1, 2), false));
         seen.wrote(1, 0, Change::new(7, 0xb, (3, 4), false));
         seen.synced(0, 1, 5, 6);
-        let read =
-            |seen: &BytesSeen, value| seen.read(1, 0, Read { program: 0, mount: 0, value, began: 11, ended: 12 });
+        let read = |seen: &BytesSeen, value| {
+            seen.read(1, 0, Read { program: 0, mount: 0, value, began: 11, ended: 12 })
+        };
         read(&seen, 0xb);
         read(&seen, 0xa);
-        assert_eq!(seen.check(Some(10), &[]), Vec::<String>::new(), "the other mount's write may be lost");
+        assert_eq!(
+            seen.check(Some(10), &[]),
+            Vec::<String>::new(),
+            "the other mount's write may be lost"
+        );
         assert_eq!(seen.check(None, &[]).len(), 1);
         read(&seen, 0);
         assert_eq!(seen.check(Some(10), &[]).len(), 1, "the first one may not");

@@ -181,7 +181,8 @@ impl Cluster {
             let machine = world.machine(DISK_BYTES);
             let (env, process) = world.start(machine);
             let mut spec = FormatSpec::new(FsName::default(), kind);
-            let index = TargetIndex(servers.iter().filter(|s: &&Server| s.kind == kind).count() as u16);
+            let index =
+                TargetIndex(servers.iter().filter(|s: &&Server| s.kind == kind).count() as u16);
             spec.index = (kind != TargetKind::Mgt).then_some(index);
             if let Err(error) = format_over(&env, Path::new(DIR), &spec, |_| Ok(())) {
                 panic!("format a simulated {kind:?}: {error}");
@@ -224,7 +225,13 @@ impl Cluster {
         let life = async move {
             let rpc = Rpc::new(env.clone(), RpcConfig { cluster: ClusterId(0), checksums: true });
             started.lock().push(rpc.clone());
-            let parts = Parts::on_host(env.clone(), rpc.clone(), mgs, format!("server{number}"), Path::new(DIR));
+            let parts = Parts::on_host(
+                env.clone(),
+                rpc.clone(),
+                mgs,
+                format!("server{number}"),
+                Path::new(DIR),
+            );
             rpc.listen(addr).await.unwrap_or_else(|error| panic!("listen: {error}"));
             let store = StoreOptions {
                 committer: Committer::Caller,
@@ -232,9 +239,12 @@ impl Cluster {
                 ..StoreOptions::default()
             };
             let options = TargetOptions { kind: Some(kind), store, ..TargetOptions::default() };
-            let over = |_: &_, lock| Ok(Arc::new(Mortal { engine, process, _lock: lock }) as Arc<dyn Engine>);
+            let over = |_: &_, lock| {
+                Ok(Arc::new(Mortal { engine, process, _lock: lock }) as Arc<dyn Engine>)
+            };
             let target = Target::open_over(&env, Path::new(DIR), options, over);
-            let target = target.unwrap_or_else(|error| panic!("open the target of server {number}: {error}"));
+            let target = target
+                .unwrap_or_else(|error| panic!("open the target of server {number}: {error}"));
             env.tasks.spawn("commit", Box::pin(commit(env.clone(), target.clone(), commits, pace)));
             let failed = |error: node::error::NodeError| panic!("start server {number}: {error}");
             match kind {
@@ -244,18 +254,27 @@ impl Cluster {
                 }
                 TargetKind::Ost => {
                     let settings = OstSettings::default();
-                    let role = OstRole::start(&parts, &parts.mgc(), target, settings, Arc::default()).await;
-                    let role = role.unwrap_or_else(|error| panic!("start server {number}: {error}"));
+                    let role =
+                        OstRole::start(&parts, &parts.mgc(), target, settings, Arc::default())
+                            .await;
+                    let role =
+                        role.unwrap_or_else(|error| panic!("start server {number}: {error}"));
                     *ost.lock() = Arc::downgrade(role.ost());
                     std::future::pending::<()>().await;
                 }
                 TargetKind::Mdt => {
                     let followed = Followed::start(&parts, FsName::default()).await;
-                    let followed = followed.unwrap_or_else(|error| panic!("start server {number}: {error}"));
-                    let settings =
-                        MdsSettings { stripe_count: STRIPES, stripe_size: STRIPE_BYTES, ..MdsSettings::default() };
-                    let role = MdtRole::start(&parts, &parts.mgc(), target, &followed, settings).await;
-                    let role = role.unwrap_or_else(|error| panic!("start server {number}: {error}"));
+                    let followed =
+                        followed.unwrap_or_else(|error| panic!("start server {number}: {error}"));
+                    let settings = MdsSettings {
+                        stripe_count: STRIPES,
+                        stripe_size: STRIPE_BYTES,
+                        ..MdsSettings::default()
+                    };
+                    let role =
+                        MdtRole::start(&parts, &parts.mgc(), target, &followed, settings).await;
+                    let role =
+                        role.unwrap_or_else(|error| panic!("start server {number}: {error}"));
                     *mds.lock() = Arc::downgrade(role.mds());
                     std::future::pending::<()>().await;
                 }
@@ -276,7 +295,9 @@ impl Cluster {
     pub fn is_recovered(&self) -> bool {
         self.servers.iter().all(|server| match server.kind {
             TargetKind::Mgt => true,
-            TargetKind::Mdt => server.mds.lock().upgrade().is_some_and(|mds| mds.recovery().phase == Phase::Open),
+            TargetKind::Mdt => {
+                server.mds.lock().upgrade().is_some_and(|mds| mds.recovery().phase == Phase::Open)
+            }
             TargetKind::Ost => server.ost.lock().upgrade().is_some_and(|ost| ost.is_recovered()),
         })
     }
@@ -329,7 +350,8 @@ impl Cluster {
     /// Runs something in the process of an MDT, which is to be served.
     pub fn spawn_at(&self, mdt: TargetIndex, work: BoxFuture<'static, ()>) {
         let mut mdts = self.servers.iter().filter(|server| server.kind == TargetKind::Mdt);
-        let tasks = mdts.find(|server| server.index == mdt).and_then(|server| server.tasks.lock().clone());
+        let tasks =
+            mdts.find(|server| server.index == mdt).and_then(|server| server.tasks.lock().clone());
         tasks.expect("a served MDT").spawn("work at an MDT", work);
     }
 
@@ -338,7 +360,11 @@ impl Cluster {
         let mut records = Vec::new();
         for server in self.servers.iter().filter(|server| server.kind == TargetKind::Mdt) {
             let each = &mut |key: &[u8], value: &[u8]| {
-                records.push(MdtRecord { mdt: server.index, key: key.to_vec(), value: value.to_vec() });
+                records.push(MdtRecord {
+                    mdt: server.index,
+                    key: key.to_vec(),
+                    value: value.to_vec(),
+                });
                 ControlFlow::Continue(())
             };
             if let Err(error) = server.engine.scan(&[0], &[0xff; 64], each) {
@@ -351,8 +377,12 @@ impl Cluster {
     /// Names of all object files of all OSTs.
     pub fn objects(&self) -> Vec<String> {
         let osts = self.servers.iter().filter(|server| server.kind == TargetKind::Ost);
-        let files = osts.flat_map(|ost| self.world.volume(ost.machine).files_below(&Path::new(DIR).join("objects")));
-        files.filter_map(|path| path.file_name().map(|name| name.to_string_lossy().into_owned())).collect()
+        let files = osts.flat_map(|ost| {
+            self.world.volume(ost.machine).files_below(&Path::new(DIR).join("objects"))
+        });
+        files
+            .filter_map(|path| path.file_name().map(|name| name.to_string_lossy().into_owned()))
+            .collect()
     }
 }
 

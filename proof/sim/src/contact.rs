@@ -27,7 +27,9 @@ impl Contact {
     /// service.
     pub fn lost(&mut self, mount: usize, at: Moment, heard: Option<Duration>) -> Moment {
         // A question from the time in which it was cut off may still be open.
-        let proved = |healed: Option<Duration>| healed.zip(heard).is_some_and(|(healed, heard)| heard > healed);
+        let proved = |healed: Option<Duration>| {
+            healed.zip(heard).is_some_and(|(healed, heard)| heard > healed)
+        };
         let doubtful = self.0.get(&mount).filter(|cut_off| !proved(cut_off.healed));
         let since = doubtful.map_or(at, |cut_off| cut_off.since);
         self.0.insert(mount, CutOff { since, healed: None });

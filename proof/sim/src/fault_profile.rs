@@ -80,12 +80,15 @@ impl FaultProfile {
         let mut sharers = Rng::new(seed, "sharers");
         if sharers.chance(150) {
             let faults_for = Duration::from_secs(30);
-            let shared = FaultProfile { workload: SHARERS, pause_us: 1_500_000, faults_for, ..usual };
+            let shared =
+                FaultProfile { workload: SHARERS, pause_us: 1_500_000, faults_for, ..usual };
             // Either callbacks and evictions, or restarts of the MDT.
             return match sharers.chance(500) {
                 true => shared.with_faults([20, 5, 10, 5, 5, 0, 30, 20]),
-                false => FaultProfile { down_us: 300_000, mdt: 800, unheard: 500, late: 500, ..shared }
-                    .with_faults([15, 0, 10, 0, 50, 0, 10, 5]),
+                false => {
+                    FaultProfile { down_us: 300_000, mdt: 800, unheard: 500, late: 500, ..shared }
+                        .with_faults([15, 0, 10, 0, 50, 0, 10, 5])
+                }
             };
         }
         if workload.chance(500) {
@@ -93,8 +96,14 @@ impl FaultProfile {
                 return usual;
             }
             let faults_for = Duration::from_secs(60);
-            let dark =
-                FaultProfile { workload: SYNCERS, pause_us: 900_000, down_us: 300_000, mdt: 30, faults_for, ..usual };
+            let dark = FaultProfile {
+                workload: SYNCERS,
+                pause_us: 900_000,
+                down_us: 300_000,
+                mdt: 30,
+                faults_for,
+                ..usual
+            };
             return dark.with_faults([20, 10, 20, 20, 60, 0, 10, 0]);
         }
         // One thing over and over, while the MDT comes and goes.
@@ -112,10 +121,18 @@ impl FaultProfile {
             0 => FaultProfile { workload: LOCKERS, ..restless },
             1 => FaultProfile { workload: REMOVERS, ..restless },
             // Answered changes are not durable yet.
-            2 => FaultProfile { workload: NAMERS, commits: SLOW, unheard: 700, late: 200, unanswered: 400, ..restless },
+            2 => FaultProfile {
+                workload: NAMERS,
+                commits: SLOW,
+                unheard: 700,
+                late: 200,
+                unanswered: 400,
+                ..restless
+            },
             _ => {
                 let faults_for = Duration::from_secs(120);
-                let calm = FaultProfile { workload: WRITERS, pause_us: 3_000_000, faults_for, ..usual };
+                let calm =
+                    FaultProfile { workload: WRITERS, pause_us: 3_000_000, faults_for, ..usual };
                 calm.with_faults([10, 0, 5, 0, 5, 0, 50, 30])
             }
         }

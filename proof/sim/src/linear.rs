@@ -84,12 +84,16 @@ impl Model for Names {
 
     fn steps(&self, event: &Event, _: Phase, state: &State, out: &mut Vec<(State, Phase)>) {
         let (number, record) = match event {
-            Event::Stop(mdt) => return out.extend(state.stop(only(*mdt), &self.seen).map(|state| (state, DONE))),
+            Event::Stop(mdt) => {
+                return out.extend(state.stop(only(*mdt), &self.seen).map(|state| (state, DONE)));
+            }
             Event::Call(number, record) => (*number, record),
         };
         let answer: Option<&Answer> = record.ended.as_ref().map(|(_, answer)| answer);
         let mut bound = Bound::new();
-        let Some(live) = state.live.apply_and_bind(&record.call, answer, number, &mut bound) else { return };
+        let Some(live) = state.live.apply_and_bind(&record.call, answer, number, &mut bound) else {
+            return;
+        };
         // What was not answered and changes nothing explains nothing.
         if answer.is_none() && live == state.live {
             return;
@@ -100,7 +104,9 @@ impl Model for Names {
         let mdts = if live == state.live { 0 } else { state.live.changed_mdts(&record.call) };
         let (stopped, kept) = match mdts {
             0 => (state.stopped, Some((**kept).clone())),
-            _ if mdts & state.stopped == 0 => (state.stopped, kept.apply(&record.call, answer, number)),
+            _ if mdts & state.stopped == 0 => {
+                (state.stopped, kept.apply(&record.call, answer, number))
+            }
             _ if mdts & !self.may_stop.get() != 0 => return,
             _ => match state.stop(mdts, &self.seen) {
                 Some(stop) => (stop.stopped, Some((**kept).clone())),
@@ -134,7 +140,8 @@ pub struct Blackout {
 
 /// Checks a history that began with `start`.
 pub fn check(start: Tree, records: &[Record], blackout: Option<Blackout>) -> Verdict {
-    let ops: Vec<Event> = records.iter().cloned().enumerate().map(|(n, record)| Event::Call(n, record)).collect();
+    let ops: Vec<Event> =
+        records.iter().cloned().enumerate().map(|(n, record)| Event::Call(n, record)).collect();
     search(start, records, &ops, blackout).unwrap_or(Verdict::TooTangled)
 }
 
@@ -162,18 +169,26 @@ fn search(
             events.insert(*ended, (number, true));
         }
     }
-    let seen = blackout.as_ref().map(|blackout| seen_after(records, blackout.at)).unwrap_or_default();
+    let seen =
+        blackout.as_ref().map(|blackout| seen_after(records, blackout.at)).unwrap_or_default();
     let names = Names { seen, may_stop: Cell::new(0) };
-    let stops: BTreeMap<u16, Event> =
-        blackout.iter().flat_map(|blackout| blackout.durable.keys()).map(|mdt| (*mdt, Event::Stop(*mdt))).collect();
-    let mut to_stop: BTreeMap<u16, Moment> = blackout.as_ref().map(|b| b.durable.clone()).unwrap_or_default();
+    let stops: BTreeMap<u16, Event> = blackout
+        .iter()
+        .flat_map(|blackout| blackout.durable.keys())
+        .map(|mdt| (*mdt, Event::Stop(*mdt)))
+        .collect();
+    let mut to_stop: BTreeMap<u16, Moment> =
+        blackout.as_ref().map(|b| b.durable.clone()).unwrap_or_default();
     let mut search = Search::new(&names, [State::new(start)]);
     let mut open = BTreeMap::new();
     for (moment, (number, is_end)) in events {
         if let Some(Blackout { at, .. }) = blackout {
             // Between two events, only the effects of operations under way can occur.
-            let free: Vec<u16> =
-                to_stop.iter().filter(|(_, durable)| moment > **durable).map(|(mdt, _)| *mdt).collect();
+            let free: Vec<u16> = to_stop
+                .iter()
+                .filter(|(_, durable)| moment > **durable)
+                .map(|(mdt, _)| *mdt)
+                .collect();
             for mdt in free {
                 to_stop.remove(&mdt);
                 names.may_stop.set(names.may_stop.get() | only(mdt));
@@ -184,7 +199,9 @@ fn search(
                 // What has not stopped keeps everything.
                 let survivors: HashSet<Tree> = search
                     .reachable()?
-                    .filter_map(|state| state.stop(all, &names.seen).map(|state| state.kept().clone()))
+                    .filter_map(|state| {
+                        state.stop(all, &names.seen).map(|state| state.kept().clone())
+                    })
                     .collect();
                 search = Search::new(&names, survivors.into_iter().map(State::new));
                 open.clear();
@@ -227,12 +244,18 @@ fn story(before: Option<Tree>, open: &BTreeSet<usize>, ops: &[Record], number: u
     for other in open {
         let other = &ops[*other];
         let answer = other.ended.as_ref().map(|(_, answer)| answer);
-        text += &format!("  program {} since {}: {:?} -> {:?}\n", other.program, other.began, other.call, answer);
+        text += &format!(
+            "  program {} since {}: {:?} -> {:?}\n",
+            other.program, other.began, other.call, answer
+        );
     }
     text += "before:\n";
     let earlier = ops.iter().filter(|other| other.began < record.began);
     for other in earlier.rev().take(12).collect::<Vec<_>>().into_iter().rev() {
-        text += &format!("  program {} {}..{:?}: {:?}\n", other.program, other.began, other.ended, other.call);
+        text += &format!(
+            "  program {} {}..{:?}: {:?}\n",
+            other.program, other.began, other.ended, other.call
+        );
     }
     if let Some(tree) = before {
         text += &format!("one of the states before: {tree:?}\n");
@@ -277,7 +300,10 @@ mod tests {
         let create = record(make("f"), 1, Some((4, file(9))));
         assert!(holds(&[create.clone(), record(lookup("f"), 2, Some((3, absent.clone())))]));
         assert!(holds(&[create.clone(), record(lookup("f"), 2, Some((3, file(9))))]));
-        assert!(!holds(&[create.clone(), record(lookup("f"), 5, Some((6, absent.clone())))]), "an old state");
+        assert!(
+            !holds(&[create.clone(), record(lookup("f"), 5, Some((6, absent.clone())))]),
+            "an old state"
+        );
         // Seen, then not seen: time went backwards.
         let seen = record(lookup("f"), 2, Some((3, file(9))));
         let unseen = record(lookup("f"), 5, Some((6, absent)));
@@ -288,10 +314,17 @@ mod tests {
     fn a_power_cut_leaves_a_prefix_with_all_that_was_synced() {
         let made = |name: &str, ino, began| record(make(name), began, Some((began + 1, file(ino))));
         let there = |name: &str, ino| record(lookup(name), 20, Some((21, file(ino))));
-        let absent = |name: &str| record(lookup(name), 22, Some((23, Answer::Refused(Errno::ENOENT))));
+        let absent =
+            |name: &str| record(lookup(name), 22, Some((23, Answer::Refused(Errno::ENOENT))));
         let under_way = record(make("c"), 9, None);
         let holds = |reads: [Record; 2], durable| {
-            let records = [made("a", 7, 1), made("b", 8, 3), under_way.clone(), reads[0].clone(), reads[1].clone()];
+            let records = [
+                made("a", 7, 1),
+                made("b", 8, 3),
+                under_way.clone(),
+                reads[0].clone(),
+                reads[1].clone(),
+            ];
             matches!(
                 check(Tree::new(1), &records, Some(Blackout { at: 10, durable: BTreeMap::from([(0, durable)]) })),
                 Verdict::Explained(states) if !states.is_empty()
@@ -302,7 +335,10 @@ mod tests {
         assert!(!holds([there("a", 7), absent("b")], 5), "b was synced");
         assert!(holds([there("b", 8), absent("c")], 5));
         assert!(holds([there("c", 9), absent("d")], 5), "never answered, and made");
-        assert!(holds([there("c", 9), record(lookup("b"), 22, Some((23, file(8))))], 0), "c comes after b");
+        assert!(
+            holds([there("c", 9), record(lookup("b"), 22, Some((23, file(8))))], 0),
+            "c comes after b"
+        );
     }
 
     /// Number of an inode of this MDT.
@@ -314,13 +350,22 @@ mod tests {
     fn a_power_cut_leaves_a_prefix_of_each_mdt_and_operations_of_several_whole() {
         let (dir, here, there) = (at(1, 1), at(0, 2), at(1, 3));
         let made = |parent, name: &str, kind, ino: Ino, began| {
-            let call = Call::Make { parent, name: name.to_owned(), kind, exclusive: true, mdt: mdt_of(ino) };
+            let call = Call::Make {
+                parent,
+                name: name.to_owned(),
+                kind,
+                exclusive: true,
+                mdt: mdt_of(ino),
+            };
             let nlink = if kind == Kind::Dir { 2 } else { 1 };
             record(call, began, Some((began + 1, Answer::Inode { ino, kind, nlink })))
         };
         // The root is of MDT 0. A directory there, a file in it, a file in the root.
-        let history =
-            [made(1, "d", Kind::Dir, dir, 1), made(dir, "in", Kind::File, there, 3), made(1, "f", Kind::File, here, 5)];
+        let history = [
+            made(1, "d", Kind::Dir, dir, 1),
+            made(dir, "in", Kind::File, there, 3),
+            made(1, "f", Kind::File, here, 5),
+        ];
         let listed = |ino, names: &[(&str, Ino)], began| {
             let names = names.iter().map(|(name, ino)| ((*name).to_owned(), *ino)).collect();
             record(Call::Readdir { ino }, began, Some((began + 1, Answer::Names(names))))
@@ -339,7 +384,10 @@ mod tests {
         let (d, f) = (("d", dir), ("f", here));
         assert!(holds(&[d, f], Some(&[("in", there)]), [0, 0]), "all");
         assert!(holds(&[], None, [0, 0]), "nothing");
-        assert!(holds(&[d, f], Some(&[]), [0, 0]), "what came last of one MDT, without what the other did before");
+        assert!(
+            holds(&[d, f], Some(&[]), [0, 0]),
+            "what came last of one MDT, without what the other did before"
+        );
         assert!(holds(&[d], Some(&[("in", there)]), [0, 0]));
         assert!(!holds(&[f], None, [0, 0]), "no prefix");
         assert!(!holds(&[d, f], Some(&[]), [0, 5]), "synced there");
@@ -359,7 +407,8 @@ mod tests {
     #[test]
     fn what_was_never_answered_may_happen_late_or_never_but_only_once() {
         let lost = record(make("f"), 1, None);
-        let absent = |began| record(lookup("f"), began, Some((began + 1, Answer::Refused(Errno::ENOENT))));
+        let absent =
+            |began| record(lookup("f"), began, Some((began + 1, Answer::Refused(Errno::ENOENT))));
         let there = |began| record(lookup("f"), began, Some((began + 1, file(9))));
         assert!(holds(&[lost.clone(), absent(2), absent(4)]));
         assert!(holds(&[lost.clone(), absent(2), there(4)]));

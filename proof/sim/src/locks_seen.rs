@@ -24,7 +24,14 @@ pub struct LocksSeen(Arc<Mutex<Vec<Held>>>);
 
 impl LocksSeen {
     /// A lock was granted; a number to release it with.
-    pub fn granted(&self, program: usize, machine: usize, ino: Ino, exclusive: bool, since: Moment) -> usize {
+    pub fn granted(
+        &self,
+        program: usize,
+        machine: usize,
+        ino: Ino,
+        exclusive: bool,
+        since: Moment,
+    ) -> usize {
         let mut held = self.0.lock();
         held.push(Held { program, machine, ino, exclusive, since, until: Moment::MAX });
         held.len() - 1
@@ -38,7 +45,9 @@ impl LocksSeen {
 
     /// A machine lost contact: what is held there does not count from now on.
     pub fn lost_contact(&self, machine: usize, at: Moment) {
-        for held in self.0.lock().iter_mut().filter(|held| held.machine == machine && held.since <= at) {
+        for held in
+            self.0.lock().iter_mut().filter(|held| held.machine == machine && held.since <= at)
+        {
             held.until = held.until.min(at);
         }
     }
@@ -55,7 +64,11 @@ impl LocksSeen {
         for (number, a) in held.iter().enumerate() {
             for b in &held[number + 1..] {
                 let overlap = a.since < b.until && b.since < a.until;
-                if a.ino == b.ino && a.program != b.program && (a.exclusive || b.exclusive) && overlap {
+                if a.ino == b.ino
+                    && a.program != b.program
+                    && (a.exclusive || b.exclusive)
+                    && overlap
+                {
                     found.push(format!("two programs hold one lock: {a:?} and {b:?}"));
                 }
             }

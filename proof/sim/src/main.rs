@@ -77,7 +77,11 @@ fn mutant(text: &str) -> Result<observe::mutant::Mutant, String> {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let filter = tracing_subscriber::EnvFilter::from_default_env();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .without_time()
+        .init();
     #[cfg(feature = "mutants")]
     observe::mutant::choose(arguments.mutant);
     let faults = Faults {
@@ -91,11 +95,18 @@ fn main() -> ExitCode {
     #[cfg(feature = "mutants")]
     if arguments.all_mutants {
         let seeds = arguments.seeds.unwrap_or(0..2000);
-        return if sim::mutants::all_are_found(seeds, faults) { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+        return if sim::mutants::all_are_found(seeds, faults) {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        };
     }
     let flags = faults.arguments();
-    let seeds = arguments.seed.map_or_else(|| arguments.seeds.clone().unwrap_or(0..100), |seed| seed..seed + 1);
-    let (began, mut time, mut events, mut answered, mut count, mut tangled) = (Instant::now(), 0.0, 0, 0, 0u64, 0u64);
+    let seeds = arguments
+        .seed
+        .map_or_else(|| arguments.seeds.clone().unwrap_or(0..100), |seed| seed..seed + 1);
+    let (began, mut time, mut events, mut answered, mut count, mut tangled) =
+        (Instant::now(), 0.0, 0, 0, 0u64, 0u64);
     let (mut extents, mut shared) = (0, 0u64);
     let (mut gaps, mut met, mut revoked) = (0, 0u64, 0);
     let mut bad = 0;
@@ -104,7 +115,10 @@ fn main() -> ExitCode {
         if arguments.twice {
             let again = run(seed, faults, false);
             if again.hash != report.hash {
-                report.wrong.push(format!("not the same twice: {:016x} and {:016x}", report.hash, again.hash));
+                report.wrong.push(format!(
+                    "not the same twice: {:016x} and {:016x}",
+                    report.hash, again.hash
+                ));
             }
         }
         count += 1;

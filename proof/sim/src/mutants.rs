@@ -16,7 +16,9 @@ pub fn all_are_found(seeds: Range<u64>, faults: Faults) -> bool {
         let took = began.elapsed();
         match found {
             Some(seed) => println!("{name}: found by seed {seed} ({took:.0?})"),
-            None => println!("{name}: NOT FOUND by seeds {}..{} ({took:.0?})", seeds.start, seeds.end),
+            None => {
+                println!("{name}: NOT FOUND by seeds {}..{} ({took:.0?})", seeds.start, seeds.end)
+            }
         }
         all_found &= found.is_some();
     }

@@ -191,7 +191,8 @@ impl Program {
     /// make anything in it meanwhile.
     async fn victim(&self, call: &Call) -> Option<Held> {
         let (parent, text) = match call {
-            Call::Rmdir { parent, name } | Call::Rename { new_parent: parent, new_name: name, .. } => (parent, name),
+            Call::Rmdir { parent, name }
+            | Call::Rename { new_parent: parent, new_name: name, .. } => (parent, name),
             _ => return None,
         };
         if *parent != Fid::ROOT.ino() {
@@ -253,7 +254,8 @@ impl Program {
             Kind::Dir if mdts > 1 => self.rng.below(mdts.into()) as u16, // as above
             _ => mdt_of(dir.ino),
         };
-        let call = Call::Make { parent: dir.ino, name: text.to_owned(), kind, exclusive: true, mdt };
+        let call =
+            Call::Make { parent: dir.ino, name: text.to_owned(), kind, exclusive: true, mdt };
         let found = match kind {
             Kind::Dir => {
                 let at = TargetIndex(mdt);
@@ -262,7 +264,8 @@ impl Program {
                 if text == SMALL {
                     // Files that are made in it before this is done are as all others.
                     let value = lov_ea::encode(&default_layout(DOM_BYTES), Fid::NONE).into();
-                    let (lov, flags) = (Bytes::from_static(b"lustre.lov"), SetxattrFlags::default());
+                    let (lov, flags) =
+                        (Bytes::from_static(b"lustre.lov"), SetxattrFlags::default());
                     let set = client.setxattr(Caller::root(), found.node, lov, value, flags).await;
                     if let Err(error) = set {
                         self.unexpected("default layout of", found.ino, &error);
@@ -272,10 +275,12 @@ impl Program {
             }
             Kind::Symlink => {
                 let target = Bytes::from_static(b"target");
-                self.ask(call, client.symlink(Caller::root(), dir.node, name(text), target), inode).await?
+                self.ask(call, client.symlink(Caller::root(), dir.node, name(text), target), inode)
+                    .await?
             }
             Kind::File => {
-                let work = client.mknod(Caller::root(), dir.node, name(text), libc::S_IFREG | 0o644, 0);
+                let work =
+                    client.mknod(Caller::root(), dir.node, name(text), libc::S_IFREG | 0o644, 0);
                 self.ask(call, work, inode).await?
             }
         };
@@ -284,8 +289,13 @@ impl Program {
 
     async fn create_open(&mut self, dir: Held, text: &str) -> Option<(Held, FileHandle)> {
         let exclusive = self.rng.chance(300);
-        let call =
-            Call::Make { parent: dir.ino, name: text.to_owned(), kind: Kind::File, exclusive, mdt: mdt_of(dir.ino) };
+        let call = Call::Make {
+            parent: dir.ino,
+            name: text.to_owned(),
+            kind: Kind::File,
+            exclusive,
+            mdt: mdt_of(dir.ino),
+        };
         let mut mode = OpenMode::from_libc(libc::O_RDWR, false);
         mode.exclusive = exclusive;
         let work = self.client.clone().create(Caller::root(), dir.node, name(text), 0o644, mode);
@@ -302,8 +312,14 @@ impl Program {
             Ok(handle) => Some(handle),
             Err(error) => {
                 let errno = error.errno();
-                if errno != Errno::ENOENT && errno != Errno::ESTALE && !crate::history::is_unknown(errno) {
-                    self.recorder.found.lock().push(format!("open of inode {:x}: {error}", file.ino));
+                if errno != Errno::ENOENT
+                    && errno != Errno::ESTALE
+                    && !crate::history::is_unknown(errno)
+                {
+                    self.recorder
+                        .found
+                        .lock()
+                        .push(format!("open of inode {:x}: {error}", file.ino));
                 }
                 None
             }
@@ -320,7 +336,10 @@ impl Program {
     fn unexpected_open(&mut self, what: &str, ino: Ino, error: &ClientError) {
         let errno = error.errno();
         if errno == Errno::ENOENT || errno == Errno::ESTALE {
-            self.recorder.gone.lock().push((self.mount, format!("{what} inode {ino:x}, which is open: {error}")));
+            self.recorder
+                .gone
+                .lock()
+                .push((self.mount, format!("{what} inode {ino:x}, which is open: {error}")));
         }
         self.unexpected(what, ino, error);
     }
@@ -342,7 +361,8 @@ impl Program {
         let sync = self.rng.chance(100);
         let flags = WriteFlags { sync, ..WriteFlags::default() };
         let began = self.recorder.history.moment();
-        let work = self.client.clone().write(Caller::root(), handle, first * BLOCK, data.into(), flags);
+        let work =
+            self.client.clone().write(Caller::root(), handle, first * BLOCK, data.into(), flags);
         // Noted before: it may reach the servers even if this program is killed.
         let mount = self.mount;
         let note = |ended: Moment| {
@@ -368,7 +388,8 @@ impl Program {
     async fn read(&mut self, file: Held, handle: FileHandle, first: u64, blocks: u64) {
         let began = self.recorder.history.moment();
         let len = (blocks * BLOCK) as u32;
-        let result = self.client.clone().read(Caller::root(), handle, first * BLOCK, len, false).await;
+        let result =
+            self.client.clone().read(Caller::root(), handle, first * BLOCK, len, false).await;
         let ended = self.recorder.history.moment();
         self.told(result.is_ok());
         let parts = match result {
@@ -381,7 +402,8 @@ impl Program {
             let to = data.len().min(((block + 1) * BLOCK) as usize);
             match value_of(&data[from..to]) {
                 Ok(value) => {
-                    let read = Read { program: self.number, mount: self.mount, value, began, ended };
+                    let read =
+                        Read { program: self.number, mount: self.mount, value, began, ended };
                     self.recorder.bytes.read(file.ino, first + block, read)
                 }
                 Err(what) => {
@@ -411,20 +433,34 @@ impl Program {
     async fn lock(&mut self, file: Held, handle: FileHandle) {
         let exclusive = self.rng.chance(600);
         let kind = if exclusive { FlockKind::Write } else { FlockKind::Read };
-        let lock =
-            Flock { kind, flavor: FlockFlavor::Bsd, owner: self.number as u64 + 1, pid: 1, start: 0, end: u64::MAX };
+        let lock = Flock {
+            kind,
+            flavor: FlockFlavor::Bsd,
+            owner: self.number as u64 + 1,
+            pid: 1,
+            start: 0,
+            end: u64::MAX,
+        };
         let result = self.client.clone().setlk(Caller::root(), handle, lock, true).await;
         self.told(result.is_ok());
         match result {
             Ok(()) => {
                 let since = self.recorder.history.moment();
-                let number = self.recorder.locks.granted(self.number, self.machine, file.ino, exclusive, since);
+                let number = self.recorder.locks.granted(
+                    self.number,
+                    self.machine,
+                    file.ino,
+                    exclusive,
+                    since,
+                );
                 // Usually short; sometimes longer than a server needs to come back.
                 let longest = *self.rng.pick(&[5_000, 5_000, 1_500_000]);
                 self.env.clock.sleep(Duration::from_micros(self.rng.below(longest))).await;
                 self.recorder.locks.released(number, self.recorder.history.moment());
                 let unlock = Flock { kind: FlockKind::Unlock, ..lock };
-                if let Err(error) = self.client.clone().setlk(Caller::root(), handle, unlock, false).await {
+                if let Err(error) =
+                    self.client.clone().setlk(Caller::root(), handle, unlock, false).await
+                {
                     self.unexpected_open("unlock of", file.ino, &error);
                 }
             }
@@ -481,15 +517,22 @@ impl Program {
                 };
                 let (client, flags) = (self.client.clone(), RenameFlags::default());
                 let (from, to) = (name(text), name(new_name));
-                let work = client.rename(Caller::root(), (dir.node, from), (new_parent.node, to), flags);
+                let work =
+                    client.rename(Caller::root(), (dir.node, from), (new_parent.node, to), flags);
                 self.ask(call, work, |()| Answer::Done).await;
             }
             Operation::Link => {
                 if let Some((file, Kind::File)) = self.lookup(dir, text).await {
                     held.push(file);
                     let new_name = *self.rng.pick(&FILES[..self.workload.files]);
-                    let call = Call::Link { ino: file.ino, parent: root.ino, name: new_name.to_owned() };
-                    let work = self.client.clone().link(Caller::root(), file.node, root.node, name(new_name));
+                    let call =
+                        Call::Link { ino: file.ino, parent: root.ino, name: new_name.to_owned() };
+                    let work = self.client.clone().link(
+                        Caller::root(),
+                        file.node,
+                        root.node,
+                        name(new_name),
+                    );
                     let found = self.ask(call, work, inode).await;
                     held.extend(found.map(|found| Held { node: found.node, ino: found.ino }));
                 }
@@ -509,7 +552,12 @@ impl Program {
                     new_name: to.to_owned(),
                 };
                 let (client, flags) = (self.client.clone(), RenameFlags::default());
-                let work = client.rename(Caller::root(), (root.node, name(from)), (root.node, name(to)), flags);
+                let work = client.rename(
+                    Caller::root(),
+                    (root.node, name(from)),
+                    (root.node, name(to)),
+                    flags,
+                );
                 self.ask(call, work, |()| Answer::Done).await;
             }
             Operation::Readdir => {
@@ -517,7 +565,9 @@ impl Program {
             }
             Operation::Make => {
                 let kind = if self.rng.chance(500) { Kind::Symlink } else { Kind::File };
-                held.extend(self.make(dir, if kind == Kind::Symlink { "s" } else { text }, kind).await);
+                held.extend(
+                    self.make(dir, if kind == Kind::Symlink { "s" } else { text }, kind).await,
+                );
             }
             Operation::Truncate => {
                 if let Some((file, Kind::File)) = self.lookup(dir, text).await {

@@ -84,7 +84,14 @@ impl Faults {
 
 impl Default for Faults {
     fn default() -> Faults {
-        Faults { network: true, clients: true, machines: true, servers: true, workloads: true, mdts: Mdts::Fixed(1) }
+        Faults {
+            network: true,
+            clients: true,
+            machines: true,
+            servers: true,
+            workloads: true,
+            mdts: Mdts::Fixed(1),
+        }
     }
 }
 
@@ -234,7 +241,8 @@ impl Run {
             self.add_client(None);
         }
         let all = self.mounts.len();
-        if !self.wait(START_MAX, |run| run.mounts.iter().all(|mount| mount.client.lock().is_some())) {
+        if !self.wait(START_MAX, |run| run.mounts.iter().all(|mount| mount.client.lock().is_some()))
+        {
             self.wrong.push(format!("the {all} clients could not mount within {START_MAX:?}"));
             return false;
         }
@@ -247,7 +255,9 @@ impl Run {
         self.heal();
         if !self.wait(LIVENESS_MAX, |run| run.running.load(Ordering::Relaxed) == 0) {
             let stuck: Vec<_> = self.alive.iter().map(|alive| alive.lock().clone()).collect();
-            self.wrong.push(format!("programs {stuck:?} did not end within {LIVENESS_MAX:?} after the last fault"));
+            self.wrong.push(format!(
+                "programs {stuck:?} did not end within {LIVENESS_MAX:?} after the last fault"
+            ));
             return false;
         }
         let ended = self.end();
@@ -262,7 +272,8 @@ impl Run {
             let wall_ms = self.rng.between(0, 4_000) as i64 - 2_000;
             self.cluster.world.set_skew(server.machine, Skew { wall_ms, rate_ppm });
             if self.rng.chance(300) {
-                let slow = DiskSpeed { min_us: 1_000, max_us: 20_000, stalls: 30, stall_us: 1_500_000 };
+                let slow =
+                    DiskSpeed { min_us: 1_000, max_us: 20_000, stalls: 30, stall_us: 1_500_000 };
                 self.cluster.world.set_disk_speed(server.machine, slow);
             }
         }
@@ -304,7 +315,8 @@ impl Run {
         self.recorder.locks.lost_contact(usize::from(machine.0), at);
         let in_service = |import: &Import| import.state() == ImportState::Full;
         let heard = client.lock().as_deref().and_then(|client| {
-            let answered = imports(client).map(|import| import.proved_at().filter(|_| in_service(&import)));
+            let answered =
+                imports(client).map(|import| import.proved_at().filter(|_| in_service(&import)));
             answered.min().flatten()
         });
         self.contact.lost(mount, at, heard)
@@ -329,7 +341,8 @@ impl Run {
     fn start_programs(&mut self, mount: usize) {
         for _ in 0..self.rng.between(1, 2) {
             let Some(program) = self.program(mount) else { return };
-            let (running, alive, number) = (self.running.clone(), self.alive[mount].clone(), program.number);
+            let (running, alive, number) =
+                (self.running.clone(), self.alive[mount].clone(), program.number);
             running.fetch_add(1, Ordering::Relaxed);
             alive.lock().insert(number);
             let life = async move {
@@ -352,7 +365,17 @@ impl Run {
         let machine = usize::from(at.machine.0);
         let workload = self.fault_profile.workload;
         let directories = at.directories.clone();
-        Some(Program { number, machine, mount, client, env: at.env.clone(), rng, workload, directories, recorder })
+        Some(Program {
+            number,
+            machine,
+            mount,
+            client,
+            env: at.env.clone(),
+            rng,
+            workload,
+            directories,
+            recorder,
+        })
     }
 
     fn is_mounted(&self, mount: usize) -> bool {
@@ -389,7 +412,9 @@ impl Run {
                 Fault::Cut if faults.network && recovered => self.cut_something(),
                 Fault::Silence if faults.network && recovered => self.silence_a_client(),
                 Fault::Heal if faults.network => self.heal(),
-                Fault::Client if faults.clients && recovered => waiting_to_start.extend(self.kill_a_client()),
+                Fault::Client if faults.clients && recovered => {
+                    waiting_to_start.extend(self.kill_a_client())
+                }
                 Fault::Server if faults.servers => self.kill_a_server(&mut down),
                 Fault::Blackout if faults.servers && recovered => {
                     self.black_out(&mut down);
@@ -407,8 +432,9 @@ impl Run {
     fn kill_a_server(&mut self, down: &mut Vec<(usize, Duration)>) {
         let is_mdt = |server: &Server| server.kind == TargetKind::Mdt;
         let wanted = self.rng.chance(self.fault_profile.mdt);
-        let able: Vec<usize> =
-            (0..self.cluster.servers.len()).filter(|n| is_mdt(&self.cluster.servers[*n]) == wanted).collect();
+        let able: Vec<usize> = (0..self.cluster.servers.len())
+            .filter(|n| is_mdt(&self.cluster.servers[*n]) == wanted)
+            .collect();
         let number = *self.rng.pick(&able);
         let kind = self.cluster.servers[number].kind;
         let now = self.cluster.world.now();
@@ -469,14 +495,19 @@ impl Run {
     /// Starts the servers that have been down long enough, or all.
     fn start_servers(&mut self, down: &mut Vec<(usize, Duration)>, all: bool) {
         let now = self.cluster.world.now();
-        let (due, later) = std::mem::take(down).into_iter().partition(|(_, when)| all || *when <= now);
+        let (due, later) =
+            std::mem::take(down).into_iter().partition(|(_, when)| all || *when <= now);
         *down = later;
         let due: Vec<(usize, Duration)> = due;
         for (number, _) in due {
             self.cluster.start_server(number);
             let is_mdt = self.cluster.servers[number].kind == TargetKind::Mdt;
             // Without lateness nothing is drawn.
-            if is_mdt && !all && self.fault_profile.late > 0 && self.rng.chance(self.fault_profile.late) {
+            if is_mdt
+                && !all
+                && self.fault_profile.late > 0
+                && self.rng.chance(self.fault_profile.late)
+            {
                 self.make_late(number);
             }
         }
@@ -487,7 +518,8 @@ impl Run {
     fn make_late(&mut self, mdt: usize) {
         let before = Duration::from_micros(self.rng.below(300_000));
         self.wait(before, |_| false);
-        let number = self.deaf.take().unwrap_or_else(|| self.rng.below(self.mounts.len() as u64) as usize);
+        let number =
+            self.deaf.take().unwrap_or_else(|| self.rng.below(self.mounts.len() as u64) as usize);
         let (late, mdt) = (self.mounts[number].machine, self.cluster.servers[mdt].machine);
         self.cluster.world.network().cut(mdt, late);
         if self.rng.chance(400) {
@@ -543,7 +575,9 @@ impl Run {
         let both = [self.rng.chance(900), self.rng.chance(200)];
         let times = if self.rng.chance(500) { SILENT_MS } else { LATE_MS }
             .map(|(least, most)| Duration::from_millis(self.rng.between(least, most)));
-        for ((kind, both), time) in [TargetKind::Mdt, TargetKind::Ost].into_iter().zip(both).zip(times) {
+        for ((kind, both), time) in
+            [TargetKind::Mdt, TargetKind::Ost].into_iter().zip(both).zip(times)
+        {
             for server in self.cluster.servers.iter().filter(|server| server.kind == kind) {
                 self.cluster.world.network().cut(silent, server.machine);
                 if both {
@@ -557,7 +591,8 @@ impl Run {
 
     /// A client dies; another one comes on the same machine.
     fn kill_a_client(&mut self) -> Option<usize> {
-        let living: Vec<usize> = (0..self.mounts.len()).filter(|mount| self.is_mounted(*mount)).collect();
+        let living: Vec<usize> =
+            (0..self.mounts.len()).filter(|mount| self.is_mounted(*mount)).collect();
         if living.len() < 2 {
             return None;
         }
@@ -577,12 +612,21 @@ impl Run {
     /// removed inode.
     fn look_for_kept(&mut self) {
         let orphans = |run: &Run| -> Vec<Fid> {
-            let marks = run.cluster.mdt_records().into_iter().filter(|record| record.key.first() == Some(&b'P'));
+            let marks = run
+                .cluster
+                .mdt_records()
+                .into_iter()
+                .filter(|record| record.key.first() == Some(&b'P'));
             marks.filter_map(|record| disk::key::fid_of(&record.key)).collect()
         };
-        if !self.wait(QUIET_MAX, |run| orphans(run).is_empty()) && self.cluster.world.failures().is_empty() {
+        if !self.wait(QUIET_MAX, |run| orphans(run).is_empty())
+            && self.cluster.world.failures().is_empty()
+        {
             let kept: Vec<String> = orphans(self).iter().map(Fid::to_string).collect();
-            self.wrong.push(format!("removed inodes {} are kept, and no program has them open", kept.join(", ")));
+            self.wrong.push(format!(
+                "removed inodes {} are kept, and no program has them open",
+                kept.join(", ")
+            ));
         }
     }
 
@@ -633,7 +677,8 @@ impl Run {
         self.wrong.extend(self.recorder.locks.check());
         // An evicted mount has lost its open files.
         let kept = |mount: usize| !self.losses.iter().any(|loss| loss.mount == mount);
-        let gone: Vec<_> = self.recorder.gone.lock().iter().filter(|(mount, _)| kept(*mount)).cloned().collect();
+        let gone: Vec<_> =
+            self.recorder.gone.lock().iter().filter(|(mount, _)| kept(*mount)).cloned().collect();
         self.wrong.extend(gone.into_iter().map(|(_, text)| text));
         let records = self.recorder.history.records();
         let synced = self.recorder.durable.lock().clone();
@@ -676,14 +721,20 @@ fn imports(client: &Client) -> impl Iterator<Item = Arc<Import>> {
 /// Differences between the stores and the tree.
 fn leaks(run: &Run, tree: &Tree) -> Vec<String> {
     let living: BTreeSet<u64> = tree.living().map(|(ino, _)| ino).collect();
-    let files: BTreeSet<u64> = tree.living().filter(|(_, kind)| *kind == Kind::File).map(|(ino, _)| ino).collect();
+    let files: BTreeSet<u64> =
+        tree.living().filter(|(_, kind)| *kind == Kind::File).map(|(ino, _)| ino).collect();
     let mut found = Vec::new();
     let (mut inodes, mut names) = (BTreeSet::new(), BTreeMap::<u64, Vec<String>>::new());
     for MdtRecord { key, value, .. } in run.cluster.mdt_records() {
         match key.first() {
             Some(b'E') => {
-                if let (Ok((fid, _)), Some(name)) = (disk::dirent::decode(&value), disk::key::name_of(&key)) {
-                    names.entry(fid.ino()).or_default().push(String::from_utf8_lossy(name).into_owned());
+                if let (Ok((fid, _)), Some(name)) =
+                    (disk::dirent::decode(&value), disk::key::name_of(&key))
+                {
+                    names
+                        .entry(fid.ino())
+                        .or_default()
+                        .push(String::from_utf8_lossy(name).into_owned());
                 }
             }
             Some(b'I') => inodes.extend(disk::key::fid_of(&key).map(Fid::ino)),
@@ -694,14 +745,19 @@ fn leaks(run: &Run, tree: &Tree) -> Vec<String> {
     }
     found.extend(unsound(run));
     // An inode that an unanswered operation made has an unknown number.
-    let (untold, living): (BTreeSet<u64>, BTreeSet<u64>) = living.into_iter().partition(|ino| *ino >= SYNTHETIC);
+    let (untold, living): (BTreeSet<u64>, BTreeSet<u64>) =
+        living.into_iter().partition(|ino| *ino >= SYNTHETIC);
     let unknown: Vec<u64> = inodes.difference(&living).copied().collect();
     let fits = unknown.len() == untold.len() && unknown.iter().all(|ino| names.contains_key(ino));
     found.extend(unknown.iter().filter(|_| !fits).map(|ino| {
-        let names = names.get(ino).map_or_else(|| "no name".to_owned(), |names| format!("the names {names:?}"));
+        let names = names
+            .get(ino)
+            .map_or_else(|| "no name".to_owned(), |names| format!("the names {names:?}"));
         format!("inode {ino:x} is left that no program knows of; it has {names}")
     }));
-    found.extend(living.difference(&inodes).map(|ino| format!("inode {ino:x} has a name and no record")));
+    found.extend(
+        living.difference(&inodes).map(|ino| format!("inode {ino:x} has a name and no record")),
+    );
     // After a blackout objects may be left whose files were never durable: fsck finds those.
     for name in run.cluster.objects().into_iter().filter(|_| run.blackout.is_none()) {
         match store::objects::parse_name(&name) {
@@ -719,7 +775,8 @@ fn unsound(run: &Run) -> Vec<String> {
     let mut check = Check::default();
     for tag in FIRST.into_iter().chain(THEN) {
         let (start, end) = disk::key::all(tag);
-        let these = records.iter().filter(|record| record.key[..] >= start[..] && record.key[..] < end[..]);
+        let these =
+            records.iter().filter(|record| record.key[..] >= start[..] && record.key[..] < end[..]);
         for MdtRecord { mdt, key, value } in these {
             if check.record(mdt.0, key, value).is_err() {
                 return vec!["more inodes than can be checked".to_owned()];

@@ -43,7 +43,13 @@ pub struct Tree {
 impl Tree {
     /// Only an empty root.
     pub fn new(root: Ino) -> Tree {
-        let node = Node { kind: Kind::Dir, mdt: mdt_of(root), links: 1, parent: root, names: BTreeMap::new() };
+        let node = Node {
+            kind: Kind::Dir,
+            mdt: mdt_of(root),
+            links: 1,
+            parent: root,
+            names: BTreeMap::new(),
+        };
         Tree { root, nodes: BTreeMap::from([(root, node)]) }
     }
 
@@ -55,8 +61,9 @@ impl Tree {
     /// The MDTs whose records the call changes, if it is done.
     pub fn changed_mdts(&self, call: &Call) -> MdtSet {
         let of = |ino: &Ino| self.nodes.get(ino).map_or(0, |node| only(node.mdt));
-        let behind =
-            |parent: &Ino, name: &String| self.nodes.get(parent).and_then(|dir| dir.names.get(name)).map_or(0, of);
+        let behind = |parent: &Ino, name: &String| {
+            self.nodes.get(parent).and_then(|dir| dir.names.get(name)).map_or(0, of)
+        };
         match call {
             Call::Lookup { .. } | Call::Getattr { .. } | Call::Readdir { .. } => 0,
             Call::Make { parent, name, mdt, .. } => match behind(parent, name) {
@@ -64,7 +71,9 @@ impl Tree {
                 // It is there.
                 _ => 0,
             },
-            Call::Unlink { parent, name } | Call::Rmdir { parent, name } => of(parent) | behind(parent, name),
+            Call::Unlink { parent, name } | Call::Rmdir { parent, name } => {
+                of(parent) | behind(parent, name)
+            }
             Call::Link { ino, parent, .. } => of(ino) | of(parent),
             Call::Rename { parent, name, new_parent, new_name } => {
                 of(parent) | of(new_parent) | behind(parent, name) | behind(new_parent, new_name)
@@ -90,7 +99,10 @@ impl Tree {
         let node = &self.nodes[&ino];
         match node.kind {
             Kind::Dir if node.links == 0 => 0,
-            Kind::Dir => 2 + node.names.values().filter(|child| self.nodes[*child].kind == Kind::Dir).count() as u32,
+            Kind::Dir => {
+                2 + node.names.values().filter(|child| self.nodes[*child].kind == Kind::Dir).count()
+                    as u32
+            }
             Kind::File | Kind::Symlink => node.links,
         }
     }
@@ -121,7 +133,10 @@ impl Tree {
             if node.parent == synthetic {
                 node.parent = ino;
             }
-            node.names.values_mut().filter(|child| **child == synthetic).for_each(|child| *child = ino);
+            node.names
+                .values_mut()
+                .filter(|child| **child == synthetic)
+                .for_each(|child| *child = ino);
         }
     }
 
@@ -142,7 +157,9 @@ impl Tree {
         match answer {
             None => true,
             Some(Answer::Inode { ino: seen, kind, nlink }) => {
-                self.identify(ino, *seen, bound) && self.nodes[seen].kind == *kind && self.nlink(*seen) == *nlink
+                self.identify(ino, *seen, bound)
+                    && self.nodes[seen].kind == *kind
+                    && self.nlink(*seen) == *nlink
             }
             Some(_) => false,
         }
@@ -263,7 +280,9 @@ impl Tree {
                     }
                 }
                 // A directory above it is never empty.
-                if to.is_some_and(|(over, there)| there.kind == Kind::Dir && self.is_below(*parent, over)) {
+                if to.is_some_and(|(over, there)| {
+                    there.kind == Kind::Dir && self.is_below(*parent, over)
+                }) {
                     errors.push(Errno::ENOTEMPTY);
                 }
             }
@@ -280,7 +299,13 @@ impl Tree {
     }
 
     /// Makes the change, after all checks; `false`: the answer does not fit.
-    fn change(&mut self, call: &Call, answer: Option<&Answer>, number: usize, bound: &mut Bound) -> bool {
+    fn change(
+        &mut self,
+        call: &Call,
+        answer: Option<&Answer>,
+        number: usize,
+        bound: &mut Bound,
+    ) -> bool {
         match call {
             Call::Lookup { parent, name } => {
                 let ino = self.nodes[parent].names[name];
@@ -298,8 +323,16 @@ impl Tree {
                 if self.nodes.contains_key(&ino) {
                     return false;
                 }
-                self.nodes
-                    .insert(ino, Node { kind: *kind, mdt: *mdt, links: 1, parent: *parent, names: BTreeMap::new() });
+                self.nodes.insert(
+                    ino,
+                    Node {
+                        kind: *kind,
+                        mdt: *mdt,
+                        links: 1,
+                        parent: *parent,
+                        names: BTreeMap::new(),
+                    },
+                );
                 self.name(*parent, name, ino);
                 self.fits_inode(ino, answer, bound)
             }
@@ -333,9 +366,9 @@ impl Tree {
                 Some(Answer::Names(seen)) => {
                     let names = self.nodes[ino].names.clone();
                     names.len() == seen.len()
-                        && names
-                            .iter()
-                            .all(|(name, child)| seen.get(name).is_some_and(|s| self.identify(*child, *s, bound)))
+                        && names.iter().all(|(name, child)| {
+                            seen.get(name).is_some_and(|s| self.identify(*child, *s, bound))
+                        })
                 }
                 Some(_) => false,
             },
@@ -378,7 +411,11 @@ mod tests {
     }
 
     fn refused(tree: &Tree, call: &Call, errno: Errno) {
-        assert_eq!(tree.apply(call, Some(&Answer::Refused(errno)), 0).as_ref(), Some(tree), "{call:?}");
+        assert_eq!(
+            tree.apply(call, Some(&Answer::Refused(errno)), 0).as_ref(),
+            Some(tree),
+            "{call:?}"
+        );
         assert_eq!(tree.apply(call, Some(&Answer::Done), 0), None, "{call:?}");
         assert_eq!(tree.apply(call, Some(&Answer::Refused(Errno::EPERM)), 0), None, "{call:?}");
     }
@@ -393,9 +430,15 @@ mod tests {
         refused(&tree, &Call::Rmdir { parent: ROOT, name: "d".into() }, Errno::ENOTEMPTY);
         let link = Call::Link { ino: 3, parent: ROOT, name: "g".into() };
         let tree = done(&tree, link, inode(3, Kind::File, 2));
-        let onto_itself = Call::Rename { parent: ROOT, name: "g".into(), new_parent: 2, new_name: "f".into() };
-        assert_eq!(done(&tree, onto_itself, Answer::Done), tree, "two names of one inode: nothing happens");
-        let into_itself = Call::Rename { parent: ROOT, name: "d".into(), new_parent: 2, new_name: "x".into() };
+        let onto_itself =
+            Call::Rename { parent: ROOT, name: "g".into(), new_parent: 2, new_name: "f".into() };
+        assert_eq!(
+            done(&tree, onto_itself, Answer::Done),
+            tree,
+            "two names of one inode: nothing happens"
+        );
+        let into_itself =
+            Call::Rename { parent: ROOT, name: "d".into(), new_parent: 2, new_name: "x".into() };
         refused(&tree, &into_itself, Errno::EINVAL);
         let tree = done(&tree, Call::Unlink { parent: 2, name: "f".into() }, Answer::Done);
         let tree = done(&tree, Call::Rmdir { parent: ROOT, name: "d".into() }, Answer::Done);
@@ -408,12 +451,18 @@ mod tests {
     fn a_wrong_answer_does_not_fit() {
         let tree = done(&Tree::new(ROOT), make(ROOT, "f", Kind::File), inode(2, Kind::File, 1));
         let lookup = Call::Lookup { parent: ROOT, name: "f".into() };
-        for wrong in [inode(3, Kind::File, 1), inode(2, Kind::Dir, 1), inode(2, Kind::File, 2), Answer::Done] {
+        for wrong in
+            [inode(3, Kind::File, 1), inode(2, Kind::Dir, 1), inode(2, Kind::File, 2), Answer::Done]
+        {
             assert_eq!(tree.apply(&lookup, Some(&wrong), 0), None, "{wrong:?}");
         }
         assert_eq!(tree.apply(&lookup, Some(&Answer::Refused(Errno::ENOENT)), 0), None);
         let used = make(ROOT, "g", Kind::File);
-        assert_eq!(tree.apply(&used, Some(&inode(2, Kind::File, 1)), 0), None, "an inode number is never given twice");
+        assert_eq!(
+            tree.apply(&used, Some(&inode(2, Kind::File, 1)), 0),
+            None,
+            "an inode number is never given twice"
+        );
     }
 
     #[test]

@@ -96,7 +96,12 @@ pub const LOCKERS: Workload = Workload {
 pub const REMOVERS: Workload = Workload {
     files: 2,
     directory: 0,
-    operations: &[(Operation::Create, 9), (Operation::Open, 5), (Operation::Unlink, 9), (Operation::Rename, 2)],
+    operations: &[
+        (Operation::Create, 9),
+        (Operation::Open, 5),
+        (Operation::Unlink, 9),
+        (Operation::Rename, 2),
+    ],
     uses: &[(Use::Write, 4), (Use::Read, 5), (Use::Fsync, 1)],
     ..USUAL
 };
@@ -135,7 +140,12 @@ pub const SHARERS: Workload = Workload {
     count: 6,
     rounds: (20, 80),
     pause_us: 60_000,
-    operations: &[(Operation::Create, 3), (Operation::Open, 12), (Operation::Stat, 2), (Operation::Truncate, 1)],
+    operations: &[
+        (Operation::Create, 3),
+        (Operation::Open, 12),
+        (Operation::Stat, 2),
+        (Operation::Truncate, 1),
+    ],
     uses: &[(Use::Write, 10), (Use::Read, 8), (Use::Fsync, 1)],
 };
 

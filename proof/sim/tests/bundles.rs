@@ -78,7 +78,8 @@ impl Client {
     fn import(cluster: &Cluster, env: &Env, number: u128, mdt: u16) -> Arc<Import> {
         let of = cluster.mdt(TargetIndex(mdt)).expect("a served MDT").cluster();
         let rpc = Rpc::new(env.clone(), RpcConfig { cluster: of, checksums: true });
-        let nid = Nid::Tcp(SocketAddr::new(cluster.servers[NAME + usize::from(mdt)].machine.ip(), 988));
+        let nid =
+            Nid::Tcp(SocketAddr::new(cluster.servers[NAME + usize::from(mdt)].machine.ip(), 988));
         let target = TargetName::mdt(Default::default(), mdt);
         rpc.import(target, vec![nid], ClientUuid(number), format!("client {number}"), None)
     }
@@ -125,7 +126,14 @@ fn name(name: &str) -> Name {
 
 fn mkdir(at: u16) -> MdsOp {
     let kind = CreateKind::Directory { mdt: Some(TargetIndex(at)) };
-    MdsOp::Create(Create { parent: Fid::ROOT, name: name("d"), kind, mode: 0o755, umask: 0o022, exclusive: true })
+    MdsOp::Create(Create {
+        parent: Fid::ROOT,
+        name: name("d"),
+        kind,
+        mode: 0o755,
+        umask: 0o022,
+        exclusive: true,
+    })
 }
 
 fn rmdir() -> MdsOp {
@@ -140,8 +148,13 @@ fn lookup() -> MdsOp {
 /// durable before.
 fn recorded(cluster: &Cluster) -> (Option<Fid>, Vec<Fid>) {
     let records = cluster.mdt_records();
-    let to = |record: &&sim::cluster::MdtRecord| record.key == disk::key::dirent(Fid::ROOT, b"d").as_bytes();
-    let named = records.iter().find(to).map(|record| disk::dirent::decode(&record.value).expect("an entry").0);
+    let to = |record: &&sim::cluster::MdtRecord| {
+        record.key == disk::key::dirent(Fid::ROOT, b"d").as_bytes()
+    };
+    let named = records
+        .iter()
+        .find(to)
+        .map(|record| disk::dirent::decode(&record.value).expect("an entry").0);
     let of_other = records.iter().filter(|record| record.mdt != TargetIndex(0));
     let inodes = of_other.filter_map(|record| disk::key::inode_of(&record.key)).collect();
     (named, inodes)
@@ -171,7 +184,10 @@ fn assert_whole(cluster: &Cluster, what: &str) -> bool {
 fn start(seed: u64, mdts: u16) -> (Cluster, Client) {
     // `RUST_LOG` says what is shown of a run that fails.
     let filter = tracing_subscriber::EnvFilter::from_default_env();
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time();
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .without_time();
     // Another test of this process may have begun it.
     drop(log.try_init());
     let cluster = Cluster::start(seed, mdts, COMMITS, false);
@@ -186,10 +202,14 @@ fn a_directory_is_made_at_another_mdt_and_removed() {
     for at in [1, 2] {
         let fid = made(client.asks(&cluster, mkdir(at)));
         assert_eq!(fid.mdt(), at);
-        assert!(matches!(client.asks(&cluster, lookup()), Ok(MdsReply::Remote { fid: found, .. }) if found == fid));
+        assert!(
+            matches!(client.asks(&cluster, lookup()), Ok(MdsReply::Remote { fid: found, .. }) if found == fid)
+        );
         assert_eq!(client.asks(&cluster, mkdir(at)), Err(Errno::EEXIST));
         assert!(assert_whole(&cluster, "made"));
-        assert!(matches!(client.asks(&cluster, rmdir()), Ok(MdsReply::Removed(removed)) if removed.fid == fid));
+        assert!(
+            matches!(client.asks(&cluster, rmdir()), Ok(MdsReply::Removed(removed)) if removed.fid == fid)
+        );
         assert_eq!(client.asks(&cluster, rmdir()), Err(Errno::ENOENT));
         assert!(!assert_whole(&cluster, "removed"));
     }
@@ -241,12 +261,17 @@ fn cut_at(seed: u64, op: fn() -> MdsOp, harm: Harm, after: Duration) -> bool {
         // The dead client is waited for, for half a minute.
         run(&cluster, Duration::from_secs(60));
         let there = assert_whole(&cluster, &what);
-        assert!(!told || victims.len() > 1 || there != removes, "{what}: an MDT that lived was told");
+        assert!(
+            !told || victims.len() > 1 || there != removes,
+            "{what}: an MDT that lived was told"
+        );
     }
     let other = Client::new(&cluster, 2, None);
     let there = matches!(other.asks(&cluster, lookup()), Ok(MdsReply::Remote { .. }));
     let again = if there { rmdir() } else { mkdir(1) };
-    other.asks(&cluster, again).unwrap_or_else(|error| panic!("{what}: nothing works afterwards: {error}"));
+    other
+        .asks(&cluster, again)
+        .unwrap_or_else(|error| panic!("{what}: nothing works afterwards: {error}"));
     assert_eq!(assert_whole(&cluster, &what), !there, "{what}");
     told
 }
@@ -265,7 +290,10 @@ fn cut_at_every_step(op: fn() -> MdsOp) {
             // Behind the answer it is the commits that come one after the other.
             after += if after < OPERATION { STEP } else { 60 * STEP };
         }
-        assert!(told > 0 && told < steps - 4, "{harm:?}: {told} of {steps} cuts came after the answer");
+        assert!(
+            told > 0 && told < steps - 4,
+            "{harm:?}: {told} of {steps} cuts came after the answer"
+        );
     }
 }
 
@@ -317,11 +345,20 @@ fn a_full_directory_stays() {
     let there = Client { env: client.env.clone(), process: client.process.clone(), import };
     let sub = |parent| {
         let kind = CreateKind::Directory { mdt: None };
-        MdsOp::Create(Create { parent, name: name("sub"), kind, mode: 0o755, umask: 0, exclusive: true })
+        MdsOp::Create(Create {
+            parent,
+            name: name("sub"),
+            kind,
+            mode: 0o755,
+            umask: 0,
+            exclusive: true,
+        })
     };
     there.asks(&cluster, sub(fid)).expect("a directory in it");
     assert_eq!(client.asks(&cluster, rmdir()), Err(Errno::ENOTEMPTY));
-    there.asks(&cluster, MdsOp::Rmdir(Rmdir { parent: fid, name: name("sub") })).expect("it is empty");
+    there
+        .asks(&cluster, MdsOp::Rmdir(Rmdir { parent: fid, name: name("sub") }))
+        .expect("it is empty");
     client.asks(&cluster, rmdir()).expect("it goes");
     assert!(matches!(there.asks(&cluster, sub(fid)), Err(Errno::ENOENT)), "nothing is made in it");
     assert!(!assert_whole(&cluster, "removed"));

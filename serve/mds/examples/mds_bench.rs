@@ -25,7 +25,9 @@ use types::name::Name;
 use types::object::{ObjectId, ObjectOffset};
 use types::session::{ClientUuid, ClusterId, Transno, Xid};
 use types::target::{TargetIndex, TargetKind};
-use wire::mds::{Close, Create, CreateKind, Getattr, Lookup, MdsOp, MdsReply, OpenFlags, Readdir, Unlink};
+use wire::mds::{
+    Close, Create, CreateKind, Getattr, Lookup, MdsOp, MdsReply, OpenFlags, Readdir, Unlink,
+};
 use wire::message::{Op, OpReply, Request};
 
 /// Four OSTs with unlimited space.
@@ -45,19 +47,37 @@ impl ObjectTargets for NoOsts {
     }
 
     fn statfs(&self, _: TargetIndex) -> BoxFuture<'static, Result<Statfs, RpcError>> {
-        let space = Statfs { bytes_total: 1 << 50, bytes_free: 1 << 49, bytes_available: 1 << 49, ..Statfs::default() };
+        let space = Statfs {
+            bytes_total: 1 << 50,
+            bytes_free: 1 << 49,
+            bytes_available: 1 << 49,
+            ..Statfs::default()
+        };
         Box::pin(async move { Ok(space) })
     }
 
-    fn getattr(&self, _: TargetIndex, _: ObjectId) -> BoxFuture<'static, Result<(u64, u64), RpcError>> {
+    fn getattr(
+        &self,
+        _: TargetIndex,
+        _: ObjectId,
+    ) -> BoxFuture<'static, Result<(u64, u64), RpcError>> {
         Box::pin(async { Ok((0, 0)) })
     }
 
-    fn cut(&self, _: TargetIndex, _: ObjectId, _: ObjectOffset) -> BoxFuture<'static, Result<u64, RpcError>> {
+    fn cut(
+        &self,
+        _: TargetIndex,
+        _: ObjectId,
+        _: ObjectOffset,
+    ) -> BoxFuture<'static, Result<u64, RpcError>> {
         Box::pin(async { Ok(0) })
     }
 
-    fn destroy(&self, _: TargetIndex, _: Vec<ObjectId>) -> BoxFuture<'static, Result<(), RpcError>> {
+    fn destroy(
+        &self,
+        _: TargetIndex,
+        _: Vec<ObjectId>,
+    ) -> BoxFuture<'static, Result<(), RpcError>> {
         Box::pin(async { Ok(()) })
     }
 }
@@ -135,12 +155,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     target::format(&env, &folder, &spec)?;
     let target = Target::open(&env, &folder, TargetOptions::default())?;
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    let mds = runtime.block_on(Mds::start(&target, Arc::new(NoOsts), Peers::none(), MdsSettings::default()))?;
+    let mds = runtime.block_on(Mds::start(
+        &target,
+        Arc::new(NoOsts),
+        Peers::none(),
+        MdsSettings::default(),
+    ))?;
     runtime.block_on(mds.refresh_spaces());
 
     let export = Export::local(mds.name(), ClientUuid(1), "bench".into(), None);
     let mut client = Client { mds: mds.clone(), export, xid: 0 };
-    let name = |prefix: &str, i: u64| Name::new(format!("{prefix}{i}").as_bytes()).expect("a good name");
+    let name =
+        |prefix: &str, i: u64| Name::new(format!("{prefix}{i}").as_bytes()).expect("a good name");
     let create = |prefix: &str, i, kind| {
         MdsOp::Create(Create {
             parent: Fid::ROOT,
@@ -183,11 +209,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         client.one(MdsOp::Unlink(Unlink { parent: Fid::ROOT, name: name("f", i) }));
     });
     let flags = OpenFlags { read: true, write: true, exec: false, append: false, lasting: false };
-    measure("create+close", files, |i| match client.one(create("g", i, CreateKind::Regular(Some(flags)))) {
-        MdsReply::Opened { entry, handle, .. } => {
-            client.one(MdsOp::Close(Close { fid: entry.attr.fid, handle }));
+    measure("create+close", files, |i| {
+        match client.one(create("g", i, CreateKind::Regular(Some(flags)))) {
+            MdsReply::Opened { entry, handle, .. } => {
+                client.one(MdsOp::Close(Close { fid: entry.attr.fid, handle }));
+            }
+            other => panic!("{other:?}"),
         }
-        other => panic!("{other:?}"),
     });
     measure("unlink data", files, |i| {
         client.one(MdsOp::Unlink(Unlink { parent: Fid::ROOT, name: name("g", i) }));

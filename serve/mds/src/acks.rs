@@ -162,7 +162,10 @@ struct Answer {
 
 impl Answer {
     fn is_empty(&self) -> bool {
-        self.reply.is_none() && self.volatile.is_empty() && self.unacked.is_empty() && self.opened.is_empty()
+        self.reply.is_none()
+            && self.volatile.is_empty()
+            && self.unacked.is_empty()
+            && self.opened.is_empty()
     }
 }
 
@@ -190,7 +193,11 @@ struct Client {
 impl Client {
     fn is_empty(&self) -> bool {
         let Client { connection, answers, replies: _, volatile, in_grace, unacked: _, kept } = self;
-        *connection == 0 && answers.is_empty() && volatile.is_empty() && in_grace.is_empty() && kept.is_empty()
+        *connection == 0
+            && answers.is_empty()
+            && volatile.is_empty()
+            && in_grace.is_empty()
+            && kept.is_empty()
     }
 
     /// Takes the oldest unacked change.
@@ -198,7 +205,8 @@ impl Client {
         if let Some((_, oldest)) = self.in_grace.pop_front() {
             return Some(oldest);
         }
-        let (xid, answer) = self.answers.iter_mut().find(|(_, answer)| !answer.unacked.is_empty())?;
+        let (xid, answer) =
+            self.answers.iter_mut().find(|(_, answer)| !answer.unacked.is_empty())?;
         let (xid, oldest) = (*xid, answer.unacked.remove(0));
         if answer.is_empty() {
             self.answers.remove(&xid);
@@ -235,10 +243,14 @@ impl Acks {
             AckEvent::Known { client, known, now } => self.known(client, known, now, actions),
             AckEvent::Changes { client, xid, changes } => self.changes(client, xid, changes),
             AckEvent::Applied(applied) => self.applied(applied),
-            AckEvent::Answered { client, xid, connection } => self.answered(client, xid, connection, actions),
+            AckEvent::Answered { client, xid, connection } => {
+                self.answered(client, xid, connection, actions)
+            }
             AckEvent::Dropped { client, xid } => self.dropped(client, xid),
             AckEvent::Committed(last) => self.committed(last),
-            AckEvent::CalledBack { client, newest, asked } => self.unacked.called_back(client, newest, asked),
+            AckEvent::CalledBack { client, newest, asked } => {
+                self.unacked.called_back(client, newest, asked)
+            }
             AckEvent::Gone { client, returns } => self.gone(client, returns, actions),
         }
         actions.extend(self.unacked.take_over().map(AckAction::Release));
@@ -312,7 +324,13 @@ impl Acks {
         self.unconfirmed.contains(fid)
     }
 
-    fn known(&mut self, client: ClientUuid, known: Xid, now: Duration, actions: &mut Vec<AckAction>) {
+    fn known(
+        &mut self,
+        client: ClientUuid,
+        known: Xid,
+        now: Duration,
+        actions: &mut Vec<AckAction>,
+    ) {
         let Some(of) = self.clients.get_mut(&client) else { return };
         // The record stays until the slot is used again; the next life reads it for nothing.
         of.kept.retain(|_, (xid, _)| *xid >= known);
@@ -368,9 +386,19 @@ impl Acks {
         self.volatile.insert(applied);
     }
 
-    fn answered(&mut self, client: ClientUuid, xid: Xid, connection: u64, actions: &mut Vec<AckAction>) {
-        let Some(of) = self.clients.get(&client).filter(|of| of.connection == connection) else { return };
-        let Some(answer) = of.answers.get(&xid).filter(|answer| !answer.volatile.is_empty()) else { return };
+    fn answered(
+        &mut self,
+        client: ClientUuid,
+        xid: Xid,
+        connection: u64,
+        actions: &mut Vec<AckAction>,
+    ) {
+        let Some(of) = self.clients.get(&client).filter(|of| of.connection == connection) else {
+            return;
+        };
+        let Some(answer) = of.answers.get(&xid).filter(|answer| !answer.volatile.is_empty()) else {
+            return;
+        };
         answer.volatile.iter().for_each(|transno| self.volatile.sent(*transno));
         actions.push(AckAction::Wake);
     }

@@ -43,7 +43,8 @@ pub(crate) fn record_of(bundle: &Bundle) -> Vec<u8> {
 pub(crate) fn bundle_of(id: BundleId, kept: Kept) -> Option<Bundle> {
     match kept {
         Kept::Applied { others, steps } => {
-            let others = others.into_iter().map(|(mdt, prepares)| Other { mdt, prepares }).collect();
+            let others =
+                others.into_iter().map(|(mdt, prepares)| Other { mdt, prepares }).collect();
             Some(Bundle { id, others, parts: Arc::new(steps) })
         }
         Kept::Stopped => None,

@@ -35,13 +35,21 @@ impl Expected {
     ///
     /// # Errors
     /// As [`Expected::taken`].
-    pub(crate) fn replaced(&self, records: &Records<'_>, dir: Fid, name: &[u8]) -> Result<(), Errno> {
+    pub(crate) fn replaced(
+        &self,
+        records: &Records<'_>,
+        dir: Fid,
+        name: &[u8],
+    ) -> Result<(), Errno> {
         let Some(wanted) = self.wanted(dir, name) else { return Ok(()) };
         let found = records.dirent(dir, name)?;
         if found.is_some_and(|found| found.fid == wanted) { Ok(()) } else { Err(Errno::ESTALE) }
     }
 
     fn wanted(&self, dir: Fid, name: &[u8]) -> Option<Fid> {
-        self.0.iter().find(|expect| expect.parent == dir && &expect.name[..] == name).map(|expect| expect.inode)
+        self.0
+            .iter()
+            .find(|expect| expect.parent == dir && &expect.name[..] == name)
+            .map(|expect| expect.inode)
     }
 }

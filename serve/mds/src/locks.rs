@@ -93,7 +93,12 @@ impl Locks {
 
     /// A client that is itself being called back, and so must not wait for others, changes bits
     /// that others hold. They are called back nevertheless, and will know a moment later.
-    pub(crate) fn enter_and_leave(&mut self, client: ClientUuid, changes: Vec<Change>, now: Monotonic) {
+    pub(crate) fn enter_and_leave(
+        &mut self,
+        client: ClientUuid,
+        changes: Vec<Change>,
+        now: Monotonic,
+    ) {
         let modifier = self.new_modifier();
         self.table.enter(modifier, client, changes, now, &mut self.actions);
         self.table.leave(modifier, &mut self.actions);
@@ -104,7 +109,9 @@ impl Locks {
     pub(crate) fn may_show_old(&self, client: ClientUuid, changes: &[view::Change<'_>]) -> bool {
         // Also bits that are being called back from it: until it has answered, it shows what they
         // cover.
-        let covers = |change: &view::Change<'_>| self.table.shown(change.fid, client).intersects(change.bits);
+        let covers = |change: &view::Change<'_>| {
+            self.table.shown(change.fid, client).intersects(change.bits)
+        };
         // A client that is alone can surprise no other; and without a lock its mount shows nothing
         // without asking.
         self.exports.len() > 1 && changes.iter().any(covers)
@@ -179,10 +186,16 @@ impl Locks {
                     self.shared_writers.tell(ticket, Turn::Granted(ranges.into_vec()))
                 }
                 ExtentAction::Again(ticket) => self.shared_writers.tell(ticket, Turn::Again),
-                ExtentAction::Over(fid) => _ = self.table.dropped(fid, SHARED, SHARED_BITS, &mut self.actions),
+                ExtentAction::Over(fid) => {
+                    _ = self.table.dropped(fid, SHARED, SHARED_BITS, &mut self.actions)
+                }
                 ExtentAction::Revoke(client, fid, range) => {
                     if let Some(export) = self.exports.get(&client) {
-                        asked.entry(client).or_insert_with(|| Callbacks::to(export)).extents.push((fid, range));
+                        asked
+                            .entry(client)
+                            .or_insert_with(|| Callbacks::to(export))
+                            .extents
+                            .push((fid, range));
                     }
                 }
             }
@@ -209,7 +222,9 @@ impl Locks {
             let callbacks = asked.entry(client).or_insert_with(|| Callbacks::to(export));
             match action {
                 Action::Revoke(_, fid, bits) => callbacks.revokes.push((fid, bits)),
-                Action::Changing(modifier, _, fid, names) => callbacks.changing.push((modifier, fid, names)),
+                Action::Changing(modifier, _, fid, names) => {
+                    callbacks.changing.push((modifier, fid, names))
+                }
                 Action::Ready(_) | Action::Cancelled(_) => {}
             }
         }
@@ -218,7 +233,12 @@ impl Locks {
 
 impl Callbacks {
     fn to(export: &Arc<Export>) -> Callbacks {
-        Callbacks { export: export.clone(), revokes: Vec::new(), changing: Vec::new(), extents: Vec::new() }
+        Callbacks {
+            export: export.clone(),
+            revokes: Vec::new(),
+            changing: Vec::new(),
+            extents: Vec::new(),
+        }
     }
 }
 

@@ -313,7 +313,10 @@ impl Mds {
     }
 
     /// Reads within one transaction, on behalf of no client.
-    pub(crate) fn read<R>(&self, f: impl FnOnce(&mut Records<'_>) -> Result<R, Errno>) -> Result<R, Errno> {
+    pub(crate) fn read<R>(
+        &self,
+        f: impl FnOnce(&mut Records<'_>) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
         self.look(&mut LockContext::own(), f)
     }
 
@@ -366,21 +369,23 @@ impl Mds {
         f: impl FnOnce(&mut Records<'_>, &Context<'_>) -> Result<MdsReply, Errno>,
     ) -> Result<MdsReply, Errno> {
         let results = &mut request.results;
-        let (result, transno) = self.apply(request.credentials, &mut request.lock_context, |records, ctx| {
-            alive(request.export)?;
-            let reply = f(records, ctx)?;
-            if let Some(origin) = records.lock_context.durability.origin
-                && records.tx.has_changed()
-                && !is_mutant(Mutant::ReplyApart)
-            {
-                let mut all = std::mem::take(results);
-                all.push(Ok(OpReply::Mds(reply.clone())));
-                let mut all = kept_replies::write(&mut records.tx, request.export.client(), origin, all);
-                all.pop();
-                *results = all;
-            }
-            Ok(reply)
-        });
+        let (result, transno) =
+            self.apply(request.credentials, &mut request.lock_context, |records, ctx| {
+                alive(request.export)?;
+                let reply = f(records, ctx)?;
+                if let Some(origin) = records.lock_context.durability.origin
+                    && records.tx.has_changed()
+                    && !is_mutant(Mutant::ReplyApart)
+                {
+                    let mut all = std::mem::take(results);
+                    all.push(Ok(OpReply::Mds(reply.clone())));
+                    let mut all =
+                        kept_replies::write(&mut records.tx, request.export.client(), origin, all);
+                    all.pop();
+                    *results = all;
+                }
+                Ok(reply)
+            });
         request.transno = request.transno.max(transno);
         result
     }

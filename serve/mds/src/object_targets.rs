@@ -33,11 +33,24 @@ pub trait ObjectTargets: Send + Sync + 'static {
     /// Space.
     fn statfs(&self, ost: TargetIndex) -> BoxFuture<'static, Result<Statfs, RpcError>>;
     /// Size in bytes and 512-byte blocks; zeros for an object that was never written.
-    fn getattr(&self, ost: TargetIndex, object: ObjectId) -> BoxFuture<'static, Result<(u64, u64), RpcError>>;
+    fn getattr(
+        &self,
+        ost: TargetIndex,
+        object: ObjectId,
+    ) -> BoxFuture<'static, Result<(u64, u64), RpcError>>;
     /// Cuts an object to at most `at` bytes, durably; returns its 512-byte blocks.
-    fn cut(&self, ost: TargetIndex, object: ObjectId, at: ObjectOffset) -> BoxFuture<'static, Result<u64, RpcError>>;
+    fn cut(
+        &self,
+        ost: TargetIndex,
+        object: ObjectId,
+        at: ObjectOffset,
+    ) -> BoxFuture<'static, Result<u64, RpcError>>;
     /// Removes objects; absent ones are no error. Durable when it returns.
-    fn destroy(&self, ost: TargetIndex, objects: Vec<ObjectId>) -> BoxFuture<'static, Result<(), RpcError>>;
+    fn destroy(
+        &self,
+        ost: TargetIndex,
+        objects: Vec<ObjectId>,
+    ) -> BoxFuture<'static, Result<(), RpcError>>;
 }
 
 /// OSTs reached by stubs; the follower of the configuration adds them.
@@ -95,12 +108,21 @@ impl ObjectTargets for OscSet {
         Box::pin(async move { osc?.statfs().await })
     }
 
-    fn getattr(&self, ost: TargetIndex, object: ObjectId) -> BoxFuture<'static, Result<(u64, u64), RpcError>> {
+    fn getattr(
+        &self,
+        ost: TargetIndex,
+        object: ObjectId,
+    ) -> BoxFuture<'static, Result<(u64, u64), RpcError>> {
         let osc = self.get(ost);
         Box::pin(async move { osc?.getattr(object).await })
     }
 
-    fn cut(&self, ost: TargetIndex, object: ObjectId, at: ObjectOffset) -> BoxFuture<'static, Result<u64, RpcError>> {
+    fn cut(
+        &self,
+        ost: TargetIndex,
+        object: ObjectId,
+        at: ObjectOffset,
+    ) -> BoxFuture<'static, Result<u64, RpcError>> {
         let osc = self.get(ost);
         Box::pin(async move {
             let osc = osc?;
@@ -110,7 +132,11 @@ impl ObjectTargets for OscSet {
         })
     }
 
-    fn destroy(&self, ost: TargetIndex, objects: Vec<ObjectId>) -> BoxFuture<'static, Result<(), RpcError>> {
+    fn destroy(
+        &self,
+        ost: TargetIndex,
+        objects: Vec<ObjectId>,
+    ) -> BoxFuture<'static, Result<(), RpcError>> {
         let osc = self.get(ost);
         Box::pin(async move { osc?.destroy(objects).await })
     }

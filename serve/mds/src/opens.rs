@@ -95,7 +95,12 @@ impl Opens {
 
     /// Number of a client's open files of an inode of this kind.
     fn own(&self, client: ClientUuid, fid: Fid, kind: impl Fn(OpenFlags) -> bool) -> u32 {
-        let held = self.clients.get(&client).into_iter().flatten().filter_map(|handle| self.handles.get(handle));
+        let held = self
+            .clients
+            .get(&client)
+            .into_iter()
+            .flatten()
+            .filter_map(|handle| self.handles.get(handle));
         held.fold(0, |count, open| count + u32::from(open.fid == fid && kind(open.flags)))
     }
 
@@ -119,7 +124,12 @@ impl Opens {
     ///
     /// # Errors
     /// EBADF: no such handle of this client on this inode.
-    pub fn close(&mut self, client: ClientUuid, fid: Fid, handle: OpenHandle) -> Result<Closed, Errno> {
+    pub fn close(
+        &mut self,
+        client: ClientUuid,
+        fid: Fid,
+        handle: OpenHandle,
+    ) -> Result<Closed, Errno> {
         match self.handles.get(&handle) {
             Some(open) if open.client == client && open.fid == fid => {}
             _ => return Err(Errno::EBADF),
@@ -191,11 +201,14 @@ impl Opens {
 
     /// How other clients than this one have it open.
     pub fn others(&self, client: ClientUuid, fid: Fid) -> OpenBy {
-        let Some(Inode { opens, writers, .. }) = self.inodes.get(&fid) else { return OpenBy::Nobody };
+        let Some(Inode { opens, writers, .. }) = self.inodes.get(&fid) else {
+            return OpenBy::Nobody;
+        };
         let held = self.clients.get(&client).into_iter().flatten();
         let own = held.filter_map(|handle| self.handles.get(handle)).filter(|open| open.fid == fid);
-        let (own_opens, own_writers) =
-            own.fold((0, 0), |(opens, writers), own| (opens + 1, writers + u32::from(own.flags.write)));
+        let (own_opens, own_writers) = own.fold((0, 0), |(opens, writers), own| {
+            (opens + 1, writers + u32::from(own.flags.write))
+        });
         match (opens - own_opens, writers - own_writers) {
             (0, _) => OpenBy::Nobody,
             (_, 0) => OpenBy::Readers,
@@ -216,7 +229,8 @@ mod tests {
     const A: ClientUuid = ClientUuid(1);
     const B: ClientUuid = ClientUuid(2);
     const F: Fid = Fid { seq: 9, oid: 1, ver: 0 };
-    const READ: OpenFlags = OpenFlags { read: true, write: false, exec: false, append: false, lasting: false };
+    const READ: OpenFlags =
+        OpenFlags { read: true, write: false, exec: false, append: false, lasting: false };
     const WRITE: OpenFlags = OpenFlags { write: true, ..READ };
     const EXEC: OpenFlags = OpenFlags { exec: true, ..READ };
     const LASTING: OpenFlags = OpenFlags { lasting: true, ..WRITE };

@@ -32,7 +32,11 @@ use wire::class::Room;
 use wire::mds::{CreateKind, FlockCancel, FlockTest, MdsOp, MdsReply, Open};
 
 impl Mds {
-    pub(crate) async fn run(&self, request: &mut RequestContext<'_>, op: MdsOp) -> Result<MdsReply, Errno> {
+    pub(crate) async fn run(
+        &self,
+        request: &mut RequestContext<'_>,
+        op: MdsOp,
+    ) -> Result<MdsReply, Errno> {
         self.admit(&op).await?;
         match op {
             MdsOp::Lookup(op) => {
@@ -62,18 +66,22 @@ impl Mds {
                 self.may_open(request, fid, flags)?;
                 self.in_turn(request, |request| self.open(request, fid, flags)).await
             }
-            MdsOp::Accessed(op) => self.in_turn(request, |request| self.accessed(request, &op)).await,
+            MdsOp::Accessed(op) => {
+                self.in_turn(request, |request| self.accessed(request, &op)).await
+            }
             MdsOp::Close(op) => self.close(request, &op),
             MdsOp::Expect(op) => {
                 request.expected.push(op);
                 Ok(MdsReply::Done)
             }
             MdsOp::Unlink(op) => self.in_turn(request, |request| self.unlink(request, &op)).await,
-            MdsOp::Rmdir(op) => match self.in_turn(request, |request| self.rmdir(request, &op)).await {
-                // Another MDT has the inode.
-                Err(Errno::EREMOTE) => Box::pin(self.remote_rmdir(request, &op)).await,
-                result => result,
-            },
+            MdsOp::Rmdir(op) => {
+                match self.in_turn(request, |request| self.rmdir(request, &op)).await {
+                    // Another MDT has the inode.
+                    Err(Errno::EREMOTE) => Box::pin(self.remote_rmdir(request, &op)).await,
+                    result => result,
+                }
+            }
             MdsOp::Rename(op) => self.in_turn(request, |request| self.rename(request, &op)).await,
             MdsOp::Link(op) => self.in_turn(request, |request| self.link(request, &op)).await,
             MdsOp::Readdir(op) => {
@@ -88,17 +96,27 @@ impl Mds {
             MdsOp::Setxattr(op) => self.setxattr(request, &op).await,
             MdsOp::Removexattr(op) => self.removexattr(request, &op).await,
             MdsOp::GetLayout(op) => self.get_layout(request, &op).await,
-            MdsOp::SwapLayouts(op) => self.swap_layouts(request.client(), request.credentials.uid, &op).await,
+            MdsOp::SwapLayouts(op) => {
+                self.swap_layouts(request.client(), request.credentials.uid, &op).await
+            }
             MdsOp::Wrote(op) => self.in_turn(request, |request| self.wrote(request, &op)).await,
             MdsOp::Read(op) => self.read_data(request, &op),
-            MdsOp::Write(op) => self.in_turn(request, |request| self.write_data(request, &op)).await,
-            MdsOp::Punch(op) => self.in_turn(request, |request| self.punch_data(request, &op)).await,
+            MdsOp::Write(op) => {
+                self.in_turn(request, |request| self.write_data(request, &op)).await
+            }
+            MdsOp::Punch(op) => {
+                self.in_turn(request, |request| self.punch_data(request, &op)).await
+            }
             MdsOp::Seek(op) => self.seek_data(request, &op),
             MdsOp::Statfs => self.statfs(),
             MdsOp::Sync => self.sync().await,
-            MdsOp::FlockTest(FlockTest { fid, lock }) => self.flock_test(request.client(), fid, &lock),
+            MdsOp::FlockTest(FlockTest { fid, lock }) => {
+                self.flock_test(request.client(), fid, &lock)
+            }
             MdsOp::FlockSet(op) => self.flock_set(request.export, &op).await,
-            MdsOp::FlockCancel(FlockCancel { fid, lock }) => self.flock_cancel(request.client(), fid, &lock),
+            MdsOp::FlockCancel(FlockCancel { fid, lock }) => {
+                self.flock_cancel(request.client(), fid, &lock)
+            }
             MdsOp::Lock(op) => self.lock(request, &op).await,
             MdsOp::Unlock(op) => self.unlock(request, &op),
             MdsOp::Lease(op) => self.lease(request, &op).await,

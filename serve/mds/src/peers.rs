@@ -33,7 +33,12 @@ struct Own {
 impl Peers {
     /// Those of a target that the MGS has named; none is known yet.
     pub fn of(rpc: &Arc<Rpc>, name: TargetName, target: &Target) -> Arc<Peers> {
-        let own = Own { rpc: rpc.clone(), name, client: peer_of_store(target.store_uuid()), boot: target.boot() };
+        let own = Own {
+            rpc: rpc.clone(),
+            name,
+            client: peer_of_store(target.store_uuid()),
+            boot: target.boot(),
+        };
         Arc::new(Peers { own: Some(own), mdts: RwLock::default() })
     }
 
@@ -80,7 +85,8 @@ impl Peers {
                 }
                 None => {
                     let peer = TargetName::mdt(name.fsname, index.0);
-                    let import = rpc.peer_import(peer, nids.clone(), (*client, *boot), name.to_string());
+                    let import =
+                        rpc.peer_import(peer, nids.clone(), (*client, *boot), name.to_string());
                     mdts.insert(*index, (nids.clone(), Mdc::new(import)));
                 }
             }

@@ -43,7 +43,11 @@ pub(crate) fn entry_of(inode: &Inode) -> Entry {
 }
 
 fn entry_with(attr: Attr, flags: InodeFlags) -> Entry {
-    Entry { attr, has_xattr: flags.contains(InodeFlags::HAS_XATTR), noatime: flags.contains(InodeFlags::NOATIME) }
+    Entry {
+        attr,
+        has_xattr: flags.contains(InodeFlags::HAS_XATTR),
+        noatime: flags.contains(InodeFlags::NOATIME),
+    }
 }
 
 /// Directories of one transaction whose base versions are remembered: a rename has two, and moves
@@ -53,7 +57,13 @@ const BASES_MAX: usize = 4;
 const ALL_NAMES: (Bound<&[u8]>, Bound<&[u8]>) = (Bound::Unbounded, Bound::Unbounded);
 
 fn record_of(inode: &Inode, base: u64) -> InodeRecord<'_> {
-    InodeRecord { attr: inode.attr, parent: inode.parent, flags: inode.flags.bits(), base, tail: &inode.tail }
+    InodeRecord {
+        attr: inode.attr,
+        parent: inode.parent,
+        flags: inode.flags.bits(),
+        base,
+        tail: &inode.tail,
+    }
 }
 
 /// Puts an inode, whose record has these bytes; `old`: it is a directory that was there before.
@@ -87,7 +97,12 @@ pub struct Records<'a> {
 
 impl<'a> Records<'a> {
     /// A view of the records within a transaction.
-    pub(crate) fn new(tx: Tx<'a>, state: &'a mut State, boot: u64, lock_context: &'a mut LockContext) -> Records<'a> {
+    pub(crate) fn new(
+        tx: Tx<'a>,
+        state: &'a mut State,
+        boot: u64,
+        lock_context: &'a mut LockContext,
+    ) -> Records<'a> {
         Records { tx, state, boot, logged: false, lock_context, bases: RefCell::default() }
     }
 
@@ -123,7 +138,8 @@ impl<'a> Records<'a> {
 
     /// Grants the client those of these bits that nothing is in the way of; returns them.
     pub(crate) fn grant(&mut self, fid: Fid, bits: InodeBits) -> InodeBits {
-        let mut bits = self.state.bundles.pins.grantable(fid, bits.intersection(self.lock_context.asked.mask));
+        let mut bits =
+            self.state.bundles.pins.grantable(fid, bits.intersection(self.lock_context.asked.mask));
         if self.state.locks.groups.shut_out(fid, self.lock_context.asked.client) {
             bits = bits.difference(InodeBits::DATA.union(InodeBits::WRITE));
         }
@@ -131,7 +147,13 @@ impl<'a> Records<'a> {
             return InodeBits::NONE;
         }
         let Locks { table, actions, .. } = &mut self.state.locks;
-        let granted = table.grant(fid, self.lock_context.asked.client, bits, self.lock_context.asked.now, actions);
+        let granted = table.grant(
+            fid,
+            self.lock_context.asked.client,
+            bits,
+            self.lock_context.asked.now,
+            actions,
+        );
         self.lock_context.outcome.granted(fid, granted);
         granted
     }
@@ -208,8 +230,10 @@ impl<'a> Records<'a> {
         let shared_writers = &locks.shared_writers.table;
         let shared = !shared_writers.is_empty() && shared_writers.is_writer(fid, client);
         let of_data = InodeBits::DATA.union(InodeBits::WRITE);
-        let urgent = locks.table.is_asked(fid, client, of_data) || shared_writers.is_member(fid, client);
-        self.lock_context.asked.storing = Some(Storing { shared_file: shared.then_some(fid), urgent });
+        let urgent =
+            locks.table.is_asked(fid, client, of_data) || shared_writers.is_member(fid, client);
+        self.lock_context.asked.storing =
+            Some(Storing { shared_file: shared.then_some(fid), urgent });
         self.lock_context.outcome.urgent |= urgent;
         let result = store(self);
         self.lock_context.asked.storing = None;
@@ -220,9 +244,19 @@ impl<'a> Records<'a> {
     pub(crate) fn shown(&mut self, fid: Fid, bits: InodeBits) {
         self.look(fid, Look::Attr);
         self.depend_on_names(fid, ALL_NAMES);
-        if self.state.locks.table.writer(fid).is_some_and(|writer| writer != self.lock_context.asked.client) {
+        if self
+            .state
+            .locks
+            .table
+            .writer(fid)
+            .is_some_and(|writer| writer != self.lock_context.asked.client)
+        {
             self.lock_context.outcome.written_elsewhere.push((fid, bits));
-            self.state.locks.end_if_alone(fid, self.lock_context.asked.client, self.lock_context.asked.now);
+            self.state.locks.end_if_alone(
+                fid,
+                self.lock_context.asked.client,
+                self.lock_context.asked.now,
+            );
         }
         self.grant(fid, bits);
     }
@@ -333,7 +367,12 @@ impl<'a> Records<'a> {
     /// author may not know, because the reply that granted OPEN is still on its way or was not
     /// trusted any more; but only the author can give it back.
     fn tell_author_of_open(&mut self, fid: Fid) {
-        let held = self.state.locks.table.shown(fid, self.lock_context.asked.client).intersection(InodeBits::OPEN);
+        let held = self
+            .state
+            .locks
+            .table
+            .shown(fid, self.lock_context.asked.client)
+            .intersection(InodeBits::OPEN);
         if !is_mutant(Mutant::OpenNotTold) {
             self.lock_context.outcome.granted(fid, held);
         }
@@ -356,7 +395,9 @@ impl<'a> Records<'a> {
             // The shared owner holds what the members change together, and no other client holds
             // anything of that.
             Some(shared) => {
-                let of_shared = |change: &Change<'_>| if change.fid == shared { SHARED_BITS } else { InodeBits::NONE };
+                let of_shared = |change: &Change<'_>| {
+                    if change.fid == shared { SHARED_BITS } else { InodeBits::NONE }
+                };
                 let without = |change: &Change<'_>| change.bits.difference(of_shared(change));
                 let rest = changes.iter().map(|change| Change { bits: without(change), ..*change });
                 not_shared = rest.collect();
@@ -436,7 +477,9 @@ impl<'a> Records<'a> {
         let new = inode.zip(value).and_then(|(fid, value)| inode::decode(fid, value).ok());
         match (new, value) {
             (Some(new), Some(value)) => {
-                let old = self.attr_and_base(new.attr.fid).filter(|(old, _)| old.is_dir() && new.attr.is_dir());
+                let old = self
+                    .attr_and_base(new.attr.fid)
+                    .filter(|(old, _)| old.is_dir() && new.attr.is_dir());
                 put_whole(&mut self.tx, old.map(|(old, _)| old), &new, value);
             }
             (None, Some(value)) => self.tx.put(key, value),
@@ -527,14 +570,22 @@ impl View for Records<'_> {
         Ok(to)
     }
 
-    fn entries(&self, dir: Fid, after: Option<&[u8]>, each: &mut EachEntry<'_>) -> Result<(), Errno> {
+    fn entries(
+        &self,
+        dir: Fid,
+        after: Option<&[u8]>,
+        each: &mut EachEntry<'_>,
+    ) -> Result<(), Errno> {
         self.look(dir, Look::Names);
         let mut start = key::dirent(dir, after.unwrap_or_default()).to_vec();
         if after.is_some() {
             // The smallest key after it.
             start.push(0);
         }
-        self.depend_on_names(dir, (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded));
+        self.depend_on_names(
+            dir,
+            (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded),
+        );
         let (mut damage, mut empty) = (None, after.is_none());
         self.tx.scan(&start, &key::dirents_end(dir), |key, value| {
             empty = false;
@@ -558,20 +609,25 @@ impl View for Records<'_> {
 
     fn xattr(&self, fid: Fid, name: &[u8]) -> Result<Option<Vec<u8>>, Errno> {
         self.look(fid, Look::Xattr);
-        let decode = |bytes: &[u8]| xattr::decode(bytes).map(<[u8]>::to_vec).map_err(|e| damaged(fid, &e));
+        let decode =
+            |bytes: &[u8]| xattr::decode(bytes).map(<[u8]>::to_vec).map_err(|e| damaged(fid, &e));
         self.tx.get(&key::xattr(fid, name), decode)?.transpose()
     }
 
     fn xattr_names(&self, fid: Fid, each: &mut EachName<'_>) -> Result<(), Errno> {
         self.look(fid, Look::Xattr);
         let mut damage = None;
-        self.tx.scan(&key::xattr(fid, b""), &key::xattrs_end(fid), |key, _| match key::name_of(key) {
-            Some(name) => each(name),
-            None => {
-                damage = Some(damaged(fid, &Damaged::key("xattr", key)));
-                ControlFlow::Break(())
-            }
-        })?;
+        self.tx.scan(
+            &key::xattr(fid, b""),
+            &key::xattrs_end(fid),
+            |key, _| match key::name_of(key) {
+                Some(name) => each(name),
+                None => {
+                    damage = Some(damaged(fid, &Damaged::key("xattr", key)));
+                    ControlFlow::Break(())
+                }
+            },
+        )?;
         damage.map_or(Ok(()), Err)
     }
 

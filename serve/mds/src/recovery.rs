@@ -81,7 +81,11 @@ pub(crate) fn recover(
     let tx = store.begin();
     let damaged = |damage| StartError::Damaged { target: name, damage };
     let first = Fids::first_seq(name.index.0);
-    let next = tx.get(MDT_STATE, mdt_state::decode)?.transpose().map_err(damaged)?.map_or(first, |s| s.seq_next);
+    let next = tx
+        .get(MDT_STATE, mdt_state::decode)?
+        .transpose()
+        .map_err(damaged)?
+        .map_or(first, |s| s.seq_next);
     if next + RANGE > first + Fid::SEQ_WIDTH {
         return Err(StartError::FidsUsedUp { target: name });
     }
@@ -104,7 +108,8 @@ pub(crate) fn recover(
     let (_, gathered) = exchange.to_do(&records.state.bundles.participant);
     do_parts(&mut records, env, name, &gathered);
     let participant = &records.state.bundles.participant;
-    let stops: Vec<BundleId> = exchange.stops(participant).into_iter().chain(participant.stopped()).collect();
+    let stops: Vec<BundleId> =
+        exchange.stops(participant).into_iter().chain(participant.stopped()).collect();
     stops.into_iter().for_each(|id| steps::record_stop(&mut records.tx, id));
     for client in late.iter().chain(&refused) {
         kept_replies::forget(&mut records.tx, *client)?;
@@ -115,7 +120,11 @@ pub(crate) fn recover(
     let (replies, bundles) = (kept_replies::read(tx)?, steps::read(tx)?);
     records.tx.put(MDT_STATE, &mdt_state::encode(&MdtState { seq_next: next + RANGE }));
     if name.index.0 == 0 && matches!(records.inode(Fid::ROOT), Ok(None)) {
-        let ctx = Context { credentials: &credentials, now: env.clock.wall(), version: records.tx.transno().0 };
+        let ctx = Context {
+            credentials: &credentials,
+            now: env.clock.wall(),
+            version: records.tx.transno().0,
+        };
         records.put_inode(&namespace::create::root(&ctx));
     }
     let marked: Vec<_> = writers.into_iter().map(|fid| (fid, records.marked_cut(fid))).collect();
@@ -130,7 +139,11 @@ pub(crate) fn recover(
 fn do_parts(records: &mut Records<'_>, env: &Env, name: TargetName, bundles: &[Bundle]) {
     let credentials = Credentials::root();
     for bundle in bundles {
-        let ctx = Context { credentials: &credentials, now: env.clock.wall(), version: records.tx.transno().0 };
+        let ctx = Context {
+            credentials: &credentials,
+            now: env.clock.wall(),
+            version: records.tx.transno().0,
+        };
         // What does not fit is logged there.
         if steps::do_part(records, &ctx, name.index, bundle, Occasion::Restarted).is_ok() {
             tracing::info!(target = %name, bundle = %bundle.id, "another MDT brought its part back");
@@ -142,7 +155,11 @@ fn do_parts(records: &mut Records<'_>, env: &Env, name: TargetName, bundles: &[B
 /// refused as a whole from the first of its changes that finds something else than it did: an
 /// earlier change was lost with a client that did not come. Changes of other clients that it
 /// brought are passed over then.
-fn do_again(tx: &mut Tx<'_>, name: TargetName, changes: &[Gathered<Bytes>]) -> Result<Vec<ClientUuid>, StartError> {
+fn do_again(
+    tx: &mut Tx<'_>,
+    name: TargetName,
+    changes: &[Gathered<Bytes>],
+) -> Result<Vec<ClientUuid>, StartError> {
     let mut refused: Vec<ClientUuid> = Vec::new();
     let mut done = None;
     let next = tx.transno();
@@ -202,7 +219,12 @@ fn fits(tx: &Tx<'_>, found: &Found) -> Result<bool, StartError> {
     Ok(true)
 }
 
-fn make_again(tx: &mut Tx<'_>, name: TargetName, transno: Transno, change: &Change<'_>) -> Result<(), StartError> {
+fn make_again(
+    tx: &mut Tx<'_>,
+    name: TargetName,
+    transno: Transno,
+    change: &Change<'_>,
+) -> Result<(), StartError> {
     let (fid, made) = match *change {
         Change::Record(key, _) if !is_of_operations(key) => return Ok(()),
         Change::Record(key, Some(value)) => {
@@ -213,10 +235,15 @@ fn make_again(tx: &mut Tx<'_>, name: TargetName, transno: Transno, change: &Chan
             tx.delete(key);
             return Ok(());
         }
-        Change::Base(fid, base) => (fid, tx.get(&key::inode(fid), |bytes| disk::inode::with_base(fid, bytes, base))?),
-        Change::Delta(fid, delta) => {
-            (fid, tx.get(&key::inode(fid), |bytes| disk::inode::with_delta(fid, bytes, &delta, transno.0))?)
+        Change::Base(fid, base) => {
+            (fid, tx.get(&key::inode(fid), |bytes| disk::inode::with_base(fid, bytes, base))?)
         }
+        Change::Delta(fid, delta) => (
+            fid,
+            tx.get(&key::inode(fid), |bytes| {
+                disk::inode::with_delta(fid, bytes, &delta, transno.0)
+            })?,
+        ),
     };
     match made {
         Some(Ok(record)) => tx.put(&key::inode(fid), &record),
@@ -224,7 +251,9 @@ fn make_again(tx: &mut Tx<'_>, name: TargetName, transno: Transno, change: &Chan
         Some(Err(damage)) => {
             tracing::error!(target = %name, %fid, ?transno, %damage, "a directory is not changed again")
         }
-        None => tracing::error!(target = %name, %fid, ?transno, "a directory is not changed again: it is not there"),
+        None => {
+            tracing::error!(target = %name, %fid, ?transno, "a directory is not changed again: it is not there")
+        }
     }
     Ok(())
 }
@@ -286,7 +315,12 @@ mod tests {
 
     /// A change by `author` that makes a name; `found`: the version in which it saw the directory,
     /// which does not exist here.
-    fn brought(transno: u64, client: ClientUuid, author: ClientUuid, found: u64) -> Gathered<Bytes> {
+    fn brought(
+        transno: u64,
+        client: ClientUuid,
+        author: ClientUuid,
+        found: u64,
+    ) -> Gathered<Bytes> {
         let mut log = Log::default();
         log.note(&name_of(transno), Some(b"made"));
         log.note(&key::reply(author, 0), Some(b"answered"));
@@ -299,7 +333,8 @@ mod tests {
 
     #[test]
     fn each_change_is_made_once_and_only_its_author_is_refused_for_it() {
-        let (env, _guard) = RealEnv::start(RealConfig { reactors: 1, blocking_threads: 1 }).unwrap();
+        let (env, _guard) =
+            RealEnv::start(RealConfig { reactors: 1, blocking_threads: 1 }).unwrap();
         let store = Store::open(Memory::new(1 << 20), env, StoreOptions::default()).unwrap();
         let mut tx = store.begin();
         let changes = [
@@ -312,16 +347,24 @@ mod tests {
             brought(9, B, A, 0),
             brought(10, A, A, 0),
         ];
-        assert_eq!(do_again(&mut tx, TargetName::mdt(Default::default(), 0), &changes).unwrap(), [A]);
+        assert_eq!(
+            do_again(&mut tx, TargetName::mdt(Default::default(), 0), &changes).unwrap(),
+            [A]
+        );
         let there = |transno: u64| tx.get(&name_of(transno), |_| ()).unwrap().is_some();
         let made: Vec<u64> = (5..=10).filter(|transno| there(*transno)).collect();
-        assert_eq!(made, [5, 7, 9], "what another was told of is made again, though its author is refused");
+        assert_eq!(
+            made,
+            [5, 7, 9],
+            "what another was told of is made again, though its author is refused"
+        );
         tx.finish();
     }
 
     #[test]
     fn the_reply_of_a_bundle_gives_way_to_that_of_a_later_request_only() {
-        let (env, _guard) = RealEnv::start(RealConfig { reactors: 1, blocking_threads: 1 }).unwrap();
+        let (env, _guard) =
+            RealEnv::start(RealConfig { reactors: 1, blocking_threads: 1 }).unwrap();
         let store = Store::open(Memory::new(1 << 20), env, StoreOptions::default()).unwrap();
         let mut tx = store.begin();
         let reply = |xid| {
@@ -342,7 +385,11 @@ mod tests {
                 None => tx.delete(&key::reply(A, 0)),
             }
             steps::keep_replies(&mut tx, me, &[of(A)]).unwrap();
-            assert_eq!(tx.get(&key::reply(A, 0), <[u8]>::to_vec).unwrap(), Some(reply(kept)), "{there:?}");
+            assert_eq!(
+                tx.get(&key::reply(A, 0), <[u8]>::to_vec).unwrap(),
+                Some(reply(kept)),
+                "{there:?}"
+            );
         }
         steps::keep_replies(&mut tx, me, &[of(B)]).unwrap();
         assert_eq!(tx.get(&key::reply(B, 0), |_| ()).unwrap(), None, "nothing would remove it");
@@ -351,10 +398,12 @@ mod tests {
 
     #[test]
     fn a_change_is_made_again_only_over_the_names_that_it_found() {
-        let (env, _guard) = RealEnv::start(RealConfig { reactors: 1, blocking_threads: 1 }).unwrap();
+        let (env, _guard) =
+            RealEnv::start(RealConfig { reactors: 1, blocking_threads: 1 }).unwrap();
         let store = Store::open(Memory::new(1 << 20), env, StoreOptions::default()).unwrap();
         let mut tx = store.begin();
-        let (file, other, bare) = (Fid { oid: 2, ..DIR }, Fid { oid: 3, ..DIR }, Fid { oid: 4, ..DIR });
+        let (file, other, bare) =
+            (Fid { oid: 2, ..DIR }, Fid { oid: 3, ..DIR }, Fid { oid: 4, ..DIR });
         tx.put(&key::dirent(DIR, b"n"), &dirent::encode(file, types::attr::FileType::Regular));
         let name = |name: &[u8], to: Option<Fid>| Found {
             names: vec![(key::dirent(DIR, name).as_bytes().into(), to)],
@@ -375,9 +424,15 @@ mod tests {
             let key = key::xattr(DIR, format!("{n}").as_bytes());
             log.note(&key, Some(b"made"));
             log.note(&key::reply(A, 0), Some(b"answered"));
-            let change = Gathered { transno: Transno(9), client: A, change: log.encode(&found).into() };
-            let refused = do_again(&mut tx, TargetName::mdt(Default::default(), 0), &[change]).unwrap();
-            assert_eq!((refused.is_empty(), tx.get(&key, |_| ()).unwrap().is_some()), (made, made), "{found:?}");
+            let change =
+                Gathered { transno: Transno(9), client: A, change: log.encode(&found).into() };
+            let refused =
+                do_again(&mut tx, TargetName::mdt(Default::default(), 0), &[change]).unwrap();
+            assert_eq!(
+                (refused.is_empty(), tx.get(&key, |_| ()).unwrap().is_some()),
+                (made, made),
+                "{found:?}"
+            );
         }
         tx.finish();
     }

@@ -148,7 +148,8 @@ impl Mds {
         let mut connection = 0;
         if export.nid() != Nid::Loopback {
             let client = export.client();
-            connection = self.arrived(client, request.xid_known, |state| state.acks.connection(client));
+            connection =
+                self.arrived(client, request.xid_known, |state| state.acks.connection(client));
         }
         self.serve_rest(export, request, connection, None).await
     }
@@ -165,10 +166,17 @@ impl Mds {
 
     /// Serves the rest of a request whose first operations, perhaps all, ran in an earlier life
     /// (`kept`). `connection`: the newest of its client when it came.
-    async fn serve_rest(&self, export: &Arc<Export>, request: Request, connection: u64, kept: Option<Kept>) -> Reply {
+    async fn serve_rest(
+        &self,
+        export: &Arc<Export>,
+        request: Request,
+        connection: u64,
+        kept: Option<Kept>,
+    ) -> Reply {
         let over_network = export.nid() != Nid::Loopback;
         // Before any change: a durable change never comes without its client's record.
-        let recorded = if over_network && leaves_something(&request) { self.record(export) } else { None };
+        let recorded =
+            if over_network && leaves_something(&request) { self.record(export) } else { None };
         let Request { xid, xid_known, slot, mut credentials, ops, locks, replay, .. } = request;
         let is_squashed = self.squash(export, &mut credentials);
         let client = export.client();
@@ -242,7 +250,9 @@ impl Mds {
         {
             tracing::error!(client = %client.brief(), %error, "a session may be forgotten");
         }
-        let RequestContext { results, lock_context: LockContext { outcome, durability, .. }, .. } = request;
+        let RequestContext {
+            results, lock_context: LockContext { outcome, durability, .. }, ..
+        } = request;
         let LockOutcome { grants, gap, touched, .. } = outcome;
         let Durability { mut redo, origin, .. } = durability;
         if origin.is_some() && !redo.is_empty() {
@@ -259,7 +269,16 @@ impl Mds {
             }
         }
         redo.extend(others);
-        Reply { xid, transno, last_committed: self.last_committed(), results, grants, touched, redo, gap }
+        Reply {
+            xid,
+            transno,
+            last_committed: self.last_committed(),
+            results,
+            grants,
+            touched,
+            redo,
+            gap,
+        }
     }
 
     /// An answer of an earlier life; a handle in it is of that life, too.
@@ -277,10 +296,14 @@ impl Mds {
             ) => *flags,
             _ => return result,
         };
-        let Ok(OpReply::Mds(MdsReply::Opened { entry, created, layout, .. })) = result else { return result };
+        let Ok(OpReply::Mds(MdsReply::Opened { entry, created, layout, .. })) = result else {
+            return result;
+        };
         // Under its own origin the answer to this part would overwrite that to the whole.
         match request.without_origin(|request| self.open(request, entry.attr.fid, flags))? {
-            MdsReply::Opened { handle, .. } => Ok(OpReply::Mds(MdsReply::Opened { entry, created, handle, layout })),
+            MdsReply::Opened { handle, .. } => {
+                Ok(OpReply::Mds(MdsReply::Opened { entry, created, handle, layout }))
+            }
             other => Ok(OpReply::Mds(other)),
         }
     }
@@ -295,7 +318,12 @@ impl Mds {
     /// Other clients' changes that the client must keep, so that what the answer to this request
     /// shows cannot be lost: see `acks::volatile`. Waits if that is too much, or if the client
     /// keeps nothing (`keeps`).
-    async fn until_stable(&self, depends: &[Transno], asks: (ClientUuid, Xid), keeps: bool) -> Vec<Redo> {
+    async fn until_stable(
+        &self,
+        depends: &[Transno],
+        asks: (ClientUuid, Xid),
+        keeps: bool,
+    ) -> Vec<Redo> {
         if is_mutant(Mutant::TellsTooSoon) {
             return Vec::new();
         }
@@ -356,7 +384,8 @@ impl Mds {
 /// or rely on something that others must not change before it was told: a change, an open file, a
 /// lock.
 fn leaves_something(request: &Request) -> bool {
-    request.locks != InodeBits::NONE || request.ops.iter().any(|op| op.class().changes != Changes::Nothing)
+    request.locks != InodeBits::NONE
+        || request.ops.iter().any(|op| op.class().changes != Changes::Nothing)
 }
 
 /// A request that is dropped before its end leaves no slot.
@@ -392,9 +421,9 @@ fn changes(request: &Request) -> bool {
 /// The inode that an operation found or made.
 fn result_fid(reply: &OpReply) -> Fid {
     match reply {
-        OpReply::Mds(MdsReply::Entry(entry) | MdsReply::Opened { entry, .. } | MdsReply::Data { entry, .. }) => {
-            entry.attr.fid
-        }
+        OpReply::Mds(
+            MdsReply::Entry(entry) | MdsReply::Opened { entry, .. } | MdsReply::Data { entry, .. },
+        ) => entry.attr.fid,
         OpReply::Mds(MdsReply::Remote { fid, .. }) => *fid,
         OpReply::Mds(MdsReply::Removed(removed)) => removed.fid,
         _ => Fid::NONE,

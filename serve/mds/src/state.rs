@@ -40,7 +40,12 @@ pub struct State {
 }
 
 impl State {
-    pub(crate) fn new(fids: Fids, author_grace: Duration, groups: Arc<Groups>, bundles: Bundles) -> State {
+    pub(crate) fn new(
+        fids: Fids,
+        author_grace: Duration,
+        groups: Arc<Groups>,
+        bundles: Bundles,
+    ) -> State {
         State {
             opens: Opens::default(),
             locks: Locks::new(groups),

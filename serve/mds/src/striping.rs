@@ -14,7 +14,12 @@ impl Mds {
     ///
     /// # Errors
     /// [`NoSpace`]: no OST can take an object; the layout is unchanged then.
-    pub(crate) fn instantiate(&self, layout: &mut Layout, start: u64, end: u64) -> Result<bool, NoSpace> {
+    pub(crate) fn instantiate(
+        &self,
+        layout: &mut Layout,
+        start: u64,
+        end: u64,
+    ) -> Result<bool, NoSpace> {
         let spaces = self.placement_spaces();
         let mut rotor = self.rotor.lock();
         let mut grown = layout.clone();
@@ -26,7 +31,12 @@ impl Mds {
             if striped && c.start < end && start < c.end && !c.is_instantiated() {
                 let pool = c.pool.as_ref().and_then(|PoolName(name)| self.targets.pool(name));
                 let pool = pool.as_deref();
-                let want = Want { count: c.stripe_count, overstriped: c.overstriped, pool, wanted: &c.wanted };
+                let want = Want {
+                    count: c.stripe_count,
+                    overstriped: c.overstriped,
+                    pool,
+                    wanted: &c.wanted,
+                };
                 chosen.push((i, choose(&spaces, &want, &mut rotor)?));
             }
         }

@@ -13,7 +13,10 @@ use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::InodeBits;
 use types::session::OpenHandle;
-use wire::mds::{Close, GetLayout, Getattr, MdsOp, MdsReply, Open, OpenFlags, Setattr, Setxattr, SetxattrFlags, Wrote};
+use wire::mds::{
+    Close, GetLayout, Getattr, MdsOp, MdsReply, Open, OpenFlags, Setattr, Setxattr, SetxattrFlags,
+    Wrote,
+};
 
 const MIB: u64 = 1 << 20;
 
@@ -33,7 +36,12 @@ fn component(id: u32, start: u64, end: u64) -> Component {
 }
 
 fn set(name: &'static [u8], fid: Fid, value: impl Into<Bytes>) -> MdsOp {
-    MdsOp::Setxattr(Setxattr { fid, name: b(name), value: value.into(), flags: SetxattrFlags::default() })
+    MdsOp::Setxattr(Setxattr {
+        fid,
+        name: b(name),
+        value: value.into(),
+        flags: SetxattrFlags::default(),
+    })
 }
 
 fn drop_from(fid: Fid, id: u32) -> MdsOp {
@@ -50,14 +58,21 @@ fn layout(rig: &Rig, fid: Fid, write: bool) -> Arc<Layout> {
 /// A file of 5 MiB in three components, all with objects.
 fn file(rig: &Rig) -> Fid {
     let fid = rig.file("f");
-    let components = vec![component(1, 0, MIB), component(2, MIB, 4 * MIB), component(3, 4 * MIB, EOF)];
+    let components =
+        vec![component(1, 0, MIB), component(2, MIB, 4 * MIB), component(3, 4 * MIB, EOF)];
     let wish = Layout { components, ..Layout::default() };
     rig.one(set(b"lustre.lov", fid, ::layout::lov_ea::encode(&wish, Fid::NONE))).unwrap();
     for (ost, object) in layout(rig, fid, true).objects(fid) {
         rig.osts.objects.lock().insert((ost, object), (MIB, 2048));
     }
-    rig.one(MdsOp::Wrote(Wrote { fid, end: 5 * MIB, blocks_delta: 6144, at: WrittenAt::Now, kill_suidgid: false }))
-        .unwrap();
+    rig.one(MdsOp::Wrote(Wrote {
+        fid,
+        end: 5 * MIB,
+        blocks_delta: 6144,
+        at: WrittenAt::Now,
+        kill_suidgid: false,
+    }))
+    .unwrap();
     fid
 }
 
@@ -110,7 +125,10 @@ fn what_was_answered_stays_so() {
     rig.osts.away.lock().extend(rig.osts_all());
     assert_eq!(rig.one(drop_from(fid, last)), Ok(MdsReply::Done));
     let rig = rig.crash();
-    assert_eq!((layout(&rig, fid, false).components.len(), rig.getattr(fid).unwrap().size), (2, 4 * MIB));
+    assert_eq!(
+        (layout(&rig, fid, false).components.len(), rig.getattr(fid).unwrap().size),
+        (2, 4 * MIB)
+    );
     assert_eq!(rig.mds.destroy_backlog(), 1);
     rig.osts.away.lock().clear();
     until("destroyed", || rig.mds.destroy_backlog() == 0);
@@ -150,13 +168,18 @@ fn sizes_end_where_the_layout_ends() {
     let fid = rig.file("f");
     let wish = Layout { components: vec![component(1, 0, MIB)], ..Layout::default() };
     rig.one(set(b"lustre.lov", fid, ::layout::lov_ea::encode(&wish, Fid::NONE))).unwrap();
-    let resize = |size| MdsOp::Setattr(Setattr { fid, set: SetAttr { size: Some(size), ..SetAttr::default() } });
+    let resize = |size| {
+        MdsOp::Setattr(Setattr { fid, set: SetAttr { size: Some(size), ..SetAttr::default() } })
+    };
     assert_eq!(rig.one(resize(MIB + 1)), Err(Errno::EFBIG), "no byte was written yet");
     rig.one(MdsOp::GetLayout(GetLayout { fid, write: true, start: 0, end: 1 })).unwrap();
     assert_eq!(rig.one(resize(MIB + 1)), Err(Errno::EFBIG));
     rig.one(resize(MIB - 2)).unwrap();
     rig.one(resize(MIB)).unwrap();
-    assert_eq!(rig.one(MdsOp::GetLayout(GetLayout { fid, write: true, start: MIB, end: 2 * MIB })), Err(Errno::EFBIG));
+    assert_eq!(
+        rig.one(MdsOp::GetLayout(GetLayout { fid, write: true, start: MIB, end: 2 * MIB })),
+        Err(Errno::EFBIG)
+    );
     assert_eq!(rig.getattr(fid).unwrap().size, MIB);
     rig.one(resize(0)).unwrap();
 }
@@ -169,28 +192,41 @@ fn a_layout_is_asked_for_once_by_its_own_name() {
     let value = || ::layout::lov_ea::encode(&wish, Fid::NONE);
     assert_eq!(rig.one(set(b"lustre.lov", fid, value())), Ok(MdsReply::Done));
     assert_eq!(rig.one(set(b"lustre.lov", fid, value())), Err(Errno::EEXIST));
-    assert_eq!(rig.one(set(b"trusted.lov", fid, value())), Ok(MdsReply::Done), "tools that copy set what they find");
+    assert_eq!(
+        rig.one(set(b"trusted.lov", fid, value())),
+        Ok(MdsReply::Done),
+        "tools that copy set what they find"
+    );
 }
 
 #[test]
 fn components_get_the_osts_that_they_name() {
     let rig = Rig::new();
     let fid = rig.file("f");
-    let mut components = vec![component(1, 0, MIB), component(2, MIB, 4 * MIB), component(3, 4 * MIB, EOF)];
+    let mut components =
+        vec![component(1, 0, MIB), component(2, MIB, 4 * MIB), component(3, 4 * MIB, EOF)];
     let [first, last] = [rig.osts_all()[0], rig.osts_all()[1]];
     (components[1].wanted, components[2].wanted) = (vec![last], vec![last, first]);
     components[2].stripe_count = 2;
     let wish = Layout { components, ..Layout::default() };
     rig.one(set(b"lustre.lov", fid, ::layout::lov_ea::encode(&wish, Fid::NONE))).unwrap();
     let before = layout(&rig, fid, false);
-    assert_eq!((before.components[1].stripes.len(), &before.components[1].wanted), (0, &vec![last]));
+    assert_eq!(
+        (before.components[1].stripes.len(), &before.components[1].wanted),
+        (0, &vec![last])
+    );
     let after = layout(&rig, fid, true);
-    assert_eq!((&after.components[1].stripes, &after.components[1].wanted), (&vec![last], &Vec::new()));
+    assert_eq!(
+        (&after.components[1].stripes, &after.components[1].wanted),
+        (&vec![last], &Vec::new())
+    );
     assert_eq!(after.components[2].stripes, [last, first]);
     // A directory keeps the names for files created in it; an absent OST is refused.
     let mut default = Layout { components: vec![component(1, 0, EOF)], ..Layout::default() };
     default.components[0].wanted = vec![last];
-    let give = |layout: &Layout| rig.one(set(b"lustre.lov", Fid::ROOT, ::layout::lov_ea::encode(layout, Fid::NONE)));
+    let give = |layout: &Layout| {
+        rig.one(set(b"lustre.lov", Fid::ROOT, ::layout::lov_ea::encode(layout, Fid::NONE)))
+    };
     assert_eq!(give(&default), Ok(MdsReply::Done));
     for name in ["g", "h"] {
         let made = layout(&rig, rig.file(name), false);

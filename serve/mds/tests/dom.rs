@@ -14,8 +14,8 @@ use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::{DOM_BYTES_MAX, DOM_CHUNK_BYTES};
 use wire::mds::{
-    Close, Create, CreateKind, MdsOp, MdsReply, Mend, Open, OpenFlags, Punch, Read, Record, Scan, Seek, Setxattr,
-    SetxattrFlags, SwapLayouts, Write, Wrote,
+    Close, Create, CreateKind, MdsOp, MdsReply, Mend, Open, OpenFlags, Punch, Read, Record, Scan,
+    Seek, Setxattr, SetxattrFlags, SwapLayouts, Write, Wrote,
 };
 use wire::ost::PunchKind;
 
@@ -36,14 +36,20 @@ fn layout(end: u64) -> Layout {
         stripes: Vec::new(),
         wanted: Vec::new(),
     };
-    let mut components = vec![component(1, 0, end, Pattern::Mdt, 0), component(2, end, EOF, Pattern::Raid0, 1)];
+    let mut components =
+        vec![component(1, 0, end, Pattern::Mdt, 0), component(2, end, EOF, Pattern::Raid0, 1)];
     components.retain(|c| c.start < c.end);
     Layout { components, ..Layout::default() }
 }
 
 fn set_layout(rig: &Rig, fid: Fid, end: u64) -> Result<MdsReply, Errno> {
     let value = lov_ea::encode(&layout(end), Fid::NONE).into();
-    rig.one(MdsOp::Setxattr(Setxattr { fid, name: b(b"lustre.lov"), value, flags: SetxattrFlags::default() }))
+    rig.one(MdsOp::Setxattr(Setxattr {
+        fid,
+        name: b(b"lustre.lov"),
+        value,
+        flags: SetxattrFlags::default(),
+    }))
 }
 
 /// A file with 64 KiB on the MDT.
@@ -105,7 +111,10 @@ fn what_lives_elsewhere_is_refused() {
     assert_eq!(write(&rig, plain, 0, b"a"), Err(ELSEWHERE));
     assert_eq!(rig.one(MdsOp::Read(Read { fid: plain, offset: 0, len: 1 })), Err(ELSEWHERE));
     assert_eq!(rig.one(MdsOp::Read(Read { fid, offset: 65536, len: 1 })), Err(ELSEWHERE));
-    assert_eq!(rig.one(MdsOp::Read(Read { fid: Fid::ROOT, offset: 0, len: 1 })), Err(Errno::EINVAL));
+    assert_eq!(
+        rig.one(MdsOp::Read(Read { fid: Fid::ROOT, offset: 0, len: 1 })),
+        Err(Errno::EINVAL)
+    );
     assert_eq!(write(&rig, Fid::ROOT, 0, b"a"), Err(Errno::EINVAL));
     let gone = Fid { oid: 99, ..fid };
     assert_eq!(write(&rig, gone, 0, b"a"), Err(Errno::ESTALE));
@@ -157,8 +166,18 @@ fn exchanged_layouts_take_their_bytes_along() {
     let rig = Rig::new();
     let (a, c) = (file(&rig, "a"), rig.file("c"));
     write(&rig, a, 0, b"bytes").unwrap();
-    rig.one(MdsOp::Wrote(Wrote { fid: c, end: 9, blocks_delta: 8, at: WrittenAt::Now, kill_suidgid: false })).unwrap();
-    let swap = || rig.one(MdsOp::SwapLayouts(SwapLayouts { fid: a, other: c, versions: (0, 0), same: false })).unwrap();
+    rig.one(MdsOp::Wrote(Wrote {
+        fid: c,
+        end: 9,
+        blocks_delta: 8,
+        at: WrittenAt::Now,
+        kill_suidgid: false,
+    }))
+    .unwrap();
+    let swap = || {
+        rig.one(MdsOp::SwapLayouts(SwapLayouts { fid: a, other: c, versions: (0, 0), same: false }))
+            .unwrap()
+    };
     swap();
     assert_eq!(read(&rig, c, 0, 100), (b(b"bytes"), 5, 1));
     assert_eq!(rig.one(MdsOp::Read(Read { fid: a, offset: 0, len: 5 })), Err(ELSEWHERE));
@@ -216,7 +235,8 @@ fn a_key_that_is_none_is_told() {
     let fid = file(&rig, "f");
     write(&rig, fid, 0, &[7; 40_000]).unwrap();
     let (chunk, attribute) = (disk::key::chunk(fid, 1), disk::key::xattr(fid, &[b'x'; 255]));
-    let setxattr = Setxattr { fid, name: b(b"user.a"), value: b(b"1"), flags: SetxattrFlags::default() };
+    let setxattr =
+        Setxattr { fid, name: b(b"user.a"), value: b(b"1"), flags: SetxattrFlags::default() };
     rig.one(MdsOp::Setxattr(setxattr)).unwrap();
     let mut tx = rig.store.begin();
     let record = tx.get(&chunk, <[u8]>::to_vec).unwrap().unwrap();
@@ -238,7 +258,9 @@ fn checked(rig: &Rig) -> Vec<Finding> {
         let [start, end] = [start, end].map(|key| Bytes::copy_from_slice(&key));
         match rig.one(MdsOp::Scan(Scan { start, end, bytes_max: u32::MAX })).unwrap() {
             MdsReply::Records { records, more: false } => {
-                records.iter().for_each(|r| check.record(0, &r.key, r.value.as_ref().unwrap()).unwrap());
+                records
+                    .iter()
+                    .for_each(|r| check.record(0, &r.key, r.value.as_ref().unwrap()).unwrap());
             }
             other => panic!("{other:?}"),
         }
@@ -247,7 +269,10 @@ fn checked(rig: &Rig) -> Vec<Finding> {
 }
 
 fn records(changes: Vec<Change>) -> Vec<Record> {
-    changes.into_iter().map(|c| Record { key: c.key.into(), value: c.value.map(Bytes::from) }).collect()
+    changes
+        .into_iter()
+        .map(|c| Record { key: c.key.into(), value: c.value.map(Bytes::from) })
+        .collect()
 }
 
 #[test]
@@ -273,10 +298,13 @@ fn a_checker_finds_damaged_bytes_and_bytes_of_nobody() {
                 seen.insert(key, value);
             }
         }
-        let Verdict::Confirmed(mend) = judge(&finding, &seen) else { panic!("{finding} is not confirmed") };
+        let Verdict::Confirmed(mend) = judge(&finding, &seen) else {
+            panic!("{finding} is not confirmed")
+        };
         // Damaged data is removed only on request.
         let mend = mend.or_else(|| clear(&disk::key::chunk(fid, 1), &seen)).unwrap();
-        rig.one(MdsOp::Mend(Mend { expect: records(mend.expect), put: records(mend.put) })).unwrap();
+        rig.one(MdsOp::Mend(Mend { expect: records(mend.expect), put: records(mend.put) }))
+            .unwrap();
     }
     assert_eq!(checked(&rig), []);
     let (data, ..) = read(&rig, fid, 0, 40_000);
@@ -291,14 +319,26 @@ fn limits_say_what_new_files_get() {
     assert_eq!(set_layout(&rig, dir, DOM_BYTES_MAX + 65536), Err(Errno::EINVAL));
     set_layout(&rig, dir, DOM_BYTES_MAX).unwrap();
     let on_mdt = |name: &str| {
-        let flags = OpenFlags { read: true, write: true, exec: false, append: false, lasting: false };
+        let flags =
+            OpenFlags { read: true, write: true, exec: false, append: false, lasting: false };
         let kind = CreateKind::Regular(Some(flags));
         let name = rig::n(name);
-        let made = MdsOp::Create(Create { parent: dir, name, kind, mode: 0o644, umask: 0, exclusive: true });
+        let made = MdsOp::Create(Create {
+            parent: dir,
+            name,
+            kind,
+            mode: 0o644,
+            umask: 0,
+            exclusive: true,
+        });
         match rig.one(made).unwrap() {
             MdsReply::Opened { layout: Some(layout), .. } => {
                 let starts: Vec<u64> = layout.components.iter().map(|c| c.start).collect();
-                assert_eq!(starts.last(), Some(&layout.mdt_bytes()), "the next component begins there: {starts:?}");
+                assert_eq!(
+                    starts.last(),
+                    Some(&layout.mdt_bytes()),
+                    "the next component begins there: {starts:?}"
+                );
                 layout.mdt_bytes()
             }
             other => panic!("{other:?}"),

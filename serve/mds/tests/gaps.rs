@@ -19,7 +19,14 @@ fn lookup(name: &str) -> MdsOp {
 
 fn create(name: &str) -> MdsOp {
     let kind = CreateKind::Regular(None);
-    MdsOp::Create(Create { parent: Fid::ROOT, name: n(name), kind, mode: 0o644, umask: 0, exclusive: true })
+    MdsOp::Create(Create {
+        parent: Fid::ROOT,
+        name: n(name),
+        kind,
+        mode: 0o644,
+        umask: 0,
+        exclusive: true,
+    })
 }
 
 /// Two clients, in a directory that both changed just now. It has the names `m1` and `m2`.
@@ -91,7 +98,13 @@ fn a_gap_is_called_back_for_foreign_names_in_it_only() {
     a.at_rest();
     let flags = RenameFlags::default();
     let to = |name| {
-        MdsOp::Rename(Rename { parent: Fid::ROOT, name: n("o4"), new_parent: Fid::ROOT, new_name: n(name), flags })
+        MdsOp::Rename(Rename {
+            parent: Fid::ROOT,
+            name: n("o4"),
+            new_parent: Fid::ROOT,
+            new_name: n(name),
+            flags,
+        })
     };
     rig.warm(&b, to("o6"));
     assert_eq!(a.revoked(), [(Fid::ROOT, GAP)]);

@@ -19,7 +19,10 @@ fn group(fid: Fid, owner: u64, kind: FlockKind) -> MdsOp {
 }
 
 fn open(fid: Fid) -> MdsOp {
-    MdsOp::Open(Open { fid, flags: OpenFlags { read: true, write: false, exec: false, append: false, lasting: false } })
+    MdsOp::Open(Open {
+        fid,
+        flags: OpenFlags { read: true, write: false, exec: false, append: false, lasting: false },
+    })
 }
 
 fn bits_of(granted: &[(Fid, InodeBits)], fid: Fid) -> InodeBits {

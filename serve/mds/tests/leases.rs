@@ -12,7 +12,8 @@ use types::fid::Fid;
 use types::lock::{InodeBits, LeaseMode};
 use types::session::OpenHandle;
 use wire::mds::{
-    Close, Create, CreateKind, Getattr, Lease, LeaseAct, Lock, MdsOp, MdsReply, Open, OpenFlags, Setattr, SwapLayouts,
+    Close, Create, CreateKind, Getattr, Lease, LeaseAct, Lock, MdsOp, MdsReply, Open, OpenFlags,
+    Setattr, SwapLayouts,
 };
 
 const READ: LeaseMode = LeaseMode::Read;
@@ -83,7 +84,13 @@ fn what_lets_others_go_on_without_telling_is_called_back() {
         &b,
         MdsOp::Open(Open {
             fid: file,
-            flags: OpenFlags { read: true, write: false, exec: false, append: false, lasting: false },
+            flags: OpenFlags {
+                read: true,
+                write: false,
+                exec: false,
+                append: false,
+                lasting: false,
+            },
         }),
     );
     assert!(bits_of(&granted, file).contains(InodeBits::OPEN.union(InodeBits::DATA)));
@@ -113,7 +120,9 @@ fn what_lets_others_go_on_without_telling_is_called_back() {
     // A writer that has closed: what it wrote is stored first.
     let c = rig.holder(13);
     let writes = open(&rig, &c, file, true);
-    assert!(rig.by(&c, MdsOp::Lock(Lock { fid: file, bits: InodeBits::WRITE, needs: None })).0.is_ok());
+    assert!(
+        rig.by(&c, MdsOp::Lock(Lock { fid: file, bits: InodeBits::WRITE, needs: None })).0.is_ok()
+    );
     close(&rig, &c, file, writes);
     assert_eq!(acquire(&rig, &a, file, READ), Ok(()));
     assert!(bits_of(&c.revoked(), file).contains(InodeBits::WRITE));
@@ -128,7 +137,8 @@ fn whoever_comes_while_others_are_asked_is_in_the_way() {
     close(&rig, &b, file, reads);
     open(&rig, &a, file, false);
     b.answers(Answer::Later);
-    let asks = rig.start(&a, MdsOp::Lease(Lease { fid: file, owner: OWNER, act: LeaseAct::Acquire(WRITE) }));
+    let asks = rig
+        .start(&a, MdsOp::Lease(Lease { fid: file, owner: OWNER, act: LeaseAct::Acquire(WRITE) }));
     b.revoked();
     let flags = OpenFlags { read: true, write: false, exec: false, append: false, lasting: false };
     let (opened, granted) = rig.by(&c, MdsOp::Open(Open { fid: file, flags }));
@@ -157,7 +167,14 @@ fn what_breaks_a_lease() {
     let flags = |write| OpenFlags { read: true, write, exec: false, append: false, lasting: false };
     let create = |write| {
         let kind = CreateKind::Regular(Some(flags(write)));
-        MdsOp::Create(Create { parent: Fid::ROOT, name: n("f"), kind, mode: 0o644, umask: 0, exclusive: false })
+        MdsOp::Create(Create {
+            parent: Fid::ROOT,
+            name: n("f"),
+            kind,
+            mode: 0o644,
+            umask: 0,
+            exclusive: false,
+        })
     };
     let size = |size| SetAttr { size: Some(size), ..SetAttr::default() };
     let both = |op: &dyn Fn(Fid) -> MdsOp| (broken_by(READ, op), broken_by(WRITE, op));
@@ -165,8 +182,14 @@ fn what_breaks_a_lease() {
     assert_eq!(both(&|fid| MdsOp::Open(Open { fid, flags: flags(false) })), (false, true));
     assert_eq!(both(&|_| create(true)), (true, true));
     assert_eq!(both(&|_| create(false)), (false, true));
-    assert_eq!(both(&|fid| MdsOp::Lock(Lock { fid, bits: InodeBits::WRITE, needs: None })), (true, true));
-    assert_eq!(both(&|fid| MdsOp::Lock(Lock { fid, bits: InodeBits::DATA, needs: None })), (false, true));
+    assert_eq!(
+        both(&|fid| MdsOp::Lock(Lock { fid, bits: InodeBits::WRITE, needs: None })),
+        (true, true)
+    );
+    assert_eq!(
+        both(&|fid| MdsOp::Lock(Lock { fid, bits: InodeBits::DATA, needs: None })),
+        (false, true)
+    );
     assert_eq!(both(&|fid| MdsOp::Setattr(Setattr { fid, set: size(7) })), (true, true));
     let chmod = SetAttr { mode: Some(0o600), ..SetAttr::default() };
     assert_eq!(both(&|fid| MdsOp::Setattr(Setattr { fid, set: chmod })), (false, false));
@@ -178,7 +201,8 @@ fn an_exchange_of_layouts_leaves_the_lease_of_whoever_asks_for_it() {
     let rig = Rig::new();
     let (a, b) = (rig.holder(10), rig.holder(11));
     let (file, other) = (rig.file("f"), rig.file("g"));
-    let swap = || MdsOp::SwapLayouts(SwapLayouts { fid: file, other, versions: (0, 0), same: false });
+    let swap =
+        || MdsOp::SwapLayouts(SwapLayouts { fid: file, other, versions: (0, 0), same: false });
     for fid in [file, other] {
         open(&rig, &a, fid, false);
         acquire(&rig, &a, fid, WRITE).unwrap();

@@ -14,9 +14,9 @@ use types::name::Name;
 use types::time::Timestamp;
 use wire::client::{ClientOp, Glimpse};
 use wire::mds::{
-    Accessed, Close, Create, CreateKind, GetLayout, GetParent, Getattr, GetattrMany, Getxattr, Link, Listxattr, Lock,
-    Lookup, MdsOp, MdsReply, Open, OpenFlags, Readdir, Rename, RenameFlags, Rmdir, Setattr, Setxattr, SetxattrFlags,
-    Unlink, Unlock, Wrote,
+    Accessed, Close, Create, CreateKind, GetLayout, GetParent, Getattr, GetattrMany, Getxattr,
+    Link, Listxattr, Lock, Lookup, MdsOp, MdsReply, Open, OpenFlags, Readdir, Rename, RenameFlags,
+    Rmdir, Setattr, Setxattr, SetxattrFlags, Unlink, Unlock, Wrote,
 };
 use wire::message::Reply;
 
@@ -44,7 +44,13 @@ fn chmod(fid: Fid, mode: u32) -> MdsOp {
 
 fn rename(a: &str, b: &str) -> MdsOp {
     let flags = RenameFlags::default();
-    MdsOp::Rename(Rename { parent: Fid::ROOT, name: n(a), new_parent: Fid::ROOT, new_name: n(b), flags })
+    MdsOp::Rename(Rename {
+        parent: Fid::ROOT,
+        name: n(a),
+        new_parent: Fid::ROOT,
+        new_name: n(b),
+        flags,
+    })
 }
 
 fn unlink(name: &str) -> MdsOp {
@@ -52,7 +58,10 @@ fn unlink(name: &str) -> MdsOp {
 }
 
 fn open(fid: Fid, write: bool) -> MdsOp {
-    MdsOp::Open(Open { fid, flags: OpenFlags { read: true, write, exec: false, append: false, lasting: false } })
+    MdsOp::Open(Open {
+        fid,
+        flags: OpenFlags { read: true, write, exec: false, append: false, lasting: false },
+    })
 }
 
 #[test]
@@ -69,14 +78,24 @@ fn what_is_shown_is_granted() {
         rig.by(&a, MdsOp::GetattrMany(GetattrMany { fids: vec![file, dir] })).1,
         [(file, SHOWN), (dir, of_directory)]
     );
-    assert_eq!(rig.by(&a, MdsOp::GetParent(GetParent { fid: dir })).1, [(dir, LOOKUP), (Fid::ROOT, SHOWN)]);
+    assert_eq!(
+        rig.by(&a, MdsOp::GetParent(GetParent { fid: dir })).1,
+        [(dir, LOOKUP), (Fid::ROOT, SHOWN)]
+    );
     let getxattr = MdsOp::Getxattr(Getxattr { fid: file, name: b(b"user.none") });
     assert_eq!(rig.by(&a, getxattr), (Err(Errno::ENODATA), vec![(file, XATTR)]));
     assert_eq!(rig.by(&a, MdsOp::Listxattr(Listxattr { fid: file })).1, [(file, XATTR)]);
     let layout = MdsOp::GetLayout(GetLayout { fid: file, write: false, start: 0, end: 1 });
     assert_eq!(rig.by(&a, layout).1, [(file, LAYOUT)]);
     let readdir = |with_attr| {
-        MdsOp::Readdir(Readdir { fid: dir, after: None, limit: 9, bytes_max: 1 << 20, with_attr, with_layout: false })
+        MdsOp::Readdir(Readdir {
+            fid: dir,
+            after: None,
+            limit: 9,
+            bytes_max: 1 << 20,
+            with_attr,
+            with_layout: false,
+        })
     };
     assert_eq!(rig.by(&a, readdir(false)).1, [(dir, UPDATE)]);
     assert_eq!(rig.by(&a, readdir(true)).1, [(dir, UPDATE), (file, SHOWN)]);
@@ -88,7 +107,8 @@ fn what_is_shown_is_granted() {
 fn only_what_the_client_can_keep_is_granted() {
     let rig = Rig::new();
     let a = rig.holder(10);
-    let mut request = rig.request(1, &CREDENTIALS, vec![lookup(Fid::ROOT, "none"), create(Fid::ROOT, "f")]);
+    let mut request =
+        rig.request(1, &CREDENTIALS, vec![lookup(Fid::ROOT, "none"), create(Fid::ROOT, "f")]);
     request.locks = InodeBits::NONE;
     let reply = wait(rig.mds.serve(&a.export, request));
     assert_eq!((reply.grants, reply.touched), (vec![], vec![]));
@@ -105,11 +125,19 @@ fn an_author_learns_what_it_changed() {
     let root = rig.getattr(Fid::ROOT).unwrap();
     assert_eq!(reply.touched.iter().map(|t| t.attr).collect::<Vec<_>>(), [root]);
     let link = MdsOp::Link(Link { fid, new_parent: Fid::ROOT, new_name: n("g") });
-    assert_eq!(rig.reply(&a, vec![link]).touched.iter().map(|t| t.attr.fid).collect::<Vec<_>>(), [Fid::ROOT]);
+    assert_eq!(
+        rig.reply(&a, vec![link]).touched.iter().map(|t| t.attr.fid).collect::<Vec<_>>(),
+        [Fid::ROOT]
+    );
     let touched = rig.reply(&a, vec![unlink("g")]).touched;
     let after = |fid| rig.getattr(fid).unwrap();
     assert_eq!(touched.iter().map(|t| t.attr).collect::<Vec<_>>(), [after(Fid::ROOT), after(fid)]);
-    let set = MdsOp::Setxattr(Setxattr { fid, name: b(b"user.a"), value: b(b"1"), flags: SetxattrFlags::default() });
+    let set = MdsOp::Setxattr(Setxattr {
+        fid,
+        name: b(b"user.a"),
+        value: b(b"1"),
+        flags: SetxattrFlags::default(),
+    });
     let reply = rig.reply(&a, vec![set]);
     assert!(reply.touched[0].has_xattr && reply.touched[0].attr == after(fid));
     assert_eq!(reply.grants[0].bits, UPDATE.union(XATTR));
@@ -129,7 +157,11 @@ fn holders_are_asked_before_something_changes() {
     let waiting = rig.start(&b, chmod(file, 0o600));
     assert_eq!(a.revoked(), [(file, UPDATE)]);
     let (shown, grants) = rig.by(&a, MdsOp::Getattr(Getattr { fid: file }));
-    assert_eq!((entry(shown.unwrap()).attr.mode, grants), (0o100755, vec![(file, LOOKUP)]), "not yet, and no lock");
+    assert_eq!(
+        (entry(shown.unwrap()).attr.mode, grants),
+        (0o100755, vec![(file, LOOKUP)]),
+        "not yet, and no lock"
+    );
     assert!(!waiting.is_finished());
     a.answers(Answer::Done);
     let reply = waiting.join().unwrap();
@@ -189,7 +221,10 @@ fn a_refused_change_asks_nobody() {
     let file = rig.file("f");
     rig.warm(&a, lookup(Fid::ROOT, "f"));
     assert_eq!(rig.by(&b, create(Fid::ROOT, "f")).0, Err(Errno::EEXIST));
-    assert_eq!(rig.by(&b, MdsOp::Rmdir(Rmdir { parent: Fid::ROOT, name: n("f") })).0, Err(Errno::ENOTDIR));
+    assert_eq!(
+        rig.by(&b, MdsOp::Rmdir(Rmdir { parent: Fid::ROOT, name: n("f") })).0,
+        Err(Errno::ENOTDIR)
+    );
     let stranger = rig.one_as(b.client, &user(9), chmod(file, 0));
     assert_eq!(stranger, Err(Errno::EPERM));
     a.at_rest();
@@ -380,7 +415,10 @@ fn readers_and_writers_take_turns() {
     b.answers(Answer::Done);
     assert_eq!(by_c.join().unwrap().grants[0].bits, TO_READ);
     assert_eq!(rig.by(&b, lock(file, DATA)).1, [(file, TO_READ)]);
-    assert_eq!(rig.by(&c, MdsOp::Unlock(Unlock { locks: vec![(file, TO_READ)] })).0, Ok(MdsReply::Done));
+    assert_eq!(
+        rig.by(&c, MdsOp::Unlock(Unlock { locks: vec![(file, TO_READ)] })).0,
+        Ok(MdsReply::Done)
+    );
     assert_eq!(rig.by(&b, lock(file, InodeBits::WRITE)).1, [(file, TO_WRITE)]);
     c.at_rest();
 }
@@ -426,7 +464,10 @@ fn the_writer_is_asked_for_size_and_times() {
     a.answers(size(1000, later));
     let (shown, grants) = rig.by(&b, MdsOp::Getattr(Getattr { fid: f }));
     let attr = entry(shown.unwrap()).attr;
-    assert_eq!((attr.size, attr.mtime.sec, attr.ctime.sec, grants), (1000, later, later, vec![(f, LOOKUP)]));
+    assert_eq!(
+        (attr.size, attr.mtime.sec, attr.ctime.sec, grants),
+        (1000, later, later, vec![(f, LOOKUP)])
+    );
     assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![f] });
     let readdir = MdsOp::Readdir(Readdir {
         fid: Fid::ROOT,
@@ -436,11 +477,17 @@ fn the_writer_is_asked_for_size_and_times() {
         with_attr: true,
         with_layout: false,
     });
-    let MdsReply::Entries { entries, .. } = rig.by(&b, readdir).0.unwrap() else { panic!("entries") };
+    let MdsReply::Entries { entries, .. } = rig.by(&b, readdir).0.unwrap() else {
+        panic!("entries")
+    };
     assert!(entries.iter().all(|entry| entry.entry.as_ref().unwrap().attr.size == 1000));
     assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![f, g] }, "once for all");
     a.answers(Answer::Done);
-    assert_eq!(entry(rig.by(&b, lookup(Fid::ROOT, "f")).0.unwrap()).attr.size, 0, "it knows no more than the MDT");
+    assert_eq!(
+        entry(rig.by(&b, lookup(Fid::ROOT, "f")).0.unwrap()).attr.size,
+        0,
+        "it knows no more than the MDT"
+    );
     assert_eq!(rig.getattr(f).unwrap().size, 0, "nothing was recorded");
 }
 
@@ -451,9 +498,16 @@ fn an_idle_writer_gives_write_back_to_the_first_client_that_looks() {
     let (f, g) = (rig.file("f"), rig.file("g"));
     [f, g].into_iter().for_each(|fid| _ = rig.warm(&a, lock(fid, InodeBits::WRITE)));
     a.answers(Answer::Idle);
-    assert_eq!(rig.by(&b, MdsOp::GetattrMany(GetattrMany { fids: vec![f, g] })).1, [(f, SHOWN), (g, SHOWN)]);
+    assert_eq!(
+        rig.by(&b, MdsOp::GetattrMany(GetattrMany { fids: vec![f, g] })).1,
+        [(f, SHOWN), (g, SHOWN)]
+    );
     assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![f, g] });
-    assert_eq!(a.revoked(), [(f, InodeBits::WRITE), (g, InodeBits::WRITE)], "it keeps what it reads under");
+    assert_eq!(
+        a.revoked(),
+        [(f, InodeBits::WRITE), (g, InodeBits::WRITE)],
+        "it keeps what it reads under"
+    );
     assert!(rig.by(&b, MdsOp::Getattr(Getattr { fid: f })).0.is_ok());
     a.at_rest();
     // It writes again: the other one's attributes are called back first.
@@ -505,8 +559,16 @@ fn what_a_writer_changes_while_it_is_asked_is_shown_when_its_own_mount_cannot_hi
         assert!(rig.by(&a, MdsOp::Setattr(Setattr { fid: file, set })).0.is_ok());
     });
     assert_eq!(shown, 4096);
-    assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![file] }, "what it said belongs to the state before");
-    assert_eq!(a.revoked(), [(file, UPDATE.union(InodeBits::WRITE))], "its kernel may still show the old size");
+    assert_eq!(
+        a.asked(),
+        ClientOp::Glimpse { fids: vec![file] },
+        "what it said belongs to the state before"
+    );
+    assert_eq!(
+        a.revoked(),
+        [(file, UPDATE.union(InodeBits::WRITE))],
+        "its kernel may still show the old size"
+    );
 }
 
 #[test]
@@ -584,7 +646,10 @@ fn a_removed_file_lives_while_somebody_has_it_open_under_a_lock() {
     assert!(rig.by(&b, unlink("f")).0.is_ok());
     assert_eq!(a.revoked(), [(file, SHOWN.union(OPEN))]);
     assert_eq!(rig.getattr(file).map(|attr| attr.nlink), Ok(0));
-    assert_eq!(rig.by(&a, MdsOp::Unlock(Unlock { locks: vec![(file, OPEN)] })).0, Ok(MdsReply::Done));
+    assert_eq!(
+        rig.by(&a, MdsOp::Unlock(Unlock { locks: vec![(file, OPEN)] })).0,
+        Ok(MdsReply::Done)
+    );
     assert_eq!(rig.getattr(file), Err(Errno::ESTALE));
     rig.assert_empty();
 }
@@ -627,7 +692,10 @@ fn the_author_of_a_removal_is_told_that_it_holds_open_of_what_it_removed() {
         open_under_lock(&rig, &a, file);
         let grants = rig.by(&a, remove).1;
         assert!(grants.iter().any(|(fid, bits)| *fid == file && bits.contains(OPEN)), "{grants:?}");
-        assert_eq!(rig.by(&a, MdsOp::Unlock(Unlock { locks: vec![(file, OPEN)] })).0, Ok(MdsReply::Done));
+        assert_eq!(
+            rig.by(&a, MdsOp::Unlock(Unlock { locks: vec![(file, OPEN)] })).0,
+            Ok(MdsReply::Done)
+        );
         assert_eq!(rig.getattr(file), Err(Errno::ESTALE));
         // A client without OPEN of it is told nothing.
         let file = rig.file("g");
@@ -704,7 +772,8 @@ fn an_access_moves_the_access_time_once_and_holders_are_asked_first() {
     // same request.
     let gone = Fid { oid: 0xdead, ..file };
     let early = Timestamp { sec: 1, nsec: 0 };
-    let both = vec![accessed(file, early, true), accessed(gone, at(9), true), accessed(file, at(4), true)];
+    let both =
+        vec![accessed(file, early, true), accessed(gone, at(9), true), accessed(file, at(4), true)];
     assert!(rig.reply(&b, both).results.iter().all(Result::is_ok));
     assert_eq!(rig.getattr(file).unwrap().atime, at(4));
     // chattr +A
@@ -717,6 +786,8 @@ fn an_access_moves_the_access_time_once_and_holders_are_asked_first() {
     rig.one(flags).unwrap();
     assert!(entry(rig.one(MdsOp::Getattr(Getattr { fid: file })).unwrap()).noatime);
     let now = rig.getattr(file).unwrap();
-    assert!(rig.by(&b, accessed(file, Timestamp { sec: now.ctime.sec + 9, nsec: 0 }, true)).0.is_ok());
+    assert!(
+        rig.by(&b, accessed(file, Timestamp { sec: now.ctime.sec + 9, nsec: 0 }, true)).0.is_ok()
+    );
     assert_eq!(rig.getattr(file).unwrap(), now);
 }

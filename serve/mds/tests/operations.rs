@@ -16,9 +16,10 @@ use types::lock::{Flock, FlockFlavor, FlockKind};
 use types::session::{ClientUuid, OpenHandle};
 use types::target::TargetIndex;
 use wire::mds::{
-    Close, Create, CreateKind, DirEntry, Expect, FlockCancel, FlockSet, FlockTest, GetLayout, GetParent, Getattr,
-    GetattrMany, Getxattr, Link, Listxattr, Lookup, MdsOp, MdsReply, Mend, Open, OpenFlags, Readdir, Readlink, Record,
-    Removed, Removexattr, Rename, RenameFlags, Rmdir, Setattr, Setxattr, SetxattrFlags, Unlink, Wrote,
+    Close, Create, CreateKind, DirEntry, Expect, FlockCancel, FlockSet, FlockTest, GetLayout,
+    GetParent, Getattr, GetattrMany, Getxattr, Link, Listxattr, Lookup, MdsOp, MdsReply, Mend,
+    Open, OpenFlags, Readdir, Readlink, Record, Removed, Removexattr, Rename, RenameFlags, Rmdir,
+    Setattr, Setxattr, SetxattrFlags, Unlink, Wrote,
 };
 
 #[test]
@@ -26,7 +27,10 @@ fn a_new_mdt_has_a_root() {
     let rig = Rig::new();
     let root = rig.getattr(Fid::ROOT).unwrap();
     assert_eq!((root.mode, root.uid, root.gid, root.nlink), (0o40755, 0, 0, 2));
-    assert_eq!(entry(rig.one(MdsOp::GetParent(GetParent { fid: Fid::ROOT })).unwrap()).attr.fid, Fid::ROOT);
+    assert_eq!(
+        entry(rig.one(MdsOp::GetParent(GetParent { fid: Fid::ROOT })).unwrap()).attr.fid,
+        Fid::ROOT
+    );
 }
 
 #[test]
@@ -40,13 +44,19 @@ fn what_is_created_is_found() {
     assert_eq!(rig.names(dir), ["c", "f", "l", "p"]);
     let found = entry(rig.one(MdsOp::Lookup(Lookup { parent: dir, name: n("f") })).unwrap());
     assert_eq!((found.attr.fid, found.attr.mode, found.has_xattr), (file, 0o100755, false));
-    assert_eq!(rig.one(MdsOp::Readlink(Readlink { fid: link })), Ok(MdsReply::Bytes(b(b"to/there"))));
+    assert_eq!(
+        rig.one(MdsOp::Readlink(Readlink { fid: link })),
+        Ok(MdsReply::Bytes(b(b"to/there")))
+    );
     assert_eq!(rig.one(MdsOp::Readlink(Readlink { fid: file })), Err(Errno::EINVAL));
     assert_eq!(rig.getattr(fifo).unwrap().file_type(), FileType::Fifo);
     assert_eq!(rig.getattr(device).unwrap().rdev, 0x103);
     assert_eq!(rig.getattr(link).unwrap().size, 8);
     assert_eq!(rig.getattr(Fid::ROOT).unwrap().nlink, 3);
-    assert_eq!(entry(rig.one(MdsOp::GetParent(GetParent { fid: dir })).unwrap()).attr.fid, Fid::ROOT);
+    assert_eq!(
+        entry(rig.one(MdsOp::GetParent(GetParent { fid: dir })).unwrap()).attr.fid,
+        Fid::ROOT
+    );
     assert_eq!(rig.one(MdsOp::Lookup(Lookup { parent: dir, name: n("no") })), Err(Errno::ENOENT));
     assert_eq!(rig.one(MdsOp::Lookup(Lookup { parent: file, name: n("no") })), Err(Errno::ENOTDIR));
     assert_eq!(rig.create(dir, "f", CreateKind::Directory { mdt: None }), Err(Errno::EEXIST));
@@ -56,9 +66,17 @@ fn what_is_created_is_found() {
 fn a_found_file_is_opened_unless_creation_is_exclusive() {
     let rig = Rig::new();
     let file = rig.file("f");
-    let flags = Some(OpenFlags { read: true, write: true, exec: false, append: false, lasting: false });
+    let flags =
+        Some(OpenFlags { read: true, write: true, exec: false, append: false, lasting: false });
     let op = |exclusive, kind| {
-        MdsOp::Create(Create { parent: Fid::ROOT, name: n("f"), kind, mode: 0o600, umask: 0, exclusive })
+        MdsOp::Create(Create {
+            parent: Fid::ROOT,
+            name: n("f"),
+            kind,
+            mode: 0o600,
+            umask: 0,
+            exclusive,
+        })
     };
     let (found, handle, created) = opened(rig.one(op(false, CreateKind::Regular(flags))).unwrap());
     assert_eq!((found.attr.fid, created), (file, false));
@@ -74,7 +92,8 @@ fn a_found_file_is_opened_unless_creation_is_exclusive() {
 fn creation_opens_nothing_that_is_no_file() {
     let rig = Rig::new();
     let special = |file_type| CreateKind::Special(file_type, 0);
-    let flags = Some(OpenFlags { read: true, write: false, exec: false, append: false, lasting: false });
+    let flags =
+        Some(OpenFlags { read: true, write: false, exec: false, append: false, lasting: false });
     for (kind, expected) in [
         (CreateKind::Directory { mdt: None }, Errno::EISDIR),
         (CreateKind::Symlink(b(b"x")), Errno::ESTALE),
@@ -91,7 +110,9 @@ fn creation_opens_nothing_that_is_no_file() {
         });
         assert_eq!(rig.one(op), Err(expected));
         let remove = match kind {
-            CreateKind::Directory { mdt: None } => MdsOp::Rmdir(Rmdir { parent: Fid::ROOT, name: n("other") }),
+            CreateKind::Directory { mdt: None } => {
+                MdsOp::Rmdir(Rmdir { parent: Fid::ROOT, name: n("other") })
+            }
             _ => MdsOp::Unlink(Unlink { parent: Fid::ROOT, name: n("other") }),
         };
         rig.one(remove).unwrap();
@@ -120,7 +141,9 @@ fn directories_and_links_are_opened_as_what_they_are() {
 fn attributes_are_changed_and_many_are_read_at_once() {
     let rig = Rig::new();
     let file = rig.file("f");
-    let changed = rig.setattr(file, SetAttr { mode: Some(0o640), uid: Some(5), ..SetAttr::default() }).unwrap();
+    let changed = rig
+        .setattr(file, SetAttr { mode: Some(0o640), uid: Some(5), ..SetAttr::default() })
+        .unwrap();
     assert_eq!((changed.mode, changed.uid), (0o100640, 5));
     let gone = Fid { oid: 99, ..file };
     match rig.one(MdsOp::GetattrMany(GetattrMany { fids: vec![file, gone, Fid::ROOT] })).unwrap() {
@@ -135,7 +158,10 @@ fn attributes_are_changed_and_many_are_read_at_once() {
         rig.one_as(
             CLIENT,
             &user(6),
-            MdsOp::Setattr(Setattr { fid: file, set: SetAttr { mode: Some(0), ..SetAttr::default() } })
+            MdsOp::Setattr(Setattr {
+                fid: file,
+                set: SetAttr { mode: Some(0), ..SetAttr::default() }
+            })
         ),
         Err(Errno::EPERM)
     );
@@ -146,15 +172,24 @@ fn attributes_are_changed_and_many_are_read_at_once() {
 #[test]
 fn names_that_lead_elsewhere_than_expected_stay() {
     let rig = Rig::new();
-    let (file, other, dir) =
-        (rig.file("f"), rig.file("other"), rig.create(Fid::ROOT, "d", CreateKind::Directory { mdt: None }));
+    let (file, other, dir) = (
+        rig.file("f"),
+        rig.file("other"),
+        rig.create(Fid::ROOT, "d", CreateKind::Directory { mdt: None }),
+    );
     let dir = dir.unwrap();
     let at = |name: &str, inode| MdsOp::Expect(Expect { parent: Fid::ROOT, name: n(name), inode });
     let unlink = |name: &str| MdsOp::Unlink(Unlink { parent: Fid::ROOT, name: n(name) });
     let rmdir = |name: &str| MdsOp::Rmdir(Rmdir { parent: Fid::ROOT, name: n(name) });
     let rename = |a: &str, b: &str, exchange| {
         let flags = RenameFlags { exchange, no_replace: false };
-        MdsOp::Rename(Rename { parent: Fid::ROOT, name: n(a), new_parent: Fid::ROOT, new_name: n(b), flags })
+        MdsOp::Rename(Rename {
+            parent: Fid::ROOT,
+            name: n(a),
+            new_parent: Fid::ROOT,
+            new_name: n(b),
+            flags,
+        })
     };
     let last = |ops: Vec<MdsOp>| rig.ops(ops).pop().expect("a result");
     for ops in [
@@ -171,13 +206,18 @@ fn names_that_lead_elsewhere_than_expected_stay() {
         assert_eq!(last(ops.clone()), Err(Errno::ESTALE), "{ops:?}");
         assert_eq!(rig.names(Fid::ROOT), ["d", "f", "other"], "{ops:?}");
     }
-    for ops in [vec![at("gone", file), unlink("gone")], vec![at("gone", file), rename("gone", "f", false)]] {
+    for ops in
+        [vec![at("gone", file), unlink("gone")], vec![at("gone", file), rename("gone", "f", false)]]
+    {
         assert_eq!(last(ops), Err(Errno::ENOENT), "it says so by itself");
     }
     let removed = |fid| Ok(MdsReply::Removed(Removed { fid, nlink: 0 }));
     // An expectation is about its name only.
     assert_eq!(last(vec![at("f", other), rmdir("d")]), removed(dir));
-    assert_eq!(last(vec![at("f", file), at("other", other), rename("f", "other", false)]), removed(other));
+    assert_eq!(
+        last(vec![at("f", file), at("other", other), rename("f", "other", false)]),
+        removed(other)
+    );
     assert_eq!(last(vec![at("other", file), unlink("other")]), removed(file));
     rig.assert_empty();
 }
@@ -186,18 +226,31 @@ fn names_that_lead_elsewhere_than_expected_stay() {
 fn names_are_linked_moved_and_removed() {
     let rig = Rig::new();
     let file = rig.file("f");
-    let linked = rig.one(MdsOp::Link(Link { fid: file, new_parent: Fid::ROOT, new_name: n("g") })).unwrap();
+    let linked =
+        rig.one(MdsOp::Link(Link { fid: file, new_parent: Fid::ROOT, new_name: n("g") })).unwrap();
     assert_eq!(entry(linked).attr.nlink, 2);
     let other = rig.file("other");
     let rename = |a: &str, b: &str, flags| {
-        rig.one(MdsOp::Rename(Rename { parent: Fid::ROOT, name: n(a), new_parent: Fid::ROOT, new_name: n(b), flags }))
+        rig.one(MdsOp::Rename(Rename {
+            parent: Fid::ROOT,
+            name: n(a),
+            new_parent: Fid::ROOT,
+            new_name: n(b),
+            flags,
+        }))
     };
     let exchange = RenameFlags { exchange: true, no_replace: false };
     let no_replace = RenameFlags { exchange: false, no_replace: true };
     assert_eq!(rename("g", "other", no_replace), Err(Errno::EEXIST));
-    assert_eq!(rename("g", "other", exchange), Ok(MdsReply::Removed(Removed { fid: Fid::NONE, nlink: 0 })));
+    assert_eq!(
+        rename("g", "other", exchange),
+        Ok(MdsReply::Removed(Removed { fid: Fid::NONE, nlink: 0 }))
+    );
     let plain = RenameFlags::default();
-    assert_eq!(rename("other", "g", plain), Ok(MdsReply::Removed(Removed { fid: other, nlink: 0 })));
+    assert_eq!(
+        rename("other", "g", plain),
+        Ok(MdsReply::Removed(Removed { fid: other, nlink: 0 }))
+    );
     assert_eq!(rig.getattr(other), Err(Errno::ESTALE));
     assert_eq!(rig.names(Fid::ROOT), ["f", "g"]);
     assert_eq!(rig.unlink("f"), Ok(MdsReply::Removed(Removed { fid: file, nlink: 1 })));
@@ -237,7 +290,11 @@ fn a_directory_is_read_in_pieces_by_name() {
     }
     assert_eq!(seen.iter().map(|e| e.name.to_string()).collect::<Vec<_>>(), names);
     assert_eq!(seen.iter().map(|e| e.fid).collect::<Vec<_>>(), fids);
-    assert!(seen.iter().all(|e| e.entry.as_ref().unwrap().attr.fid == e.fid && e.file_type == FileType::Regular));
+    assert!(
+        seen.iter().all(
+            |e| e.entry.as_ref().unwrap().attr.fid == e.fid && e.file_type == FileType::Regular
+        )
+    );
     let op = MdsOp::Readdir(Readdir {
         fid: Fid::ROOT,
         after: None,
@@ -246,7 +303,9 @@ fn a_directory_is_read_in_pieces_by_name() {
         with_attr: false,
         with_layout: false,
     });
-    assert!(matches!(rig.one(op).unwrap(), MdsReply::Entries { entries, more: true } if entries.len() == 1));
+    assert!(
+        matches!(rig.one(op).unwrap(), MdsReply::Entries { entries, more: true } if entries.len() == 1)
+    );
     let op = MdsOp::Readdir(Readdir {
         fid: fids[0],
         after: None,
@@ -262,8 +321,9 @@ fn a_directory_is_read_in_pieces_by_name() {
 fn extended_attributes_are_kept_listed_and_removed() {
     let rig = Rig::new();
     let file = rig.file("f");
-    let set =
-        |name, value, flags| rig.one(MdsOp::Setxattr(Setxattr { fid: file, name: b(name), value: b(value), flags }));
+    let set = |name, value, flags| {
+        rig.one(MdsOp::Setxattr(Setxattr { fid: file, name: b(name), value: b(value), flags }))
+    };
     let create = SetxattrFlags { create: true, ..SetxattrFlags::default() };
     let replace = SetxattrFlags { replace: true, ..SetxattrFlags::default() };
     assert_eq!(set(b"user.a", b"1", replace), Err(Errno::ENODATA));
@@ -271,16 +331,28 @@ fn extended_attributes_are_kept_listed_and_removed() {
     assert_eq!(set(b"user.a", b"1", create), Err(Errno::EEXIST));
     assert_eq!(set(b"trusted.b", b"2", create), Ok(MdsReply::Done));
     assert_eq!(set(b"other.b", b"2", create), Err(Errno::EOPNOTSUPP));
-    assert_eq!(rig.one(MdsOp::Getxattr(Getxattr { fid: file, name: b(b"user.a") })), Ok(MdsReply::Bytes(b(b"1"))));
-    assert_eq!(rig.one(MdsOp::Listxattr(Listxattr { fid: file })), Ok(MdsReply::Bytes(b(b"trusted.b\0user.a\0"))));
+    assert_eq!(
+        rig.one(MdsOp::Getxattr(Getxattr { fid: file, name: b(b"user.a") })),
+        Ok(MdsReply::Bytes(b(b"1")))
+    );
+    assert_eq!(
+        rig.one(MdsOp::Listxattr(Listxattr { fid: file })),
+        Ok(MdsReply::Bytes(b(b"trusted.b\0user.a\0")))
+    );
     let theirs = rig.one_as(CLIENT, &user(9), MdsOp::Listxattr(Listxattr { fid: file }));
     assert_eq!(theirs, Ok(MdsReply::Bytes(b(b"user.a\0"))));
     assert!(entry(rig.one(MdsOp::Getattr(Getattr { fid: file })).unwrap()).has_xattr);
     for name in [&b"user.a"[..], b"trusted.b"] {
-        assert_eq!(rig.one(MdsOp::Removexattr(Removexattr { fid: file, name: b(name) })), Ok(MdsReply::Done));
+        assert_eq!(
+            rig.one(MdsOp::Removexattr(Removexattr { fid: file, name: b(name) })),
+            Ok(MdsReply::Done)
+        );
     }
     assert!(!entry(rig.one(MdsOp::Getattr(Getattr { fid: file })).unwrap()).has_xattr);
-    assert_eq!(rig.one(MdsOp::Getxattr(Getxattr { fid: file, name: b(b"user.a") })), Err(Errno::ENODATA));
+    assert_eq!(
+        rig.one(MdsOp::Getxattr(Getxattr { fid: file, name: b(b"user.a") })),
+        Err(Errno::ENODATA)
+    );
     set(b"user.last", b"x", create).unwrap();
     rig.unlink("f").unwrap();
     rig.assert_empty();
@@ -317,7 +389,14 @@ fn the_size_follows_what_was_written() {
 fn a_vector_uses_results_and_stops_at_the_first_failure() {
     let rig = Rig::new();
     let create = |parent, name: &str, kind| {
-        MdsOp::Create(Create { parent, name: n(name), kind, mode: 0o755, umask: 0, exclusive: true })
+        MdsOp::Create(Create {
+            parent,
+            name: n(name),
+            kind,
+            mode: 0o755,
+            umask: 0,
+            exclusive: true,
+        })
     };
     let results = rig.ops(vec![
         create(Fid::ROOT, "a", CreateKind::Directory { mdt: None }),
@@ -347,7 +426,10 @@ fn replies_carry_the_transno_of_the_newest_change() {
     let changed = wait(rig.send(
         CLIENT,
         &root,
-        vec![MdsOp::Setattr(Setattr { fid: file, set: SetAttr { mode: Some(0o600), ..SetAttr::default() } })],
+        vec![MdsOp::Setattr(Setattr {
+            fid: file,
+            set: SetAttr { mode: Some(0o600), ..SetAttr::default() },
+        })],
     ));
     assert_ne!(changed.transno.0, 0);
     assert_eq!(rig.getattr(file).unwrap().version, changed.transno.0);
@@ -367,8 +449,13 @@ fn inodes_of_other_mdts_are_refused_in_so_many_words() {
     let link = MdsOp::Link(Link { fid: file, new_parent: foreign, new_name: n("g") });
     assert_eq!(rig.one(link), Err(Errno::EXDEV));
     let flags = RenameFlags::default();
-    let rename =
-        MdsOp::Rename(Rename { parent: Fid::ROOT, name: n("f"), new_parent: foreign, new_name: n("g"), flags });
+    let rename = MdsOp::Rename(Rename {
+        parent: Fid::ROOT,
+        name: n("f"),
+        new_parent: foreign,
+        new_name: n("g"),
+        flags,
+    });
     assert_eq!(rig.one(rename), Err(Errno::EXDEV));
     assert_eq!(rig.getattr(Fid::NONE), Err(Errno::EINVAL));
 }
@@ -390,22 +477,43 @@ fn a_name_may_lead_to_another_mdt() {
     let far = elsewhere(&rig, dir, "far");
     let remote = MdsReply::Remote { fid: far, file_type: FileType::Directory };
     assert_eq!(rig.one(MdsOp::Lookup(Lookup { parent: dir, name: n("far") })), Ok(remote));
-    let list = Readdir { fid: dir, after: None, limit: 9, bytes_max: 9000, with_attr: true, with_layout: true };
-    let entry = DirEntry { name: n("far"), fid: far, file_type: FileType::Directory, entry: None, layout: None };
-    assert_eq!(rig.one(MdsOp::Readdir(list)), Ok(MdsReply::Entries { entries: vec![entry], more: false }));
+    let list = Readdir {
+        fid: dir,
+        after: None,
+        limit: 9,
+        bytes_max: 9000,
+        with_attr: true,
+        with_layout: true,
+    };
+    let entry = DirEntry {
+        name: n("far"),
+        fid: far,
+        file_type: FileType::Directory,
+        entry: None,
+        layout: None,
+    };
+    assert_eq!(
+        rig.one(MdsOp::Readdir(list)),
+        Ok(MdsReply::Entries { entries: vec![entry], more: false })
+    );
     assert_eq!(rig.create(dir, "far", CreateKind::Directory { mdt: None }), Err(Errno::EEXIST));
     let flags = OpenFlags { read: true, write: true, exec: false, append: false, lasting: false };
     let kind = CreateKind::Regular(Some(flags));
-    let open = Create { parent: dir, name: n("far"), kind, mode: 0o644, umask: 0, exclusive: false };
+    let open =
+        Create { parent: dir, name: n("far"), kind, mode: 0o644, umask: 0, exclusive: false };
     assert_eq!(rig.one(MdsOp::Create(open)), Err(Errno::EISDIR));
     assert_eq!(rig.one(MdsOp::Unlink(Unlink { parent: dir, name: n("far") })), Err(Errno::EISDIR));
-    assert_eq!(rig.one(MdsOp::Rmdir(Rmdir { parent: Fid::ROOT, name: n("d") })), Err(Errno::ENOTEMPTY));
+    assert_eq!(
+        rig.one(MdsOp::Rmdir(Rmdir { parent: Fid::ROOT, name: n("d") })),
+        Err(Errno::ENOTEMPTY)
+    );
 }
 
 #[test]
 fn a_directory_is_made_at_the_mdt_that_was_asked_for_or_not_at_all() {
     let rig = Rig::new();
-    let own = rig.create(Fid::ROOT, "own", CreateKind::Directory { mdt: Some(TargetIndex(0)) }).unwrap();
+    let own =
+        rig.create(Fid::ROOT, "own", CreateKind::Directory { mdt: Some(TargetIndex(0)) }).unwrap();
     assert_eq!(own.mdt(), 0);
     let other = CreateKind::Directory { mdt: Some(TargetIndex(1)) };
     assert_eq!(rig.create(Fid::ROOT, "other", other), Err(Errno::ERANGE));
@@ -438,8 +546,11 @@ fn layout(rig: &Rig, fid: Fid, write: bool) -> Result<Arc<Layout>, Errno> {
 #[test]
 fn new_files_take_osts_in_turn() {
     let rig = Rig::new();
-    let osts: Vec<u16> =
-        (0..4).map(|i| layout(&rig, rig.file(&format!("f{i}")), false).unwrap().components[0].stripes[0].0).collect();
+    let osts: Vec<u16> = (0..4)
+        .map(|i| {
+            layout(&rig, rig.file(&format!("f{i}")), false).unwrap().components[0].stripes[0].0
+        })
+        .collect();
     assert_eq!(osts.iter().filter(|o| **o == 0).count(), 2, "{osts:?}");
     assert_eq!(layout(&rig, Fid::ROOT, false), Err(Errno::EINVAL));
 }
@@ -485,25 +596,43 @@ fn default_layouts_are_set_inherited_and_removed() {
     let wide = layout::lov_ea::encode(&plain(2, 1 << 20, None), Fid::NONE);
     let set = |fid, value: Vec<u8>| {
         let flags = SetxattrFlags::default();
-        rig.one(MdsOp::Setxattr(Setxattr { fid, name: b(b"lustre.lov"), value: value.into(), flags }))
+        rig.one(MdsOp::Setxattr(Setxattr {
+            fid,
+            name: b(b"lustre.lov"),
+            value: value.into(),
+            flags,
+        }))
     };
     assert_eq!(set(dir, wide.clone()), Ok(MdsReply::Done));
     assert!(lov(dir).is_ok());
     let sub = rig.create(dir, "sub", CreateKind::Directory { mdt: None }).unwrap();
     let file = rig.create(sub, "f", CreateKind::Regular(None)).unwrap();
     let inherited = layout(&rig, file, false).unwrap();
-    assert_eq!((inherited.components[0].stripes.len(), inherited.components[0].stripe_size), (2, 1 << 20));
-    assert_eq!(rig.one(MdsOp::Removexattr(Removexattr { fid: dir, name: b(b"lustre.lov") })), Ok(MdsReply::Done));
+    assert_eq!(
+        (inherited.components[0].stripes.len(), inherited.components[0].stripe_size),
+        (2, 1 << 20)
+    );
+    assert_eq!(
+        rig.one(MdsOp::Removexattr(Removexattr { fid: dir, name: b(b"lustre.lov") })),
+        Ok(MdsReply::Done)
+    );
     assert_eq!(lov(dir), Err(Errno::ENODATA));
     assert_eq!(set(dir, b"nonsense".to_vec()), Err(Errno::EINVAL));
 
     let plain_file = rig.file("plain");
     assert_eq!(set(plain_file, wide.clone()), Ok(MdsReply::Done), "it never held data");
     let now = layout(&rig, plain_file, false).unwrap();
-    assert_eq!((now.components[0].stripes.len(), now.components[0].id), (2, 2), "instances are never used twice");
+    assert_eq!(
+        (now.components[0].stripes.len(), now.components[0].id),
+        (2, 2),
+        "instances are never used twice"
+    );
     layout(&rig, plain_file, true).unwrap();
     assert_eq!(set(plain_file, wide), Err(Errno::EEXIST));
-    assert_eq!(rig.one(MdsOp::Listxattr(Listxattr { fid: plain_file })), Ok(MdsReply::Bytes(b(b"trusted.lov\0"))));
+    assert_eq!(
+        rig.one(MdsOp::Listxattr(Listxattr { fid: plain_file })),
+        Ok(MdsReply::Bytes(b(b"trusted.lov\0")))
+    );
     let bare = rig.file("bare");
     assert_eq!(
         rig.one(MdsOp::Listxattr(Listxattr { fid: bare })),
@@ -511,7 +640,11 @@ fn default_layouts_are_set_inherited_and_removed() {
         "the default is nobody's own"
     );
     assert_eq!(
-        rig.one_as(CLIENT, &user(3), MdsOp::Getxattr(Getxattr { fid: plain_file, name: b(b"trusted.lov") })),
+        rig.one_as(
+            CLIENT,
+            &user(3),
+            MdsOp::Getxattr(Getxattr { fid: plain_file, name: b(b"trusted.lov") })
+        ),
         Err(Errno::ENODATA)
     );
 }
@@ -522,11 +655,22 @@ fn a_waiting_lock_is_granted_cancelled_or_freed_with_its_client() {
     let file = rig.file("f");
     let root = Credentials::root();
     let other = ClientUuid(2);
-    let lock = |kind| Flock { flavor: FlockFlavor::Posix, kind, owner: 1, pid: 10, start: 0, end: u64::MAX };
+    let lock = |kind| Flock {
+        flavor: FlockFlavor::Posix,
+        kind,
+        owner: 1,
+        pid: 10,
+        start: 0,
+        end: u64::MAX,
+    };
     let set = |kind, wait| MdsOp::FlockSet(FlockSet { fid: file, lock: lock(kind), wait });
     assert_eq!(rig.one(set(FlockKind::Write, false)), Ok(MdsReply::Done));
     assert_eq!(rig.one_as(other, &root, set(FlockKind::Write, false)), Err(Errno::EAGAIN));
-    let test = rig.one_as(other, &root, MdsOp::FlockTest(FlockTest { fid: file, lock: lock(FlockKind::Read) }));
+    let test = rig.one_as(
+        other,
+        &root,
+        MdsOp::FlockTest(FlockTest { fid: file, lock: lock(FlockKind::Read) }),
+    );
     assert!(matches!(test, Ok(MdsReply::Flock(Some(held))) if held.pid == 10));
 
     let waiting = rig.send(other, &root, vec![set(FlockKind::Write, true)]);
@@ -539,7 +683,8 @@ fn a_waiting_lock_is_granted_cancelled_or_freed_with_its_client() {
     let waiting = rig.send(CLIENT, &root, vec![set(FlockKind::Write, true)]);
     let thread = std::thread::spawn(move || wait(waiting).results.remove(0));
     until("cancelled", || {
-        rig.one(MdsOp::FlockCancel(FlockCancel { fid: file, lock: lock(FlockKind::Write) })).unwrap();
+        rig.one(MdsOp::FlockCancel(FlockCancel { fid: file, lock: lock(FlockKind::Write) }))
+            .unwrap();
         thread.is_finished()
     });
     assert_eq!(thread.join().unwrap().map(mds_reply), Err(Errno::EINTR));

@@ -111,7 +111,11 @@ fn an_unlinked_open_file_lives_until_its_last_close() {
     assert_eq!(rig.one(link), Err(Errno::ENOENT));
     rig.one(MdsOp::Close(Close { fid: file, handle: mine })).unwrap();
     assert!(rig.getattr(file).is_ok());
-    assert_eq!(rig.one(MdsOp::Close(Close { fid: file, handle: theirs })), Err(Errno::EBADF), "not our handle");
+    assert_eq!(
+        rig.one(MdsOp::Close(Close { fid: file, handle: theirs })),
+        Err(Errno::EBADF),
+        "not our handle"
+    );
     rig.gone(OTHER);
     assert_eq!(rig.getattr(file), Err(Errno::ESTALE));
     until("objects destroyed", || rig.mds.destroy_backlog() == 0);
@@ -186,7 +190,9 @@ fn sizes_are_settled_after_a_crash_and_never_shrink() {
     .unwrap();
     rig.one(MdsOp::Sync).unwrap();
     let rig = rig.crash();
-    until("settled", || rig.getattr(grown).unwrap().size == 5000 && rig.getattr(same).unwrap().blocks == 16);
+    until("settled", || {
+        rig.getattr(grown).unwrap().size == 5000 && rig.getattr(same).unwrap().blocks == 16
+    });
     assert_eq!(rig.getattr(same).unwrap().size, 100);
     // The marks are gone: a second start asks no OST.
     rig.osts.objects.lock().values_mut().for_each(|o| o.0 = 1 << 20);
@@ -292,12 +298,17 @@ fn nobody_begins_to_write_while_a_file_is_cut() {
     // between attempts.
     std::thread::sleep(std::time::Duration::from_millis(40));
     let flags = OpenFlags { read: true, write: true, exec: false, append: false, lasting: false };
-    let opening = rig.send(OTHER, &Credentials::root(), vec![MdsOp::Open(Open { fid: file, flags })]);
+    let opening =
+        rig.send(OTHER, &Credentials::root(), vec![MdsOp::Open(Open { fid: file, flags })]);
     let reader = rig.open(CLIENT, file, false);
     rig.one(MdsOp::Close(Close { fid: file, handle: reader })).unwrap();
     let start = std::time::Instant::now();
     assert!(wait(opening).results[0].is_ok());
-    assert!(start.elapsed() >= std::time::Duration::from_millis(20), "it had to wait: {:?}", start.elapsed());
+    assert!(
+        start.elapsed() >= std::time::Duration::from_millis(20),
+        "it had to wait: {:?}",
+        start.elapsed()
+    );
     assert_eq!(marks(&rig), 1);
 }
 

@@ -22,7 +22,11 @@ fn range(start: u64, end: u64) -> ByteRange {
 }
 
 fn lock(fid: Fid, start: u64, end: u64) -> MdsOp {
-    MdsOp::Lock(Lock { fid, bits: TO_WRITE, needs: Some(Needs { range: range(start, end), again: false }) })
+    MdsOp::Lock(Lock {
+        fid,
+        bits: TO_WRITE,
+        needs: Some(Needs { range: range(start, end), again: false }),
+    })
 }
 
 fn whole(fid: Fid) -> MdsOp {
@@ -82,7 +86,10 @@ fn a_file_that_changes_hands_becomes_shared_and_then_no_client_is_asked() {
         let at = 20 * turn;
         assert!(granted(rig.by(&a, lock(file, at, at + 10))).is_some());
         assert!(granted(rig.by(&b, lock(file, at + 10, at + 20))).is_some());
-        assert!(rig.by(&a, wrote(file, at + 10)).0.is_ok() && rig.by(&b, wrote(file, at + 20)).0.is_ok());
+        assert!(
+            rig.by(&a, wrote(file, at + 10)).0.is_ok()
+                && rig.by(&b, wrote(file, at + 20)).0.is_ok()
+        );
     }
     a.at_rest();
     b.at_rest();
@@ -98,14 +105,19 @@ fn size_and_times_are_the_largest_that_members_know() {
     let size = |size, sec| Answer::Size(Glimpse { size, mtime: Timestamp { sec, nsec: 0 } });
     a.answers(size(10, 1 << 40));
     b.answers(size(20, 1 << 39));
-    let (Ok(MdsReply::Entry(entry)), grants) = rig.by(&c, MdsOp::Getattr(Getattr { fid: file })) else {
+    let (Ok(MdsReply::Entry(entry)), grants) = rig.by(&c, MdsOp::Getattr(Getattr { fid: file }))
+    else {
         panic!("an entry")
     };
     assert_eq!((entry.attr.size, entry.attr.mtime.sec), (20, 1 << 40));
     assert_eq!(grants, [(file, InodeBits::LOOKUP)], "attributes are not covered");
     let glimpse = ClientOp::Glimpse { fids: vec![file] };
     for member in [&a, &b] {
-        assert_eq!((member.asked(), member.asked()), (glimpse.clone(), glimpse.clone()), "until two rounds agree");
+        assert_eq!(
+            (member.asked(), member.asked()),
+            (glimpse.clone(), glimpse.clone()),
+            "until two rounds agree"
+        );
         member.at_rest();
     }
     // A member asks for what the others know.
@@ -157,7 +169,10 @@ fn what_a_client_had_is_free_when_it_is_gone_or_gives_it_up() {
     b.at_rest();
     assert!(rig.by(&a, MdsOp::Unlock(Unlock { locks: vec![(file, TO_WRITE)] })).0.is_ok());
     assert_eq!(rig.mds.lock_count(), 0, "the file is no longer shared");
-    assert_eq!(rig.by(&a, lock(file, 5, 5)).0, Ok(rig.by(&a, MdsOp::Getattr(Getattr { fid: file })).0.unwrap()));
+    assert_eq!(
+        rig.by(&a, lock(file, 5, 5)).0,
+        Ok(rig.by(&a, MdsOp::Getattr(Getattr { fid: file })).0.unwrap())
+    );
 }
 
 #[test]
@@ -185,19 +200,27 @@ fn an_extent_breaks_the_leases_that_a_lock_would() {
     let (mut a, mut b) = (rig.holder(10), rig.holder(11));
     let file = rig.file("f");
     share(&rig, &a, &b, file);
-    for (mode, write) in
-        [(LeaseMode::Read, false), (LeaseMode::Read, true), (LeaseMode::Write, false), (LeaseMode::Write, true)]
-    {
+    for (mode, write) in [
+        (LeaseMode::Read, false),
+        (LeaseMode::Read, true),
+        (LeaseMode::Write, false),
+        (LeaseMode::Write, true),
+    ] {
         // All extents are called back for it.
         assert_eq!(lease(&rig, &a, file, LeaseAct::Acquire(mode)), Some(mode));
         assert_eq!(granted(rig.by(&a, whole(file))), None, "its own locks are no use of others");
         assert_eq!(lease(&rig, &a, file, LeaseAct::Check), Some(mode));
         let bits = if write { TO_WRITE } else { InodeBits::DATA };
         let needs = Some(Needs { range: range(10, 20), again: false });
-        let got = granted(rig.by(&b, MdsOp::Lock(Lock { fid: file, bits, needs }))).expect("an extent");
+        let got =
+            granted(rig.by(&b, MdsOp::Lock(Lock { fid: file, bits, needs }))).expect("an extent");
         assert_eq!(got.write, write);
         let stands = !mode.is_broken(write);
-        assert_eq!(lease(&rig, &a, file, LeaseAct::Check), stands.then_some(mode), "{mode:?} {write}");
+        assert_eq!(
+            lease(&rig, &a, file, LeaseAct::Check),
+            stands.then_some(mode),
+            "{mode:?} {write}"
+        );
         // Clients that take turns keep the file hot.
         std::mem::swap(&mut a, &mut b);
     }

@@ -65,8 +65,13 @@ impl Mgs {
     pub fn start(target: Arc<Target>, env: Env) -> Result<Arc<Mgs>, StartError> {
         let (cluster, key) = (target.cluster(), target.server_key());
         if cluster == ClusterId(0) || !key.is_known() {
-            let or_new = |known: u128| if known == 0 { env.random.next_u128().max(1) } else { known };
-            target.assign(TargetName::mgs(), ClusterId(or_new(cluster.0)), ServerKey(or_new(key.0)))?;
+            let or_new =
+                |known: u128| if known == 0 { env.random.next_u128().max(1) } else { known };
+            target.assign(
+                TargetName::mgs(),
+                ClusterId(or_new(cluster.0)),
+                ServerKey(or_new(key.0)),
+            )?;
         }
         let registry = {
             let tx = target.store().begin();
@@ -109,12 +114,14 @@ impl Mgs {
                 Ok((MgsReply::Registered { name: name.to_string(), cluster, boot, key }, transno))
             }
             MgsOp::Unregister { name, store } => {
-                let ((), transno) = self.change(|registry| Ok(((), registry.unregister(&name, store)?))).await?;
+                let ((), transno) =
+                    self.change(|registry| Ok(((), registry.unregister(&name, store)?))).await?;
                 tracing::info!(name, "target stopped");
                 Ok((MgsReply::Done, transno))
             }
             MgsOp::SetParam { fsname, name, value } => {
-                let set = |r: &mut Registry| Ok(((), r.set_param(&fsname, &name, value.as_deref())?));
+                let set =
+                    |r: &mut Registry| Ok(((), r.set_param(&fsname, &name, value.as_deref())?));
                 let ((), transno) = self.change(set).await?;
                 tracing::info!(fsname, name, value, "persistent parameter");
                 Ok((MgsReply::Done, transno))
@@ -128,11 +135,15 @@ impl Mgs {
             MgsOp::Config { fsname, known, wait_ms } => {
                 let fsname = fsname.parse().map_err(|_| Errno::EINVAL)?;
                 let wait = Duration::from_millis(wait_ms.into()).min(CONFIG_WAIT_MAX);
-                Ok((MgsReply::Config((*self.config(export, fsname, known, wait).await).clone()), Transno(0)))
+                Ok((
+                    MgsReply::Config((*self.config(export, fsname, known, wait).await).clone()),
+                    Transno(0),
+                ))
             }
             MgsOp::Clients => {
                 let clients = self.clients.lock();
-                let mut list: Vec<_> = clients.values().map(|c| (c.description(), c.nid().to_string())).collect();
+                let mut list: Vec<_> =
+                    clients.values().map(|c| (c.description(), c.nid().to_string())).collect();
                 list.sort();
                 Ok((MgsReply::Clients(list), Transno(0)))
             }
@@ -145,7 +156,9 @@ impl Mgs {
                 let in_service = self.reports.is_served(&name);
                 if dry_run {
                     let could = self.registry.lock().can_remove(&name, in_service, force);
-                    return could.map(|_| (MgsReply::Done, Transno(0))).map_err(|refused| refused.errno());
+                    return could
+                        .map(|_| (MgsReply::Done, Transno(0)))
+                        .map_err(|refused| refused.errno());
                 }
                 let remove = |r: &mut Registry| Ok(((), r.remove(&name, in_service, force)?));
                 let ((), transno) = self.change(remove).await?;
@@ -198,9 +211,16 @@ impl Mgs {
 
     /// Configuration newer than `known`, or the present one after `wait`. An unknown file system
     /// has version 0.
-    async fn config(&self, export: &Export, fsname: FsName, known: u64, wait: Duration) -> Arc<FsConfig> {
+    async fn config(
+        &self,
+        export: &Export,
+        fsname: FsName,
+        known: u64,
+        wait: Duration,
+    ) -> Arc<FsConfig> {
         let now = || {
-            let nothing = || Arc::new(FsConfig { cluster: self.target.cluster().0, ..FsConfig::default() });
+            let nothing =
+                || Arc::new(FsConfig { cluster: self.target.cluster().0, ..FsConfig::default() });
             self.published.lock().get(&fsname).cloned().unwrap_or_else(nothing)
         };
         let config = now();

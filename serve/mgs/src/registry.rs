@@ -6,8 +6,8 @@
 //! [`PARAMS_MAX`], [`POOLS_MAX`], [`NIDS_MAX`].
 
 use disk::config::{
-    self, BadConfig, ConfigKey, FsRecord, KEYS_END, KEYS_START, PARAM_NAME_BYTES_MAX, ParamRecord, PoolRecord,
-    RemovedRecord, TargetRecord,
+    self, BadConfig, ConfigKey, FsRecord, KEYS_END, KEYS_START, PARAM_NAME_BYTES_MAX, ParamRecord,
+    PoolRecord, RemovedRecord, TargetRecord,
 };
 use idmap::rules::{BadValue, check_param};
 use observe::catalog;
@@ -84,7 +84,9 @@ pub enum Refused {
     #[error("{0} is not registered here")]
     Unknown(String),
     /// The target was removed for good.
-    #[error("{0} was removed from the file system (lctl del_ost, del_mdt); its name is not given again")]
+    #[error(
+        "{0} was removed from the file system (lctl del_ost, del_mdt); its name is not given again"
+    )]
     Removed(TargetName),
     /// Clients work with it.
     #[error("{0} is in service; stop its server first, or force it")]
@@ -96,7 +98,9 @@ pub enum Refused {
     #[error("a target needs 1 to {NIDS_MAX} good NIDs, not {0:?}")]
     Nids(Vec<String>),
     /// The name or value of the parameter is not valid.
-    #[error("a parameter has a name of 1 to {PARAM_NAME_BYTES_MAX} and a value of up to {PARAM_VALUE_BYTES_MAX} bytes")]
+    #[error(
+        "a parameter has a name of 1 to {PARAM_NAME_BYTES_MAX} and a value of up to {PARAM_VALUE_BYTES_MAX} bytes"
+    )]
     Param,
     /// The value is none that the parameter could have.
     #[error("{name}={value}: {cause}")]
@@ -148,9 +152,11 @@ impl Refused {
             Refused::InService(_) => Errno::EBUSY,
             Refused::Root(_) => Errno::EPERM,
             Refused::PoolInUse(_) => Errno::ENOTEMPTY,
-            Refused::Name(_) | Refused::Nids(_) | Refused::Param | Refused::Value { .. } | Refused::Pool(_) => {
-                Errno::EINVAL
-            }
+            Refused::Name(_)
+            | Refused::Nids(_)
+            | Refused::Param
+            | Refused::Value { .. }
+            | Refused::Pool(_) => Errno::EINVAL,
             Refused::NotKept { .. } => Errno::EOPNOTSUPP,
             Refused::Unknown(_) | Refused::NoOst { .. } => Errno::ENOENT,
             Refused::Full(_) => Errno::ENOSPC,
@@ -220,16 +226,29 @@ impl Registry {
     fn take(&mut self, key: &[u8], value: &[u8]) -> Result<(), BadConfig> {
         match ConfigKey::decode(key)? {
             ConfigKey::Fs(fsname) => {
-                self.systems.entry(fsname).or_default().version = config::decode::<FsRecord>(value)?.version;
+                self.systems.entry(fsname).or_default().version =
+                    config::decode::<FsRecord>(value)?.version;
             }
             ConfigKey::Target(name) => {
-                self.systems.entry(name.fsname).or_default().targets.insert(name, config::decode(value)?);
+                self.systems
+                    .entry(name.fsname)
+                    .or_default()
+                    .targets
+                    .insert(name, config::decode(value)?);
             }
             ConfigKey::Removed(name) => {
-                self.systems.entry(name.fsname).or_default().removed.insert(name, config::decode(value)?);
+                self.systems
+                    .entry(name.fsname)
+                    .or_default()
+                    .removed
+                    .insert(name, config::decode(value)?);
             }
             ConfigKey::Param(fsname, param) => {
-                self.systems.entry(fsname).or_default().params.insert(param, config::decode(value)?);
+                self.systems
+                    .entry(fsname)
+                    .or_default()
+                    .params
+                    .insert(param, config::decode(value)?);
             }
             ConfigKey::Pool(fsname, pool) => {
                 self.systems.entry(fsname).or_default().pools.insert(pool, config::decode(value)?);
@@ -247,8 +266,16 @@ impl Registry {
     ///
     /// # Errors
     /// [`Refused`]; nothing changed then.
-    pub fn register(&mut self, name: &str, store: u128, nids: &[String]) -> Result<(TargetName, u64, Change), Refused> {
-        if nids.is_empty() || nids.len() > NIDS_MAX || nids.iter().any(|nid| nid.parse::<Nid>().is_err()) {
+    pub fn register(
+        &mut self,
+        name: &str,
+        store: u128,
+        nids: &[String],
+    ) -> Result<(TargetName, u64, Change), Refused> {
+        if nids.is_empty()
+            || nids.len() > NIDS_MAX
+            || nids.iter().any(|nid| nid.parse::<Nid>().is_err())
+        {
             return Err(Refused::Nids(nids.to_vec()));
         }
         let wanted = Wanted::parse(name)?;
@@ -256,7 +283,11 @@ impl Registry {
         let known = self.name_of(store);
         let name = match (wanted, known) {
             // The answer was lost, or the target forgot its index: it keeps the name it got.
-            (Wanted::Any(fsname, kind), Some(known)) if known.fsname == fsname && known.kind == kind => known,
+            (Wanted::Any(fsname, kind), Some(known))
+                if known.fsname == fsname && known.kind == kind =>
+            {
+                known
+            }
             (Wanted::Any(fsname, kind), Some(known)) => {
                 let wanted = TargetName { fsname, kind, index: TargetIndex(0) };
                 return Err(Refused::Renamed { store, name: known, wanted });
@@ -291,9 +322,13 @@ impl Registry {
     /// # Errors
     /// [`Refused`]; nothing changed then.
     pub fn unregister(&mut self, name: &str, store: u128) -> Result<Change, Refused> {
-        let Wanted::This(name) = Wanted::parse(name)? else { return Err(Refused::Name(name.to_owned())) };
+        let Wanted::This(name) = Wanted::parse(name)? else {
+            return Err(Refused::Name(name.to_owned()));
+        };
         let targets = self.systems.get_mut(&name.fsname).map(|fs| &mut fs.targets);
-        let target = targets.and_then(|t| t.get_mut(&name)).ok_or_else(|| Refused::Unknown(name.to_string()))?;
+        let target = targets
+            .and_then(|t| t.get_mut(&name))
+            .ok_or_else(|| Refused::Unknown(name.to_string()))?;
         if target.store != store {
             return Err(Refused::Stranger { name, theirs: target.store, ours: store });
         }
@@ -309,7 +344,12 @@ impl Registry {
     ///
     /// # Errors
     /// [`Refused`]; nothing changed then.
-    pub fn set_param(&mut self, fsname: &str, name: &str, value: Option<&str>) -> Result<Change, Refused> {
+    pub fn set_param(
+        &mut self,
+        fsname: &str,
+        name: &str,
+        value: Option<&str>,
+    ) -> Result<Change, Refused> {
         let good_name = (1..=PARAM_NAME_BYTES_MAX).contains(&name.len());
         if !good_name || value.is_some_and(|v| v.len() > PARAM_VALUE_BYTES_MAX) {
             return Err(Refused::Param);
@@ -366,7 +406,8 @@ impl Registry {
 
     /// A file system by name.
     fn known(&self, fsname: &str) -> Result<FsName, Refused> {
-        let known = fsname.parse::<FsName>().ok().filter(|fsname| self.systems.contains_key(fsname));
+        let known =
+            fsname.parse::<FsName>().ok().filter(|fsname| self.systems.contains_key(fsname));
         known.ok_or_else(|| Refused::Unknown(fsname.to_owned()))
     }
 
@@ -383,13 +424,18 @@ impl Registry {
     }
 
     fn name_of(&self, store: u128) -> Option<TargetName> {
-        self.systems.values().flat_map(|fs| &fs.targets).find(|(_, t)| t.store == store).map(|(name, _)| *name)
+        self.systems
+            .values()
+            .flat_map(|fs| &fs.targets)
+            .find(|(_, t)| t.store == store)
+            .map(|(name, _)| *name)
     }
 
     fn next_name(&self, fsname: FsName, kind: TargetKind) -> Result<TargetName, Refused> {
         let name = |index| TargetName { fsname, kind, index: TargetIndex(index) };
-        let free =
-            (0..TARGETS_MAX as u16).map(name).find(|name| self.target(*name).is_none() && !self.is_removed(*name));
+        let free = (0..TARGETS_MAX as u16)
+            .map(name)
+            .find(|name| self.target(*name).is_none() && !self.is_removed(*name));
         free.ok_or(Refused::Full("targets"))
     }
 }
@@ -409,7 +455,11 @@ impl Fs {
             cluster,
             targets: self.targets.iter().map(target).collect(),
             params: params.into_iter().map(|(name, p)| (name.clone(), p.value.clone())).collect(),
-            pools: self.pools.iter().map(|(name, p)| PoolInfo { name: name.clone(), osts: p.osts.clone() }).collect(),
+            pools: self
+                .pools
+                .iter()
+                .map(|(name, p)| PoolInfo { name: name.clone(), osts: p.osts.clone() })
+                .collect(),
         }
     }
 }
@@ -429,7 +479,10 @@ impl Wanted {
             return if name.kind == TargetKind::Mgt { Err(bad()) } else { Ok(Wanted::This(name)) };
         }
         let (fsname, kind) = text.rsplit_once('-').ok_or_else(bad)?;
-        let kind = [TargetKind::Mdt, TargetKind::Ost].into_iter().find(|k| k.word() == kind).ok_or_else(bad)?;
+        let kind = [TargetKind::Mdt, TargetKind::Ost]
+            .into_iter()
+            .find(|k| k.word() == kind)
+            .ok_or_else(bad)?;
         Ok(Wanted::Any(fsname.parse().map_err(|_| bad())?, kind))
     }
 }
@@ -510,7 +563,10 @@ mod tests {
         assert_eq!(r.configs()[0].1.params, [pair("a", "2")]);
         register(&mut r, "other-MDT", 2).unwrap();
         r.set_param(EVERY_FILE_SYSTEM, "c", Some("4")).unwrap();
-        assert_eq!([0, 1].map(|n| r.configs()[n].1.params.last().cloned()), [0, 1].map(|_| Some(pair("c", "4"))));
+        assert_eq!(
+            [0, 1].map(|n| r.configs()[n].1.params.last().cloned()),
+            [0, 1].map(|_| Some(pair("c", "4")))
+        );
         r.set_param(EVERY_FILE_SYSTEM, "c", None).unwrap();
         assert_eq!(r.set_param("nofs", "a", Some("2")).unwrap_err().errno(), Errno::ENOENT);
         assert_eq!(r.set_param("sheen", "", Some("2")).unwrap_err().errno(), Errno::EINVAL);
@@ -533,9 +589,11 @@ mod tests {
             let refused = r.set_param("sheen", name, Some(value)).unwrap_err();
             assert_eq!(refused.errno(), Errno::EINVAL, "{refused}");
         }
-        for (name, value) in
-            [("mdt.*.root_squash", "99:99"), ("mdt.*.all_squash", "0:0"), ("mdt.*.nosquash_nids", "clear")]
-        {
+        for (name, value) in [
+            ("mdt.*.root_squash", "99:99"),
+            ("mdt.*.all_squash", "0:0"),
+            ("mdt.*.nosquash_nids", "clear"),
+        ] {
             r.set_param("sheen", name, Some(value)).unwrap();
         }
     }
@@ -545,9 +603,11 @@ mod tests {
         let mut r = Registry::default();
         register(&mut r, "sheen-MDT", 1).unwrap();
         let before = r.configs();
-        for (name, value) in
-            [("fault", "mds_reint_net=crash"), ("osd-lmdb.*.notransno", "1"), ("mdt.*.*_client", "nid:x")]
-        {
+        for (name, value) in [
+            ("fault", "mds_reint_net=crash"),
+            ("osd-lmdb.*.notransno", "1"),
+            ("mdt.*.*_client", "nid:x"),
+        ] {
             for fsname in ["sheen", EVERY_FILE_SYSTEM] {
                 let refused = r.set_param(fsname, name, Some(value)).unwrap_err();
                 assert_eq!(refused.errno(), Errno::EOPNOTSUPP, "{refused}");

@@ -38,7 +38,12 @@ pub(crate) struct Reports {
 
 impl Reports {
     /// Keeps a report; returns when the next one is wanted.
-    pub(crate) fn keep(&self, export: &Arc<Export>, mut report: NodeReport, now: Monotonic) -> Duration {
+    pub(crate) fn keep(
+        &self,
+        export: &Arc<Export>,
+        mut report: NodeReport,
+        now: Monotonic,
+    ) -> Duration {
         report.clip();
         let pause = if report.targets.is_empty() { MOUNT_PAUSE } else { SERVER_PAUSE };
         let mut kept = self.kept.lock();
@@ -59,7 +64,9 @@ impl Reports {
 
     /// True if a process that is connected now reports that it serves this target.
     pub(crate) fn is_served(&self, name: &str) -> bool {
-        let serves = |kept: &Kept| kept.export.is_connected() && kept.report.targets.iter().any(|t| t.name == name);
+        let serves = |kept: &Kept| {
+            kept.export.is_connected() && kept.report.targets.iter().any(|t| t.name == name)
+        };
         self.kept.lock().values().any(serves)
     }
 
@@ -107,7 +114,11 @@ mod tests {
         assert_eq!(reports.keep(&b, NodeReport::default(), Duration::from_secs(1)), MOUNT_PAUSE);
         reports.keep(&a, server("new"), Duration::from_secs(2));
         let list = reports.list(Duration::from_secs(3));
-        assert_eq!(list.iter().map(|kept| kept.age_ms).collect::<Vec<_>>(), [1000, 2000], "servers first");
+        assert_eq!(
+            list.iter().map(|kept| kept.age_ms).collect::<Vec<_>>(),
+            [1000, 2000],
+            "servers first"
+        );
         assert_eq!(list[0].report.targets[0].name, "new");
         assert!(list[0].connected);
         reports.forget(&export(1));
@@ -119,7 +130,8 @@ mod tests {
     #[test]
     fn many_processes_report_less_often() {
         let reports = Reports::default();
-        let pauses: Vec<Duration> = (0..1000).map(|n| reports.keep(&export(n), server("x"), Duration::ZERO)).collect();
+        let pauses: Vec<Duration> =
+            (0..1000).map(|n| reports.keep(&export(n), server("x"), Duration::ZERO)).collect();
         assert_eq!(pauses[0], SERVER_PAUSE);
         assert_eq!(pauses[999], SHARE * 1000);
     }
@@ -127,7 +139,8 @@ mod tests {
     #[test]
     fn an_answer_has_a_bound() {
         let reports = Reports::default();
-        let heavy = || NodeReport { targets: vec![TargetReport::default(); 256], ..NodeReport::default() };
+        let heavy =
+            || NodeReport { targets: vec![TargetReport::default(); 256], ..NodeReport::default() };
         (0..200).for_each(|n| {
             reports.keep(&export(n), heavy(), Duration::ZERO);
         });

@@ -172,9 +172,18 @@ fn strangers_are_refused() {
     rig.register("sheen-OST0000", 1).unwrap();
     let before = rig.mgs.configs();
     assert_eq!(rig.register("sheen-OST0000", 2), Err(Errno::EEXIST));
-    assert_eq!(rig.one(MgsOp::Unregister { name: "sheen-OST0000".into(), store: 2 }), Err(Errno::EEXIST));
-    assert_eq!(rig.one(MgsOp::Unregister { name: "sheen-OST0001".into(), store: 2 }), Err(Errno::ENOENT));
-    assert_eq!(rig.one(MgsOp::Config { fsname: "not a name".into(), known: 0, wait_ms: 0 }), Err(Errno::EINVAL));
+    assert_eq!(
+        rig.one(MgsOp::Unregister { name: "sheen-OST0000".into(), store: 2 }),
+        Err(Errno::EEXIST)
+    );
+    assert_eq!(
+        rig.one(MgsOp::Unregister { name: "sheen-OST0001".into(), store: 2 }),
+        Err(Errno::ENOENT)
+    );
+    assert_eq!(
+        rig.one(MgsOp::Config { fsname: "not a name".into(), known: 0, wait_ms: 0 }),
+        Err(Errno::EINVAL)
+    );
     assert_eq!(rig.mgs.configs(), before);
     let reply = call(&rig.mgs, &export(1), vec![Op::Ost(OstOp::Statfs), Op::Mgs(MgsOp::Clients)]);
     assert_eq!(reply.results, [Err(Errno::EPROTO), Err(Errno::ECANCELED)]);
@@ -225,9 +234,18 @@ fn a_poll_ends_in_time() {
 #[test]
 fn a_poll_ends_with_its_session() {
     let rig = Rig::new();
-    let rpc = Rpc::new(rig.env.clone(), RpcConfig { cluster: rig.target.cluster(), checksums: true });
+    let rpc =
+        Rpc::new(rig.env.clone(), RpcConfig { cluster: rig.target.cluster(), checksums: true });
     rpc.add_service(rig.mgs.clone());
-    let import = |n| rpc.import(TargetName::mgs(), vec![Nid::Loopback], ClientUuid(n), format!("client {n}"), None);
+    let import = |n| {
+        rpc.import(
+            TargetName::mgs(),
+            vec![Nid::Loopback],
+            ClientUuid(n),
+            format!("client {n}"),
+            None,
+        )
+    };
     let (poller, other) = (import(1), import(2));
     let began = Instant::now();
     std::thread::scope(|scope| {
@@ -265,7 +283,9 @@ fn clients_are_listed_while_they_are_there() {
     let reply = rig.mgs.connect(&a, &hello(1)).unwrap();
     assert_eq!((reply.version, reply.cluster, reply.boot), (VERSION_MAX, rig.target.cluster(), 1));
     rig.mgs.connect(&b, &hello(2)).unwrap();
-    let list = |names: &[&str]| Ok(MgsReply::Clients(names.iter().map(|n| (n.to_string(), "0@lo".into())).collect()));
+    let list = |names: &[&str]| {
+        Ok(MgsReply::Clients(names.iter().map(|n| (n.to_string(), "0@lo".into())).collect()))
+    };
     assert_eq!(rig.one(MgsOp::Clients), list(&["client 1", "client 2"]));
     // The end of an old session does not take the new one away.
     let again = export(1);

@@ -12,11 +12,15 @@ impl Ost {
     /// Called before operations that change objects. The sums of the changed parts do not count
     /// from here on until the returned value is dropped and the result was synced and recorded.
     pub(crate) async fn begin_changes(&self, ops: &[Op]) -> Result<Vec<Begun>, Errno> {
-        let spans = ops.iter().filter_map(|op| if let Op::Ost(op) = op { Span::of(op) } else { None });
+        let spans =
+            ops.iter().filter_map(|op| if let Op::Ost(op) = op { Span::of(op) } else { None });
         self.begin_spans(spans.collect()).await
     }
 
-    pub(crate) async fn begin_spans(&self, spans: Vec<(ObjectId, Span)>) -> Result<Vec<Begun>, Errno> {
+    pub(crate) async fn begin_spans(
+        &self,
+        spans: Vec<(ObjectId, Span)>,
+    ) -> Result<Vec<Begun>, Errno> {
         let blocks = self.env().tasks.on_reactor() && self.sums.asks(&spans);
         let (sums, store) = (self.sums.clone(), self.target().store().clone());
         let begin = move || {
@@ -39,13 +43,22 @@ impl Ost {
     }
 
     /// Reads `[offset, offset + len)` and compares it with its sums. The caller holds the gate.
-    pub(crate) fn read_checked(&self, object: ObjectId, offset: u64, len: u64, size: u64) -> Result<Bytes, Errno> {
+    pub(crate) fn read_checked(
+        &self,
+        object: ObjectId,
+        offset: u64,
+        len: u64,
+        size: u64,
+    ) -> Result<Bytes, Errno> {
         let block = BLOCK_BYTES as u64;
         let start = offset / block * block;
         let end = offset.saturating_add(len).div_ceil(block).saturating_mul(block);
         let there = size.min(end).saturating_sub(start);
-        let read = |bytes: &mut [u8]| Ok::<_, Errno>(self.objects().read(object, bytes, start)?.unwrap_or(0));
-        let data = if there == 0 { Bytes::new() } else { self.buffers.fill(there as usize, read)? };
+        let read = |bytes: &mut [u8]| {
+            Ok::<_, Errno>(self.objects().read(object, bytes, start)?.unwrap_or(0))
+        };
+        let data =
+            if there == 0 { Bytes::new() } else { self.buffers.fill(there as usize, read)? };
         let mut region = start / REGION_BYTES;
         while region * REGION_BYTES < end {
             if let Some(sums) = self.sums.of(self.target().store(), object, region)? {

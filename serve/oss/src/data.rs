@@ -12,7 +12,12 @@ use types::session::Transno;
 
 impl Ost {
     /// Bytes at `offset`; fewer where the object ends, none if there is no object.
-    pub(crate) fn read(&self, object: ObjectId, offset: ObjectOffset, len: u32) -> Result<Bytes, Errno> {
+    pub(crate) fn read(
+        &self,
+        object: ObjectId,
+        offset: ObjectOffset,
+        len: u32,
+    ) -> Result<Bytes, Errno> {
         if len as usize > BULK_BYTES_MAX {
             return Err(Errno::EINVAL);
         }
@@ -25,7 +30,8 @@ impl Ost {
         if len == 0 {
             return Ok(Bytes::new());
         }
-        let read = |bytes: &mut [u8]| Ok(self.objects().read(object, bytes, offset.0)?.unwrap_or(0));
+        let read =
+            |bytes: &mut [u8]| Ok(self.objects().read(object, bytes, offset.0)?.unwrap_or(0));
         self.buffers.fill(len as usize, read)
     }
 

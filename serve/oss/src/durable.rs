@@ -66,7 +66,9 @@ impl Ost {
             let state = self.state(durable, clean && durable == self.ledger.last_assigned());
             let gone: Vec<ClientUuid> = {
                 let mut leavers = self.leavers.lock();
-                let (gone, left) = std::mem::take(&mut *leavers).into_iter().partition(|(_, last)| *last <= durable);
+                let (gone, left) = std::mem::take(&mut *leavers)
+                    .into_iter()
+                    .partition(|(_, last)| *last <= durable);
                 *leavers = left;
                 let gone: Vec<(ClientUuid, Transno)> = gone;
                 gone.into_iter().map(|(client, _)| client).collect()
@@ -74,7 +76,10 @@ impl Ost {
             let mut known = self.known.lock();
             let mut tx = self.target().store().begin();
             tx.put(STATE_KEY, &state.encode());
-            self.ledger.settled_up_to(durable).into_iter().for_each(|object| tx.delete(&settled_key(object)));
+            self.ledger
+                .settled_up_to(durable)
+                .into_iter()
+                .for_each(|object| tx.delete(&settled_key(object)));
             for client in gone {
                 known.remove(&client);
                 tx.delete(&key::client(client));
@@ -104,13 +109,15 @@ impl Ost {
     pub async fn flush_all(self: &Arc<Self>) -> Result<(), Errno> {
         let Some(changes) = self.flush().await? else { return Ok(()) };
         let theirs = self.clone();
-        let record = move || theirs.sums.record(theirs.target().store(), theirs.objects(), changes, true);
+        let record =
+            move || theirs.sums.record(theirs.target().store(), theirs.objects(), changes, true);
         self.blocking("ost checksums", record).await.ok_or(Errno::ESHUTDOWN)
     }
 
     /// Starts the flush task.
     pub(crate) fn start_flushing(self: &Arc<Self>) {
-        let (weak, clock, interval) = (Arc::downgrade(self), self.env().clock.clone(), self.settings.flush_interval);
+        let (weak, clock, interval) =
+            (Arc::downgrade(self), self.env().clock.clone(), self.settings.flush_interval);
         let much = self.flush.clone();
         let task = async move {
             loop {
@@ -120,7 +127,8 @@ impl Ost {
                     () = clock.sleep(interval) => {}
                 }
                 let Some(ost) = weak.upgrade().filter(|ost| !ost.is_stopped()) else { return };
-                let recorded = ost.ledger.last_assigned() == ost.last_committed() && ost.leavers.lock().is_empty();
+                let recorded = ost.ledger.last_assigned() == ost.last_committed()
+                    && ost.leavers.lock().is_empty();
                 if recorded && ost.sums.is_idle() || !ost.window.is_open() {
                     continue;
                 }
@@ -128,8 +136,14 @@ impl Ost {
                     // Flushes do not wait for it: after a crash it reads whole objects.
                     Ok(Some(changes)) if !ost.sums.is_idle() => {
                         let theirs = ost.clone();
-                        let record =
-                            move || theirs.sums.record(theirs.target().store(), theirs.objects(), changes, false);
+                        let record = move || {
+                            theirs.sums.record(
+                                theirs.target().store(),
+                                theirs.objects(),
+                                changes,
+                                false,
+                            )
+                        };
                         ost.env().tasks.spawn_blocking("ost checksums", Box::new(record));
                     }
                     Ok(_) => {}

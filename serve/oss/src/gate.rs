@@ -27,7 +27,10 @@ pub(crate) struct Gates {
 
 impl Default for Gates {
     fn default() -> Gates {
-        Gates { gates: (0..GATES).map(|_| RwLock::new(None)).collect(), hasher: foldhash::fast::FixedState::default() }
+        Gates {
+            gates: (0..GATES).map(|_| RwLock::new(None)).collect(),
+            hasher: foldhash::fast::FixedState::default(),
+        }
     }
 }
 
@@ -45,7 +48,9 @@ impl Gates {
     /// True if the object is not being changed and changed lately: most likely its file is open and
     /// its pages are in memory.
     pub(crate) fn is_warm(&self, object: ObjectId) -> bool {
-        self.of(object).try_read().is_some_and(|known| known.is_some_and(|(last, _)| last == object))
+        self.of(object)
+            .try_read()
+            .is_some_and(|known| known.is_some_and(|(last, _)| last == object))
     }
 
     fn of(&self, object: ObjectId) -> &RwLock<Known> {

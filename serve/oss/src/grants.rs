@@ -99,7 +99,8 @@ impl Grants {
     pub(crate) fn grant(&mut self, holder: Holder, want: u64) -> u64 {
         let held = self.holders.get(&holder).copied().unwrap_or(0);
         let share = self.ungranted() / SHARE;
-        let more = want.min(share).min(GRANT_PER_CLIENT_MAX.saturating_sub(held)) / GRANT_UNIT * GRANT_UNIT;
+        let more = want.min(share).min(GRANT_PER_CLIENT_MAX.saturating_sub(held)) / GRANT_UNIT
+            * GRANT_UNIT;
         if more == 0 || share < GRANT_MIN {
             return 0;
         }

@@ -105,7 +105,8 @@ impl Ledger {
             vacant.insert(transno);
             state.firsts.insert(transno);
         }
-        let touched = state.touched.entry(object).or_insert(Touched { last: transno, client, shared: false });
+        let touched =
+            state.touched.entry(object).or_insert(Touched { last: transno, client, shared: false });
         touched.last = transno;
         touched.shared |= touched.client != client;
         Transno(transno)
@@ -151,7 +152,12 @@ impl Ledger {
     /// ascending.
     pub(crate) fn settled_up_to(&self, transno: Transno) -> Vec<ObjectId> {
         let state = self.state.lock();
-        state.settled.iter().filter(|(_, last)| **last <= transno.0).map(|(object, _)| *object).collect()
+        state
+            .settled
+            .iter()
+            .filter(|(_, last)| **last <= transno.0)
+            .map(|(object, _)| *object)
+            .collect()
     }
 
     /// Starts a sync of `object`; `None` if it is clean. Changes from now on count as new.
@@ -231,7 +237,10 @@ mod tests {
         assert_eq!(ledger.changed(object(0), A, 5), Transno(BOOT + 1));
         assert_eq!(ledger.changed(object(1), A, 6), Transno(BOOT + 2));
         assert_eq!(ledger.changed(object(0), A, 7), Transno(BOOT + 3));
-        assert_eq!((ledger.last_assigned(), ledger.bytes()), (Transno(BOOT + 3), 18 + 3 * CHANGE_BYTES));
+        assert_eq!(
+            (ledger.last_assigned(), ledger.bytes()),
+            (Transno(BOOT + 3), 18 + 3 * CHANGE_BYTES)
+        );
         let one = ledger.begin_sync(object(1)).unwrap();
         ledger.end_sync(one);
         assert_eq!(ledger.durable(), Transno(BOOT), "object 0 is older");
@@ -267,7 +276,11 @@ mod tests {
         let ledger = Ledger::new(3, Transno(0));
         ledger.changed(object(0), A, 1);
         let last = ledger.changed(object(0), A, 1);
-        assert_eq!(ledger.to_settle(object(0)), None, "nobody brings back anything older than its own");
+        assert_eq!(
+            ledger.to_settle(object(0)),
+            None,
+            "nobody brings back anything older than its own"
+        );
         assert_eq!(ledger.forget(object(1)), None, "nobody brings back anything of it");
         let shared = ledger.changed(object(0), B, 1);
         assert!(shared > last);

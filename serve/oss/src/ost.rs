@@ -174,7 +174,12 @@ impl Ost {
         let found = look()?;
         let after = found.unwrap_or_default().1;
         let grown = after as i64 - before as i64;
-        self.used.changed(object, self.objects.upper_folder(object), grown, (found.is_some() && !existed).into());
+        self.used.changed(
+            object,
+            self.objects.upper_folder(object),
+            grown,
+            (found.is_some() && !existed).into(),
+        );
         *gate = found.is_some().then_some((object, after));
         applied?;
         Ok((grown, transno))
@@ -191,7 +196,8 @@ impl Ost {
     ) -> Result<Option<Taken<'_>>, StoreError> {
         // The local file system gives whole blocks.
         let end = start.saturating_add(len);
-        let whole = end.checked_next_multiple_of(GRANT_UNIT).unwrap_or(end) - start / GRANT_UNIT * GRANT_UNIT;
+        let whole = end.checked_next_multiple_of(GRANT_UNIT).unwrap_or(end)
+            - start / GRANT_UNIT * GRANT_UNIT;
         let refused = match self.room.take(payment, self.env.clock.now(), &self.look(), whole) {
             Err(refused @ StoreError::NoSpace { .. }) => refused,
             other => return other.map(Some),
@@ -206,8 +212,10 @@ impl Ost {
     pub(crate) fn look(&self) -> impl Fn() -> Result<Seen, StoreError> {
         || {
             let volume = self.env.disk.space(self.target.dir());
-            let volume = volume.map_err(StoreError::io("look at the volume of", self.target.dir()))?;
-            let (reserved, objects) = (crate::room::reserve(volume.bytes_total), self.objects.space()?);
+            let volume =
+                volume.map_err(StoreError::io("look at the volume of", self.target.dir()))?;
+            let (reserved, objects) =
+                (crate::room::reserve(volume.bytes_total), self.objects.space()?);
             let free = volume.bytes_available.saturating_sub(reserved).min(objects.free);
             Ok(Seen { free, total: objects.total, reserved })
         }

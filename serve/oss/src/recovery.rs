@@ -33,7 +33,11 @@ impl Ost {
     ///
     /// # Errors
     /// EAGAIN: this one is not waited for, and must wait for the others.
-    pub(crate) fn admit_session(&self, export: &Arc<Export>, hello: &ConnectRequest) -> Result<Standing, Errno> {
+    pub(crate) fn admit_session(
+        &self,
+        export: &Arc<Export>,
+        hello: &ConnectRequest,
+    ) -> Result<Standing, Errno> {
         if export.nid() == Nid::Loopback {
             // The client ends with this process: it has nothing to bring back.
             return Ok(Standing::Transient);
@@ -78,7 +82,10 @@ impl Ost {
                 None => {
                     let (boot, proof) = (self.target().boot(), export.proof());
                     let mut tx = self.target().store().begin();
-                    tx.put(&key::client(client), &encode_client(boot, proof, &export.description()));
+                    tx.put(
+                        &key::client(client),
+                        &encode_client(boot, proof, &export.description()),
+                    );
                     let transno = tx.finish();
                     known.insert(client, Known { boot, proof, transno });
                     transno
@@ -116,10 +123,12 @@ impl Ost {
         let window = &self.window;
         let result = match &request.ops[..] {
             [Op::Replay(changes), ops @ ..] => self.take_batch(export, changes, ops).await,
-            [Op::Replayed] if !window.is_open() => match window.merge.lock().done(export.client()) {
-                true => Ok(()),
-                false => Err(Errno::ENOTCONN),
-            },
+            [Op::Replayed] if !window.is_open() => {
+                match window.merge.lock().done(export.client()) {
+                    true => Ok(()),
+                    false => Err(Errno::ENOTCONN),
+                }
+            }
             [Op::Replayed | Op::Restored] => Ok(()),
             _ => {
                 return match window.until(export, || window.is_open()).await {
@@ -211,7 +220,8 @@ impl Ost {
             Ok(changing) => changing,
             Err(errno) => {
                 tracing::error!(target = %self.name(), %errno, "changes that were brought back cannot be done");
-                let clients: BTreeSet<ClientUuid> = changes.iter().map(|brought| brought.client).collect();
+                let clients: BTreeSet<ClientUuid> =
+                    changes.iter().map(|brought| brought.client).collect();
                 clients.into_iter().for_each(|client| self.give_up(client));
                 return;
             }
@@ -241,9 +251,12 @@ impl Ost {
         let objects = self.objects();
         let (object, longer_than, bytes) = match op {
             OstOp::Write(ObjectWrite { object, data, .. }) => (*object, None, data.len() as u64),
-            OstOp::Punch(ObjectPunch { object, start, kind: PunchKind::Truncate | PunchKind::Hole, .. }) => {
-                (*object, Some(start.0), 0)
-            }
+            OstOp::Punch(ObjectPunch {
+                object,
+                start,
+                kind: PunchKind::Truncate | PunchKind::Hole,
+                ..
+            }) => (*object, Some(start.0), 0),
             OstOp::Punch(ObjectPunch { object, .. }) => (*object, None, 0),
             _ => return Err(Errno::EPROTO),
         };
@@ -251,7 +264,9 @@ impl Ost {
             return Ok(());
         }
         let apply = || match op {
-            OstOp::Write(ObjectWrite { object, offset, data, .. }) => objects.write(*object, data, offset.0),
+            OstOp::Write(ObjectWrite { object, offset, data, .. }) => {
+                objects.write(*object, data, offset.0)
+            }
             OstOp::Punch(ObjectPunch { object, start, end, kind }) => {
                 let len = end.0.saturating_sub(start.0);
                 match kind {
@@ -292,7 +307,8 @@ impl Ost {
             let mut known = self.known.lock();
             let mut tx = self.target().store().begin();
             for client in came {
-                let description = exports.get(&client).map(|export| export.description()).unwrap_or_default();
+                let description =
+                    exports.get(&client).map(|export| export.description()).unwrap_or_default();
                 let proof = known.get(&client).map_or(Proof(0), |known| known.proof);
                 tx.put(&key::client(client), &encode_client(boot, proof, &description));
                 known.insert(client, Known { boot, proof, transno: tx.transno() });

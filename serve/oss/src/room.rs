@@ -112,7 +112,11 @@ impl Room {
             state.credit = 0;
             let Seen { free, total, reserved } = state.seen;
             let reserved = reserved + state.grants.granted();
-            return Err(StoreError::NoSpace { used: total.saturating_sub(free), capacity: total, reserved });
+            return Err(StoreError::NoSpace {
+                used: total.saturating_sub(free),
+                capacity: total,
+                reserved,
+            });
         }
         state.credit = state.credit.saturating_sub(unpaid);
         Ok(Taken { room: self, len })

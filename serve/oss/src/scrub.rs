@@ -102,7 +102,8 @@ fn scrub<G>(
                 match sums.of(store, *object, region) {
                     Ok(None) => report.unchecked += there,
                     Ok(Some(known)) => {
-                        let (bad, compared) = compare(region, &known, start, start + REGION_BYTES, &buffer[..read]);
+                        let (bad, compared) =
+                            compare(region, &known, start, start + REGION_BYTES, &buffer[..read]);
                         report.checked += compared;
                         report.unchecked += there.saturating_sub(compared);
                         bad.into_iter().for_each(|offset| report.bad(*object, offset));

@@ -25,8 +25,8 @@ use types::session::{ClientUuid, ClusterId, Transno};
 use types::target::TargetName;
 use wire::message::{ConnectReply, ConnectRequest, Op, OpReply, Redo, Reply, Request, VERSION_MAX};
 use wire::ost::{
-    GrantSpace, ObjectDestroy, ObjectGetattr, ObjectList, ObjectPunch, ObjectRead, ObjectSeek, ObjectSync, ObjectWrite,
-    OstOp, OstReply,
+    GrantSpace, ObjectDestroy, ObjectGetattr, ObjectList, ObjectPunch, ObjectRead, ObjectSeek,
+    ObjectSync, ObjectWrite, OstOp, OstReply,
 };
 
 /// Data up to this many bytes is copied on a reactor if the object is warm: less than a hand-off to
@@ -120,7 +120,13 @@ impl Ost {
             }
             OstOp::Grant(GrantSpace { spend, back, want }) => {
                 let (holder, asked) = ((self.name(), author.client), (*spend, *back, *want));
-                let (more, paid) = self.room.grant(payment, self.env().clock.now(), &self.look(), holder, asked)?;
+                let (more, paid) = self.room.grant(
+                    payment,
+                    self.env().clock.now(),
+                    &self.look(),
+                    holder,
+                    asked,
+                )?;
                 unchanged(OstReply::Granted { more, paid })
             }
         }
@@ -138,7 +144,11 @@ impl Ost {
                 }
                 OstOp::Getattr(ObjectGetattr { object }) => self.gates.is_warm(*object),
                 OstOp::Statfs | OstOp::Grant(_) => true,
-                OstOp::Punch(_) | OstOp::Seek(_) | OstOp::Destroy(_) | OstOp::Sync(_) | OstOp::List(_) => false,
+                OstOp::Punch(_)
+                | OstOp::Seek(_)
+                | OstOp::Destroy(_)
+                | OstOp::Sync(_)
+                | OstOp::List(_) => false,
             }
     }
 
@@ -179,7 +189,8 @@ impl Ost {
     async fn serve(self: Arc<Self>, export: Arc<Export>, request: Request) -> Reply {
         let count = request.ops.len();
         let author = Author { client: export.client(), keeps: export.nid() != Nid::Loopback };
-        let context = Context { author, payment: self.room.payment(), record: false, commit: false };
+        let context =
+            Context { author, payment: self.room.payment(), record: false, commit: false };
         let changing = match self.begin_changes(&request.ops).await {
             Ok(changing) => changing,
             Err(errno) => return self.refusal(request.xid, count, errno),
@@ -258,7 +269,8 @@ impl Service for Ost {
 
     fn handle(self: Arc<Self>, export: Arc<Export>, request: Request) -> BoxFuture<'static, Reply> {
         Box::pin(async move {
-            let recovers = matches!(request.ops.first(), Some(Op::Replay(_) | Op::Replayed | Op::Restored));
+            let recovers =
+                matches!(request.ops.first(), Some(Op::Replay(_) | Op::Replayed | Op::Restored));
             if (recovers || !self.window.is_open())
                 && let Some(reply) = self.at_the_door(&export, &request).await
             {
@@ -271,7 +283,9 @@ impl Service for Ost {
     fn gone(&self, export: &Arc<Export>, why: Gone) {
         self.room.gone((self.name(), export.client()));
         match why {
-            Gone::Disconnected | Gone::Evicted => self.forget_client(export.client(), why == Gone::Evicted),
+            Gone::Disconnected | Gone::Evicted => {
+                self.forget_client(export.client(), why == Gone::Evicted)
+            }
             // The target goes, not the client: the next life waits for it.
             Gone::Stopped => self.window.nudge(),
         }

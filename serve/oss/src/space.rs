@@ -25,13 +25,14 @@ impl Ost {
         let objects = self.objects();
         let len = || end.0.checked_sub(start.0).filter(|len| *len > 0).ok_or(Errno::EINVAL);
         match kind {
-            PunchKind::Truncate => {
-                self.change(object, Some(start.0), (author, 0), || objects.truncate(object, start.0))
-            }
+            PunchKind::Truncate => self
+                .change(object, Some(start.0), (author, 0), || objects.truncate(object, start.0)),
             // Beyond the end there is nothing to free.
             PunchKind::Hole => {
                 let len = len()?;
-                self.change(object, Some(start.0), (author, 0), || objects.punch(object, start.0, len))
+                self.change(object, Some(start.0), (author, 0), || {
+                    objects.punch(object, start.0, len)
+                })
             }
             PunchKind::Zero | PunchKind::Allocate => {
                 let len = len()?;
@@ -124,7 +125,8 @@ impl Ost {
     fn count_folder(&self, folder: u8) -> Result<(), StoreError> {
         for object in self.used.begin(folder, || self.objects().list_upper_folder(folder))? {
             let _gate = self.gates.read(object);
-            self.used.found(object, self.objects().size_and_blocks(object)?.map(|(_, blocks)| blocks));
+            self.used
+                .found(object, self.objects().size_and_blocks(object)?.map(|(_, blocks)| blocks));
         }
         self.used.end(folder);
         Ok(())

@@ -69,7 +69,9 @@ impl Streams {
     pub(crate) fn wrote(&self, object: ObjectId, start: u64, len: u64) -> Option<Step> {
         let mut slot = self.slots[self.hasher.hash_one(object) as usize % SLOTS].lock();
         let end = start.saturating_add(len);
-        let Some(stream) = slot.as_mut().filter(|s| s.object == object && s.end.abs_diff(start) <= NEAR_BYTES) else {
+        let Some(stream) =
+            slot.as_mut().filter(|s| s.object == object && s.end.abs_diff(start) <= NEAR_BYTES)
+        else {
             *slot = Some(Stream { object, from: start, end });
             return None;
         };
@@ -98,7 +100,11 @@ mod tests {
     }
 
     fn steps(streams: &Streams, starts: impl IntoIterator<Item = u64>) -> Vec<(u64, u64)> {
-        starts.into_iter().filter_map(|n| streams.wrote(object(0), n * MIB, MIB)).map(|s| (s.start, s.len)).collect()
+        starts
+            .into_iter()
+            .filter_map(|n| streams.wrote(object(0), n * MIB, MIB))
+            .map(|s| (s.start, s.len))
+            .collect()
     }
 
     #[test]

@@ -13,8 +13,9 @@
 //! wait.
 
 use disk::sums::{
-    BLOCK_BYTES, CHANGING_END, CHANGING_PREFIX, REGION_BYTES, SUMS_END, SUMS_PREFIX, block_sum, changing_key,
-    changing_of, decode, encode, encode_changing, sums, sums_key, sums_of, sums_range,
+    BLOCK_BYTES, CHANGING_END, CHANGING_PREFIX, REGION_BYTES, SUMS_END, SUMS_PREFIX, block_sum,
+    changing_key, changing_of, decode, encode, encode_changing, sums, sums_key, sums_of,
+    sums_range,
 };
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -90,14 +91,17 @@ impl Span {
     /// Of an operation that changes an object.
     pub(crate) fn of(op: &OstOp) -> Option<(ObjectId, Span)> {
         let between = |start: u64, len: u64| {
-            let (first, last) = (start / REGION_BYTES, start.saturating_add(len.max(1) - 1) / REGION_BYTES);
+            let (first, last) =
+                (start / REGION_BYTES, start.saturating_add(len.max(1) - 1) / REGION_BYTES);
             if last - first < REGIONS_MAX as u64 { Span::Regions(first, last) } else { Span::Whole }
         };
         match op {
             OstOp::Write(ObjectWrite { object, offset, data, .. }) => {
                 Some((*object, between(offset.0, data.len() as u64)))
             }
-            OstOp::Punch(ObjectPunch { object, kind: PunchKind::Truncate, .. }) => Some((*object, Span::Whole)),
+            OstOp::Punch(ObjectPunch { object, kind: PunchKind::Truncate, .. }) => {
+                Some((*object, Span::Whole))
+            }
             OstOp::Punch(ObjectPunch { object, start, end, .. }) => {
                 Some((*object, between(start.0, end.0.saturating_sub(start.0))))
             }
@@ -135,7 +139,9 @@ impl Drop for Begun {
         };
         // Without an entry, the object was destroyed.
         let Some(changing) = state.objects.get_mut(&self.object) else { return };
-        changing.parts(span, |part| *part = Part { under_way: part.under_way.saturating_sub(1), number });
+        changing.parts(span, |part| {
+            *part = Part { under_way: part.under_way.saturating_sub(1), number }
+        });
     }
 }
 
@@ -242,7 +248,11 @@ impl Sums {
             let finished = tx.finish();
             let marker = if puts { finished } else { assigned };
             if state.objects.len() >= OBJECTS_MAX
-                && let Some(quiet) = state.objects.iter().find(|(_, changing)| changing.is_quiet()).map(|(id, _)| *id)
+                && let Some(quiet) = state
+                    .objects
+                    .iter()
+                    .find(|(_, changing)| changing.is_quiet())
+                    .map(|(id, _)| *id)
             {
                 state.objects.remove(&quiet);
             }
@@ -285,7 +295,12 @@ impl Sums {
     }
 
     /// The sums of a region, if they count.
-    pub(crate) fn of(&self, store: &Store, object: ObjectId, region: u64) -> Result<Option<Vec<u32>>, Errno> {
+    pub(crate) fn of(
+        &self,
+        store: &Store,
+        object: ObjectId,
+        region: u64,
+    ) -> Result<Option<Vec<u32>>, Errno> {
         {
             let state = self.state.lock();
             if let Some(changing) = state.objects.get(&object)
@@ -304,7 +319,10 @@ impl Sums {
     /// synced. An object that cannot be read keeps its marker. Blocks. While another call records,
     /// this one returns at once, unless it `waits`.
     pub(crate) fn record(&self, store: &Store, objects: &Objects, upto: u64, waits: bool) {
-        let Some(_turn) = (if waits { Some(self.turn.lock()) } else { self.turn.try_lock() }) else { return };
+        let Some(_turn) = (if waits { Some(self.turn.lock()) } else { self.turn.try_lock() })
+        else {
+            return;
+        };
         self.record_all(store, objects, upto, false);
     }
 
@@ -325,7 +343,9 @@ impl Sums {
                 return;
             }
             if self.is_on() {
-                if let Err(error) = self.record_object(store, objects, object, (upto, last), &mut buffer) {
+                if let Err(error) =
+                    self.record_object(store, objects, object, (upto, last), &mut buffer)
+                {
                     tracing::warn!(?object, %error, "no checksums for an object");
                 }
             } else {
@@ -361,7 +381,8 @@ impl Sums {
                 return Ok(());
             }
             let quiet = changing.regions.iter().filter(|(_, part)| part.is_quiet(upto));
-            let quiet: Vec<(u64, u64)> = quiet.map(|(region, part)| (*region, part.number)).collect();
+            let quiet: Vec<(u64, u64)> =
+                quiet.map(|(region, part)| (*region, part.number)).collect();
             match changing.whole {
                 Some(whole) if !whole.is_quiet(upto) => return Ok(()),
                 Some(whole) => (Some(whole.number), Vec::new()),
@@ -379,7 +400,8 @@ impl Sums {
                     if self.is_ended(last) {
                         return Ok(());
                     }
-                    let found = read_sums(objects, object, some.iter().map(|(region, _)| *region), buffer)?;
+                    let found =
+                        read_sums(objects, object, some.iter().map(|(region, _)| *region), buffer)?;
                     let state = &mut *self.state.lock();
                     let Some(changing) = state.objects.get_mut(&object) else { return Ok(()) };
                     let mut tx = store.begin();
@@ -406,7 +428,9 @@ impl Sums {
                         return Ok(());
                     }
                     let mut tx = store.begin();
-                    some.iter().zip(found).for_each(|(region, found)| put(&mut tx, object, *region, &found));
+                    some.iter()
+                        .zip(found)
+                        .for_each(|(region, found)| put(&mut tx, object, *region, &found));
                     tx.finish();
                 }
             }
@@ -440,7 +464,11 @@ fn is_changing(store: &Store, object: ObjectId) -> Result<bool, StoreError> {
     Ok(found)
 }
 
-fn keys_from(tx: &store::tx::Tx<'_>, object: ObjectId, region: u64) -> Result<Vec<Vec<u8>>, StoreError> {
+fn keys_from(
+    tx: &store::tx::Tx<'_>,
+    object: ObjectId,
+    region: u64,
+) -> Result<Vec<Vec<u8>>, StoreError> {
     let (start, end) = sums_range(object, region);
     let mut keys = Vec::new();
     tx.scan(&start, &end, |key, _| {
@@ -475,7 +503,11 @@ fn read_sums(
 ///
 /// # Errors
 /// EIO: the record is damaged; the store cannot be read.
-pub(crate) fn recorded(store: &Store, object: ObjectId, region: u64) -> Result<Option<Vec<u32>>, Errno> {
+pub(crate) fn recorded(
+    store: &Store,
+    object: ObjectId,
+    region: u64,
+) -> Result<Option<Vec<u32>>, Errno> {
     let tx = store.begin();
     let found = tx.get(&sums_key(object, region), decode);
     tx.finish();
@@ -486,7 +518,11 @@ pub(crate) fn recorded(store: &Store, object: ObjectId, region: u64) -> Result<O
 }
 
 /// Regions from this one on of which sums are recorded.
-pub(crate) fn regions_from(store: &Store, object: ObjectId, region: u64) -> Result<Vec<u64>, StoreError> {
+pub(crate) fn regions_from(
+    store: &Store,
+    object: ObjectId,
+    region: u64,
+) -> Result<Vec<u64>, StoreError> {
     let tx = store.begin();
     let keys = keys_from(&tx, object, region);
     tx.finish();
@@ -495,7 +531,13 @@ pub(crate) fn regions_from(store: &Store, object: ObjectId, region: u64) -> Resu
 
 /// Offsets of the blocks in `[start, end)` that are not what `sums` says, and how many blocks were
 /// compared. `data` is what the object has from `start` on, a multiple of a block.
-pub(crate) fn compare(region: u64, sums: &[u32], start: u64, end: u64, data: &[u8]) -> (Vec<u64>, u64) {
+pub(crate) fn compare(
+    region: u64,
+    sums: &[u32],
+    start: u64,
+    end: u64,
+    data: &[u8],
+) -> (Vec<u64>, u64) {
     let (mut bad, mut compared) = (Vec::new(), 0);
     for (block, sum) in sums.iter().enumerate() {
         let at = region * REGION_BYTES + (block * BLOCK_BYTES) as u64;

@@ -3,7 +3,9 @@
 
 use crate::error::StartError;
 use disk::key;
-use disk::object::{OstState, SETTLED_END, SETTLED_PREFIX, STATE_KEY, decode_settled, settled_object};
+use disk::object::{
+    OstState, SETTLED_END, SETTLED_PREFIX, STATE_KEY, decode_settled, settled_object,
+};
 use disk::session::decode_client;
 use env::clock::Monotonic;
 use env::watch;
@@ -70,15 +72,21 @@ impl Found {
         let (start, end) = key::all(key::Tag::Client);
         tx.scan(&start, &end, |key, value| {
             match (key::client_of(key), decode_client(value)) {
-                (Some(client), Ok(record)) => drop(clients.insert(client, (record.boot, record.proof))),
-                (_, damaged) => tracing::error!(?key, ?damaged, "the record of a client is damaged"),
+                (Some(client), Ok(record)) => {
+                    drop(clients.insert(client, (record.boot, record.proof)))
+                }
+                (_, damaged) => {
+                    tracing::error!(?key, ?damaged, "the record of a client is damaged")
+                }
             }
             ControlFlow::Continue(())
         })?;
         tx.scan(SETTLED_PREFIX, SETTLED_END, |key, value| {
             match (settled_object(key), decode_settled(value)) {
                 (Some(object), Ok(transno)) => drop(settled.insert(object, transno)),
-                (_, damaged) => tracing::error!(?key, ?damaged, "the record of what is settled is damaged"),
+                (_, damaged) => {
+                    tracing::error!(?key, ?damaged, "the record of what is settled is damaged")
+                }
             }
             ControlFlow::Continue(())
         })?;
@@ -95,7 +103,8 @@ impl Found {
 impl Window {
     /// Waits for these clients, if there are any.
     pub(crate) fn new(found: &Found, now: Monotonic, length: Duration) -> Window {
-        let expected: Vec<ClientUuid> = if found.lossy { found.clients.keys().copied().collect() } else { Vec::new() };
+        let expected: Vec<ClientUuid> =
+            if found.lossy { found.clients.keys().copied().collect() } else { Vec::new() };
         Window {
             open: AtomicBool::new(expected.is_empty()),
             merge: Mutex::new(Merge::new(expected, found.state.last_committed, now, length)),
@@ -118,7 +127,11 @@ impl Window {
     }
 
     /// Waits until something is so.
-    pub(crate) async fn until(&self, export: &Export, mut so: impl FnMut() -> bool) -> Result<(), Errno> {
+    pub(crate) async fn until(
+        &self,
+        export: &Export,
+        mut so: impl FnMut() -> bool,
+    ) -> Result<(), Errno> {
         let mut progress = self.progress.subscribe();
         // An error: the OST itself is gone.
         progress.wait_for(|()| so() || export.is_gone()).await.map_err(|_| Errno::ESHUTDOWN)?;

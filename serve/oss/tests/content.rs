@@ -10,7 +10,8 @@ use types::errno::Errno;
 use types::object::ObjectOffset;
 use wire::message::OpReply;
 use wire::ost::{
-    ObjectGetattr, ObjectPunch, ObjectRead, ObjectSeek, ObjectSync, ObjectWrite, OstOp, OstReply, PunchKind,
+    ObjectGetattr, ObjectPunch, ObjectRead, ObjectSeek, ObjectSync, ObjectWrite, OstOp, OstReply,
+    PunchKind,
 };
 
 /// Lengths and positions that straddle pages now and then.
@@ -59,8 +60,12 @@ impl Model {
         match *step {
             Step::Write { at, len, fill, sync } => {
                 let data: Vec<u8> = (0..len).map(|i| fill.wrapping_add((i / 97) as u8)).collect();
-                let write =
-                    OstOp::Write(ObjectWrite { object, offset: ObjectOffset(at), data: data.clone().into(), sync });
+                let write = OstOp::Write(ObjectWrite {
+                    object,
+                    offset: ObjectOffset(at),
+                    data: data.clone().into(),
+                    sync,
+                });
                 self.changed(rig.one(write).unwrap());
                 if len > 0 {
                     self.grow(at as usize + len);
@@ -69,7 +74,9 @@ impl Model {
             }
             Step::Punch { kind, at, len } => {
                 let (start, end) = (ObjectOffset(at), ObjectOffset(at + len));
-                self.changed(rig.one(OstOp::Punch(ObjectPunch { object, start, end, kind })).unwrap());
+                self.changed(
+                    rig.one(OstOp::Punch(ObjectPunch { object, start, end, kind })).unwrap(),
+                );
                 let (at, end) = (at as usize, (at + len) as usize);
                 match kind {
                     PunchKind::Truncate => self.bytes.truncate(at),
@@ -84,21 +91,31 @@ impl Model {
             }
             Step::Read { at, len } => {
                 let size = self.bytes.len();
-                let expected = &self.bytes[(at as usize).min(size)..(at as usize + len as usize).min(size)];
+                let expected =
+                    &self.bytes[(at as usize).min(size)..(at as usize + len as usize).min(size)];
                 assert!(rig.read(object, at, len) == expected, "read {len} at {at} of {size}");
             }
             Step::Seek { at, hole } => {
-                let found = rig.one(OstOp::Seek(ObjectSeek { object, offset: ObjectOffset(at), hole })).unwrap();
+                let found = rig
+                    .one(OstOp::Seek(ObjectSeek { object, offset: ObjectOffset(at), hole }))
+                    .unwrap();
                 let OstReply::Offset(found) = found else { panic!("{found:?}") };
                 let (at, size) = (at as usize, self.bytes.len());
                 match found {
-                    Some(found) if hole => assert!(at < size && (at..=size).contains(&(found.0 as usize))),
+                    Some(found) if hole => {
+                        assert!(at < size && (at..=size).contains(&(found.0 as usize)))
+                    }
                     Some(found) => {
                         assert!((at..size).contains(&(found.0 as usize)));
-                        assert!(self.bytes[at..found.0 as usize].iter().all(|b| *b == 0), "data was passed over");
+                        assert!(
+                            self.bytes[at..found.0 as usize].iter().all(|b| *b == 0),
+                            "data was passed over"
+                        );
                     }
                     None if hole => assert!(at >= size),
-                    None => assert!(self.bytes.iter().skip(at).all(|b| *b == 0), "data was not found"),
+                    None => {
+                        assert!(self.bytes.iter().skip(at).all(|b| *b == 0), "data was not found")
+                    }
                 }
             }
             Step::Sync { all } => {
@@ -161,7 +178,12 @@ fn an_absent_object_is_empty() {
     assert_eq!(rig.attr(object(0)), (0, 0));
     assert!(rig.read(object(0), 5, 100).is_empty());
     for kind in [PunchKind::Truncate, PunchKind::Hole] {
-        let punch = OstOp::Punch(ObjectPunch { object: object(0), start: ObjectOffset(0), end: ObjectOffset(9), kind });
+        let punch = OstOp::Punch(ObjectPunch {
+            object: object(0),
+            start: ObjectOffset(0),
+            end: ObjectOffset(9),
+            kind,
+        });
         let reply = rig.call(vec![punch]);
         assert_eq!(reply.transno.0, 0, "nothing changed");
         assert_eq!(only(reply), Ok(OstReply::Changed { blocks_delta: 0 }));
@@ -169,7 +191,11 @@ fn an_absent_object_is_empty() {
     let seek = OstOp::Seek(ObjectSeek { object: object(0), offset: ObjectOffset(0), hole: false });
     assert_eq!(rig.one(seek), Ok(OstReply::Offset(None)));
     assert_eq!(rig.one(OstOp::Sync(ObjectSync { objects: vec![object(0)] })), Ok(OstReply::Done));
-    assert_eq!(rig.target.objects().unwrap().size_and_blocks(object(0)), Ok(None), "and was not made");
+    assert_eq!(
+        rig.target.objects().unwrap().size_and_blocks(object(0)),
+        Ok(None),
+        "and was not made"
+    );
 }
 
 #[test]
@@ -183,7 +209,9 @@ fn a_vector_answers_in_order_and_stops_at_the_first_failure() {
             sync: false,
         })
     };
-    let read = |stripe| OstOp::Read(ObjectRead { object: object(stripe), offset: ObjectOffset(0), len: 3 });
+    let read = |stripe| {
+        OstOp::Read(ObjectRead { object: object(stripe), offset: ObjectOffset(0), len: 3 })
+    };
     let too_far = OstOp::Write(ObjectWrite {
         object: object(0),
         offset: ObjectOffset(u64::MAX),
@@ -199,9 +227,17 @@ fn a_vector_answers_in_order_and_stops_at_the_first_failure() {
     for reactor in [false, true] {
         let call = |ops| if reactor { rig.call_on_reactor(ops) } else { rig.call(ops) };
         let data = |b: &'static [u8]| Ok(OpReply::Ost(OstReply::Data(Bytes::from_static(b))));
-        let reply = call(vec![write(0, 1), write(1, 2), read(0), read(1), too_far.clone(), read(0)]);
-        assert_eq!(reply.results[2..], [data(&[1; 3]), data(&[2; 3]), Err(Errno::EFBIG), Err(Errno::ECANCELED)]);
-        assert!(reply.results[..2].iter().all(|r| matches!(r, Ok(OpReply::Ost(OstReply::Changed { .. })))));
+        let reply =
+            call(vec![write(0, 1), write(1, 2), read(0), read(1), too_far.clone(), read(0)]);
+        assert_eq!(
+            reply.results[2..],
+            [data(&[1; 3]), data(&[2; 3]), Err(Errno::EFBIG), Err(Errno::ECANCELED)]
+        );
+        assert!(
+            reply.results[..2]
+                .iter()
+                .all(|r| matches!(r, Ok(OpReply::Ost(OstReply::Changed { .. }))))
+        );
         assert!(reply.transno > reply.last_committed);
         assert_eq!(only(call(vec![empty.clone()])), Err(Errno::EINVAL));
     }
@@ -237,7 +273,9 @@ fn overlapping_writes_are_never_seen_mixed() {
         let writers: Vec<_> = (1..3u8)
             .map(|n| {
                 let (rig, data) = (&rig, Bytes::from(vec![n; len]));
-                scope.spawn(move || (0..150).for_each(|_| assert!(rig.write(object(0), 0, data.clone()).is_ok())))
+                scope.spawn(move || {
+                    (0..150).for_each(|_| assert!(rig.write(object(0), 0, data.clone()).is_ok()))
+                })
             })
             .collect();
         while writers.iter().any(|w| !w.is_finished()) {

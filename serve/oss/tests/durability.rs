@@ -13,7 +13,12 @@ use types::session::Transno;
 use wire::ost::{ObjectDestroy, ObjectGetattr, ObjectSync, ObjectWrite, OstOp, OstReply};
 
 fn write(stripe: u32, sync: bool) -> OstOp {
-    OstOp::Write(ObjectWrite { object: object(stripe), offset: ObjectOffset(0), data: vec![7; 5000].into(), sync })
+    OstOp::Write(ObjectWrite {
+        object: object(stripe),
+        offset: ObjectOffset(0),
+        data: vec![7; 5000].into(),
+        sync,
+    })
 }
 
 #[test]
@@ -22,7 +27,9 @@ fn a_sync_write_is_on_disk_with_its_name_before_the_reply() {
     let files = rig.watch.file_syncs.load(SeqCst);
     let folders = rig.watch.folder_syncs.load(SeqCst);
     let reply = rig.call(vec![write(0, true)]);
-    assert!(rig.watch.file_syncs.load(SeqCst) > files && rig.watch.folder_syncs.load(SeqCst) > folders);
+    assert!(
+        rig.watch.file_syncs.load(SeqCst) > files && rig.watch.folder_syncs.load(SeqCst) > folders
+    );
     assert!(reply.transno.0 > 0);
 }
 
@@ -40,7 +47,8 @@ fn last_committed_moves_with_syncs_and_never_too_far() {
     assert_eq!((reply.last_committed, reply.transno.0), (third.transno, 0));
     // A removal is durable at once.
     let folders = rig.watch.folder_syncs.load(SeqCst);
-    let reply = rig.call(vec![OstOp::Destroy(ObjectDestroy { objects: vec![object(0), object(5)] })]);
+    let reply =
+        rig.call(vec![OstOp::Destroy(ObjectDestroy { objects: vec![object(0), object(5)] })]);
     assert!(reply.transno > third.transno && reply.redo.is_empty());
     assert!(rig.watch.folder_syncs.load(SeqCst) > folders);
     let last = rig.call(vec![OstOp::Sync(ObjectSync { objects: vec![] })]);
@@ -49,7 +57,10 @@ fn last_committed_moves_with_syncs_and_never_too_far() {
 
 #[test]
 fn changes_are_flushed_though_nobody_asks() {
-    let rig = Rig::with(None, OstSettings { flush_interval: Duration::from_millis(20), ..OstSettings::default() });
+    let rig = Rig::with(
+        None,
+        OstSettings { flush_interval: Duration::from_millis(20), ..OstSettings::default() },
+    );
     let reply = rig.call(vec![write(0, false)]);
     let end = std::time::Instant::now() + Duration::from_secs(20);
     while rig.ost.last_committed() < reply.transno {
@@ -69,7 +80,10 @@ fn after_a_failed_sync_nothing_is_believed() {
     assert_eq!(rig.one(OstOp::Sync(ObjectSync { objects: vec![object(0)] })), Err(Errno::EIO));
     assert_eq!(rig.one(OstOp::Sync(ObjectSync { objects: vec![] })), Err(Errno::EIO));
     assert_eq!(only(rig.call(vec![write(1, false)])), Err(Errno::EIO));
-    assert!(rig.ost.last_committed() <= before.max(Transno(1 << 40)), "what this start wrote is not there");
+    assert!(
+        rig.ost.last_committed() <= before.max(Transno(1 << 40)),
+        "what this start wrote is not there"
+    );
     assert_eq!(rig.read(object(0), 0, 9).len(), 9, "what memory has can still be read");
     assert_eq!(wait(rig.ost.stop()), Err(Errno::EIO));
 }
@@ -97,8 +111,12 @@ fn a_late_write_does_not_bring_an_object_back() {
     let rig = Rig::new();
     rig.call(vec![write(0, false)]);
     for reactor in [false, true] {
-        let call = |op| only(if reactor { rig.call_on_reactor(vec![op]) } else { rig.call(vec![op]) });
-        assert_eq!(call(OstOp::Destroy(ObjectDestroy { objects: vec![object(0)] })), Ok(OstReply::Done));
+        let call =
+            |op| only(if reactor { rig.call_on_reactor(vec![op]) } else { rig.call(vec![op]) });
+        assert_eq!(
+            call(OstOp::Destroy(ObjectDestroy { objects: vec![object(0)] })),
+            Ok(OstReply::Done)
+        );
         assert_eq!(call(write(0, false)), Err(Errno::ENOENT));
         assert_eq!(call(write(0, true)), Err(Errno::ENOENT));
         assert_eq!(
@@ -128,6 +146,9 @@ fn a_long_write_goes_to_the_disk_meanwhile_and_is_durable_only_after_its_sync() 
     assert_eq!(ranges, [(0, 8 * MIB), (8 * MIB, 8 * MIB)]);
     let written = rig.call(vec![write(1, false)]);
     assert!(written.last_committed < written.transno, "writing back is no sync");
-    assert_eq!(rig.call(vec![OstOp::Sync(ObjectSync { objects: vec![] })]).last_committed, written.transno);
+    assert_eq!(
+        rig.call(vec![OstOp::Sync(ObjectSync { objects: vec![] })]).last_committed,
+        written.transno
+    );
     (0..20).for_each(|n| assert_eq!(rig.read(object(0), n * MIB, MIB as u32), block));
 }

@@ -25,7 +25,11 @@ fn fill(rig: &Rig) -> [usize; 2] {
     let mut chunks = [0; 2];
     for n in 0.. {
         let which = n % 2;
-        match rig.write(object(which as u32), (chunks[which] * CHUNK) as u64, vec![n as u8 + 1; CHUNK]) {
+        match rig.write(
+            object(which as u32),
+            (chunks[which] * CHUNK) as u64,
+            vec![n as u8 + 1; CHUNK],
+        ) {
             Ok(_) => chunks[which] += 1,
             Err(errno) => {
                 assert_eq!(errno, Errno::ENOSPC);
@@ -43,7 +47,9 @@ fn check(rig: &Rig, chunks: [usize; 2]) {
         assert_eq!(rig.attr(object).0, (count * CHUNK) as u64);
         for chunk in 0..count {
             let data = rig.read(object, (chunk * CHUNK) as u64, CHUNK as u32);
-            assert!(data.len() == CHUNK && data.iter().all(|b| *b == (2 * chunk + which) as u8 + 1));
+            assert!(
+                data.len() == CHUNK && data.iter().all(|b| *b == (2 * chunk + which) as u8 + 1)
+            );
         }
     }
 }
@@ -92,7 +98,10 @@ fn sharers_of_a_volume_report_equal_parts() {
     [&alone, &rig].iter().for_each(|rig| rig.watch.volume_free.store(8 << 30, SeqCst));
     let one = statfs(&alone);
     assert_eq!((one.bytes_total, statfs(&rig).bytes_total), (8 << 30, 2 << 30));
-    assert!(statfs(&rig).bytes_available <= statfs(&rig).bytes_free && statfs(&rig).files_total <= one.files_total);
+    assert!(
+        statfs(&rig).bytes_available <= statfs(&rig).bytes_free
+            && statfs(&rig).files_total <= one.files_total
+    );
 }
 
 #[test]
@@ -105,7 +114,8 @@ fn totals_are_what_objects_take_and_may_take() {
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
         loop {
             let space = statfs(rig);
-            let found = (space.bytes_total - space.bytes_free, space.files_total - space.files_free);
+            let found =
+                (space.bytes_total - space.bytes_free, space.files_total - space.files_free);
             if found == (chunks * CHUNK as u64, objects) {
                 return;
             }
@@ -144,10 +154,19 @@ fn a_part_of_the_volume_is_left_for_what_makes_room() {
     assert_eq!(rig.attr(object(0)).0, 2 * CHUNK as u64, "a refusal changes nothing");
     rig.write(object(0), 9, vec![4; CHUNK]).expect("overwriting takes nothing");
     assert_eq!(rig.read(object(0), 0, 3 * CHUNK as u32)[8..11], [1, 4, 4]);
-    let cut =
-        |kind| OstOp::Punch(ObjectPunch { object: object(0), start: ObjectOffset(5), end: ObjectOffset(9), kind });
+    let cut = |kind| {
+        OstOp::Punch(ObjectPunch {
+            object: object(0),
+            start: ObjectOffset(5),
+            end: ObjectOffset(9),
+            kind,
+        })
+    };
     assert!(rig.one(cut(PunchKind::Hole)).is_ok() && rig.one(cut(PunchKind::Truncate)).is_ok());
-    assert_eq!(rig.one(OstOp::Destroy(ObjectDestroy { objects: vec![object(0)] })), Ok(OstReply::Done));
+    assert_eq!(
+        rig.one(OstOp::Destroy(ObjectDestroy { objects: vec![object(0)] })),
+        Ok(OstReply::Done)
+    );
     rig.watch.volume_free.store(reserve * 2, SeqCst);
     rig.write(object(1), 0, vec![5; CHUNK]).expect("there is room again");
 }
@@ -188,7 +207,11 @@ fn what_was_granted_is_there_when_the_ost_is_full() {
     assert!(reply.results.iter().all(Result::is_ok), "{:?}", reply.results);
     assert_eq!(rig.ost.granted(), 0);
     assert_eq!(rig.attr(object(1)).0, bytes);
-    assert_eq!(rig.write(object(2), 0, vec![1; 2 * CHUNK]), Err(Errno::ENOSPC), "and not more than that");
+    assert_eq!(
+        rig.write(object(2), 0, vec![1; 2 * CHUNK]),
+        Err(Errno::ENOSPC),
+        "and not more than that"
+    );
 }
 
 #[test]
@@ -223,5 +246,9 @@ fn a_grant_ends_when_it_is_given_back_or_its_client_is_gone() {
     assert_eq!(rig.ost.granted(), 2 << 20);
     rig.ost.gone(rig.export(), Gone::Evicted);
     assert_eq!(rig.ost.granted(), 0);
-    assert_eq!(rig.one(grant(1 << 20, 0)), Ok(OstReply::Granted { more: 0, paid: 0 }), "a new session has none");
+    assert_eq!(
+        rig.one(grant(1 << 20, 0)),
+        Ok(OstReply::Granted { more: 0, paid: 0 }),
+        "a new session has none"
+    );
 }

@@ -22,7 +22,9 @@ use types::object::ObjectOffset;
 use types::proof::ServerKey;
 use types::session::{ClientUuid, ClusterId};
 use wire::message::{Op, OpReply};
-use wire::ost::{ObjectDestroy, ObjectPunch, ObjectRead, ObjectSync, ObjectWrite, OstOp, OstReply, PunchKind};
+use wire::ost::{
+    ObjectDestroy, ObjectPunch, ObjectRead, ObjectSync, ObjectWrite, OstOp, OstReply, PunchKind,
+};
 
 /// An OST on the network and its clients.
 struct Net {
@@ -46,13 +48,15 @@ impl Net {
         let config = || RpcConfig { cluster: ClusterId(7), checksums: true };
         let clients = Rpc::new(rig.env.clone(), config());
         clients.set_server_key(KEY);
-        let mut net = Net { rig, server: None, clients, addr: SocketAddr::from(([127, 0, 0, 1], 0)) };
+        let mut net =
+            Net { rig, server: None, clients, addr: SocketAddr::from(([127, 0, 0, 1], 0)) };
         net.serve();
         net
     }
 
     fn serve(&mut self) {
-        let server = Rpc::new(self.rig.env.clone(), RpcConfig { cluster: ClusterId(7), checksums: true });
+        let server =
+            Rpc::new(self.rig.env.clone(), RpcConfig { cluster: ClusterId(7), checksums: true });
         server.set_server_key(KEY);
         server.add_service(self.rig.ost.clone());
         let (listening, addr) = (server.clone(), self.addr);
@@ -69,12 +73,19 @@ impl Net {
 
     fn client(&self, number: u128) -> Arc<Import> {
         let nids = vec![Nid::Tcp(self.addr)];
-        self.clients.import(self.rig.ost.target(), nids, ClientUuid(number), "test".to_owned(), None)
+        self.clients.import(
+            self.rig.ost.target(),
+            nids,
+            ClientUuid(number),
+            "test".to_owned(),
+            None,
+        )
     }
 
     fn ask(&self, client: &Arc<Import>, op: OstOp) -> Result<OstReply, Errno> {
         let client = client.clone();
-        let answer = self.on_reactor(async move { client.one(&Credentials::root(), Op::Ost(op)).await });
+        let answer =
+            self.on_reactor(async move { client.one(&Credentials::root(), Op::Ost(op)).await });
         match answer.map_err(|error| error.errno())? {
             OpReply::Ost(reply) => Ok(reply),
             other => panic!("{other:?}"),
@@ -92,7 +103,8 @@ impl Net {
     }
 
     fn read(&self, client: &Arc<Import>, stripe: u32) -> Vec<u8> {
-        let op = OstOp::Read(ObjectRead { object: object(stripe), offset: ObjectOffset(0), len: 100 });
+        let op =
+            OstOp::Read(ObjectRead { object: object(stripe), offset: ObjectOffset(0), len: 100 });
         match self.ask(client, op) {
             Ok(OstReply::Data(data)) => data.to_vec(),
             other => panic!("{other:?}"),
@@ -184,8 +196,14 @@ fn what_was_synced_or_destroyed_is_not_undone() {
     net.write(&a, 1, 0, b"of a file that goes");
     net.write(&a, 2, 0, b"stays");
     net.write(&b, 0, 0, b"newer, and synced");
-    assert_eq!(net.ask(&b, OstOp::Sync(ObjectSync { objects: vec![object(0)] })), Ok(OstReply::Done));
-    assert_eq!(net.ask(&b, OstOp::Destroy(ObjectDestroy { objects: vec![object(1)] })), Ok(OstReply::Done));
+    assert_eq!(
+        net.ask(&b, OstOp::Sync(ObjectSync { objects: vec![object(0)] })),
+        Ok(OstReply::Done)
+    );
+    assert_eq!(
+        net.ask(&b, OstOp::Destroy(ObjectDestroy { objects: vec![object(1)] })),
+        Ok(OstReply::Done)
+    );
     let gone = b.clone();
     net.on_reactor(async move { gone.disconnect().await });
     net.crash(true, &[(2, None)]);
@@ -202,7 +220,10 @@ fn what_was_synced_is_not_brought_back() {
     net.write(&a, 1, 0, b"of another object");
     let both = a.kept_bytes();
     net.write(&a, 0, 0, b"newer");
-    assert_eq!(net.ask(&a, OstOp::Sync(ObjectSync { objects: vec![object(0)] })), Ok(OstReply::Done));
+    assert_eq!(
+        net.ask(&a, OstOp::Sync(ObjectSync { objects: vec![object(0)] })),
+        Ok(OstReply::Done)
+    );
     let one = a.kept_bytes();
     assert!(one > 0 && one < both, "{one} {both}");
     let (object, data) = (object(1), b"and that".as_slice().into());
@@ -211,7 +232,10 @@ fn what_was_synced_is_not_brought_back() {
     assert_eq!(a.kept_bytes(), 0);
     net.write(&a, 0, 2, b"x");
     net.crash(true, &[(0, Some(b"newer"))]);
-    assert_eq!((net.read(&a, 0), net.read(&a, 1)), (b"nexer".to_vec(), b"and thater object".to_vec()));
+    assert_eq!(
+        (net.read(&a, 0), net.read(&a, 1)),
+        (b"nexer".to_vec(), b"and thater object".to_vec())
+    );
 }
 
 #[test]

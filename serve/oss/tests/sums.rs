@@ -41,7 +41,11 @@ fn flip(rig: &Rig, at: u64) {
 }
 
 fn read(rig: &Rig, offset: u64, len: u32) -> Result<usize, Errno> {
-    match rig.one(OstOp::Read(ObjectRead { object: object(0), offset: ObjectOffset(offset), len }))? {
+    match rig.one(OstOp::Read(ObjectRead {
+        object: object(0),
+        offset: ObjectOffset(offset),
+        len,
+    }))? {
         OstReply::Data(data) => Ok(data.len()),
         other => panic!("{other:?}"),
     }
@@ -53,7 +57,9 @@ fn scrub(rig: &Rig) -> ScrubReport {
     loop {
         match rig.ost.scrubbing() {
             Scrubbing::Done(report) => return report,
-            Scrubbing::Running => assert!(began.elapsed() < Duration::from_secs(60), "it never ends"),
+            Scrubbing::Running => {
+                assert!(began.elapsed() < Duration::from_secs(60), "it never ends")
+            }
             other => panic!("{other:?}"),
         }
         std::thread::sleep(Duration::from_millis(5));
@@ -88,7 +94,11 @@ fn a_flipped_bit_is_found_by_reading_and_by_a_scrub() {
     assert_eq!(read(&rig, 0, size as u32), Ok(size as usize));
 
     flip(&rig, REGION + 5 * BLOCK + 17);
-    assert_eq!(read(&rig, REGION + 5 * BLOCK + 100, 10), Err(Errno::EIO), "the bit is elsewhere in the block");
+    assert_eq!(
+        read(&rig, REGION + 5 * BLOCK + 100, 10),
+        Err(Errno::EIO),
+        "the bit is elsewhere in the block"
+    );
     assert_eq!(read(&rig, 10, 2 << 20), Err(Errno::EIO));
     assert_eq!(read(&rig, REGION + 6 * BLOCK, 1 << 20), Ok(1 << 20), "other blocks are good");
     assert_eq!(read(&rig, size - 50, 1000), Ok(50), "the end is in no whole block");
@@ -180,7 +190,10 @@ fn no_crash_makes_a_false_alarm() {
         // From here on nothing is synced, so any part of what is written may be lost.
         for _ in 0..rng.usize(0..3) {
             let (at, len) = write(&rig, &mut rng);
-            let file = fs::File::options().write(true).open(&files(&rig.target.dir().join("objects"))[0]).unwrap();
+            let file = fs::File::options()
+                .write(true)
+                .open(&files(&rig.target.dir().join("objects"))[0])
+                .unwrap();
             file.write_all_at(&vec![0; len / 2], at).unwrap();
         }
         rig.watch.kernel_run.fetch_add(1, Ordering::SeqCst);
@@ -201,7 +214,11 @@ fn no_crash_makes_a_false_alarm() {
         scrub(&rig);
         rig::wait(rig.ost.flush_all()).unwrap();
     });
-    assert_eq!(scrub(&rig).checked, size.div_ceil(BLOCK), "what a crash left uncertain is known again");
+    assert_eq!(
+        scrub(&rig).checked,
+        size.div_ceil(BLOCK),
+        "what a crash left uncertain is known again"
+    );
     stop(&rig);
 }
 
@@ -223,7 +240,10 @@ fn switching_on_and_off_while_objects_change_makes_no_false_alarm() {
         }
         let (at, len) = (rng.u64(0..REGION), rng.usize(1..200_000));
         rig.write(object(0), at, vec![rng.u8(1..=255); len]).unwrap();
-        let file = fs::File::options().write(true).open(&files(&rig.target.dir().join("objects"))[0]).unwrap();
+        let file = fs::File::options()
+            .write(true)
+            .open(&files(&rig.target.dir().join("objects"))[0])
+            .unwrap();
         file.write_all_at(&vec![0; len / 2], at).unwrap();
         rig.watch.kernel_run.fetch_add(1, Ordering::SeqCst);
         rig.start_again();

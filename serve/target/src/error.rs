@@ -108,7 +108,10 @@ impl TargetError {
     }
 
     /// For `map_err`: names what was tried on which file.
-    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> TargetError {
+    pub(crate) fn io(
+        action: &'static str,
+        path: &Path,
+    ) -> impl FnOnce(std::io::Error) -> TargetError {
         let path = path.to_owned();
         move |error| TargetError::Io { action, path, errno: Errno::from(&error) }
     }

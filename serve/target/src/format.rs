@@ -59,7 +59,14 @@ pub struct FormatSpec {
 impl FormatSpec {
     /// A target without number and cluster yet.
     pub fn new(fsname: FsName, kind: TargetKind) -> FormatSpec {
-        FormatSpec { fsname, kind, index: None, cluster: ClusterId(0), journal_bytes: None, replace: false }
+        FormatSpec {
+            fsname,
+            kind,
+            index: None,
+            cluster: ClusterId(0),
+            journal_bytes: None,
+            replace: false,
+        }
     }
 }
 
@@ -68,7 +75,8 @@ impl FormatSpec {
 /// # Errors
 /// The folder is not empty, is in use, or cannot be written.
 pub fn format(env: &Env, dir: &Path, spec: &FormatSpec) -> Result<(), TargetError> {
-    let usual = if spec.kind == TargetKind::Mgt { JOURNAL_BYTES_MGT } else { limits::JOURNAL_BYTES };
+    let usual =
+        if spec.kind == TargetKind::Mgt { JOURNAL_BYTES_MGT } else { limits::JOURNAL_BYTES };
     let journal_bytes = spec.journal_bytes.unwrap_or(usual);
     let options = JournalledOptions { journal_bytes, ..JournalledOptions::default() };
     format_over(env, dir, spec, |store| Journalled::create(env, dir, store, &options))
@@ -84,7 +92,8 @@ pub fn format_over(
     spec: &FormatSpec,
     engine: impl FnOnce(u128) -> Result<(), StoreError>,
 ) -> Result<(), TargetError> {
-    let made: Vec<&Path> = dir.ancestors().take_while(|folder| env.disk.list(folder).is_err()).collect();
+    let made: Vec<&Path> =
+        dir.ancestors().take_while(|folder| env.disk.list(folder).is_err()).collect();
     env.disk.create_dirs(dir).map_err(TargetError::io("create", dir))?;
     // A folder is durable when the one above it is synced.
     for above in made.iter().filter_map(|folder| folder.parent()) {
@@ -116,7 +125,11 @@ pub fn format_over(
         Objects::create(env, dir)?;
     }
     let FormatSpec { fsname, kind, index, cluster, .. } = *spec;
-    superblock::write(env, dir, &Superblock { cluster, store, boot: 0, fsname, kind, index, key: ServerKey(0) })?;
+    superblock::write(
+        env,
+        dir,
+        &Superblock { cluster, store, boot: 0, fsname, kind, index, key: ServerKey(0) },
+    )?;
     remove(env, &mark)?;
     env.disk.sync_dir(dir).map_err(TargetError::io("sync", dir))
 }

@@ -38,7 +38,10 @@ pub fn read(env: &Env, dir: &Path) -> Result<Superblock, TargetError> {
     }
     let (mut bytes, mut done) = ([0; Superblock::SIZE], 0);
     while done < bytes.len() {
-        match file.read_at(&mut bytes[done..], done as u64).map_err(TargetError::io("read", &path))? {
+        match file
+            .read_at(&mut bytes[done..], done as u64)
+            .map_err(TargetError::io("read", &path))?
+        {
             0 => return Err(bad(BadSuperblock::Size(done as u64))),
             n => done += n,
         }
@@ -74,7 +77,8 @@ pub fn lock(env: &Env, dir: &Path) -> Result<Lock, TargetError> {
     match env.disk.lock(&path).map_err(TargetError::io("lock", &path))? {
         None => Err(TargetError::Served { dir: dir.to_owned(), by: holder(env, &path) }),
         Some(guard) => {
-            let file = env.disk.open(&path, Open::Existing).map_err(TargetError::io("open", &path))?;
+            let file =
+                env.disk.open(&path, Open::Existing).map_err(TargetError::io("open", &path))?;
             let text = format!("{}\n", std::process::id());
             // Only for people: the lock itself is what counts.
             let noted = file.set_len(0).and_then(|()| file.write_all_at(text.as_bytes(), 0));

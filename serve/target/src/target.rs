@@ -158,7 +158,12 @@ impl Target {
     /// # Errors
     /// The target has others already, or the name is of another kind or file system; or the disk
     /// refuses.
-    pub fn assign(&self, name: TargetName, cluster: ClusterId, key: ServerKey) -> Result<(), TargetError> {
+    pub fn assign(
+        &self,
+        name: TargetName,
+        cluster: ClusterId,
+        key: ServerKey,
+    ) -> Result<(), TargetError> {
         let mut superblock = self.superblock.lock();
         let fits = match superblock.name() {
             Some(has) => has == name,
@@ -200,12 +205,20 @@ impl Target {
     }
 }
 
-fn check_expected(dir: &Path, superblock: &Superblock, options: &TargetOptions) -> Result<(), TargetError> {
+fn check_expected(
+    dir: &Path,
+    superblock: &Superblock,
+    options: &TargetOptions,
+) -> Result<(), TargetError> {
     if let Some(wanted) = options.kind.filter(|kind| *kind != superblock.kind) {
         return Err(TargetError::Kind { dir: dir.to_owned(), found: superblock.kind, wanted });
     }
     if let Some(wanted) = options.fsname.filter(|name| *name != superblock.fsname) {
-        return Err(TargetError::FileSystem { dir: dir.to_owned(), found: superblock.fsname, wanted });
+        return Err(TargetError::FileSystem {
+            dir: dir.to_owned(),
+            found: superblock.fsname,
+            wanted,
+        });
     }
     Ok(())
 }

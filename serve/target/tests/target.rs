@@ -61,7 +61,10 @@ fn a_target_keeps_its_name_records_and_objects() {
             target.assign(TargetName::ost(FsName::default(), 4), CLUSTER, KEY),
             Err(TargetError::Assigned { .. })
         ));
-        assert!(matches!(target.assign(ost, ClusterId(78), KEY), Err(TargetError::Assigned { .. })));
+        assert!(matches!(
+            target.assign(ost, ClusterId(78), KEY),
+            Err(TargetError::Assigned { .. })
+        ));
         put(&target, b"k", b"v");
         target.objects().unwrap().write(id, b"data", 0).unwrap();
         let uuid = target.store_uuid();
@@ -105,13 +108,23 @@ fn only_one_may_serve() {
     with_target(TargetKind::Mdt, |env, dir| {
         let target = open(env, dir).unwrap();
         let second = open(env, dir).err().unwrap();
-        assert_eq!(second, TargetError::Served { dir: dir.to_owned(), by: Some(std::process::id()) });
-        assert!(second.to_string().ends_with(&format!("is already served by process {}", std::process::id())));
+        assert_eq!(
+            second,
+            TargetError::Served { dir: dir.to_owned(), by: Some(std::process::id()) }
+        );
+        assert!(
+            second
+                .to_string()
+                .ends_with(&format!("is already served by process {}", std::process::id()))
+        );
         let again = FormatSpec { replace: true, ..spec(TargetKind::Mdt) };
         assert!(matches!(format(env, dir, &again), Err(TargetError::Served { .. })));
         put(&target, b"k", b"v");
         wait(target.close()).unwrap();
-        assert_eq!(open(env, dir).unwrap().store().begin().get(b"k", <[u8]>::len).unwrap(), Some(1));
+        assert_eq!(
+            open(env, dir).unwrap().store().begin().get(b"k", <[u8]>::len).unwrap(),
+            Some(1)
+        );
     });
 }
 
@@ -120,10 +133,20 @@ fn the_wrong_target_is_refused() {
     with_target(TargetKind::Mdt, |env, dir| {
         let kind = TargetOptions { kind: Some(TargetKind::Ost), ..TargetOptions::default() };
         let error = Target::open(env, dir, kind).err().unwrap();
-        assert!(matches!(error, TargetError::Kind { found: TargetKind::Mdt, wanted: TargetKind::Ost, .. }), "{error}");
-        let fsname = TargetOptions { fsname: Some("other".parse().unwrap()), ..TargetOptions::default() };
+        assert!(
+            matches!(
+                error,
+                TargetError::Kind { found: TargetKind::Mdt, wanted: TargetKind::Ost, .. }
+            ),
+            "{error}"
+        );
+        let fsname =
+            TargetOptions { fsname: Some("other".parse().unwrap()), ..TargetOptions::default() };
         let error = Target::open(env, dir, fsname).err().unwrap();
-        assert!(error.to_string().ends_with("belongs to the file system sheen, not other"), "{error}");
+        assert!(
+            error.to_string().ends_with("belongs to the file system sheen, not other"),
+            "{error}"
+        );
         let target = open(env, dir).unwrap();
         assert_eq!(target.boot(), 1, "refusals change nothing");
         let other = TargetName::mdt("other".parse().unwrap(), 0);
@@ -160,7 +183,11 @@ fn every_damage_has_its_sentence_and_harms_nothing() {
         for (bytes, sentence) in cases {
             std::fs::write(&path, &bytes).unwrap();
             let error = open(env, dir).err().unwrap();
-            assert!(matches!(error, TargetError::Superblock { .. }) && error.to_string().contains(sentence), "{error}");
+            assert!(
+                matches!(error, TargetError::Superblock { .. })
+                    && error.to_string().contains(sentence),
+                "{error}"
+            );
             assert_eq!(std::fs::read(&path).unwrap(), bytes, "{sentence}: left as it was");
         }
         std::fs::write(&path, &good).unwrap();
@@ -194,9 +221,17 @@ fn format_destroys_only_what_it_may() {
         assert!(error.to_string().contains("already holds sheen-OST0009"), "{error}");
 
         let index = Some(TargetIndex(1));
-        format(env, dir, &FormatSpec { replace: true, index, cluster: CLUSTER, ..spec(TargetKind::Ost) }).unwrap();
+        format(
+            env,
+            dir,
+            &FormatSpec { replace: true, index, cluster: CLUSTER, ..spec(TargetKind::Ost) },
+        )
+        .unwrap();
         let target = open(env, dir).unwrap();
-        assert_eq!((target.name(), target.boot()), (Some(TargetName::ost(FsName::default(), 1)), 1));
+        assert_eq!(
+            (target.name(), target.boot()),
+            (Some(TargetName::ost(FsName::default(), 1)), 1)
+        );
         assert_ne!(target.store_uuid(), uuid);
         assert_eq!(target.store().begin().get(b"k", <[u8]>::len).unwrap(), None);
         assert_eq!(target.objects().unwrap().size_and_blocks(id).unwrap(), None);
@@ -205,15 +240,22 @@ fn format_destroys_only_what_it_may() {
 
         // A target whose superblock is lost is not taken for an empty folder.
         std::fs::remove_file(dir.join("superblock")).unwrap();
-        assert!(matches!(format(env, dir, &spec(TargetKind::Ost)), Err(TargetError::NotEmpty { .. })));
+        assert!(matches!(
+            format(env, dir, &spec(TargetKind::Ost)),
+            Err(TargetError::NotEmpty { .. })
+        ));
         // A format that was cut short is begun again.
         std::fs::write(dir.join("formatting"), b"").unwrap();
         format(env, dir, &spec(TargetKind::Ost)).unwrap();
         wait(open(env, dir).unwrap().close()).unwrap();
 
         std::fs::write(dir.join("letter.txt"), b"dear").unwrap();
-        let error = format(env, dir, &FormatSpec { replace: true, ..spec(TargetKind::Ost) }).unwrap_err();
-        assert!(matches!(&error, TargetError::NotEmpty { found, .. } if found == "letter.txt"), "{error}");
+        let error =
+            format(env, dir, &FormatSpec { replace: true, ..spec(TargetKind::Ost) }).unwrap_err();
+        assert!(
+            matches!(&error, TargetError::NotEmpty { found, .. } if found == "letter.txt"),
+            "{error}"
+        );
         assert!(dir.join("journal").exists());
     });
 }

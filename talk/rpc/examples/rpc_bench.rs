@@ -57,7 +57,9 @@ impl Service for Instantly {
 
     fn handle(self: Arc<Self>, _: Arc<Export>, request: Request) -> BoxFuture<'static, Reply> {
         let answer = |op: &Op| match op {
-            Op::Ost(OstOp::Getattr(_)) => Ok(OpReply::Ost(OstReply::Attr { size: 4096, blocks: 8 })),
+            Op::Ost(OstOp::Getattr(_)) => {
+                Ok(OpReply::Ost(OstReply::Attr { size: 4096, blocks: 8 }))
+            }
             Op::Ost(OstOp::Read(_)) => Ok(OpReply::Ost(OstReply::Data(self.data.clone()))),
             Op::Ost(OstOp::Write(_)) => Ok(OpReply::Ost(OstReply::Changed { blocks_delta: 0 })),
             _ => Err(Errno::EOPNOTSUPP),
@@ -83,13 +85,16 @@ impl What {
         Op::Ost(match self {
             What::Getattr => OstOp::Getattr(ObjectGetattr { object }),
             What::Read => OstOp::Read(ObjectRead { object, offset, len: BULK as u32 }),
-            What::Write => OstOp::Write(ObjectWrite { object, offset, data: data.clone(), sync: false }),
+            What::Write => {
+                OstOp::Write(ObjectWrite { object, offset, data: data.clone(), sync: false })
+            }
         })
     }
 }
 
 fn main() {
-    let seconds = std::env::args().nth(1).map_or(2.0, |text| text.parse().expect("seconds per row"));
+    let seconds =
+        std::env::args().nth(1).map_or(2.0, |text| text.parse().expect("seconds per row"));
     let time = Duration::from_secs_f64(seconds);
     let config = RpcConfig { cluster: CLUSTER, checksums: true };
     let one = RealConfig { reactors: 1, blocking_threads: 1 };
@@ -104,11 +109,21 @@ fn main() {
     println!("{:<28}{:>12}{:>16}{:>16}", "", "requests/s", "client us CPU", "server us CPU");
     let local = server.import(target, vec![], ClientUuid(1), "bench".into(), None);
     let (count, wall, cpu) = in_process(&local, &data, time);
-    println!("{:<28}{:>12.0}{:>16.2}{:>16}", "in process, getattr", per(count, wall), us(cpu, count), "(the same)");
+    println!(
+        "{:<28}{:>12.0}{:>16.2}{:>16}",
+        "in process, getattr",
+        per(count, wall),
+        us(cpu, count),
+        "(the same)"
+    );
 
     let listening = server.clone();
     let addr =
-        on(&server_env, async move { listening.listen(SocketAddr::from(([127, 0, 0, 1], 0))).await }).expect("listen");
+        on(
+            &server_env,
+            async move { listening.listen(SocketAddr::from(([127, 0, 0, 1], 0))).await },
+        )
+        .expect("listen");
     let import = client.import(target, vec![Nid::Tcp(addr)], ClientUuid(2), "bench".into(), None);
     for (name, what, depths) in [
         ("getattr", What::Getattr, &[1, 8, 64][..]),
@@ -118,7 +133,8 @@ fn main() {
         for depth in depths {
             let before = (cpu_of(&client_env), cpu_of(&server_env));
             let (count, wall) = over_tcp(&client_env, &import, what, &data, *depth, time);
-            let (client_cpu, server_cpu) = (cpu_of(&client_env) - before.0, cpu_of(&server_env) - before.1);
+            let (client_cpu, server_cpu) =
+                (cpu_of(&client_env) - before.0, cpu_of(&server_env) - before.1);
             println!(
                 "{:<28}{:>12.0}{:>16.2}{:>16.2}",
                 format!("TCP, {name}, depth {depth}"),
@@ -178,7 +194,8 @@ fn over_tcp(
 /// Runs a future on a reactor and waits.
 fn on<T: Send + 'static>(env: &Env, future: impl Future<Output = T> + Send + 'static) -> T {
     let (send, receive) = mpsc::channel();
-    env.tasks.spawn("bench", Box::pin(async move { send.send(future.await).expect("somebody waits") }));
+    env.tasks
+        .spawn("bench", Box::pin(async move { send.send(future.await).expect("somebody waits") }));
     receive.recv().expect("an answer")
 }
 

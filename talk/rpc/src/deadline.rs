@@ -56,14 +56,17 @@ impl PeerClock {
     /// A reply that came now showed it. It was made before, so the clock is further on by now.
     pub(crate) fn learn(&self, clock: u64, now: Monotonic) {
         if clock != 0 {
-            let ahead = i64::try_from(clock).unwrap_or(i64::MAX).saturating_sub_unsigned(shown(now));
+            let ahead =
+                i64::try_from(clock).unwrap_or(i64::MAX).saturating_sub_unsigned(shown(now));
             self.ahead.store(ahead, Ordering::Relaxed);
         }
     }
 
     /// The limit of a request that is sent in this poll, on the target's clock.
     pub(crate) fn limit(&self) -> u64 {
-        UNTIL.get().map_or(0, |until| shown(until).saturating_add_signed(self.ahead.load(Ordering::Relaxed)).max(1))
+        UNTIL.get().map_or(0, |until| {
+            shown(until).saturating_add_signed(self.ahead.load(Ordering::Relaxed)).max(1)
+        })
     }
 }
 
@@ -80,7 +83,10 @@ mod tests {
         for (theirs, ours) in [(100, 5000), (5000, 100)] {
             clock.learn(shown(at(theirs)), at(ours));
             let limit = within(Some(at(ours + 10)), || clock.limit());
-            assert!(!is_late(limit, at(theirs + 10)) && is_late(limit, at(theirs + 10) + Duration::from_millis(1)));
+            assert!(
+                !is_late(limit, at(theirs + 10))
+                    && is_late(limit, at(theirs + 10) + Duration::from_millis(1))
+            );
             let past = within(Some(at(ours - 90)), || clock.limit());
             assert!(is_late(past, at(theirs)), "of no use any more");
         }

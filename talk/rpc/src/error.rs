@@ -50,7 +50,9 @@ pub enum RpcError {
         ours: types::session::ClusterId,
     },
     /// The peer is on this host, and lets no process of our user connect.
-    #[error("{nid} takes connections from its own host only from root and from the user that it runs as")]
+    #[error(
+        "{nid} takes connections from its own host only from root and from the user that it runs as"
+    )]
     OtherUser {
         /// The peer.
         nid: Nid,
@@ -140,7 +142,9 @@ impl RpcError {
             RpcError::NoTarget { .. } => Errno::ENODEV,
             RpcError::BadMessage { .. } => Errno::EPROTO,
             RpcError::Refused { errno, .. } => *errno,
-            RpcError::OtherProcess { .. } | RpcError::OtherUser { .. } | RpcError::Key { .. } => Errno::EACCES,
+            RpcError::OtherProcess { .. } | RpcError::OtherUser { .. } | RpcError::Key { .. } => {
+                Errno::EACCES
+            }
             RpcError::Evicted { .. } => Errno::EIO,
             RpcError::Timeout { .. } | RpcError::Late { .. } => Errno::ETIMEDOUT,
             RpcError::Listen { .. } => Errno::EADDRINUSE,

@@ -158,7 +158,8 @@ impl Import {
         };
         let source = source_of_import(target, client, callbacks.is_some());
         let stats = CallStats::of_import(rpc.metrics().clone(), source);
-        let kept_max = if target.kind == TargetKind::Ost { KEPT_DATA_BYTES_MAX } else { KEPT_BYTES_MAX };
+        let kept_max =
+            if target.kind == TargetKind::Ost { KEPT_DATA_BYTES_MAX } else { KEPT_BYTES_MAX };
         Arc::new_cyclic(|me| Import {
             me: me.clone(),
             rpc,
@@ -284,7 +285,8 @@ impl Import {
     /// tries to get one. Callbacks may come from there.
     pub(crate) fn is_at(&self, nid: Nid) -> bool {
         let link = self.link.lock();
-        let of_session = matches!(&link.session, Some(Session::Remote(remote)) if remote.peer.nid() == nid);
+        let of_session =
+            matches!(&link.session, Some(Session::Remote(remote)) if remote.peer.nid() == nid);
         of_session || link.tried == Some(nid)
     }
 

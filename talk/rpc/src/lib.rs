@@ -103,7 +103,12 @@ impl Rpc {
     /// With other times than the usual.
     pub fn with_timings(env: Env, config: RpcConfig, timings: Timings) -> Arc<Rpc> {
         Arc::new_cyclic(|me| Rpc {
-            lnet: Lnet::new(env.clone(), config.cluster, config.checksums, Arc::new(Inbound { rpc: me.clone() })),
+            lnet: Lnet::new(
+                env.clone(),
+                config.cluster,
+                config.checksums,
+                Arc::new(Inbound { rpc: me.clone() }),
+            ),
             metrics: Arc::new(Registry::new(env.clock.wall())),
             env,
             cluster: Mutex::new(config.cluster),
@@ -123,7 +128,10 @@ impl Rpc {
     /// Accepts connections at `addr` (port 0: any free one); returns the bound address, which
     /// becomes a local NID.
     pub async fn listen(self: &Arc<Self>, addr: SocketAddr) -> Result<SocketAddr, RpcError> {
-        self.lnet.listen(addr).await.map_err(|error| RpcError::Listen { addr, reason: error.to_string() })
+        self.lnet
+            .listen(addr)
+            .await
+            .map_err(|error| RpcError::Listen { addr, reason: error.to_string() })
     }
 
     /// Seals all connections that are made or accepted from now on; to be called before the first,
@@ -256,7 +264,10 @@ impl Rpc {
     /// Ends a client's session (`lctl ... evict_client`); its export is told `Gone::Evicted`.
     /// `false`: it has none.
     pub fn evict(&self, target: TargetName, client: ClientUuid) -> bool {
-        let found = self.served.get(target).and_then(|served| served.export(client).map(|export| (served, export)));
+        let found = self
+            .served
+            .get(target)
+            .and_then(|served| served.export(client).map(|export| (served, export)));
         found.map(|(served, export)| served.end(&export, Gone::Evicted)).is_some()
     }
 
@@ -341,7 +352,11 @@ impl Rpc {
         self.imports.lock().values().filter_map(Weak::upgrade).collect()
     }
 
-    pub(crate) fn find_import(&self, target: TargetName, client: ClientUuid) -> Option<Arc<Import>> {
+    pub(crate) fn find_import(
+        &self,
+        target: TargetName,
+        client: ClientUuid,
+    ) -> Option<Arc<Import>> {
         self.imports.lock().get(&(target, client)).and_then(Weak::upgrade)
     }
 

@@ -71,7 +71,8 @@ impl Estimate {
     /// Bytes that are on the line at this rate.
     pub fn in_flight(&self) -> u64 {
         let delay = self.delay().unwrap_or_default();
-        u64::try_from(u128::from(self.rate()) * delay.as_nanos() / 1_000_000_000).unwrap_or(u64::MAX)
+        u64::try_from(u128::from(self.rate()) * delay.as_nanos() / 1_000_000_000)
+            .unwrap_or(u64::MAX)
     }
 
     /// True if the line is a long one.
@@ -88,7 +89,13 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     /// Requests of 1 MiB over a line of 1 Gbit/s, so many under way at once.
-    fn stream(estimate: &mut Estimate, start: Monotonic, delay: Duration, at_once: usize, count: usize) -> Monotonic {
+    fn stream(
+        estimate: &mut Estimate,
+        start: Monotonic,
+        delay: Duration,
+        at_once: usize,
+        count: usize,
+    ) -> Monotonic {
         let each = Duration::from_nanos(8_388_608);
         let (mut free_at, mut now) = (start, start);
         let mut under_way = VecDeque::new();
@@ -111,7 +118,10 @@ mod tests {
     #[test]
     fn a_stream_shows_the_bandwidth_and_a_lone_request_the_delay() {
         let mut estimate = Estimate::default();
-        assert_eq!((estimate.delay(), estimate.rate(), estimate.in_flight(), estimate.is_far()), (None, 0, 0, false));
+        assert_eq!(
+            (estimate.delay(), estimate.rate(), estimate.in_flight(), estimate.is_far()),
+            (None, 0, 0, false)
+        );
         let begun = estimate.begin(MS);
         estimate.answered(begun, 100, 211 * MS);
         assert_eq!((estimate.delay(), estimate.is_far()), (Some(210 * MS), true));
@@ -119,7 +129,11 @@ mod tests {
         let line = 125_000_000;
         assert!((line * 9 / 10..line * 11 / 10).contains(&estimate.rate()), "{}", estimate.rate());
         let fits = line * 210 / 1000;
-        assert!((fits * 9 / 10..fits * 11 / 10).contains(&estimate.in_flight()), "{}", estimate.in_flight());
+        assert!(
+            (fits * 9 / 10..fits * 11 / 10).contains(&estimate.in_flight()),
+            "{}",
+            estimate.in_flight()
+        );
     }
 
     #[test]
@@ -144,6 +158,9 @@ mod tests {
         let mut estimate = Estimate::default();
         let begun = estimate.begin(MS);
         estimate.answered(begun, 1 << 30, MS);
-        assert_eq!((estimate.delay(), estimate.rate(), estimate.in_flight()), (Some(Duration::ZERO), 0, 0));
+        assert_eq!(
+            (estimate.delay(), estimate.rate(), estimate.in_flight()),
+            (Some(Duration::ZERO), 0, 0)
+        );
     }
 }

@@ -54,7 +54,9 @@ mod tests {
     }
 
     fn now(future: impl Future<Output = bool>) -> bool {
-        let Poll::Ready(seen) = pin!(future).poll(&mut Context::from_waker(Waker::noop())) else { panic!("it waits") };
+        let Poll::Ready(seen) = pin!(future).poll(&mut Context::from_waker(Waker::noop())) else {
+            panic!("it waits")
+        };
         seen
     }
 

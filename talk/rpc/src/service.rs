@@ -129,7 +129,9 @@ pub(crate) struct Identity {
 /// True if both are keys of one owner, which may have got a new key meanwhile, or both are none.
 pub(crate) fn is_same_owner(one: Option<&Arc<Principal>>, other: Option<&Arc<Principal>>) -> bool {
     match (one, other) {
-        (Some(one), Some(other)) => (one.cluster, one.role, &one.name) == (other.cluster, other.role, &other.name),
+        (Some(one), Some(other)) => {
+            (one.cluster, one.role, &one.name) == (other.cluster, other.role, &other.name)
+        }
         (one, other) => one.is_none() && other.is_none(),
     }
 }
@@ -145,7 +147,8 @@ impl Export {
     ) -> Arc<Export> {
         let route = CallbackRoute::Local(callbacks);
         let identity = Identity { client, proof: Proof(0), role: Role::Server };
-        let origin = Origin { nid: Nid::Loopback, description, route, pairing: None, principal: None };
+        let origin =
+            Origin { nid: Nid::Loopback, description, route, pairing: None, principal: None };
         Export::new(Weak::new(), target, identity, 1, origin)
     }
 
@@ -277,7 +280,9 @@ impl Export {
     pub fn is_connected(&self) -> bool {
         match &self.origin.lock().route {
             CallbackRoute::Local(_) => !self.is_gone(),
-            CallbackRoute::Link(link) => !self.is_gone() && link.upgrade().is_some_and(|link| link.is_open()),
+            CallbackRoute::Link(link) => {
+                !self.is_gone() && link.upgrade().is_some_and(|link| link.is_open())
+            }
         }
     }
 

@@ -32,12 +32,20 @@ const fn time(name: &'static str, help: &'static str) -> Metric {
 }
 
 const WAIT: Metric = time("req_waittime", "Time from the making of a request to its answer.");
-const ACTIVE: Metric =
-    Metric { name: "req_active", unit: Unit::Requests, help: "Requests without an answer, seen by each new one." };
-const READ_BYTES: Metric = Metric { name: "read_bytes", unit: Unit::Bytes, help: "Data read by one request." };
-const WRITE_BYTES: Metric = Metric { name: "write_bytes", unit: Unit::Bytes, help: "Data written by one request." };
-const READS: Metric =
-    Metric { name: "reads_in_flight", unit: Unit::Requests, help: "Reading requests in flight, seen by each new one." };
+const ACTIVE: Metric = Metric {
+    name: "req_active",
+    unit: Unit::Requests,
+    help: "Requests without an answer, seen by each new one.",
+};
+const READ_BYTES: Metric =
+    Metric { name: "read_bytes", unit: Unit::Bytes, help: "Data read by one request." };
+const WRITE_BYTES: Metric =
+    Metric { name: "write_bytes", unit: Unit::Bytes, help: "Data written by one request." };
+const READS: Metric = Metric {
+    name: "reads_in_flight",
+    unit: Unit::Requests,
+    help: "Reading requests in flight, seen by each new one.",
+};
 const WRITES: Metric = Metric {
     name: "writes_in_flight",
     unit: Unit::Requests,
@@ -80,7 +88,10 @@ const SERVED: [Metric; Counted::Other as usize + 1] = [
     time("seek", "Searches for data and holes."),
     time("destroy", "Removals of objects."),
     time("grant", "Space granted and given back."),
-    time("config", "Questions for the configuration, the time that they were kept waiting included."),
+    time(
+        "config",
+        "Questions for the configuration, the time that they were kept waiting included.",
+    ),
     time("report", "Reports of how processes are."),
     time("other", "Everything else."),
 ];
@@ -92,11 +103,15 @@ fn served_place(op: &Op) -> usize {
 
 fn called_place(op: &Op) -> usize {
     let number = op.row().number;
-    ROWS.binary_search_by_key(&number, |row| row.number).expect("the macro makes the row and the number together")
+    ROWS.binary_search_by_key(&number, |row| row.number)
+        .expect("the macro makes the row and the number together")
 }
 
 fn called_metric(place: usize) -> Metric {
-    time(ROWS[place].name, "Operations of this kind, from the making of their request to its answer.")
+    time(
+        ROWS[place].name,
+        "Operations of this kind, from the making of their request to its answer.",
+    )
 }
 
 /// The name of an import in the parameter tree. Sessions of servers (which answer no callbacks) are
@@ -223,10 +238,13 @@ impl CallStats {
             changes: false,
         };
         for op in ops {
-            started.places.push(if self.served { served_place(op) } else { called_place(op) } as u8);
+            started
+                .places
+                .push(if self.served { served_place(op) } else { called_place(op) } as u8);
             match op {
                 Op::Ost(OstOp::Read(_)) | Op::Mds(MdsOp::Read(_)) => started.reads = true,
-                Op::Ost(OstOp::Write(ObjectWrite { data, .. })) | Op::Mds(MdsOp::Write(Write { data, .. })) => {
+                Op::Ost(OstOp::Write(ObjectWrite { data, .. }))
+                | Op::Mds(MdsOp::Write(Write { data, .. })) => {
                     started.writes = true;
                     started.written += data.len() as u64;
                 }
@@ -286,7 +304,9 @@ impl Started<'_> {
         }
         if self.reads {
             let bytes = |result: &Result<OpReply, _>| match result {
-                Ok(OpReply::Ost(OstReply::Data(data)) | OpReply::Mds(MdsReply::Data { data, .. })) => data.len() as u64,
+                Ok(
+                    OpReply::Ost(OstReply::Data(data)) | OpReply::Mds(MdsReply::Data { data, .. }),
+                ) => data.len() as u64,
                 _ => 0,
             };
             read = reply.results.iter().map(bytes).sum();
@@ -335,7 +355,12 @@ mod tests {
         }
         for row in ROWS {
             let name = format!("{:?}", row.class.counted).to_lowercase();
-            assert_eq!(SERVED[row.class.counted as usize].name.replace('_', ""), name, "of {}", row.name);
+            assert_eq!(
+                SERVED[row.class.counted as usize].name.replace('_', ""),
+                name,
+                "of {}",
+                row.name
+            );
         }
         let mut names: Vec<_> = SERVED.iter().map(|m| m.name).collect();
         names.sort_unstable();
@@ -352,7 +377,10 @@ mod tests {
         let dropped = stats.begin(&ops, JobId::NONE, Duration::ZERO);
         let answered = stats.begin(&ops, JobId::NONE, Duration::from_secs(1));
         assert_eq!(stats.in_flight(), [2, 0, 0, 0]);
-        answered.answered(Duration::from_millis(1007), &Reply::new(Xid(1), Transno(0), Transno(0), Vec::new()));
+        answered.answered(
+            Duration::from_millis(1007),
+            &Reply::new(Xid(1), Transno(0), Transno(0), Vec::new()),
+        );
         drop(dropped);
         assert_eq!(stats.in_flight(), [0; 4]);
         let shown: Vec<_> = registry
@@ -363,9 +391,20 @@ mod tests {
                 Value::Counter(_) => panic!("no counters here"),
             })
             .collect();
-        assert_eq!(shown, [("getattr", 1, 7000), ("req_active", 2, 2), ("req_waittime", 1, 7000), ("sync", 1, 7000)]);
+        assert_eq!(
+            shown,
+            [
+                ("getattr", 1, 7000),
+                ("req_active", 2, 2),
+                ("req_waittime", 1, 7000),
+                ("sync", 1, 7000)
+            ]
+        );
         drop(stats);
-        assert!(registry.snapshot(|_| true).is_empty(), "a target that is gone is listed no longer");
+        assert!(
+            registry.snapshot(|_| true).is_empty(),
+            "a target that is gone is listed no longer"
+        );
     }
 
     #[test]
@@ -382,8 +421,17 @@ mod tests {
             stats.begin(&ops, job, Duration::from_secs(1)).answered(Duration::from_secs(2), &reply);
         }
         assert!(import.jobs().snapshot(Duration::from_secs(2)).is_empty());
-        let [sample] = &target.jobs().snapshot(Duration::from_secs(2))[..] else { panic!("one job") };
-        let told: Vec<_> = sample.tallies.iter().map(|(metric, tally)| (metric.name, tally.count, tally.sum)).collect();
-        assert_eq!((sample.job, &told[..]), (job, &[("read", 1, 1_000_000), ("read_bytes", 1, 5)][..]));
+        let [sample] = &target.jobs().snapshot(Duration::from_secs(2))[..] else {
+            panic!("one job")
+        };
+        let told: Vec<_> = sample
+            .tallies
+            .iter()
+            .map(|(metric, tally)| (metric.name, tally.count, tally.sum))
+            .collect();
+        assert_eq!(
+            (sample.job, &told[..]),
+            (job, &[("read", 1, 1_000_000), ("read_bytes", 1, 5)][..])
+        );
     }
 }

@@ -79,7 +79,8 @@ impl Table {
         let mut work = pin!(work);
         std::future::poll_fn(|context| {
             let UnderWay { id, job, .. } = note.request;
-            let answer = cause::within_job(job, || cause::within(id, || work.as_mut().poll(context)));
+            let answer =
+                cause::within_job(job, || cause::within(id, || work.as_mut().poll(context)));
             if answer.is_pending() && !note.entered {
                 note.entered = true;
                 self.shard(note.request.id).lock().insert(note.request.id, note.request);
@@ -107,7 +108,8 @@ impl Drop for Note<'_> {
 
 /// The facts to note of a request.
 pub(crate) fn of(side: Side, client: ClientUuid, request: &Request, since: Monotonic) -> UnderWay {
-    let (operation, fid) = request.ops.first().map_or((0, Fid::NONE), |op| (op.row().number, op.fid()));
+    let (operation, fid) =
+        request.ops.first().map_or((0, Fid::NONE), |op| (op.row().number, op.fid()));
     let Request { target, xid, job, .. } = *request;
     UnderWay { id: 0, cause: 0, since, side, client, target, xid, operation, fid, job }
 }

@@ -21,7 +21,9 @@ pub(crate) fn waits(ops: &[Op]) -> bool {
 /// limit.
 pub(crate) fn patience(ops: &[Op]) -> Option<Duration> {
     ops.iter().try_fold(Duration::ZERO, |sum, op| match op {
-        Op::Mgs(MgsOp::Config { wait_ms, .. }) => Some(sum + Duration::from_millis(u64::from(*wait_ms))),
+        Op::Mgs(MgsOp::Config { wait_ms, .. }) => {
+            Some(sum + Duration::from_millis(u64::from(*wait_ms)))
+        }
         op if op.class().waits => None,
         _ => Some(sum),
     })

@@ -32,12 +32,24 @@ fn lost_messages_are_sent_again_and_done_once_and_late_ones_come_late() {
 
     fault::arm("ost.write.reply,times=1").unwrap();
     put(2).unwrap();
-    let counts = (ost.writes.load(Ordering::SeqCst), ost.connects.load(Ordering::SeqCst), fired("ost.write.reply"));
-    assert_eq!(counts, (2, 2, 1), "it was done once, though its answer was lost with the connection");
+    let counts = (
+        ost.writes.load(Ordering::SeqCst),
+        ost.connects.load(Ordering::SeqCst),
+        fired("ost.write.reply"),
+    );
+    assert_eq!(
+        counts,
+        (2, 2, 1),
+        "it was done once, though its answer was lost with the connection"
+    );
 
     fault::arm("ost.write.request,times=2").unwrap();
     put(3).unwrap();
-    let counts = (ost.writes.load(Ordering::SeqCst), ost.connects.load(Ordering::SeqCst), fired("ost.write.request"));
+    let counts = (
+        ost.writes.load(Ordering::SeqCst),
+        ost.connects.load(Ordering::SeqCst),
+        fired("ost.write.request"),
+    );
     assert_eq!(counts, (3, 4, 2), "it came at the third attempt");
 
     fault::arm("ost.write.request=fail:28,times=1").unwrap();

@@ -35,9 +35,14 @@ fn a_call_runs_in_the_callers_own_poll() {
             sync: false,
         })),
         Op::Ost(OstOp::Read(ObjectRead { object: object(2), offset: ObjectOffset(0), len: 1 })),
-        Op::Ost(OstOp::Read(ObjectRead { object: object(1), offset: ObjectOffset(1000), len: 100 })),
+        Op::Ost(OstOp::Read(ObjectRead {
+            object: object(1),
+            offset: ObjectOffset(1000),
+            len: 100,
+        })),
     ];
-    let results = import.call(&Credentials::root(), ops).now_or_never().expect("no waiting").unwrap();
+    let results =
+        import.call(&Credentials::root(), ops).now_or_never().expect("no waiting").unwrap();
     assert_eq!(results[0], Ok(OpReply::Ost(OstReply::Changed { blocks_delta: 5000 })));
     assert_eq!(results[1], Err(Errno::ENOENT));
     assert_eq!(results[2], Ok(OpReply::Ost(OstReply::Data(data.slice(1000..1100)))));
@@ -100,7 +105,10 @@ fn a_target_that_comes_later_is_waited_for_only_after_a_session() {
     rpc.add_service(Ost::new(ost(0), 2));
     receive.recv_timeout(SOON).unwrap().unwrap();
     shutdown(&env, &rpc);
-    assert_eq!(simple(&import, OstOp::Statfs).now_or_never().unwrap().unwrap_err(), RpcError::Shutdown);
+    assert_eq!(
+        simple(&import, OstOp::Statfs).now_or_never().unwrap().unwrap_err(),
+        RpcError::Shutdown
+    );
 }
 
 #[test]
@@ -110,7 +118,10 @@ fn a_patient_import_waits_for_a_target_that_it_never_reached() {
     let import = client_of(&rpc, ost(0), vec![Nid::Loopback], None);
     import.be_patient();
     let (send, receive) = std::sync::mpsc::channel();
-    env.tasks.spawn("call", Box::pin(async move { send.send(simple(&import, OstOp::Statfs).await).unwrap() }));
+    env.tasks.spawn(
+        "call",
+        Box::pin(async move { send.send(simple(&import, OstOp::Statfs).await).unwrap() }),
+    );
     assert!(receive.recv_timeout(std::time::Duration::from_millis(100)).is_err(), "it waits");
     rpc.add_service(Ost::new(ost(0), 1));
     receive.recv_timeout(SOON).unwrap().unwrap();
@@ -127,7 +138,10 @@ fn a_newcomer_may_ask_only_the_mgs() {
     let import = client_of(&rpc, ost(0), vec![], None);
     simple(&mgs, OstOp::Statfs).now_or_never().unwrap().unwrap();
     let error = simple(&import, OstOp::Statfs).now_or_never().unwrap().unwrap_err();
-    assert_eq!(error, RpcError::Cluster { nid: Nid::Loopback, theirs: CLUSTER, ours: ClusterId(0) });
+    assert_eq!(
+        error,
+        RpcError::Cluster { nid: Nid::Loopback, theirs: CLUSTER, ours: ClusterId(0) }
+    );
     rpc.set_cluster(CLUSTER);
     simple(&import, OstOp::Statfs).now_or_never().unwrap().unwrap();
 }

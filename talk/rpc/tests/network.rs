@@ -99,7 +99,9 @@ fn what_comes_after_its_limit_is_not_begun() {
             let import = written.clone();
             async move { write(&import, 1, 0, pattern(1, 100)).await }
         });
-        std::future::poll_fn(move |context| deadline::within(Some(until), || work.as_mut().poll(context)))
+        std::future::poll_fn(move |context| {
+            deadline::within(Some(until), || work.as_mut().poll(context))
+        })
     };
     let now = clock.now();
     run(&p.env, {
@@ -153,7 +155,8 @@ fn bulk_data_arrives_whole() {
     for checksums in [true, false] {
         let (env, _guard) = machine();
         let config = RpcConfig { cluster: CLUSTER, checksums };
-        let (server, client) = (Rpc::new(env.clone(), config.clone()), Rpc::new(env.clone(), config));
+        let (server, client) =
+            (Rpc::new(env.clone(), config.clone()), Rpc::new(env.clone(), config));
         server.add_service(Ost::new(ost(0), 1));
         let addr = listen(&env, &server);
         let import = client_of(&client, ost(0), vec![Nid::Tcp(addr)], None);
@@ -161,7 +164,10 @@ fn bulk_data_arrives_whole() {
             for len in [1, 4095, 65_537, 1 << 20, 16 << 20] {
                 let data = pattern(len as u64, len);
                 write(&import, 0, 0, data.clone()).await.unwrap();
-                assert!(read(&import, 0, 0, len as u32).await.unwrap() == data, "{len} bytes differ");
+                assert!(
+                    read(&import, 0, 0, len as u32).await.unwrap() == data,
+                    "{len} bytes differ"
+                );
             }
             join_all((1..20u32).map(|n| {
                 let import = &import;
@@ -169,7 +175,10 @@ fn bulk_data_arrives_whole() {
                     let data = pattern(u64::from(n), 1 << 20);
                     for _ in 0..3 {
                         write(import, n, 0, data.clone()).await.unwrap();
-                        assert!(read(import, n, 0, 1 << 20).await.unwrap() == data, "object {n} differs");
+                        assert!(
+                            read(import, n, 0, 1 << 20).await.unwrap() == data,
+                            "object {n} differs"
+                        );
                     }
                 }
             }))
@@ -199,13 +208,20 @@ fn waiting_requests_hold_nobody_up_and_the_window_is_kept() {
     let (send, receive) = std::sync::mpsc::channel();
     for _ in 0..300 {
         let (import, send) = (import.clone(), send.clone());
-        let call =
-            async move { send.send(simple(&import, OstOp::Sync(ObjectSync { objects: vec![] })).await).unwrap() };
+        let call = async move {
+            send.send(simple(&import, OstOp::Sync(ObjectSync { objects: vec![] })).await).unwrap()
+        };
         p.env.tasks.spawn("sync", Box::pin(call));
     }
-    eventually("the window is full", || p.ost.at_work.load(Ordering::SeqCst) == REQUESTS_IN_FLIGHT_INITIAL);
+    eventually("the window is full", || {
+        p.ost.at_work.load(Ordering::SeqCst) == REQUESTS_IN_FLIGHT_INITIAL
+    });
     std::thread::sleep(Duration::from_millis(50));
-    assert_eq!(p.ost.at_work.load(Ordering::SeqCst), REQUESTS_IN_FLIGHT_INITIAL, "no more than the window");
+    assert_eq!(
+        p.ost.at_work.load(Ordering::SeqCst),
+        REQUESTS_IN_FLIGHT_INITIAL,
+        "no more than the window"
+    );
     // Lock waits do not count, however many they are.
     for _ in 0..200 {
         let (import, send) = (import.clone(), send.clone());
@@ -215,7 +231,9 @@ fn waiting_requests_hold_nobody_up_and_the_window_is_kept() {
         let call = async move { send.send(import.one(&Credentials::root(), op).await).unwrap() };
         p.env.tasks.spawn("flock", Box::pin(call));
     }
-    eventually("locks wait, too", || p.ost.at_work.load(Ordering::SeqCst) == REQUESTS_IN_FLIGHT_INITIAL + 200);
+    eventually("locks wait, too", || {
+        p.ost.at_work.load(Ordering::SeqCst) == REQUESTS_IN_FLIGHT_INITIAL + 200
+    });
     p.ost.gate.send_replace(true);
     for _ in 0..500 {
         receive.recv_timeout(SOON).unwrap().unwrap();
@@ -236,14 +254,19 @@ fn a_request_sent_again_is_done_once() {
     let (send, receive) = std::sync::mpsc::channel();
     for n in 0..20u32 {
         let (import, send) = (import.clone(), send.clone());
-        let call = async move { send.send(write(&import, 2 + n, 0, pattern(n.into(), 100)).await).unwrap() };
+        let call = async move {
+            send.send(write(&import, 2 + n, 0, pattern(n.into(), 100)).await).unwrap()
+        };
         p.env.tasks.spawn("write", Box::pin(call));
     }
     eventually("all were done", || p.ost.writes.load(Ordering::SeqCst) == 21);
     // Under way when the line goes.
     let (waiting, send_again) = (import.clone(), send.clone());
-    let call =
-        async move { send_again.send(simple(&waiting, OstOp::Sync(ObjectSync { objects: vec![] })).await).unwrap() };
+    let call = async move {
+        send_again
+            .send(simple(&waiting, OstOp::Sync(ObjectSync { objects: vec![] })).await)
+            .unwrap()
+    };
     p.env.tasks.spawn("sync", Box::pin(call));
     eventually("it waits", || p.ost.at_work.load(Ordering::SeqCst) == 1);
     assert!(receive.try_recv().is_err(), "nobody was answered");
@@ -279,7 +302,8 @@ fn a_restarted_server_is_found_again_and_the_owner_is_told() {
     assert_eq!(p.ost.gone.lock().pop().unwrap().1, Gone::Stopped);
     let (send, receive) = std::sync::mpsc::channel();
     let waiting = import.clone();
-    let call = async move { send.send(write(&waiting, 1, 0, Bytes::from_static(b"late")).await).unwrap() };
+    let call =
+        async move { send.send(write(&waiting, 1, 0, Bytes::from_static(b"late")).await).unwrap() };
     p.env.tasks.spawn("write", Box::pin(call));
     std::thread::sleep(Duration::from_millis(200));
     assert!(receive.try_recv().is_err(), "it waits for the server");
@@ -321,15 +345,19 @@ fn callbacks_travel_on_the_clients_own_connection() {
     let answers = Arc::new(Answers::default());
     let import = client_of(&p.client, ost(0), vec![Nid::Tcp(cable.addr)], Some(answers.clone()));
     let first = import.clone();
-    run(&p.env, async move { simple(&first, OstOp::Getattr(ObjectGetattr { object: object(1) })).await.unwrap() });
+    run(&p.env, async move {
+        simple(&first, OstOp::Getattr(ObjectGetattr { object: object(1) })).await.unwrap()
+    });
     assert_eq!(answers.count.load(Ordering::SeqCst), 1);
 
     // The question is lost on its way; it comes again over the next connection.
     cable.swallow(true);
     let waiting = import.clone();
     let (send, receive) = std::sync::mpsc::channel();
-    let call =
-        async move { send.send(simple(&waiting, OstOp::Getattr(ObjectGetattr { object: object(1) })).await).unwrap() };
+    let call = async move {
+        send.send(simple(&waiting, OstOp::Getattr(ObjectGetattr { object: object(1) })).await)
+            .unwrap()
+    };
     p.env.tasks.spawn("getattr", Box::pin(call));
     std::thread::sleep(Duration::from_millis(100));
     assert_eq!(answers.count.load(Ordering::SeqCst), 1);
@@ -357,7 +385,10 @@ fn of_two_words_about_squash_the_newer_one_counts() {
     let say = |changes, squash| {
         let export = export.clone();
         let news = ClientOp::Squash(SquashNews::new(1, changes, squash));
-        assert_eq!(run(&p.env, async move { export.callback(news).await.unwrap() }), ClientReply::Done);
+        assert_eq!(
+            run(&p.env, async move { export.callback(news).await.unwrap() }),
+            ClientReply::Done
+        );
         (import.squash(), told.load(Ordering::SeqCst))
     };
     assert_eq!(say(2, squash(99)), (squash(99), 1));
@@ -370,7 +401,10 @@ fn of_two_words_about_squash_the_newer_one_counts() {
 #[test]
 fn what_is_answered_while_a_question_is_open_proves_less() {
     let p = pair();
-    let late = Arc::new(Late { asked: AtomicUsize::new(0), answer: tokio::sync::watch::Sender::new(false) });
+    let late = Arc::new(Late {
+        asked: AtomicUsize::new(0),
+        answer: tokio::sync::watch::Sender::new(false),
+    });
     let import = client_of(&p.client, ost(0), vec![Nid::Tcp(p.addr)], Some(late.clone()));
     let ask = |op| {
         let import = import.clone();
@@ -380,8 +414,10 @@ fn what_is_answered_while_a_question_is_open_proves_less() {
     let before = import.proved_at().unwrap();
     let waiting = import.clone();
     let (send, receive) = std::sync::mpsc::channel();
-    let call =
-        async move { send.send(simple(&waiting, OstOp::Getattr(ObjectGetattr { object: object(1) })).await).unwrap() };
+    let call = async move {
+        send.send(simple(&waiting, OstOp::Getattr(ObjectGetattr { object: object(1) })).await)
+            .unwrap()
+    };
     p.env.tasks.spawn("getattr", Box::pin(call));
     eventually("it is asked", || late.asked.load(Ordering::SeqCst) == 1);
     ask(OstOp::Statfs);
@@ -449,7 +485,9 @@ fn an_eviction_is_told_also_if_the_answer_that_told_it_was_lost() {
     // A request made after the eviction is known has nothing to learn of it.
     eventually("it was asked in the session of before", || !silent.under_way().is_empty());
     cable.cut();
-    eventually("it has a session again, and does not know", || ost0.connects.load(Ordering::SeqCst) >= 2);
+    eventually("it has a session again, and does not know", || {
+        ost0.connects.load(Ordering::SeqCst) >= 2
+    });
     std::thread::sleep(ms(20)); // The answer is lost.
     cable.swallow(false);
     cable.cut();
@@ -485,7 +523,8 @@ fn a_program_waits_as_long_as_it_takes_and_what_runs_in_the_background_does_not(
     let (env, _guard) = machine();
     let ms = Duration::from_millis;
     let timings = Timings { request_timeout: ms(300), ..Timings::default() };
-    let client = Rpc::with_timings(env.clone(), RpcConfig { cluster: CLUSTER, checksums: true }, timings);
+    let client =
+        Rpc::with_timings(env.clone(), RpcConfig { cluster: CLUSTER, checksums: true }, timings);
     let server = process(&env);
     server.add_service(Ost::new(ost(0), 1));
     let cable = Cable::new(&env, listen(&env, &server));
@@ -533,7 +572,10 @@ fn another_cluster_is_refused_by_name() {
     let newcomer = Rpc::new(p.env.clone(), RpcConfig { cluster: ClusterId(0), checksums: true });
     let import = client_of(&newcomer, ost(0), vec![Nid::Tcp(p.addr)], None);
     let error = run(&p.env, async move { simple(&import, OstOp::Statfs).await.unwrap_err() });
-    assert_eq!(error, RpcError::Cluster { nid: Nid::Tcp(p.addr), theirs: CLUSTER, ours: ClusterId(0) });
+    assert_eq!(
+        error,
+        RpcError::Cluster { nid: Nid::Tcp(p.addr), theirs: CLUSTER, ours: ClusterId(0) }
+    );
     p.end();
 }
 
@@ -673,7 +715,9 @@ fn garbage_harms_nobody() {
 
     // A good envelope, then nonsense: refused, and the connection lives.
     let mut nonsense = greeted(p.addr);
-    nonsense.write_all(&frame(FrameKind::Request, &[vec![0; 24], vec![0xff; 300]].concat())).unwrap();
+    nonsense
+        .write_all(&frame(FrameKind::Request, &[vec![0; 24], vec![0xff; 300]].concat()))
+        .unwrap();
     let mut reply = [0; HEADER_BYTES + wire::envelope::ENVELOPE_BYTES];
     nonsense.read_exact(&mut reply).unwrap();
     let envelope = wire::envelope::Envelope::decode(&reply[HEADER_BYTES..]).unwrap();
@@ -703,7 +747,10 @@ fn a_port_of_something_else_is_told_apart() {
     });
     let import = client_of(&p.client, ost(0), vec![Nid::Tcp(addr)], None);
     let error = run(&p.env, async move { simple(&import, OstOp::Statfs).await.unwrap_err() });
-    assert!(matches!(&error, RpcError::BadMessage { reason, .. } if reason.contains("does not speak")), "{error}");
+    assert!(
+        matches!(&error, RpcError::BadMessage { reason, .. } if reason.contains("does not speak")),
+        "{error}"
+    );
     other.join().unwrap();
     p.end();
 }

@@ -30,7 +30,11 @@ use wire::ost::{ObjectGetattr, ObjectList, OstOp};
 
 const VICTIM: ClientUuid = ClientUuid(77);
 
-fn victim_of(rpc: &Arc<Rpc>, addr: SocketAddr, callbacks: Option<Arc<dyn Callbacks>>) -> Arc<Import> {
+fn victim_of(
+    rpc: &Arc<Rpc>,
+    addr: SocketAddr,
+    callbacks: Option<Arc<dyn Callbacks>>,
+) -> Arc<Import> {
     rpc.import(ost(0), vec![Nid::Tcp(addr)], VICTIM, "victim".to_owned(), callbacks)
 }
 
@@ -168,7 +172,9 @@ fn callbacks_come_from_the_server_that_has_the_target_only() {
     let answers = Arc::new(Answers::default());
     let victim = victim_of(&client, addr, Some(answers.clone()));
     let first = victim.clone();
-    run(&env, async move { simple(&first, OstOp::Getattr(ObjectGetattr { object: object(1) })).await.unwrap() });
+    run(&env, async move {
+        simple(&first, OstOp::Getattr(ObjectGetattr { object: object(1) })).await.unwrap()
+    });
     assert_eq!(answers.count.load(Ordering::SeqCst), 1);
 
     let revoke = || Op::Client(ClientOp::Revoke { locks: vec![(Fid::ROOT, InodeBits::LOOKUP)] });
@@ -199,7 +205,9 @@ fn callbacks_come_from_the_server_that_has_the_target_only() {
     assert_eq!(asks(&mut stream, revoke()), Some(Refusal::OtherProcess));
     assert_eq!(answers.count.load(Ordering::SeqCst), 1, "neither was heard");
     let again = victim.clone();
-    run(&env, async move { simple(&again, OstOp::Getattr(ObjectGetattr { object: object(1) })).await.unwrap() });
+    run(&env, async move {
+        simple(&again, OstOp::Getattr(ObjectGetattr { object: object(1) })).await.unwrap()
+    });
     assert_eq!(answers.count.load(Ordering::SeqCst), 2);
     drop(stream);
     [&client, &server].into_iter().for_each(|rpc| shutdown(&env, rpc));

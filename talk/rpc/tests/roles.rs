@@ -41,12 +41,18 @@ fn principal(role: Role, number: u8) -> Arc<Principal> {
 
 fn renewed(role: Role, number: u8, renewals: u8) -> Arc<Principal> {
     let name = format!("host{number}").parse().unwrap();
-    Arc::new(Principal { cluster: CLUSTER, role, name, key: KeyHash([number + 100 * renewals; 32]) })
+    Arc::new(Principal {
+        cluster: CLUSTER,
+        role,
+        name,
+        key: KeyHash([number + 100 * renewals; 32]),
+    })
 }
 
 impl Twin {
     fn start(&self) -> [u8; START_BYTES] {
-        let [number, renewals] = [&self.number, &self.renewals].map(|count| count.load(Ordering::SeqCst));
+        let [number, renewals] =
+            [&self.number, &self.renewals].map(|count| count.load(Ordering::SeqCst));
         [0x16, 0x03, self.role as u8, number, renewals, 1, 0, 0]
     }
 }
@@ -56,7 +62,12 @@ fn lost(nid: Nid) -> impl Fn(std::io::Error) -> LinkError {
 }
 
 impl Seal for Twin {
-    fn call(&self, nid: Nid, mut read: Read, mut write: Write) -> BoxFuture<'_, Result<Sealed, LinkError>> {
+    fn call(
+        &self,
+        nid: Nid,
+        mut read: Read,
+        mut write: Write,
+    ) -> BoxFuture<'_, Result<Sealed, LinkError>> {
         Box::pin(async move {
             write.write_all(&self.start()).await.map_err(lost(nid))?;
             let mut start = [0; START_BYTES];
@@ -64,7 +75,11 @@ impl Seal for Twin {
             if !is_sealed(&start) {
                 return Err(LinkError::Key { nid, reason: IT_IS_OPEN.to_owned() });
             }
-            Ok(Sealed { principal: renewed(Role::of_number(start[2]), start[3], start[4]), read, write })
+            Ok(Sealed {
+                principal: renewed(Role::of_number(start[2]), start[3], start[4]),
+                read,
+                write,
+            })
         })
     }
 
@@ -77,7 +92,11 @@ impl Seal for Twin {
     ) -> BoxFuture<'_, Result<Option<Sealed>, LinkError>> {
         Box::pin(async move {
             write.write_all(&self.start()).await.map_err(lost(nid))?;
-            Ok(Some(Sealed { principal: renewed(Role::of_number(start[2]), start[3], start[4]), read, write }))
+            Ok(Some(Sealed {
+                principal: renewed(Role::of_number(start[2]), start[3], start[4]),
+                read,
+                write,
+            }))
         })
     }
 
@@ -135,9 +154,13 @@ fn the_role_of_the_key_decides_what_it_may_send() {
     ] {
         let (rpc, _) = sealed(&env, role, number);
         let import = import(&rpc, addr);
-        let comes_through = |op| !matches!(asks(&env, &import, op), Err(RpcError::Errno(Errno::EACCES)));
+        let comes_through =
+            |op| !matches!(asks(&env, &import, op), Err(RpcError::Errno(Errno::EACCES)));
         assert_eq!(operations().map(comes_through), expected, "{role}");
-        let shown = server.exports(ost(0)).iter().find_map(|export| export.principal().filter(|p| p.role == role));
+        let shown = server
+            .exports(ost(0))
+            .iter()
+            .find_map(|export| export.principal().filter(|p| p.role == role));
         assert_eq!(shown, Some(principal(role, number)));
         shutdown(&env, &rpc);
     }
@@ -150,7 +173,10 @@ fn a_plain_process_and_a_sealed_one_say_what_is_missing() {
     let (sealed_server, _, addr) = server(&env);
     let plain = process(&env);
     let error = asks(&env, &import(&plain, addr), Op::Ost(OstOp::Statfs)).unwrap_err();
-    assert!(matches!(error, RpcError::Key { .. }) && error.to_string().contains("sheen auth issue"), "{error}");
+    assert!(
+        matches!(error, RpcError::Key { .. }) && error.to_string().contains("sheen auth issue"),
+        "{error}"
+    );
     assert_eq!(error.errno(), Errno::EACCES);
 
     let open = process(&env);
@@ -158,7 +184,10 @@ fn a_plain_process_and_a_sealed_one_say_what_is_missing() {
     let addr = listen(&env, &open);
     let (client, _) = sealed(&env, Role::Client, 2);
     let error = asks(&env, &import(&client, addr), Op::Ost(OstOp::Statfs)).unwrap_err();
-    assert!(matches!(error, RpcError::Key { .. }) && error.to_string().contains("it has no key"), "{error}");
+    assert!(
+        matches!(error, RpcError::Key { .. }) && error.to_string().contains("it has no key"),
+        "{error}"
+    );
     [&plain, &client, &open, &sealed_server].into_iter().for_each(|rpc| shutdown(&env, rpc));
 }
 
@@ -176,7 +205,10 @@ fn a_revoked_key_is_out_and_stays_out() {
     server.end_revoked(&*twin);
     assert_eq!(server.exports(ost(0)).len(), 1, "its session has ended");
     let error = statfs(&lost).unwrap_err();
-    assert!(matches!(error, RpcError::Key { .. }) && error.to_string().contains("was revoked"), "{error}");
+    assert!(
+        matches!(error, RpcError::Key { .. }) && error.to_string().contains("was revoked"),
+        "{error}"
+    );
     statfs(&kept).unwrap();
     assert_eq!((kept.connections(), kept.evictions()), (1, 0), "the other one noticed nothing");
     [&revoked, &other, &server].into_iter().for_each(|rpc| shutdown(&env, rpc));
@@ -206,7 +238,11 @@ fn a_session_is_that_of_one_key() {
     statfs().unwrap();
     assert_eq!((session.connections(), session.evictions()), (3, 0));
     let export = server.exports(ost(0)).pop().unwrap();
-    assert_eq!(export.principal(), Some(renewed(Role::Client, 2, 1)), "which is revoked with it, if it is");
+    assert_eq!(
+        export.principal(),
+        Some(renewed(Role::Client, 2, 1)),
+        "which is revoked with it, if it is"
+    );
     [&client, &server].into_iter().for_each(|rpc| shutdown(&env, rpc));
 }
 
@@ -215,10 +251,14 @@ fn one_key_has_a_few_sessions_at_a_target_and_a_server_many() {
     let (env, _guard) = machine();
     let (server, _, addr) = server(&env);
     let statfs = |import: &Arc<Import>| asks(&env, import, Op::Ost(OstOp::Statfs));
-    for (number, role, most) in [(2, Role::Client, SESSIONS_PER_KEY_MAX), (3, Role::Server, usize::MAX)] {
+    for (number, role, most) in
+        [(2, Role::Client, SESSIONS_PER_KEY_MAX), (3, Role::Server, usize::MAX)]
+    {
         let (rpc, _) = sealed(&env, role, number);
-        let imports: Vec<Arc<Import>> = (0..SESSIONS_PER_KEY_MAX + 2).map(|_| import(&rpc, addr)).collect();
-        let refused: Vec<RpcError> = imports.iter().filter_map(|import| statfs(import).err()).collect();
+        let imports: Vec<Arc<Import>> =
+            (0..SESSIONS_PER_KEY_MAX + 2).map(|_| import(&rpc, addr)).collect();
+        let refused: Vec<RpcError> =
+            imports.iter().filter_map(|import| statfs(import).err()).collect();
         let expected = RpcError::Refused { target: ost(0), errno: Errno::EBUSY };
         assert_eq!(refused, vec![expected; imports.len().saturating_sub(most)], "{role}");
         // A client that leaves makes room.

@@ -16,10 +16,11 @@ use types::name::Name;
 use types::ranges::{ByteRange, Needs};
 use types::session::{ClientUuid, OpenHandle, Transno};
 use wire::mds::{
-    Close, Create, DirEntry, Entry, Expect, FlockCancel, FlockSet, FlockTest, GetLayout, GetParent, Getattr,
-    GetattrMany, Getxattr, Lease, LeaseAct, Link, Listxattr, Lock, Lookup, MdsOp, MdsReply, Mend, Open, OpenFlags,
-    PeerApply, PeerBundle, PeerCancel, PeerExchange, PeerForget, PeerPrepare, Punch, Read, Readdir, Readlink, Record,
-    Removed, Removexattr, Scan, Seek, Setattr, Setxattr, SwapLayouts, Tmpfile, Unlink, Wrote,
+    Close, Create, DirEntry, Entry, Expect, FlockCancel, FlockSet, FlockTest, GetLayout, GetParent,
+    Getattr, GetattrMany, Getxattr, Lease, LeaseAct, Link, Listxattr, Lock, Lookup, MdsOp,
+    MdsReply, Mend, Open, OpenFlags, PeerApply, PeerBundle, PeerCancel, PeerExchange, PeerForget,
+    PeerPrepare, Punch, Read, Readdir, Readlink, Record, Removed, Removexattr, Scan, Seek, Setattr,
+    Setxattr, SwapLayouts, Tmpfile, Unlink, Wrote,
 };
 use wire::message::{Op, OpReply, Reply};
 
@@ -106,7 +107,8 @@ impl Mdc {
             }
             None => (InodeBits::NONE, None),
         };
-        let reply = self.import.ask(credentials, ops.into_iter().map(Op::Mds).collect(), locks).await;
+        let reply =
+            self.import.ask(credentials, ops.into_iter().map(Op::Mds).collect(), locks).await;
         if let Some(sent) = &mut sent {
             sent.arrived(&reply);
         }
@@ -119,11 +121,20 @@ impl Mdc {
     }
 
     /// Finds a name.
-    pub async fn lookup(&self, credentials: &Credentials, parent: Fid, name: Name) -> Result<Located<Entry>, RpcError> {
+    pub async fn lookup(
+        &self,
+        credentials: &Credentials,
+        parent: Fid,
+        name: Name,
+    ) -> Result<Located<Entry>, RpcError> {
         self.located(credentials, MdsOp::Lookup(Lookup { parent, name })).await
     }
 
-    async fn located(&self, credentials: &Credentials, op: MdsOp) -> Result<Located<Entry>, RpcError> {
+    async fn located(
+        &self,
+        credentials: &Credentials,
+        op: MdsOp,
+    ) -> Result<Located<Entry>, RpcError> {
         match self.call(credentials, op).await? {
             MdsReply::Entry(e) => Ok(Located::Here(*e)),
             MdsReply::Remote { fid, .. } => Ok(Located::Elsewhere(fid)),
@@ -132,7 +143,11 @@ impl Mdc {
     }
 
     /// Parent of a directory.
-    pub async fn get_parent(&self, credentials: &Credentials, fid: Fid) -> Result<Located<Entry>, RpcError> {
+    pub async fn get_parent(
+        &self,
+        credentials: &Credentials,
+        fid: Fid,
+    ) -> Result<Located<Entry>, RpcError> {
         self.located(credentials, MdsOp::GetParent(GetParent { fid })).await
     }
 
@@ -157,7 +172,12 @@ impl Mdc {
     }
 
     /// Changes attributes.
-    pub async fn setattr(&self, credentials: &Credentials, fid: Fid, set: SetAttr) -> Result<Entry, RpcError> {
+    pub async fn setattr(
+        &self,
+        credentials: &Credentials,
+        fid: Fid,
+        set: SetAttr,
+    ) -> Result<Entry, RpcError> {
         match self.call(credentials, MdsOp::Setattr(Setattr { fid, set })).await? {
             MdsReply::Entry(e) => Ok(*e),
             other => Err(unexpected(&self.import, &other)),
@@ -175,7 +195,11 @@ impl Mdc {
     }
 
     /// As [`Mdc::create`], of what is not opened: a directory may be made at another MDT.
-    pub async fn make(&self, credentials: &Credentials, op: Create) -> Result<Located<Entry>, RpcError> {
+    pub async fn make(
+        &self,
+        credentials: &Credentials,
+        op: Create,
+    ) -> Result<Located<Entry>, RpcError> {
         match self.call(credentials, MdsOp::Create(op)).await? {
             MdsReply::Opened { entry, .. } => Ok(Located::Here(*entry)),
             MdsReply::Remote { fid, .. } => Ok(Located::Elsewhere(fid)),
@@ -184,7 +208,11 @@ impl Mdc {
     }
 
     /// Makes an open regular file without a name; with `linkable` it may get one.
-    pub async fn tmpfile(&self, credentials: &Credentials, op: Tmpfile) -> Result<Opened, RpcError> {
+    pub async fn tmpfile(
+        &self,
+        credentials: &Credentials,
+        op: Tmpfile,
+    ) -> Result<Opened, RpcError> {
         match self.call(credentials, MdsOp::Tmpfile(op)).await? {
             MdsReply::Opened { entry, created, handle, layout } => {
                 Ok(Opened { entry: *entry, created, handle, layout })
@@ -194,7 +222,12 @@ impl Mdc {
     }
 
     /// Holds an inode open.
-    pub async fn open(&self, credentials: &Credentials, fid: Fid, flags: OpenFlags) -> Result<Opened, RpcError> {
+    pub async fn open(
+        &self,
+        credentials: &Credentials,
+        fid: Fid,
+        flags: OpenFlags,
+    ) -> Result<Opened, RpcError> {
         match self.call(credentials, MdsOp::Open(Open { fid, flags })).await? {
             MdsReply::Opened { entry, created, handle, layout } => {
                 Ok(Opened { entry: *entry, created, handle, layout })
@@ -204,7 +237,12 @@ impl Mdc {
     }
 
     /// Lets an open inode go.
-    pub async fn close(&self, credentials: &Credentials, fid: Fid, handle: OpenHandle) -> Result<(), RpcError> {
+    pub async fn close(
+        &self,
+        credentials: &Credentials,
+        fid: Fid,
+        handle: OpenHandle,
+    ) -> Result<(), RpcError> {
         match self.call(credentials, MdsOp::Close(Close { fid, handle })).await? {
             MdsReply::Done => Ok(()),
             other => Err(unexpected(&self.import, &other)),
@@ -212,7 +250,12 @@ impl Mdc {
     }
 
     /// Removes a name that is no directory.
-    pub async fn unlink(&self, credentials: &Credentials, parent: Fid, name: Name) -> Result<Removed, RpcError> {
+    pub async fn unlink(
+        &self,
+        credentials: &Credentials,
+        parent: Fid,
+        name: Name,
+    ) -> Result<Removed, RpcError> {
         match self.call(credentials, MdsOp::Unlink(Unlink { parent, name })).await? {
             MdsReply::Removed(r) => Ok(r),
             other => Err(unexpected(&self.import, &other)),
@@ -221,7 +264,12 @@ impl Mdc {
 
     /// Removes or moves a name (`Unlink`, `Rmdir`, `Rename`), if names lead where they are expected
     /// to; else ESTALE.
-    pub async fn take(&self, credentials: &Credentials, expected: Vec<Expect>, op: MdsOp) -> Result<Removed, RpcError> {
+    pub async fn take(
+        &self,
+        credentials: &Credentials,
+        expected: Vec<Expect>,
+        op: MdsOp,
+    ) -> Result<Removed, RpcError> {
         let ops = expected.into_iter().map(MdsOp::Expect).chain([op]).collect();
         match self.ask(credentials, ops).await?.pop() {
             Some(Ok(MdsReply::Removed(removed))) => Ok(removed),
@@ -240,17 +288,29 @@ impl Mdc {
     }
 
     /// Entries after a name; whether there are more.
-    pub async fn readdir(&self, credentials: &Credentials, op: Readdir) -> Result<(Vec<DirEntry>, bool), RpcError> {
+    pub async fn readdir(
+        &self,
+        credentials: &Credentials,
+        op: Readdir,
+    ) -> Result<(Vec<DirEntry>, bool), RpcError> {
         self.entries(credentials, op).await
     }
 
     /// As [`Mdc::readdir`], of which nothing may be kept: no lock comes with the entries. So a
     /// program that walks through everything drives no useful lock out.
-    pub async fn dir_scan(&self, credentials: &Credentials, op: Readdir) -> Result<(Vec<DirEntry>, bool), RpcError> {
+    pub async fn dir_scan(
+        &self,
+        credentials: &Credentials,
+        op: Readdir,
+    ) -> Result<(Vec<DirEntry>, bool), RpcError> {
         Mdc::new(self.import.clone()).entries(credentials, op).await
     }
 
-    async fn entries(&self, credentials: &Credentials, op: Readdir) -> Result<(Vec<DirEntry>, bool), RpcError> {
+    async fn entries(
+        &self,
+        credentials: &Credentials,
+        op: Readdir,
+    ) -> Result<(Vec<DirEntry>, bool), RpcError> {
         match self.call(credentials, MdsOp::Readdir(op)).await? {
             MdsReply::Entries { entries, more } => Ok((entries, more)),
             other => Err(unexpected(&self.import, &other)),
@@ -266,7 +326,12 @@ impl Mdc {
     }
 
     /// Reads one extended attribute.
-    pub async fn getxattr(&self, credentials: &Credentials, fid: Fid, name: Bytes) -> Result<Bytes, RpcError> {
+    pub async fn getxattr(
+        &self,
+        credentials: &Credentials,
+        fid: Fid,
+        name: Bytes,
+    ) -> Result<Bytes, RpcError> {
         match self.call(credentials, MdsOp::Getxattr(Getxattr { fid, name })).await? {
             MdsReply::Bytes(b) => Ok(b),
             other => Err(unexpected(&self.import, &other)),
@@ -290,7 +355,12 @@ impl Mdc {
     }
 
     /// Removes an extended attribute.
-    pub async fn removexattr(&self, credentials: &Credentials, fid: Fid, name: Bytes) -> Result<(), RpcError> {
+    pub async fn removexattr(
+        &self,
+        credentials: &Credentials,
+        fid: Fid,
+        name: Bytes,
+    ) -> Result<(), RpcError> {
         match self.call(credentials, MdsOp::Removexattr(Removexattr { fid, name })).await? {
             MdsReply::Done => Ok(()),
             other => Err(unexpected(&self.import, &other)),
@@ -298,7 +368,11 @@ impl Mdc {
     }
 
     /// Layout, instantiated for a range if it is to be written.
-    pub async fn get_layout(&self, credentials: &Credentials, op: GetLayout) -> Result<Arc<Layout>, RpcError> {
+    pub async fn get_layout(
+        &self,
+        credentials: &Credentials,
+        op: GetLayout,
+    ) -> Result<Arc<Layout>, RpcError> {
         match self.call(credentials, MdsOp::GetLayout(op)).await? {
             MdsReply::Layout(l) => Ok(l),
             other => Err(unexpected(&self.import, &other)),
@@ -307,7 +381,11 @@ impl Mdc {
 
     /// Two files exchange their data; `same`: their contents are the same. Versions of 0 are not
     /// compared.
-    pub async fn swap_layouts(&self, credentials: &Credentials, op: SwapLayouts) -> Result<(), RpcError> {
+    pub async fn swap_layouts(
+        &self,
+        credentials: &Credentials,
+        op: SwapLayouts,
+    ) -> Result<(), RpcError> {
         match self.call(credentials, MdsOp::SwapLayouts(op)).await? {
             MdsReply::Done => Ok(()),
             other => Err(unexpected(&self.import, &other)),
@@ -419,7 +497,12 @@ impl Mdc {
     }
 
     /// Gives up a waiting lock.
-    pub async fn flock_cancel(&self, credentials: &Credentials, fid: Fid, lock: Flock) -> Result<(), RpcError> {
+    pub async fn flock_cancel(
+        &self,
+        credentials: &Credentials,
+        fid: Fid,
+        lock: Flock,
+    ) -> Result<(), RpcError> {
         match self.call(credentials, MdsOp::FlockCancel(FlockCancel { fid, lock })).await? {
             MdsReply::Done => Ok(()),
             other => Err(unexpected(&self.import, &other)),
@@ -451,8 +534,16 @@ impl Mdc {
 
     /// Of another MDT: it pins an empty directory. Returns its boot number, and the record of the
     /// inode.
-    pub async fn peer_prepare(&self, id: BundleId, fid: Fid, author: ClientUuid) -> Result<(u64, Bytes), RpcError> {
-        match self.call(&Credentials::root(), MdsOp::PeerPrepare(PeerPrepare { id, fid, author })).await? {
+    pub async fn peer_prepare(
+        &self,
+        id: BundleId,
+        fid: Fid,
+        author: ClientUuid,
+    ) -> Result<(u64, Bytes), RpcError> {
+        match self
+            .call(&Credentials::root(), MdsOp::PeerPrepare(PeerPrepare { id, fid, author }))
+            .await?
+        {
             MdsReply::PeerPrepared { boot, record } => Ok((boot, record)),
             other => Err(unexpected(&self.import, &other)),
         }
@@ -460,7 +551,10 @@ impl Mdc {
 
     /// Of another MDT: it does its part of a bundle. Returns its boot number, and the change (0: it
     /// is durable), or why it refuses.
-    pub async fn peer_apply(&self, apply: PeerApply) -> Result<(u64, Result<Transno, Errno>), RpcError> {
+    pub async fn peer_apply(
+        &self,
+        apply: PeerApply,
+    ) -> Result<(u64, Result<Transno, Errno>), RpcError> {
         match self.call(&Credentials::root(), MdsOp::PeerApply(apply)).await? {
             MdsReply::PeerApplied { boot, transno } => Ok((boot, Ok(transno))),
             MdsReply::PeerRefused { boot, errno } => Ok((boot, Err(errno))),
@@ -499,7 +593,12 @@ impl Mdc {
 
     /// Records of its store with keys in `[start, end)`, about `bytes_max` bytes, and whether there
     /// are more.
-    pub async fn scan(&self, start: Bytes, end: Bytes, bytes_max: u32) -> Result<(Vec<Record>, bool), RpcError> {
+    pub async fn scan(
+        &self,
+        start: Bytes,
+        end: Bytes,
+        bytes_max: u32,
+    ) -> Result<(Vec<Record>, bool), RpcError> {
         match self.call(&Credentials::root(), MdsOp::Scan(Scan { start, end, bytes_max })).await? {
             MdsReply::Records { records, more } => Ok((records, more)),
             other => Err(unexpected(&self.import, &other)),

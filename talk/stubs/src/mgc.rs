@@ -49,7 +49,12 @@ impl Mgc {
     }
 
     /// A target starts serving.
-    pub async fn register(&self, name: String, store: u128, nids: Vec<String>) -> Result<Registered, RpcError> {
+    pub async fn register(
+        &self,
+        name: String,
+        store: u128,
+        nids: Vec<String>,
+    ) -> Result<Registered, RpcError> {
         match self.call(MgsOp::Register { name, store, nids }).await? {
             MgsReply::Registered { name, cluster, boot, key } => {
                 Ok(Registered { name, cluster: ClusterId(cluster), boot, key: ServerKey(key) })
@@ -67,7 +72,12 @@ impl Mgc {
     }
 
     /// Configuration newer than `known`, or after `wait_ms`.
-    pub async fn config(&self, fsname: String, known: u64, wait_ms: u32) -> Result<FsConfig, RpcError> {
+    pub async fn config(
+        &self,
+        fsname: String,
+        known: u64,
+        wait_ms: u32,
+    ) -> Result<FsConfig, RpcError> {
         match self.call(MgsOp::Config { fsname, known, wait_ms }).await? {
             MgsReply::Config(c) => Ok(c),
             other => Err(unexpected(&self.import, &other)),
@@ -75,7 +85,12 @@ impl Mgc {
     }
 
     /// Sets or removes a persistent parameter.
-    pub async fn set_param(&self, fsname: String, name: String, value: Option<String>) -> Result<(), RpcError> {
+    pub async fn set_param(
+        &self,
+        fsname: String,
+        name: String,
+        value: Option<String>,
+    ) -> Result<(), RpcError> {
         match self.call(MgsOp::SetParam { fsname, name, value }).await? {
             MgsReply::Done => Ok(()),
             other => Err(unexpected(&self.import, &other)),
@@ -83,7 +98,12 @@ impl Mgc {
     }
 
     /// Changes a pool of OSTs.
-    pub async fn pool(&self, fsname: String, pool: String, change: PoolChange) -> Result<(), RpcError> {
+    pub async fn pool(
+        &self,
+        fsname: String,
+        pool: String,
+        change: PoolChange,
+    ) -> Result<(), RpcError> {
         match self.call(MgsOp::Pool { fsname, pool, change }).await? {
             MgsReply::Done => Ok(()),
             other => Err(unexpected(&self.import, &other)),

@@ -12,8 +12,8 @@ use types::errno::Errno;
 use types::object::{ObjectId, ObjectOffset};
 use wire::message::{Op, OpReply};
 use wire::ost::{
-    GrantSpace, ObjectDestroy, ObjectGetattr, ObjectList, ObjectPunch, ObjectRead, ObjectSeek, ObjectSync, ObjectWrite,
-    OstOp, OstReply, PunchKind,
+    GrantSpace, ObjectDestroy, ObjectGetattr, ObjectList, ObjectPunch, ObjectRead, ObjectSeek,
+    ObjectSync, ObjectWrite, OstOp, OstReply, PunchKind,
 };
 
 /// Client of one OST.
@@ -88,7 +88,12 @@ impl Osc {
     }
 
     /// Bytes at `offset`, fewer where the object ends.
-    pub async fn read(&self, object: ObjectId, offset: ObjectOffset, len: u32) -> Result<Bytes, RpcError> {
+    pub async fn read(
+        &self,
+        object: ObjectId,
+        offset: ObjectOffset,
+        len: u32,
+    ) -> Result<Bytes, RpcError> {
         match self.call(OstOp::Read(ObjectRead { object, offset, len })).await? {
             OstReply::Data(d) => Ok(d),
             other => Err(unexpected(&self.import, &other)),
@@ -129,11 +134,14 @@ impl Osc {
         let mut objects: Vec<ObjectId> = pieces.iter().map(|(object, ..)| *object).collect();
         objects.sort_unstable();
         objects.dedup();
-        let writes = pieces
-            .into_iter()
-            .map(|(object, offset, data)| OstOp::Write(ObjectWrite { object, offset, data, sync: false }));
+        let writes = pieces.into_iter().map(|(object, offset, data)| {
+            OstOp::Write(ObjectWrite { object, offset, data, sync: false })
+        });
         let ops = [OstOp::Grant(GrantSpace { spend, back: 0, want })].into_iter().chain(writes);
-        let ops = ops.chain(durable.then_some(OstOp::Sync(ObjectSync { objects }))).map(Op::Ost).collect();
+        let ops = ops
+            .chain(durable.then_some(OstOp::Sync(ObjectSync { objects })))
+            .map(Op::Ost)
+            .collect();
         let mut results = self.ask(ops).await?.into_iter();
         let more = match results.next() {
             Some(Ok(OpReply::Ost(OstReply::Granted { more, .. }))) => more,
@@ -148,7 +156,9 @@ impl Osc {
         let mut pieces = Vec::with_capacity(results.len());
         for result in results {
             match result {
-                Ok(OpReply::Ost(OstReply::Changed { blocks_delta })) => pieces.push(Ok(blocks_delta)),
+                Ok(OpReply::Ost(OstReply::Changed { blocks_delta })) => {
+                    pieces.push(Ok(blocks_delta))
+                }
                 Ok(other) => return Err(unexpected(&self.import, &other)),
                 Err(errno) => pieces.push(Err(errno)),
             }

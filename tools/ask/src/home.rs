@@ -109,7 +109,12 @@ impl Home {
             Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
             Err(e) => return Err(e.into()),
         }
-        let mut pid = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(self.pid_path())?;
+        let mut pid = OpenOptions::new()
+            .create(true)
+            .truncate(true)
+            .write(true)
+            .mode(0o600)
+            .open(self.pid_path())?;
         writeln!(pid, "{}", std::process::id())?;
         Ok(Some(HomeGuard { home: self.clone(), _lock: file }))
     }
@@ -170,7 +175,11 @@ mod tests {
         assert_eq!(home.pid(), Some(std::process::id() as i32));
         assert!(home.is_taken().unwrap());
         assert!(home.take().unwrap().is_none());
-        assert_eq!(home.pid(), Some(std::process::id() as i32), "a second taker leaves the pid alone");
+        assert_eq!(
+            home.pid(),
+            Some(std::process::id() as i32),
+            "a second taker leaves the pid alone"
+        );
         drop(guard);
         assert!(!home.is_taken().unwrap());
         assert_eq!(home.pid(), None);

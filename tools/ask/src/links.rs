@@ -26,13 +26,17 @@ const LOOKS_MAX: usize = 5;
 pub fn known(anywhere: &Path, fid: Fid) -> io::Result<Vec<(Fid, Vec<u8>)>> {
     let value = xattr::get(anywhere, &about::links(fid))?;
     let bad = || io::Error::new(io::ErrorKind::InvalidData, "a list of names that nobody can read");
-    let names: Vec<&[u8]> = value.split(|byte| *byte == 0).filter(|name| !name.is_empty()).collect();
+    let names: Vec<&[u8]> =
+        value.split(|byte| *byte == 0).filter(|name| !name.is_empty()).collect();
     if names.is_empty() && fid != Fid::ROOT {
         return Err(io::Error::from_raw_os_error(Errno::ENODATA.0));
     }
     let parsed = |link: &[u8]| {
         let slash = link.iter().position(|byte| *byte == b'/').ok_or_else(bad)?;
-        let parent = std::str::from_utf8(&link[..slash]).ok().and_then(|fid| fid.parse().ok()).ok_or_else(bad)?;
+        let parent = std::str::from_utf8(&link[..slash])
+            .ok()
+            .and_then(|fid| fid.parse().ok())
+            .ok_or_else(bad)?;
         Ok((parent, link[slash + 1..].to_vec()))
     };
     names.into_iter().map(parsed).collect()
@@ -56,7 +60,8 @@ pub fn paths(mount: &Mount, fid: Fid) -> io::Result<Vec<Vec<u8>>> {
                 return Err(io::Error::from_raw_os_error(Errno::ELOOP.0));
             }
             let above = known(&mount.dir, dir)?.into_iter().next();
-            let (above, name) = above.ok_or_else(|| io::Error::from_raw_os_error(Errno::ENODATA.0))?;
+            let (above, name) =
+                above.ok_or_else(|| io::Error::from_raw_os_error(Errno::ENODATA.0))?;
             names.push(name);
             dir = above;
         }
@@ -95,7 +100,9 @@ fn is(error: &io::Error, errno: Errno) -> bool {
 fn remove_name(path: &Path, fid: Fid) -> io::Result<bool> {
     let gone = |error: io::Error| if is(&error, Errno::ENOENT) { Ok(false) } else { Err(error) };
     match xattr::get_text(path, about::FID) {
-        Ok(found) if found.parse() == Ok(fid) => std::fs::remove_file(path).map(|()| true).or_else(gone),
+        Ok(found) if found.parse() == Ok(fid) => {
+            std::fs::remove_file(path).map(|()| true).or_else(gone)
+        }
         Ok(_) => Ok(false),
         Err(error) => gone(error),
     }

@@ -117,7 +117,8 @@ pub fn daemons() -> Vec<Home> {
         // Without a registry there is no daemon.
         let Ok(entries) = fs::read_dir(&registry) else { continue };
         for entry in entries.flatten().take(DAEMONS_MAX) {
-            if let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) {
+            if let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok())
+            {
                 found.push((pid, Home::new(entry.path())));
             }
         }
@@ -136,7 +137,9 @@ mod tests {
         let registry = dir.path().join("run");
         let home = Home::new(dir.path().join("home"));
         fs::create_dir(home.dir()).unwrap();
-        let names = || fs::read_dir(&registry).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+        let names = || {
+            fs::read_dir(&registry).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap())
+        };
         let me = std::process::id().to_string();
 
         let entered = enrol_at(&registry, Some(&home)).unwrap();

@@ -33,7 +33,8 @@ fn place(path: &Path) -> io::Result<(&Path, Name)> {
     let exists = || io::Error::from_raw_os_error(Errno::EEXIST.0);
     // `.`, `..` and `/`.
     let name = path.file_name().ok_or_else(exists)?;
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent =
+        path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = Name::new(name.as_bytes()).map_err(|errno| io::Error::from_raw_os_error(errno.0))?;
     Ok((parent, name))
 }
@@ -56,10 +57,17 @@ mod tests {
         assert_eq!(place(Path::new("d")).unwrap(), (Path::new("."), name(b"d")));
         assert_eq!(place(Path::new("/a/b/")).unwrap(), (Path::new("/a"), name(b"b")));
         for there in ["/", "..", "a/.."] {
-            assert_eq!(place(Path::new(there)).unwrap_err().raw_os_error(), Some(Errno::EEXIST.0), "{there}");
+            assert_eq!(
+                place(Path::new(there)).unwrap_err().raw_os_error(),
+                Some(Errno::EEXIST.0),
+                "{there}"
+            );
         }
         let long = "x".repeat(256);
-        assert_eq!(place(Path::new(&long)).unwrap_err().raw_os_error(), Some(Errno::ENAMETOOLONG.0));
+        assert_eq!(
+            place(Path::new(&long)).unwrap_err().raw_os_error(),
+            Some(Errno::ENAMETOOLONG.0)
+        );
     }
 
     #[test]

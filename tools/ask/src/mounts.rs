@@ -107,7 +107,10 @@ pub fn named(fsname: &str) -> io::Result<Mount> {
         return Ok(here);
     }
     // The table of mounts names them: one of another file system may be slow to answer, or dead.
-    let all = listed()?.into_iter().filter(|(_, named)| named == fsname).filter_map(|(dir, _)| at(dir).ok());
+    let all = listed()?
+        .into_iter()
+        .filter(|(_, named)| named == fsname)
+        .filter_map(|(dir, _)| at(dir).ok());
     all.into_iter().find(right).ok_or_else(|| rustix::io::Errno::NODEV.into())
 }
 
@@ -119,7 +122,8 @@ impl Mount {
     pub fn targets(&self, kind: TargetKind) -> io::Result<Vec<(TargetIndex, bool)>> {
         let text = xattr::get_text(&self.dir, about::targets(kind))?;
         let target = |line: &str| {
-            let (index, active) = line.strip_suffix(" inactive").map_or((line, true), |index| (index, false));
+            let (index, active) =
+                line.strip_suffix(" inactive").map_or((line, true), |index| (index, false));
             Ok((TargetIndex(parsed(index)?), active))
         };
         text.lines().map(target).collect()
@@ -139,7 +143,11 @@ impl Mount {
     /// The mount does not answer.
     pub fn pool(&self, name: &str) -> io::Result<Option<Vec<TargetIndex>>> {
         match xattr::get_text(&self.dir, &about::pool(name)) {
-            Ok(text) => text.lines().map(|line| parsed(line).map(TargetIndex)).collect::<Result<_, _>>().map(Some),
+            Ok(text) => text
+                .lines()
+                .map(|line| parsed(line).map(TargetIndex))
+                .collect::<Result<_, _>>()
+                .map(Some),
             Err(error) if error.raw_os_error() == Some(Errno::ENODATA.0) => Ok(None),
             Err(error) => Err(error),
         }
@@ -150,9 +158,12 @@ impl Mount {
     /// # Errors
     /// The mount does not answer. A target that does not has its error in its line.
     pub fn space(&self, kind: TargetKind) -> io::Result<Vec<SpaceLine>> {
-        let indexes: Vec<TargetIndex> = self.targets(kind)?.into_iter().map(|(index, _)| index).collect();
+        let indexes: Vec<TargetIndex> =
+            self.targets(kind)?.into_iter().map(|(index, _)| index).collect();
         let mut lines: Vec<SpaceLine> = Vec::with_capacity(indexes.len());
-        while let Some(next) = indexes.iter().find(|i| lines.last().is_none_or(|last| **i > last.index)) {
+        while let Some(next) =
+            indexes.iter().find(|i| lines.last().is_none_or(|last| **i > last.index))
+        {
             let before = lines.len();
             for line in xattr::get_text(&self.dir, &about::space(kind, *next))?.lines() {
                 lines.push(parsed(line)?);

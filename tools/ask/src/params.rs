@@ -115,14 +115,19 @@ pub fn ask(request: &ParamRequest) -> (BTreeMap<String, ParamAnswer>, Vec<Refuse
 }
 
 /// As [`ask`], of these daemons.
-pub fn ask_of(homes: &[Home], request: &ParamRequest) -> (BTreeMap<String, ParamAnswer>, Vec<Refused>) {
+pub fn ask_of(
+    homes: &[Home],
+    request: &ParamRequest,
+) -> (BTreeMap<String, ParamAnswer>, Vec<Refused>) {
     let (mut all, mut refused) = (BTreeMap::<String, ParamAnswer>::new(), Vec::new());
     for home in homes {
         match socket::ask(home, request).map(|(reply, _)| reply) {
             Ok(ParamReply::Params { params }) => {
                 for param in params {
                     match all.get_mut(&param.name) {
-                        Some(known) if known.errno.is_some() && param.errno.is_none() => *known = param,
+                        Some(known) if known.errno.is_some() && param.errno.is_none() => {
+                            *known = param
+                        }
                         Some(_) => {}
                         None => {
                             all.insert(param.name.clone(), param);
@@ -130,7 +135,9 @@ pub fn ask_of(homes: &[Home], request: &ParamRequest) -> (BTreeMap<String, Param
                     }
                 }
             }
-            Ok(ParamReply::Failed { errno, reason }) => refused.push(Refused::failed(errno, &reason)),
+            Ok(ParamReply::Failed { errno, reason }) => {
+                refused.push(Refused::failed(errno, &reason))
+            }
             Ok(ParamReply::Error { reason }) => refused.push(Refused::stranger(&reason)),
             // The daemon ended, or is ending.
             Err(ControlError::NotUp(_)) => {}

@@ -64,7 +64,11 @@ pub fn open_run_dir(home: &Home) -> io::Result<rustix::fd::OwnedFd> {
 pub fn public_path(entry: &Home) -> io::Result<(rustix::fd::OwnedFd, PathBuf)> {
     let parts = entry.dir().parent().zip(entry.dir().file_name());
     let (registry, pid) = parts.ok_or(io::ErrorKind::InvalidInput)?;
-    let dir = rustix::fs::open(registry, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let dir = rustix::fs::open(
+        registry,
+        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
     let path = format!("/proc/self/fd/{}/{}.{PUBLIC}", dir.as_raw_fd(), pid.display());
     Ok((dir, path.into()))
 }
@@ -73,7 +77,10 @@ pub fn public_path(entry: &Home) -> io::Result<(rustix::fd::OwnedFd, PathBuf)> {
 ///
 /// # Errors
 /// As [`ask`].
-pub fn ask_public<Q: Serialize, A: DeserializeOwned>(entry: &Home, request: &Q) -> Result<(A, i32), ControlError> {
+pub fn ask_public<Q: Serialize, A: DeserializeOwned>(
+    entry: &Home,
+    request: &Q,
+) -> Result<(A, i32), ControlError> {
     let open = || {
         let (_dir, path) = public_path(entry)?;
         UnixStream::connect(path)
@@ -83,7 +90,9 @@ pub fn ask_public<Q: Serialize, A: DeserializeOwned>(entry: &Home, request: &Q) 
 
 fn socket_error(home: &Home, source: io::Error) -> ControlError {
     match source.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => ControlError::NotUp(home.dir().to_owned()),
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            ControlError::NotUp(home.dir().to_owned())
+        }
         _ => ControlError::Socket { home: home.dir().to_owned(), source },
     }
 }
@@ -92,7 +101,10 @@ fn socket_error(home: &Home, source: io::Error) -> ControlError {
 ///
 /// # Errors
 /// There is no listener; no or a bad answer within ten seconds.
-pub fn ask<Q: Serialize, A: DeserializeOwned>(home: &Home, request: &Q) -> Result<(A, i32), ControlError> {
+pub fn ask<Q: Serialize, A: DeserializeOwned>(
+    home: &Home,
+    request: &Q,
+) -> Result<(A, i32), ControlError> {
     let socket = |source| socket_error(home, source);
     let dir = open_run_dir(home).map_err(socket)?;
     converse(home, UnixStream::connect(short_path(&dir)).map_err(socket)?, request)
@@ -111,7 +123,9 @@ fn converse<Q: Serialize, A: DeserializeOwned>(
     line.push(b'\n');
     stream.write_all(&line).map_err(socket)?;
     let mut answer = Vec::new();
-    BufReader::new(stream.take(ANSWER_BYTES_MAX as u64)).read_until(b'\n', &mut answer).map_err(socket)?;
+    BufReader::new(stream.take(ANSWER_BYTES_MAX as u64))
+        .read_until(b'\n', &mut answer)
+        .map_err(socket)?;
     let bad = |reason: String| ControlError::Answer { home: home.dir().to_owned(), reason };
     if answer.is_empty() {
         return Err(bad("it closed the connection".to_owned()));

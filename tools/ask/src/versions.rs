@@ -51,7 +51,12 @@ pub fn exchange(a: &Path, b: &Path, versions: (u64, u64), same: bool) -> io::Res
 ///
 /// # Errors
 /// As [`exchange`].
-pub fn exchange_open(a: impl AsFd, b: impl AsFd, versions: (u64, u64), same: bool) -> io::Result<()> {
+pub fn exchange_open(
+    a: impl AsFd,
+    b: impl AsFd,
+    versions: (u64, u64),
+    same: bool,
+) -> io::Result<()> {
     let line = line(&xattr::get_text_of_open(b, FID)?, versions, same)?;
     xattr::set_of_open(a, SWAP_LAYOUTS, line.as_bytes()).map_err(changed)
 }

@@ -51,7 +51,8 @@ pub fn get_of_open(file: impl AsFd, name: &str) -> io::Result<Vec<u8>> {
 /// # Errors
 /// As [`get_of_open`]; InvalidData: not UTF-8.
 pub fn get_text_of_open(file: impl AsFd, name: &str) -> io::Result<String> {
-    String::from_utf8(get_of_open(file, name)?).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
+    String::from_utf8(get_of_open(file, name)?)
+        .map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
 }
 
 /// Sets one of an open file.

@@ -339,7 +339,13 @@ pub struct WanArgs {
     #[arg(long, value_name = "SIZE")]
     pub tcp_buffers: Option<Size>,
     /// What to measure
-    #[arg(long, value_name = "ITEM", value_enum, value_delimiter = ',', default_value = "line,ls,mdtest")]
+    #[arg(
+        long,
+        value_name = "ITEM",
+        value_enum,
+        value_delimiter = ',',
+        default_value = "line,ls,mdtest"
+    )]
     pub items: Vec<WanItem>,
     /// Object targets
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
@@ -379,7 +385,13 @@ impl WanArgs {
     /// Those of `mdtest` over the link.
     pub fn mdtest(&self) -> MdtestArgs {
         let sizes = vec![Size(0), Size(3901)];
-        MdtestArgs { files: self.files.div_ceil(20), ranks: 2, processes: false, sizes, layout: Layout::Unique }
+        MdtestArgs {
+            files: self.files.div_ceil(20),
+            ranks: 2,
+            processes: false,
+            sizes,
+            layout: Layout::Unique,
+        }
     }
 
     /// Those of `ls` over the link.
@@ -389,7 +401,13 @@ impl WanArgs {
 
     /// Those of `build` over the link.
     pub fn build(&self) -> BuildArgs {
-        BuildArgs { sources: 50, tree: None, command: "make -j{jobs}".to_owned(), jobs: None, copies: 1 }
+        BuildArgs {
+            sources: 50,
+            tree: None,
+            command: "make -j{jobs}".to_owned(),
+            jobs: None,
+            copies: 1,
+        }
     }
 
     /// Those of `rtt` over the link.
@@ -460,10 +478,12 @@ fn ranks(text: &str) -> Result<usize, String> {
 
 /// A round trip: milliseconds with a fraction, too.
 fn delay(text: &str) -> Result<Span, String> {
-    let span = match text.strip_suffix("ms").and_then(|ms| ms.parse::<f64>().ok()).filter(|ms| *ms >= 0.0) {
-        Some(ms) => Span(Duration::try_from_secs_f64(ms / 1000.0).map_err(|e| e.to_string())?),
-        None => text.parse().map_err(|e: node::config::units::BadSpan| e.to_string())?,
-    };
+    let span =
+        match text.strip_suffix("ms").and_then(|ms| ms.parse::<f64>().ok()).filter(|ms| *ms >= 0.0)
+        {
+            Some(ms) => Span(Duration::try_from_secs_f64(ms / 1000.0).map_err(|e| e.to_string())?),
+            None => text.parse().map_err(|e: node::config::units::BadSpan| e.to_string())?,
+        };
     if span.0 <= DELAY_MAX { Ok(span) } else { Err(format!("longer than {DELAY_MAX:?}")) }
 }
 
@@ -483,7 +503,11 @@ fn stripes(text: &str) -> Result<u32, String> {
 
 fn size_between(text: &str, min: u64, max: u64) -> Result<Size, String> {
     let size: Size = text.parse().map_err(|e: node::config::units::BadSize| e.to_string())?;
-    if (min..=max).contains(&size.0) { Ok(size) } else { Err(format!("not between {} and {}", Size(min), Size(max))) }
+    if (min..=max).contains(&size.0) {
+        Ok(size)
+    } else {
+        Err(format!("not between {} and {}", Size(min), Size(max)))
+    }
 }
 
 /// A file that is written at one go.
@@ -525,8 +549,18 @@ mod tests {
 
     #[test]
     fn paths_and_references_are_told_apart() {
-        let bench =
-            parsed(&["mdtest", "/a", "/b", "--reference", "/c", "--reference", "null", "--repeats", "2"]).unwrap();
+        let bench = parsed(&[
+            "mdtest",
+            "/a",
+            "/b",
+            "--reference",
+            "/c",
+            "--reference",
+            "null",
+            "--repeats",
+            "2",
+        ])
+        .unwrap();
         let Item::Mdtest { common, args } = bench.item else { panic!("another item") };
         assert_eq!(common.paths, [PathBuf::from("/a"), PathBuf::from("/b")]);
         assert_eq!(common.references, ["/c", "null"]);

@@ -217,7 +217,9 @@ pub struct Report {
 impl Report {
     /// Adds the results of a later run. Program and machine stay those of the first.
     pub fn append(&mut self, later: Report) {
-        let new = |place: &PlaceReport| !self.places.iter().any(|p| p.name == place.name && p.role == place.role);
+        let new = |place: &PlaceReport| {
+            !self.places.iter().any(|p| p.name == place.name && p.role == place.role)
+        };
         let places: Vec<PlaceReport> = later.places.into_iter().filter(new).collect();
         self.places.extend(places);
         self.settings.extend(later.settings);

@@ -29,11 +29,16 @@ impl MachineReport {
         let memory = value(&read("/proc/meminfo"), "MemTotal");
         let kilobytes = memory.and_then(|m| m.split(' ').next()?.parse::<u64>().ok()).unwrap_or(0);
         MachineReport {
-            cpu: value(&read("/proc/cpuinfo"), "model name").unwrap_or_else(|| "unknown".to_owned()),
+            cpu: value(&read("/proc/cpuinfo"), "model name")
+                .unwrap_or_else(|| "unknown".to_owned()),
             cpus: cpus(),
             memory_bytes: kilobytes * 1024,
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
-            load: read("/proc/loadavg").split(' ').next().and_then(|w| w.parse().ok()).unwrap_or(0.0),
+            load: read("/proc/loadavg")
+                .split(' ')
+                .next()
+                .and_then(|w| w.parse().ok())
+                .unwrap_or(0.0),
         }
     }
 }
@@ -50,6 +55,9 @@ mod tests {
     #[test]
     fn this_machine_is_described() {
         let here = MachineReport::here();
-        assert!(here.cpus > 0 && here.memory_bytes > 1 << 20 && !here.kernel.is_empty(), "{here:?}");
+        assert!(
+            here.cpus > 0 && here.memory_bytes > 1 << 20 && !here.kernel.is_empty(),
+            "{here:?}"
+        );
     }
 }

@@ -141,12 +141,27 @@ mod tests {
             }],
             figures: vec![
                 figure("mdtest", "create", Unit::PerSecond, &[]),
-                figure("io", "4 KiB reads one by one, many files, cold", Unit::MegabytesPerSecond, &[]),
+                figure(
+                    "io",
+                    "4 KiB reads one by one, many files, cold",
+                    Unit::MegabytesPerSecond,
+                    &[],
+                ),
                 figure("build", "build, cold", Unit::Seconds, &[("build", "cold")]),
                 figure("build", "2 at once", Unit::Seconds, &[("build", "many"), ("copies", "2")]),
                 figure("rtt", "stat", Unit::Requests, &[]),
-                figure("wan", "w", Unit::Percent, &[("rtt_ms", "32.5"), ("op", "write"), ("stripes", "1")]),
-                figure("wan", "w4", Unit::Percent, &[("rtt_ms", "32.5"), ("op", "write"), ("stripes", "4")]),
+                figure(
+                    "wan",
+                    "w",
+                    Unit::Percent,
+                    &[("rtt_ms", "32.5"), ("op", "write"), ("stripes", "1")],
+                ),
+                figure(
+                    "wan",
+                    "w4",
+                    Unit::Percent,
+                    &[("rtt_ms", "32.5"), ("op", "write"), ("stripes", "4")],
+                ),
                 figure(
                     "wan",
                     "l0",
@@ -166,7 +181,9 @@ mod tests {
     #[test]
     fn the_page_is_whole_and_needs_nothing_from_outside() {
         let page = html(&report()).unwrap();
-        for needed in ["<!DOCTYPE html>", "id=\"mdtest\"", "id=\"wan\"", "prefers-color-scheme", "</html>"] {
+        for needed in
+            ["<!DOCTYPE html>", "id=\"mdtest\"", "id=\"wan\"", "prefers-color-scheme", "</html>"]
+        {
             assert!(page.contains(needed), "{needed}");
         }
         assert!(page.matches("<svg").count() >= 10, "two of each plot");

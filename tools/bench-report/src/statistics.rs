@@ -17,8 +17,10 @@ impl Summary {
     /// `None` without samples, or if one is no number.
     pub fn of(samples: Vec<f64>) -> Option<Summary> {
         let middle = median(&samples)?;
-        let spread =
-            [samples.iter().copied().fold(f64::MAX, f64::min), samples.iter().copied().fold(f64::MIN, f64::max)];
+        let spread = [
+            samples.iter().copied().fold(f64::MAX, f64::min),
+            samples.iter().copied().fold(f64::MIN, f64::max),
+        ];
         Some(Summary { median: middle, spread, samples })
     }
 }
@@ -31,7 +33,11 @@ pub fn median(samples: &[f64]) -> Option<f64> {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;
-    Some(if sorted.len() % 2 == 1 { sorted[middle] } else { f64::midpoint(sorted[middle - 1], sorted[middle]) })
+    Some(if sorted.len() % 2 == 1 {
+        sorted[middle]
+    } else {
+        f64::midpoint(sorted[middle - 1], sorted[middle])
+    })
 }
 
 /// Confidence of [`Pairs::interval`].
@@ -57,7 +63,11 @@ impl Pairs {
         sorted.sort_by(f64::total_cmp);
         let count = sorted.len();
         let outside = outside(count)?;
-        Some(Pairs { count, median: middle, interval: [sorted[outside], sorted[count - 1 - outside]] })
+        Some(Pairs {
+            count,
+            median: middle,
+            interval: [sorted[outside], sorted[count - 1 - outside]],
+        })
     }
 }
 
@@ -104,9 +114,15 @@ mod tests {
     #[test]
     fn intervals_are_those_of_the_sign_test() {
         // From tables of the binomial distribution.
-        for (count, wanted) in
-            [(5, None), (6, Some(0)), (8, Some(0)), (9, Some(1)), (20, Some(5)), (60, Some(21)), (1000, Some(468))]
-        {
+        for (count, wanted) in [
+            (5, None),
+            (6, Some(0)),
+            (8, Some(0)),
+            (9, Some(1)),
+            (20, Some(5)),
+            (60, Some(21)),
+            (1000, Some(468)),
+        ] {
             assert_eq!(outside(count), wanted, "{count}");
         }
         let ratios: Vec<f64> = (1..=20).rev().map(f64::from).collect();

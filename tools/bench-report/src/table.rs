@@ -42,7 +42,9 @@ pub fn with_unit(value: f64, unit: Unit) -> String {
 }
 
 fn cell(outcome: &Outcome, unit: Unit) -> String {
-    let Some(value) = &outcome.value else { return outcome.skipped.as_ref().map_or("", |_| "-").to_owned() };
+    let Some(value) = &outcome.value else {
+        return outcome.skipped.as_ref().map_or("", |_| "-").to_owned();
+    };
     let cpu = outcome.cpu_us().map(|us| format!(" ({})", number(us))).unwrap_or_default();
     format!("{}{cpu}", with_unit(value.median, unit))
 }
@@ -50,7 +52,8 @@ fn cell(outcome: &Outcome, unit: Unit) -> String {
 /// `1.24`, `0.86`; of a small one the first two digits that are not 0: `0.0042`.
 fn share(ratio: f64) -> String {
     let size = ratio.abs();
-    let zeros = if size > 0.0 && size < 0.1 { (-size.log10()).floor().min(12.0) as usize } else { 0 };
+    let zeros =
+        if size > 0.0 && size < 0.1 { (-size.log10()).floor().min(12.0) as usize } else { 0 };
     format!("{ratio:.*}", zeros + 2)
 }
 
@@ -104,7 +107,10 @@ pub fn text(report: &Report) -> String {
     let others = report.figures.iter().filter_map(|f| f.target()?.others_cpu).fold(0.0, f64::max);
     if others > QUIET {
         let share = others * 100.0;
-        let _ = writeln!(text, "Others used up to {share:.0} % of the machine: compare CPU and ratios, not rates.");
+        let _ = writeln!(
+            text,
+            "Others used up to {share:.0} % of the machine: compare CPU and ratios, not rates."
+        );
     }
     text
 }
@@ -115,12 +121,23 @@ pub const QUIET: f64 = 0.1;
 fn table(item: &str, figures: &[&Figure]) -> String {
     let others: Vec<(&str, Role)> = figures
         .first()
-        .map(|f| f.results.iter().filter(|r| r.role != Role::Target).map(|r| (r.place.as_str(), r.role)).collect())
+        .map(|f| {
+            f.results
+                .iter()
+                .filter(|r| r.role != Role::Target)
+                .map(|r| (r.place.as_str(), r.role))
+                .collect()
+        })
         .unwrap_or_default();
     let goals = figures.iter().any(|f| f.goal.is_some());
     let mut builder = Builder::default();
     let target = figures.first().and_then(|f| f.target()).map_or("", |t| t.place.as_str());
-    let mut head = vec![item.to_owned(), format!("{target} (CPU us)"), "spread".to_owned(), "limited by".to_owned()];
+    let mut head = vec![
+        item.to_owned(),
+        format!("{target} (CPU us)"),
+        "spread".to_owned(),
+        "limited by".to_owned(),
+    ];
     let background = figures.iter().any(|f| background(f).is_some());
     if background {
         head.push("background".to_owned());
@@ -144,7 +161,11 @@ fn table(item: &str, figures: &[&Figure]) -> String {
             target.and_then(|t| t.limited_by).map_or("", |l| l.text()).to_owned(),
         ];
         if background {
-            row.push(self::background(figure).map(|requests| with_unit(requests, figure.unit)).unwrap_or_default());
+            row.push(
+                self::background(figure)
+                    .map(|requests| with_unit(requests, figure.unit))
+                    .unwrap_or_default(),
+            );
         }
         for (name, role) in &others {
             let other = figure.results.iter().find(|r| r.role == *role && r.place == *name);
@@ -154,7 +175,9 @@ fn table(item: &str, figures: &[&Figure]) -> String {
         if goals {
             let sign = if figure.unit.more_is_better() { ">=" } else { "<=" };
             row.push(figure.goal.map(|g| format!("{sign} {}", number(g))).unwrap_or_default());
-            row.push(figure.reached().map_or("", |kept| if kept { "yes" } else { "NO" }).to_owned());
+            row.push(
+                figure.reached().map_or("", |kept| if kept { "yes" } else { "NO" }).to_owned(),
+            );
         }
         builder.push_record(row);
     }

@@ -35,7 +35,10 @@ fn verdict(pairs: &Pairs) -> String {
         () => "2 % cannot be told from noise: more --repeats, or a quieter machine",
     };
     let (cost, low, high) = (cost(pairs.median) * 100.0, low * 100.0, high * 100.0);
-    format!("being watched costs {cost:.2} % ({low:.2} to {high:.2} %, 95 % sure, {} pairs): {word}", pairs.count)
+    format!(
+        "being watched costs {cost:.2} % ({low:.2} to {high:.2} %, 95 % sure, {} pairs): {word}",
+        pairs.count
+    )
 }
 
 #[cfg(test)]
@@ -52,8 +55,9 @@ mod tests {
         assert!(verdict(&pairs(1.03, 1.04, 1.05)).ends_with("MORE than 2 %"));
         assert!(verdict(&pairs(0.99, 1.0, 1.03)).contains("cannot be told"));
         assert!(
-            verdict(&pairs(0.8, 1.25, 1.25))
-                .starts_with("being watched costs 20.00 % (-25.00 to 20.00 %, 95 % sure, 60 pairs)")
+            verdict(&pairs(0.8, 1.25, 1.25)).starts_with(
+                "being watched costs 20.00 % (-25.00 to 20.00 %, 95 % sure, 60 pairs)"
+            )
         );
     }
 }

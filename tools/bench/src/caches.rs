@@ -14,8 +14,9 @@ const SETTLE: Duration = Duration::from_millis(100);
 /// Only root may.
 pub fn forget() -> Result<(), BenchError> {
     rustix::fs::sync();
-    fs::write("/proc/sys/vm/drop_caches", "3")
-        .map_err(|e| BenchError::Failed(format!("cannot empty the kernel's caches, that needs root: {e}")))?;
+    fs::write("/proc/sys/vm/drop_caches", "3").map_err(|e| {
+        BenchError::Failed(format!("cannot empty the kernel's caches, that needs root: {e}"))
+    })?;
     std::thread::sleep(SETTLE);
     Ok(())
 }

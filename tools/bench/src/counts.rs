@@ -28,7 +28,8 @@ impl Counts {
     pub fn of(path: &Path) -> Option<Counts> {
         let mut value = vec![0u8; STATS_BYTES_MAX];
         let path = CString::new(path.as_os_str().as_bytes()).ok()?;
-        let length = rustix::fs::getxattr(path.as_c_str(), types::about::STATS, &mut value[..]).ok()?;
+        let length =
+            rustix::fs::getxattr(path.as_c_str(), types::about::STATS, &mut value[..]).ok()?;
         Counts::parse(std::str::from_utf8(&value[..length]).ok()?)
     }
 
@@ -39,8 +40,13 @@ impl Counts {
         });
         let lines: Vec<(&str, u64)> = lines.collect();
         let count = |wanted: &str| Some(lines.iter().find(|(name, _)| *name == wanted)?.1);
-        let kernel = lines.iter().filter(|(name, _)| !NOT_KERNEL.contains(name)).map(|(_, count)| count).sum();
-        let (requests, awaited, round_trips) = (count("requests")?, count("awaited")?, count("round_trips")?);
+        let kernel = lines
+            .iter()
+            .filter(|(name, _)| !NOT_KERNEL.contains(name))
+            .map(|(_, count)| count)
+            .sum();
+        let (requests, awaited, round_trips) =
+            (count("requests")?, count("awaited")?, count("round_trips")?);
         Some(Counts { requests, awaited, round_trips, kernel })
     }
 
@@ -78,12 +84,16 @@ mod tests {
 
     #[test]
     fn lines_are_added_up() {
-        let text = "12 requests\n9 awaited\n8 round_trips\n3 locks\n1 callbacks\n5 lookup\n7 getattr\n";
+        let text =
+            "12 requests\n9 awaited\n8 round_trips\n3 locks\n1 callbacks\n5 lookup\n7 getattr\n";
         let counts = Counts::parse(text).unwrap();
         assert_eq!(counts, Counts { requests: 12, awaited: 9, round_trips: 8, kernel: 12 });
         assert_eq!(counts.background(), 3);
         let before = Counts { requests: 2, awaited: 1, round_trips: 1, kernel: 11 };
-        assert_eq!(counts.since(before), Counts { requests: 10, awaited: 8, round_trips: 7, kernel: 1 });
+        assert_eq!(
+            counts.since(before),
+            Counts { requests: 10, awaited: 8, round_trips: 7, kernel: 1 }
+        );
         assert_eq!(Counts::parse("5 lookup\n"), None);
         assert_eq!(Counts::parse(""), None);
     }

@@ -63,7 +63,9 @@ pub fn of(fsname: &str, mounts: &[&Path]) -> Vec<Daemon> {
     let mut found: Vec<Daemon> = Vec::new();
     for home in local::daemons() {
         // A daemon that does not answer has ended, or belongs to another user.
-        let Ok((Answer::Status(status), pid)) = control::ask(&home, &Request::Status) else { continue };
+        let Ok((Answer::Status(status), pid)) = control::ask(&home, &Request::Status) else {
+            continue;
+        };
         if let Some(name) = part_in(&status, fsname, mounts)
             && !found.iter().any(|d| d.pid == pid)
         {
@@ -90,13 +92,15 @@ fn part_in(status: &NodeStatus, fsname: &str, mounts: &[&Path]) -> Option<String
     let targets = status.targets.iter().map(|t| t.name.strip_prefix(&prefix).unwrap_or(&t.name));
     // A node of the same name that mounts something else itself is another cluster on this host.
     let other = !mine && status.mounts.iter().any(|m| m.mounted);
-    (mine || (serves && !other)).then(|| mount.into_iter().chain(targets).collect::<Vec<_>>().join(" "))
+    (mine || (serves && !other))
+        .then(|| mount.into_iter().chain(targets).collect::<Vec<_>>().join(" "))
 }
 
 /// Processes of this program behind a mount at this path.
 pub fn mounted_by(path: &Path) -> Vec<i32> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
-    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let pids =
+        entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     let has = |pid: &i32| {
         let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -149,7 +153,10 @@ mod tests {
     fn daemons_are_told_apart_by_mount_and_file_system() {
         let mounts = [Path::new("/mnt/a")];
         let part = |s: &NodeStatus| part_in(s, "sheen", &mounts);
-        assert_eq!(part(&status("sheen", &["MGS", "sheen-MDT0000"], &["/mnt/a"])), Some("mount MGS MDT0000".into()));
+        assert_eq!(
+            part(&status("sheen", &["MGS", "sheen-MDT0000"], &["/mnt/a"])),
+            Some("mount MGS MDT0000".into())
+        );
         assert_eq!(part(&status("sheen", &["sheen-OST0000"], &[])), Some("OST0000".into()));
         assert_eq!(part(&status("sheen", &[], &["/mnt/a"])), Some("mount".into()));
         assert_eq!(part(&status("sheen", &[], &["/mnt/b"])), None);

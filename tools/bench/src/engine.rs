@@ -93,7 +93,9 @@ impl Engine<'_> {
         let dir = dir.map_err(BenchError::of("make a folder for the targets"))?;
         let fsname = FsName::default();
         let mut targets = Vec::new();
-        for (kind, folder) in [(TargetKind::Mgt, "mgt"), (TargetKind::Ost, "ost"), (TargetKind::Mdt, "mdt")] {
+        for (kind, folder) in
+            [(TargetKind::Mgt, "mgt"), (TargetKind::Ost, "ost"), (TargetKind::Mdt, "mdt")]
+        {
             let dir = dir.path().join(folder);
             let spec = FormatSpec { kind, fsname, index: None, dir: dir.clone(), replace: false };
             format(&spec).map_err(BenchError::of("make a target"))?;
@@ -101,7 +103,8 @@ impl Engine<'_> {
         }
         let listen = Listen::At(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
         let settings = Settings { listen, targets, ..Settings::default() };
-        let (env, guard) = RealEnv::start(RealConfig::default()).map_err(BenchError::of("start threads"))?;
+        let (env, guard) =
+            RealEnv::start(RealConfig::default()).map_err(BenchError::of("start threads"))?;
         let runtime = runtime()?;
         let rpc = Rpc::new(env.clone(), RpcConfig { cluster: ClusterId(0), checksums: true });
         let parts = Parts::new(env, rpc.clone(), vec![Nid::Loopback], dir.path());
@@ -114,7 +117,8 @@ impl Engine<'_> {
         let mdc = Mdc::new(parts.short_session(TargetName::mdt(fsname, 0), vec![Nid::Loopback]));
         let figures = self.in_process(&runtime, &mdc).and_then(|mut figures| {
             let nid = rpc.nids().into_iter().find(|nid| *nid != Nid::Loopback);
-            let nid = nid.ok_or_else(|| BenchError::Failed("the targets listen nowhere".to_owned()))?;
+            let nid =
+                nid.ok_or_else(|| BenchError::Failed("the targets listen nowhere".to_owned()))?;
             figures.extend(self.over_tcp(&runtime, nid, rpc.cluster())?);
             Ok(figures)
         });
@@ -136,7 +140,9 @@ impl Engine<'_> {
             let create = timed(|| {
                 for n in 0..operations {
                     self.stop.check()?;
-                    let made = wait(mdc.create(&root, new(dir, name(n), CreateKind::Regular(None), 0o644)));
+                    let made = wait(
+                        mdc.create(&root, new(dir, name(n), CreateKind::Regular(None), 0o644)),
+                    );
                     fids.push(made.map_err(BenchError::of("create"))?.entry.attr.fid);
                 }
                 // The CPU of making it durable belongs to it.
@@ -160,7 +166,11 @@ impl Engine<'_> {
                 all.push([create, getattr, unlink]);
             }
         }
-        let rows = [("create, durable", 100_000.0, 20.0), ("getattr", 0.0, 2.5), ("unlink, durable", 0.0, 0.0)];
+        let rows = [
+            ("create, durable", 100_000.0, 20.0),
+            ("getattr", 0.0, 2.5),
+            ("unlink, durable", 0.0, 0.0),
+        ];
         let row = |(op, (what, rate, cpu)): (usize, (&str, f64, f64))| {
             let took: Vec<Took> = all.iter().map(|round| round[op]).collect();
             figures(&format!("one process: {what}"), operations, &took, rate, cpu)
@@ -170,7 +180,12 @@ impl Engine<'_> {
 
     /// 64 requests in flight over loopback TCP. Both sides are in this process: the CPU is that of
     /// client and server.
-    fn over_tcp(&self, runtime: &Runtime, nid: Nid, cluster: ClusterId) -> Result<Vec<Figure>, BenchError> {
+    fn over_tcp(
+        &self,
+        runtime: &Runtime,
+        nid: Nid,
+        cluster: ClusterId,
+    ) -> Result<Vec<Figure>, BenchError> {
         let config = RealConfig { reactors: 1, blocking_threads: 1 };
         let (env, guard) = RealEnv::start(config).map_err(BenchError::of("start threads"))?;
         let rpc = Rpc::new(env.clone(), RpcConfig { cluster, checksums: true });
@@ -187,7 +202,9 @@ impl Engine<'_> {
                 let (made, mdc) = (made.clone(), theirs.clone());
                 async move {
                     let root = Credentials::root();
-                    let made_one = mdc.create(&root, new(dir, name(n), CreateKind::Regular(None), 0o644)).await;
+                    let made_one = mdc
+                        .create(&root, new(dir, name(n), CreateKind::Regular(None), 0o644))
+                        .await;
                     *made[n].lock() = made_one.map_err(BenchError::of("create"))?.entry.attr.fid;
                     Ok(())
                 }
@@ -195,7 +212,12 @@ impl Engine<'_> {
             let theirs = mdc.clone();
             let getattr = self.in_flight(&env, runtime, move |n| {
                 let (fid, mdc) = (*fids[n].lock(), theirs.clone());
-                async move { mdc.getattr(&Credentials::root(), fid).await.map(drop).map_err(BenchError::of("getattr")) }
+                async move {
+                    mdc.getattr(&Credentials::root(), fid)
+                        .await
+                        .map(drop)
+                        .map_err(BenchError::of("getattr"))
+                }
             })?;
             if round > 0 {
                 all.push([create, getattr]);
@@ -208,13 +230,24 @@ impl Engine<'_> {
         drop(guard);
         let row = |(op, what): (usize, &str)| {
             let took: Vec<Took> = all.iter().map(|round| round[op]).collect();
-            figures(&format!("loopback TCP, {IN_FLIGHT} in flight: {what}"), operations, &took, 0.0, 0.0)
+            figures(
+                &format!("loopback TCP, {IN_FLIGHT} in flight: {what}"),
+                operations,
+                &took,
+                0.0,
+                0.0,
+            )
         };
         Ok(["create", "getattr"].into_iter().enumerate().flat_map(row).collect())
     }
 
     /// Runs all operations, 64 at a time.
-    fn in_flight<F, T>(&self, env: &Env, runtime: &Runtime, operation: F) -> Result<Took, BenchError>
+    fn in_flight<F, T>(
+        &self,
+        env: &Env,
+        runtime: &Runtime,
+        operation: F,
+    ) -> Result<Took, BenchError>
     where
         F: Fn(usize) -> T + Clone + Send + 'static,
         T: Future<Output = Result<(), BenchError>> + Send + 'static,
@@ -251,7 +284,10 @@ impl Engine<'_> {
 }
 
 fn runtime() -> Result<Runtime, BenchError> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(BenchError::of("start a runtime"))
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(BenchError::of("start a runtime"))
 }
 
 const fn new(parent: Fid, name: Name, kind: CreateKind, mode: u32) -> Create {
@@ -259,15 +295,28 @@ const fn new(parent: Fid, name: Name, kind: CreateKind, mode: u32) -> Create {
 }
 
 async fn make_dir(mdc: &Mdc, round: usize) -> Result<Fid, BenchError> {
-    let name = Name::new(format!("engine{round}").as_bytes()).expect("letters and digits are a name");
-    let made = mdc.create(&Credentials::root(), new(Fid::ROOT, name, CreateKind::Directory { mdt: None }, 0o755)).await;
+    let name =
+        Name::new(format!("engine{round}").as_bytes()).expect("letters and digits are a name");
+    let made = mdc
+        .create(
+            &Credentials::root(),
+            new(Fid::ROOT, name, CreateKind::Directory { mdt: None }, 0o755),
+        )
+        .await;
     Ok(made.map_err(BenchError::of("make a folder"))?.entry.attr.fid)
 }
 
 /// Rate and CPU of one kind of operation, with their goals (0: none).
-fn figures(what: &str, operations: usize, took: &[Took], rate_goal: f64, cpu_goal: f64) -> Vec<Figure> {
+fn figures(
+    what: &str,
+    operations: usize,
+    took: &[Took],
+    rate_goal: f64,
+    cpu_goal: f64,
+) -> Vec<Figure> {
     let rates = took.iter().map(|t| operations as f64 / t.wall.as_secs_f64()).collect();
-    let cpu: Vec<f64> = took.iter().map(|t| t.cpu.as_secs_f64() * 1e6 / operations as f64).collect();
+    let cpu: Vec<f64> =
+        took.iter().map(|t| t.cpu.as_secs_f64() * 1e6 / operations as f64).collect();
     let figure = |what: String, unit, samples: Vec<f64>, goal: f64| {
         let outcome = Outcome {
             place: "engine".to_owned(),

@@ -34,7 +34,11 @@ impl BenchError {
     /// A program failed: "cannot DO: what it said". If the signal that interrupts a benchmark ended
     /// the program first, the benchmark was interrupted.
     pub fn of_program(what: &str, output: &Output) -> BenchError {
-        if output.status.signal().is_some_and(|signal| [libc::SIGINT, libc::SIGTERM, libc::SIGHUP].contains(&signal)) {
+        if output
+            .status
+            .signal()
+            .is_some_and(|signal| [libc::SIGINT, libc::SIGTERM, libc::SIGHUP].contains(&signal))
+        {
             return BenchError::Interrupted;
         }
         let said = String::from_utf8_lossy(&output.stderr);
@@ -42,7 +46,9 @@ impl BenchError {
     }
 
     /// "cannot DO: why".
-    pub fn of<'a, E: std::fmt::Display>(what: &'a str) -> impl FnOnce(E) -> BenchError + use<'a, E> {
+    pub fn of<'a, E: std::fmt::Display>(
+        what: &'a str,
+    ) -> impl FnOnce(E) -> BenchError + use<'a, E> {
         move |error| BenchError::Failed(format!("cannot {what}: {error}"))
     }
 }

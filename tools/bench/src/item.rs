@@ -154,7 +154,12 @@ struct Samples {
 ///
 /// # Errors
 /// A step fails, a daemon ends, or the user ended the run.
-pub fn run(item: &mut dyn Item, places: &[Place], rounds: Rounds, stop: &Stop) -> Result<Vec<Figure>, BenchError> {
+pub fn run(
+    item: &mut dyn Item,
+    places: &[Place],
+    rounds: Rounds,
+    stop: &Stop,
+) -> Result<Vec<Figure>, BenchError> {
     let steps = item.steps();
     let progress = Progress::start(item.name(), steps.len() * places.len() * rounds.repeats);
     let mut samples = vec![vec![Samples::default(); places.len()]; steps.len()];
@@ -174,7 +179,9 @@ pub fn run(item: &mut dyn Item, places: &[Place], rounds: Rounds, stop: &Stop) -
         }
     }
     drop(progress);
-    let figure = |(step, samples): (&Step, Vec<Samples>)| Some(figure(item.name(), step, step.unit?, places, samples));
+    let figure = |(step, samples): (&Step, Vec<Samples>)| {
+        Some(figure(item.name(), step, step.unit?, places, samples))
+    };
     Ok(steps.iter().zip(samples).filter_map(figure).collect())
 }
 
@@ -193,7 +200,8 @@ fn measure(
     let scraping = spot.place.scrape()?;
     let (before, own, start) = (daemons::cpu(daemons)?, cpu_of_self(), Instant::now());
     let done = item.perform(at, spot)?;
-    let (wall, own, after) = (start.elapsed(), cpu_of_self().saturating_sub(own), daemons::cpu(daemons)?);
+    let (wall, own, after) =
+        (start.elapsed(), cpu_of_self().saturating_sub(own), daemons::cpu(daemons)?);
     if scraping.as_ref().is_some_and(|scraping| scraping.rounds() == 0) {
         return Err(BenchError::Failed(format!(
             "{}: over before its metrics were read once: take a longer slice",
@@ -217,7 +225,9 @@ fn measure(
         Done::Work(work) => {
             let seconds = work.wall.unwrap_or(wall).as_secs_f64().max(1e-9);
             match step.unit {
-                Some(Unit::MegabytesPerSecond) => (work.amount / 1e6 / seconds, work.amount / MIB, work),
+                Some(Unit::MegabytesPerSecond) => {
+                    (work.amount / 1e6 / seconds, work.amount / MIB, work)
+                }
                 Some(Unit::Seconds) => (seconds, 1.0, work),
                 Some(Unit::Microseconds) => (seconds * 1e6 / work.amount, work.amount, work),
                 _ => (work.amount / seconds, work.amount, work),
@@ -257,11 +267,22 @@ fn measure(
 }
 
 fn figure(item: &str, step: &Step, unit: Unit, places: &[Place], samples: Vec<Samples>) -> Figure {
-    let first = places.iter().zip(&samples).find(|(place, _)| place.role == Role::Target).map(|(_, s)| s.all.clone());
-    let pairs =
-        samples.iter().map(|other| by_round(unit, first.as_deref().unwrap_or(&[]), &other.all)).collect::<Vec<_>>();
-    let mut results: Vec<Outcome> = places.iter().zip(samples).map(|(p, s)| outcome(p, s)).collect();
-    let target = results.iter().find(|r| r.role == Role::Target).and_then(|r| r.value.as_ref()).map(|v| v.median);
+    let first = places
+        .iter()
+        .zip(&samples)
+        .find(|(place, _)| place.role == Role::Target)
+        .map(|(_, s)| s.all.clone());
+    let pairs = samples
+        .iter()
+        .map(|other| by_round(unit, first.as_deref().unwrap_or(&[]), &other.all))
+        .collect::<Vec<_>>();
+    let mut results: Vec<Outcome> =
+        places.iter().zip(samples).map(|(p, s)| outcome(p, s)).collect();
+    let target = results
+        .iter()
+        .find(|r| r.role == Role::Target)
+        .and_then(|r| r.value.as_ref())
+        .map(|v| v.median);
     for (result, pairs) in results.iter_mut().zip(pairs).filter(|(r, _)| r.role != Role::Target) {
         (result.pairs, result.cpu_pairs) = pairs;
         let other = result.value.as_ref().map(|v| v.median);
@@ -297,16 +318,19 @@ fn outcome(place: &Place, samples: Samples) -> Outcome {
         median(&all.iter().map(pick).collect::<Option<Vec<f64>>>().unwrap_or_default())
     };
     let value = Summary::of(all.iter().map(|s| s.value).collect());
-    let names = all.first().map(|s| s.cpu_us_daemons.keys().cloned().collect::<Vec<_>>()).unwrap_or_default();
+    let names = all
+        .first()
+        .map(|s| s.cpu_us_daemons.keys().cloned().collect::<Vec<_>>())
+        .unwrap_or_default();
     let daemon = |name: String| {
         let cpu = middle(&|s: &Sample| s.cpu_us_daemons.get(&name).copied())?;
         Some((name, cpu))
     };
     let mut limits: BTreeMap<Limit, usize> = BTreeMap::new();
     all.iter().for_each(|s| *limits.entry(s.limit).or_default() += 1);
-    let nearest = value
-        .as_ref()
-        .and_then(|v| all.iter().min_by(|a, b| (a.value - v.median).abs().total_cmp(&(b.value - v.median).abs())));
+    let nearest = value.as_ref().and_then(|v| {
+        all.iter().min_by(|a, b| (a.value - v.median).abs().total_cmp(&(b.value - v.median).abs()))
+    });
     Outcome {
         place: place.name.clone(),
         role: place.role,
@@ -348,7 +372,11 @@ mod tests {
 
         fn steps(&self) -> Vec<Step> {
             let between = Step { unit: None, ..Step::new("between", Unit::Seconds, 1) };
-            vec![Step::new("value", Unit::Microseconds, 1).goal(3.0), between, Step::new("rate", Unit::PerSecond, 1)]
+            vec![
+                Step::new("value", Unit::Microseconds, 1).goal(3.0),
+                between,
+                Step::new("rate", Unit::PerSecond, 1),
+            ]
         }
 
         fn perform(&mut self, step: usize, spot: &Spot<'_>) -> Result<Done, BenchError> {
@@ -357,7 +385,11 @@ mod tests {
                 (0, 0) => Done::Value { value: 1.0 + spot.round as f64, operations: 10.0 },
                 (0, _) => Done::Value { value: 4.0, operations: 10.0 },
                 (2, 1) => Done::Skipped("not here".to_owned()),
-                _ => Done::Work(Work { amount: 50.0, wall: Some(Duration::from_millis(500)), ..Work::default() }),
+                _ => Done::Work(Work {
+                    amount: 50.0,
+                    wall: Some(Duration::from_millis(500)),
+                    ..Work::default()
+                }),
             })
         }
     }
@@ -378,7 +410,11 @@ mod tests {
         let rounds = Rounds { repeats: 3, seed: 1, link_delay: 0.0 };
         let figures = run(&mut item, &places, rounds, &Stop::default()).unwrap();
         assert_eq!(item.seen[..4], [(0, 0, 0), (0, 0, 1), (0, 1, 0), (0, 1, 1)]);
-        assert_eq!(item.seen[6..8], [(1, 0, 1), (1, 0, 0)], "the other comes first in the second round");
+        assert_eq!(
+            item.seen[6..8],
+            [(1, 0, 1), (1, 0, 0)],
+            "the other comes first in the second round"
+        );
         assert_eq!(figures.iter().map(|f| f.what.as_str()).collect::<Vec<_>>(), ["value", "rate"]);
         let value = &figures[0];
         assert_eq!(value.target().unwrap().value.as_ref().unwrap().median, 2.0);
@@ -387,10 +423,16 @@ mod tests {
         assert_eq!(value.reached(), Some(true));
         let rate = &figures[1];
         assert_eq!(rate.target().unwrap().value.as_ref().unwrap().median, 100.0);
-        assert_eq!((rate.results[1].value.as_ref(), rate.results[1].skipped.as_deref()), (None, Some("not here")));
+        assert_eq!(
+            (rate.results[1].value.as_ref(), rate.results[1].skipped.as_deref()),
+            (None, Some("not here"))
+        );
         assert_eq!(rate.reached(), None);
         drop(places);
-        let left: Vec<_> = ["a", "b"].iter().flat_map(|n| std::fs::read_dir(dir.path().join(n)).unwrap()).collect();
+        let left: Vec<_> = ["a", "b"]
+            .iter()
+            .flat_map(|n| std::fs::read_dir(dir.path().join(n)).unwrap())
+            .collect();
         assert!(left.is_empty(), "{left:?}");
     }
 

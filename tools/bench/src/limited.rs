@@ -63,7 +63,10 @@ mod tests {
         assert_eq!(quiet.limit(), Limit::Waiting);
         // One chain of calls cannot use more than one processor.
         assert_eq!(Spent { cpu: 0.8, machine_cpu: 0.8, ..quiet }.limit(), Limit::Cpu);
-        assert_eq!(Spent { cpu: 0.8, machine_cpu: 0.8, actors: 4.0, ..quiet }.limit(), Limit::Waiting);
+        assert_eq!(
+            Spent { cpu: 0.8, machine_cpu: 0.8, actors: 4.0, ..quiet }.limit(),
+            Limit::Waiting
+        );
         // Others use the machine.
         assert_eq!(Spent { cpu: 0.1, machine_cpu: 3.9, actors: 4.0, ..quiet }.limit(), Limit::Cpu);
         assert_eq!(Spent { disk: 0.6, ..quiet }.limit(), Limit::Disk);

@@ -16,7 +16,11 @@ pub fn cpu_of_self() -> Duration {
     // SAFETY: rusage is plain data; getrusage fills it or fails without touching it.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
-        assert_eq!(libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage), 0, "getrusage knows its children");
+        assert_eq!(
+            libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage),
+            0,
+            "getrusage knows its children"
+        );
         usage
     };
     let time = |t: libc::timeval| Duration::new(t.tv_sec as u64, t.tv_usec as u32 * 1000);
@@ -59,7 +63,10 @@ pub fn resident_of(pid: i32) -> Result<Resident, BenchError> {
         Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? * 1024)
     };
     // A process that is just ending has no memory lines any more.
-    Ok(Resident { all: bytes("VmRSS:").ok_or_else(|| gone(pid))?, own: bytes("RssAnon:").ok_or_else(|| gone(pid))? })
+    Ok(Resident {
+        all: bytes("VmRSS:").ok_or_else(|| gone(pid))?,
+        own: bytes("RssAnon:").ok_or_else(|| gone(pid))?,
+    })
 }
 
 /// What the whole machine has done so far.
@@ -78,8 +85,14 @@ impl Machine {
     /// The present state. A value that cannot be read counts as 0.
     pub fn now() -> Machine {
         let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-        let fields: Vec<f64> =
-            stat.lines().next().unwrap_or("").split_whitespace().skip(1).filter_map(|f| f.parse().ok()).collect();
+        let fields: Vec<f64> = stat
+            .lines()
+            .next()
+            .unwrap_or("")
+            .split_whitespace()
+            .skip(1)
+            .filter_map(|f| f.parse().ok())
+            .collect();
         // user nice system idle iowait irq softirq steal
         let busy = [0, 1, 2, 5, 6, 7].iter().filter_map(|at| fields.get(*at)).sum::<f64>() * TICK;
         let disks = std::fs::read_to_string("/proc/diskstats").unwrap_or_default();
@@ -93,7 +106,8 @@ impl Machine {
 
     /// Busy CPU seconds, and seconds of the busiest disk, since an earlier moment.
     pub fn since(&self, earlier: &Machine) -> (f64, f64) {
-        let worked = |(name, now): (&String, &f64)| now - earlier.disks.get(name).copied().unwrap_or(*now);
+        let worked =
+            |(name, now): (&String, &f64)| now - earlier.disks.get(name).copied().unwrap_or(*now);
         ((self.busy - earlier.busy).max(0.0), self.disks.iter().map(worked).fold(0.0, f64::max))
     }
 }

@@ -31,7 +31,8 @@ pub fn serve(at: &Path) -> Result<(), BenchError> {
     // served twice as well. It also keeps Ctrl-C away. The call fails if the process leads a
     // session already, which is fine.
     let _ = rustix::process::setsid();
-    let (env, guard) = RealEnv::start(RealConfig::default()).map_err(BenchError::of("start threads"))?;
+    let (env, guard) =
+        RealEnv::start(RealConfig::default()).map_err(BenchError::of("start threads"))?;
     let config = NullConfig { valid: Duration::ZERO, kept_bytes_max: KEPT_BYTES_MAX };
     let fs = Arc::new(NullFs::new(env.clone(), config));
     let options = MountOptions { source: "null".to_owned(), ..MountOptions::default() };
@@ -44,8 +45,13 @@ pub fn serve(at: &Path) -> Result<(), BenchError> {
         let _ = std::io::stdin().read(&mut nothing);
         let _ = gone.send(());
     };
-    std::thread::Builder::new().name("parent".to_owned()).spawn(watch).map_err(BenchError::of("start a thread"))?;
-    let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(BenchError::of("start a runtime"))?;
+    std::thread::Builder::new()
+        .name("parent".to_owned())
+        .spawn(watch)
+        .map_err(BenchError::of("start a thread"))?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .map_err(BenchError::of("start a runtime"))?;
     runtime.block_on(async {
         tokio::select! {
             () = session.ended() => {}
@@ -86,9 +92,15 @@ impl NullMount {
             if let Ok(Some(status)) = null.child.try_wait() {
                 let mut said = String::new();
                 if let Some(stderr) = &mut null.child.stderr {
-                    stderr.take(4096).read_to_string(&mut said).map_err(BenchError::of("hear why it ended"))?;
+                    stderr
+                        .take(4096)
+                        .read_to_string(&mut said)
+                        .map_err(BenchError::of("hear why it ended"))?;
                 }
-                return Err(BenchError::Failed(format!("the empty file system ended ({status}): {}", said.trim())));
+                return Err(BenchError::Failed(format!(
+                    "the empty file system ended ({status}): {}",
+                    said.trim()
+                )));
             }
             if Instant::now() > deadline {
                 return Err(BenchError::Failed("the empty file system does not mount".to_owned()));
@@ -122,7 +134,10 @@ impl Drop for NullMount {
                 Ok(None) if Instant::now() < deadline => std::thread::sleep(LOOK),
                 Ok(Some(_)) => break,
                 _ => {
-                    eprintln!("sheen bench: the empty file system at {} does not end", self.at.display());
+                    eprintln!(
+                        "sheen bench: the empty file system at {} does not end",
+                        self.at.display()
+                    );
                     // Removing the folder would go into the mount.
                     if let Some(dir) = self.dir.take() {
                         let _ = dir.keep();

@@ -27,7 +27,10 @@ impl Drop for Scratch {
         if let Err(error) = fs::remove_dir_all(&self.0)
             && error.kind() != std::io::ErrorKind::NotFound
         {
-            eprintln!("sheen bench: cannot remove {}: {error}; remove it by hand", self.0.display());
+            eprintln!(
+                "sheen bench: cannot remove {}: {error}; remove it by hand",
+                self.0.display()
+            );
         }
     }
 }
@@ -94,7 +97,8 @@ impl Place {
     fn in_folder(paths: &[PathBuf], role: Role, folder: &str) -> Result<Place, BenchError> {
         let absolute = |path: &PathBuf| path.canonicalize().map_err(BenchError::at("find", path));
         let paths = paths.iter().map(absolute).collect::<Result<Vec<_>, _>>()?;
-        let first = paths.first().ok_or_else(|| BenchError::Usage("name a path to measure".to_owned()))?;
+        let first =
+            paths.first().ok_or_else(|| BenchError::Usage("name a path to measure".to_owned()))?;
         let scratch = first.join(folder);
         fs::create_dir(&scratch).map_err(BenchError::at("make a folder", &scratch))?;
         let scratch = Scratch(scratch);

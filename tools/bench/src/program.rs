@@ -24,9 +24,10 @@ pub fn sheen_path() -> Result<PathBuf, BenchError> {
     let path = own.with_file_name("sheen");
     match path.is_file() {
         true => Ok(path),
-        false => {
-            Err(BenchError::Failed(format!("there is no {}: start the benchmarks by sheen bench", path.display())))
-        }
+        false => Err(BenchError::Failed(format!(
+            "there is no {}: start the benchmarks by sheen bench",
+            path.display()
+        ))),
     }
 }
 

@@ -12,7 +12,9 @@ impl Progress {
     /// A bar that will move `steps` times; silent if standard error is no terminal.
     pub fn start(item: &str, steps: usize) -> Progress {
         let bar = ProgressBar::new(steps as u64);
-        let style = ProgressStyle::with_template("{spinner} {prefix} {bar:20} {pos}/{len} {elapsed} {wide_msg}");
+        let style = ProgressStyle::with_template(
+            "{spinner} {prefix} {bar:20} {pos}/{len} {elapsed} {wide_msg}",
+        );
         bar.set_style(style.expect("a constant template"));
         bar.set_prefix(item.to_owned());
         bar.enable_steady_tick(Duration::from_millis(200));

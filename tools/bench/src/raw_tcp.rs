@@ -61,7 +61,9 @@ fn answer(mut stream: TcpStream) -> io::Result<()> {
     prepared(&stream)?;
     let mut word = [0; 9];
     stream.read_exact(&mut word)?;
-    let count = u64::from_le_bytes([word[1], word[2], word[3], word[4], word[5], word[6], word[7], word[8]]);
+    let count = u64::from_le_bytes([
+        word[1], word[2], word[3], word[4], word[5], word[6], word[7], word[8],
+    ]);
     match word[0] {
         1 => {
             swallow(&mut stream, count)?;

@@ -84,9 +84,12 @@ fn net(output: &Output, args: &NetArgs) -> Result<(), BenchError> {
     let mut sheet = Sheet::begin(output)?;
     let local = if args.nid.is_none() { Some(Local::start()?) } else { None };
     let nid = args.nid.or(local.as_ref().map(Local::nid)).unwrap_or(Nid::Loopback);
-    let other_end = local.iter().map(|local| Daemon::new(local.pid(), "other end")).collect::<Vec<_>>();
-    let places =
-        [Place::bare(net::LNET, Role::Target, other_end.clone()), Place::bare(net::RAW, Role::Reference, other_end)];
+    let other_end =
+        local.iter().map(|local| Daemon::new(local.pid(), "other end")).collect::<Vec<_>>();
+    let places = [
+        Place::bare(net::LNET, Role::Target, other_end.clone()),
+        Place::bare(net::RAW, Role::Reference, other_end),
+    ];
     sheet.report.places = places.iter().map(described).collect();
     let mut item = Net::connect(args, nid)?;
     let figures = item::run(&mut item, &places, sheet.rounds(), &sheet.stop)?;
@@ -101,7 +104,8 @@ fn report(files: &[PathBuf], html: Option<&Path>) -> Result<(), BenchError> {
     let mut whole: Option<Report> = None;
     for file in files {
         let text = std::fs::read_to_string(file).map_err(BenchError::at("read", file))?;
-        let bad = |e| BenchError::Failed(format!("{} is no report of this version: {e}", file.display()));
+        let bad =
+            |e| BenchError::Failed(format!("{} is no report of this version: {e}", file.display()));
         let one: Report = serde_json::from_str(&text).map_err(bad)?;
         match &mut whole {
             None => whole = Some(one),
@@ -180,12 +184,18 @@ impl Sheet {
     /// A file cannot be written.
     pub fn begin(output: &Output) -> Result<Sheet, BenchError> {
         for file in [&output.json, &output.html].into_iter().flatten() {
-            let folder = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            let folder =
+                file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
             if !folder.is_dir() {
-                return Err(BenchError::Usage(format!("there is no folder {} to write to", folder.display())));
+                return Err(BenchError::Usage(format!(
+                    "there is no folder {} to write to",
+                    folder.display()
+                )));
             }
         }
-        let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let started = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs());
         let report = Report {
             format: FORMAT,
             commit: env!("SHEEN_COMMIT").to_owned(),
@@ -219,11 +229,13 @@ impl Sheet {
     /// Something cannot be written.
     pub fn end(self, output: &Output) -> Result<(), BenchError> {
         if let Some(path) = &output.json {
-            let text = serde_json::to_string_pretty(&self.report).map_err(BenchError::of("write JSON"))?;
+            let text =
+                serde_json::to_string_pretty(&self.report).map_err(BenchError::of("write JSON"))?;
             std::fs::write(path, text + "\n").map_err(BenchError::at("write", path))?;
         }
         if let Some(path) = &output.html {
-            std::fs::write(path, page::html(&self.report)?).map_err(BenchError::at("write", path))?;
+            std::fs::write(path, page::html(&self.report)?)
+                .map_err(BenchError::at("write", path))?;
         }
         print(&table::text(&self.report))
     }

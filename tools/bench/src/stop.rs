@@ -27,8 +27,11 @@ impl Stop {
             .map_err(BenchError::of("watch for signals"))?;
         let entered = runtime.enter();
         let catch = |kind| signal(kind).map_err(BenchError::of("watch for signals"));
-        let mut signals =
-            [catch(SignalKind::interrupt())?, catch(SignalKind::terminate())?, catch(SignalKind::hangup())?];
+        let mut signals = [
+            catch(SignalKind::interrupt())?,
+            catch(SignalKind::terminate())?,
+            catch(SignalKind::hangup())?,
+        ];
         drop(entered);
         let flag = stop.clone();
         let watch = move || {

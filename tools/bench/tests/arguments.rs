@@ -9,7 +9,11 @@ fn bench(words: &[&str]) -> Output {
 #[test]
 fn wrong_words_and_missing_places_have_their_exit_status() {
     let wrong = bench(&["mdtest", "--no-such-option"]);
-    assert_eq!(wrong.status.code(), Some(2), "clap's: sheen bench has told it as wrong usage before");
+    assert_eq!(
+        wrong.status.code(),
+        Some(2),
+        "clap's: sheen bench has told it as wrong usage before"
+    );
     let missing = bench(&["mdtest", "/nowhere/at/all", "--files", "1"]);
     assert!(!missing.status.success());
     let said = String::from_utf8(missing.stderr).expect("a sentence");

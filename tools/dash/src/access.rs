@@ -57,8 +57,8 @@ impl Token {
     /// # Errors
     /// [`TokenError`].
     pub fn read(path: &Path) -> Result<Token, TokenError> {
-        let text =
-            std::fs::read_to_string(path).map_err(|source| TokenError::Read { path: path.to_owned(), source })?;
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| TokenError::Read { path: path.to_owned(), source })?;
         Token::new(text.trim_end()).ok_or_else(|| TokenError::Bad(path.to_owned()))
     }
 
@@ -117,14 +117,21 @@ pub struct Access {
 impl Access {
     /// Judges whether this request may be answered. `owner`: of the other end of its connection;
     /// `None`: the kernel does not tell.
-    pub fn judge(&self, owner: Option<PeerOwner>, headers: &HeaderMap, query: Option<&str>) -> Verdict {
+    pub fn judge(
+        &self,
+        owner: Option<PeerOwner>,
+        headers: &HeaderMap,
+        query: Option<&str>,
+    ) -> Verdict {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
         if self.loopback && !text(HOST).is_some_and(is_loopback_host) {
             return Verdict::WrongHost;
         }
         let token = &self.token;
         // Out of the address first, also if it was not needed: addresses are remembered and shown.
-        if query.is_some_and(|query| pairs(query, '&').any(|(name, value)| name == "token" && token.is(value))) {
+        if query.is_some_and(|query| {
+            pairs(query, '&').any(|(name, value)| name == "token" && token.is(value))
+        }) {
             return Verdict::AllowedByAddress;
         }
         if self.loopback && owner == Some(PeerOwner::Trusted) {
@@ -132,8 +139,9 @@ impl Access {
         }
         let bearer = text(AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
         let mut cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let by_cookie =
-            cookies.any(|line| pairs(line, ';').any(|(name, value)| name == COOKIE_NAME && token.is(value)));
+        let by_cookie = cookies.any(|line| {
+            pairs(line, ';').any(|(name, value)| name == COOKIE_NAME && token.is(value))
+        });
         if by_cookie || bearer.is_some_and(|told| token.is(told)) {
             return Verdict::Allowed;
         }
@@ -151,7 +159,8 @@ fn is_loopback_host(host: &str) -> bool {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
         None => host.split(':').next().unwrap_or_default(),
     };
-    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    name.eq_ignore_ascii_case("localhost")
+        || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 #[cfg(test)]
@@ -172,25 +181,39 @@ mod tests {
 
     #[test]
     fn at_loopback_root_and_the_own_user_need_no_token_and_others_do() {
-        let judge = |loopback, owner, lines: &[(&str, &str)]| access(loopback).judge(owner, &headers(lines), None);
+        let judge = |loopback, owner, lines: &[(&str, &str)]| {
+            access(loopback).judge(owner, &headers(lines), None)
+        };
         let host = ("host", "127.0.0.1:80");
         let bearer = ("authorization", &*format!("Bearer {TOKEN}"));
         assert_eq!(judge(true, Some(PeerOwner::Trusted), &[host]), Verdict::Allowed);
-        assert_eq!(judge(false, Some(PeerOwner::Trusted), &[host]), Verdict::NeedsToken, "a proxy of this host");
+        assert_eq!(
+            judge(false, Some(PeerOwner::Trusted), &[host]),
+            Verdict::NeedsToken,
+            "a proxy of this host"
+        );
         for other in [Some(NOBODY), Some(PeerOwner::Gone), Some(PeerOwner::Elsewhere), None] {
             assert_eq!(judge(true, other, &[host]), Verdict::NeedsToken, "{other:?}");
             assert_eq!(judge(true, other, &[host, bearer]), Verdict::Allowed, "{other:?}");
-            assert_eq!(judge(true, other, &[("host", "example.org"), bearer]), Verdict::WrongHost, "{other:?}");
+            assert_eq!(
+                judge(true, other, &[("host", "example.org"), bearer]),
+                Verdict::WrongHost,
+                "{other:?}"
+            );
         }
     }
 
     #[test]
     fn at_loopback_only_loopback_names_are_served() {
-        let judge = |lines: &[(&str, &str)]| access(true).judge(Some(PeerOwner::Trusted), &headers(lines), None);
+        let judge = |lines: &[(&str, &str)]| {
+            access(true).judge(Some(PeerOwner::Trusted), &headers(lines), None)
+        };
         for host in ["127.0.0.1:80", "localhost", "LOCALHOST:9", "[::1]:80", "127.1.2.3"] {
             assert_eq!(judge(&[("host", host)]), Verdict::Allowed, "{host}");
         }
-        for host in ["example.org", "10.0.0.1:80", "localhost.example.org", "127.0.0.1.example.org", ""] {
+        for host in
+            ["example.org", "10.0.0.1:80", "localhost.example.org", "127.0.0.1.example.org", ""]
+        {
             assert_eq!(judge(&[("host", host)]), Verdict::WrongHost, "{host}");
         }
         assert_eq!(judge(&[]), Verdict::WrongHost);
@@ -199,15 +222,27 @@ mod tests {
     #[test]
     fn beyond_loopback_the_token_is_needed() {
         let host = ("host", "10.0.0.1:80");
-        let judge =
-            |lines: &[(&str, &str)], query| access(false).judge(Some(PeerOwner::Elsewhere), &headers(lines), query);
+        let judge = |lines: &[(&str, &str)], query| {
+            access(false).judge(Some(PeerOwner::Elsewhere), &headers(lines), query)
+        };
         assert_eq!(judge(&[host], None), Verdict::NeedsToken);
-        assert_eq!(judge(&[host, ("authorization", &format!("Bearer {TOKEN}"))], None), Verdict::Allowed);
-        assert_eq!(judge(&[host, ("authorization", "Bearer 0123456789abcdef-_XZ")], None), Verdict::NeedsToken);
-        assert_eq!(judge(&[host, ("cookie", &format!("a=b; {COOKIE_NAME}={TOKEN}"))], None), Verdict::Allowed);
+        assert_eq!(
+            judge(&[host, ("authorization", &format!("Bearer {TOKEN}"))], None),
+            Verdict::Allowed
+        );
+        assert_eq!(
+            judge(&[host, ("authorization", "Bearer 0123456789abcdef-_XZ")], None),
+            Verdict::NeedsToken
+        );
+        assert_eq!(
+            judge(&[host, ("cookie", &format!("a=b; {COOKIE_NAME}={TOKEN}"))], None),
+            Verdict::Allowed
+        );
         let right = format!("x=1&token={TOKEN}");
         assert_eq!(judge(&[host], Some(&right)), Verdict::AllowedByAddress);
-        for wrong in ["token=", "token=0123456789abcdef-_X", "token=0123456789abcdef-_XYZ", "tokens"] {
+        for wrong in
+            ["token=", "token=0123456789abcdef-_X", "token=0123456789abcdef-_XYZ", "tokens"]
+        {
             assert_eq!(judge(&[host], Some(wrong)), Verdict::NeedsToken, "{wrong}");
         }
     }

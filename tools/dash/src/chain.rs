@@ -84,8 +84,11 @@ pub fn chains(reports: &[KeptReport]) -> Vec<Chain> {
             }
         }
     }
-    chains
-        .sort_by(|a, b| b.age_ms.cmp(&a.age_ms).then_with(|| (&a.host, a.pid, &a.fid).cmp(&(&b.host, b.pid, &b.fid))));
+    chains.sort_by(|a, b| {
+        b.age_ms
+            .cmp(&a.age_ms)
+            .then_with(|| (&a.host, a.pid, &a.fid).cmp(&(&b.host, b.pid, &b.fid)))
+    });
     chains
 }
 
@@ -124,17 +127,21 @@ impl<'a> Index<'a> {
         match &wait.what {
             Waiting::Program { client, at, pid, program, operation, fid, .. } => {
                 chain.pid = *pid;
-                (chain.program, chain.at, chain.client) = (program.clone(), at.clone(), client.clone());
+                (chain.program, chain.at, chain.client) =
+                    (program.clone(), at.clone(), client.clone());
                 (chain.operation, chain.fid) = (operation.clone(), fid.clone());
             }
-            Waiting::Request { client, operation, fid, .. } | Waiting::Served { client, operation, fid, .. } => {
+            Waiting::Request { client, operation, fid, .. }
+            | Waiting::Served { client, operation, fid, .. } => {
                 chain.program = format!("sheen {}", kept.place);
-                (chain.client, chain.operation, chain.fid) = (client.clone(), operation.clone(), fid.clone());
+                (chain.client, chain.operation, chain.fid) =
+                    (client.clone(), operation.clone(), fid.clone());
                 self.step(process, wait, &mut chain);
             }
             Waiting::Lock { client, fid, .. } | Waiting::FileLock { client, fid, .. } => {
                 chain.program = format!("sheen {}", kept.place);
-                (chain.client, chain.operation, chain.fid) = (client.clone(), "lock".to_owned(), fid.clone());
+                (chain.client, chain.operation, chain.fid) =
+                    (client.clone(), "lock".to_owned(), fid.clone());
                 self.step(process, wait, &mut chain);
             }
         }
@@ -150,10 +157,16 @@ impl<'a> Index<'a> {
         let (kind, target, text) = match &wait.what {
             Waiting::Program { .. } => return,
             Waiting::Request { target, operation, session, .. } => {
-                let how = if session == "FULL" { String::new() } else { format!("; the session is {session}") };
+                let how = if session == "FULL" {
+                    String::new()
+                } else {
+                    format!("; the session is {session}")
+                };
                 ("request", target, format!("asks {target}: {operation}{how}"))
             }
-            Waiting::Served { target, operation, .. } => ("target", target, format!("{target} works on {operation}")),
+            Waiting::Served { target, operation, .. } => {
+                ("target", target, format!("{target} works on {operation}"))
+            }
             Waiting::Lock { target, fid, bits, holders, .. } => {
                 chain.holders.clone_from(holders);
                 ("lock", target, format!("waits at {target} for {bits} of {fid}"))
@@ -191,15 +204,21 @@ impl Chain {
         };
         let what = if self.fid.is_empty() { String::new() } else { format!(" of {}", self.fid) };
         let at = if self.at.is_empty() { String::new() } else { format!(" at {}", self.at) };
-        let mut text = format!("{who}: {}{what}{at} waits for {}\n", self.operation, age(self.age_ms));
+        let mut text =
+            format!("{who}: {}{what}{at} waits for {}\n", self.operation, age(self.age_ms));
         for step in &self.steps {
             text += &format!("  -> {} ({})\n", step.text, age(step.age_ms));
         }
         for holder in &self.holders {
-            let name = if holder.description.is_empty() { &holder.client } else { &holder.description };
-            let process = if holder.pid == 0 { String::new() } else { format!(", process {}", holder.pid) };
-            let holds =
-                if holder.holds.is_empty() { "comes first".to_owned() } else { format!("holds {}", holder.holds) };
+            let name =
+                if holder.description.is_empty() { &holder.client } else { &holder.description };
+            let process =
+                if holder.pid == 0 { String::new() } else { format!(", process {}", holder.pid) };
+            let holds = if holder.holds.is_empty() {
+                "comes first".to_owned()
+            } else {
+                format!("holds {}", holder.holds)
+            };
             text += &format!("  -> {name} at {} {holds}{process}\n", holder.nid);
         }
         if self.steps.is_empty() {
@@ -280,7 +299,14 @@ mod tests {
     fn a_chain_goes_through_processes_to_the_holder() {
         let reports = [
             process("a", vec![wait(1, 0, 3000, program()), wait(2, 1, 2900, request(77))]),
-            process("s", vec![wait(1, 0, 2800, served(77)), wait(9, 1, 2700, lock()), wait(2, 0, 5000, served(78))]),
+            process(
+                "s",
+                vec![
+                    wait(1, 0, 2800, served(77)),
+                    wait(9, 1, 2700, lock()),
+                    wait(2, 0, 5000, served(78)),
+                ],
+            ),
         ];
         let chains = chains(&reports);
         assert_eq!(chains.len(), 2, "{chains:#?}");
@@ -293,12 +319,18 @@ cp (process 42) on a: OPEN of [0x1:0x2:0x0] at /mnt waits for 3.0 s
   -> b:/mnt at 10.0.0.2@tcp holds UPDATE
 ";
         assert_eq!(text, expected);
-        assert_eq!(chains[0].steps[0].kind, "target", "work whose asker does not report stands for itself");
+        assert_eq!(
+            chains[0].steps[0].kind, "target",
+            "work whose asker does not report stands for itself"
+        );
     }
 
     #[test]
     fn numbers_of_different_processes_are_not_mixed_up() {
-        let reports = [process("a", vec![wait(1, 0, 3000, program())]), process("b", vec![wait(2, 1, 2000, lock())])];
+        let reports = [
+            process("a", vec![wait(1, 0, 3000, program())]),
+            process("b", vec![wait(2, 1, 2000, lock())]),
+        ];
         let chains = chains(&reports);
         assert_eq!(chains.len(), 2);
         assert!(chains[0].steps.is_empty());
@@ -307,8 +339,10 @@ cp (process 42) on a: OPEN of [0x1:0x2:0x0] at /mnt waits for 3.0 s
 
     #[test]
     fn a_circle_ends() {
-        let reports =
-            [process("a", vec![wait(5, 0, 10, program()), wait(1, 5, 3000, lock()), wait(5, 1, 3000, lock())])];
+        let reports = [process(
+            "a",
+            vec![wait(5, 0, 10, program()), wait(1, 5, 3000, lock()), wait(5, 1, 3000, lock())],
+        )];
         assert!(chains(&reports).iter().all(|chain| chain.steps.len() <= STEPS_MAX));
     }
 

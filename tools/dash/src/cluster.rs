@@ -83,7 +83,8 @@ impl Cluster {
         self.reports = newest(reports);
         let patience = PATIENCE_MS * self.reports.len() as u64;
         let reports = std::mem::take(&mut self.reports);
-        let mut picture = Picture { time_ms, security: self.security.to_owned(), ..Picture::default() };
+        let mut picture =
+            Picture { time_ms, security: self.security.to_owned(), ..Picture::default() };
         let mut served: BTreeMap<&str, (&KeptReport, &TargetReport)> = BTreeMap::new();
         for kept in &reports {
             for target in &kept.report.targets {
@@ -98,11 +99,13 @@ impl Cluster {
         for (kept, target) in served.values() {
             picture.targets.push(self.target(kept, target, patience, time_ms));
         }
-        for target in configured.iter().filter(|target| !served.contains_key(target.name.as_str())) {
+        for target in configured.iter().filter(|target| !served.contains_key(target.name.as_str()))
+        {
             picture.targets.push(absent(target));
         }
         picture.targets.sort_by(|a, b| {
-            let order = |row: &TargetRow| ["mgt", "mdt", "ost"].iter().position(|kind| *kind == row.kind);
+            let order =
+                |row: &TargetRow| ["mgt", "mdt", "ost"].iter().position(|kind| *kind == row.kind);
             (order(a), &a.name).cmp(&(order(b), &b.name))
         });
         for kept in &reports {
@@ -117,9 +120,12 @@ impl Cluster {
         picture.chains = chains(&reports);
         picture.chains.truncate(CHAINS_MAX);
         let old = (time_ms / 1000).saturating_sub(3600);
-        let shown: Vec<String> = picture.targets.iter().map(|row| format!("target/{}", row.name)).collect();
+        let shown: Vec<String> =
+            picture.targets.iter().map(|row| format!("target/{}", row.name)).collect();
         self.series.retain(|of, series| {
-            shown.contains(of) || series.points.back().is_some_and(|(time, _)| *time > old) || series.points.is_empty()
+            shown.contains(of)
+                || series.points.back().is_some_and(|(time, _)| *time > old)
+                || series.points.is_empty()
         });
         if self.cpus.len() > 4 * reports.len() + SERIES_MAX {
             self.cpus.clear();
@@ -139,11 +145,19 @@ impl Cluster {
         series.rates
     }
 
-    fn target(&mut self, kept: &KeptReport, target: &TargetReport, patience: u64, time_ms: u64) -> TargetRow {
+    fn target(
+        &mut self,
+        kept: &KeptReport,
+        target: &TargetReport,
+        patience: u64,
+        time_ms: u64,
+    ) -> TargetRow {
         let NodeReport { host, place, pid, nids, state, .. } = &kept.report;
         let rates = self.follow(format!("target/{}", target.name), kept, &target.counts, time_ms);
         let (state, note) = match alive_word(kept, patience) {
-            "down" if !kept.connected => ("down", "the connection of its process is gone".to_owned()),
+            "down" if !kept.connected => {
+                ("down", "the connection of its process is gone".to_owned())
+            }
             "down" => ("down", format!("unheard of for {} s", kept.age_ms / 1000)),
             "silent" => ("silent", format!("unheard of for {:.1} s", kept.age_ms as f32 / 1000.0)),
             _ if !target.failure.is_empty() => ("failed", target.failure.clone()),
@@ -178,7 +192,13 @@ impl Cluster {
         }
     }
 
-    fn client(&mut self, kept: &KeptReport, mount: &MountReport, patience: u64, time_ms: u64) -> ClientRow {
+    fn client(
+        &mut self,
+        kept: &KeptReport,
+        mount: &MountReport,
+        patience: u64,
+        time_ms: u64,
+    ) -> ClientRow {
         let counts = sum(mount.sessions.iter().map(|session| &session.counts));
         let rates = self.follow(format!("client/{}", mount.client), kept, &counts, time_ms);
         let state = alive_word(kept, patience);
@@ -196,7 +216,8 @@ impl Cluster {
             dirty_bytes: mount.dirty_bytes,
             granted_bytes: mount.sessions.iter().map(|session| session.granted_bytes).sum(),
             sessions: mount.sessions.len() as u32,
-            sessions_full: mount.sessions.iter().filter(|session| session.state == "FULL").count() as u32,
+            sessions_full: mount.sessions.iter().filter(|session| session.state == "FULL").count()
+                as u32,
             counts,
             rates: if state == "up" { rates } else { Rates::default() },
         }
@@ -204,7 +225,8 @@ impl Cluster {
 
     fn process(&mut self, kept: &KeptReport, patience: u64) -> ProcessRow {
         let report = &kept.report;
-        let cpu = self.cpus.entry((report.host.clone(), report.place.clone(), report.pid)).or_default();
+        let cpu =
+            self.cpus.entry((report.host.clone(), report.place.clone(), report.pid)).or_default();
         let elapsed = report.uptime_ms.saturating_sub(cpu.uptime_ms);
         if elapsed >= STEP_MS || cpu.uptime_ms == 0 {
             let busy = report.cpu_ms.saturating_sub(cpu.cpu_ms) as f32 / elapsed.max(1) as f32;
@@ -239,7 +261,11 @@ impl Cluster {
         let now_s = self.picture.time_ms / 1000;
         let history = self.series.get(of).map(|series| series.history(now_s)).unwrap_or_default();
         if of == "all" {
-            return Some(Detail { of: of.to_owned(), history: self.total.history(now_s), ..Detail::default() });
+            return Some(Detail {
+                of: of.to_owned(),
+                history: self.total.history(now_s),
+                ..Detail::default()
+            });
         }
         let (what, name) = of.split_once('/')?;
         let mut detail = Detail { of: of.to_owned(), history, ..Detail::default() };
@@ -247,16 +273,23 @@ impl Cluster {
             "target" => {
                 let row = self.picture.targets.iter().find(|row| row.name == name)?;
                 let serves = |kept: &&KeptReport| {
-                    (&kept.report.host, &kept.report.place, kept.report.pid) == (&row.host, &row.place, row.pid)
+                    (&kept.report.host, &kept.report.place, kept.report.pid)
+                        == (&row.host, &row.place, row.pid)
                 };
                 let process = self.reports.iter().find(serves);
-                let target = process.and_then(|kept| kept.report.targets.iter().find(|target| target.name == name));
-                detail.operations = target.map(|target| target.operations.clone()).unwrap_or_default();
+                let target = process
+                    .and_then(|kept| kept.report.targets.iter().find(|target| target.name == name));
+                detail.operations =
+                    target.map(|target| target.operations.clone()).unwrap_or_default();
                 detail.jobs = target.map(|target| target.jobs.clone()).unwrap_or_default();
                 for (kept, mount) in self.mounts() {
                     for session in mount.sessions.iter().filter(|session| session.target == name) {
                         let with = format!("{}:{}", kept.report.host, mount.at);
-                        detail.sessions.push(session_row(with, format!("client/{}", mount.client), session));
+                        detail.sessions.push(session_row(
+                            with,
+                            format!("client/{}", mount.client),
+                            session,
+                        ));
                     }
                 }
             }
@@ -275,7 +308,9 @@ impl Cluster {
     }
 
     fn mounts(&self) -> impl Iterator<Item = (&KeptReport, &MountReport)> {
-        self.reports.iter().flat_map(|kept| kept.report.mounts.iter().map(move |mount| (kept, mount)))
+        self.reports
+            .iter()
+            .flat_map(|kept| kept.report.mounts.iter().map(move |mount| (kept, mount)))
     }
 }
 
@@ -336,11 +371,23 @@ mod tests {
 
     fn kept(place: &str, uptime_ms: u64, requests: u64) -> KeptReport {
         let counts = Counts { requests, micros: 10 * requests, ..Counts::default() };
-        let target = TargetReport { name: "sheen-OST0000".into(), counts: counts.clone(), ..TargetReport::default() };
-        let session =
-            SessionReport { target: "sheen-OST0000".into(), state: "FULL".into(), counts, ..SessionReport::default() };
-        let mount =
-            MountReport { client: "c".into(), at: "/mnt".into(), sessions: vec![session], ..MountReport::default() };
+        let target = TargetReport {
+            name: "sheen-OST0000".into(),
+            counts: counts.clone(),
+            ..TargetReport::default()
+        };
+        let session = SessionReport {
+            target: "sheen-OST0000".into(),
+            state: "FULL".into(),
+            counts,
+            ..SessionReport::default()
+        };
+        let mount = MountReport {
+            client: "c".into(),
+            at: "/mnt".into(),
+            sessions: vec![session],
+            ..MountReport::default()
+        };
         let report = NodeReport {
             host: "h".into(),
             place: place.into(),
@@ -362,13 +409,20 @@ mod tests {
     fn totals_become_rates_and_points() {
         let mut cluster = Cluster::default();
         for (n, requests) in [0, 50, 100, 150, 400].into_iter().enumerate() {
-            cluster.take(1_000_000 + 1000 * n as u64, vec![kept("/a", 1000 * n as u64, requests)], &[]);
+            cluster.take(
+                1_000_000 + 1000 * n as u64,
+                vec![kept("/a", 1000 * n as u64, requests)],
+                &[],
+            );
         }
         let row = &cluster.picture().targets[0];
         assert_eq!((row.state.as_str(), row.rates.requests, row.rates.micros), ("up", 150.0, 10.0));
         assert_eq!(cluster.picture().clients[0].counts.requests, 400);
         let detail = cluster.detail("target/sheen-OST0000").unwrap();
-        assert_eq!((detail.history.time, detail.history.requests), (vec![1002, 1004], vec![50.0, 150.0]));
+        assert_eq!(
+            (detail.history.time, detail.history.requests),
+            (vec![1002, 1004], vec![50.0, 150.0])
+        );
         assert_eq!(detail.sessions[0].with, "h:/mnt");
         assert_eq!(cluster.detail("client/c").unwrap().sessions[0].of, "target/sheen-OST0000");
         assert_eq!(cluster.detail("all").unwrap().history.requests.last(), Some(&150.0));

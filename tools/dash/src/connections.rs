@@ -142,20 +142,31 @@ impl Watched {
             Box::pin(sleep_until(now + WRITE_TIMEOUT))
         });
         if limit.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the answer was not taken in time")));
+            return Poll::Ready(Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "the answer was not taken in time",
+            )));
         }
         write(Pin::new(&mut self.stream), cx)
     }
 }
 
 impl AsyncRead for Watched {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         Pin::new(&mut self.get_mut().stream).poll_read(cx, buf)
     }
 }
 
 impl AsyncWrite for Watched {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         self.get_mut().in_time(cx, |stream, cx| stream.poll_write(cx, buf))
     }
 
@@ -195,9 +206,24 @@ mod tests {
         let at = |ms| start + Duration::from_millis(ms);
         let now = at(5000);
         let of = |all: &[Doing]| victim(all.iter().copied(), now);
-        assert_eq!(of(&[Doing::Answering, Doing::Idle(at(300)), Doing::Idle(at(200)), Doing::Writing(at(0))]), Some(2));
-        assert_eq!(of(&[Doing::Answering, Doing::Writing(at(3000)), Doing::Writing(at(2000))]), Some(2));
-        assert_eq!(of(&[Doing::Answering, Doing::Writing(at(4500))]), None, "it may be about to take it");
+        assert_eq!(
+            of(&[
+                Doing::Answering,
+                Doing::Idle(at(300)),
+                Doing::Idle(at(200)),
+                Doing::Writing(at(0))
+            ]),
+            Some(2)
+        );
+        assert_eq!(
+            of(&[Doing::Answering, Doing::Writing(at(3000)), Doing::Writing(at(2000))]),
+            Some(2)
+        );
+        assert_eq!(
+            of(&[Doing::Answering, Doing::Writing(at(4500))]),
+            None,
+            "it may be about to take it"
+        );
         assert_eq!(of(&[]), None);
     }
 }

@@ -126,7 +126,10 @@ async fn serve(listener: TcpListener, access: Arc<Access>, router: Router) {
             // A client that waited for its place may have said long ago that it asks for nothing
             // more.
             builder.half_close(true);
-            builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES_MAX);
+            builder
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD_TIMEOUT)
+                .max_buf_size(HEAD_BYTES_MAX);
             if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
                 tracing::debug!(%error, "HTTP connection");
             }
@@ -143,7 +146,8 @@ async fn respond(
 ) -> Response<Full<Bytes>> {
     let head_only = request.method() == Method::HEAD;
     if !head_only && request.method() != Method::GET {
-        let mut response = response_of(Answer::sentence(405, "only GET and HEAD: nothing can be changed here"));
+        let mut response =
+            response_of(Answer::sentence(405, "only GET and HEAD: nothing can be changed here"));
         response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
         return response;
     }
@@ -153,17 +157,22 @@ async fn respond(
     let uri = request.uri();
     match access.judge(owner, request.headers(), uri.query()) {
         Verdict::Allowed => {}
-        Verdict::WrongHost => return response_of(Answer::sentence(421, "this is not the host that was asked for")),
+        Verdict::WrongHost => {
+            return response_of(Answer::sentence(421, "this is not the host that was asked for"));
+        }
         Verdict::NeedsToken => {
             let text = "a token is needed: open the address that `sheen dash` prints to the owner of the daemon, or send \
                         'Authorization: Bearer TOKEN' with the token of its http_token_file";
             let mut response = response_of(Answer::sentence(401, text));
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            response
+                .headers_mut()
+                .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             return response;
         }
         Verdict::AllowedByAddress => return keep_token(access, uri.path()),
     }
-    let ask = Ask { path: uri.path().to_owned(), query: uri.query().unwrap_or_default().to_owned() };
+    let ask =
+        Ask { path: uri.path().to_owned(), query: uri.query().unwrap_or_default().to_owned() };
     let mut answer = router(ask).await;
     let length = answer.body.len();
     if head_only {
@@ -186,14 +195,18 @@ fn keep_token(access: &Access, path: &str) -> Response<Full<Bytes>> {
     }
     // Two slashes at the beginning would name another host.
     let location = format!("/{}", path.trim_start_matches('/'));
-    headers.insert(header::LOCATION, HeaderValue::from_str(&location).unwrap_or(HeaderValue::from_static("/")));
+    headers.insert(
+        header::LOCATION,
+        HeaderValue::from_str(&location).unwrap_or(HeaderValue::from_static("/")),
+    );
     response
 }
 
 /// Adds headers that keep browsers from doing more than showing it.
 fn response_of(answer: Answer) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(answer.body));
-    *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    *response.status_mut() =
+        StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
                   base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
     for (name, value) in [
@@ -252,14 +265,20 @@ mod tests {
     async fn it_reads_and_nothing_else() {
         let http = start(true).await;
         let text = ask(&http, &get("/metrics?a=1", "")).await;
-        assert!(text.starts_with("HTTP/1.1 200 OK") && text.ends_with("\r\n\r\nseen a=1\n"), "{text}");
+        assert!(
+            text.starts_with("HTTP/1.1 200 OK") && text.ends_with("\r\n\r\nseen a=1\n"),
+            "{text}"
+        );
         assert!(text.contains("content-security-policy: default-src 'none'"), "{text}");
         assert!(ask(&http, &get("/other", "")).await.starts_with("HTTP/1.1 404"));
         let head = ask(&http, &get("/metrics", "").replace("GET", "HEAD")).await;
         assert!(head.contains("content-length: 6") && head.ends_with("\r\n\r\n"), "{head}");
         for method in ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"] {
             let text = ask(&http, &get("/metrics", "").replace("GET", method)).await;
-            assert!(text.starts_with("HTTP/1.1 405") && text.contains("allow: GET, HEAD"), "{text}");
+            assert!(
+                text.starts_with("HTTP/1.1 405") && text.contains("allow: GET, HEAD"),
+                "{text}"
+            );
         }
         let other = get("/metrics", "").replace("127.0.0.1", "example.org");
         assert!(ask(&http, &other).await.starts_with("HTTP/1.1 421"));
@@ -304,7 +323,8 @@ mod tests {
     async fn connections_that_do_not_read_shut_nobody_out() {
         let http = start(true).await;
         let deaf = deaf(&http, CONNECTIONS_MAX).await;
-        let text = tokio::time::timeout(Duration::from_secs(20), ask(&http, &get("/metrics", ""))).await;
+        let text =
+            tokio::time::timeout(Duration::from_secs(20), ask(&http, &get("/metrics", ""))).await;
         assert!(text.expect("an answer comes").starts_with("HTTP/1.1 200"));
         drop(deaf);
     }
@@ -319,7 +339,8 @@ mod tests {
             stream.write_all(&b"GET /metrics HTTP/1.1\r\n"[..(n % 2) * 10]).await.unwrap();
             idle.push(stream);
         }
-        let text = tokio::time::timeout(Duration::from_secs(5), ask(&http, &get("/metrics", ""))).await;
+        let text =
+            tokio::time::timeout(Duration::from_secs(5), ask(&http, &get("/metrics", ""))).await;
         assert!(text.expect("an answer comes").starts_with("HTTP/1.1 200"));
     }
 
@@ -341,8 +362,14 @@ mod tests {
         let http = start(false).await;
         assert!(ask(&http, &get("/metrics", "")).await.starts_with("HTTP/1.1 401"));
         let text = ask(&http, &get(&format!("//metrics?token={TOKEN}"), "")).await;
-        assert!(text.starts_with("HTTP/1.1 303") && text.contains("location: /metrics\r\n"), "{text}");
-        assert!(text.contains(&format!("set-cookie: sheen_token={TOKEN}; Path=/; HttpOnly")), "{text}");
+        assert!(
+            text.starts_with("HTTP/1.1 303") && text.contains("location: /metrics\r\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains(&format!("set-cookie: sheen_token={TOKEN}; Path=/; HttpOnly")),
+            "{text}"
+        );
         let text = ask(&http, &get("/metrics", &format!("Cookie: sheen_token={TOKEN}\r\n"))).await;
         assert!(text.starts_with("HTTP/1.1 200"), "{text}");
     }

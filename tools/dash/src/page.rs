@@ -16,7 +16,10 @@ pub fn answer(ask: &Ask, cluster: &Cluster) -> Option<Answer> {
         "/api/cluster" => json(cluster.picture()),
         "/api/detail" => match value(&ask.query, "of").and_then(|of| cluster.detail(&of)) {
             Some(detail) => json(&detail),
-            None => Answer::sentence(404, "no such target or client; ask ?of=target/NAME or ?of=client/INSTANCE"),
+            None => Answer::sentence(
+                404,
+                "no such target or client; ask ?of=target/NAME or ?of=client/INSTANCE",
+            ),
         },
         _ => return None,
     })
@@ -28,7 +31,10 @@ fn json(value: &impl serde::Serialize) -> Answer {
 
 /// A value of the query, decoded.
 fn value(query: &str, name: &str) -> Option<String> {
-    let (_, value) = query.split('&').filter_map(|pair| pair.split_once('=')).find(|(found, _)| *found == name)?;
+    let (_, value) = query
+        .split('&')
+        .filter_map(|pair| pair.split_once('='))
+        .find(|(found, _)| *found == name)?;
     let mut bytes = Vec::with_capacity(value.len());
     let mut rest = value.bytes();
     while let Some(byte) = rest.next() {
@@ -50,7 +56,10 @@ mod tests {
 
     #[test]
     fn queries_are_decoded() {
-        assert_eq!(value("a=1&of=target%2Fsheen-OST0000", "of").as_deref(), Some("target/sheen-OST0000"));
+        assert_eq!(
+            value("a=1&of=target%2Fsheen-OST0000", "of").as_deref(),
+            Some("target/sheen-OST0000")
+        );
         for bad in ["", "of", "of=%", "of=%zz", "of=%ff"] {
             assert_eq!(value(bad, "of"), None, "{bad}");
         }
@@ -59,16 +68,26 @@ mod tests {
     #[test]
     fn the_page_needs_nothing_from_elsewhere() {
         let get = |path: &str| {
-            answer(&Ask { path: path.into(), query: String::new() }, &Cluster::default()).map(|answer| {
-                assert_eq!(answer.status, if path == "/api/detail" { 404 } else { 200 }, "{path}");
-                String::from_utf8(answer.body.to_vec()).unwrap()
-            })
+            answer(&Ask { path: path.into(), query: String::new() }, &Cluster::default()).map(
+                |answer| {
+                    assert_eq!(
+                        answer.status,
+                        if path == "/api/detail" { 404 } else { 200 },
+                        "{path}"
+                    );
+                    String::from_utf8(answer.body.to_vec()).unwrap()
+                },
+            )
         };
         let page = get("/").unwrap();
         let script = get("/page.js").unwrap();
         for file in ["/style.css", "/draw.js", "/page.js"] {
             assert!(page.contains(file) || script.contains(file), "{file} is not used");
-            assert!(get(file).is_some_and(|text| !text.contains("http://") || text.contains("www.w3.org")), "{file}");
+            assert!(
+                get(file)
+                    .is_some_and(|text| !text.contains("http://") || text.contains("www.w3.org")),
+                "{file}"
+            );
         }
         assert!(!page.contains("//cdn") && !page.contains("https://"));
         assert!(get("/api/cluster").unwrap().starts_with("{\"time_ms\":0"));

@@ -75,10 +75,25 @@ mod tests {
 
     #[test]
     fn rates_are_differences_over_time() {
-        let before = Counts { requests: 10, micros: 100, read_bytes: 1000, times: vec![0, 10], ..Counts::default() };
-        let now = Counts { requests: 30, micros: 500, read_bytes: 5000, times: vec![0, 20, 9, 1], ..Counts::default() };
+        let before = Counts {
+            requests: 10,
+            micros: 100,
+            read_bytes: 1000,
+            times: vec![0, 10],
+            ..Counts::default()
+        };
+        let now = Counts {
+            requests: 30,
+            micros: 500,
+            read_bytes: 5000,
+            times: vec![0, 20, 9, 1],
+            ..Counts::default()
+        };
         let rates = rates(&before, &now, 2000);
-        assert_eq!((rates.requests, rates.read, rates.written, rates.micros), (10.0, 2000.0, 0.0, 20.0));
+        assert_eq!(
+            (rates.requests, rates.read, rates.written, rates.micros),
+            (10.0, 2000.0, 0.0, 20.0)
+        );
         assert_eq!(rates.p99, 7.0, "the upper end of the bucket of the slowest of twenty");
     }
 
@@ -93,6 +108,9 @@ mod tests {
     fn sums_take_the_longer_histogram() {
         let one = Counts { requests: 1, times: vec![1], ..Counts::default() };
         let two = Counts { requests: 2, times: vec![0, 2], ..Counts::default() };
-        assert_eq!(sum([&one, &two]), Counts { requests: 3, times: vec![1, 2], ..Counts::default() });
+        assert_eq!(
+            sum([&one, &two]),
+            Counts { requests: 3, times: vec![1, 2], ..Counts::default() }
+        );
     }
 }

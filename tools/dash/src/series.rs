@@ -57,7 +57,9 @@ impl Series {
 
     pub(crate) fn history(&self, now_s: u64) -> History {
         let mut history = History::default();
-        for (time, rates) in self.points.iter().filter(|(time, _)| *time + POINTS_MAX as u64 * 2 >= now_s) {
+        for (time, rates) in
+            self.points.iter().filter(|(time, _)| *time + POINTS_MAX as u64 * 2 >= now_s)
+        {
             history.time.push(*time);
             history.requests.push(rates.requests);
             history.read.push(rates.read);

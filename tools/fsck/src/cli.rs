@@ -36,7 +36,12 @@ pub struct Fsck {
 
 /// Runs the command: the report to `out`, failures to `err`, progress to `step`. Returns the exit
 /// status.
-pub fn run(fsck: &Fsck, out: &mut dyn Write, err: &mut dyn Write, step: &mut dyn FnMut(&str)) -> u8 {
+pub fn run(
+    fsck: &Fsck,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+    step: &mut dyn FnMut(&str),
+) -> u8 {
     let told = match check(fsck, step) {
         Ok(report) => {
             let told = if fsck.json { report.json(out) } else { report.text(out) };
@@ -56,7 +61,8 @@ fn check(fsck: &Fsck, step: &mut dyn FnMut(&str)) -> Result<Report, FsckError> {
     runtime.block_on(async {
         step("opening");
         let source = place.open(&env).await?;
-        let report = run::run(&source, Options { repair: fsck.repair, clear: fsck.clear }, step).await;
+        let report =
+            run::run(&source, Options { repair: fsck.repair, clear: fsck.clear }, step).await;
         let repaired = report.as_ref().map_or(fsck.repair, |report| report.repaired() > 0);
         let closed = source.close(repaired).await;
         let report = report?;

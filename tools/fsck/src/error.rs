@@ -15,10 +15,14 @@ use types::target::TargetName;
 #[derive(Debug, thiserror::Error)]
 pub enum FsckError {
     /// The argument names nothing.
-    #[error("{0} is neither a home of a node, nor a folder of a target, nor a NID such as 10.0.0.1@tcp")]
+    #[error(
+        "{0} is neither a home of a node, nor a folder of a target, nor a NID such as 10.0.0.1@tcp"
+    )]
     NoPlace(String),
     /// No server of the cluster is here.
-    #[error("{0}: records are shown to servers only; run this as root on a host that serves a target of the cluster")]
+    #[error(
+        "{0}: records are shown to servers only; run this as root on a host that serves a target of the cluster"
+    )]
     NoServer(String),
     /// The key of this host.
     #[error(transparent)]
@@ -52,10 +56,15 @@ pub enum FsckError {
     #[error("the target in {} was never in service: there is nothing to check", .0.display())]
     Unnamed(PathBuf),
     /// Folders of two file systems.
-    #[error("the folders hold targets of two file systems, {0} and {1}: check them one after the other")]
+    #[error(
+        "the folders hold targets of two file systems, {0} and {1}: check them one after the other"
+    )]
     TwoFileSystems(String, String),
     /// More inodes than fit.
-    #[error("more than {} inodes: this version cannot check so many at once", check::check::INODES_MAX)]
+    #[error(
+        "more than {} inodes: this version cannot check so many at once",
+        check::check::INODES_MAX
+    )]
     TooMany,
     /// The running node cannot be asked.
     #[error(transparent)]

@@ -54,7 +54,8 @@ impl Offline {
     /// them.
     pub(crate) fn open(env: &Env, dirs: &[PathBuf]) -> Result<Offline, FsckError> {
         let what: Vec<String> = dirs.iter().map(|dir| dir.display().to_string()).collect();
-        let mut offline = Offline { what: what.join(", "), mdts: BTreeMap::new(), osts: BTreeMap::new() };
+        let mut offline =
+            Offline { what: what.join(", "), mdts: BTreeMap::new(), osts: BTreeMap::new() };
         let mut known: BTreeMap<TargetName, PathBuf> = BTreeMap::new();
         for dir in dirs {
             let block = superblock::read(env, dir)?;
@@ -63,7 +64,10 @@ impl Offline {
             }
             let name = block.name().ok_or_else(|| FsckError::Unnamed(dir.clone()))?;
             if let Some(other) = known.keys().find(|other| other.fsname != name.fsname) {
-                return Err(FsckError::TwoFileSystems(other.fsname.to_string(), name.fsname.to_string()));
+                return Err(FsckError::TwoFileSystems(
+                    other.fsname.to_string(),
+                    name.fsname.to_string(),
+                ));
             }
             if let Some(first) = known.insert(name, dir.clone()) {
                 return Err(FsckError::Twice { target: name, first, second: dir.clone() });
@@ -71,14 +75,19 @@ impl Offline {
             let lock = Arc::new(superblock::lock(env, dir)?);
             let of_store = |source| FsckError::Store { target: name, source };
             if name.kind == TargetKind::Ost {
-                let objects = Objects::open(env, dir, ObjectsOptions::default()).map_err(of_store)?;
+                let objects =
+                    Objects::open(env, dir, ObjectsOptions::default()).map_err(of_store)?;
                 offline.osts.insert(name.index, OstFolder { name, objects, _lock: lock });
             } else {
-                let options = JournalledOptions { apply_interval: NO_APPLYING, ..JournalledOptions::default() };
+                let options = JournalledOptions {
+                    apply_interval: NO_APPLYING,
+                    ..JournalledOptions::default()
+                };
                 let engine = Journalled::open(env, dir, block.store, options).map_err(of_store)?;
                 engine.hold(lock);
                 let fence = Fence(block.boot);
-                let options = StoreOptions { fence, committer: Committer::Caller, ..StoreOptions::default() };
+                let options =
+                    StoreOptions { fence, committer: Committer::Caller, ..StoreOptions::default() };
                 let store = Store::open(engine, env.clone(), options).map_err(of_store)?;
                 offline.mdts.insert(name.index.0, Mdt { name, store });
             }
@@ -99,10 +108,16 @@ impl Offline {
     }
 
     fn mdt(&self, mdt: u16) -> Result<&Mdt, FsckError> {
-        self.mdts.get(&mdt).ok_or_else(|| FsckError::NoMdt(format!("MDT{mdt:04x} is not among {}: it", self.what)))
+        self.mdts
+            .get(&mdt)
+            .ok_or_else(|| FsckError::NoMdt(format!("MDT{mdt:04x} is not among {}: it", self.what)))
     }
 
-    fn at_ost<R>(&self, ost: TargetIndex, f: impl FnOnce(&Objects) -> Result<R, StoreError>) -> Result<R, FsckError> {
+    fn at_ost<R>(
+        &self,
+        ost: TargetIndex,
+        f: impl FnOnce(&Objects) -> Result<R, StoreError>,
+    ) -> Result<R, FsckError> {
         let folder = &self.osts[&ost];
         f(&folder.objects).map_err(|source| FsckError::Store { target: folder.name, source })
     }
@@ -121,12 +136,18 @@ impl Offline {
         });
         scanned.map_err(|source| FsckError::Store { target: *name, source })?;
         debug_assert!(
-            page.next.as_ref().is_none_or(|next| page.records.last().is_none_or(|(k, _)| *next >= behind(k)))
+            page.next
+                .as_ref()
+                .is_none_or(|next| page.records.last().is_none_or(|(k, _)| *next >= behind(k)))
         );
         Ok(page)
     }
 
-    pub(crate) fn objects(&self, ost: TargetIndex, after: Option<ObjectId>) -> Result<Listed, FsckError> {
+    pub(crate) fn objects(
+        &self,
+        ost: TargetIndex,
+        after: Option<ObjectId>,
+    ) -> Result<Listed, FsckError> {
         let limit = OBJECTS_PER_PAGE as usize;
         let listed = self.at_ost(ost, |objects| objects.list(after, limit))?;
         let more = listed.len() == limit;
@@ -142,7 +163,8 @@ impl Offline {
         let fail = |source| FsckError::Store { target: *name, source };
         let mut tx = store.begin();
         for seen in &mend.expect {
-            let same = tx.get(&seen.key, |found| seen.value.as_deref() == Some(found)).map_err(fail)?;
+            let same =
+                tx.get(&seen.key, |found| seen.value.as_deref() == Some(found)).map_err(fail)?;
             if !same.unwrap_or(seen.value.is_none()) {
                 return Ok(false);
             }
@@ -155,7 +177,10 @@ impl Offline {
                 (Some(value), None) => tx.put(&change.key, value),
                 // The record is good as the repair made it; otherwise the next look would find it.
                 (Some(value), Some(fid)) => {
-                    tx.put(&change.key, &inode::with_version(fid, value, version).unwrap_or_else(|_| value.clone()));
+                    tx.put(
+                        &change.key,
+                        &inode::with_version(fid, value, version).unwrap_or_else(|_| value.clone()),
+                    );
                 }
             }
         }

@@ -71,7 +71,8 @@ impl Online {
         rpc.set_server_key(key);
         let (mut mdts, mut osts) = (BTreeMap::new(), BTreeMap::new());
         for info in &config.targets {
-            let name: TargetName = info.name.parse().map_err(|_| FsckError::Config(info.name.clone()))?;
+            let name: TargetName =
+                info.name.parse().map_err(|_| FsckError::Config(info.name.clone()))?;
             let nids: Result<Vec<Nid>, _> = info.nids.iter().map(|nid| nid.parse()).collect();
             let nids = nids.map_err(|bad| FsckError::Config(format!("{name}, {bad}")))?;
             let import = || rpc.import(name, nids, uuid, description.clone(), None);
@@ -116,16 +117,25 @@ impl Online {
         let (start, end) = (Bytes::copy_from_slice(start), Bytes::copy_from_slice(end));
         let (records, more) = mdc.scan(start, end, PAGE_BYTES).await.map_err(fail)?;
         let next = records.last().filter(|_| more).map(|record| behind(&record.key));
-        let records = records.into_iter().filter_map(|r| Some((r.key.to_vec(), r.value?.to_vec()))).collect();
+        let records =
+            records.into_iter().filter_map(|r| Some((r.key.to_vec(), r.value?.to_vec()))).collect();
         Ok(Page { records, next })
     }
 
-    pub(crate) async fn objects(&self, ost: TargetIndex, after: Option<ObjectId>) -> Result<Listed, FsckError> {
+    pub(crate) async fn objects(
+        &self,
+        ost: TargetIndex,
+        after: Option<ObjectId>,
+    ) -> Result<Listed, FsckError> {
         let (osc, fail) = self.ost(ost);
         osc.list(after, OBJECTS_PER_PAGE).await.map_err(fail)
     }
 
-    pub(crate) async fn has_object(&self, ost: TargetIndex, object: ObjectId) -> Result<bool, FsckError> {
+    pub(crate) async fn has_object(
+        &self,
+        ost: TargetIndex,
+        object: ObjectId,
+    ) -> Result<bool, FsckError> {
         let (osc, fail) = self.ost(ost);
         // An empty one and none are the same to a file.
         Ok(osc.getattr(object).await.map_err(fail)? != (0, 0))
@@ -140,7 +150,11 @@ impl Online {
         }
     }
 
-    pub(crate) async fn destroy(&self, ost: TargetIndex, object: ObjectId) -> Result<(), FsckError> {
+    pub(crate) async fn destroy(
+        &self,
+        ost: TargetIndex,
+        object: ObjectId,
+    ) -> Result<(), FsckError> {
         let (osc, fail) = self.ost(ost);
         osc.destroy(vec![object]).await.map_err(fail)
     }

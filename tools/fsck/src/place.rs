@@ -59,7 +59,9 @@ impl Place {
     pub async fn open(self, env: &Env) -> Result<Source, FsckError> {
         match self {
             Place::Folders(dirs) => Ok(Source::Offline(Offline::open(env, &dirs)?)),
-            Place::Cluster(source, home) => Ok(Source::Online(Online::connect(env, source, home).await?)),
+            Place::Cluster(source, home) => {
+                Ok(Source::Online(Online::connect(env, source, home).await?))
+            }
         }
     }
 }
@@ -67,7 +69,8 @@ impl Place {
 /// `NID[,NID...][:/FSNAME]`
 fn cluster(text: &str) -> Option<MountSource> {
     text.parse().ok().or_else(|| {
-        let mgs = text.split(',').map(|nid| nid.parse::<Nid>().ok()).collect::<Option<Vec<Nid>>>()?;
+        let mgs =
+            text.split(',').map(|nid| nid.parse::<Nid>().ok()).collect::<Option<Vec<Nid>>>()?;
         Some(MountSource { mgs, fsname: FsName::default() })
     })
 }
@@ -79,10 +82,13 @@ fn of_node(home: &Home) -> Result<Place, FsckError> {
         return Err(FsckError::NoPlace(home.dir().display().to_string()));
     };
     let (answer, _) = control::ask(home, &Request::Settings)?;
-    let told = if let Answer::Settings { settings } = answer { settings.mgs.clone() } else { Vec::new() };
+    let told =
+        if let Answer::Settings { settings } = answer { settings.mgs.clone() } else { Vec::new() };
     let own = || status.nids.iter().filter_map(|nid| nid.parse().ok());
-    let mgs: Vec<Nid> = if told.is_empty() { own().filter(|nid| *nid != Nid::Loopback).collect() } else { told };
-    let fsname = status.fsname.parse().map_err(|_| FsckError::NoFileSystem(status.fsname.clone()))?;
+    let mgs: Vec<Nid> =
+        if told.is_empty() { own().filter(|nid| *nid != Nid::Loopback).collect() } else { told };
+    let fsname =
+        status.fsname.parse().map_err(|_| FsckError::NoFileSystem(status.fsname.clone()))?;
     if mgs.is_empty() {
         return Err(FsckError::NotListening(home.dir().to_owned()));
     }

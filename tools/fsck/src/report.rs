@@ -99,7 +99,9 @@ impl Report {
     /// Exit status: the sum of what applies.
     pub fn status(&self) -> u8 {
         let bit = |on: bool, bit: u8| if on { bit } else { 0 };
-        bit(self.repaired() > 0, REPAIRED) | bit(self.left() > 0, LEFT) | bit(!self.trouble.is_empty(), OPERATIONAL)
+        bit(self.repaired() > 0, REPAIRED)
+            | bit(self.left() > 0, LEFT)
+            | bit(!self.trouble.is_empty(), OPERATIONAL)
     }
 
     /// For people: a line for each finding, one for what was looked at, one for the end.
@@ -126,7 +128,9 @@ impl Report {
                 self.unsettled
             )?;
         }
-        let Counts { inodes, directories, names, objects, object_bytes, orphans, destroying, .. } = self.counts;
+        let Counts {
+            inodes, directories, names, objects, object_bytes, orphans, destroying, ..
+        } = self.counts;
         writeln!(
             out,
             "{}: {inodes} inodes ({directories} directories, {orphans} removed but open), {names} names, {objects} \

@@ -34,17 +34,23 @@ pub struct Options {
 /// # Errors
 /// A metadata target cannot be read, or a repair cannot be made. An OST that cannot be read is
 /// named in the report.
-pub async fn run(source: &Source, options: Options, step: &mut dyn FnMut(&str)) -> Result<Report, FsckError> {
+pub async fn run(
+    source: &Source,
+    options: Options,
+    step: &mut dyn FnMut(&str),
+) -> Result<Report, FsckError> {
     let mut report = Report { what: source.describe(), ..Report::default() };
     loop {
         report.rounds += 1;
         report.trouble.clear();
         let (findings, counts) = look(source, report.rounds, &mut report.trouble, step).await?;
         report.counts = counts;
-        let mut round = Round { source, options, left: Vec::new(), repaired: Vec::new(), unsettled: 0 };
+        let mut round =
+            Round { source, options, left: Vec::new(), repaired: Vec::new(), unsettled: 0 };
         step(&format!("looking again at {} findings", findings.len()));
-        let (objects, records): (Vec<_>, Vec<_>) =
-            findings.into_iter().partition(|finding| matches!(finding, Finding::OrphanObject { .. }));
+        let (objects, records): (Vec<_>, Vec<_>) = findings
+            .into_iter()
+            .partition(|finding| matches!(finding, Finding::OrphanObject { .. }));
         for finding in records {
             round.settle(finding).await?;
         }
@@ -95,7 +101,9 @@ async fn look(
                     more = goes_on;
                     read += objects.len();
                     // Files of metadata targets that are not here cannot be judged.
-                    for (object, size, blocks) in objects.into_iter().filter(|(o, ..)| mdts.contains(&o.fid.mdt())) {
+                    for (object, size, blocks) in
+                        objects.into_iter().filter(|(o, ..)| mdts.contains(&o.fid.mdt()))
+                    {
                         check.object(ost, object, size, blocks);
                     }
                     step(&format!("round {round}: {read} objects of OST{:04x}", ost.0));
@@ -143,7 +151,9 @@ impl Round<'_> {
             Verdict::Confirmed(mend) => mend,
         };
         let (mend, what) = match (&finding, mend, finding.remedy()) {
-            (Finding::Damaged { key, .. }, None, _) if self.options.clear => (clear(key, &records), "record removed"),
+            (Finding::Damaged { key, .. }, None, _) if self.options.clear => {
+                (clear(key, &records), "record removed")
+            }
             (_, mend, remedy) => (mend, remedy.unwrap_or("")),
         };
         let Some(mend) = mend.filter(|_| self.options.repair) else {
@@ -204,7 +214,8 @@ impl Round<'_> {
             let mut next = Some(start.to_vec());
             while let Some(from) = next {
                 let page = self.source.scan(mdt, &from, &end).await?;
-                let logs = page.records.iter().filter_map(|(_, value)| destroy_log::decode(value).ok());
+                let logs =
+                    page.records.iter().filter_map(|(_, value)| destroy_log::decode(value).ok());
                 fids.extend(logs.flatten().map(|(_, object)| object.fid));
                 next = page.next;
             }

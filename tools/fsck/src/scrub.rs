@@ -34,7 +34,9 @@ const NO_APPLYING: Duration = Duration::from_secs(30 * 24 * 3600);
 /// while checksums were switched off, have none that counts; a running node gives them one. Nothing
 /// else is changed.
 #[derive(Debug, Args)]
-#[command(after_help = "Exit status: the sum of 0 clean, 4 bad blocks, 8 something could not be read.")]
+#[command(
+    after_help = "Exit status: the sum of 0 clean, 4 bad blocks, 8 something could not be read."
+)]
 pub struct Scrub {
     /// Home of a node, or folders of its targets while it does not run
     #[arg(value_name = "DIR", default_value = ".sheen", num_args = 1..)]
@@ -46,7 +48,12 @@ pub struct Scrub {
 
 /// Runs the command: the report to `out`, failures to `err`, progress to `step`. Returns the exit
 /// status.
-pub fn run(scrub: &Scrub, out: &mut dyn Write, err: &mut dyn Write, step: &mut dyn FnMut(&str)) -> u8 {
+pub fn run(
+    scrub: &Scrub,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+    step: &mut dyn FnMut(&str),
+) -> u8 {
     let told = match look(&scrub.place, step) {
         Ok(targets) => {
             let told = if scrub.json { json(&targets, out) } else { text(&targets, out) };
@@ -137,7 +144,11 @@ fn of_node(home: &Home, step: &mut dyn FnMut(&str)) -> Result<Vec<ScrubAnswer>, 
 }
 
 /// A target at rest; `None`: it is no OST.
-fn folder(env: &Env, dir: &Path, step: &mut dyn FnMut(&str)) -> Result<Option<ScrubAnswer>, FsckError> {
+fn folder(
+    env: &Env,
+    dir: &Path,
+    step: &mut dyn FnMut(&str),
+) -> Result<Option<ScrubAnswer>, FsckError> {
     let block = superblock::read(env, dir)?;
     if block.kind != TargetKind::Ost {
         return Ok(None);
@@ -150,7 +161,11 @@ fn folder(env: &Env, dir: &Path, step: &mut dyn FnMut(&str)) -> Result<Option<Sc
     let options = JournalledOptions { apply_interval: NO_APPLYING, ..JournalledOptions::default() };
     let engine = Journalled::open(env, dir, block.store, options).map_err(of_store)?;
     engine.hold(lock);
-    let options = StoreOptions { fence: Fence(block.boot), committer: Committer::Caller, ..StoreOptions::default() };
+    let options = StoreOptions {
+        fence: Fence(block.boot),
+        committer: Committer::Caller,
+        ..StoreOptions::default()
+    };
     let store = Store::open(engine, env.clone(), options).map_err(of_store)?;
     let scrubbed = match at_rest(&store, &objects) {
         Ok(report) => Scrubbing::Done(report),

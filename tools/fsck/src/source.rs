@@ -62,7 +62,11 @@ impl Source {
     ///
     /// # Errors
     /// As [`Source::scan`].
-    pub async fn objects(&self, ost: TargetIndex, after: Option<ObjectId>) -> Result<Listed, FsckError> {
+    pub async fn objects(
+        &self,
+        ost: TargetIndex,
+        after: Option<ObjectId>,
+    ) -> Result<Listed, FsckError> {
         match self {
             Source::Offline(offline) => offline.objects(ost, after),
             Source::Online(online) => online.objects(ost, after).await,

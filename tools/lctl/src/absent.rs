@@ -6,7 +6,10 @@ use report::absent::Absent;
 pub const ABSENT: Absent = Absent {
     program: "lctl",
     commands: &[
-        ("abort_recovery_mdt", "clients and MDTs are waited for together; abort_recovery ends that"),
+        (
+            "abort_recovery_mdt",
+            "clients and MDTs are waited for together; abort_recovery ends that",
+        ),
         ("add_peer", "daemons know each other from the MGS; a peer is met when it connects"),
         ("barrier_", "there is no write barrier yet"),
         ("brw", "sheen bench measures"),

@@ -96,7 +96,9 @@ pub enum LctlCommand {
 /// The words of a command line as they are parsed: `-t4`, `-t 4` and `--thread 4` of `get_param`
 /// and `set_param` are `--thread=4`. No parameter is a bare number.
 pub fn normalized(words: Vec<OsString>) -> Vec<OsString> {
-    let Some(at) = words.iter().position(|word| word == "get_param" || word == "set_param") else { return words };
+    let Some(at) = words.iter().position(|word| word == "get_param" || word == "set_param") else {
+        return words;
+    };
     let number = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
     let mut normal: Vec<OsString> = Vec::with_capacity(words.len());
     let mut words = words.into_iter().enumerate().peekable();
@@ -104,7 +106,8 @@ pub fn normalized(words: Vec<OsString>) -> Vec<OsString> {
         let text = word.to_str().unwrap_or_default();
         let attached = text.strip_prefix("-t").filter(|rest| number(rest));
         let alone = text == "-t" || text == "--thread";
-        let next = words.peek().and_then(|(_, next)| next.to_str()).filter(|next| alone && number(next));
+        let next =
+            words.peek().and_then(|(_, next)| next.to_str()).filter(|next| alone && number(next));
         match (index > at, attached.or(next).map(|n| format!("--thread={n}"))) {
             (true, Some(thread)) => {
                 if attached.is_none() {
@@ -514,7 +517,11 @@ mod tests {
     fn threads_are_written_in_three_ways() {
         let normal = |line: &str| {
             let words = normalized(line.split(' ').map(OsString::from).collect());
-            words.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+            words
+                .iter()
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect::<Vec<_>>()
+                .join(" ")
         };
         assert_eq!(normal("lctl set_param -t4 a=1"), "lctl set_param --thread=4 a=1");
         assert_eq!(normal("lctl set_param -t 4 a=1"), "lctl set_param --thread=4 a=1");

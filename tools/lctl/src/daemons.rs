@@ -56,8 +56,11 @@ impl Daemons {
         }
         let Some(choice) = choice else { return Ok(daemons) };
         let (groups, of) = daemons.groups();
-        let chosen: Vec<usize> = (0..groups.len()).filter(|n| groups[*n].is_called(choice)).collect();
-        let words = |which: &[usize]| which.iter().map(|n| groups[*n].to_string()).collect::<Vec<_>>().join("; ");
+        let chosen: Vec<usize> =
+            (0..groups.len()).filter(|n| groups[*n].is_called(choice)).collect();
+        let words = |which: &[usize]| {
+            which.iter().map(|n| groups[*n].to_string()).collect::<Vec<_>>().join("; ")
+        };
         match &chosen[..] {
             [one] => {
                 let mut of = of.into_iter();
@@ -70,12 +73,14 @@ impl Daemons {
             }),
             [] => {
                 let there = words(&(0..groups.len()).collect::<Vec<_>>());
-                let sentence = format!("no daemon of this host belongs to {choice}; there are: {there}");
+                let sentence =
+                    format!("no daemon of this host belongs to {choice}; there are: {there}");
                 Err(Refused { sentence, errno: Errno::ENOENT })
             }
             several => {
                 let several = words(several);
-                let sentence = format!("{choice} names several clusters: {several}; give the NID of an MGS");
+                let sentence =
+                    format!("{choice} names several clusters: {several}; give the NID of an MGS");
                 Err(Refused { sentence, errno: Errno::EINVAL })
             }
         }
@@ -86,7 +91,8 @@ impl Daemons {
     pub fn by_cluster(self) -> Vec<(String, Vec<Home>)> {
         let (groups, of) = self.groups();
         let named = groups.iter().map(|group| (group.to_string(), Vec::new()));
-        let mut clusters: Vec<(String, Vec<Home>)> = named.chain([("unknown".to_owned(), Vec::new())]).collect();
+        let mut clusters: Vec<(String, Vec<Home>)> =
+            named.chain([("unknown".to_owned(), Vec::new())]).collect();
         let unknown = groups.len();
         for ((home, _), of) in self.all.into_iter().zip(of) {
             clusters[of.unwrap_or(unknown)].1.push(home);
@@ -97,7 +103,8 @@ impl Daemons {
 
     /// The clusters of these daemons, and which one each daemon belongs to, if it says so.
     fn groups(&self) -> (Vec<Group>, Vec<Option<usize>>) {
-        let answers: Vec<Option<&ClusterAnswer>> = self.all.iter().map(|(_, cluster)| cluster.as_ref()).collect();
+        let answers: Vec<Option<&ClusterAnswer>> =
+            self.all.iter().map(|(_, cluster)| cluster.as_ref()).collect();
         group(&answers)
     }
 
@@ -120,7 +127,9 @@ impl Daemons {
     /// Only the daemons of which `fits` is true.
     pub fn only(&self, fits: impl Fn(&Home, Option<&ClusterAnswer>) -> bool) -> Daemons {
         let all = self.all.iter().filter(|(home, cluster)| fits(home, cluster.as_ref()));
-        Daemons { all: all.map(|(home, cluster)| (Home::new(home.dir()), cluster.clone())).collect() }
+        Daemons {
+            all: all.map(|(home, cluster)| (Home::new(home.dir()), cluster.clone())).collect(),
+        }
     }
 
     /// Asks all of them.
@@ -130,7 +139,8 @@ impl Daemons {
             let answer = match control::ask(home, request) {
                 // Users other than the owner may still see its public part.
                 Err(ControlError::Socket { source, .. })
-                    if source.kind() == io::ErrorKind::PermissionDenied && request.is_for_everybody() =>
+                    if source.kind() == io::ErrorKind::PermissionDenied
+                        && request.is_for_everybody() =>
                 {
                     control::ask_public(home, request)
                 }
@@ -154,8 +164,7 @@ impl Daemons {
             answers.extend(one.ask_all(request, report));
             // The MGS refuses the same, whichever daemon passes it on. It does not hear them all.
             let unheard = [Errno::ETIMEDOUT, Errno::EIO, Errno::EACCES].map(|errno| errno.0);
-            let is_unheard =
-                |answer: &Answer| matches!(answer, Answer::Failed { errno, .. } if unheard.contains(errno));
+            let is_unheard = |answer: &Answer| matches!(answer, Answer::Failed { errno, .. } if unheard.contains(errno));
             if answers.last().is_some_and(|last| !is_unheard(&last.answer)) {
                 break;
             }
@@ -168,7 +177,11 @@ impl Daemons {
     }
 
     /// Parameters of all of them by name.
-    pub fn params(&self, request: &ParamRequest, report: &mut Report<'_>) -> BTreeMap<String, ParamAnswer> {
+    pub fn params(
+        &self,
+        request: &ParamRequest,
+        report: &mut Report<'_>,
+    ) -> BTreeMap<String, ParamAnswer> {
         let (params, refused) = params::ask_of(&self.homes(), request);
         refused.iter().for_each(|refused| tell(refused, report));
         params
@@ -176,12 +189,21 @@ impl Daemons {
 
     /// Sets parameters. `None` if the pattern matches parameters of several clusters: then nothing
     /// was set, and that is reported.
-    pub fn set(&self, pattern: &str, value: &str, report: &mut Report<'_>) -> Option<BTreeMap<String, ParamAnswer>> {
+    pub fn set(
+        &self,
+        pattern: &str,
+        value: &str,
+        report: &mut Report<'_>,
+    ) -> Option<BTreeMap<String, ParamAnswer>> {
         let request = ParamRequest::Set { pattern: pattern.to_owned(), value: value.to_owned() };
         if self.groups().0.len() < 2 {
             return Some(self.params(&request, report));
         }
-        let look = ParamRequest::Get { patterns: vec![pattern.to_owned()], recursive: false, values: false };
+        let look = ParamRequest::Get {
+            patterns: vec![pattern.to_owned()],
+            recursive: false,
+            values: false,
+        };
         let has = |home: &Home| !params::ask_of(&[Home::new(home.dir())], &look).0.is_empty();
         let meant = self.only(|home, _| has(home));
         meant.are_of_one_cluster(report).then(|| meant.params(&request, report))
@@ -222,7 +244,9 @@ fn group(answers: &[Option<&ClusterAnswer>]) -> (Vec<Group>, Vec<Option<usize>>)
     // Those that know it first, so that the others find them.
     for knows in [true, false] {
         for (answer, of) in answers.iter().zip(&mut of) {
-            let Some(answer) = answer.filter(|answer| answer.uuid.is_some() == knows) else { continue };
+            let Some(answer) = answer.filter(|answer| answer.uuid.is_some() == knows) else {
+                continue;
+            };
             // That is the asking host itself.
             let nids: Vec<&String> = answer.mgs.iter().filter(|nid| *nid != "0@lo").collect();
             let same = |group: &Group| match knows {
@@ -247,7 +271,9 @@ fn group(answers: &[Option<&ClusterAnswer>]) -> (Vec<Group>, Vec<Option<usize>>)
 
 /// What to do if the MGS does not take a change from this host (EACCES).
 pub fn on_a_server(what: &str) -> String {
-    format!("{what}: only servers may change this; run it on a host that serves a target of the file system")
+    format!(
+        "{what}: only servers may change this; run it on a host that serves a target of the file system"
+    )
 }
 
 /// An answer that is none to what was asked.
@@ -255,7 +281,9 @@ pub fn unexpected(answer: &Answer, report: &mut Report<'_>) {
     match answer {
         Answer::Failed { errno, reason } => tell(&Refused::failed(*errno, reason), report),
         Answer::Error { reason } => tell(&Refused::stranger(reason), report),
-        other => report.sentence(&format!("a daemon answers something else: {other:?}"), Errno::EPROTO),
+        other => {
+            report.sentence(&format!("a daemon answers something else: {other:?}"), Errno::EPROTO)
+        }
     }
 }
 
@@ -271,7 +299,11 @@ mod tests {
     fn daemons_that_do_not_know_their_cluster_yet_are_found_by_its_mgs() {
         let answer = |uuid: Option<&str>, fsnames: &[&str], mgs: &[&str]| {
             let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-            ClusterAnswer { uuid: uuid.map(str::to_owned), fsnames: owned(fsnames), mgs: owned(mgs) }
+            ClusterAnswer {
+                uuid: uuid.map(str::to_owned),
+                fsnames: owned(fsnames),
+                mgs: owned(mgs),
+            }
         };
         let answers = [
             answer(None, &[], &["10.0.0.1@tcp"]),
@@ -284,8 +316,14 @@ mod tests {
         let (groups, of) = group(&asked);
         assert_eq!(of, [Some(0), Some(0), Some(1), Some(2), None]);
         let names: Vec<String> = groups.iter().map(Group::to_string).collect();
-        assert_eq!(names, ["sheen at 10.0.0.1@tcp", "sheen at 10.0.0.2@tcp", "new at 10.0.0.9@tcp"]);
+        assert_eq!(
+            names,
+            ["sheen at 10.0.0.1@tcp", "sheen at 10.0.0.2@tcp", "new at 10.0.0.9@tcp"]
+        );
         let called = |choice: &str| groups.iter().filter(|group| group.is_called(choice)).count();
-        assert_eq!([called("sheen"), called("10.0.0.2@tcp"), called("new"), called("0@lo")], [2, 1, 1, 0]);
+        assert_eq!(
+            [called("sheen"), called("10.0.0.2@tcp"), called("new"), called("0@lo")],
+            [2, 1, 1, 0]
+        );
     }
 }

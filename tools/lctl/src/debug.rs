@@ -35,7 +35,12 @@ pub fn mark(args: &MarkArgs, daemons: &Daemons, report: &mut Report<'_>) -> io::
 ///
 /// # Errors
 /// `out`, or the file, cannot be written.
-pub fn dump(args: &DkArgs, daemons: &Daemons, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
+pub fn dump(
+    args: &DkArgs,
+    daemons: &Daemons,
+    out: &mut dyn Write,
+    report: &mut Report<'_>,
+) -> io::Result<()> {
     // Before the lines leave the daemons' memory.
     let mut file = match &args.file {
         None => None,
@@ -66,7 +71,11 @@ pub fn dump(args: &DkArgs, daemons: &Daemons, out: &mut dyn Write, report: &mut 
     all.iter().try_for_each(|line| writeln!(target, "{line}"))?;
     target.flush()?;
     let count = all.len();
-    writeln!(out, "Debug log: {} lines, {count} kept, {dropped} dropped, 0 bad.", count as u64 + dropped)
+    writeln!(
+        out,
+        "Debug log: {} lines, {count} kept, {dropped} dropped, 0 bad.",
+        count as u64 + dropped
+    )
 }
 
 /// Takes the lines out of the daemons' memory.

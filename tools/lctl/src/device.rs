@@ -14,12 +14,21 @@ use types::errno::Errno;
 ///
 /// # Errors
 /// `out` cannot be written.
-pub fn list(args: &DlArgs, daemons: &Daemons, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
-    let wanted = |device: &Device| args.words.iter().all(|w| device.kind == *w || device.name.contains(w.as_str()));
+pub fn list(
+    args: &DlArgs,
+    daemons: &Daemons,
+    out: &mut dyn Write,
+    report: &mut Report<'_>,
+) -> io::Result<()> {
+    let wanted = |device: &Device| {
+        args.words.iter().all(|w| device.kind == *w || device.name.contains(w.as_str()))
+    };
     if args.yaml {
         writeln!(out, "devices:")?;
     }
-    for (number, (device, _)) in all(daemons, report).iter().enumerate().filter(|(_, (device, _))| wanted(device)) {
+    for (number, (device, _)) in
+        all(daemons, report).iter().enumerate().filter(|(_, (device, _))| wanted(device))
+    {
         match args.yaml {
             true => out.write_all(entry(number, device, args.target).as_bytes())?,
             false => writeln!(out, "{}", line(number, device, args.target))?,
@@ -30,13 +39,17 @@ pub fn list(args: &DlArgs, daemons: &Daemons, out: &mut dyn Write, report: &mut 
 
 fn line(number: usize, device: &Device, with_target: bool) -> String {
     let Device { state, kind, name, uuid, refs, nid } = device;
-    let nid = nid.as_deref().filter(|_| with_target).map_or_else(String::new, |nid| format!(" {nid}"));
+    let nid =
+        nid.as_deref().filter(|_| with_target).map_or_else(String::new, |nid| format!(" {nid}"));
     format!("{number:3} {state} {kind} {name} {uuid} {refs}{nid}")
 }
 
 fn entry(number: usize, device: &Device, with_target: bool) -> String {
     let Device { state, kind, name, uuid, refs, nid } = device;
-    let nid = nid.as_deref().filter(|_| with_target).map_or_else(String::new, |nid| format!("  nid: {nid}\n"));
+    let nid = nid
+        .as_deref()
+        .filter(|_| with_target)
+        .map_or_else(String::new, |nid| format!("  nid: {nid}\n"));
     format!(
         "- index: {number}\n  status: {state}\n  type: {kind}\n  name: {name}\n  uuid: {uuid}\n  refcount: {refs}\n{nid}"
     )
@@ -60,7 +73,9 @@ fn all(daemons: &Daemons, report: &mut Report<'_>) -> Vec<(Device, Home)> {
 /// With the daemons that it may be of: all that have it, or of a number just one.
 fn chosen(wanted: &str, daemons: &Daemons, report: &mut Report<'_>) -> Option<(Device, Daemons)> {
     let devices = all(daemons, report);
-    if let Some((device, home)) = wanted.parse::<usize>().ok().and_then(|number| devices.get(number)) {
+    if let Some((device, home)) =
+        wanted.parse::<usize>().ok().and_then(|number| devices.get(number))
+    {
         return Some((device.clone(), daemons.only(|daemon, _| daemon.dir() == home.dir())));
     }
     let name = wanted.strip_prefix('%').unwrap_or(wanted);
@@ -68,7 +83,9 @@ fn chosen(wanted: &str, daemons: &Daemons, report: &mut Report<'_>) -> Option<(D
         report.errno(wanted, Errno(rustix::io::Errno::NODEV.raw_os_error()));
         return None;
     };
-    let has = |daemon: &Home| devices.iter().any(|(device, home)| device.name == name && home.dir() == daemon.dir());
+    let has = |daemon: &Home| {
+        devices.iter().any(|(device, home)| device.name == name && home.dir() == daemon.dir())
+    };
     let meant = daemons.only(|daemon, _| has(daemon));
     meant.are_of_one_cluster(report).then(|| (device.clone(), meant))
 }
@@ -77,9 +94,17 @@ fn chosen(wanted: &str, daemons: &Daemons, report: &mut Report<'_>) -> Option<(D
 ///
 /// # Errors
 /// Never: nothing is printed.
-pub fn activate(device: Option<&str>, active: bool, daemons: &Daemons, report: &mut Report<'_>) -> io::Result<()> {
+pub fn activate(
+    device: Option<&str>,
+    active: bool,
+    daemons: &Daemons,
+    report: &mut Report<'_>,
+) -> io::Result<()> {
     let Some(wanted) = device else {
-        report.sentence("name a device: lctl --device sheen-OST0000-osc-MDT0000 deactivate", Errno::EINVAL);
+        report.sentence(
+            "name a device: lctl --device sheen-OST0000-osc-MDT0000 deactivate",
+            Errno::EINVAL,
+        );
         return Ok(());
     };
     match chosen(wanted, daemons, report) {
@@ -103,7 +128,11 @@ pub fn activate(device: Option<&str>, active: bool, daemons: &Daemons, report: &
 ///
 /// # Errors
 /// Never: nothing is printed.
-pub fn abort_recovery(device: Option<&str>, daemons: &Daemons, report: &mut Report<'_>) -> io::Result<()> {
+pub fn abort_recovery(
+    device: Option<&str>,
+    daemons: &Daemons,
+    report: &mut Report<'_>,
+) -> io::Result<()> {
     let Some(wanted) = device else {
         report.sentence("name a device: lctl --device sheen-MDT0000 abort_recovery", Errno::EINVAL);
         return Ok(());
@@ -114,7 +143,10 @@ pub fn abort_recovery(device: Option<&str>, daemons: &Daemons, report: &mut Repo
             set_param::set(&daemons, &pattern, "1", true, &mut io::sink(), report)
         }
         Some((device, _)) => {
-            report.sentence(&format!("{} is no mdt: only these wait for clients", device.name), Errno::EOPNOTSUPP);
+            report.sentence(
+                &format!("{} is no mdt: only these wait for clients", device.name),
+                Errno::EOPNOTSUPP,
+            );
             Ok(())
         }
         None => Ok(()),

@@ -65,7 +65,10 @@ fn add(
         (Some(rate), ..) => (rate, 0),
         (None, Some(seconds), _) => (0, seconds),
         (None, None, false) => {
-            report.sentence("give -r N (one of N), -i SECONDS (one in that time) or -x (all)", Errno::EINVAL);
+            report.sentence(
+                "give -r N (one of N), -i SECONDS (one in that time) or -x (all)",
+                Errno::EINVAL,
+            );
             return Ok(());
         }
     };
@@ -74,13 +77,23 @@ fn add(
         Some(Messages::Put) => "requests",
         Some(Messages::Reply) => "replies",
         Some(Messages::Ack | Messages::Get) => {
-            report.sentence("requests are PUT and answers REPLY; there are no others", Errno::EOPNOTSUPP);
+            report.sentence(
+                "requests are PUT and answers REPLY; there are no others",
+                Errno::EOPNOTSUPP,
+            );
             return Ok(());
         }
     };
     let (source, target) = (args.source.to_string(), args.target.to_string());
-    let rule =
-        FaultRule { source, target, frames: frames.to_owned(), rate, random: args.random, interval_seconds, delay_ms };
+    let rule = FaultRule {
+        source,
+        target,
+        frames: frames.to_owned(),
+        rate,
+        random: args.random,
+        interval_seconds,
+        delay_ms,
+    };
     if ask(daemons, FaultAsked::Add(rule.clone()), report).is_some() {
         let (FaultRule { source, target, .. }, word) = (&rule, word(delay_ms.is_some()));
         match rate {
@@ -106,12 +119,19 @@ pub fn remove(
         report.sentence("give -a for all rules, or -s NID, -d NID", Errno::EINVAL);
         return Ok(());
     }
-    let named = |nid: Option<types::nid::NidPattern>| nid.filter(|_| !args.all).map(|nid| nid.to_string());
-    let asked = FaultAsked::Remove { delay, source: named(args.source), target: named(args.target) };
+    let named =
+        |nid: Option<types::nid::NidPattern>| nid.filter(|_| !args.all).map(|nid| nid.to_string());
+    let asked =
+        FaultAsked::Remove { delay, source: named(args.source), target: named(args.target) };
     if let Some(answers) = ask(daemons, asked, report) {
         let of = |answer: &Answer| if let Answer::Count { count } = answer { *count } else { 0 };
         // Each daemon had the same.
-        writeln!(out, "Removed {} {} rules", answers.iter().map(of).max().unwrap_or(0), word(delay))?;
+        writeln!(
+            out,
+            "Removed {} {} rules",
+            answers.iter().map(of).max().unwrap_or(0),
+            word(delay)
+        )?;
     }
     Ok(())
 }
@@ -125,7 +145,12 @@ pub fn reset(delay: bool, daemons: &Daemons, report: &mut Report<'_>) {
 ///
 /// # Errors
 /// `out` cannot be written.
-pub fn list(delay: bool, daemons: &Daemons, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
+pub fn list(
+    delay: bool,
+    daemons: &Daemons,
+    out: &mut dyn Write,
+    report: &mut Report<'_>,
+) -> io::Result<()> {
     let Some(answers) = ask(daemons, FaultAsked::List { delay }, report) else { return Ok(()) };
     let mut rules: Vec<FaultAnswer> = Vec::new();
     for answer in answers {
@@ -210,7 +235,13 @@ mod tests {
             "10.0.0.2@tcp->*@tcp (1/10 | 0) ptl 0xffffffffffffffff, msg f, 3/35, PUT 30, ACK 0, GET 0, REP 5"
         );
         assert_eq!(
-            row(FaultRule { rate: 0, interval_seconds: 5, delay_ms: Some(1500), frames: "requests".into(), ..rule }),
+            row(FaultRule {
+                rate: 0,
+                interval_seconds: 5,
+                delay_ms: Some(1500),
+                frames: "requests".into(),
+                ..rule
+            }),
             "10.0.0.2@tcp->*@tcp (1/0 | 5, latency 1.5) ptl 0xffffffffffffffff, msg 2, 3/35, PUT 30, ACK 0, GET 0, REP 5"
         );
     }

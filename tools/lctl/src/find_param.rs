@@ -15,9 +15,15 @@ const LEVELS_MAX: usize = 8;
 ///
 /// # Errors
 /// `out` cannot be written.
-pub fn run(args: &FindParamArgs, daemons: &Daemons, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
+pub fn run(
+    args: &FindParamArgs,
+    daemons: &Daemons,
+    out: &mut dyn Write,
+    report: &mut Report<'_>,
+) -> io::Result<()> {
     for word in &args.words {
-        let request = ParamRequest::Get { patterns: patterns(word), recursive: false, values: false };
+        let request =
+            ParamRequest::Get { patterns: patterns(word), recursive: false, values: false };
         let found = daemons.params(&request, report);
         if found.is_empty() {
             report.errno(&format!("'{word}'"), Errno::ENOENT);

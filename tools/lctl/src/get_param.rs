@@ -11,12 +11,23 @@ use types::errno::Errno;
 ///
 /// # Errors
 /// `out` cannot be written.
-pub fn run(args: &GetParamArgs, daemons: &Daemons, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
+pub fn run(
+    args: &GetParamArgs,
+    daemons: &Daemons,
+    out: &mut dyn Write,
+    report: &mut Report<'_>,
+) -> io::Result<()> {
     for pattern in &args.patterns {
         let values = !args.only_name;
-        let request = ParamRequest::Get { patterns: vec![pattern.clone()], recursive: args.recursive, values };
+        let request = ParamRequest::Get {
+            patterns: vec![pattern.clone()],
+            recursive: args.recursive,
+            values,
+        };
         let mut found: Vec<ParamAnswer> = daemons.params(&request, report).into_values().collect();
-        found.retain(|p| p.level || ((p.readable || !args.readable) && (p.writable || !args.writable)));
+        found.retain(|p| {
+            p.level || ((p.readable || !args.readable) && (p.writable || !args.writable))
+        });
         if !args.only_name {
             // A parameter that can only be set is not shown, unless it was asked for by name. A
             // parameter without a value is not shown, unless the last word of the pattern names it
@@ -83,7 +94,11 @@ fn shown(args: &GetParamArgs, name: &str, value: &str) -> String {
     }
     if args.yaml {
         let indented = || text.lines().map(|line| format!("  {line}\n")).collect::<String>();
-        return if lines { format!("{name}: |\n{}", indented()) } else { format!("{name}: {text}\n") };
+        return if lines {
+            format!("{name}: |\n{}", indented())
+        } else {
+            format!("{name}: {text}\n")
+        };
     }
     format!("{name}={}{text}\n", if lines { "\n" } else { "" })
 }
@@ -101,8 +116,14 @@ mod tests {
         let args = GetParamArgs::default;
         assert_eq!(text(args()), ["a.b.c=8\n", "a.b.stats=\none 1\ntwo 2\n"]);
         assert_eq!(text(GetParamArgs { no_name: true, ..args() }), ["8\n", "one 1\ntwo 2\n"]);
-        assert_eq!(text(GetParamArgs { header: true, ..args() }), ["a.b.c=8\n", "a.b.stats=one 1\na.b.stats=two 2\n"]);
-        assert_eq!(text(GetParamArgs { yaml: true, ..args() }), ["a.b.c: 8\n", "a.b.stats: |\n  one 1\n  two 2\n"]);
+        assert_eq!(
+            text(GetParamArgs { header: true, ..args() }),
+            ["a.b.c=8\n", "a.b.stats=one 1\na.b.stats=two 2\n"]
+        );
+        assert_eq!(
+            text(GetParamArgs { yaml: true, ..args() }),
+            ["a.b.c: 8\n", "a.b.stats: |\n  one 1\n  two 2\n"]
+        );
     }
 
     #[test]

@@ -33,13 +33,17 @@ pub fn run(args: &HelpParamArgs, out: &mut dyn Write, report: &mut Report<'_>) -
 /// of `*`.
 fn is_meant(param: &Param, name: &str) -> bool {
     let same = |(pattern, word): (&str, &str)| pattern == "*" || word == "*" || pattern == word;
-    let (levels, words): (Vec<_>, Vec<_>) = (param.path.split('.').collect(), name.split('.').collect());
+    let (levels, words): (Vec<_>, Vec<_>) =
+        (param.path.split('.').collect(), name.split('.').collect());
     param.name() == name || (words.len() <= levels.len() && levels.into_iter().zip(words).all(same))
 }
 
 fn text(param: &Param) -> String {
     let Param { path, help, unit, default, range, governed, .. } = param;
-    let said = [help, governed].into_iter().filter(|said| !said.is_empty()).map(|said| format!("    {said}\n"));
+    let said = [help, governed]
+        .into_iter()
+        .filter(|said| !said.is_empty())
+        .map(|said| format!("    {said}\n"));
     let mut text = format!("{path}\n{}    may be: {}\n", said.collect::<String>(), param.may_be());
     for (what, said) in [("unit", unit), ("default", default), ("values", range)] {
         if !said.is_empty() {

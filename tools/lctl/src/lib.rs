@@ -45,15 +45,25 @@ pub fn run(lctl: &Lctl, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
     let daemons = &daemons;
     let written = match &lctl.command {
         LctlCommand::Dl(args) => device::list(args, daemons, out, &mut report),
-        LctlCommand::Activate => device::activate(lctl.device.as_deref(), true, daemons, &mut report),
-        LctlCommand::Deactivate => device::activate(lctl.device.as_deref(), false, daemons, &mut report),
-        LctlCommand::AbortRecovery => device::abort_recovery(lctl.device.as_deref(), daemons, &mut report),
+        LctlCommand::Activate => {
+            device::activate(lctl.device.as_deref(), true, daemons, &mut report)
+        }
+        LctlCommand::Deactivate => {
+            device::activate(lctl.device.as_deref(), false, daemons, &mut report)
+        }
+        LctlCommand::AbortRecovery => {
+            device::abort_recovery(lctl.device.as_deref(), daemons, &mut report)
+        }
         LctlCommand::GetParam(args) => get_param::run(args, daemons, out, &mut report),
         LctlCommand::SetParam(args) => set_param::run(args, daemons, out, &mut report),
         LctlCommand::ListParam(args) => list_param::run(args, daemons, out, &mut report),
         LctlCommand::FindParam(args) => find_param::run(args, daemons, out, &mut report),
         LctlCommand::ApplyYaml(args) => {
-            let settings = SetParamArgs { file: true, settings: args.files.clone(), ..SetParamArgs::default() };
+            let settings = SetParamArgs {
+                file: true,
+                settings: args.files.clone(),
+                ..SetParamArgs::default()
+            };
             set_param::run(&settings, daemons, out, &mut report)
         }
         LctlCommand::HelpParam(args) => help_param::run(args, out, &mut report),

@@ -12,9 +12,18 @@ use types::errno::Errno;
 ///
 /// # Errors
 /// `out` cannot be written.
-pub fn run(args: &ListParamArgs, daemons: &Daemons, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
+pub fn run(
+    args: &ListParamArgs,
+    daemons: &Daemons,
+    out: &mut dyn Write,
+    report: &mut Report<'_>,
+) -> io::Result<()> {
     for pattern in &args.patterns {
-        let request = ParamRequest::Get { patterns: vec![pattern.clone()], recursive: args.recursive, values: false };
+        let request = ParamRequest::Get {
+            patterns: vec![pattern.clone()],
+            recursive: args.recursive,
+            values: false,
+        };
         let found = daemons.params(&request, report);
         if found.is_empty() {
             report.errno(&format!("param_path '{}'", pattern.replace('.', "/")), Errno::ENOENT);
@@ -23,7 +32,9 @@ pub fn run(args: &ListParamArgs, daemons: &Daemons, out: &mut dyn Write, report:
             let wanted = if param.level {
                 !args.readable && !args.writable
             } else {
-                !args.levels && (param.readable || !args.readable) && (param.writable || !args.writable)
+                !args.levels
+                    && (param.readable || !args.readable)
+                    && (param.writable || !args.writable)
             };
             if wanted {
                 writeln!(out, "{}", classified(param, args.classify, args.path))?;

@@ -29,7 +29,11 @@ fn nids(daemons: &Daemons, request: &Request, report: &mut Report<'_>) -> Vec<St
 ///
 /// # Errors
 /// `out` cannot be written.
-pub fn list_nids(daemons: &Daemons, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
+pub fn list_nids(
+    daemons: &Daemons,
+    out: &mut dyn Write,
+    report: &mut Report<'_>,
+) -> io::Result<()> {
     let all = nids(daemons, &Request::Nids, report);
     let loopback = Nid::Loopback.to_string();
     let network: Vec<&String> = all.iter().filter(|nid| **nid != loopback).collect();
@@ -41,7 +45,12 @@ pub fn list_nids(daemons: &Daemons, out: &mut dyn Write, report: &mut Report<'_>
 ///
 /// # Errors
 /// `out` cannot be written.
-pub fn ping(args: &PingArgs, daemons: &Daemons, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
+pub fn ping(
+    args: &PingArgs,
+    daemons: &Daemons,
+    out: &mut dyn Write,
+    report: &mut Report<'_>,
+) -> io::Result<()> {
     let Some(nid) = resolved(&args.nid, report) else { return Ok(()) };
     let request = Request::Ping { nid: nid.to_string() };
     let mut errno = None;
@@ -71,7 +80,9 @@ pub fn which_nid(
     report: &mut Report<'_>,
 ) -> io::Result<()> {
     let own = nids(daemons, &Request::Nids, report);
-    let Some(nids) = args.nids.iter().map(|nid| resolved(nid, report)).collect::<Option<Vec<Nid>>>() else {
+    let Some(nids) =
+        args.nids.iter().map(|nid| resolved(nid, report)).collect::<Option<Vec<Nid>>>()
+    else {
         return Ok(());
     };
     let best = nids.iter().find(|nid| own.contains(&nid.to_string())).or(nids.first());
@@ -85,7 +96,9 @@ fn resolved(text: &str, report: &mut Report<'_>) -> Option<Nid> {
         Ok(nid) => return Some(nid),
         Err(bad) => bad,
     };
-    let host = text.rsplit_once('@').filter(|(host, net)| matches!(*net, "tcp" | "tcp0") && !host.is_empty());
+    let host = text
+        .rsplit_once('@')
+        .filter(|(host, net)| matches!(*net, "tcp" | "tcp0") && !host.is_empty());
     let Some((host, _)) = host else {
         report.sentence(&bad.to_string(), Errno::EINVAL);
         return None;
@@ -105,7 +118,10 @@ fn resolved(text: &str, report: &mut Report<'_>) -> Option<Nid> {
             None
         }
         Err(error) => {
-            report.sentence(&format!("cannot find the address of the host {name}: {error}"), Errno::EINVAL);
+            report.sentence(
+                &format!("cannot find the address of the host {name}: {error}"),
+                Errno::EINVAL,
+            );
             None
         }
     }

@@ -16,7 +16,11 @@ use types::errno::Errno;
 ///
 /// # Errors
 /// Never: nothing is printed.
-pub fn set_param(args: &SetParamArgs, daemons: &Daemons, report: &mut Report<'_>) -> io::Result<()> {
+pub fn set_param(
+    args: &SetParamArgs,
+    daemons: &Daemons,
+    report: &mut Report<'_>,
+) -> io::Result<()> {
     for (name, value) in named(&args.settings, args.delete, report) {
         keep(daemons, &name, value, report);
     }
@@ -27,11 +31,17 @@ pub fn set_param(args: &SetParamArgs, daemons: &Daemons, report: &mut Report<'_>
 ///
 /// # Errors
 /// Never: nothing is printed.
-pub fn conf_param(args: &ConfParamArgs, daemons: &Daemons, report: &mut Report<'_>) -> io::Result<()> {
+pub fn conf_param(
+    args: &ConfParamArgs,
+    daemons: &Daemons,
+    report: &mut Report<'_>,
+) -> io::Result<()> {
     for (name, value) in named(&args.settings, args.delete, report) {
         match &translated(&name)[..] {
-            [] => report
-                .sentence(&format!("{name}: write DEVICE.KIND.NAME=VALUE: sheen-OST0001.osc.active=0"), Errno::EINVAL),
+            [] => report.sentence(
+                &format!("{name}: write DEVICE.KIND.NAME=VALUE: sheen-OST0001.osc.active=0"),
+                Errno::EINVAL,
+            ),
             names => names.iter().for_each(|name| keep(daemons, name, value.clone(), report)),
         }
     }
@@ -41,7 +51,8 @@ pub fn conf_param(args: &ConfParamArgs, daemons: &Daemons, report: &mut Report<'
 /// Names with values, or, to be deleted, without.
 fn named(words: &[String], delete: bool, report: &mut Report<'_>) -> Vec<(String, Option<String>)> {
     if delete {
-        let name = |word: &String| word.split_once('=').map_or(&**word, |(name, _)| name).to_owned();
+        let name =
+            |word: &String| word.split_once('=').map_or(&**word, |(name, _)| name).to_owned();
         return words.iter().map(|word| (name(word), None)).collect();
     }
     pairs(words, report).into_iter().map(|(name, value)| (name, Some(value))).collect()
@@ -66,15 +77,20 @@ fn translated(name: &str) -> Vec<String> {
 
 /// True if the pattern can mean a parameter with this path.
 fn may_be(path: &str, pattern: &str) -> bool {
-    let (levels, words): (Vec<_>, Vec<_>) = (path.split('.').collect(), pattern.split('.').collect());
-    let same = |(level, word): (&&str, &&str)| *level == "*" || level == word || word.contains(['*', '?', '[', '{']);
+    let (levels, words): (Vec<_>, Vec<_>) =
+        (path.split('.').collect(), pattern.split('.').collect());
+    let same = |(level, word): (&&str, &&str)| {
+        *level == "*" || level == word || word.contains(['*', '?', '[', '{'])
+    };
     levels.len() == words.len() && levels.iter().zip(&words).all(same)
 }
 
 fn keep(daemons: &Daemons, name: &str, value: Option<String>, report: &mut Report<'_>) {
     let dotted = name.replace('/', ".");
-    let settable = catalog::ALL.iter().any(|param| param.access.writable() && may_be(param.path, &dotted));
-    let governed = catalog::ALL.iter().find(|param| !param.governed.is_empty() && may_be(param.path, &dotted));
+    let settable =
+        catalog::ALL.iter().any(|param| param.access.writable() && may_be(param.path, &dotted));
+    let governed =
+        catalog::ALL.iter().find(|param| !param.governed.is_empty() && may_be(param.path, &dotted));
     if let (false, Some(param), Some(_)) = (settable, governed, &value) {
         return report.sentence(&format!("{name}: {}", param.governed), Errno::EOPNOTSUPP);
     }
@@ -100,12 +116,15 @@ fn keep(daemons: &Daemons, name: &str, value: Option<String>, report: &mut Repor
             Answer::Done => kept = true,
             // A daemon that only mounts. One server is enough.
             Answer::Failed { errno, .. } if errno == Errno::EACCES.0 => is_unheard = true,
-            Answer::Failed { errno, .. } => report.errno(&format!("keeping {name} at the MGS"), Errno(errno)),
+            Answer::Failed { errno, .. } => {
+                report.errno(&format!("keeping {name} at the MGS"), Errno(errno))
+            }
             other => daemons::unexpected(&other, report),
         }
     }
     if !kept && is_unheard {
-        report.sentence(&daemons::on_a_server(&format!("keeping {name} at the MGS")), Errno::EACCES);
+        report
+            .sentence(&daemons::on_a_server(&format!("keeping {name} at the MGS")), Errno::EACCES);
     } else if !kept && report.status() == 0 {
         report.sentence(
             "no daemon runs on this host that could tell the MGS",

@@ -62,7 +62,12 @@ pub fn destroy(path: &PoolPath, daemons: &Daemons, report: &mut Report<'_>) -> i
 ///
 /// # Errors
 /// As [`new`].
-pub fn add(path: &PoolPath, osts: &[String], daemons: &Daemons, report: &mut Report<'_>) -> io::Result<()> {
+pub fn add(
+    path: &PoolPath,
+    osts: &[String],
+    daemons: &Daemons,
+    report: &mut Report<'_>,
+) -> io::Result<()> {
     members(path, osts, (PoolAsked::Add, "added to"), daemons, report);
     Ok(())
 }
@@ -71,7 +76,12 @@ pub fn add(path: &PoolPath, osts: &[String], daemons: &Daemons, report: &mut Rep
 ///
 /// # Errors
 /// As [`new`].
-pub fn remove(path: &PoolPath, osts: &[String], daemons: &Daemons, report: &mut Report<'_>) -> io::Result<()> {
+pub fn remove(
+    path: &PoolPath,
+    osts: &[String],
+    daemons: &Daemons,
+    report: &mut Report<'_>,
+) -> io::Result<()> {
     members(path, osts, (PoolAsked::Remove, "removed from"), daemons, report);
     Ok(())
 }
@@ -103,8 +113,14 @@ fn members(
 ///
 /// # Errors
 /// `out` cannot be written.
-pub fn list(name: &str, daemons: &Daemons, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
-    let (fsname, pool) = name.split_once('.').map_or((name, None), |(fsname, pool)| (fsname, Some(pool)));
+pub fn list(
+    name: &str,
+    daemons: &Daemons,
+    out: &mut dyn Write,
+    report: &mut Report<'_>,
+) -> io::Result<()> {
+    let (fsname, pool) =
+        name.split_once('.').map_or((name, None), |(fsname, pool)| (fsname, Some(pool)));
     let Some((_, pools)) = find(fsname, daemons, report).into_iter().next() else { return Ok(()) };
     let Some(pool) = pool else {
         writeln!(out, "Pools from {fsname}:")?;
@@ -124,12 +140,15 @@ pub fn list(name: &str, daemons: &Daemons, out: &mut dyn Write, report: &mut Rep
 
 /// The daemons whose MGS knows the file system, and its pools. None: that is reported.
 fn find(fsname: &str, daemons: &Daemons, report: &mut Report<'_>) -> Vec<(Home, Vec<PoolAnswer>)> {
-    let of_it = daemons.only(|_, cluster| cluster.is_some_and(|c| c.fsnames.iter().any(|name| name == fsname)));
+    let of_it = daemons
+        .only(|_, cluster| cluster.is_some_and(|c| c.fsnames.iter().any(|name| name == fsname)));
     if !of_it.are_of_one_cluster(report) {
         return Vec::new();
     }
     let (mut found, mut failed) = (Vec::new(), None);
-    for Answered { home, answer } in daemons.ask_all(&Request::Pools { fsname: fsname.to_owned() }, report) {
+    for Answered { home, answer } in
+        daemons.ask_all(&Request::Pools { fsname: fsname.to_owned() }, report)
+    {
         match answer {
             Answer::Pools { pools } => found.push((home, pools)),
             Answer::Failed { errno, .. } => failed = failed.or(Some(Errno(errno))),
@@ -140,9 +159,10 @@ fn find(fsname: &str, daemons: &Daemons, report: &mut Report<'_>) -> Vec<(Home, 
         return found;
     }
     match failed.unwrap_or(Errno::ENOENT) {
-        Errno::ENOENT => {
-            report.sentence(&format!("no daemon of this host knows the file system {fsname}"), Errno::ENOENT)
-        }
+        Errno::ENOENT => report.sentence(
+            &format!("no daemon of this host knows the file system {fsname}"),
+            Errno::ENOENT,
+        ),
         errno => report.errno(&format!("asking for the pools of {fsname}"), errno),
     }
     found
@@ -150,7 +170,8 @@ fn find(fsname: &str, daemons: &Daemons, report: &mut Report<'_>) -> Vec<(Home, 
 
 fn change(path: &PoolPath, change: PoolAsked, daemons: &Daemons, report: &mut Report<'_>) -> bool {
     let PoolPath { fsname, pool } = path.clone();
-    let request = Request::Pool { fsname: fsname.clone(), pool: pool.clone(), change: change.clone() };
+    let request =
+        Request::Pool { fsname: fsname.clone(), pool: pool.clone(), change: change.clone() };
     let mut is_unheard = false;
     for (home, _) in find(&fsname, daemons, report) {
         match control::ask(&home, &request) {
@@ -179,14 +200,21 @@ fn change(path: &PoolPath, change: PoolAsked, daemons: &Daemons, report: &mut Re
 fn refused(fsname: &str, pool: &str, change: &PoolAsked, errno: Errno) -> String {
     let name = format!("pool {fsname}.{pool}");
     match (change, errno) {
-        (_, Errno::EINVAL) => format!("{name}: a pool name has 1 to 15 letters, digits, '_' or '-'"),
+        (_, Errno::EINVAL) => {
+            format!("{name}: a pool name has 1 to 15 letters, digits, '_' or '-'")
+        }
         (PoolAsked::New, Errno::EEXIST) => format!("{name} exists already"),
-        (PoolAsked::Destroy, Errno::ENOTEMPTY) => format!("{name} still has OSTs; remove them first"),
+        (PoolAsked::Destroy, Errno::ENOTEMPTY) => {
+            format!("{name} still has OSTs; remove them first")
+        }
         (PoolAsked::Add(osts), Errno::ENOENT) => {
             format!("{name} or {fsname}-OST{:04x} does not exist", osts.first().unwrap_or(&0))
         }
         (PoolAsked::Remove(osts), Errno::ENOENT) => {
-            format!("{name} does not exist or has no {fsname}-OST{:04x}", osts.first().unwrap_or(&0))
+            format!(
+                "{name} does not exist or has no {fsname}-OST{:04x}",
+                osts.first().unwrap_or(&0)
+            )
         }
         (_, errno) => format!("{name}: {}", strerror(errno)),
     }

@@ -11,17 +11,22 @@ pub fn parse(word: &str, fsname: &str) -> Result<Vec<u16>, String> {
     let bad = || format!("{word:?} names no OST; write OST0001, {fsname}-OST0001 or OST[0-3]");
     let short = word.strip_suffix("_UUID").unwrap_or(word);
     let number = match short.rsplit_once("-OST") {
-        Some((other, _)) if other != fsname => return Err(format!("{word} is not of the file system {fsname}")),
+        Some((other, _)) if other != fsname => {
+            return Err(format!("{word} is not of the file system {fsname}"));
+        }
         Some((_, number)) => number,
         None => short.strip_prefix("OST").ok_or_else(bad)?,
     };
     // OST000[0-3] is OST[0-3].
-    let Some(list) = number.trim_start_matches('0').strip_prefix('[').and_then(|n| n.strip_suffix(']')) else {
+    let Some(list) =
+        number.trim_start_matches('0').strip_prefix('[').and_then(|n| n.strip_suffix(']'))
+    else {
         return Ok(vec![index(number).ok_or_else(bad)?]);
     };
     let mut osts = Vec::new();
     for part in list.split(',') {
-        let (range, step) = part.split_once('/').map_or((part, Some(1)), |(range, step)| (range, index(step)));
+        let (range, step) =
+            part.split_once('/').map_or((part, Some(1)), |(range, step)| (range, index(step)));
         let (from, to) = range.split_once('-').unwrap_or((range, range));
         let step = step.filter(|step| *step > 0).ok_or_else(bad)?;
         let (from, to) = (index(from).ok_or_else(bad)?, index(to).ok_or_else(bad)?);
@@ -54,7 +59,17 @@ mod tests {
         assert_eq!(parsed("sheen-OST[0-3]_UUID"), [0, 1, 2, 3]);
         assert_eq!(parsed("sheen-OST000[1-2]"), [1, 2]);
         assert_eq!(parsed("OST[0-8/4,b]"), [0, 4, 8, 11]);
-        for bad in ["", "OST", "MDT0000", "other-OST0000", "OST[3-0]", "OST[0-3", "OST[0-3/0]", "OST10000", "OST-1"] {
+        for bad in [
+            "",
+            "OST",
+            "MDT0000",
+            "other-OST0000",
+            "OST[3-0]",
+            "OST[0-3",
+            "OST[0-3/0]",
+            "OST10000",
+            "OST-1",
+        ] {
             assert!(parse(bad, "sheen").is_err(), "{bad}");
         }
     }

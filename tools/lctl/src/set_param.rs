@@ -11,11 +11,17 @@ use types::errno::Errno;
 ///
 /// # Errors
 /// `out` cannot be written.
-pub fn run(args: &SetParamArgs, daemons: &Daemons, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
+pub fn run(
+    args: &SetParamArgs,
+    daemons: &Daemons,
+    out: &mut dyn Write,
+    report: &mut Report<'_>,
+) -> io::Result<()> {
     if args.permanent {
         return permanent::set_param(args, daemons, report);
     }
-    let settings = if args.file { from_files(&args.settings, report) } else { pairs(&args.settings, report) };
+    let settings =
+        if args.file { from_files(&args.settings, report) } else { pairs(&args.settings, report) };
     for (pattern, value) in settings {
         set(daemons, &pattern, &value, args.no_name, out, report)?;
     }
@@ -60,10 +66,17 @@ fn from_files(files: &[String], report: &mut Report<'_>) -> Vec<(String, String)
     for file in files {
         match std::fs::read_to_string(file) {
             Ok(text) => {
-                for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+                for line in text
+                    .lines()
+                    .map(str::trim)
+                    .filter(|line| !line.is_empty() && !line.starts_with('#'))
+                {
                     match line.split_once('=').or_else(|| line.split_once(": ")) {
-                        Some((name, value)) => settings.push((name.trim().to_owned(), value.trim().to_owned())),
-                        None => report.sentence(&format!("{file}: {line}: write PARAM=VALUE"), Errno::EINVAL),
+                        Some((name, value)) => {
+                            settings.push((name.trim().to_owned(), value.trim().to_owned()))
+                        }
+                        None => report
+                            .sentence(&format!("{file}: {line}: write PARAM=VALUE"), Errno::EINVAL),
                     }
                 }
             }
@@ -80,7 +93,9 @@ pub fn pairs(words: &[String], report: &mut Report<'_>) -> Vec<(String, String)>
     while let Some(word) = words.next() {
         match (word.split_once('='), words.len()) {
             (Some((name, value)), _) => pairs.push((name.to_owned(), value.to_owned())),
-            (None, 0) => report.sentence(&format!("{word}: no value; write PARAM=VALUE"), Errno::EINVAL),
+            (None, 0) => {
+                report.sentence(&format!("{word}: no value; write PARAM=VALUE"), Errno::EINVAL)
+            }
             (None, _) => pairs.extend(words.next().map(|value| (word.clone(), value.clone()))),
         }
     }
@@ -97,7 +112,10 @@ mod tests {
         let mut report = Report::new("set_param", report::Style::Lctl, &mut err);
         let words = ["a.*.b=1", "c", "2", "d=x=y", "e"].map(str::to_owned);
         let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
-        assert_eq!(pairs(&words, &mut report), [pair("a.*.b", "1"), pair("c", "2"), pair("d", "x=y")]);
+        assert_eq!(
+            pairs(&words, &mut report),
+            [pair("a.*.b", "1"), pair("c", "2"), pair("d", "x=y")]
+        );
         assert_eq!(report.status(), 22);
     }
 }

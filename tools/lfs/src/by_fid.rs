@@ -19,7 +19,9 @@ fn meant(word: &str) -> io::Result<(Mount, bool)> {
 }
 
 fn found(word: &str, report: &mut Report<'_>) -> Option<(Mount, bool)> {
-    meant(word).map_err(|error| report.failed(&format!("can't find the file system '{word}'"), &error)).ok()
+    meant(word)
+        .map_err(|error| report.failed(&format!("can't find the file system '{word}'"), &error))
+        .ok()
 }
 
 fn parsed(word: &str, report: &mut Report<'_>) -> Option<Fid> {
@@ -30,7 +32,11 @@ fn parsed(word: &str, report: &mut Report<'_>) -> Option<Fid> {
 ///
 /// # Errors
 /// `out` cannot be written.
-pub fn fid2path(args: &Fid2pathArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
+pub fn fid2path(
+    args: &Fid2pathArgs,
+    out: &mut dyn Write,
+    report: &mut Report<'_>,
+) -> io::Result<()> {
     let Some((mount, by_path)) = found(&args.root, report) else { return Ok(()) };
     for word in &args.fids {
         let Some(fid) = parsed(word, report) else { continue };
@@ -43,7 +49,10 @@ pub fn fid2path(args: &Fid2pathArgs, out: &mut dyn Write, report: &mut Report<'_
                     out.write_all(&line(args, by_path.then_some(&mount.dir), fid, n, path))?;
                 }
                 if !any {
-                    report.errno(&format!("can't find link {} of {fid}", args.link.unwrap_or(0)), Errno::ENODATA);
+                    report.errno(
+                        &format!("can't find link {} of {fid}", args.link.unwrap_or(0)),
+                        Errno::ENODATA,
+                    );
                 }
             }
             Err(error) => report.failed(&format!("can't find path of {fid}"), &error),
@@ -63,7 +72,9 @@ fn line(args: &Fid2pathArgs, dir: Option<&PathBuf>, fid: Fid, link: usize, path:
     // The root has no name: a slash stands for it.
     let path = if path.is_empty() { b"/" } else { path };
     match dir {
-        _ if args.name => line.extend_from_slice(path.rsplit(|byte| *byte == b'/').next().unwrap_or(path)),
+        _ if args.name => {
+            line.extend_from_slice(path.rsplit(|byte| *byte == b'/').next().unwrap_or(path))
+        }
         Some(dir) => {
             line.extend_from_slice(dir.as_os_str().as_bytes());
             line.push(b'/');

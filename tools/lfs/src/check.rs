@@ -26,8 +26,11 @@ pub fn run(args: &CheckArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io
         for kind in kinds {
             // Space is what every target answers.
             match mount.space(*kind) {
-                Ok(lines) => lines.iter().try_for_each(|line| told(&mount, *kind, line, out, report))?,
-                Err(error) => report.failed(&format!("can't check targets of '{}'", mount.dir.display()), &error),
+                Ok(lines) => {
+                    lines.iter().try_for_each(|line| told(&mount, *kind, line, out, report))?
+                }
+                Err(error) => report
+                    .failed(&format!("can't check targets of '{}'", mount.dir.display()), &error),
             }
         }
     }
@@ -37,10 +40,14 @@ pub fn run(args: &CheckArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io
 /// The session of each daemon of this host with its MGS.
 fn sessions(out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
     let patterns = vec!["mgc.*.import".to_owned()];
-    let (found, refused) = params::ask(&ParamRequest::Get { patterns, recursive: false, values: true });
+    let (found, refused) =
+        params::ask(&ParamRequest::Get { patterns, recursive: false, values: true });
     refused.iter().for_each(|refused| report.sentence(&refused.sentence, refused.errno));
     if found.is_empty() && refused.is_empty() {
-        report.sentence("no daemon of this host can be asked for its session with the MGS", Errno::ENOENT);
+        report.sentence(
+            "no daemon of this host can be asked for its session with the MGS",
+            Errno::ENOENT,
+        );
     }
     // Several daemons may have a session with the same MGS: it is active if all have.
     let mut servers: BTreeMap<String, bool> = BTreeMap::new();
@@ -94,7 +101,8 @@ mod tests {
     fn sessions_stand_or_do_not() {
         assert!(is_in_session("import:\n    name: MGC\n    state: FULL\n"));
         assert!(!is_in_session("import:\n    state: DISCONN\n") && !is_in_session(""));
-        let import = "import:\n    connection:\n       failover_nids: [ 10.0.0.1@tcp, 10.0.0.2@tcp ]\n";
+        let import =
+            "import:\n    connection:\n       failover_nids: [ 10.0.0.1@tcp, 10.0.0.2@tcp ]\n";
         assert_eq!((device(import), device("")), ("MGC10.0.0.1@tcp".to_owned(), "MGC".to_owned()));
     }
 }

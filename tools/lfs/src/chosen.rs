@@ -12,7 +12,9 @@ pub fn mounts(paths: &[PathBuf], report: &mut Report<'_>) -> Vec<Mount> {
         return known(paths.iter().map(found), report);
     }
     match mounts::mount_points() {
-        Ok(dirs) => known(dirs.into_iter().map(|dir| mounts::at(dir.clone()).map_err(|e| (dir, e))), report),
+        Ok(dirs) => {
+            known(dirs.into_iter().map(|dir| mounts::at(dir.clone()).map_err(|e| (dir, e))), report)
+        }
         Err(error) => {
             report.failed("can't read /proc/self/mountinfo", &error);
             Vec::new()
@@ -20,12 +22,17 @@ pub fn mounts(paths: &[PathBuf], report: &mut Report<'_>) -> Vec<Mount> {
     }
 }
 
-fn known(mounts: impl Iterator<Item = Result<Mount, (PathBuf, io::Error)>>, report: &mut Report<'_>) -> Vec<Mount> {
+fn known(
+    mounts: impl Iterator<Item = Result<Mount, (PathBuf, io::Error)>>,
+    report: &mut Report<'_>,
+) -> Vec<Mount> {
     let mut good = Vec::new();
     for mount in mounts {
         match mount {
             Ok(mount) => good.push(mount),
-            Err((path, error)) => report.failed(&format!("can't ask the mount of '{}'", path.display()), &error),
+            Err((path, error)) => {
+                report.failed(&format!("can't ask the mount of '{}'", path.display()), &error)
+            }
         }
     }
     good

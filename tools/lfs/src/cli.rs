@@ -253,7 +253,13 @@ pub struct DfArgs {
     #[arg(short = 'N', long = "no-header")]
     pub no_header: bool,
     /// These columns, in this order, named as for df(1)
-    #[arg(short = 'u', long, value_name = "COLUMN,...", value_delimiter = ',', conflicts_with = "inodes")]
+    #[arg(
+        short = 'u',
+        long,
+        value_name = "COLUMN,...",
+        value_delimiter = ',',
+        conflicts_with = "inodes"
+    )]
     pub output: Vec<Column>,
     /// A path on the mount [default: all mounts]
     #[arg(value_name = "PATH")]
@@ -457,7 +463,11 @@ pub struct PoolListArgs {
 #[derive(Debug, Args)]
 pub struct FindArgs {
     /// Paths and predicates
-    #[arg(value_name = "PATH... PREDICATE...", trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(
+        value_name = "PATH... PREDICATE...",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
     pub words: Vec<OsString>,
 }
 
@@ -499,7 +509,13 @@ pub struct MkdirArgs {
     )]
     pub mdts: Option<Vec<i32>>,
     /// Stripes
-    #[arg(short = 'c', long = "mdt-count", visible_alias = "count", value_name = "N", allow_hyphen_values = true)]
+    #[arg(
+        short = 'c',
+        long = "mdt-count",
+        visible_alias = "count",
+        value_name = "N",
+        allow_hyphen_values = true
+    )]
     pub count: Option<i32>,
     /// Mode, octal; the umask applies
     #[arg(short = 'o', long, value_name = "MODE")]

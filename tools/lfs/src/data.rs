@@ -18,7 +18,11 @@ const CLOSING: Duration = Duration::from_millis(20);
 ///
 /// # Errors
 /// `out` cannot be written.
-pub fn show_version(args: &DataVersionArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
+pub fn show_version(
+    args: &DataVersionArgs,
+    out: &mut dyn Write,
+    report: &mut Report<'_>,
+) -> io::Result<()> {
     for path in &args.paths {
         let found = mounts::mount_of(path).and_then(|_| match args.none {
             true => versions::version(path),
@@ -26,7 +30,9 @@ pub fn show_version(args: &DataVersionArgs, out: &mut dyn Write, report: &mut Re
         });
         match found {
             Ok(version) => writeln!(out, "{version}")?,
-            Err(error) => report.failed(&format!("can't get version of '{}'", path.display()), &error),
+            Err(error) => {
+                report.failed(&format!("can't get version of '{}'", path.display()), &error)
+            }
         }
     }
     Ok(())
@@ -36,7 +42,10 @@ pub fn show_version(args: &DataVersionArgs, out: &mut dyn Write, report: &mut Re
 pub fn swap_layouts(args: &SwapLayoutsArgs, report: &mut Report<'_>) {
     let (a, b) = (&args.file, &args.other);
     if let Err(error) = swap(a, b) {
-        report.failed(&format!("can't swap layouts of '{}' and '{}'", a.display(), b.display()), &error);
+        report.failed(
+            &format!("can't swap layouts of '{}' and '{}'", a.display(), b.display()),
+            &error,
+        );
     }
 }
 
@@ -50,7 +59,9 @@ fn swap(a: &Path, b: &Path) -> io::Result<()> {
         match versions::exchange(a, b, both, false) {
             // The answer may have been lost, not the deed.
             Err(_) if attempt > 1 && xattr::get(a, xattr::LOV)? != before => return Ok(()),
-            Err(error) if attempt < ATTEMPTS && is_passing(&error) => std::thread::sleep(CLOSING * attempt),
+            Err(error) if attempt < ATTEMPTS && is_passing(&error) => {
+                std::thread::sleep(CLOSING * attempt)
+            }
             result => return result,
         }
         attempt += 1;

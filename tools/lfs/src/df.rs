@@ -18,12 +18,21 @@ use types::target::{FsName, TargetIndex, TargetKind, TargetName};
 pub fn run(args: &DfArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
     for mount in chosen::mounts(&args.path.iter().cloned().collect::<Vec<_>>(), report) {
         match asked(&mount, args) {
-            Ok(None) => report.errno(&format!("pool '{}'", args.pool.as_deref().unwrap_or_default()), Errno::ENOENT),
+            Ok(None) => report.errno(
+                &format!("pool '{}'", args.pool.as_deref().unwrap_or_default()),
+                Errno::ENOENT,
+            ),
             Ok(Some((mdts, osts))) => {
-                let table = Table { fsname: mount.names.fsname, dir: &mount.dir.display().to_string(), args };
+                let table = Table {
+                    fsname: mount.names.fsname,
+                    dir: &mount.dir.display().to_string(),
+                    args,
+                };
                 out.write_all(table.text(&mdts, &osts).as_bytes())?;
             }
-            Err(error) => report.failed(&format!("can't get space of '{}'", mount.dir.display()), &error),
+            Err(error) => {
+                report.failed(&format!("can't get space of '{}'", mount.dir.display()), &error)
+            }
         }
     }
     Ok(())
@@ -31,22 +40,26 @@ pub fn run(args: &DfArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::R
 
 /// Space of MDTs and OSTs; of a pool, its OSTs only. `None`: there is no such pool.
 fn asked(mount: &Mount, args: &DfArgs) -> io::Result<Option<(Vec<SpaceLine>, Vec<SpaceLine>)>> {
-    let members =
-        match args.pool.as_deref().map(|word| word.split_once('.').unwrap_or((mount.names.fsname.as_str(), word))) {
-            None => None,
-            Some((fsname, pool)) if fsname == mount.names.fsname.as_str() => match mount.pool(pool)? {
-                None => return Ok(None),
-                members => members,
-            },
-            Some(_) => return Ok(None),
-        };
+    let members = match args
+        .pool
+        .as_deref()
+        .map(|word| word.split_once('.').unwrap_or((mount.names.fsname.as_str(), word)))
+    {
+        None => None,
+        Some((fsname, pool)) if fsname == mount.names.fsname.as_str() => match mount.pool(pool)? {
+            None => return Ok(None),
+            members => members,
+        },
+        Some(_) => return Ok(None),
+    };
     let only = |kind: TargetKind, index: Option<u16>| -> io::Result<Vec<SpaceLine>> {
         match index {
             None => mount.space(kind),
             Some(index) => mount.space_of(kind, TargetIndex(index)).map(|line| vec![line]),
         }
     };
-    let (with_mdts, with_osts) = (args.mdt.is_some() || args.ost.is_none(), args.ost.is_some() || args.mdt.is_none());
+    let (with_mdts, with_osts) =
+        (args.mdt.is_some() || args.ost.is_none(), args.ost.is_some() || args.mdt.is_none());
     let mut osts = if with_osts { only(TargetKind::Ost, args.ost.flatten())? } else { Vec::new() };
     osts.retain(|line| members.as_ref().is_none_or(|members| members.contains(&line.index)));
     let mdts = if with_mdts { only(TargetKind::Mdt, args.mdt.flatten())? } else { Vec::new() };
@@ -83,7 +96,8 @@ struct Rows {
 impl Rows {
     fn of(s: &Statfs) -> Rows {
         let inodes = Row { total: s.files_total, free: s.files_free, available: s.files_free };
-        let [total, free, available] = [s.bytes_total, s.bytes_free, s.bytes_available].map(|bytes| bytes >> 10);
+        let [total, free, available] =
+            [s.bytes_total, s.bytes_free, s.bytes_available].map(|bytes| bytes >> 10);
         Rows { space: Row { total, free, available }, inodes }
     }
 }
@@ -145,7 +159,12 @@ impl Table<'_> {
                 Err(errno) => text.push_str(&format!("{name}: {}\n", strerror(*errno))),
                 Ok(space) => {
                     let rows = Rows::of(space);
-                    self.row(text, &name, rows, &format!("{}[{}:{}]", self.dir, kind.word(), index.0));
+                    self.row(
+                        text,
+                        &name,
+                        rows,
+                        &format!("{}[{}:{}]", self.dir, kind.word(), index.0),
+                    );
                     sum.space.add(rows.space);
                     sum.inodes.add(rows.inodes);
                 }
@@ -177,7 +196,8 @@ impl Table<'_> {
             (Column::Target, cell) => cell,
             (_, cell) => format!("{cell:>11}"),
         };
-        writeln!(text, "{}", self.columns().into_iter().map(padded).collect::<Vec<_>>().join(" ")).expect("memory");
+        writeln!(text, "{}", self.columns().into_iter().map(padded).collect::<Vec<_>>().join(" "))
+            .expect("memory");
     }
 
     /// A number, or with -h one with a decimal and its unit.
@@ -211,9 +231,11 @@ fn summary(mdts: Rows, osts: Rows, no_mdts: bool, no_osts: bool) -> Rows {
     let inodes = match (mdts.inodes, osts.inodes) {
         (mdts, _) if no_osts => mdts,
         (_, osts) if no_mdts => osts,
-        (mdts, osts) if osts.free < mdts.free => {
-            Row { total: mdts.used().saturating_add(osts.free), free: osts.free, available: osts.free }
-        }
+        (mdts, osts) if osts.free < mdts.free => Row {
+            total: mdts.used().saturating_add(osts.free),
+            free: osts.free,
+            available: osts.free,
+        },
         (mdts, _) => mdts,
     };
     Rows { space, inodes }
@@ -231,13 +253,20 @@ mod tests {
 
     fn space(index: u16, kib: [u64; 3], files: [u64; 2]) -> SpaceLine {
         let [bytes_total, bytes_free, bytes_available] = kib.map(|n| n << 10);
-        let space = Statfs { bytes_total, bytes_free, bytes_available, files_total: files[0], files_free: files[1] };
+        let space = Statfs {
+            bytes_total,
+            bytes_free,
+            bytes_available,
+            files_total: files[0],
+            files_free: files[1],
+        };
         SpaceLine { index: TargetIndex(index), space: Ok(space) }
     }
 
     fn text(inodes: bool, human: bool, mdts: &[SpaceLine], osts: &[SpaceLine]) -> String {
         let args = DfArgs { inodes, human, ..DfArgs::default() };
-        Table { fsname: "lustre".parse().unwrap(), dir: "/mnt/lustre", args: &args }.text(mdts, osts)
+        Table { fsname: "lustre".parse().unwrap(), dir: "/mnt/lustre", args: &args }
+            .text(mdts, osts)
     }
 
     fn example() -> ([SpaceLine; 1], [SpaceLine; 2]) {
@@ -265,12 +294,24 @@ filesystem_summary:       626208        3016      568872   1% /mnt/lustre
         let (mdts, osts) = example();
         let all = text(true, false, &mdts, &osts);
         assert!(
-            all.starts_with("UUID                      Inodes       IUsed       IFree IUse% Mounted on\n"),
+            all.starts_with(
+                "UUID                      Inodes       IUsed       IFree IUse% Mounted on\n"
+            ),
             "{all}"
         );
-        assert!(all.contains("\nfilesystem_summary:       100000         300       99700   1% /mnt/lustre\n"), "{all}");
+        assert!(
+            all.contains(
+                "\nfilesystem_summary:       100000         300       99700   1% /mnt/lustre\n"
+            ),
+            "{all}"
+        );
         let few = text(true, false, &mdts, &[space(0, [1, 1, 1], [50, 40])]);
-        assert!(few.contains("\nfilesystem_summary:          340         300          40  89% /mnt/lustre\n"), "{few}");
+        assert!(
+            few.contains(
+                "\nfilesystem_summary:          340         300          40  89% /mnt/lustre\n"
+            ),
+            "{few}"
+        );
     }
 
     #[test]
@@ -303,14 +344,20 @@ Mounted on IUse% UUID                   Available
     #[test]
     fn people_get_units() {
         let human = text(false, true, &[], &[space(0, [3 << 19, 1 << 19, 512], [0, 0])]);
-        let expected = "lustre-OST0000_UUID         1.5G        1.0G      512.0K 100% /mnt/lustre[OST:0]\n";
+        let expected =
+            "lustre-OST0000_UUID         1.5G        1.0G      512.0K 100% /mnt/lustre[OST:0]\n";
         assert!(
-            human.starts_with("UUID                       bytes        Used   Available Use% Mounted on\n"),
+            human.starts_with(
+                "UUID                       bytes        Used   Available Use% Mounted on\n"
+            ),
             "{human}"
         );
         assert!(human.contains(expected), "{human}");
         let inodes = text(true, true, &[space(0, [0, 0, 0], [2048, 1000])], &[]);
-        assert!(inodes.contains("lustre-MDT0000_UUID         2.0K        1.0K        1000  52% "), "{inodes}");
+        assert!(
+            inodes.contains("lustre-MDT0000_UUID         2.0K        1.0K        1000  52% "),
+            "{inodes}"
+        );
     }
 
     #[test]
@@ -328,12 +375,16 @@ Mounted on IUse% UUID                   Available
         let (mdts, osts) = example();
         let only = text(true, false, &[], &osts);
         assert!(
-            only.contains("\nfilesystem_summary:       180000        2000      178000   2% /mnt/lustre\n"),
+            only.contains(
+                "\nfilesystem_summary:       180000        2000      178000   2% /mnt/lustre\n"
+            ),
             "{only}"
         );
         let only = text(false, false, &mdts, &[]);
         assert!(
-            only.contains("\nfilesystem_summary:       125056        2260      111560   2% /mnt/lustre\n"),
+            only.contains(
+                "\nfilesystem_summary:       125056        2260      111560   2% /mnt/lustre\n"
+            ),
             "{only}"
         );
     }
@@ -345,7 +396,9 @@ Mounted on IUse% UUID                   Available
         let text = text(false, false, &mdts, &[ost, silent]);
         assert!(text.contains("[OST:0]\nlustre-OST0001_UUID: Connection timed out\n\n"), "{text}");
         assert!(
-            text.contains("\nfilesystem_summary:       313104        1508      284436   1% /mnt/lustre\n"),
+            text.contains(
+                "\nfilesystem_summary:       313104        1508      284436   1% /mnt/lustre\n"
+            ),
             "{text}"
         );
     }

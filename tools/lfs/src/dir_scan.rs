@@ -41,7 +41,8 @@ impl Directory {
         // SAFETY: the number of the command says that it reads and writes so many bytes, which is
         // what the buffer has.
         let asked = unsafe {
-            let command = Updater::<{ dir_scan::DIR_SCAN as Opcode }, [u8; BUFFER_BYTES]>::new(&mut buffer);
+            let command =
+                Updater::<{ dir_scan::DIR_SCAN as Opcode }, [u8; BUFFER_BYTES]>::new(&mut buffer);
             ioctl(&self.0, command)
         };
         match asked {
@@ -49,8 +50,8 @@ impl Directory {
             Err(rustix::io::Errno::NOTTY | rustix::io::Errno::NOSYS) => return Ok(Answer::Unknown),
             Err(error) => return Err(error.into()),
         }
-        let (entries, next) =
-            dir_scan::decode(&buffer[..]).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
+        let (entries, next) = dir_scan::decode(&buffer[..])
+            .map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
         Ok(Answer::Piece(entries, next))
     }
 

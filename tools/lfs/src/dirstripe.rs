@@ -45,8 +45,10 @@ pub fn make(args: &MkdirArgs, report: &mut Report<'_>) {
             (Ok(()), _) => {}
             (Err(error), Some(mdt)) if error.raw_os_error() == Some(Errno::ERANGE.0) => {
                 let why = strerror(Errno::ERANGE);
-                let sentence =
-                    format!("{what}: {why} ({}); there is no MDT{mdt:?}; lfs mdts shows all", Errno::ERANGE.0);
+                let sentence = format!(
+                    "{what}: {why} ({}); there is no MDT{mdt:?}; lfs mdts shows all",
+                    Errno::ERANGE.0
+                );
                 report.sentence(&sentence, Errno::ERANGE);
             }
             (Err(error), _) => report.failed(&what, &error),
@@ -58,20 +60,32 @@ pub fn make(args: &MkdirArgs, report: &mut Report<'_>) {
 ///
 /// # Errors
 /// `out` cannot be written.
-pub fn show(args: &GetdirstripeArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
+pub fn show(
+    args: &GetdirstripeArgs,
+    out: &mut dyn Write,
+    report: &mut Report<'_>,
+) -> io::Result<()> {
     for path in &args.paths {
         show_below(args, path, out, report)?;
     }
     Ok(())
 }
 
-fn show_below(args: &GetdirstripeArgs, path: &Path, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
+fn show_below(
+    args: &GetdirstripeArgs,
+    path: &Path,
+    out: &mut dyn Write,
+    report: &mut Report<'_>,
+) -> io::Result<()> {
     let mut waiting = vec![path.to_owned()];
     while let Some(path) = waiting.pop() {
         let mdt = match mdt_of(&path) {
             Ok(mdt) => mdt,
             Err(error) => {
-                report.failed(&format!("can't get directory stripes of '{}'", path.display()), &error);
+                report.failed(
+                    &format!("can't get directory stripes of '{}'", path.display()),
+                    &error,
+                );
                 continue;
             }
         };
@@ -82,7 +96,9 @@ fn show_below(args: &GetdirstripeArgs, path: &Path, out: &mut dyn Write, report:
         if args.recursive {
             match directories(&path) {
                 Ok(below) => waiting.extend(below),
-                Err(error) => report.failed(&format!("can't read directory '{}'", path.display()), &error),
+                Err(error) => {
+                    report.failed(&format!("can't read directory '{}'", path.display()), &error)
+                }
             }
         }
     }
@@ -111,7 +127,8 @@ fn mdt_of(path: &Path) -> io::Result<u16> {
         return Err(io::Error::from_raw_os_error(Errno::ENOTDIR.0));
     }
     let text = xattr::get_text(path, types::about::FID)?;
-    let fid: Fid = text.trim_end().parse().map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
+    let fid: Fid =
+        text.trim_end().parse().map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
     Ok(fid.mdt())
 }
 
@@ -142,13 +159,18 @@ mod tests {
             recursive: false,
             paths: Vec::new(),
         };
-        assert_eq!(line(&args(' '), 0), "lmv_stripe_count: 0 lmv_stripe_offset: 0 lmv_hash_type: none");
+        assert_eq!(
+            line(&args(' '), 0),
+            "lmv_stripe_count: 0 lmv_stripe_offset: 0 lmv_hash_type: none"
+        );
         assert_eq!(
             (line(&args('c'), 0), line(&args('i'), 2), line(&args('H'), 0)),
             ("0".into(), "2".into(), "none".into())
         );
         assert!(
-            line(&args('D'), 0).starts_with("lmv_stripe_count: 0 lmv_stripe_offset: -1 lmv_hash_type: none lmv_max_")
+            line(&args('D'), 0).starts_with(
+                "lmv_stripe_count: 0 lmv_stripe_offset: -1 lmv_hash_type: none lmv_max_"
+            )
         );
     }
 }

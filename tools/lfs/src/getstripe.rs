@@ -46,7 +46,9 @@ pub fn run(args: &GetstripeArgs, out: &mut dyn Write, report: &mut Report<'_>) -
         }
         match mounts::mount_of(path) {
             Ok(_) => walk(path, &wanted, out, report)?,
-            Err(error) => report.failed(&format!("can't get layout of '{}'", path.display()), &error),
+            Err(error) => {
+                report.failed(&format!("can't get layout of '{}'", path.display()), &error)
+            }
         }
     }
     Ok(())
@@ -65,7 +67,12 @@ struct Wanted {
 
 /// `path`, then what is in it, down to `depth` levels. Symbolic links in directories are not
 /// followed.
-fn walk(path: &Path, wanted: &Wanted, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
+fn walk(
+    path: &Path,
+    wanted: &Wanted,
+    out: &mut dyn Write,
+    report: &mut Report<'_>,
+) -> io::Result<()> {
     let Wanted { fields, depth, raw, on } = wanted;
     let depth = *depth;
     let root = match path.canonicalize() {
@@ -76,9 +83,12 @@ fn walk(path: &Path, wanted: &Wanted, out: &mut dyn Write, report: &mut Report<'
         }
     };
     let named = depth > 0;
-    let mut waiting = vec![Waiting { shown: path.to_owned(), real: root, level: 0, kind: None, lov: None }];
+    let mut waiting =
+        vec![Waiting { shown: path.to_owned(), real: root, level: 0, kind: None, lov: None }];
     while let Some(Waiting { shown, real, level, kind, lov }) = waiting.pop() {
-        let kind = match kind.map_or_else(|| stat(&real).map(|stat| FileType::from_raw_mode(stat.st_mode)), Ok) {
+        let kind = match kind
+            .map_or_else(|| stat(&real).map(|stat| FileType::from_raw_mode(stat.st_mode)), Ok)
+        {
             Ok(kind) => kind,
             Err(error) => {
                 report.failed(&format!("can't get layout of '{}'", shown.display()), &error);
@@ -102,12 +112,16 @@ fn walk(path: &Path, wanted: &Wanted, out: &mut dyn Write, report: &mut Report<'
                 out.write_all(subject.text(fields).as_bytes())?;
             }
             Ok(None) => writeln!(out, "{} has no stripe info", shown.display())?,
-            Err(error) => report.failed(&format!("can't get layout of '{}'", shown.display()), &error),
+            Err(error) => {
+                report.failed(&format!("can't get layout of '{}'", shown.display()), &error)
+            }
         }
         if is_dir && level < depth {
             match children(&shown, &real, level + 1) {
                 Ok(inside) => waiting.extend(inside),
-                Err(error) => report.failed(&format!("can't read directory '{}'", shown.display()), &error),
+                Err(error) => {
+                    report.failed(&format!("can't read directory '{}'", shown.display()), &error)
+                }
             }
         }
     }
@@ -164,7 +178,12 @@ fn children(shown: &Path, real: &Path, level: usize) -> io::Result<Vec<Waiting>>
 
 /// `None`: it has no layout. A directory without default layout shows the file system's.
 /// `raw`: nothing instead.
-fn subject(path: &Path, directory: bool, raw: bool, told: Option<Vec<u8>>) -> io::Result<Option<Subject>> {
+fn subject(
+    path: &Path,
+    directory: bool,
+    raw: bool,
+    told: Option<Vec<u8>>,
+) -> io::Result<Option<Subject>> {
     let bytes = match told.map_or_else(|| xattr::get(path, xattr::LOV), Ok) {
         Err(error) if error.raw_os_error() == Some(Errno::ENODATA.0) => match directory {
             true if raw => encode(&plain(0, 0, None), Fid::NONE),
@@ -176,7 +195,8 @@ fn subject(path: &Path, directory: bool, raw: bool, told: Option<Vec<u8>>) -> io
     if bytes.is_empty() {
         return Ok(None);
     }
-    let bad = |e: Box<dyn std::error::Error + Send + Sync>| io::Error::new(io::ErrorKind::InvalidData, e);
+    let bad =
+        |e: Box<dyn std::error::Error + Send + Sync>| io::Error::new(io::ErrorKind::InvalidData, e);
     let subject = Subject::read(bytes, directory).map_err(|e| bad(e.into()))?;
     if !directory {
         return Ok(Some(subject));

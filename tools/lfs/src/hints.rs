@@ -28,12 +28,18 @@ pub fn ladvise(args: &LadviseArgs, report: &mut Report<'_>) {
         (None, None) => None,
     };
     if end.is_some_and(|end| end <= start) {
-        return report.sentence("the range is empty: the end must be behind the start", Errno::EINVAL);
+        return report
+            .sentence("the range is empty: the end must be behind the start", Errno::EINVAL);
     }
     for path in &args.paths {
         let done = mounts::mount_of(path).and_then(|_| {
             let file = File::open(path)?;
-            Ok(rustix::fs::fadvise(&file, start, end.and_then(|end| NonZeroU64::new(end - start)), advice)?)
+            Ok(rustix::fs::fadvise(
+                &file,
+                start,
+                end.and_then(|end| NonZeroU64::new(end - start)),
+                advice,
+            )?)
         });
         if let Err(error) = done {
             report.failed(&format!("cannot give advice on '{}'", path.display()), &error);
@@ -54,11 +60,19 @@ pub fn getsom(args: &GetsomArgs, out: &mut dyn Write, report: &mut Report<'_>) -
     for path in &args.paths {
         let found = mounts::mount_of(path).and_then(|_| std::fs::symlink_metadata(path));
         match found {
-            Ok(m) if !m.is_file() => report.errno(&format!("'{}' is no regular file", path.display()), Errno::EINVAL),
+            Ok(m) if !m.is_file() => {
+                report.errno(&format!("'{}' is no regular file", path.display()), Errno::EINVAL)
+            }
             Ok(m) if args.size => writeln!(out, "{}", m.size())?,
             Ok(m) if args.blocks => writeln!(out, "{}", m.blocks())?,
             Ok(_) if args.flags => writeln!(out, "1")?,
-            Ok(m) => writeln!(out, "file: {} size: {} blocks: {} flags: 1", path.display(), m.size(), m.blocks())?,
+            Ok(m) => writeln!(
+                out,
+                "file: {} size: {} blocks: {} flags: 1",
+                path.display(),
+                m.size(),
+                m.blocks()
+            )?,
             Err(error) => report.failed(&format!("can't get size of '{}'", path.display()), &error),
         }
     }

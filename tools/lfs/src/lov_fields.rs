@@ -54,8 +54,18 @@ pub struct MirrorWord {
 }
 
 /// Flags that a component may have.
-const FLAGS: [&str; 10] =
-    ["init", "extension", "prefer", "prefrd", "prefwr", "stale", "offline", "nosync", "parity", "nocompr"];
+const FLAGS: [&str; 10] = [
+    "init",
+    "extension",
+    "prefer",
+    "prefrd",
+    "prefwr",
+    "stale",
+    "offline",
+    "nosync",
+    "parity",
+    "nocompr",
+];
 
 impl FromStr for Bound {
     type Err = String;
@@ -84,7 +94,10 @@ impl FromStr for FlagWords {
             let (flag, wanted) = word.strip_prefix('^').map_or((word, true), |flag| (flag, false));
             match FLAGS.contains(&flag) {
                 true => Ok((flag.to_owned(), wanted)),
-                false => Err(format!("{flag:?} is no flag of a component; there are {}", FLAGS.join(", "))),
+                false => Err(format!(
+                    "{flag:?} is no flag of a component; there are {}",
+                    FLAGS.join(", ")
+                )),
             }
         };
         s.split(',').map(word).collect::<Result<_, _>>().map(FlagWords)
@@ -96,7 +109,9 @@ impl FromStr for MirrorWord {
 
     fn from_str(s: &str) -> Result<MirrorWord, String> {
         let (digits, others) = s.strip_prefix('^').map_or((s, false), |rest| (rest, true));
-        let number = digits.parse().map_err(|_| format!("{s:?} is no mirror; write a number, or ^ and a number"))?;
+        let number = digits
+            .parse()
+            .map_err(|_| format!("{s:?} is no mirror; write a number, or ^ and a number"))?;
         Ok(MirrorWord { number, others })
     }
 }
@@ -113,7 +128,8 @@ pub struct Filter {
 
 impl Filter {
     fn of(args: &GetstripeArgs) -> Filter {
-        let is_other = |word: Option<MirrorWord>, only| word.is_some_and(|w| (w.number == only) == w.others);
+        let is_other =
+            |word: Option<MirrorWord>, only| word.is_some_and(|w| (w.number == only) == w.others);
         Filter {
             id: args.component_id.flatten(),
             start: args.component_start.flatten(),
@@ -143,7 +159,10 @@ impl Filter {
                 EndBound::Eof => c.end == EOF,
                 EndBound::At(Bound(at)) => at.size(c.end),
             })
-            && self.flags.as_ref().is_none_or(|FlagWords(words)| words.iter().all(|(flag, on)| has(flag) == *on))
+            && self
+                .flags
+                .as_ref()
+                .is_none_or(|FlagWords(words)| words.iter().all(|(flag, on)| has(flag) == *on))
     }
 }
 
@@ -175,7 +194,14 @@ pub struct Fields {
 impl Fields {
     /// From the options. -v prints everything.
     pub fn of(args: &GetstripeArgs) -> Fields {
-        let letters = [args.stripe_count, args.stripe_size, args.layout, args.generation, args.stripe_index, args.pool];
+        let letters = [
+            args.stripe_count,
+            args.stripe_size,
+            args.layout,
+            args.generation,
+            args.stripe_index,
+            args.pool,
+        ];
         let own = [
             (args.fid, Value::Fid),
             (args.mdt_index, Value::MdtIndex),
@@ -187,12 +213,29 @@ impl Fields {
             (matches!(args.component_end, Some(None)), Value::End),
             (args.extension_size, Value::Extension),
         ];
-        let values: Vec<Value> = own.into_iter().filter(|(asked, _)| *asked).map(|(_, value)| value).collect();
+        let values: Vec<Value> =
+            own.into_iter().filter(|(asked, _)| *asked).map(|(_, value)| value).collect();
         let chosen = !args.verbose && (letters.contains(&true) || !values.is_empty());
-        let [count, size, pattern, generation, offset, pool] = letters.map(|letter| letter || !chosen);
-        let (verbose, yaml, quiet, filter) = (args.verbose, args.yaml, args.quiet, Filter::of(args));
+        let [count, size, pattern, generation, offset, pool] =
+            letters.map(|letter| letter || !chosen);
+        let (verbose, yaml, quiet, filter) =
+            (args.verbose, args.yaml, args.quiet, Filter::of(args));
         let hex = args.hex_idx;
-        Fields { hex, chosen, count, size, pattern, generation, offset, pool, verbose, yaml, quiet, values, filter }
+        Fields {
+            hex,
+            chosen,
+            count,
+            size,
+            pattern,
+            generation,
+            offset,
+            pool,
+            verbose,
+            yaml,
+            quiet,
+            values,
+            filter,
+        }
     }
 
     /// Index of an OST, or -1.
@@ -206,7 +249,8 @@ impl Fields {
 
     /// A value alone needs no label.
     pub(crate) fn is_single(&self) -> bool {
-        let letters = [self.count, self.size, self.pattern, self.generation, self.offset, self.pool];
+        let letters =
+            [self.count, self.size, self.pattern, self.generation, self.offset, self.pool];
         letters.iter().filter(|l| **l).count() + self.values.len() == 1
     }
 }

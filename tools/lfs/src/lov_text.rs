@@ -3,7 +3,9 @@
 use crate::lov_fields::{Fields, Value};
 use crate::yaml;
 use layout::layout::{ALL_OSTS, Component, EOF, Pattern, PoolName};
-use layout::lov_ea::{LovEa, LovEaError, composite_magic, decode_of_file, encode, magic, object_fid};
+use layout::lov_ea::{
+    LovEa, LovEaError, composite_magic, decode_of_file, encode, magic, object_fid,
+};
 use std::fmt::Write;
 use types::fid::Fid;
 
@@ -92,7 +94,10 @@ impl Subject {
         if fields.offset {
             match on_mdt && !self.directory {
                 true => items.push(("mdt_index:     ", self.fid.mdt().to_string())),
-                false => items.push(("stripe_offset: ", fields.index(c.stripes.first().or(c.wanted.first()).copied()))),
+                false => items.push((
+                    "stripe_offset: ",
+                    fields.index(c.stripes.first().or(c.wanted.first()).copied()),
+                )),
             }
         }
         if let (true, Some(PoolName(pool))) = (fields.pool, &c.pool) {
@@ -164,7 +169,9 @@ impl Subject {
             Value::Flags => ("lcme_flags:          ", self.flags(c, composite).to_owned()),
             Value::Start => ("lcme_extent.e_start: ", c.start.to_string()),
             Value::End => ("lcme_extent.e_end:   ", end(c)),
-            Value::Extension => ("lmm_extension_size: ", c.extension_size().unwrap_or(0).to_string()),
+            Value::Extension => {
+                ("lmm_extension_size: ", c.extension_size().unwrap_or(0).to_string())
+            }
         }
     }
 
@@ -196,8 +203,12 @@ impl Subject {
     fn plain_rows(&self, text: &mut String, fields: &Fields, c: &Component) {
         for (stripe, ost) in (0u32..).zip(&c.stripes) {
             let object = object_fid(self.ea.layout.names(self.fid), c.id, stripe);
-            let (id, hex, group) = (object.oid, format!("{:#x}", object.oid), format!("{:#x}", object.seq));
-            line(text, format_args!("\t{:>6}\t{id:14}\t{hex:>13}\t{group:>14}", fields.index(Some(*ost))));
+            let (id, hex, group) =
+                (object.oid, format!("{:#x}", object.oid), format!("{:#x}", object.seq));
+            line(
+                text,
+                format_args!("\t{:>6}\t{id:14}\t{hex:>13}\t{group:>14}", fields.index(Some(*ost))),
+            );
         }
     }
 
@@ -207,7 +218,10 @@ impl Subject {
         if fields.verbose {
             let size = value.len();
             line(text, format_args!("composite_header:"));
-            line(text, format_args!("  lcm_magic:         0x{:08X}", composite_magic(&self.ea.layout)));
+            line(
+                text,
+                format_args!("  lcm_magic:         0x{:08X}", composite_magic(&self.ea.layout)),
+            );
             line(text, format_args!("  lcm_size:          {size}"));
             line(text, format_args!("  lcm_flags:         0"));
         }
@@ -224,7 +238,13 @@ impl Subject {
         }
     }
 
-    fn component(&self, text: &mut String, fields: &Fields, c: &Component, (start, len): (u32, u32)) {
+    fn component(
+        &self,
+        text: &mut String,
+        fields: &Fields,
+        c: &Component,
+        (start, len): (u32, u32),
+    ) {
         let known = |n: u32| if self.directory { "N/A".to_owned() } else { n.to_string() };
         let dash = if fields.verbose { "  - " } else { "    " };
         line(text, format_args!("{dash}lcme_id:             {}", known(c.id)));
@@ -252,7 +272,10 @@ impl Subject {
             let object = object_fid(self.ea.layout.names(self.fid), c.id, stripe);
             line(
                 text,
-                format_args!("      - {stripe:3}: {{ l_ost_idx: {:>3}, l_fid: {object} }}", fields.index(Some(*ost))),
+                format_args!(
+                    "      - {stripe:3}: {{ l_ost_idx: {:>3}, l_fid: {object} }}",
+                    fields.index(Some(*ost))
+                ),
             );
         }
     }
@@ -267,7 +290,10 @@ fn wanted(text: &mut String, fields: &Fields, c: &Component) {
     line(text, format_args!("      lmm_objects:"));
     for (stripe, ost) in c.wanted.iter().enumerate() {
         let index = fields.index(Some(*ost));
-        line(text, format_args!("      - {stripe:3}: {{ l_ost_idx: {index:>3}, l_fid: [0x0:0x0:0x0] }}"));
+        line(
+            text,
+            format_args!("      - {stripe:3}: {{ l_ost_idx: {index:>3}, l_fid: [0x0:0x0:0x0] }}"),
+        );
     }
 }
 
@@ -282,7 +308,9 @@ fn count(n: u16) -> String {
 /// Places of the components of a composite value: (offset, size). Header 32 bytes, entries 48,
 /// these at 24 of each.
 fn blobs(value: &[u8]) -> impl Iterator<Item = (u32, u32)> + '_ {
-    let word = |entry: &[u8], at: usize| u32::from_le_bytes([entry[at], entry[at + 1], entry[at + 2], entry[at + 3]]);
+    let word = |entry: &[u8], at: usize| {
+        u32::from_le_bytes([entry[at], entry[at + 1], entry[at + 2], entry[at + 3]])
+    };
     value[32..].chunks_exact(48).map(move |entry| (word(entry, 24), word(entry, 28)))
 }
 
@@ -318,7 +346,12 @@ mod tests {
     fn pfl() -> Layout {
         let mut layout = striped(&[1]);
         layout.generation = 3;
-        let rest = Component { id: 2, start: 1 << 20, stripes: Vec::new(), ..layout.components[0].clone() };
+        let rest = Component {
+            id: 2,
+            start: 1 << 20,
+            stripes: Vec::new(),
+            ..layout.components[0].clone()
+        };
         layout.components[0].end = 1 << 20;
         layout.components.push(rest);
         layout
@@ -390,9 +423,14 @@ lmm_fid:           [0x280000401:0x2:0x0]
     #[test]
     fn a_value_alone_has_no_label() {
         let layout = striped(&[5, 7]);
-        for (letter, value) in
-            [("c", "2\n"), ("S", "4194304\n"), ("i", "5\n"), ("L", "raid0\n"), ("g", "0\n"), ("p", "")]
-        {
+        for (letter, value) in [
+            ("c", "2\n"),
+            ("S", "4194304\n"),
+            ("i", "5\n"),
+            ("L", "raid0\n"),
+            ("g", "0\n"),
+            ("p", ""),
+        ] {
             assert_eq!(shown(&layout, false, letter), value, "{letter}");
         }
         assert_eq!(shown(&layout, false, "ci"), "lmm_stripe_count:  2\nlmm_stripe_offset: 5\n");
@@ -424,14 +462,21 @@ lmm_fid:           [0x280000401:0x2:0x0]
                 "lcm_entry_count:   0\nlcme_extent.e_end:   EOF\n",
                 "lcm_entry_count:   2\nlcme_extent.e_end:   1048576\n",
             ),
-            ("cI", "lcme_id:             0\nlmm_stripe_count:  1\n", "lcme_id:             1\nlmm_stripe_count:  1\n"),
+            (
+                "cI",
+                "lcme_id:             0\nlmm_stripe_count:  1\n",
+                "lcme_id:             1\nlmm_stripe_count:  1\n",
+            ),
         ] {
             assert_eq!(shown(&striped(&[5]), false, letter), of_plain, "{letter}");
             assert_eq!(shown(&pfl(), false, letter), of_components, "{letter}");
         }
         let of = |id| Fields::of(&GetstripeArgs { component_id: Some(Some(id)), ..args("") });
         let text = |id| Subject::read(encode(&pfl(), FID), false).unwrap().text(&of(id));
-        assert!(text(2).contains("lcme_id:             2\n") && !text(2).contains("lcme_id:             1\n"));
+        assert!(
+            text(2).contains("lcme_id:             2\n")
+                && !text(2).contains("lcme_id:             1\n")
+        );
         assert!(!text(7).contains("lcme_id"));
     }
 
@@ -443,7 +488,9 @@ lmm_fid:           [0x280000401:0x2:0x0]
         };
         let plain = text(&striped(&[26, 0]));
         assert!(
-            plain.contains("lmm_stripe_offset: 0x1a\n") && plain.contains("\t  0x1a\t") && plain.contains("\t   0x0\t")
+            plain.contains("lmm_stripe_offset: 0x1a\n")
+                && plain.contains("\t  0x1a\t")
+                && plain.contains("\t   0x0\t")
         );
         assert!(text(&pfl()).contains("l_ost_idx: 0x1,"));
         let subject = Subject::read(encode(&striped(&[26, 0]), FID), false).unwrap();
@@ -490,12 +537,18 @@ lmm_fid:           [0x280000401:0x2:0x0]
 ";
         assert_eq!(shown(&pfl(), false, ""), expected);
         let verbose = shown(&pfl(), false, "v");
-        assert!(verbose.starts_with("composite_header:\n  lcm_magic:         0x0BD60BD0\n  lcm_size:          216\n"));
+        assert!(verbose.starts_with(
+            "composite_header:\n  lcm_magic:         0x0BD60BD0\n  lcm_size:          216\n"
+        ));
         assert!(
-            verbose.contains("\ncomponents:\n  - lcme_id:             1\n    lcme_mirror_id:      0\n"),
+            verbose.contains(
+                "\ncomponents:\n  - lcme_id:             1\n    lcme_mirror_id:      0\n"
+            ),
             "{verbose}"
         );
-        assert!(verbose.contains("\n    lcme_offset:         184\n    lcme_size:           32\n    sub_layout:\n"));
+        assert!(verbose.contains(
+            "\n    lcme_offset:         184\n    lcme_size:           32\n    sub_layout:\n"
+        ));
     }
 
     #[test]
@@ -513,7 +566,10 @@ lmm_fid:           [0x280000401:0x2:0x0]
       lmm_mdt_index:     2
 
 ";
-        assert!(text.contains("    lcme_flags:          init\n") && text.contains(expected), "{text}");
+        assert!(
+            text.contains("    lcme_flags:          init\n") && text.contains(expected),
+            "{text}"
+        );
     }
 
     #[test]

@@ -58,14 +58,21 @@ enum Wish {
 pub fn run(args: &MigrateArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
     let spec = &args.spec.0;
     let refused = match () {
-        () if args.mdt.is_some() => Some(("directories cannot be moved to another MDT yet", Errno::EOPNOTSUPP)),
-        () if spec.delete => Some(("-d is for setstripe; --restripe gives the layout of the directory", Errno::EINVAL)),
-        () if spec.add => {
-            Some(("--component-add is for setstripe; a file is migrated to a whole layout", Errno::EINVAL))
+        () if args.mdt.is_some() => {
+            Some(("directories cannot be moved to another MDT yet", Errno::EOPNOTSUPP))
         }
-        () if spec.del.is_some() => {
-            Some(("--component-del is for setstripe; a file is migrated to a whole layout", Errno::EINVAL))
-        }
+        () if spec.delete => Some((
+            "-d is for setstripe; --restripe gives the layout of the directory",
+            Errno::EINVAL,
+        )),
+        () if spec.add => Some((
+            "--component-add is for setstripe; a file is migrated to a whole layout",
+            Errno::EINVAL,
+        )),
+        () if spec.del.is_some() => Some((
+            "--component-del is for setstripe; a file is migrated to a whole layout",
+            Errno::EINVAL,
+        )),
         () => None,
     };
     if let Some((sentence, errno)) = refused {
@@ -120,7 +127,13 @@ pub fn run(args: &MigrateArgs, out: &mut dyn Write, report: &mut Report<'_>) -> 
 }
 
 /// Migrates one file, by its path or FID.
-fn one(named: &Path, wish: &Wish, args: &MigrateArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
+fn one(
+    named: &Path,
+    wish: &Wish,
+    args: &MigrateArgs,
+    out: &mut dyn Write,
+    report: &mut Report<'_>,
+) -> io::Result<()> {
     let found = match &args.lustre_dir {
         None => Ok(named.to_owned()),
         Some(dir) => by_fid(dir, named),
@@ -133,7 +146,8 @@ fn one(named: &Path, wish: &Wish, args: &MigrateArgs, out: &mut dyn Write, repor
         }
     };
     if let Wish::Layout(wish) = wish
-        && !(setstripe::pools_serve(&path, wish, report) && setstripe::osts_exist(&path, wish, report))
+        && !(setstripe::pools_serve(&path, wish, report)
+            && setstripe::osts_exist(&path, wish, report))
     {
         return Ok(());
     }
@@ -141,7 +155,8 @@ fn one(named: &Path, wish: &Wish, args: &MigrateArgs, out: &mut dyn Write, repor
         (false, None) => None,
         (_, seconds) => Some(Duration::from_secs(seconds.unwrap_or(STATS_SECONDS).into())),
     };
-    let mut stats = Stats { interval, begun: Instant::now(), told: Instant::now(), out, written: Ok(()) };
+    let mut stats =
+        Stats { interval, begun: Instant::now(), told: Instant::now(), out, written: Ok(()) };
     stats.begin(named);
     if let Err(error) = migrate(&path, wish, args, &mut stats, report) {
         failed("migrate", named, &error, report);
@@ -180,7 +195,8 @@ impl Stats<'_> {
 
     /// So many bytes of so many are copied.
     fn copied(&mut self, bytes: u64, size: u64, end: bool) {
-        let due = |interval: Duration| end || !interval.is_zero() && self.told.elapsed() >= interval;
+        let due =
+            |interval: Duration| end || !interval.is_zero() && self.told.elapsed() >= interval;
         if self.written.is_ok() && self.interval.is_some_and(due) {
             self.told = Instant::now();
             let line = stats_line(self.begun.elapsed(), bytes, size);
@@ -192,8 +208,11 @@ impl Stats<'_> {
 /// Rates in MB per second, sizes in MiB.
 fn stats_line(time: Duration, bytes: u64, size: u64) -> String {
     let rate = bytes as f64 / 1e6 / time.as_secs_f64().max(1e-6);
-    let (copied, of, percent) =
-        (bytes >> 20, size >> 20, (u128::from(bytes) * 100).checked_div(size.into()).unwrap_or(100));
+    let (copied, of, percent) = (
+        bytes >> 20,
+        size >> 20,
+        (u128::from(bytes) * 100).checked_div(size.into()).unwrap_or(100),
+    );
     let seconds = time.as_secs();
     format!(
         "- {{ seconds: {seconds}, rmbps: {rate:.1}, wmbps: {rate:.1}, copied: {copied}, size: {of}, pct: {percent}% }}"
@@ -224,7 +243,9 @@ fn migrate(
     let mut copies = 1;
     loop {
         match once(&path, wish, args, stats, report) {
-            Err(error) if copies < COPIES && error.raw_os_error() == Some(Errno::EAGAIN.0) => copies += 1,
+            Err(error) if copies < COPIES && error.raw_os_error() == Some(Errno::EAGAIN.0) => {
+                copies += 1
+            }
             result => return result,
         }
     }
@@ -249,7 +270,8 @@ fn once(
 fn make_neighbour(path: &Path) -> io::Result<PathBuf> {
     let dir = path.parent().unwrap_or(Path::new("/"));
     let fid = xattr::get_text(path, types::about::FID)?;
-    let name = dir.join(format!(".lfs-migrate.{}.{}", fid.trim_matches(['[', ']']), std::process::id()));
+    let name =
+        dir.join(format!(".lfs-migrate.{}.{}", fid.trim_matches(['[', ']']), std::process::id()));
     mknodat(CWD, &name, FileType::RegularFile, Mode::from_raw_mode(0o600), 0)?;
     Ok(name)
 }
@@ -264,8 +286,8 @@ fn wished(path: &Path, wish: &Wish) -> io::Result<Option<LovEa>> {
             Ok(Some(LovEa { layout: plain(count, 0, None) }))
         }
         Wish::Same => {
-            let ea =
-                decode(&xattr::get(path, xattr::LOV)?).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
+            let ea = decode(&xattr::get(path, xattr::LOV)?)
+                .map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
             Ok(Some(same(ea)))
         }
     }
@@ -274,7 +296,9 @@ fn wished(path: &Path, wish: &Wish) -> io::Result<Option<LovEa>> {
 /// The shape of a layout. Without a pool of its own it does not get that of the directory.
 fn same(ea: LovEa) -> LovEa {
     let mut ea = ea.shape();
-    for c in ea.layout.components.iter_mut().filter(|c| c.pattern == Pattern::Raid0 && c.pool.is_none()) {
+    for c in
+        ea.layout.components.iter_mut().filter(|c| c.pattern == Pattern::Raid0 && c.pool.is_none())
+    {
         c.pool = PoolName::new(POOL_IGNORED[0]);
     }
     ea
@@ -286,21 +310,31 @@ fn auto_stripes(bytes: u64) -> u16 {
     u16::try_from(stripes).unwrap_or(u16::MAX).min(STRIPES_MAX as u16)
 }
 
-fn through(path: &Path, made: &Path, wish: &Wish, args: &MigrateArgs, stats: &mut Stats<'_>) -> io::Result<()> {
+fn through(
+    path: &Path,
+    made: &Path,
+    wish: &Wish,
+    args: &MigrateArgs,
+    stats: &mut Stats<'_>,
+) -> io::Result<()> {
     if let Some(wish) = wished(path, wish)? {
         xattr::set(made, xattr::LOV, &encode_spec(&wish))?;
     }
     let version = versions::stored_version(path)?;
     let mut from = File::open(path)?;
     let mut to = OpenOptions::new().write(true).open(made)?;
-    copy(&mut from, &mut to, args.bandwidth.map(|rate| rate.0), &mut |at, size, end| stats.copied(at, size, end))?;
+    copy(&mut from, &mut to, args.bandwidth.map(|rate| rate.0), &mut |at, size, end| {
+        stats.copied(at, size, end)
+    })?;
     to.sync_all()?;
     drop(to);
     let until = Instant::now() + if args.non_block { CLOSE_WAIT } else { WAIT };
     let mut pause = PAUSE;
     loop {
         match versions::exchange(path, made, (version, 0), true) {
-            Err(error) if error.raw_os_error() == Some(Errno::EBUSY.0) && Instant::now() < until => {
+            Err(error)
+                if error.raw_os_error() == Some(Errno::EBUSY.0) && Instant::now() < until =>
+            {
                 std::thread::sleep(pause);
                 pause = (pause * 2).min(PAUSE_MAX);
             }
@@ -383,7 +417,10 @@ mod tests {
     #[test]
     fn progress_is_a_line_of_yaml() {
         let line = stats_line(Duration::from_millis(2500), 250 << 20, 1000 << 20);
-        assert_eq!(line, "- { seconds: 2, rmbps: 104.9, wmbps: 104.9, copied: 250, size: 1000, pct: 25% }");
+        assert_eq!(
+            line,
+            "- { seconds: 2, rmbps: 104.9, wmbps: 104.9, copied: 250, size: 1000, pct: 25% }"
+        );
         assert!(stats_line(Duration::ZERO, 0, 0).ends_with("copied: 0, size: 0, pct: 100% }"));
     }
 
@@ -393,9 +430,15 @@ mod tests {
         layout.components[1].stripes = vec![types::target::TargetIndex(3)];
         layout.components[2].pool = PoolName::new("flash");
         let same = same(LovEa { layout });
-        let shapes: Vec<_> = same.layout.components.iter().map(|c| (c.end, c.stripe_count, c.stripes.len())).collect();
+        let shapes: Vec<_> = same
+            .layout
+            .components
+            .iter()
+            .map(|c| (c.end, c.stripe_count, c.stripes.len()))
+            .collect();
         assert_eq!(shapes, [(65_536, 0, 0), (1 << 30, 1, 0), (layout::layout::EOF, 4, 0)]);
-        let pools: Vec<_> = same.layout.components.iter().map(|c| c.pool.as_ref().map(|p| &*p.0)).collect();
+        let pools: Vec<_> =
+            same.layout.components.iter().map(|c| c.pool.as_ref().map(|p| &*p.0)).collect();
         assert_eq!(pools, [None, Some("ignore"), Some("flash")]);
     }
 
@@ -405,8 +448,13 @@ mod tests {
         let (a, b) = (dir.path().join("a"), dir.path().join("b"));
         fs::write(&a, vec![1; 300_000]).unwrap();
         let begun = Instant::now();
-        copy(&mut File::open(&a).unwrap(), &mut File::create_new(&b).unwrap(), Some(1_000_000), &mut |_, _, _| ())
-            .unwrap();
+        copy(
+            &mut File::open(&a).unwrap(),
+            &mut File::create_new(&b).unwrap(),
+            Some(1_000_000),
+            &mut |_, _, _| (),
+        )
+        .unwrap();
         assert!(begun.elapsed() >= Duration::from_millis(300));
     }
 }

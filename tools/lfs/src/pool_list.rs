@@ -34,7 +34,8 @@ pub fn run(args: &PoolListArgs, out: &mut dyn Write, report: &mut Report<'_>) ->
     match mount.pool(&pool) {
         Ok(Some(osts)) => {
             writeln!(out, "Pool: {fsname}.{pool}")?;
-            osts.iter().try_for_each(|ost| writeln!(out, "{}_UUID", TargetName::ost(fsname, ost.0)))?;
+            osts.iter()
+                .try_for_each(|ost| writeln!(out, "{}_UUID", TargetName::ost(fsname, ost.0)))?;
         }
         Ok(None) => report.errno(&format!("pool '{fsname}.{pool}'"), Errno::ENOENT),
         Err(error) => report.failed(&format!("can't list pool '{fsname}.{pool}'"), &error),
@@ -47,10 +48,13 @@ fn find(name: &str) -> io::Result<(Mount, Option<String>)> {
     let split = name.rsplit_once('.').filter(|(_, pool)| !pool.contains('/'));
     if name.starts_with('/') {
         return match (Path::new(name).exists(), split) {
-            (false, Some((path, pool))) => Ok((mounts::mount_of(Path::new(path))?, Some(pool.to_owned()))),
+            (false, Some((path, pool))) => {
+                Ok((mounts::mount_of(Path::new(path))?, Some(pool.to_owned())))
+            }
             _ => Ok((mounts::mount_of(Path::new(name))?, None)),
         };
     }
-    let (fsname, pool) = split.map_or((name, None), |(fsname, pool)| (fsname, Some(pool.to_owned())));
+    let (fsname, pool) =
+        split.map_or((name, None), |(fsname, pool)| (fsname, Some(pool.to_owned())));
     Ok((mounts::named(fsname)?, pool))
 }

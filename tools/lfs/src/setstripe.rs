@@ -24,10 +24,15 @@ pub fn run(args: &SetstripeArgs, report: &mut Report<'_>) {
             Fewer::From(id) => *id,
             Fewer::WithoutObjects => 0,
             Fewer::Other(None) => {
-                return report.errno("--component-del needs -I ID or --component-flags ^init", Errno::EINVAL);
+                return report.errno(
+                    "--component-del needs -I ID or --component-flags ^init",
+                    Errno::EINVAL,
+                );
             }
             Fewer::Other(Some(flags)) => {
-                let sentence = format!("--component-flags {flags}: only components without objects (^init) can go");
+                let sentence = format!(
+                    "--component-flags {flags}: only components without objects (^init) can go"
+                );
                 return report.errno(&sentence, Errno::EINVAL);
             }
         };
@@ -35,7 +40,8 @@ pub fn run(args: &SetstripeArgs, report: &mut Report<'_>) {
     }
     let Some(wish) = wished(args, report) else { return };
     for path in &args.paths {
-        let may_be = args.delete || pools_serve(path, &wish, report) && osts_exist(path, &wish, report);
+        let may_be =
+            args.delete || pools_serve(path, &wish, report) && osts_exist(path, &wish, report);
         if !may_be {
             continue;
         }
@@ -68,7 +74,9 @@ pub(crate) fn wished(args: &SetstripeArgs, report: &mut Report<'_>) -> Option<Lo
         let found = mounts::mount_of(file).and_then(|_| {
             let bytes = match xattr::get(file, xattr::LOV) {
                 // A directory without a default of its own has the file system's.
-                Err(e) if e.raw_os_error() == Some(Errno::ENODATA.0) => xattr::get(file, xattr::LOV_DEFAULT)?,
+                Err(e) if e.raw_os_error() == Some(Errno::ENODATA.0) => {
+                    xattr::get(file, xattr::LOV_DEFAULT)?
+                }
                 got => got?,
             };
             decode(&bytes).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
@@ -84,7 +92,8 @@ pub(crate) fn wished(args: &SetstripeArgs, report: &mut Report<'_>) -> Option<Lo
             let mut text = String::new();
             let read = match file.as_os_str() == "-" {
                 true => io::stdin().take(yaml::BYTES_MAX).read_to_string(&mut text),
-                false => fs::File::open(file).and_then(|f| f.take(yaml::BYTES_MAX).read_to_string(&mut text)),
+                false => fs::File::open(file)
+                    .and_then(|f| f.take(yaml::BYTES_MAX).read_to_string(&mut text)),
             };
             if let Err(error) = read {
                 report.failed(&format!("can't read '{}'", file.display()), &error);
@@ -108,23 +117,40 @@ pub(crate) fn osts_exist(path: &Path, wish: &LovEa, report: &mut Report<'_>) -> 
     fits(path, wish, fit::osts, report)
 }
 
-fn fits(path: &Path, wish: &LovEa, look: fn(&Mount, &LovEa) -> Option<Unfit>, report: &mut Report<'_>) -> bool {
+fn fits(
+    path: &Path,
+    wish: &LovEa,
+    look: fn(&Mount, &LovEa) -> Option<Unfit>,
+    report: &mut Report<'_>,
+) -> bool {
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let Ok(mount) = mounts::mount_of(path).or_else(|_| mounts::mount_of(parent)) else { return true };
+    let Ok(mount) = mounts::mount_of(path).or_else(|_| mounts::mount_of(parent)) else {
+        return true;
+    };
     let fsname = mount.names.fsname;
     match look(&mount, wish) {
         None => return true,
-        Some(Unfit::EmptyPool(pool)) => report
-            .sentence(&format!("pool '{fsname}.{pool}' has no OSTs; lctl pool_add {fsname}.{pool} OST"), Errno::EINVAL),
+        Some(Unfit::EmptyPool(pool)) => report.sentence(
+            &format!("pool '{fsname}.{pool}' has no OSTs; lctl pool_add {fsname}.{pool} OST"),
+            Errno::EINVAL,
+        ),
         Some(Unfit::NoPool(pool)) => report.sentence(
-            &format!("pool '{fsname}.{pool}' does not exist; lfs pool_list {fsname} shows those that do"),
+            &format!(
+                "pool '{fsname}.{pool}' does not exist; lfs pool_list {fsname} shows those that do"
+            ),
             Errno::ENOENT,
         ),
         Some(Unfit::NoOst(ost)) => report.sentence(
-            &format!("OST {} of '{}' does not exist; lfs osts shows those that do", ost.0, path.display()),
+            &format!(
+                "OST {} of '{}' does not exist; lfs osts shows those that do",
+                ost.0,
+                path.display()
+            ),
             Errno::EINVAL,
         ),
-        Some(Unfit::Silent(pool, error)) => report.failed(&format!("can't ask for pool '{pool}'"), &error),
+        Some(Unfit::Silent(pool, error)) => {
+            report.failed(&format!("can't ask for pool '{pool}'"), &error)
+        }
     }
     false
 }
@@ -137,7 +163,9 @@ fn refused(what: &str, wish: &LovEa, error: &io::Error, report: &mut Report<'_>)
             "the MDT takes less of a file than that; lctl get_param lod.*.dom_stripesize"
         }
         Errno::ENOSPC => "no OST that it may be on has space and is active; lfs df shows them",
-        Errno::E2BIG => "it would take more than 65536 bytes as an attribute; use fewer stripes or components",
+        Errno::E2BIG => {
+            "it would take more than 65536 bytes as an attribute; use fewer stripes or components"
+        }
         _ => return report.failed(what, error),
     };
     report.sentence(&format!("{what}: {} ({}); {hint}", strerror(errno), errno.0), errno);
@@ -175,7 +203,10 @@ fn add(path: &Path, args: &SetstripeArgs, report: &mut Report<'_>) {
         Err(error) => return report.failed(&what, &error),
     };
     if start == EOF {
-        return report.sentence(&format!("{what}: its components reach to the end of the file"), Errno::EINVAL);
+        return report.sentence(
+            &format!("{what}: its components reach to the end of the file"),
+            Errno::EINVAL,
+        );
     }
     let wish = match spec::wish_behind(&args.steps, start) {
         Ok(wish) => wish,
@@ -192,11 +223,16 @@ fn add(path: &Path, args: &SetstripeArgs, report: &mut Report<'_>) {
 /// objects.
 fn delete_components(path: &Path, first: u32, report: &mut Report<'_>) {
     let what = format!("can't delete components of '{}'", path.display());
-    let done = mounts::mount_of(path).and_then(|_| xattr::set(path, xattr::LOV_DEL, &first.to_le_bytes()));
+    let done =
+        mounts::mount_of(path).and_then(|_| xattr::set(path, xattr::LOV_DEL, &first.to_le_bytes()));
     let Err(error) = done else { return };
     let hint = match Errno::from(&error) {
-        Errno::EINVAL => "it has no such component, or nothing would be left; lfs getstripe -v shows their lcme_id",
-        Errno::EBUSY => "they have objects, and somebody has the file open to write, or it is being settled",
+        Errno::EINVAL => {
+            "it has no such component, or nothing would be left; lfs getstripe -v shows their lcme_id"
+        }
+        Errno::EBUSY => {
+            "they have objects, and somebody has the file open to write, or it is being settled"
+        }
         Errno::ENODATA => "all of them have objects",
         _ => return report.failed(&what, &error),
     };
@@ -215,7 +251,9 @@ fn make(path: &Path, wish: &LovEa, report: &mut Report<'_>) {
     let made = mounts::mount_of(parent)
         .and_then(|_| mknodat(CWD, path, FileType::RegularFile, mode, 0).map_err(io::Error::from));
     match made {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return give(path, wish, &error, report),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            return give(path, wish, &error, report);
+        }
         Err(error) => return report.failed(&format!("can't create '{shown}'"), &error),
         Ok(()) => {}
     }
@@ -225,7 +263,10 @@ fn make(path: &Path, wish: &LovEa, report: &mut Report<'_>) {
     if let Err(error) = xattr::set(path, xattr::LOV, &encode_spec(wish)) {
         refused(&format!("can't set layout of '{shown}'"), wish, &error, report);
         if let Err(error) = fs::remove_file(path) {
-            report.failed(&format!("can't remove '{shown}', which was made without its layout"), &error);
+            report.failed(
+                &format!("can't remove '{shown}', which was made without its layout"),
+                &error,
+            );
         }
     }
 }
@@ -234,11 +275,12 @@ fn make(path: &Path, wish: &LovEa, report: &mut Report<'_>) {
 /// mknod(2) makes such a one.
 fn give(path: &Path, wish: &LovEa, exists: &io::Error, report: &mut Report<'_>) {
     let what = format!("can't create '{}'", path.display());
-    let file = match path.canonicalize().and_then(|file| fs::metadata(&file).map(|found| (file, found))) {
-        Ok((file, found)) if found.is_file() => file,
-        Ok(_) => return report.failed(&what, exists),
-        Err(error) => return report.failed(&what, &error),
-    };
+    let file =
+        match path.canonicalize().and_then(|file| fs::metadata(&file).map(|found| (file, found))) {
+            Ok((file, found)) if found.is_file() => file,
+            Ok(_) => return report.failed(&what, exists),
+            Err(error) => return report.failed(&what, &error),
+        };
     let value = match wish.is_default() {
         false => Ok(encode_spec(wish)),
         // The layout that it was created with stays, if it can be set at all.
@@ -249,7 +291,9 @@ fn give(path: &Path, wish: &LovEa, exists: &io::Error, report: &mut Report<'_>) 
     };
     match value.and_then(|value| xattr::set(&file, xattr::LOV, &value)) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => report.failed(&what, exists),
-        Err(error) => refused(&format!("can't set layout of '{}'", path.display()), wish, &error, report),
+        Err(error) => {
+            refused(&format!("can't set layout of '{}'", path.display()), wish, &error, report)
+        }
         Ok(()) => {}
     }
 }

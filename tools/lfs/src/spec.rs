@@ -62,7 +62,9 @@ impl FromStr for StripeSize {
     fn from_str(s: &str) -> Result<StripeSize, String> {
         let bytes = bytes(s)?;
         if bytes > STRIPE_BYTES_MAX || !bytes.is_multiple_of(STRIPE_BYTES_MIN) {
-            return Err(format!("a stripe size is a multiple of {STRIPE_BYTES_MIN}, at most {STRIPE_BYTES_MAX}"));
+            return Err(format!(
+                "a stripe size is a multiple of {STRIPE_BYTES_MIN}, at most {STRIPE_BYTES_MAX}"
+            ));
         }
         Ok(StripeSize(bytes as u32))
     }
@@ -75,7 +77,9 @@ impl FromStr for ExtensionSize {
         let bytes = bytes(s)?;
         match Component::extension(1, 0, EOF, bytes) {
             Some(_) => Ok(ExtensionSize(bytes)),
-            None => Err(format!("an extension size is a multiple of {STRIPE_BYTES_MIN}, less than 4T")),
+            None => {
+                Err(format!("an extension size is a multiple of {STRIPE_BYTES_MIN}, less than 4T"))
+            }
         }
     }
 }
@@ -141,7 +145,9 @@ impl FromStr for PoolWord {
         // FSNAME.POOL is what the pool commands print.
         let name = s.rsplit_once('.').map_or(s, |(_, name)| name);
         let good = PoolName::new(name).map(PoolWord);
-        good.ok_or_else(|| format!("{s:?} is no pool name; it has 1 to 15 letters, digits, '_' or '-'"))
+        good.ok_or_else(|| {
+            format!("{s:?} is no pool name; it has 1 to 15 letters, digits, '_' or '-'")
+        })
     }
 }
 
@@ -164,7 +170,8 @@ fn index(s: &str) -> Result<TargetIndex, String> {
 
 /// A number of bytes, perhaps with a unit of 1024 behind it.
 fn bytes(s: &str) -> Result<u64, String> {
-    let bad = || format!("{s:?} is no size; write a number of bytes or a number with K, M, G, T or P");
+    let bad =
+        || format!("{s:?} is no size; write a number of bytes or a number with K, M, G, T or P");
     let digits = s.find(|c: char| !c.is_ascii_digit()).unwrap_or(s.len());
     let (number, unit) = s.split_at(digits);
     let shift = match unit {
@@ -198,8 +205,12 @@ impl Draft {
     fn take(&mut self, step: &Step) {
         match step {
             Step::End(_) => {}
-            Step::Count(count) => (self.count, self.overstripe, self.inherited) = (Some(*count), None, false),
-            Step::Overstripe(count) => (self.count, self.overstripe, self.inherited) = (None, Some(*count), false),
+            Step::Count(count) => {
+                (self.count, self.overstripe, self.inherited) = (Some(*count), None, false)
+            }
+            Step::Overstripe(count) => {
+                (self.count, self.overstripe, self.inherited) = (None, Some(*count), false)
+            }
             Step::Size(size) => self.size = Some(*size),
             Step::First(First(first)) => self.first = *first,
             Step::Osts(OstList(osts)) => self.osts.clone_from(osts),
@@ -230,7 +241,9 @@ impl Draft {
                 return Err(format!("{} OSTs are named for {count} stripes", self.osts.len()));
             }
             if self.first.is_some_and(|first| first != self.osts[0]) {
-                return Err("the OST of the first stripe (-i) is not the first of the list (-o)".to_owned());
+                return Err(
+                    "the OST of the first stripe (-i) is not the first of the list (-o)".to_owned()
+                );
             }
         }
         let stripe_count = if self.osts.is_empty() { count } else { self.osts.len() as u16 };
@@ -240,8 +253,20 @@ impl Draft {
         };
         let overstriped = overstriped && !self.on_mdt;
         let pool = self.pool.filter(|_| !self.on_mdt);
-        let (stripes, wanted) = (Vec::new(), if self.osts.is_empty() { Vec::from_iter(self.first) } else { self.osts });
-        Ok(Component { id, start, end, pattern, stripe_size, stripe_count, overstriped, pool, stripes, wanted })
+        let (stripes, wanted) =
+            (Vec::new(), if self.osts.is_empty() { Vec::from_iter(self.first) } else { self.osts });
+        Ok(Component {
+            id,
+            start,
+            end,
+            pattern,
+            stripe_size,
+            stripe_count,
+            overstriped,
+            pool,
+            stripes,
+            wanted,
+        })
     }
 }
 
@@ -318,7 +343,9 @@ fn extend(ea: &mut LovEa, size: u64, has_end: bool) -> Result<(), String> {
 /// One sentence.
 pub fn judged(ea: LovEa) -> Result<LovEa, String> {
     if ea.layout.components.iter().any(|c| c.pattern == Pattern::Mdt && c.end == EOF) {
-        return Err(format!("what is on the MDT must end, at {DOM_BYTES_MAX} bytes at most: -E SIZE -L mdt -E -1"));
+        return Err(format!(
+            "what is on the MDT must end, at {DOM_BYTES_MAX} bytes at most: -E SIZE -L mdt -E -1"
+        ));
     }
     let judged: Result<Layout, BadSpec> = complete(ea.layout.clone(), &Defaults::default());
     judged.map_err(|e| e.to_string())?;
@@ -346,7 +373,9 @@ mod tests {
     fn components(options: &str) -> Vec<(u64, u16, u32, Option<u16>)> {
         let ea = wished(options).unwrap_or_else(|e| panic!("{options}: {e}"));
         let components = ea.layout.components.iter();
-        components.map(|c| (c.end, c.stripe_count, c.stripe_size, c.wanted.first().map(|ost| ost.0))).collect()
+        components
+            .map(|c| (c.end, c.stripe_count, c.stripe_size, c.wanted.first().map(|ost| ost.0)))
+            .collect()
     }
 
     /// Each is refused with words of its own.
@@ -360,7 +389,10 @@ mod tests {
     #[test]
     fn a_plain_wish() {
         assert_eq!(components("-c 4 -S 64K -i 2"), [(EOF, 4, 65536, Some(2))]);
-        assert_eq!(components("--stripe-count=-1 --stripe-size 1m -i -1"), [(EOF, ALL_OSTS, 1 << 20, None)]);
+        assert_eq!(
+            components("--stripe-count=-1 --stripe-size 1m -i -1"),
+            [(EOF, ALL_OSTS, 1 << 20, None)]
+        );
         assert_eq!(components("-c -1"), [(EOF, ALL_OSTS, 0, None)]);
         assert!(wished("").unwrap().is_default());
         assert!(wished("-c 0 -S 0 -i -1").unwrap().is_default());
@@ -371,14 +403,22 @@ mod tests {
     #[test]
     fn components_that_extend_themselves_are_pairs() {
         let ea = wished("-E 1G -z 64M -S 1M -E -1 -z 256M").unwrap();
-        let pairs: Vec<_> = ea.layout.components.iter().map(|c| (c.id, c.start, c.end, c.extension_size())).collect();
+        let pairs: Vec<_> = ea
+            .layout
+            .components
+            .iter()
+            .map(|c| (c.id, c.start, c.end, c.extension_size()))
+            .collect();
         let (m, g) = (1 << 20, 1 << 30);
         let second = [(3, g, g, None), (4, g, EOF, Some(256 * m))];
         assert_eq!(pairs[..2], [(1, 0, 64 * m, None), (2, 64 * m, g, Some(64 * m))]);
         assert_eq!(pairs[2..], second);
         // A growing component does so alone; its neighbours inherit the rest.
         let ea = wished("-E 128M -c 2 -S 1M -E 1G -z 64M -E -1").unwrap();
-        assert_eq!(ea.layout.components.iter().map(|c| c.stripe_count).collect::<Vec<_>>(), [2, 2, 0, 2]);
+        assert_eq!(
+            ea.layout.components.iter().map(|c| c.stripe_count).collect::<Vec<_>>(),
+            [2, 2, 0, 2]
+        );
         each_is_refused(&[
             ("-z 64M", "-E END"),
             ("-E 64M -z 64M -E -1", "not smaller"),
@@ -422,7 +462,8 @@ mod tests {
     #[test]
     fn a_pool_is_inherited_by_later_components() {
         let ea = wished("-E 1M -p sheen.flash -E 1G -E -1 -p none").unwrap();
-        let names: Vec<_> = ea.layout.components.iter().map(|c| c.pool.as_ref().map(|p| &*p.0)).collect();
+        let names: Vec<_> =
+            ea.layout.components.iter().map(|c| c.pool.as_ref().map(|p| &*p.0)).collect();
         assert_eq!(names, [Some("flash"), Some("flash"), Some("none")]);
         assert_eq!(ea.pools().len(), 1);
         assert!(!wished("-p flash").unwrap().is_default());
@@ -433,7 +474,10 @@ mod tests {
     #[test]
     fn options_belong_to_the_end_before_them_and_are_inherited() {
         let three = components("-E 64M -c 1 -S 1M -E 1G -c 4 -E -1 -S 4M");
-        assert_eq!(three, [(64 << 20, 1, 1 << 20, None), (1 << 30, 4, 1 << 20, None), (EOF, 4, 4 << 20, None)]);
+        assert_eq!(
+            three,
+            [(64 << 20, 1, 1 << 20, None), (1 << 30, 4, 1 << 20, None), (EOF, 4, 4 << 20, None)]
+        );
         assert_eq!(components("-c 2 -E 1M -E eof")[1], (EOF, 2, 0, None));
         assert_eq!(components("-E 1M -c 2").len(), 1);
         // Each component may name OSTs, and no other inherits them.

@@ -35,10 +35,17 @@ fn list(
                 writeln!(out, "{title}")?;
                 for (index, active) in indexes {
                     let name = TargetName { fsname: mount.names.fsname, kind, index };
-                    writeln!(out, "{}: {name}_UUID {}", index.0, if active { "ACTIVE" } else { "INACTIVE" })?;
+                    writeln!(
+                        out,
+                        "{}: {name}_UUID {}",
+                        index.0,
+                        if active { "ACTIVE" } else { "INACTIVE" }
+                    )?;
                 }
             }
-            Err(error) => report.failed(&format!("can't list targets of '{}'", mount.dir.display()), &error),
+            Err(error) => {
+                report.failed(&format!("can't list targets of '{}'", mount.dir.display()), &error)
+            }
         }
     }
     Ok(())

@@ -56,7 +56,8 @@ fn component(text: &mut String, c: &Component, generation: u32, named: Fid, inde
         (Pattern::Raid0, false) | (Pattern::Extension, _) => "raid0",
         (Pattern::Raid0, true) => "raid0,overstriped",
     };
-    let count = if c.stripe_count == ALL_OSTS { "-1".to_owned() } else { c.stripe_count.to_string() };
+    let count =
+        if c.stripe_count == ALL_OSTS { "-1".to_owned() } else { c.stripe_count.to_string() };
     line(text, format_args!("{indent}lmm_stripe_count:  {count}"));
     match c.extension_size() {
         None => line(text, format_args!("{indent}lmm_stripe_size:   {}", c.stripe_size)),
@@ -100,7 +101,10 @@ pub fn read(text: &str) -> Result<LovEa, String> {
         };
         let (key, value) = (key.trim().trim_start_matches("- "), value.trim());
         let bad = || format!("line {number}: {value:?} is no value of {key}");
-        if key.strip_prefix("component").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit())) {
+        if key
+            .strip_prefix("component")
+            .is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+        {
             if !composite {
                 components.clear();
             }
@@ -131,7 +135,9 @@ pub fn read(text: &str) -> Result<LovEa, String> {
             "lcme_extent.e_start" => c.start = value.parse().map_err(|_| bad())?,
             "lcme_extent.e_end" if value == "EOF" || value == "-1" => c.end = EOF,
             "lcme_extent.e_end" => c.end = value.parse().map_err(|_| bad())?,
-            "lcm_mirror_count" if value != "1" => return Err(format!("line {number}: files have no mirrors yet")),
+            "lcm_mirror_count" if value != "1" => {
+                return Err(format!("line {number}: files have no mirrors yet"));
+            }
             _ if ["lmm_", "lcm_", "lcme_", "l_", "sub_layout", "composite_header"]
                 .iter()
                 .any(|p| key.starts_with(p)) => {}
@@ -195,7 +201,11 @@ mod tests {
         assert_eq!(ea.shape(), pfl());
         let plain = wish(&[Step::Count(Count(2)), Step::Size(StripeSize(1 << 20))]).unwrap();
         assert_eq!(read(&text(&plain, FID)), Ok(plain));
-        let steps = [Step::End(End(EOF)), Step::Size(StripeSize(65536)), Step::Extension(ExtensionSize(1 << 26))];
+        let steps = [
+            Step::End(End(EOF)),
+            Step::Size(StripeSize(65536)),
+            Step::Extension(ExtensionSize(1 << 26)),
+        ];
         let extending = wish(&steps).unwrap();
         assert!(text(&extending, FID).contains("lcme_flags:          extension\n"));
         assert_eq!(read(&text(&extending, FID)), Ok(extending));

@@ -33,7 +33,12 @@ pub extern "C" fn llapi_fswap_layouts_grouplock(
 
 /// Components of files that exist.
 #[unsafe(no_mangle)]
-pub extern "C" fn llapi_layout_file_comp_set(path: Text, _ids: Place<u32>, _flags: Place<u32>, _count: usize) -> c_int {
+pub extern "C" fn llapi_layout_file_comp_set(
+    path: Text,
+    _ids: Place<u32>,
+    _flags: Place<u32>,
+    _count: usize,
+) -> c_int {
     minus_one(|| of_path(path))
 }
 
@@ -69,13 +74,23 @@ pub extern "C" fn llapi_hsm_state_get(path: Text, _hus: *mut c_void) -> c_int {
 
 /// Archives.
 #[unsafe(no_mangle)]
-pub extern "C" fn llapi_hsm_state_set_fd(fd: c_int, _setmask: u64, _clearmask: u64, _archive_id: u32) -> c_int {
+pub extern "C" fn llapi_hsm_state_set_fd(
+    fd: c_int,
+    _setmask: u64,
+    _clearmask: u64,
+    _archive_id: u32,
+) -> c_int {
     negative(|| of_descriptor(fd))
 }
 
 /// Archives.
 #[unsafe(no_mangle)]
-pub extern "C" fn llapi_hsm_state_set(path: Text, _setmask: u64, _clearmask: u64, _archive_id: u32) -> c_int {
+pub extern "C" fn llapi_hsm_state_set(
+    path: Text,
+    _setmask: u64,
+    _clearmask: u64,
+    _archive_id: u32,
+) -> c_int {
     negative(|| of_path(path))
 }
 

@@ -14,7 +14,12 @@ const ASYNC: c_ulonglong = 1;
 
 /// Gives advice on ranges of a file.
 #[unsafe(no_mangle)]
-pub extern "C" fn llapi_ladvise(fd: c_int, flags: c_ulonglong, num_advise: c_int, ladvise: Place<Ladvise>) -> c_int {
+pub extern "C" fn llapi_ladvise(
+    fd: c_int,
+    flags: c_ulonglong,
+    num_advise: c_int,
+    ladvise: Place<Ladvise>,
+) -> c_int {
     negative(|| {
         whereabouts::of_descriptor(fd)?;
         if flags & !ASYNC != 0 {

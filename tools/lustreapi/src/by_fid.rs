@@ -47,7 +47,13 @@ pub extern "C" fn llapi_fid2path_at(
     })
 }
 
-fn name_of(mount: &Mount, fid: Fid, path: Place<c_char>, len: c_int, linkno: Place<c_int>) -> Answer<c_int> {
+fn name_of(
+    mount: &Mount,
+    fid: Fid,
+    path: Place<c_char>,
+    len: c_int,
+    linkno: Place<c_int>,
+) -> Answer<c_int> {
     let len = usize::try_from(len).map_err(|_| EINVAL)?;
     let wanted = if linkno.is_null() { 0 } else { linkno.get()? };
     let n = usize::try_from(wanted).map_err(|_| EINVAL)?;
@@ -119,7 +125,11 @@ pub extern "C" fn llapi_open_by_fid(dir: Text, fid: Place<LuFid>, open_flags: c_
 
 /// As [`llapi_open_by_fid`]; AT_FDCWD: the current folder.
 #[unsafe(no_mangle)]
-pub extern "C" fn llapi_open_by_fid_at(at_fd: c_int, fid: Place<LuFid>, open_flags: c_int) -> c_int {
+pub extern "C" fn llapi_open_by_fid_at(
+    at_fd: c_int,
+    fid: Place<LuFid>,
+    open_flags: c_int,
+) -> c_int {
     negative(|| {
         let mount = match at_fd {
             libc::AT_FDCWD => whereabouts::of_path(std::path::Path::new("."))?,
@@ -149,7 +159,8 @@ pub extern "C" fn llapi_rmfid(path: Text, fa: Place<FidArray>) -> c_int {
         let mut first = None;
         for n in 0..count as usize {
             let fid = fids.get_nth(n)?;
-            let failure = links::remove(&mount, Fid { ver: 0, ..fid.into() }).err().map(Failure::from);
+            let failure =
+                links::remove(&mount, Fid { ver: 0, ..fid.into() }).err().map(Failure::from);
             let told = failure.map_or(0, |Failure(errno)| -errno.0);
             fids.put_nth(n, LuFid { ver: told as u32, ..fid })?;
             first = first.or(failure);
@@ -168,8 +179,14 @@ mod tests {
         let mut fid = LuFid { seq: 0x2_0000_0401, oid: 2, ver: 0 };
         let mut room = [0; 8];
         let room = crate::door::testing::places(&mut room);
-        assert_eq!(llapi_fid2path(null_text(), text(c"0x1:0x2:0x0"), room, 8, null(), null()), -libc::EINVAL);
-        assert_eq!(llapi_fid2path(text(c"/"), text(c"0x1:0x2:0x0"), null(), 8, null(), null()), -libc::ENOTTY);
+        assert_eq!(
+            llapi_fid2path(null_text(), text(c"0x1:0x2:0x0"), room, 8, null(), null()),
+            -libc::EINVAL
+        );
+        assert_eq!(
+            llapi_fid2path(text(c"/"), text(c"0x1:0x2:0x0"), null(), 8, null(), null()),
+            -libc::ENOTTY
+        );
         assert_eq!(llapi_open_by_fid(text(c"/"), place(&mut fid), libc::O_RDONLY), -libc::ENOTTY);
         assert_eq!(llapi_open_by_fid_at(-5, place(&mut fid), libc::O_RDONLY), -libc::EBADF);
         assert_eq!(llapi_rmfid(text(c"/"), null()), -libc::ENOTTY);

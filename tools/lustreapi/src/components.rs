@@ -48,14 +48,19 @@ pub extern "C" fn llapi_layout_comp_use_id(mut layout: Owned<Layout>, id: u32) -
         if id == 0 {
             return Err(EINVAL);
         }
-        layout.current = layout.parts.iter().position(|part| part.id == id).ok_or(Failure(Errno::ENOENT))?;
+        layout.current =
+            layout.parts.iter().position(|part| part.id == id).ok_or(Failure(Errno::ENOENT))?;
         Ok(0)
     })
 }
 
 /// Calls `visit` with each component as the current one, until it answers other than 0.
 #[unsafe(no_mangle)]
-pub extern "C" fn llapi_layout_comp_iterate(mut layout: Owned<Layout>, visit: Visitor, data: *mut c_void) -> c_int {
+pub extern "C" fn llapi_layout_comp_iterate(
+    mut layout: Owned<Layout>,
+    visit: Visitor,
+    data: *mut c_void,
+) -> c_int {
     minus_one(|| {
         let visit = visit.ok_or(EINVAL)?;
         let mut next = 0;
@@ -171,7 +176,9 @@ fn sentence(fault: c_int) -> &'static str {
 mod tests {
     use super::*;
     use crate::door::testing::{errno, nothing, null, place};
-    use crate::layout_attributes::{llapi_layout_alloc, llapi_layout_comp_extent_set, llapi_layout_free};
+    use crate::layout_attributes::{
+        llapi_layout_alloc, llapi_layout_comp_extent_set, llapi_layout_free,
+    };
 
     fn three() -> Owned<Layout> {
         let layout = llapi_layout_alloc();
@@ -218,7 +225,10 @@ mod tests {
         let layout = three();
         let (mut mirrors, mut flags, mut size) = (0, 1, 9);
         assert_eq!((llapi_layout_mirror_count_get(layout, place(&mut mirrors)), mirrors), (0, 1));
-        assert_eq!((llapi_layout_mirror_count_set(layout, 1), llapi_layout_mirror_count_set(layout, 2)), (0, -1));
+        assert_eq!(
+            (llapi_layout_mirror_count_set(layout, 1), llapi_layout_mirror_count_set(layout, 2)),
+            (0, -1)
+        );
         assert_eq!(errno(), libc::EOPNOTSUPP);
         assert_eq!((llapi_layout_flags_get(layout, place(&mut flags)), flags), (0, 0));
         assert_eq!((llapi_layout_dom_size(layout, place(&mut size)), size), (0, 0));

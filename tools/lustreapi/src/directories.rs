@@ -12,7 +12,11 @@ use types::target::TargetIndex;
 
 /// Makes a directory.
 #[unsafe(no_mangle)]
-pub extern "C" fn llapi_dir_create(name: Text, mode: libc::mode_t, param: Place<StripeParam>) -> c_int {
+pub extern "C" fn llapi_dir_create(
+    name: Text,
+    mode: libc::mode_t,
+    param: Place<StripeParam>,
+) -> c_int {
     negative(|| {
         let param = param.get()?;
         // A list of MDTs with one entry is its first.
@@ -70,7 +74,8 @@ mod tests {
 
     #[test]
     fn what_no_directory_has_is_refused() {
-        let make = |offset, count, pool| llapi_dir_create_pool(text(c"/x"), 0o755, offset, count, 0, pool);
+        let make =
+            |offset, count, pool| llapi_dir_create_pool(text(c"/x"), 0o755, offset, count, 0, pool);
         assert_eq!(make(-2, 1, null_text()), -libc::EINVAL);
         assert_eq!(make(4096, 1, null_text()), -libc::EINVAL);
         assert_eq!(make(-1, 2, null_text()), -libc::EOPNOTSUPP);

@@ -55,7 +55,11 @@ pub extern "C" fn llapi_fd2fid(fd: c_int, fid: Place<LuFid>) -> c_int {
 
 /// The FID at the start of a text, in brackets or not; `*endptr`: what follows it.
 #[unsafe(no_mangle)]
-pub extern "C" fn llapi_fid_parse(fidstr: Text, fid: Place<LuFid>, endptr: Place<*mut c_char>) -> c_int {
+pub extern "C" fn llapi_fid_parse(
+    fidstr: Text,
+    fid: Place<LuFid>,
+    endptr: Place<*mut c_char>,
+) -> c_int {
     negative(|| {
         endptr.put_if_wanted(fidstr.at(0));
         let (found, used) = first_fid(fidstr.bytes().ok_or(EINVAL)?).ok_or(EINVAL)?;
@@ -78,7 +82,11 @@ fn first_fid(text: &[u8]) -> Option<(Fid, usize)> {
 
 /// MDT that a FID belongs to.
 #[unsafe(no_mangle)]
-pub extern "C" fn llapi_get_mdt_index_by_fid(fd: c_int, fid: Place<LuFid>, mdt_index: Place<c_int>) -> c_int {
+pub extern "C" fn llapi_get_mdt_index_by_fid(
+    fd: c_int,
+    fid: Place<LuFid>,
+    mdt_index: Place<c_int>,
+) -> c_int {
     negative(|| {
         crate::whereabouts::of_descriptor(fd)?;
         mdt_index.put(c_int::from(Fid::from(fid.get()?).mdt()))?;
@@ -111,7 +119,9 @@ mod tests {
         ] {
             assert_eq!(first_fid(words.as_bytes()), Some((fid, used)), "{words}");
         }
-        for words in ["", "[", "[]", "x", "[0x1:0x2]", "0x1:0x2", "[0x1:0x100000000:0x0]", "0x1:0x2:0x3:0x4"] {
+        for words in
+            ["", "[", "[]", "x", "[0x1:0x2]", "0x1:0x2", "[0x1:0x100000000:0x0]", "0x1:0x2:0x3:0x4"]
+        {
             assert_eq!(first_fid(words.as_bytes()), None, "{words}");
         }
     }
@@ -133,7 +143,10 @@ mod tests {
         let mut fid = LuFid::default();
         let dir = tempfile::tempdir().unwrap();
         let path = std::ffi::CString::new(dir.path().to_str().unwrap()).unwrap();
-        assert_eq!((llapi_path2fid(text(&path), place(&mut fid)), errno()), (-libc::ENOTTY, libc::ENOTTY));
+        assert_eq!(
+            (llapi_path2fid(text(&path), place(&mut fid)), errno()),
+            (-libc::ENOTTY, libc::ENOTTY)
+        );
         assert_eq!(llapi_path2fid(text(c"/nonexistent"), place(&mut fid)), -libc::ENOENT);
         assert_eq!(llapi_fd2fid(-1, place(&mut fid)), -libc::EBADF);
         assert_eq!(llapi_fd2fid(9999, place(&mut fid)), -libc::EBADF);

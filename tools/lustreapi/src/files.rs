@@ -173,7 +173,8 @@ pub extern "C" fn llapi_file_create_pool(
 ) -> c_int {
     let (size, offset, count, pattern) = (stripe_size, stripe_offset, stripe_count, stripe_pattern);
     negative(|| {
-        let plain = Plain { size, offset, count, pattern, pool: pool_name.bytes(), osts: Vec::new() };
+        let plain =
+            Plain { size, offset, count, pattern, pool: pool_name.bytes(), osts: Vec::new() };
         opened(name, libc::O_CREAT | libc::O_RDONLY, MODE, &plain).map(|_| 0)
     })
 }
@@ -210,7 +211,8 @@ pub extern "C" fn llapi_file_open_pool(
 ) -> c_int {
     let (size, offset, count, pattern) = (stripe_size, stripe_offset, stripe_count, stripe_pattern);
     negative(|| {
-        let plain = Plain { size, offset, count, pattern, pool: pool_name.bytes(), osts: Vec::new() };
+        let plain =
+            Plain { size, offset, count, pattern, pool: pool_name.bytes(), osts: Vec::new() };
         opened(name, flags, mode as u32, &plain).map(IntoRawFd::into_raw_fd)
     })
 }
@@ -227,7 +229,10 @@ pub extern "C" fn llapi_file_open_param(
         let p = param.get()?;
         let mut osts = Vec::new();
         if p.is_specific != 0 {
-            let count = usize::try_from(p.stripe_count).ok().filter(|n| (1..=STRIPES_MAX).contains(n)).ok_or(EINVAL)?;
+            let count = usize::try_from(p.stripe_count)
+                .ok()
+                .filter(|n| (1..=STRIPES_MAX).contains(n))
+                .ok_or(EINVAL)?;
             let named: Place<u32> = param.behind(STRIPE_PARAM_OSTS);
             osts = named.get_all(count)?;
         }
@@ -257,7 +262,11 @@ pub extern "C" fn llapi_file_get_stripe(path: Text, lum: Place<u8>) -> c_int {
 
 /// An open file without a name.
 #[unsafe(no_mangle)]
-pub extern "C" fn llapi_create_volatile_idx(directory: Text, mdt_idx: c_int, open_flags: c_int) -> c_int {
+pub extern "C" fn llapi_create_volatile_idx(
+    directory: Text,
+    mdt_idx: c_int,
+    open_flags: c_int,
+) -> c_int {
     negative(|| {
         let dir = directory.path()?;
         if !matches!(mdt_idx, -1 | 0) {
@@ -299,18 +308,28 @@ mod tests {
         assert!(plain(0, -1, 0, 0).wish().unwrap().is_default());
         let wish = plain(1 << 20, 2, -1, 1).wish().unwrap();
         let c = &wish.layout.components[0];
-        assert_eq!((c.stripe_size, c.stripe_count, c.wanted.first().map(|o| o.0)), (1 << 20, u16::MAX, Some(2)));
+        assert_eq!(
+            (c.stripe_size, c.stripe_count, c.wanted.first().map(|o| o.0)),
+            (1 << 20, u16::MAX, Some(2))
+        );
         assert!(plain(0, -1, 4, 0x201).wish().unwrap().layout.components[0].overstriped);
         let wish = Plain { pool: Some(b"sheen.flash"), ..plain(0, -1, 2, 0) }.wish().unwrap();
         assert_eq!(wish.pools().len(), 1);
         let wish = Plain { osts: vec![3, 1], ..plain(0, -1, 2, 0) }.wish().unwrap();
         assert_eq!(wish.layout.components[0].wanted.len(), 2);
-        for bad in [plain(1000, -1, 1, 0), plain(0, -2, 1, 0), plain(0, -1, -2, 0), plain(0, -1, 2001, 0)] {
+        for bad in
+            [plain(1000, -1, 1, 0), plain(0, -2, 1, 0), plain(0, -1, -2, 0), plain(0, -1, 2001, 0)]
+        {
             assert_eq!(bad.wish(), Err(EINVAL));
         }
         assert_eq!(plain(0, -1, 1, 0x400).wish(), Err(EOPNOTSUPP));
         assert_eq!(Plain { pool: Some(b"a/b"), ..plain(0, -1, 1, 0) }.wish(), Err(EINVAL));
-        assert_eq!(Plain { osts: vec![3], ..plain(0, -1, 2, 0) }.wish().unwrap().layout.components[0].wanted.len(), 1);
+        assert_eq!(
+            Plain { osts: vec![3], ..plain(0, -1, 2, 0) }.wish().unwrap().layout.components[0]
+                .wanted
+                .len(),
+            1
+        );
     }
 
     #[test]

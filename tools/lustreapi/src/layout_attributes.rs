@@ -2,7 +2,9 @@
 
 use crate::abi::LUSTRE_EOF;
 use crate::door::{EINVAL, EOPNOTSUPP, Owned, Place, Text, boxed, minus_one};
-use crate::layout_value::{DEFAULT, Layout, MDT, OVERSTRIPING, RAID0, is_stripe_count, is_stripe_size};
+use crate::layout_value::{
+    DEFAULT, Layout, MDT, OVERSTRIPING, RAID0, is_stripe_count, is_stripe_size,
+};
 use layout::layout::{Component, PoolName};
 use layout::lov_ea::{LCME_FL_EXTENSION, LCME_FL_INIT};
 use std::ffi::{c_char, c_int};
@@ -84,13 +86,21 @@ pub extern "C" fn llapi_layout_pattern_set(mut layout: Owned<Layout>, pattern: u
 
 /// OST of a stripe, or DEFAULT.
 #[unsafe(no_mangle)]
-pub extern "C" fn llapi_layout_ost_index_get(layout: Owned<Layout>, stripe_number: u64, index: Place<u64>) -> c_int {
+pub extern "C" fn llapi_layout_ost_index_get(
+    layout: Owned<Layout>,
+    stripe_number: u64,
+    index: Place<u64>,
+) -> c_int {
     minus_one(|| index.put(layout.get()?.part().ost(stripe_number)?).map(|()| 0))
 }
 
 /// Wishes for an OST.
 #[unsafe(no_mangle)]
-pub extern "C" fn llapi_layout_ost_index_set(mut layout: Owned<Layout>, stripe_number: c_int, index: u64) -> c_int {
+pub extern "C" fn llapi_layout_ost_index_set(
+    mut layout: Owned<Layout>,
+    stripe_number: c_int,
+    index: u64,
+) -> c_int {
     minus_one(|| layout.get_mut()?.part_mut().set_ost(stripe_number, index).map(|()| 0))
 }
 
@@ -112,7 +122,11 @@ pub extern "C" fn llapi_layout_pool_name_get(
     pool_name_len: usize,
 ) -> c_int {
     minus_one(|| {
-        pool_name.put_text(pool_name_len, layout.get()?.part().pool.as_bytes(), Errno::EOVERFLOW)?;
+        pool_name.put_text(
+            pool_name_len,
+            layout.get()?.part().pool.as_bytes(),
+            Errno::EOVERFLOW,
+        )?;
         Ok(0)
     })
 }
@@ -137,7 +151,11 @@ pub extern "C" fn llapi_layout_pool_name_set(mut layout: Owned<Layout>, pool_nam
 
 /// First byte and end of the component.
 #[unsafe(no_mangle)]
-pub extern "C" fn llapi_layout_comp_extent_get(layout: Owned<Layout>, start: Place<u64>, end: Place<u64>) -> c_int {
+pub extern "C" fn llapi_layout_comp_extent_get(
+    layout: Owned<Layout>,
+    start: Place<u64>,
+    end: Place<u64>,
+) -> c_int {
     minus_one(|| {
         let part = layout.get()?.part();
         start.put(part.start)?;
@@ -148,13 +166,20 @@ pub extern "C" fn llapi_layout_comp_extent_get(layout: Owned<Layout>, start: Pla
 
 /// EINVAL: empty, or not where the component before ends.
 #[unsafe(no_mangle)]
-pub extern "C" fn llapi_layout_comp_extent_set(mut layout: Owned<Layout>, start: u64, end: u64) -> c_int {
+pub extern "C" fn llapi_layout_comp_extent_set(
+    mut layout: Owned<Layout>,
+    start: u64,
+    end: u64,
+) -> c_int {
     minus_one(|| {
         let layout = layout.get_mut()?;
         let before = layout.current.checked_sub(1).map(|at| layout.parts[at].end);
         // A component that shall grow into the next one covers nothing yet; the check of the whole
         // layout finds out whether there is one.
-        if end < start || end == start && before.is_none() || before.is_some_and(|before| before != start) {
+        if end < start
+            || end == start && before.is_none()
+            || before.is_some_and(|before| before != start)
+        {
             return Err(EINVAL);
         }
         let part = layout.part_mut();
@@ -208,7 +233,10 @@ pub extern "C" fn llapi_layout_comp_flags_clear(mut layout: Owned<Layout>, flags
 /// Bytes by which the component before it grows into it. EINVAL: it is none for another to grow
 /// into.
 #[unsafe(no_mangle)]
-pub extern "C" fn llapi_layout_extension_size_get(layout: Owned<Layout>, size: Place<u64>) -> c_int {
+pub extern "C" fn llapi_layout_extension_size_get(
+    layout: Owned<Layout>,
+    size: Place<u64>,
+) -> c_int {
     minus_one(|| match layout.get()?.part().extension_size {
         0 => Err(EINVAL),
         bytes => size.put(bytes).map(|()| 0),
@@ -257,7 +285,13 @@ mod tests {
                 2001,
                 libc::EINVAL,
             ),
-            (llapi_layout_stripe_size_set, llapi_layout_stripe_size_get, 1 << 20, 1000, libc::EINVAL),
+            (
+                llapi_layout_stripe_size_set,
+                llapi_layout_stripe_size_get,
+                1 << 20,
+                1000,
+                libc::EINVAL,
+            ),
             (llapi_layout_pattern_set, llapi_layout_pattern_get, OVERSTRIPING, 1, libc::EOPNOTSUPP),
         ] {
             assert_eq!((get(layout, place(&mut n)), n), (0, DEFAULT));
@@ -290,8 +324,15 @@ mod tests {
     fn a_component_grows_into_the_next() {
         let layout = llapi_layout_alloc();
         let mut size = 0;
-        assert_eq!((llapi_layout_extension_size_get(layout, place(&mut size)), errno()), (-1, libc::EINVAL));
-        assert_eq!((llapi_layout_extension_size_set(layout, 1 << 26), errno()), (-1, libc::EINVAL), "the first");
+        assert_eq!(
+            (llapi_layout_extension_size_get(layout, place(&mut size)), errno()),
+            (-1, libc::EINVAL)
+        );
+        assert_eq!(
+            (llapi_layout_extension_size_set(layout, 1 << 26), errno()),
+            (-1, libc::EINVAL),
+            "the first"
+        );
         assert_eq!(llapi_layout_comp_extent_set(layout, 0, 1 << 26), 0);
         assert_eq!(llapi_layout_comp_add(layout), 0);
         for bad in [0, 1000, 4 << 40] {

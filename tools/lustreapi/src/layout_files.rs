@@ -1,7 +1,9 @@
 //! Layouts of files: read, and given to new ones.
 
 use crate::abi::LuFid;
-use crate::door::{Answer, EINVAL, EOPNOTSUPP, Failure, Owned, Place, Text, boxed, minus_one, open_file};
+use crate::door::{
+    Answer, EINVAL, EOPNOTSUPP, Failure, Owned, Place, Text, boxed, minus_one, open_file,
+};
 use crate::files::{open, serves};
 use crate::layout_value::Layout;
 use crate::whereabouts;
@@ -68,13 +70,19 @@ pub extern "C" fn llapi_layout_get_by_fd(fd: c_int, flags: c_uint) -> Owned<Layo
     boxed(|| {
         whereabouts::of_descriptor(fd)?;
         let file = open_file(fd)?;
-        read(xattr::get_of_open(file, xattr::LOV), flags, || xattr::get_of_open(file, xattr::LOV_DEFAULT))
+        read(xattr::get_of_open(file, xattr::LOV), flags, || {
+            xattr::get_of_open(file, xattr::LOV_DEFAULT)
+        })
     })
 }
 
 /// The same by FID; `path`: anything on the mount. For root.
 #[unsafe(no_mangle)]
-pub extern "C" fn llapi_layout_get_by_fid(path: Text, fid: Place<LuFid>, flags: c_uint) -> Owned<Layout> {
+pub extern "C" fn llapi_layout_get_by_fid(
+    path: Text,
+    fid: Place<LuFid>,
+    flags: c_uint,
+) -> Owned<Layout> {
     boxed(|| {
         let mount = whereabouts::of_path(path.path()?)?;
         let file = mount.dir.join(".lustre/fid").join(Fid::from(fid.get()?).to_string());
@@ -84,9 +92,14 @@ pub extern "C" fn llapi_layout_get_by_fid(path: Text, fid: Place<LuFid>, flags: 
 
 /// From the bytes of `lustre.lov`. EINVAL: they are no layout.
 #[unsafe(no_mangle)]
-pub extern "C" fn llapi_layout_get_by_xattr(lov_xattr: Place<u8>, size: libc::ssize_t, flags: c_uint) -> Owned<Layout> {
+pub extern "C" fn llapi_layout_get_by_xattr(
+    lov_xattr: Place<u8>,
+    size: libc::ssize_t,
+    flags: c_uint,
+) -> Owned<Layout> {
     boxed(|| {
-        let size = usize::try_from(size).ok().filter(|n| *n <= XATTR_VALUE_BYTES_MAX).ok_or(EINVAL)?;
+        let size =
+            usize::try_from(size).ok().filter(|n| *n <= XATTR_VALUE_BYTES_MAX).ok_or(EINVAL)?;
         if flags & !FLAGS != 0 {
             return Err(EINVAL);
         }
@@ -115,7 +128,12 @@ pub extern "C" fn llapi_layout_file_open(
 
 /// Makes a file with this layout. EEXIST: there is one.
 #[unsafe(no_mangle)]
-pub extern "C" fn llapi_layout_file_create(path: Text, open_flags: c_int, mode: c_int, layout: Owned<Layout>) -> c_int {
+pub extern "C" fn llapi_layout_file_create(
+    path: Text,
+    open_flags: c_int,
+    mode: c_int,
+    layout: Owned<Layout>,
+) -> c_int {
     minus_one(|| opened(path, open_flags | libc::O_CREAT | libc::O_EXCL, mode as u32, layout))
 }
 
@@ -127,7 +145,8 @@ pub extern "C" fn llapi_layout_set_by_fd(fd: c_int, layout: Owned<Layout>) -> c_
         let file = open_file(fd)?;
         let wish = layout.get()?.wish()?;
         serves(&mount, &wish)?;
-        let directory = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode).is_dir();
+        let directory =
+            rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode).is_dir();
         if !wish.is_default() {
             xattr::set_of_open(file, xattr::LOV, &encode_spec(&wish))?;
         } else if directory {
@@ -216,9 +235,15 @@ mod tests {
         assert_eq!(refused(llapi_layout_get_by_path(null_text(), 0)), Some(libc::EINVAL));
         assert_eq!(refused(llapi_layout_get_by_fd(-1, 0)), Some(libc::EBADF));
         assert_eq!(refused(llapi_layout_get_by_fid(text(c"/"), null(), 0)), Some(libc::ENOTTY));
-        assert_eq!((llapi_layout_file_open(text(c"/x"), 0, 0, nothing()), errno()), (-1, libc::ENOTTY));
+        assert_eq!(
+            (llapi_layout_file_open(text(c"/x"), 0, 0, nothing()), errno()),
+            (-1, libc::ENOTTY)
+        );
         let layout = llapi_layout_alloc();
-        assert_eq!((llapi_layout_file_create(text(c"/x"), 0, 0, layout), errno()), (-1, libc::ENOTTY));
+        assert_eq!(
+            (llapi_layout_file_create(text(c"/x"), 0, 0, layout), errno()),
+            (-1, libc::ENOTTY)
+        );
         assert_eq!((llapi_layout_set_by_fd(-1, layout), errno()), (-1, libc::EBADF));
         llapi_layout_free(layout);
     }

@@ -91,10 +91,16 @@ impl Part {
     fn of(c: &Component, from_file: bool) -> Part {
         if let Some(size) = c.extension_size() {
             let extension = Part { id: c.id, start: c.start, end: c.end, ..Part::new() };
-            return Part { flags: LCME_FL_EXTENSION, pattern: RAID0, extension_size: size, ..extension };
+            return Part {
+                flags: LCME_FL_EXTENSION,
+                pattern: RAID0,
+                extension_size: size,
+                ..extension
+            };
         }
         let instantiated = from_file && c.is_instantiated();
-        let osts: Vec<Option<u16>> = c.stripes.iter().chain(&c.wanted).map(|ost| Some(ost.0)).collect();
+        let osts: Vec<Option<u16>> =
+            c.stripes.iter().chain(&c.wanted).map(|ost| Some(ost.0)).collect();
         Part {
             id: c.id,
             flags: if instantiated { LCME_FL_INIT } else { 0 },
@@ -120,7 +126,8 @@ impl Part {
 
     fn component(&self, id: u32) -> Answer<Component> {
         if self.extension_size > 0 {
-            let extension = Component::extension(id, self.start, self.end, self.extension_size).ok_or(EINVAL)?;
+            let extension = Component::extension(id, self.start, self.end, self.extension_size)
+                .ok_or(EINVAL)?;
             return if self.osts.is_empty() { Ok(extension) } else { Err(EINVAL) };
         }
         let on_mdt = self.pattern == MDT;
@@ -136,7 +143,10 @@ impl Part {
                 [] => {}
                 [only] => wanted.extend(only.map(TargetIndex)),
                 all => {
-                    wanted = all.iter().map(|ost| ost.map(TargetIndex).ok_or(EINVAL)).collect::<Answer<_>>()?;
+                    wanted = all
+                        .iter()
+                        .map(|ost| ost.map(TargetIndex).ok_or(EINVAL))
+                        .collect::<Answer<_>>()?;
                     if stripe_count == 0 {
                         stripe_count = wanted.len() as u16;
                     }
@@ -179,7 +189,12 @@ impl Part {
             Some(Some(ost)) => Ok((*ost).into()),
             Some(None) => Ok(DEFAULT),
             None if stripe == 0 && self.pattern != MDT => Ok(DEFAULT),
-            None if !self.from_file && self.stripe_count < INVALID && stripe < self.stripe_count => Ok(DEFAULT),
+            None if !self.from_file
+                && self.stripe_count < INVALID
+                && stripe < self.stripe_count =>
+            {
+                Ok(DEFAULT)
+            }
             None => Err(EINVAL),
         }
     }
@@ -234,7 +249,8 @@ impl Default for Layout {
 impl Layout {
     /// From what a file or directory has. An empty value is all DEFAULT.
     pub fn of(ea: &LovEa, from_file: bool) -> Layout {
-        let parts: Vec<Part> = ea.layout.components.iter().map(|c| Part::of(c, from_file)).collect();
+        let parts: Vec<Part> =
+            ea.layout.components.iter().map(|c| Part::of(c, from_file)).collect();
         match parts.is_empty() {
             true => Layout::default(),
             false => Layout { parts, current: 0, composite: !ea.layout.is_plain() },
@@ -333,9 +349,15 @@ impl Layout {
     }
 }
 
-fn part_fault(part: &Part, end_before: Option<u64>, incomplete: bool, grows: bool) -> Option<Fault> {
+fn part_fault(
+    part: &Part,
+    end_before: Option<u64>,
+    incomplete: bool,
+    grows: bool,
+) -> Option<Fault> {
     let extends = part.flags & LCME_FL_EXTENSION != 0;
-    if part.flags & !(LCME_FL_INIT | LCME_FL_EXTENSION) != 0 || extends != (part.extension_size > 0) {
+    if part.flags & !(LCME_FL_INIT | LCME_FL_EXTENSION) != 0 || extends != (part.extension_size > 0)
+    {
         return Some(Fault::Flags);
     }
     match end_before {
@@ -352,7 +374,8 @@ fn part_fault(part: &Part, end_before: Option<u64>, incomplete: bool, grows: boo
 
 /// True if a stripe may have this many bytes.
 pub fn is_stripe_size(bytes: u64) -> bool {
-    bytes == DEFAULT || (bytes > 0 && bytes <= STRIPE_BYTES_MAX && bytes.is_multiple_of(STRIPE_BYTES_MIN))
+    bytes == DEFAULT
+        || (bytes > 0 && bytes <= STRIPE_BYTES_MAX && bytes.is_multiple_of(STRIPE_BYTES_MIN))
 }
 
 /// True if a component may have this many stripes.
@@ -379,7 +402,10 @@ mod tests {
         assert!(wish.is_default());
         assert_eq!(
             Layout::of(&wish, false),
-            Layout { parts: vec![Part { id: 1, pattern: RAID0, ..Part::new() }], ..Layout::default() }
+            Layout {
+                parts: vec![Part { id: 1, pattern: RAID0, ..Part::new() }],
+                ..Layout::default()
+            }
         );
         assert_eq!(Layout::of(&decode(&[]).unwrap(), true), Layout::default());
     }

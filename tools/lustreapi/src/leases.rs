@@ -134,12 +134,21 @@ mod tests {
         assert_eq!(llapi_lease_acquire(-1, 1), -libc::EBADF);
         let elsewhere = tempfile::tempfile().unwrap();
         let fd = elsewhere.as_raw_fd();
-        assert_eq!((llapi_lease_acquire(fd, 2), llapi_lease_check(fd), llapi_lease_put(fd)), (-25, -25, -25));
-        assert_eq!((llapi_lease_acquire(fd, 3), llapi_lease_get(fd, 4), llapi_lease_get(fd, -1)), (-22, -22, -22));
+        assert_eq!(
+            (llapi_lease_acquire(fd, 2), llapi_lease_check(fd), llapi_lease_put(fd)),
+            (-25, -25, -25)
+        );
+        assert_eq!(
+            (llapi_lease_acquire(fd, 3), llapi_lease_get(fd, 4), llapi_lease_get(fd, -1)),
+            (-22, -22, -22)
+        );
     }
 
     #[test]
     fn commands_have_the_numbers_of_the_interface() {
-        assert_eq!((Set(Lease { mode: 1, flags: 0, count: 0 }).opcode(), Get.opcode()), (0xc00c_66f3, 0x66f4));
+        assert_eq!(
+            (Set(Lease { mode: 1, flags: 0, count: 0 }).opcode(), Get.opcode()),
+            (0xc00c_66f3, 0x66f4)
+        );
     }
 }

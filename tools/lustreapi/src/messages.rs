@@ -32,7 +32,12 @@ static NEWS: Mutex<Option<Receiver>> = Mutex::new(None);
 static COMMAND: Mutex<String> = Mutex::new(String::new());
 
 unsafe extern "C" {
-    fn vsnprintf(room: *mut c_char, size: usize, format: *const c_char, arguments: Arguments) -> c_int;
+    fn vsnprintf(
+        room: *mut c_char,
+        size: usize,
+        format: *const c_char,
+        arguments: Arguments,
+    ) -> c_int;
 }
 
 /// Messages above this level are not printed.
@@ -69,7 +74,8 @@ pub extern "C" fn llapi_set_command_name(cmd: Text) {
     plain((), || {
         let name = cmd.bytes().unwrap_or_default();
         let name = &name[..name.len().min(NAME_BYTES_MAX)];
-        *COMMAND.lock().unwrap_or_else(PoisonError::into_inner) = String::from_utf8_lossy(name).into_owned();
+        *COMMAND.lock().unwrap_or_else(PoisonError::into_inner) =
+            String::from_utf8_lossy(name).into_owned();
     });
 }
 
@@ -89,7 +95,8 @@ fn written(format: Text, arguments: Arguments) -> Vec<u8> {
     let Some(_) = format.bytes() else { return Vec::new() };
     let mut room = vec![0u8; MESSAGE_BYTES];
     // SAFETY: room for that many bytes; format and arguments belong together, as C promises.
-    let length = unsafe { vsnprintf(room.as_mut_ptr().cast(), room.len(), format.at(0), arguments) };
+    let length =
+        unsafe { vsnprintf(room.as_mut_ptr().cast(), room.len(), format.at(0), arguments) };
     room.truncate(usize::try_from(length).unwrap_or(0).min(MESSAGE_BYTES - 1));
     room
 }
@@ -152,7 +159,10 @@ mod tests {
 
     #[test]
     fn errors_are_lines_with_their_reason() {
-        assert_eq!(line("", b"cannot open 'x'", Some(-2)), b"error: cannot open 'x': No such file or directory (2)\n");
+        assert_eq!(
+            line("", b"cannot open 'x'", Some(-2)),
+            b"error: cannot open 'x': No such file or directory (2)\n"
+        );
         assert_eq!(line("cp", b"so it is\n", None), b"error: cp: so it is\n");
         assert!(line("", b"", Some(c_int::MIN)).ends_with(b")\n"));
     }

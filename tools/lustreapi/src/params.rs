@@ -10,7 +10,8 @@ use types::errno::Errno;
 pub extern "C" fn llapi_param_get_paths(pattern: Text, paths: Place<libc::glob_t>) -> c_int {
     negative(|| {
         let mut found = paths.get()?;
-        let names: Vec<String> = asked(pattern.str()?, false)?.into_iter().map(|param| param.name).collect();
+        let names: Vec<String> =
+            asked(pattern.str()?, false)?.into_iter().map(|param| param.name).collect();
         (found.gl_pathc, found.gl_offs) = (names.len(), 0);
         found.gl_pathv = listed(&names)?;
         paths.put(found)?;
@@ -22,7 +23,8 @@ pub extern "C" fn llapi_param_get_paths(pattern: Text, paths: Place<libc::glob_t
 /// as well.
 fn listed(names: &[String]) -> Answer<*mut *mut c_char> {
     // SAFETY: calloc has no preconditions.
-    let list: *mut *mut c_char = unsafe { libc::calloc(names.len() + 1, size_of::<*mut c_char>()) }.cast();
+    let list: *mut *mut c_char =
+        unsafe { libc::calloc(names.len() + 1, size_of::<*mut c_char>()) }.cast();
     if list.is_null() {
         return Err(Failure(Errno::ENOMEM));
     }
@@ -66,7 +68,11 @@ pub extern "C" fn llapi_param_paths_free(paths: Place<libc::glob_t>) {
 /// The value of one parameter. -ENOENT: there is none; -EACCES: it can only be set; -EINVAL: a
 /// pattern for several.
 #[unsafe(no_mangle)]
-pub extern "C" fn llapi_param_get_value(path: Text, buf: Place<*mut c_char>, buflen: Place<usize>) -> c_int {
+pub extern "C" fn llapi_param_get_value(
+    path: Text,
+    buf: Place<*mut c_char>,
+    buflen: Place<usize>,
+) -> c_int {
     negative(|| {
         if buf.is_null() || buflen.is_null() {
             return Err(EINVAL);
@@ -84,7 +90,8 @@ pub extern "C" fn llapi_param_get_value(path: Text, buf: Place<*mut c_char>, buf
 }
 
 fn asked(pattern: &str, values: bool) -> Answer<Vec<ParamAnswer>> {
-    let request = ParamRequest::Get { patterns: vec![pattern.to_owned()], recursive: false, values };
+    let request =
+        ParamRequest::Get { patterns: vec![pattern.to_owned()], recursive: false, values };
     let (params, refused) = params::ask(&request);
     let found: Vec<ParamAnswer> = params.into_values().filter(|param| !param.level).collect();
     match (found.is_empty(), refused.first()) {
@@ -124,6 +131,9 @@ mod tests {
         assert_eq!(llapi_param_get_paths(text(c"version"), null()), -libc::EINVAL);
         assert_eq!(llapi_param_get_value(text(c"version"), null(), null()), -libc::EINVAL);
         let (mut buf, mut len) = (std::ptr::null_mut(), 0);
-        assert_eq!(llapi_param_get_value(null_text(), place(&mut buf), place(&mut len)), -libc::EINVAL);
+        assert_eq!(
+            llapi_param_get_value(null_text(), place(&mut buf), place(&mut len)),
+            -libc::EINVAL
+        );
     }
 }

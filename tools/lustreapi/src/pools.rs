@@ -19,7 +19,8 @@ pub extern "C" fn llapi_get_poollist(
     negative(|| {
         let mount = whereabouts::of_word(name.str()?)?;
         let fsname = mount.names.fsname;
-        let names: Vec<String> = mount.pools()?.into_iter().map(|pool| format!("{fsname}.{pool}")).collect();
+        let names: Vec<String> =
+            mount.pools()?.into_iter().map(|pool| format!("{fsname}.{pool}")).collect();
         listed(&names, poollist, list_size, buffer, buffer_size)
     })
 }
@@ -37,7 +38,8 @@ pub extern "C" fn llapi_get_poolmembers(
         let (word, pool) = poolname.str()?.rsplit_once('.').ok_or(EINVAL)?;
         let mount = whereabouts::of_word(word)?;
         let osts = mount.pool(pool)?.ok_or(Failure(Errno::ENOENT))?;
-        let names: Vec<String> = osts.into_iter().map(|ost| uuid(mount.names.fsname, TargetKind::Ost, ost)).collect();
+        let names: Vec<String> =
+            osts.into_iter().map(|ost| uuid(mount.names.fsname, TargetKind::Ost, ost)).collect();
         listed(&names, members, list_size, buffer, buffer_size)
     })
 }
@@ -91,7 +93,10 @@ mod tests {
     #[test]
     fn pools_are_named_with_their_file_system() {
         assert_eq!(llapi_get_poolmembers(text(c"flash"), null(), 0, null(), 0), -libc::EINVAL);
-        assert_eq!(llapi_get_poolmembers(text(c"nosuchfs.flash"), null(), 0, null(), 0), -libc::ENODEV);
+        assert_eq!(
+            llapi_get_poolmembers(text(c"nosuchfs.flash"), null(), 0, null(), 0),
+            -libc::ENODEV
+        );
         assert_eq!(llapi_get_poollist(text(c"/"), null(), 0, null(), 0), -libc::ENOTTY);
     }
 }

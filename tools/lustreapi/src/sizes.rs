@@ -96,7 +96,10 @@ mod tests {
         let (mut size, mut unit) = (0, 1);
         assert_eq!(llapi_parse_size(text(c"64k"), place(&mut size), place(&mut unit), 0), 0);
         assert_eq!((size, unit), (65_536, 1024));
-        assert_eq!((llapi_parse_size(text(c"?"), place(&mut size), place(&mut unit), 0), errno()), (-1, libc::EINVAL));
+        assert_eq!(
+            (llapi_parse_size(text(c"?"), place(&mut size), place(&mut unit), 0), errno()),
+            (-1, libc::EINVAL)
+        );
     }
 
     #[test]
@@ -107,7 +110,11 @@ mod tests {
         for (size, offset, count) in
             [(1, -1, 0), (4 << 30, -1, 0), (0, -2, 0), (0, 65_535, 0), (0, -1, -2), (0, -1, 2001)]
         {
-            assert_eq!(llapi_stripe_limit_check(size, offset, count, 0), -libc::EINVAL, "{size} {offset} {count}");
+            assert_eq!(
+                llapi_stripe_limit_check(size, offset, count, 0),
+                -libc::EINVAL,
+                "{size} {offset} {count}"
+            );
         }
         assert_eq!(llapi_stripe_limit_check(0, -1, 1, 0x100), -libc::EINVAL);
         assert_eq!(llapi_stripe_limit_check(0, -1, 1, 4), -libc::EOPNOTSUPP);

@@ -43,13 +43,21 @@ pub extern "C" fn llapi_get_obd_count(mnt: Text, count: Place<c_int>, is_mdt: c_
 /// Names of all OSTs. `*ost_count`: room in the array, then how many there are. -EOVERFLOW: too
 /// little room.
 #[unsafe(no_mangle)]
-pub extern "C" fn llapi_lov_get_uuids(fd: c_int, uuidp: Place<ObdUuid>, ost_count: Place<c_int>) -> c_int {
+pub extern "C" fn llapi_lov_get_uuids(
+    fd: c_int,
+    uuidp: Place<ObdUuid>,
+    ost_count: Place<c_int>,
+) -> c_int {
     negative(|| uuids(fd, TargetKind::Ost, uuidp, ost_count))
 }
 
 /// As [`llapi_lov_get_uuids`], of MDTs.
 #[unsafe(no_mangle)]
-pub extern "C" fn llapi_lmv_get_uuids(fd: c_int, uuidp: Place<ObdUuid>, mdt_count: Place<c_int>) -> c_int {
+pub extern "C" fn llapi_lmv_get_uuids(
+    fd: c_int,
+    uuidp: Place<ObdUuid>,
+    mdt_count: Place<c_int>,
+) -> c_int {
     negative(|| uuids(fd, TargetKind::Mdt, uuidp, mdt_count))
 }
 
@@ -80,7 +88,10 @@ pub extern "C" fn llapi_file_fget_lov_uuid(fd: c_int, lov_uuid: Place<ObdUuid>) 
 }
 
 fn lov(mount: &Mount, place: Place<ObdUuid>) -> Answer<c_int> {
-    place.put(ObdUuid::of(&format!("{}-clilov-{:016x}", mount.names.fsname, mount.names.instance)))?;
+    place.put(ObdUuid::of(&format!(
+        "{}-clilov-{:016x}",
+        mount.names.fsname, mount.names.instance
+    )))?;
     Ok(0)
 }
 
@@ -93,7 +104,9 @@ pub extern "C" fn llapi_obd_statfs(
     stat_buf: Place<ObdStatfs>,
     uuid_buf: Place<ObdUuid>,
 ) -> c_int {
-    negative(|| statfs(&whereabouts::of_path(path.path()?)?, target_type, index, stat_buf, uuid_buf))
+    negative(|| {
+        statfs(&whereabouts::of_path(path.path()?)?, target_type, index, stat_buf, uuid_buf)
+    })
 }
 
 /// As [`llapi_obd_statfs`], the mount by a descriptor.
@@ -167,7 +180,12 @@ pub extern "C" fn llapi_search_ost(fsname: Text, poolname: Text, ostname: Text) 
 
 /// As [`llapi_search_ost`]; MDTs are in no pool.
 #[unsafe(no_mangle)]
-pub extern "C" fn llapi_search_tgt(fsname: Text, poolname: Text, tgtname: Text, is_mdt: bool) -> c_int {
+pub extern "C" fn llapi_search_tgt(
+    fsname: Text,
+    poolname: Text,
+    tgtname: Text,
+    is_mdt: bool,
+) -> c_int {
     negative(|| search(fsname, poolname, tgtname, kind(is_mdt)))
 }
 
@@ -217,7 +235,11 @@ fn bare(name: &[u8]) -> &[u8] {
 #[unsafe(no_mangle)]
 pub extern "C" fn llapi_get_version_string(version: Place<c_char>, version_size: u32) -> c_int {
     negative(|| {
-        version.put_text(version_size as usize, env!("CARGO_PKG_VERSION").as_bytes(), Errno::EOVERFLOW)?;
+        version.put_text(
+            version_size as usize,
+            env!("CARGO_PKG_VERSION").as_bytes(),
+            Errno::EOVERFLOW,
+        )?;
         Ok(0)
     })
 }
@@ -237,7 +259,10 @@ mod tests {
             files_free: 7,
         };
         let shown = as_statfs(&space);
-        assert_eq!((shown.blocks, shown.bfree, shown.bavail, shown.files, shown.ffree), (2560, 2048, 1024, 9, 7));
+        assert_eq!(
+            (shown.blocks, shown.bfree, shown.bavail, shown.files, shown.ffree),
+            (2560, 2048, 1024, 9, 7)
+        );
         assert_eq!((shown.bsize, shown.state), (4096, 0));
         assert_eq!(as_statfs(&Statfs { bytes_available: 0, ..space }).state, 0x20);
         assert_eq!(as_statfs(&Statfs { files_free: 0, ..space }).state, 0x40);

@@ -73,7 +73,13 @@ pub extern "C" fn llapi_file_lookup(dirfd: c_int, name: Text) -> c_int {
 /// Two files exchange their data. -EAGAIN: a version is not as it was said; -EBUSY: one is open to
 /// be written.
 #[unsafe(no_mangle)]
-pub extern "C" fn llapi_fswap_layouts(fd1: c_int, fd2: c_int, dv1: u64, dv2: u64, flags: u64) -> c_int {
+pub extern "C" fn llapi_fswap_layouts(
+    fd1: c_int,
+    fd2: c_int,
+    dv1: u64,
+    dv2: u64,
+    flags: u64,
+) -> c_int {
     negative(|| {
         whereabouts::of_descriptor(fd1)?;
         whereabouts::of_descriptor(fd2)?;
@@ -83,7 +89,13 @@ pub extern "C" fn llapi_fswap_layouts(fd1: c_int, fd2: c_int, dv1: u64, dv2: u64
 
 /// As [`llapi_fswap_layouts`], by path.
 #[unsafe(no_mangle)]
-pub extern "C" fn llapi_swap_layouts(path1: Text, path2: Text, dv1: u64, dv2: u64, flags: u64) -> c_int {
+pub extern "C" fn llapi_swap_layouts(
+    path1: Text,
+    path2: Text,
+    dv1: u64,
+    dv2: u64,
+    flags: u64,
+) -> c_int {
     negative(|| {
         let (a, b) = (path1.path()?, path2.path()?);
         whereabouts::of_path(a)?;
@@ -112,7 +124,9 @@ fn swap(a: impl AsFd, b: impl AsFd, (first, second): (u64, u64), flags: u64) -> 
     let mut attempt = 1;
     loop {
         match versions::exchange_open(&a, &b, both, same).map_err(Failure::from) {
-            Err(Failure(Errno::EBUSY)) if attempt < ATTEMPTS => std::thread::sleep(CLOSING * attempt),
+            Err(Failure(Errno::EBUSY)) if attempt < ATTEMPTS => {
+                std::thread::sleep(CLOSING * attempt)
+            }
             result => return result.map(|()| 0),
         }
         attempt += 1;

@@ -82,7 +82,8 @@ pub extern "C" fn llapi_search_mounts(
             None | Some([]) => mounts::listed()?.into_iter().nth(n).ok_or(none)?,
             Some(_) if n > 0 => return Err(none),
             Some(_) => {
-                let mount = of_future_path(pathname.path()?).map_err(|e| if e == ENOTTY { none } else { e })?;
+                let mount = of_future_path(pathname.path()?)
+                    .map_err(|e| if e == ENOTTY { none } else { e })?;
                 (mount.dir, mount.names.fsname.to_string())
             }
         };
@@ -129,7 +130,11 @@ pub extern "C" fn llapi_get_fsname(path: Text, fsname: Place<c_char>, fsname_len
 
 /// The number of the mount that a path is on, 16 hexadecimal digits.
 #[unsafe(no_mangle)]
-pub extern "C" fn llapi_get_instance(path: Text, instance: Place<c_char>, instance_len: usize) -> c_int {
+pub extern "C" fn llapi_get_instance(
+    path: Text,
+    instance: Place<c_char>,
+    instance_len: usize,
+) -> c_int {
     negative(|| {
         let names = of_path(path.path()?)?.names;
         let text = format!("{:016x}", names.instance);

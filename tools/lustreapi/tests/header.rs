@@ -40,8 +40,9 @@ fn library(name: &str) -> PathBuf {
 
 /// Names that the shared library exports.
 fn exports() -> BTreeSet<String> {
-    let output =
-        run(Command::new("nm").args(["-D", "--defined-only", "--format=just-symbols"]).arg(library("liblustreapi.so")));
+    let output = run(Command::new("nm")
+        .args(["-D", "--defined-only", "--format=just-symbols"])
+        .arg(library("liblustreapi.so")));
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
@@ -51,7 +52,10 @@ fn what_is_declared_is_exported_and_nothing_else() {
     assert!(declared.len() > 100, "{declared:?}");
     let missing: Vec<_> = declared.difference(&exported).collect();
     let strange: Vec<_> = exported.difference(&declared).collect();
-    assert!(missing.is_empty() && strange.is_empty(), "not defined: {missing:?}\nnot declared: {strange:?}");
+    assert!(
+        missing.is_empty() && strange.is_empty(),
+        "not defined: {missing:?}\nnot declared: {strange:?}"
+    );
 }
 
 #[test]
@@ -67,11 +71,20 @@ fn strict_compilers_take_the_headers() {
     for (compiler, language, standards) in
         [("cc", "c", ["c99", "gnu11", "c17"]), ("c++", "c++", ["c++11", "gnu++14", "c++17"])]
     {
-        for (standard, header) in standards.iter().flat_map(|s| headers.iter().map(move |h| (s, h))) {
+        for (standard, header) in standards.iter().flat_map(|s| headers.iter().map(move |h| (s, h)))
+        {
             let source = dir.path().join("one");
             std::fs::write(&source, format!("#include <{header}>\n#include <{header}>\n")).unwrap();
             let mut command = Command::new(compiler);
-            command.args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only", "-x", language]);
+            command.args([
+                "-Wall",
+                "-Wextra",
+                "-Werror",
+                "-pedantic",
+                "-fsyntax-only",
+                "-x",
+                language,
+            ]);
             run(command.arg(format!("-std={standard}")).arg("-I").arg(include_dir()).arg(&source));
         }
     }
@@ -99,7 +112,13 @@ fn no_function_crashes_where_it_is_given_nothing() {
     text.push_str("\treturn crashed != 0;\n}\n");
     std::fs::write(&source, text).unwrap();
     let mut command = Command::new("cc");
-    command.arg("-I").arg(include_dir()).arg("-o").arg(&program).arg(&source).arg(library("liblustreapi.a"));
+    command
+        .arg("-I")
+        .arg(include_dir())
+        .arg("-o")
+        .arg(&program)
+        .arg(&source)
+        .arg(library("liblustreapi.a"));
     run(command.args(["-lpthread", "-ldl", "-lm"]));
     run(Command::new(program).stdin(std::process::Stdio::null()));
 }
@@ -111,7 +130,13 @@ fn the_static_library_links_without_more() {
     let text = "#include <lustre/lustreapi.h>\nint main(void) { return llapi_path2fid(\"/\", NULL) == -25 ? 0 : 1; }\n";
     std::fs::write(&source, text).unwrap();
     let mut command = Command::new("cc");
-    command.arg("-I").arg(include_dir()).arg("-o").arg(&program).arg(&source).arg(library("liblustreapi.a"));
+    command
+        .arg("-I")
+        .arg(include_dir())
+        .arg("-o")
+        .arg(&program)
+        .arg(&source)
+        .arg(library("liblustreapi.a"));
     run(command.args(["-lpthread", "-ldl", "-lm"]));
     run(&mut Command::new(program));
 }
@@ -150,5 +175,8 @@ fn structures_have_their_sizes_in_c() {
     let dir = tempfile::tempdir().unwrap();
     let source = dir.path().join("sizes.c");
     std::fs::write(&source, SIZES).unwrap();
-    run(Command::new("cc").args(["-std=c11", "-fsyntax-only", "-I"]).arg(include_dir()).arg(&source));
+    run(Command::new("cc")
+        .args(["-std=c11", "-fsyntax-only", "-I"])
+        .arg(include_dir())
+        .arg(&source));
 }

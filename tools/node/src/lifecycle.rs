@@ -45,7 +45,11 @@ const EXPIRY_WARNING_DAYS: i64 = 30;
 ///
 /// # Errors
 /// The node cannot start, or could not stop in order.
-pub fn run(settings: Settings, home: Option<HomeGuard>, announce: Box<dyn Announce>) -> Result<(), NodeError> {
+pub fn run(
+    settings: Settings,
+    home: Option<HomeGuard>,
+    announce: Box<dyn Announce>,
+) -> Result<(), NodeError> {
     settings.check()?;
     let open_files = rlimit::raise_open_files();
     let wanted = DescriptorUsers { targets: settings.targets.len(), mounts: settings.mounts.len() };
@@ -61,7 +65,10 @@ pub fn run(settings: Settings, home: Option<HomeGuard>, announce: Box<dyn Announ
     for line in settings.to_toml().lines().filter(|l| !l.is_empty()) {
         tracing::info!("setting: {line}");
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(NodeError::Process)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(NodeError::Process)?;
     let (env, reactors) = RealEnv::start(RealConfig::default()).map_err(NodeError::Process)?;
     let result = runtime.block_on(live(env, settings, bounds, home.as_ref(), announce));
     drop(runtime);
@@ -81,9 +88,13 @@ async fn live(
     mut announce: Box<dyn Announce>,
 ) -> Result<(), NodeError> {
     let mut told = Told::new()?;
-    let rpc = Rpc::new(env.clone(), RpcConfig { cluster: ClusterId(0), checksums: settings.checksums });
+    let rpc =
+        Rpc::new(env.clone(), RpcConfig { cluster: ClusterId(0), checksums: settings.checksums });
     rpc.accept_at_most(bounds.links);
-    let place = home.map(|h| h.home().dir()).or(settings.mounts.first().map(|m| &*m.at)).unwrap_or(Path::new(""));
+    let place = home
+        .map(|h| h.home().dir())
+        .or(settings.mounts.first().map(|m| &*m.at))
+        .unwrap_or(Path::new(""));
     let mut parts = Parts::new(env, rpc, mgs_nids(&settings), place);
     let secured = secure(&settings, &mut parts)?;
     let view = Arc::new(View::new(home.map(|h| h.home().clone()), settings.clone(), parts.clone()));
@@ -131,7 +142,9 @@ async fn live(
     let result = match started {
         Ok(()) => {
             view.set_state(NodeState::Up);
-            announce.event(Event::Ready { nids: parts.rpc.nids().iter().map(Nid::to_string).collect() });
+            announce.event(Event::Ready {
+                nids: parts.rpc.nids().iter().map(Nid::to_string).collect(),
+            });
             tracing::info!("in service");
             let _reporting = Reporter::start(&view);
             wait_for_the_end(&node, only_mounts, &mut told).await;
@@ -187,13 +200,16 @@ struct Control {
 }
 
 fn start_control(home: &Home, view: Arc<View>) -> Result<Control, NodeError> {
-    let listener = control::listen(home).map_err(|source| NodeError::Control { dir: home.run_dir(), source })?;
+    let listener = control::listen(home)
+        .map_err(|source| NodeError::Control { dir: home.run_dir(), source })?;
     let answer = move |request| {
         let view = view.clone();
         async move {
             match request {
                 Request::Status => Answer::Status(Box::new(view.status().await)),
-                Request::Settings => Answer::Settings { settings: Box::new(view.settings().clone()) },
+                Request::Settings => {
+                    Answer::Settings { settings: Box::new(view.settings().clone()) }
+                }
                 request => admin::answer(&view, request).await,
             }
         }

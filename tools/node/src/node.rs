@@ -54,7 +54,13 @@ pub struct Node {
 
 impl Node {
     /// A node without a role yet. `secured`: its key; `None`: it asks for none.
-    pub fn new(settings: Settings, bounds: Bounds, parts: Parts, view: Arc<View>, secured: Option<Secured>) -> Node {
+    pub fn new(
+        settings: Settings,
+        bounds: Bounds,
+        parts: Parts,
+        view: Arc<View>,
+        secured: Option<Secured>,
+    ) -> Node {
         Node {
             object_files: Arc::new(OpenFiles::new(bounds.object_files)),
             mgc: parts.mgc(),
@@ -76,7 +82,10 @@ impl Node {
     /// # Errors
     /// The error of the first part that cannot start. Parts that have started run on until
     /// [`Node::stop`].
-    pub fn start<'a>(&'a mut self, announce: &'a mut dyn Announce) -> LocalBoxFuture<'a, Result<(), NodeError>> {
+    pub fn start<'a>(
+        &'a mut self,
+        announce: &'a mut dyn Announce,
+    ) -> LocalBoxFuture<'a, Result<(), NodeError>> {
         Box::pin(self.start_parts(announce))
     }
 
@@ -96,7 +105,9 @@ impl Node {
                     }
                     self.view.set_listen(bound);
                 }
-                Err(RpcError::Listen { addr, reason }) => return Err(NodeError::Listen { addr, reason }),
+                Err(RpcError::Listen { addr, reason }) => {
+                    return Err(NodeError::Listen { addr, reason });
+                }
                 Err(e) => return Err(NodeError::Listen { addr, reason: e.to_string() }),
             }
         }
@@ -134,7 +145,8 @@ impl Node {
             step(format!("starting the MDT in {}", dir.display()));
             let target = self.open(dir, TargetKind::Mdt).await?;
             if !self.followed.contains_key(&block.fsname) {
-                self.followed.insert(block.fsname, Followed::start(&self.parts, block.fsname).await?);
+                self.followed
+                    .insert(block.fsname, Followed::start(&self.parts, block.fsname).await?);
             }
             let followed = &self.followed[&block.fsname];
             let stripe_count = self.settings.stripe_count as u16;
@@ -153,7 +165,11 @@ impl Node {
             step(format!("mounting {} at {}", self.settings.fsname, settings.at.display()));
             let mount = MountRole::start(&self.parts, self.settings.fsname, settings).await?;
             self.view.alive().add_mount(mount.client(), mount.waiting(), &settings.at);
-            self.view.add_mount(settings, mount::source(&self.parts.mgs, self.settings.fsname), mount.ended());
+            self.view.add_mount(
+                settings,
+                mount::source(&self.parts.mgs, self.settings.fsname),
+                mount.ended(),
+            );
             self.mounts.push(mount);
             self.persistent.apply_now(&self.view).await;
         }
@@ -164,7 +180,8 @@ impl Node {
     fn own_params(&self) -> Result<Vec<(String, String)>, NodeError> {
         let Some(first) = self.settings.mounts.first() else { return Ok(Vec::new()) };
         let named = self.settings.mounts.iter().find_map(|mount| mount.options.config.as_deref());
-        client_file::read(named).map_err(|e| NodeError::ClientFile { at: first.at.clone(), source: Box::new(e) })
+        client_file::read(named)
+            .map_err(|e| NodeError::ClientFile { at: first.at.clone(), source: Box::new(e) })
     }
 
     /// Ready when the kernel has let go of a mount; never if there is none.
@@ -203,8 +220,14 @@ impl Node {
         }
         // All of a kind at once: each may wait for its disk, and for an MGS that is gone.
         let (parts, mgc) = (&self.parts, &self.mgc);
-        join_all(self.mdts.into_iter().map(|mdt| mdt.stop(parts, mgc))).await.into_iter().for_each(&mut note);
-        join_all(self.osts.into_iter().map(|ost| ost.stop(parts, mgc))).await.into_iter().for_each(&mut note);
+        join_all(self.mdts.into_iter().map(|mdt| mdt.stop(parts, mgc)))
+            .await
+            .into_iter()
+            .for_each(&mut note);
+        join_all(self.osts.into_iter().map(|ost| ost.stop(parts, mgc)))
+            .await
+            .into_iter()
+            .for_each(&mut note);
         if let Some(mgs) = self.mgs {
             note(mgs.stop(&self.parts).await);
         }
@@ -215,12 +238,14 @@ impl Node {
     /// Reads the targets' folders before anything is touched.
     async fn look_at_targets(&self) -> Result<Vec<(PathBuf, Superblock)>, NodeError> {
         let (env, dirs) = (self.parts.env.clone(), self.settings.targets.clone());
-        let read = move |dir: PathBuf| target::superblock::read(&env, &dir).map(|block| (dir, block));
+        let read =
+            move |dir: PathBuf| target::superblock::read(&env, &dir).map(|block| (dir, block));
         let targets = blocking(&self.parts.env, "read superblocks", move || {
             dirs.into_iter().map(read).collect::<Result<Vec<_>, _>>()
         })
         .await??;
-        let mut mgts = targets.iter().filter(|(_, block)| block.kind == TargetKind::Mgt).map(|(dir, _)| dir);
+        let mut mgts =
+            targets.iter().filter(|(_, block)| block.kind == TargetKind::Mgt).map(|(dir, _)| dir);
         match (mgts.next(), mgts.next()) {
             (Some(first), Some(second)) => {
                 return Err(NodeError::TwoMgts { first: first.clone(), second: second.clone() });
@@ -229,7 +254,9 @@ impl Node {
                 let lost = targets.first().map_or_else(PathBuf::new, |(dir, _)| dir.clone());
                 return Err(SettingsError::NoMgs(lost).into());
             }
-            (None, _) => targets.iter().try_for_each(|(dir, _)| self.settings.check_reachable(dir))?,
+            (None, _) => {
+                targets.iter().try_for_each(|(dir, _)| self.settings.check_reachable(dir))?
+            }
             (Some(_), None) => {}
         }
         Ok(targets)
@@ -242,7 +269,8 @@ impl Node {
         if kind == TargetKind::Ost {
             options.objects.bytes_max = self.settings.ost_bytes(&dir);
         }
-        Ok(blocking(&self.parts.env, "opened a target", move || Target::open(&env, &dir, options)).await??)
+        Ok(blocking(&self.parts.env, "opened a target", move || Target::open(&env, &dir, options))
+            .await??)
     }
 }
 

@@ -25,14 +25,16 @@ impl Absent {
 
     /// Says what is missing (EOPNOTSUPP), or that there is no such command anywhere (EINVAL).
     pub fn say(&self, words: &[OsString], report: &mut Report<'_>) {
-        let word = words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+        let word =
+            words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
         match self.sentence(&word) {
             Some(sentence) => {
                 report.say(&format!("error: {word}: {sentence}"));
                 report.count(Errno::EOPNOTSUPP);
             }
             None => {
-                let sentence = format!("unrecognized subcommand '{word}'; see: {} --help", self.program);
+                let sentence =
+                    format!("unrecognized subcommand '{word}'; see: {} --help", self.program);
                 report.sentence(&sentence, Errno::EINVAL);
             }
         }
@@ -46,7 +48,10 @@ mod tests {
 
     #[test]
     fn what_is_absent_is_told_apart_from_what_never_was() {
-        let absent = Absent { program: "lctl", commands: &[("dk", "no buffer"), ("nodemap_", "no nodemaps")] };
+        let absent = Absent {
+            program: "lctl",
+            commands: &[("dk", "no buffer"), ("nodemap_", "no nodemaps")],
+        };
         for (word, status, said) in [
             ("dk", 95, "error: dk: no buffer\n"),
             ("nodemap_add", 95, "error: nodemap_add: no nodemaps\n"),

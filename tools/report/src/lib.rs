@@ -98,7 +98,10 @@ mod tests {
     #[test]
     fn failures_read_as_lustre_s_and_the_first_counts() {
         for (style, expected) in [
-            (Style::Lfs, "error: c: 'foo': No such file or directory (2)\nerror: c: failed\nsaid\n"),
+            (
+                Style::Lfs,
+                "error: c: 'foo': No such file or directory (2)\nerror: c: failed\nsaid\n",
+            ),
             (Style::Lctl, "error: c: 'foo': No such file or directory\nerror: c: failed\nsaid\n"),
         ] {
             let mut err = Vec::new();
@@ -118,6 +121,9 @@ mod tests {
         let report = Report::new("c", Style::Lfs, &mut err);
         assert_eq!(report.end(Err(io::ErrorKind::BrokenPipe.into())), EPIPE);
         assert!(err.is_empty());
-        assert_eq!(Report::new("c", Style::Lfs, &mut err).end(Err(io::Error::from_raw_os_error(28))), 28);
+        assert_eq!(
+            Report::new("c", Style::Lfs, &mut err).end(Err(io::Error::from_raw_os_error(28))),
+            28
+        );
     }
 }

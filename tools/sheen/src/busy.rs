@@ -40,7 +40,8 @@ pub fn users(at: &Path) -> Vec<User> {
 fn user(pid: u32, at: &Path) -> Option<User> {
     let dir = Path::new("/proc").join(pid.to_string());
     let points = |link: &Path| fs::read_link(link).is_ok_and(|to| is_below(to.as_os_str(), at));
-    let open = || fs::read_dir(dir.join("fd")).is_ok_and(|fds| fds.flatten().any(|fd| points(&fd.path())));
+    let open =
+        || fs::read_dir(dir.join("fd")).is_ok_and(|fds| fds.flatten().any(|fd| points(&fd.path())));
     let how = if points(&dir.join("cwd")) {
         "works in a directory there"
     } else if points(&dir.join("root")) {

@@ -62,7 +62,10 @@ fn as_lustre<A: FromArgMatches>(
         Err(Failure::Usage(sentence)) => {
             // Only names of commands may stand where a command's name belongs.
             let named = command.filter(|word| definition.find_subcommand(word).is_some());
-            output::talk(&format!("error: {}: {sentence}", named.as_deref().unwrap_or(definition.get_name())));
+            output::talk(&format!(
+                "error: {}: {sentence}",
+                named.as_deref().unwrap_or(definition.get_name())
+            ));
             Ok(Exit::Status(WRONG_USAGE))
         }
         Err(other) => Err(other),

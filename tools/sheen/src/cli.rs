@@ -18,7 +18,13 @@ pub const HOME_DEFAULT: &str = ".sheen";
 
 /// SheenFS: a parallel file system in user space
 #[derive(Debug, Parser)]
-#[command(name = "sheen", version, max_term_width = 100, disable_help_subcommand = true, arg_required_else_help = true)]
+#[command(
+    name = "sheen",
+    version,
+    max_term_width = 100,
+    disable_help_subcommand = true,
+    arg_required_else_help = true
+)]
 #[command(after_help = "Exit codes: 0 done, 1 no or not found, 2 failed, 64 wrong usage.")]
 pub struct Cli {
     /// What to do

@@ -20,7 +20,10 @@ const PATIENCE: Duration = Duration::from_secs(4);
 ///
 /// # Errors
 /// A named directory is no home; `cluster` is no cluster, or several.
-pub fn clusters(dirs: &[PathBuf], cluster: Option<&str>) -> Result<Vec<(String, Vec<Home>)>, Failure> {
+pub fn clusters(
+    dirs: &[PathBuf],
+    cluster: Option<&str>,
+) -> Result<Vec<(String, Vec<Home>)>, Failure> {
     if dirs.is_empty() {
         let daemons = Daemons::chosen(cluster).map_err(|refused| Failure::No(refused.sentence))?;
         return Ok(daemons.by_cluster());
@@ -69,8 +72,12 @@ pub fn reports(homes: &[Home], own: bool) -> Result<(Vec<KeptReport>, bool), Fai
                 whole |= heard;
                 all.extend(reports);
             }
-            Ok(Ok((Answer::Error { reason } | Answer::Failed { reason, .. }, _))) => trouble = Some(reason),
-            Ok(Ok((other, _))) => trouble = Some(format!("a daemon answers something else: {other:?}")),
+            Ok(Ok((Answer::Error { reason } | Answer::Failed { reason, .. }, _))) => {
+                trouble = Some(reason)
+            }
+            Ok(Ok((other, _))) => {
+                trouble = Some(format!("a daemon answers something else: {other:?}"))
+            }
             Ok(Err(ControlError::NotUp(_))) => {}
             Ok(Err(error)) => trouble = Some(error.to_string()),
             Err(_) => {

@@ -18,7 +18,8 @@ use called::applet;
 use clap::{CommandFactory, FromArgMatches};
 use cli::{Cli, Command};
 use commands::{
-    auth, bench, completion, dash, down, fsck, lctl, lfs, man, mkfs, mount, scrub, serve, status, top, up, why,
+    auth, bench, completion, dash, down, fsck, lctl, lfs, man, mkfs, mount, scrub, serve, status,
+    top, up, why,
 };
 use node::config::units;
 use std::ffi::OsString;
@@ -50,7 +51,11 @@ fn main() -> ExitCode {
 }
 
 fn sheen(args: Vec<OsString>) -> Outcome {
-    let args = if args.get(1).is_some_and(|word| word == "lctl") { ::lctl::cli::normalized(args) } else { args };
+    let args = if args.get(1).is_some_and(|word| word == "lctl") {
+        ::lctl::cli::normalized(args)
+    } else {
+        args
+    };
     let matches = parse::matches(Cli::command(), args)?;
     let cli = Cli::from_arg_matches(&matches).map_err(|e| parse::failure(&e))?;
     match cli.command {

@@ -42,10 +42,13 @@ fn attached(command: &clap::Command, args: Vec<OsString>) -> Vec<OsString> {
             out.extend(args.by_ref());
             break;
         }
-        out.push(match word.to_str().and_then(|text| equals_sign_at(command, text).map(|at| (text, at))) {
-            Some((text, at)) => format!("{}={}", &text[..at], &text[at..]).into(),
-            None => word,
-        });
+        out.push(
+            match word.to_str().and_then(|text| equals_sign_at(command, text).map(|at| (text, at)))
+            {
+                Some((text, at)) => format!("{}={}", &text[..at], &text[at..]).into(),
+                None => word,
+            },
+        );
     }
     out
 }
@@ -54,12 +57,17 @@ fn attached(command: &clap::Command, args: Vec<OsString>) -> Vec<OsString> {
 fn equals_sign_at(command: &clap::Command, word: &str) -> Option<usize> {
     let letters = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'))?;
     for (at, letter) in letters.char_indices() {
-        let is = |arg: &&clap::Arg| arg.get_short_and_visible_aliases().is_some_and(|all| all.contains(&letter));
+        let is = |arg: &&clap::Arg| {
+            arg.get_short_and_visible_aliases().is_some_and(|all| all.contains(&letter))
+        };
         let arg = command.get_arguments().find(is)?;
         let rest = 1 + at + letter.len_utf8();
         match arg.get_action().takes_values() {
             false => {}
-            true if arg.is_require_equals_set() && rest < word.len() && !word[rest..].starts_with('=') => {
+            true if arg.is_require_equals_set()
+                && rest < word.len()
+                && !word[rest..].starts_with('=') =>
+            {
                 return Some(rest);
             }
             true => return None,
@@ -82,8 +90,11 @@ pub fn failure(error: &clap::Error) -> Failure {
     let paragraph = |p: &str| p.split_whitespace().collect::<Vec<_>>().join(" ");
     let sentence = said.split("\n\n").map(paragraph).collect::<Vec<_>>().join("; ");
     // "Usage: sheen up [OPTIONS] [DIR]": the words before the first argument are the command.
-    let command =
-        after.split_whitespace().take_while(|w| !w.starts_with(['[', '<', '-'])).collect::<Vec<_>>().join(" ");
+    let command = after
+        .split_whitespace()
+        .take_while(|w| !w.starts_with(['[', '<', '-']))
+        .collect::<Vec<_>>()
+        .join(" ");
     match command.as_str() {
         "" => Failure::Usage(sentence),
         command => Failure::Usage(format!("{sentence}; see: {command} --help")),

@@ -18,10 +18,16 @@ use std::process::{Child, Command, Stdio};
 /// # Errors
 /// The child cannot be started, gives a reason for its end, or ends without a word (then the end of
 /// its log is shown).
-pub fn start(args: &[OsString], log_path: &Path, progress: &Progress) -> Result<Vec<String>, Failure> {
-    let fail = |e: std::io::Error| Failure::Failed(format!("cannot start the background process: {e}"));
-    let log = crate::log::open(log_path)
-        .map_err(|e| Failure::Failed(format!("cannot write the log {}: {e}", log_path.display())))?;
+pub fn start(
+    args: &[OsString],
+    log_path: &Path,
+    progress: &Progress,
+) -> Result<Vec<String>, Failure> {
+    let fail =
+        |e: std::io::Error| Failure::Failed(format!("cannot start the background process: {e}"));
+    let log = crate::log::open(log_path).map_err(|e| {
+        Failure::Failed(format!("cannot write the log {}: {e}", log_path.display()))
+    })?;
     let log_from = log.metadata().map_err(fail)?.len();
     let mut child = Command::new("/proc/self/exe")
         .arg0("sheen")
@@ -48,7 +54,9 @@ pub fn start(args: &[OsString], log_path: &Path, progress: &Progress) -> Result<
                 child.wait().map_err(fail)?;
                 return Err(Failure::Failed(reason));
             }
-            Err(e) => return Err(Failure::Failed(format!("the background process says {line:?}: {e}"))),
+            Err(e) => {
+                return Err(Failure::Failed(format!("the background process says {line:?}: {e}")));
+            }
         }
     }
 }
@@ -58,8 +66,12 @@ fn ended(child: &mut Child, log_path: &Path, log_from: u64) -> Failure {
         Ok(status) => status.to_string(),
         Err(e) => e.to_string(),
     };
-    let last = last_line(log_path, log_from).map(|l| format!("; its last words: {l}")).unwrap_or_default();
-    Failure::Failed(format!("the background process ended ({how}){last}; see {}", log_path.display()))
+    let last =
+        last_line(log_path, log_from).map(|l| format!("; its last words: {l}")).unwrap_or_default();
+    Failure::Failed(format!(
+        "the background process ended ({how}){last}; see {}",
+        log_path.display()
+    ))
 }
 
 /// Last line that the log got since `from`.
@@ -70,7 +82,12 @@ fn last_line(path: &Path, from: u64) -> Option<String> {
     file.seek(SeekFrom::Start(from.max(length.saturating_sub(TAIL_BYTES)))).ok()?;
     let mut tail = Vec::new();
     file.take(TAIL_BYTES).read_to_end(&mut tail).ok()?;
-    String::from_utf8_lossy(&tail).lines().rev().map(str::trim).find(|l| !l.is_empty()).map(str::to_owned)
+    String::from_utf8_lossy(&tail)
+        .lines()
+        .rev()
+        .map(str::trim)
+        .find(|l| !l.is_empty())
+        .map(str::to_owned)
 }
 
 #[cfg(test)]

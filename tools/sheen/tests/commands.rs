@@ -57,8 +57,20 @@ fn help_is_what_was_agreed() {
     assert_eq!(top.status.code(), Some(0));
     assert_eq!(stderr(&top), "");
     golden("help.txt", &stdout(&top));
-    for command in ["up", "down", "status", "serve", "mkfs", "mount", "top", "why", "dash", "auth", "completion", "man"]
-    {
+    for command in [
+        "up",
+        "down",
+        "status",
+        "serve",
+        "mkfs",
+        "mount",
+        "top",
+        "why",
+        "dash",
+        "auth",
+        "completion",
+        "man",
+    ] {
         let help = sheen(&[command, "--help"]);
         assert_eq!(help.status.code(), Some(0), "{command}");
         golden(&format!("help-{command}.txt"), &stdout(&help));
@@ -69,9 +81,10 @@ fn help_is_what_was_agreed() {
         golden(&format!("help-auth-{command}.txt"), &stdout(&help));
     }
     golden("help-bench.txt", &stdout(&sheen(&["bench", "--help"])));
-    for item in
-        ["mdtest", "io", "ls", "find", "build", "rtt", "warm", "watched", "wan", "net", "report", "memory", "engine"]
-    {
+    for item in [
+        "mdtest", "io", "ls", "find", "build", "rtt", "warm", "watched", "wan", "net", "report",
+        "memory", "engine",
+    ] {
         let help = sheen(&["bench", item, "--help"]);
         assert_eq!(help.status.code(), Some(0), "{item}");
         golden(&format!("help-bench-{item}.txt"), &stdout(&help));
@@ -157,13 +170,21 @@ fn reading(name: &str, input: &str) -> Output {
 #[test]
 fn commands_are_read_where_none_is_given() {
     let one = stdout(&called_as("lctl", &["help_param", "lod.*.stripecount"]));
-    let read =
-        reading("lctl", "# says nothing\n\n help_param 'lod.*.stripecount'\nquit\nhelp_param lod.*.stripesize\n");
-    assert_eq!((stdout(&read), stderr(&read), read.status.code()), (one.clone(), String::new(), Some(0)));
+    let read = reading(
+        "lctl",
+        "# says nothing\n\n help_param 'lod.*.stripecount'\nquit\nhelp_param lod.*.stripesize\n",
+    );
+    assert_eq!(
+        (stdout(&read), stderr(&read), read.status.code()),
+        (one.clone(), String::new(), Some(0))
+    );
     // A failure does not end it; the last command counts.
     let read = reading("lctl", "help_param no.such\nhelp_param \"lod.*.stripecount\"");
     assert_eq!((stdout(&read), read.status.code()), (one, Some(0)));
-    assert_eq!(stderr(&read), "error: help_param: param_path 'no/such': No such file or directory\n");
+    assert_eq!(
+        stderr(&read),
+        "error: help_param: param_path 'no/such': No such file or directory\n"
+    );
     let read = reading("lfs", "getstripe /no/such/file\n");
     assert_eq!(read.status.code(), Some(2), "{}", stderr(&read));
     let read = reading("lfs", "mirror create x\nsetstrip x\nsetstripe -c many x\n");
@@ -172,13 +193,19 @@ fn commands_are_read_where_none_is_given() {
     assert_eq!(reading("lfs", "").status.code(), Some(0));
     let long = format!("getstripe {}\n", "x".repeat(70_000));
     assert!(stderr(&reading("lfs", &long)).contains("65536 bytes"));
-    for (name, some) in [("lfs", ["fid2path", "setstripe", "find"]), ("lctl", ["get_param", "net_drop_add", "dl"])] {
+    for (name, some) in
+        [("lfs", ["fid2path", "setstripe", "find"]), ("lctl", ["get_param", "net_drop_add", "dl"])]
+    {
         let list = stdout(&called_as(name, &["--list-commands"]));
         assert!(some.iter().all(|command| list.lines().any(|line| line == *command)), "{list}");
     }
     // Everything, each with its meaning.
     let all = stdout(&called_as("lctl", &["help_param"]));
-    assert!(all.contains("lod.*.stripesize\n    Stripe size") && all.matches("\n    may be: ").count() > 80, "{all}");
+    assert!(
+        all.contains("lod.*.stripesize\n    Stripe size")
+            && all.matches("\n    may be: ").count() > 80,
+        "{all}"
+    );
 }
 
 #[test]
@@ -187,10 +214,26 @@ fn lfs_fails_with_errno_in_lustre_s_words() {
     let file = dir.path().join("f");
     let path = file.to_str().expect("text");
     for (args, status, said) in [
-        (&["getstripe", path][..], 2, "error: getstripe: can't get layout of 'F': No such file or directory (2)\n"),
-        (&["setstripe", "-c", "2", path], 95, "error: setstripe: can't create 'F': Operation not supported (95)\n"),
-        (&["df", "/proc"], 95, "error: df: can't ask the mount of '/proc': Operation not supported (95)\n"),
-        (&["path2fid", "/proc"], 95, "error: path2fid: can't get FID of '/proc': Operation not supported (95)\n"),
+        (
+            &["getstripe", path][..],
+            2,
+            "error: getstripe: can't get layout of 'F': No such file or directory (2)\n",
+        ),
+        (
+            &["setstripe", "-c", "2", path],
+            95,
+            "error: setstripe: can't create 'F': Operation not supported (95)\n",
+        ),
+        (
+            &["df", "/proc"],
+            95,
+            "error: df: can't ask the mount of '/proc': Operation not supported (95)\n",
+        ),
+        (
+            &["path2fid", "/proc"],
+            95,
+            "error: path2fid: can't get FID of '/proc': Operation not supported (95)\n",
+        ),
         (
             &["setstripe", "-i", "1", "-o", "2", path],
             22,
@@ -227,7 +270,11 @@ fn a_link_plays_the_program_of_its_name() {
     }
     for name in ["mkfs.lustre", "mount.lustre"] {
         let help = called_as(&format!("/sbin/{name}"), &["--help"]);
-        assert!(help.status.success() && stdout(&help).contains(&format!("Usage: {name}")), "{}", stdout(&help));
+        assert!(
+            help.status.success() && stdout(&help).contains(&format!("Usage: {name}")),
+            "{}",
+            stdout(&help)
+        );
         golden(&format!("help-{name}.txt"), &stdout(&help));
         refused(&called_as(name, &["--bogus"]), 64, &[name, "--bogus"]);
     }
@@ -244,7 +291,10 @@ fn wrong_usage_is_64_and_one_sentence() {
         (&["up", "--osts", "0"], &["0", "1..=4096"]),
         (&["up", "--osts", "many"], &["many"]),
         (&["up", "--listen", "here"], &["\"here\"", "127.0.0.1:988"]),
-        (&["up", "--listen", "0.0.0.0:988", "/nonexistent/x"], &["0.0.0.0:988", "others can reach"]),
+        (
+            &["up", "--listen", "0.0.0.0:988", "/nonexistent/x"],
+            &["0.0.0.0:988", "others can reach"],
+        ),
         (&["up", "--fsname", "much-too-long"], &["\"much-too-long\"", "1 to 8"]),
         (&["up", "--ost-size", "huge"], &["\"huge\"", "64M"]),
         (&["up", "--ost-size", "1M", "/nonexistent/x"], &["ost_bytes"]),
@@ -292,7 +342,8 @@ fn a_home_that_is_down_is_known() {
     let path = dir.path().to_str().expect("UTF-8");
     let status = sheen(&["status", path]);
     assert_eq!((status.status.code(), stdout(&status)), (Some(1), format!("{path}: down\n")));
-    let json: serde_json::Value = serde_json::from_slice(&sheen(&["status", path, "--json"]).stdout).expect("JSON");
+    let json: serde_json::Value =
+        serde_json::from_slice(&sheen(&["status", path, "--json"]).stdout).expect("JSON");
     assert_eq!(json, serde_json::json!({ "home": path, "state": "down" }));
     let down = sheen(&["down", path]);
     assert_eq!(down.status.code(), Some(0));
@@ -347,7 +398,13 @@ fn lustre_s_names_of_mkfs_and_mount() {
     let dir = tempfile::tempdir().expect("a folder");
     let path = |name: &str| dir.path().join(name).to_str().expect("text").to_owned();
     let ost = path("ost");
-    let make = ["--ost", "--fsname=lfs1", "--index=3", "--mgsnode=10.0.0.1@tcp,10.1.0.1@tcp", "--mgsnode=10.0.0.2@tcp"];
+    let make = [
+        "--ost",
+        "--fsname=lfs1",
+        "--index=3",
+        "--mgsnode=10.0.0.1@tcp,10.1.0.1@tcp",
+        "--mgsnode=10.0.0.2@tcp",
+    ];
     let made = called_as("mkfs.lustre", &[&make[..], &["--quiet", &ost]].concat());
     assert!(made.status.success() && made.stderr.is_empty(), "{}", stderr(&made));
     let settings = fs::read_to_string(format!("{ost}/node.toml")).expect("what --mgsnode says");
@@ -358,7 +415,11 @@ fn lustre_s_names_of_mkfs_and_mount() {
     let again = called_as("mkfs.lustre", &[&make[..], &["--reformat", &ost]].concat());
     assert!(again.status.success() && stderr(&again).contains("made an OST"), "{}", stderr(&again));
     let dry = called_as("mkfs.lustre", &["--mgs", "-n", &path("mgt")]);
-    assert!(dry.status.success() && stderr(&dry).contains("would make the MGT"), "{}", stderr(&dry));
+    assert!(
+        dry.status.success() && stderr(&dry).contains("would make the MGT"),
+        "{}",
+        stderr(&dry)
+    );
     assert!(!dir.path().join("mgt").exists());
     let file = path("device");
     fs::write(&file, b"").expect("write");
@@ -387,7 +448,11 @@ fn lustre_s_names_of_mkfs_and_mount() {
     ]);
     let said = "mount 10.0.0.1@tcp,10.1.0.1@tcp,10.0.0.2@tcp:/lfs1 at /mnt/x with ro\n";
     assert!(fake.status.success() && stderr(&fake).ends_with(said), "{}", stderr(&fake));
-    refused(&mount(&["-f", "10.0.0.1@tcp:/x", "/mnt/x", "-o", "noacl"]), 64, &["noacl is not offered", "ACLs"]);
+    refused(
+        &mount(&["-f", "10.0.0.1@tcp:/x", "/mnt/x", "-o", "noacl"]),
+        64,
+        &["noacl is not offered", "ACLs"],
+    );
     refused(&mount(&["-f", "10.0.0.1@tcp:/x", "/mnt/x", "-o", "bogus"]), 64, &["bogus"]);
     refused(&mount(&[&ost, "/mnt/x"]), 64, &["mount.lustre: ", "sheen serve"]);
 }

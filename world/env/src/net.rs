@@ -39,7 +39,9 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {
     /// cannot be told.
     fn round_trip(&self) -> Option<Duration>;
     /// Splits into halves that can be used by two tasks.
-    fn split(self: Box<Self>) -> (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>);
+    fn split(
+        self: Box<Self>,
+    ) -> (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>);
 }
 
 /// A listening socket.

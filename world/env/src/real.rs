@@ -37,7 +37,10 @@ pub struct RealConfig {
 impl Default for RealConfig {
     /// A reactor per core; 16 blocking threads (enough to keep a disk queue full).
     fn default() -> RealConfig {
-        RealConfig { reactors: std::thread::available_parallelism().map_or(1, usize::from), blocking_threads: 16 }
+        RealConfig {
+            reactors: std::thread::available_parallelism().map_or(1, usize::from),
+            blocking_threads: 16,
+        }
     }
 }
 

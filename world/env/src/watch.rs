@@ -196,7 +196,10 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     /// [`Closed`], and the last value is not so.
-    pub async fn wait_for(&mut self, mut is_so: impl FnMut(&T) -> bool) -> Result<Ref<'_, T>, Closed> {
+    pub async fn wait_for(
+        &mut self,
+        mut is_so: impl FnMut(&T) -> bool,
+    ) -> Result<Ref<'_, T>, Closed> {
         let (shared, seen) = (&*self.shared, &mut self.seen);
         shared
             .wait(|| {
@@ -255,7 +258,10 @@ mod tests {
         assert_eq!(receiver.changed().now_or_never(), Some(Ok(())), "the last change first");
         assert_eq!(receiver.changed().now_or_never(), Some(Err(Closed)));
         assert_eq!(receiver.has_changed(), Err(Closed));
-        assert_eq!(receiver.wait_for(|value| *value == 4).now_or_never().map(|found| *found.unwrap()), Some(4));
+        assert_eq!(
+            receiver.wait_for(|value| *value == 4).now_or_never().map(|found| *found.unwrap()),
+            Some(4)
+        );
         assert!(receiver.wait_for(|value| *value == 5).now_or_never().unwrap().is_err());
     }
 
@@ -290,7 +296,8 @@ mod tests {
         let (sender, receiver) = channel(0);
         let order = Arc::new(Mutex::new(Vec::new()));
         let mut receivers: Vec<_> = (0..20).map(|_| receiver.clone()).collect();
-        let mut waits: Vec<_> = receivers.iter_mut().map(|receiver| Box::pin(receiver.changed())).collect();
+        let mut waits: Vec<_> =
+            receivers.iter_mut().map(|receiver| Box::pin(receiver.changed())).collect();
         for (number, wait) in waits.iter_mut().enumerate() {
             let waker = Waker::from(Arc::new(Note(number, order.clone())));
             assert!(wait.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
@@ -310,7 +317,9 @@ mod tests {
                 let mut receiver = receiver.clone();
                 scope.spawn(move || {
                     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-                    runtime.block_on(async { assert!(receiver.wait_for(|value| *value == 10_000).await.is_ok()) });
+                    runtime.block_on(async {
+                        assert!(receiver.wait_for(|value| *value == 10_000).await.is_ok())
+                    });
                 });
             }
             (0..10_000).for_each(|_| sender.send_modify(|value| *value += 1));

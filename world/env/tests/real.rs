@@ -77,7 +77,8 @@ fn blocking_work_runs_on_a_bounded_number_of_threads() {
     let most = Arc::new(AtomicUsize::new(0));
     let (send, receive) = mpsc::channel();
     for _ in 0..24 {
-        let (running, most, send, inner) = (running.clone(), most.clone(), send.clone(), env.clone());
+        let (running, most, send, inner) =
+            (running.clone(), most.clone(), send.clone(), env.clone());
         env.tasks.spawn_blocking(
             "work",
             Box::new(move || {
@@ -132,7 +133,9 @@ fn sockets_work_from_any_thread() {
     let (env, _guard) = RealEnv::start(CONFIG).unwrap();
     let (send, receive) = mpsc::channel();
     let mut listening = env.net.listen(SocketAddr::from(([127, 0, 0, 1], 0)));
-    let Poll::Ready(Ok(listener)) = listening.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
+    let Poll::Ready(Ok(listener)) =
+        listening.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+    else {
         panic!("listening needs no waiting")
     };
     let addr = listener.local_addr().unwrap();
@@ -181,9 +184,15 @@ fn files_read_write_punch_allocate_and_seek() {
     disk.create_dirs(&sub).unwrap();
     disk.create_dirs(&sub).unwrap();
     let path = sub.join("file");
-    assert_eq!(disk.open(&path, Open::Existing).err().unwrap().kind(), std::io::ErrorKind::NotFound);
+    assert_eq!(
+        disk.open(&path, Open::Existing).err().unwrap().kind(),
+        std::io::ErrorKind::NotFound
+    );
     let file = disk.open(&path, Open::CreateNew).unwrap();
-    assert_eq!(disk.open(&path, Open::CreateNew).err().unwrap().kind(), std::io::ErrorKind::AlreadyExists);
+    assert_eq!(
+        disk.open(&path, Open::CreateNew).err().unwrap().kind(),
+        std::io::ErrorKind::AlreadyExists
+    );
 
     let mut content = vec![0u8; 512 << 10];
     for (i, byte) in content.iter_mut().enumerate() {

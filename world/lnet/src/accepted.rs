@@ -15,7 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use tokio::sync::oneshot;
 use types::limits::{
-    LINKS_ACCEPTED_MAX, LINKS_BEFORE_SESSION_MAX, LINKS_BEFORE_SESSION_PER_ADDRESS_MAX, LINKS_PER_PROCESS_MAX,
+    LINKS_ACCEPTED_MAX, LINKS_BEFORE_SESSION_MAX, LINKS_BEFORE_SESSION_PER_ADDRESS_MAX,
+    LINKS_PER_PROCESS_MAX,
 };
 use types::nid::Nid;
 use types::session::Pairing;
@@ -66,7 +67,11 @@ pub(crate) struct Group {
 
 impl Default for Accepted {
     fn default() -> Accepted {
-        Accepted { max: AtomicUsize::new(LINKS_ACCEPTED_MAX), strangers: Mutex::default(), groups: Mutex::default() }
+        Accepted {
+            max: AtomicUsize::new(LINKS_ACCEPTED_MAX),
+            strangers: Mutex::default(),
+            groups: Mutex::default(),
+        }
     }
 }
 
@@ -163,7 +168,11 @@ impl Group {
             let mut links = self.links.lock();
             links.retain(|link| link.upgrade().is_some_and(|link| link.is_open()));
             links.push_back(Arc::downgrade(link));
-            if links.len() > LINKS_PER_PROCESS_MAX { links.pop_front().and_then(|link| link.upgrade()) } else { None }
+            if links.len() > LINKS_PER_PROCESS_MAX {
+                links.pop_front().and_then(|link| link.upgrade())
+            } else {
+                None
+            }
         };
         // A session that came since the greeting found the link listed, or is seen here.
         if self.has_session() {

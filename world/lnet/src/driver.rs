@@ -50,9 +50,23 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    pub(crate) fn new(link: Arc<Link>, handler: Arc<dyn Handler>, socket: Box<dyn AsyncRead + Send + Unpin>) -> Driver {
+    pub(crate) fn new(
+        link: Arc<Link>,
+        handler: Arc<dyn Handler>,
+        socket: Box<dyn AsyncRead + Send + Unpin>,
+    ) -> Driver {
         let (working, late) = (FuturesUnordered::new(), FuturesUnordered::new());
-        Driver { link, handler, socket, inbox: Inbox::default(), asked: None, room: None, working, waiting: 0, late }
+        Driver {
+            link,
+            handler,
+            socket,
+            inbox: Inbox::default(),
+            asked: None,
+            room: None,
+            working,
+            waiting: 0,
+            late,
+        }
     }
 
     /// True if one more request may be at work.
@@ -101,7 +115,8 @@ impl Driver {
     fn poll_room(&mut self, cx: &mut Context<'_>, bytes: usize) -> bool {
         if self.room.is_none() {
             let Driver { link, asked, .. } = self;
-            let wait = asked.get_or_insert_with(|| link.shared.budget.ask(address_of(link.nid()), bytes));
+            let wait =
+                asked.get_or_insert_with(|| link.shared.budget.ask(address_of(link.nid()), bytes));
             if let Poll::Ready(room) = wait.poll(cx) {
                 (self.room, self.asked) = (Some(room), None);
                 self.link.arriving(bytes);
@@ -221,7 +236,10 @@ impl Future for Driver {
         for _ in 0..ROUNDS_MAX {
             if let Some(why) = this.link.closed() {
                 tracing::debug!(nid = %this.link.nid(), %why, "link ended");
-                if let LinkError::Frame { .. } | LinkError::Protocol { .. } | LinkError::Key { .. } = &why {
+                if let LinkError::Frame { .. }
+                | LinkError::Protocol { .. }
+                | LinkError::Key { .. } = &why
+                {
                     this.link.shared.refused(this.link.nid(), &why);
                 }
                 this.end();
@@ -275,6 +293,10 @@ impl Future for Working {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Done> {
         let this = self.get_mut();
-        this.future.as_mut().poll(cx).map(|payload| Done { tag: this.tag, payload, waits: this.waits })
+        this.future.as_mut().poll(cx).map(|payload| Done {
+            tag: this.tag,
+            payload,
+            waits: this.waits,
+        })
     }
 }

@@ -17,7 +17,9 @@ pub enum LinkError {
         reason: String,
     },
     /// The two sides have no protocol version in common.
-    #[error("{nid} speaks protocol versions {theirs_min} to {theirs_max}, we {ours_min} to {ours_max}")]
+    #[error(
+        "{nid} speaks protocol versions {theirs_min} to {theirs_max}, we {ours_min} to {ours_max}"
+    )]
     Version {
         /// The peer.
         nid: Nid,
@@ -41,7 +43,9 @@ pub enum LinkError {
         ours: ClusterId,
     },
     /// The peer is on this host, and lets no process of our user connect.
-    #[error("{nid} takes connections from its own host only from root and from the user that it runs as")]
+    #[error(
+        "{nid} takes connections from its own host only from root and from the user that it runs as"
+    )]
     OtherUser {
         /// The peer.
         nid: Nid,
@@ -85,7 +89,9 @@ pub enum LinkError {
         reason: String,
     },
     /// The message is longer than allowed: nothing was sent.
-    #[error("a message of {bytes} bytes to {nid} is longer than the {MESSAGE_BYTES_MAX} that one may have")]
+    #[error(
+        "a message of {bytes} bytes to {nid} is longer than the {MESSAGE_BYTES_MAX} that one may have"
+    )]
     TooLong {
         /// The peer.
         nid: Nid,

@@ -241,7 +241,10 @@ mod tests {
         assert_eq!(faults.list()[0].1, Counts { requests: 1, replies: 0, hit: 1 });
         faults.reset(|_| true);
         assert_eq!(faults.list()[0].1, Counts::default());
-        assert_eq!((faults.remove(|rule| rule.turn == Turn::Chance(1)), faults.remove(|_| true)), (0, 1));
+        assert_eq!(
+            (faults.remove(|rule| rule.turn == Turn::Chance(1)), faults.remove(|_| true)),
+            (0, 1)
+        );
         assert!(!lost(1, true) && !faults.any());
         (0..RULES_MAX).for_each(|_| assert!(faults.add(rule(Turn::Every, Fault::Drop))));
         assert!(!faults.add(rule(Turn::Every, Fault::Drop)));
@@ -250,10 +253,15 @@ mod tests {
     #[test]
     fn one_of_n_intervals_and_delays() {
         let (faults, random) = (Faults::default(), Counting::default());
-        let at = |seconds| faults.verdict(nid(1), nid(2), true, &random, Duration::from_secs(seconds));
+        let at =
+            |seconds| faults.verdict(nid(1), nid(2), true, &random, Duration::from_secs(seconds));
         faults.add(rule(Turn::OneOf(5), Fault::Drop));
         for _ in 0..20 {
-            assert_eq!((0..5).filter(|_| at(0) == Some(Fault::Drop)).count(), 1, "exactly one of five");
+            assert_eq!(
+                (0..5).filter(|_| at(0) == Some(Fault::Drop)).count(),
+                1,
+                "exactly one of five"
+            );
         }
         faults.clear();
         faults.add(rule(Turn::Interval(Duration::from_secs(10)), Fault::Drop));

@@ -88,20 +88,38 @@ mod tests {
             (Dialled, max, true, Gate::Pass),
             (Dialled, max + 1, true, Gate::TooLong(max)),
         ] {
-            assert_eq!(judge(side, &header(FrameKind::Request, bytes), may_work), expected, "{side:?} {bytes}");
+            assert_eq!(
+                judge(side, &header(FrameKind::Request, bytes), may_work),
+                expected,
+                "{side:?} {bytes}"
+            );
         }
     }
 
     #[test]
     fn replies_are_never_held_back() {
         use Side::{Dialled, Known, Stranger};
-        for (side, max) in
-            [(Stranger, FRAME_BYTES_BEFORE_SESSION_MAX), (Known, FRAME_BYTES_SMALL), (Dialled, MESSAGE_BYTES_MAX)]
-        {
+        for (side, max) in [
+            (Stranger, FRAME_BYTES_BEFORE_SESSION_MAX),
+            (Known, FRAME_BYTES_SMALL),
+            (Dialled, MESSAGE_BYTES_MAX),
+        ] {
             for may_work in [false, true] {
-                assert_eq!(judge(side, &header(FrameKind::Reply, max), may_work), Gate::Pass, "{side:?}");
-                assert_eq!(judge(side, &header(FrameKind::Reply, max + 1), may_work), Gate::TooLong(max), "{side:?}");
-                assert_eq!(judge(side, &header(FrameKind::Goodbye, 32), may_work), Gate::Pass, "{side:?}");
+                assert_eq!(
+                    judge(side, &header(FrameKind::Reply, max), may_work),
+                    Gate::Pass,
+                    "{side:?}"
+                );
+                assert_eq!(
+                    judge(side, &header(FrameKind::Reply, max + 1), may_work),
+                    Gate::TooLong(max),
+                    "{side:?}"
+                );
+                assert_eq!(
+                    judge(side, &header(FrameKind::Goodbye, 32), may_work),
+                    Gate::Pass,
+                    "{side:?}"
+                );
             }
         }
     }

@@ -78,15 +78,32 @@ pub(crate) async fn call(
 ) -> Result<Greeted, LinkError> {
     let cluster = shared.cluster();
     let (process, pairing) = (shared.process, shared.secret.pairing(nid));
-    let hello = Hello { version_min: VERSION_MIN, version_max: VERSION_MAX, purpose, process, cluster, pairing };
+    let hello = Hello {
+        version_min: VERSION_MIN,
+        version_max: VERSION_MAX,
+        purpose,
+        process,
+        cluster,
+        pairing,
+    };
     send(FrameKind::Hello, &hello.encode(), cluster, source, nid, &mut write).await?;
     let body = receive(FrameKind::HelloReply, nid, start, &mut read).await?;
-    let reply = HelloReply::decode(&body).map_err(|e| LinkError::Protocol { nid, reason: e.to_string() })?;
+    let reply = HelloReply::decode(&body)
+        .map_err(|e| LinkError::Protocol { nid, reason: e.to_string() })?;
     match reply.welcome {
         Welcome::Yes if (VERSION_MIN..=VERSION_MAX).contains(&reply.version) => {
             let HelloReply { process, version, .. } = reply;
-            let ends =
-                Ends { nid, source, process, version, purpose, round_trip: None, pairing, group: None, principal };
+            let ends = Ends {
+                nid,
+                source,
+                process,
+                version,
+                purpose,
+                round_trip: None,
+                pairing,
+                group: None,
+                principal,
+            };
             Ok(Greeted { ends, read, write })
         }
         Welcome::Yes | Welcome::NoCommonVersion => Err(LinkError::Version {
@@ -96,7 +113,9 @@ pub(crate) async fn call(
             ours_min: VERSION_MIN,
             ours_max: VERSION_MAX,
         }),
-        Welcome::OtherCluster => Err(LinkError::Cluster { nid, theirs: reply.cluster, ours: cluster }),
+        Welcome::OtherCluster => {
+            Err(LinkError::Cluster { nid, theirs: reply.cluster, ours: cluster })
+        }
         Welcome::OtherUser => Err(LinkError::OtherUser { nid }),
         Welcome::KeyNeeded => Err(LinkError::Key { nid, reason: KEY_NEEDED.to_owned() }),
         Welcome::Revoked => Err(LinkError::Key { nid, reason: OWN_KEY_REVOKED.to_owned() }),
@@ -113,7 +132,9 @@ fn may_connect(nid: Nid, owner: io::Result<PeerOwner>) -> Result<(), LinkError> 
         Ok(PeerOwner::Trusted) => return Ok(()),
         // What comes to another address may come from any host.
         Ok(PeerOwner::Elsewhere) | Err(_) if !nid.is_loopback() => return Ok(()),
-        Ok(PeerOwner::User(uid)) => format!("belongs to user {uid}; only root and the user of this daemon may connect"),
+        Ok(PeerOwner::User(uid)) => {
+            format!("belongs to user {uid}; only root and the user of this daemon may connect")
+        }
         Ok(PeerOwner::Elsewhere | PeerOwner::Gone) => "has closed the connection".to_owned(),
         Err(error) => format!("the kernel does not tell whose it is (sock_diag: {error})"),
     };
@@ -129,20 +150,24 @@ pub(crate) async fn answer(
     Line { principal, start, mut read, mut write }: Line,
 ) -> Result<Greeted, LinkError> {
     let body = receive(FrameKind::Hello, nid, start, &mut read).await?;
-    let hello = Hello::decode(&body).map_err(|e| LinkError::Protocol { nid, reason: e.to_string() })?;
+    let hello =
+        Hello::decode(&body).map_err(|e| LinkError::Protocol { nid, reason: e.to_string() })?;
     let cluster = shared.cluster();
     let version = common_version(hello.version_min, hello.version_max);
     let unknown = ClusterId(0);
     let other_cluster = cluster != unknown && hello.cluster != unknown && cluster != hello.cluster;
     let seal = shared.seal();
-    let is_revoked = |principal: &Arc<Principal>| seal.is_some_and(|seal| seal.is_revoked(principal));
+    let is_revoked =
+        |principal: &Arc<Principal>| seal.is_some_and(|seal| seal.is_revoked(principal));
     let (welcome, result) = match (may_connect(nid, owner), version) {
         (Err(error), _) => (Welcome::OtherUser, Err(error)),
         _ if seal.is_some() && principal.is_none() => {
             (Welcome::KeyNeeded, Err(LinkError::Key { nid, reason: "it shows no key".to_owned() }))
         }
         _ if principal.as_ref().is_some_and(is_revoked) => {
-            let reason = principal.map_or_else(String::new, |p| format!("it shows the key of {p}, which was revoked"));
+            let reason = principal.map_or_else(String::new, |p| {
+                format!("it shows the key of {p}, which was revoked")
+            });
             (Welcome::Revoked, Err(LinkError::Key { nid, reason }))
         }
         _ if shared.is_stopping() => (Welcome::Stopping, Err(LinkError::Shutdown)),
@@ -152,15 +177,26 @@ pub(crate) async fn answer(
             let error = LinkError::Version { nid, theirs_min, theirs_max, ours_min, ours_max };
             (Welcome::NoCommonVersion, Err(error))
         }
-        (Ok(()), Some(_)) if other_cluster => {
-            (Welcome::OtherCluster, Err(LinkError::Cluster { nid, theirs: hello.cluster, ours: cluster }))
-        }
+        (Ok(()), Some(_)) if other_cluster => (
+            Welcome::OtherCluster,
+            Err(LinkError::Cluster { nid, theirs: hello.cluster, ours: cluster }),
+        ),
         (Ok(()), Some(version)) => {
             let group = Some(accepted.group(hello.pairing));
             let Hello { process, purpose, pairing, .. } = hello;
             (
                 Welcome::Yes,
-                Ok(Ends { nid, source, process, version, purpose, round_trip: None, pairing, group, principal }),
+                Ok(Ends {
+                    nid,
+                    source,
+                    process,
+                    version,
+                    purpose,
+                    round_trip: None,
+                    pairing,
+                    group,
+                    principal,
+                }),
             )
         }
     };
@@ -184,7 +220,10 @@ pub(crate) async fn refuse_sealed(
 ) -> Result<Greeted, LinkError> {
     send_reply(shared, (source, nid), (0, Welcome::NoKey), &mut write).await?;
     linger(shared, &mut read).await;
-    Err(LinkError::Key { nid, reason: "it asks for a key, and this process is open and has none".to_owned() })
+    Err(LinkError::Key {
+        nid,
+        reason: "it asks for a key, and this process is open and has none".to_owned(),
+    })
 }
 
 async fn send_reply(
@@ -255,7 +294,10 @@ async fn receive(
     read.read_exact(rest).await.map_err(|error| lost(nid, &error))?;
     let header = Header::decode(&bytes).map_err(frame_error)?;
     if header.kind != kind || header.bulk_bytes != 0 {
-        return Err(LinkError::Protocol { nid, reason: format!("sent {:?} instead of {kind:?}", header.kind) });
+        return Err(LinkError::Protocol {
+            nid,
+            reason: format!("sent {:?} instead of {kind:?}", header.kind),
+        });
     }
     // At most HELLO_BYTES_MAX: the header was decoded as a greeting.
     let mut body = vec![0; header.body_bytes as usize];

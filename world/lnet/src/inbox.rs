@@ -64,8 +64,10 @@ impl Inbox {
         socket: &mut (dyn AsyncRead + Send + Unpin),
         stranger: bool,
     ) -> Poll<io::Result<usize>> {
-        let (least, usual) = if stranger { (1, READ_BYTES_BEFORE_SESSION) } else { (ROOM_MIN, READ_BYTES) };
-        let awaited = self.header.map_or(0, |header| header.body_bytes as usize + header.bulk_bytes as usize);
+        let (least, usual) =
+            if stranger { (1, READ_BYTES_BEFORE_SESSION) } else { (ROOM_MIN, READ_BYTES) };
+        let awaited =
+            self.header.map_or(0, |header| header.body_bytes as usize + header.bulk_bytes as usize);
         let missing = awaited.saturating_sub(self.buffer.len());
         if self.buffer.capacity() - self.buffer.len() < missing.max(least) {
             self.buffer.reserve(missing.max(usual));

@@ -180,7 +180,8 @@ impl Link {
 
     /// A client was told to try again later, so the link is not closed for having no session yet.
     pub fn be_patient(&self) {
-        self.session_by.store(nanos(self.shared.env.clock.now() + SESSION_TIMEOUT), Ordering::Release);
+        self.session_by
+            .store(nanos(self.shared.env.clock.now() + SESSION_TIMEOUT), Ordering::Release);
     }
 
     pub(crate) fn leave_place(&self) {
@@ -192,7 +193,8 @@ impl Link {
         let by = match bytes {
             0 => 0,
             _ => {
-                let time = ARRIVAL_MIN + Duration::from_millis((bytes * 1000 / RECEIVE_RATE_MIN) as u64);
+                let time =
+                    ARRIVAL_MIN + Duration::from_millis((bytes * 1000 / RECEIVE_RATE_MIN) as u64);
                 nanos(self.shared.env.clock.now() + time)
             }
         };
@@ -228,7 +230,11 @@ impl Link {
     ///
     /// # Errors
     /// The link ended before the reply came, or the time is up.
-    pub async fn request(self: &Arc<Self>, payload: Payload, limit: Option<Duration>) -> Result<Frame, LinkError> {
+    pub async fn request(
+        self: &Arc<Self>,
+        payload: Payload,
+        limit: Option<Duration>,
+    ) -> Result<Frame, LinkError> {
         let (answer, answered) = oneshot::channel();
         let tag = {
             let mut waiters = self.waiters.lock();
@@ -260,7 +266,8 @@ impl Link {
             *closed = Some(why.clone());
             self.is_closed.store(true, Ordering::Release);
         }
-        let mut waiters: Vec<_> = std::mem::take(&mut self.waiters.lock().by_tag).into_iter().collect();
+        let mut waiters: Vec<_> =
+            std::mem::take(&mut self.waiters.lock().by_tag).into_iter().collect();
         waiters.sort_unstable_by_key(|(tag, _)| *tag);
         for (_, waiter) in waiters {
             // The receiver is gone: the caller gave up.
@@ -291,7 +298,9 @@ impl Link {
 
     /// A reply came. `false`: no request waits for it (any more).
     pub(crate) fn answered(&self, frame: Frame) -> bool {
-        let Some(waiter) = self.waiters.lock().by_tag.remove(&frame.header.tag) else { return false };
+        let Some(waiter) = self.waiters.lock().by_tag.remove(&frame.header.tag) else {
+            return false;
+        };
         waiter.answer.send(Ok(frame)).is_ok()
     }
 
@@ -304,7 +313,8 @@ impl Link {
             let reason = format!("made no session within {} s", SESSION_TIMEOUT.as_secs());
             self.close(LinkError::Protocol { nid, reason });
         } else if arrives_by != 0 && nanos(now) >= arrives_by {
-            let reason = format!("sends a request at less than {RECEIVE_RATE_MIN} bytes per second");
+            let reason =
+                format!("sends a request at less than {RECEIVE_RATE_MIN} bytes per second");
             self.close(LinkError::Protocol { nid, reason });
         }
     }
@@ -322,7 +332,8 @@ impl Link {
         });
         for (answer, limit) in late {
             // As above: the caller may have given up.
-            let _ = answer.send(Err(LinkError::NoAnswer { nid: self.ends.nid, seconds: limit.as_secs() }));
+            let _ = answer
+                .send(Err(LinkError::NoAnswer { nid: self.ends.nid, seconds: limit.as_secs() }));
         }
     }
 
@@ -391,18 +402,25 @@ impl Link {
 
     fn push(&self, kind: FrameKind, tag: u64, payload: Option<Payload>) {
         // What seals a connection finds damage, too.
-        let checksums = self.shared.sends_checksums() && payload.is_some() && self.ends.principal.is_none();
-        let (body_bytes, bulk_bytes) = payload.as_ref().map_or((0, 0), |p| (p.head.len() + p.body.len(), p.bulk_len()));
+        let checksums =
+            self.shared.sends_checksums() && payload.is_some() && self.ends.principal.is_none();
+        let (body_bytes, bulk_bytes) =
+            payload.as_ref().map_or((0, 0), |p| (p.head.len() + p.body.len(), p.bulk_len()));
         let header = Header {
             version: self.ends.version,
             kind,
             tag,
             body_bytes: body_bytes as u32,
             bulk_bytes: bulk_bytes as u32,
-            body_crc: payload.as_ref().filter(|_| checksums).map(|p| crc32c_of([&p.head[..], &p.body])),
-            bulk_crc: payload.as_ref().filter(|_| checksums && bulk_bytes > 0).map(|p| match &p.bulk[..] {
-                [one] => crc32c(one),
-                many => crc32c_of(many.iter().map(Bytes::as_ref)),
+            body_crc: payload
+                .as_ref()
+                .filter(|_| checksums)
+                .map(|p| crc32c_of([&p.head[..], &p.body])),
+            bulk_crc: payload.as_ref().filter(|_| checksums && bulk_bytes > 0).map(|p| {
+                match &p.bulk[..] {
+                    [one] => crc32c(one),
+                    many => crc32c_of(many.iter().map(Bytes::as_ref)),
+                }
             }),
             cluster: self.shared.cluster(),
             source: self.ends.source,

@@ -82,7 +82,10 @@ impl Links {
         drop(live);
         if !self.sweeping.swap(true, Ordering::AcqRel) {
             let (links, task) = (self.clone(), self.task());
-            self.shared.env.tasks.spawn("sweep links", Box::pin(async move { links.sweep(task).await }));
+            self.shared
+                .env
+                .tasks
+                .spawn("sweep links", Box::pin(async move { links.sweep(task).await }));
         }
     }
 
@@ -145,10 +148,17 @@ impl Links {
     }
 }
 
-async fn connect(shared: &Arc<Shared>, nid: Nid, purpose: Purpose) -> Result<(Arc<Link>, Read), LinkError> {
+async fn connect(
+    shared: &Arc<Shared>,
+    nid: Nid,
+    purpose: Purpose,
+) -> Result<(Arc<Link>, Read), LinkError> {
     let cannot = |error: std::io::Error| LinkError::Connect { nid, reason: error.to_string() };
     let Nid::Tcp(addr) = nid else {
-        return Err(LinkError::Connect { nid, reason: "there is no route from here into another process".to_owned() });
+        return Err(LinkError::Connect {
+            nid,
+            reason: "there is no route from here into another process".to_owned(),
+        });
     };
     let stream = shared.env.net.connect(addr).await.map_err(cannot)?;
     let source = Nid::Tcp(stream.local_addr().map_err(cannot)?);

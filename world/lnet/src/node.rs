@@ -48,7 +48,13 @@ impl Lnet {
     pub fn new(env: Env, cluster: ClusterId, checksums: bool, handler: Arc<dyn Handler>) -> Lnet {
         let shared = Arc::new(Shared::new(env, cluster, checksums));
         let links = Links::new(shared.clone(), handler);
-        Lnet { shared, links, accepted: Arc::default(), listening: Mutex::default(), peers: Mutex::default() }
+        Lnet {
+            shared,
+            links,
+            accepted: Arc::default(),
+            listening: Mutex::default(),
+            peers: Mutex::default(),
+        }
     }
 
     /// The secret of this process.
@@ -71,7 +77,8 @@ impl Lnet {
     pub fn close_revoked(&self) {
         let Some(seal) = self.shared.seal() else { return };
         for link in self.links.live() {
-            if let Some(principal) = link.principal().filter(|principal| seal.is_revoked(principal)) {
+            if let Some(principal) = link.principal().filter(|principal| seal.is_revoked(principal))
+            {
                 let reason = format!("the key of {principal} was revoked");
                 link.close(LinkError::Key { nid: link.nid(), reason });
             }
@@ -116,10 +123,12 @@ impl Lnet {
         let listener = self.shared.env.net.listen(addr).await?;
         let addr = listener.local_addr()?;
         self.listening.lock().push(Nid::Tcp(addr));
-        let (links, accepted, task) = (self.links.clone(), self.accepted.clone(), self.links.task());
+        let (links, accepted, task) =
+            (self.links.clone(), self.accepted.clone(), self.links.task());
         let accept = async move {
             let stopped = links.shared.stopped();
-            select(pin!(accept(&links, &accepted, &*listener, Nid::Tcp(addr))), pin!(stopped)).await;
+            select(pin!(accept(&links, &accepted, &*listener, Nid::Tcp(addr))), pin!(stopped))
+                .await;
             drop(listener);
             drop(task);
         };
@@ -161,13 +170,20 @@ impl Lnet {
         self.shared.stop();
         self.peers.lock().clear();
         self.links.live().iter().for_each(|link| link.close(LinkError::Shutdown));
-        if let Either::Right(_) = select(pin!(self.links.ended()), self.shared.env.clock.sleep(FAREWELL)).await {
+        if let Either::Right(_) =
+            select(pin!(self.links.ended()), self.shared.env.clock.sleep(FAREWELL)).await
+        {
             tracing::error!(tasks = self.tasks(), "tasks of the network did not end");
         }
     }
 }
 
-async fn accept(links: &Arc<Links>, accepted: &Arc<Accepted>, listener: &dyn Listener, source: Nid) {
+async fn accept(
+    links: &Arc<Links>,
+    accepted: &Arc<Accepted>,
+    listener: &dyn Listener,
+    source: Nid,
+) {
     let shared = &links.shared;
     loop {
         match listener.accept().await {
@@ -182,8 +198,11 @@ async fn accept(links: &Arc<Links>, accepted: &Arc<Accepted>, listener: &dyn Lis
             }
             Ok((_, addr)) => {
                 let max = accepted.max();
-                let reason = format!("more than {max} connections; a higher limit of descriptors allows more");
-                shared.refused(Nid::Tcp(addr), &LinkError::Protocol { nid: Nid::Tcp(addr), reason });
+                let reason = format!(
+                    "more than {max} connections; a higher limit of descriptors allows more"
+                );
+                shared
+                    .refused(Nid::Tcp(addr), &LinkError::Protocol { nid: Nid::Tcp(addr), reason });
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
@@ -194,7 +213,13 @@ async fn accept(links: &Arc<Links>, accepted: &Arc<Accepted>, listener: &dyn Lis
 }
 
 /// An accepted connection, from its greeting to its end.
-async fn serve(links: &Arc<Links>, accepted: &Arc<Accepted>, stream: Box<dyn Stream>, source: Nid, nid: Nid) {
+async fn serve(
+    links: &Arc<Links>,
+    accepted: &Arc<Accepted>,
+    stream: Box<dyn Stream>,
+    source: Nid,
+    nid: Nid,
+) {
     let shared = &links.shared;
     let (place, ended) = accepted.arrive(address_of(nid));
     let owner = stream.peer_owner();
@@ -205,7 +230,9 @@ async fn serve(links: &Arc<Links>, accepted: &Arc<Accepted>, stream: Box<dyn Str
             read.read_exact(&mut start).await.map_err(|error| greet::lost(nid, &error))?;
             let line = match (seal::is_sealed(&start), shared.seal()) {
                 (false, _) => Line::plain(Some(start), read, write),
-                (true, None) => return greet::refuse_sealed(shared, (source, nid), read, write).await.map(Some),
+                (true, None) => {
+                    return greet::refuse_sealed(shared, (source, nid), read, write).await.map(Some);
+                }
                 (true, Some(seal)) => match seal.answer(nid, start, read, write).await? {
                     Some(sealed) => sealed.into(),
                     None => return Ok(None),

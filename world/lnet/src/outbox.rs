@@ -52,7 +52,8 @@ impl Outbox {
     /// Appends a frame.
     pub(crate) fn push(&mut self, header: &Header, mut payload: Option<Payload>) {
         let (before, is_reply) = (self.len, header.kind == FrameKind::Reply);
-        let is_large = payload.as_ref().is_some_and(|payload| payload.total_len() > FRAME_BYTES_SMALL);
+        let is_large =
+            payload.as_ref().is_some_and(|payload| payload.total_len() > FRAME_BYTES_SMALL);
         if let Some(payload) = payload.take_if(|_| is_large) {
             let head = Bytes::from([&header.encode()[..], &payload.head[..]].concat());
             let frame: Vec<Bytes> = [head, payload.body].into_iter().chain(payload.bulk).collect();
@@ -130,7 +131,8 @@ impl Outbox {
             for (slice, chunk) in slices.iter_mut().zip(&self.chunks) {
                 *slice = IoSlice::new(chunk);
             }
-            let mut written = ready!(Pin::new(&mut *socket).poll_write_vectored(cx, &slices[..count]))?;
+            let mut written =
+                ready!(Pin::new(&mut *socket).poll_write_vectored(cx, &slices[..count]))?;
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
@@ -157,7 +159,8 @@ mod tests {
     use wire::message::VERSION_MAX;
 
     fn push(outbox: &mut Outbox, kind: FrameKind, tag: u64, len: usize) {
-        let payload = Payload { bulk: vec![Bytes::from(vec![tag as u8; len])], ..Payload::default() };
+        let payload =
+            Payload { bulk: vec![Bytes::from(vec![tag as u8; len])], ..Payload::default() };
         let (body_crc, bulk_crc, cluster) = (None, None, ClusterId(0));
         let (source, target) = (Nid::Loopback, Nid::Loopback);
         let body_bytes = payload.head.len() as u32;
@@ -197,7 +200,9 @@ mod tests {
     #[test]
     fn a_small_frame_does_not_wait_for_large_ones() {
         let mut outbox = Outbox::default();
-        for (tag, len) in [(1, 4 << 20), (2, 100), (3, 1 << 20), (4, 20_000), (5, FRAME_BYTES_SMALL), (6, 0)] {
+        for (tag, len) in
+            [(1, 4 << 20), (2, 100), (3, 1 << 20), (4, 20_000), (5, FRAME_BYTES_SMALL), (6, 0)]
+        {
             push(&mut outbox, FrameKind::Request, tag, len);
         }
         assert_eq!(written(&mut outbox), [2, 4, 6, 1, 3, 5]);

@@ -226,7 +226,11 @@ impl Peer {
         let data = payload.bulk_len().max(ask.reply_bulk);
         let large = data > CONTROL_DATA_MAX;
         let bulk = if large { data } else { 0 };
-        let _room = if ask.outside_window { None } else { Some(self.window.enter(bulk, ask.background).await) };
+        let _room = if ask.outside_window {
+            None
+        } else {
+            Some(self.window.enter(bulk, ask.background).await)
+        };
         let load = if large { self.bulk_link(data) } else { None };
         let link = load.as_ref().map_or(&self.control, |load| &load.0.link);
         let sent = self.links.shared.env.clock.now();
@@ -389,7 +393,11 @@ mod tests {
         bulk.opening = 4;
         assert_eq!(bulk.missing(5, now), 1);
         bulk.not_before = 2 * now;
-        assert_eq!((bulk.missing(5, now), bulk.missing(5, 2 * now)), (0, 1), "one could not be made a moment ago");
+        assert_eq!(
+            (bulk.missing(5, now), bulk.missing(5, 2 * now)),
+            (0, 1),
+            "one could not be made a moment ago"
+        );
         bulk.closed = true;
         assert_eq!(bulk.missing(5, 2 * now), 0);
     }

@@ -89,8 +89,12 @@ mod tests {
             source: Nid::Loopback,
             target: Nid::Loopback,
         };
-        let starts = (0..).map(|tag| *header(tag).encode().first_chunk().expect("a header is longer"));
-        starts.into_iter().find(|start: &[u8; START_BYTES]| start.starts_with(&[0x16, 0x03])).expect("one of 65536")
+        let starts =
+            (0..).map(|tag| *header(tag).encode().first_chunk().expect("a header is longer"));
+        starts
+            .into_iter()
+            .find(|start: &[u8; START_BYTES]| start.starts_with(&[0x16, 0x03]))
+            .expect("one of 65536")
     }
 
     #[test]

@@ -16,8 +16,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use types::limits::{REQUESTS_IN_FLIGHT_INITIAL, REQUESTS_IN_FLIGHT_MAX, REQUESTS_PER_LINK_MAX};
 
 /// Requests in flight, at most.
-pub(crate) const WINDOW_MAX: usize =
-    if REQUESTS_IN_FLIGHT_MAX < REQUESTS_PER_LINK_MAX { REQUESTS_IN_FLIGHT_MAX } else { REQUESTS_PER_LINK_MAX };
+pub(crate) const WINDOW_MAX: usize = if REQUESTS_IN_FLIGHT_MAX < REQUESTS_PER_LINK_MAX {
+    REQUESTS_IN_FLIGHT_MAX
+} else {
+    REQUESTS_PER_LINK_MAX
+};
 /// Bulk bytes in flight, at most (10 Gbit/s at 200 ms), in units of [`UNIT`].
 const UNITS_MAX: usize = (256 << 20) / UNIT;
 const UNIT: usize = 4096;
@@ -63,9 +66,12 @@ impl Room {
 
     async fn enter(&self, units: usize, background: bool) -> WindowSlot {
         let closed = "nobody closes the window";
-        let take = |room: &Arc<Semaphore>, units: usize| room.clone().acquire_many_owned(units as u32);
+        let take =
+            |room: &Arc<Semaphore>, units: usize| room.clone().acquire_many_owned(units as u32);
         let _background = match background {
-            true => Some(take(&self.background, units.min(background_of(UNITS_MAX))).await.expect(closed)),
+            true => Some(
+                take(&self.background, units.min(background_of(UNITS_MAX))).await.expect(closed),
+            ),
             false => None,
         };
         WindowSlot { _all: take(&self.all, units).await.expect(closed), _background }
@@ -142,10 +148,15 @@ mod tests {
         let ms = Duration::from_millis;
         window.answered(ms(10), ms(5));
         assert_eq!(window.limit(), REQUESTS_IN_FLIGHT_INITIAL, "not full, no need");
-        let mut rooms: Vec<WindowSlot> = (0..REQUESTS_IN_FLIGHT_INITIAL).map(|_| enter(&window, 0).unwrap()).collect();
+        let mut rooms: Vec<WindowSlot> =
+            (0..REQUESTS_IN_FLIGHT_INITIAL).map(|_| enter(&window, 0).unwrap()).collect();
         assert!(enter(&window, 0).is_none());
         window.answered(ms(20), ms(11));
-        assert_eq!(window.limit(), REQUESTS_IN_FLIGHT_INITIAL, "the delay rose over twice the best");
+        assert_eq!(
+            window.limit(),
+            REQUESTS_IN_FLIGHT_INITIAL,
+            "the delay rose over twice the best"
+        );
         window.answered(ms(30), ms(6));
         assert_eq!(window.limit(), 2 * REQUESTS_IN_FLIGHT_INITIAL);
         for step in 1..100 {
@@ -164,7 +175,8 @@ mod tests {
     #[test]
     fn bulk_bytes_are_bounded() {
         let window = Window::new();
-        let rooms: Vec<WindowSlot> = std::iter::from_fn(|| enter(&window, 16 << 20)).take(100).collect();
+        let rooms: Vec<WindowSlot> =
+            std::iter::from_fn(|| enter(&window, 16 << 20)).take(100).collect();
         assert_eq!(rooms.len(), 16);
         assert!(enter(&window, 0).is_some(), "small requests pass");
         drop(rooms);
@@ -175,13 +187,16 @@ mod tests {
     fn the_background_leaves_room_for_what_a_program_waits_for() {
         let window = Window::new();
         for bulk in [0, 16 << 20] {
-            let behind: Vec<WindowSlot> = std::iter::from_fn(|| enter_behind(&window, bulk)).take(1000).collect();
-            let ahead: Vec<WindowSlot> = std::iter::from_fn(|| enter(&window, bulk)).take(1000).collect();
+            let behind: Vec<WindowSlot> =
+                std::iter::from_fn(|| enter_behind(&window, bulk)).take(1000).collect();
+            let ahead: Vec<WindowSlot> =
+                std::iter::from_fn(|| enter(&window, bulk)).take(1000).collect();
             assert_eq!(behind.len(), 3 * ahead.len(), "{bulk}");
             drop(ahead);
             assert!(enter_behind(&window, bulk).is_none(), "that room is not the background's");
             drop(behind);
-            let all: Vec<WindowSlot> = std::iter::from_fn(|| enter(&window, bulk)).take(1000).collect();
+            let all: Vec<WindowSlot> =
+                std::iter::from_fn(|| enter(&window, bulk)).take(1000).collect();
             assert!(enter_behind(&window, bulk).is_none(), "a program may take all");
             drop(all);
             assert!(enter_behind(&window, bulk).is_some());

@@ -112,7 +112,8 @@ fn replies_are_read_also_while_requests_wait_to_be_sent() {
     let (answered, answer) = mpsc::channel();
     {
         let peer = peer.clone();
-        let small = async move { answered.send(peer.request(Payload::default(), ask).await).unwrap() };
+        let small =
+            async move { answered.send(peer.request(Payload::default(), ask).await).unwrap() };
         env.tasks.spawn("test", Box::pin(small));
     }
     first.recv_timeout(SOON).unwrap();

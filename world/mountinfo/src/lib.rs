@@ -72,7 +72,8 @@ fn unescape(field: &[u8]) -> Vec<u8> {
         let octal = |b: &u8| (b'0'..=b'7').contains(b);
         match (first, tail) {
             (b'\\', [a, b, c, after @ ..]) if [a, b, c].into_iter().all(octal) => {
-                let value = u32::from(a - b'0') * 64 + u32::from(b - b'0') * 8 + u32::from(c - b'0');
+                let value =
+                    u32::from(a - b'0') * 64 + u32::from(b - b'0') * 8 + u32::from(c - b'0');
                 out.push(value as u8);
                 rest = after;
             }
@@ -98,7 +99,10 @@ mod tests {
         assert_eq!(mounts.len(), 2);
         assert_eq!(mounts[1].device, (0, 52));
         assert_eq!(mounts[1].mount_point, Path::new("/mnt/my dir"));
-        assert_eq!((mounts[1].fs_type.as_str(), mounts[1].source.to_str()), (TYPE, Some("127.0.0.1@tcp:/sheen")));
+        assert_eq!(
+            (mounts[1].fs_type.as_str(), mounts[1].source.to_str()),
+            (TYPE, Some("127.0.0.1@tcp:/sheen"))
+        );
     }
 
     #[test]

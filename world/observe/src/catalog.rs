@@ -36,7 +36,13 @@ const fn jobs(path: &'static str, help: &'static str) -> Param {
 }
 
 const fn cleanup(path: &'static str) -> Param {
-    Param::setting(path, "s", "600", "0 to 31622400; 0: never", "A job that did nothing for so long is forgotten.")
+    Param::setting(
+        path,
+        "s",
+        "600",
+        "0 to 31622400; 0: never",
+        "A job that did nothing for so long is forgotten.",
+    )
 }
 
 /// What is written there does harm, and is meant for one process and one moment.
@@ -81,7 +87,11 @@ const fn checksum_type(path: &'static str) -> Param {
 }
 
 const fn connect_flags(path: &'static str) -> Param {
-    Param::shown(path, "", "What client and target can do with each other, in Lustre's words, a line each.")
+    Param::shown(
+        path,
+        "",
+        "What client and target can do with each other, in Lustre's words, a line each.",
+    )
 }
 
 const fn default_layout(path: &'static str, unit: &'static str, help: &'static str) -> Param {
@@ -322,12 +332,17 @@ pub fn settable(pattern: &str) -> Result<impl Iterator<Item = &'static Param>, B
 
 /// The table of `docs/parameters.md`.
 pub fn markdown() -> String {
-    let mut text =
-        String::from("| parameter | may be | unit | default | range | meaning |\n|---|---|---|---|---|---|\n");
+    let mut text = String::from(
+        "| parameter | may be | unit | default | range | meaning |\n|---|---|---|---|---|---|\n",
+    );
     for param in ALL {
         let Param { path, help, unit, default, range, governed, .. } = param;
         let said = format!("{help} {governed}");
-        text += &format!("| `{path}` | {} | {unit} | {default} | {range} | {} |\n", param.may_be(), said.trim());
+        text += &format!(
+            "| `{path}` | {} | {unit} | {default} | {range} | {} |\n",
+            param.may_be(),
+            said.trim()
+        );
     }
     text
 }
@@ -354,11 +369,20 @@ mod tests {
 
     #[test]
     fn declarations_are_whole() {
-        assert_eq!(ALL.iter().map(|p| p.path).collect::<BTreeSet<_>>().len(), ALL.len(), "a path twice");
+        assert_eq!(
+            ALL.iter().map(|p| p.path).collect::<BTreeSet<_>>().len(),
+            ALL.len(),
+            "a path twice"
+        );
         for param in ALL {
             let said = format!("{} {}", param.help, param.governed);
             assert!(said.trim_end().ends_with('.') && !said.contains('|'), "{}", param.path);
-            assert_eq!(param.access == crate::param::Access::Explained, param.help.is_empty(), "{}", param.path);
+            assert_eq!(
+                param.access == crate::param::Access::Explained,
+                param.help.is_empty(),
+                "{}",
+                param.path
+            );
             assert_eq!(param.access.writable(), !param.range.is_empty(), "{}", param.path);
             assert!(!param.gauge || !param.unit.is_empty(), "{}", param.path);
         }
@@ -366,9 +390,15 @@ mod tests {
 
     #[test]
     fn what_is_done_at_once_is_not_kept() {
-        let kept = |pattern: &str, value: &str| pattern_not_kept(pattern, value).map(|why| why.is_none());
-        for pattern in ["lod.*.stripesize", "osc.sheen-OST0001-*.active", "debug", "osc/*/state", "mdt.*.job_cleanup_*"]
-        {
+        let kept =
+            |pattern: &str, value: &str| pattern_not_kept(pattern, value).map(|why| why.is_none());
+        for pattern in [
+            "lod.*.stripesize",
+            "osc.sheen-OST0001-*.active",
+            "debug",
+            "osc/*/state",
+            "mdt.*.job_cleanup_*",
+        ] {
             assert_eq!(kept(pattern, "1"), Ok(true), "{pattern}");
             assert_eq!(kept(pattern, " clear\n"), Ok(false), "{pattern}");
         }
@@ -394,19 +424,25 @@ mod tests {
         assert!(kept("osc.[", "1").is_err());
         assert_eq!(kept("mdt.*.nosquash_nids", "clear"), Ok(true), "it is emptied, for good");
         assert_eq!(kept("mdt.*.{nosquash_nids,evict_client}", "clear"), Ok(false));
-        let names: Vec<&str> = settable("mdt.*.*_squash").unwrap().map(|param| param.name()).collect();
+        let names: Vec<&str> =
+            settable("mdt.*.*_squash").unwrap().map(|param| param.name()).collect();
         assert_eq!(names, ["root_squash", "all_squash"]);
-        let (all, acting) = (ALL.iter().filter(|p| p.access.writable()), ALL.iter().filter(|p| p.acts));
+        let (all, acting) =
+            (ALL.iter().filter(|p| p.access.writable()), ALL.iter().filter(|p| p.acts));
         assert!(acting.clone().all(|p| p.access.writable()) && acting.count() < all.count());
     }
 
     /// Words of a text that are written as parameters are: `osc.*.checksums`, also with a device, a
     /// value, braces.
     fn named(text: &str) -> BTreeSet<String> {
-        let first: BTreeSet<&str> = ALL.iter().filter_map(|p| p.path.split_once('.')).map(|(level, _)| level).collect();
+        let first: BTreeSet<&str> =
+            ALL.iter().filter_map(|p| p.path.split_once('.')).map(|(level, _)| level).collect();
         let inside = |c: char| c.is_ascii_alphanumeric() || "._-*?[]{},@<>".contains(c);
-        let words = text.split(|c: char| !inside(c)).map(|word| word.trim_matches(['.', ',', '[', ']']));
-        let is_one = |word: &&str| word.matches('.').count() >= 2 && first.contains(word.split('.').next().unwrap());
+        let words =
+            text.split(|c: char| !inside(c)).map(|word| word.trim_matches(['.', ',', '[', ']']));
+        let is_one = |word: &&str| {
+            word.matches('.').count() >= 2 && first.contains(word.split('.').next().unwrap())
+        };
         words.filter(is_one).flat_map(without_braces).collect()
     }
 
@@ -424,10 +460,13 @@ mod tests {
 
     fn exists(word: &str) -> bool {
         let is = |param: &Param| {
-            let (levels, words): (Vec<_>, Vec<_>) = (param.path.split('.').collect(), word.split('.').collect());
+            let (levels, words): (Vec<_>, Vec<_>) =
+                (param.path.split('.').collect(), word.split('.').collect());
             // A NID has dots, and `...` in prose stands for any name.
             let device = words.len() > levels.len() && word.contains('@');
-            let same = |(level, word): (&&str, &&str)| *level == "*" || level == word || word.contains('*');
+            let same = |(level, word): (&&str, &&str)| {
+                *level == "*" || level == word || word.contains('*')
+            };
             device || (levels.len() == words.len() && levels.iter().zip(&words).all(same))
         };
         ALL.iter().any(is)
@@ -462,8 +501,11 @@ mod tests {
         let text = std::fs::read_to_string(path).unwrap();
         let mut wanted = text.clone();
         for (mark, table) in [("parameters", markdown()), ("gauges", gauges_markdown())] {
-            let (before, rest) = wanted.split_once(&format!("<!-- {mark} -->\n")).expect("a mark before the table");
-            let (_, after) = rest.split_once(&format!("<!-- end of {mark} -->")).expect("a mark behind the table");
+            let (before, rest) =
+                wanted.split_once(&format!("<!-- {mark} -->\n")).expect("a mark before the table");
+            let (_, after) = rest
+                .split_once(&format!("<!-- end of {mark} -->"))
+                .expect("a mark behind the table");
             wanted = format!("{before}<!-- {mark} -->\n\n{table}\n<!-- end of {mark} -->{after}");
         }
         if std::env::var_os("BLESS").is_some() {

@@ -126,8 +126,9 @@ mod tests {
     #[test]
     fn a_job_holds_within_its_work_only_also_if_it_panics() {
         let (a, b) = (JobId::new(b"a"), JobId::new(b"b"));
-        let seen =
-            within_job(a, || [job(), within_job(b, job), within_job(a, job), within_job(JobId::NONE, job), job()]);
+        let seen = within_job(a, || {
+            [job(), within_job(b, job), within_job(a, job), within_job(JobId::NONE, job), job()]
+        });
         assert_eq!(seen, [a, b, a, JobId::NONE, a]);
         assert!(std::panic::catch_unwind(|| within_job(a, || panic!("on purpose"))).is_err());
         let mut future = pin!(follow_job(b, async { job() }));

@@ -11,9 +11,10 @@ use types::errno::Errno;
 
 /// Lustre's words, the lowest bit first.
 const WORDS: [&str; 32] = [
-    "trace", "inode", "super", "iotrace", "malloc", "cache", "info", "ioctl", "neterror", "net", "warning", "buffs",
-    "other", "dentry", "nettrace", "page", "dlmtrace", "error", "emerg", "ha", "rpctrace", "vfstrace", "reada", "mmap",
-    "config", "console", "quota", "sec", "lfsck", "hsm", "snapshot", "layout",
+    "trace", "inode", "super", "iotrace", "malloc", "cache", "info", "ioctl", "neterror", "net",
+    "warning", "buffs", "other", "dentry", "nettrace", "page", "dlmtrace", "error", "emerg", "ha",
+    "rpctrace", "vfstrace", "reada", "mmap", "config", "console", "quota", "sec", "lfsck", "hsm",
+    "snapshot", "layout",
 ];
 /// Kinds that are always logged.
 const ALWAYS: [&str; 3] = ["warning", "error", "emerg"];
@@ -65,7 +66,10 @@ fn parse(text: &str, now: u32) -> Result<u32, Errno> {
     let text = text.trim();
     let number = match text.strip_prefix("0x") {
         Some(digits) => u32::from_str_radix(digits, 16).ok(),
-        None => text.parse::<i64>().ok().and_then(|n| if n == -1 { Some(u32::MAX) } else { u32::try_from(n).ok() }),
+        None => text
+            .parse::<i64>()
+            .ok()
+            .and_then(|n| if n == -1 { Some(u32::MAX) } else { u32::try_from(n).ok() }),
     };
     if let Some(mask) = number {
         return Ok(mask | always());

@@ -217,9 +217,14 @@ fn by_rules(point: &'static Point) -> Option<Option<Act>> {
         return None;
     }
     let Rules { rules, fail_loc, .. } = &mut *rules;
-    let Some(rule) = rules.iter_mut().find(|rule| std::ptr::eq(rule.point, point)) else { return Some(None) };
+    let Some(rule) = rules.iter_mut().find(|rule| std::ptr::eq(rule.point, point)) else {
+        return Some(None);
+    };
     rule.seen += 1;
-    if rule.seen <= rule.skip || rule.done >= rule.times || !(rule.seen - rule.skip).is_multiple_of(rule.one_in) {
+    if rule.seen <= rule.skip
+        || rule.done >= rule.times
+        || !(rule.seen - rule.skip).is_multiple_of(rule.one_in)
+    {
         return Some(None);
     }
     rule.done += 1;
@@ -349,8 +354,12 @@ pub fn arm(text: &str) -> Result<(), BadRule> {
     let bad = || BadRule::Form(text.to_owned());
     let mut words = text.split(',');
     let first = words.next().unwrap_or_default();
-    let (name, what) = first.split_once('=').map_or((first, None), |(name, what)| (name, Some(what)));
-    let point = POINTS.iter().find(|point| point.name == name).ok_or_else(|| BadRule::Point(name.to_owned()))?;
+    let (name, what) =
+        first.split_once('=').map_or((first, None), |(name, what)| (name, Some(what)));
+    let point = POINTS
+        .iter()
+        .find(|point| point.name == name)
+        .ok_or_else(|| BadRule::Point(name.to_owned()))?;
     let mut rule = plain(point);
     match what.map(|what| what.split_once(':').unwrap_or((what, ""))) {
         None => {}
@@ -398,9 +407,11 @@ pub fn rules() -> String {
             Usual::Fail(errno) => format!("fail:{errno}"),
             Usual::Crash => "crash".to_owned(),
         };
-        let times = if rule.times == u64::MAX { String::new() } else { format!(",times={}", rule.times) };
+        let times =
+            if rule.times == u64::MAX { String::new() } else { format!(",times={}", rule.times) };
         let (skip, one_in) = (rule.skip, rule.one_in);
-        writeln!(text, "{}={what},skip={skip},one_in={one_in}{times}", rule.point.name).expect("a string takes all");
+        writeln!(text, "{}={what},skip={skip},one_in={one_in}{times}", rule.point.name)
+            .expect("a string takes all");
     }
     text
 }
@@ -410,17 +421,20 @@ pub fn rules() -> String {
 pub fn report() -> String {
     let mut text = String::new();
     for point in POINTS {
-        let (reached, fired) = (point.reached.load(Ordering::Relaxed), point.fired.load(Ordering::Relaxed));
+        let (reached, fired) =
+            (point.reached.load(Ordering::Relaxed), point.fired.load(Ordering::Relaxed));
         let Point { name, number, about, .. } = point;
-        writeln!(text, "{name:24} {number:#05x} {reached:>8} {fired:>8}  {about}").expect("a string takes all");
+        writeln!(text, "{name:24} {number:#05x} {reached:>8} {fired:>8}  {about}")
+            .expect("a string takes all");
     }
     text
 }
 
 /// (name, reached, went wrong) of each point that was reached since the counts were cleared.
 pub fn counts() -> Vec<(&'static str, u64, u64)> {
-    let count =
-        |point: &&Point| (point.name, point.reached.load(Ordering::Relaxed), point.fired.load(Ordering::Relaxed));
+    let count = |point: &&Point| {
+        (point.name, point.reached.load(Ordering::Relaxed), point.fired.load(Ordering::Relaxed))
+    };
     POINTS.iter().map(count).filter(|(_, reached, _)| *reached > 0).collect()
 }
 
@@ -431,12 +445,20 @@ mod tests {
 
     #[test]
     fn names_and_numbers_are_unique_and_bad_rules_are_named() {
-        assert_eq!(POINTS.iter().map(|point| point.name).collect::<BTreeSet<_>>().len(), POINTS.len());
-        let numbers: Vec<u32> = POINTS.iter().map(|point| point.number).filter(|number| *number > 0).collect();
+        assert_eq!(
+            POINTS.iter().map(|point| point.name).collect::<BTreeSet<_>>().len(),
+            POINTS.len()
+        );
+        let numbers: Vec<u32> =
+            POINTS.iter().map(|point| point.number).filter(|number| *number > 0).collect();
         assert_eq!(numbers.iter().collect::<BTreeSet<_>>().len(), numbers.len());
-        for bad in
-            ["mds.reply=explode", "mds.reply=delay:x", "mds.reply,skip", "mds.reply=fail:0", "mds.reply,one_in=0"]
-        {
+        for bad in [
+            "mds.reply=explode",
+            "mds.reply=delay:x",
+            "mds.reply,skip",
+            "mds.reply=fail:0",
+            "mds.reply,one_in=0",
+        ] {
             assert_eq!(arm(bad), Err(BadRule::Form(bad.to_owned())));
         }
         assert_eq!(arm("nowhere"), Err(BadRule::Point("nowhere".to_owned())));
@@ -449,7 +471,10 @@ mod tests {
         assert_eq!(hit(&OST_EROFS), None);
         arm("ost.write.erofs,skip=1,times=2").unwrap();
         let acts: Vec<_> = (0..5).map(|_| hit(&OST_EROFS)).collect();
-        assert_eq!(acts, [None, Some(Act::Fail(libc::EROFS)), Some(Act::Fail(libc::EROFS)), None, None]);
+        assert_eq!(
+            acts,
+            [None, Some(Act::Fail(libc::EROFS)), Some(Act::Fail(libc::EROFS)), None, None]
+        );
         assert!(counts().contains(&("ost.write.erofs", 5, 2)), "{:?}", counts());
         assert!(rules().contains("ost.write.erofs=fail:30,skip=1,one_in=1,times=2"), "{}", rules());
         arm("clear").unwrap();

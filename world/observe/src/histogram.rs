@@ -56,14 +56,18 @@ impl Histogram {
     /// (counted, but not yet in the sum).
     pub fn snapshot(&self) -> HistogramSnapshot {
         let buckets = std::array::from_fn(|n| self.buckets[n].load(Relaxed));
-        let (sum, min, max) = (self.sum.load(Relaxed), self.min.load(Relaxed), self.max.load(Relaxed));
+        let (sum, min, max) =
+            (self.sum.load(Relaxed), self.min.load(Relaxed), self.max.load(Relaxed));
         let sum_of_squares = self.sum_of_squares.load(Relaxed);
         HistogramSnapshot { buckets, sum, sum_of_squares, min: min.min(max), max }
     }
 
     /// Forgets everything. Values that other threads record meanwhile may be lost in part.
     pub fn clear(&self) {
-        self.buckets.iter().chain([&self.sum, &self.sum_of_squares, &self.max]).for_each(|n| n.store(0, Relaxed));
+        self.buckets
+            .iter()
+            .chain([&self.sum, &self.sum_of_squares, &self.max])
+            .for_each(|n| n.store(0, Relaxed));
         self.min.store(u64::MAX, Relaxed);
     }
 }
@@ -118,7 +122,10 @@ mod tests {
     fn a_snapshot_sums_up() {
         let h = Histogram::new();
         let nothing = h.snapshot();
-        assert_eq!((nothing.count(), nothing.min, nothing.max, nothing.quantile(0.5)), (0, 0, 0, 0));
+        assert_eq!(
+            (nothing.count(), nothing.min, nothing.max, nothing.quantile(0.5)),
+            (0, 0, 0, 0)
+        );
         [3, 5, 5, 100].into_iter().for_each(|v| h.record(v));
         let s = h.snapshot();
         assert_eq!((s.count(), s.sum, s.min, s.max), (4, 113, 3, 100));

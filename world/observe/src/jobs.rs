@@ -88,7 +88,11 @@ impl Jobs {
         if jobs.len() >= JOBS_MAX && !jobs.contains_key(&job) {
             self.make_room(&mut jobs, now);
         }
-        let found = jobs.entry(job).or_insert_with(|| Job { begun: now, last: now, tallies: BTreeMap::new() });
+        let found = jobs.entry(job).or_insert_with(|| Job {
+            begun: now,
+            last: now,
+            tallies: BTreeMap::new(),
+        });
         found.last = now;
         for (metric, value) in values {
             found.tallies.entry(metric.name).or_insert((metric, Tally::NONE)).1.add(value);
@@ -154,7 +158,9 @@ impl Jobs {
         let mut text = String::from("job_stats:\n");
         for JobSample { job, begun, last, tallies } in self.snapshot(now) {
             let ago = |moment: Duration| now.saturating_sub(moment).as_nanos() as i128;
-            let time = |nanos: i128| format!("{}.{:09} secs.nsecs", nanos / 1_000_000_000, nanos % 1_000_000_000);
+            let time = |nanos: i128| {
+                format!("{}.{:09} secs.nsecs", nanos / 1_000_000_000, nanos % 1_000_000_000)
+            };
             let told = [
                 ("job_id:", job.to_string()),
                 ("snapshot_time:", time(wall.as_nanos() - ago(last))),

@@ -71,8 +71,12 @@ pub fn gauge_name(param: &Param) -> String {
 /// Everything, with the end mark.
 pub fn text(samples: &[Sample], gauges: &[Gauge], jobs: &[JobsOf]) -> String {
     let mut text = String::new();
-    for (family, unit) in [(&DURATION, Unit::Microseconds), (&SIZE, Unit::Bytes), (&DEPTH, Unit::Requests)] {
-        let of = samples.iter().filter(|s| s.metric.unit == unit && matches!(s.value, Value::Histogram(_)));
+    for (family, unit) in
+        [(&DURATION, Unit::Microseconds), (&SIZE, Unit::Bytes), (&DEPTH, Unit::Requests)]
+    {
+        let of = samples
+            .iter()
+            .filter(|s| s.metric.unit == unit && matches!(s.value, Value::Histogram(_)));
         histograms(&mut text, family, of);
     }
     let counters = samples.iter().filter(|s| matches!(s.value, Value::Counter(_)));
@@ -178,7 +182,9 @@ fn by_name(text: &mut String, gauges: &[Gauge]) {
         for (_, device, value) in gauges {
             match device.as_str() {
                 "" => put(text, format_args!("{name} {value:?}\n")),
-                device => put(text, format_args!("{name}{{device=\"{}\"}} {value:?}\n", escaped(device))),
+                device => {
+                    put(text, format_args!("{name}{{device=\"{}\"}} {value:?}\n", escaped(device)))
+                }
             }
         }
     }
@@ -193,19 +199,29 @@ mod tests {
     fn sample_text() -> String {
         let registry = Registry::default();
         let metric = |name, unit| Metric { name, unit, help: "" };
-        let reads = registry.histogram(metric("ost_read", Unit::Microseconds), "osc.sheen-OST0000-osc-1");
+        let reads =
+            registry.histogram(metric("ost_read", Unit::Microseconds), "osc.sheen-OST0000-osc-1");
         [0, 15, 16, 1 << 40].into_iter().for_each(|n| reads.record(n));
-        registry.histogram(metric("read_bytes", Unit::Bytes), "osc.sheen-OST0000-osc-1").record(4096);
-        registry.histogram(metric("reads_in_flight", Unit::Requests), "osc.sheen-OST0000-osc-1/rpc").record(3);
+        registry
+            .histogram(metric("read_bytes", Unit::Bytes), "osc.sheen-OST0000-osc-1")
+            .record(4096);
+        registry
+            .histogram(metric("reads_in_flight", Unit::Requests), "osc.sheen-OST0000-osc-1/rpc")
+            .record(3);
         registry.counter(metric("open", Unit::Requests), "llite.a\"b\\c").add(7);
         let gauges = [
             (&catalog::OBDFILTER_KBYTESFREE, "sheen-OST0000".to_owned(), 12.0),
             (&catalog::MEMUSED, String::new(), 99.0),
         ];
         let jobs = crate::jobs::Jobs::default();
-        let values = [(metric("open", Unit::Microseconds), 7), (metric("read_bytes", Unit::Bytes), 4096)];
+        let values =
+            [(metric("open", Unit::Microseconds), 7), (metric("read_bytes", Unit::Bytes), 4096)];
         jobs.record(types::job::JobId::new(b"dd.0"), Default::default(), values.into_iter());
-        text(&registry.snapshot(|_| true), &gauges, &[("obdfilter.a".to_owned(), jobs.snapshot(Default::default()))])
+        text(
+            &registry.snapshot(|_| true),
+            &gauges,
+            &[("obdfilter.a".to_owned(), jobs.snapshot(Default::default()))],
+        )
     }
 
     #[test]

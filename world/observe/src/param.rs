@@ -88,7 +88,12 @@ impl Param {
 
     /// Counts that are shown, and cleared when anything is written.
     pub const fn counts(path: &'static str, help: &'static str) -> Param {
-        Param { access: Access::ReadWrite, range: "anything: clears", acts: true, ..Param::shown(path, "", help) }
+        Param {
+            access: Access::ReadWrite,
+            range: "anything: clears",
+            acts: true,
+            ..Param::shown(path, "", help)
+        }
     }
 
     /// A parameter that is shown and set.
@@ -109,7 +114,12 @@ impl Param {
 
     /// A parameter that is shown, and whose value follows from what `governed` says: only its
     /// present value can be set.
-    pub const fn governed(path: &'static str, unit: &'static str, help: &'static str, governed: &'static str) -> Param {
+    pub const fn governed(
+        path: &'static str,
+        unit: &'static str,
+        help: &'static str,
+        governed: &'static str,
+    ) -> Param {
         Param { governed, ..Param::shown(path, unit, help) }
     }
 

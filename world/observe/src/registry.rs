@@ -111,7 +111,9 @@ impl Registry {
         }
         let (declared, found) = series.entry(key).or_insert_with(|| (metric, make()));
         assert_eq!(*declared, metric, "two declarations of one metric");
-        pick(found).unwrap_or_else(|| panic!("{} is declared both as a counter and as a histogram", metric.name))
+        pick(found).unwrap_or_else(|| {
+            panic!("{} is declared both as a counter and as a histogram", metric.name)
+        })
     }
 
     /// A source is gone: its series are no longer listed. A holder of one may go on counting,
@@ -172,7 +174,8 @@ mod tests {
     use crate::metric::Unit;
 
     const OPENS: Metric = Metric { name: "open", unit: Unit::Requests, help: "Files opened." };
-    const LATENCY: Metric = Metric { name: "req_waittime", unit: Unit::Microseconds, help: "Time to the answer." };
+    const LATENCY: Metric =
+        Metric { name: "req_waittime", unit: Unit::Microseconds, help: "Time to the answer." };
 
     #[test]
     fn the_same_series_is_shared_and_sources_are_apart() {
@@ -203,7 +206,8 @@ mod tests {
         let r = Registry { max: Some(2), ..Registry::default() };
         (0..10).for_each(|n| r.counter(OPENS, &format!("client.{n}")).increment());
         r.counter(OPENS, "client.0").increment();
-        let counts: Vec<_> = r.snapshot(|_| true).into_iter().map(|s| (s.source.to_string(), s.value)).collect();
+        let counts: Vec<_> =
+            r.snapshot(|_| true).into_iter().map(|s| (s.source.to_string(), s.value)).collect();
         let count = |source: &str, n| (source.to_owned(), Value::Counter(n));
         assert_eq!(counts, [count("client.0", 2), count("client.1", 1), count(SOURCE_OTHER, 8)]);
     }

@@ -38,7 +38,11 @@ fn powers(histogram: &HistogramSnapshot) -> Vec<u64> {
 fn table(text: &mut String, what: &str, titles: &[&str], columns: &[Vec<u64>]) {
     let heads: Vec<String> = titles.iter().map(|title| format!("\t\t\t{title}")).collect();
     let counts: Vec<&str> = columns.iter().map(|_| "       rpcs   % cum %").collect();
-    let lines = columns.iter().filter_map(|c| c.iter().rposition(|n| *n > 0)).max().map_or(0, |last| last + 1);
+    let lines = columns
+        .iter()
+        .filter_map(|c| c.iter().rposition(|n| *n > 0))
+        .max()
+        .map_or(0, |last| last + 1);
     let written = writeln!(text, "\n{}\n{what:22}{}", heads.concat(), counts.join(" |"));
     written.expect("a string takes all");
     let totals: Vec<u64> = columns.iter().map(|c| c.iter().sum()).collect();
@@ -46,11 +50,13 @@ fn table(text: &mut String, what: &str, titles: &[&str], columns: &[Vec<u64>]) {
     for row in 0..lines {
         let cell = |(at, column): (usize, &Vec<u64>)| {
             cumulated[at] += column[row];
-            let percent = |n: u64| (u128::from(n) * 100).checked_div(u128::from(totals[at])).unwrap_or(0);
+            let percent =
+                |n: u64| (u128::from(n) * 100).checked_div(u128::from(totals[at])).unwrap_or(0);
             format!(" {:10} {:3} {:3}", column[row], percent(column[row]), percent(cumulated[at]))
         };
         let cells: Vec<String> = columns.iter().enumerate().map(cell).collect();
-        writeln!(text, "{:22}{}", format!("{}:", 1u128 << row), cells.join("   |")).expect("a string takes all");
+        writeln!(text, "{:22}{}", format!("{}:", 1u128 << row), cells.join("   |"))
+            .expect("a string takes all");
     }
 }
 
@@ -61,7 +67,12 @@ pub fn data(samples: &[Sample], in_flight: [usize; 2]) -> String {
     let [reads, writes] = in_flight;
     let mut text = format!("read RPCs in flight:  {reads}\nwrite RPCs in flight: {writes}\n");
     let columns = ["read", "write"];
-    table(&mut text, "pages per rpc", &columns, &[pages(&of("read_bytes")), pages(&of("write_bytes"))]);
+    table(
+        &mut text,
+        "pages per rpc",
+        &columns,
+        &[pages(&of("read_bytes")), pages(&of("write_bytes"))],
+    );
     let flight = [powers(&of("reads_in_flight")), powers(&of("writes_in_flight"))];
     table(&mut text, "rpcs in flight", &columns, &flight);
     text
@@ -70,7 +81,12 @@ pub fn data(samples: &[Sample], in_flight: [usize; 2]) -> String {
 /// The body after the times: changing requests to an MDT.
 pub fn changes(samples: &[Sample], in_flight: usize) -> String {
     let mut text = format!("modify_RPCs_in_flight:  {in_flight}\n");
-    table(&mut text, "rpcs in flight", &["modify"], &[powers(&histogram(samples, "changes_in_flight"))]);
+    table(
+        &mut text,
+        "rpcs in flight",
+        &["modify"],
+        &[powers(&histogram(samples, "changes_in_flight"))],
+    );
     text
 }
 
@@ -83,7 +99,8 @@ mod tests {
     #[test]
     fn tables_are_as_in_lustre() {
         let registry = Registry::default();
-        let series = |name| registry.histogram(Metric { name, unit: Unit::Bytes, help: "" }, "osc.a");
+        let series =
+            |name| registry.histogram(Metric { name, unit: Unit::Bytes, help: "" }, "osc.a");
         [100, 4096, 4 << 20, 4 << 20].into_iter().for_each(|n| series("write_bytes").record(n));
         [1, 2, 3].into_iter().for_each(|n| series("writes_in_flight").record(n));
         series("reads_in_flight").record(1);

@@ -154,7 +154,12 @@ impl Tree {
 
     fn entry(&mut self, param: &'static Param, devices: &[&str]) -> &mut Entry {
         let name = name_of(param, devices);
-        self.entries.entry(name).or_insert(Entry { param, gauge: param.gauge, get: None, set: None })
+        self.entries.entry(name).or_insert(Entry {
+            param,
+            gauge: param.gauge,
+            get: None,
+            set: None,
+        })
     }
 
     /// Every entry, by name.
@@ -166,7 +171,11 @@ impl Tree {
     ///
     /// # Errors
     /// [`BadPattern`].
-    pub fn find(&self, pattern: &str, recursive: bool) -> Result<BTreeMap<&str, Found<'_>>, BadPattern> {
+    pub fn find(
+        &self,
+        pattern: &str,
+        recursive: bool,
+    ) -> Result<BTreeMap<&str, Found<'_>>, BadPattern> {
         let matcher = compile(pattern)?;
         let mut found = BTreeMap::new();
         for (name, entry) in &self.entries {
@@ -210,7 +219,11 @@ fn compile(pattern: &str) -> Result<GlobMatcher, BadPattern> {
         }
         in_class = letter == '[' || (in_class && letter != ']');
     }
-    let glob = GlobBuilder::new(&text).literal_separator(true).backslash_escape(true).build().map_err(|_| bad())?;
+    let glob = GlobBuilder::new(&text)
+        .literal_separator(true)
+        .backslash_escape(true)
+        .build()
+        .map_err(|_| bad())?;
     Ok(glob.compile_matcher())
 }
 
@@ -256,8 +269,8 @@ pub fn dotted(name: &str) -> String {
 mod tests {
     use super::*;
     use crate::catalog::{
-        LOD_STRIPECOUNT, MDT_EXPORT_UUID, OSC_MAX_PAGES_PER_RPC, OSC_PING, OSC_RESEND_COUNT, OSC_STATE, OSC_STATS,
-        VERSION,
+        LOD_STRIPECOUNT, MDT_EXPORT_UUID, OSC_MAX_PAGES_PER_RPC, OSC_PING, OSC_RESEND_COUNT,
+        OSC_STATE, OSC_STATS, VERSION,
     };
 
     fn tree() -> Tree {
@@ -280,8 +293,13 @@ mod tests {
     #[test]
     fn patterns_mean_what_a_shell_s_would() {
         let both = ["osc.sheen-OST0000-osc-00ff.stats", "osc.sheen-OST0001-osc-00ff.stats"];
-        for pattern in ["osc.*.stats", "osc/*/stats", "osc.*OST000?*.stats", "osc.*-osc-[-0-9a-f]*.stats", "o*.*.stats"]
-        {
+        for pattern in [
+            "osc.*.stats",
+            "osc/*/stats",
+            "osc.*OST000?*.stats",
+            "osc.*-osc-[-0-9a-f]*.stats",
+            "o*.*.stats",
+        ] {
             assert_eq!(names(pattern, false), both, "{pattern}");
         }
         assert_eq!(names("osc.*OST0001*.{stats,state}", false).len(), 2);
@@ -293,9 +311,12 @@ mod tests {
     #[test]
     fn dots_of_a_nid_are_no_levels() {
         let name = "mdt.sheen-MDT0000.exports.10.0.0.1@tcp.uuid";
-        for pattern in
-            [name, "mdt.*.exports.10.0.0.1@tcp.uuid", "mdt.*.exports.*.uuid", "mdt/*/exports/10.0.0.1@tcp/uuid"]
-        {
+        for pattern in [
+            name,
+            "mdt.*.exports.10.0.0.1@tcp.uuid",
+            "mdt.*.exports.*.uuid",
+            "mdt/*/exports/10.0.0.1@tcp/uuid",
+        ] {
             assert_eq!(names(pattern, false), [name], "{pattern}");
         }
     }
@@ -303,7 +324,10 @@ mod tests {
     #[test]
     fn levels_are_found_and_walked() {
         assert_eq!(names("*", false), ["mdt", "osc", "version"]);
-        assert_eq!(names("osc.*", false), ["osc.sheen-OST0000-osc-00ff", "osc.sheen-OST0001-osc-00ff"]);
+        assert_eq!(
+            names("osc.*", false),
+            ["osc.sheen-OST0000-osc-00ff", "osc.sheen-OST0001-osc-00ff"]
+        );
         assert_eq!(names("mdt", true).len(), 5);
         assert_eq!(names("*", true).len(), 1 + 5 + 9);
     }
@@ -320,19 +344,26 @@ mod tests {
         let tree = tree();
         let run = |work: Later<Result<String, Errno>>| {
             let mut work = work;
-            match work.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop())) {
+            match work.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop()))
+            {
                 std::task::Poll::Ready(result) => result,
                 std::task::Poll::Pending => panic!("nothing here waits"),
             }
         };
         let mut found = tree.find("osc.*OST0000*.*", false).unwrap();
-        let Some(Found::Param(ping)) = found.remove("osc/sheen-OST0000-osc-00ff/ping") else { panic!("ping") };
-        let Some(Found::Param(state)) = found.remove("osc/sheen-OST0000-osc-00ff/state") else { panic!("state") };
+        let Some(Found::Param(ping)) = found.remove("osc/sheen-OST0000-osc-00ff/ping") else {
+            panic!("ping")
+        };
+        let Some(Found::Param(state)) = found.remove("osc/sheen-OST0000-osc-00ff/state") else {
+            panic!("state")
+        };
         let (mut get, mut set) = (Box::pin(ping.get()), Box::pin(state.set("x".into())));
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         assert_eq!(get.as_mut().poll(&mut context), std::task::Poll::Ready(Err(Errno::EACCES)));
         assert_eq!(set.as_mut().poll(&mut context), std::task::Poll::Ready(Err(Errno::EACCES)));
-        let Some(Found::Param(stats)) = found.remove("osc/sheen-OST0000-osc-00ff/stats") else { panic!("stats") };
+        let Some(Found::Param(stats)) = found.remove("osc/sheen-OST0000-osc-00ff/stats") else {
+            panic!("stats")
+        };
         assert_eq!(run((stats.get.as_ref().unwrap())()), Ok("a\nb\n".to_owned()));
     }
 
@@ -350,7 +381,11 @@ mod tests {
         }
         let entry = |name: &str| tree.entries().find(|(known, _)| *known == name).unwrap().1;
         let pages = entry("osc/o/max_pages_per_rpc");
-        assert_eq!(at_once(pages.set("4096\n".into())), Ok(()), "who restores what was read is let be");
+        assert_eq!(
+            at_once(pages.set("4096\n".into())),
+            Ok(()),
+            "who restores what was read is let be"
+        );
         assert_eq!(at_once(pages.set("256".into())), Err(Errno::EOPNOTSUPP));
         let count = entry("osc/o/resend_count");
         assert_eq!(at_once(count.get()), Err(Errno::EOPNOTSUPP));
@@ -359,7 +394,10 @@ mod tests {
 
     #[test]
     fn names_are_the_path_with_its_devices() {
-        assert_eq!(name_of(&LOD_STRIPECOUNT, &["sheen-MDT0000-mdtlov"]), "lod/sheen-MDT0000-mdtlov/stripecount");
+        assert_eq!(
+            name_of(&LOD_STRIPECOUNT, &["sheen-MDT0000-mdtlov"]),
+            "lod/sheen-MDT0000-mdtlov/stripecount"
+        );
         assert_eq!(name_of(&VERSION, &[]), "version");
     }
 }

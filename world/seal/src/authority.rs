@@ -5,8 +5,8 @@ use crate::credentials::Credentials;
 use crate::error::SealError;
 use crate::pem;
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, PKCS_ED25519, PublicKeyData, SanType, SignatureAlgorithm,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose, PKCS_ED25519, PublicKeyData, SanType, SignatureAlgorithm,
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
@@ -45,7 +45,10 @@ impl PublicKey {
     }
 
     pub(crate) fn of(key: &KeyPair) -> Result<PublicKey, SealError> {
-        let raw = key.public_key_raw().try_into().map_err(|_| SealError::NoKey("it is not of Ed25519"))?;
+        let raw = key
+            .public_key_raw()
+            .try_into()
+            .map_err(|_| SealError::NoKey("it is not of Ed25519"))?;
         Ok(PublicKey(raw))
     }
 }
@@ -93,9 +96,10 @@ impl Authority {
     /// # Errors
     /// [`SealError::NoKey`].
     pub fn from_text(cluster: ClusterId, text: &str) -> Result<Authority, SealError> {
-        let key = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes()).map_err(|_| SealError::NoKey("it has no key"))?;
-        let certificate =
-            CertificateDer::from_pem_slice(text.as_bytes()).map_err(|_| SealError::NoKey("it has no certificate"))?;
+        let key = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes())
+            .map_err(|_| SealError::NoKey("it has no key"))?;
+        let certificate = CertificateDer::from_pem_slice(text.as_bytes())
+            .map_err(|_| SealError::NoKey("it has no certificate"))?;
         let key = KeyPair::from_pkcs8_der_and_sign_algo(&key, &PKCS_ED25519)?;
         Ok(Authority { cluster, issuer: Issuer::new(params_of(cluster, 0)?, key), certificate })
     }
@@ -135,7 +139,8 @@ impl Authority {
         public: PublicKey,
         (now, life): (i64, i64),
     ) -> Result<CertificateDer<'static>, SealError> {
-        let principal = Principal { cluster: self.cluster, role, name: name.clone(), key: public.hash() };
+        let principal =
+            Principal { cluster: self.cluster, role, name: name.clone(), key: public.hash() };
         let mut params = CertificateParams::default();
         params.not_before = at(now - SKEW)?;
         params.not_after = at(now.saturating_add(life))?;
@@ -164,7 +169,12 @@ impl Authority {
     ) -> Result<Credentials, SealError> {
         let key = KeyPair::generate_for(&PKCS_ED25519)?;
         let certificate = self.issue((role, name), PublicKey::of(&key)?, (now, life))?;
-        Credentials::new(key.serialize_der(), certificate, self.certificate.clone(), (mgs, now.saturating_add(life)))
+        Credentials::new(
+            key.serialize_der(),
+            certificate,
+            self.certificate.clone(),
+            (mgs, now.saturating_add(life)),
+        )
     }
 }
 
@@ -184,11 +194,18 @@ mod tests {
         let name: KeyName = "node7".parse().unwrap();
         let public = PublicKey([9; 32]);
         for authority in [made, read] {
-            let certificate = authority.issue((Role::Client, &name), public, (1_000_000, KEY_LIFE)).unwrap();
+            let certificate =
+                authority.issue((Role::Client, &name), public, (1_000_000, KEY_LIFE)).unwrap();
             let principal = principal_of(&certificate).unwrap();
-            assert_eq!((principal.cluster, principal.role, &principal.name), (CLUSTER, Role::Client, &name));
+            assert_eq!(
+                (principal.cluster, principal.role, &principal.name),
+                (CLUSTER, Role::Client, &name)
+            );
             assert_eq!(principal.key, public.hash());
         }
-        assert_eq!(Authority::from_text(CLUSTER, "x").err(), Some(SealError::NoKey("it has no key")));
+        assert_eq!(
+            Authority::from_text(CLUSTER, "x").err(),
+            Some(SealError::NoKey("it has no key"))
+        );
     }
 }

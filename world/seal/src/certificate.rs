@@ -14,7 +14,8 @@ pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
 
 /// The owner that a certificate names. Its signature is not looked at.
 pub(crate) fn principal_of(certificate: &CertificateDer<'_>) -> Result<Principal, SealError> {
-    let certificate = webpki::EndEntityCert::try_from(certificate).map_err(|_| SealError::NoPrincipal)?;
+    let certificate =
+        webpki::EndEntityCert::try_from(certificate).map_err(|_| SealError::NoPrincipal)?;
     let key = KeyHash(sha256(certificate.subject_public_key_info().as_ref()));
     let mut names = certificate.valid_uri_names();
     match (names.next(), names.next()) {

@@ -39,13 +39,19 @@ impl Credentials {
     /// # Errors
     /// The text is something else.
     pub fn from_text(text: &str) -> Result<Credentials, SealError> {
-        let key = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes()).map_err(|_| SealError::NoKey("it has no key"))?;
+        let key = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes())
+            .map_err(|_| SealError::NoKey("it has no key"))?;
         let mut certificates = CertificateDer::pem_slice_iter(text.as_bytes());
-        let (Some(Ok(certificate)), Some(Ok(authority))) = (certificates.next(), certificates.next()) else {
+        let (Some(Ok(certificate)), Some(Ok(authority))) =
+            (certificates.next(), certificates.next())
+        else {
             return Err(SealError::NoKey("it has no two certificates"));
         };
         let nids = text.lines().filter_map(|line| line.strip_prefix(MGS));
-        let mgs = nids.map(str::parse).collect::<Result<_, _>>().map_err(|_| SealError::NoKey("a NID is none"))?;
+        let mgs = nids
+            .map(str::parse)
+            .collect::<Result<_, _>>()
+            .map_err(|_| SealError::NoKey("a NID is none"))?;
         let expires = text.lines().find_map(|line| line.strip_prefix(EXPIRES)?.parse().ok());
         let expires = expires.ok_or(SealError::NoKey("it does not say when it expires"))?;
         Credentials::new(key.secret_pkcs8_der().to_vec(), certificate, authority, (mgs, expires))
@@ -105,7 +111,11 @@ mod tests {
     fn a_key_survives_its_file() {
         let authority = Authority::make(ClusterId(7), 1_000_000).unwrap();
         let made = authority
-            .issue_key((Role::Server, &"a".parse().unwrap()), vec!["10.0.0.1@tcp".parse().unwrap()], (1_000_000, 1_000))
+            .issue_key(
+                (Role::Server, &"a".parse().unwrap()),
+                vec!["10.0.0.1@tcp".parse().unwrap()],
+                (1_000_000, 1_000),
+            )
             .unwrap();
         assert_eq!(made.expires(), 1_001_000);
         let text = made.to_text();
@@ -114,6 +124,9 @@ mod tests {
         assert_eq!(read.to_text(), text);
         assert!(text.starts_with("# Key of SheenFS: server a of the cluster 00000000-"), "{text}");
         let (half, _) = text.rsplit_once("-----BEGIN").unwrap();
-        assert_eq!(Credentials::from_text(half).err(), Some(SealError::NoKey("it has no two certificates")));
+        assert_eq!(
+            Credentials::from_text(half).err(),
+            Some(SealError::NoKey("it has no two certificates"))
+        );
     }
 }

@@ -53,14 +53,19 @@ pub(crate) fn sentence(error: &Error) -> String {
 fn theirs(error: &CertificateError) -> &'static str {
     use CertificateError as E;
     match error {
-        E::Expired | E::ExpiredContext { .. } => "its key has expired, or the clock of one of the hosts is wrong",
+        E::Expired | E::ExpiredContext { .. } => {
+            "its key has expired, or the clock of one of the hosts is wrong"
+        }
         E::NotValidYet | E::NotValidYetContext { .. } => {
             "its key is not valid yet: the clock of one of the hosts is wrong"
         }
-        E::UnknownIssuer | E::BadSignature => "its key is of another cluster: another authority signed it",
-        E::InvalidPurpose | E::InvalidPurposeContext { .. } | E::NotValidForName | E::NotValidForNameContext { .. } => {
-            "its key is not that of a server"
+        E::UnknownIssuer | E::BadSignature => {
+            "its key is of another cluster: another authority signed it"
         }
+        E::InvalidPurpose
+        | E::InvalidPurposeContext { .. }
+        | E::NotValidForName
+        | E::NotValidForNameContext { .. } => "its key is not that of a server",
         E::Revoked => "its key was revoked",
         _ => "its key is damaged, or of another sort",
     }

@@ -55,7 +55,10 @@ pub(crate) struct Shaken {
 /// One end during its handshake.
 pub(crate) trait End: Sized + Send {
     type Data: Send + 'static;
-    fn process<'c, 'i>(&'c mut self, incoming: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
+    fn process<'c, 'i>(
+        &'c mut self,
+        incoming: &'i mut [u8],
+    ) -> UnbufferedStatus<'c, 'i, Self::Data>;
     /// True if something is ready to be sent.
     fn has_to_tell(&self) -> bool;
     fn shown(&self) -> (Option<CertificateDer<'static>>, Option<Vec<u8>>);
@@ -67,7 +70,10 @@ macro_rules! end {
         impl End for $connection {
             type Data = $data;
 
-            fn process<'c, 'i>(&'c mut self, incoming: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, $data> {
+            fn process<'c, 'i>(
+                &'c mut self,
+                incoming: &'i mut [u8],
+            ) -> UnbufferedStatus<'c, 'i, $data> {
                 self.process_tls_records(incoming)
             }
 
@@ -77,7 +83,10 @@ macro_rules! end {
 
             fn shown(&self) -> (Option<CertificateDer<'static>>, Option<Vec<u8>>) {
                 let certificate = self.peer_certificates().and_then(|all| all.first());
-                (certificate.map(|one| one.clone().into_owned()), self.alpn_protocol().map(<[u8]>::to_vec))
+                (
+                    certificate.map(|one| one.clone().into_owned()),
+                    self.alpn_protocol().map(<[u8]>::to_vec),
+                )
             }
 
             fn into_secrets(self) -> Result<(ExtractedSecrets, KernelConnection<$data>), Error> {
@@ -156,7 +165,8 @@ fn step<Data>(
             let start = outgoing.len();
             if let Err(EncodeError::InsufficientSize(size)) = data.encode(&mut []) {
                 outgoing.resize(start + size.required_size, 0);
-                data.encode(&mut outgoing[start..]).map_err(|error| io::Error::other(error.to_string()))?;
+                data.encode(&mut outgoing[start..])
+                    .map_err(|error| io::Error::other(error.to_string()))?;
             }
             Step::Again
         }
@@ -178,7 +188,12 @@ fn step<Data>(
 
 /// Tells the other end why the handshake failed: the alert that is ready. While one is, rustls
 /// gives it without another look at what arrived, which it would not stand.
-async fn tell<E: End>(mut end: E, incoming: &mut [u8], mut outgoing: Vec<u8>, write: &mut Write) -> Result<(), Failed> {
+async fn tell<E: End>(
+    mut end: E,
+    incoming: &mut [u8],
+    mut outgoing: Vec<u8>,
+    write: &mut Write,
+) -> Result<(), Failed> {
     while end.has_to_tell() {
         match end.process(incoming).state {
             Ok(state) => step(state, &mut outgoing, &mut Vec::new())?,
@@ -200,8 +215,11 @@ pub(crate) fn halves<E: End>(
     let (ExtractedSecrets { tx, rx }, kernel) = end.into_secrets()?;
     let SupportedCipherSuite::Tls13(suite) = kernel.negotiated_cipher_suite();
     let updates: Box<dyn Updates> = Box::new(kernel);
-    let traffic =
-        Arc::new(Traffic { updates: Mutex::new(updates), cipher: suite.aead_alg, asked: AtomicBool::new(false) });
+    let traffic = Arc::new(Traffic {
+        updates: Mutex::new(updates),
+        cipher: suite.aead_alg,
+        asked: AtomicBool::new(false),
+    });
     let sealing = Sealing::new(write, traffic.clone(), tx)?;
     let opening = Opening::new(read, traffic, rx, (early, incoming))?;
     Ok(Shaken { certificate, protocol, sealing, opening })

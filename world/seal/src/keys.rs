@@ -70,7 +70,10 @@ impl TimeProvider for Wall {
 /// Two ciphers, one way to agree on a key. Randomness is the kernel's.
 fn provider() -> CryptoProvider {
     CryptoProvider {
-        cipher_suites: vec![cipher_suite::TLS13_AES_128_GCM_SHA256, cipher_suite::TLS13_CHACHA20_POLY1305_SHA256],
+        cipher_suites: vec![
+            cipher_suite::TLS13_AES_128_GCM_SHA256,
+            cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
+        ],
         kx_groups: vec![kx_group::X25519],
         ..default_provider()
     }
@@ -92,7 +95,8 @@ impl Made {
         let principal = credentials.principal().clone();
         let answers = match principal.role {
             Role::Server => {
-                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider.clone()).build();
+                let verifier =
+                    WebPkiClientVerifier::builder_with_provider(roots, provider.clone()).build();
                 let verifier = verifier.map_err(|error| SealError::Tls(error.to_string()))?;
                 let mut answers = ServerConfig::builder_with_details(provider, time)
                     .with_protocol_versions(&[&rustls::version::TLS13])?
@@ -156,7 +160,8 @@ impl Keys {
 
     #[cfg(test)]
     pub(crate) fn test_answerer(&self) -> UnbufferedServerConnection {
-        UnbufferedServerConnection::new(self.made().answers.clone().expect("a server")).expect("a connection")
+        UnbufferedServerConnection::new(self.made().answers.clone().expect("a server"))
+            .expect("a connection")
     }
 
     fn made(&self) -> Arc<Made> {
@@ -172,21 +177,27 @@ impl Keys {
 
     async fn call(&self, nid: Nid, mut read: Read, mut write: Write) -> Result<Sealed, LinkError> {
         let made = self.made();
-        let name = ServerName::try_from(SERVER_NAME).map_err(|error| key(nid, error.to_string()))?;
-        let end =
-            UnbufferedClientConnection::new(made.calls.clone(), name).map_err(|error| failed(nid, error.into()))?;
+        let name =
+            ServerName::try_from(SERVER_NAME).map_err(|error| key(nid, error.to_string()))?;
+        let end = UnbufferedClientConnection::new(made.calls.clone(), name)
+            .map_err(|error| failed(nid, error.into()))?;
         match shake(end, Vec::new(), &mut read, &mut write).await {
             Ok((end, early, rest)) => {
-                let shaken = halves(end, (early, rest), read, write).map_err(|error| failed(nid, error))?;
+                let shaken =
+                    halves(end, (early, rest), read, write).map_err(|error| failed(nid, error))?;
                 let sealed = sealed(nid, shaken)?;
                 match sealed.principal.role {
-                    Role::Server if self.is_revoked(&sealed.principal) => {
-                        Err(key(nid, format!("it shows the key of {}, which was revoked", sealed.principal)))
-                    }
+                    Role::Server if self.is_revoked(&sealed.principal) => Err(key(
+                        nid,
+                        format!("it shows the key of {}, which was revoked", sealed.principal),
+                    )),
                     Role::Server => Ok(sealed),
                     _ => Err(key(
                         nid,
-                        format!("it shows the key of {}, and only servers are connected to", sealed.principal),
+                        format!(
+                            "it shows the key of {}, and only servers are connected to",
+                            sealed.principal
+                        ),
                     )),
                 }
             }
@@ -202,12 +213,17 @@ impl Keys {
         mut write: Write,
     ) -> Result<Option<Sealed>, LinkError> {
         let Some(answers) = self.made().answers.clone() else {
-            return Err(key(nid, "it wants to connect to a process whose key is not that of a server".to_owned()));
+            return Err(key(
+                nid,
+                "it wants to connect to a process whose key is not that of a server".to_owned(),
+            ));
         };
-        let end = UnbufferedServerConnection::new(answers).map_err(|error| failed(nid, error.into()))?;
+        let end =
+            UnbufferedServerConnection::new(answers).map_err(|error| failed(nid, error.into()))?;
         match shake(end, start.to_vec(), &mut read, &mut write).await {
             Ok((end, early, rest)) => {
-                let shaken = halves(end, (early, rest), read, write).map_err(|error| failed(nid, error))?;
+                let shaken =
+                    halves(end, (early, rest), read, write).map_err(|error| failed(nid, error))?;
                 sealed(nid, shaken).map(Some)
             }
             Err(error) => {
@@ -225,11 +241,16 @@ fn key(nid: Nid, reason: String) -> LinkError {
 fn failed(nid: Nid, failed: Failed) -> LinkError {
     match failed {
         Failed::Refused(reason) => key(nid, reason),
-        Failed::Lost(error) => LinkError::Lost { nid, reason: format!("during the handshake: {error}") },
+        Failed::Lost(error) => {
+            LinkError::Lost { nid, reason: format!("during the handshake: {error}") }
+        }
     }
 }
 
-fn sealed(nid: Nid, Shaken { certificate, protocol, sealing, opening }: Shaken) -> Result<Sealed, LinkError> {
+fn sealed(
+    nid: Nid,
+    Shaken { certificate, protocol, sealing, opening }: Shaken,
+) -> Result<Sealed, LinkError> {
     if protocol.as_deref() != Some(MESSAGES) {
         return Err(key(nid, "it wants something else than messages".to_owned()));
     }

@@ -8,9 +8,14 @@ const LINE: usize = 64;
 pub(crate) fn encode(label: &str, der: &[u8]) -> String {
     let mut letters = String::with_capacity(der.len().div_ceil(3) * 4);
     for part in der.chunks(3) {
-        let word = part.iter().fold(0_u32, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - part.len()));
+        let word = part.iter().fold(0_u32, |word, byte| word << 8 | u32::from(*byte))
+            << (8 * (3 - part.len()));
         for at in 0..4 {
-            letters.push(if at > part.len() { '=' } else { LETTERS[(word >> (18 - 6 * at) & 63) as usize] as char });
+            letters.push(if at > part.len() {
+                '='
+            } else {
+                LETTERS[(word >> (18 - 6 * at) & 63) as usize] as char
+            });
         }
     }
     let mut text = format!("-----BEGIN {label}-----\n");

@@ -7,11 +7,13 @@
 use lnet::seal::{KeyRefused, Read, Write};
 use parking_lot::Mutex;
 use rustls::crypto::cipher::{
-    AeadKey, InboundOpaqueMessage, Iv, MessageDecrypter, MessageEncrypter, OutboundChunks, OutboundPlainMessage,
-    Tls13AeadAlgorithm,
+    AeadKey, InboundOpaqueMessage, Iv, MessageDecrypter, MessageEncrypter, OutboundChunks,
+    OutboundPlainMessage, Tls13AeadAlgorithm,
 };
 use rustls::kernel::KernelConnection;
-use rustls::{AlertDescription, ConnectionTrafficSecrets, ContentType, Error, HandshakeType, ProtocolVersion};
+use rustls::{
+    AlertDescription, ConnectionTrafficSecrets, ContentType, Error, HandshakeType, ProtocolVersion,
+};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::ops::Range;
@@ -103,7 +105,16 @@ impl Sealing {
         let (key, iv) = parts(secrets)?;
         let cipher = traffic.cipher.encrypter(key, iv);
         let records_per_key = RECORDS_PER_KEY;
-        Ok(Sealing { socket, cipher, number, records_per_key, traffic, queue: VecDeque::new(), sent: 0, queued: 0 })
+        Ok(Sealing {
+            socket,
+            cipher,
+            number,
+            records_per_key,
+            traffic,
+            queue: VecDeque::new(),
+            sent: 0,
+            queued: 0,
+        })
     }
 
     /// Takes another key after so many records.
@@ -140,7 +151,8 @@ impl Sealing {
             for (at, (slice, record)) in slices.iter_mut().zip(&self.queue).enumerate() {
                 *slice = IoSlice::new(if at == 0 { &record[self.sent..] } else { record });
             }
-            let mut written = ready!(Pin::new(&mut self.socket).poll_write_vectored(cx, &slices[..count]))?;
+            let mut written =
+                ready!(Pin::new(&mut self.socket).poll_write_vectored(cx, &slices[..count]))?;
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
@@ -162,7 +174,11 @@ impl Sealing {
 }
 
 impl AsyncWrite for Sealing {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         self.poll_write_vectored(cx, &[IoSlice::new(buf)])
     }
 
@@ -176,11 +192,16 @@ impl AsyncWrite for Sealing {
         let chunks: Vec<&[u8]> = bufs.iter().map(|buf| &**buf).collect();
         let all = chunks.iter().map(|chunk| chunk.len()).sum::<usize>().min(QUEUE_MAX);
         for start in (0..all).step_by(PLAIN_MAX) {
-            if this.number >= this.records_per_key || this.traffic.asked.swap(false, Ordering::AcqRel) {
+            if this.number >= this.records_per_key
+                || this.traffic.asked.swap(false, Ordering::AcqRel)
+            {
                 this.take_next_key()?;
             }
             let end = all.min(start + PLAIN_MAX);
-            this.seal(ContentType::ApplicationData, OutboundChunks::Multiple { chunks: &chunks, start, end })?;
+            this.seal(
+                ContentType::ApplicationData,
+                OutboundChunks::Multiple { chunks: &chunks, start, end },
+            )?;
         }
         // What the socket does not take now goes with the next write, or the flush.
         if let Poll::Ready(Err(error)) = this.poll_send(cx, 0) {
@@ -238,7 +259,18 @@ impl Opening {
         let (cipher, sealed) = (traffic.cipher.decrypter(key, iv), 0..raw.len());
         raw.resize(raw.len().max(RAW_MIN), 0);
         let early = io::Cursor::new(early);
-        Ok(Opening { socket, cipher, number, traffic, raw, sealed, plain: 0..0, early, closed: false, failed: None })
+        Ok(Opening {
+            socket,
+            cipher,
+            number,
+            traffic,
+            raw,
+            sealed,
+            plain: 0..0,
+            early,
+            closed: false,
+            failed: None,
+        })
     }
 
     /// As at first, with other bytes to arrive.
@@ -251,7 +283,9 @@ impl Opening {
     /// Opens the next record; `false` if more must arrive first.
     fn open(&mut self) -> io::Result<bool> {
         let arrived = &mut self.raw[self.sealed.clone()];
-        let Some((&mut [typ, major, minor, high, low], rest)) = arrived.split_first_chunk_mut::<HEADER>() else {
+        let Some((&mut [typ, major, minor, high, low], rest)) =
+            arrived.split_first_chunk_mut::<HEADER>()
+        else {
             return Ok(false);
         };
         let bytes = usize::from(u16::from_be_bytes([high, low]));
@@ -264,7 +298,11 @@ impl Opening {
         }
         let start = self.sealed.start + HEADER;
         self.sealed.start = start + bytes;
-        let message = InboundOpaqueMessage::new(ContentType::ApplicationData, ProtocolVersion::TLSv1_2, record);
+        let message = InboundOpaqueMessage::new(
+            ContentType::ApplicationData,
+            ProtocolVersion::TLSv1_2,
+            record,
+        );
         let number = self.number;
         self.number = number.checked_add(1).ok_or_else(|| bad("too many records under one key"))?;
         let opened = self.cipher.decrypt(message, number).map_err(broken)?;
@@ -280,9 +318,12 @@ impl Opening {
                 _ => return Err(bad("an alert has another length")),
             },
             ContentType::Handshake => match *opened.payload {
-                [typ, 0, 0, 1, asks @ (0 | 1)] if HandshakeType::from(typ) == HandshakeType::KeyUpdate => {
+                [typ, 0, 0, 1, asks @ (0 | 1)]
+                    if HandshakeType::from(typ) == HandshakeType::KeyUpdate =>
+                {
                     self.traffic.asked.fetch_or(asks == 1, Ordering::AcqRel);
-                    let (key, iv) = parts(self.traffic.updates.lock().next_opening().map_err(broken)?)?;
+                    let (key, iv) =
+                        parts(self.traffic.updates.lock().next_opening().map_err(broken)?)?;
                     self.cipher = self.traffic.cipher.decrypter(key, iv);
                     self.number = 0;
                 }
@@ -308,7 +349,11 @@ impl Opening {
 }
 
 impl AsyncRead for Opening {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let before = buf.filled().len();
         if let Some(error) = this.failed.take() {

@@ -58,7 +58,12 @@ fn keys(credentials: &Credentials, seconds: i64) -> Arc<Keys> {
 }
 
 fn run<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(future)
+    tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap()
+        .block_on(future)
 }
 
 fn split(stream: DuplexStream) -> (Read, Write) {
@@ -74,7 +79,10 @@ async fn answered(keys: &Keys, stream: DuplexStream) -> Result<Option<Sealed>, L
 }
 
 /// What the two make of each other.
-async fn meet(client: &Keys, server: &Keys) -> (Result<Sealed, LinkError>, Result<Option<Sealed>, LinkError>) {
+async fn meet(
+    client: &Keys,
+    server: &Keys,
+) -> (Result<Sealed, LinkError>, Result<Option<Sealed>, LinkError>) {
     let (near, far) = duplex(64 << 10);
     let (read, write) = split(near);
     let call = async {
@@ -85,10 +93,14 @@ async fn meet(client: &Keys, server: &Keys) -> (Result<Sealed, LinkError>, Resul
         let mut pong = [0; 4];
         match sealed.read.read_exact(&mut pong).await {
             Ok(_) => Ok(sealed),
-            Err(error) => match error.get_ref().and_then(|inner| inner.downcast_ref::<KeyRefused>()) {
-                Some(KeyRefused(reason)) => Err(LinkError::Key { nid: NID, reason: reason.clone() }),
-                None => Err(LinkError::Lost { nid: NID, reason: error.to_string() }),
-            },
+            Err(error) => {
+                match error.get_ref().and_then(|inner| inner.downcast_ref::<KeyRefused>()) {
+                    Some(KeyRefused(reason)) => {
+                        Err(LinkError::Key { nid: NID, reason: reason.clone() })
+                    }
+                    None => Err(LinkError::Lost { nid: NID, reason: error.to_string() }),
+                }
+            }
         }
     };
     let answer = async {
@@ -113,7 +125,8 @@ fn reason(error: LinkError) -> String {
 #[test]
 fn both_ends_learn_whose_the_other_is() {
     let authority = authority();
-    let (server, client) = (credentials(&authority, Role::Server, "s"), credentials(&authority, Role::Client, "c"));
+    let (server, client) =
+        (credentials(&authority, Role::Server, "s"), credentials(&authority, Role::Client, "c"));
     let (called, answered) = run(meet(&keys(&client, NOW), &keys(&server, NOW)));
     assert_eq!(*called.unwrap().principal, *server.principal());
     assert_eq!(*answered.unwrap().unwrap().principal, *client.principal());
@@ -122,15 +135,27 @@ fn both_ends_learn_whose_the_other_is() {
 #[test]
 fn who_is_not_believed_is_told_why_in_one_sentence() {
     let (ours, other) = (authority(), authority());
-    let [server, false_server] = [&ours, &other].map(|authority| credentials(authority, Role::Server, "s"));
-    let [client, stranger] = [&ours, &other].map(|authority| credentials(authority, Role::Client, "c"));
+    let [server, false_server] =
+        [&ours, &other].map(|authority| credentials(authority, Role::Server, "s"));
+    let [client, stranger] =
+        [&ours, &other].map(|authority| credentials(authority, Role::Client, "c"));
     let cases = [
         // (client's key and clock, server's key and clock, what the client hears, what the server
         // says)
         ((&client, NOW), (&client, NOW), "connect", "not that of a server"),
-        ((&stranger, NOW), (&server, NOW), "its key is of another cluster", "the key of this host is of another"),
+        (
+            (&stranger, NOW),
+            (&server, NOW),
+            "its key is of another cluster",
+            "the key of this host is of another",
+        ),
         ((&client, NOW), (&false_server, NOW), "its key is of another cluster", ""),
-        ((&client, NOW), (&server, NOW + 2 * DAY), "the key of this host has expired", "its key has expired"),
+        (
+            (&client, NOW),
+            (&server, NOW + 2 * DAY),
+            "the key of this host has expired",
+            "its key has expired",
+        ),
         ((&client, NOW + 2 * DAY), (&server, NOW), "its key has expired", ""),
         ((&client, NOW - DAY), (&server, NOW), "its key is not valid yet", ""),
     ];
@@ -172,7 +197,8 @@ fn mixed(key: &Credentials, authority: &Credentials) -> String {
 #[test]
 fn a_revoked_server_is_not_believed() {
     let authority = authority();
-    let (server, client) = (credentials(&authority, Role::Server, "s"), credentials(&authority, Role::Client, "c"));
+    let (server, client) =
+        (credentials(&authority, Role::Server, "s"), credentials(&authority, Role::Client, "c"));
     let client = keys(&client, NOW);
     assert!(client.revoke(BTreeSet::from([server.principal().key])));
     assert!(!client.revoke(BTreeSet::from([server.principal().key])), "no news");
@@ -184,10 +210,12 @@ fn a_revoked_server_is_not_believed() {
 /// sealing half, its records), (server's opening half, the way to it).
 async fn tapped(records_per_key: u64) -> ((Sealing, DuplexStream), (Opening, DuplexStream)) {
     let authority = authority();
-    let (server, client) = (credentials(&authority, Role::Server, "s"), credentials(&authority, Role::Client, "c"));
+    let (server, client) =
+        (credentials(&authority, Role::Server, "s"), credentials(&authority, Role::Client, "c"));
     let (near, far) = duplex(64 << 10);
     let (client, server) = (keys(&client, NOW), keys(&server, NOW));
-    let ((mut near_read, mut near_write), (mut far_read, mut far_write)) = (split(near), split(far));
+    let ((mut near_read, mut near_write), (mut far_read, mut far_write)) =
+        (split(near), split(far));
     let (near, far) = tokio::join!(
         shake(client.test_caller(), Vec::new(), &mut near_read, &mut near_write),
         shake(server.test_answerer(), Vec::new(), &mut far_read, &mut far_write),
@@ -195,13 +223,19 @@ async fn tapped(records_per_key: u64) -> ((Sealing, DuplexStream), (Opening, Dup
     let ((near, ..), (far, ..)) = (near.unwrap(), far.unwrap());
     let ((sent, tap), (way, arrives)) = (duplex(32 << 20), duplex(32 << 20));
     let nothing = || split(duplex(1).0);
-    let Shaken { mut sealing, .. } = halves(near, Default::default(), nothing().0, Box::new(sent)).unwrap();
-    let Shaken { opening, .. } = halves(far, Default::default(), Box::new(arrives), nothing().1).unwrap();
+    let Shaken { mut sealing, .. } =
+        halves(near, Default::default(), nothing().0, Box::new(sent)).unwrap();
+    let Shaken { opening, .. } =
+        halves(far, Default::default(), Box::new(arrives), nothing().1).unwrap();
     sealing.records_per_key(records_per_key);
     ((sealing, tap), (opening, way))
 }
 
-async fn records(sealing: &mut Sealing, tap: &mut DuplexStream, contents: &[Vec<u8>]) -> Vec<Vec<u8>> {
+async fn records(
+    sealing: &mut Sealing,
+    tap: &mut DuplexStream,
+    contents: &[Vec<u8>],
+) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     for content in contents {
         sealing.write_all(content).await.unwrap();
@@ -227,14 +261,17 @@ fn what_is_sealed_is_opened_and_not_to_be_seen() {
         for records_per_key in [1, 3, u64::MAX] {
             let ((mut sealing, mut tap), (mut opening, mut way)) = tapped(records_per_key).await;
             let mut random = fastrand::Rng::with_seed(7);
-            let sizes = [100, 1, 16 << 10, (16 << 10) + 1, 200_000, 1 << 20, 31].into_iter().filter(|size| *size != 5);
+            let sizes = [100, 1, 16 << 10, (16 << 10) + 1, 200_000, 1 << 20, 31]
+                .into_iter()
+                .filter(|size| *size != 5);
             for size in sizes {
                 let content: Vec<u8> = (0..size).map(|_| random.u8(..)).collect();
                 sealing.write_all(&content).await.unwrap();
                 sealing.flush().await.unwrap();
                 let mut seen = vec![0; 4 << 20];
                 let bytes = tap.read(&mut seen).await.unwrap();
-                let shown = size >= 16 && seen[..bytes].windows(16).any(|part| part == &content[..16]);
+                let shown =
+                    size >= 16 && seen[..bytes].windows(16).any(|part| part == &content[..16]);
                 assert!(!shown, "{size} bytes are to be seen");
                 way.write_all(&seen[..bytes]).await.unwrap();
                 let mut opened = vec![0; size];
@@ -246,7 +283,11 @@ fn what_is_sealed_is_opened_and_not_to_be_seen() {
 }
 
 /// What the receiver makes of these bytes: what it opened, and how it ended.
-async fn receive(opening: &mut Opening, mut way: DuplexStream, bytes: &[u8]) -> (Vec<u8>, io::Result<usize>) {
+async fn receive(
+    opening: &mut Opening,
+    mut way: DuplexStream,
+    bytes: &[u8],
+) -> (Vec<u8>, io::Result<usize>) {
     way.write_all(bytes).await.unwrap();
     drop(way);
     let mut opened = Vec::new();
@@ -296,7 +337,10 @@ fn damage_repetition_and_order_are_found_and_nothing_wrong_is_opened() {
                 opening.start_again(Box::new(arrives));
                 let bytes = records.concat();
                 let (opened, end) = receive(&mut opening, way, &bytes).await;
-                assert!(honest.starts_with(&opened), "what was opened is what was sent, as far as it goes");
+                assert!(
+                    honest.starts_with(&opened),
+                    "what was opened is what was sent, as far as it goes"
+                );
                 // Only an end between two records cannot be told from the end.
                 let is_cut = (0..=CONTENTS).any(|whole| good[..whole].concat() == bytes);
                 assert_eq!(end.is_ok(), is_cut, "{records:02x?}");
@@ -306,14 +350,19 @@ fn damage_repetition_and_order_are_found_and_nothing_wrong_is_opened() {
         assert!(refused > rounds * 8 / 10, "{refused} of {rounds}");
         let ((mut sealing, mut tap), (mut opening, way)) = tapped(u64::MAX).await;
         let good = records(&mut sealing, &mut tap, &contents).await;
-        assert_eq!(receive(&mut opening, way, &good.concat()).await.0, honest, "undamaged they are taken");
+        assert_eq!(
+            receive(&mut opening, way, &good.concat()).await.0,
+            honest,
+            "undamaged they are taken"
+        );
     });
 }
 
 #[test]
 fn damaged_handshakes_are_refused_without_a_panic() {
     let authority = authority();
-    let (server, client) = (credentials(&authority, Role::Server, "s"), credentials(&authority, Role::Client, "c"));
+    let (server, client) =
+        (credentials(&authority, Role::Server, "s"), credentials(&authority, Role::Client, "c"));
     let (server, client) = (keys(&server, NOW), keys(&client, NOW));
     let mut random = fastrand::Rng::with_seed(3);
     run(async {

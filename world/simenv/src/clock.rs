@@ -33,7 +33,12 @@ impl Clock for SimClock {
 
     fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
         let deadline = self.core.executor.now().saturating_add(self.process.skew.real(time));
-        Box::pin(Sleep { core: self.core.clone(), process: self.process.clone(), deadline, timer: None })
+        Box::pin(Sleep {
+            core: self.core.clone(),
+            process: self.process.clone(),
+            deadline,
+            timer: None,
+        })
     }
 }
 
@@ -57,7 +62,10 @@ impl Future for Sleep {
         }
         match this.timer {
             Some(key) => this.core.executor.rewake(key, cx.waker().clone()),
-            None => this.timer = Some(this.core.executor.at(this.deadline, Action::Wake(cx.waker().clone()))),
+            None => {
+                this.timer =
+                    Some(this.core.executor.at(this.deadline, Action::Wake(cx.waker().clone())))
+            }
         }
         Poll::Pending
     }

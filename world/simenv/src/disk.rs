@@ -22,7 +22,8 @@ fn not_found() -> io::Error {
 }
 
 fn split(path: &Path) -> io::Result<(PathBuf, String)> {
-    let name = path.file_name().and_then(|name| name.to_str()).ok_or(io::ErrorKind::InvalidInput)?;
+    let name =
+        path.file_name().and_then(|name| name.to_str()).ok_or(io::ErrorKind::InvalidInput)?;
     Ok((path.parent().unwrap_or(Path::new("/")).to_owned(), name.to_owned()))
 }
 
@@ -196,7 +197,9 @@ impl Disk for SimDisk {
             }
             Ok(free)
         })?;
-        Ok(locked.then(|| Box::new(LockGuard { volume, path: path.to_owned(), process }) as Box<dyn Send + Sync>))
+        Ok(locked.then(|| {
+            Box::new(LockGuard { volume, path: path.to_owned(), process }) as Box<dyn Send + Sync>
+        }))
     }
 }
 

@@ -140,11 +140,17 @@ impl Executor {
         self.state.lock().failures.clone()
     }
 
-    pub(crate) fn spawn(&self, name: &'static str, process: Option<Arc<Process>>, future: BoxFuture<'static, ()>) {
+    pub(crate) fn spawn(
+        &self,
+        name: &'static str,
+        process: Option<Arc<Process>>,
+        future: BoxFuture<'static, ()>,
+    ) {
         let mut state = self.state.lock();
         let id = state.next;
         state.next += 1;
-        let waker = Arc::new(TaskWaker { id, queued: AtomicBool::new(true), ready: self.ready.clone() });
+        let waker =
+            Arc::new(TaskWaker { id, queued: AtomicBool::new(true), ready: self.ready.clone() });
         state.tasks.insert(id, Task { name, process, future: Some(future), waker });
         drop(state);
         self.ready.queue.lock().push(id);
@@ -162,7 +168,12 @@ impl Executor {
 
     /// Another waker for a timer that is still set.
     pub(crate) fn rewake(&self, key: (Duration, u64), waker: Waker) {
-        let before = self.state.lock().timers.get_mut(&key).map(|at| std::mem::replace(at, Action::Wake(waker)));
+        let before = self
+            .state
+            .lock()
+            .timers
+            .get_mut(&key)
+            .map(|at| std::mem::replace(at, Action::Wake(waker)));
         drop(before);
     }
 
@@ -176,11 +187,18 @@ impl Executor {
         let (mut futures, mut work) = (Vec::new(), Vec::new());
         {
             let mut state = self.state.lock();
-            let owned = |task: &Task| task.process.as_ref().is_some_and(|p| Arc::ptr_eq(p, process));
-            let ids: Vec<u64> = state.tasks.iter().filter(|(_, task)| owned(task)).map(|(id, _)| *id).collect();
+            let owned =
+                |task: &Task| task.process.as_ref().is_some_and(|p| Arc::ptr_eq(p, process));
+            let ids: Vec<u64> =
+                state.tasks.iter().filter(|(_, task)| owned(task)).map(|(id, _)| *id).collect();
             futures.extend(ids.into_iter().filter_map(|id| state.tasks.remove(&id)));
             let theirs = |action: &Action| matches!(action, Action::Work { process: p, .. } if Arc::ptr_eq(p, process));
-            let keys: Vec<_> = state.timers.iter().filter(|(_, action)| theirs(action)).map(|(key, _)| *key).collect();
+            let keys: Vec<_> = state
+                .timers
+                .iter()
+                .filter(|(_, action)| theirs(action))
+                .map(|(key, _)| *key)
+                .collect();
             work.extend(keys.into_iter().filter_map(|key| state.timers.remove(&key)));
         }
         drop((futures, work));
@@ -220,7 +238,9 @@ impl Executor {
                 }
                 None => return Step::Idle,
             }
-            let Some(((when, number), action)) = state.timers.pop_first() else { return Step::Idle };
+            let Some(((when, number), action)) = state.timers.pop_first() else {
+                return Step::Idle;
+            };
             if when > state.now {
                 state.polls = 0;
             }
@@ -262,7 +282,9 @@ impl Executor {
             state.hash.note(Event::Poll, id, 0);
             state.polls += 1;
             if state.polls == POLLS_AT_ONE_INSTANT_MAX {
-                state.failures.push(format!("tasks run without end at one instant; the last one is `{name}`"));
+                state.failures.push(format!(
+                    "tasks run without end at one instant; the last one is `{name}`"
+                ));
             }
             if state.trace {
                 eprintln!("{:>14?} poll {id:x} {name} -> {:016x}", state.now, state.hash.value());
@@ -274,7 +296,8 @@ impl Executor {
         let mut pending = true;
         let whole = self.guarded(name, || {
             IN_TASK.set(true);
-            pending = future.as_mut().poll(&mut std::task::Context::from_waker(&waker)).is_pending();
+            pending =
+                future.as_mut().poll(&mut std::task::Context::from_waker(&waker)).is_pending();
         });
         IN_TASK.set(false);
         let finished = {
@@ -295,7 +318,8 @@ impl Executor {
         let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
         if let Err(panic) = &caught {
             let text = panic.downcast_ref::<String>().map(String::as_str);
-            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("(no text)");
+            let text =
+                text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("(no text)");
             self.fail(format!("`{name}` panicked: {text}"));
         }
         caught.is_ok()

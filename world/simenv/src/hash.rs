@@ -54,5 +54,7 @@ impl EventHash {
 
 /// A checksum of bytes for the hash.
 pub(crate) fn sum(parts: impl Iterator<Item = u8>) -> u64 {
-    parts.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    parts.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }

@@ -34,7 +34,9 @@ impl Net for SimNet {
         let (core, process) = (self.core.clone(), self.process.clone());
         Box::pin(async move {
             let from = process.machine();
-            let Some(to) = MachineId::of(addr.ip()) else { return Err(io::ErrorKind::HostUnreachable.into()) };
+            let Some(to) = MachineId::of(addr.ip()) else {
+                return Err(io::ErrorKind::HostUnreachable.into());
+            };
             loop {
                 let (delay, passes) = core.network.travel(from, to);
                 pause(&core, delay).await;
@@ -83,8 +85,10 @@ struct SimListener {
 impl Listener for SimListener {
     fn accept(&self) -> BoxFuture<'_, io::Result<(Box<dyn Stream>, SocketAddr)>> {
         Box::pin(async move {
-            let (id, peer) =
-                std::future::poll_fn(|cx| self.core.network.poll_accept(&self.core.executor, self.addr, cx)).await?;
+            let (id, peer) = std::future::poll_fn(|cx| {
+                self.core.network.poll_accept(&self.core.executor, self.addr, cx)
+            })
+            .await?;
             let half = Half::new(&self.core, id, 1, peer, Some((id, self.addr)));
             Ok((Box::new(half) as Box<dyn Stream>, peer))
         })
@@ -113,7 +117,13 @@ struct Half {
 }
 
 impl Half {
-    fn new(core: &Arc<Core>, id: u64, side: usize, peer: SocketAddr, own: Option<(u64, SocketAddr)>) -> Half {
+    fn new(
+        core: &Arc<Core>,
+        id: u64,
+        side: usize,
+        peer: SocketAddr,
+        own: Option<(u64, SocketAddr)>,
+    ) -> Half {
         let own = own.map_or(peer, |(_, own)| own);
         Half { core: core.clone(), id, side, peer, own, reads: true, writes: true }
     }
@@ -122,7 +132,13 @@ impl Half {
 impl Drop for Half {
     fn drop(&mut self) {
         if self.reads || self.writes {
-            self.core.network.close(&self.core.executor, self.id, self.side, self.reads, self.writes);
+            self.core.network.close(
+                &self.core.executor,
+                self.id,
+                self.side,
+                self.reads,
+                self.writes,
+            );
         }
     }
 }
@@ -145,8 +161,11 @@ impl Stream for Half {
         Some(self.core.network.round_trip())
     }
 
-    fn split(mut self: Box<Self>) -> (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>) {
-        let (core, id, side, peer, own) = (self.core.clone(), self.id, self.side, self.peer, self.own);
+    fn split(
+        mut self: Box<Self>,
+    ) -> (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>) {
+        let (core, id, side, peer, own) =
+            (self.core.clone(), self.id, self.side, self.peer, self.own);
         self.writes = false;
         let write = Half { core, id, side, peer, own, reads: false, writes: true };
         (self, Box::new(write))
@@ -154,13 +173,21 @@ impl Stream for Half {
 }
 
 impl AsyncRead for Half {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         self.core.network.poll_read(&self.core.executor, self.id, self.side, cx, buf)
     }
 }
 
 impl AsyncWrite for Half {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         self.poll_write_vectored(cx, &[IoSlice::new(buf)])
     }
 

@@ -104,7 +104,11 @@ pub(crate) struct Network {
 
 impl State {
     fn delay(&mut self, bytes: usize) -> Duration {
-        let most = if self.rng.chance(self.delays.late) { self.delays.late_us } else { self.delays.max_us };
+        let most = if self.rng.chance(self.delays.late) {
+            self.delays.late_us
+        } else {
+            self.delays.max_us
+        };
         let line = bytes as u64 / self.delays.rate.max(1);
         Duration::from_micros(self.rng.between(self.delays.min_us, most) + line)
     }
@@ -150,7 +154,11 @@ impl Network {
         Duration::from_micros(2 * self.state.lock().delays.min_us)
     }
 
-    fn change<T>(&self, executor: &Executor, change: impl FnOnce(&mut State, Duration, &mut After) -> T) -> T {
+    fn change<T>(
+        &self,
+        executor: &Executor,
+        change: impl FnOnce(&mut State, Duration, &mut After) -> T,
+    ) -> T {
         let now = executor.now();
         let mut after = After::default();
         let result = change(&mut self.state.lock(), now, &mut after);
@@ -197,9 +205,15 @@ impl Network {
             if on && state.off.remove(&machine) {
                 state.retransmit(now, after);
                 let severed = |c: &Connection| c.has_dead_end_at(machine);
-                let ids: Vec<u64> = state.connections.iter().filter(|(_, c)| severed(c)).map(|(id, _)| *id).collect();
+                let ids: Vec<u64> = state
+                    .connections
+                    .iter()
+                    .filter(|(_, c)| severed(c))
+                    .map(|(id, _)| *id)
+                    .collect();
                 for connection in ids {
-                    let asked = Duration::from_micros(state.rng.below(KEEPALIVE.as_micros() as u64));
+                    let asked =
+                        Duration::from_micros(state.rng.below(KEEPALIVE.as_micros() as u64));
                     after.timers.push((now + asked, Delivery::Silent { connection }));
                 }
             } else if !on {
@@ -221,14 +235,18 @@ impl Network {
                 match how {
                     // The kernel either sends what was written and then the end, or a reset that
                     // overtakes it.
-                    Kill::Process if state.rng.chance(500) => state.send(id, side, Segment::Fin, now, after),
+                    Kill::Process if state.rng.chance(500) => {
+                        state.send(id, side, Segment::Fin, now, after)
+                    }
                     Kill::Process => {
                         connection.pipes[side].lose();
                         state.send(id, side, Segment::Reset, now, after);
                     }
                     Kill::Power => {
                         connection.pipes[side].lose();
-                        after.timers.push((now + USER_TIMEOUT, Delivery::Silent { connection: id }));
+                        after
+                            .timers
+                            .push((now + USER_TIMEOUT, Delivery::Silent { connection: id }));
                     }
                 }
             }
@@ -238,7 +256,8 @@ impl Network {
     pub(crate) fn break_between(&self, executor: &Executor, a: MachineId, b: MachineId) {
         self.change(executor, |state, _, after| {
             let between = |c: &Connection| c.is_between(a, b);
-            let ids: Vec<u64> = state.connections.iter().filter(|(_, c)| between(c)).map(|(id, _)| *id).collect();
+            let ids: Vec<u64> =
+                state.connections.iter().filter(|(_, c)| between(c)).map(|(id, _)| *id).collect();
             ids.into_iter().for_each(|id| state.reset(id, after));
         });
     }
@@ -248,8 +267,12 @@ impl Network {
             Delivery::Segments { connection, side } => state.arrive(connection, side, now, after),
             Delivery::CutTooLong { from, to, since } => {
                 if state.cut.get(&(from, to)) == Some(&since) {
-                    let ids: Vec<u64> =
-                        state.connections.iter().filter(|(_, c)| c.is_between(from, to)).map(|(id, _)| *id).collect();
+                    let ids: Vec<u64> = state
+                        .connections
+                        .iter()
+                        .filter(|(_, c)| c.is_between(from, to))
+                        .map(|(id, _)| *id)
+                        .collect();
                     ids.into_iter().for_each(|id| state.reset(id, after));
                 }
             }
@@ -277,7 +300,8 @@ impl Network {
             if state.listening.contains_key(&addr) {
                 return Err(io::ErrorKind::AddrInUse.into());
             }
-            let listening = Listening { process: process.clone(), queue: VecDeque::new(), waker: None };
+            let listening =
+                Listening { process: process.clone(), queue: VecDeque::new(), waker: None };
             state.listening.insert(addr, listening);
             Ok(addr)
         })
@@ -285,8 +309,16 @@ impl Network {
 
     pub(crate) fn unlisten(&self, executor: &Executor, process: &Arc<Process>, addr: SocketAddr) {
         self.change(executor, |state, _, after| {
-            if state.listening.get(&addr).is_some_and(|listening| Arc::ptr_eq(&listening.process, process)) {
-                let gone = state.listening.remove(&addr).map(|listening| listening.queue).unwrap_or_default();
+            if state
+                .listening
+                .get(&addr)
+                .is_some_and(|listening| Arc::ptr_eq(&listening.process, process))
+            {
+                let gone = state
+                    .listening
+                    .remove(&addr)
+                    .map(|listening| listening.queue)
+                    .unwrap_or_default();
                 gone.into_iter().for_each(|(id, _)| state.reset(id, after));
             }
         });
@@ -417,7 +449,9 @@ impl State {
         let held: Vec<(u64, usize)> = self
             .connections
             .iter()
-            .flat_map(|(id, c)| [0, 1].into_iter().filter(|side| c.pipes[*side].is_held()).map(|side| (*id, side)))
+            .flat_map(|(id, c)| {
+                [0, 1].into_iter().filter(|side| c.pipes[*side].is_held()).map(|side| (*id, side))
+            })
             .collect();
         for (connection, side) in held {
             let delay = Duration::from_micros(self.rng.below(RETRANSMIT_MAX_US));

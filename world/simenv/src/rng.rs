@@ -16,7 +16,8 @@ fn mix(mut z: u64) -> u64 {
 impl Rng {
     /// The stream called `name` of a seed.
     pub fn new(seed: u64, name: &str) -> Rng {
-        let state = name.bytes().fold(mix(seed ^ 0x5eed), |state, byte| mix(state ^ u64::from(byte)));
+        let state =
+            name.bytes().fold(mix(seed ^ 0x5eed), |state, byte| mix(state ^ u64::from(byte)));
         Rng { state }
     }
 

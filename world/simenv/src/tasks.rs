@@ -32,7 +32,9 @@ impl Tasks for SimTasks {
     /// a thread has another way in a simulation (`store`: `Committer::Caller`).
     fn spawn_thread(&self, name: &'static str, work: Box<dyn FnOnce() + Send>) {
         drop(work);
-        self.core.executor.fail(format!("the thread `{name}` was asked for, and there are none in a simulation"));
+        self.core
+            .executor
+            .fail(format!("the thread `{name}` was asked for, and there are none in a simulation"));
     }
 
     fn on_reactor(&self) -> bool {

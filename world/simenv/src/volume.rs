@@ -93,7 +93,11 @@ impl Volume {
         let below = names.dirs.iter().filter(|(dir, _)| dir.starts_with(path));
         let files = below.flat_map(|(dir, content)| {
             let is_file = |entry: &Entry| matches!(entry, Entry::File(_));
-            content.names.iter().filter(move |(_, entry)| is_file(entry)).map(move |(name, _)| dir.join(name))
+            content
+                .names
+                .iter()
+                .filter(move |(_, entry)| is_file(entry))
+                .map(move |(name, _)| dir.join(name))
         });
         files.collect()
     }
@@ -114,7 +118,9 @@ impl Volume {
                 apply(&mut after, &change);
             }
             let gone = dir.names.iter().filter(|(_, entry)| matches!(entry, Entry::Dir));
-            let gone = gone.filter(|(name, _)| !after.contains_key(*name)).map(|(name, _)| path.join(name));
+            let gone = gone
+                .filter(|(name, _)| !after.contains_key(*name))
+                .map(|(name, _)| path.join(name));
             lost_dirs.extend(gone);
             dir.names = after.clone();
             dir.durable = after;

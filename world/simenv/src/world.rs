@@ -59,7 +59,10 @@ impl World {
     pub fn machine(&self, disk_bytes: u64) -> MachineId {
         let mut machines = self.core.machines.lock();
         let id = MachineId(machines.len() as u16);
-        let speed = Mutex::new((DiskSpeed::default(), Rng::new(self.core.seed, &format!("disk speed {}", id.0))));
+        let speed = Mutex::new((
+            DiskSpeed::default(),
+            Rng::new(self.core.seed, &format!("disk speed {}", id.0)),
+        ));
         let volume = Arc::new(Volume::new(disk_bytes));
         machines.push(Arc::new(Machine { id, volume, skew: Mutex::default(), speed }));
         id
@@ -96,7 +99,13 @@ impl World {
         let process = {
             let mut processes = self.core.processes.lock();
             let number = processes.len() as u64 + 1;
-            let process = Arc::new(Process { id: number, machine, began, skew, alive: AtomicBool::new(true) });
+            let process = Arc::new(Process {
+                id: number,
+                machine,
+                began,
+                skew,
+                alive: AtomicBool::new(true),
+            });
             processes.push(process.clone());
             process
         };
@@ -122,7 +131,10 @@ impl World {
             Kill::Process => vec![process.clone()],
             Kill::Power => {
                 let all = self.core.processes.lock();
-                all.iter().filter(|p| p.machine.id == process.machine.id && p.is_alive()).cloned().collect()
+                all.iter()
+                    .filter(|p| p.machine.id == process.machine.id && p.is_alive())
+                    .cloned()
+                    .collect()
             }
         };
         if how == Kill::Power {
@@ -204,7 +216,11 @@ impl World {
             }
             if !went {
                 let living = format!("{:?}", self.core.executor.living());
-                return Err(if self.now() >= limit { Stuck::Late(living) } else { Stuck::Idle(living) });
+                return Err(if self.now() >= limit {
+                    Stuck::Late(living)
+                } else {
+                    Stuck::Idle(living)
+                });
             }
         }
     }

@@ -96,7 +96,10 @@ fn a_killed_process_loses_nothing_that_it_wrote() {
     assert!(stale.write_all_at(b"late", 0).is_err(), "the dead write nothing");
     let again = rig.env.disk.lock(Path::new("/lock")).unwrap().expect("ended with its holder");
     drop(lock);
-    assert!(rig.env.disk.lock(Path::new("/lock")).unwrap().is_none(), "a dead holder's guard frees nothing");
+    assert!(
+        rig.env.disk.lock(Path::new("/lock")).unwrap().is_none(),
+        "a dead holder's guard frees nothing"
+    );
     drop(again);
     assert!(rig.env.disk.lock(Path::new("/lock")).unwrap().is_some());
 }

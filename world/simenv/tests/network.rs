@@ -97,7 +97,13 @@ fn a_connection_keeps_order_and_connections_overtake_each_other() {
             assert_eq!(&answer, b"ABCDEFGH");
         };
         pair.world.block_on(talk, SECOND).unwrap();
-        let of = |name| pair.heard().iter().filter(|(n, _)| *n == name).map(|(_, t)| t.clone()).collect::<String>();
+        let of = |name| {
+            pair.heard()
+                .iter()
+                .filter(|(n, _)| *n == name)
+                .map(|(_, t)| t.clone())
+                .collect::<String>()
+        };
         assert_eq!(of(b'a')[..8], *"abcdefgh");
         assert_eq!(of(b'A')[..8], *"ABCDEFGH");
         // Sent a, A, b, B, ...: checks whether a capital letter comes before its small one.
@@ -114,10 +120,14 @@ fn nobody_listens_and_nobody_is_there() {
     let pair = pair(1);
     let (env, mut addr) = (pair.client.0.clone(), pair.addr);
     addr.set_port(1);
-    let refused = pair.world.block_on(async move { connected(&env, addr).await.err().unwrap().kind() }, SECOND);
+    let refused = pair
+        .world
+        .block_on(async move { connected(&env, addr).await.err().unwrap().kind() }, SECOND);
     assert_eq!(refused, Ok(ErrorKind::ConnectionRefused));
     let (env, addr) = (pair.client.0.clone(), "192.168.0.1:1".parse().unwrap());
-    let nowhere = pair.world.block_on(async move { connected(&env, addr).await.err().unwrap().kind() }, SECOND);
+    let nowhere = pair
+        .world
+        .block_on(async move { connected(&env, addr).await.err().unwrap().kind() }, SECOND);
     assert_eq!(nowhere, Ok(ErrorKind::HostUnreachable));
 }
 
@@ -140,7 +150,10 @@ fn the_kernel_of_a_killed_process_tells_its_peers_and_a_power_cut_does_not() {
         let mut stream = connect(&pair);
         pair.world.kill(&pair.server.1, Kill::Process);
         let began = pair.world.now();
-        let end = pair.world.block_on(async move { stream.read_u8().await.unwrap_err().kind() }, SECOND).unwrap();
+        let end = pair
+            .world
+            .block_on(async move { stream.read_u8().await.unwrap_err().kind() }, SECOND)
+            .unwrap();
         assert!(matches!(end, ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset), "{end:?}");
         assert!(pair.world.now() - began < SECOND);
     }
@@ -148,7 +161,9 @@ fn the_kernel_of_a_killed_process_tells_its_peers_and_a_power_cut_does_not() {
     let mut stream = connect(&pair);
     pair.world.kill(&pair.server.1, Kill::Power);
     let began = pair.world.now();
-    let end = pair.world.block_on(async move { stream.read_u8().await.unwrap_err().kind() }, 100 * SECOND);
+    let end = pair
+        .world
+        .block_on(async move { stream.read_u8().await.unwrap_err().kind() }, 100 * SECOND);
     assert_eq!(end, Ok(ErrorKind::ConnectionReset));
     assert!(pair.world.now() - began > 20 * SECOND, "only a time-out can tell");
     // Powered off it takes no connection; started again, but without a server, it refuses.
@@ -180,7 +195,10 @@ fn a_partition_holds_back_one_way_and_healing_brings_it_all() {
     assert_eq!(pair.heard(), [(b'q', "q".to_owned())], "the way there is free");
     let answer = Arc::new(Mutex::new(None));
     let slot = answer.clone();
-    pair.world.spawn("reader", Box::pin(async move { *slot.lock() = Some(stream.read_u8().await.unwrap()) }));
+    pair.world.spawn(
+        "reader",
+        Box::pin(async move { *slot.lock() = Some(stream.read_u8().await.unwrap()) }),
+    );
     pair.world.run_until(pair.world.now() + 5 * SECOND);
     assert_eq!(*answer.lock(), None, "the way back is not");
     pair.world.network().heal();
@@ -195,7 +213,9 @@ fn a_partition_that_lasts_ends_the_connection() {
     let (client, server) = pair.machines();
     pair.world.network().cut(client, server);
     pair.world.network().cut(server, client);
-    let end = pair.world.block_on(async move { stream.read_u8().await.unwrap_err().kind() }, 100 * SECOND);
+    let end = pair
+        .world
+        .block_on(async move { stream.read_u8().await.unwrap_err().kind() }, 100 * SECOND);
     assert_eq!(end, Ok(ErrorKind::ConnectionReset));
     pair.world.run_until(pair.world.now() + SECOND);
     assert_eq!(pair.heard(), [(0, ErrorKind::ConnectionReset.to_string())]);
@@ -212,7 +232,9 @@ fn a_broken_connection_loses_what_is_under_way() {
     };
     let mut stream = pair.world.block_on(sent, SECOND).unwrap();
     pair.world.network().break_connections(client, server);
-    let end = pair.world.block_on(async move { stream.write_all(b"x").await.unwrap_err().kind() }, SECOND);
+    let end = pair
+        .world
+        .block_on(async move { stream.write_all(b"x").await.unwrap_err().kind() }, SECOND);
     assert_eq!(end, Ok(ErrorKind::ConnectionReset));
     pair.world.run_until(2 * SECOND);
     assert_eq!(pair.heard(), [(0, ErrorKind::ConnectionReset.to_string())]);

@@ -66,7 +66,10 @@ fn a_killed_process_does_nothing_more() {
         fn drop(&mut self) {
             self.0.lock().push("dropped");
             let seen = self.0.clone();
-            self.1.tasks.spawn("last words", Box::pin(async move { seen.lock().push("spoke from the grave") }));
+            self.1.tasks.spawn(
+                "last words",
+                Box::pin(async move { seen.lock().push("spoke from the grave") }),
+            );
         }
     }
     let world = World::new(4);

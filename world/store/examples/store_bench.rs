@@ -33,7 +33,12 @@ fn measure<T>(what: &str, count: u64, f: impl FnOnce() -> T) -> T {
     let result = f();
     let (wall, used) = (wall.elapsed(), cpu() - before);
     let each = |d: Duration| d.as_nanos() as f64 / count as f64 / 1000.0;
-    println!("{what:44} {:>10.0}/s {:>8.2} us wall {:>8.2} us CPU", 1e6 / each(wall), each(wall), each(used));
+    println!(
+        "{what:44} {:>10.0}/s {:>8.2} us wall {:>8.2} us CPU",
+        1e6 / each(wall),
+        each(wall),
+        each(used)
+    );
     result
 }
 
@@ -105,7 +110,10 @@ fn reads(store: &Store, files: u64) {
     measure("getattr: one inode", count, || {
         for _ in 0..count {
             at = at.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            assert_eq!(store.begin().get(&inode_key((at >> 20) % files), <[u8]>::len).unwrap(), Some(200));
+            assert_eq!(
+                store.begin().get(&inode_key((at >> 20) % files), <[u8]>::len).unwrap(),
+                Some(200)
+            );
         }
     });
     let mut seen = 0;
@@ -177,7 +185,8 @@ fn main() {
     let dir = folder.path();
 
     println!("in memory only, {files} creates");
-    let store = Store::open(Memory::new(u64::MAX / 4), env.clone(), StoreOptions::default()).unwrap();
+    let store =
+        Store::open(Memory::new(u64::MAX / 4), env.clone(), StoreOptions::default()).unwrap();
     measure("create: entry, inode, parent", files, || creates(&store, files));
     measure("commit of the rest, close", 1, || wait(store.close()).unwrap());
     drop(store);
@@ -212,7 +221,10 @@ fn main() {
         })
         .collect();
     times.sort();
-    println!("create + fsync, one at a time: p50 {:?}, p99 {:?}, max {:?}", times[250], times[495], times[499]);
+    println!(
+        "create + fsync, one at a time: p50 {:?}, p99 {:?}, max {:?}",
+        times[250], times[495], times[499]
+    );
     fsyncs_in_a_storm(&store, files + 500, 3 * STORM_PER_S);
     let count = files.min(300_000);
     measure("remove: entry, inode, parent", count, || {

@@ -115,7 +115,11 @@ impl Batch {
 
     /// Sets the value of a key.
     pub fn put(&mut self, key: &[u8], value: &[u8]) {
-        assert!(value.len() <= VALUE_BYTES_MAX, "a value of {} bytes is too long for a record", value.len());
+        assert!(
+            value.len() <= VALUE_BYTES_MAX,
+            "a value of {} bytes is too long for a record",
+            value.len()
+        );
         let (index, len) = (self.entry(key) as usize, value.len() as u32);
         if value.len() > self.entries[index].value_room as usize {
             self.entries[index].value_at = arena_offset(self.arena.len());
@@ -158,9 +162,9 @@ impl Batch {
             return Range { batch: self, order: Order::Sorted([].iter()) };
         }
         let order = if !self.frozen || self.is_ordered() {
-            let tree = self
-                .ordered
-                .get_or_init(|| (0..self.entries.len() as u32).map(|i| (Key::from_slice(self.key(i)), i)).collect());
+            let tree = self.ordered.get_or_init(|| {
+                (0..self.entries.len() as u32).map(|i| (Key::from_slice(self.key(i)), i)).collect()
+            });
             Order::Tree(tree.range::<[u8], _>((Bound::Included(start), Bound::Excluded(end))))
         } else {
             let all = self.sorted();
@@ -206,11 +210,22 @@ impl Batch {
         if let Some(i) = self.table.find(hash, |i| self.key(*i) == key) {
             return *i;
         }
-        assert!(!key.is_empty() && key.len() <= KEY_BYTES_MAX, "a key has 1 to 511 bytes, not {}", key.len());
+        assert!(
+            !key.is_empty() && key.len() <= KEY_BYTES_MAX,
+            "a key has 1 to 511 bytes, not {}",
+            key.len()
+        );
         let (index, key_at) = (self.entries.len() as u32, arena_offset(self.arena.len()));
         self.arena.extend_from_slice(key);
         let key_len = key.len() as u16;
-        self.entries.push(Entry { hash, key_at, value_at: 0, value_len: DELETED, value_room: 0, key_len });
+        self.entries.push(Entry {
+            hash,
+            key_at,
+            value_at: 0,
+            value_len: DELETED,
+            value_room: 0,
+            key_len,
+        });
         let entries = &self.entries;
         self.table.insert_unique(hash, index, |i| entries[*i as usize].hash);
         if let Some(tree) = self.ordered.get_mut() {
@@ -281,7 +296,9 @@ mod tests {
                 }
             }
             batch.delete(&[3]);
-            let list = |b: &Batch| b.range(&[2], &[9]).map(|(k, v)| (k[0], v.map(<[u8]>::len))).collect::<Vec<_>>();
+            let list = |b: &Batch| {
+                b.range(&[2], &[9]).map(|(k, v)| (k[0], v.map(<[u8]>::len))).collect::<Vec<_>>()
+            };
             let expect = vec![(3, None), (5, Some(2)), (7, Some(2))];
             if early {
                 assert_eq!(list(&batch), expect);

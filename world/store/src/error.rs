@@ -23,7 +23,9 @@ pub enum StoreError {
         current: u64,
     },
     /// The store or its volume is full. Nothing was changed.
-    #[error("no space left: {used} of {capacity} bytes used, {reserved} of them reserved for deleting")]
+    #[error(
+        "no space left: {used} of {capacity} bytes used, {reserved} of them reserved for deleting"
+    )]
     NoSpace {
         /// Bytes used.
         used: u64,

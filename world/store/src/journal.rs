@@ -76,7 +76,11 @@ impl Journal {
     /// # Errors
     /// A record that was acknowledged is damaged, the file has another size than it was made with,
     /// or it cannot be read.
-    pub fn open(env: &Env, path: &Path, applied: &Applied) -> Result<(Journal, Vec<Recovered>), StoreError> {
+    pub fn open(
+        env: &Env,
+        path: &Path,
+        applied: &Applied,
+    ) -> Result<(Journal, Vec<Recovered>), StoreError> {
         let file = env.disk.open(path, Open::Existing).map_err(StoreError::io("open", path))?;
         let (size, _) = file.size_and_blocks().map_err(StoreError::io("look at", path))?;
         let mut journal = Journal {
@@ -90,7 +94,8 @@ impl Journal {
         };
         let whole = |bytes: u64| bytes.is_multiple_of(BLOCK as u64);
         if size != applied.capacity || size == 0 || !whole(size) || !whole(applied.next) {
-            return Err(journal.damaged(size, format!("it has {size} bytes, {} were made", applied.capacity)));
+            return Err(journal
+                .damaged(size, format!("it has {size} bytes, {} were made", applied.capacity)));
         }
         let mut found = Vec::new();
         while let Some(recovered) = journal.read_next(applied.next, applied.clean)? {
@@ -149,12 +154,19 @@ impl Journal {
         };
         buffer[..RecordHead::SIZE].copy_from_slice(&head.encode());
         buffer.resize(buffer.len().next_multiple_of(BLOCK), 0);
-        assert!(buffer.len() as u64 <= self.capacity, "the caller sends larger batches straight to the tree");
+        assert!(
+            buffer.len() as u64 <= self.capacity,
+            "the caller sends larger batches straight to the tree"
+        );
         let at = self.head % self.capacity;
         let first = (self.capacity - at).min(buffer.len() as u64) as usize;
-        self.file.write_all_at(&buffer[..first], at).map_err(StoreError::io("append to", &self.path))?;
+        self.file
+            .write_all_at(&buffer[..first], at)
+            .map_err(StoreError::io("append to", &self.path))?;
         if first < buffer.len() {
-            self.file.write_all_at(&buffer[first..], 0).map_err(StoreError::io("append to", &self.path))?;
+            self.file
+                .write_all_at(&buffer[first..], 0)
+                .map_err(StoreError::io("append to", &self.path))?;
         }
         self.file.sync_data().map_err(StoreError::io("sync", &self.path))?;
         self.head += buffer.len() as u64;
@@ -175,7 +187,9 @@ impl Journal {
         self.read(self.head, &mut block)?;
         let reason = match RecordHead::decode(&block) {
             // A record of an earlier lap.
-            Some(head) if head.store == self.store && head.sequence <= self.sequence && !clean => "an older record",
+            Some(head) if head.store == self.store && head.sequence <= self.sequence && !clean => {
+                "an older record"
+            }
             Some(head) if head.store == self.store && head.sequence == self.sequence + 1 => {
                 match self.read_payload(&head, room)? {
                     Some(recovered) => return Ok(Some(recovered)),
@@ -189,15 +203,21 @@ impl Journal {
             None => Ok(None),
             Some(sequence) => {
                 let expected = self.sequence + 1;
-                let reason = format!("{reason} where number {expected} must be, though number {sequence} is there");
+                let reason = format!(
+                    "{reason} where number {expected} must be, though number {sequence} is there"
+                );
                 Err(self.damaged(self.head % self.capacity, reason))
             }
         }
     }
 
     fn read_payload(&self, head: &RecordHead, room: u64) -> Result<Option<Recovered>, StoreError> {
-        let Some(bytes) = RecordHead::record_bytes(head.payload_bytes).filter(|bytes| *bytes <= room) else {
-            return Err(self.damaged(self.head % self.capacity, "a record is longer than the ring".into()));
+        let Some(bytes) =
+            RecordHead::record_bytes(head.payload_bytes).filter(|bytes| *bytes <= room)
+        else {
+            return Err(
+                self.damaged(self.head % self.capacity, "a record is longer than the ring".into())
+            );
         };
         let mut payload = vec![0; head.payload_bytes as usize];
         self.read(self.head + RecordHead::SIZE as u64, &mut payload)?;
@@ -209,12 +229,20 @@ impl Journal {
             match decode_change(&mut rest).filter(|(key, value)| fits(key, *value)) {
                 Some((key, Some(value))) => batch.put(key, value),
                 Some((key, None)) => batch.delete(key),
-                None => return Err(self.damaged(self.head % self.capacity, "a change cannot be read".into())),
+                None => {
+                    return Err(
+                        self.damaged(self.head % self.capacity, "a change cannot be read".into())
+                    );
+                }
             }
         }
         batch.set_transno(Transno(head.transno));
         batch.freeze();
-        Ok(Some(Recovered { batch: Arc::new(batch), sequence: head.sequence, end: self.head + bytes }))
+        Ok(Some(Recovered {
+            batch: Arc::new(batch),
+            sequence: head.sequence,
+            end: self.head + bytes,
+        }))
     }
 
     /// Sequence of a record that is younger than the one expected at `head`, if the ring has any.
@@ -225,7 +253,9 @@ impl Journal {
             let len = (end - at).min(piece.len() as u64) as usize;
             self.read(at, &mut piece[..len])?;
             let heads = piece[..len].chunks(BLOCK).filter_map(RecordHead::decode);
-            if let Some(head) = heads.into_iter().find(|h| h.store == self.store && h.sequence > self.sequence + 1) {
+            if let Some(head) =
+                heads.into_iter().find(|h| h.store == self.store && h.sequence > self.sequence + 1)
+            {
                 return Ok(Some(head.sequence));
             }
             at += len as u64;
@@ -239,7 +269,10 @@ impl Journal {
         while done < buf.len() {
             let at = (position + done as u64) % self.capacity;
             let len = ((self.capacity - at) as usize).min(buf.len() - done);
-            let got = self.file.read_at(&mut buf[done..done + len], at).map_err(StoreError::io("read", &self.path))?;
+            let got = self
+                .file
+                .read_at(&mut buf[done..done + len], at)
+                .map_err(StoreError::io("read", &self.path))?;
             if got == 0 {
                 return Err(self.damaged(at, "the file ends here".into()));
             }

@@ -141,10 +141,19 @@ impl Journalled {
     ///
     /// # Errors
     /// There is one already, or the disk refuses.
-    pub fn create(env: &Env, dir: &Path, store: u128, options: &JournalledOptions) -> Result<(), StoreError> {
+    pub fn create(
+        env: &Env,
+        dir: &Path,
+        store: u128,
+        options: &JournalledOptions,
+    ) -> Result<(), StoreError> {
         journal::create(env, &journal_path(dir), options.journal_bytes)?;
         let capacity = journal::capacity(env, &journal_path(dir))?;
-        Tree::create(env, &tree_path(dir), &Applied { store, capacity, clean: true, ..Applied::default() })?;
+        Tree::create(
+            env,
+            &tree_path(dir),
+            &Applied { store, capacity, clean: true, ..Applied::default() },
+        )?;
         env.disk.sync_dir(dir).map_err(StoreError::io("sync", dir))
     }
 
@@ -152,7 +161,12 @@ impl Journalled {
     ///
     /// # Errors
     /// Damaged, foreign, or the disk refuses.
-    pub fn open(env: &Env, dir: &Path, store: u128, options: JournalledOptions) -> Result<Arc<Journalled>, StoreError> {
+    pub fn open(
+        env: &Env,
+        dir: &Path,
+        store: u128,
+        options: JournalledOptions,
+    ) -> Result<Arc<Journalled>, StoreError> {
         let (tree, applied) = Tree::open(env, &tree_path(dir), store)?;
         let (journal, recovered) = Journal::open(env, &journal_path(dir), &applied)?;
         let mut layers = Vec::new();
@@ -165,7 +179,10 @@ impl Journalled {
         }
         if applied.clean {
             // From the first change on the journal must be searched again after a crash.
-            tree.apply(Layers::new(std::iter::empty(), &[], &[]), &Applied { clean: false, ..applied })?;
+            tree.apply(
+                Layers::new(std::iter::empty(), &[], &[]),
+                &Applied { clean: false, ..applied },
+            )?;
         }
         let view = View {
             bytes: layers.iter().map(|l| l.batch.bytes() as u64).sum(),
@@ -257,11 +274,16 @@ impl Engine for Journalled {
         }
         shared.wait_for_room(&journal, bytes)?;
         if let Err(error) = journal.append(batch, fence.0) {
-            shared.view.lock().failure = Some(StoreError::Poisoned { cause: error.to_string().into() });
+            shared.view.lock().failure =
+                Some(StoreError::Poisoned { cause: error.to_string().into() });
             shared.done.notify_all();
             return Err(error);
         }
-        shared.push(Layer { batch: batch.clone(), sequence: journal.sequence(), end: journal.head() });
+        shared.push(Layer {
+            batch: batch.clone(),
+            sequence: journal.sequence(),
+            end: journal.head(),
+        });
         Ok(())
     }
 
@@ -284,8 +306,11 @@ impl Engine for Journalled {
         let snapshot = shared.snapshot()?;
         let (used, file) = snapshot.tree().bytes(snapshot.reader())?;
         let behind = shared.view.lock().bytes;
-        let volume =
-            shared.env.disk.space(&shared.dir).map_err(StoreError::io("look at the volume of", &shared.dir))?;
+        let volume = shared
+            .env
+            .disk
+            .space(&shared.dir)
+            .map_err(StoreError::io("look at the volume of", &shared.dir))?;
         let most = file.max(used) + volume.bytes_available;
         let capacity = shared.options.bytes_max.map_or(most, |max| max.min(most));
         // The waiting layers may take twice their size: pages split half full.
@@ -490,7 +515,9 @@ impl Shared {
                     (pause, full) = (FULL_PAUSE, true);
                 }
                 Err(error) if error.errno() == Errno::ENOSPC => {
-                    tracing::warn!("apply: {error}; the journal keeps what the tree has not until the next opening");
+                    tracing::warn!(
+                        "apply: {error}; the journal keeps what the tree has not until the next opening"
+                    );
                     full = true;
                     break;
                 }
@@ -526,12 +553,19 @@ impl Shared {
     }
 
     /// Merges all layers into the tree.
-    fn apply_waiting(&self, view: &mut parking_lot::MutexGuard<'_, View>) -> Result<(), StoreError> {
+    fn apply_waiting(
+        &self,
+        view: &mut parking_lot::MutexGuard<'_, View>,
+    ) -> Result<(), StoreError> {
         let layers = view.layers.clone();
         let (count, tree) = (layers.len(), view.tree.clone().ok_or(StoreError::Closed)?);
         let last = layers.last().expect("checked by the caller");
-        let applied =
-            Applied { sequence: last.sequence, transno: last.batch.transno().0, next: last.end, ..view.applied };
+        let applied = Applied {
+            sequence: last.sequence,
+            transno: last.batch.transno().0,
+            next: last.end,
+            ..view.applied
+        };
         view.applying = count;
         view.urgent = false;
         let done = parking_lot::MutexGuard::unlocked(view, || {

@@ -17,7 +17,11 @@ impl Objects {
     ///
     /// # Errors
     /// The disk refuses. Files with other names, or in folders that are not theirs, are skipped.
-    pub fn list(&self, after: Option<ObjectId>, limit: usize) -> Result<Vec<(ObjectId, u64, u64)>, StoreError> {
+    pub fn list(
+        &self,
+        after: Option<ObjectId>,
+        limit: usize,
+    ) -> Result<Vec<(ObjectId, u64, u64)>, StoreError> {
         let mut listed = Vec::new();
         let from = after.map(|id| self.folder(id));
         let begins = from.as_deref().and_then(Path::parent);
@@ -73,7 +77,8 @@ impl Objects {
                 Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
                 file => file.map_err(StoreError::io("open", &path))?,
             };
-            let (size, blocks) = file.size_and_blocks().map_err(StoreError::io("look at", &path))?;
+            let (size, blocks) =
+                file.size_and_blocks().map_err(StoreError::io("look at", &path))?;
             listed.push((id, size, blocks));
             if listed.len() == limit {
                 return Ok(true);

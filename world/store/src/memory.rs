@@ -33,7 +33,8 @@ pub struct Memory {
 impl Memory {
     /// Empty, for up to `capacity` bytes of keys and values.
     pub fn new(capacity: u64) -> Arc<Memory> {
-        let state = State { records: Arc::default(), used: 0, transno: Transno(0), fence: Fence(0) };
+        let state =
+            State { records: Arc::default(), used: 0, transno: Transno(0), fence: Fence(0) };
         Arc::new(Memory { state: RwLock::new(state), capacity, fail_after: Mutex::new(None) })
     }
 
@@ -61,7 +62,8 @@ impl Engine for Memory {
             return Ok(());
         }
         let records = self.state.read().records.clone();
-        for (key, value) in records.range::<[u8], _>((Bound::Included(start), Bound::Excluded(end))) {
+        for (key, value) in records.range::<[u8], _>((Bound::Included(start), Bound::Excluded(end)))
+        {
             if f(key, value).is_break() {
                 break;
             }

@@ -17,7 +17,8 @@ impl<'a> Layers<'a> {
     /// The part of each batch from `start` (inclusive) to `end` (exclusive); `batches` newest
     /// first.
     pub fn new(batches: impl Iterator<Item = &'a Batch>, start: &[u8], end: &[u8]) -> Layers<'a> {
-        let mut ranges: SmallVec<[Peekable<Range<'a>>; 4]> = batches.map(|b| b.range(start, end).peekable()).collect();
+        let mut ranges: SmallVec<[Peekable<Range<'a>>; 4]> =
+            batches.map(|b| b.range(start, end).peekable()).collect();
         ranges.retain(|r| r.peek().is_some());
         Layers { ranges }
     }

@@ -88,7 +88,11 @@ impl Objects {
     ///
     /// # Errors
     /// The folder is missing, or the disk refuses.
-    pub fn open(env: &Env, dir: &Path, options: ObjectsOptions) -> Result<Arc<Objects>, StoreError> {
+    pub fn open(
+        env: &Env,
+        dir: &Path,
+        options: ObjectsOptions,
+    ) -> Result<Arc<Objects>, StoreError> {
         let root = dir.join("objects");
         env.disk.list(&root).map_err(StoreError::io("list", &root))?;
         // Unsynced writes of a killed process before this one have no marks any more.
@@ -106,7 +110,8 @@ impl Objects {
         if objects.options.bytes_max.is_some() {
             let mut allocated = 0;
             objects.for_each(|id| {
-                allocated += objects.size_and_blocks(id)?.map_or(0, |(_, blocks)| blocks * BLOCK_BYTES);
+                allocated +=
+                    objects.size_and_blocks(id)?.map_or(0, |(_, blocks)| blocks * BLOCK_BYTES);
                 Ok(())
             })?;
             objects.allocated.store(allocated, Ordering::Relaxed);
@@ -118,11 +123,19 @@ impl Objects {
     ///
     /// # Errors
     /// The disk refuses.
-    pub fn read(&self, id: ObjectId, buf: &mut [u8], offset: u64) -> Result<Option<usize>, StoreError> {
+    pub fn read(
+        &self,
+        id: ObjectId,
+        buf: &mut [u8],
+        offset: u64,
+    ) -> Result<Option<usize>, StoreError> {
         let Some(file) = self.existing(id)? else { return Ok(None) };
         let mut done = 0;
         while done < buf.len() {
-            match file.read_at(&mut buf[done..], offset + done as u64).map_err(self.io("read", id))? {
+            match file
+                .read_at(&mut buf[done..], offset + done as u64)
+                .map_err(self.io("read", id))?
+            {
                 0 => break,
                 n => done += n,
             }
@@ -135,7 +148,9 @@ impl Objects {
     /// # Errors
     /// [`StoreError::NoSpace`]; else the disk refuses.
     pub fn write(&self, id: ObjectId, data: &[u8], offset: u64) -> Result<(), StoreError> {
-        self.change("write", id, Some((offset, data.len() as u64)), |file| file.write_all_at(data, offset))
+        self.change("write", id, Some((offset, data.len() as u64)), |file| {
+            file.write_all_at(data, offset)
+        })
     }
 
     /// Cuts the object or grows it with a hole; creates it if need be.
@@ -161,7 +176,13 @@ impl Objects {
     ///
     /// # Errors
     /// [`StoreError::NoSpace`]; else the disk refuses.
-    pub fn allocate(&self, id: ObjectId, start: u64, len: u64, zero: bool) -> Result<(), StoreError> {
+    pub fn allocate(
+        &self,
+        id: ObjectId,
+        start: u64,
+        len: u64,
+        zero: bool,
+    ) -> Result<(), StoreError> {
         self.change("allocate", id, Some((start, len)), |file| file.allocate(start, len, zero))
     }
 
@@ -192,7 +213,8 @@ impl Objects {
     /// The disk refuses.
     pub fn destroy(&self, id: ObjectId) -> Result<bool, StoreError> {
         let counted = self.options.bytes_max.is_some();
-        let blocks = if counted { self.size_and_blocks(id)?.map_or(0, |(_, blocks)| blocks) } else { 0 };
+        let blocks =
+            if counted { self.size_and_blocks(id)?.map_or(0, |(_, blocks)| blocks) } else { 0 };
         self.open.remove(id);
         self.files.forget(&id);
         match self.env.disk.remove(&self.path(id)) {
@@ -252,7 +274,9 @@ impl Objects {
         let count = files.marked.len() + folders.marked.len();
         if files.overflow || folders.overflow || count > limits::OBJECT_FILES_SYNCED_ONE_BY_ONE {
             let done = self.with_room(|| self.env.disk.sync_volume(&self.root));
-            done.map_err(|e| self.sync_failed(&e, StoreError::io("sync the volume of", &self.root)))?;
+            done.map_err(|e| {
+                self.sync_failed(&e, StoreError::io("sync the volume of", &self.root))
+            })?;
         } else {
             for (id, _) in &files.marked {
                 if let Some(file) = self.existing(*id)? {
@@ -273,21 +297,35 @@ impl Objects {
     /// # Errors
     /// The volume cannot be asked.
     pub fn space(&self) -> Result<ObjectsSpace, StoreError> {
-        let volume = self.env.disk.space(&self.root).map_err(StoreError::io("look at the volume of", &self.root))?;
+        let volume = self
+            .env
+            .disk
+            .space(&self.root)
+            .map_err(StoreError::io("look at the volume of", &self.root))?;
         let (mut total, mut free) = (volume.bytes_total, volume.bytes_available);
         if let Some(max) = self.options.bytes_max {
             total = total.min(max);
             free = free.min(max.saturating_sub(self.allocated.load(Ordering::Relaxed)));
         }
-        Ok(ObjectsSpace { total, free, files_total: volume.files_total, files_free: volume.files_free })
+        Ok(ObjectsSpace {
+            total,
+            free,
+            files_total: volume.files_total,
+            files_free: volume.files_free,
+        })
     }
 
     /// Calls `f` for every object, in no order.
     ///
     /// # Errors
     /// The disk refuses, or `f` does. Files with other names are skipped.
-    pub fn for_each(&self, mut f: impl FnMut(ObjectId) -> Result<(), StoreError>) -> Result<(), StoreError> {
-        let list = |path: &Path| self.with_room(|| self.env.disk.list(path)).map_err(StoreError::io("list", path));
+    pub fn for_each(
+        &self,
+        mut f: impl FnMut(ObjectId) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let list = |path: &Path| {
+            self.with_room(|| self.env.disk.list(path)).map_err(StoreError::io("list", path))
+        };
         for upper in list(&self.root)? {
             for lower in list(&self.root.join(&upper))? {
                 for name in list(&self.root.join(&upper).join(&lower))? {
@@ -334,7 +372,9 @@ impl Objects {
         self.check()?;
         let file = self.made(id)?;
         let counted = self.options.bytes_max.is_some();
-        let blocks = || Ok(if counted { file.size_and_blocks().map_err(self.io("look at", id))?.1 } else { 0 });
+        let blocks = || {
+            Ok(if counted { file.size_and_blocks().map_err(self.io("look at", id))?.1 } else { 0 })
+        };
         let before = blocks()?;
         if let Some((start, len)) = needs {
             self.check_room(&*file, start, len)?;
@@ -364,7 +404,11 @@ impl Objects {
 
     fn no_space(&self) -> StoreError {
         let space = self.space().unwrap_or_default();
-        StoreError::NoSpace { used: space.total - space.free.min(space.total), capacity: space.total, reserved: 0 }
+        StoreError::NoSpace {
+            used: space.total - space.free.min(space.total),
+            capacity: space.total,
+            reserved: 0,
+        }
     }
 
     fn count(&self, before: u64, after: u64) {
@@ -372,7 +416,9 @@ impl Objects {
             self.allocated.fetch_add((after - before) * BLOCK_BYTES, Ordering::Relaxed);
         } else {
             let less = (before - after) * BLOCK_BYTES;
-            let _ = self.allocated.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| Some(n.saturating_sub(less)));
+            let _ = self.allocated.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {
+                Some(n.saturating_sub(less))
+            });
         }
     }
 
@@ -393,8 +439,13 @@ impl Objects {
         let (path, folder) = (self.path(id), self.folder(id));
         let mut file = self.open_file(&path, Open::CreateNew);
         if matches!(&file, Err(e) if e.kind() == io::ErrorKind::NotFound) {
-            self.with_room(|| self.env.disk.create_dirs(&folder)).map_err(StoreError::io("create", &folder))?;
-            folder.ancestors().skip(1).take(2).for_each(|upper| self.folders.mark(&upper.to_owned()));
+            self.with_room(|| self.env.disk.create_dirs(&folder))
+                .map_err(StoreError::io("create", &folder))?;
+            folder
+                .ancestors()
+                .skip(1)
+                .take(2)
+                .for_each(|upper| self.folders.mark(&upper.to_owned()));
             file = self.open_file(&path, Open::CreateNew);
         }
         if matches!(&file, Err(e) if e.kind() == io::ErrorKind::AlreadyExists) {
@@ -429,8 +480,14 @@ impl Objects {
 
     /// A sync failed. Without a descriptor it did not begin, so nothing is lost: the next one may
     /// succeed.
-    fn sync_failed(&self, error: &io::Error, named: impl FnOnce(io::Error) -> StoreError) -> StoreError {
-        let copy = error.raw_os_error().map_or_else(|| io::Error::from(error.kind()), io::Error::from_raw_os_error);
+    fn sync_failed(
+        &self,
+        error: &io::Error,
+        named: impl FnOnce(io::Error) -> StoreError,
+    ) -> StoreError {
+        let copy = error
+            .raw_os_error()
+            .map_or_else(|| io::Error::from(error.kind()), io::Error::from_raw_os_error);
         match is_out_of_descriptors(error) {
             true => named(copy),
             false => self.fail(named(copy)),
@@ -457,7 +514,11 @@ impl Objects {
         self.folder(id).join(format!("{seq:x}-{oid:x}-{ver:x}-{:x}-{:x}", id.instance, id.stripe))
     }
 
-    fn io(&self, action: &'static str, id: ObjectId) -> impl FnOnce(io::Error) -> StoreError + use<'_> {
+    fn io(
+        &self,
+        action: &'static str,
+        id: ObjectId,
+    ) -> impl FnOnce(io::Error) -> StoreError + use<'_> {
         move |e| StoreError::io(action, &self.path(id))(e)
     }
 }
@@ -483,5 +544,9 @@ pub fn parse_name(name: &str) -> Option<ObjectId> {
     let (seq, oid, ver, instance, stripe) = (next()?, next()?, next()?, next()?, next()?);
     let small = |n: u64| u32::try_from(n).ok();
     let fid = Fid { seq, oid: small(oid)?, ver: small(ver)? };
-    parts.next().is_none().then_some(ObjectId { fid, instance: small(instance)?, stripe: small(stripe)? })
+    parts.next().is_none().then_some(ObjectId {
+        fid,
+        instance: small(instance)?,
+        stripe: small(stripe)?,
+    })
 }

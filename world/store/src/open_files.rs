@@ -146,7 +146,8 @@ impl Drop for Share {
     fn drop(&mut self) {
         let closed: Vec<_> = {
             let table = &mut *self.files.table.lock();
-            let own: Vec<Key> = table.files.keys().filter(|(number, _)| *number == self.number).copied().collect();
+            let own: Vec<Key> =
+                table.files.keys().filter(|(number, _)| *number == self.number).copied().collect();
             own.iter().filter_map(|key| table.remove(key)).collect()
         };
         drop(closed);

@@ -128,11 +128,21 @@ impl Store {
     ///
     /// # Errors
     /// The engine refuses the fence, or cannot tell its space.
-    pub fn open(engine: Arc<dyn Engine>, env: Env, options: StoreOptions) -> Result<Arc<Store>, StoreError> {
+    pub fn open(
+        engine: Arc<dyn Engine>,
+        env: Env,
+        options: StoreOptions,
+    ) -> Result<Arc<Store>, StoreError> {
         engine.claim(options.fence)?;
         let last = engine.last_transno();
-        let state =
-            State { open: Batch::new(), frozen: None, last_assigned: last, opened: None, asked: false, stop: false };
+        let state = State {
+            open: Batch::new(),
+            frozen: None,
+            last_assigned: last,
+            opened: None,
+            asked: false,
+            stop: false,
+        };
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
             engine,
@@ -233,7 +243,11 @@ impl Store {
         shared
             .progress
             .wait(transno, || {
-                if shared.last_committed() >= transno { Some(Ok(())) } else { shared.check().err().map(Err) }
+                if shared.last_committed() >= transno {
+                    Some(Ok(()))
+                } else {
+                    shared.check().err().map(Err)
+                }
             })
             .await
     }
@@ -280,7 +294,8 @@ impl Store {
 
     /// Bytes that are applied and not yet durable.
     pub fn bytes_uncommitted(&self) -> usize {
-        self.shared.bytes_open.load(Ordering::Relaxed) + self.shared.bytes_frozen.load(Ordering::Relaxed)
+        self.shared.bytes_open.load(Ordering::Relaxed)
+            + self.shared.bytes_frozen.load(Ordering::Relaxed)
     }
 
     /// Commits, ends the commit thread, brings the engine to rest.
@@ -333,7 +348,8 @@ impl Shared {
     }
 
     fn has_room(&self) -> bool {
-        let bytes = self.bytes_open.load(Ordering::Relaxed) + self.bytes_frozen.load(Ordering::Relaxed);
+        let bytes =
+            self.bytes_open.load(Ordering::Relaxed) + self.bytes_frozen.load(Ordering::Relaxed);
         bytes <= self.options.group_bytes_hard
     }
 
@@ -406,12 +422,17 @@ impl Shared {
         };
         let began = self.env.clock.now();
         let ordered = fault::hit_blocking(&fault::STORE_BEFORE_COMMIT);
-        let ordered =
-            ordered.map_err(|errno| StoreError::Io { action: "commit", path: "".into(), errno: Errno(errno) });
+        let ordered = ordered.map_err(|errno| StoreError::Io {
+            action: "commit",
+            path: "".into(),
+            errno: Errno(errno),
+        });
         match ordered.and_then(|()| self.engine.commit(&batch, self.options.fence)) {
             Ok(()) => {
                 fault::pass(&fault::STORE_AFTER_COMMIT);
-                self.commits.time.record(self.env.clock.now().saturating_sub(began).as_micros() as u64);
+                self.commits
+                    .time
+                    .record(self.env.clock.now().saturating_sub(began).as_micros() as u64);
                 self.commits.bytes.record(batch.bytes() as u64);
                 if let Err(error) = self.look_at_space() {
                     tracing::warn!("look at the space after a commit: {error}");
@@ -472,6 +493,10 @@ impl Shared {
             return Ok(());
         }
         let space = self.engine.space()?;
-        Err(StoreError::NoSpace { used: space.used, capacity: space.capacity, reserved: space.reserved })
+        Err(StoreError::NoSpace {
+            used: space.used,
+            capacity: space.capacity,
+            reserved: space.reserved,
+        })
     }
 }

@@ -52,7 +52,9 @@ impl Tree {
         env.disk.create_dirs(path).map_err(StoreError::io("create", path))?;
         let tree = Tree::start(path, |_| Ok(()))?;
         let mut txn = tree.env.write_txn().map_err(|e| tree.error("change", e))?;
-        tree.meta.put(&mut txn, APPLIED_KEY, &applied.encode()).map_err(|e| tree.error("change", e))?;
+        tree.meta
+            .put(&mut txn, APPLIED_KEY, &applied.encode())
+            .map_err(|e| tree.error("change", e))?;
         txn.commit().map_err(|e| tree.error("commit", e))?;
         env.disk.sync_dir(path).map_err(StoreError::io("sync", path))
     }
@@ -63,15 +65,18 @@ impl Tree {
     /// The tree is missing, cut, damaged, or belongs to another store.
     pub fn open(env: &Env, path: &Path, store: u128) -> Result<(Tree, Applied), StoreError> {
         let file = path.join("data.mdb");
-        let damaged = |offset, reason: String| StoreError::Damaged { file: file.clone(), offset, reason };
-        let disk_file = env.disk.open(&file, Open::Existing).map_err(StoreError::io("open", &file))?;
+        let damaged =
+            |offset, reason: String| StoreError::Damaged { file: file.clone(), offset, reason };
+        let disk_file =
+            env.disk.open(&file, Open::Existing).map_err(StoreError::io("open", &file))?;
         let (found, _) = disk_file.size_and_blocks().map_err(StoreError::io("look at", &file))?;
         // Pages at the end that were taken and given back in one transaction are never written. So
         // a good file may be a little shorter than its page count says. With zeros in their place
         // no read can fault, and LMDB (or a value's checksum) recognises them where other bytes
         // should be.
         let grow = |lmdb: &heed::Env<WithoutTls>| {
-            let needed = (lmdb.info().last_page_number as u64 + 1).saturating_mul(u64::from(lmdb.stat().page_size));
+            let needed = (lmdb.info().last_page_number as u64 + 1)
+                .saturating_mul(u64::from(lmdb.stat().page_size));
             match found < needed && needed <= MAP_BYTES as u64 {
                 true => disk_file.set_len(needed).map_err(StoreError::io("grow", &file)),
                 false => Ok(()),
@@ -85,7 +90,8 @@ impl Tree {
         let txn = tree.reader()?;
         let bytes = tree.meta.get(&txn, APPLIED_KEY).map_err(|e| tree.error("read", e))?;
         let applied = bytes.and_then(Applied::decode);
-        let applied = applied.ok_or_else(|| damaged(0, "the note of how far the tree is cannot be read".into()))?;
+        let applied = applied
+            .ok_or_else(|| damaged(0, "the note of how far the tree is cannot be read".into()))?;
         if applied.store != store {
             return Err(damaged(0, "it belongs to another store".into()));
         }
@@ -130,7 +136,12 @@ impl Tree {
     ///
     /// # Errors
     /// The record or the tree is damaged.
-    pub fn get(&self, reader: &Reader, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool, StoreError> {
+    pub fn get(
+        &self,
+        reader: &Reader,
+        key: &[u8],
+        f: &mut dyn FnMut(&[u8]),
+    ) -> Result<bool, StoreError> {
         if key.is_empty() || key.len() > KEY_BYTES_MAX {
             return Ok(false);
         }
@@ -147,7 +158,13 @@ impl Tree {
     ///
     /// # Errors
     /// A record or the tree is damaged.
-    pub fn scan(&self, reader: &Reader, start: &[u8], end: &[u8], f: &mut Visit<'_>) -> Result<(), StoreError> {
+    pub fn scan(
+        &self,
+        reader: &Reader,
+        start: &[u8],
+        end: &[u8],
+        f: &mut Visit<'_>,
+    ) -> Result<(), StoreError> {
         // LMDB cannot seek to the empty key.
         let from = if start.is_empty() { Bound::Unbounded } else { Bound::Included(start) };
         let bounds = (from, Bound::Excluded(end));
@@ -169,16 +186,20 @@ impl Tree {
         for (key, value) in changes {
             let done = match value {
                 None => self.records.delete(&mut txn, key).map(|_| ()),
-                Some(value) => self.records.put_reserved(&mut txn, key, value.len() + CRC_BYTES, |space| {
-                    space.write_all(value)?;
-                    space.write_all(&crc32c_parts(&[key, value]).to_le_bytes())
-                }),
+                Some(value) => {
+                    self.records.put_reserved(&mut txn, key, value.len() + CRC_BYTES, |space| {
+                        space.write_all(value)?;
+                        space.write_all(&crc32c_parts(&[key, value]).to_le_bytes())
+                    })
+                }
             };
             done.map_err(|e| self.error("change", e))?;
         }
         let tree_bytes = self.env.real_disk_size().map_err(|e| self.error("look at", e))?;
         let applied = Applied { tree_bytes, ..*applied };
-        self.meta.put(&mut txn, APPLIED_KEY, &applied.encode()).map_err(|e| self.error("change", e))?;
+        self.meta
+            .put(&mut txn, APPLIED_KEY, &applied.encode())
+            .map_err(|e| self.error("change", e))?;
         txn.commit().map_err(|e| self.error("commit", e))
     }
 
@@ -189,7 +210,10 @@ impl Tree {
     pub fn rest(&self, applied: &Applied) -> Result<(), StoreError> {
         for _ in 0..REST_ROUNDS_MAX {
             let before = self.env.real_disk_size().map_err(|e| self.error("look at", e))?;
-            self.apply(Layers::new(std::iter::empty(), &[], &[]), &Applied { clean: true, ..*applied })?;
+            self.apply(
+                Layers::new(std::iter::empty(), &[], &[]),
+                &Applied { clean: true, ..*applied },
+            )?;
             if self.env.real_disk_size().map_err(|e| self.error("look at", e))? == before {
                 break;
             }
@@ -236,10 +260,19 @@ fn error(path: &Path, action: &'static str, e: heed::Error) -> StoreError {
     let path = path.to_owned();
     match e {
         heed::Error::Io(io) => StoreError::Io { action, path, errno: Errno::from(&io) },
-        heed::Error::Mdb(MdbError::MapFull) => StoreError::Io { action, path, errno: Errno::ENOSPC },
+        heed::Error::Mdb(MdbError::MapFull) => {
+            StoreError::Io { action, path, errno: Errno::ENOSPC }
+        }
         heed::Error::Mdb(
-            reason @ (MdbError::Corrupted | MdbError::PageNotFound | MdbError::Invalid | MdbError::VersionMismatch),
-        ) => StoreError::Damaged { file: path.join("data.mdb"), offset: 0, reason: reason.to_string() },
+            reason @ (MdbError::Corrupted
+            | MdbError::PageNotFound
+            | MdbError::Invalid
+            | MdbError::VersionMismatch),
+        ) => StoreError::Damaged {
+            file: path.join("data.mdb"),
+            offset: 0,
+            reason: reason.to_string(),
+        },
         other => StoreError::Tree { action, path, reason: other.to_string() },
     }
 }

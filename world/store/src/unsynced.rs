@@ -33,7 +33,10 @@ pub struct Noted<K> {
 impl<K: Hash + Ord + Clone> Unsynced<K> {
     /// Room for `max` marks.
     pub fn new(max: usize) -> Unsynced<K> {
-        Unsynced { marks: Mutex::new(Marks { changed: HashMap::new(), changes: 0, overflow: None }), max }
+        Unsynced {
+            marks: Mutex::new(Marks { changed: HashMap::new(), changes: 0, overflow: None }),
+            max,
+        }
     }
 
     /// Marks it as changed.

@@ -63,7 +63,9 @@ impl World {
     fn hear(&mut self, t: &ExtentTable, out: Vec<ExtentAction>) {
         for action in out {
             match action {
-                ExtentAction::Revoke(client, fid, range) => self.questions.push((client, fid, range)),
+                ExtentAction::Revoke(client, fid, range) => {
+                    self.questions.push((client, fid, range))
+                }
                 ExtentAction::Again(ticket) => {
                     assert!(self.waiting.remove(&ticket).is_some(), "{ticket:?} is not under way")
                 }
@@ -79,7 +81,8 @@ impl World {
                             && (other.write || own.write)
                             && other.needs.overlaps(own.needs)
                     };
-                    let stuck: Vec<_> = self.waiting.range(..ticket).filter(|(_, other)| before(other)).collect();
+                    let stuck: Vec<_> =
+                        self.waiting.range(..ticket).filter(|(_, other)| before(other)).collect();
                     assert!(stuck.is_empty(), "{ticket:?} overtakes {} others", stuck.len());
                 }
                 ExtentAction::Over(fid) => assert!(!t.files.contains_key(&fid)),
@@ -102,7 +105,8 @@ impl ExtentTable {
         for ((fid, client), (read, write)) in &world.held {
             let known = self.holder(*fid, *client);
             let none = Ranges::default();
-            let (known_read, known_write) = known.map_or((&none, &none), |held| (&held.read, &held.write));
+            let (known_read, known_write) =
+                known.map_or((&none, &none), |held| (&held.read, &held.write));
             assert_eq!((read, write), (known_read, known_write), "{client:?} believes what is so");
         }
         for file in self.files.values() {
@@ -110,9 +114,17 @@ impl ExtentTable {
                 assert!(!held.is_empty());
                 let others = file.holders.iter().filter(|(other, _)| *other != client);
                 for (_, other) in others {
-                    assert!(held.write.iter().all(|range| !other.write.overlaps(range) && !other.read.overlaps(range)));
+                    assert!(
+                        held.write.iter().all(
+                            |range| !other.write.overlaps(range) && !other.read.overlaps(range)
+                        )
+                    );
                 }
-                assert!(held.asked.iter().all(|asked| held.read.overlaps(asked) || held.write.overlaps(asked)));
+                assert!(
+                    held.asked
+                        .iter()
+                        .all(|asked| held.read.overlaps(asked) || held.write.overlaps(asked))
+                );
             }
             assert!(!file.closing || file.waiting.is_empty());
             assert!(!file.holders.is_empty() || !file.waiting.is_empty());

@@ -67,7 +67,10 @@ fn who_writes_by_turns_soon_holds_just_that_and_nobody_is_asked() {
         let mut out = rig.asks(client, turn * len, (turn + 1) * len, true);
         while let Some(action) = out.pop() {
             if let ExtentAction::Revoke(asked, _, held) = action {
-                assert!(asked == other || held.end <= turn * len, "{held:?} of {asked:?} in turn {turn}");
+                assert!(
+                    asked == other || held.end <= turn * len,
+                    "{held:?} of {asked:?} in turn {turn}"
+                );
                 revokes += 1;
                 out.append(&mut rig.released(asked, held.start, held.end));
             }
@@ -122,7 +125,11 @@ fn what_is_ahead_ends_where_others_are() {
     for (n, ahead) in [(40, vec![]), (60, vec![]), (80, vec![])] {
         let got = rig.asks(A, n, n + 10, true);
         let Some(ExtentAction::Granted(_, ranges)) = got.first() else { panic!("{got:?}") };
-        assert_eq!((ranges[0], &ranges[1..]), (range(n, n + 10), &ahead[..]), "the next but one is B's");
+        assert_eq!(
+            (ranges[0], &ranges[1..]),
+            (range(n, n + 10), &ahead[..]),
+            "the next but one is B's"
+        );
     }
     assert!(rig.table.is_writer(FID, B));
 }
@@ -221,7 +228,10 @@ fn near_the_bound_far_extents_go_first_and_at_it_requests_wait() {
         }
         refused += 1;
     }
-    assert!(asked.len() == BATCH && asked.iter().all(|(client, range)| *client == A && range.end < 30 * BATCH as u64));
+    assert!(
+        asked.len() == BATCH
+            && asked.iter().all(|(client, range)| *client == A && range.end < 30 * BATCH as u64)
+    );
     assert!(refused > 0 && rig.table.waiting() == refused as usize);
     for (_, back) in asked {
         rig.released(A, back.start, back.end);

@@ -121,7 +121,10 @@ mod tests {
     #[test]
     fn touching_ranges_of_one_kind_merge_and_others_stay() {
         let change = replace([held(Read, 0, 2), held(Write, 6, 9)].into_iter(), held(Read, 3, 5));
-        assert_eq!(change, RangeChange { removed: vec![0], added: vec![held(Read, 0, 5)], freed: false });
+        assert_eq!(
+            change,
+            RangeChange { removed: vec![0], added: vec![held(Read, 0, 5)], freed: false }
+        );
     }
 
     #[test]

@@ -70,7 +70,11 @@ impl FlockTable {
                 }
             }
             for w in &r.waiting {
-                assert!(r.conflicts(w.owner, w.wanted).next().is_some(), "{:?} waits for nothing", w.ticket);
+                assert!(
+                    r.conflicts(w.owner, w.wanted).next().is_some(),
+                    "{:?} waits for nothing",
+                    w.ticket
+                );
                 if w.owner.flavor == Posix {
                     *waits.entry((w.owner, *fid)).or_default() += 1;
                 }
@@ -126,7 +130,10 @@ fn getlk_names_the_process_in_the_way() {
     d.set(B, Flock { pid: 8, ..posix(Read, 5, 29) });
     assert_eq!(d.table.test(FID, C, &posix(Read, 0, 99)), None);
     let in_the_way = d.table.test(FID, C, &posix(Write, 0, 99)).unwrap();
-    assert_eq!((in_the_way.pid, in_the_way.kind, in_the_way.start, in_the_way.end), (8, Read, 5, 29));
+    assert_eq!(
+        (in_the_way.pid, in_the_way.kind, in_the_way.start, in_the_way.end),
+        (8, Read, 5, 29)
+    );
     assert_eq!(d.table.test(FID, B, &posix(Write, 0, 9)), None, "own locks are never in the way");
     assert_eq!(d.table.test(OTHER, C, &posix(Write, 0, 99)), None);
 }
@@ -137,7 +144,9 @@ fn what_an_owner_holds_is_clipped_to_what_is_asked() {
     let held = posix(Write, 10, 19);
     table.set(FID, (A, &held), false, FlockTicket(1), &mut Vec::new());
     let owner = |client| LockOwner { client, flavor: Posix, owner: held.owner };
-    let owned = |client, start, end| table.owned(FID, owner(client), &posix(Unlock, start, end)).collect::<Vec<_>>();
+    let owned = |client, start, end| {
+        table.owned(FID, owner(client), &posix(Unlock, start, end)).collect::<Vec<_>>()
+    };
     assert_eq!(owned(A, 0, 14), [Flock { end: 14, ..held }]);
     assert_eq!(owned(A, 15, u64::MAX), [Flock { start: 15, ..held }]);
     assert!(owned(A, 0, 9).is_empty() && owned(B, 0, 99).is_empty());
@@ -183,7 +192,11 @@ fn bsd_upgrade_loses_the_old_lock_at_a_conflict() {
     d.set(A, bsd(Read));
     d.set(B, bsd(Read));
     assert_eq!(d.wait(A, bsd(Write)), []);
-    assert_eq!(d.set(B, bsd(Write)), [Granted(FlockTicket(4))], "A's shared lock went when it began to wait");
+    assert_eq!(
+        d.set(B, bsd(Write)),
+        [Granted(FlockTicket(4))],
+        "A's shared lock went when it began to wait"
+    );
     assert_eq!(d.set(B, bsd(Unlock)), [Granted(FlockTicket(5)), Granted(FlockTicket(3))]);
     assert_eq!(d.set(B, bsd(Read)), [Refused(FlockTicket(6), Errno::EAGAIN)]);
 }
@@ -195,7 +208,11 @@ fn a_refused_bsd_conversion_lets_waiters_in() {
     d.set(B, bsd(Read));
     d.wait(C, bsd(Write));
     d.set(A, bsd(Unlock));
-    assert_eq!(d.set(A, bsd(Read)), [Granted(FlockTicket(5))], "a request does not wait for waiters");
+    assert_eq!(
+        d.set(A, bsd(Read)),
+        [Granted(FlockTicket(5))],
+        "a request does not wait for waiters"
+    );
     assert_eq!(d.set(A, bsd(Write)), [Refused(FlockTicket(6), Errno::EAGAIN)]);
     assert_eq!(d.set(B, bsd(Unlock)), [Granted(FlockTicket(7)), Granted(FlockTicket(3))]);
 }
@@ -209,7 +226,10 @@ fn a_circle_of_three_over_two_files_is_a_deadlock() {
     assert_eq!(d.ask(FID, A, posix(Write, 1, 1), true), []);
     assert_eq!(d.ask(OTHER, B, posix(Read, 0, 0), true), []);
     assert_eq!(d.ask(FID, C, posix(Read, 0, 0), true), [Refused(FlockTicket(6), Errno::EDEADLK)]);
-    assert_eq!(d.ask(OTHER, C, posix(Unlock, 0, 0), false), [Granted(FlockTicket(7)), Granted(FlockTicket(5))]);
+    assert_eq!(
+        d.ask(OTHER, C, posix(Unlock, 0, 0), false),
+        [Granted(FlockTicket(7)), Granted(FlockTicket(5))]
+    );
 }
 
 #[test]
@@ -290,7 +310,9 @@ struct ByteMap {
 
 impl ByteMap {
     fn free(&self, owner: LockOwner, lock: &Flock) -> bool {
-        let apart = |o: &LockOwner| o.owner != owner.owner || o.client != owner.client && owner.flavor != Group;
+        let apart = |o: &LockOwner| {
+            o.owner != owner.owner || o.client != owner.client && owner.flavor != Group
+        };
         let rivals = self.held.iter().filter(|(o, _)| o.flavor == owner.flavor && apart(o));
         let clash = |k: &Option<FlockKind>| k.is_some_and(|k| k == Write || lock.kind == Write);
         lock.kind == Unlock || !rivals.flat_map(|(_, b)| &b[range(lock)]).any(clash)
@@ -303,7 +325,11 @@ impl ByteMap {
 }
 
 fn range(lock: &Flock) -> std::ops::RangeInclusive<usize> {
-    if lock.flavor != Posix { 0..=BYTES - 1 } else { lock.start as usize..=(lock.end as usize).min(BYTES - 1) }
+    if lock.flavor != Posix {
+        0..=BYTES - 1
+    } else {
+        lock.start as usize..=(lock.end as usize).min(BYTES - 1)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -316,9 +342,16 @@ enum Event {
 fn event() -> impl Strategy<Value = Event> {
     let flavor = prop_oneof![4 => Just(Posix), 1 => Just(Bsd), 2 => Just(Group)];
     let kind = prop_oneof![Just(Read), Just(Write), Just(Unlock)];
-    let a_lock = (flavor, kind, 0..2u64, 0..BYTES as u64, 0..BYTES as u64).prop_map(|(flavor, kind, owner, a, b)| {
-        Flock { flavor, kind, owner, pid: owner as u32, start: a.min(b), end: a.max(b) }
-    });
+    let a_lock = (flavor, kind, 0..2u64, 0..BYTES as u64, 0..BYTES as u64).prop_map(
+        |(flavor, kind, owner, a, b)| Flock {
+            flavor,
+            kind,
+            owner,
+            pid: owner as u32,
+            start: a.min(b),
+            end: a.max(b),
+        },
+    );
     prop_oneof![
         12 => (0..3u128, a_lock.clone(), any::<bool>()).prop_map(|(c, l, w)| Event::Set(c, l, w)),
         1 => (0..3u128, a_lock).prop_map(|(c, l)| Event::Cancel(c, l)),

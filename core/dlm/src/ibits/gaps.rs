@@ -71,7 +71,13 @@ impl Gaps {
     /// those of `super::clash` this is GAP, if one of the names is in its ranges or if the change
     /// does not list its names.
     pub(super) fn clash(&self, client: u32, held: InodeBits, change: &Change) -> InodeBits {
-        self.clash_of(client, held, change.fid, change.bits, change.names.iter().map(|name| &**name))
+        self.clash_of(
+            client,
+            held,
+            change.fid,
+            change.bits,
+            change.names.iter().map(|name| &**name),
+        )
     }
 
     /// As [`Gaps::clash`], with the parts of the change apart.
@@ -97,7 +103,8 @@ impl Gaps {
 
     /// How far a range that begins with this name may reach.
     pub(super) fn reach(&self, dir: Fid, client: u32, name: &[u8], now: Duration) -> NameRange {
-        let learnt = |place: &&Place| place.dir == dir && place.client == client && now < place.until;
+        let learnt =
+            |place: &&Place| place.dir == dir && place.client == client && now < place.until;
         let place = self.places.get(self.index(dir, client)).filter(learnt);
         NameRange::at(name, place.map_or(0, |place| place.depth.into()))
     }
@@ -105,8 +112,11 @@ impl Gaps {
     /// Another client is about to change this name: if it is in a range, the two clients shall
     /// part.
     pub(super) fn meets(&mut self, dir: Fid, client: u32, name: &[u8], now: Duration) {
-        let Some(range) = self.of(dir, client).and_then(|ranges| ranges.around(name)) else { return };
-        let common = range.start().iter().zip(name).take_while(|(own, foreign)| own == foreign).count();
+        let Some(range) = self.of(dir, client).and_then(|ranges| ranges.around(name)) else {
+            return;
+        };
+        let common =
+            range.start().iter().zip(name).take_while(|(own, foreign)| own == foreign).count();
         if self.places.is_empty() {
             let empty = Place { dir: Fid::NONE, client: 0, depth: 0, until: Duration::ZERO };
             self.places = vec![empty; PLACES];

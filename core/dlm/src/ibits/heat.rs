@@ -47,7 +47,12 @@ impl Default for Heat {
 impl Heat {
     /// An inode with this many turns is busy.
     pub fn with_turns(busy_after: u32) -> Heat {
-        Heat { places: Vec::new(), hasher: FixedState::default(), busy_after, quiet_from: Duration::ZERO }
+        Heat {
+            places: Vec::new(),
+            hasher: FixedState::default(),
+            busy_after,
+            quiet_from: Duration::ZERO,
+        }
     }
 
     fn index(&self, dir: Fid) -> usize {
@@ -57,7 +62,13 @@ impl Heat {
     /// `author` works with the inode.
     pub fn note(&mut self, dir: Fid, author: ClientUuid, now: Duration) {
         if self.places.is_empty() {
-            let empty = Place { dir: Fid::NONE, author, at: Duration::ZERO, busy_until: Duration::ZERO, turns: 0 };
+            let empty = Place {
+                dir: Fid::NONE,
+                author,
+                at: Duration::ZERO,
+                busy_until: Duration::ZERO,
+                turns: 0,
+            };
             self.places = vec![empty; PLACES];
         }
         let index = self.index(dir);

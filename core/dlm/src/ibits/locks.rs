@@ -111,7 +111,11 @@ impl Locks {
 
     /// The client with the most locks.
     pub(super) fn largest(&self) -> Option<u32> {
-        let clients = self.clients.iter().enumerate().filter_map(|(n, c)| c.as_ref().map(|c| (n as u32, c.count)));
+        let clients = self
+            .clients
+            .iter()
+            .enumerate()
+            .filter_map(|(n, c)| c.as_ref().map(|c| (n as u32, c.count)));
         clients.max_by_key(|(_, count)| *count).map(|(number, _)| number)
     }
 
@@ -125,7 +129,15 @@ impl Locks {
 
     /// A new lock, the client's newest.
     pub(super) fn add(&mut self, fid: Fid, client: u32, bits: InodeBits) -> u32 {
-        let lock = Lock { fid, client, bits, revoking: InodeBits::NONE, changing: 0, older: NONE, newer: NONE };
+        let lock = Lock {
+            fid,
+            client,
+            bits,
+            revoking: InodeBits::NONE,
+            changing: 0,
+            older: NONE,
+            newer: NONE,
+        };
         let slot = match self.free_slots.pop() {
             Some(slot) => {
                 self.slots[slot as usize] = lock;

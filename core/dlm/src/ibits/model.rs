@@ -37,7 +37,8 @@ const NAMES: [&str; 6] = ["a", "b", "ba", "bb", "c", "d"];
 
 fn event() -> impl Strategy<Value = Event> {
     let (n, client, bits, text) = (0..3u32, 0..CLIENTS, 0..0x400u32, 0..NAMES.len());
-    let change = prop::collection::vec((n.clone(), prop_oneof![0..NAMES.len() as u32, bits.clone()]), 1..3);
+    let change =
+        prop::collection::vec((n.clone(), prop_oneof![0..NAMES.len() as u32, bits.clone()]), 1..3);
     let asked = prop::collection::vec((n.clone(), bits.clone()), 1..3);
     prop_oneof![
         6 => (n.clone(), client.clone(), bits.clone()).prop_map(|(n, c, b)| Event::Grant(n, c, b)),
@@ -109,7 +110,11 @@ impl World {
     /// A reply brings a gap. Only the part after the names of the client's own changes under way
     /// remains.
     fn learn(&mut self, fid: Fid, client: ClientUuid, gap: NameRange) {
-        let own = self.names.values().filter(|(author, _)| *author == client).flat_map(|(_, changes)| changes);
+        let own = self
+            .names
+            .values()
+            .filter(|(author, _)| *author == client)
+            .flat_map(|(_, changes)| changes);
         let mut names = own.filter(|change| change.fid == fid).flat_map(|change| &change.names);
         if let Some(left) = names.try_fold(gap, |left, name| left.behind(name)) {
             self.gaps.entry((fid, client)).or_default().add(left);
@@ -149,7 +154,9 @@ impl World {
         }
         let action = self.asked.remove(n % self.asked.len());
         match &action {
-            Action::Revoke(client, fid, bits) if keeps => self.drops(*fid, *client, bits.difference(InodeBits::OPEN)),
+            Action::Revoke(client, fid, bits) if keeps => {
+                self.drops(*fid, *client, bits.difference(InodeBits::OPEN))
+            }
             Action::Revoke(client, fid, bits) => self.drops(*fid, *client, *bits),
             Action::Changing(..) if keeps => {}
             Action::Changing(_, client, dir, _) => self.drops(*dir, *client, InodeBits::UPDATE),
@@ -169,10 +176,19 @@ impl World {
                 if keeps {
                     t.kept(fid, client, &mut out);
                 }
-                t.dropped(fid, client, if keeps { bits.difference(InodeBits::OPEN) } else { bits }, &mut out);
+                t.dropped(
+                    fid,
+                    client,
+                    if keeps { bits.difference(InodeBits::OPEN) } else { bits },
+                    &mut out,
+                );
             }
-            (Action::Changing(modifier, client, dir, _), true) => t.forgot(modifier, client, dir, &mut out),
-            (Action::Changing(_, client, dir, _), false) => _ = t.dropped_names(dir, client, &mut out),
+            (Action::Changing(modifier, client, dir, _), true) => {
+                t.forgot(modifier, client, dir, &mut out)
+            }
+            (Action::Changing(_, client, dir, _), false) => {
+                _ = t.dropped_names(dir, client, &mut out)
+            }
             (Action::Ready(_) | Action::Cancelled(_), _) => unreachable!("these are no questions"),
         }
         self.hear(out);
@@ -181,7 +197,10 @@ impl World {
     /// The table knows of all that clients believe to hold.
     fn check(&self, t: &IbitsTable) {
         for ((fid, client), bits) in &self.believed {
-            assert!(t.shown(*fid, *client).contains(*bits), "{client:?} believes to hold {bits:?} of {fid}");
+            assert!(
+                t.shown(*fid, *client).contains(*bits),
+                "{client:?} believes to hold {bits:?} of {fid}"
+            );
         }
     }
 
@@ -193,15 +212,18 @@ impl World {
         let mut out = Vec::new();
         if let Some((fid, client, write)) = self.locks.get(&modifier).copied() {
             if !t.take(modifier, &mut out) {
-                let cancelled = t.locks.number(client).is_none() || t.modifiers[&modifier].is_orphaned();
+                let cancelled =
+                    t.locks.number(client).is_none() || t.modifiers[&modifier].is_orphaned();
                 if !cancelled {
                     self.waiting.insert(modifier);
                     self.hear(out);
                     return;
                 }
             } else {
-                let older =
-                    self.locks.range(..modifier).filter(|(_, (f, c, w))| *f == fid && *c != client && (*w || write));
+                let older = self
+                    .locks
+                    .range(..modifier)
+                    .filter(|(_, (f, c, w))| *f == fid && *c != client && (*w || write));
                 let stuck: Vec<_> = older.filter(|(m, _)| !t.modifiers[m].is_orphaned()).collect();
                 assert!(stuck.is_empty(), "{modifier:?} overtakes {stuck:?}");
                 self.granted(fid, client, if write { EXCLUSIVE } else { UNDER_WRITE });
@@ -209,7 +231,8 @@ impl World {
             self.locks.remove(&modifier);
         }
         if let Some((author, changes)) = self.names.remove(&modifier) {
-            let is_there = t.locks.number(author).is_some() && !t.modifiers[&modifier].is_orphaned();
+            let is_there =
+                t.locks.number(author).is_some() && !t.modifiers[&modifier].is_orphaned();
             changes.iter().filter(|_| is_there).for_each(|change| self.make(t, author, change));
         }
         t.leave(modifier, &mut out);

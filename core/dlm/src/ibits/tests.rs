@@ -23,7 +23,11 @@ pub(super) fn of(n: u32, bits: InodeBits) -> Change {
 }
 
 pub(super) fn name(n: u32, name: &str) -> Change {
-    Change { fid: fid(n), bits: UPDATE, names: [Name::new(name.as_bytes()).unwrap()].into_iter().collect() }
+    Change {
+        fid: fid(n),
+        bits: UPDATE,
+        names: [Name::new(name.as_bytes()).unwrap()].into_iter().collect(),
+    }
 }
 
 fn table() -> IbitsTable {
@@ -37,14 +41,20 @@ impl IbitsTable {
     pub(super) fn check(&self) {
         let mut locks = 0;
         for (fid, resource) in &self.resources {
-            assert!(!resource.holders.is_empty() || !resource.entered.is_empty(), "{fid}: unused, but kept");
+            assert!(
+                !resource.holders.is_empty() || !resource.entered.is_empty(),
+                "{fid}: unused, but kept"
+            );
             assert!(resource.holders.is_sorted());
             let held = |slot: u32| self.locks.get(slot).bits;
             for (client, slot) in &resource.holders {
                 let lock = self.locks.get(*slot);
                 assert_eq!((lock.fid, lock.client), (*fid, *client));
                 assert!(!lock.is_over());
-                assert_eq!(lock.bits.contains(InodeBits::GAP), self.gaps.of(*fid, *client).is_some());
+                assert_eq!(
+                    lock.bits.contains(InodeBits::GAP),
+                    self.gaps.of(*fid, *client).is_some()
+                );
                 if lock.bits.contains(InodeBits::WRITE) {
                     assert!(lock.bits.contains(UNDER_WRITE));
                     assert_eq!(self.writers.get(fid), Some(client));
@@ -80,7 +90,13 @@ impl IbitsTable {
         self.change_at(modifier, client, changes, NOW)
     }
 
-    fn change_at(&mut self, modifier: u64, client: ClientUuid, changes: &[Change], now: Duration) -> Vec<Action> {
+    fn change_at(
+        &mut self,
+        modifier: u64,
+        client: ClientUuid,
+        changes: &[Change],
+        now: Duration,
+    ) -> Vec<Action> {
         let mut out = Vec::new();
         self.enter(Modifier(modifier), client, changes.to_vec(), now, &mut out);
         self.check();
@@ -112,7 +128,13 @@ impl IbitsTable {
 
     /// A lookup of a name of inode 1 that is not there: what of the gap is granted, as far as
     /// `next`.
-    fn look_up(&mut self, client: ClientUuid, name: &str, next: &str, now: Duration) -> Option<(String, String)> {
+    fn look_up(
+        &mut self,
+        client: ClientUuid,
+        name: &str,
+        next: &str,
+        now: Duration,
+    ) -> Option<(String, String)> {
         let mut out = Vec::new();
         let reach = self.gap_at(fid(1), client, name.as_bytes(), now);
         let reach = if next.is_empty() { Some(reach) } else { reach.below(next.as_bytes()) };
@@ -235,11 +257,18 @@ fn update_is_granted_again_when_all_that_was_told_of_names_is_answered() {
     let mut t = table();
     t.give(1, B, BOTH);
     let change = name(1, "x");
-    assert_eq!(t.change(1, A, std::slice::from_ref(&change)), [Changing(Modifier(1), B, fid(1), change.names.clone())]);
+    assert_eq!(
+        t.change(1, A, std::slice::from_ref(&change)),
+        [Changing(Modifier(1), B, fid(1), change.names.clone())]
+    );
     assert_eq!(t.change(2, C, &[of(1, UPDATE)]), [Revoke(B, fid(1), UPDATE)]);
     assert_eq!(t.drop_bits(1, B, UPDATE), [Ready(Modifier(1)), Ready(Modifier(2))]);
     assert_eq!((t.over(1), t.over(2)), (vec![], vec![]));
-    assert_eq!(t.give(1, B, BOTH), LOOKUP, "B may answer to the first question that it drops UPDATE");
+    assert_eq!(
+        t.give(1, B, BOTH),
+        LOOKUP,
+        "B may answer to the first question that it drops UPDATE"
+    );
     assert_eq!(t.drop_dir(1, B), []);
     assert_eq!(t.give(1, B, BOTH), BOTH);
 }
@@ -397,7 +426,10 @@ fn a_name_is_told_and_the_rest_of_the_directory_stays() {
     t.forgot(Modifier(1), B, fid(1), &mut out);
     assert_eq!((out, t.held(fid(1), B)), (vec![], BOTH));
     assert_eq!(t.drop_dir(1, C), [Ready(Modifier(1))], "C drops it as a whole");
-    assert!(t.is_free(A, Some(Modifier(1)), [(fid(1), UPDATE)]), "B keeps its lock, but not that name");
+    assert!(
+        t.is_free(A, Some(Modifier(1)), [(fid(1), UPDATE)]),
+        "B keeps its lock, but not that name"
+    );
     assert!(!t.is_free(A, None, [(fid(1), UPDATE)]));
     assert_eq!(t.over(1), []);
     assert_eq!(t.give(1, B, UPDATE), UPDATE);
@@ -407,7 +439,10 @@ fn a_name_is_told_and_the_rest_of_the_directory_stays() {
 fn two_names_of_one_directory_are_told_at_once() {
     let mut t = table();
     [A, B].into_iter().for_each(|client| _ = t.give(1, client, UPDATE));
-    assert_eq!(t.change(1, A, &[name(1, "a")]), [Changing(Modifier(1), B, fid(1), name(1, "a").names)]);
+    assert_eq!(
+        t.change(1, A, &[name(1, "a")]),
+        [Changing(Modifier(1), B, fid(1), name(1, "a").names)]
+    );
     let later = NOW + BUSY;
     let told = t.change_at(2, B, &[name(1, "b")], later);
     assert_eq!(told, [Changing(Modifier(2), A, fid(1), name(1, "b").names)]);
@@ -425,17 +460,29 @@ fn a_directory_with_authors_in_turn_is_locked_by_nobody() {
     t.give(1, C, BOTH);
     let step = BUSY / 4;
     assert_eq!(t.change_at(1, A, &[name(1, "a")], NOW).len(), 1);
-    assert_eq!(t.change_at(2, B, &[name(1, "b")], NOW + step), [Revoke(C, fid(1), UPDATE)], "now it is busy");
+    assert_eq!(
+        t.change_at(2, B, &[name(1, "b")], NOW + step),
+        [Revoke(C, fid(1), UPDATE)],
+        "now it is busy"
+    );
     let mut out = Vec::new();
     t.dropped(fid(1), C, UPDATE, &mut out);
     t.dropped_names(fid(1), C, &mut out);
     (1..=2).for_each(|m| _ = t.over(m));
     assert_eq!(t.grant(fid(1), C, BOTH, NOW + step, &mut out), LOOKUP);
     (2..=6).for_each(|n| t.names_change(fid(1), B, [], NOW + step * n));
-    assert_eq!(t.grant(fid(1), B, BOTH, NOW + step + BUSY, &mut out), BOTH, "one author for a second");
+    assert_eq!(
+        t.grant(fid(1), B, BOTH, NOW + step + BUSY, &mut out),
+        BOTH,
+        "one author for a second"
+    );
     t.names_change(fid(1), A, [], NOW + step * 7);
     assert_eq!(t.grant(fid(1), C, UPDATE, NOW + step * 8, &mut out), InodeBits::NONE);
-    assert_eq!(t.grant(fid(1), C, UPDATE, NOW + step * 11, &mut out), UPDATE, "no author for a second");
+    assert_eq!(
+        t.grant(fid(1), C, UPDATE, NOW + step * 11, &mut out),
+        UPDATE,
+        "no author for a second"
+    );
 }
 
 #[test]
@@ -489,7 +536,11 @@ fn who_is_not_connected_gets_nothing() {
     assert_eq!(t.give(1, other, BOTH), InodeBits::NONE);
     assert!(t.resources.is_empty());
     t.give(1, A, BOTH);
-    assert_eq!(t.change(1, other, &[of(1, UPDATE)]), [Revoke(A, fid(1), UPDATE)], "the target itself, for example");
+    assert_eq!(
+        t.change(1, other, &[of(1, UPDATE)]),
+        [Revoke(A, fid(1), UPDATE)],
+        "the target itself, for example"
+    );
 }
 
 const GAP: InodeBits = InodeBits::GAP;
@@ -506,7 +557,13 @@ fn a_gap_is_called_back_for_a_name_in_it_and_for_no_other() {
     let free = |t: &IbitsTable, client, name: &str| {
         t.is_free_with_names(client, None, [(fid(1), UPDATE, [Some(name.as_bytes()), None])])
     };
-    assert!(free(&t, B, "a") && free(&t, B, "d") && !free(&t, B, "b") && !free(&t, B, "c") && free(&t, A, "c"));
+    assert!(
+        free(&t, B, "a")
+            && free(&t, B, "d")
+            && !free(&t, B, "b")
+            && !free(&t, B, "c")
+            && free(&t, A, "c")
+    );
     assert!(!t.is_free(B, None, [(fid(1), UPDATE)]), "any name may change");
     assert!(t.is_free(B, None, [(fid(1), LOOKUP)]));
     assert_eq!(t.change(1, B, &[name(1, "d")]), [Ready(Modifier(1))]);
@@ -548,7 +605,10 @@ fn a_gap_and_update_are_asked_for_each_in_its_way() {
     t.look_up(A, "b", "", NOW);
     t.give(1, A, UPDATE);
     let told = t.change(1, B, &[name(1, "c")]);
-    assert_eq!(told, [Changing(Modifier(1), A, fid(1), name(1, "c").names), Revoke(A, fid(1), GAP)]);
+    assert_eq!(
+        told,
+        [Changing(Modifier(1), A, fid(1), name(1, "c").names), Revoke(A, fid(1), GAP)]
+    );
     let mut out = Vec::new();
     t.forgot(Modifier(1), A, fid(1), &mut out);
     assert_eq!((out, t.drop_bits(1, A, GAP)), (vec![], vec![Ready(Modifier(1))]));

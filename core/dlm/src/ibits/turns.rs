@@ -26,7 +26,12 @@ pub(super) struct Entered {
 
 impl Entered {
     /// It asks no holder yet.
-    fn new(author: u32, changes: SmallVec<[Change; 4]>, busy: SmallVec<[Fid; 2]>, wants: InodeBits) -> Entered {
+    fn new(
+        author: u32,
+        changes: SmallVec<[Change; 4]>,
+        busy: SmallVec<[Fid; 2]>,
+        wants: InodeBits,
+    ) -> Entered {
         Entered { author, changes, busy, wants, pending: BTreeMap::new(), ready: false }
     }
 }
@@ -102,7 +107,9 @@ impl IbitsTable {
             return true;
         }
         let author = self.locks.number(client).unwrap_or(NONE);
-        let entered = entered.and_then(|modifier| self.modifiers.get(&modifier)).filter(|entered| entered.ready);
+        let entered = entered
+            .and_then(|modifier| self.modifiers.get(&modifier))
+            .filter(|entered| entered.ready);
         changes.into_iter().all(|(fid, bits, names)| {
             // An operation that entered for UPDATE entered for the names too.
             let covered = entered.map_or(InodeBits::NONE, |entered| entered.changed(fid));
@@ -158,7 +165,8 @@ impl IbitsTable {
     /// These names are foreign to all other holders of gaps.
     fn meet(&mut self, client: ClientUuid, change: &Change, now: Duration) {
         let author = self.locks.number(client).unwrap_or(NONE);
-        let holders = self.resources.get(&change.fid).into_iter().flat_map(|resource| &resource.holders);
+        let holders =
+            self.resources.get(&change.fid).into_iter().flat_map(|resource| &resource.holders);
         for (holder, _) in holders.filter(|(holder, _)| *holder != author) {
             change.names.iter().for_each(|name| self.gaps.meets(change.fid, *holder, name, now));
         }
@@ -179,7 +187,12 @@ impl IbitsTable {
     ) {
         let excludes = if wants.contains(InodeBits::WRITE) { EXCLUSIVE } else { InodeBits::WRITE };
         let change = Change { fid, bits: excludes, names: SmallVec::new() };
-        let entered = Entered::new(self.author(client), SmallVec::from_iter([change]), SmallVec::new(), wants);
+        let entered = Entered::new(
+            self.author(client),
+            SmallVec::from_iter([change]),
+            SmallVec::new(),
+            wants,
+        );
         self.begin(modifier, entered, out);
     }
 
@@ -273,7 +286,10 @@ impl IbitsTable {
     pub fn wait_of(&self, modifier: Modifier) -> Option<WaitOf> {
         let entered = self.modifiers.get(&modifier).filter(|entered| !entered.ready)?;
         let author = |number: u32| (number != NONE).then(|| self.locks.uuid(number));
-        let holders = entered.pending.iter().map(|((fid, number), bits)| (*fid, self.locks.uuid(*number), *bits));
+        let holders = entered
+            .pending
+            .iter()
+            .map(|((fid, number), bits)| (*fid, self.locks.uuid(*number), *bits));
         let mut wait = WaitOf {
             client: author(entered.author),
             changes: Vec::new(),
@@ -281,8 +297,10 @@ impl IbitsTable {
             ahead: Vec::new(),
         };
         for change in &entered.changes {
-            wait.changes.push((change.fid, if entered.is_lock() { entered.wants } else { change.bits }));
-            let queue = self.resources.get(&change.fid).map_or(&[][..], |resource| &resource.entered);
+            wait.changes
+                .push((change.fid, if entered.is_lock() { entered.wants } else { change.bits }));
+            let queue =
+                self.resources.get(&change.fid).map_or(&[][..], |resource| &resource.entered);
             let ahead = queue.iter().take_while(|other| **other != modifier);
             wait.ahead.extend(ahead.filter_map(|other| author(self.modifiers.get(other)?.author)));
         }
@@ -303,26 +321,50 @@ impl IbitsTable {
     /// Requests for locks may have come to their turn.
     fn next_turn(&mut self, fid: Fid, out: &mut Vec<Action>) {
         let entered = self.resources.get(&fid).into_iter().flat_map(|resource| &resource.entered);
-        let next: SmallVec<[Modifier; 8]> = entered.copied().filter(|other| self.modifiers[other].is_lock()).collect();
+        let next: SmallVec<[Modifier; 8]> =
+            entered.copied().filter(|other| self.modifiers[other].is_lock()).collect();
         next.into_iter().for_each(|other| self.advance(other, out));
     }
 
     /// The client dropped these bits by itself. What waits for that goes on. The client still owes
     /// the answers to what it was asked. WRITE goes with DATA or UPDATE. Returns the bits that it
     /// held.
-    pub fn released(&mut self, fid: Fid, client: ClientUuid, bits: InodeBits, out: &mut Vec<Action>) -> InodeBits {
+    pub fn released(
+        &mut self,
+        fid: Fid,
+        client: ClientUuid,
+        bits: InodeBits,
+        out: &mut Vec<Action>,
+    ) -> InodeBits {
         self.no_longer_held(fid, client, bits, |_| (), out)
     }
 
     /// Answer to [`Action::Revoke`]: the client has dropped these bits, which are those that it was
     /// asked for without those that it keeps. As [`IbitsTable::released`].
-    pub fn dropped(&mut self, fid: Fid, client: ClientUuid, bits: InodeBits, out: &mut Vec<Action>) -> InodeBits {
-        self.no_longer_held(fid, client, bits, |lock| lock.revoking = lock.revoking.difference(bits), out)
+    pub fn dropped(
+        &mut self,
+        fid: Fid,
+        client: ClientUuid,
+        bits: InodeBits,
+        out: &mut Vec<Action>,
+    ) -> InodeBits {
+        self.no_longer_held(
+            fid,
+            client,
+            bits,
+            |lock| lock.revoking = lock.revoking.difference(bits),
+            out,
+        )
     }
 
     /// Answer to [`Action::Changing`]: the client has dropped UPDATE of the directory. As
     /// [`IbitsTable::released`].
-    pub fn dropped_names(&mut self, dir: Fid, client: ClientUuid, out: &mut Vec<Action>) -> InodeBits {
+    pub fn dropped_names(
+        &mut self,
+        dir: Fid,
+        client: ClientUuid,
+        out: &mut Vec<Action>,
+    ) -> InodeBits {
         let answer = |lock: &mut Lock| lock.changing = lock.changing.saturating_sub(1);
         self.no_longer_held(dir, client, InodeBits::UPDATE, answer, out)
     }
@@ -372,7 +414,9 @@ impl IbitsTable {
     /// on.
     pub fn kept(&mut self, fid: Fid, client: ClientUuid, out: &mut Vec<Action>) {
         let Some(number) = self.locks.number(client) else { return };
-        let Some(slot) = self.resources.get(&fid).and_then(|resource| resource.slot(number)) else { return };
+        let Some(slot) = self.resources.get(&fid).and_then(|resource| resource.slot(number)) else {
+            return;
+        };
         let lock = self.locks.get_mut(slot);
         lock.revoking = lock.revoking.difference(InodeBits::OPEN);
         self.end_if_over(fid, number);
@@ -381,7 +425,13 @@ impl IbitsTable {
     }
 
     /// Answer to [`Action::Changing`]: the names and the attributes of the directory are forgotten.
-    pub fn forgot(&mut self, modifier: Modifier, client: ClientUuid, dir: Fid, out: &mut Vec<Action>) {
+    pub fn forgot(
+        &mut self,
+        modifier: Modifier,
+        client: ClientUuid,
+        dir: Fid,
+        out: &mut Vec<Action>,
+    ) {
         let Some(number) = self.locks.number(client) else { return };
         if let Some(slot) = self.resources.get(&dir).and_then(|resource| resource.slot(number)) {
             let lock = self.locks.get_mut(slot);
@@ -400,9 +450,14 @@ impl IbitsTable {
     pub fn gone(&mut self, client: ClientUuid, out: &mut Vec<Action>) -> Vec<(Fid, InodeBits)> {
         let Some(number) = self.locks.number(client) else { return Vec::new() };
         let slots: Vec<u32> = self.locks.of(number).collect();
-        let held: Vec<_> = slots.iter().map(|slot| (self.locks.get(*slot).fid, self.locks.get(*slot).bits)).collect();
+        let held: Vec<_> = slots
+            .iter()
+            .map(|slot| (self.locks.get(*slot).fid, self.locks.get(*slot).bits))
+            .collect();
         let mut given_up: Vec<Fid> = Vec::new();
-        for (modifier, entered) in self.modifiers.iter_mut().filter(|(_, entered)| entered.author == number) {
+        for (modifier, entered) in
+            self.modifiers.iter_mut().filter(|(_, entered)| entered.author == number)
+        {
             entered.author = NONE;
             if entered.is_lock() {
                 out.push(Action::Cancelled(*modifier));
@@ -420,12 +475,22 @@ impl IbitsTable {
     /// The inode was destroyed, and its locks with it; no client is asked. Clients that `show` a
     /// name of it keep LOOKUP and UPDATE, and with them its attributes, until the answer that is
     /// under way reaches them.
-    pub fn destroyed(&mut self, fid: Fid, show: impl Fn(ClientUuid) -> bool, out: &mut Vec<Action>) {
+    pub fn destroyed(
+        &mut self,
+        fid: Fid,
+        show: impl Fn(ClientUuid) -> bool,
+        out: &mut Vec<Action>,
+    ) {
         let Some(resource) = self.resources.get(&fid) else { return };
-        let holders: SmallVec<[u32; 4]> = resource.holders.iter().map(|(holder, _)| *holder).collect();
+        let holders: SmallVec<[u32; 4]> =
+            resource.holders.iter().map(|(holder, _)| *holder).collect();
         for holder in holders {
             let client = self.locks.uuid(holder);
-            let keeps = if show(client) { InodeBits::LOOKUP.union(InodeBits::UPDATE) } else { InodeBits::NONE };
+            let keeps = if show(client) {
+                InodeBits::LOOKUP.union(InodeBits::UPDATE)
+            } else {
+                InodeBits::NONE
+            };
             let answer = |lock: &mut Lock| {
                 if keeps.is_empty() {
                     owes_nothing(lock);
@@ -470,7 +535,10 @@ impl IbitsTable {
 
     fn ask_holders(&mut self, modifier: Modifier, out: &mut Vec<Action>) {
         let IbitsTable { resources, locks, modifiers, gaps, .. } = self;
-        let Some(Entered { author, changes, busy, pending, .. }) = modifiers.get_mut(&modifier) else { return };
+        let Some(Entered { author, changes, busy, pending, .. }) = modifiers.get_mut(&modifier)
+        else {
+            return;
+        };
         for change in changes.iter() {
             let Some(resource) = resources.get(&change.fid) else { continue };
             for (holder, slot) in resource.holders.iter().filter(|(holder, _)| holder != author) {
@@ -503,7 +571,9 @@ impl IbitsTable {
         if entered.ready || !entered.pending.is_empty() {
             return;
         }
-        if entered.is_lock() && (entered.author == NONE || !self.is_first(modifier) || self.is_closed(modifier)) {
+        if entered.is_lock()
+            && (entered.author == NONE || !self.is_first(modifier) || self.is_closed(modifier))
+        {
             return;
         }
         out.push(Action::Ready(modifier));
@@ -513,7 +583,10 @@ impl IbitsTable {
     /// True if no older request of another client stands before this request for a lock.
     fn is_first(&self, modifier: Modifier) -> bool {
         let own = &self.modifiers[&modifier];
-        let older = self.resources[&own.changes[0].fid].entered.iter().take_while(|other| **other != modifier);
+        let older = self.resources[&own.changes[0].fid]
+            .entered
+            .iter()
+            .take_while(|other| **other != modifier);
         let stands_before = |other: &Entered| {
             let conflict = other.wants.union(own.wants).contains(InodeBits::WRITE);
             other.is_lock() && conflict && other.author != own.author && other.author != NONE
@@ -551,7 +624,13 @@ impl Entered {
 
     /// Every holder of what it changes was asked and is waited for, or kept it. If the operation is
     /// not ready, a holder is missing.
-    pub(super) fn check(&self, fid: Fid, table: &IbitsTable, holders: &[(u32, u32)], modifier: Modifier) {
+    pub(super) fn check(
+        &self,
+        fid: Fid,
+        table: &IbitsTable,
+        holders: &[(u32, u32)],
+        modifier: Modifier,
+    ) {
         for (holder, slot) in holders.iter().filter(|(holder, _)| *holder != self.author) {
             let held = table.locks.get(*slot).bits;
             let here = self.changes.iter().filter(|change| change.fid == fid);
@@ -565,11 +644,19 @@ impl Entered {
             assert!(asks_back || clash.union(held.intersection(InodeBits::GAP)).contains(pending));
             let asks = !self.is_lock() || table.is_first(modifier);
             if asks && self.author != NONE {
-                assert!(pending.contains(clash.difference(keepers)), "{modifier:?} does not wait for {clash:?}");
+                assert!(
+                    pending.contains(clash.difference(keepers)),
+                    "{modifier:?} does not wait for {clash:?}"
+                );
             }
         }
         if !self.ready && self.pending.is_empty() && !self.changes.is_empty() {
-            assert!(self.is_lock() && (self.author == NONE || !table.is_first(modifier) || table.is_closed(modifier)));
+            assert!(
+                self.is_lock()
+                    && (self.author == NONE
+                        || !table.is_first(modifier)
+                        || table.is_closed(modifier))
+            );
         }
         assert!(!self.ready || self.pending.is_empty());
     }

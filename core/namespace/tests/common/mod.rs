@@ -38,7 +38,12 @@ impl View for Memory {
         Ok(self.dirents.get(&(parent, name.to_vec())).copied())
     }
 
-    fn entries(&self, dir: Fid, after: Option<&[u8]>, each: &mut EachEntry<'_>) -> Result<(), Errno> {
+    fn entries(
+        &self,
+        dir: Fid,
+        after: Option<&[u8]>,
+        each: &mut EachEntry<'_>,
+    ) -> Result<(), Errno> {
         let start = match after {
             Some(name) => Bound::Excluded((dir, name.to_vec())),
             None => Bound::Included((dir, Vec::new())),

@@ -41,7 +41,11 @@ enum Stage<B> {
     /// These have not answered. It can be given up.
     Preparing { others: Vec<Other>, waiting: BTreeSet<TargetIndex> },
     /// These have applied it, under these numbers of their changes, or have refused it.
-    Decided { bundle: Bundle<B>, applied: BTreeMap<TargetIndex, Transno>, refused: BTreeSet<TargetIndex> },
+    Decided {
+        bundle: Bundle<B>,
+        applied: BTreeMap<TargetIndex, Transno>,
+        refused: BTreeSet<TargetIndex>,
+    },
 }
 
 /// See the module.
@@ -58,7 +62,12 @@ pub struct Coordinator<B> {
 impl<B: Clone> Coordinator<B> {
     /// Of this MDT in this life.
     pub fn new(me: TargetIndex, boot: u64) -> Coordinator<B> {
-        Coordinator { me, next: Place { boot, number: 1 }, open: BTreeMap::new(), committed: BTreeMap::new() }
+        Coordinator {
+            me,
+            next: Place { boot, number: 1 },
+            open: BTreeMap::new(),
+            committed: BTreeMap::new(),
+        }
     }
 
     /// A bundle of an earlier life whose own part is done: the others are told again, until it is
@@ -96,7 +105,8 @@ impl<B: Clone> Coordinator<B> {
     pub fn give_up(&mut self, id: BundleId) -> Vec<TargetIndex> {
         match self.open.get(&id) {
             Some(Stage::Preparing { others, .. }) => {
-                let asked = others.iter().filter(|other| other.prepares).map(|other| other.mdt).collect();
+                let asked =
+                    others.iter().filter(|other| other.prepares).map(|other| other.mdt).collect();
                 self.open.remove(&id);
                 asked
             }
@@ -118,7 +128,9 @@ impl<B: Clone> Coordinator<B> {
     /// A participant has applied it, with this number of its change (0: in an earlier life, so it
     /// is durable).
     pub fn applied(&mut self, id: BundleId, from: TargetIndex, transno: Transno) -> Answered<B> {
-        let Some(Stage::Decided { bundle, applied, refused }) = self.open.get_mut(&id) else { return Answered::Wait };
+        let Some(Stage::Decided { bundle, applied, refused }) = self.open.get_mut(&id) else {
+            return Answered::Wait;
+        };
         refused.remove(&from);
         let first = applied.insert(from, transno).is_none();
         let all = bundle.others.iter().all(|other| applied.contains_key(&other.mdt));
@@ -138,7 +150,9 @@ impl<B: Clone> Coordinator<B> {
 
     /// A participant has refused it: it was stopped there.
     pub fn refused(&mut self, id: BundleId, from: TargetIndex) -> Answered<B> {
-        let Some(Stage::Decided { bundle, applied, refused }) = self.open.get_mut(&id) else { return Answered::Wait };
+        let Some(Stage::Decided { bundle, applied, refused }) = self.open.get_mut(&id) else {
+            return Answered::Wait;
+        };
         if !applied.contains_key(&from) {
             refused.insert(from);
         }
@@ -199,7 +213,9 @@ impl<B: Clone> Coordinator<B> {
             return Vec::new();
         }
         let with = |(id, stage): (&BundleId, &Stage<B>)| match stage {
-            Stage::Preparing { others, .. } => others.iter().any(|other| other.mdt == mdt).then_some(*id),
+            Stage::Preparing { others, .. } => {
+                others.iter().any(|other| other.mdt == mdt).then_some(*id)
+            }
             Stage::Decided { .. } => None,
         };
         let ids: Vec<BundleId> = self.open.iter().filter_map(with).collect();
@@ -257,7 +273,9 @@ mod tests {
     fn a_number_of_an_earlier_life_does_not_count() {
         let (me, other) = (TargetIndex(0), TargetIndex(1));
         let mut coordinator = Coordinator::new(me, 1);
-        let id = coordinator.begin(vec![Other { mdt: other, prepares: false }]).expect("it is the first");
+        let id = coordinator
+            .begin(vec![Other { mdt: other, prepares: false }])
+            .expect("it is the first");
         coordinator.decide(id, ()).expect("all have prepared it");
         assert!(coordinator.is_decided(id) && coordinator.due().next().is_none());
         assert!(matches!(coordinator.applied(id, other, Transno(50)), Answered::Own(_)));
@@ -269,9 +287,14 @@ mod tests {
         assert!(coordinator.restarted(other).is_empty(), "it is decided");
         coordinator.committed(other, Transno(49));
         assert_eq!(coordinator.watermark(), id.place(), "it may be lost there again");
-        let unanswered: Vec<_> = coordinator.unanswered().map(|(bundle, others)| (bundle.id, others)).collect();
+        let unanswered: Vec<_> =
+            coordinator.unanswered().map(|(bundle, others)| (bundle.id, others)).collect();
         assert_eq!(unanswered, [(id, vec![other])], "the Apply goes again");
-        assert_eq!(coordinator.applied(id, other, Transno(40)), Answered::Wait, "the own part is done");
+        assert_eq!(
+            coordinator.applied(id, other, Transno(40)),
+            Answered::Wait,
+            "the own part is done"
+        );
         assert_eq!(coordinator.watermark(), Place { boot: 1, number: 2 }, "it is finished");
     }
 }

@@ -40,7 +40,12 @@ impl<B: Clone> Exchange<B> {
         gathered: impl IntoIterator<Item = Bundle<B>>,
     ) -> Exchange<B> {
         let gathered = gathered.into_iter().map(|bundle| (bundle.id, bundle)).collect();
-        Exchange { waiting: peers.into_iter().collect(), gathered, brought: BTreeMap::new(), stopped: BTreeSet::new() }
+        Exchange {
+            waiting: peers.into_iter().collect(),
+            gathered,
+            brought: BTreeMap::new(),
+            stopped: BTreeSet::new(),
+        }
     }
 
     /// The MDTs that have not answered.
@@ -83,7 +88,8 @@ impl<B: Clone> Exchange<B> {
         };
         let first = self.brought.values().filter(takes).map(|brought| brought.bundle.clone());
         let first = first.filter(|bundle| !self.gathered.contains_key(&bundle.id)).collect();
-        let last = self.gathered.values().filter(|bundle| !records.has(bundle.id)).cloned().collect();
+        let last =
+            self.gathered.values().filter(|bundle| !records.has(bundle.id)).cloned().collect();
         (first, last)
     }
 

@@ -151,7 +151,9 @@ impl World {
             Step::Again(mdt) => self.again(*mdt),
             Step::Tell(mdt) => self.tell(*mdt),
             Step::Cut(a, b) => {
-                self.wires.retain(|(from, _, to), _| ![(*a, *b), (*b, *a)].contains(&(at(*from), at(*to))));
+                self.wires.retain(|(from, _, to), _| {
+                    ![(*a, *b), (*b, *a)].contains(&(at(*from), at(*to)))
+                });
             }
             Step::Die(client) => {
                 self.alive[*client] = false;
@@ -163,9 +165,13 @@ impl World {
     }
 
     fn begin(&mut self, client: usize, coordinator: usize, parts: &[(usize, Kind)]) {
-        let own_kind = parts.iter().find(|(mdt, _)| *mdt == coordinator).map_or(Kind::Set, |(_, kind)| *kind);
+        let own_kind =
+            parts.iter().find(|(mdt, _)| *mdt == coordinator).map_or(Kind::Set, |(_, kind)| *kind);
         let mdt = &mut self.mdts[coordinator];
-        if mdt.life != Life::Open || !self.alive[client] || own_kind == Kind::Set && mdt.pins.contains_key(&0) {
+        if mdt.life != Life::Open
+            || !self.alive[client]
+            || own_kind == Kind::Set && mdt.pins.contains_key(&0)
+        {
             return;
         }
         let mut planned = Parts::new();
@@ -184,7 +190,8 @@ impl World {
         let register = own.register;
         let me = mdt.me;
         let others = planned.iter().filter(|(to, _)| **to != me);
-        let others: Vec<Other> = others.map(|(to, part)| Other { mdt: *to, prepares: part.register == 0 }).collect();
+        let others: Vec<Other> =
+            others.map(|(to, part)| Other { mdt: *to, prepares: part.register == 0 }).collect();
         let all: Vec<TargetIndex> = others.iter().map(|other| other.mdt).collect();
         if !is_mutant!(NoCommitFirst) {
             mdt.commit();
@@ -195,7 +202,11 @@ impl World {
         mdt.planned.insert(id, Planned { client, parts: planned.clone() });
         for other in others.iter().filter(|other| other.prepares) {
             let register = planned[&other.mdt].register;
-            self.send(coordinator, other.mdt, Message::Prepare { id, others: all.clone(), register });
+            self.send(
+                coordinator,
+                other.mdt,
+                Message::Prepare { id, others: all.clone(), register },
+            );
         }
         if others.iter().all(|other| !other.prepares) {
             self.decide(coordinator, id);
@@ -385,7 +396,8 @@ impl World {
     fn stop(&mut self, mdt: usize, id: BundleId) {
         let others = self.mdts[mdt].participant.stop(id);
         // The coordinator is not asked.
-        let others: Vec<TargetIndex> = others.into_iter().filter(|other| *other != id.coordinator).collect();
+        let others: Vec<TargetIndex> =
+            others.into_iter().filter(|other| *other != id.coordinator).collect();
         self.mdts[mdt].record_stop(id);
         if others.is_empty() {
             self.mdts[mdt].unpin(id);
@@ -437,12 +449,17 @@ impl World {
                 let brought: BTreeMap<u64, Redo> =
                     brought.map(|((_, transno), redo)| (*transno, redo.clone())).collect();
                 let mdt = &mut self.mdts[mdt];
-                mdt.gathered = brought.into_iter().filter(|(transno, _)| *transno > mdt.disk.last).collect();
+                mdt.gathered =
+                    brought.into_iter().filter(|(transno, _)| *transno > mdt.disk.last).collect();
                 mdt.life = Life::Asking;
                 // Before it answers others: what is still on its way of its earlier life must not
                 // arrive behind that answer.
                 let boot = mdt.boot;
-                for peer in self.mdts.iter_mut().filter(|peer| peer.life != Life::Down && !is_mutant!(NotAnnounced)) {
+                for peer in self
+                    .mdts
+                    .iter_mut()
+                    .filter(|peer| peer.life != Life::Down && !is_mutant!(NotAnnounced))
+                {
                     peer.participant.lives(me, boot);
                 }
             }
@@ -475,7 +492,8 @@ impl World {
             return Ok(());
         }
         let peers = (0..MDTS).filter(|peer| *peer != mdt);
-        let mut exchange = Exchange::new(peers.clone().map(index), bundles(&self.mdts[mdt].gathered));
+        let mut exchange =
+            Exchange::new(peers.clone().map(index), bundles(&self.mdts[mdt].gathered));
         for peer in peers {
             for (id, told) in self.mdts[peer].coordinator.restarted(me) {
                 self.mdts[peer].planned.remove(&id);
@@ -491,14 +509,21 @@ impl World {
             let own = Exchange::new([], bundles(&peer_mdt.gathered));
             let mut asks = Vec::new();
             for id in stopped {
-                let mine = id.coordinator == peer_mdt.me || own.brings(me).any(|bundle| bundle.id == id);
+                let mine =
+                    id.coordinator == peer_mdt.me || own.brings(me).any(|bundle| bundle.id == id);
                 if !mine && let Told::Stopped { record: true } = peer_mdt.participant.asked(id) {
                     // One that recovers itself records it with what it does again, for nothing may
                     // come before that. If it restarts once more, it hears of the stop again.
                     if peer_mdt.life == Life::Open {
                         peer_mdt.record_stop(id);
                     }
-                    asks.extend(peer_mdt.participant.unanswered(id).into_iter().map(|to| (to, Message::Ask { id })));
+                    asks.extend(
+                        peer_mdt
+                            .participant
+                            .unanswered(id)
+                            .into_iter()
+                            .map(|to| (to, Message::Ask { id })),
+                    );
                 }
             }
             asks.into_iter().for_each(|(to, ask)| self.send(peer, to, ask));
@@ -561,7 +586,12 @@ impl World {
                     if mdt.memory != mdt.disk {
                         all.push(Step::Commit(n));
                     }
-                    all.extend(mdt.participant.overdue(Duration::MAX).into_iter().map(|id| Step::Overdue(n, id)));
+                    all.extend(
+                        mdt.participant
+                            .overdue(Duration::MAX)
+                            .into_iter()
+                            .map(|id| Step::Overdue(n, id)),
+                    );
                 }
                 _ if self.may_recover(n) => all.push(Step::Recover(n)),
                 _ => {}
@@ -605,7 +635,8 @@ impl World {
     }
 
     fn is_at_rest(&self) -> bool {
-        let rests = |mdt: &Mdt| mdt.life == Life::Open && mdt.pins.is_empty() && mdt.planned.is_empty();
+        let rests =
+            |mdt: &Mdt| mdt.life == Life::Open && mdt.pins.is_empty() && mdt.planned.is_empty();
         self.wires.is_empty() && self.mdts.iter().all(rests)
     }
 
@@ -640,7 +671,11 @@ impl World {
             self.drain()?;
         }
         self.judge()?;
-        match self.mdts.iter().find(|mdt| !mdt.memory.records.is_empty() && !is_mutant!(NoRecordAtParticipants)) {
+        match self
+            .mdts
+            .iter()
+            .find(|mdt| !mdt.memory.records.is_empty() && !is_mutant!(NoRecordAtParticipants))
+        {
             None => Ok(()),
             Some(mdt) => Err(format!("records stay: {:?} of {:?}", mdt.memory.records, mdt.me)),
         }

@@ -115,7 +115,8 @@ impl<B: Clone> Participant<B> {
 
     /// True if it is finished: durable at all of its MDTs, or it never was.
     fn is_finished(&self, id: BundleId) -> bool {
-        !is_mutant!(NoWatermark) && self.coordinators.get(&id.coordinator).is_some_and(|known| id.place() < known.below)
+        !is_mutant!(NoWatermark)
+            && self.coordinators.get(&id.coordinator).is_some_and(|known| id.place() < known.below)
     }
 
     /// True if its coordinator has shown itself in a later life.
@@ -199,7 +200,8 @@ impl<B: Clone> Participant<B> {
     /// True if the MDT has shown itself in a later life than this. What it said in this one, also
     /// in answers that are still on their way, does not count. It may have lost what it spoke of.
     pub fn is_past(&self, mdt: TargetIndex, boot: u64) -> bool {
-        !is_mutant!(LateAnswerTaken) && self.coordinators.get(&mdt).is_some_and(|known| boot < known.boot)
+        !is_mutant!(LateAnswerTaken)
+            && self.coordinators.get(&mdt).is_some_and(|known| boot < known.boot)
     }
 
     /// Bundles that are prepared and to be stopped now: their time is over, or their coordinator
@@ -215,7 +217,8 @@ impl<B: Clone> Participant<B> {
     /// Stops a prepared bundle. Record that durably, then ask these others.
     pub fn stop(&mut self, id: BundleId) -> Vec<TargetIndex> {
         let Some(Held::Prepared { others, .. }) = self.held.get(&id) else { return Vec::new() };
-        let ask: BTreeSet<TargetIndex> = others.iter().copied().filter(|other| *other != self.me).collect();
+        let ask: BTreeSet<TargetIndex> =
+            others.iter().copied().filter(|other| *other != self.me).collect();
         self.held.insert(id, Held::Stopped { waiting: ask.clone() });
         ask.into_iter().collect()
     }
@@ -240,7 +243,12 @@ impl<B: Clone> Participant<B> {
     }
 
     /// Another participant has answered: it has stopped the bundle, or it hands it over.
-    pub fn told(&mut self, id: BundleId, from: TargetIndex, applied: Option<Bundle<B>>) -> Ended<B> {
+    pub fn told(
+        &mut self,
+        id: BundleId,
+        from: TargetIndex,
+        applied: Option<Bundle<B>>,
+    ) -> Ended<B> {
         let Some(Held::Stopped { waiting }) = self.held.get_mut(&id) else { return Ended::Wait };
         if let Some(bundle) = applied {
             return Ended::Do(bundle);
@@ -265,7 +273,8 @@ impl<B: Clone> Participant<B> {
         known.below = known.below.max(below);
         let first = BundleId { coordinator, ..BundleId::default() };
         let end = BundleId { coordinator, boot: below.boot, number: below.number };
-        let gone: Vec<BundleId> = self.held.range(first..end.max(first)).map(|(id, _)| *id).collect();
+        let gone: Vec<BundleId> =
+            self.held.range(first..end.max(first)).map(|(id, _)| *id).collect();
         gone.iter().for_each(|id| drop(self.held.remove(id)));
         gone
     }

@@ -24,10 +24,16 @@ pub(super) fn encode(op: &ClientOp, w: &mut Writer) {
         ClientOp::RevokeExtents { extents } => w.op(opcode::CLIENT_REVOKE_EXTENTS, 0, |w| {
             w.put(&len32(extents.len()));
             for (fid, range) in extents {
-                w.put(&RawExtent { fid: (*fid).into(), start: range.start.into(), end: range.end.into() });
+                w.put(&RawExtent {
+                    fid: (*fid).into(),
+                    start: range.start.into(),
+                    end: range.end.into(),
+                });
             }
         }),
-        ClientOp::Squash(news) => w.op(opcode::CLIENT_SQUASH, 0, |w| w.put(&RawSquash::from(*news))),
+        ClientOp::Squash(news) => {
+            w.op(opcode::CLIENT_SQUASH, 0, |w| w.put(&RawSquash::from(*news)))
+        }
     }
 }
 
@@ -48,12 +54,18 @@ pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>) -> Result<Clie
         }
         opcode::CLIENT_GLIMPSE => {
             let n = count(*r.get()?, "inodes", REVOKES_PER_CALLBACK_MAX)?;
-            Ok(ClientOp::Glimpse { fids: r.slice_of::<RawFid>(n)?.iter().map(Into::into).collect() })
+            Ok(ClientOp::Glimpse {
+                fids: r.slice_of::<RawFid>(n)?.iter().map(Into::into).collect(),
+            })
         }
         opcode::CLIENT_REVOKE_EXTENTS => {
             let n = count(*r.get()?, "extents", REVOKES_PER_CALLBACK_MAX)?;
-            let extent = |raw: &RawExtent| ((&raw.fid).into(), ByteRange::new(raw.start.get(), raw.end.get()));
-            Ok(ClientOp::RevokeExtents { extents: r.slice_of::<RawExtent>(n)?.iter().map(extent).collect() })
+            let extent = |raw: &RawExtent| {
+                ((&raw.fid).into(), ByteRange::new(raw.start.get(), raw.end.get()))
+            };
+            Ok(ClientOp::RevokeExtents {
+                extents: r.slice_of::<RawExtent>(n)?.iter().map(extent).collect(),
+            })
         }
         opcode::CLIENT_SQUASH => Ok(ClientOp::Squash(r.get::<RawSquash>()?.decode()?)),
         number => Err(DecodeError::UnknownOp { number }),
@@ -72,7 +84,11 @@ pub(super) fn encode_reply(reply: &ClientReply, w: &mut Writer) {
     }
 }
 
-pub(super) fn decode_reply(number: u16, flags: u16, r: &mut Reader<'_>) -> Result<ClientReply, DecodeError> {
+pub(super) fn decode_reply(
+    number: u16,
+    flags: u16,
+    r: &mut Reader<'_>,
+) -> Result<ClientReply, DecodeError> {
     let [] = unpack("callback answer flags", flags)?;
     match number {
         answer::CLIENT_DONE => Ok(ClientReply::Done),

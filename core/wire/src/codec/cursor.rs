@@ -48,7 +48,10 @@ pub(crate) fn bits<const N: usize>(flags: [bool; N]) -> u16 {
 }
 
 /// Reverse of [`bits`]; refuses flags it does not know.
-pub(crate) fn unpack<const N: usize>(field: &'static str, flags: u16) -> Result<[bool; N], DecodeError> {
+pub(crate) fn unpack<const N: usize>(
+    field: &'static str,
+    flags: u16,
+) -> Result<[bool; N], DecodeError> {
     const { assert!(N <= 15) };
     if flags >> N != 0 {
         return Err(DecodeError::Field { field, value: flags.into() });
@@ -156,7 +159,9 @@ impl<'a> Reader<'a> {
         std::mem::take(&mut self.rest)
     }
 
-    pub fn get<T: FromBytes + KnownLayout + Immutable + Unaligned>(&mut self) -> Result<&'a T, DecodeError> {
+    pub fn get<T: FromBytes + KnownLayout + Immutable + Unaligned>(
+        &mut self,
+    ) -> Result<&'a T, DecodeError> {
         let bytes = self.take(size_of::<T>())?;
         T::ref_from_bytes(bytes).map_err(|_| DecodeError::Short { missing: 0 })
     }

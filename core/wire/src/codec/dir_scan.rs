@@ -111,7 +111,8 @@ pub fn decode(buffer: &[u8]) -> Result<(Vec<DirEntry>, u64), DecodeError> {
 
 fn low(raw: &RawDirScan) -> Result<u16, DecodeError> {
     let flags = raw.flags.get();
-    u16::try_from(flags).map_err(|_| DecodeError::Field { field: "dir_scan flags", value: flags.into() })
+    u16::try_from(flags)
+        .map_err(|_| DecodeError::Field { field: "dir_scan flags", value: flags.into() })
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use types::attr::FileType;
 use types::errno::Errno;
 use types::limits::{
-    EXTENTS_PER_REPLY_MAX, LAYOUT_BYTES_MAX, READDIR_ENTRIES_MAX, RECORD_VALUE_BYTES_MAX, RECORDS_PER_SCAN_MAX,
-    XATTR_VALUE_BYTES_MAX,
+    EXTENTS_PER_REPLY_MAX, LAYOUT_BYTES_MAX, READDIR_ENTRIES_MAX, RECORD_VALUE_BYTES_MAX,
+    RECORDS_PER_SCAN_MAX, XATTR_VALUE_BYTES_MAX,
 };
 use types::name::Name;
 use types::ranges::ByteRange;
@@ -60,11 +60,15 @@ pub(super) fn encode(reply: &MdsReply, w: &mut Writer) {
         MdsReply::Offset(offset) => w.op(answer::MDS_OFFSET, bits([offset.is_some()]), |w| {
             w.put(&U64::new(offset.unwrap_or(0)));
         }),
-        MdsReply::Extents { entry, ranges, write } => w.op(answer::MDS_EXTENTS, bits([*write]), |w| {
-            w.put(&RawEntry::from(&**entry));
-            w.put(&len32(ranges.len()));
-            ranges.iter().for_each(|range| w.put(&[U64::new(range.start), U64::new(range.end)]));
-        }),
+        MdsReply::Extents { entry, ranges, write } => {
+            w.op(answer::MDS_EXTENTS, bits([*write]), |w| {
+                w.put(&RawEntry::from(&**entry));
+                w.put(&len32(ranges.len()));
+                ranges
+                    .iter()
+                    .for_each(|range| w.put(&[U64::new(range.start), U64::new(range.end)]));
+            })
+        }
         MdsReply::Remote { fid, file_type } => w.op(answer::MDS_REMOTE, 0, |w| {
             w.put(&RawRemote { fid: (*fid).into(), file_type: *file_type as u8, zero: [0; 3] });
         }),
@@ -83,21 +87,29 @@ pub(super) fn encode(reply: &MdsReply, w: &mut Writer) {
         MdsReply::PeerDone { boot, committed } => w.op(answer::MDS_PEER_DONE, 0, |w| {
             w.put(&[U64::new(*boot), U64::new(committed.0)]);
         }),
-        MdsReply::PeerBundles { boot, bundles, stopped, more } => w.op(answer::MDS_PEER_BUNDLES, bits([*more]), |w| {
-            w.put(&U64::new(*boot));
-            put_bundles(bundles, w);
-            put_ids(stopped, w);
-        }),
+        MdsReply::PeerBundles { boot, bundles, stopped, more } => {
+            w.op(answer::MDS_PEER_BUNDLES, bits([*more]), |w| {
+                w.put(&U64::new(*boot));
+                put_bundles(bundles, w);
+                put_ids(stopped, w);
+            })
+        }
         MdsReply::Removed(removed) => w.op(answer::MDS_REMOVED, 0, |w| {
             w.put(&RawFid::from(removed.fid));
             w.put(&U32::new(removed.nlink));
         }),
-        MdsReply::Statfs(statfs) => w.op(answer::MDS_STATFS, 0, |w| w.put(&RawStatfs::from(statfs))),
+        MdsReply::Statfs(statfs) => {
+            w.op(answer::MDS_STATFS, 0, |w| w.put(&RawStatfs::from(statfs)))
+        }
         MdsReply::Flock(lock) => w.op(answer::MDS_FLOCK, bits([lock.is_some()]), |w| {
             lock.iter().for_each(|lock| w.put(&RawFlock::from(lock)));
         }),
-        MdsReply::Lease(mode) => w.op(answer::MDS_LEASE, 0, |w| w.put(&U32::new(mode.map_or(0, |mode| mode as u32)))),
-        MdsReply::Records { records, more } => w.op(answer::MDS_RECORDS, bits([*more]), |w| put_records(records, w)),
+        MdsReply::Lease(mode) => {
+            w.op(answer::MDS_LEASE, 0, |w| w.put(&U32::new(mode.map_or(0, |mode| mode as u32))))
+        }
+        MdsReply::Records { records, more } => {
+            w.op(answer::MDS_RECORDS, bits([*more]), |w| put_records(records, w))
+        }
     }
 }
 
@@ -135,7 +147,12 @@ fn maybe_entry(r: &mut Reader<'_>) -> Result<Option<Entry>, DecodeError> {
     }
 }
 
-pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>, bulk: &mut Bulk) -> Result<MdsReply, DecodeError> {
+pub(super) fn decode(
+    number: u16,
+    flags: u16,
+    r: &mut Reader<'_>,
+    bulk: &mut Bulk,
+) -> Result<MdsReply, DecodeError> {
     const FLAGS: &str = "MDS answer flags";
     let have_flags = [
         answer::MDS_OPENED,
@@ -193,16 +210,20 @@ pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>, bulk: &mut Bul
             let [write] = unpack(FLAGS, flags)?;
             let entry = Box::new(r.get::<RawEntry>()?.decode()?);
             let n = count(*r.get()?, "extents", EXTENTS_PER_REPLY_MAX)?;
-            let ranges = r.slice_of::<[U64; 2]>(n)?.iter().map(|[start, end]| ByteRange::new(start.get(), end.get()));
+            let ranges = r
+                .slice_of::<[U64; 2]>(n)?
+                .iter()
+                .map(|[start, end]| ByteRange::new(start.get(), end.get()));
             MdsReply::Extents { entry, ranges: ranges.collect(), write }
         }
         answer::MDS_REMOTE => {
             let raw: &RawRemote = r.get()?;
             MdsReply::Remote { fid: (&raw.fid).into(), file_type: file_type(raw.file_type)? }
         }
-        answer::MDS_REMOVED => {
-            MdsReply::Removed(Removed { fid: r.get::<RawFid>()?.into(), nlink: r.get::<U32>()?.get() })
-        }
+        answer::MDS_REMOVED => MdsReply::Removed(Removed {
+            fid: r.get::<RawFid>()?.into(),
+            nlink: r.get::<U32>()?.get(),
+        }),
         answer::MDS_STATFS => MdsReply::Statfs(r.get::<RawStatfs>()?.into()),
         answer::MDS_FLOCK => {
             let [held] = unpack(FLAGS, flags)?;
@@ -219,7 +240,10 @@ pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>, bulk: &mut Bul
         answer::MDS_PEER_FIDS => MdsReply::PeerFids(r.get::<U64>()?.get()),
         answer::MDS_PEER_PREPARED => {
             let boot = r.get::<U64>()?.get();
-            MdsReply::PeerPrepared { boot, record: r.copied("bytes of record", RECORD_VALUE_BYTES_MAX)? }
+            MdsReply::PeerPrepared {
+                boot,
+                record: r.copied("bytes of record", RECORD_VALUE_BYTES_MAX)?,
+            }
         }
         answer::MDS_PEER_APPLIED => {
             let [boot, transno] = r.get::<[U64; 2]>()?.map(U64::get);

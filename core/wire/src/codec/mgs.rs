@@ -38,7 +38,11 @@ pub(super) fn encode_reply(reply: &MgsReply, w: &mut Writer) {
     put(answer::MGS, reply, w);
 }
 
-pub(super) fn decode_reply(number: u16, flags: u16, r: &mut Reader<'_>) -> Result<MgsReply, DecodeError> {
+pub(super) fn decode_reply(
+    number: u16,
+    flags: u16,
+    r: &mut Reader<'_>,
+) -> Result<MgsReply, DecodeError> {
     if number != answer::MGS {
         return Err(DecodeError::UnknownReply { number });
     }

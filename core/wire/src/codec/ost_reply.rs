@@ -13,7 +13,9 @@ pub(super) fn encode_reply(reply: &OstReply, w: &mut Writer) {
     match reply {
         OstReply::Done => w.op(answer::OST_DONE, 0, |_| ()),
         OstReply::Data(data) => w.op(answer::OST_DATA, 0, |w| w.bulk(data)),
-        OstReply::Changed { blocks_delta } => w.op(answer::OST_CHANGED, 0, |w| w.put(&I64::new(*blocks_delta))),
+        OstReply::Changed { blocks_delta } => {
+            w.op(answer::OST_CHANGED, 0, |w| w.put(&I64::new(*blocks_delta)))
+        }
         OstReply::Attr { size, blocks } => w.op(answer::OST_ATTR, 0, |w| {
             w.put(&U64::new(*size));
             w.put(&U64::new(*blocks));
@@ -21,7 +23,9 @@ pub(super) fn encode_reply(reply: &OstReply, w: &mut Writer) {
         OstReply::Offset(offset) => w.op(answer::OST_OFFSET, bits([offset.is_some()]), |w| {
             w.put(&U64::new(offset.unwrap_or_default().0));
         }),
-        OstReply::Statfs(statfs) => w.op(answer::OST_STATFS, 0, |w| w.put(&RawStatfs::from(statfs))),
+        OstReply::Statfs(statfs) => {
+            w.op(answer::OST_STATFS, 0, |w| w.put(&RawStatfs::from(statfs)))
+        }
         OstReply::Granted { more, paid } => w.op(answer::OST_GRANTED, 0, |w| {
             w.put(&U64::new(*more));
             w.put(&U64::new(*paid));
@@ -29,7 +33,11 @@ pub(super) fn encode_reply(reply: &OstReply, w: &mut Writer) {
         OstReply::Objects { objects, more } => w.op(answer::OST_OBJECTS, bits([*more]), |w| {
             w.put(&len32(objects.len()));
             for (object, size, blocks) in objects {
-                w.put(&RawListed { object: (*object).into(), size: (*size).into(), blocks: (*blocks).into() });
+                w.put(&RawListed {
+                    object: (*object).into(),
+                    size: (*size).into(),
+                    blocks: (*blocks).into(),
+                });
             }
         }),
     }
@@ -49,19 +57,25 @@ pub(super) fn decode_reply(
         answer::OST_DONE => OstReply::Done,
         answer::OST_DATA => OstReply::Data(r.bulk(bulk)?),
         answer::OST_CHANGED => OstReply::Changed { blocks_delta: r.get::<I64>()?.get() },
-        answer::OST_ATTR => OstReply::Attr { size: r.get::<U64>()?.get(), blocks: r.get::<U64>()?.get() },
+        answer::OST_ATTR => {
+            OstReply::Attr { size: r.get::<U64>()?.get(), blocks: r.get::<U64>()?.get() }
+        }
         answer::OST_OFFSET => {
             let [found] = unpack(FLAGS, flags)?;
             let offset = ObjectOffset(r.get::<U64>()?.get());
             OstReply::Offset(found.then_some(offset))
         }
         answer::OST_STATFS => OstReply::Statfs(r.get::<RawStatfs>()?.into()),
-        answer::OST_GRANTED => OstReply::Granted { more: r.get::<U64>()?.get(), paid: r.get::<U64>()?.get() },
+        answer::OST_GRANTED => {
+            OstReply::Granted { more: r.get::<U64>()?.get(), paid: r.get::<U64>()?.get() }
+        }
         answer::OST_OBJECTS => {
             let [more] = unpack(FLAGS, flags)?;
             let n = count(*r.get()?, "objects", OBJECTS_PER_LIST_MAX)?;
             let listed = r.slice_of::<RawListed>(n)?.iter();
-            let objects = listed.map(|raw| ((&raw.object).into(), raw.size.get(), raw.blocks.get())).collect();
+            let objects = listed
+                .map(|raw| ((&raw.object).into(), raw.size.get(), raw.blocks.get()))
+                .collect();
             OstReply::Objects { objects, more }
         }
         number => return Err(DecodeError::UnknownReply { number }),

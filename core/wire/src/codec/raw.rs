@@ -144,7 +144,8 @@ raw! {
 impl From<SquashNews> for RawSquash {
     fn from(SquashNews { change, squash }: SquashNews) -> RawSquash {
         let ids = |ids: Option<Ids>| ids.map_or((0, 0), |Ids { uid, gid }| (uid, gid));
-        let ((root_uid, root_gid), (others_uid, others_gid)) = (ids(squash.root), ids(squash.others));
+        let ((root_uid, root_gid), (others_uid, others_gid)) =
+            (ids(squash.root), ids(squash.others));
         RawSquash {
             change: change.into(),
             root_uid: root_uid.into(),
@@ -159,11 +160,15 @@ impl RawSquash {
     pub(crate) fn decode(&self) -> Result<SquashNews, DecodeError> {
         let ids = |uid: U32, gid: U32| match (uid.get(), gid.get()) {
             (0, 0) => Ok(None),
-            (0, other) | (other, 0) => Err(DecodeError::Field { field: "squash", value: other.into() }),
+            (0, other) | (other, 0) => {
+                Err(DecodeError::Field { field: "squash", value: other.into() })
+            }
             (uid, gid) => Ok(Some(Ids { uid, gid })),
         };
-        let squash =
-            Squash { root: ids(self.root_uid, self.root_gid)?, others: ids(self.others_uid, self.others_gid)? };
+        let squash = Squash {
+            root: ids(self.root_uid, self.root_gid)?,
+            others: ids(self.others_uid, self.others_gid)?,
+        };
         Ok(SquashNews { change: self.change.get(), squash })
     }
 }
@@ -171,13 +176,22 @@ impl RawSquash {
 impl From<BundleId> for RawBundleId {
     fn from(id: BundleId) -> RawBundleId {
         let BundleId { coordinator, boot, number } = id;
-        RawBundleId { coordinator: coordinator.0.into(), zero: U16::ZERO, boot: boot.into(), number: number.into() }
+        RawBundleId {
+            coordinator: coordinator.0.into(),
+            zero: U16::ZERO,
+            boot: boot.into(),
+            number: number.into(),
+        }
     }
 }
 
 impl From<&RawBundleId> for BundleId {
     fn from(raw: &RawBundleId) -> BundleId {
-        BundleId { coordinator: TargetIndex(raw.coordinator.get()), boot: raw.boot.get(), number: raw.number.get() }
+        BundleId {
+            coordinator: TargetIndex(raw.coordinator.get()),
+            boot: raw.boot.get(),
+            number: raw.number.get(),
+        }
     }
 }
 
@@ -212,7 +226,12 @@ impl From<Glimpsed> for RawGlimpse {
             Glimpsed::Dirty(glimpse) => (glimpse, 1),
             Glimpsed::Idle => (Glimpse { size: 0, mtime: Timestamp::default() }, 2),
         };
-        RawGlimpse { size: size.into(), mtime: mtime.sec.into(), mtime_nsec: mtime.nsec.into(), flags: flags.into() }
+        RawGlimpse {
+            size: size.into(),
+            mtime: mtime.sec.into(),
+            mtime_nsec: mtime.nsec.into(),
+            flags: flags.into(),
+        }
     }
 }
 
@@ -230,7 +249,11 @@ impl RawGlimpse {
 
 impl From<ObjectId> for RawObject {
     fn from(object: ObjectId) -> RawObject {
-        RawObject { fid: object.fid.into(), instance: object.instance.into(), stripe: object.stripe.into() }
+        RawObject {
+            fid: object.fid.into(),
+            instance: object.instance.into(),
+            stripe: object.stripe.into(),
+        }
     }
 }
 
@@ -252,7 +275,9 @@ impl From<TargetName> for RawTarget {
 impl RawTarget {
     pub fn decode(&self) -> Result<TargetName, DecodeError> {
         let len = self.fsname.iter().position(|b| *b == 0).unwrap_or(self.fsname.len());
-        let fsname = std::str::from_utf8(&self.fsname[..len]).ok().and_then(|text| text.parse::<FsName>().ok());
+        let fsname = std::str::from_utf8(&self.fsname[..len])
+            .ok()
+            .and_then(|text| text.parse::<FsName>().ok());
         Ok(TargetName {
             fsname: fsname.ok_or(DecodeError::Text { field: "file system name" })?,
             kind: TargetKind::from_u8(self.kind)

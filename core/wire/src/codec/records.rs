@@ -29,7 +29,12 @@ pub(crate) fn records(r: &mut Reader<'_>, max: usize) -> Result<Vec<Record>, Dec
         let value = match r.get::<U32>()?.get() {
             0 => None,
             1 => Some(r.copied("bytes of record", RECORD_VALUE_BYTES_MAX)?),
-            other => return Err(DecodeError::Field { field: "presence of a record", value: other.into() }),
+            other => {
+                return Err(DecodeError::Field {
+                    field: "presence of a record",
+                    value: other.into(),
+                });
+            }
         };
         records.push(Record { key, value });
     }

@@ -25,7 +25,13 @@ use types::session::{ClientUuid, ClusterId, OpenHandle, Standing, Transno, Xid};
 use types::time::Timestamp;
 
 fn statfs() -> Statfs {
-    Statfs { bytes_total: 1 << 40, bytes_free: 1 << 39, bytes_available: 1 << 38, files_total: 9, files_free: 8 }
+    Statfs {
+        bytes_total: 1 << 40,
+        bytes_free: 1 << 39,
+        bytes_available: 1 << 38,
+        files_total: 9,
+        files_free: 8,
+    }
 }
 
 fn entry() -> Entry {
@@ -49,7 +55,12 @@ fn entry() -> Entry {
 }
 
 fn config() -> FsConfig {
-    let target = |name: &str| TargetInfo { name: name.into(), nids: vec!["10.0.0.1@tcp".into()], boot: 3, up: true };
+    let target = |name: &str| TargetInfo {
+        name: name.into(),
+        nids: vec!["10.0.0.1@tcp".into()],
+        boot: 3,
+        up: true,
+    };
     FsConfig {
         version: 12,
         cluster: 0x1234,
@@ -79,12 +90,24 @@ pub fn sample_ops() -> Vec<Op> {
         Op::Restored,
     ];
     let mgs = [
-        MgsOp::Register { name: "sheen-OST".into(), store: 0xabcd, nids: vec!["10.0.0.1@tcp".into()] },
+        MgsOp::Register {
+            name: "sheen-OST".into(),
+            store: 0xabcd,
+            nids: vec!["10.0.0.1@tcp".into()],
+        },
         MgsOp::Unregister { name: "sheen-OST0001".into(), store: 0xabcd },
         MgsOp::Config { fsname: "sheen".into(), known: 11, wait_ms: 5000 },
-        MgsOp::SetParam { fsname: "sheen".into(), name: "osc.*.checksums".into(), value: Some("0".into()) },
+        MgsOp::SetParam {
+            fsname: "sheen".into(),
+            name: "osc.*.checksums".into(),
+            value: Some("0".into()),
+        },
         MgsOp::Clients,
-        MgsOp::Pool { fsname: "sheen".into(), pool: "flash".into(), change: PoolChange::Add(vec![0, 3]) },
+        MgsOp::Pool {
+            fsname: "sheen".into(),
+            pool: "flash".into(),
+            change: PoolChange::Add(vec![0, 3]),
+        },
         MgsOp::Report(Box::new(report())),
         MgsOp::Reports,
         MgsOp::Remove { name: "sheen-OST0001".into(), force: true, dry_run: false },
@@ -96,8 +119,13 @@ pub fn sample_ops() -> Vec<Op> {
         ClientOp::RevokeExtents { extents: vec![(FID, ByteRange::new(4096, u64::MAX))] },
         ClientOp::Squash(squash()),
     ];
-    let ops = ops.into_iter().chain(mgs.into_iter().map(Op::Mgs)).chain(MdsOp::samples().into_iter().map(Op::Mds));
-    ops.chain(OstOp::samples().into_iter().map(Op::Ost)).chain(client.into_iter().map(Op::Client)).collect()
+    let ops = ops
+        .into_iter()
+        .chain(mgs.into_iter().map(Op::Mgs))
+        .chain(MdsOp::samples().into_iter().map(Op::Mds));
+    ops.chain(OstOp::samples().into_iter().map(Op::Ost))
+        .chain(client.into_iter().map(Op::Client))
+        .collect()
 }
 
 /// Root is squashed, and all others are, too.
@@ -128,10 +156,18 @@ pub fn sample_replies() -> Vec<OpReply> {
     let mds = [
         MdsReply::Done,
         MdsReply::Entry(Box::new(entry())),
-        MdsReply::Opened { entry: Box::new(entry()), created: true, handle: OpenHandle(77), layout: Some(layout()) },
+        MdsReply::Opened {
+            entry: Box::new(entry()),
+            created: true,
+            handle: OpenHandle(77),
+            layout: Some(layout()),
+        },
         MdsReply::Attrs(vec![Some(entry()), None, Some(Entry { noatime: true, ..entry() })]),
         MdsReply::Entries {
-            entries: vec![dir_entry("a", Some(entry()), Some(layout())), dir_entry("bc", None, None)],
+            entries: vec![
+                dir_entry("a", Some(entry()), Some(layout())),
+                dir_entry("bc", None, None),
+            ],
             more: true,
         },
         MdsReply::Bytes(Bytes::from_static(b"../there")),
@@ -139,7 +175,10 @@ pub fn sample_replies() -> Vec<OpReply> {
         MdsReply::Removed(Removed { fid: FID, nlink: 1 }),
         MdsReply::Statfs(statfs()),
         MdsReply::Flock(Some(flock())),
-        MdsReply::Data { entry: Box::new(entry()), data: Bytes::from_static(b"bytes that were read") },
+        MdsReply::Data {
+            entry: Box::new(entry()),
+            data: Bytes::from_static(b"bytes that were read"),
+        },
         MdsReply::Offset(Some(65536)),
         MdsReply::Lease(Some(LeaseMode::Read)),
         MdsReply::Extents {
@@ -156,7 +195,11 @@ pub fn sample_replies() -> Vec<OpReply> {
         MdsReply::PeerBundles {
             boot: 6,
             bundles: vec![
-                PeerBundle { id: sample_id(1), applied: true, bundle: Bytes::from_static(b"bundle") },
+                PeerBundle {
+                    id: sample_id(1),
+                    applied: true,
+                    bundle: Bytes::from_static(b"bundle"),
+                },
                 PeerBundle { id: sample_id(2), applied: false, bundle: Bytes::new() },
             ],
             stopped: vec![sample_id(3)],
@@ -182,7 +225,10 @@ pub fn sample_replies() -> Vec<OpReply> {
         ClientReply::Dropped,
         ClientReply::Glimpses(vec![Glimpsed::Reported, Glimpsed::Dirty(glimpse), Glimpsed::Idle]),
     ];
-    replies.chain(ost.into_iter().map(OpReply::Ost)).chain(client.into_iter().map(OpReply::Client)).collect()
+    replies
+        .chain(ost.into_iter().map(OpReply::Ost))
+        .chain(client.into_iter().map(OpReply::Client))
+        .collect()
 }
 
 /// A request around some operations.
@@ -208,7 +254,10 @@ fn redo() -> Vec<Redo> {
 /// A reply around some results.
 pub fn reply(results: Vec<Result<OpReply, Errno>>) -> Reply {
     let grants = vec![Grant { fid: DIR, bits: InodeBits::UPDATE }];
-    let gap = results.last().is_some_and(Result::is_err).then(|| Gap { dir: DIR, names: NameRange::at(b"a.17", 2) });
+    let gap = results
+        .last()
+        .is_some_and(Result::is_err)
+        .then(|| Gap { dir: DIR, names: NameRange::at(b"a.17", 2) });
     Reply {
         grants,
         touched: vec![entry()],
@@ -221,10 +270,16 @@ pub fn reply(results: Vec<Result<OpReply, Errno>>) -> Reply {
 /// A process that serves a target where a client waits for a lock.
 pub fn report() -> NodeReport {
     let times = vec![0, 0, 3];
-    let counts = Counts { requests: 3, micros: 9, read_bytes: 4096, written_bytes: 1, in_flight: 1, times };
-    let target = TargetReport { name: "sheen-MDT0000".into(), counts, locks: 5, ..TargetReport::default() };
-    let holder =
-        Holder { client: "b".into(), description: "host:/mnt".into(), holds: "UPDATE".into(), ..Holder::default() };
+    let counts =
+        Counts { requests: 3, micros: 9, read_bytes: 4096, written_bytes: 1, in_flight: 1, times };
+    let target =
+        TargetReport { name: "sheen-MDT0000".into(), counts, locks: 5, ..TargetReport::default() };
+    let holder = Holder {
+        client: "b".into(),
+        description: "host:/mnt".into(),
+        holds: "UPDATE".into(),
+        ..Holder::default()
+    };
     let what = Waiting::Lock {
         client: "a".into(),
         target: "sheen-MDT0000".into(),

@@ -41,7 +41,10 @@ pub(super) fn encode_connect(hello: &ConnectRequest, w: &mut Writer) {
     });
 }
 
-pub(super) fn decode_connect(flags: u16, r: &mut Reader<'_>) -> Result<ConnectRequest, DecodeError> {
+pub(super) fn decode_connect(
+    flags: u16,
+    r: &mut Reader<'_>,
+) -> Result<ConnectRequest, DecodeError> {
     let [] = unpack("connect flags", flags)?;
     let raw: &RawConnect = r.get()?;
     let description = std::str::from_utf8(r.bytes("bytes of description", DESCRIPTION_BYTES_MAX)?)
@@ -76,7 +79,10 @@ pub(super) fn encode_connected(reply: &ConnectReply, w: &mut Writer) {
     });
 }
 
-pub(super) fn decode_connected(flags: u16, r: &mut Reader<'_>) -> Result<ConnectReply, DecodeError> {
+pub(super) fn decode_connected(
+    flags: u16,
+    r: &mut Reader<'_>,
+) -> Result<ConnectReply, DecodeError> {
     let [told] = unpack("connect flags", flags)?;
     let raw: &RawConnected = r.get()?;
     let silent = SquashNews::silent(raw.boot.get());
@@ -95,7 +101,9 @@ pub(super) fn decode_connected(flags: u16, r: &mut Reader<'_>) -> Result<Connect
             1 => Standing::Settled,
             2 => Standing::Awaited,
             3 => Standing::Missed,
-            other => return Err(DecodeError::Field { field: "session standing", value: other.into() }),
+            other => {
+                return Err(DecodeError::Field { field: "session standing", value: other.into() });
+            }
         },
         squash,
     })

@@ -23,27 +23,53 @@ use types::target::{TargetIndex, TargetKind, TargetName};
 
 pub fn any_redo() -> impl Strategy<Value = Vec<Redo>> {
     let one = (any::<u64>(), vec(any::<u8>(), 0..40));
-    vec(one.prop_map(|(transno, bytes)| Redo { transno: Transno(transno), bytes: bytes.into() }), 0..4)
+    vec(
+        one.prop_map(|(transno, bytes)| Redo { transno: Transno(transno), bytes: bytes.into() }),
+        0..4,
+    )
 }
 
 pub fn any_statfs() -> impl Strategy<Value = Statfs> {
-    any::<[u64; 5]>().prop_map(|[bytes_total, bytes_free, bytes_available, files_total, files_free]| Statfs {
-        bytes_total,
-        bytes_free,
-        bytes_available,
-        files_total,
-        files_free,
-    })
+    any::<[u64; 5]>().prop_map(
+        |[bytes_total, bytes_free, bytes_available, files_total, files_free]| Statfs {
+            bytes_total,
+            bytes_free,
+            bytes_available,
+            files_total,
+            files_free,
+        },
+    )
 }
 
 pub fn any_entry() -> impl Strategy<Value = Entry> {
-    (any_fid(), any::<[u32; 5]>(), any::<[u64; 3]>(), vec(any_time(), 4), any::<[bool; 2]>()).prop_map(
-        |(fid, [mode, uid, gid, nlink, rdev], [size, blocks, version], t, [has_xattr, noatime])| {
-            let (atime, mtime, ctime, btime) = (t[0], t[1], t[2], t[3]);
-            let attr = Attr { fid, mode, uid, gid, nlink, rdev, size, blocks, atime, mtime, ctime, btime, version };
-            Entry { attr, has_xattr, noatime }
-        },
-    )
+    (any_fid(), any::<[u32; 5]>(), any::<[u64; 3]>(), vec(any_time(), 4), any::<[bool; 2]>())
+        .prop_map(
+            |(
+                fid,
+                [mode, uid, gid, nlink, rdev],
+                [size, blocks, version],
+                t,
+                [has_xattr, noatime],
+            )| {
+                let (atime, mtime, ctime, btime) = (t[0], t[1], t[2], t[3]);
+                let attr = Attr {
+                    fid,
+                    mode,
+                    uid,
+                    gid,
+                    nlink,
+                    rdev,
+                    size,
+                    blocks,
+                    atime,
+                    mtime,
+                    ctime,
+                    btime,
+                    version,
+                };
+                Entry { attr, has_xattr, noatime }
+            },
+        )
 }
 
 pub fn any_pool_change() -> impl Strategy<Value = PoolChange> {
@@ -57,44 +83,58 @@ pub fn any_pool_change() -> impl Strategy<Value = PoolChange> {
 
 pub fn any_mgs_op() -> impl Strategy<Value = MgsOp> {
     prop_oneof![
-        (".{0,20}", any::<u128>(), vec(".{0,20}", 0..4)).prop_map(|(name, store, nids)| MgsOp::Register {
-            name,
-            store,
-            nids
-        }),
+        (".{0,20}", any::<u128>(), vec(".{0,20}", 0..4))
+            .prop_map(|(name, store, nids)| MgsOp::Register { name, store, nids }),
         (".{0,20}", any::<u128>()).prop_map(|(name, store)| MgsOp::Unregister { name, store }),
         (".{0,20}", any::<(u64, u32)>()).prop_map(|(fsname, (known, wait_ms))| MgsOp::Config {
             fsname,
             known,
             wait_ms
         }),
-        (".{0,20}", ".{0,20}", of(".{0,20}")).prop_map(|(fsname, name, value)| MgsOp::SetParam { fsname, name, value }),
+        (".{0,20}", ".{0,20}", of(".{0,20}")).prop_map(|(fsname, name, value)| MgsOp::SetParam {
+            fsname,
+            name,
+            value
+        }),
         Just(MgsOp::Clients),
         (".{0,20}", ".{0,20}", any_pool_change()).prop_map(|(fsname, pool, change)| MgsOp::Pool {
             fsname,
             pool,
             change
         }),
-        (".{0,20}", any::<u64>())
-            .prop_map(|(host, uptime_ms)| { MgsOp::Report(Box::new(NodeReport { host, uptime_ms, ..report() })) }),
+        (".{0,20}", any::<u64>()).prop_map(|(host, uptime_ms)| {
+            MgsOp::Report(Box::new(NodeReport { host, uptime_ms, ..report() }))
+        }),
         Just(MgsOp::Reports),
     ]
 }
 
 /// Any operation.
 pub fn any_op() -> impl Strategy<Value = Op> {
-    let connect = (any::<(u16, u16, u128, u128, u64)>(), any::<(u128, u128)>(), ".{0,300}").prop_map(
-        |((version_min, version_max, cluster, client, boot), (proof, server), description)| {
-            let (cluster, client) = (ClusterId(cluster), ClientUuid(client));
-            let (proof, server) = (Proof(proof), Proof(server));
-            Op::Connect(ConnectRequest { version_min, version_max, cluster, client, description, boot, proof, server })
-        },
-    );
+    let connect = (any::<(u16, u16, u128, u128, u64)>(), any::<(u128, u128)>(), ".{0,300}")
+        .prop_map(
+            |((version_min, version_max, cluster, client, boot), (proof, server), description)| {
+                let (cluster, client) = (ClusterId(cluster), ClientUuid(client));
+                let (proof, server) = (Proof(proof), Proof(server));
+                Op::Connect(ConnectRequest {
+                    version_min,
+                    version_max,
+                    cluster,
+                    client,
+                    description,
+                    boot,
+                    proof,
+                    server,
+                })
+            },
+        );
     let client = prop_oneof![
         any_locks().prop_map(|locks| ClientOp::Revoke { locks }),
-        (any_fid(), vec(any_name(), 0..5)).prop_map(|(dir, names)| ClientOp::Changing { dir, names }),
+        (any_fid(), vec(any_name(), 0..5))
+            .prop_map(|(dir, names)| ClientOp::Changing { dir, names }),
         vec(any_fid(), 0..20).prop_map(|fids| ClientOp::Glimpse { fids }),
-        vec((any_fid(), any_range()), 0..20).prop_map(|extents| ClientOp::RevokeExtents { extents }),
+        vec((any_fid(), any_range()), 0..20)
+            .prop_map(|extents| ClientOp::RevokeExtents { extents }),
         any_squash().prop_map(ClientOp::Squash),
     ];
     prop_oneof![
@@ -113,47 +153,52 @@ pub fn any_op() -> impl Strategy<Value = Op> {
 
 /// Any request, with few operations.
 pub fn any_request() -> impl Strategy<Value = Request> {
-    let target = ("[a-zA-Z0-9_-]{1,8}", 1..=3u8, any::<u16>()).prop_map(|(fsname, kind, index)| TargetName {
-        fsname: fsname.parse().unwrap(),
-        kind: TargetKind::from_u8(kind).unwrap(),
-        index: TargetIndex(index),
+    let target = ("[a-zA-Z0-9_-]{1,8}", 1..=3u8, any::<u16>()).prop_map(|(fsname, kind, index)| {
+        TargetName {
+            fsname: fsname.parse().unwrap(),
+            kind: TargetKind::from_u8(kind).unwrap(),
+            index: TargetIndex(index),
+        }
     });
-    let credentials = (any::<(u32, u32)>(), vec(any::<u32>(), 0..12)).prop_map(|((uid, gid), groups)| Credentials {
-        uid,
-        gid,
-        groups: groups.into_iter().collect(),
-    });
+    let credentials =
+        (any::<(u32, u32)>(), vec(any::<u32>(), 0..12)).prop_map(|((uid, gid), groups)| {
+            Credentials { uid, gid, groups: groups.into_iter().collect() }
+        });
     let job = "[a-z.%0-9_]{0,40}".prop_map(|text| JobId::new(text.as_bytes()));
-    (target, any::<(u64, u64, bool, u32, u64, u16)>(), credentials, job, vec(any_op(), 0..6)).prop_map(
-        |(target, (xid, known, resent, locks, replay, slot), credentials, job, ops)| Request {
-            target,
-            xid: Xid(xid),
-            xid_known: Xid(known),
-            resent,
-            replay: Transno(replay),
-            locks: InodeBits::from_bits_retain(locks),
-            slot,
-            credentials,
-            job,
-            ops,
-        },
-    )
+    (target, any::<(u64, u64, bool, u32, u64, u16)>(), credentials, job, vec(any_op(), 0..6))
+        .prop_map(|(target, (xid, known, resent, locks, replay, slot), credentials, job, ops)| {
+            Request {
+                target,
+                xid: Xid(xid),
+                xid_known: Xid(known),
+                resent,
+                replay: Transno(replay),
+                locks: InodeBits::from_bits_retain(locks),
+                slot,
+                credentials,
+                job,
+                ops,
+            }
+        })
 }
 
 pub fn any_dir_entry() -> impl Strategy<Value = DirEntry> {
-    (any_name(), any_fid(), any_file_type(), of(any_entry()), of(any_layout()))
-        .prop_map(|(name, fid, file_type, entry, layout)| DirEntry { name, fid, file_type, layout, entry })
+    (any_name(), any_fid(), any_file_type(), of(any_entry()), of(any_layout())).prop_map(
+        |(name, fid, file_type, entry, layout)| DirEntry { name, fid, file_type, layout, entry },
+    )
 }
 
 pub fn any_mgs_reply() -> impl Strategy<Value = MgsReply> {
     let pair = || (".{0,20}", ".{0,20}");
     let target = (".{0,20}", vec(".{0,20}", 0..4), any::<(u64, bool)>())
         .prop_map(|(name, nids, (boot, up))| TargetInfo { name, nids, boot, up });
-    let pool = (".{0,20}", vec(any::<u16>(), 0..4)).prop_map(|(name, osts)| PoolInfo { name, osts });
+    let pool =
+        (".{0,20}", vec(any::<u16>(), 0..4)).prop_map(|(name, osts)| PoolInfo { name, osts });
     prop_oneof![
         Just(MgsReply::Done),
-        (".{0,20}", any::<(u128, u64, u128)>())
-            .prop_map(|(name, (cluster, boot, key))| { MgsReply::Registered { name, cluster, boot, key } }),
+        (".{0,20}", any::<(u128, u64, u128)>()).prop_map(|(name, (cluster, boot, key))| {
+            MgsReply::Registered { name, cluster, boot, key }
+        }),
         (any::<(u64, u128)>(), vec(target, 0..5), vec(pair(), 0..5), vec(pool, 0..3)).prop_map(
             |((version, cluster), targets, params, pools)| {
                 MgsReply::Config(FsConfig { version, cluster, targets, params, pools })
@@ -173,23 +218,38 @@ pub fn any_op_reply() -> impl Strategy<Value = OpReply> {
     let mds = prop_oneof![
         Just(MdsReply::Done),
         any_entry().prop_map(|e| MdsReply::Entry(Box::new(e))),
-        (any_entry(), any::<(bool, u64)>(), of(any_layout())).prop_map(|(entry, (created, handle), layout)| {
-            MdsReply::Opened { entry: Box::new(entry), created, handle: OpenHandle(handle), layout }
-        }),
+        (any_entry(), any::<(bool, u64)>(), of(any_layout())).prop_map(
+            |(entry, (created, handle), layout)| {
+                MdsReply::Opened {
+                    entry: Box::new(entry),
+                    created,
+                    handle: OpenHandle(handle),
+                    layout,
+                }
+            }
+        ),
         vec(of(any_entry()), 0..20).prop_map(MdsReply::Attrs),
-        (vec(any_dir_entry(), 0..20), any::<bool>()).prop_map(|(entries, more)| MdsReply::Entries { entries, more }),
+        (vec(any_dir_entry(), 0..20), any::<bool>())
+            .prop_map(|(entries, more)| MdsReply::Entries { entries, more }),
         any_bytes(2000).prop_map(MdsReply::Bytes),
         any_layout().prop_map(MdsReply::Layout),
-        (any_entry(), any_bytes(300)).prop_map(|(entry, data)| MdsReply::Data { entry: Box::new(entry), data }),
-        (any_entry(), vec(any_range(), 0..EXTENTS_PER_REPLY_MAX), any::<bool>())
-            .prop_map(|(entry, ranges, write)| { MdsReply::Extents { entry: Box::new(entry), ranges, write } }),
+        (any_entry(), any_bytes(300))
+            .prop_map(|(entry, data)| MdsReply::Data { entry: Box::new(entry), data }),
+        (any_entry(), vec(any_range(), 0..EXTENTS_PER_REPLY_MAX), any::<bool>()).prop_map(
+            |(entry, ranges, write)| {
+                MdsReply::Extents { entry: Box::new(entry), ranges, write }
+            }
+        ),
         of(any::<u64>()).prop_map(MdsReply::Offset),
-        (any_fid(), any::<u32>()).prop_map(|(fid, nlink)| MdsReply::Removed(Removed { fid, nlink })),
-        (any_fid(), any_file_type()).prop_map(|(fid, file_type)| MdsReply::Remote { fid, file_type }),
+        (any_fid(), any::<u32>())
+            .prop_map(|(fid, nlink)| MdsReply::Removed(Removed { fid, nlink })),
+        (any_fid(), any_file_type())
+            .prop_map(|(fid, file_type)| MdsReply::Remote { fid, file_type }),
         any_statfs().prop_map(MdsReply::Statfs),
         of(any_flock()).prop_map(MdsReply::Flock),
         of(any_lease()).prop_map(MdsReply::Lease),
-        (any_records(), any::<bool>()).prop_map(|(records, more)| MdsReply::Records { records, more }),
+        (any_records(), any::<bool>())
+            .prop_map(|(records, more)| MdsReply::Records { records, more }),
         any_peer_reply(),
     ];
     let ost = prop_oneof![
@@ -203,7 +263,8 @@ pub fn any_op_reply() -> impl Strategy<Value = OpReply> {
         of(any_offset()).prop_map(OstReply::Offset),
         any_statfs().prop_map(OstReply::Statfs),
     ];
-    let glimpse = (any::<u64>(), any_time()).prop_map(|(size, mtime)| Glimpsed::Dirty(Glimpse { size, mtime }));
+    let glimpse = (any::<u64>(), any_time())
+        .prop_map(|(size, mtime)| Glimpsed::Dirty(Glimpse { size, mtime }));
     let glimpsed = prop_oneof![Just(Glimpsed::Reported), Just(Glimpsed::Idle), glimpse];
     let client = prop_oneof![
         Just(ClientReply::Done),
@@ -211,15 +272,26 @@ pub fn any_op_reply() -> impl Strategy<Value = OpReply> {
         Just(ClientReply::Dropped),
         vec(glimpsed, 0..9).prop_map(ClientReply::Glimpses),
     ];
-    let standing =
-        prop::sample::select(vec![Standing::Transient, Standing::Settled, Standing::Awaited, Standing::Missed]);
-    let connect = (any::<(u16, u128, u32, u32, u64)>(), standing, prop::option::of(any_squash())).prop_map(
-        |((version, cluster, boot, session, last), standing, squash)| {
+    let standing = prop::sample::select(vec![
+        Standing::Transient,
+        Standing::Settled,
+        Standing::Awaited,
+        Standing::Missed,
+    ]);
+    let connect = (any::<(u16, u128, u32, u32, u64)>(), standing, prop::option::of(any_squash()))
+        .prop_map(|((version, cluster, boot, session, last), standing, squash)| {
             let (cluster, boot, last_committed) = (ClusterId(cluster), boot.into(), Transno(last));
             let squash = squash.unwrap_or(SquashNews::silent(boot));
-            OpReply::Connect(ConnectReply { version, cluster, boot, session, last_committed, standing, squash })
-        },
-    );
+            OpReply::Connect(ConnectReply {
+                version,
+                cluster,
+                boot,
+                session,
+                last_committed,
+                standing,
+                squash,
+            })
+        });
     prop_oneof![
         8 => mds.prop_map(OpReply::Mds),
         4 => ost.prop_map(OpReply::Ost),
@@ -239,19 +311,26 @@ pub fn any_reply() -> impl Strategy<Value = Reply> {
     let bound = || vec(any::<u8>(), 0..=BOUND_BYTES_MAX);
     let gap = (any_fid(), bound(), bound())
         .prop_map(|(dir, start, end)| NameRange::new(&start, &end).map(|names| Gap { dir, names }));
-    (any::<(u64, u64, u64)>(), vec(result, 0..6), any_locks(), vec(any_entry(), 0..4), any_redo(), gap).prop_map(
-        |((xid, transno, last), results, locks, touched, redo, gap)| Reply {
+    (
+        any::<(u64, u64, u64)>(),
+        vec(result, 0..6),
+        any_locks(),
+        vec(any_entry(), 0..4),
+        any_redo(),
+        gap,
+    )
+        .prop_map(|((xid, transno, last), results, locks, touched, redo, gap)| Reply {
             grants: locks.into_iter().map(|(fid, bits)| Grant { fid, bits }).collect(),
             touched,
             redo,
             gap,
             ..Reply::new(Xid(xid), Transno(transno), Transno(last), results)
-        },
-    )
+        })
 }
 
 fn any_squash() -> impl Strategy<Value = SquashNews> {
-    let ids = || prop::option::of((1..u32::MAX, 1..u32::MAX).prop_map(|(uid, gid)| Ids { uid, gid }));
+    let ids =
+        || prop::option::of((1..u32::MAX, 1..u32::MAX).prop_map(|(uid, gid)| Ids { uid, gid }));
     (any::<u64>(), ids(), ids())
         .prop_map(|(change, root, others)| SquashNews { change, squash: Squash { root, others } })
 }
@@ -260,10 +339,18 @@ fn any_peer_reply() -> impl Strategy<Value = MdsReply> {
     let bundles = (any::<u64>(), any_bundles(), vec(any_id(), 0..5), any::<bool>());
     prop_oneof![
         any::<u64>().prop_map(MdsReply::PeerFids),
-        (any::<u64>(), any_bytes(200)).prop_map(|(boot, record)| MdsReply::PeerPrepared { boot, record }),
-        any::<(u64, u64)>().prop_map(|(boot, n)| MdsReply::PeerApplied { boot, transno: Transno(n) }),
+        (any::<u64>(), any_bytes(200))
+            .prop_map(|(boot, record)| MdsReply::PeerPrepared { boot, record }),
+        any::<(u64, u64)>()
+            .prop_map(|(boot, n)| MdsReply::PeerApplied { boot, transno: Transno(n) }),
         any::<(u64, i32)>().prop_map(|(boot, n)| MdsReply::PeerRefused { boot, errno: Errno(n) }),
-        any::<(u64, u64)>().prop_map(|(boot, n)| MdsReply::PeerDone { boot, committed: Transno(n) }),
-        bundles.prop_map(|(boot, bundles, stopped, more)| MdsReply::PeerBundles { boot, bundles, stopped, more }),
+        any::<(u64, u64)>()
+            .prop_map(|(boot, n)| MdsReply::PeerDone { boot, committed: Transno(n) }),
+        bundles.prop_map(|(boot, bundles, stopped, more)| MdsReply::PeerBundles {
+            boot,
+            bundles,
+            stopped,
+            more
+        }),
     ]
 }

@@ -89,16 +89,12 @@ pub fn any_file_type() -> impl Strategy<Value = FileType> {
 }
 
 pub fn any_flock() -> impl Strategy<Value = Flock> {
-    let flavor = prop_oneof![Just(FlockFlavor::Posix), Just(FlockFlavor::Bsd), Just(FlockFlavor::Group)];
+    let flavor =
+        prop_oneof![Just(FlockFlavor::Posix), Just(FlockFlavor::Bsd), Just(FlockFlavor::Group)];
     let kind = prop_oneof![Just(FlockKind::Read), Just(FlockKind::Write), Just(FlockKind::Unlock)];
-    (flavor, kind, any::<(u64, u32, u64, u64)>()).prop_map(|(flavor, kind, (owner, pid, start, end))| Flock {
-        flavor,
-        kind,
-        owner,
-        pid,
-        start,
-        end,
-    })
+    (flavor, kind, any::<(u64, u32, u64, u64)>()).prop_map(
+        |(flavor, kind, (owner, pid, start, end))| Flock { flavor, kind, owner, pid, start, end },
+    )
 }
 
 pub fn any_lease() -> impl Strategy<Value = LeaseMode> {
@@ -121,7 +117,11 @@ pub fn any_set_attr() -> impl Strategy<Value = SetAttr> {
 }
 
 pub fn any_object() -> impl Strategy<Value = ObjectId> {
-    (any_fid(), any::<(u32, u32)>()).prop_map(|(fid, (instance, stripe))| ObjectId { fid, instance, stripe })
+    (any_fid(), any::<(u32, u32)>()).prop_map(|(fid, (instance, stripe))| ObjectId {
+        fid,
+        instance,
+        stripe,
+    })
 }
 
 pub fn any_offset() -> impl Strategy<Value = ObjectOffset> {
@@ -129,7 +129,12 @@ pub fn any_offset() -> impl Strategy<Value = ObjectOffset> {
 }
 
 pub fn any_punch_kind() -> impl Strategy<Value = PunchKind> {
-    prop::sample::select(vec![PunchKind::Truncate, PunchKind::Hole, PunchKind::Zero, PunchKind::Allocate])
+    prop::sample::select(vec![
+        PunchKind::Truncate,
+        PunchKind::Hole,
+        PunchKind::Zero,
+        PunchKind::Allocate,
+    ])
 }
 
 pub fn any_layout() -> impl Strategy<Value = Arc<Layout>> {

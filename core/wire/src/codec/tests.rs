@@ -31,13 +31,17 @@ fn reply_again(reply: &Reply) -> Result<Reply, DecodeError> {
 
 /// (name, body, bulk, is it a request?) of every sample.
 fn messages() -> Vec<(String, Bytes, Bytes, bool)> {
-    let ops = sample_ops().into_iter().map(|op| (op.row().name, encode_request(&request(vec![op]))));
+    let ops =
+        sample_ops().into_iter().map(|op| (op.row().name, encode_request(&request(vec![op]))));
     let ops = ops.map(|(name, m)| (format!("op_{name}"), joined(&m), true));
     let replies = sample_replies().into_iter().zip(REPLIES).map(|(r, (_, name))| (name, Ok(r)));
-    let replies =
-        replies.chain([(&"error", Err(Errno::ENOENT))]).map(|(name, r)| (name, encode_reply(&reply(vec![r]))));
+    let replies = replies
+        .chain([(&"error", Err(Errno::ENOENT))])
+        .map(|(name, r)| (name, encode_reply(&reply(vec![r]))));
     let replies = replies.map(|(name, m)| (format!("answer_{name}"), joined(&m), false));
-    ops.chain(replies).map(|(name, (body, bulk), is_request)| (name, body, bulk, is_request)).collect()
+    ops.chain(replies)
+        .map(|(name, (body, bulk), is_request)| (name, body, bulk, is_request))
+        .collect()
 }
 
 /// Decodes; the result does not matter, only that there is one.
@@ -59,7 +63,8 @@ fn every_row_has_a_sample_and_the_encoder_uses_its_number() {
     for answer in sample_replies() {
         let number = opcode::reply_number(&answer).to_le_bytes();
         assert_eq!(
-            encode_reply(&reply(vec![Ok(answer)])).body[size_of::<RawReply>()..size_of::<RawReply>() + 2],
+            encode_reply(&reply(vec![Ok(answer)])).body
+                [size_of::<RawReply>()..size_of::<RawReply>() + 2],
             number
         );
     }
@@ -87,7 +92,10 @@ fn every_prefix_is_refused() {
             assert!(!decode(body.slice(..len), bulk.clone(), is_request), "{name} cut at {len}");
         }
         for len in 0..bulk.len() {
-            assert!(!decode(body.clone(), bulk.slice(..len), is_request), "{name}: data cut at {len}");
+            assert!(
+                !decode(body.clone(), bulk.slice(..len), is_request),
+                "{name}: data cut at {len}"
+            );
         }
     }
 }
@@ -106,15 +114,20 @@ fn flipped_bits_never_panic() {
 #[test]
 fn data_is_passed_on_without_a_copy() {
     let data = Bytes::from(vec![7; 100_000]);
-    let (object, offset) = (ObjectId { fid: types::fid::Fid::ROOT, instance: 1, stripe: 0 }, ObjectOffset(0));
-    let write = |data: &Bytes| Op::Ost(OstOp::Write(ObjectWrite { object, offset, data: data.clone(), sync: false }));
+    let (object, offset) =
+        (ObjectId { fid: types::fid::Fid::ROOT, instance: 1, stripe: 0 }, ObjectOffset(0));
+    let write = |data: &Bytes| {
+        Op::Ost(OstOp::Write(ObjectWrite { object, offset, data: data.clone(), sync: false }))
+    };
     let encoded = encode_request(&request(vec![write(&data), write(&Bytes::new()), write(&data)]));
     assert_eq!(encoded.bulk.len(), 2, "empty data leaves nothing to send");
     assert!(encoded.bulk.iter().all(|b| b.as_ptr() == data.as_ptr()));
     assert_eq!(encoded.bulk_bytes(), 200_000);
     let (_, bulk) = joined(&encoded);
     let decoded = decode_request(encoded.body, bulk.clone()).unwrap();
-    let Op::Ost(OstOp::Write(ObjectWrite { data: second, .. })) = &decoded.ops[2] else { panic!("another operation") };
+    let Op::Ost(OstOp::Write(ObjectWrite { data: second, .. })) = &decoded.ops[2] else {
+        panic!("another operation")
+    };
     assert_eq!(second.as_ptr(), bulk[100_000..].as_ptr());
     let encoded = encode_reply(&reply(vec![Ok(OpReply::Ost(OstReply::Data(data.clone())))]));
     assert_eq!(encoded.bulk[0].as_ptr(), data.as_ptr());
@@ -146,9 +159,15 @@ fn what_is_wrong_is_said() {
     assert_eq!(forged(Op::Ping, |b| b.extend([0; 8])), Err(Trailing { what: "request", bytes: 8 }));
     assert_eq!(forged(Op::Ping, |b| b[28] = 2), Err(Short { missing: 8 }));
     let too_many = |what, max| Err(TooMany { what, found: u32::MAX.into(), max });
-    assert_eq!(forged(Op::Ping, |b| b[28..32].fill(0xff)), too_many("operations", OPS_PER_REQUEST_MAX));
+    assert_eq!(
+        forged(Op::Ping, |b| b[28..32].fill(0xff)),
+        too_many("operations", OPS_PER_REQUEST_MAX)
+    );
     assert_eq!(forged(Op::Ping, |b| b[44..48].fill(0xff)), too_many("groups", GROUPS_MAX));
-    assert_eq!(forged(Op::Ping, |b| b[32] = b'/'), Err(DecodeError::Text { field: "file system name" }));
+    assert_eq!(
+        forged(Op::Ping, |b| b[32] = b'/'),
+        Err(DecodeError::Text { field: "file system name" })
+    );
     let sync = Op::Ost(OstOp::Sync(ObjectSync { objects: Vec::new() }));
     assert_eq!(forged(sync.clone(), |b| b[AT + 8] = 1), Err(Short { missing: 24 }));
     let no_job = Err(DecodeError::Text { field: "job" });
@@ -173,7 +192,8 @@ fn a_directory_names_an_mdt_that_can_be() {
     let create = |mdt| {
         let kind = CreateKind::Directory { mdt };
         let name = Name::new(b"d").unwrap();
-        let create = Create { parent: Fid::ROOT, name, kind, mode: 0o755, umask: 0o022, exclusive: true };
+        let create =
+            Create { parent: Fid::ROOT, name, kind, mode: 0o755, umask: 0o022, exclusive: true };
         request(vec![Op::Mds(MdsOp::Create(create))])
     };
     let last = TARGETS_MAX as u16 - 1;

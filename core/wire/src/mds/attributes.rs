@@ -177,7 +177,9 @@ impl Operation for Accessed {
 
     #[cfg(test)]
     fn any() -> BoxedStrategy<Accessed> {
-        (any_fid(), any_time(), any::<bool>()).prop_map(|(fid, at, strict)| Accessed { fid, at, strict }).boxed()
+        (any_fid(), any_time(), any::<bool>())
+            .prop_map(|(fid, at, strict)| Accessed { fid, at, strict })
+            .boxed()
     }
 }
 

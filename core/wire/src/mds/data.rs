@@ -85,7 +85,13 @@ impl Operation for Wrote {
     #[cfg(test)]
     fn any() -> BoxedStrategy<Wrote> {
         (any_fid(), any::<(u64, i64, bool)>(), any_written_at())
-            .prop_map(|(fid, (end, blocks_delta, kill_suidgid), at)| Wrote { fid, end, blocks_delta, at, kill_suidgid })
+            .prop_map(|(fid, (end, blocks_delta, kill_suidgid), at)| Wrote {
+                fid,
+                end,
+                blocks_delta,
+                at,
+                kill_suidgid,
+            })
             .boxed()
     }
 }
@@ -123,7 +129,9 @@ impl Operation for Read {
 
     #[cfg(test)]
     fn any() -> BoxedStrategy<Read> {
-        (any_fid(), any::<(u64, u32)>()).prop_map(|(fid, (offset, len))| Read { fid, offset, len }).boxed()
+        (any_fid(), any::<(u64, u32)>())
+            .prop_map(|(fid, (offset, len))| Read { fid, offset, len })
+            .boxed()
     }
 }
 
@@ -159,7 +167,13 @@ impl Operation for Write {
     fn get(flags: u16, r: &mut Reader<'_>, bulk: &mut Bulk) -> Result<Write, DecodeError> {
         let raw: &RawStore = r.get()?;
         let (kill_suidgid, at) = written(flags, raw.time, raw.nsec)?;
-        Ok(Write { fid: (&raw.fid).into(), offset: raw.offset.get(), data: r.bulk(bulk)?, at, kill_suidgid })
+        Ok(Write {
+            fid: (&raw.fid).into(),
+            offset: raw.offset.get(),
+            data: r.bulk(bulk)?,
+            at,
+            kill_suidgid,
+        })
     }
 
     #[cfg(test)]
@@ -176,7 +190,13 @@ impl Operation for Write {
     #[cfg(test)]
     fn any() -> BoxedStrategy<Write> {
         (any_fid(), any::<(u64, bool)>(), any_bytes(300), any_written_at())
-            .prop_map(|(fid, (offset, kill_suidgid), data, at)| Write { fid, offset, data, at, kill_suidgid })
+            .prop_map(|(fid, (offset, kill_suidgid), data, at)| Write {
+                fid,
+                offset,
+                data,
+                at,
+                kill_suidgid,
+            })
             .boxed()
     }
 }
@@ -215,7 +235,13 @@ impl Operation for Punch {
 
     fn put(&self, w: &mut Writer) {
         let (start, end) = (self.start.into(), self.end.into());
-        w.put(&RawPunchFile { fid: self.fid.into(), start, end, kind: self.kind as u8, zero: [0; 7] });
+        w.put(&RawPunchFile {
+            fid: self.fid.into(),
+            start,
+            end,
+            kind: self.kind as u8,
+            zero: [0; 7],
+        });
     }
 
     fn get(flags: u16, r: &mut Reader<'_>, _: &mut Bulk) -> Result<Punch, DecodeError> {
@@ -227,7 +253,14 @@ impl Operation for Punch {
 
     #[cfg(test)]
     fn sample() -> Punch {
-        Punch { fid: FID, start: 4096, end: 8192, kind: PunchKind::Hole, grows: false, kill_suidgid: true }
+        Punch {
+            fid: FID,
+            start: 4096,
+            end: 8192,
+            kind: PunchKind::Hole,
+            grows: false,
+            kill_suidgid: true,
+        }
     }
 
     #[cfg(test)]
@@ -281,6 +314,8 @@ impl Operation for Seek {
 
     #[cfg(test)]
     fn any() -> BoxedStrategy<Seek> {
-        (any_fid(), any::<(u64, bool)>()).prop_map(|(fid, (offset, hole))| Seek { fid, offset, hole }).boxed()
+        (any_fid(), any::<(u64, bool)>())
+            .prop_map(|(fid, (offset, hole))| Seek { fid, offset, hole })
+            .boxed()
     }
 }

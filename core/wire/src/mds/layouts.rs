@@ -34,7 +34,11 @@ impl Operation for GetLayout {
     }
 
     fn put(&self, w: &mut Writer) {
-        w.put(&RawGetLayout { fid: self.fid.into(), start: self.start.into(), end: self.end.into() });
+        w.put(&RawGetLayout {
+            fid: self.fid.into(),
+            start: self.start.into(),
+            end: self.end.into(),
+        });
     }
 
     fn get(flags: u16, r: &mut Reader<'_>, _: &mut Bulk) -> Result<GetLayout, DecodeError> {

@@ -85,7 +85,9 @@ impl Operation for FlockSet {
 
     #[cfg(test)]
     fn any() -> BoxedStrategy<FlockSet> {
-        (any_fid(), any_flock(), any::<bool>()).prop_map(|(fid, lock, wait)| FlockSet { fid, lock, wait }).boxed()
+        (any_fid(), any_flock(), any::<bool>())
+            .prop_map(|(fid, lock, wait)| FlockSet { fid, lock, wait })
+            .boxed()
     }
 }
 
@@ -173,7 +175,11 @@ impl Operation for Lock {
     #[cfg(test)]
     fn any() -> BoxedStrategy<Lock> {
         (any_fid(), any::<u32>(), of(any_needs()))
-            .prop_map(|(fid, bits, needs)| Lock { fid, bits: InodeBits::from_bits_retain(bits), needs })
+            .prop_map(|(fid, bits, needs)| Lock {
+                fid,
+                bits: InodeBits::from_bits_retain(bits),
+                needs,
+            })
             .boxed()
     }
 }

@@ -4,7 +4,9 @@ use super::shared::{CreateKind, OpenFlags, RenameFlags};
 use crate::class::{Class, Counted};
 use crate::codec::cursor::{Bulk, Reader, Writer, bits, unpack};
 use crate::codec::error::DecodeError;
-use crate::codec::operation::{ATTR_BYTES, ENTRY_BYTES, FLAGS, Operation, fid, fids, plain, put_entry, put_fid};
+use crate::codec::operation::{
+    ATTR_BYTES, ENTRY_BYTES, FLAGS, Operation, fid, fids, plain, put_entry, put_fid,
+};
 use crate::codec::raw::{RawCreate, RawReaddir, RawTmpfile};
 #[cfg(test)]
 use crate::codec::testing::*;
@@ -112,7 +114,9 @@ impl Operation for Create {
         let counted = match self.kind {
             CreateKind::Regular(Some(_)) => Counted::Open,
             CreateKind::Directory { .. } => Counted::Mkdir,
-            CreateKind::Regular(None) | CreateKind::Symlink(_) | CreateKind::Special(..) => row.counted,
+            CreateKind::Regular(None) | CreateKind::Symlink(_) | CreateKind::Special(..) => {
+                row.counted
+            }
         };
         Class { counted, ..row }
     }
@@ -145,23 +149,39 @@ impl Operation for Create {
     }
 
     fn get(flags: u16, r: &mut Reader<'_>, _: &mut Bulk) -> Result<Create, DecodeError> {
-        let [exclusive, opened, read, write, exec, append, lasting, placed] = unpack("create flags", flags)?;
+        let [exclusive, opened, read, write, exec, append, lasting, placed] =
+            unpack("create flags", flags)?;
         let raw: &RawCreate = r.get()?;
         let name = r.name()?;
         let open = opened.then_some(OpenFlags { read, write, exec, append, lasting });
         let stray = open.is_none() && (read || write || exec || append || lasting);
-        if stray || open.is_some() && raw.kind != KIND_REGULAR || placed && raw.kind != KIND_DIRECTORY {
+        if stray
+            || open.is_some() && raw.kind != KIND_REGULAR
+            || placed && raw.kind != KIND_DIRECTORY
+        {
             return Err(DecodeError::Field { field: "create flags", value: flags.into() });
         }
         let kind = match raw.kind {
             KIND_REGULAR => CreateKind::Regular(open),
-            KIND_DIRECTORY => CreateKind::Directory { mdt: placed.then(|| mdt_index(raw)).transpose()? },
-            KIND_SYMLINK => CreateKind::Symlink(r.copied("bytes of link target", SYMLINK_BYTES_MAX)?),
+            KIND_DIRECTORY => {
+                CreateKind::Directory { mdt: placed.then(|| mdt_index(raw)).transpose()? }
+            }
+            KIND_SYMLINK => {
+                CreateKind::Symlink(r.copied("bytes of link target", SYMLINK_BYTES_MAX)?)
+            }
             KIND_SPECIAL => match FileType::from_dtype(raw.file_type) {
-                Some(t @ (FileType::Fifo | FileType::CharDevice | FileType::BlockDevice | FileType::Socket)) => {
-                    CreateKind::Special(t, raw.rdev.get())
+                Some(
+                    t @ (FileType::Fifo
+                    | FileType::CharDevice
+                    | FileType::BlockDevice
+                    | FileType::Socket),
+                ) => CreateKind::Special(t, raw.rdev.get()),
+                _ => {
+                    return Err(DecodeError::Field {
+                        field: "special file type",
+                        value: raw.file_type.into(),
+                    });
                 }
-                _ => return Err(DecodeError::Field { field: "special file type", value: raw.file_type.into() }),
             },
             other => return Err(DecodeError::Field { field: "create kind", value: other.into() }),
         };
@@ -177,11 +197,13 @@ impl Operation for Create {
 
     #[cfg(test)]
     fn any() -> BoxedStrategy<Create> {
-        let special = any_file_type()
-            .prop_filter("not special", |t| !matches!(t, FileType::Regular | FileType::Directory | FileType::Symlink));
+        let special = any_file_type().prop_filter("not special", |t| {
+            !matches!(t, FileType::Regular | FileType::Directory | FileType::Symlink)
+        });
         let kind = prop_oneof![
             of(any_open()).prop_map(CreateKind::Regular),
-            of(0..TARGETS_MAX as u16).prop_map(|mdt| CreateKind::Directory { mdt: mdt.map(TargetIndex) }),
+            of(0..TARGETS_MAX as u16)
+                .prop_map(|mdt| CreateKind::Directory { mdt: mdt.map(TargetIndex) }),
             any_bytes(4095).prop_map(CreateKind::Symlink),
             (special, any::<u32>()).prop_map(|(t, rdev)| CreateKind::Special(t, rdev)),
         ];
@@ -251,7 +273,13 @@ impl Operation for Tmpfile {
     #[cfg(test)]
     fn any() -> BoxedStrategy<Tmpfile> {
         (any_fid(), any::<(u32, u32, bool)>(), any_open())
-            .prop_map(|(parent, (mode, umask, linkable), flags)| Tmpfile { parent, mode, umask, flags, linkable })
+            .prop_map(|(parent, (mode, umask, linkable), flags)| Tmpfile {
+                parent,
+                mode,
+                umask,
+                flags,
+                linkable,
+            })
             .boxed()
     }
 }
@@ -290,7 +318,9 @@ impl Operation for Expect {
 
     #[cfg(test)]
     fn any() -> BoxedStrategy<Expect> {
-        (any_place(), any_fid()).prop_map(|((parent, name), inode)| Expect { parent, name, inode }).boxed()
+        (any_place(), any_fid())
+            .prop_map(|((parent, name), inode)| Expect { parent, name, inode })
+            .boxed()
     }
 }
 
@@ -404,7 +434,13 @@ impl Operation for Rename {
     fn get(flags: u16, r: &mut Reader<'_>, _: &mut Bulk) -> Result<Rename, DecodeError> {
         let [no_replace, exchange] = unpack(FLAGS, flags)?;
         let (parent, name, new_parent, new_name) = (fid(r)?, r.name()?, fid(r)?, r.name()?);
-        Ok(Rename { parent, name, new_parent, new_name, flags: RenameFlags { no_replace, exchange } })
+        Ok(Rename {
+            parent,
+            name,
+            new_parent,
+            new_name,
+            flags: RenameFlags { no_replace, exchange },
+        })
     }
 
     #[cfg(test)]
@@ -467,7 +503,9 @@ impl Operation for Link {
 
     #[cfg(test)]
     fn any() -> BoxedStrategy<Link> {
-        (any_fid(), any_place()).prop_map(|(fid, (new_parent, new_name))| Link { fid, new_parent, new_name }).boxed()
+        (any_fid(), any_place())
+            .prop_map(|(fid, (new_parent, new_name))| Link { fid, new_parent, new_name })
+            .boxed()
     }
 }
 
@@ -518,7 +556,14 @@ impl Operation for Readdir {
 
     #[cfg(test)]
     fn sample() -> Readdir {
-        Readdir { fid: DIR, after: Some(name("m")), limit: 100, bytes_max: 65536, with_attr: true, with_layout: false }
+        Readdir {
+            fid: DIR,
+            after: Some(name("m")),
+            limit: 100,
+            bytes_max: 65536,
+            with_attr: true,
+            with_layout: false,
+        }
     }
 
     #[cfg(test)]

@@ -158,5 +158,11 @@ pub(crate) fn sample_open() -> OpenFlags {
 #[cfg(test)]
 pub(crate) fn any_open() -> impl Strategy<Value = OpenFlags> {
     let flags = any::<(bool, bool, bool, bool, bool)>();
-    flags.prop_map(|(read, write, exec, append, lasting)| OpenFlags { read, write, exec, append, lasting })
+    flags.prop_map(|(read, write, exec, append, lasting)| OpenFlags {
+        read,
+        write,
+        exec,
+        append,
+        lasting,
+    })
 }

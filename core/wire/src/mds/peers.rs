@@ -93,7 +93,9 @@ impl Operation for PeerApply {
 
     #[cfg(test)]
     fn any() -> BoxedStrategy<PeerApply> {
-        (any_id(), any::<u64>(), any_bytes(300)).prop_map(|(id, boot, bundle)| PeerApply { id, boot, bundle }).boxed()
+        (any_id(), any::<u64>(), any_bytes(300))
+            .prop_map(|(id, boot, bundle)| PeerApply { id, boot, bundle })
+            .boxed()
     }
 }
 
@@ -209,7 +211,12 @@ impl Operation for PeerExchange {
     #[cfg(test)]
     fn any() -> BoxedStrategy<PeerExchange> {
         (any::<u16>(), any::<u64>(), any::<bool>(), of(any_id()))
-            .prop_map(|(from, boot, announce, after)| PeerExchange { from: TargetIndex(from), boot, announce, after })
+            .prop_map(|(from, boot, announce, after)| PeerExchange {
+                from: TargetIndex(from),
+                boot,
+                announce,
+                after,
+            })
             .boxed()
     }
 }
@@ -253,7 +260,9 @@ pub(crate) fn bundles(r: &mut Reader<'_>) -> Result<Vec<PeerBundle>, DecodeError
         let applied = match r.get::<U32>()?.get() {
             0 => false,
             1 => true,
-            other => return Err(DecodeError::Field { field: "state of a bundle", value: other.into() }),
+            other => {
+                return Err(DecodeError::Field { field: "state of a bundle", value: other.into() });
+            }
         };
         bundles.push(PeerBundle { id, applied, bundle: r.copied(BUNDLE_BYTES, BUNDLE_BYTES_MAX)? });
     }
@@ -267,7 +276,11 @@ pub(crate) fn sample_id(number: u64) -> BundleId {
 
 #[cfg(test)]
 pub(crate) fn any_id() -> impl Strategy<Value = BundleId> {
-    any::<(u16, u64, u64)>().prop_map(|(mdt, boot, number)| BundleId { coordinator: TargetIndex(mdt), boot, number })
+    any::<(u16, u64, u64)>().prop_map(|(mdt, boot, number)| BundleId {
+        coordinator: TargetIndex(mdt),
+        boot,
+        number,
+    })
 }
 
 #[cfg(test)]

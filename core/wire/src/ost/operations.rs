@@ -158,7 +158,13 @@ impl Operation for ObjectPunch {
 
     fn put(&self, w: &mut Writer) {
         let (start, end) = (self.start.0.into(), self.end.0.into());
-        w.put(&RawPunch { object: self.object.into(), start, end, kind: self.kind as u8, zero: [0; 7] });
+        w.put(&RawPunch {
+            object: self.object.into(),
+            start,
+            end,
+            kind: self.kind as u8,
+            zero: [0; 7],
+        });
     }
 
     fn get(flags: u16, r: &mut Reader<'_>, _: &mut Bulk) -> Result<ObjectPunch, DecodeError> {
@@ -380,6 +386,8 @@ impl Operation for ObjectList {
 
     #[cfg(test)]
     fn any() -> BoxedStrategy<ObjectList> {
-        (of(any_object()), any::<u32>()).prop_map(|(after, limit)| ObjectList { after, limit }).boxed()
+        (of(any_object()), any::<u32>())
+            .prop_map(|(after, limit)| ObjectList { after, limit })
+            .boxed()
     }
 }

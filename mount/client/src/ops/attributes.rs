@@ -85,7 +85,11 @@ impl Client {
     /// older. They must not be shown to programs, and the kernel must not trust them. So they are
     /// returned only if `only_walks` says that the kernel asks in order to check permissions. It is
     /// called only if they are known.
-    pub fn permissions_known(&self, node: NodeId, only_walks: impl FnOnce() -> bool) -> Option<Stat> {
+    pub fn permissions_known(
+        &self,
+        node: NodeId,
+        only_walks: impl FnOnce() -> bool,
+    ) -> Option<Stat> {
         let begun = self.session.env.clock.now();
         let fid = self.nodes.fid(node).filter(|fid| self.session.has_lease(*fid))?;
         let known = self.locks.table.lock().permissions(fid);
@@ -102,10 +106,9 @@ impl Client {
         if let Some(stat) = self.removed_stat(fid) {
             return Some(stat);
         }
-        let entry = self
-            .locks
-            .attr(fid)
-            .filter(|entry| self.session.has_lease(fid) && self.data.may_show(fid, entry.attr.size))?;
+        let entry = self.locks.attr(fid).filter(|entry| {
+            self.session.has_lease(fid) && self.data.may_show(fid, entry.attr.size)
+        })?;
         self.was_known([Operation::Getattr, Operation::GetattrHit], begun);
         Some(self.stat(&entry.attr))
     }
@@ -133,7 +136,9 @@ impl Client {
         }
         let me = self.clone();
         let work = async move {
-            me.data.ask_behind_time(&caller.credentials, fid, MdsOp::Setattr(Setattr { fid, set })).await
+            me.data
+                .ask_behind_time(&caller.credentials, fid, MdsOp::Setattr(Setattr { fid, set }))
+                .await
         };
         let changed = match Finish::new("setattr", &self.session.env.tasks, work).await {
             Err(error) => {
@@ -152,7 +157,12 @@ impl Client {
     }
 
     /// access(2) by mode bits and access ACL. The kernel asks only without `default_permissions`.
-    pub async fn access(self: Arc<Self>, caller: Caller, node: NodeId, mask: AccessMask) -> Result<(), ClientError> {
+    pub async fn access(
+        self: Arc<Self>,
+        caller: Caller,
+        node: NodeId,
+        mask: AccessMask,
+    ) -> Result<(), ClientError> {
         let _timed = self.timed(Operation::Access);
         self.permitted(&caller.credentials, self.fid(node)?, mask).await
     }
@@ -173,17 +183,33 @@ impl Client {
     ///
     /// # Errors
     /// EACCES; those of the MDT.
-    pub async fn permit(self: Arc<Self>, caller: Caller, node: NodeId, mask: AccessMask) -> Result<(), ClientError> {
+    pub async fn permit(
+        self: Arc<Self>,
+        caller: Caller,
+        node: NodeId,
+        mask: AccessMask,
+    ) -> Result<(), ClientError> {
         self.permitted(&caller.credentials, self.fid(node)?, mask).await
     }
 
-    async fn permitted(&self, who: &Credentials, fid: Fid, mask: AccessMask) -> Result<(), ClientError> {
+    async fn permitted(
+        &self,
+        who: &Credentials,
+        fid: Fid,
+        mask: AccessMask,
+    ) -> Result<(), ClientError> {
         if fid.is_shown_only() {
             // All may look up and read what only clients show; changes of it are refused.
             return Ok(());
         }
-        let removed = self.removed_stat(fid).map(|stat| Entry { attr: stat.attr, has_xattr: true, noatime: false });
-        let entry = match removed.or_else(|| self.locks.attr(fid).filter(|_| self.session.has_lease(fid))) {
+        let removed = self.removed_stat(fid).map(|stat| Entry {
+            attr: stat.attr,
+            has_xattr: true,
+            noatime: false,
+        });
+        let entry = match removed
+            .or_else(|| self.locks.attr(fid).filter(|_| self.session.has_lease(fid)))
+        {
             Some(entry) => entry,
             None => self.session.mdc(fid)?.getattr(who, fid).await?,
         };
@@ -195,7 +221,11 @@ impl Client {
                 Err(error) => return Err(error),
             },
         };
-        if permits(&entry, acl.as_ref(), who, mask.bits()) { Ok(()) } else { Err(Errno::EACCES.into()) }
+        if permits(&entry, acl.as_ref(), who, mask.bits()) {
+            Ok(())
+        } else {
+            Err(Errno::EACCES.into())
+        }
     }
 
     /// The inode of a handle, if there is one, else of the node.

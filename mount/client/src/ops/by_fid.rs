@@ -58,7 +58,14 @@ pub(crate) fn shown_stat(fid: Fid) -> Stat {
 
 /// Callbacks do not reach the kernel's copy of such an inode, so it must ask each time.
 fn untrusted(node: NodeId, Stat { attr, ino, .. }: Stat) -> Found {
-    Found { node, generation: 0, attr, ino, entry_valid: Duration::ZERO, attr_valid: Duration::ZERO }
+    Found {
+        node,
+        generation: 0,
+        attr,
+        ino,
+        entry_valid: Duration::ZERO,
+        attr_valid: Duration::ZERO,
+    }
 }
 
 impl Client {
@@ -91,8 +98,11 @@ impl Client {
             _ => return None,
         };
         let _timed = self.timed(Operation::Lookup);
-        let node =
-            if self.nodes.is_mirror(parent) { self.nodes.remember_mirror(fid) } else { self.nodes.remember(fid) };
+        let node = if self.nodes.is_mirror(parent) {
+            self.nodes.remember_mirror(fid)
+        } else {
+            self.nodes.remember(fid)
+        };
         Some(Looked::Found(untrusted(node, shown_stat(fid))))
     }
 
@@ -100,7 +110,11 @@ impl Client {
     ///
     /// # Errors
     /// ENOENT: no FID, or no such inode.
-    pub(crate) async fn lookup_by_fid(&self, caller: &Caller, name: &Name) -> Result<Looked, ClientError> {
+    pub(crate) async fn lookup_by_fid(
+        &self,
+        caller: &Caller,
+        name: &Name,
+    ) -> Result<Looked, ClientError> {
         let _timed = self.timed(Operation::Lookup);
         let text = std::str::from_utf8(name.as_bytes()).map_err(|_| Errno::ENOENT)?;
         let fid: Fid = text.parse().map_err(|_| Errno::ENOENT)?;
@@ -124,12 +138,18 @@ impl Client {
     ///
     /// # Errors
     /// ENOENT: no such inode; EPERM: only root may ask.
-    pub(crate) async fn links_of(&self, credentials: &Credentials, fid: Fid) -> Result<Bytes, ClientError> {
+    pub(crate) async fn links_of(
+        &self,
+        credentials: &Credentials,
+        fid: Fid,
+    ) -> Result<Bytes, ClientError> {
         if fid == Fid::ROOT {
             return Ok(Bytes::new());
         }
         let mdc = self.owner_of(fid)?;
-        mdc.getxattr(credentials, fid, Bytes::from_static(LINKS.as_bytes())).await.map_err(|e| absent(e.into()))
+        mdc.getxattr(credentials, fid, Bytes::from_static(LINKS.as_bytes()))
+            .await
+            .map_err(|e| absent(e.into()))
     }
 
     /// Index of the MDT that has this inode. No request.
@@ -145,7 +165,11 @@ impl Client {
     ///
     /// # Errors
     /// As there.
-    pub async fn data_version_of(self: Arc<Self>, caller: Caller, node: NodeId) -> Result<u64, ClientError> {
+    pub async fn data_version_of(
+        self: Arc<Self>,
+        caller: Caller,
+        node: NodeId,
+    ) -> Result<u64, ClientError> {
         let _timed = self.timed(Operation::Ioctl);
         self.data_version(&caller.credentials, self.fid(node)?).await
     }
@@ -154,7 +178,11 @@ impl Client {
     ///
     /// # Errors
     /// EINVAL: no regular file.
-    pub(crate) async fn data_version(&self, credentials: &Credentials, fid: Fid) -> Result<u64, ClientError> {
+    pub(crate) async fn data_version(
+        &self,
+        credentials: &Credentials,
+        fid: Fid,
+    ) -> Result<u64, ClientError> {
         let mdc = self.session.mdc(fid)?;
         let file = self.data.files.get(fid);
         self.data.flush_file(&file).await?;
@@ -183,13 +211,16 @@ impl Client {
         fid: Fid,
         value: &[u8],
     ) -> Result<(), ClientError> {
-        let line: Option<SwapLine> = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+        let line: Option<SwapLine> =
+            std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
         let SwapLine { other, versions, same } = line.ok_or(Errno::EINVAL)?;
         if other.mdt() != fid.mdt() {
             return Err(Errno::EXDEV.into());
         }
         let mdc = self.session.mdc(fid)?;
-        let work = async move { mdc.swap_layouts(&credentials, SwapLayouts { fid, other, versions, same }).await };
+        let work = async move {
+            mdc.swap_layouts(&credentials, SwapLayouts { fid, other, versions, same }).await
+        };
         let done: Result<(), ClientError> =
             Finish::new("swap layouts", &self.session.env.tasks, work).await.map_err(Into::into);
         done.map_err(|error| match error.errno() {

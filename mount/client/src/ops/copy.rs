@@ -39,10 +39,18 @@ impl Client {
             let copied = async {
                 let data = self
                     .data
-                    .read_file(&caller.credentials, &source.file, (source_offset + done, chunk), false)
+                    .read_file(
+                        &caller.credentials,
+                        &source.file,
+                        (source_offset + done, chunk),
+                        false,
+                    )
                     .await?;
                 let data = join(data)?;
-                let flags = WriteFlags { kill_suidgid: caller.credentials.uid != 0, ..WriteFlags::default() };
+                let flags = WriteFlags {
+                    kill_suidgid: caller.credentials.uid != 0,
+                    ..WriteFlags::default()
+                };
                 let (who, file) = (caller.credentials.clone(), target.file.clone());
                 self.data.write_file(who, file, target_offset + done, data, flags).await
             };

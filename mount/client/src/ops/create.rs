@@ -70,7 +70,9 @@ impl Client {
         if open.truncate && !created {
             let set = SetAttr { size: Some(0), ..SetAttr::default() };
             match self.clone().truncate(who, attr.fid, set).await {
-                Ok(stat) => return Ok((self.changed_found(parent, &create.name, &stat.attr), handle)),
+                Ok(stat) => {
+                    return Ok((self.changed_found(parent, &create.name, &stat.attr), handle));
+                }
                 Err(error) => {
                     self.close(handle).await;
                     return Err(error);
@@ -102,7 +104,9 @@ impl Client {
         };
         let kind = match file_type {
             Some(FileType::Regular) => CreateKind::Regular(None),
-            Some(device @ (FileType::CharDevice | FileType::BlockDevice)) => CreateKind::Special(device, rdev),
+            Some(device @ (FileType::CharDevice | FileType::BlockDevice)) => {
+                CreateKind::Special(device, rdev)
+            }
             Some(other @ (FileType::Fifo | FileType::Socket)) => CreateKind::Special(other, 0),
             Some(FileType::Directory) => return Err(Errno::EPERM.into()),
             Some(FileType::Symlink) | None => return Err(Errno::EINVAL.into()),
@@ -119,7 +123,8 @@ impl Client {
         mode: u32,
     ) -> Result<Found, ClientError> {
         let _timed = self.timed(Operation::Mkdir);
-        self.make(caller, parent, name, CreateKind::Directory { mdt: None }, mode & !libc::S_IFMT).await
+        self.make(caller, parent, name, CreateKind::Directory { mdt: None }, mode & !libc::S_IFMT)
+            .await
     }
 
     /// Makes a directory on an MDT of choice. 2 round trips if that is not the one of its parent.
@@ -136,7 +141,14 @@ impl Client {
     ) -> Result<Found, ClientError> {
         let _timed = self.timed(Operation::Mkdir);
         self.session.targets.mdc_of_config(mdt)?;
-        self.make(caller, parent, name, CreateKind::Directory { mdt: Some(mdt) }, mode & !libc::S_IFMT).await
+        self.make(
+            caller,
+            parent,
+            name,
+            CreateKind::Directory { mdt: Some(mdt) },
+            mode & !libc::S_IFMT,
+        )
+        .await
     }
 
     /// As [`Client::mkdir_at`], for a program that does not ask by mkdir(2): the kernel, which may
@@ -218,7 +230,8 @@ impl Client {
         let (dir, parent) = (parent, self.fid(parent)?);
         let in_dir = self.locks.enter_dir(parent);
         let (mdc, session) = (self.session.mdc(parent)?, self.session.clone());
-        let create = Create { parent, name: name.clone(), kind, mode, umask: caller.umask, exclusive: true };
+        let create =
+            Create { parent, name: name.clone(), kind, mode, umask: caller.umask, exclusive: true };
         let work = async move {
             let _in_dir = in_dir;
             let fid = match mdc.make(&caller.credentials, create).await? {

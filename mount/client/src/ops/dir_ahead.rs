@@ -24,7 +24,10 @@ impl Client {
         let directories = |parent: Fid| {
             let listing = self.locks.table.lock().listing(parent, false);
             let entries = listing.iter().flat_map(|(entries, _)| entries.iter());
-            entries.filter(|entry| entry.file_type == FileType::Directory).map(|entry| entry.fid).collect()
+            entries
+                .filter(|entry| entry.file_type == FileType::Directory)
+                .map(|entry| entry.fid)
+                .collect()
         };
         let known = self.locks.table.lock().listing(dir, false).is_some();
         let now = self.session.env.clock.now();
@@ -54,7 +57,8 @@ impl Client {
         // What the reply brings is learnt, with its locks, when it arrives.
         let of = |fid: Fid| {
             let (limit, bytes_max) = (ENTRIES_MAX, BYTES_MAX);
-            let readdir = Readdir { fid, after: None, limit, bytes_max, with_attr: true, with_layout: false };
+            let readdir =
+                Readdir { fid, after: None, limit, bytes_max, with_attr: true, with_layout: false };
             [MdsOp::Readdir(readdir), MdsOp::GetParent(GetParent { fid })]
         };
         let ops = dirs.iter().copied().flat_map(of).collect();
@@ -68,7 +72,8 @@ impl Client {
         let mut results = results.into_iter();
         let mut answer = || match (results.next(), results.next()) {
             (Some(Ok(MdsReply::Entries { entries, more: false })), Some(Ok(_))) => {
-                let directories = entries.iter().filter(|entry| entry.file_type == FileType::Directory);
+                let directories =
+                    entries.iter().filter(|entry| entry.file_type == FileType::Directory);
                 Answer::Listed(directories.map(|entry| entry.fid).collect())
             }
             (Some(Err(Errno::ECANCELED)), _) => Answer::Canceled,

@@ -51,7 +51,8 @@ impl Client {
         let open = self.dirs_open.get(handle)?;
         let mdc = self.session.mdc(open.fid)?;
         let listing = open.dir_scan[usize::from(with_layout)].get_or_init(|| {
-            let source = Source { mdc, credentials: caller.credentials, fid: open.fid, with_layout };
+            let source =
+                Source { mdc, credentials: caller.credentials, fid: open.fid, with_layout };
             Listing::new(open.fid, Arc::new(source), self.session.env.tasks.clone(), ENTRIES_KEPT)
         });
         let hand_out = |position, item: Item<'_>| {
@@ -75,12 +76,19 @@ struct Source {
 }
 
 impl PageSource for Source {
-    fn page(&self, after: Option<Name>, limit: u32, _: bool) -> BoxFuture<'static, Result<Page, ClientError>> {
-        let (mdc, who, fid, with_layout) = (self.mdc.clone(), self.credentials.clone(), self.fid, self.with_layout);
+    fn page(
+        &self,
+        after: Option<Name>,
+        limit: u32,
+        _: bool,
+    ) -> BoxFuture<'static, Result<Page, ClientError>> {
+        let (mdc, who, fid, with_layout) =
+            (self.mdc.clone(), self.credentials.clone(), self.fid, self.with_layout);
         Box::pin(async move {
             // `..` is not needed here.
             let parent = after.is_none().then_some(fid);
-            let scan = Readdir { fid, after, limit, bytes_max: PAGE_BYTES, with_attr: true, with_layout };
+            let scan =
+                Readdir { fid, after, limit, bytes_max: PAGE_BYTES, with_attr: true, with_layout };
             let (entries, more) = mdc.dir_scan(&who, scan).await?;
             Ok(Page { entries: entries.into(), more, parent })
         })

@@ -60,7 +60,11 @@ impl Budget {
 
 impl Client {
     /// Opens a directory for listing. No request.
-    pub async fn opendir(self: Arc<Self>, caller: Caller, node: NodeId) -> Result<DirHandle, ClientError> {
+    pub async fn opendir(
+        self: Arc<Self>,
+        caller: Caller,
+        node: NodeId,
+    ) -> Result<DirHandle, ClientError> {
         let _timed = self.timed(Operation::Opendir);
         let fid = self.fid(node)?;
         let source = Source {
@@ -70,7 +74,12 @@ impl Client {
             credentials: caller.credentials,
             fid,
         };
-        let listing = Arc::new(Listing::new(fid, Arc::new(source), self.session.env.tasks.clone(), ENTRIES_KEPT_MAX));
+        let listing = Arc::new(Listing::new(
+            fid,
+            Arc::new(source),
+            self.session.env.tasks.clone(),
+            ENTRIES_KEPT_MAX,
+        ));
         Ok(self.dirs_open.insert(OpenDir { fid, listing, dir_scan: Default::default() }))
     }
 
@@ -106,7 +115,12 @@ impl Client {
                 Item::Name { entry, fresh } => {
                     let fresh = entry.entry.as_ref().map(|e| e.attr).filter(|_| fresh);
                     let name = plus.then(|| entry.name.clone());
-                    (&entry.name, entry.fid, entry.file_type, name.map(|name| (name, entry.fid, fresh)))
+                    (
+                        &entry.name,
+                        entry.fid,
+                        entry.file_type,
+                        name.map(|name| (name, entry.fid, fresh)),
+                    )
                 }
             };
             let fits = budget.take(name);
@@ -125,7 +139,8 @@ impl Client {
         // Lookups are counted where nothing can wait or fail any more: the kernel will see, and
         // forget, each of them.
         let counted = |(item, listed): (DirItem, Option<(Name, Fid, Option<Attr>)>)| {
-            let found = listed.and_then(|(name, fid, fresh)| self.listed(open.fid, &name, fid, fresh, lease));
+            let found = listed
+                .and_then(|(name, fid, fresh)| self.listed(open.fid, &name, fid, fresh, lease));
             DirItem { found, ..item }
         };
         Ok(items.into_iter().map(counted).collect())
@@ -133,7 +148,14 @@ impl Client {
 
     /// What the kernel is told of a listed name beside the name itself. `fresh`: attributes that
     /// came after the kernel asked. `None`: nothing; it asks when it needs more.
-    fn listed(&self, dir: Fid, name: &Name, fid: Fid, fresh: Option<Attr>, lease: bool) -> Option<Found> {
+    fn listed(
+        &self,
+        dir: Fid,
+        name: &Name,
+        fid: Fid,
+        fresh: Option<Attr>,
+        lease: bool,
+    ) -> Option<Found> {
         // The kernel notes these names when it gets to them, under the epoch of that moment, so a
         // name that is called back before would stay. So it gets no trust in a name from here, and
         // names that it trusts are not shown again.
@@ -177,26 +199,41 @@ impl Source {
 }
 
 impl PageSource for Source {
-    fn page(&self, after: Option<Name>, limit: u32, with_attr: bool) -> BoxFuture<'static, Result<Page, ClientError>> {
+    fn page(
+        &self,
+        after: Option<Name>,
+        limit: u32,
+        with_attr: bool,
+    ) -> BoxFuture<'static, Result<Page, ClientError>> {
         if let Some(page) = after.is_none().then(|| self.known(with_attr)).flatten() {
             return Box::pin(ready(Ok(page)));
         }
-        let (session, mdc, who, fid) = (self.session.clone(), self.mdc.clone(), self.credentials.clone(), self.fid);
+        let (session, mdc, who, fid) =
+            (self.session.clone(), self.mdc.clone(), self.credentials.clone(), self.fid);
         Box::pin(async move {
             let goes_on = after.is_some();
-            let readdir = Readdir { fid, after, limit, bytes_max: PAGE_BYTES, with_attr, with_layout: false };
+            let readdir =
+                Readdir { fid, after, limit, bytes_max: PAGE_BYTES, with_attr, with_layout: false };
             let (mut entries, more, parent) = if goes_on {
                 let (entries, more) = mdc.readdir(&who, readdir).await?;
                 (entries, more, None)
             } else {
-                match two(&mdc, &who, MdsOp::Readdir(readdir), MdsOp::GetParent(GetParent { fid })).await? {
-                    (MdsReply::Entries { entries, more }, parent) => (entries, more, Some(parent_of(fid, parent))),
+                match two(&mdc, &who, MdsOp::Readdir(readdir), MdsOp::GetParent(GetParent { fid }))
+                    .await?
+                {
+                    (MdsReply::Entries { entries, more }, parent) => {
+                        (entries, more, Some(parent_of(fid, parent)))
+                    }
                     other => return Err(misfit(mdc.import(), &other)),
                 }
             };
             if with_attr {
-                let of_others = entries.iter().filter(|entry| entry.fid.mdt() != fid.mdt()).map(|entry| entry.fid);
-                let mut known = elsewhere::attributes(&session, &who, of_others.collect::<Vec<_>>()).await;
+                let of_others = entries
+                    .iter()
+                    .filter(|entry| entry.fid.mdt() != fid.mdt())
+                    .map(|entry| entry.fid);
+                let mut known =
+                    elsewhere::attributes(&session, &who, of_others.collect::<Vec<_>>()).await;
                 entries.iter_mut().filter(|entry| entry.entry.is_none()).for_each(|entry| {
                     entry.entry = known.remove(&entry.fid);
                 });

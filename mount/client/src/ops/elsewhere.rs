@@ -43,5 +43,11 @@ pub(crate) async fn attributes(
             }
         }));
     }
-    fan_out(work).await.into_iter().flatten().flatten().map(|entry| (entry.attr.fid, entry)).collect()
+    fan_out(work)
+        .await
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| (entry.attr.fid, entry))
+        .collect()
 }

@@ -54,7 +54,8 @@ impl Client {
                 let membership = &mut *open.group.lock();
                 let closed = matches!(membership, Membership::Closed);
                 if !closed {
-                    *membership = if joined.is_ok() { Membership::Of(group) } else { Membership::None };
+                    *membership =
+                        if joined.is_ok() { Membership::Of(group) } else { Membership::None };
                 }
                 closed
             };
@@ -96,7 +97,8 @@ impl Client {
             *membership = Membership::None;
         }
         let tasks = self.session.env.tasks.clone();
-        Finish::new("group unlock", &tasks, async move { self.leave(&caller, &open, group).await }).await
+        Finish::new("group unlock", &tasks, async move { self.leave(&caller, &open, group).await })
+            .await
     }
 
     /// An open file ends: it is in no group any more.
@@ -163,7 +165,10 @@ impl Client {
         *count -= 1;
         if *count == 0 {
             let unlock = lock_of(group, FlockKind::Unlock, caller.pid);
-            self.session.mdc(file.fid)?.flock_set(&caller.credentials, file.fid, unlock, false).await?;
+            self.session
+                .mdc(file.fid)?
+                .flock_set(&caller.credentials, file.fid, unlock, false)
+                .await?;
         }
         drop(count);
         drop(turn);

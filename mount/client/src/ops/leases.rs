@@ -61,7 +61,11 @@ impl Client {
         if self.leases.lock().held(fid, handle).is_none() {
             return Ok(None);
         }
-        let at_mdt = self.session.mdc(fid)?.lease(&caller.credentials, fid, handle.0, LeaseAct::Check).await?;
+        let at_mdt = self
+            .session
+            .mdc(fid)?
+            .lease(&caller.credentials, fid, handle.0, LeaseAct::Check)
+            .await?;
         let leases = &mut *self.leases.lock();
         if at_mdt.is_none() {
             leases.release(fid, handle);
@@ -75,11 +79,15 @@ impl Client {
     ///
     /// # Errors
     /// Those of the MDT: then the previous state is unknown; it has none any more.
-    pub async fn lease_release(self: Arc<Self>, handle: FileHandle) -> Result<Option<LeaseMode>, ClientError> {
+    pub async fn lease_release(
+        self: Arc<Self>,
+        handle: FileHandle,
+    ) -> Result<Option<LeaseMode>, ClientError> {
         let _timed = self.timed(Operation::Setlk);
         let open = self.open_to_lock(handle)?;
         let tasks = self.session.env.tasks.clone();
-        Finish::new("give a lease back", &tasks, async move { self.end_lease(handle, &open).await }).await
+        Finish::new("give a lease back", &tasks, async move { self.end_lease(handle, &open).await })
+            .await
     }
 
     async fn take_lease(
@@ -101,7 +109,9 @@ impl Client {
             leases.acquire(fid, handle, mode, OpenBy::Nobody)?;
         }
         let excluded = |other: &OpenFile| {
-            other.file.fid == fid && !std::ptr::eq(other, &**open) && mode.is_broken(other.mode.flags.write)
+            other.file.fid == fid
+                && !std::ptr::eq(other, &**open)
+                && mode.is_broken(other.mode.flags.write)
         };
         if self.files_open.any(excluded) {
             self.leases.lock().release(fid, handle);
@@ -109,7 +119,11 @@ impl Client {
         }
         // Also if no answer comes.
         *leased = true;
-        let asked = self.session.mdc(fid)?.lease(&caller.credentials, fid, handle.0, LeaseAct::Acquire(mode)).await;
+        let asked = self
+            .session
+            .mdc(fid)?
+            .lease(&caller.credentials, fid, handle.0, LeaseAct::Acquire(mode))
+            .await;
         let leases = &mut *self.leases.lock();
         if let Err(error) = asked {
             leases.release(fid, handle);
@@ -131,7 +145,11 @@ impl Client {
         if !std::mem::take(&mut *leased) {
             return Ok(None);
         }
-        let at_mdt = self.session.mdc(fid)?.lease(&open.credentials, fid, handle.0, LeaseAct::Release).await?;
+        let at_mdt = self
+            .session
+            .mdc(fid)?
+            .lease(&open.credentials, fid, handle.0, LeaseAct::Release)
+            .await?;
         Ok(at_mdt.and(here))
     }
 }

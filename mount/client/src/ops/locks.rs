@@ -52,7 +52,8 @@ impl Client {
         let (asker, who) = (mdc.clone(), caller.credentials.clone());
         let ask = Box::pin(async move { asker.flock_set(&who, fid, lock, wait).await });
         let tasks = self.session.env.tasks.clone();
-        let request = LockRequest { ask: Some(ask), mdc, credentials: caller.credentials, fid, lock, tasks };
+        let request =
+            LockRequest { ask: Some(ask), mdc, credentials: caller.credentials, fid, lock, tasks };
         request.await?;
         // Noted again: a process that closed another descriptor meanwhile dropped its locks of that
         // time.
@@ -106,7 +107,8 @@ impl Future for LockRequest {
 impl Drop for LockRequest {
     fn drop(&mut self) {
         let Some(ask) = self.ask.take() else { return };
-        let (mdc, who, fid, lock) = (self.mdc.clone(), std::mem::take(&mut self.credentials), self.fid, self.lock);
+        let (mdc, who, fid, lock) =
+            (self.mdc.clone(), std::mem::take(&mut self.credentials), self.fid, self.lock);
         let clean_up = async move {
             // The answer must be awaited together with the cancellation, because it may be a grant.
             let cancel = mdc.flock_cancel(&who, fid, lock);

@@ -48,7 +48,12 @@ impl Client {
     ///
     /// # Errors
     /// ENOENT, and those of the MDT.
-    pub async fn lookup(self: Arc<Self>, caller: Caller, parent: NodeId, name: Name) -> Result<Found, ClientError> {
+    pub async fn lookup(
+        self: Arc<Self>,
+        caller: Caller,
+        parent: NodeId,
+        name: Name,
+    ) -> Result<Found, ClientError> {
         match self.lookup_name(caller, parent, name).await? {
             Looked::Found(found) => Ok(found),
             Looked::Absent(_) => Err(Errno::ENOENT.into()),
@@ -83,7 +88,12 @@ impl Client {
         }
     }
 
-    async fn look_up(&self, caller: Caller, parent: Fid, name: Name) -> Result<Looked, ClientError> {
+    async fn look_up(
+        &self,
+        caller: Caller,
+        parent: Fid,
+        name: Name,
+    ) -> Result<Looked, ClientError> {
         if parent == Fid::BY_FID {
             return self.lookup_by_fid(&caller, &name).await;
         }
@@ -111,7 +121,9 @@ impl Client {
                     self.note_directory(parent, &entry.attr);
                     return Ok(Looked::Found(self.found(parent, Some(&name), &entry.attr)));
                 }
-                Err(error) if error.errno() == Errno::ENOENT => return Ok(self.absent(parent, &name)),
+                Err(error) if error.errno() == Errno::ENOENT => {
+                    return Ok(self.absent(parent, &name));
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -123,10 +135,17 @@ impl Client {
     ///
     /// # Errors
     /// ESTALE: each time the inode went before its MDT was asked. Those of the MDTs.
-    async fn look_up_entry(&self, who: &Credentials, parent: Fid, name: &Name) -> Result<Entry, ClientError> {
+    async fn look_up_entry(
+        &self,
+        who: &Credentials,
+        parent: Fid,
+        name: &Name,
+    ) -> Result<Entry, ClientError> {
         let mdc = self.session.mdc(parent)?;
         let mut known = match self.locks.looked_up(parent, name) {
-            Known::To(fid) if fid.mdt() != parent.mdt() && self.session.has_lease(parent) => Some(fid),
+            Known::To(fid) if fid.mdt() != parent.mdt() && self.session.has_lease(parent) => {
+                Some(fid)
+            }
             _ => None,
         };
         for _ in 0..REMOTE_TRIES {
@@ -192,11 +211,17 @@ impl Client {
 
     /// The kernel asks for an absent name only under its directory's lock.
     fn absent(&self, parent: Fid, name: &Name) -> Looked {
-        Looked::Absent(self.session.valid(parent, self.locks.trust_name(parent, name, None, Asked::First)))
+        Looked::Absent(
+            self.session.valid(parent, self.locks.trust_name(parent, name, None, Asked::First)),
+        )
     }
 
     /// `.`: the inode itself, counted once more.
-    pub async fn lookup_self(self: Arc<Self>, caller: Caller, node: NodeId) -> Result<Found, ClientError> {
+    pub async fn lookup_self(
+        self: Arc<Self>,
+        caller: Caller,
+        node: NodeId,
+    ) -> Result<Found, ClientError> {
         let _timed = self.timed(Operation::Lookup);
         let fid = self.fid(node)?;
         let entry = self.session.mdc(fid)?.getattr(&caller.credentials, fid).await?;
@@ -204,12 +229,18 @@ impl Client {
     }
 
     /// `..`: the parent of a directory.
-    pub async fn lookup_parent(self: Arc<Self>, caller: Caller, node: NodeId) -> Result<Found, ClientError> {
+    pub async fn lookup_parent(
+        self: Arc<Self>,
+        caller: Caller,
+        node: NodeId,
+    ) -> Result<Found, ClientError> {
         let _timed = self.timed(Operation::Lookup);
         let fid = self.fid(node)?;
         let entry = match self.session.mdc(fid)?.get_parent(&caller.credentials, fid).await? {
             Located::Here(entry) => entry,
-            Located::Elsewhere(parent) => self.session.mdc(parent)?.getattr(&caller.credentials, parent).await?,
+            Located::Elsewhere(parent) => {
+                self.session.mdc(parent)?.getattr(&caller.credentials, parent).await?
+            }
         };
         Ok(self.found(fid, None, &entry.attr))
     }

@@ -17,10 +17,16 @@ use wire::mds::{Link, MdsOp, Rename, RenameFlags, Rmdir, Unlink};
 
 impl Client {
     /// Removes a name that is no directory.
-    pub async fn unlink(self: Arc<Self>, caller: Caller, parent: NodeId, name: Name) -> Result<(), ClientError> {
+    pub async fn unlink(
+        self: Arc<Self>,
+        caller: Caller,
+        parent: NodeId,
+        name: Name,
+    ) -> Result<(), ClientError> {
         let _timed = self.timed(Operation::Unlink);
         let (dir, parent, gone) = (parent, self.fid(parent)?, name.clone());
-        let (me, mdc, in_dir) = (self.clone(), self.session.mdc(parent)?, self.locks.enter_dir(parent));
+        let (me, mdc, in_dir) =
+            (self.clone(), self.session.mdc(parent)?, self.locks.enter_dir(parent));
         let before = self.locks.believed(parent, &name);
         let (attempt, expected) = self.attempt(&caller, parent, &name, NameChange::Unlink);
         let work = async move {
@@ -40,10 +46,16 @@ impl Client {
     }
 
     /// Removes an empty directory.
-    pub async fn rmdir(self: Arc<Self>, caller: Caller, parent: NodeId, name: Name) -> Result<(), ClientError> {
+    pub async fn rmdir(
+        self: Arc<Self>,
+        caller: Caller,
+        parent: NodeId,
+        name: Name,
+    ) -> Result<(), ClientError> {
         let _timed = self.timed(Operation::Rmdir);
         let (dir, parent, gone) = (parent, self.fid(parent)?, name.clone());
-        let (me, mdc, in_dir) = (self.clone(), self.session.mdc(parent)?, self.locks.enter_dir(parent));
+        let (me, mdc, in_dir) =
+            (self.clone(), self.session.mdc(parent)?, self.locks.enter_dir(parent));
         let (attempt, expected) = self.attempt(&caller, parent, &name, NameChange::Rmdir);
         let work = async move {
             let _in_dir = in_dir;
@@ -129,7 +141,11 @@ impl Client {
     }
 
     /// Target of a symbolic link.
-    pub async fn readlink(self: Arc<Self>, caller: Caller, node: NodeId) -> Result<Bytes, ClientError> {
+    pub async fn readlink(
+        self: Arc<Self>,
+        caller: Caller,
+        node: NodeId,
+    ) -> Result<Bytes, ClientError> {
         let _timed = self.timed(Operation::Readlink);
         let fid = self.fid(node)?;
         if let Some(target) = self.locks.target(fid) {

@@ -29,7 +29,11 @@ impl Client {
     ///
     /// # Errors
     /// The node is unknown, or its MDT refuses to open it.
-    pub async fn no_open_file(self: Arc<Self>, node: NodeId, write: bool) -> Result<FileHandle, ClientError> {
+    pub async fn no_open_file(
+        self: Arc<Self>,
+        node: NodeId,
+        write: bool,
+    ) -> Result<FileHandle, ClientError> {
         let fid = self.fid(node)?;
         if let Some(handle) = self.no_open.files.lock().get(&fid) {
             return Ok(*handle);
@@ -38,7 +42,8 @@ impl Client {
         let handle = match held {
             true => self.open_at_first_use(fid),
             false => {
-                let flags = OpenFlags { read: !write, write, exec: false, append: false, lasting: true };
+                let flags =
+                    OpenFlags { read: !write, write, exec: false, append: false, lasting: true };
                 let opened = self.session.mdc(fid)?.open(&Credentials::root(), fid, flags).await?;
                 let at_mdt = opened.handle;
                 let file = self.data.files.get(fid);
@@ -47,7 +52,8 @@ impl Client {
                 if let Some(layout) = opened.layout {
                     file.learn_layout(layout);
                 }
-                self.files_open.insert(OpenFile::new(file, ANY, Credentials::root(), at_mdt).no_open())
+                self.files_open
+                    .insert(OpenFile::new(file, ANY, Credentials::root(), at_mdt).no_open())
             }
         };
         Ok(self.keep_first(fid, handle))
@@ -60,7 +66,8 @@ impl Client {
         if let Some(layout) = layout {
             file.learn_layout(layout);
         }
-        self.files_open.insert(OpenFile::new(file, ANY, Credentials::root(), OpenHandle(0)).no_open())
+        self.files_open
+            .insert(OpenFile::new(file, ANY, Credentials::root(), OpenHandle(0)).no_open())
     }
 
     /// A file that was just made is open, too.

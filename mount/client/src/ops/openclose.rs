@@ -57,7 +57,12 @@ impl Client {
     /// Opens for reading, if locks cover it: no request, no waiting. The kernel checks the
     /// permission to read. Executing a file denies it to writers everywhere, which the MDT must
     /// know.
-    pub fn open_known(&self, credentials: &Credentials, node: NodeId, open: OpenMode) -> Option<FileHandle> {
+    pub fn open_known(
+        &self,
+        credentials: &Credentials,
+        node: NodeId,
+        open: OpenMode,
+    ) -> Option<FileHandle> {
         if open.flags.write || open.flags.exec || open.truncate || !open.flags.read {
             return None;
         }
@@ -93,7 +98,9 @@ impl Client {
             match attempt().await {
                 Err(error) if error.errno() == Errno::ETXTBSY && pause <= BUSY_PAUSE_MAX => {
                     if let Some(fid) = to_execute.filter(|_| pause == BUSY_PAUSE_MIN) {
-                        self.data.data_guard(&self.data.files.get(fid), DataAccess::READ_ALL).await?;
+                        self.data
+                            .data_guard(&self.data.files.get(fid), DataAccess::READ_ALL)
+                            .await?;
                     }
                     self.session.env.clock.sleep(pause).await;
                     pause *= 2;
@@ -103,7 +110,12 @@ impl Client {
         }
     }
 
-    async fn open_fid(self: Arc<Self>, caller: Caller, fid: Fid, open: OpenMode) -> Result<FileHandle, ClientError> {
+    async fn open_fid(
+        self: Arc<Self>,
+        caller: Caller,
+        fid: Fid,
+        open: OpenMode,
+    ) -> Result<FileHandle, ClientError> {
         // In use from here on: it keeps the bytes that come along.
         let _file = self.data.files.get(fid);
         let to_execute = open.flags.exec.then_some(fid);
@@ -170,7 +182,11 @@ impl Client {
 
     /// The last descriptor is gone, and with it flock(2) and OFD locks that were taken through it.
     /// Returns at once; the MDT is told in the background.
-    pub async fn release(self: Arc<Self>, _caller: Caller, handle: FileHandle) -> Result<(), ClientError> {
+    pub async fn release(
+        self: Arc<Self>,
+        _caller: Caller,
+        handle: FileHandle,
+    ) -> Result<(), ClientError> {
         let _timed = self.timed(Operation::Release);
         let tasks = self.session.env.tasks.clone();
         // Beyond the bound of closes under way, release waits.
@@ -181,7 +197,8 @@ impl Client {
         });
         // A target in this process has answered already, so no task is needed. No caller waits for
         // it, here or there.
-        let first = poll_fn(|context| Poll::Ready(cause::within(0, || close.as_mut().poll(context)))).await;
+        let first =
+            poll_fn(|context| Poll::Ready(cause::within(0, || close.as_mut().poll(context)))).await;
         if first.is_pending() {
             tasks.spawn("close", close);
         }
@@ -223,7 +240,9 @@ impl Client {
                 let boot = mdc.import().boot();
                 match mdc.close(&open.credentials, fid, at_mdt).await {
                     // The MDT restarted meanwhile: the handle ended with its old process.
-                    Err(error) if error.errno() == Errno::EBADF && mdc.import().boot() != boot => Ok(()),
+                    Err(error) if error.errno() == Errno::EBADF && mdc.import().boot() != boot => {
+                        Ok(())
+                    }
                     closed => closed.map_err(ClientError::from),
                 }
             }
@@ -272,7 +291,14 @@ impl Client {
         flavor: FlockFlavor,
         owner: u64,
     ) -> Result<(), ClientError> {
-        let lock = Flock { flavor, kind: FlockKind::Unlock, owner, pid: caller.pid, start: 0, end: u64::MAX };
+        let lock = Flock {
+            flavor,
+            kind: FlockKind::Unlock,
+            owner,
+            pid: caller.pid,
+            start: 0,
+            end: u64::MAX,
+        };
         let fid = open.file.fid;
         Ok(self.session.mdc(fid)?.flock_set(&caller.credentials, fid, lock, false).await?)
     }

@@ -34,7 +34,8 @@ impl Client {
             // It trusts nothing for longer than an answer, and compares times.
             return PageCache::Fresh;
         }
-        let held = self.session.has_lease(fid) && self.locks.bits(fid).contains(InodeBits::DATA.union(InodeBits::OPEN));
+        let held = self.session.has_lease(fid)
+            && self.locks.bits(fid).contains(InodeBits::DATA.union(InodeBits::OPEN));
         if open.mode.flags.write
             || !held
             || self.is_young(fid)
@@ -42,7 +43,8 @@ impl Client {
         {
             return PageCache::Bypassed;
         }
-        open.eof.get_or_init(|| self.data.writeback.kernel_eof.watch(fid, self.locks.told_size(fid)));
+        open.eof
+            .get_or_init(|| self.data.writeback.kernel_eof.watch(fid, self.locks.told_size(fid)));
         if self.data.writeback.has_pages(fid) { PageCache::Kept } else { PageCache::Fresh }
     }
 

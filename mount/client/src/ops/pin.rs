@@ -32,7 +32,10 @@ impl Client {
     /// Those of the MDT.
     pub(crate) async fn pin(&self, fid: Fid) -> Result<bool, ClientError> {
         let Some(permit) = self.pins.room() else { return Ok(true) };
-        let mode = OpenMode { flags: OpenFlags { read: true, ..OpenFlags::default() }, ..OpenMode::default() };
+        let mode = OpenMode {
+            flags: OpenFlags { read: true, ..OpenFlags::default() },
+            ..OpenMode::default()
+        };
         let caller = Caller::root();
         match self.session.mdc(fid)?.open(&caller.credentials, fid, mode.flags).await {
             Ok(opened) => {

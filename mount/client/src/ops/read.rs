@@ -27,9 +27,14 @@ impl Client {
         if from_page_cache && self.locks.no_open() {
             // Others were watched when they were opened.
             let fid = open.file.fid;
-            open.eof.get_or_init(|| self.data.writeback.kernel_eof.watch(fid, self.locks.told_size(fid)));
+            open.eof.get_or_init(|| {
+                self.data.writeback.kernel_eof.watch(fid, self.locks.told_size(fid))
+            });
         }
-        let data = self.data.read_file(&caller.credentials, &open.file, (offset, len), from_page_cache).await?;
+        let data = self
+            .data
+            .read_file(&caller.credentials, &open.file, (offset, len), from_page_cache)
+            .await?;
         self.counters.moved(Way::Read, data.iter().map(Bytes::len).sum());
         Ok(data)
     }

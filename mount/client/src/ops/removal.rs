@@ -46,7 +46,8 @@ impl Client {
 
     /// The file, if something of it is not stored and this mount does not have it open.
     fn dirty_and_closed(&self, fid: Fid) -> Option<Arc<File>> {
-        let file = self.data.writeback.dirty_file(fid).filter(|file| !file.dirty.lock().is_clean())?;
+        let file =
+            self.data.writeback.dirty_file(fid).filter(|file| !file.dirty.lock().is_clean())?;
         (!self.files_open.any(|open| open.file.fid == fid)).then_some(file)
     }
 }

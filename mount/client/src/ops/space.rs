@@ -71,11 +71,18 @@ impl Client {
         if len == 0 {
             return Err(Errno::EINVAL.into());
         }
-        let end = offset.checked_add(len).filter(|end| *end <= FILE_BYTES_MAX).ok_or(ClientError::TooFar(offset))?;
+        let end = offset
+            .checked_add(len)
+            .filter(|end| *end <= FILE_BYTES_MAX)
+            .ok_or(ClientError::TooFar(offset))?;
         let (tasks, file) = (self.session.env.tasks.clone(), open.file.clone());
         let work = async move {
             let by = &caller.credentials;
-            self.session.in_epoch(file.fid, |epoch| self.change_space(by, &file, epoch, offset..end, change)).await
+            self.session
+                .in_epoch(file.fid, |epoch| {
+                    self.change_space(by, &file, epoch, offset..end, change)
+                })
+                .await
         };
         Finish::new("fallocate", &tasks, work).await
     }
@@ -102,14 +109,23 @@ impl Client {
         let mut work: Vec<BoxFuture<'static, Result<i64, ClientError>>> = Vec::new();
         for range in object_ranges(&layout, fid, FileOffset(start), FileOffset(end)) {
             let (osc, kind) = (self.session.targets.osc(range.ost)?, change.kind);
-            work.push(Box::pin(async move { Ok(osc.punch(range.object, range.start, range.end, kind).await?) }));
+            work.push(Box::pin(async move {
+                Ok(osc.punch(range.object, range.start, range.end, kind).await?)
+            }));
         }
         let (mut blocks_delta, mut failed) = (0, None);
         let on_mdt = end.min(layout.mdt_bytes());
         if start < on_mdt {
             // The MDT counts its own blocks; its part comes first in the file, and the size follows
             // below.
-            let punch = Punch { fid, start, end: on_mdt, kind: change.kind, grows: false, kill_suidgid: false };
+            let punch = Punch {
+                fid,
+                start,
+                end: on_mdt,
+                kind: change.kind,
+                grows: false,
+                kill_suidgid: false,
+            };
             self.session.mdc(fid)?.punch(credentials, punch).await?;
         }
         let connections = self.session.ost_connections();

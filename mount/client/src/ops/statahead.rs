@@ -12,7 +12,13 @@ use types::name::Name;
 impl Client {
     /// A lookup is about to ask for a name that locks do not cover. True: its attributes came
     /// otherwise, perhaps.
-    pub(crate) async fn stat_ahead(&self, who: &Credentials, mdc: &Mdc, dir: Fid, name: &Name) -> bool {
+    pub(crate) async fn stat_ahead(
+        &self,
+        who: &Credentials,
+        mdc: &Mdc,
+        dir: Fid,
+        name: &Name,
+    ) -> bool {
         let max = self.statahead_max.load(Ordering::Relaxed);
         if max == 0 || self.is_careful() {
             return false;
@@ -31,7 +37,8 @@ impl Client {
                 true
             }
             OnMiss::Fetch(Window { mut fids, done }) => {
-                let elsewhere: Vec<Fid> = fids.extract_if(.., |fid| fid.mdt() != dir.mdt()).collect();
+                let elsewhere: Vec<Fid> =
+                    fids.extract_if(.., |fid| fid.mdt() != dir.mdt()).collect();
                 let (session, mdc, who) = (self.session.clone(), mdc.clone(), who.clone());
                 let mut over = done.subscribe();
                 // In the background: others wait for it, too, and this lookup may be interrupted.

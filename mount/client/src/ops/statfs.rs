@@ -48,23 +48,26 @@ impl Client {
         index: TargetIndex,
     ) -> BoxFuture<'static, Result<Statfs, Unanswered>> {
         let unanswered = |errno| Err(Unanswered { errno, last: None });
-        let (question, import): (BoxFuture<'static, Result<Statfs, RpcError>>, Arc<Import>) = match kind {
-            TargetKind::Mdt => match self.session.targets.mdc_at(index) {
-                Ok(mdc) => {
-                    let (import, credentials) = (mdc.import().clone(), credentials.clone());
-                    (Box::pin(async move { mdc.statfs(&credentials).await }), import)
-                }
-                Err(error) => return Box::pin(std::future::ready(unanswered(error.errno()))),
-            },
-            _ => match self.session.targets.osc(index) {
-                Ok(osc) if !osc.is_active() => return Box::pin(std::future::ready(unanswered(Errno::ESHUTDOWN))),
-                Ok(osc) => {
-                    let import = osc.import().clone();
-                    (Box::pin(async move { osc.statfs().await }), import)
-                }
-                Err(error) => return Box::pin(std::future::ready(unanswered(error.errno()))),
-            },
-        };
+        let (question, import): (BoxFuture<'static, Result<Statfs, RpcError>>, Arc<Import>) =
+            match kind {
+                TargetKind::Mdt => match self.session.targets.mdc_at(index) {
+                    Ok(mdc) => {
+                        let (import, credentials) = (mdc.import().clone(), credentials.clone());
+                        (Box::pin(async move { mdc.statfs(&credentials).await }), import)
+                    }
+                    Err(error) => return Box::pin(std::future::ready(unanswered(error.errno()))),
+                },
+                _ => match self.session.targets.osc(index) {
+                    Ok(osc) if !osc.is_active() => {
+                        return Box::pin(std::future::ready(unanswered(Errno::ESHUTDOWN)));
+                    }
+                    Ok(osc) => {
+                        let import = osc.import().clone();
+                        (Box::pin(async move { osc.statfs().await }), import)
+                    }
+                    Err(error) => return Box::pin(std::future::ready(unanswered(error.errno()))),
+                },
+            };
         // Programs wait as long as it takes, but here none waits for the answer: it ends with the
         // request time-out.
         let question = Box::pin(patience::bounded(question));
@@ -74,7 +77,9 @@ impl Client {
 
 fn sum(answers: &[Result<Statfs, Unanswered>]) -> Result<Statfs, Errno> {
     let mut total = Statfs::default();
-    let known = |answer: &Result<Statfs, Unanswered>| answer.map_or_else(|unanswered| unanswered.last, Some);
+    let known = |answer: &Result<Statfs, Unanswered>| {
+        answer.map_or_else(|unanswered| unanswered.last, Some)
+    };
     for one in answers.iter().filter_map(known) {
         total.bytes_total = total.bytes_total.saturating_add(one.bytes_total);
         total.bytes_free = total.bytes_free.saturating_add(one.bytes_free);
@@ -83,7 +88,9 @@ fn sum(answers: &[Result<Statfs, Unanswered>]) -> Result<Statfs, Errno> {
         total.files_free = total.files_free.saturating_add(one.files_free);
     }
     match answers.iter().find_map(|answer| answer.as_ref().err()) {
-        Some(unanswered) if answers.iter().all(|answer| known(answer).is_none()) => Err(unanswered.errno),
+        Some(unanswered) if answers.iter().all(|answer| known(answer).is_none()) => {
+            Err(unanswered.errno)
+        }
         _ => Ok(total),
     }
 }
@@ -98,7 +105,11 @@ mod tests {
         let away = |last| Err(Unanswered { errno: Errno::ETIMEDOUT, last });
         assert_eq!(sum(&[Ok(one), away(Some(one)), away(None)]).unwrap().bytes_total, 10);
         assert_eq!(sum(&[away(Some(one))]).unwrap().bytes_total, 5);
-        assert_eq!(sum(&[away(None), away(None)]), Err(Errno::ETIMEDOUT), "nothing is known at all");
+        assert_eq!(
+            sum(&[away(None), away(None)]),
+            Err(Errno::ETIMEDOUT),
+            "nothing is known at all"
+        );
         assert_eq!(sum(&[]), Ok(Statfs::default()));
     }
 }

@@ -39,7 +39,9 @@ impl Client {
         let layout = self.data.layout_for(&caller.credentials, &open.file, false, 0, 0).await?;
         let mut work: Vec<Sync> = Vec::new();
         let (me, file, thread) = (self.clone(), open.file.clone(), caller.pid);
-        work.push(Box::pin(async move { me.data.report_durably(&file, &caller.credentials).await }));
+        work.push(Box::pin(
+            async move { me.data.report_durably(&file, &caller.credentials).await },
+        ));
         let mut by_ost: BTreeMap<TargetIndex, Vec<ObjectId>> = BTreeMap::new();
         for (ost, object) in layout.objects(fid) {
             by_ost.entry(ost).or_default().push(object);
@@ -55,7 +57,11 @@ impl Client {
     }
 
     /// The names in a directory are durable when this returns.
-    pub async fn fsyncdir(self: Arc<Self>, caller: Caller, handle: DirHandle) -> Result<(), ClientError> {
+    pub async fn fsyncdir(
+        self: Arc<Self>,
+        caller: Caller,
+        handle: DirHandle,
+    ) -> Result<(), ClientError> {
         let _timed = self.timed(Operation::Fsync);
         let open = self.dirs_open.get(handle)?;
         Ok(self.session.mdc(open.fid)?.sync(&caller.credentials).await?)

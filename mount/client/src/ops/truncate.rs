@@ -90,7 +90,9 @@ impl Client {
         let setattr = MdsOp::Setattr(Setattr { fid, set });
         let get_layout = MdsOp::GetLayout(GetLayout { fid, write: false, start: 0, end: EOF });
         let (entry, layout) = match two(&mdc, credentials, setattr, get_layout).await {
-            Ok((MdsReply::Entry(entry), Ok(MdsReply::Layout(layout)))) => (entry, file.learn_layout(layout)),
+            Ok((MdsReply::Entry(entry), Ok(MdsReply::Layout(layout)))) => {
+                (entry, file.learn_layout(layout))
+            }
             Ok((_, Err(error))) => return Err(error),
             Ok(other) => return Err(misfit(mdc.import(), &other)),
             Err(error) => {

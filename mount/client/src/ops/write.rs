@@ -35,7 +35,10 @@ impl Client {
             open.failed_at_write(caller.pid)?;
         }
         let counters = self.counters.clone();
-        let written = self.data.write_file(caller.credentials, open.file.clone(), offset, data, flags).await?;
+        let written = self
+            .data
+            .write_file(caller.credentials, open.file.clone(), offset, data, flags)
+            .await?;
         counters.moved(Way::Write, written.bytes as usize);
         Ok(written)
     }

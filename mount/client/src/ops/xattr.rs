@@ -18,7 +18,12 @@ use wire::mds::{Setxattr, SetxattrFlags};
 impl Client {
     /// One value; ENODATA if absent. Facts that the client knows itself (`About`) cost no round
     /// trip.
-    pub async fn getxattr(self: Arc<Self>, caller: Caller, node: NodeId, name: Bytes) -> Result<Bytes, ClientError> {
+    pub async fn getxattr(
+        self: Arc<Self>,
+        caller: Caller,
+        node: NodeId,
+        name: Bytes,
+    ) -> Result<Bytes, ClientError> {
         let _timed = self.timed(Operation::Getxattr);
         check_name(&name)?;
         let fid = self.fid(node)?;
@@ -58,11 +63,18 @@ impl Client {
     ///
     /// # Errors
     /// The MDT does not answer, or the inode is gone.
-    pub async fn inode_flags(self: Arc<Self>, caller: Caller, node: NodeId) -> Result<u32, ClientError> {
+    pub async fn inode_flags(
+        self: Arc<Self>,
+        caller: Caller,
+        node: NodeId,
+    ) -> Result<u32, ClientError> {
         let _timed = self.timed(Operation::Getxattr);
         let fid = self.fid(node)?;
-        let told =
-            self.session.mdc(fid)?.getxattr(&caller.credentials, fid, Bytes::from_static(FLAGS.as_bytes())).await?;
+        let told = self
+            .session
+            .mdc(fid)?
+            .getxattr(&caller.credentials, fid, Bytes::from_static(FLAGS.as_bytes()))
+            .await?;
         let flags = std::str::from_utf8(&told).ok().and_then(|text| text.parse().ok());
         flags.ok_or_else(|| Errno::EPROTO.into())
     }
@@ -71,24 +83,36 @@ impl Client {
     ///
     /// # Errors
     /// EOPNOTSUPP: a flag that does not exist here; EPERM.
-    pub async fn set_inode_flags(self: Arc<Self>, caller: Caller, node: NodeId, flags: u32) -> Result<(), ClientError> {
+    pub async fn set_inode_flags(
+        self: Arc<Self>,
+        caller: Caller,
+        node: NodeId,
+        flags: u32,
+    ) -> Result<(), ClientError> {
         let (name, value) = (Bytes::from_static(FLAGS.as_bytes()), flags.to_string().into());
         self.setxattr(caller, node, name, value, SetxattrFlags::default()).await
     }
 
     /// All names that the caller may see, each with a NUL after it.
-    pub async fn listxattr(self: Arc<Self>, caller: Caller, node: NodeId) -> Result<Bytes, ClientError> {
+    pub async fn listxattr(
+        self: Arc<Self>,
+        caller: Caller,
+        node: NodeId,
+    ) -> Result<Bytes, ClientError> {
         let _timed = self.timed(Operation::Listxattr);
         let fid = self.fid(node)?;
         if fid.is_shown_only() {
             return Ok(Bytes::new());
         }
         // The cached list serves all users, so all names are asked for.
-        let list = match (self.removed_xattrs(fid), self.locks.xattr_list(fid).filter(|_| self.session.has_lease(fid)))
-        {
+        let list = match (
+            self.removed_xattrs(fid),
+            self.locks.xattr_list(fid).filter(|_| self.session.has_lease(fid)),
+        ) {
             (Some(left), _) => left?,
             (None, Some(list)) => list,
-            (None, None) => match self.session.mdc(fid)?.listxattr(&Credentials::root(), fid).await {
+            (None, None) => match self.session.mdc(fid)?.listxattr(&Credentials::root(), fid).await
+            {
                 Ok(list) => list,
                 Err(error) => {
                     self.lives_on(fid, error.into())?;
@@ -133,7 +157,12 @@ impl Client {
     }
 
     /// Removes one.
-    pub async fn removexattr(self: Arc<Self>, caller: Caller, node: NodeId, name: Bytes) -> Result<(), ClientError> {
+    pub async fn removexattr(
+        self: Arc<Self>,
+        caller: Caller,
+        node: NodeId,
+        name: Bytes,
+    ) -> Result<(), ClientError> {
         let _timed = self.timed(Operation::Removexattr);
         check_name(&name)?;
         let fid = self.fid(node)?;
@@ -155,7 +184,8 @@ impl Client {
 
 /// Names that only root may see are left out.
 fn without_trusted(list: &[u8]) -> Bytes {
-    let names = list.split_inclusive(|byte| *byte == 0).filter(|name| !name.starts_with(b"trusted."));
+    let names =
+        list.split_inclusive(|byte| *byte == 0).filter(|name| !name.starts_with(b"trusted."));
     names.flatten().copied().collect()
 }
 

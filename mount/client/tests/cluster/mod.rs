@@ -26,14 +26,15 @@ use types::target::{FsName, TargetIndex, TargetKind, TargetName};
 use types::time::Timestamp;
 use wire::client::{ClientOp, ClientReply};
 use wire::mds::{
-    Close, Create, CreateKind, DirEntry, Entry, Expect, FlockCancel, GetLayout, GetParent, Getattr, GetattrMany,
-    Getxattr, Lease, LeaseAct, Link, Listxattr, Lock, Lookup, MdsOp, MdsReply, Open, Readdir, Readlink, Removed,
-    Rename, Rmdir, Setattr, Unlink, Wrote,
+    Close, Create, CreateKind, DirEntry, Entry, Expect, FlockCancel, GetLayout, GetParent, Getattr,
+    GetattrMany, Getxattr, Lease, LeaseAct, Link, Listxattr, Lock, Lookup, MdsOp, MdsReply, Open,
+    Readdir, Readlink, Removed, Rename, Rmdir, Setattr, Unlink, Wrote,
 };
 use wire::message::{ConnectReply, ConnectRequest, Grant, Op, OpReply, Reply, Request};
 use wire::mgs::{FsConfig, MgsOp, MgsReply, TargetInfo};
 use wire::ost::{
-    GrantSpace, ObjectGetattr, ObjectPunch, ObjectRead, ObjectSeek, ObjectWrite, OstOp, OstReply, PunchKind,
+    GrantSpace, ObjectGetattr, ObjectPunch, ObjectRead, ObjectSeek, ObjectWrite, OstOp, OstReply,
+    PunchKind,
 };
 
 pub const STRIPE: u64 = 64 << 10;
@@ -158,7 +159,12 @@ impl State {
         let (entry, layout) = (self.entry(fid)?, self.inode(fid)?.layout.clone());
         self.next += 1;
         self.open.insert(u64::from(self.next), fid);
-        Ok(MdsReply::Opened { entry, created, handle: OpenHandle(u64::from(self.next)), layout: Some(layout) })
+        Ok(MdsReply::Opened {
+            entry,
+            created,
+            handle: OpenHandle(u64::from(self.next)),
+            layout: Some(layout),
+        })
     }
 
     /// What was expected of these names must be so.
@@ -228,14 +234,17 @@ impl State {
                 match kind {
                     _ if mdt != parent.mdt() => MdsReply::Remote { fid, file_type },
                     CreateKind::Regular(Some(_)) => self.open(fid, true)?,
-                    _ => {
-                        MdsReply::Opened { entry: self.entry(fid)?, created: true, handle: OpenHandle(0), layout: None }
-                    }
+                    _ => MdsReply::Opened {
+                        entry: self.entry(fid)?,
+                        created: true,
+                        handle: OpenHandle(0),
+                        layout: None,
+                    },
                 }
             }
-            MdsOp::GetattrMany(GetattrMany { fids }) => {
-                MdsReply::Attrs(fids.iter().map(|fid| self.entry(*fid).ok().map(|entry| *entry)).collect())
-            }
+            MdsOp::GetattrMany(GetattrMany { fids }) => MdsReply::Attrs(
+                fids.iter().map(|fid| self.entry(*fid).ok().map(|entry| *entry)).collect(),
+            ),
             MdsOp::Open(Open { fid, .. }) => self.open(fid, false)?,
             MdsOp::Close(Close { handle, .. }) => {
                 self.open.remove(&handle.0).ok_or(Errno::EBADF)?;
@@ -260,7 +269,9 @@ impl State {
                 }
                 MdsReply::Removed(Removed { fid, nlink: 0 })
             }
-            MdsOp::Rename(Rename { parent, new_parent, .. }) if parent.mdt() != new_parent.mdt() => {
+            MdsOp::Rename(Rename { parent, new_parent, .. })
+                if parent.mdt() != new_parent.mdt() =>
+            {
                 return Err(Errno::EXDEV);
             }
             MdsOp::Rename(Rename { parent, name, new_parent, new_name, .. }) => {
@@ -281,7 +292,8 @@ impl State {
             }
             MdsOp::Readdir(Readdir { fid, after, limit, with_attr, .. }) => {
                 let names = self.inode(fid)?.names.clone();
-                let mut rest = names.into_iter().filter(|(name, _)| after.as_ref().is_none_or(|a| name > a));
+                let mut rest =
+                    names.into_iter().filter(|(name, _)| after.as_ref().is_none_or(|a| name > a));
                 let mut entries = Vec::new();
                 for (name, to) in rest.by_ref().take(limit as usize) {
                     let entry = *self.entry(to)?;
@@ -310,7 +322,9 @@ impl State {
             MdsOp::Listxattr(_) => MdsReply::Bytes(Bytes::new()),
             MdsOp::Readlink(_) => MdsReply::Bytes(Bytes::from_static(b"target")),
             MdsOp::Unlock(_) => MdsReply::Done,
-            MdsOp::Statfs => MdsReply::Statfs(Statfs { files_total: 100, files_free: 90, ..Statfs::default() }),
+            MdsOp::Statfs => {
+                MdsReply::Statfs(Statfs { files_total: 100, files_free: 90, ..Statfs::default() })
+            }
             MdsOp::Sync => {
                 self.durable = self.changes;
                 MdsReply::Done
@@ -340,7 +354,11 @@ impl State {
     }
 
     /// `Err` carries what to wait for.
-    fn flock(&mut self, lock: Flock, wait: bool) -> Result<Result<(), Errno>, oneshot::Receiver<Result<(), Errno>>> {
+    fn flock(
+        &mut self,
+        lock: Flock,
+        wait: bool,
+    ) -> Result<Result<(), Errno>, oneshot::Receiver<Result<(), Errno>>> {
         match (lock.kind, self.lock) {
             (FlockKind::Unlock, held) => {
                 if held.is_some_and(|held| held.owner == lock.owner) {
@@ -422,13 +440,18 @@ impl State {
             }
             OstOp::Getattr(ObjectGetattr { object }) => {
                 let object = self.objects.get(&object);
-                OstReply::Attr { size: object.map_or(0, |o| o.len() as u64), blocks: blocks(object) as u64 }
+                OstReply::Attr {
+                    size: object.map_or(0, |o| o.len() as u64),
+                    blocks: blocks(object) as u64,
+                }
             }
             OstOp::Sync(_) => OstReply::Done,
             OstOp::Grant(GrantSpace { spend, want, .. }) => {
                 OstReply::Granted { more: if self.stingy { 0 } else { want }, paid: spend }
             }
-            OstOp::Statfs => OstReply::Statfs(Statfs { bytes_total: 1000, bytes_free: 500, ..Statfs::default() }),
+            OstOp::Statfs => {
+                OstReply::Statfs(Statfs { bytes_total: 1000, bytes_free: 500, ..Statfs::default() })
+            }
             other => panic!("the fake OST does not know {other:?}"),
         })
     }
@@ -446,7 +469,11 @@ impl State {
 
     /// Bytes of a file by its objects.
     pub fn bytes(&self, fid: Fid) -> usize {
-        self.objects.iter().filter(|(object, _)| object.fid == fid).map(|(_, bytes)| bytes.len()).sum()
+        self.objects
+            .iter()
+            .filter(|(object, _)| object.fid == fid)
+            .map(|(_, bytes)| bytes.len())
+            .sum()
     }
 }
 
@@ -539,9 +566,13 @@ impl Target {
             ) => {
                 return give(*fid, InodeBits::XATTR);
             }
-            (MdsOp::GetLayout(GetLayout { fid, .. }), Ok(_)) => return give(*fid, InodeBits::LAYOUT),
+            (MdsOp::GetLayout(GetLayout { fid, .. }), Ok(_)) => {
+                return give(*fid, InodeBits::LAYOUT);
+            }
             (MdsOp::Readlink(Readlink { fid }), Ok(_)) => return give(*fid, shown),
-            (MdsOp::Lookup(Lookup { parent, .. }), Ok(_) | Err(Errno::ENOENT)) => give(*parent, InodeBits::UPDATE),
+            (MdsOp::Lookup(Lookup { parent, .. }), Ok(_) | Err(Errno::ENOENT)) => {
+                give(*parent, InodeBits::UPDATE)
+            }
             (
                 MdsOp::Create(Create { parent, .. })
                 | MdsOp::Unlink(Unlink { parent, .. })
@@ -552,7 +583,10 @@ impl Target {
                 give(*parent, InodeBits::UPDATE);
                 reply.touched.extend(state.entry(*parent).map(|entry| *entry));
             }
-            (MdsOp::Readdir(Readdir { fid, .. }), Ok(OpReply::Mds(MdsReply::Entries { entries, .. }))) => {
+            (
+                MdsOp::Readdir(Readdir { fid, .. }),
+                Ok(OpReply::Mds(MdsReply::Entries { entries, .. })),
+            ) => {
                 give(*fid, InodeBits::UPDATE);
                 entries.iter().for_each(|listed| give(listed.fid, shown));
             }
@@ -592,7 +626,8 @@ impl Target {
                 let mdts = (0..self.world.mdts).map(|index| TargetName::mdt(fsname, index));
                 let targets = mdts.chain([TargetName::ost(fsname, 0), TargetName::ost(fsname, 1)]);
                 let targets = targets.map(target).collect();
-                let config = FsConfig { version: 1, cluster: CLUSTER.0, targets, ..FsConfig::default() };
+                let config =
+                    FsConfig { version: 1, cluster: CLUSTER.0, targets, ..FsConfig::default() };
                 Ok(OpReply::Mgs(MgsReply::Config(config)))
             }
             Op::Mds(MdsOp::FlockSet(wire::mds::FlockSet { lock, wait, .. })) => {
@@ -725,8 +760,11 @@ impl Cluster {
             mdts,
             boot: Mutex::new(1),
         });
-        let root =
-            Inode { attr: attr(Fid::ROOT, libc::S_IFDIR | 0o755), names: BTreeMap::new(), layout: Arc::default() };
+        let root = Inode {
+            attr: attr(Fid::ROOT, libc::S_IFDIR | 0o755),
+            names: BTreeMap::new(),
+            layout: Arc::default(),
+        };
         world.state.lock().inodes.insert(Fid::ROOT, root);
         let fsname = FsName::default();
         let mdts = (0..mdts).map(|index| TargetName::mdt(fsname, index));

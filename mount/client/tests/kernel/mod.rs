@@ -61,7 +61,9 @@ impl RecordedKernel {
         self.lines.lock().push(format!("{word}{about}"));
         let mut held = self.held.subscribe();
         Box::pin(async move {
-            held.wait_for(|held| !held.contains(word)).await.expect("the kernel outlives its mount");
+            held.wait_for(|held| !held.contains(word))
+                .await
+                .expect("the kernel outlives its mount");
         })
     }
 }
@@ -85,12 +87,19 @@ impl KernelCache for RecordedKernel {
         Box::pin(async move {
             told.await;
             if offset < PAGE_BYTES {
-                held.wait_for(|held| !held.contains(FIRST_PAGE)).await.expect("the kernel outlives its mount");
+                held.wait_for(|held| !held.contains(FIRST_PAGE))
+                    .await
+                    .expect("the kernel outlives its mount");
             }
         })
     }
 
-    fn inval_held(&self, node: NodeId, offset: u64, len: u64) -> BoxFuture<'static, Option<BoxFuture<'static, ()>>> {
+    fn inval_held(
+        &self,
+        node: NodeId,
+        offset: u64,
+        len: u64,
+    ) -> BoxFuture<'static, Option<BoxFuture<'static, ()>>> {
         let held = self.held.borrow().contains(FIRST_PAGE);
         let done = self.inval_data(node, offset, len);
         Box::pin(async move {

@@ -56,7 +56,10 @@ pub fn simulated<F: Future<Output = ()> + Send + 'static>(test: impl Fn(Rig) -> 
 }
 
 /// As [`simulated`]; `opens`: the kernel reports opens.
-pub fn simulated_with<F: Future<Output = ()> + Send + 'static>(opens: bool, test: impl Fn(Rig) -> F) {
+pub fn simulated_with<F: Future<Output = ()> + Send + 'static>(
+    opens: bool,
+    test: impl Fn(Rig) -> F,
+) {
     for seed in 0..SEEDS {
         let world = World::new(seed);
         let (env, _process) = world.start(world.machine(1 << 20));
@@ -99,7 +102,10 @@ impl Rig {
     }
 
     /// Begins something, which goes on beside the test.
-    pub fn begin<T: Send + 'static>(&self, what: impl Future<Output = T> + Send + 'static) -> Running<T> {
+    pub fn begin<T: Send + 'static>(
+        &self,
+        what: impl Future<Output = T> + Send + 'static,
+    ) -> Running<T> {
         let result = Arc::new(Mutex::new(None));
         let slot = result.clone();
         let work = async move {
@@ -129,7 +135,8 @@ impl Rig {
     /// A file with these bytes, which the servers have.
     pub async fn file(&self, text: &str, bytes: &'static [u8]) -> Found {
         let open = mode(libc::O_RDWR | libc::O_EXCL);
-        let made = self.client().create(Caller::root(), NodeId::ROOT, name(text), 0o644, open).await;
+        let made =
+            self.client().create(Caller::root(), NodeId::ROOT, name(text), 0o644, open).await;
         let (found, handle) = made.unwrap();
         if !bytes.is_empty() {
             let flags = WriteFlags::default();
@@ -155,6 +162,13 @@ impl Rig {
 
     /// Requests of this name since the last [`Cluster::asked`].
     pub fn asked(&self, request: &str) -> usize {
-        self.cluster.world.state.lock().log.iter().filter(|line| line.split(' ').any(|word| word == request)).count()
+        self.cluster
+            .world
+            .state
+            .lock()
+            .log
+            .iter()
+            .filter(|line| line.split(' ').any(|word| word == request))
+            .count()
     }
 }

@@ -39,8 +39,12 @@ impl Piece {
     /// The first `len` bytes, or as many as there are, and the bytes after them.
     fn split(self, len: u64) -> (Piece, Piece) {
         let len = len.min(self.len);
-        let rest =
-            Piece { file: self.file + len, len: self.len - len, offset: ObjectOffset(self.offset.0 + len), ..self };
+        let rest = Piece {
+            file: self.file + len,
+            len: self.len - len,
+            offset: ObjectOffset(self.offset.0 + len),
+            ..self
+        };
         (Piece { len, ..self }, rest)
     }
 }
@@ -79,7 +83,8 @@ impl Batch {
     fn push(&mut self, piece: Piece) {
         let first = piece.file / GRANT_UNIT;
         let last = (piece.file + piece.len - 1) / GRANT_UNIT;
-        let counted = self.pieces.last().is_some_and(|p| (p.file + p.len - 1) / GRANT_UNIT == first);
+        let counted =
+            self.pieces.last().is_some_and(|p| (p.file + p.len - 1) / GRANT_UNIT == first);
         self.blocks += last + 1 - first - u64::from(counted);
         self.bytes += piece.len;
         self.pieces.push(piece);
@@ -162,17 +167,27 @@ mod tests {
     fn a_far_ost_gets_smaller_requests() {
         let max = |ost: TargetIndex| if ost.0 == 1 { BATCH_BYTES_FAR } else { BATCH_BYTES };
         let plan = super::plan(&striped(2), FID, &[(0, 16 << 20)], max).unwrap();
-        let of =
-            |ost| plan.iter().filter(|batch| batch.ost == TargetIndex(ost)).map(|b| b.bytes >> 20).collect::<Vec<_>>();
+        let of = |ost| {
+            plan.iter()
+                .filter(|batch| batch.ost == TargetIndex(ost))
+                .map(|b| b.bytes >> 20)
+                .collect::<Vec<_>>()
+        };
         assert_eq!((of(0), of(1)), (vec![4, 4], vec![1; 8]));
     }
 
     #[test]
     fn ranges_are_split_by_object_and_gathered_by_ost() {
-        let plan = plan(&striped(2), FID, &[(10, 20), (30, 40), (STRIPE - 5, 2 * STRIPE + 5)]).unwrap();
+        let plan =
+            plan(&striped(2), FID, &[(10, 20), (30, 40), (STRIPE - 5, 2 * STRIPE + 5)]).unwrap();
         assert_eq!(plan.len(), 2);
-        let of = |batch: &Batch| batch.pieces.iter().map(|p| (p.file, p.len, p.offset.0)).collect::<Vec<_>>();
-        assert_eq!(of(&plan[0]), [(10, 10, 10), (30, 10, 30), (STRIPE - 5, 5, STRIPE - 5), (2 * STRIPE, 5, STRIPE)]);
+        let of = |batch: &Batch| {
+            batch.pieces.iter().map(|p| (p.file, p.len, p.offset.0)).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            of(&plan[0]),
+            [(10, 10, 10), (30, 10, 30), (STRIPE - 5, 5, STRIPE - 5), (2 * STRIPE, 5, STRIPE)]
+        );
         assert_eq!((plan[0].bytes, plan[0].blocks), (30, 3));
         assert_eq!(of(&plan[1]), [(STRIPE, STRIPE, 0)]);
         assert_eq!((plan[1].bytes, plan[1].blocks), (STRIPE, STRIPE / GRANT_UNIT));
@@ -184,10 +199,14 @@ mod tests {
         let mib: Vec<_> = (0..9).map(|n| (n << 20, (n + 1) << 20)).collect();
         let whole = plan(&one, FID, &mib).unwrap();
         assert_eq!(whole.iter().map(|b| b.bytes >> 20).collect::<Vec<_>>(), [4, 4, 1]);
-        let small: Vec<_> = (0..BATCH_WRITES_MAX as u64 + 40).map(|n| (n * 64, n * 64 + 1)).collect();
+        let small: Vec<_> =
+            (0..BATCH_WRITES_MAX as u64 + 40).map(|n| (n * 64, n * 64 + 1)).collect();
         let plan = plan(&one, FID, &small).unwrap();
         // 1024 writes end with a block; one more block has the rest.
-        assert_eq!(plan.iter().map(|b| (b.pieces.len(), b.blocks)).collect::<Vec<_>>(), [(1024, 16), (40, 1)]);
+        assert_eq!(
+            plan.iter().map(|b| (b.pieces.len(), b.blocks)).collect::<Vec<_>>(),
+            [(1024, 16), (40, 1)]
+        );
     }
 
     #[test]

@@ -81,7 +81,8 @@ impl DirtyBytes {
     /// End of the last dirty byte; 0 if there is none.
     pub fn end(&self) -> u64 {
         let fresh = self.span().map_or(0, |(_, end)| end);
-        let sending = self.sending.last_key_value().map_or(0, |(at, bytes)| at + bytes.len() as u64);
+        let sending =
+            self.sending.last_key_value().map_or(0, |(at, bytes)| at + bytes.len() as u64);
         fresh.max(sending)
     }
 
@@ -93,7 +94,10 @@ impl DirtyBytes {
     /// True if any byte of `[start, end)` is on its way.
     #[cfg(test)]
     pub(crate) fn is_sending(&self, start: u64, end: u64) -> bool {
-        self.sending.range(..end).next_back().is_some_and(|(at, bytes)| at + bytes.len() as u64 > start)
+        self.sending
+            .range(..end)
+            .next_back()
+            .is_some_and(|(at, bytes)| at + bytes.len() as u64 > start)
     }
 
     /// Blocks of the range that would hold fresh bytes and do not yet.
@@ -133,11 +137,13 @@ impl DirtyBytes {
         self.clear(start, end);
         match self.fresh.range_mut(..start).next_back() {
             Some((at, Body::Own(bytes)))
-                if at + bytes.len() as u64 == start && bytes.len() + data.len() <= BUFFER_BYTES_MAX =>
+                if at + bytes.len() as u64 == start
+                    && bytes.len() + data.len() <= BUFFER_BYTES_MAX =>
             {
                 // A run of adjacent writes: more of them will come.
                 if bytes.capacity() < bytes.len() + data.len() {
-                    let grown = (4 * bytes.len()).max(data.len()).min(BUFFER_BYTES_MAX - bytes.len());
+                    let grown =
+                        (4 * bytes.len()).max(data.len()).min(BUFFER_BYTES_MAX - bytes.len());
                     bytes.reserve(grown);
                 }
                 bytes.extend_from_slice(data);
@@ -171,7 +177,8 @@ impl DirtyBytes {
         let mut at = start;
         for (from, to) in self.ranges(start, end) {
             self.overlay_sending(at, from, &mut pieces);
-            let (base, body) = self.fresh.range(..=from).next_back().expect("the extent of a range");
+            let (base, body) =
+                self.fresh.range(..=from).next_back().expect("the extent of a range");
             pieces.push((from, body.copy(from - base, to - base)));
             at = to;
         }
@@ -213,7 +220,8 @@ impl DirtyBytes {
 
     /// The first blocks in the range that are on their way.
     fn first_sending(&self, start: u64, end: u64) -> Option<(u64, u64)> {
-        let before = self.sending.range(..start).next_back().filter(|(at, b)| *at + b.len() as u64 > start);
+        let before =
+            self.sending.range(..start).next_back().filter(|(at, b)| *at + b.len() as u64 > start);
         let (at, bytes) = before.or_else(|| self.sending.range(start..end).next())?;
         Some((block_start(*at), block_end(at + bytes.len() as u64)))
     }
@@ -234,7 +242,10 @@ impl DirtyBytes {
             (Some(only), 1) => only.freeze(),
             (first, _) => {
                 let mut all = BytesMut::with_capacity((end - start) as usize);
-                first.into_iter().chain(bodies).for_each(|body| all.extend_from_slice(&body.freeze()));
+                first
+                    .into_iter()
+                    .chain(bodies)
+                    .for_each(|body| all.extend_from_slice(&body.freeze()));
                 all.freeze()
             }
         };
@@ -277,7 +288,11 @@ impl DirtyBytes {
     /// Dirty ranges with a byte at or beyond `start`: those that wait, then those on their way.
     pub(crate) fn dirty_from(&self, start: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
         let end = |at: &u64, bytes: &Bytes| at + bytes.len() as u64;
-        let before = self.sending.range(..start).next_back().filter(move |(at, bytes)| end(at, bytes) > start);
+        let before = self
+            .sending
+            .range(..start)
+            .next_back()
+            .filter(move |(at, bytes)| end(at, bytes) > start);
         let sending = before.into_iter().chain(self.sending.range(start..));
         self.ranges(start, u64::MAX).chain(sending.map(move |(at, bytes)| (*at, end(at, bytes))))
     }
@@ -294,9 +309,13 @@ impl DirtyBytes {
 
     /// Fresh ranges within `[start, end)`, neighbours not joined.
     fn ranges(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let before = self.fresh.range(..start).next_back().filter(|(at, body)| *at + body.len() > start);
+        let before =
+            self.fresh.range(..start).next_back().filter(|(at, body)| *at + body.len() > start);
         let within = self.fresh.range(start..end.max(start));
-        before.into_iter().chain(within).map(move |(at, body)| (start.max(*at), end.min(at + body.len())))
+        before
+            .into_iter()
+            .chain(within)
+            .map(move |(at, body)| (start.max(*at), end.min(at + body.len())))
     }
 }
 

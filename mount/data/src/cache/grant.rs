@@ -125,7 +125,12 @@ impl Grants {
     pub fn lost(&self, ost: TargetIndex) {
         let mut osts = self.osts.lock();
         let grant = osts.entry(ost).or_default();
-        *grant = Grant { session: grant.session + 1, used: grant.used, shrink: grant.shrink, ..Grant::default() };
+        *grant = Grant {
+            session: grant.session + 1,
+            used: grant.used,
+            shrink: grant.shrink,
+            ..Grant::default()
+        };
     }
 
     /// Takes what lies idle, to be given back.
@@ -170,7 +175,11 @@ mod tests {
     fn only_what_was_granted_is_reserved_and_all_or_nothing() {
         let grants = Grants::default();
         assert_eq!(grants.reserve(NOW, &[(A, 1)]), Err(A));
-        assert_eq!(grants.reserve(NOW, &[(A, 0)]), Ok(()), "a block that is dirty already needs no more");
+        assert_eq!(
+            grants.reserve(NOW, &[(A, 0)]),
+            Ok(()),
+            "a block that is dirty already needs no more"
+        );
         let asked = grants.ask(A, GRANT_WANTED);
         assert_eq!(asked.want, GRANT_WANTED);
         assert_eq!(grants.ask(A, GRANT_WANTED).want, 0, "it is on its way");
@@ -186,7 +195,10 @@ mod tests {
 
     #[test]
     fn a_longer_line_wants_more_within_bounds() {
-        assert_eq!([0, 1 << 20, 26 << 20, 1 << 40].map(wanted), [64 << 20, 64 << 20, 104 << 20, 256 << 20]);
+        assert_eq!(
+            [0, 1 << 20, 26 << 20, 1 << 40].map(wanted),
+            [64 << 20, 64 << 20, 104 << 20, 256 << 20]
+        );
     }
 
     #[test]
@@ -219,6 +231,10 @@ mod tests {
         grants.set_shrink(A, Shrink { on: true, after });
         assert_eq!(grants.take_idle(NOW + after), [(A, GRANT_UNIT)]);
         grants.lost(A);
-        assert_eq!((grants.shrink(A).after, grants.shrink(B)), (after, Shrink::default()), "it outlives a session");
+        assert_eq!(
+            (grants.shrink(A).after, grants.shrink(B)),
+            (after, Shrink::default()),
+            "it outlives a session"
+        );
     }
 }

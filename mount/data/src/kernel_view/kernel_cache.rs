@@ -40,7 +40,12 @@ pub trait KernelCache: Send + Sync + 'static {
     /// As [`KernelCache::inval_data`], of a page that a write of this mount may hold while it waits
     /// for its lock. `None`: done. Otherwise the kernel waits for a page that is in use; what is
     /// returned is ready when it has dropped that.
-    fn inval_held(&self, node: NodeId, offset: u64, len: u64) -> BoxFuture<'static, Option<BoxFuture<'static, ()>>> {
+    fn inval_held(
+        &self,
+        node: NodeId,
+        offset: u64,
+        len: u64,
+    ) -> BoxFuture<'static, Option<BoxFuture<'static, ()>>> {
         let done = self.inval_data(node, offset, len);
         Box::pin(async move {
             done.await;

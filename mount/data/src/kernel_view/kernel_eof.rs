@@ -35,7 +35,11 @@ impl KernelEof {
     /// size: a later one that only the client knows would move the end with attributes, which the
     /// kernel may ignore.
     pub fn watch(self: &Arc<Self>, fid: Fid, size: u64) -> Watched {
-        self.files.lock().entry(fid).or_insert(Eof { known: size, growing: false, watchers: 0 }).watchers += 1;
+        self.files
+            .lock()
+            .entry(fid)
+            .or_insert(Eof { known: size, growing: false, watchers: 0 })
+            .watchers += 1;
         Watched { eof: self.clone(), fid }
     }
 

@@ -110,7 +110,8 @@ impl Recent {
         let tick = self.tick;
         let recently_revoked = |since: u32| tick.wrapping_sub(since) < REVOKED_TICKS;
         self.recently_revoked.retain(|_, since| recently_revoked(*since));
-        self.all_recently_revoked = self.all_recently_revoked.filter(|since| recently_revoked(*since));
+        self.all_recently_revoked =
+            self.all_recently_revoked.filter(|since| recently_revoked(*since));
         let recent = |since: u32| tick.wrapping_sub(since) < RECENT_TICKS;
         self.shown.retain(|_, (_, since)| recent(*since));
         self.shown_overflow = self.shown_overflow.filter(|since| recent(*since));
@@ -164,7 +165,8 @@ impl Recent {
 
     /// True if the kernel may have counted down the links of this inode, or may yet do so.
     pub fn is_miscounted(&self, fid: Fid) -> bool {
-        self.all_miscounted.is_some() || !self.miscounted.is_empty() && self.miscounted.contains_key(&fid)
+        self.all_miscounted.is_some()
+            || !self.miscounted.is_empty() && self.miscounted.contains_key(&fid)
     }
 
     /// True if that was a moment ago.
@@ -174,13 +176,21 @@ impl Recent {
 
     /// The kernel is told of a name that it may trust, and was told of `before`. `None`: it shall
     /// not trust it now.
-    pub fn trust(&self, dir: Fid, to: Option<Fid>, asked: Asked, before: Option<Trust>) -> Option<Trust> {
-        let recently_revoked =
-            |fid, bit| self.all_recently_revoked.is_some() || self.recently_revoked.contains_key(&(fid, bit));
+    pub fn trust(
+        &self,
+        dir: Fid,
+        to: Option<Fid>,
+        asked: Asked,
+        before: Option<Trust>,
+    ) -> Option<Trust> {
+        let recently_revoked = |fid, bit| {
+            self.all_recently_revoked.is_some() || self.recently_revoked.contains_key(&(fid, bit))
+        };
         match asked {
             Asked::First => Some(before.unwrap_or_default()),
             Asked::DirectoryAgain
-                if recently_revoked(dir, UPDATE) || to.is_some_and(|to| recently_revoked(to, LOOKUP)) =>
+                if recently_revoked(dir, UPDATE)
+                    || to.is_some_and(|to| recently_revoked(to, LOOKUP)) =>
             {
                 None
             }
@@ -201,7 +211,9 @@ impl Recent {
 
     /// UPDATE (names in this directory) or LOOKUP (names of this inode) was called back.
     pub fn called_back(&mut self, fid: Fid, bit: InodeBits) {
-        if self.recently_revoked.len() < REVOKED_MAX || self.recently_revoked.contains_key(&(fid, bit)) {
+        if self.recently_revoked.len() < REVOKED_MAX
+            || self.recently_revoked.contains_key(&(fid, bit))
+        {
             self.recently_revoked.insert((fid, bit), self.tick);
         } else {
             self.all_recently_revoked = Some(self.tick);
@@ -226,7 +238,11 @@ impl Recent {
         changed.retain(|changed| {
             let goes = changed.dir == fid || changed.inodes.contains(&fid);
             if goes {
-                invalidations.name(changed.dir, changed.name.clone(), self.is_settling(changed.trust));
+                invalidations.name(
+                    changed.dir,
+                    changed.name.clone(),
+                    self.is_settling(changed.trust),
+                );
             }
             !goes
         });
@@ -283,7 +299,11 @@ mod tests {
         assert!(!recent.is_settling(first));
         let again = recent.trust(fid(1), Some(fid(2)), Asked::Again, Some(first)).unwrap();
         assert!(recent.is_settling(again));
-        assert!(recent.is_settling(recent.trust(fid(1), Some(fid(2)), Asked::First, Some(again)).unwrap()));
+        assert!(
+            recent.is_settling(
+                recent.trust(fid(1), Some(fid(2)), Asked::First, Some(again)).unwrap()
+            )
+        );
         (0..RECENT_TICKS).for_each(|_| recent.advance());
         assert!(!recent.is_settling(again));
     }
@@ -297,7 +317,8 @@ mod tests {
             recent.called_back(fid(2), UPDATE);
             assert!(recent.trust(fid(1), Some(fid(2)), Asked::DirectoryAgain, None).is_some());
             recent.called_back(fid(called), bit);
-            let asks = |recent: &Recent, how| recent.trust(fid(1), Some(fid(2)), how, None).is_some();
+            let asks =
+                |recent: &Recent, how| recent.trust(fid(1), Some(fid(2)), how, None).is_some();
             assert!(asks(&recent, Asked::First) && asks(&recent, Asked::Again));
             assert!(!asks(&recent, Asked::DirectoryAgain));
             (0..REVOKED_TICKS).for_each(|_| recent.advance());
@@ -305,7 +326,11 @@ mod tests {
         }
         let mut recent = Recent::default();
         (0..=REVOKED_MAX as u32).for_each(|n| recent.called_back(fid(n), UPDATE));
-        assert_eq!(recent.trust(fid(99_999), None, Asked::DirectoryAgain, None), None, "too many to know");
+        assert_eq!(
+            recent.trust(fid(99_999), None, Asked::DirectoryAgain, None),
+            None,
+            "too many to know"
+        );
         (0..REVOKED_TICKS).for_each(|_| recent.advance());
         assert!(recent.recently_revoked.is_empty() && recent.all_recently_revoked.is_none());
     }
@@ -335,7 +360,8 @@ mod tests {
     #[test]
     fn too_many_are_all_names() {
         let mut recent = Recent::default();
-        (0..=RECENT_MAX).for_each(|n| recent.changed(fid(1), name(n), Trust::default(), [fid(2), Fid::NONE]));
+        (0..=RECENT_MAX)
+            .for_each(|n| recent.changed(fid(1), name(n), Trust::default(), [fid(2), Fid::NONE]));
         let mut invalidations = Invalidations::default();
         recent.take(fid(9), &mut invalidations);
         assert!(invalidations.all_names);

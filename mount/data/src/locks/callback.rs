@@ -67,9 +67,13 @@ impl CallbackHandler {
             ClientOp::RevokeExtents { extents } => self.revoke_extents(extents).await,
             ClientOp::Glimpse { fids } => {
                 let data = self.locks.data.get();
-                let glimpse = |fid: &Fid| data.map_or(Glimpsed::Reported, |data| data.glimpse(*fid));
+                let glimpse =
+                    |fid: &Fid| data.map_or(Glimpsed::Reported, |data| data.glimpse(*fid));
                 let glimpsed: Vec<Glimpsed> = fids.iter().map(glimpse).collect();
-                let dirty = fids.iter().zip(&glimpsed).filter(|(_, glimpsed)| matches!(glimpsed, Glimpsed::Dirty(_)));
+                let dirty = fids
+                    .iter()
+                    .zip(&glimpsed)
+                    .filter(|(_, glimpsed)| matches!(glimpsed, Glimpsed::Dirty(_)));
                 self.sizes_told(dirty.map(|(fid, _)| *fid)).await;
                 ClientReply::Glimpses(glimpsed)
             }
@@ -90,7 +94,8 @@ impl CallbackHandler {
                     false => bits.union(table.bits(*fid).intersection(InodeBits::WRITE)),
                 };
                 // Also a WRITE that is on its way: the MDT counts it as given back, too.
-                let on_its_way = if bits.intersects(TO_WRITE) { InodeBits::WRITE } else { InodeBits::NONE };
+                let on_its_way =
+                    if bits.intersects(TO_WRITE) { InodeBits::WRITE } else { InodeBits::NONE };
                 table.gate(fid.mdt()).note(*fid, bits.union(on_its_way));
                 if bits.intersects(OF_DATA) {
                     of_data.push((*fid, bits.intersection(OF_DATA)));
@@ -156,9 +161,14 @@ impl CallbackHandler {
 
     /// Deliberately wrong: a checker must notice that the answer comes before the deed.
     #[cfg(feature = "mutant-ack-early")]
-    fn too_early(self: Arc<Self>, op: &ClientOp) -> Option<BoxFuture<'static, Result<ClientReply, Errno>>> {
+    fn too_early(
+        self: Arc<Self>,
+        op: &ClientOp,
+    ) -> Option<BoxFuture<'static, Result<ClientReply, Errno>>> {
         let (reply, op) = match op {
-            ClientOp::Revoke { .. } | ClientOp::RevokeExtents { .. } => (ClientReply::Done, op.clone()),
+            ClientOp::Revoke { .. } | ClientOp::RevokeExtents { .. } => {
+                (ClientReply::Done, op.clone())
+            }
             ClientOp::Changing { .. } => (ClientReply::Dropped, op.clone()),
             ClientOp::Glimpse { .. } | ClientOp::Squash(_) => return None,
         };

@@ -220,19 +220,27 @@ pub(crate) enum Admitted {
 }
 
 impl Locks {
-    pub(crate) fn begin_access(self: &Arc<Self>, fid: Fid, access: DataAccess, has_lease: bool) -> Admission {
+    pub(crate) fn begin_access(
+        self: &Arc<Self>,
+        fid: Fid,
+        access: DataAccess,
+        has_lease: bool,
+    ) -> Admission {
         let table = self.table.lock();
         let mut files = self.data_guards.files.lock();
-        let stopped = files.get(&fid).filter(|guards| guards.stops > 0).map(|guards| guards.admitted > 0);
+        let stopped =
+            files.get(&fid).filter(|guards| guards.stops > 0).map(|guards| guards.admitted > 0);
         let whole = table.bits(fid).contains(access.bits);
-        let shared = if whole { None } else { access.extent().and_then(|extent| table.shares(fid, extent)) };
+        let shared =
+            if whole { None } else { access.extent().and_then(|extent| table.shares(fid, extent)) };
         match (stopped, has_lease && (whole || shared.is_some())) {
             (None | Some(true), true) => {}
             (None, false) => return Admission::Ask,
             (Some(false), _) => return Admission::Wait,
             (Some(true), false) => {
                 let guards = files.entry(fid).or_default();
-                (guards.bypassing, guards.admissions) = (guards.bypassing + 1, guards.admissions + 1);
+                (guards.bypassing, guards.admissions) =
+                    (guards.bypassing + 1, guards.admissions + 1);
                 return Admission::Bypass(BypassGuard { locks: self.clone(), fid });
             }
         }
@@ -248,12 +256,19 @@ impl Locks {
     /// the use was not waited for.
     pub fn writing(&self, mdt: u16) -> Vec<Fid> {
         let files = self.data_guards.files.lock();
-        files.iter().filter(|(fid, guards)| fid.mdt() == mdt && guards.writing > 0).map(|(fid, _)| *fid).collect()
+        files
+            .iter()
+            .filter(|(fid, guards)| fid.mdt() == mdt && guards.writing > 0)
+            .map(|(fid, _)| *fid)
+            .collect()
     }
 
     /// Ready when the kernel is dropping pages of this file, and may wait for uses of it.
     pub(crate) async fn data_admitted(&self, fid: Fid) {
-        self.guards_are(|files| files.get(&fid).is_some_and(|guards| guards.stops > 0 && guards.admitted > 0)).await;
+        self.guards_are(|files| {
+            files.get(&fid).is_some_and(|guards| guards.stops > 0 && guards.admitted > 0)
+        })
+        .await;
     }
 
     /// Ready when it is not, or no longer.
@@ -289,12 +304,19 @@ impl Locks {
         // written or read.
         let pages = if self.no_open() { InodeBits::DATA } else { InodeBits::NONE };
         let bits = InodeBits::WRITE.union(pages);
-        self.give_up(fid, bits, |table| ranges.iter().for_each(|range| table.take_range(fid, *range))).await;
+        self.give_up(fid, bits, |table| {
+            ranges.iter().for_each(|range| table.take_range(fid, *range))
+        })
+        .await;
     }
 
     /// True if data of this file is in use.
     pub fn is_used(&self, fid: Fid) -> bool {
-        self.data_guards.files.lock().get(&fid).is_some_and(|guards| guards.now + guards.bypassing > 0)
+        self.data_guards
+            .files
+            .lock()
+            .get(&fid)
+            .is_some_and(|guards| guards.now + guards.bypassing > 0)
     }
 
     async fn give_up(&self, fid: Fid, bits: InodeBits, take: impl FnOnce(&mut Table)) {

@@ -82,7 +82,8 @@ impl HeldFlocks {
     /// Leaves only the part of an owner's locks that it has both before and after this request;
     /// returns the locks it had.
     fn weaken(&mut self, fid: Fid, asked: &Flock) -> Vec<Flock> {
-        let owner = LockOwner { client: ClientUuid::default(), flavor: asked.flavor, owner: asked.owner };
+        let owner =
+            LockOwner { client: ClientUuid::default(), flavor: asked.flavor, owner: asked.owner };
         let is_less = |held: &Flock| match (asked.flavor, held.kind, asked.kind) {
             (_, _, FlockKind::Unlock) | (_, FlockKind::Write, FlockKind::Read) => true,
             // flock(2) converts by giving up the old lock first; fcntl(2) keeps it until it has the

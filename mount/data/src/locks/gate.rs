@@ -86,15 +86,28 @@ impl Gate {
         let of_data = InodeBits::DATA.union(InodeBits::WRITE);
         let giving = self.giving.get(&fid).is_some_and(|(_, bits)| bits.intersects(of_data));
         let mut noted = self.ranges.get(&fid).into_iter().flatten();
-        ticket.0 >= self.all && !giving && !noted.any(|(at, noted)| ticket < *at && noted.overlaps(range))
+        ticket.0 >= self.all
+            && !giving
+            && !noted.any(|(at, noted)| ticket < *at && noted.overlaps(range))
     }
 
     /// The part of a gap that stands when the reply to this request arrives.
-    pub(crate) fn admit_names(&self, ticket: Ticket, dir: Fid, names: &NameRange) -> Option<NameRange> {
+    pub(crate) fn admit_names(
+        &self,
+        ticket: Ticket,
+        dir: Fid,
+        names: &NameRange,
+    ) -> Option<NameRange> {
         if self.admit(ticket, dir, InodeBits::GAP).is_empty() || self.unanswered > UNANSWERED_MAX {
             return None;
         }
-        let made = self.names.get(&dir).into_iter().flatten().filter(|(at, _)| ticket < *at).map(|(_, name)| name);
+        let made = self
+            .names
+            .get(&dir)
+            .into_iter()
+            .flatten()
+            .filter(|(at, _)| ticket < *at)
+            .map(|(_, name)| name);
         let making = self.making.get(&dir).into_iter().flatten();
         made.chain(making).try_fold(names.clone(), |left, name| left.behind(name))
     }
@@ -287,7 +300,8 @@ mod tests {
 
     #[test]
     fn a_gap_is_cut_above_names_that_are_being_made() {
-        let (name, all) = (|text: &str| Name::new(text.as_bytes()).unwrap(), NameRange::at(b"b", 0));
+        let (name, all) =
+            (|text: &str| Name::new(text.as_bytes()).unwrap(), NameRange::at(b"b", 0));
         let behind = |text: &str| all.clone().behind(text.as_bytes());
         let mut gate = Gate::default();
         let lookup = gate.send();
@@ -316,7 +330,8 @@ mod tests {
 
     #[test]
     fn a_name_of_a_request_without_an_answer_is_in_no_gap_for_good() {
-        let (name, all) = (|text: &str| Name::new(text.as_bytes()).unwrap(), NameRange::at(b"b", 0));
+        let (name, all) =
+            (|text: &str| Name::new(text.as_bytes()).unwrap(), NameRange::at(b"b", 0));
         let mut gate = Gate::default();
         gate.makes(A, name("c"));
         gate.made(A, name("c"), false);

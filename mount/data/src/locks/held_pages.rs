@@ -67,7 +67,8 @@ impl HeldPages {
     /// Pages of a file that writes may hold, in order.
     pub fn of(&self, fid: Fid) -> Vec<u64> {
         let files = self.files.lock();
-        let mut pages: Vec<u64> = files.get(&fid).into_iter().flatten().map(|held| held.page).collect();
+        let mut pages: Vec<u64> =
+            files.get(&fid).into_iter().flatten().map(|held| held.page).collect();
         pages.sort_unstable();
         pages
     }
@@ -106,14 +107,22 @@ impl HeldPages {
 
     /// The kernel waits for a page that it was told to drop, or no longer.
     pub(crate) fn set_going(&self, fid: Fid, page: u64, going: bool) {
-        if let Some(held) = self.files.lock().get_mut(&fid).and_then(|held| held.iter_mut().find(|h| h.page == page)) {
+        if let Some(held) = self
+            .files
+            .lock()
+            .get_mut(&fid)
+            .and_then(|held| held.iter_mut().find(|h| h.page == page))
+        {
             held.going = going;
         }
     }
 
     /// True if the kernel waits for this page already in order to drop it.
     pub(crate) fn is_going(&self, fid: Fid, page: u64) -> bool {
-        self.files.lock().get(&fid).is_some_and(|held| held.iter().any(|held| held.page == page && held.going))
+        self.files
+            .lock()
+            .get(&fid)
+            .is_some_and(|held| held.iter().any(|held| held.page == page && held.going))
     }
 }
 
@@ -122,7 +131,9 @@ impl Drop for HoldsPage {
         {
             let mut files = self.pages.files.lock();
             if let Some(held) = files.get_mut(&self.fid) {
-                held.iter_mut().filter(|held| held.page == self.page).for_each(|held| held.writes -= 1);
+                held.iter_mut()
+                    .filter(|held| held.page == self.page)
+                    .for_each(|held| held.writes -= 1);
                 held.retain(|held| held.writes > 0);
                 if held.is_empty() {
                     files.remove(&self.fid);
@@ -202,7 +213,10 @@ mod tests {
         let held = pages.hold(A, 0, 1);
         let mut other = pin!(pages.other_than(A, &[0]));
         let mut none = pin!(pages.none(A));
-        assert!(futures_util::poll!(other.as_mut()).is_pending() && futures_util::poll!(none.as_mut()).is_pending());
+        assert!(
+            futures_util::poll!(other.as_mut()).is_pending()
+                && futures_util::poll!(none.as_mut()).is_pending()
+        );
         let more = pages.hold(A, 4096, 1);
         other.await;
         drop((held, more));

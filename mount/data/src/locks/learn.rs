@@ -10,8 +10,9 @@ use types::fid::Fid;
 use types::lock::InodeBits;
 use types::name::Name;
 use wire::mds::{
-    Accessed, Create, DirEntry, Entry, GetLayout, GetParent, Getxattr, Link, Listxattr, Lookup, MdsOp, MdsReply, Punch,
-    Readdir, Readlink, Removexattr, Rename, Rmdir, Setattr, Setxattr, Unlink, Write, Wrote,
+    Accessed, Create, DirEntry, Entry, GetLayout, GetParent, Getxattr, Link, Listxattr, Lookup,
+    MdsOp, MdsReply, Punch, Readdir, Readlink, Removexattr, Rename, Rmdir, Setattr, Setxattr,
+    Unlink, Write, Wrote,
 };
 
 /// The entry of an inode among those a reply shows.
@@ -24,7 +25,13 @@ fn has_one_name(entry: &Entry) -> bool {
 }
 
 /// Teaches the table what one operation answered.
-pub fn learn(table: &mut Table, op: &MdsOp, result: Result<&MdsReply, Errno>, touched: &[Entry], held: &Held) {
+pub fn learn(
+    table: &mut Table,
+    op: &MdsOp,
+    result: Result<&MdsReply, Errno>,
+    touched: &[Entry],
+    held: &Held,
+) {
     let bits = |fid: Fid| bits_of(held, fid);
     match (op, result) {
         (MdsOp::Lookup(Lookup { parent, name }), Ok(MdsReply::Entry(entry))) => {
@@ -34,7 +41,9 @@ pub fn learn(table: &mut Table, op: &MdsOp, result: Result<&MdsReply, Errno>, to
         (MdsOp::Lookup(Lookup { parent, name }), Ok(MdsReply::Remote { fid, .. })) => {
             table.learn_name(*parent, name, Some(*fid), held);
         }
-        (MdsOp::Lookup(Lookup { parent, name }), Err(Errno::ENOENT)) => table.learn_name(*parent, name, None, held),
+        (MdsOp::Lookup(Lookup { parent, name }), Err(Errno::ENOENT)) => {
+            table.learn_name(*parent, name, None, held)
+        }
         (MdsOp::GetParent(GetParent { fid }), Ok(MdsReply::Entry(entry))) => {
             table.learn_parent(*fid, entry.attr.fid, held);
             table.learn_entry(entry, bits(entry.attr.fid));
@@ -45,9 +54,14 @@ pub fn learn(table: &mut Table, op: &MdsOp, result: Result<&MdsReply, Errno>, to
         (MdsOp::Getattr(_) | MdsOp::Lock(_), Ok(MdsReply::Entry(entry))) => {
             table.learn_entry(entry, bits(entry.attr.fid));
         }
-        (MdsOp::Read(_), Ok(MdsReply::Data { entry, .. })) => table.learn_entry(entry, bits(entry.attr.fid)),
+        (MdsOp::Read(_), Ok(MdsReply::Data { entry, .. })) => {
+            table.learn_entry(entry, bits(entry.attr.fid))
+        }
         (MdsOp::GetattrMany(_), Ok(MdsReply::Attrs(entries))) => {
-            entries.iter().flatten().for_each(|entry| table.learn_entry(entry, bits(entry.attr.fid)));
+            entries
+                .iter()
+                .flatten()
+                .for_each(|entry| table.learn_entry(entry, bits(entry.attr.fid)));
         }
         (MdsOp::Readdir(Readdir { fid, after, .. }), Ok(MdsReply::Entries { entries, more })) => {
             // Set aside: what follows teaches names, and a name that is new ends a listing.
@@ -62,7 +76,9 @@ pub fn learn(table: &mut Table, op: &MdsOp, result: Result<&MdsReply, Errno>, to
                 table.listed(*fid, partial, (entries, *more));
             }
         }
-        (MdsOp::Readlink(Readlink { fid }), Ok(MdsReply::Bytes(target))) => table.learn_target(*fid, target),
+        (MdsOp::Readlink(Readlink { fid }), Ok(MdsReply::Bytes(target))) => {
+            table.learn_target(*fid, target)
+        }
         (MdsOp::Getxattr(Getxattr { fid, name }), Ok(MdsReply::Bytes(value))) => {
             table.learn_xattr(*fid, name, Some(value), bits(*fid));
         }
@@ -85,7 +101,10 @@ pub fn learn(table: &mut Table, op: &MdsOp, result: Result<&MdsReply, Errno>, to
                 table.learn_layout(entry.attr.fid, layout, bits(entry.attr.fid));
             }
         }
-        (MdsOp::Create(Create { parent, name, .. }), Ok(MdsReply::Opened { entry, created, layout, .. })) => {
+        (
+            MdsOp::Create(Create { parent, name, .. }),
+            Ok(MdsReply::Opened { entry, created, layout, .. }),
+        ) => {
             let fid = entry.attr.fid;
             match created {
                 true => {
@@ -118,15 +137,21 @@ pub fn learn(table: &mut Table, op: &MdsOp, result: Result<&MdsReply, Errno>, to
                 table.lost_last_name(removed.fid);
             }
         }
-        (MdsOp::Rename(Rename { parent, name, new_parent, new_name, flags }), Ok(MdsReply::Removed(removed))) => {
+        (
+            MdsOp::Rename(Rename { parent, name, new_parent, new_name, flags }),
+            Ok(MdsReply::Removed(removed)),
+        ) => {
             // Also of the inode that moved, if nothing is known of its name.
             touched.iter().for_each(|entry| table.renamed_inode(entry.attr.fid));
             table.renamed_inode(removed.fid);
-            let (moved, replaced) = (known(table, *parent, name), known(table, *new_parent, new_name));
+            let (moved, replaced) =
+                (known(table, *parent, name), known(table, *new_parent, new_name));
             // Two names of one inode: then nothing happens, which a reply that removed nothing
             // cannot say. But it shows the moved inode.
             let moves = moved.and_then(|fid| of(touched, fid)).is_some_and(has_one_name);
-            let certain = removed.fid != Fid::NONE || moves || table.name(*new_parent, new_name) == Known::Absent;
+            let certain = removed.fid != Fid::NONE
+                || moves
+                || table.name(*new_parent, new_name) == Known::Absent;
             let mut leads = |dir: Fid, name: &Name, to: Option<Fid>, sure: bool| match sure {
                 true => table.changed_name(dir, name, to, held),
                 false => table.forget_name(dir, name),
@@ -141,7 +166,8 @@ pub fn learn(table: &mut Table, op: &MdsOp, result: Result<&MdsReply, Errno>, to
             if flags.exchange {
                 table.moved(*parent, name);
             }
-            for fid in [*parent, *new_parent, removed.fid].into_iter().chain(moved).chain(replaced) {
+            for fid in [*parent, *new_parent, removed.fid].into_iter().chain(moved).chain(replaced)
+            {
                 table.changed_inode(fid, of(touched, fid), held);
             }
             if removed.fid != Fid::NONE && removed.nlink == 0 {

@@ -114,7 +114,12 @@ pub struct Locks {
 
 impl Locks {
     /// No locks.
-    pub fn new(env: Env, nodes: Arc<NodeTable>, no_open: bool, answers: Arc<Histogram>) -> Arc<Locks> {
+    pub fn new(
+        env: Env,
+        nodes: Arc<NodeTable>,
+        no_open: bool,
+        answers: Arc<Histogram>,
+    ) -> Arc<Locks> {
         Arc::new(Locks {
             no_open,
             env,
@@ -321,7 +326,9 @@ impl Locks {
 
     fn send_pending_later(self: &Arc<Self>) {
         let locks = self.clone();
-        self.env.tasks.spawn("let the kernel forget", Box::pin(async move { locks.send_pending().await }));
+        self.env
+            .tasks
+            .spawn("let the kernel forget", Box::pin(async move { locks.send_pending().await }));
     }
 }
 
@@ -368,13 +375,21 @@ impl Watch for MdtWatch {
         let ticket = {
             let mut table = self.locks.table.lock();
             ops.iter().filter_map(MdsOp::name_made).for_each(|(dir, name)| table.makes(dir, name));
-            ops.iter().flat_map(MdsOp::names_changed).for_each(|(dir, name)| table.begin_change(dir, name));
+            ops.iter()
+                .flat_map(MdsOp::names_changed)
+                .for_each(|(dir, name)| table.begin_change(dir, name));
             table.gate(self.mdt).send()
         };
         let open_change = ops.iter().any(|op| op.class().changes == Changes::Store);
         let flocks = self.locks.flocks.lock().sent(ops);
-        let sent =
-            OnTheWay { locks: self.locks.clone(), mdt: self.mdt, ticket, ops: ops.to_vec(), flocks, open_change };
+        let sent = OnTheWay {
+            locks: self.locks.clone(),
+            mdt: self.mdt,
+            ticket,
+            ops: ops.to_vec(),
+            flocks,
+            open_change,
+        };
         (keeps, Box::new(sent))
     }
 }
@@ -399,14 +414,22 @@ impl Sent for OnTheWay {
         }
         for result in &reply.results {
             if let Ok(OpReply::Mds(MdsReply::Removed(Removed { fid, nlink: 0 }))) = result
-                && reply.grants.iter().any(|grant| grant.fid == *fid && grant.bits.contains(InodeBits::OPEN))
+                && reply
+                    .grants
+                    .iter()
+                    .any(|grant| grant.fid == *fid && grant.bits.contains(InodeBits::OPEN))
                 && !table::bits_of(&held, *fid).contains(InodeBits::OPEN)
             {
                 table.note_untaken_open(*fid);
             }
             if let Ok(OpReply::Mds(MdsReply::Extents { entry, ranges, write })) = result {
                 for range in ranges {
-                    table.arrived_extent(self.mdt, self.ticket, entry, Extent { range: *range, write: *write });
+                    table.arrived_extent(
+                        self.mdt,
+                        self.ticket,
+                        entry,
+                        Extent { range: *range, write: *write },
+                    );
                 }
             }
         }

@@ -245,8 +245,10 @@ impl Table {
         let known = slot.attr.as_ref().map_or(0, |known| known.attr.version);
         if bits.contains(UPDATE) && entry.attr.version >= known {
             // Within a version the access time only grows.
-            let before = slot.attr.as_ref().filter(|known| known.attr.version == entry.attr.version);
-            let atime = before.map_or(entry.attr.atime, |known| known.attr.atime.max(entry.attr.atime));
+            let before =
+                slot.attr.as_ref().filter(|known| known.attr.version == entry.attr.version);
+            let atime =
+                before.map_or(entry.attr.atime, |known| known.attr.atime.max(entry.attr.atime));
             slot.attr = Some(Entry { attr: Attr { atime, ..entry.attr }, ..entry.clone() });
         } else if entry.attr.version > known {
             slot.attr = None;
@@ -262,7 +264,11 @@ impl Table {
         let by_update = bits_of(held, dir).contains(UPDATE);
         let by_lookup = to.is_some_and(|fid| bits_of(held, fid).contains(LOOKUP));
         let complete = self.is_complete(dir);
-        let known = self.slots.get(&dir).and_then(|slot| slot.names.get(name)).map(|led| (led.to, led.trust));
+        let known = self
+            .slots
+            .get(&dir)
+            .and_then(|slot| slot.names.get(name))
+            .map(|led| (led.to, led.trust));
         let same = known.is_some_and(|(leads, _)| leads == to);
         if !by_update && !by_lookup {
             if known.is_none() && to.is_some() {
@@ -304,14 +310,22 @@ impl Table {
         let bytes = NAME_BYTES + 2 * name.len();
         slot.weight = slot.weight.saturating_sub(bytes);
         self.weight = self.weight.saturating_sub(bytes);
-        if let Some(child) = led.to.filter(|_| led.by_lookup).and_then(|fid| self.slots.get_mut(&fid)) {
+        if let Some(child) =
+            led.to.filter(|_| led.by_lookup).and_then(|fid| self.slots.get_mut(&fid))
+        {
             child.led_here.retain(|(d, n)| *d != dir || n != name);
         }
         Dropped { to: led.to, trust: led.trust }
     }
 
     /// A reply brought a value of an extended attribute, or that there is none.
-    pub(crate) fn learn_xattr(&mut self, fid: Fid, name: &Bytes, value: Option<&Bytes>, bits: InodeBits) {
+    pub(crate) fn learn_xattr(
+        &mut self,
+        fid: Fid,
+        name: &Bytes,
+        value: Option<&Bytes>,
+        bits: InodeBits,
+    ) {
         let Some(slot) = self.slots.get_mut(&fid).filter(|_| bits.contains(XATTR)) else { return };
         let bytes = NAME_BYTES + name.len() + value.map_or(0, Bytes::len);
         slot.xattrs.get_or_insert_default().values.insert(own(name), value.map(own));
@@ -402,7 +416,12 @@ impl Table {
         self.recent.not_shown(dir, name);
         let dropped = self.drop_name(dir, name);
         if let Some(trust) = dropped.trust {
-            self.recent.changed(dir, name.clone(), trust, [dropped.to.unwrap_or(Fid::NONE), to.unwrap_or(Fid::NONE)]);
+            self.recent.changed(
+                dir,
+                name.clone(),
+                trust,
+                [dropped.to.unwrap_or(Fid::NONE), to.unwrap_or(Fid::NONE)],
+            );
         }
         dropped.trust
     }
@@ -612,7 +631,11 @@ impl Table {
 
     /// A name is sent to the kernel. True if the kernel may trust it.
     pub fn trust_name(&mut self, dir: Fid, name: &Name, to: Option<Fid>, asked: Asked) -> bool {
-        let led = self.slots.get_mut(&dir).and_then(|slot| slot.names.get_mut(name)).filter(|led| led.to == to);
+        let led = self
+            .slots
+            .get_mut(&dir)
+            .and_then(|slot| slot.names.get_mut(name))
+            .filter(|led| led.to == to);
         let miscounted = to.is_some_and(|fid| self.recent.is_miscounted(fid));
         let trust = led.filter(|_| !miscounted).and_then(|led| {
             let trust = self.recent.trust(dir, to, asked, led.trust)?;

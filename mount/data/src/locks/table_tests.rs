@@ -6,7 +6,10 @@ use crate::kernel_view::invalidations::{NAMES_SENT_ONE_BY_ONE, StaleName};
 use crate::kernel_view::recent::ShownName;
 use crate::locks::learn::learn;
 use types::time::Timestamp;
-use wire::mds::{Create, CreateKind, Getxattr, Lookup, MdsOp, MdsReply, Removed, Rename, RenameFlags, Setattr, Unlink};
+use wire::mds::{
+    Create, CreateKind, Getxattr, Lookup, MdsOp, MdsReply, Removed, Rename, RenameFlags, Setattr,
+    Unlink,
+};
 
 const DIR: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 1, ver: 0 };
 const OTHER: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 2, ver: 0 };
@@ -58,7 +61,8 @@ impl Rig {
         grants: &[(Fid, InodeBits)],
         touched: &[Entry],
     ) {
-        let grants: Vec<Grant> = grants.iter().map(|(fid, bits)| Grant { fid: *fid, bits: *bits }).collect();
+        let grants: Vec<Grant> =
+            grants.iter().map(|(fid, bits)| Grant { fid: *fid, bits: *bits }).collect();
         let held = self.0.arrived(DIR.mdt(), ticket, &grants);
         learn(&mut self.0, op, result.as_ref().map_err(|errno| *errno), touched, &held);
         touched.iter().for_each(|entry| self.0.learn_entry(entry, bits_of(&held, entry.attr.fid)));
@@ -68,7 +72,13 @@ impl Rig {
     fn lookup(&mut self, text: &str, to: Option<Entry>, grants: &[(Fid, InodeBits)]) {
         let ticket = self.send();
         let result = to.map(|e| MdsReply::Entry(Box::new(e))).ok_or(types::errno::Errno::ENOENT);
-        self.reply(ticket, &MdsOp::Lookup(Lookup { parent: DIR, name: name(text) }), result, grants, &[]);
+        self.reply(
+            ticket,
+            &MdsOp::Lookup(Lookup { parent: DIR, name: name(text) }),
+            result,
+            grants,
+            &[],
+        );
     }
 
     fn knows(&mut self, text: &str) -> Known {
@@ -115,7 +125,10 @@ fn an_absent_name_needs_its_directory() {
     rig.lookup("a", None, &[(DIR, UPDATE)]);
     assert_eq!(rig.knows("a"), Known::Absent);
     assert!(rig.0.trust_name(DIR, &name("a"), None, Asked::First));
-    assert!(!rig.0.trust_name(DIR, &name("a"), Some(FILE), Asked::First), "that is not what is known");
+    assert!(
+        !rig.0.trust_name(DIR, &name("a"), Some(FILE), Asked::First),
+        "that is not what is known"
+    );
     let invalidations = rig.revoke(DIR, UPDATE);
     assert_eq!(invalidations.names, [stale(DIR, "a")]);
     assert_eq!(rig.knows("a"), Known::Nothing);
@@ -169,7 +182,10 @@ fn changed_names_go_and_the_rest_stays() {
     let mut invalidations = Invalidations::default();
     assert!(rig.0.changing(DIR, &[name("a")], &mut invalidations));
     assert_eq!((rig.knows("a"), rig.knows("b")), (Known::Nothing, Known::Absent));
-    assert!(!rig.0.changing(OTHER, &[name("a")], &mut invalidations), "nothing is held of that one");
+    assert!(
+        !rig.0.changing(OTHER, &[name("a")], &mut invalidations),
+        "nothing is held of that one"
+    );
 }
 
 #[test]
@@ -177,11 +193,17 @@ fn a_directory_that_nobody_uses_is_given_up_after_many_changes() {
     let mut rig = Rig::default();
     rig.lookup("x", None, &[(DIR, UPDATE)]);
     let changes = |rig: &mut Rig, count: u8| {
-        (0..count).filter(|_| rig.0.changing(DIR, &[name("y")], &mut Invalidations::default())).count()
+        (0..count)
+            .filter(|_| rig.0.changing(DIR, &[name("y")], &mut Invalidations::default()))
+            .count()
     };
     assert_eq!(changes(&mut rig, IDLE_CHANGES_MAX - 1), usize::from(IDLE_CHANGES_MAX) - 1);
     assert_eq!(rig.knows("x"), Known::Absent, "used: the count starts again");
-    assert_eq!(changes(&mut rig, IDLE_CHANGES_MAX), usize::from(IDLE_CHANGES_MAX) - 1, "the last one drops it");
+    assert_eq!(
+        changes(&mut rig, IDLE_CHANGES_MAX),
+        usize::from(IDLE_CHANGES_MAX) - 1,
+        "the last one drops it"
+    );
     assert_eq!((rig.0.bits(DIR), rig.knows("x")), (InodeBits::NONE, Known::Nothing));
 }
 
@@ -191,7 +213,14 @@ fn an_own_create_is_known_at_once_with_its_directory() {
     rig.lookup("a", None, &[(DIR, UPDATE)]);
     let ticket = rig.send();
     let kind = CreateKind::Directory { mdt: None };
-    let op = MdsOp::Create(Create { parent: DIR, name: name("a"), kind, mode: 0o755, umask: 0, exclusive: true });
+    let op = MdsOp::Create(Create {
+        parent: DIR,
+        name: name("a"),
+        kind,
+        mode: 0o755,
+        umask: 0,
+        exclusive: true,
+    });
     let opened = MdsReply::Opened {
         entry: Box::new(entry(FILE, 7)),
         created: true,
@@ -228,7 +257,13 @@ fn an_own_change_without_a_grant_leaves_nothing_old() {
     rig.lookup("a", Some(entry(FILE, 1)), &[(DIR, UPDATE), (FILE, BOTH)]);
     let ticket = rig.send();
     let op = MdsOp::Unlink(Unlink { parent: DIR, name: name("a") });
-    rig.reply(ticket, &op, Ok(MdsReply::Removed(Removed { fid: FILE, nlink: 1 })), &[], &[entry(DIR, 9)]);
+    rig.reply(
+        ticket,
+        &op,
+        Ok(MdsReply::Removed(Removed { fid: FILE, nlink: 1 })),
+        &[],
+        &[entry(DIR, 9)],
+    );
     assert_eq!(rig.knows("a"), Known::Nothing);
     assert_eq!((rig.0.attr(DIR), rig.0.attr(FILE)), (None, None));
 }
@@ -261,15 +296,23 @@ fn a_rename_takes_the_trust_of_the_kernel_along() {
         assert!(rig.0.trust_name(DIR, &name("a"), Some(FILE), Asked::First));
         let ticket = rig.send();
         let flags = RenameFlags::default();
-        let op = MdsOp::Rename(Rename { parent: DIR, name: name("a"), new_parent: OTHER, new_name: name("b"), flags });
+        let op = MdsOp::Rename(Rename {
+            parent: DIR,
+            name: name("a"),
+            new_parent: OTHER,
+            new_name: name("b"),
+            flags,
+        });
         let removed = MdsReply::Removed(Removed { fid: Fid::NONE, nlink: 0 });
         rig.reply(ticket, &op, Ok(removed), &grants, &[]);
         assert_eq!(rig.0.take_pending().all_names, epoch);
-        let known = if epoch { (Known::Nothing, Known::Nothing) } else { (Known::Absent, Known::To(FILE)) };
+        let known =
+            if epoch { (Known::Nothing, Known::Nothing) } else { (Known::Absent, Known::To(FILE)) };
         assert_eq!((rig.knows("a"), rig.0.name(OTHER, &name("b"))), known);
         let mut invalidations = Invalidations::default();
         rig.0.take(OTHER, UPDATE, &mut invalidations);
-        let names = if epoch { vec![] } else { vec![StaleName { settling: true, ..stale(OTHER, "b") }] };
+        let names =
+            if epoch { vec![] } else { vec![StaleName { settling: true, ..stale(OTHER, "b") }] };
         assert_eq!(invalidations.names, names, "the kernel trusts the new name");
     }
 }
@@ -299,7 +342,13 @@ fn a_rename_in_a_busy_directory_teaches_the_new_name() {
         rig.lookup("a", Some(entry(FILE, 1)), &[(FILE, BOTH)]);
         let ticket = rig.send();
         let flags = RenameFlags::default();
-        let op = MdsOp::Rename(Rename { parent: DIR, name: name("a"), new_parent: DIR, new_name: name("b"), flags });
+        let op = MdsOp::Rename(Rename {
+            parent: DIR,
+            name: name("a"),
+            new_parent: DIR,
+            new_name: name("b"),
+            flags,
+        });
         let removed = MdsReply::Removed(Removed { fid: Fid::NONE, nlink: 0 });
         let mut moved = entry(FILE, 2);
         moved.attr.nlink = nlink;
@@ -337,7 +386,11 @@ fn who_is_shown_that_there_are_none_knows_that_each_is_absent() {
     assert_eq!(rig.0.xattr(FILE, b"trusted.lov"), None);
     rig.revoke(FILE, UPDATE);
     assert_eq!(rig.0.xattr(FILE, b"user.a"), None);
-    rig.lookup("a", Some(Entry { has_xattr: true, ..entry(FILE, 2) }), &[(DIR, UPDATE), (FILE, BOTH)]);
+    rig.lookup(
+        "a",
+        Some(Entry { has_xattr: true, ..entry(FILE, 2) }),
+        &[(DIR, UPDATE), (FILE, BOTH)],
+    );
     assert_eq!(rig.0.xattr(FILE, b"user.a"), None, "it has some");
 }
 
@@ -351,7 +404,13 @@ fn a_lost_mdt_takes_everything_of_it() {
     assert!(invalidations.all_names);
     assert_eq!((invalidations.attrs, rig.0.size()), (vec![FILE], (0, 0)));
     let op = MdsOp::Getattr(wire::mds::Getattr { fid: FILE });
-    rig.reply(under_way, &op, Ok(MdsReply::Entry(Box::new(entry(FILE, 1)))), &[(FILE, UPDATE)], &[]);
+    rig.reply(
+        under_way,
+        &op,
+        Ok(MdsReply::Entry(Box::new(entry(FILE, 1)))),
+        &[(FILE, UPDATE)],
+        &[],
+    );
     assert_eq!(rig.0.attr(FILE), None, "granted by the session that is gone");
 }
 
@@ -387,9 +446,17 @@ fn a_late_answer_of_a_create_does_not_bring_back_what_was_unlinked() {
     let removed = Ok(MdsReply::Removed(Removed { fid: FILE, nlink: 0 }));
     rig.reply(unlink, &op, removed, &[(DIR, UPDATE)], &[entry(DIR, 9)]);
     let kind = CreateKind::Directory { mdt: None };
-    let op = MdsOp::Create(Create { parent: DIR, name: name("b"), kind, mode: 0o755, umask: 0, exclusive: true });
+    let op = MdsOp::Create(Create {
+        parent: DIR,
+        name: name("b"),
+        kind,
+        mode: 0o755,
+        umask: 0,
+        exclusive: true,
+    });
     let handle = types::session::OpenHandle(0);
-    let made = MdsReply::Opened { entry: Box::new(entry(FILE, 8)), created: true, handle, layout: None };
+    let made =
+        MdsReply::Opened { entry: Box::new(entry(FILE, 8)), created: true, handle, layout: None };
     rig.reply(create, &op, Ok(made), &[(DIR, UPDATE), (FILE, BOTH)], &[entry(DIR, 8)]);
     assert_ne!(rig.knows("b"), Known::To(FILE));
 }
@@ -428,7 +495,10 @@ fn what_the_kernel_asked_again_long_ago_is_settled() {
         rig.lookup("a", Some(entry(FILE, 1)), &[(DIR, UPDATE)]);
         assert!(rig.0.trust_name(DIR, &name("a"), Some(FILE), Asked::Again));
         (0..ticks).for_each(|_| rig.0.tick());
-        assert_eq!(rig.revoke(DIR, UPDATE).names, [StaleName { settling: ticks == 0, ..stale(DIR, "a") }]);
+        assert_eq!(
+            rig.revoke(DIR, UPDATE).names,
+            [StaleName { settling: ticks == 0, ..stale(DIR, "a") }]
+        );
     }
 }
 
@@ -463,7 +533,10 @@ fn counts_that_the_kernel_may_count_down_are_not_trusted_for_a_while() {
         table.learn_entry(&entry(FILE, 2), BOTH);
         assert_eq!(table.attr_for_kernel(&entry(FILE, 2).attr), (entry(FILE, 2).attr, !distrusted));
         (0..2).for_each(|_| table.tick());
-        assert!(table.attr_for_kernel(&entry(FILE, 2).attr).1, "the kernel has read the answer long ago");
+        assert!(
+            table.attr_for_kernel(&entry(FILE, 2).attr).1,
+            "the kernel has read the answer long ago"
+        );
     }
 }
 
@@ -501,7 +574,13 @@ fn permissions_are_known_while_names_change() {
     let getattr = |rig: &mut Rig, version: u64, bits: InodeBits| {
         let ticket = rig.send();
         let shown = MdsReply::Entry(Box::new(entry(DIR, version)));
-        rig.reply(ticket, &MdsOp::Getattr(wire::mds::Getattr { fid: DIR }), Ok(shown), &[(DIR, bits)], &[]);
+        rig.reply(
+            ticket,
+            &MdsOp::Getattr(wire::mds::Getattr { fid: DIR }),
+            Ok(shown),
+            &[(DIR, bits)],
+            &[],
+        );
     };
     let known = |rig: &mut Rig| rig.0.permissions(DIR).map(|attr| attr.version);
     getattr(&mut rig, 1, BOTH);
@@ -523,12 +602,24 @@ fn an_own_chmod_ends_what_was_known_of_permissions_and_what_is_under_way() {
     let mut rig = Rig::default();
     let shown = |version| Ok(MdsReply::Entry(Box::new(entry(DIR, version))));
     let (first, late) = (rig.send(), rig.send());
-    rig.reply(first, &MdsOp::Getattr(wire::mds::Getattr { fid: DIR }), shown(1), &[(DIR, PERM)], &[]);
+    rig.reply(
+        first,
+        &MdsOp::Getattr(wire::mds::Getattr { fid: DIR }),
+        shown(1),
+        &[(DIR, PERM)],
+        &[],
+    );
     let chmod = rig.send();
     let op = MdsOp::Setattr(Setattr { fid: DIR, set: types::attr::SetAttr::default() });
     rig.reply(chmod, &op, shown(2), &[(DIR, UPDATE)], &[]);
     assert_eq!(rig.0.permissions(DIR), None);
-    rig.reply(late, &MdsOp::Getattr(wire::mds::Getattr { fid: DIR }), shown(1), &[(DIR, PERM)], &[]);
+    rig.reply(
+        late,
+        &MdsOp::Getattr(wire::mds::Getattr { fid: DIR }),
+        shown(1),
+        &[(DIR, PERM)],
+        &[],
+    );
     assert_eq!(rig.0.permissions(DIR), None, "it may show the mode before");
 }
 
@@ -557,7 +648,11 @@ fn locks_of_a_removed_inode_end_with_it() {
     assert!(!rig.0.is_removed(FILE), "it has another name");
     let ticket = rig.send();
     rig.reply(ticket, &unlink, removed(0), &[], &[]);
-    assert_eq!((rig.0.removed(), rig.0.count()), (vec![FILE], 2), "programs may still have it open");
+    assert_eq!(
+        (rig.0.removed(), rig.0.count()),
+        (vec![FILE], 2),
+        "programs may still have it open"
+    );
     rig.0.bury(FILE);
     assert_eq!((rig.0.removed(), rig.0.count()), (vec![], 1));
     // An answer of the time before does not bring it back.
@@ -596,14 +691,22 @@ fn an_inode_without_its_name_is_remembered_until_it_has_one() {
     rig.lookup("f", Some(entry(FILE, 1)), &[(DIR, BOTH), (FILE, all)]);
     assert_eq!(rig.0.nameless(), []);
     rig.revoke(FILE, BOTH);
-    assert_eq!((rig.0.nameless(), rig.0.count()), (vec![FILE], 2), "another client took its name; XATTR is left");
+    assert_eq!(
+        (rig.0.nameless(), rig.0.count()),
+        (vec![FILE], 2),
+        "another client took its name; XATTR is left"
+    );
     rig.lookup("g", Some(entry(FILE, 2)), &[(FILE, BOTH)]);
     assert_eq!(rig.0.nameless(), [], "it was renamed");
     rig.revoke(FILE, BOTH);
     rig.0.give(FILE, &mut Invalidations::default());
     assert_eq!((rig.0.nameless(), rig.0.count()), (vec![], 1));
     rig.revoke(DIR, BOTH);
-    assert_eq!((rig.0.nameless(), rig.0.count()), (vec![], 0), "of what is not held nothing is remembered");
+    assert_eq!(
+        (rig.0.nameless(), rig.0.count()),
+        (vec![], 0),
+        "of what is not held nothing is remembered"
+    );
 }
 
 #[test]

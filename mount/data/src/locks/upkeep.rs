@@ -78,7 +78,10 @@ impl Locks {
     async fn give_back(self: &Arc<Self>, fids: Vec<Fid>, bits: InodeBits) -> Vec<(Fid, InodeBits)> {
         let mut given = Vec::new();
         for fid in fids {
-            let data = self.bits(fid).intersection(bits).intersection(InodeBits::DATA.union(InodeBits::WRITE));
+            let data = self
+                .bits(fid)
+                .intersection(bits)
+                .intersection(InodeBits::DATA.union(InodeBits::WRITE));
             self.table.lock().gate(fid.mdt()).giving(fid, bits);
             if !data.is_empty() {
                 self.revoke_data(fid, data).await;
@@ -94,7 +97,8 @@ impl Locks {
             for (fid, held) in &mut given {
                 // The MDT goes on to keep files that are open here, also those opened while they
                 // were chosen.
-                let bits = if opens.is_open(*fid) { bits.difference(InodeBits::OPEN) } else { bits };
+                let bits =
+                    if opens.is_open(*fid) { bits.difference(InodeBits::OPEN) } else { bits };
                 *held = held.union(table.bits(*fid).intersection(bits));
                 if bits == InodeBits::ALL {
                     table.give(*fid, invalidations);
@@ -175,7 +179,8 @@ impl Upkeep {
         for mdc in self.session.targets.mdcs() {
             let import: &Import = mdc.import();
             let mdt = import.target().index.0;
-            let silent = import.proved_at().is_some_and(|at| now.saturating_sub(at) > validity::trust());
+            let silent =
+                import.proved_at().is_some_and(|at| now.saturating_sub(at) > validity::trust());
             if silent && self.locks.table.lock().holds_of(mdt) {
                 tracing::warn!(target = %import.target(), "not heard of for most of its lease: its locks are not trusted");
                 self.locks.lose(mdt, Loss::Silence);
@@ -218,7 +223,8 @@ impl Upkeep {
         let locks: Vec<_> = locks.into_iter().filter(|(_, bits)| !bits.is_empty()).collect();
         if !locks.is_empty()
             && let Ok(mdc) = self.session.mdc(first)
-            && let Err(error) = mdc.ask(&Credentials::root(), vec![MdsOp::Unlock(Unlock { locks })]).await
+            && let Err(error) =
+                mdc.ask(&Credentials::root(), vec![MdsOp::Unlock(Unlock { locks })]).await
         {
             tracing::debug!(target = %mdc.import().target(), %error, "give locks back");
         }

@@ -52,7 +52,9 @@ impl Write<'_> {
     pub fn access(&self) -> DataAccess {
         match self.flags.append || self.file.tail_is_suspect() {
             true => DataAccess::WRITE_ALL,
-            false => DataAccess::write(self.offset, self.offset.saturating_add(self.data.len() as u64)),
+            false => {
+                DataAccess::write(self.offset, self.offset.saturating_add(self.data.len() as u64))
+            }
         }
     }
 }
@@ -99,11 +101,16 @@ impl DataPath {
                 Absorbed::NoAttr => {
                     self.session.mdc(file.fid)?.getattr(credentials, file.fid).await?;
                 }
-                Absorbed::NoRoom(ost) if self.await_grant(ost).await => (tries, waits) = (tries - 1, waits + 1),
+                Absorbed::NoRoom(ost) if self.await_grant(ost).await => {
+                    (tries, waits) = (tries - 1, waits + 1)
+                }
                 Absorbed::NoRoom(ost) if self.make_room(ost, file).await? => {}
                 Absorbed::NoRoom(_) | Absorbed::Through => return Ok(None),
                 Absorbed::Lost => {
-                    return Err(RpcError::Evicted { target: self.session.mdc(file.fid)?.import().target() }.into());
+                    return Err(RpcError::Evicted {
+                        target: self.session.mdc(file.fid)?.import().target(),
+                    }
+                    .into());
                 }
             }
         }
@@ -143,7 +150,10 @@ impl DataPath {
         let base = {
             let mut table = self.locks.table.lock();
             let alone = Some(table.shared_so_far()).filter(|_| !table.is_shared(file.fid));
-            let attr = table.attr(file.fid).map(|entry| entry.attr).or_else(|| table.shared_base(file.fid));
+            let attr = table
+                .attr(file.fid)
+                .map(|entry| entry.attr)
+                .or_else(|| table.shared_base(file.fid));
             attr.map(|attr| Base { attr, alone })
         };
         let Some(base) = base else { return Ok(Absorbed::NoAttr) };
@@ -151,16 +161,21 @@ impl DataPath {
             return Ok(Absorbed::Through);
         }
         let start = if flags.append { dirty.size().unwrap_or(base.attr.size) } else { offset };
-        let end = start.checked_add(len).filter(|end| *end <= FILE_BYTES_MAX).ok_or(ClientError::TooFar(start))?;
+        let end = start
+            .checked_add(len)
+            .filter(|end| *end <= FILE_BYTES_MAX)
+            .ok_or(ClientError::TooFar(start))?;
         let Some(layout) = file.layout() else { return Ok(Absorbed::NoLayout(start, end)) };
         if start < layout.size_max() && layout.size_max() < end {
             // As much as there is room for, if the layout is still this one.
             return Ok(Absorbed::Through);
         }
-        let needs = match needs(&layout, file.fid, start, end, |from, to| dirty.bytes.new_blocks(from, to)) {
-            Ok(needs) => needs,
-            Err(refused) => return Ok(refused),
-        };
+        let needs =
+            match needs(&layout, file.fid, start, end, |from, to| dirty.bytes.new_blocks(from, to))
+            {
+                Ok(needs) => needs,
+                Err(refused) => return Ok(refused),
+            };
         if let Err(ost) = grants.reserve(clock.now(), &needs) {
             return Ok(Absorbed::NoRoom(ost));
         }

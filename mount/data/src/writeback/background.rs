@@ -48,7 +48,9 @@ impl DataPath {
             // Stored and unreported data has no age: it is reported now.
             if since.is_none_or(|since| since + DIRTY_AGE <= now) {
                 // The semaphore is never closed.
-                let Ok(permit) = self.writeback.flushes.clone().acquire_owned().await else { return };
+                let Ok(permit) = self.writeback.flushes.clone().acquire_owned().await else {
+                    return;
+                };
                 self.begin_flush(&file, permit);
             }
         }

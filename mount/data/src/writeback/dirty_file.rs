@@ -139,7 +139,14 @@ impl DirtyFile {
 
     /// Bytes were written, `blocks` blocks of them reserved now. `base`: attributes from the MDT;
     /// unreported ones take precedence.
-    pub fn wrote(&mut self, start: u64, data: &Bytes, blocks: u64, base: &Base, now: (Monotonic, Timestamp)) {
+    pub fn wrote(
+        &mut self,
+        start: u64,
+        data: &Bytes,
+        blocks: u64,
+        base: &Base,
+        now: (Monotonic, Timestamp),
+    ) {
         let Base { attr: base, alone } = base;
         let (size, mtime) = match self.size() {
             Some(size) => (size, if self.time_unreported { self.mtime } else { base.mtime }),
@@ -174,15 +181,21 @@ impl DirtyFile {
     /// these bytes (`alone`: as [`Base::alone`], now). Then objects hold nothing beyond the size
     /// that the MDT knows, except bytes that were sent since.
     pub(crate) fn objects_end(&self, alone: u64) -> Option<u64> {
-        let known = self.size().is_some() && self.failures.count() == 0 && self.alone == Some(alone);
+        let known =
+            self.size().is_some() && self.failures.count() == 0 && self.alone == Some(alone);
         known.then(|| self.recorded.max(self.sent_end))
     }
 
     /// A request's bytes go on their way.
     pub fn send(&mut self, batch: &Batch) -> Vec<Bytes> {
-        self.sent_end = batch.pieces.iter().map(|piece| piece.file + piece.len).fold(self.sent_end, u64::max);
+        self.sent_end =
+            batch.pieces.iter().map(|piece| piece.file + piece.len).fold(self.sent_end, u64::max);
         self.blocks = self.blocks.saturating_sub(batch.blocks);
-        let bytes = batch.pieces.iter().map(|piece| self.bytes.send(piece.file, piece.file + piece.len)).collect();
+        let bytes = batch
+            .pieces
+            .iter()
+            .map(|piece| self.bytes.send(piece.file, piece.file + piece.len))
+            .collect();
         if !self.bytes.has_fresh() {
             self.since = None;
         }
@@ -279,7 +292,13 @@ impl DirtyFile {
         };
         let at = if self.time_unreported { WrittenAt::At(self.mtime) } else { WrittenAt::Told };
         let worth = end > 0 || self.grown != 0 || (self.time_unreported && all_stored);
-        worth.then_some(WroteReport { end, grown: self.grown, at, made: now, discards: self.discards })
+        worth.then_some(WroteReport {
+            end,
+            grown: self.grown,
+            at,
+            made: now,
+            discards: self.discards,
+        })
     }
 
     /// The report to make before a change of attributes, so that it comes after the time of the
@@ -372,13 +391,20 @@ mod tests {
 
     fn write(dirty: &mut DirtyFile, start: u64, len: usize, wall: i128) {
         let blocks = dirty.bytes.new_blocks(start, start + len as u64);
-        dirty.wrote(start, &Bytes::from(vec![1; len]), blocks, &base(10), (Monotonic::ZERO, time(wall)));
+        dirty.wrote(
+            start,
+            &Bytes::from(vec![1; len]),
+            blocks,
+            &base(10),
+            (Monotonic::ZERO, time(wall)),
+        );
     }
 
     fn send(dirty: &mut DirtyFile, start: u64, end: u64) {
         let object = ObjectId { fid: FID, instance: 1, stripe: 0 };
         let piece = Piece { file: start, len: end - start, object, offset: ObjectOffset(start) };
-        let batch = Batch { ost: TargetIndex(0), bytes: end - start, blocks: 1, pieces: vec![piece] };
+        let batch =
+            Batch { ost: TargetIndex(0), bytes: end - start, blocks: 1, pieces: vec![piece] };
         dirty.send(&batch);
     }
 
@@ -401,7 +427,11 @@ mod tests {
         }
         at(&mut dirty, 100, 200);
         at(&mut dirty, 300, 400);
-        assert_eq!(dirty.report(Monotonic::ZERO), None, "the record ends at 10: bytes from there on are missing");
+        assert_eq!(
+            dirty.report(Monotonic::ZERO),
+            None,
+            "the record ends at 10: bytes from there on are missing"
+        );
         at(&mut dirty, 0, 100);
         let report = dirty.report(Monotonic::ZERO).unwrap();
         assert_eq!(report.end, 200, "what is missing now begins there");
@@ -414,7 +444,11 @@ mod tests {
         let report = dirty.report(Monotonic::ZERO).unwrap();
         assert_eq!(report.end, 400, "though bytes before it wait again");
         dirty.reported(&report);
-        assert_eq!((dirty.size(), dirty.is_clean()), (None, false), "all is told, and the last write waits");
+        assert_eq!(
+            (dirty.size(), dirty.is_clean()),
+            (None, false),
+            "all is told, and the last write waits"
+        );
     }
 
     #[test]
@@ -431,7 +465,11 @@ mod tests {
                 dirty.bytes.sent(300);
                 dirty.stored(300, 400, Monotonic::ZERO);
                 dirty.request_ended(number - 2, None);
-                assert_eq!(dirty.report(Monotonic::ZERO).unwrap().end, 400, "the others were written later");
+                assert_eq!(
+                    dirty.report(Monotonic::ZERO).unwrap().end,
+                    400,
+                    "the others were written later"
+                );
             }
         }
         // A program that syncs what it wrote, while another one writes before that.
@@ -490,7 +528,11 @@ mod tests {
     fn time_goes_on_with_every_write_whatever_the_clock_says() {
         let mut dirty = DirtyFile::default();
         write(&mut dirty, 0, 5, 7);
-        assert_eq!((dirty.size(), dirty.mtime()), (Some(10), Some(time(1001))), "the MDT's clock is ahead");
+        assert_eq!(
+            (dirty.size(), dirty.mtime()),
+            (Some(10), Some(time(1001))),
+            "the MDT's clock is ahead"
+        );
         assert_eq!(dirty.show_mtime(), Some(time(1001)));
         write(&mut dirty, 0, 5, 7);
         assert_eq!(dirty.mtime(), Some(time(1002)));
@@ -571,7 +613,11 @@ mod tests {
         dirty.wrote(4, &Bytes::from_static(b"x"), 1, &base(2), (Monotonic::ZERO, time(3000)));
         dirty.bytes.sent(0);
         stored(&mut dirty, 1, 0);
-        assert_eq!(dirty.report(Monotonic::ZERO), None, "the write at 4 is not stored, and the record ends at 2");
+        assert_eq!(
+            dirty.report(Monotonic::ZERO),
+            None,
+            "the write at 4 is not stored, and the record ends at 2"
+        );
     }
 
     #[test]
@@ -645,8 +691,18 @@ mod tests {
     fn what_objects_hold_is_not_known_once_a_file_was_shared() {
         let mut dirty = DirtyFile::default();
         write(&mut dirty, 100, 50, 2000);
-        assert_eq!((dirty.objects_end(7), dirty.objects_end(8)), (Some(10), None), "one came to be shared since");
-        dirty.wrote(100, &Bytes::from_static(b"x"), 0, &Base { alone: None, ..base(10) }, (Monotonic::ZERO, time(1)));
+        assert_eq!(
+            (dirty.objects_end(7), dirty.objects_end(8)),
+            (Some(10), None),
+            "one came to be shared since"
+        );
+        dirty.wrote(
+            100,
+            &Bytes::from_static(b"x"),
+            0,
+            &Base { alone: None, ..base(10) },
+            (Monotonic::ZERO, time(1)),
+        );
         write(&mut dirty, 100, 50, 3000);
         assert_eq!(dirty.objects_end(7), None);
     }

@@ -158,7 +158,10 @@ mod tests {
             assert_eq!(failures.at_close(&a), Some(Errno::EIO), "a close does not count");
         }
         assert_eq!(failures.at_sync(&mut a), Some(Errno::EIO));
-        assert_eq!((failures.at_sync(&mut a), failures.at_write(&mut a), failures.at_close(&a)), (None, None, None));
+        assert_eq!(
+            (failures.at_sync(&mut a), failures.at_write(&mut a), failures.at_close(&a)),
+            (None, None, None)
+        );
         assert_eq!(failures.at_write(&mut b), Some(Errno::EIO), "by a write");
         assert_eq!((failures.at_sync(&mut b), failures.at_close(&b)), (None, None));
         failures.fail(Errno::ENOSPC);
@@ -171,7 +174,11 @@ mod tests {
         let mut failures = Failures::default();
         failures.fail(Errno::EIO);
         let (mut a, mut b) = (failures.cursor(), failures.cursor());
-        assert_eq!((failures.at_write(&mut a), failures.at_close(&a)), (None, None), "it was not there");
+        assert_eq!(
+            (failures.at_write(&mut a), failures.at_close(&a)),
+            (None, None),
+            "it was not there"
+        );
         assert_eq!(failures.unreported(), Some(Errno::EIO));
         assert_eq!(failures.at_sync(&mut a), Some(Errno::EIO));
         assert_eq!(failures.unreported(), None);

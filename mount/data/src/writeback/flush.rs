@@ -80,10 +80,19 @@ impl Going {
         }
     }
 
-    fn settle(&self, batch: Batch, asked: GrantRequest, answer: Result<osc::Batch, RpcError>) -> Result<(), RpcError> {
+    fn settle(
+        &self,
+        batch: Batch,
+        asked: GrantRequest,
+        answer: Result<osc::Batch, RpcError>,
+    ) -> Result<(), RpcError> {
         let Going { path, file, .. } = self;
         path.note_reconnected(file, self.connections);
-        path.writeback.grants.answered(batch.ost, asked, answer.as_ref().map_or(0, |stored| stored.more));
+        path.writeback.grants.answered(
+            batch.ost,
+            asked,
+            answer.as_ref().map_or(0, |stored| stored.more),
+        );
         let unanswered = path.end_request(file, self.discards, &batch, answer).err();
         file.dirty.lock().request_ended(self.number, unanswered.clone());
         file.answered.send_modify(|count| *count += 1);
@@ -185,7 +194,8 @@ impl DataPath {
         let fresh = file.dirty.lock().bytes.fresh();
         let table = self.locks.table.lock();
         let held = |range| table.shares(fid, Extent { range, write: true }).is_some();
-        table.writes_shared(fid) && fresh.into_iter().all(|(start, end)| held(ByteRange::new(start, end)))
+        table.writes_shared(fid)
+            && fresh.into_iter().all(|(start, end)| held(ByteRange::new(start, end)))
     }
 
     /// As [`DataPath::flush_file`]; the caller has a guard of WRITE, or the callback of it.
@@ -228,8 +238,15 @@ impl DataPath {
     }
 
     /// Ready when these are answered.
-    async fn end_wave(&self, sends: Vec<BoxFuture<'static, Result<(), RpcError>>>) -> Result<(), ClientError> {
-        fan_out(sends).await.into_iter().collect::<Result<(), RpcError>>().map_err(ClientError::from)
+    async fn end_wave(
+        &self,
+        sends: Vec<BoxFuture<'static, Result<(), RpcError>>>,
+    ) -> Result<(), ClientError> {
+        fan_out(sends)
+            .await
+            .into_iter()
+            .collect::<Result<(), RpcError>>()
+            .map_err(ClientError::from)
     }
 
     /// As [`DataPath::flush_file`], again and again until nothing is left, whatever a target does:
@@ -320,13 +337,17 @@ impl DataPath {
             let wanted = on.is_none_or(|on| has(file, &|ost| ost == on));
             wanted.then(|| (!away.is_empty() && has(file, &|ost| away.contains(&ost)), since))
         };
-        let oldest = self.writeback.dirty_files().into_iter().filter_map(|file| Some((order(&file)?, file)));
+        let oldest =
+            self.writeback.dirty_files().into_iter().filter_map(|file| Some((order(&file)?, file)));
         oldest.min_by_key(|(order, _)| *order).map(|(_, file)| file)
     }
 
     fn osts_away(&self) -> BTreeSet<TargetIndex> {
         let imports = self.session.targets.oscs().into_iter().map(|osc| osc.import().clone());
-        imports.filter(|import| import.state() != ImportState::Full).map(|import| import.target().index).collect()
+        imports
+            .filter(|import| import.state() != ImportState::Full)
+            .map(|import| import.target().index)
+            .collect()
     }
 
     /// Everything of this mount is stored and reported when this returns.
@@ -338,7 +359,10 @@ impl DataPath {
             let me = self.clone();
             Box::pin(async move { me.flush_file(&file).await }) as BoxFuture<'static, _>
         };
-        fan_out(self.writeback.dirty_files().into_iter().map(store).collect()).await.into_iter().collect()
+        fan_out(self.writeback.dirty_files().into_iter().map(store).collect())
+            .await
+            .into_iter()
+            .collect()
     }
 
     /// This mount is about to remove a name. If it is a file's last one, a client that has the file
@@ -377,7 +401,12 @@ impl DataPath {
         Ok(Wave { sends: Vec::new(), first, last, rest: false })
     }
 
-    fn take_out(&self, layout: Arc<Layout>, file: &Arc<File>, job: JobId) -> Result<Wave, ClientError> {
+    fn take_out(
+        &self,
+        layout: Arc<Layout>,
+        file: &Arc<File>,
+        job: JobId,
+    ) -> Result<Wave, ClientError> {
         let path = self.strong().ok_or(RpcError::Shutdown)?;
         let (epoch, connections) = (self.session.epoch(file.fid), self.session.ost_connections());
         let mut dirty = file.dirty.lock();
@@ -393,7 +422,8 @@ impl DataPath {
             self.writeback.sending.fetch_add(1, Ordering::AcqRel);
             let (path, file, pieces) = (path.clone(), file.clone(), batch.pieces.clone());
             let payment = (batch.blocks * GRANT_UNIT, asked.want);
-            let going = Going { path, file, connections, discards, number, what: Some((batch, asked)) };
+            let going =
+                Going { path, file, connections, discards, number, what: Some((batch, asked)) };
             begun.push((going, payment, pieces, bytes));
         }
         let (last, rest) = (dirty.under_way.last(), dirty.bytes.has_fresh());
@@ -402,7 +432,8 @@ impl DataPath {
         }
         // One whose OST is unknown ends at once, and looks at the file.
         drop(dirty);
-        let send = |(going, payment, pieces, bytes)| send(going, epoch, job, payment, pieces, bytes);
+        let send =
+            |(going, payment, pieces, bytes)| send(going, epoch, job, payment, pieces, bytes);
         Ok(Wave { sends: begun.into_iter().map(send).collect(), first, last, rest })
     }
 
@@ -480,7 +511,11 @@ impl DataPath {
     ///
     /// # Errors
     /// The MDT does not answer, or cannot make it durable.
-    pub async fn report_durably(&self, file: &Arc<File>, credentials: &Credentials) -> Result<(), ClientError> {
+    pub async fn report_durably(
+        &self,
+        file: &Arc<File>,
+        credentials: &Credentials,
+    ) -> Result<(), ClientError> {
         let _turn = file.reporting.lock().await;
         if !self.report_in_turn(file, Some(MdsOp::Sync)).await? {
             self.session.mdc(file.fid)?.sync(credentials).await?;
@@ -491,7 +526,11 @@ impl DataPath {
 
     /// As [`DataPath::report`], with one more operation in the same request. `false`: there was
     /// nothing to report, or it was refused, and so the operation was not done.
-    async fn report_in_turn(&self, file: &Arc<File>, then: Option<MdsOp>) -> Result<bool, ClientError> {
+    async fn report_in_turn(
+        &self,
+        file: &Arc<File>,
+        then: Option<MdsOp>,
+    ) -> Result<bool, ClientError> {
         let now = self.session.env.clock.now();
         let (report, (credentials, job)) = {
             let mut dirty = file.dirty.lock();
@@ -500,7 +539,8 @@ impl DataPath {
         };
         let mdc = self.session.mdc(file.fid)?;
         let ops = [wrote(file.fid, &report)].into_iter().chain(then).collect();
-        let mut results = follow_job(job, async { mdc.ask(&credentials, ops).await }).await?.into_iter();
+        let mut results =
+            follow_job(job, async { mdc.ask(&credentials, ops).await }).await?.into_iter();
         match results.next() {
             Some(Ok(MdsReply::Entry(entry))) => {
                 file.learn(&entry.attr);
@@ -577,10 +617,14 @@ impl DataPath {
             if let Some(layout) = file.layout().filter(|_| !fresh.is_empty()) {
                 match plan(&layout, file.fid, &fresh, |_| BATCH_BYTES) {
                     Ok(batches) => {
-                        batches.iter().for_each(|batch| self.writeback.grants.unreserve(batch.ost, batch.blocks));
+                        batches.iter().for_each(|batch| {
+                            self.writeback.grants.unreserve(batch.ost, batch.blocks)
+                        });
                     }
                     // Only data that is lost with its session: then the grants are lost, too.
-                    Err(error) => tracing::warn!(fid = %file.fid, %error, "give back grants of space"),
+                    Err(error) => {
+                        tracing::warn!(fid = %file.fid, %error, "give back grants of space")
+                    }
                 }
             }
             dirty.drop_all();
@@ -604,7 +648,8 @@ fn send(
         Some(Err(error)) => return Box::pin(ready(going.end(Err(RpcError::Errno(error.errno()))))),
         None => return Box::pin(ready(Ok(()))),
     };
-    let writes = pieces.iter().zip(bytes).map(|(piece, data)| (piece.object, piece.offset, data)).collect();
+    let writes =
+        pieces.iter().zip(bytes).map(|(piece, data)| (piece.object, piece.offset, data)).collect();
     Box::pin(async move {
         let store = follow_job(job, osc.store(payment, writes, false));
         let answer = session.while_trusted(fid, epoch, store).await.and_then(|stored| stored);
@@ -613,7 +658,13 @@ fn send(
 }
 
 fn wrote(fid: Fid, report: &WroteReport) -> MdsOp {
-    MdsOp::Wrote(Wrote { fid, end: report.end, blocks_delta: report.grown, at: report.at, kill_suidgid: false })
+    MdsOp::Wrote(Wrote {
+        fid,
+        end: report.end,
+        blocks_delta: report.grown,
+        at: report.at,
+        kill_suidgid: false,
+    })
 }
 
 fn lost(file: &File, dirty: &mut DirtyFile, errno: Errno) {

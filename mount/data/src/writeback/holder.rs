@@ -44,7 +44,10 @@ impl DataHolder for ClientData {
         if let Some(file) = client.writeback.dirty_file(fid) {
             let mut dirty = file.dirty.lock();
             if let Some(size) = dirty.size() {
-                return Glimpsed::Dirty(Glimpse { size, mtime: dirty.show_mtime().unwrap_or(NO_TIME) });
+                return Glimpsed::Dirty(Glimpse {
+                    size,
+                    mtime: dirty.show_mtime().unwrap_or(NO_TIME),
+                });
             }
             return Glimpsed::Reported;
         }
@@ -66,7 +69,8 @@ impl DataHolder for ClientData {
         if let Some((mut reported, shared)) = path.writeback.reported_since(&attr) {
             if shared {
                 // Other clients' writes are in the shown attributes, not in this mount's answers.
-                (reported.size, reported.mtime) = (reported.size.max(attr.size), reported.mtime.max(attr.mtime));
+                (reported.size, reported.mtime) =
+                    (reported.size.max(attr.size), reported.mtime.max(attr.mtime));
             }
             (attr.size, attr.blocks, attr.mtime) = (reported.size, reported.blocks, reported.mtime);
             attr.ctime = attr.ctime.max(reported.ctime);
@@ -155,7 +159,9 @@ impl DataPath {
         loop {
             held.stored(fid).await;
             let pages = held.of(fid);
-            let rest = between(&pages).into_iter().map(|(offset, len)| kernel.inval_data(node, offset, len));
+            let rest = between(&pages)
+                .into_iter()
+                .map(|(offset, len)| kernel.inval_data(node, offset, len));
             tokio::select! {
                 biased;
                 _ = join_all(rest) => {}
@@ -196,7 +202,8 @@ impl DataPath {
             self.session.env.tasks.spawn("let the kernel forget", Box::pin(forget));
         }
         if how == Loss::Eviction {
-            for file in self.dirty_files_of(mdt).iter().filter(|file| !file.dirty.lock().is_clean()) {
+            for file in self.dirty_files_of(mdt).iter().filter(|file| !file.dirty.lock().is_clean())
+            {
                 tracing::error!(fid = %file.fid, "evicted: what was written and not stored is lost");
                 file.dirty.lock().fail(Errno::EIO);
                 self.discard(file);

@@ -171,7 +171,12 @@ impl Writeback {
 
     /// The MDT's answer to reports since it showed these attributes, and whether that is complete.
     fn reported_since(&self, attr: &Attr) -> Option<(Attr, bool)> {
-        self.reported.lock().attrs.get(&attr.fid).filter(|(reported, _)| reported.version > attr.version).copied()
+        self.reported
+            .lock()
+            .attrs
+            .get(&attr.fid)
+            .filter(|(reported, _)| reported.version > attr.version)
+            .copied()
     }
 
     /// The kernel gets pages of this inode.
@@ -192,7 +197,8 @@ impl Writeback {
     /// Takes those of one MDT.
     fn take_pages(&self, mdt: u16) -> Vec<Fid> {
         let mut pages = self.pages.lock();
-        let (gone, kept) = std::mem::take(&mut *pages).into_iter().partition(|fid: &Fid| fid.mdt() == mdt);
+        let (gone, kept) =
+            std::mem::take(&mut *pages).into_iter().partition(|fid: &Fid| fid.mdt() == mdt);
         *pages = kept;
         let gone: BTreeSet<Fid> = gone;
         gone.into_iter().collect()

@@ -39,7 +39,9 @@ pub(crate) fn merge_dirty(read: Vec<Bytes>, start: u64, dirty: Vec<(u64, Bytes)>
 
 /// True if all of `[start, end)` is dirty.
 pub fn covers(dirty: &[(u64, Bytes)], start: u64, end: u64) -> bool {
-    let reached = dirty.iter().try_fold(start, |at, (over, bytes)| (*over <= at).then_some(over + bytes.len() as u64));
+    let reached = dirty
+        .iter()
+        .try_fold(start, |at, (over, bytes)| (*over <= at).then_some(over + bytes.len() as u64));
     reached.is_some_and(|at| at >= end)
 }
 
@@ -54,8 +56,11 @@ mod tests {
     #[test]
     fn dirty_bytes_lie_over_what_was_read() {
         let read = vec![Bytes::from_static(b"0123"), Bytes::from_static(b"456789")];
-        let dirty =
-            vec![(101, Bytes::from_static(b"ab")), (103, Bytes::from_static(b"cd")), (109, Bytes::from_static(b"z"))];
+        let dirty = vec![
+            (101, Bytes::from_static(b"ab")),
+            (103, Bytes::from_static(b"cd")),
+            (109, Bytes::from_static(b"z")),
+        ];
         assert_eq!(joined(merge_dirty(read.clone(), 100, dirty)), b"0abcd5678z");
         assert_eq!(joined(merge_dirty(read, 100, Vec::new())), b"0123456789");
     }

@@ -50,7 +50,10 @@ impl UnderWay {
 
     /// Why one of the requests from `first` on ended without an answer, if one did.
     pub(crate) fn unanswered_since(&self, first: u64) -> Option<RpcError> {
-        self.unanswered.as_ref().filter(|(number, _)| *number >= first).map(|(_, error)| error.clone())
+        self.unanswered
+            .as_ref()
+            .filter(|(number, _)| *number >= first)
+            .map(|(_, error)| error.clone())
     }
 }
 
@@ -65,7 +68,10 @@ mod tests {
         let (first, second) = (under_way.begin(), under_way.begin());
         assert_eq!((under_way.oldest(), under_way.last()), (first, second));
         under_way.ended(second, None);
-        assert!(!under_way.is_over(first) && !under_way.is_over(second), "the first may still come");
+        assert!(
+            !under_way.is_over(first) && !under_way.is_over(second),
+            "the first may still come"
+        );
         let third = under_way.begin();
         under_way.ended(first, Some(RpcError::Shutdown));
         assert!(under_way.is_over(second) && !under_way.is_over(third));
@@ -73,6 +79,10 @@ mod tests {
         assert_eq!(under_way.unanswered_since(second), None);
         under_way.ended(third, None);
         assert!(under_way.is_over(third));
-        assert_eq!(under_way.unanswered_since(first), Some(RpcError::Shutdown), "as long as somebody may ask");
+        assert_eq!(
+            under_way.unanswered_since(first),
+            Some(RpcError::Shutdown),
+            "as long as somebody may ask"
+        );
     }
 }

@@ -177,12 +177,22 @@ mod tests {
             [16, 32, 56, 68, 76, 80]
         );
         assert_eq!(
-            [offset_of!(WriteIn, size), offset_of!(WriteIn, lock_owner), offset_of!(WriteIn, flags)],
+            [
+                offset_of!(WriteIn, size),
+                offset_of!(WriteIn, lock_owner),
+                offset_of!(WriteIn, flags)
+            ],
             [16, 24, 32]
         );
-        assert_eq!([offset_of!(LkIn, owner), offset_of!(LkIn, lk), offset_of!(LkIn, lk_flags)], [8, 16, 40]);
+        assert_eq!(
+            [offset_of!(LkIn, owner), offset_of!(LkIn, lk), offset_of!(LkIn, lk_flags)],
+            [8, 16, 40]
+        );
         assert_eq!([offset_of!(IoctlIn, arg), offset_of!(IoctlIn, in_size)], [16, 24]);
-        assert_eq!([offset_of!(CopyFileRangeIn, nodeid_out), offset_of!(CopyFileRangeIn, len)], [16, 40]);
+        assert_eq!(
+            [offset_of!(CopyFileRangeIn, nodeid_out), offset_of!(CopyFileRangeIn, len)],
+            [16, 40]
+        );
         assert_eq!([offset_of!(StatxIn, fh), offset_of!(StatxIn, sx_mask)], [8, 20]);
     }
 }

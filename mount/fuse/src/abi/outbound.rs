@@ -116,23 +116,38 @@ mod tests {
     #[test]
     fn golden_bytes_of_a_reply_header() {
         let header = OutHeader { len: 16, error: -libc::ENOENT, unique: 0x0102_0304_0506_0708 };
-        assert_eq!(header.as_bytes(), [16, 0, 0, 0, 0xfe, 0xff, 0xff, 0xff, 8, 7, 6, 5, 4, 3, 2, 1]);
+        assert_eq!(
+            header.as_bytes(),
+            [16, 0, 0, 0, 0xfe, 0xff, 0xff, 0xff, 8, 7, 6, 5, 4, 3, 2, 1]
+        );
     }
 
     #[test]
     fn golden_offsets_of_replies() {
         assert_eq!([offset_of!(EntryOut, entry_valid_nsec), offset_of!(EntryOut, attr)], [32, 40]);
         assert_eq!(
-            [offset_of!(AttrWire, atimensec), offset_of!(AttrWire, mode), offset_of!(AttrWire, blksize)],
+            [
+                offset_of!(AttrWire, atimensec),
+                offset_of!(AttrWire, mode),
+                offset_of!(AttrWire, blksize)
+            ],
             [48, 60, 80]
         );
         assert_eq!(
-            [offset_of!(InitOut, max_background), offset_of!(InitOut, max_write), offset_of!(InitOut, max_pages)],
+            [
+                offset_of!(InitOut, max_background),
+                offset_of!(InitOut, max_write),
+                offset_of!(InitOut, max_pages)
+            ],
             [16, 20, 28]
         );
         assert_eq!([offset_of!(InitOut, flags2), offset_of!(InitOut, request_timeout)], [32, 40]);
         assert_eq!(
-            [offset_of!(StatxWire, ino), offset_of!(StatxWire, atime), offset_of!(StatxWire, btime)],
+            [
+                offset_of!(StatxWire, ino),
+                offset_of!(StatxWire, atime),
+                offset_of!(StatxWire, btime)
+            ],
             [32, 64, 80]
         );
         assert_eq!([offset_of!(StatxWire, rdev_major), offset_of!(StatxOut, stat)], [128, 32]);

@@ -21,7 +21,12 @@ const TOTALS: Statfs = Statfs {
     files_free: 1 << 32,
 };
 
-pub(super) fn answer(tree: &mut Tree, config: &NullConfig, now: Timestamp, request: &Request<'_>) -> Result<Reply> {
+pub(super) fn answer(
+    tree: &mut Tree,
+    config: &NullConfig,
+    now: Timestamp,
+    request: &Request<'_>,
+) -> Result<Reply> {
     let node = request.header.nodeid;
     let mut answers = Answers { tree, config, now, request };
     match request.operation {
@@ -59,8 +64,12 @@ pub(super) fn answer(tree: &mut Tree, config: &NullConfig, now: Timestamp, reque
             let entry = answers.make(node, name, mode, 0, Body::File(Vec::new()))?;
             Ok(Reply::Created(entry, Opened { handle: entry.node, flags: 0 }))
         }
-        Operation::Unlink { name } => answers.tree.leave(node, name, false, now).map(|()| Reply::Done),
-        Operation::Rmdir { name } => answers.tree.leave(node, name, true, now).map(|()| Reply::Done),
+        Operation::Unlink { name } => {
+            answers.tree.leave(node, name, false, now).map(|()| Reply::Done)
+        }
+        Operation::Rmdir { name } => {
+            answers.tree.leave(node, name, true, now).map(|()| Reply::Done)
+        }
         Operation::Rename { name, new_parent, new_name, flags } => {
             answers.rename(node, name, new_parent, new_name, flags).map(|()| Reply::Done)
         }
@@ -69,8 +78,12 @@ pub(super) fn answer(tree: &mut Tree, config: &NullConfig, now: Timestamp, reque
             answers.tree.enter(node, new_name, linked, now)?;
             Ok(Reply::Entry(answers.found(linked)?))
         }
-        Operation::Open { .. } | Operation::Opendir { .. } => Ok(Reply::Opened(Opened { handle: node, flags: 0 })),
-        Operation::Read { offset, size, .. } => answers.tree.read(node, offset, size).map(Reply::Data),
+        Operation::Open { .. } | Operation::Opendir { .. } => {
+            Ok(Reply::Opened(Opened { handle: node, flags: 0 }))
+        }
+        Operation::Read { offset, size, .. } => {
+            answers.tree.read(node, offset, size).map(Reply::Data)
+        }
         Operation::Write { offset, data, .. } => {
             let bytes = answers.tree.write(node, offset, data, now)?;
             Ok(Reply::Written { bytes, then: None })
@@ -87,12 +100,22 @@ pub(super) fn answer(tree: &mut Tree, config: &NullConfig, now: Timestamp, reque
             Reply::sized(value, size)
         }
         Operation::Listxattr { size } => {
-            let names = answers.tree.get(node)?.xattrs.keys().flat_map(|name| name.iter().chain(&[0])).copied();
+            let names = answers
+                .tree
+                .get(node)?
+                .xattrs
+                .keys()
+                .flat_map(|name| name.iter().chain(&[0]))
+                .copied();
             Reply::sized(names.collect::<Vec<u8>>().into(), size)
         }
-        Operation::Removexattr { name } => {
-            answers.tree.get_mut(node)?.xattrs.remove(name).map(|_| Reply::Done).ok_or(Errno::ENODATA)
-        }
+        Operation::Removexattr { name } => answers
+            .tree
+            .get_mut(node)?
+            .xattrs
+            .remove(name)
+            .map(|_| Reply::Done)
+            .ok_or(Errno::ENODATA),
         // Locks between processes of one machine would be the kernel's own; here every caller gets
         // them.
         Operation::Getlk { .. } => Ok(Reply::Lock(None)),
@@ -157,7 +180,14 @@ impl Answers<'_> {
         Ok(Reply::Attr(self.stat(node)?))
     }
 
-    fn make(&mut self, parent: u64, name: &[u8], mode: u32, rdev: u32, body: Body) -> Result<Entry> {
+    fn make(
+        &mut self,
+        parent: u64,
+        name: &[u8],
+        mode: u32,
+        rdev: u32,
+        body: Body,
+    ) -> Result<Entry> {
         if self.tree.directory(parent)?.0.get(name).is_some() {
             return Err(Errno::EEXIST);
         }
@@ -167,7 +197,14 @@ impl Answers<'_> {
         self.found(node)
     }
 
-    fn rename(&mut self, parent: u64, name: &[u8], new_parent: u64, new_name: &[u8], flags: u32) -> Result<()> {
+    fn rename(
+        &mut self,
+        parent: u64,
+        name: &[u8],
+        new_parent: u64,
+        new_name: &[u8],
+        flags: u32,
+    ) -> Result<()> {
         if flags & !libc::RENAME_NOREPLACE != 0 {
             return Err(Errno::EINVAL);
         }
@@ -206,19 +243,32 @@ impl Answers<'_> {
             let Ok(found) = tree.get_mut(child) else { return true };
             let valid = self.config.valid;
             let attr = Some(found.attr);
-            let entry = Entry { node: child, generation: 0, ino: child, attr, entry_valid: valid, attr_valid: valid };
+            let entry = Entry {
+                node: child,
+                generation: 0,
+                ino: child,
+                attr,
+                entry_valid: valid,
+                attr_valid: valid,
+            };
             let added = listing.push_plus(&entry, child, next, kind, name);
             found.lookups += u64::from(added);
             added
         };
-        if position < 1 && !add(self.tree, 1, b".", node) || position < 2 && !add(self.tree, 2, b"..", parent) {
+        if position < 1 && !add(self.tree, 1, b".", node)
+            || position < 2 && !add(self.tree, 2, b"..", parent)
+        {
             return Ok(Reply::Data(listing.into_bytes()));
         }
         // At most one listing's worth of names is copied: the smallest record has 32 bytes.
         let names: Vec<(u64, Box<[u8]>, u64)> = {
             let directory = &*self.tree.directory(node)?.0;
             let after = position.max(Directory::FIRST - 1);
-            directory.from(after).take(size as usize / 32 + 1).map(|(at, name, id)| (at, name.into(), id)).collect()
+            directory
+                .from(after)
+                .take(size as usize / 32 + 1)
+                .map(|(at, name, id)| (at, name.into(), id))
+                .collect()
         };
         for (next, name, child) in names {
             if !add(self.tree, next, &name, child) {
@@ -235,7 +285,8 @@ fn change(attr: &mut Attr, set: &SetAttr, now: Timestamp) {
         Some(SetTime::At(time)) => time,
         None => old,
     };
-    attr.mode = set.mode.map_or(attr.mode, |mode| (attr.mode & libc::S_IFMT) | (mode & !libc::S_IFMT));
+    attr.mode =
+        set.mode.map_or(attr.mode, |mode| (attr.mode & libc::S_IFMT) | (mode & !libc::S_IFMT));
     attr.uid = set.uid.unwrap_or(attr.uid);
     attr.gid = set.gid.unwrap_or(attr.gid);
     attr.atime = time(set.atime, attr.atime);

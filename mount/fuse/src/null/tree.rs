@@ -79,7 +79,8 @@ pub(super) struct Tree {
 impl Tree {
     pub(super) fn new(now: Timestamp, kept_bytes_max: usize) -> Tree {
         let mut tree = Tree { nodes: HashMap::new(), next: ROOT, kept_bytes_max };
-        let root = tree.add(libc::S_IFDIR | 0o755, (0, 0), 0, Body::Directory(Directory::new(ROOT)), now);
+        let root =
+            tree.add(libc::S_IFDIR | 0o755, (0, 0), 0, Body::Directory(Directory::new(ROOT)), now);
         debug_assert_eq!(root, ROOT);
         tree
     }
@@ -114,7 +115,14 @@ impl Tree {
         Body::Directory(Directory::new(parent))
     }
 
-    pub(super) fn add(&mut self, mode: u32, (uid, gid): (u32, u32), rdev: u32, body: Body, now: Timestamp) -> u64 {
+    pub(super) fn add(
+        &mut self,
+        mode: u32,
+        (uid, gid): (u32, u32),
+        rdev: u32,
+        body: Body,
+        now: Timestamp,
+    ) -> u64 {
         let node = self.next;
         self.next += 1;
         let size = match &body {
@@ -143,7 +151,13 @@ impl Tree {
     }
 
     /// Gives a new inode its name.
-    pub(super) fn enter(&mut self, parent: u64, name: &[u8], node: u64, now: Timestamp) -> Result<(), Errno> {
+    pub(super) fn enter(
+        &mut self,
+        parent: u64,
+        name: &[u8],
+        node: u64,
+        now: Timestamp,
+    ) -> Result<(), Errno> {
         let is_dir = self.get(node)?.attr.is_dir();
         let (directory, attr) = self.directory(parent)?;
         directory.insert(name, node);
@@ -153,10 +167,18 @@ impl Tree {
     }
 
     /// Takes a name away and with the last one, if the kernel holds no reference, the inode.
-    pub(super) fn leave(&mut self, parent: u64, name: &[u8], dir: bool, now: Timestamp) -> Result<(), Errno> {
+    pub(super) fn leave(
+        &mut self,
+        parent: u64,
+        name: &[u8],
+        dir: bool,
+        now: Timestamp,
+    ) -> Result<(), Errno> {
         let node = self.directory(parent)?.0.get(name).ok_or(Errno::ENOENT)?;
         match (&self.get(node)?.body, dir) {
-            (Body::Directory(inner), true) if !inner.by_name.is_empty() => return Err(Errno::ENOTEMPTY),
+            (Body::Directory(inner), true) if !inner.by_name.is_empty() => {
+                return Err(Errno::ENOTEMPTY);
+            }
             (Body::Directory(_), true) => {}
             (Body::Directory(_), false) => return Err(Errno::EISDIR),
             (_, true) => return Err(Errno::ENOTDIR),
@@ -181,15 +203,26 @@ impl Tree {
     }
 
     fn reap(&mut self, node: u64) {
-        if node != ROOT && self.nodes.get(&node).is_some_and(|n| n.attr.nlink == 0 && n.lookups == 0) {
+        if node != ROOT
+            && self.nodes.get(&node).is_some_and(|n| n.attr.nlink == 0 && n.lookups == 0)
+        {
             self.nodes.remove(&node);
         }
     }
 
-    pub(super) fn write(&mut self, node: u64, offset: u64, data: &[u8], now: Timestamp) -> Result<u32, Errno> {
+    pub(super) fn write(
+        &mut self,
+        node: u64,
+        offset: u64,
+        data: &[u8],
+        now: Timestamp,
+    ) -> Result<u32, Errno> {
         let kept_max = self.kept_bytes_max as u64;
         let (kept, attr) = self.file(node)?;
-        let end = offset.checked_add(data.len() as u64).filter(|end| *end <= FILE_BYTES_MAX).ok_or(Errno::EFBIG)?;
+        let end = offset
+            .checked_add(data.len() as u64)
+            .filter(|end| *end <= FILE_BYTES_MAX)
+            .ok_or(Errno::EFBIG)?;
         // Both are at most kept_bytes_max, so they fit a usize.
         let (from, to) = (offset.min(kept_max) as usize, end.min(kept_max) as usize);
         if from < to {

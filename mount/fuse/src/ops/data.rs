@@ -25,10 +25,12 @@ impl ClientFs {
         flags: u32,
         from_page_cache: bool,
     ) -> Answer {
-        let (client, caller, file) = (self.client(), self.holder(request), self.file(request, handle, false));
+        let (client, caller, file) =
+            (self.client(), self.holder(request), self.file(request, handle, false));
         let node = node(request);
         let call = async move {
-            let data = client.clone().read(caller, file.await?, offset, size, from_page_cache).await?;
+            let data =
+                client.clone().read(caller, file.await?, offset, size, from_page_cache).await?;
             if is_access(flags) {
                 client.read_node(node);
             }
@@ -37,7 +39,14 @@ impl ClientFs {
         answer(call, Reply::Pieces)
     }
 
-    pub(super) fn write(&self, request: &Request<'_>, handle: u64, offset: u64, data: &[u8], how: How) -> Answer {
+    pub(super) fn write(
+        &self,
+        request: &Request<'_>,
+        handle: u64,
+        offset: u64,
+        data: &[u8],
+        how: How,
+    ) -> Answer {
         let flags = WriteFlags {
             // Pages that mmap made dirty stand where they stand.
             append: how.flags & libc::O_APPEND as u32 != 0 && !how.from_page_cache,
@@ -47,8 +56,10 @@ impl ClientFs {
             sync: how.flags & libc::O_DSYNC as u32 != 0 && !how.from_page_cache,
             from_page_cache: how.from_page_cache,
         };
-        let (node, data, from_page_cache) = (node(request), request.to_bytes(data), how.from_page_cache);
-        let (client, caller, file) = (self.client(), self.holder(request), self.file(request, handle, true));
+        let (node, data, from_page_cache) =
+            (node(request), request.to_bytes(data), how.from_page_cache);
+        let (client, caller, file) =
+            (self.client(), self.holder(request), self.file(request, handle, true));
         let len = data.len() as u64;
         let call = async move {
             // Pages that mmap made dirty are not held by a program's write.
@@ -71,18 +82,33 @@ impl ClientFs {
         })
     }
 
-    pub(super) fn fallocate(&self, request: &Request<'_>, handle: u64, offset: u64, length: u64, mode: u32) -> Answer {
-        let (client, caller, file) = (self.client(), self.holder(request), self.file(request, handle, true));
+    pub(super) fn fallocate(
+        &self,
+        request: &Request<'_>,
+        handle: u64,
+        offset: u64,
+        length: u64,
+        mode: u32,
+    ) -> Answer {
+        let (client, caller, file) =
+            (self.client(), self.holder(request), self.file(request, handle, true));
         done(async move { client.fallocate(caller, file.await?, offset, length, mode).await })
     }
 
-    pub(super) fn lseek(&self, request: &Request<'_>, handle: u64, offset: u64, whence: u32) -> Answer {
+    pub(super) fn lseek(
+        &self,
+        request: &Request<'_>,
+        handle: u64,
+        offset: u64,
+        whence: u32,
+    ) -> Answer {
         let hole = match whence as i32 {
             libc::SEEK_DATA => false,
             libc::SEEK_HOLE => true,
             _ => return Err(Errno::EINVAL).into(),
         };
-        let (client, caller, file) = (self.client(), self.holder(request), self.file(request, handle, false));
+        let (client, caller, file) =
+            (self.client(), self.holder(request), self.file(request, handle, false));
         answer(async move { client.seek(caller, file.await?, offset, hole).await }, Reply::Offset)
     }
 

@@ -21,7 +21,14 @@ impl ClientFs {
         answer(call, |handle| Reply::Opened(Opened { handle: handle.0, flags: 0 }))
     }
 
-    pub(super) fn readdir(&self, request: &Request<'_>, handle: u64, offset: u64, size: u32, flags: u32) -> Answer {
+    pub(super) fn readdir(
+        &self,
+        request: &Request<'_>,
+        handle: u64,
+        offset: u64,
+        size: u32,
+        flags: u32,
+    ) -> Answer {
         let budget = Budget { bytes: size as usize, per_entry: size_of::<Dirent>() };
         let (client, caller, dir) = (self.client(), self.holder(request), DirHandle(handle));
         let node = node(request);
@@ -35,12 +42,21 @@ impl ClientFs {
         answer(call, move |items: Vec<DirItem>| {
             let mut listing = Listing::new(size);
             // Items without room come again with the next request.
-            let _ = items.iter().all(|item| listing.push(item.ino, item.next, item.file_type, &item.name));
+            let _ = items
+                .iter()
+                .all(|item| listing.push(item.ino, item.next, item.file_type, &item.name));
             Reply::Data(listing.into_bytes())
         })
     }
 
-    pub(super) fn readdirplus(&self, request: &Request<'_>, handle: u64, offset: u64, size: u32, flags: u32) -> Answer {
+    pub(super) fn readdirplus(
+        &self,
+        request: &Request<'_>,
+        handle: u64,
+        offset: u64,
+        size: u32,
+        flags: u32,
+    ) -> Answer {
         let budget = Budget { bytes: size as usize, per_entry: size_of::<DirentPlus>() };
         let (reader, caller, dir) = (self.client(), self.holder(request), DirHandle(handle));
         let node = node(request);
@@ -57,7 +73,8 @@ impl ClientFs {
             let mut room = true;
             for item in &items {
                 let found = item.found.map_or_else(dot_entry, entry);
-                room = room && listing.push_plus(&found, item.ino, item.next, item.file_type, &item.name);
+                room = room
+                    && listing.push_plus(&found, item.ino, item.next, item.file_type, &item.name);
                 if let (false, Some(unseen)) = (room, item.found) {
                     // The kernel never hears of it, so it will not give its reference back.
                     client.forget(unseen.node, 1);

@@ -38,7 +38,8 @@ impl ClientFs {
         let (node, mode) = (node(request), mode_of(flags));
         // Of what is read from pages that the kernel has nothing is heard.
         let may_read = flags as i32 & libc::O_ACCMODE == libc::O_RDONLY && is_access(flags);
-        let asked = AccessMask { read: mode.flags.read, write: mode.flags.write, exec: mode.flags.exec };
+        let asked =
+            AccessMask { read: mode.flags.read, write: mode.flags.write, exec: mode.flags.exec };
         let check = self.check(request, asked);
         let known = match check {
             None => self.client.open_known(&self.holder(request).credentials, node, mode),
@@ -68,17 +69,32 @@ impl ClientFs {
         answer(call, move |handle| Reply::Opened(opened(&client, handle)))
     }
 
-    pub(super) fn create(&self, request: &Request<'_>, name: &[u8], flags: u32, mode: u32, umask: u32) -> Answer {
+    pub(super) fn create(
+        &self,
+        request: &Request<'_>,
+        name: &[u8],
+        flags: u32,
+        mode: u32,
+        umask: u32,
+    ) -> Answer {
         let caller = self.caller(request, umask);
         let client = self.client();
         let call = self.client().create(caller, node(request), name!(name), mode, mode_of(flags));
         self.told(call, move |made| created(&client, made))
     }
 
-    pub(super) fn tmpfile(&self, request: &Request<'_>, flags: u32, mode: u32, umask: u32) -> Answer {
+    pub(super) fn tmpfile(
+        &self,
+        request: &Request<'_>,
+        flags: u32,
+        mode: u32,
+        umask: u32,
+    ) -> Answer {
         let caller = self.caller(request, umask);
         let client = self.client();
-        answer(self.client().tmpfile(caller, node(request), mode, mode_of(flags)), move |made| created(&client, made))
+        answer(self.client().tmpfile(caller, node(request), mode, mode_of(flags)), move |made| {
+            created(&client, made)
+        })
     }
 
     pub(super) fn flush(&self, request: &Request<'_>, handle: u64, lock_owner: u64) -> Answer {
@@ -90,7 +106,8 @@ impl ClientFs {
     }
 
     pub(super) fn fsync(&self, request: &Request<'_>, handle: u64, data_only: bool) -> Answer {
-        let (client, caller, file) = (self.client(), self.holder(request), self.file(request, handle, true));
+        let (client, caller, file) =
+            (self.client(), self.holder(request), self.file(request, handle, true));
         done(async move { client.fsync(caller, file.await?, data_only).await })
     }
 }

@@ -28,8 +28,12 @@ impl ClientFs {
     pub(super) fn lookup(&self, request: &Request<'_>, name: &[u8]) -> Answer {
         let parent = node(request);
         match name {
-            b"." => self.told(self.client().lookup_self(self.caller(request, 0), parent), entry_reply),
-            b".." => self.told(self.client().lookup_parent(self.caller(request, 0), parent), entry_reply),
+            b"." => {
+                self.told(self.client().lookup_self(self.caller(request, 0), parent), entry_reply)
+            }
+            b".." => {
+                self.told(self.client().lookup_parent(self.caller(request, 0), parent), entry_reply)
+            }
             name => {
                 let name = name!(name);
                 if let Some(check) = self.check(request, AccessMask::EXECUTE) {
@@ -40,7 +44,8 @@ impl ClientFs {
                     };
                     return self.told(call, looked);
                 }
-                if let Some(known) = self.known(|client| client.lookup_known(request.header.pid, parent, &name), looked)
+                if let Some(known) = self
+                    .known(|client| client.lookup_known(request.header.pid, parent, &name), looked)
                 {
                     return known;
                 }
@@ -86,7 +91,12 @@ impl ClientFs {
         self.told(self.client().getattr(self.holder(request), node, handle), reply)
     }
 
-    pub(super) fn setattr(&self, request: &Request<'_>, set: SetAttr, handle: Option<u64>) -> Answer {
+    pub(super) fn setattr(
+        &self,
+        request: &Request<'_>,
+        set: SetAttr,
+        handle: Option<u64>,
+    ) -> Answer {
         // An open file was checked when it was opened; all but the size is checked by the MDT.
         let check = match (handle, set.size) {
             (None, Some(_)) => self.check(request, AccessMask::WRITE),
@@ -94,7 +104,12 @@ impl ClientFs {
         };
         let kill_suidgid = set.kill_suidgid || set.size.is_some() && self.is_squashed(request);
         let set = SetAttr { kill_suidgid, ..set };
-        let call = self.client().setattr(self.caller(request, 0), node(request), handle.map(FileHandle), set);
+        let call = self.client().setattr(
+            self.caller(request, 0),
+            node(request),
+            handle.map(FileHandle),
+            set,
+        );
         let call = async move {
             passed(check).await?;
             call.await
@@ -104,7 +119,8 @@ impl ClientFs {
 
     pub(super) fn access(&self, request: &Request<'_>, mask: u32) -> Answer {
         let has = |bit: i32| mask & bit as u32 != 0;
-        let mask = AccessMask { read: has(libc::R_OK), write: has(libc::W_OK), exec: has(libc::X_OK) };
+        let mask =
+            AccessMask { read: has(libc::R_OK), write: has(libc::W_OK), exec: has(libc::X_OK) };
         done(self.client().access(self.caller(request, 0), node(request), mask))
     }
 
@@ -123,7 +139,14 @@ impl ClientFs {
         self.told(self.client().symlink(caller, node(request), name!(name), target), entry_reply)
     }
 
-    pub(super) fn mknod(&self, request: &Request<'_>, name: &[u8], mode: u32, rdev: u32, umask: u32) -> Answer {
+    pub(super) fn mknod(
+        &self,
+        request: &Request<'_>,
+        name: &[u8],
+        mode: u32,
+        rdev: u32,
+        umask: u32,
+    ) -> Answer {
         let caller = self.caller(request, umask);
         let check = self.check_device(request, mode, rdev);
         let call = self.client().mknod(caller, node(request), name!(name), mode, rdev);
@@ -134,7 +157,13 @@ impl ClientFs {
         self.told(call, entry_reply)
     }
 
-    pub(super) fn mkdir(&self, request: &Request<'_>, name: &[u8], mode: u32, umask: u32) -> Answer {
+    pub(super) fn mkdir(
+        &self,
+        request: &Request<'_>,
+        name: &[u8],
+        mode: u32,
+        umask: u32,
+    ) -> Answer {
         let caller = self.caller(request, umask);
         self.told(self.client().mkdir(caller, node(request), name!(name), mode), entry_reply)
     }
@@ -163,12 +192,20 @@ impl ClientFs {
             exchange: flags & libc::RENAME_EXCHANGE != 0,
         };
         let (caller, new_parent) = (self.caller(request, 0), NodeId(new_parent));
-        done(self.client().rename(caller, (node(request), name!(name)), (new_parent, name!(new_name)), flags))
+        done(self.client().rename(
+            caller,
+            (node(request), name!(name)),
+            (new_parent, name!(new_name)),
+            flags,
+        ))
     }
 
     pub(super) fn link(&self, request: &Request<'_>, linked: u64, new_name: &[u8]) -> Answer {
         let caller = self.caller(request, 0);
-        self.told(self.client().link(caller, NodeId(linked), node(request), name!(new_name)), entry_reply)
+        self.told(
+            self.client().link(caller, NodeId(linked), node(request), name!(new_name)),
+            entry_reply,
+        )
     }
 
     pub(super) fn statfs(&self, request: &Request<'_>) -> Answer {

@@ -61,7 +61,8 @@ const XFLAGS: [(u32, u32); 4] = [(0x10, 0x8), (0x20, 0x10), (0x40, 0x80), (0x80,
 
 /// A `struct fsxattr` with these flags, and nothing else.
 fn fsxattr(flags: u32) -> [u8; FSXATTR_BYTES] {
-    let xflags = XFLAGS.iter().filter(|(flag, _)| flags & flag != 0).fold(0, |all, (_, xflag)| all | xflag);
+    let xflags =
+        XFLAGS.iter().filter(|(flag, _)| flags & flag != 0).fold(0, |all, (_, xflag)| all | xflag);
     let mut bytes = [0; FSXATTR_BYTES];
     bytes[..4].copy_from_slice(&u32::to_ne_bytes(xflags));
     bytes
@@ -80,13 +81,28 @@ fn flags_of(bytes: &[u8; FSXATTR_BYTES]) -> Option<u32> {
 }
 
 impl ClientFs {
-    pub(super) fn ioctl(&self, request: &Request<'_>, handle: u64, flags: u32, command: u32, input: &[u8]) -> Answer {
+    pub(super) fn ioctl(
+        &self,
+        request: &Request<'_>,
+        handle: u64,
+        flags: u32,
+        command: u32,
+        input: &[u8],
+    ) -> Answer {
         match command {
             // The handle is one of a directory.
-            _ if flags & misc::IOCTL_DIR != 0 && is_of_open_files(command) => Err(Errno::ENOTTY).into(),
-            GROUP_LOCK | GROUP_TRY_LOCK => self.group_lock(request, handle, number(input), command == GROUP_LOCK),
+            _ if flags & misc::IOCTL_DIR != 0 && is_of_open_files(command) => {
+                Err(Errno::ENOTTY).into()
+            }
+            GROUP_LOCK | GROUP_TRY_LOCK => {
+                self.group_lock(request, handle, number(input), command == GROUP_LOCK)
+            }
             GROUP_UNLOCK => {
-                let call = self.client().group_unlock(self.holder(request), FileHandle(handle), number(input));
+                let call = self.client().group_unlock(
+                    self.holder(request),
+                    FileHandle(handle),
+                    number(input),
+                );
                 answer(call, |()| told(Bytes::new()))
             }
             SET_LEASE => self.set_lease(request, FileHandle(handle), input),
@@ -95,8 +111,12 @@ impl ClientFs {
                 answer(check, |mode| says(mode.map_or(0, |mode| mode as i32)))
             }
             GET_MDTIDX => {
-                let index = self.client().mdt_of(node(request)).map(|index| i32::from(index).to_ne_bytes());
-                index.map(|bytes| told(Bytes::copy_from_slice(&bytes))).map_err(|error| error.errno()).into()
+                let index =
+                    self.client().mdt_of(node(request)).map(|index| i32::from(index).to_ne_bytes());
+                index
+                    .map(|bytes| told(Bytes::copy_from_slice(&bytes)))
+                    .map_err(|error| error.errno())
+                    .into()
             }
             DATA_VERSION => {
                 let call = self.client().data_version_of(self.caller(request, 0), node(request));
@@ -122,7 +142,11 @@ impl ClientFs {
             DIR_SCAN if flags & misc::IOCTL_DIR != 0 => self.dir_scan(request, handle, input),
             MKDIR_AT if flags & misc::IOCTL_DIR != 0 => match MkdirAt::decode(input) {
                 Ok(question) => {
-                    let call = self.client().mkdir_unseen(self.caller(request, 0), node(request), question);
+                    let call = self.client().mkdir_unseen(
+                        self.caller(request, 0),
+                        node(request),
+                        question,
+                    );
                     answer(call, |()| told(Bytes::new()))
                 }
                 Err(_) => Err(Errno::EINVAL).into(),
@@ -134,7 +158,8 @@ impl ClientFs {
     /// A piece of a directory, with all that is known of what is in it.
     fn dir_scan(&self, request: &Request<'_>, handle: u64, input: &[u8]) -> Answer {
         let Ok(question) = Question::decode(input) else { return Err(Errno::EINVAL).into() };
-        let (client, caller, node, dir) = (self.client(), self.caller(request, 0), node(request), DirHandle(handle));
+        let (client, caller, node, dir) =
+            (self.client(), self.caller(request, 0), node(request), DirHandle(handle));
         let Question { position, with_layout } = question;
         let call = async move {
             let mut piece = Piece::new(question);
@@ -160,11 +185,17 @@ impl ClientFs {
             return Err(Errno::EOPNOTSUPP).into();
         }
         if mode == UNLOCK {
-            return answer(self.client().lease_release(handle), |mode| says(mode.map_or(0, |mode| mode as i32)));
+            return answer(self.client().lease_release(handle), |mode| {
+                says(mode.map_or(0, |mode| mode as i32))
+            });
         }
         match u8::try_from(mode).ok().and_then(LeaseMode::from_number) {
             None => Err(Errno::EINVAL).into(),
-            Some(mode) => answer(self.client().lease_acquire(self.holder(request), handle, mode), |()| says(0)),
+            Some(mode) => {
+                answer(self.client().lease_acquire(self.holder(request), handle, mode), |()| {
+                    says(0)
+                })
+            }
         }
     }
 
@@ -173,7 +204,9 @@ impl ClientFs {
         let lock = self.client().group_lock(caller, handle, group, wait);
         let cancel = self.client().cancel_group_lock(handle);
         Answer::Cancellable {
-            wait: Box::pin(async move { lock.await.map(|()| told(Bytes::new())).map_err(|error| error.errno()) }),
+            wait: Box::pin(async move {
+                lock.await.map(|()| told(Bytes::new())).map_err(|error| error.errno())
+            }),
             cancel: Box::pin(async move {
                 if let Err(error) = cancel.await {
                     tracing::warn!(%error, "give up waiting for a group lock");

@@ -95,7 +95,12 @@ impl KernelCache for Kernel {
         })
     }
 
-    fn inval_held(&self, node: NodeId, offset: u64, len: u64) -> BoxFuture<'static, Option<BoxFuture<'static, ()>>> {
+    fn inval_held(
+        &self,
+        node: NodeId,
+        offset: u64,
+        len: u64,
+    ) -> BoxFuture<'static, Option<BoxFuture<'static, ()>>> {
         let notification = inval_data(node, offset, len);
         let Some(apart) = self.apart.clone() else {
             let done = self.done(notification);

@@ -21,7 +21,9 @@ impl ClientFs {
         let wait = self.client().setlk(caller.clone(), handle, lock, true);
         let cancel = self.client().cancel_lock(caller, handle, lock);
         Answer::Cancellable {
-            wait: Box::pin(async move { wait.await.map(|()| Reply::Done).map_err(|error| error.errno()) }),
+            wait: Box::pin(async move {
+                wait.await.map(|()| Reply::Done).map_err(|error| error.errno())
+            }),
             cancel: Box::pin(async move {
                 if let Err(error) = cancel.await {
                     tracing::warn!(%error, "give up waiting for a lock");

@@ -30,7 +30,9 @@ impl ClientFs {
         Some(match request.operation {
             Operation::Open { .. } | Operation::Flush { .. } => Err(Errno::ENOSYS).into(),
             Operation::Release { .. } => Ok(Reply::Done).into(),
-            Operation::Lookup { name } if self.lesson.is(request.header.nodeid, name) => Ok(self.lesson.entry()).into(),
+            Operation::Lookup { name } if self.lesson.is(request.header.nodeid, name) => {
+                Ok(self.lesson.entry()).into()
+            }
             Operation::Getattr { .. } if lesson => Ok(Reply::Attr(self.lesson.stat())).into(),
             Operation::Statx { .. } if lesson => Ok(Reply::Statx(self.lesson.stat())).into(),
             Operation::Getattr { .. } => self.getattr(request, None),
@@ -39,35 +41,52 @@ impl ClientFs {
             Operation::Create { name, flags, mode, umask, .. } => {
                 self.create_no_open(request, name, flags, mode, umask)
             }
-            Operation::Tmpfile { flags, mode, umask } => self.tmpfile_no_open(request, flags, mode, umask),
+            Operation::Tmpfile { flags, mode, umask } => {
+                self.tmpfile_no_open(request, flags, mode, umask)
+            }
             Operation::Getlk { .. } | Operation::Setlk { .. } if self.style == Style::NoFlock => {
                 Err(Errno::ENOSYS).into()
             }
-            Operation::Ioctl { command, .. } if is_of_open_files(command) => Err(Errno::EOPNOTSUPP).into(),
+            Operation::Ioctl { command, .. } if is_of_open_files(command) => {
+                Err(Errno::EOPNOTSUPP).into()
+            }
             _ => return None,
         })
     }
 
     /// CREATE: the kernel gets a handle that it will never release; the client's stays until the
     /// kernel forgets the node.
-    fn create_no_open(&self, request: &Request<'_>, name: &[u8], flags: u32, mode: u32, umask: u32) -> Answer {
+    fn create_no_open(
+        &self,
+        request: &Request<'_>,
+        name: &[u8],
+        flags: u32,
+        mode: u32,
+        umask: u32,
+    ) -> Answer {
         let caller = self.caller(request, umask);
         let open = lasting(flags);
         let (client, keeper) = (self.client(), self.client());
-        self.told(client.create(caller, node(request), name!(name), mode, open), move |(found, handle)| {
-            keeper.no_open_created(found.node, handle);
-            Reply::Created(entry(found), Opened { handle: 0, flags: 0 })
-        })
+        self.told(
+            client.create(caller, node(request), name!(name), mode, open),
+            move |(found, handle)| {
+                keeper.no_open_created(found.node, handle);
+                Reply::Created(entry(found), Opened { handle: 0, flags: 0 })
+            },
+        )
     }
 
     /// TMPFILE: as CREATE.
     fn tmpfile_no_open(&self, request: &Request<'_>, flags: u32, mode: u32, umask: u32) -> Answer {
         let caller = self.caller(request, umask);
         let (client, keeper) = (self.client(), self.client());
-        answer(client.tmpfile(caller, node(request), mode, lasting(flags)), move |(found, handle)| {
-            keeper.no_open_created(found.node, handle);
-            Reply::Created(entry(found), Opened { handle: 0, flags: 0 })
-        })
+        answer(
+            client.tmpfile(caller, node(request), mode, lasting(flags)),
+            move |(found, handle)| {
+                keeper.no_open_created(found.node, handle);
+                Reply::Created(entry(found), Opened { handle: 0, flags: 0 })
+            },
+        )
     }
 }
 
@@ -90,6 +109,12 @@ impl ClientFs {
         write: bool,
     ) -> impl Future<Output = Result<FileHandle, ClientError>> + Send + use<> {
         let (client, told) = (self.client(), self.style.opens());
-        async move { if told { Ok(FileHandle(handle)) } else { client.no_open_file(NodeId(node), write).await } }
+        async move {
+            if told {
+                Ok(FileHandle(handle))
+            } else {
+                client.no_open_file(NodeId(node), write).await
+            }
+        }
     }
 }

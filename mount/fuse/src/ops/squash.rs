@@ -44,7 +44,8 @@ impl ClientFs {
         if !device {
             return None;
         }
-        let may_create = self.check(request, AccessMask { read: false, write: true, exec: true })?;
+        let may_create =
+            self.check(request, AccessMask { read: false, write: true, exec: true })?;
         Some(Box::pin(async move {
             may_create.await?;
             Err(Errno::EPERM.into())

@@ -79,7 +79,10 @@ fn attributes() -> Attr {
 ///
 /// # Errors
 /// The kernel's.
-#[allow(clippy::disallowed_methods, reason = "it asks the kernel about the new mount, and no simulation has one")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "it asks the kernel about the new mount, and no simulation has one"
+)]
 pub fn teach(path: &Path) -> Result<(), Errno> {
     let errno = |error: std::io::Error| Errno(error.raw_os_error().unwrap_or(libc::EIO));
     drop(std::fs::File::open(path.join(NAME)).map_err(errno)?);

@@ -48,7 +48,10 @@ impl ClientFs {
     }
 }
 
-fn sized(call: impl Future<Output = Result<Bytes, ClientError>> + Send + 'static, size: u32) -> Answer {
+fn sized(
+    call: impl Future<Output = Result<Bytes, ClientError>> + Send + 'static,
+    size: u32,
+) -> Answer {
     Answer::Pending(Box::pin(async move {
         let value = call.await.map_err(|error: ClientError| -> Errno { error.errno() })?;
         Reply::sized(value, size)

@@ -73,7 +73,12 @@ impl FileSystem for Trapdoors {
                     }
                     b"whoami" => {
                         let header = &request.header;
-                        let who = self.processes.credentials(header.uid, header.gid, header.pid, request.extra_group);
+                        let who = self.processes.credentials(
+                            header.uid,
+                            header.gid,
+                            header.pid,
+                            request.extra_group,
+                        );
                         *self.caller.lock() = Some(who);
                     }
                     b"panic" => panic!("as asked by the test"),

@@ -66,7 +66,8 @@ impl Work {
 
     fn timed<T>(&self, what: &str, work: impl FnOnce() -> std::io::Result<T>) -> T {
         let began = Instant::now();
-        let done = work().unwrap_or_else(|error| panic!("{what} in {}: {error}", self.dir.display()));
+        let done =
+            work().unwrap_or_else(|error| panic!("{what} in {}: {error}", self.dir.display()));
         self.spans.lock().unwrap().push((began, Instant::now()));
         done
     }
@@ -80,7 +81,8 @@ impl Work {
             match self.rng.u32(0..10) {
                 0..5 => {
                     next += 1;
-                    let (path, text) = (self.dir.join(format!("f{next}")), next.to_string().into_bytes());
+                    let (path, text) =
+                        (self.dir.join(format!("f{next}")), next.to_string().into_bytes());
                     self.timed("create", || fs::write(&path, &text));
                     known.push((path, text));
                 }
@@ -149,7 +151,8 @@ impl Work {
     fn orphan(self) -> Expected {
         fs::create_dir(&self.dir).expect("mkdir");
         let path = self.dir.join("gone");
-        let mut file = File::options().read(true).write(true).create_new(true).open(&path).expect("create");
+        let mut file =
+            File::options().read(true).write(true).create_new(true).open(&path).expect("create");
         file.write_all(b"still here").expect("write");
         rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).expect("flock");
         fs::remove_file(&path).expect("unlink");
@@ -186,7 +189,13 @@ impl Work {
             entries += 1;
             if entries.is_multiple_of(LEDGER_LOOK) {
                 let seen = self.timed("read by the other client", || fs::read(&seen_from));
-                assert!(seen == synced, "{}: {} of {} synced bytes", seen_from.display(), seen.len(), synced.len());
+                assert!(
+                    seen == synced,
+                    "{}: {} of {} synced bytes",
+                    seen_from.display(),
+                    seen.len(),
+                    synced.len()
+                );
             }
             thread::sleep(Duration::from_millis(10));
         }
@@ -227,12 +236,15 @@ impl Work {
                     close_open = 1.0\ninvalidate = 1.0\nmapread = 5.0\nmapwrite = 5.0\nread = 5.0\nwrite = 5.0\n\
                     truncate = 3.0\npunch_hole = 1.0\n";
         fs::write(&config, text).expect("write");
-        let (program, config, artifacts) = (program.display(), config.display(), self.outside.display());
+        let (program, config, artifacts) =
+            (program.display(), config.display(), self.outside.display());
         while self.goes_on() {
             let seed = self.rng.u32(..);
             sh(
                 &self.dir,
-                &format!("{program} -f {config} -N {FSX_OPERATIONS} -S {seed} -P {artifacts} file && rm file"),
+                &format!(
+                    "{program} -f {config} -N {FSX_OPERATIONS} -S {seed} -P {artifacts} file && rm file"
+                ),
             );
             thread::sleep(Duration::from_millis(100));
         }

@@ -30,7 +30,13 @@ fn check(expected: &Expected, from: &Path, to: &Path) {
     for (path, text) in expected {
         let path = to.join(path.strip_prefix(from).expect("a path of the mount"));
         let read = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        assert!(read == *text, "{} is not what was answered: {} bytes, not {}", path.display(), read.len(), text.len());
+        assert!(
+            read == *text,
+            "{} is not what was answered: {} bytes, not {}",
+            path.display(),
+            read.len(),
+            text.len()
+        );
     }
 }
 
@@ -40,11 +46,13 @@ fn report(kills: &[Kill], took: Duration, callers: &[Spans]) -> (String, Option<
     servers.sort_unstable();
     servers.dedup();
     let next: Vec<Stall> = callers.iter().flat_map(|spans| next_answers(kills, spans)).collect();
-    let longest: Vec<Stall> = callers.iter().flat_map(|spans| longest_operations(kills, spans)).collect();
+    let longest: Vec<Stall> =
+        callers.iter().flat_map(|spans| longest_operations(kills, spans)).collect();
     let mut text = histogram("from a kill to a caller's next answer", &next, &servers);
     text += &histogram("a caller's longest operation after a kill", &longest, &servers);
     let (count, operations) = (kills.len(), callers.iter().map(Vec::len).sum::<usize>());
-    let restarts: Vec<Stall> = kills.iter().map(|kill| Stall { time: kill.restart, server: kill.server }).collect();
+    let restarts: Vec<Stall> =
+        kills.iter().map(|kill| Stall { time: kill.restart, server: kill.server }).collect();
     text += &histogram("from a kill until the new process listens", &restarts, &servers);
     let each = took.as_secs_f64() / count as f64;
     writeln!(
@@ -58,7 +66,9 @@ fn report(kills: &[Kill], took: Duration, callers: &[Spans]) -> (String, Option<
 
 #[test]
 fn nobody_sees_that_servers_are_killed() {
-    let Some(Kills { count: kills, mut rng, mounts, dir, mut many, .. }) = Kills::up(20) else { return };
+    let Some(Kills { count: kills, mut rng, mounts, dir, mut many, .. }) = Kills::up(20) else {
+        return;
+    };
 
     let stop = Arc::new(AtomicBool::new(false));
     let mut workers = Vec::new();
@@ -110,7 +120,12 @@ fn nobody_sees_that_servers_are_killed() {
     let (text, worst) = report(&killed, took, &callers);
     Kills::report(&text);
     let worst = worst.expect("a kill");
-    assert!(worst.time < STALL_MAX, "{:?} without an answer after {} was killed", worst.time, worst.server);
+    assert!(
+        worst.time < STALL_MAX,
+        "{:?} without an answer after {} was killed",
+        worst.time,
+        worst.server
+    );
     for (mount, expected) in &found {
         mounts.iter().for_each(|at| check(expected, mount, at));
     }

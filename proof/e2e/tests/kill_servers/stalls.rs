@@ -50,7 +50,8 @@ pub fn longest_operations(kills: &[Kill], spans: &[(Instant, Instant)]) -> Vec<S
     for (n, Kill { at, server, .. }) in kills.iter().enumerate() {
         let until = kills.get(n + 1).map(|kill| kill.at);
         let first = spans.partition_point(|(_, ended)| ended <= at);
-        let while_it_lasts = spans[first..].iter().take_while(|(began, _)| until.is_none_or(|until| *began < until));
+        let while_it_lasts =
+            spans[first..].iter().take_while(|(began, _)| until.is_none_or(|until| *began < until));
         let longest = while_it_lasts.map(|(began, ended)| *ended - (*began).max(*at)).max();
         stalls.extend(longest.map(|time| Stall { time, server }));
     }
@@ -65,14 +66,16 @@ pub fn histogram(what: &str, stalls: &[Stall], servers: &[&'static str]) -> Stri
         let within = |stall: &&Stall| (below..*bound).contains(&(stall.time.as_millis() as u64));
         let count = stalls.iter().filter(within).count();
         let bar = "#".repeat((count * 60).div_ceil(stalls.len().max(1)));
-        writeln!(text, "  {below:>6} to {bound:>6} ms {count:>7} {bar}").expect("a string takes everything");
+        writeln!(text, "  {below:>6} to {bound:>6} ms {count:>7} {bar}")
+            .expect("a string takes everything");
     }
     let over = BOUNDS_MS[BOUNDS_MS.len() - 1];
     let count = stalls.iter().filter(|stall| stall.time.as_millis() as u64 >= over).count();
     writeln!(text, "  longer              {count:>9}").expect("a string takes everything");
     text += &line("all", stalls);
     for server in servers {
-        let of_it: Vec<Stall> = stalls.iter().filter(|stall| stall.server == *server).copied().collect();
+        let of_it: Vec<Stall> =
+            stalls.iter().filter(|stall| stall.server == *server).copied().collect();
         text += &line(server, &of_it);
     }
     text
@@ -84,5 +87,10 @@ fn line(what: &str, stalls: &[Stall]) -> String {
     let Some(longest) = times.last() else { return String::new() };
     let at = |percent: usize| times[((times.len() * percent).div_ceil(100)).max(1) - 1].as_millis();
     let (count, max) = (times.len(), longest.as_millis());
-    format!("  {what:>5}: p50 {} ms, p90 {} ms, p99 {} ms, max {max} ms ({count})\n", at(50), at(90), at(99))
+    format!(
+        "  {what:>5}: p50 {} ms, p90 {} ms, p99 {} ms, max {max} ms ({count})\n",
+        at(50),
+        at(90),
+        at(99)
+    )
 }

@@ -46,13 +46,17 @@ const KINDS: [Victims; 6] = [
 
 #[test]
 fn the_checker_finds_nothing_after_any_kill() {
-    let Some(Kills { count: rounds, seed, mut rng, mounts, dir: _dir, mut many }) = Kills::up(4) else { return };
+    let Some(Kills { count: rounds, seed, mut rng, mounts, dir: _dir, mut many }) = Kills::up(4)
+    else {
+        return;
+    };
 
     let began = Instant::now();
     let (mut killed, mut findings, mut operations) = ([0u64; KINDS.len()], Vec::new(), 0);
     for round in 0..rounds {
         // The first rounds have one of each kind, then chance decides.
-        let kind = if round < KINDS.len() as u64 { round as usize } else { rng.usize(0..KINDS.len()) };
+        let kind =
+            if round < KINDS.len() as u64 { round as usize } else { rng.usize(0..KINDS.len()) };
         let victims = KINDS[kind];
         let mut writers = Vec::new();
         for (n, mount) in mounts.iter().enumerate() {
@@ -64,7 +68,8 @@ fn the_checker_finds_nothing_after_any_kill() {
         thread::sleep(Duration::from_millis(rng.u64(WORK_MS)));
         many.kill_together(victims.servers, victims.clients);
         killed[kind] += 1;
-        let at_rest = (victims.servers.len() == many.server_count()).then(|| many.fsck_at_rest(&[]));
+        let at_rest =
+            (victims.servers.len() == many.server_count()).then(|| many.fsck_at_rest(&[]));
         victims.servers.iter().for_each(|at| many.start_server_again(*at));
         // Only living clients are worth waiting for.
         if victims.servers.contains(&MDS) && victims.clients.len() == mounts.len() {
@@ -77,10 +82,16 @@ fn the_checker_finds_nothing_after_any_kill() {
             operations += count;
             check_synced(&kept, victims.clients.contains(&n));
         }
-        for (place, checked) in at_rest.iter().map(|at| ("at rest", at)).chain([("at work", &many.fsck(&[]))]) {
+        for (place, checked) in
+            at_rest.iter().map(|at| ("at rest", at)).chain([("at work", &many.fsck(&[]))])
+        {
             println!("round {round}, {} killed, {place}: {}", victims.name, one_line(checked));
             if !checked.status.success() {
-                findings.push(format!("round {round}, {} killed, {place}: {}", victims.name, text(checked)));
+                findings.push(format!(
+                    "round {round}, {} killed, {place}: {}",
+                    victims.name,
+                    text(checked)
+                ));
             }
         }
         tidy(&mut rng, &mounts[0]);
@@ -90,12 +101,16 @@ fn the_checker_finds_nothing_after_any_kill() {
     if !at_rest.status.success() {
         findings.push(format!("at rest in the end: {}", text(&at_rest)));
     }
-    let mut report =
-        format!("{rounds} rounds, KILLS_SEED={seed}, in {:.0?}; {operations} operations\n", began.elapsed());
+    let mut report = format!(
+        "{rounds} rounds, KILLS_SEED={seed}, in {:.0?}; {operations} operations\n",
+        began.elapsed()
+    );
     for (kind, count) in KINDS.iter().zip(killed) {
-        writeln!(report, "  {count:>4} times {} killed", kind.name).expect("a string takes everything");
+        writeln!(report, "  {count:>4} times {} killed", kind.name)
+            .expect("a string takes everything");
     }
-    writeln!(report, "{} checks were not clean", findings.len()).expect("a string takes everything");
+    writeln!(report, "{} checks were not clean", findings.len())
+        .expect("a string takes everything");
     Kills::report(&report);
     assert!(findings.is_empty(), "{}\n{report}", findings.join("\n"));
 }

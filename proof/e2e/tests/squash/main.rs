@@ -76,7 +76,11 @@ fn compare(cluster: &Cluster, what: &str, claimed: Ids, acts: Ids) {
     let outside = run(&there, acts);
     assert!(outside.lines().count() > 1500, "the script ran: {outside}");
     assert_same(&format!("{what}: what each operation said"), &on_mount, &outside);
-    assert_same(&format!("{what}: what became of the files"), &outcome(&mounts[1].join(what)), &outcome(&there));
+    assert_same(
+        &format!("{what}: what became of the files"),
+        &outcome(&mounts[1].join(what)),
+        &outcome(&there),
+    );
 }
 
 #[test]
@@ -115,15 +119,23 @@ fn where_all_are_squashed_root_is_too() {
 fn what_others_have_cached_is_checked() {
     let Some(cluster) = squashed("root_squash", NOBODY, &["", ""]) else { return };
     let (mount, admin) = (cluster.mount(), cluster.mounts()[1].clone());
-    sh(&admin, "mkdir private && echo secret > private/file && chmod 600 private/file && chmod 700 private");
+    sh(
+        &admin,
+        "mkdir private && echo secret > private/file && chmod 600 private/file && chmod 700 private",
+    );
     sh(&admin, "chown -R 1000:1001 private");
-    let user = format!("setpriv --reuid 1000 --regid 1001 --clear-groups sh -c 'cd {} && {{}}'", mount.display());
+    let user = format!(
+        "setpriv --reuid 1000 --regid 1001 --clear-groups sh -c 'cd {} && {{}}'",
+        mount.display()
+    );
     let as_user = |script: &str| sh(Path::new("/"), &user.replace("{}", script));
     for _ in 0..3 {
         assert_eq!(as_user("ls private && cat private/file"), "file\nsecret\n");
     }
     for _ in 0..3 {
-        for script in ["ls private", "cat private/file", "echo x > private/file", "cat private/absent"] {
+        for script in
+            ["ls private", "cat private/file", "echo x > private/file", "cat private/absent"]
+        {
             let refused = try_sh(&mount, script);
             assert!(text(&refused).contains("Permission denied"), "{script}: {}", text(&refused));
         }
@@ -131,7 +143,10 @@ fn what_others_have_cached_is_checked() {
     }
     // An open file stays open for its holder.
     sh(&admin, "mkdir -m 777 open");
-    sh(&mount.join("open"), "echo mine > of_root && exec 3< of_root && chmod 000 of_root && cat <&3");
+    sh(
+        &mount.join("open"),
+        "echo mine > of_root && exec 3< of_root && chmod 000 of_root && cat <&3",
+    );
 }
 
 #[test]
@@ -150,7 +165,9 @@ fn it_holds_at_once_and_after_restarts_until_it_is_taken_back() {
     assert_eq!((made.uid(), made.gid()), (NOBODY.uid, NOBODY.gid));
     assert_eq!(lctl(&cluster, &["get_param", "-n", "mdt.*.root_squash"]), "65534:65533\n");
     // The MDS restarts: what it keeps holds before the first request.
-    let mds = (0..cluster.many().server_count()).find(|at| cluster.many().server_name(*at) == "mds").expect("an MDS");
+    let mds = (0..cluster.many().server_count())
+        .find(|at| cluster.many().server_name(*at) == "mds")
+        .expect("an MDS");
     for round in 0..3 {
         cluster.many_mut().kill_server(mds);
         cluster.many_mut().start_server_again(mds);
@@ -159,7 +176,10 @@ fn it_holds_at_once_and_after_restarts_until_it_is_taken_back() {
     // So does the client.
     cluster.many().unmount_client(0);
     cluster.many().mount_client(0);
-    assert_eq!(lctl(&cluster, &["get_param", "-n", "llite.*.root_squash"]).matches("65534:65533").count(), 1);
+    assert_eq!(
+        lctl(&cluster, &["get_param", "-n", "llite.*.root_squash"]).matches("65534:65533").count(),
+        1
+    );
     assert_eq!(chown("c"), Err(Some(libc::EPERM)));
     // Taken back.
     assert_eq!(lctl_says(&cluster, &["conf_param", "sheen.mdt.root_squash=0:0"]), "");
@@ -180,7 +200,8 @@ fn values_that_are_none_are_refused() {
     let cluster = Cluster::up(&[]);
     assert_eq!(lctl(&cluster, &["get_param", "-n", "mdt.*.root_squash"]), "0:0\n");
     assert_eq!(lctl(&cluster, &["get_param", "-n", "mdt.*.nosquash_nids"]), "NONE\n");
-    for value in ["root_squash=0:99", "root_squash=99", "all_squash=99:0", "nosquash_nids=10.0.0.1"] {
+    for value in ["root_squash=0:99", "root_squash=99", "all_squash=99:0", "nosquash_nids=10.0.0.1"]
+    {
         for args in [vec!["set_param"], vec!["set_param", "-P"]] {
             let value = format!("mdt.*.{value}");
             let args: Vec<&str> = args.into_iter().chain([&*value]).collect();
@@ -241,17 +262,29 @@ fn a_client_that_lies_is_squashed() {
         let secret = find(&mut ask, Fid::ROOT, "secret").expect("the root directory is open");
         let closed = find(&mut ask, Fid::ROOT, "closed").expect("the root directory is open");
         assert_eq!(find(&mut ask, closed, "in"), Err(Errno::EACCES));
-        let flags = OpenFlags { read: true, write: false, exec: false, append: false, lasting: false };
+        let flags =
+            OpenFlags { read: true, write: false, exec: false, append: false, lasting: false };
         assert_eq!(ask(MdsOp::Open(Open { fid: secret, flags })), Err(Errno::EACCES));
         let set = |set| MdsOp::Setattr(Setattr { fid: secret, set });
         assert_eq!(ask(set(SetAttr { uid: Some(0), ..SetAttr::default() })), Err(Errno::EPERM));
-        assert_eq!(ask(set(SetAttr { mode: Some(0o777), ..SetAttr::default() })), Err(Errno::EPERM));
+        assert_eq!(
+            ask(set(SetAttr { mode: Some(0o777), ..SetAttr::default() })),
+            Err(Errno::EPERM)
+        );
         assert_eq!(ask(set(SetAttr { size: Some(0), ..SetAttr::default() })), Err(Errno::EACCES));
-        let list =
-            Readdir { fid: closed, after: None, limit: 10, bytes_max: 1 << 16, with_attr: true, with_layout: true };
+        let list = Readdir {
+            fid: closed,
+            after: None,
+            limit: 10,
+            bytes_max: 1 << 16,
+            with_attr: true,
+            with_layout: true,
+        };
         assert_eq!(ask(MdsOp::Readdir(list)), Err(Errno::EACCES));
         // What it makes is not root's.
-        let Op::Mds(make) = e2e::stranger::make_directory("made") else { panic!("an operation of an MDT") };
+        let Op::Mds(make) = e2e::stranger::make_directory("made") else {
+            panic!("an operation of an MDT")
+        };
         assert!(ask(make).is_ok());
         (secret, closed)
     });

@@ -32,7 +32,12 @@ const ACL_GROUP: u16 = 8;
 
 /// An ACL with these named entries beside the four that it must have.
 fn acl([owner, group, mask, other]: [u16; 4], named: &[(u16, u32, u16)]) -> Vec<u8> {
-    let mut entries = vec![(1, u32::MAX, owner), (4, u32::MAX, group), (0x10, u32::MAX, mask), (0x20, u32::MAX, other)];
+    let mut entries = vec![
+        (1, u32::MAX, owner),
+        (4, u32::MAX, group),
+        (0x10, u32::MAX, mask),
+        (0x20, u32::MAX, other),
+    ];
     entries.extend(named.iter().map(|(tag, id, bits)| (*tag, *id, *bits)));
     entries.sort_by_key(|(tag, id, _)| (*tag, *id));
     let mut bytes = 2_u32.to_le_bytes().to_vec();
@@ -90,9 +95,24 @@ pub fn prepare(tree: &Path, caller: Ids) {
             fs::write(&path, format!("{file} of {name}")).expect("root may");
             own(&path, file_owner, file_group, file_mode);
         }
-        set_xattr(&dir.join("allowed"), ACL_ACCESS, &acl([6, 0, 6, 0], &[(ACL_USER, uid.max(1), 6)])).expect("ACLs");
-        set_xattr(&dir.join("denied"), ACL_ACCESS, &acl([6, 6, 6, 6], &[(ACL_USER, uid.max(1), 0)])).expect("ACLs");
-        set_xattr(&dir.join("masked"), ACL_ACCESS, &acl([6, 0, 4, 0], &[(ACL_GROUP, gid.max(1), 6)])).expect("ACLs");
+        set_xattr(
+            &dir.join("allowed"),
+            ACL_ACCESS,
+            &acl([6, 0, 6, 0], &[(ACL_USER, uid.max(1), 6)]),
+        )
+        .expect("ACLs");
+        set_xattr(
+            &dir.join("denied"),
+            ACL_ACCESS,
+            &acl([6, 6, 6, 6], &[(ACL_USER, uid.max(1), 0)]),
+        )
+        .expect("ACLs");
+        set_xattr(
+            &dir.join("masked"),
+            ACL_ACCESS,
+            &acl([6, 0, 4, 0], &[(ACL_GROUP, gid.max(1), 6)]),
+        )
+        .expect("ACLs");
         for file in ["secret", "shown", "own"] {
             set_xattr(&dir.join(file), "user.colour", b"blue").expect("extended attributes");
             set_xattr(&dir.join(file), "trusted.seal", b"wax").expect("root may");
@@ -116,9 +136,14 @@ pub fn outcome(tree: &Path) -> String {
             let name = path.strip_prefix(tree).expect("below the tree").display().to_string();
             let (mode, uid, gid, links) = (about.mode(), about.uid(), about.gid(), about.nlink());
             let links = if about.is_dir() { 0 } else { links };
-            let content = if about.is_file() { fs::read(&path).expect("root may") } else { Vec::new() };
-            let acls = [ACL_ACCESS, ACL_DEFAULT].map(|acl| shown_xattr(&path, acl).unwrap_or_default());
-            lines.push(format!("{name} {mode:o} {uid}:{gid} {links} {:?} {acls:?}", String::from_utf8_lossy(&content)));
+            let content =
+                if about.is_file() { fs::read(&path).expect("root may") } else { Vec::new() };
+            let acls =
+                [ACL_ACCESS, ACL_DEFAULT].map(|acl| shown_xattr(&path, acl).unwrap_or_default());
+            lines.push(format!(
+                "{name} {mode:o} {uid}:{gid} {links} {:?} {acls:?}",
+                String::from_utf8_lossy(&content)
+            ));
             if about.is_dir() {
                 todo.push(path);
             }
@@ -137,9 +162,18 @@ fn shown_xattr(path: &Path, name: &str) -> Result<String, Errno> {
 /// Runs the script in the tree as these ids; a line for each operation.
 pub fn run(tree: &Path, ids: Ids) -> String {
     let mut command = Command::new("setpriv");
-    command.args(["--reuid", &ids.uid.to_string(), "--regid", &ids.gid.to_string(), "--clear-groups", "--"]);
+    command.args([
+        "--reuid",
+        &ids.uid.to_string(),
+        "--regid",
+        &ids.gid.to_string(),
+        "--clear-groups",
+        "--",
+    ]);
     command.arg(std::env::current_exe().expect("this program"));
-    command.args(["--exact", CHILD, "--ignored", "--nocapture", "--test-threads", "1"]).env(TREE, tree);
+    command
+        .args(["--exact", CHILD, "--ignored", "--nocapture", "--test-threads", "1"])
+        .env(TREE, tree);
     let output = command.output().expect("setpriv runs");
     let text = e2e::process::text(&output);
     assert!(output.status.success(), "{text}");
@@ -162,7 +196,13 @@ fn told<T: ToString>(result: Result<T, impl Into<std::io::Error>>) -> String {
 /// Attributes that an operation can change, as the caller sees them.
 fn looks(path: &Path) -> Result<String, std::io::Error> {
     let about = fs::symlink_metadata(path)?;
-    Ok(format!("{:o} {}:{} {}", about.mode(), about.uid(), about.gid(), if about.is_dir() { 0 } else { about.size() }))
+    Ok(format!(
+        "{:o} {}:{} {}",
+        about.mode(),
+        about.uid(),
+        about.gid(),
+        if about.is_dir() { 0 } else { about.size() }
+    ))
 }
 
 fn opened(path: &Path, flags: OFlags) -> Result<fs::File, Errno> {
@@ -180,7 +220,8 @@ fn mapped(path: &Path) -> Result<String, std::io::Error> {
     use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
     let file = opened(path, OFlags::RDONLY)?;
     // SAFETY: a new mapping that nothing else uses, unmapped below; the file is not cut meanwhile.
-    let page = unsafe { mmap(std::ptr::null_mut(), 4096, ProtFlags::READ, MapFlags::SHARED, &file, 0) }?;
+    let page =
+        unsafe { mmap(std::ptr::null_mut(), 4096, ProtFlags::READ, MapFlags::SHARED, &file, 0) }?;
     // SAFETY: the file has at least one byte, so the first one is mapped.
     let first = unsafe { *page.cast::<u8>() };
     // SAFETY: it is the mapping from above.
@@ -194,30 +235,51 @@ pub fn script() {
     rustix::process::umask(Mode::from_raw_mode(0o022));
     println!();
     let say = |what: &str, result: String| println!("= {what}: {result}");
-    let dirs = ["closed", "readable", "walkable", "plain", "open", "sticky", "setgid", "mine", "groups", "inherits"];
+    let dirs = [
+        "closed", "readable", "walkable", "plain", "open", "sticky", "setgid", "mine", "groups",
+        "inherits",
+    ];
     for dir in dirs {
         let at = |name: &str| tree.join(dir).join(name);
         let on = |what: &str, result: String| say(&format!("{dir}/{what}"), result);
         on("list", told(fs::read_dir(tree.join(dir)).map(|names| names.count())));
-        for file in ["secret", "shown", "all", "own", "sealed", "group", "allowed", "denied", "masked", "link", "gone"]
-        {
+        for file in [
+            "secret", "shown", "all", "own", "sealed", "group", "allowed", "denied", "masked",
+            "link", "gone",
+        ] {
             let path = at(file);
             on(&format!("{file} stat"), told(looks(&path)));
-            on(&format!("{file} read"), told(opened(&path, OFlags::RDONLY).map_err(Into::into).and_then(read_all)));
-            on(&format!("{file} again"), told(opened(&path, OFlags::RDONLY).map_err(Into::into).and_then(read_all)));
-            on(&format!("{file} direct"), told(opened(&path, OFlags::RDONLY | OFlags::DIRECT).map(|_| "open")));
+            on(
+                &format!("{file} read"),
+                told(opened(&path, OFlags::RDONLY).map_err(Into::into).and_then(read_all)),
+            );
+            on(
+                &format!("{file} again"),
+                told(opened(&path, OFlags::RDONLY).map_err(Into::into).and_then(read_all)),
+            );
+            on(
+                &format!("{file} direct"),
+                told(opened(&path, OFlags::RDONLY | OFlags::DIRECT).map(|_| "open")),
+            );
             on(&format!("{file} write"), told(opened(&path, OFlags::WRONLY).map(|_| "open")));
             on(&format!("{file} both"), told(opened(&path, OFlags::RDWR).map(|_| "open")));
             on(&format!("{file} append"), {
-                let opened = opened(&path, OFlags::WRONLY | OFlags::APPEND).map_err(std::io::Error::from);
+                let opened =
+                    opened(&path, OFlags::WRONLY | OFlags::APPEND).map_err(std::io::Error::from);
                 told(opened.and_then(|mut file| file.write_all(b"+")).and_then(|()| looks(&path)))
             });
         }
         for file in ["secret", "shown", "own", "gone"] {
             on(&format!("{file} xattr"), told(shown_xattr(&at(file), "user.colour")));
             on(&format!("{file} xattr of root"), told(shown_xattr(&at(file), "trusted.seal")));
-            on(&format!("{file} xattr set"), told(set_xattr(&at(file), "user.colour", b"red").map(|()| "set")));
-            on(&format!("{file} xattr of root set"), told(set_xattr(&at(file), "trusted.seal", b"x").map(|()| "set")));
+            on(
+                &format!("{file} xattr set"),
+                told(set_xattr(&at(file), "user.colour", b"red").map(|()| "set")),
+            );
+            on(
+                &format!("{file} xattr of root set"),
+                told(set_xattr(&at(file), "trusted.seal", b"x").map(|()| "set")),
+            );
             on(&format!("{file} xattr removed"), {
                 told(rustix::fs::removexattr(at(file), "user.colour").map(|()| "removed"))
             });
@@ -228,10 +290,23 @@ pub fn script() {
             let name = |what: &str| format!("{file} {what}");
             on(
                 &name("chmod"),
-                told(fs::set_permissions(&path, fs::Permissions::from_mode(0o2775)).and_then(|()| looks(&path))),
+                told(
+                    fs::set_permissions(&path, fs::Permissions::from_mode(0o2775))
+                        .and_then(|()| looks(&path)),
+                ),
             );
-            on(&name("chown"), told(std::os::unix::fs::lchown(&path, Some(4244), None).and_then(|()| looks(&path))));
-            on(&name("chgrp"), told(std::os::unix::fs::lchown(&path, None, Some(4244)).and_then(|()| looks(&path))));
+            on(
+                &name("chown"),
+                told(
+                    std::os::unix::fs::lchown(&path, Some(4244), None).and_then(|()| looks(&path)),
+                ),
+            );
+            on(
+                &name("chgrp"),
+                told(
+                    std::os::unix::fs::lchown(&path, None, Some(4244)).and_then(|()| looks(&path)),
+                ),
+            );
             on(&name("times"), {
                 let times = rustix::fs::Timestamps {
                     last_access: rustix::time::Timespec { tv_sec: 5, tv_nsec: 0 },
@@ -246,14 +321,20 @@ pub fn script() {
             });
             on(&name("acl"), {
                 let acl = acl([6, 4, 6, 0], &[(ACL_USER, 4245, 6)]);
-                told(set_xattr(&path, ACL_ACCESS, &acl).map_err(Into::into).and_then(|()| looks(&path)))
+                told(
+                    set_xattr(&path, ACL_ACCESS, &acl)
+                        .map_err(Into::into)
+                        .and_then(|()| looks(&path)),
+                )
             });
             on(&name("acl shown"), told(shown_xattr(&path, ACL_ACCESS)));
         }
         // What a write takes from a file that has set-id bits.
         on("setid written", {
             let file = opened(&at("setid"), OFlags::WRONLY).map_err(std::io::Error::from);
-            told(file.and_then(|file| file.write_all_at(b"x", 0)).and_then(|()| looks(&at("setid"))))
+            told(
+                file.and_then(|file| file.write_all_at(b"x", 0)).and_then(|()| looks(&at("setid"))),
+            )
         });
         for file in ["secret", "shown", "all", "own", "group", "denied", "sub"] {
             let path = CString::new(at(file).as_os_str().as_bytes()).expect("no NUL");
@@ -264,44 +345,78 @@ pub fn script() {
             };
             on(&format!("{file} cut"), told(cut));
             on(&format!("{file} emptied"), {
-                let file = opened(&at(file), OFlags::WRONLY | OFlags::TRUNC).map_err(std::io::Error::from);
+                let file =
+                    opened(&at(file), OFlags::WRONLY | OFlags::TRUNC).map_err(std::io::Error::from);
                 told(file.and_then(|mut file| file.seek(SeekFrom::End(0))))
             });
         }
         on("new", {
-            let file = opened(&at("new"), OFlags::RDWR | OFlags::CREATE | OFlags::EXCL).map_err(std::io::Error::from);
+            let file = opened(&at("new"), OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)
+                .map_err(std::io::Error::from);
             told(file.and_then(|mut file| file.write_all(b"new")).and_then(|()| looks(&at("new"))))
         });
         on("new of a closed mode", {
-            let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o000).open(at("shut"));
-            told(file.and_then(|mut file| file.write_all(b"shut")).and_then(|()| looks(&at("shut"))))
+            let file =
+                fs::OpenOptions::new().write(true).create_new(true).mode(0o000).open(at("shut"));
+            told(
+                file.and_then(|mut file| file.write_all(b"shut")).and_then(|()| looks(&at("shut"))),
+            )
         });
         on("new cut while open", {
-            let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o444).open(at("cut"));
+            let file =
+                fs::OpenOptions::new().write(true).create_new(true).mode(0o444).open(at("cut"));
             told(file.and_then(|file| file.set_len(100)).and_then(|()| looks(&at("cut"))))
         });
         on("new with set-id bits", {
-            let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o6777).open(at("newsetid"));
+            let file = fs::OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o6777)
+                .open(at("newsetid"));
             told(file.and_then(|_| looks(&at("newsetid"))))
         });
         on("directory", told(fs::create_dir(at("newdir")).and_then(|()| looks(&at("newdir")))));
-        on("in the directory", told(fs::write(at("newdir/in"), "in").and_then(|()| looks(&at("newdir/in")))));
-        on("symlink", told(std::os::unix::fs::symlink("new", at("newlink")).and_then(|()| looks(&at("newlink")))));
+        on(
+            "in the directory",
+            told(fs::write(at("newdir/in"), "in").and_then(|()| looks(&at("newdir/in")))),
+        );
+        on(
+            "symlink",
+            told(
+                std::os::unix::fs::symlink("new", at("newlink"))
+                    .and_then(|()| looks(&at("newlink"))),
+            ),
+        );
         on("pipe", {
-            let made = rustix::fs::mknodat(CWD, at("pipe"), rustix::fs::FileType::Fifo, Mode::from_raw_mode(0o644), 0);
+            let made = rustix::fs::mknodat(
+                CWD,
+                at("pipe"),
+                rustix::fs::FileType::Fifo,
+                Mode::from_raw_mode(0o644),
+                0,
+            );
             told(made.map_err(Into::into).and_then(|()| looks(&at("pipe"))))
         });
         on("device", {
             let device = rustix::fs::makedev(1, 3);
             let mode = Mode::from_raw_mode(0o666);
-            let made = rustix::fs::mknodat(CWD, at("null"), rustix::fs::FileType::CharacterDevice, mode, device);
+            let made = rustix::fs::mknodat(
+                CWD,
+                at("null"),
+                rustix::fs::FileType::CharacterDevice,
+                mode,
+                device,
+            );
             told(made.map(|()| "made"))
         });
         on("link of mine", told(fs::hard_link(at("own"), at("ownlink")).map(|()| "linked")));
         on("rename of mine", told(fs::rename(at("own"), at("renamed")).map(|()| "renamed")));
         on("rename of root's", told(fs::rename(at("shown"), at("moved")).map(|()| "renamed")));
         on("rename over root's", told(fs::rename(at("new"), at("secret")).map(|()| "renamed")));
-        on("rename out", told(fs::rename(at("sub"), tree.join("open").join(dir)).map(|()| "renamed")));
+        on(
+            "rename out",
+            told(fs::rename(at("sub"), tree.join("open").join(dir)).map(|()| "renamed")),
+        );
         on("exchange", {
             let exchange = RenameFlags::EXCHANGE;
             let done = rustix::fs::renameat_with(CWD, at("all"), CWD, at("group"), exchange);

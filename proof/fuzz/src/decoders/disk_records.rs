@@ -33,7 +33,9 @@ pub const SUPERBLOCK: Decoder = Decoder {
         bytes.resize(SUPERBLOCK_BYTES, 0);
         seal(bytes);
     },
-    run: |bytes| judge(|| Superblock::decode(bytes), |s| Superblock::decode(&s.encode()).as_ref() == Ok(s)),
+    run: |bytes| {
+        judge(|| Superblock::decode(bytes), |s| Superblock::decode(&s.encode()).as_ref() == Ok(s))
+    },
 };
 
 pub const JOURNAL_HEAD: Decoder = Decoder {
@@ -61,7 +63,12 @@ pub const JOURNAL_APPLIED: Decoder = Decoder {
         bytes.resize(Applied::SIZE, 0);
         seal(bytes);
     },
-    run: |bytes| judge(|| Applied::decode(bytes).ok_or(()), |a| Applied::decode(&a.encode()).as_ref() == Some(a)),
+    run: |bytes| {
+        judge(
+            || Applied::decode(bytes).ok_or(()),
+            |a| Applied::decode(&a.encode()).as_ref() == Some(a),
+        )
+    },
 };
 
 pub const JOURNAL_CHANGES: Decoder = Decoder {
@@ -112,7 +119,10 @@ pub const DIRENT: Decoder = Decoder {
     seeds: || seeds("dirent"),
     repair: |bytes| seal(bytes),
     run: |bytes| {
-        judge(|| dirent::decode(bytes), |(fid, t)| dirent::decode(&dirent::encode(*fid, *t)) == Ok((*fid, *t)))
+        judge(
+            || dirent::decode(bytes),
+            |(fid, t)| dirent::decode(&dirent::encode(*fid, *t)) == Ok((*fid, *t)),
+        )
     },
 };
 
@@ -153,21 +163,33 @@ pub const MDT_STATE: Decoder = Decoder {
     name: "mdt state",
     seeds: || seeds("mdt_state"),
     repair: |bytes| seal(bytes),
-    run: |bytes| judge(|| mdt_state::decode(bytes), |s| mdt_state::decode(&mdt_state::encode(s)).as_ref() == Ok(s)),
+    run: |bytes| {
+        judge(
+            || mdt_state::decode(bytes),
+            |s| mdt_state::decode(&mdt_state::encode(s)).as_ref() == Ok(s),
+        )
+    },
 };
 
 pub const MARK: Decoder = Decoder {
     name: "mark",
     seeds: || seeds("mark"),
     repair: |bytes| seal(bytes),
-    run: |bytes| judge(|| mark::decode(bytes), |boot| mark::decode(&mark::encode(*boot)) == Ok(*boot)),
+    run: |bytes| {
+        judge(|| mark::decode(bytes), |boot| mark::decode(&mark::encode(*boot)) == Ok(*boot))
+    },
 };
 
 pub const OBJECTS_AT: Decoder = Decoder {
     name: "place of objects",
     seeds: || seeds("objects_at"),
     repair: |bytes| seal(bytes),
-    run: |bytes| judge(|| objects_at::decode(bytes), |fid| objects_at::decode(&objects_at::encode(*fid)) == Ok(*fid)),
+    run: |bytes| {
+        judge(
+            || objects_at::decode(bytes),
+            |fid| objects_at::decode(&objects_at::encode(*fid)) == Ok(*fid),
+        )
+    },
 };
 
 pub const SESSION_CLIENT: Decoder = Decoder {
@@ -224,12 +246,20 @@ pub const REDO: Decoder = Decoder {
 
 pub const OST_STATE: Decoder = Decoder {
     name: "ost state",
-    seeds: || vec![OstState { last_committed: types::session::Transno(7), ..OstState::default() }.encode().to_vec()],
+    seeds: || {
+        vec![
+            OstState { last_committed: types::session::Transno(7), ..OstState::default() }
+                .encode()
+                .to_vec(),
+        ]
+    },
     repair: |bytes| {
         bytes.resize(OstState::SIZE, 0);
         seal(bytes);
     },
-    run: |bytes| judge(|| OstState::decode(bytes), |s| OstState::decode(&s.encode()).as_ref() == Ok(s)),
+    run: |bytes| {
+        judge(|| OstState::decode(bytes), |s| OstState::decode(&s.encode()).as_ref() == Ok(s))
+    },
 };
 
 pub const CONFIG_TARGET: Decoder = Decoder {
@@ -237,13 +267,25 @@ pub const CONFIG_TARGET: Decoder = Decoder {
     seeds: || seeds("config_target"),
     repair: |bytes| seal(bytes),
     run: |bytes| {
-        judge(|| config::decode::<TargetRecord>(bytes), |t| config::decode(&config::encode(t)).as_ref() == Ok(t))
+        judge(
+            || config::decode::<TargetRecord>(bytes),
+            |t| config::decode(&config::encode(t)).as_ref() == Ok(t),
+        )
     },
 };
 
 pub const CONFIG_KEY: Decoder = Decoder {
     name: "config key",
-    seeds: || [&b"config/f/sheen"[..], b"config/t/sheen-OST0001", b"config/p/sheen/osc.*.x"].map(Vec::from).to_vec(),
+    seeds: || {
+        [&b"config/f/sheen"[..], b"config/t/sheen-OST0001", b"config/p/sheen/osc.*.x"]
+            .map(Vec::from)
+            .to_vec()
+    },
     repair: |_| (),
-    run: |bytes| judge(|| ConfigKey::decode(bytes), |key| ConfigKey::decode(&key.encode()).as_ref() == Ok(key)),
+    run: |bytes| {
+        judge(
+            || ConfigKey::decode(bytes),
+            |key| ConfigKey::decode(&key.encode()).as_ref() == Ok(key),
+        )
+    },
 };

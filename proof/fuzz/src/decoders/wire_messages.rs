@@ -22,7 +22,10 @@ pub const FRAME_HEADER: Decoder = Decoder {
         bytes[..4].copy_from_slice(&crc.to_le_bytes());
     },
     run: |bytes| match bytes.try_into() {
-        Ok(bytes) => judge(|| Header::decode(bytes), |header| Header::decode(&header.encode()) == Ok(*header)),
+        Ok(bytes) => judge(
+            || Header::decode(bytes),
+            |header| Header::decode(&header.encode()) == Ok(*header),
+        ),
         Err(_) => Outcome { accepted: false, peak_bytes: 0 }, // the type forbids other lengths
     },
 };
@@ -31,21 +34,30 @@ pub const HELLO: Decoder = Decoder {
     name: "hello",
     seeds: || golden("core/wire/golden", |name| name == "hello"),
     repair: |_| (),
-    run: |bytes| judge(|| Hello::decode(bytes), |hello| Hello::decode(&hello.encode()) == Ok(*hello)),
+    run: |bytes| {
+        judge(|| Hello::decode(bytes), |hello| Hello::decode(&hello.encode()) == Ok(*hello))
+    },
 };
 
 pub const HELLO_REPLY: Decoder = Decoder {
     name: "hello reply",
     seeds: || golden("core/wire/golden", |name| name == "hello_reply"),
     repair: |_| (),
-    run: |bytes| judge(|| HelloReply::decode(bytes), |reply| HelloReply::decode(&reply.encode()) == Ok(*reply)),
+    run: |bytes| {
+        judge(
+            || HelloReply::decode(bytes),
+            |reply| HelloReply::decode(&reply.encode()) == Ok(*reply),
+        )
+    },
 };
 
 pub const ENVELOPE: Decoder = Decoder {
     name: "envelope",
     seeds: || {
         let refusals = [None, Some(Refusal::BadRequest), Some(Refusal::Errno(Errno::EBUSY))];
-        let seed = |refusal| Envelope { client: ClientUuid(7), refusal, ..Envelope::default() }.encode().to_vec();
+        let seed = |refusal| {
+            Envelope { client: ClientUuid(7), refusal, ..Envelope::default() }.encode().to_vec()
+        };
         refusals.into_iter().map(seed).collect()
     },
     repair: |_| (),
@@ -95,7 +107,9 @@ fn messages(prefix: &str) -> Vec<Vec<u8>> {
 }
 
 fn split(bytes: &[u8]) -> (Bytes, Bytes) {
-    let Some((len, rest)) = bytes.split_first_chunk::<2>() else { return (Bytes::new(), Bytes::new()) };
+    let Some((len, rest)) = bytes.split_first_chunk::<2>() else {
+        return (Bytes::new(), Bytes::new());
+    };
     let bulk = usize::from(u16::from_le_bytes(*len)).min(rest.len());
     let (body, bulk) = rest.split_at(rest.len() - bulk);
     (Bytes::copy_from_slice(body), Bytes::copy_from_slice(bulk))

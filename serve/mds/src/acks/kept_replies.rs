@@ -93,7 +93,9 @@ fn opened(reply: Bytes) -> Vec<Fid> {
     // A damaged one is logged when it is asked for.
     let results = decode_reply(reply, Bytes::new()).map(|reply| reply.results).unwrap_or_default();
     let opened = |result: Result<OpReply, Errno>| match result {
-        Ok(OpReply::Mds(MdsReply::Opened { entry, handle, .. })) if handle != OpenHandle(0) => Some(entry.attr.fid),
+        Ok(OpReply::Mds(MdsReply::Opened { entry, handle, .. })) if handle != OpenHandle(0) => {
+            Some(entry.attr.fid)
+        }
         _ => None,
     };
     results.into_iter().filter_map(opened).collect()

@@ -99,29 +99,35 @@ impl Spec {
     }
 
     fn concerns(&self, transno: u64, client: usize, xid: u64) -> bool {
-        self.is_volatile(transno).is_some_and(|made| made.client != client || made.held && made.xid != xid)
+        self.is_volatile(transno)
+            .is_some_and(|made| made.client != client || made.held && made.xid != xid)
     }
 
     fn to_keep(&self, depends: &[u64], client: usize, xid: u64) -> Option<Vec<u64>> {
         let mut all: BTreeSet<u64> = BTreeSet::new();
         let mut next: Vec<u64> = depends.to_vec();
         while let Some(transno) = next.pop() {
-            if let Some(made) = self.is_volatile(transno).filter(|_| self.concerns(transno, client, xid)) {
+            if let Some(made) =
+                self.is_volatile(transno).filter(|_| self.concerns(transno, client, xid))
+            {
                 all.insert(transno);
                 next.extend(&made.rests_on);
             }
         }
-        let brought_back = |transno: &u64| self.is_volatile(*transno).is_some_and(|made| made.xid != 0);
+        let brought_back =
+            |transno: &u64| self.is_volatile(*transno).is_some_and(|made| made.xid != 0);
         all.iter().all(brought_back).then(|| all.into_iter().collect())
     }
 
     fn newest(&self, client: usize) -> u64 {
-        let own = self.made.iter().filter(|made| made.client == client && !made.known && !made.durable);
+        let own =
+            self.made.iter().filter(|made| made.client == client && !made.known && !made.durable);
         own.map(|made| made.transno).max().unwrap_or(0)
     }
 
     fn authors(&self, client: usize, fid: Fid) -> Vec<ClientUuid> {
-        let seen = |noted: &&Noted| !noted.over && noted.client != client && noted.fids.contains(&fid);
+        let seen =
+            |noted: &&Noted| !noted.over && noted.client != client && noted.fids.contains(&fid);
         self.noted.iter().filter(seen).map(|noted| CLIENTS[noted.client]).collect()
     }
 
@@ -133,13 +139,15 @@ impl Spec {
     fn close(&mut self, ends: impl Fn(&Opened) -> bool) -> Vec<AckAction> {
         let before = OPENED.map(|fid| self.may_be_open(fid));
         self.opened.iter_mut().filter(|opened| ends(opened)).for_each(|opened| opened.over = true);
-        let closed = OPENED.into_iter().zip(before).filter(|(fid, was)| *was && !self.may_be_open(*fid));
+        let closed =
+            OPENED.into_iter().zip(before).filter(|(fid, was)| *was && !self.may_be_open(*fid));
         closed.map(|(fid, _)| AckAction::Close(fid)).collect()
     }
 
     /// Destroyed inodes that no author shows any more.
     fn release(&mut self) -> Vec<AckAction> {
-        let is_shown = |fid: &Fid| self.noted.iter().any(|noted| !noted.over && noted.fids.contains(fid));
+        let is_shown =
+            |fid: &Fid| self.noted.iter().any(|noted| !noted.over && noted.fids.contains(fid));
         let (stay, over) = self.shown.iter().partition(|fid| is_shown(fid));
         self.shown = stay;
         over.into_iter().map(AckAction::Release).collect::<Vec<_>>()
@@ -187,9 +195,20 @@ impl World {
         let mut replies = Vec::new();
         for (client, own) in [(0, &OPENED[..1]), (1, &OPENED[..])] {
             spec.kept.push((client, 3, 3));
-            spec.opened.extend(own.iter().map(|fid| Opened { client, xid: 3, fid: *fid, over: false }));
+            spec.opened.extend(own.iter().map(|fid| Opened {
+                client,
+                xid: 3,
+                fid: *fid,
+                over: false,
+            }));
             let (slot, xid, bytes) = (3, Xid(3), Bytes::from_static(b"3"));
-            replies.push(KeptReply { client: CLIENTS[client], slot, xid, bytes, opened: own.to_vec() });
+            replies.push(KeptReply {
+                client: CLIENTS[client],
+                slot,
+                xid,
+                bytes,
+                opened: own.to_vec(),
+            });
         }
         acks.restore(replies);
         World { acks, spec, now: Duration::ZERO, last: 0, durable: 0, destroyed: vec![] }
@@ -217,11 +236,21 @@ impl World {
             Step::Change(client, xid, what) => self.change(client, xid, what),
             Step::Answer(client, xid, connection) => {
                 let counts = self.spec.connections[client] == connection;
-                let of = |made: &&mut Made| made.client == client && made.xid == xid && !made.known && !made.durable;
-                let sent: Vec<_> = self.spec.made.iter_mut().filter(of).filter(|_| counts).collect();
+                let of = |made: &&mut Made| {
+                    made.client == client && made.xid == xid && !made.known && !made.durable
+                };
+                let sent: Vec<_> =
+                    self.spec.made.iter_mut().filter(of).filter(|_| counts).collect();
                 let wakes = if sent.is_empty() { vec![] } else { vec![AckAction::Wake] };
                 sent.into_iter().for_each(|made| made.held = false);
-                (wakes, self.tell(AckEvent::Answered { client: CLIENTS[client], xid: Xid(xid), connection }))
+                (
+                    wakes,
+                    self.tell(AckEvent::Answered {
+                        client: CLIENTS[client],
+                        xid: Xid(xid),
+                        connection,
+                    }),
+                )
             }
             Step::Drop(client, xid) => {
                 let of = |begun: &&mut Begun| begun.client == client && begun.xid == xid;
@@ -232,25 +261,43 @@ impl World {
             Step::Commit(n) => {
                 self.durable = (self.durable + n).min(self.last);
                 let durable = self.durable;
-                self.spec.made.iter_mut().filter(|made| made.transno <= durable).for_each(|made| made.durable = true);
+                self.spec
+                    .made
+                    .iter_mut()
+                    .filter(|made| made.transno <= durable)
+                    .for_each(|made| made.durable = true);
                 self.spec.destroyed.retain(|(_, by)| *by > durable);
                 (vec![], self.tell(AckEvent::Committed(Transno(durable))))
             }
             Step::CallBack(client, all) => {
                 let asked: Vec<Fid> = if all { CHANGED.to_vec() } else { CHANGED[..1].to_vec() };
                 let covered = |noted: &&mut Noted| {
-                    noted.client == client && noted.fids.iter().all(|changed| asked.contains(changed))
+                    noted.client == client
+                        && noted.fids.iter().all(|changed| asked.contains(changed))
                 };
                 self.spec.noted.iter_mut().filter(covered).for_each(|noted| noted.over = true);
                 let newest = self.acks.unacked().newest();
                 let asked = asked.iter().map(|fid| (*fid, InodeBits::ALL)).collect();
-                (vec![], self.tell(AckEvent::CalledBack { client: CLIENTS[client], newest, asked: &asked }))
+                (
+                    vec![],
+                    self.tell(AckEvent::CalledBack {
+                        client: CLIENTS[client],
+                        newest,
+                        asked: &asked,
+                    }),
+                )
             }
             Step::Gone(client, returns) => {
                 let spec = &mut self.spec;
                 spec.connections[client] = 0;
-                spec.begun.iter_mut().filter(|begun| begun.client == client).for_each(|begun| begun.over = true);
-                spec.noted.iter_mut().filter(|noted| noted.client == client).for_each(|noted| noted.over = true);
+                spec.begun
+                    .iter_mut()
+                    .filter(|begun| begun.client == client)
+                    .for_each(|begun| begun.over = true);
+                spec.noted
+                    .iter_mut()
+                    .filter(|noted| noted.client == client)
+                    .for_each(|noted| noted.over = true);
                 let mut closed = vec![];
                 if !returns {
                     spec.kept.retain(|(of, ..)| *of != client);
@@ -270,13 +317,22 @@ impl World {
     }
 
     fn begin(&mut self, client: usize, xid: u64) {
-        let again = self.spec.begun.iter().any(|begun| (begun.client, begun.xid, begun.over) == (client, xid, false));
+        let again = self
+            .spec
+            .begun
+            .iter()
+            .any(|begun| (begun.client, begun.xid, begun.over) == (client, xid, false));
         let slot = xid as u16;
         match self.acks.begin(CLIENTS[client], Xid(xid), slot) {
             Begin::Run { kept, .. } => {
                 assert!(!again, "{xid} of {client} runs twice: {:?}", self.spec);
                 let done = self.spec.kept.contains(&(client, slot, xid));
-                assert_eq!(kept, done.then(|| Bytes::from(format!("{xid}"))), "{xid} of {client}: {:?}", self.spec);
+                assert_eq!(
+                    kept,
+                    done.then(|| Bytes::from(format!("{xid}"))),
+                    "{xid} of {client}: {:?}",
+                    self.spec
+                );
                 self.spec.kept.retain(|(of, kept, _)| (*of, *kept) != (client, slot));
                 self.spec.begun.push(Begun { client, xid, over: false });
             }
@@ -289,12 +345,24 @@ impl World {
         self.last += 1;
         let transno = self.last;
         let fids: Vec<Fid> = (0..2).filter(|n| what & (1 << n) != 0).map(|n| CHANGED[n]).collect();
-        let changes: Vec<Change<'_>> = fids.iter().map(|fid| Change::of(*fid, InodeBits::UPDATE)).collect();
+        let changes: Vec<Change<'_>> =
+            fids.iter().map(|fid| Change::of(*fid, InodeBits::UPDATE)).collect();
         let mut got = Vec::new();
         if !fids.is_empty() {
-            got = self.tell(AckEvent::Changes { client: CLIENTS[client], xid: Xid(xid), changes: &changes });
+            got = self.tell(AckEvent::Changes {
+                client: CLIENTS[client],
+                xid: Xid(xid),
+                changes: &changes,
+            });
             let number = self.acks.unacked().newest();
-            self.spec.noted.push(Noted { number, client, xid, fids: fids.clone(), known_at: None, over: false });
+            self.spec.noted.push(Noted {
+                number,
+                client,
+                xid,
+                fids: fids.clone(),
+                known_at: None,
+                over: false,
+            });
         }
         // An inode is destroyed once.
         if what & 4 != 0 && !self.destroyed.contains(&fids[0]) {
@@ -314,7 +382,8 @@ impl World {
         }
         // In this process no request of the network.
         let number = if client == 2 { 0 } else { xid };
-        let others = self.spec.made.iter().filter(|made| self.spec.concerns(made.transno, client, xid));
+        let others =
+            self.spec.made.iter().filter(|made| self.spec.concerns(made.transno, client, xid));
         let rests_on: Vec<u64> = others.map(|made| made.transno).max().into_iter().collect();
         let applied = Applied {
             transno: Transno(transno),
@@ -328,7 +397,15 @@ impl World {
             let mut rests_on = rests_on;
             rests_on.extend(Some(self.spec.newest(client)).filter(|newest| *newest != 0));
             let (held, xid) = (number != 0, number);
-            self.spec.made.push(Made { transno, client, xid, rests_on, held, known: false, durable: false });
+            self.spec.made.push(Made {
+                transno,
+                client,
+                xid,
+                rests_on,
+                held,
+                known: false,
+                durable: false,
+            });
         }
         (vec![], got)
     }
@@ -337,7 +414,11 @@ impl World {
         let (spec, now) = (&mut self.spec, self.now);
         let mut expected = spec.close(|opened| opened.client == client && opened.xid < known);
         let news = |made: &&mut Made| {
-            made.client == client && made.xid != 0 && made.xid < known && !made.known && !made.durable
+            made.client == client
+                && made.xid != 0
+                && made.xid < known
+                && !made.known
+                && !made.durable
         };
         let news: Vec<_> = spec.made.iter_mut().filter(news).collect();
         expected.extend((!news.is_empty()).then_some(AckAction::Wake));
@@ -357,30 +438,58 @@ impl World {
     /// Everything that can be asked.
     fn look(&self, step: Step) {
         let (acks, spec) = (&self.acks, &self.spec);
-        assert_eq!(acks.volatile().is_empty(), (1..=self.last).all(|transno| spec.is_volatile(transno).is_none()));
+        assert_eq!(
+            acks.volatile().is_empty(),
+            (1..=self.last).all(|transno| spec.is_volatile(transno).is_none())
+        );
         for fid in CHANGED {
-            let by = spec.destroyed.iter().find(|(destroyed, _)| *destroyed == fid).map(|(_, by)| Transno(*by));
+            let by = spec
+                .destroyed
+                .iter()
+                .find(|(destroyed, _)| *destroyed == fid)
+                .map(|(_, by)| Transno(*by));
             assert_eq!(acks.volatile().destroyed_by(fid), by, "{fid} after {step:?}: {spec:?}");
         }
         for fid in OPENED {
-            assert_eq!(acks.may_be_open(fid), spec.may_be_open(fid), "{fid} after {step:?}: {spec:?}");
+            assert_eq!(
+                acks.may_be_open(fid),
+                spec.may_be_open(fid),
+                "{fid} after {step:?}: {spec:?}"
+            );
         }
         for (client, uuid) in CLIENTS.into_iter().enumerate() {
             assert_eq!(acks.connection(uuid), spec.connections[client]);
-            assert_eq!(acks.newest_volatile(uuid), Transno(spec.newest(client)), "{client} after {step:?}: {spec:?}");
+            assert_eq!(
+                acks.newest_volatile(uuid),
+                Transno(spec.newest(client)),
+                "{client} after {step:?}: {spec:?}"
+            );
             for fid in CHANGED {
                 acks.unacked().look(uuid, fid, Look::Attr);
                 let authors: Vec<ClientUuid> =
                     acks.unacked().take_seen().into_iter().map(|(author, _)| author).collect();
-                assert_eq!(authors, spec.authors(client, fid), "{client} looks at {fid} after {step:?}: {spec:?}");
+                assert_eq!(
+                    authors,
+                    spec.authors(client, fid),
+                    "{client} looks at {fid} after {step:?}: {spec:?}"
+                );
             }
             for xid in if client == 2 { 1..=1 } else { 1..=4 } {
                 for transno in self.durable + 1..=self.last {
                     let concerns = acks.volatile().concerns(Transno(transno), (uuid, Xid(xid)));
-                    assert_eq!(concerns, spec.concerns(transno, client, xid), "{transno} after {step:?}: {spec:?}");
+                    assert_eq!(
+                        concerns,
+                        spec.concerns(transno, client, xid),
+                        "{transno} after {step:?}: {spec:?}"
+                    );
                     let kept = acks.volatile().to_keep(&[Transno(transno)], (uuid, Xid(xid)));
-                    let kept = kept.map(|kept| kept.iter().map(|redo| redo.transno.0).collect::<Vec<_>>());
-                    assert_eq!(kept, spec.to_keep(&[transno], client, xid), "{transno} after {step:?}: {spec:?}");
+                    let kept =
+                        kept.map(|kept| kept.iter().map(|redo| redo.transno.0).collect::<Vec<_>>());
+                    assert_eq!(
+                        kept,
+                        spec.to_keep(&[transno], client, xid),
+                        "{transno} after {step:?}: {spec:?}"
+                    );
                 }
             }
         }
@@ -418,7 +527,9 @@ impl Run {
     fn next(&self) -> Vec<Step> {
         let mut all = Vec::new();
         for client in 0..2 {
-            for ((phase, xid), over) in self.phases[client].into_iter().zip(1..).zip(self.over[client]) {
+            for ((phase, xid), over) in
+                self.phases[client].into_iter().zip(1..).zip(self.over[client])
+            {
                 match phase {
                     Phase::New => all.push(Step::Begin(client, xid)),
                     Phase::Done => all.push(Step::Answer(client, xid, over)),
@@ -426,7 +537,9 @@ impl Run {
                 }
             }
             let answered =
-                self.phases[client].iter().position(|phase| *phase != Phase::Answered).unwrap_or(3) as u64 + 1;
+                self.phases[client].iter().position(|phase| *phase != Phase::Answered).unwrap_or(3)
+                    as u64
+                    + 1;
             // The same once more is a ping that brings no other news.
             let first = self.known[client] + u64::from(!self.locks);
             all.extend((first..=answered).map(|known| Step::Known(client, known)));

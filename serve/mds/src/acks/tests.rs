@@ -158,7 +158,9 @@ fn what_is_durable_concerns_no_client() {
     assert!(!acks.concerns(5, B_NEXT) && acks.concerns(6, B_NEXT));
     acks.tell(AckEvent::Committed(Transno(9)));
     assert!(acks.volatile().is_empty());
-    assert!(acks.clients.values().all(|client| client.answers.is_empty() && client.volatile.is_empty()));
+    assert!(
+        acks.clients.values().all(|client| client.answers.is_empty() && client.volatile.is_empty())
+    );
     assert_eq!(acks.told_known(A, 99, GRACE), []);
     acks.tell(AckEvent::Applied(change(9, A, Some(51), &[])));
     assert!(acks.volatile().is_empty(), "durable already");
@@ -173,7 +175,9 @@ fn the_last_change_of_a_name_is_known_until_it_is_durable() {
     acks.made(change(8, A, Some(51), &[]));
     acks.name_changed(Transno(9), DIR, b"b");
     acks.made(change(9, C, Some(8), &[]));
-    let of = |acks: &Acks, dir, range| acks.volatile().names_in(dir, range).map(|by| by.0).collect::<Vec<_>>();
+    let of = |acks: &Acks, dir, range| {
+        acks.volatile().names_in(dir, range).map(|by| by.0).collect::<Vec<_>>()
+    };
     let by = |acks: &Acks, name| acks.volatile().named_by(DIR, name).map(|by| by.0);
     assert_eq!((by(&acks, b"a"), by(&acks, b"b"), by(&acks, b"c")), (None, Some(9), Some(8)));
     assert_eq!(of(&acks, DIR, (Unbounded, Unbounded)), [9, 8], "in the order of the names");
@@ -182,7 +186,11 @@ fn the_last_change_of_a_name_is_known_until_it_is_durable() {
     assert_eq!(of(&acks, FILE, (Unbounded, Unbounded)), []);
     assert!(acks.concerns(9, B_NEXT) && acks.concerns(8, B_NEXT));
     acks.tell(AckEvent::Committed(Transno(8)));
-    assert_eq!(of(&acks, DIR, (Unbounded, Unbounded)), [9], "the older change of that name is durable, not the last");
+    assert_eq!(
+        of(&acks, DIR, (Unbounded, Unbounded)),
+        [9],
+        "the older change of that name is durable, not the last"
+    );
     acks.tell(AckEvent::Committed(Transno(9)));
     assert!(acks.volatile().named_by(DIR, b"b").is_none() && acks.volatile().has_no_names());
 }
@@ -193,7 +201,9 @@ fn the_change_that_destroyed_an_inode_is_known_until_it_is_durable() {
     assert_eq!(acks.volatile().destroyed_by(FILE), None);
     acks.destroyed(Transno(8), FILE);
     acks.made(change(8, A, Some(51), &[]));
-    assert!(acks.volatile().destroyed_by(FILE).is_some_and(|by| acks.volatile().concerns(by, B_NEXT)));
+    assert!(
+        acks.volatile().destroyed_by(FILE).is_some_and(|by| acks.volatile().concerns(by, B_NEXT))
+    );
     acks.tell(AckEvent::Committed(Transno(7)));
     assert_eq!(acks.volatile().destroyed_by(FILE), Some(Transno(8)));
     acks.tell(AckEvent::Committed(Transno(8)));
@@ -273,7 +283,10 @@ fn a_destroyed_inode_is_over_when_its_authors_know() {
         acks
     };
     let mut acks = unlinked();
-    assert!(acks.destroyed(Transno(1), Fid { oid: 9, ..DIR }).is_empty(), "no client removed its name a moment ago");
+    assert!(
+        acks.destroyed(Transno(1), Fid { oid: 9, ..DIR }).is_empty(),
+        "no client removed its name a moment ago"
+    );
     assert_eq!(acks.told_known(A, 8, GRACE), []);
     let newest = acks.unacked().newest();
     let called_back = AckEvent::CalledBack { client: A, newest, asked: &asked(&[DIR, FILE]) };
@@ -292,18 +305,31 @@ fn unacked_changes_are_bounded() {
         let changes = [Change::of(of(xid), InodeBits::UPDATE)];
         acks.tell(AckEvent::Changes { client: A, xid: Xid(xid), changes: &changes });
     }
-    assert_eq!((acks.clients[&A].unacked, acks.clients[&A].answers.len()), (UNACKED_MAX, UNACKED_MAX));
+    assert_eq!(
+        (acks.clients[&A].unacked, acks.clients[&A].answers.len()),
+        (UNACKED_MAX, UNACKED_MAX)
+    );
     assert_eq!(acks.authors(B, of(0), Look::Attr), [], "the oldest went");
     assert_eq!(acks.authors(B, of(1), Look::Attr), [A]);
     acks.told_known(A, UNACKED_MAX as u64, GRACE);
     let changes = [Change::of(of(0), InodeBits::UPDATE)];
     acks.tell(AckEvent::Changes { client: A, xid: Xid(UNACKED_MAX as u64), changes: &changes });
     assert_eq!(acks.clients[&A].unacked, UNACKED_MAX);
-    assert_eq!(acks.authors(B, of(1), Look::Attr), [], "also of those that its kernel has time for");
+    assert_eq!(
+        acks.authors(B, of(1), Look::Attr),
+        [],
+        "also of those that its kernel has time for"
+    );
 }
 
 fn opened(client: ClientUuid, slot: u16, xid: u64, fids: &[Fid]) -> KeptReply {
-    KeptReply { client, slot, xid: Xid(xid), bytes: Bytes::from(format!("{slot}")), opened: fids.to_vec() }
+    KeptReply {
+        client,
+        slot,
+        xid: Xid(xid),
+        bytes: Bytes::from(format!("{slot}")),
+        opened: fids.to_vec(),
+    }
 }
 
 #[test]
@@ -314,7 +340,11 @@ fn an_open_is_in_doubt_until_all_clients_that_asked_for_it_have_their_answers() 
     assert_eq!(acks.told_known(A, 5, GRACE), [], "below, not up to");
     assert_eq!(acks.told_known(A, 6, GRACE), [], "B may have it");
     assert!(acks.may_be_open(DIR));
-    assert_eq!(acks.tell(AckEvent::Gone { client: B, returns: true }), [], "it may go on with the next life");
+    assert_eq!(
+        acks.tell(AckEvent::Gone { client: B, returns: true }),
+        [],
+        "it may go on with the next life"
+    );
     assert_eq!(acks.tell(AckEvent::Gone { client: B, returns: false }), [AckAction::Close(DIR)]);
     assert_eq!(acks.told_known(A, 8, GRACE), [AckAction::Close(FILE)]);
     assert_eq!(acks.unconfirmed.len(), 0);
@@ -329,7 +359,9 @@ fn a_request_that_comes_again_gets_the_same_answer_until_its_client_has_it() {
     acks.tell(AckEvent::Dropped { client: A, xid: Xid(5) });
     assert!(matches!(acks.begin(A, Xid(5), 0), Begin::Run { .. }), "it was never finished");
     acks.told_known(A, 6, GRACE);
-    assert!(acks.clients.get(&A).is_none_or(|client| client.answers.is_empty() && client.replies == 0));
+    assert!(
+        acks.clients.get(&A).is_none_or(|client| client.answers.is_empty() && client.replies == 0)
+    );
     acks.begin(A, Xid(6), 0);
     acks.tell(AckEvent::Gone { client: A, returns: false });
     assert!(!acks.clients.contains_key(&A));
@@ -339,10 +371,16 @@ fn a_request_that_comes_again_gets_the_same_answer_until_its_client_has_it() {
 fn a_kept_reply_is_for_its_own_request() {
     let mut acks = Acks::new(GRACE);
     acks.restore(vec![opened(A, 0, 5, &[]), opened(A, 1, 6, &[])]);
-    let Begin::Run { kept: Some(kept), .. } = acks.begin(A, Xid(5), 0) else { panic!("it was done") };
+    let Begin::Run { kept: Some(kept), .. } = acks.begin(A, Xid(5), 0) else {
+        panic!("it was done")
+    };
     assert_eq!(kept, "0");
-    let Begin::Run { kept: None, .. } = acks.begin(A, Xid(7), 1) else { panic!("the slot is used again") };
-    let Begin::Run { kept: None, .. } = acks.begin(A, Xid(6), 1) else { panic!("its reply is gone") };
+    let Begin::Run { kept: None, .. } = acks.begin(A, Xid(7), 1) else {
+        panic!("the slot is used again")
+    };
+    let Begin::Run { kept: None, .. } = acks.begin(A, Xid(6), 1) else {
+        panic!("its reply is gone")
+    };
 }
 
 #[test]
@@ -350,7 +388,8 @@ fn a_kept_reply_goes_when_its_client_has_the_answer() {
     let mut acks = Acks::new(GRACE);
     acks.restore(vec![opened(A, 0, 5, &[]), opened(A, 1, 6, &[]), opened(B, 0, 5, &[])]);
     acks.told_known(A, 6, GRACE);
-    let kept = |client| acks.clients[&client].kept.values().map(|(xid, _)| xid.0).collect::<Vec<_>>();
+    let kept =
+        |client| acks.clients[&client].kept.values().map(|(xid, _)| xid.0).collect::<Vec<_>>();
     assert_eq!((kept(A), kept(B)), (vec![6], vec![5]));
 }
 

@@ -103,7 +103,10 @@ impl UnackedChanges {
     /// Names of a directory that others changed, and may still show as they were.
     pub(crate) fn names(&self, client: ClientUuid, dir: Fid) -> impl Iterator<Item = &[u8]> {
         let parts = self.of.get(&dir).into_iter().flatten();
-        parts.filter(move |part| part.client != client).flat_map(|part| &part.names).map(|name| &**name)
+        parts
+            .filter(move |part| part.client != client)
+            .flat_map(|part| &part.names)
+            .map(|name| &**name)
     }
 
     /// The changes that were looked at since the last call, with their authors.
@@ -127,7 +130,9 @@ impl UnackedChanges {
         let mask = attributes.union(InodeBits::LOOKUP).union(InodeBits::LAYOUT);
         // The mount of a writer shows what it wrote; anything else it may hide under WRITE too.
         let bits_of = |change: &Change<'_>| match change.bits.intersection(mask) {
-            bits if !change.shown && bits.contains(InodeBits::UPDATE) => bits.union(InodeBits::WRITE),
+            bits if !change.shown && bits.contains(InodeBits::UPDATE) => {
+                bits.union(InodeBits::WRITE)
+            }
             bits => bits,
         };
         let changed: Changed = changes.iter().map(|change| (change.fid, bits_of(change))).collect();
@@ -142,13 +147,23 @@ impl UnackedChanges {
 
     /// A change is over: its author's mount shows it, or shows nothing any more.
     pub(super) fn remove(&mut self, change: &Unacked) {
-        change.changed.iter().for_each(|(fid, _)| self.retain(*fid, |part| part.number != change.number));
+        change
+            .changed
+            .iter()
+            .for_each(|(fid, _)| self.retain(*fid, |part| part.number != change.number));
     }
 
     /// The author was asked to drop these bits, and has. Its changes up to `newest` are over if all
     /// their bits were among them: its mount now shows them as they are.
-    pub(super) fn called_back(&mut self, client: ClientUuid, newest: u64, asked: &BTreeMap<Fid, InodeBits>) {
-        let was_asked = |(fid, bits): &(Fid, InodeBits)| asked.get(fid).is_some_and(|asked| asked.contains(*bits));
+    pub(super) fn called_back(
+        &mut self,
+        client: ClientUuid,
+        newest: u64,
+        asked: &BTreeMap<Fid, InodeBits>,
+    ) {
+        let was_asked = |(fid, bits): &(Fid, InodeBits)| {
+            asked.get(fid).is_some_and(|asked| asked.contains(*bits))
+        };
         for fid in asked.keys() {
             self.retain(*fid, |part| {
                 part.client != client || part.number > newest || !part.changed.iter().all(was_asked)

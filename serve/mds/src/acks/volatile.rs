@@ -95,18 +95,27 @@ impl VolatileChanges {
         dir: Fid,
         range: (Bound<&'a [u8]>, Bound<&'a [u8]>),
     ) -> impl Iterator<Item = Transno> + 'a {
-        self.named.get(&dir).into_iter().flat_map(move |names| names.range::<[u8], _>(range)).map(|(_, by)| *by)
+        self.named
+            .get(&dir)
+            .into_iter()
+            .flat_map(move |names| names.range::<[u8], _>(range))
+            .map(|(_, by)| *by)
     }
 
     /// True if the answer to this request, which shows this change, must wait.
     pub(crate) fn concerns(&self, transno: Transno, (client, xid): (ClientUuid, Xid)) -> bool {
-        let concerns = |change: &Change| change.client != client || change.held && change.xid != Some(xid);
+        let concerns =
+            |change: &Change| change.client != client || change.held && change.xid != Some(xid);
         self.changes.get(&transno).is_some_and(concerns)
     }
 
     /// The changes that the client must keep if it is told of these: all of them that concern it
     /// and what they rest on, oldest first. `None`: it is too much, or no client can bring it back.
-    pub(crate) fn to_keep(&self, depends: &[Transno], asks: (ClientUuid, Xid)) -> Option<Vec<Redo>> {
+    pub(crate) fn to_keep(
+        &self,
+        depends: &[Transno],
+        asks: (ClientUuid, Xid),
+    ) -> Option<Vec<Redo>> {
         let mut all = BTreeMap::new();
         let mut bytes = 0;
         let mut next: BTreeSet<Transno> = depends.iter().copied().collect();
@@ -189,7 +198,10 @@ impl VolatileChanges {
 
     /// Everything up to `last` is durable: takes one more change for which that is news, with its
     /// client and request.
-    pub(super) fn pop_committed(&mut self, last: Transno) -> Option<(Transno, ClientUuid, Option<Xid>)> {
+    pub(super) fn pop_committed(
+        &mut self,
+        last: Transno,
+    ) -> Option<(Transno, ClientUuid, Option<Xid>)> {
         self.committed = self.committed.max(last);
         while let Some((_, fid)) = self.destroyed_in.front().filter(|(by, _)| *by <= last) {
             self.destroyed.remove(fid);

@@ -116,7 +116,9 @@ impl Mds {
             }
             match destroy_log::decode(value) {
                 Ok(objects) => look.batch.push(Logged { key: key.to_vec(), objects }),
-                Err(error) => tracing::error!(%error, ?key, "damaged destroy log record stays behind"),
+                Err(error) => {
+                    tracing::error!(%error, ?key, "damaged destroy log record stays behind")
+                }
             }
             ControlFlow::Continue(())
         });
@@ -126,7 +128,12 @@ impl Mds {
     }
 
     /// Destroys one batch; `false` if some OST did not answer.
-    async fn destroy_batch(&self, batch: Vec<Logged>, away: &mut BTreeSet<TargetIndex>, stop: &mut Stop) -> bool {
+    async fn destroy_batch(
+        &self,
+        batch: Vec<Logged>,
+        away: &mut BTreeSet<TargetIndex>,
+        stop: &mut Stop,
+    ) -> bool {
         let mut by_ost: BTreeMap<TargetIndex, Vec<ObjectId>> = BTreeMap::new();
         for (ost, object) in batch.iter().flat_map(|l| &l.objects) {
             // Objects of a removed OST went with it.
@@ -136,7 +143,8 @@ impl Mds {
         }
         let requests = by_ost.into_iter().map(|(ost, objects)| async move {
             for part in objects.chunks(OBJECTS_PER_REQUEST) {
-                if let Err(error) = self.within(ost, self.targets.destroy(ost, part.to_vec())).await {
+                if let Err(error) = self.within(ost, self.targets.destroy(ost, part.to_vec())).await
+                {
                     tracing::debug!(?ost, %error, "objects of removed files wait for their OST");
                     return Some(ost);
                 }

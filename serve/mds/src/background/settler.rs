@@ -137,10 +137,12 @@ impl Mds {
             return Err(Errno::EAGAIN);
         }
         let layout = match inode.as_ref().filter(|inode| inode.file_type() == FileType::Regular) {
-            Some(inode) => tail::layout(fid, &inode.tail, ItemTag::Layout)?.map(|layout| (inode.attr.size, layout)),
+            Some(inode) => tail::layout(fid, &inode.tail, ItemTag::Layout)?
+                .map(|layout| (inode.attr.size, layout)),
             None => None,
         };
-        let removed = |layout: &Layout| layout.objects(fid).any(|(ost, _)| !self.targets.is_known(ost));
+        let removed =
+            |layout: &Layout| layout.objects(fid).any(|(ost, _)| !self.targets.is_known(ost));
         let settled = match (layout, &cutting) {
             (None, _) => None,
             // Part of it went with an OST that was removed: only the inode's own record remains.
@@ -170,7 +172,8 @@ impl Mds {
                 }
                 if let (Some(settled), Some(now)) = (settled, now) {
                     let part = Part::of_inode(&now)?;
-                    let here = if part.end > 0 { dom::blocks(&part.chunks(&records.tx))? } else { 0 };
+                    let here =
+                        if part.end > 0 { dom::blocks(&part.chunks(&records.tx))? } else { 0 };
                     let settled = settled.with_blocks(here);
                     written::settle(records, ctx, fid, settled)?;
                 }
@@ -190,7 +193,8 @@ impl Mds {
     /// No client holds WRITE, or is granted it, until this is dropped. A client that was evicted
     /// may write before it has opened its files again.
     async fn alone(&self, fid: Fid) -> Result<Entered<'_>, Errno> {
-        self.enter_for_itself(vec![Change { fid, bits: InodeBits::WRITE, names: Names::default() }]).await
+        self.enter_for_itself(vec![Change { fid, bits: InodeBits::WRITE, names: Names::default() }])
+            .await
     }
 
     /// Looks at the file, and begins a cut if the objects need one. `None`: a client writes the
@@ -208,12 +212,14 @@ impl Mds {
             }
             Ok(Some((inode, cut)))
         });
-        Ok(look?.map(|(inode, cut)| Look { inode, cutting: cut.then(|| Cutting { mds: self, fid }) }))
+        Ok(look?
+            .map(|(inode, cut)| Look { inode, cutting: cut.then(|| Cutting { mds: self, fid }) }))
     }
 
     /// Cuts the objects to the file's size.
     async fn cut_objects(&self, fid: Fid, layout: &Layout, size: u64) -> Result<Settled, Errno> {
-        let cut: HashMap<ObjectId, _> = cuts(layout, fid, FileOffset(size)).map(|cut| (cut.object, cut.at)).collect();
+        let cut: HashMap<ObjectId, _> =
+            cuts(layout, fid, FileOffset(size)).map(|cut| (cut.object, cut.at)).collect();
         let mut answers = stream::iter(layout.objects(fid))
             .map(|(ost, object)| {
                 let at = cut.get(&object).copied();

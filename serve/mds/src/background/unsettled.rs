@@ -22,7 +22,11 @@ pub struct Unsettled(BTreeMap<Fid, Doubt>);
 impl Unsettled {
     /// The marks that a started MDT finds. Cuts wait until living clients have reopened the files
     /// they write.
-    pub fn after_start(marked: Vec<(Fid, bool)>, now: Monotonic, clients_return: Duration) -> Unsettled {
+    pub fn after_start(
+        marked: Vec<(Fid, bool)>,
+        now: Monotonic,
+        clients_return: Duration,
+    ) -> Unsettled {
         let doubt = |cut| Doubt { times: 1, due: if cut { now + clients_return } else { now } };
         Unsettled(marked.into_iter().map(|(fid, cut)| (fid, doubt(cut))).collect())
     }
@@ -55,7 +59,8 @@ impl Unsettled {
 
     /// The files that are due, and the time of the next ones.
     pub(super) fn due(&self, now: Monotonic) -> (Vec<(Fid, u64)>, Option<Monotonic>) {
-        let due = self.0.iter().filter(|(_, d)| d.due <= now).map(|(fid, d)| (*fid, d.times)).collect();
+        let due =
+            self.0.iter().filter(|(_, d)| d.due <= now).map(|(fid, d)| (*fid, d.times)).collect();
         (due, self.0.values().map(|d| d.due).filter(|due| *due > now).min())
     }
 }

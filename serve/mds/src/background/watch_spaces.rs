@@ -27,12 +27,16 @@ impl Mds {
 
     async fn ask_spaces(&self, osts: Vec<TargetIndex>) {
         let asked = self.spaces.ask();
-        let ask = |index: TargetIndex| async move { (index, self.within(index, self.targets.statfs(index)).await) };
+        let ask = |index: TargetIndex| async move {
+            (index, self.within(index, self.targets.statfs(index)).await)
+        };
         let mut answers: FuturesUnordered<_> = osts.into_iter().map(ask).collect();
         while let Some((index, answer)) = answers.next().await {
             let before = self.spaces.known(index);
             let space = match answer {
-                Ok(s) => OstSpace { index, free: s.bytes_available, total: s.bytes_total, active: true },
+                Ok(s) => {
+                    OstSpace { index, free: s.bytes_available, total: s.bytes_total, active: true }
+                }
                 Err(error) => {
                     if before.is_none_or(|b| b.active) {
                         tracing::warn!(ost = ?index, %error, "OST does not tell its space; it gets no new files");
@@ -66,8 +70,11 @@ impl Mds {
     /// True if an OST that is in use and does not answer could take objects. It may be back soon,
     /// so ENOSPC would be premature.
     pub(crate) fn may_yet_place(&self, reason: &NoSpace) -> bool {
-        let in_use = |ost: &OstSpace| !ost.active && self.targets.is_in_use(ost.index) && !self.is_aside(ost.index);
-        matches!(reason, NoSpace::Nowhere { inactive: 1.., .. }) && self.spaces.get().iter().any(in_use)
+        let in_use = |ost: &OstSpace| {
+            !ost.active && self.targets.is_in_use(ost.index) && !self.is_aside(ost.index)
+        };
+        matches!(reason, NoSpace::Nowhere { inactive: 1.., .. })
+            && self.spaces.get().iter().any(in_use)
     }
 
     /// True if there is an OST that has never reported its space. It may have been started a moment

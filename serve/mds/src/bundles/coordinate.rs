@@ -184,7 +184,9 @@ impl Mds {
                 // The name leads to it.
                 Err(RpcError::Errno(Errno::ENOENT)) => return Err(Errno::EIO),
                 Err(RpcError::Errno(errno)) if !is_of_session(errno) => return Err(errno),
-                Err(error) => tracing::warn!(bundle = %id, %error, "another MDT does not prepare its part"),
+                Err(error) => {
+                    tracing::warn!(bundle = %id, %error, "another MDT does not prepare its part")
+                }
             }
             self.pause(request.export).await?;
         };
@@ -220,7 +222,9 @@ impl Mds {
                         Answered::Never => return Ok(Err(result.err().unwrap_or(Errno::EAGAIN))),
                         Answered::Wait => {}
                     },
-                    Err(error) => tracing::warn!(bundle = %id, %error, "another MDT does not apply its part"),
+                    Err(error) => {
+                        tracing::warn!(bundle = %id, %error, "another MDT does not apply its part")
+                    }
                 }
             }
             self.pause(export).await?;
@@ -231,7 +235,10 @@ impl Mds {
     ///
     /// # Errors
     /// ESHUTDOWN: this MDT goes.
-    pub(super) async fn until_stopped<R>(&self, answer: impl Future<Output = R>) -> Result<R, Errno> {
+    pub(super) async fn until_stopped<R>(
+        &self,
+        answer: impl Future<Output = R>,
+    ) -> Result<R, Errno> {
         let mut stop = self.stopper.ear();
         tokio::select! {
             biased;

@@ -56,12 +56,14 @@ impl Mds {
             }
             let (fid, file_type) = (Fid::NONE, FileType::Directory);
             let new = New { fid, file_type, mode: *mode, umask: *umask, rdev: 0, size: 0 };
-            let mut planned =
-                plan_elsewhere(records, ctx, *parent, name.as_bytes(), new, |dir| self.new_tail(dir, kind, false))?;
+            let mut planned = plan_elsewhere(records, ctx, *parent, name.as_bytes(), new, |dir| {
+                self.new_tail(dir, kind, false)
+            })?;
             let Some(fid) = records.state.bundles.fid_of(mdt) else { return Ok(None) };
             planned.inode.attr.fid = fid;
             planned.inode.attr.version = 0;
-            let xattrs = planned.xattrs.into_iter().map(|(name, value)| (name.to_vec(), value)).collect();
+            let xattrs =
+                planned.xattrs.into_iter().map(|(name, value)| (name.to_vec(), value)).collect();
             let steps = vec![
                 Step::Make { fid, record: record_of_inode(&planned.inode), xattrs },
                 Step::Enter { dir: *parent, name: name.clone(), fid, file_type, time: ctx.now },

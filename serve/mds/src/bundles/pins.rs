@@ -66,7 +66,9 @@ impl Pins {
     pub(crate) fn pin(&mut self, id: BundleId, pin: Pin) {
         match &pin {
             Pin::Inode(fid) => _ = self.inodes.insert(*fid, id),
-            Pin::Name(dir, name) => _ = self.names.entry(*dir).or_default().insert(name.clone(), id),
+            Pin::Name(dir, name) => {
+                _ = self.names.entry(*dir).or_default().insert(name.clone(), id)
+            }
         }
         self.of.insert(id, pin);
         self.count.store(self.of.len(), Ordering::Release);
@@ -100,7 +102,8 @@ impl Pins {
             let names = self.names.get(&change.fid);
             let named = names.and_then(|names| {
                 let of = |name: &[u8]| names.iter().find(|(pinned, _)| pinned.as_bytes() == name);
-                let goes = change.bits.contains(InodeBits::OPEN).then(|| names.iter().next()).flatten();
+                let goes =
+                    change.bits.contains(InodeBits::OPEN).then(|| names.iter().next()).flatten();
                 change.names.into_iter().flatten().find_map(of).or(goes).map(|(_, id)| *id)
             });
             self.inodes.get(&change.fid).copied().or(named)

@@ -22,8 +22,13 @@ impl Mds {
     /// This MDT's clients have come. Shows itself to the others with which something may be under
     /// way, answers those that ask, and asks them; waits until they have answered. `None`: the MDT
     /// stops.
-    pub(crate) async fn exchange(&self, changes: &[Gathered<Bytes>], stop: &mut Stop) -> Option<Exchange<Steps>> {
-        let gathered: Vec<Bundle> = changes.iter().filter_map(|gathered| bundle_in(&gathered.change)).collect();
+    pub(crate) async fn exchange(
+        &self,
+        changes: &[Gathered<Bytes>],
+        stop: &mut Stop,
+    ) -> Option<Exchange<Steps>> {
+        let gathered: Vec<Bundle> =
+            changes.iter().filter_map(|gathered| bundle_in(&gathered.change)).collect();
         let peers = {
             let bundles = &mut self.state.lock().bundles;
             bundles.gathered.clone_from(&gathered);
@@ -63,7 +68,9 @@ impl Mds {
             if let Some(peer) = self.peers.get(mdt) {
                 match peer.peer_exchange(self.question(true, None)).await {
                     Ok(_) => return,
-                    Err(error) => tracing::debug!(?mdt, %error, "another MDT does not hear of this life"),
+                    Err(error) => {
+                        tracing::debug!(?mdt, %error, "another MDT does not hear of this life")
+                    }
                 }
             }
             self.env.clock.sleep(AGAIN).await;
@@ -85,7 +92,8 @@ impl Mds {
                         for told in bundles {
                             match bundle::decode(&told.bundle) {
                                 Ok(kept) => brought.extend(
-                                    bundle_of(told.id, kept).map(|bundle| Offered { bundle, applied: told.applied }),
+                                    bundle_of(told.id, kept)
+                                        .map(|bundle| Offered { bundle, applied: told.applied }),
                                 ),
                                 Err(error) => {
                                     tracing::error!(?mdt, bundle = %told.id, %error, "another MDT brings a damaged bundle");

@@ -15,7 +15,11 @@ impl Mds {
     ///
     /// # Errors
     /// Those of rmdir(2).
-    pub(crate) async fn remote_rmdir(&self, request: &mut RequestContext<'_>, op: &Rmdir) -> Result<MdsReply, Errno> {
+    pub(crate) async fn remote_rmdir(
+        &self,
+        request: &mut RequestContext<'_>,
+        op: &Rmdir,
+    ) -> Result<MdsReply, Errno> {
         self.ours(op.parent)?;
         for _ in 0..TRIES_MAX {
             let plan = self.in_turn(request, |request| self.plan_rmdir(request, op)).await?;
@@ -32,7 +36,11 @@ impl Mds {
 
     /// Checks what can be checked here, and pins the name. `None`: too many bundles are not
     /// finished.
-    fn plan_rmdir(&self, request: &mut RequestContext<'_>, op: &Rmdir) -> Result<Option<Plan>, Errno> {
+    fn plan_rmdir(
+        &self,
+        request: &mut RequestContext<'_>,
+        op: &Rmdir,
+    ) -> Result<Option<Plan>, Errno> {
         let Rmdir { parent, name } = op;
         let expected = request.expected.clone();
         self.plan(request, |records, ctx| {
@@ -43,8 +51,10 @@ impl Mds {
                 return Err(Errno::ENOENT);
             }
             let (file_type, time) = (FileType::Directory, ctx.now);
-            let steps =
-                vec![Step::Remove { fid, time }, Step::Leave { dir: *parent, name: name.clone(), file_type, time }];
+            let steps = vec![
+                Step::Remove { fid, time },
+                Step::Leave { dir: *parent, name: name.clone(), file_type, time },
+            ];
             let other = Other { mdt: TargetIndex(fid.mdt()), prepares: true };
             let reply = MdsReply::Removed(Removed { fid, nlink: 0 });
             Ok(self.begin(records, other, (*parent, name), steps, reply))

@@ -25,7 +25,9 @@ use types::limits::{BUNDLES_OPEN_MAX, BUNDLES_PER_REPLY_BYTES};
 use types::lock::InodeBits;
 use types::session::Transno;
 use types::target::TargetIndex;
-use wire::mds::{MdsReply, PeerApply, PeerBundle, PeerCancel, PeerExchange, PeerForget, PeerPrepare};
+use wire::mds::{
+    MdsReply, PeerApply, PeerBundle, PeerCancel, PeerExchange, PeerForget, PeerPrepare,
+};
 
 /// How long a prepared bundle waits for its coordinator.
 const LEASE: Duration = Duration::from_secs(5);
@@ -103,7 +105,9 @@ impl Mds {
             tracing::error!(bundle = %id, %error, "another MDT sent no bundle");
             Errno::EINVAL
         })?;
-        let bundle = bundle_of(id, bundle).filter(|bundle| bundle.concerns(self.name.index)).ok_or(Errno::EINVAL)?;
+        let bundle = bundle_of(id, bundle)
+            .filter(|bundle| bundle.concerns(self.name.index))
+            .ok_or(Errno::EINVAL)?;
         self.mark_under_way(id.coordinator).await?;
         let makes = bundle.parts.iter().any(|step| matches!(step, Step::Make { .. }));
         let room = if makes { self.store.admit().await } else { self.store.admit_release().await };
@@ -119,7 +123,9 @@ impl Mds {
                     Ok(MdsReply::PeerApplied { boot: self.boot, transno: records.tx.transno() })
                 }
                 Apply::Done(transno) => Ok(MdsReply::PeerApplied { boot: self.boot, transno }),
-                Apply::Refused => Ok(MdsReply::PeerRefused { boot: self.boot, errno: Errno::EAGAIN }),
+                Apply::Refused => {
+                    Ok(MdsReply::PeerRefused { boot: self.boot, errno: Errno::EAGAIN })
+                }
             }
         });
         self.unpinned.notify_waiters();
@@ -129,9 +135,11 @@ impl Mds {
 
     /// There is no room for a bundle: it is stopped, so that no later Apply of it is taken.
     async fn refuse_bundle(&self, id: BundleId, errno: Errno) -> Result<MdsReply, Errno> {
-        let reply =
-            self.transact(&mut LockContext::own(), |records, _| match records.state.bundles.participant.asked(id) {
-                Told::Applied(_) => Ok(MdsReply::PeerApplied { boot: self.boot, transno: Transno(0) }),
+        let reply = self.transact(&mut LockContext::own(), |records, _| {
+            match records.state.bundles.participant.asked(id) {
+                Told::Applied(_) => {
+                    Ok(MdsReply::PeerApplied { boot: self.boot, transno: Transno(0) })
+                }
                 Told::Stopped { record } => {
                     if record {
                         records.state.bundles.pins.unpin(id);
@@ -139,7 +147,8 @@ impl Mds {
                     }
                     Ok(MdsReply::PeerRefused { boot: self.boot, errno })
                 }
-            })?;
+            }
+        })?;
         // The stop, or the part, is durable before any other MDT hears of it.
         self.store.commit().await?;
         self.unpinned.notify_waiters();
@@ -176,7 +185,12 @@ impl Mds {
     }
 
     /// The bundles of this coordinator before `below` are finished.
-    pub(super) fn forget_below(&self, records: &mut Records<'_>, coordinator: TargetIndex, below: Place) {
+    pub(super) fn forget_below(
+        &self,
+        records: &mut Records<'_>,
+        coordinator: TargetIndex,
+        below: Place,
+    ) {
         let bundles = &mut records.state.bundles;
         let finished = bundles.participant.forget(coordinator, below);
         finished.iter().for_each(|id| bundles.pins.unpin(*id));
@@ -196,7 +210,12 @@ impl Mds {
             let bundles = &mut state.bundles;
             bundles.participant.lives(from, boot);
             if announce {
-                return MdsReply::PeerBundles { boot: self.boot, bundles: vec![], stopped: vec![], more: false };
+                return MdsReply::PeerBundles {
+                    boot: self.boot,
+                    bundles: vec![],
+                    stopped: vec![],
+                    more: false,
+                };
             }
             if after.is_none() {
                 cancelled = bundles.coordinator.restarted(from);
@@ -209,7 +228,9 @@ impl Mds {
             all.extend(applied.map(|bundle| (bundle.id, (true, bundle))));
             let mut told = Vec::new();
             let (mut bytes, mut more) = (0, false);
-            for (id, (applied, bundle)) in all.into_iter().filter(|(id, _)| after.is_none_or(|after| *id > after)) {
+            for (id, (applied, bundle)) in
+                all.into_iter().filter(|(id, _)| after.is_none_or(|after| *id > after))
+            {
                 let bundle = Bytes::from(record_of(bundle));
                 if !told.is_empty() && bytes + bundle.len() > BUNDLES_PER_REPLY_BYTES {
                     more = true;

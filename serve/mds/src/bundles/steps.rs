@@ -59,9 +59,17 @@ pub(crate) fn do_part(
     Ok(())
 }
 
-fn do_step(records: &mut Records<'_>, ctx: &Context<'_>, step: &Step, when: Occasion) -> Result<(), Errno> {
+fn do_step(
+    records: &mut Records<'_>,
+    ctx: &Context<'_>,
+    step: &Step,
+    when: Occasion,
+) -> Result<(), Errno> {
     // At a restart the time of the plan is the nearest to that of the lost change.
-    let at = |time: Timestamp| Context { now: if when == Occasion::Asked { ctx.now } else { time }, ..*ctx };
+    let at = |time: Timestamp| Context {
+        now: if when == Occasion::Asked { ctx.now } else { time },
+        ..*ctx
+    };
     match step {
         Step::Make { fid, record, xattrs } => {
             let mut inode = inode_of(*fid, record)?;
@@ -96,7 +104,12 @@ fn do_step(records: &mut Records<'_>, ctx: &Context<'_>, step: &Step, when: Occa
 
 /// Keeps the reply to a request of a client, unless its slot has one to a later request. Of a
 /// client that is not known any more, nothing would remove it.
-fn keep_reply(tx: &mut Tx<'_>, client: ClientUuid, slot: u16, record: &[u8]) -> Result<(), StoreError> {
+fn keep_reply(
+    tx: &mut Tx<'_>,
+    client: ClientUuid,
+    slot: u16,
+    record: &[u8],
+) -> Result<(), StoreError> {
     let xid = |record: &[u8]| session::decode_reply(record).ok().map(|(xid, _)| xid);
     let known = tx.get(&key::client(client), |_| ())?.is_some();
     let key = key::reply(client, slot);
@@ -111,7 +124,11 @@ fn keep_reply(tx: &mut Tx<'_>, client: ClientUuid, slot: u16, record: &[u8]) -> 
 ///
 /// # Errors
 /// The store cannot be read.
-pub(crate) fn keep_replies(tx: &mut Tx<'_>, me: TargetIndex, bundles: &[Bundle]) -> Result<(), StoreError> {
+pub(crate) fn keep_replies(
+    tx: &mut Tx<'_>,
+    me: TargetIndex,
+    bundles: &[Bundle],
+) -> Result<(), StoreError> {
     for bundle in bundles.iter().filter(|bundle| bundle.id.coordinator == me) {
         for step in bundle.parts.iter() {
             if let Step::Reply { client, slot, record } = step {
@@ -139,7 +156,13 @@ pub(crate) fn inode_of(fid: Fid, record: &[u8]) -> Result<Inode, Errno> {
 /// The record of an inode that is going to be made.
 pub(crate) fn record_of_inode(inode: &Inode) -> Vec<u8> {
     let Inode { attr, parent, flags, tail } = inode;
-    let record = disk::inode::InodeRecord { attr: *attr, parent: *parent, flags: flags.bits(), base: 0, tail };
+    let record = disk::inode::InodeRecord {
+        attr: *attr,
+        parent: *parent,
+        flags: flags.bits(),
+        base: 0,
+        tail,
+    };
     let mut bytes = Vec::new();
     disk::inode::encode(&record, &mut bytes);
     bytes
@@ -151,7 +174,12 @@ pub(crate) fn record_stop(tx: &mut Tx<'_>, id: BundleId) {
 }
 
 /// Bundles are finished: their records go, in one transaction with the watermark that says so.
-pub(crate) fn forget(tx: &mut Tx<'_>, finished: &[BundleId], coordinator: TargetIndex, peer: &Peer) {
+pub(crate) fn forget(
+    tx: &mut Tx<'_>,
+    finished: &[BundleId],
+    coordinator: TargetIndex,
+    peer: &Peer,
+) {
     finished.iter().for_each(|id| tx.delete(&key::bundle(*id)));
     tx.put(&key::peer(coordinator), &bundle::encode_peer(peer));
 }
@@ -166,8 +194,12 @@ pub(crate) fn read(tx: &Tx<'_>) -> Result<RecordedBundles, StoreError> {
     tx.scan(&start, &end, |key, value| {
         match (key::bundle_of(key), bundle::decode(value)) {
             (Some(id), Ok(kept)) => recorded.bundles.push((id, kept)),
-            (_, Err(error)) => tracing::error!(?key, %error, "the record of an operation over several MDTs"),
-            (None, Ok(_)) => tracing::error!(?key, "the key of an operation over several MDTs is damaged"),
+            (_, Err(error)) => {
+                tracing::error!(?key, %error, "the record of an operation over several MDTs")
+            }
+            (None, Ok(_)) => {
+                tracing::error!(?key, "the key of an operation over several MDTs is damaged")
+            }
         }
         ControlFlow::Continue(())
     })?;

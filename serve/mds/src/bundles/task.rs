@@ -68,7 +68,8 @@ impl Mds {
         }
         let due: Vec<Bundle> = {
             let bundles = &self.state.lock().bundles;
-            let left = bundles.coordinator.due().filter(|bundle| !bundles.worked_on.contains(&bundle.id));
+            let left =
+                bundles.coordinator.due().filter(|bundle| !bundles.worked_on.contains(&bundle.id));
             left.take(BUNDLES_PER_ROUND).cloned().collect()
         };
         for bundle in due {
@@ -147,7 +148,9 @@ impl Mds {
     /// The own part of a bundle whose request is gone. The reply is kept for it.
     fn own_part_left(&self, bundle: &Bundle) -> Result<(), Errno> {
         let me = self.name.index;
-        self.transact(&mut LockContext::own(), |records, ctx| do_part(records, ctx, me, bundle, Occasion::Left))?;
+        self.transact(&mut LockContext::own(), |records, ctx| {
+            do_part(records, ctx, me, bundle, Occasion::Left)
+        })?;
         self.unpinned.notify_waiters();
         Ok(())
     }
@@ -161,7 +164,8 @@ impl Mds {
             let below = bundles.coordinator.watermark();
             let open = !bundles.coordinator.is_at_rest();
             let others = bundles.peers.iter().filter(|(mdt, _)| **mdt != self.name.index);
-            let peers = others.filter(|(_, known)| known.peer.under_way && (open || known.told < below));
+            let peers =
+                others.filter(|(_, known)| known.peer.under_way && (open || known.told < below));
             (below, peers.map(|(mdt, _)| *mdt).collect::<Vec<_>>())
         };
         if peers.is_empty() {
@@ -209,7 +213,9 @@ impl Mds {
             }
             let below = bundles.coordinator.watermark();
             let rest = bundles.peers.iter_mut().filter(|(_, known)| {
-                known.peer.under_way && known.told >= below && now.saturating_sub(known.used) >= REST
+                known.peer.under_way
+                    && known.told >= below
+                    && now.saturating_sub(known.used) >= REST
             });
             for (mdt, known) in rest {
                 known.peer.under_way = false;

@@ -75,12 +75,13 @@ impl Mds {
         }
         let revokes = revokes.chunks(REVOKES_PER_CALLBACK_MAX).map(|locks| (None, locks.to_vec()));
         let revokes = revokes.map(|(modifier, locks)| (modifier, ClientOp::Revoke { locks }));
-        let changing = changing
-            .into_iter()
-            .map(|(modifier, dir, names)| (Some(modifier), ClientOp::Changing { dir, names: names.into_vec() }));
+        let changing = changing.into_iter().map(|(modifier, dir, names)| {
+            (Some(modifier), ClientOp::Changing { dir, names: names.into_vec() })
+        });
         let of_bytes = !extents.is_empty();
         let extents = extents.chunks(REVOKES_PER_CALLBACK_MAX);
-        let extents = extents.map(|extents| (None, ClientOp::RevokeExtents { extents: extents.to_vec() }));
+        let extents =
+            extents.map(|extents| (None, ClientOp::RevokeExtents { extents: extents.to_vec() }));
         for (modifier, op) in revokes.chain(changing).chain(extents) {
             let Some(mds) = self.me.upgrade() else { return };
             let mut asking = Box::pin(mds.call_back(export.clone(), modifier, op));
@@ -96,11 +97,18 @@ impl Mds {
     }
 
     /// Asks a client and reports its answer to the table.
-    async fn call_back(self: Arc<Mds>, export: Arc<Export>, modifier: Option<Modifier>, op: ClientOp) {
+    async fn call_back(
+        self: Arc<Mds>,
+        export: Arc<Export>,
+        modifier: Option<Modifier>,
+        op: ClientOp,
+    ) {
         let asked = match &op {
             ClientOp::Revoke { locks } => locks.clone(),
             ClientOp::Changing { dir, .. } => vec![(*dir, InodeBits::UPDATE)],
-            ClientOp::Glimpse { .. } | ClientOp::RevokeExtents { .. } | ClientOp::Squash(_) => Vec::new(),
+            ClientOp::Glimpse { .. } | ClientOp::RevokeExtents { .. } | ClientOp::Squash(_) => {
+                Vec::new()
+            }
         };
         let of_bytes = match &op {
             ClientOp::RevokeExtents { extents } => extents.clone(),
@@ -114,7 +122,9 @@ impl Mds {
                 self.with_state(When::Now, |state| {
                     if !export.is_gone() {
                         let Locks { table, actions, .. } = &mut state.locks;
-                        asked.iter().for_each(|(dir, _)| table.forgot(modifier, client, *dir, actions));
+                        asked
+                            .iter()
+                            .for_each(|(dir, _)| table.forgot(modifier, client, *dir, actions));
                     }
                 });
                 return;
@@ -129,7 +139,8 @@ impl Mds {
         if !of_bytes.is_empty() {
             self.extents_released(&export, &of_bytes);
         }
-        let keeps = |fid: Fid| kept.iter().any(|(f, bits)| *f == fid && bits.contains(InodeBits::OPEN));
+        let keeps =
+            |fid: Fid| kept.iter().any(|(f, bits)| *f == fid && bits.contains(InodeBits::OPEN));
         self.released(&export, &asked, keeps, how);
     }
 
@@ -139,7 +150,9 @@ impl Mds {
         self.with_state(When::Now, |state| {
             if !export.is_gone() {
                 let SharedWriters { table, actions, .. } = &mut state.locks.shared_writers;
-                files.for_each(|fid| table.given_back(fid, export.client(), ByteRange::ALL, now, actions));
+                files.for_each(|fid| {
+                    table.given_back(fid, export.client(), ByteRange::ALL, now, actions)
+                });
             }
         });
     }

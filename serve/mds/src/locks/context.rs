@@ -108,7 +108,10 @@ pub(crate) struct Durability {
 impl LockContext {
     /// For a client that can keep `mask`.
     pub(crate) fn new(client: ClientUuid, mask: InodeBits) -> LockContext {
-        LockContext { asked: LockRequest { client, mask, ..LockRequest::default() }, ..LockContext::default() }
+        LockContext {
+            asked: LockRequest { client, mask, ..LockRequest::default() },
+            ..LockContext::default()
+        }
     }
 
     /// For the MDT itself.
@@ -150,7 +153,13 @@ impl LockOutcome {
     /// Notes that this inode was changed.
     pub(crate) fn touch(&mut self, entry: Entry) {
         let room = self.has_room();
-        match self.touched.iter_mut().rev().take(RECENT).find(|touched| touched.attr.fid == entry.attr.fid) {
+        match self
+            .touched
+            .iter_mut()
+            .rev()
+            .take(RECENT)
+            .find(|touched| touched.attr.fid == entry.attr.fid)
+        {
             Some(touched) => *touched = entry,
             None if room => self.touched.push(entry),
             None => {}
@@ -194,7 +203,11 @@ impl Durability {
 pub(crate) fn owned(changes: &[view::Change<'_>]) -> Result<Vec<Change>, Errno> {
     let owned = |change: &view::Change<'_>| {
         let names = change.names.iter().flatten().map(|name| Name::new(name));
-        Ok(Change { fid: change.fid, bits: change.bits, names: names.collect::<Result<_, Errno>>()? })
+        Ok(Change {
+            fid: change.fid,
+            bits: change.bits,
+            names: names.collect::<Result<_, Errno>>()?,
+        })
     };
     changes.iter().map(owned).collect()
 }

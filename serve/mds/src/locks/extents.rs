@@ -112,7 +112,12 @@ impl Mds {
                 *last += 1;
                 let (ticket, (sender, turn)) = (ExtentTicket(*last), oneshot::channel());
                 waiting.insert(ticket, sender);
-                table.request(ticket, ExtentRequest { fid, client, needs: range, write }, now, actions);
+                table.request(
+                    ticket,
+                    ExtentRequest { fid, client, needs: range, write },
+                    now,
+                    actions,
+                );
                 Ok(Step::Extent(Waiting { mds: self, ticket }, turn))
             } else if let Some(place) = place {
                 Ok(Step::PlaceAgain(place.modifier(), locks.wait_for(place.modifier())))
@@ -139,7 +144,12 @@ impl Mds {
     }
 
     /// While the MDT recovers: the client gets back what it had.
-    fn restore_extent(&self, request: &mut RequestContext<'_>, fid: Fid, extent: Extent) -> Result<MdsReply, Errno> {
+    fn restore_extent(
+        &self,
+        request: &mut RequestContext<'_>,
+        fid: Fid,
+        extent: Extent,
+    ) -> Result<MdsReply, Errno> {
         let now = self.env.clock.now();
         self.with_state(When::Later, |state| {
             alive(request.export)?;

@@ -67,7 +67,14 @@ impl Flocks {
     }
 
     /// Takes or releases.
-    pub fn set(&mut self, fid: Fid, client: ClientUuid, lock: &Flock, wait: bool, now: Monotonic) -> Set {
+    pub fn set(
+        &mut self,
+        fid: Fid,
+        client: ClientUuid,
+        lock: &Flock,
+        wait: bool,
+        now: Monotonic,
+    ) -> Set {
         self.last_ticket += 1;
         let ticket = FlockTicket(self.last_ticket);
         self.table.set(fid, (client, lock), wait, ticket, &mut self.actions);
@@ -80,7 +87,8 @@ impl Flocks {
             None => {
                 let (sender, receiver) = oneshot::channel();
                 let cause = observe::cause::current();
-                let wait = FlockWait { cause, since: now, fid, client, lock: *lock, holders: Vec::new() };
+                let wait =
+                    FlockWait { cause, since: now, fid, client, lock: *lock, holders: Vec::new() };
                 self.waiting.insert(ticket, Waiter { sender, wait });
                 Set::Later(receiver)
             }
@@ -117,7 +125,10 @@ impl Flocks {
         self.deliver(None);
         // A request for a group lock waits for the members of another group: there is no other file
         // to look at.
-        self.groups.files().into_iter().for_each(|fid| self.groups.set(fid, self.table.group_members(fid)));
+        self.groups
+            .files()
+            .into_iter()
+            .for_each(|fid| self.groups.set(fid, self.table.group_members(fid)));
         self.groups.look_again();
     }
 

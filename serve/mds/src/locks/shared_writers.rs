@@ -21,7 +21,8 @@ use types::session::ClientUuid;
 /// itself.
 pub(crate) const SHARED: ClientUuid = ClientUuid(u128::MAX);
 /// Bits that it holds of a file.
-pub(crate) const SHARED_BITS: InodeBits = InodeBits::DATA.union(InodeBits::UPDATE).union(InodeBits::WRITE);
+pub(crate) const SHARED_BITS: InodeBits =
+    InodeBits::DATA.union(InodeBits::UPDATE).union(InodeBits::WRITE);
 /// Number of times that a file changes hands, each within [`dlm::ibits::BUSY`] of the time before,
 /// until it becomes shared.
 const HANDS: u32 = 3;
@@ -76,7 +77,9 @@ impl Locks {
     pub(crate) fn writers_of(&self, fid: Fid, client: ClientUuid) -> Vec<ClientUuid> {
         match self.table.writer(fid) {
             None => Vec::new(),
-            Some(SHARED) => self.shared_writers.table.writers(fid).filter(|writer| *writer != client).collect(),
+            Some(SHARED) => {
+                self.shared_writers.table.writers(fid).filter(|writer| *writer != client).collect()
+            }
             Some(writer) => {
                 if writer == client {
                     Vec::new()
@@ -100,7 +103,8 @@ impl Locks {
     /// with its next request for a lock: its extents are called back.
     pub(crate) fn end_if_alone(&mut self, fid: Fid, client: ClientUuid, now: Monotonic) {
         if is_at_rest(&self.table, fid) && self.shared_writers.table.is_alone(fid, client, now) {
-            let change = dlm::ibits::Change { fid, bits: InodeBits::DATA, names: Default::default() };
+            let change =
+                dlm::ibits::Change { fid, bits: InodeBits::DATA, names: Default::default() };
             self.enter_and_leave(client, vec![change], now);
         }
     }

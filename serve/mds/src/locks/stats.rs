@@ -22,8 +22,11 @@ const WAIT: Metric = Metric {
     unit: Unit::Microseconds,
     help: "Time that an operation waited until nobody held what it changes, or until its turn for a lock.",
 };
-const EVICTIONS: Metric =
-    Metric { name: "evictions", unit: Unit::Requests, help: "Clients evicted because they did not answer a callback." };
+const EVICTIONS: Metric = Metric {
+    name: "evictions",
+    unit: Unit::Requests,
+    help: "Clients evicted because they did not answer a callback.",
+};
 
 const EXTENTS_GRANTED: Metric = Metric {
     name: "extents_granted",

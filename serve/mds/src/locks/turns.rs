@@ -121,7 +121,10 @@ impl Mds {
     ///
     /// # Errors
     /// Those of a target that stops.
-    pub(crate) async fn enter_for_itself(&self, changes: Vec<Change>) -> Result<Entered<'_>, Errno> {
+    pub(crate) async fn enter_for_itself(
+        &self,
+        changes: Vec<Change>,
+    ) -> Result<Entered<'_>, Errno> {
         self.enter(ClientUuid::default(), changes).await
     }
 
@@ -129,7 +132,9 @@ impl Mds {
     async fn enter(&self, client: ClientUuid, changes: Vec<Change>) -> Result<Entered<'_>, Errno> {
         let now: Monotonic = self.env.clock.now();
         let (entered, ready) = self.with_state(When::Now, |state| {
-            self.enter_by(state, |modifier, table, actions| table.enter(modifier, client, changes, now, actions))
+            self.enter_by(state, |modifier, table, actions| {
+                table.enter(modifier, client, changes, now, actions)
+            })
         });
         self.wait_for_holders(entered.modifier, ready).await?;
         Ok(entered)
@@ -176,7 +181,10 @@ impl Mds {
 
     /// Calls these bits back. Returns what to wait for, and the newest unacknowledged change of
     /// that moment.
-    fn ask_back(&self, bits: &BTreeMap<ClientUuid, BTreeMap<Fid, InodeBits>>) -> (Vec<Asked<'_>>, u64) {
+    fn ask_back(
+        &self,
+        bits: &BTreeMap<ClientUuid, BTreeMap<Fid, InodeBits>>,
+    ) -> (Vec<Asked<'_>>, u64) {
         self.with_state(When::Now, |state| {
             let mut asked = Vec::new();
             for (client, bits) in bits {

@@ -56,15 +56,23 @@ impl Mds {
     pub fn lock_waits(&self, max: usize, holders_max: usize) -> Vec<LockWait> {
         let state = self.state.lock();
         let locks = &state.locks;
-        let mut noted: Vec<_> =
-            locks.waits.iter().map(|(modifier, (cause, since))| (*since, *modifier, *cause)).collect();
+        let mut noted: Vec<_> = locks
+            .waits
+            .iter()
+            .map(|(modifier, (cause, since))| (*since, *modifier, *cause))
+            .collect();
         noted.sort_unstable();
         let waits = noted.into_iter().take(max).filter_map(|(since, modifier, cause)| {
             let wait = locks.table.wait_of(modifier)?;
-            let first = wait.holders.first().map(|(fid, ..)| *fid).or(wait.changes.first().map(|(fid, _)| *fid))?;
+            let first = wait
+                .holders
+                .first()
+                .map(|(fid, ..)| *fid)
+                .or(wait.changes.first().map(|(fid, _)| *fid))?;
             let here = wait.changes.iter().filter(|(fid, _)| *fid == first);
             let bits = here.fold(InodeBits::NONE, |all, (_, bits)| all.union(*bits));
-            let mut holders: Vec<_> = wait.holders.iter().map(|(_, client, bits)| (*client, *bits)).collect();
+            let mut holders: Vec<_> =
+                wait.holders.iter().map(|(_, client, bits)| (*client, *bits)).collect();
             if holders.is_empty() {
                 holders.extend(wait.ahead.iter().map(|client| (*client, InodeBits::NONE)));
             }

@@ -9,7 +9,11 @@ use wire::mds::{Accessed, MdsReply};
 impl Mds {
     /// Records an access. Many of these come in one request, and none may stop the others: an inode
     /// that is gone is no error.
-    pub(super) fn accessed(&self, request: &mut RequestContext<'_>, op: &Accessed) -> Result<MdsReply, Errno> {
+    pub(super) fn accessed(
+        &self,
+        request: &mut RequestContext<'_>,
+        op: &Accessed,
+    ) -> Result<MdsReply, Errno> {
         let &Accessed { fid, at, strict } = op;
         self.ours(fid)?;
         let times = if strict { AccessTimes::Strict } else { AccessTimes::Relative };

@@ -20,14 +20,24 @@ use types::lock::InodeBits;
 use wire::mds::{Getattr, GetattrMany, MdsReply, Readlink, Setattr};
 
 impl Mds {
-    pub(super) fn getattr(&self, request: &mut RequestContext<'_>, op: &Getattr) -> Result<MdsReply, Errno> {
+    pub(super) fn getattr(
+        &self,
+        request: &mut RequestContext<'_>,
+        op: &Getattr,
+    ) -> Result<MdsReply, Errno> {
         let &Getattr { fid } = op;
         self.ours(fid)?;
         // As `Records::there`.
-        self.show(request, |records| Ok(MdsReply::Entry(Box::new(records.show(fid, SHOWN)?.ok_or(Errno::ESTALE)?))))
+        self.show(request, |records| {
+            Ok(MdsReply::Entry(Box::new(records.show(fid, SHOWN)?.ok_or(Errno::ESTALE)?)))
+        })
     }
 
-    pub(super) fn getattr_many(&self, request: &mut RequestContext<'_>, op: &GetattrMany) -> Result<MdsReply, Errno> {
+    pub(super) fn getattr_many(
+        &self,
+        request: &mut RequestContext<'_>,
+        op: &GetattrMany,
+    ) -> Result<MdsReply, Errno> {
         let GetattrMany { fids } = op;
         if fids.len() > READDIR_ENTRIES_MAX {
             return Err(Errno::E2BIG);
@@ -36,7 +46,9 @@ impl Mds {
         for turn in fids.chunks(INODES_PER_TURN) {
             self.show(request, |records| {
                 // One damaged inode must not hide the others.
-                let mut show = |fid: &Fid| self.ours(*fid).and_then(|()| records.show(*fid, SHOWN)).ok().flatten();
+                let mut show = |fid: &Fid| {
+                    self.ours(*fid).and_then(|()| records.show(*fid, SHOWN)).ok().flatten()
+                };
                 attrs.extend(turn.iter().map(&mut show));
                 Ok(())
             })?;
@@ -44,22 +56,30 @@ impl Mds {
         Ok(MdsReply::Attrs(attrs))
     }
 
-    pub(super) fn setattr(&self, request: &mut RequestContext<'_>, op: &Setattr) -> Result<MdsReply, Errno> {
+    pub(super) fn setattr(
+        &self,
+        request: &mut RequestContext<'_>,
+        op: &Setattr,
+    ) -> Result<MdsReply, Errno> {
         let &Setattr { fid, ref set } = op;
         self.ours(fid)?;
         let (client, is_squashed) = (request.client(), request.is_squashed);
         self.change(request, |records, ctx| {
             let inode = records.there(fid)?;
-            if is_squashed && set.size.is_some() && !records.state.opens.is_written_by(client, fid) {
+            if is_squashed && set.size.is_some() && !records.state.opens.is_written_by(client, fid)
+            {
                 permission(records, ctx, &inode, WRITE)?;
             }
             let inode = match set.size {
-                Some(_) if records.state.opens.is_executed_elsewhere(client, fid) => return Err(Errno::ETXTBSY),
+                Some(_) if records.state.opens.is_executed_elsewhere(client, fid) => {
+                    return Err(Errno::ETXTBSY);
+                }
                 None => setattr::setattr(records, ctx, fid, set)?,
                 Some(size) => {
                     records.may_write(fid)?;
                     let before = records.existing(fid)?;
-                    let (grows, has_data) = (size > before.attr.size, before.flags.contains(InodeFlags::HAS_DATA));
+                    let (grows, has_data) =
+                        (size > before.attr.size, before.flags.contains(InodeFlags::HAS_DATA));
                     let layout = match has_data || grows {
                         true => tail::layout(fid, &before.tail, ItemTag::Layout)?,
                         false => None,
@@ -71,16 +91,21 @@ impl Mds {
                     }
                     let layout = layout.filter(|_| has_data);
                     let cut = match layout.as_ref().map(|layout| Part::of(layout, fid)) {
-                        Some(part) if part.end > 0 => Some((part, dom::cut(&part.chunks(&records.tx), size)?)),
+                        Some(part) if part.end > 0 => {
+                            Some((part, dom::cut(&part.chunks(&records.tx), size)?))
+                        }
                         _ => None,
                     };
                     let mut inode = setattr::setattr(records, ctx, fid, set)?;
                     if let Some((part, plan)) = cut.filter(|(_, plan)| !plan.chunks.is_empty()) {
                         records.put_chunks(part, &plan);
-                        inode.attr.blocks = inode.attr.blocks.saturating_add_signed(plan.blocks_delta);
+                        inode.attr.blocks =
+                            inode.attr.blocks.saturating_add_signed(plan.blocks_delta);
                         records.put_inode(&inode);
                     }
-                    if size < before.attr.size && layout.is_some_and(|layout| layout.objects(fid).next().is_some()) {
+                    if size < before.attr.size
+                        && layout.is_some_and(|layout| layout.objects(fid).next().is_some())
+                    {
                         // The client cuts the objects now; whether it can do that is not certain.
                         self.doubt_tail(records, fid);
                     }
@@ -91,7 +116,11 @@ impl Mds {
         })
     }
 
-    pub(super) fn readlink(&self, request: &mut RequestContext<'_>, op: &Readlink) -> Result<MdsReply, Errno> {
+    pub(super) fn readlink(
+        &self,
+        request: &mut RequestContext<'_>,
+        op: &Readlink,
+    ) -> Result<MdsReply, Errno> {
         let &Readlink { fid } = op;
         self.ours(fid)?;
         self.show(request, |records| {

@@ -27,12 +27,15 @@ impl Mds {
             seen.tx.scan(start, end, |key, value| {
                 bytes += key.len() + value.len();
                 // One record always fits, so that a reader makes progress.
-                if !records.is_empty() && (bytes > bytes_max || records.len() == RECORDS_PER_SCAN_MAX) {
+                if !records.is_empty()
+                    && (bytes > bytes_max || records.len() == RECORDS_PER_SCAN_MAX)
+                {
                     more = true;
                     return ControlFlow::Break(());
                 }
                 long |= value.len() > RECORD_VALUE_BYTES_MAX;
-                records.push(Record { key: key.to_vec().into(), value: Some(value.to_vec().into()) });
+                records
+                    .push(Record { key: key.to_vec().into(), value: Some(value.to_vec().into()) });
                 ControlFlow::Continue(())
             })?;
             Ok(())
@@ -40,12 +43,17 @@ impl Mds {
         if long { Err(Errno::E2BIG) } else { Ok(MdsReply::Records { records, more }) }
     }
 
-    pub(super) fn mend(&self, request: &mut RequestContext<'_>, op: &Mend) -> Result<MdsReply, Errno> {
+    pub(super) fn mend(
+        &self,
+        request: &mut RequestContext<'_>,
+        op: &Mend,
+    ) -> Result<MdsReply, Errno> {
         let Mend { expect, put } = op;
         if expect.len() > RECORDS_PER_MEND_MAX || put.len() > RECORDS_PER_MEND_MAX {
             return Err(Errno::E2BIG);
         }
-        let changes = put.iter().map(|record| concerned(&record.key)).collect::<Result<Vec<_>, _>>()?;
+        let changes =
+            put.iter().map(|record| concerned(&record.key)).collect::<Result<Vec<_>, _>>()?;
         let changes: Vec<Change<'_>> = changes.into_iter().flatten().collect();
         self.change(request, |records, ctx| {
             for Record { key, value } in expect {
@@ -58,7 +66,8 @@ impl Mds {
                 (Some(value), Some(fid)) => inode::with_version(fid, value, ctx.version).map(Some),
                 (value, _) => Ok(value.as_ref().map(|value| value.to_vec())),
             };
-            let values = put.iter().map(stamp).collect::<Result<Vec<_>, _>>().map_err(|_| Errno::EINVAL)?;
+            let values =
+                put.iter().map(stamp).collect::<Result<Vec<_>, _>>().map_err(|_| Errno::EINVAL)?;
             records.before(&changes)?;
             for (record, value) in put.iter().zip(values) {
                 records.mend(&record.key, value.as_deref());
@@ -76,8 +85,15 @@ fn concerned(key: &[u8]) -> Result<Option<Change<'_>>, Errno> {
         _ if tag == Tag::Inode as u8 => Some(Change::of(fid()?, InodeBits::ALL)),
         _ if tag == Tag::Chunk as u8 => Some(Change::of(fid()?, InodeBits::ALL)),
         _ if tag == Tag::Xattr as u8 => Some(Change::of(fid()?, InodeBits::ALL)),
-        _ if tag == Tag::Entry as u8 => Some(Change::name(fid()?, key::name_of(key).ok_or(Errno::EINVAL)?)),
-        _ if [Tag::Orphan, Tag::Writer, Tag::Destroy, Tag::State].iter().any(|known| tag == *known as u8) => None,
+        _ if tag == Tag::Entry as u8 => {
+            Some(Change::name(fid()?, key::name_of(key).ok_or(Errno::EINVAL)?))
+        }
+        _ if [Tag::Orphan, Tag::Writer, Tag::Destroy, Tag::State]
+            .iter()
+            .any(|known| tag == *known as u8) =>
+        {
+            None
+        }
         _ => return Err(Errno::EINVAL),
     })
 }

@@ -28,7 +28,11 @@ const WRITTEN: InodeBits = MADE.union(InodeBits::DATA).union(InodeBits::WRITE);
 const READ: InodeBits = MADE.union(InodeBits::OPEN).union(InodeBits::DATA);
 
 impl Mds {
-    pub(super) fn create(&self, request: &mut RequestContext<'_>, op: &Create) -> Result<MdsReply, Errno> {
+    pub(super) fn create(
+        &self,
+        request: &mut RequestContext<'_>,
+        op: &Create,
+    ) -> Result<MdsReply, Errno> {
         let &Create { parent, ref name, ref kind, mode, umask, exclusive } = op;
         self.ours(parent)?;
         let (file_type, rdev, size, flags) = match kind {
@@ -38,7 +42,9 @@ impl Mds {
             CreateKind::Special(FileType::Regular | FileType::Directory | FileType::Symlink, _) => {
                 return Err(Errno::EINVAL);
             }
-            CreateKind::Special(FileType::CharDevice | FileType::BlockDevice, 1..) if request.is_squashed => {
+            CreateKind::Special(FileType::CharDevice | FileType::BlockDevice, 1..)
+                if request.is_squashed =>
+            {
                 return Err(Errno::EPERM);
             }
             CreateKind::Special(file_type, rdev) => (*file_type, *rdev, 0, None),
@@ -56,7 +62,8 @@ impl Mds {
             };
             let new = New { fid, file_type, mode, umask, rdev, size };
             let write = flags.is_some_and(|f| f.write);
-            let made = create(records, ctx, parent, name, new, |dir| self.new_tail(dir, kind, write))?;
+            let made =
+                create(records, ctx, parent, name, new, |dir| self.new_tail(dir, kind, write))?;
             match made {
                 Made::Found(_) | Made::Elsewhere(_) if !may_exist => Err(Errno::EEXIST),
                 Made::Elsewhere(dirent) => as_file(dirent.file_type).and(Err(Errno::EREMOTE)),
@@ -73,7 +80,11 @@ impl Mds {
     }
 
     /// O_TMPFILE: a file that lives as long as it is open, or gets a name.
-    pub(super) fn tmpfile(&self, request: &mut RequestContext<'_>, op: &Tmpfile) -> Result<MdsReply, Errno> {
+    pub(super) fn tmpfile(
+        &self,
+        request: &mut RequestContext<'_>,
+        op: &Tmpfile,
+    ) -> Result<MdsReply, Errno> {
         let &Tmpfile { parent, mode, umask, flags, linkable } = op;
         self.ours(parent)?;
         let last_committed = self.store.last_committed();
@@ -94,7 +105,12 @@ impl Mds {
     }
 
     /// Tail of a new inode, from its directory's.
-    pub(crate) fn new_tail(&self, dir: &Inode, kind: &CreateKind, write: bool) -> Result<(Tail, InodeFlags), Errno> {
+    pub(crate) fn new_tail(
+        &self,
+        dir: &Inode,
+        kind: &CreateKind,
+        write: bool,
+    ) -> Result<(Tail, InodeFlags), Errno> {
         let default = match dir.flags.contains(InodeFlags::HAS_DEFAULT_LAYOUT) {
             true => tail::layout(dir.fid(), &dir.tail, ItemTag::DefaultLayout)?,
             false => None,
@@ -108,10 +124,15 @@ impl Mds {
                 (tail::with_layout(ItemTag::Layout, &layout), flags)
             }
             CreateKind::Directory { .. } => match default {
-                Some(layout) => (tail::with_layout(ItemTag::DefaultLayout, &layout), InodeFlags::HAS_DEFAULT_LAYOUT),
+                Some(layout) => (
+                    tail::with_layout(ItemTag::DefaultLayout, &layout),
+                    InodeFlags::HAS_DEFAULT_LAYOUT,
+                ),
                 None => (Tail::new(), InodeFlags::empty()),
             },
-            CreateKind::Symlink(target) => (tail::with(ItemTag::LinkTarget, target), InodeFlags::empty()),
+            CreateKind::Symlink(target) => {
+                (tail::with(ItemTag::LinkTarget, target), InodeFlags::empty())
+            }
             CreateKind::Special(..) => (Tail::new(), InodeFlags::empty()),
         })
     }
@@ -127,7 +148,12 @@ impl Mds {
     ) -> Result<MdsReply, Errno> {
         let Some(flags) = flags else {
             records.shown(inode.fid(), MADE);
-            return Ok(MdsReply::Opened { entry: entry(&inode), created, handle: OpenHandle(0), layout: None });
+            return Ok(MdsReply::Opened {
+                entry: entry(&inode),
+                created,
+                handle: OpenHandle(0),
+                layout: None,
+            });
         };
         open::open(&inode, flags.write, flags.append || flags.lasting, flags.exec)?;
         let fid = inode.fid();
@@ -135,7 +161,9 @@ impl Mds {
             records.state.opens.may_open(client, fid, flags)?;
         }
         let layout = match inode.file_type() {
-            FileType::Regular => Some(Arc::new(tail::layout(fid, &inode.tail, ItemTag::Layout)?.ok_or(Errno::EIO)?)),
+            FileType::Regular => {
+                Some(Arc::new(tail::layout(fid, &inode.tail, ItemTag::Layout)?.ok_or(Errno::EIO)?))
+            }
             _ => None,
         };
         let write = flags.write && inode.file_type() == FileType::Regular;
@@ -143,7 +171,8 @@ impl Mds {
             records.may_write(fid)?;
         }
         records.used(client, fid, write);
-        let (handle, first_writer) = records.state.opens.open(client, fid, OpenFlags { write, ..flags });
+        let (handle, first_writer) =
+            records.state.opens.open(client, fid, OpenFlags { write, ..flags });
         if first_writer {
             // An existing mark may say more.
             if !self.unsettled.lock().has(fid) {
@@ -156,7 +185,9 @@ impl Mds {
             FileType::Regular if write => WRITTEN,
             // Usually the file has no writer. Only if it has one, check whether that is this client
             // itself.
-            FileType::Regular if opens.is_written(fid) && opens.others(client, fid) == OpenBy::Writers => {
+            FileType::Regular
+                if opens.is_written(fid) && opens.others(client, fid) == OpenBy::Writers =>
+            {
                 READ.difference(InodeBits::OPEN)
             }
             FileType::Regular => READ,

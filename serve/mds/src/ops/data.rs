@@ -7,7 +7,11 @@ use types::errno::Errno;
 use wire::mds::{MdsReply, Wrote};
 
 impl Mds {
-    pub(super) fn wrote(&self, request: &mut RequestContext<'_>, op: &Wrote) -> Result<MdsReply, Errno> {
+    pub(super) fn wrote(
+        &self,
+        request: &mut RequestContext<'_>,
+        op: &Wrote,
+    ) -> Result<MdsReply, Errno> {
         let &Wrote { fid, end, blocks_delta, at, kill_suidgid } = op;
         let written = Written { end, blocks_delta, at, kill_suidgid };
         self.ours(fid)?;

@@ -27,7 +27,11 @@ fn file(inode: &Inode) -> Result<Part, Errno> {
 }
 
 impl Mds {
-    pub(super) fn read_data(&self, request: &mut RequestContext<'_>, op: &Read) -> Result<MdsReply, Errno> {
+    pub(super) fn read_data(
+        &self,
+        request: &mut RequestContext<'_>,
+        op: &Read,
+    ) -> Result<MdsReply, Errno> {
         let &Read { fid, offset, len } = op;
         self.ours(fid)?;
         let end = end_of(offset, len.into())?;
@@ -41,7 +45,11 @@ impl Mds {
         })
     }
 
-    pub(super) fn write_data(&self, request: &mut RequestContext<'_>, op: &Write) -> Result<MdsReply, Errno> {
+    pub(super) fn write_data(
+        &self,
+        request: &mut RequestContext<'_>,
+        op: &Write,
+    ) -> Result<MdsReply, Errno> {
         let &Write { fid, offset, ref data, at, kill_suidgid } = op;
         self.ours(fid)?;
         let end = end_of(offset, data.len() as u64)?;
@@ -60,7 +68,11 @@ impl Mds {
         })
     }
 
-    pub(super) fn punch_data(&self, request: &mut RequestContext<'_>, op: &Punch) -> Result<MdsReply, Errno> {
+    pub(super) fn punch_data(
+        &self,
+        request: &mut RequestContext<'_>,
+        op: &Punch,
+    ) -> Result<MdsReply, Errno> {
         let &Punch { fid, start, end, kind, grows, kill_suidgid } = op;
         self.ours(fid)?;
         let kind = match kind {
@@ -86,7 +98,11 @@ impl Mds {
         })
     }
 
-    pub(super) fn seek_data(&self, request: &mut RequestContext<'_>, op: &Seek) -> Result<MdsReply, Errno> {
+    pub(super) fn seek_data(
+        &self,
+        request: &mut RequestContext<'_>,
+        op: &Seek,
+    ) -> Result<MdsReply, Errno> {
         let &Seek { fid, offset, hole } = op;
         self.ours(fid)?;
         self.show(request, |records| {

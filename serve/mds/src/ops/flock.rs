@@ -10,12 +10,21 @@ use types::session::ClientUuid;
 use wire::mds::{FlockSet, MdsReply};
 
 impl Mds {
-    pub(super) fn flock_test(&self, client: ClientUuid, fid: Fid, lock: &Flock) -> Result<MdsReply, Errno> {
+    pub(super) fn flock_test(
+        &self,
+        client: ClientUuid,
+        fid: Fid,
+        lock: &Flock,
+    ) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
         Ok(MdsReply::Flock(self.flocks.lock().test(fid, client, lock)))
     }
 
-    pub(super) async fn flock_set(&self, export: &Export, op: &FlockSet) -> Result<MdsReply, Errno> {
+    pub(super) async fn flock_set(
+        &self,
+        export: &Export,
+        op: &FlockSet,
+    ) -> Result<MdsReply, Errno> {
         let &FlockSet { fid, lock, wait } = op;
         self.ours(fid)?;
         if lock.kind != FlockKind::Unlock {
@@ -41,7 +50,12 @@ impl Mds {
         Ok(MdsReply::Done)
     }
 
-    pub(super) fn flock_cancel(&self, client: ClientUuid, fid: Fid, lock: &Flock) -> Result<MdsReply, Errno> {
+    pub(super) fn flock_cancel(
+        &self,
+        client: ClientUuid,
+        fid: Fid,
+        lock: &Flock,
+    ) -> Result<MdsReply, Errno> {
         self.flocks.lock().cancel(fid, client, lock);
         Ok(MdsReply::Done)
     }

@@ -43,15 +43,19 @@ impl Mds {
     /// Completes the attributes that a reply shows of files with other writers.
     pub(crate) async fn ask_writers(&self, request: &mut RequestContext<'_>, reply: &mut MdsReply) {
         let withheld: BTreeMap<Fid, InodeBits> =
-            std::mem::take(&mut request.lock_context.outcome.written_elsewhere).into_iter().collect();
+            std::mem::take(&mut request.lock_context.outcome.written_elsewhere)
+                .into_iter()
+                .collect();
         let mut entries: BTreeMap<Fid, Vec<&mut Entry>> = BTreeMap::new();
         for entry in entries_of(reply) {
             entries.entry(entry.attr.fid).or_default().push(entry);
         }
         // Also those whose writer has just gone: its report is in the records, not yet in the
         // reply.
-        let mut open: BTreeMap<Fid, u64> =
-            entries.iter().filter_map(|(fid, shown)| Some((*fid, shown.first()?.attr.version))).collect();
+        let mut open: BTreeMap<Fid, u64> = entries
+            .iter()
+            .filter_map(|(fid, shown)| Some((*fid, shown.first()?.attr.version)))
+            .collect();
         let client = request.client();
         let mut before = Answers::new();
         for round in 1..=ROUNDS {
@@ -69,7 +73,9 @@ impl Mds {
                     let Some(shown) = entries.get_mut(fid) else { return false };
                     let told = std::mem::replace(version, fresh.attr.version) != fresh.attr.version;
                     let writers = records.state.locks.writers_of(*fid, client);
-                    let said = answers.get(fid).filter(|said| writers.iter().all(|writer| said.contains_key(writer)));
+                    let said = answers
+                        .get(fid)
+                        .filter(|said| writers.iter().all(|writer| said.contains_key(writer)));
                     let again = match said {
                         _ if writers.is_empty() => {
                             // A grant covers all that is shown. So it must be of one moment: if
@@ -109,7 +115,10 @@ impl Mds {
                 match self.answer(export, ClientOp::Glimpse { fids: fids.to_vec() }).await {
                     Some(ClientReply::Glimpses(glimpses)) if glimpses.len() == fids.len() => {
                         let client = export.client();
-                        fids.iter().zip(glimpses).map(|(fid, glimpsed)| (*fid, client, glimpsed)).collect()
+                        fids.iter()
+                            .zip(glimpses)
+                            .map(|(fid, glimpsed)| (*fid, client, glimpsed))
+                            .collect()
                     }
                     Some(_) => {
                         self.evict(export, "it does not answer a glimpse with sizes");
@@ -171,7 +180,9 @@ fn entries_of(reply: &mut MdsReply) -> Vec<&mut Entry> {
     match reply {
         MdsReply::Entry(entry) | MdsReply::Opened { entry, .. } => vec![&mut **entry],
         MdsReply::Attrs(attrs) => attrs.iter_mut().flatten().collect(),
-        MdsReply::Entries { entries, .. } => entries.iter_mut().filter_map(|entry| entry.entry.as_mut()).collect(),
+        MdsReply::Entries { entries, .. } => {
+            entries.iter_mut().filter_map(|entry| entry.entry.as_mut()).collect()
+        }
         _ => Vec::new(),
     }
 }

@@ -17,7 +17,11 @@ use types::lock::InodeBits;
 use wire::mds::{GetLayout, MdsReply};
 
 impl Mds {
-    pub(super) async fn get_layout(&self, request: &mut RequestContext<'_>, op: &GetLayout) -> Result<MdsReply, Errno> {
+    pub(super) async fn get_layout(
+        &self,
+        request: &mut RequestContext<'_>,
+        op: &GetLayout,
+    ) -> Result<MdsReply, Errno> {
         let &GetLayout { fid, write, start, end } = op;
         self.ours(fid)?;
         if !write {
@@ -28,13 +32,16 @@ impl Mds {
             })?;
             return Ok(MdsReply::Layout(Arc::new(layout)));
         }
-        let extends =
-            self.read(|records| layout_of(&records.existing(fid)?).map(|layout| is_needed(&layout, start, end)))?;
+        let extends = self.read(|records| {
+            layout_of(&records.existing(fid)?).map(|layout| is_needed(&layout, start, end))
+        })?;
         if extends {
             // The choice rests on free space, and what is known of it may be seconds old.
             self.refresh_spaces_of_active().await;
         }
-        if let Ok(reply) = self.in_turn(request, |request| self.layout_to_write(request, fid, start, end)).await? {
+        if let Ok(reply) =
+            self.in_turn(request, |request| self.layout_to_write(request, fid, start, end)).await?
+        {
             return Ok(reply);
         }
         // OSTs may have come, or got room, since the last look.
@@ -42,7 +49,10 @@ impl Mds {
         let clock = &self.env.clock;
         let until = clock.now() + self.settings.osts_return;
         loop {
-            match self.in_turn(request, |request| self.layout_to_write(request, fid, start, end)).await? {
+            match self
+                .in_turn(request, |request| self.layout_to_write(request, fid, start, end))
+                .await?
+            {
                 Ok(reply) => return Ok(reply),
                 Err(reason) if self.may_yet_place(&reason) => {
                     if clock.now() >= until {

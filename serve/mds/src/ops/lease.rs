@@ -23,13 +23,18 @@ const fn excluded(mode: LeaseMode) -> InodeBits {
 }
 
 impl Mds {
-    pub(super) async fn lease(&self, request: &mut RequestContext<'_>, op: &Lease) -> Result<MdsReply, Errno> {
+    pub(super) async fn lease(
+        &self,
+        request: &mut RequestContext<'_>,
+        op: &Lease,
+    ) -> Result<MdsReply, Errno> {
         let &Lease { fid, owner, act } = op;
         self.ours(fid)?;
         let holder = (request.client(), owner);
         let held = match act {
             LeaseAct::Acquire(mode) => {
-                self.in_turn(request, |request| self.acquire_lease(request, fid, owner, mode)).await?;
+                self.in_turn(request, |request| self.acquire_lease(request, fid, owner, mode))
+                    .await?;
                 Some(mode)
             }
             LeaseAct::Check => self.state.lock().locks.leases.held(fid, holder),
@@ -61,7 +66,9 @@ impl Mds {
                 records.call_back(fid, excluded(mode))?;
                 // A client that was asked and keeps OPEN has the file open without a handle.
                 let locks = &records.state.locks;
-                if mode == LeaseMode::Write && !locks.table.is_free(client, None, [(fid, InodeBits::OPEN)]) {
+                if mode == LeaseMode::Write
+                    && !locks.table.is_free(client, None, [(fid, InodeBits::OPEN)])
+                {
                     others = OpenBy::Readers;
                 }
             }

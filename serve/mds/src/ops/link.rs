@@ -8,7 +8,11 @@ use types::lock::InodeBits;
 use wire::mds::{Link, MdsReply};
 
 impl Mds {
-    pub(super) fn link(&self, request: &mut RequestContext<'_>, op: &Link) -> Result<MdsReply, Errno> {
+    pub(super) fn link(
+        &self,
+        request: &mut RequestContext<'_>,
+        op: &Link,
+    ) -> Result<MdsReply, Errno> {
         let &Link { fid, new_parent, ref new_name } = op;
         if fid.mdt() != new_parent.mdt() {
             // Across MDTs: not yet. Programs know what to do with EXDEV.

@@ -12,7 +12,11 @@ use types::fid::Fid;
 use wire::mds::MdsReply;
 
 impl Mds {
-    pub(super) fn links(&self, request: &mut RequestContext<'_>, fid: Fid) -> Result<MdsReply, Errno> {
+    pub(super) fn links(
+        &self,
+        request: &mut RequestContext<'_>,
+        fid: Fid,
+    ) -> Result<MdsReply, Errno> {
         if request.credentials.uid != 0 {
             // A name may be in a directory that its reader may not search.
             return Err(Errno::EPERM);

@@ -17,12 +17,19 @@ const TO_READ: InodeBits = InodeBits::DATA.union(InodeBits::UPDATE);
 const TO_WRITE: InodeBits = TO_READ.union(InodeBits::WRITE);
 
 impl Mds {
-    pub(super) async fn lock(&self, request: &mut RequestContext<'_>, op: &Lock) -> Result<MdsReply, Errno> {
+    pub(super) async fn lock(
+        &self,
+        request: &mut RequestContext<'_>,
+        op: &Lock,
+    ) -> Result<MdsReply, Errno> {
         let &Lock { fid, bits, needs } = op;
         self.ours(fid)?;
         let wants = if bits.contains(InodeBits::WRITE) { TO_WRITE } else { TO_READ };
         let asks = bits.intersects(InodeBits::DATA.union(InodeBits::WRITE));
-        if !asks || !bits.difference(TO_WRITE).is_empty() || !request.lock_context.asked.mask.contains(wants) {
+        if !asks
+            || !bits.difference(TO_WRITE).is_empty()
+            || !request.lock_context.asked.mask.contains(wants)
+        {
             return Err(Errno::EINVAL);
         }
         self.of_its_group(request.export, fid).await?;
@@ -31,7 +38,8 @@ impl Mds {
             return Ok(MdsReply::Entry(Box::new(entry)));
         }
         if let Some(needs) = needs
-            && let Some(extent) = Box::pin(self.lock_extent(request, fid, wants == TO_WRITE, needs)).await?
+            && let Some(extent) =
+                Box::pin(self.lock_extent(request, fid, wants == TO_WRITE, needs)).await?
         {
             return Ok(extent);
         }
@@ -70,15 +78,25 @@ impl Mds {
             if !table.is_free(records.lock_context.asked.client, None, [(fid, excludes)]) {
                 return Ok(None);
             }
-            let granted =
-                table.grant(fid, records.lock_context.asked.client, wants, records.lock_context.asked.now, actions);
+            let granted = table.grant(
+                fid,
+                records.lock_context.asked.client,
+                wants,
+                records.lock_context.asked.now,
+                actions,
+            );
             records.lock_context.outcome.granted(fid, granted);
             records.used(export.client(), fid, wants == TO_WRITE);
             Ok((granted == wants).then_some(entry))
         })
     }
 
-    async fn lock_in_turn(&self, request: &mut RequestContext<'_>, fid: Fid, wants: InodeBits) -> Result<Entry, Errno> {
+    async fn lock_in_turn(
+        &self,
+        request: &mut RequestContext<'_>,
+        fid: Fid,
+        wants: InodeBits,
+    ) -> Result<Entry, Errno> {
         let export = request.export;
         let (place, mut turn) = self.with_state(When::Now, |state| {
             alive(export)?;
@@ -111,7 +129,11 @@ impl Mds {
         }
     }
 
-    pub(super) fn unlock(&self, request: &RequestContext<'_>, op: &Unlock) -> Result<MdsReply, Errno> {
+    pub(super) fn unlock(
+        &self,
+        request: &RequestContext<'_>,
+        op: &Unlock,
+    ) -> Result<MdsReply, Errno> {
         let Unlock { locks } = op;
         if locks.len() > REVOKES_PER_CALLBACK_MAX {
             return Err(Errno::E2BIG);

@@ -20,7 +20,11 @@ pub(crate) fn entry(inode: &Inode) -> Box<Entry> {
 }
 
 impl Mds {
-    pub(super) fn lookup(&self, request: &mut RequestContext<'_>, op: &Lookup) -> Result<MdsReply, Errno> {
+    pub(super) fn lookup(
+        &self,
+        request: &mut RequestContext<'_>,
+        op: &Lookup,
+    ) -> Result<MdsReply, Errno> {
         let &Lookup { parent, ref name } = op;
         self.ours(parent)?;
         self.permit(request, parent, EXECUTE)?;
@@ -45,7 +49,11 @@ impl Mds {
         })
     }
 
-    pub(super) fn get_parent(&self, request: &mut RequestContext<'_>, op: &GetParent) -> Result<MdsReply, Errno> {
+    pub(super) fn get_parent(
+        &self,
+        request: &mut RequestContext<'_>,
+        op: &GetParent,
+    ) -> Result<MdsReply, Errno> {
         let &GetParent { fid } = op;
         self.ours(fid)?;
         self.show(request, |records| {

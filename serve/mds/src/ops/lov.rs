@@ -62,7 +62,12 @@ impl Mds {
         MdsReply::Bytes(lov_ea::encode(&self.tunables.layout(), Fid::NONE).into())
     }
 
-    pub(super) fn get_lov(&self, credentials: &Credentials, fid: Fid, name: LovName) -> Result<MdsReply, Errno> {
+    pub(super) fn get_lov(
+        &self,
+        credentials: &Credentials,
+        fid: Fid,
+        name: LovName,
+    ) -> Result<MdsReply, Errno> {
         name.check(credentials, Errno::ENODATA)?;
         let inode = self.read(|records| records.existing(fid))?;
         let (tag, named) = match inode.file_type() {
@@ -92,7 +97,9 @@ impl Mds {
             match inode.file_type() {
                 FileType::Directory => self.set_default(&mut inode, wanted)?,
                 FileType::Regular => match wanted {
-                    Some(_) if name == LovName::Trusted && has_data(&inode) => return Ok(MdsReply::Done),
+                    Some(_) if name == LovName::Trusted && has_data(&inode) => {
+                        return Ok(MdsReply::Done);
+                    }
                     Some(layout) => self.set_layout(&mut inode, name, layout)?,
                     // Lustre takes an empty layout on a file for "leave it as it is".
                     None => return Ok(MdsReply::Done),
@@ -132,13 +139,16 @@ impl Mds {
     }
 
     fn set_layout(&self, inode: &mut Inode, name: LovName, wanted: &Layout) -> Result<(), Errno> {
-        if has_data(inode) || name == LovName::Lustre && inode.flags.contains(InodeFlags::CHOSEN_LAYOUT) {
+        if has_data(inode)
+            || name == LovName::Lustre && inode.flags.contains(InodeFlags::CHOSEN_LAYOUT)
+        {
             return Err(Errno::EEXIST);
         }
         let fid = inode.fid();
         let old = tail::layout(fid, &inode.tail, ItemTag::Layout)?.ok_or(Errno::EIO)?;
         let mut layout = self.with_dom_of_now(wanted.clone());
-        (layout.generation, layout.owner, layout.spent) = (old.generation + 1, old.owner, old.spent);
+        (layout.generation, layout.owner, layout.spent) =
+            (old.generation + 1, old.owner, old.spent);
         self.inherit_pool(&old, &mut layout);
         // Instance numbers are never used twice, even if nothing was written.
         for (id, c) in (old.next_instance()..).zip(&mut layout.components) {
@@ -164,7 +174,8 @@ impl Mds {
         if names_none && let Some(pool) = inherited {
             for c in layout.components.iter_mut().filter(|c| c.pattern == Pattern::Raid0) {
                 // OSTs that are named one by one take precedence over a pool that is not named.
-                let inside = |osts: Arc<[TargetIndex]>| c.wanted.iter().all(|ost| osts.contains(ost));
+                let inside =
+                    |osts: Arc<[TargetIndex]>| c.wanted.iter().all(|ost| osts.contains(ost));
                 if self.targets.pool(&pool.0).is_none_or(inside) {
                     c.pool = Some(pool.clone());
                 }
@@ -181,9 +192,10 @@ impl Mds {
         let known = self.spaces.get();
         let good = layout.components.iter().all(|c| {
             let pool = c.pool.as_ref().and_then(|PoolName(name)| self.targets.pool(name));
-            c.wanted
-                .iter()
-                .all(|ost| known.iter().any(|k| k.index == *ost) && pool.as_ref().is_none_or(|osts| osts.contains(ost)))
+            c.wanted.iter().all(|ost| {
+                known.iter().any(|k| k.index == *ost)
+                    && pool.as_ref().is_none_or(|osts| osts.contains(ost))
+            })
         });
         if good { Ok(()) } else { Err(Errno::EINVAL) }
     }
@@ -202,7 +214,8 @@ impl Mds {
             ::layout::codec::encode(layout, &mut bytes);
             bytes
         });
-        inode.tail = tail::replace(inode.fid(), &inode.tail, ItemTag::DefaultLayout, bytes.as_deref())?;
+        inode.tail =
+            tail::replace(inode.fid(), &inode.tail, ItemTag::DefaultLayout, bytes.as_deref())?;
         inode.flags.set(InodeFlags::HAS_DEFAULT_LAYOUT, layout.is_some());
         Ok(())
     }

@@ -35,7 +35,8 @@ impl Mds {
         if more.layout.components.is_empty() {
             return Err(Errno::EINVAL);
         }
-        let defaults = Defaults { dom_bytes_max: types::limits::DOM_BYTES_MAX, ..self.tunables.defaults() };
+        let defaults =
+            Defaults { dom_bytes_max: types::limits::DOM_BYTES_MAX, ..self.tunables.defaults() };
         self.change_layout(request, fid, |old| {
             let layout = complete(joined(old, &more.layout), &defaults).map_err(|e| refused(&e))?;
             self.check_wanted(&layout)?;

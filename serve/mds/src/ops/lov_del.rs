@@ -27,8 +27,11 @@ use wire::mds::MdsReply;
 pub(super) const LOV_DEL: &[u8] = b"lustre.lov.del";
 
 /// Bits that other clients may not keep of a file that loses bytes.
-const CUT: InodeBits =
-    InodeBits::LAYOUT.union(InodeBits::XATTR).union(InodeBits::UPDATE).union(InodeBits::DATA).union(InodeBits::WRITE);
+const CUT: InodeBits = InodeBits::LAYOUT
+    .union(InodeBits::XATTR)
+    .union(InodeBits::UPDATE)
+    .union(InodeBits::DATA)
+    .union(InodeBits::WRITE);
 
 /// A layout in two: the part that stays, as a layout, and the components that go.
 #[derive(Debug, PartialEq, Eq)]
@@ -64,13 +67,25 @@ impl Mds {
         match self.in_turn(request, drop_empty).await {
             // Apart, so that the future of the fast path stays small.
             Err(Errno::EBUSY) => {
-                Box::pin(self.destroy_components(request.client(), request.credentials.uid, fid, id)).await
+                Box::pin(self.destroy_components(
+                    request.client(),
+                    request.credentials.uid,
+                    fid,
+                    id,
+                ))
+                .await
             }
             done => done,
         }
     }
 
-    async fn destroy_components(&self, client: ClientUuid, uid: u32, fid: Fid, id: u32) -> Result<MdsReply, Errno> {
+    async fn destroy_components(
+        &self,
+        client: ClientUuid,
+        uid: u32,
+        fid: Fid,
+        id: u32,
+    ) -> Result<MdsReply, Errno> {
         let destroy = |lock_context: &mut LockContext| {
             self.transact(lock_context, |records, ctx| {
                 let mut inode = records.existing(fid)?;
@@ -99,7 +114,8 @@ impl Mds {
                 ::layout::codec::encode(&stays, &mut bytes);
                 inode.tail = tail::replace(fid, &inode.tail, ItemTag::Layout, Some(&bytes))?;
                 inode.flags.insert(InodeFlags::OWN_LAYOUT);
-                inode.attr.size = inode.attr.size.min(stays.components.last().map_or(0, |last| last.end));
+                inode.attr.size =
+                    inode.attr.size.min(stays.components.last().map_or(0, |last| last.end));
                 (inode.attr.mtime, inode.attr.ctime) = (ctx.now, ctx.now);
                 inode.attr.version = ctx.version;
                 records.put_inode(&inode);
@@ -130,7 +146,8 @@ fn part(old: &Layout, id: u32) -> Result<Parted, Errno> {
     let covers = components[..first].iter().rposition(|c| !c.is_empty()).ok_or(Errno::EINVAL)?;
     let (left, gone) = components.split_at(covers + 1);
     let spent = gone.iter().filter(|c| c.is_instantiated()).map(|c| c.id).fold(old.spent, u32::max);
-    let stays = Layout { generation: old.generation + 1, components: left.to_vec(), spent, ..old.clone() };
+    let stays =
+        Layout { generation: old.generation + 1, components: left.to_vec(), spent, ..old.clone() };
     Ok(Parted { stays, goes: Layout { components: gone.to_vec(), ..old.clone() } })
 }
 
@@ -159,13 +176,22 @@ mod tests {
 
     #[test]
     fn components_go_from_the_end_and_something_is_left() {
-        let components = vec![component(1, 0, 10, true), component(2, 10, 20, false), component(5, 20, EOF, false)];
+        let components = vec![
+            component(1, 0, 10, true),
+            component(2, 10, 20, false),
+            component(5, 20, EOF, false),
+        ];
         let layout = Layout { generation: 4, components, ..Layout::default() };
         let ids = |layout: &Layout| layout.components.iter().map(|c| c.id).collect::<Vec<_>>();
-        let parted =
-            |id| part(&layout, id).map(|parted| (ids(&parted.stays), ids(&parted.goes), parted.loses_objects()));
+        let parted = |id| {
+            part(&layout, id)
+                .map(|parted| (ids(&parted.stays), ids(&parted.goes), parted.loses_objects()))
+        };
         assert_eq!(parted(5), Ok((vec![1, 2], vec![5], false)));
-        assert_eq!((parted(2), parted(0)), (Ok((vec![1], vec![2, 5], false)), Ok((vec![1], vec![2, 5], false))));
+        assert_eq!(
+            (parted(2), parted(0)),
+            (Ok((vec![1], vec![2, 5], false)), Ok((vec![1], vec![2, 5], false)))
+        );
         assert_eq!((parted(1), parted(3)), (Err(Errno::EINVAL), Err(Errno::EINVAL)));
         let Parted { stays, .. } = part(&layout, 5).unwrap();
         assert_eq!((stays.generation, stays.spent, stays.next_instance()), (5, 0, 3));
@@ -176,12 +202,19 @@ mod tests {
 
     #[test]
     fn the_numbers_of_objects_that_go_are_not_given_again() {
-        let components = vec![component(1, 0, 10, true), component(4, 10, 20, true), component(6, 20, EOF, false)];
+        let components = vec![
+            component(1, 0, 10, true),
+            component(4, 10, 20, true),
+            component(6, 20, EOF, false),
+        ];
         let layout = Layout { generation: 4, components, ..Layout::default() };
         let parted = part(&layout, 4).unwrap();
         assert!(parted.loses_objects());
         assert_eq!((parted.stays.spent, parted.stays.next_instance()), (4, 5));
-        let more = Layout { components: vec![component(1, 0, 10, true), component(3, 10, 20, true)], ..parted.stays };
+        let more = Layout {
+            components: vec![component(1, 0, 10, true), component(3, 10, 20, true)],
+            ..parted.stays
+        };
         assert_eq!(part(&more, 3).unwrap().stays.next_instance(), 5, "the highest of all times");
     }
 

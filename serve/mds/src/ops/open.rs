@@ -25,7 +25,12 @@ impl Mds {
     ///
     /// # Errors
     /// EACCES, EPERM.
-    pub(super) fn may_open(&self, request: &RequestContext<'_>, fid: Fid, flags: OpenFlags) -> Result<(), Errno> {
+    pub(super) fn may_open(
+        &self,
+        request: &RequestContext<'_>,
+        fid: Fid,
+        flags: OpenFlags,
+    ) -> Result<(), Errno> {
         if request.restores || flags.lasting {
             return Ok(());
         }
@@ -33,7 +38,12 @@ impl Mds {
         self.permit(request, fid, wanted(flags))
     }
 
-    pub(crate) fn open(&self, request: &mut RequestContext<'_>, fid: Fid, flags: OpenFlags) -> Result<MdsReply, Errno> {
+    pub(crate) fn open(
+        &self,
+        request: &mut RequestContext<'_>,
+        fid: Fid,
+        flags: OpenFlags,
+    ) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
         let export = request.export;
         self.change(request, |records, _| {
@@ -44,7 +54,11 @@ impl Mds {
         })
     }
 
-    pub(super) fn close(&self, request: &mut RequestContext<'_>, op: &Close) -> Result<MdsReply, Errno> {
+    pub(super) fn close(
+        &self,
+        request: &mut RequestContext<'_>,
+        op: &Close,
+    ) -> Result<MdsReply, Errno> {
         let &Close { fid, handle } = op;
         let client = request.client();
         self.change(request, |records, _| {
@@ -72,7 +86,8 @@ impl Mds {
     pub(crate) fn end_orphans(&self, let_go: &[Fid]) {
         // A removed inode in use is rare: usually there is nothing to do.
         for fid in let_go {
-            let ended = self.transact(&mut LockContext::own(), |records, _| Ok(records.end_orphan(*fid)));
+            let ended =
+                self.transact(&mut LockContext::own(), |records, _| Ok(records.end_orphan(*fid)));
             if let Err(errno) = ended {
                 tracing::error!(%fid, %errno, "orphan stays behind until the next start");
             }

@@ -24,7 +24,11 @@ const ATTR_BYTES: usize = 128;
 pub(super) const INODES_PER_TURN: usize = 256;
 
 impl Mds {
-    pub(super) fn readdir(&self, request: &mut RequestContext<'_>, op: &Readdir) -> Result<MdsReply, Errno> {
+    pub(super) fn readdir(
+        &self,
+        request: &mut RequestContext<'_>,
+        op: &Readdir,
+    ) -> Result<MdsReply, Errno> {
         let &Readdir { fid, ref after, limit, bytes_max, with_attr, with_layout } = op;
         self.ours(fid)?;
         self.permit(request, fid, READ)?;
@@ -38,7 +42,8 @@ impl Mds {
             let first = entries.len();
             // With attributes in turns, names and attributes of each in one transaction: a lock on
             // an inode covers the name that led to it.
-            let end = if with_attr || with_layout { limit.min(first + INODES_PER_TURN) } else { limit };
+            let end =
+                if with_attr || with_layout { limit.min(first + INODES_PER_TURN) } else { limit };
             let behind = entries.last().map(|entry| entry.name.clone());
             let behind = behind.as_ref().or(after.as_ref()).map(Name::as_bytes);
             let mut full = false;
@@ -46,7 +51,8 @@ impl Mds {
                 let more = readdir(records, fid, behind, |name, dirent| {
                     let bytes_with = bytes + per_entry + name.len();
                     // One entry always fits, so that a reader makes progress.
-                    full = entries.len() == limit || (!entries.is_empty() && bytes_with > bytes_max as usize);
+                    full = entries.len() == limit
+                        || (!entries.is_empty() && bytes_with > bytes_max as usize);
                     if full || entries.len() == end {
                         return ControlFlow::Break(());
                     }
@@ -54,7 +60,13 @@ impl Mds {
                     match Name::new(name) {
                         Ok(name) => {
                             let (fid, file_type) = (dirent.fid, dirent.file_type);
-                            entries.push(DirEntry { name, fid, file_type, entry: None, layout: None });
+                            entries.push(DirEntry {
+                                name,
+                                fid,
+                                file_type,
+                                entry: None,
+                                layout: None,
+                            });
                         }
                         Err(_) => damaged = true,
                     }
@@ -63,15 +75,20 @@ impl Mds {
                 records.grant(fid, InodeBits::UPDATE);
                 if with_attr {
                     // Of another MDT: that one has the attributes.
-                    for entry in entries[first..].iter_mut().filter(|entry| !is_elsewhere(fid, entry.fid)) {
+                    for entry in
+                        entries[first..].iter_mut().filter(|entry| !is_elsewhere(fid, entry.fid))
+                    {
                         // Damaged: the name stands, and a lookup reports the error.
                         entry.entry = records.show(entry.fid, SHOWN).ok().flatten();
                     }
                 }
                 if with_layout {
-                    let files = entries[first..].iter_mut().filter(|entry| entry.file_type == FileType::Regular);
+                    let files = entries[first..]
+                        .iter_mut()
+                        .filter(|entry| entry.file_type == FileType::Regular);
                     for entry in files {
-                        let layout = records.existing(entry.fid).and_then(|inode| layout_of(&inode)).ok();
+                        let layout =
+                            records.existing(entry.fid).and_then(|inode| layout_of(&inode)).ok();
                         let size = layout.as_ref().map_or(0, encoded_len);
                         // A client that misses one asks for it.
                         if bytes + size <= bytes_max as usize {

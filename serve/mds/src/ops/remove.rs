@@ -6,7 +6,11 @@ use types::errno::Errno;
 use wire::mds::{MdsReply, Removed, Rmdir, Unlink};
 
 impl Mds {
-    pub(super) fn unlink(&self, request: &mut RequestContext<'_>, op: &Unlink) -> Result<MdsReply, Errno> {
+    pub(super) fn unlink(
+        &self,
+        request: &mut RequestContext<'_>,
+        op: &Unlink,
+    ) -> Result<MdsReply, Errno> {
         let &Unlink { parent, ref name } = op;
         self.ours(parent)?;
         let expected = request.expected.clone();
@@ -17,7 +21,11 @@ impl Mds {
         })
     }
 
-    pub(super) fn rmdir(&self, request: &mut RequestContext<'_>, op: &Rmdir) -> Result<MdsReply, Errno> {
+    pub(super) fn rmdir(
+        &self,
+        request: &mut RequestContext<'_>,
+        op: &Rmdir,
+    ) -> Result<MdsReply, Errno> {
         let &Rmdir { parent, ref name } = op;
         self.ours(parent)?;
         let expected = request.expected.clone();

@@ -8,7 +8,11 @@ use types::lock::InodeBits;
 use wire::mds::{MdsReply, Removed, Rename};
 
 impl Mds {
-    pub(super) fn rename(&self, request: &mut RequestContext<'_>, op: &Rename) -> Result<MdsReply, Errno> {
+    pub(super) fn rename(
+        &self,
+        request: &mut RequestContext<'_>,
+        op: &Rename,
+    ) -> Result<MdsReply, Errno> {
         let &Rename { parent, ref name, new_parent, ref new_name, flags } = op;
         if parent.mdt() != new_parent.mdt() {
             // Across MDTs: not yet. Programs know what to do with EXDEV.
@@ -26,7 +30,9 @@ impl Mds {
             // In a busy directory this alone covers the new name.
             records.grant(renamed.moved.fid(), InodeBits::LOOKUP);
             let removed = match renamed.replaced {
-                Some(inode) if !flags.exchange => Removed { fid: inode.fid(), nlink: inode.attr.nlink },
+                Some(inode) if !flags.exchange => {
+                    Removed { fid: inode.fid(), nlink: inode.attr.nlink }
+                }
                 _ => Removed { fid: Fid::NONE, nlink: 0 },
             };
             Ok(MdsReply::Removed(removed))

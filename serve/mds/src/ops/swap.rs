@@ -28,10 +28,16 @@ use types::session::{ClientUuid, Transno};
 use wire::mds::{MdsReply, SwapLayouts};
 
 /// Bits that other clients may not keep of a file whose data is exchanged.
-const SWAPPED: InodeBits = InodeBits::LAYOUT.union(InodeBits::UPDATE).union(InodeBits::DATA).union(InodeBits::WRITE);
+const SWAPPED: InodeBits =
+    InodeBits::LAYOUT.union(InodeBits::UPDATE).union(InodeBits::DATA).union(InodeBits::WRITE);
 
 impl Mds {
-    pub(super) async fn swap_layouts(&self, client: ClientUuid, uid: u32, op: &SwapLayouts) -> Result<MdsReply, Errno> {
+    pub(super) async fn swap_layouts(
+        &self,
+        client: ClientUuid,
+        uid: u32,
+        op: &SwapLayouts,
+    ) -> Result<MdsReply, Errno> {
         let &SwapLayouts { fid, other, versions, same } = op;
         self.ours(fid)?;
         self.ours(other)?;
@@ -59,7 +65,13 @@ impl Mds {
         Ok(MdsReply::Done)
     }
 
-    fn may_swap(&self, records: &mut Records<'_>, inode: &Inode, uid: u32, version: u64) -> Result<(), Errno> {
+    fn may_swap(
+        &self,
+        records: &mut Records<'_>,
+        inode: &Inode,
+        uid: u32,
+        version: u64,
+    ) -> Result<(), Errno> {
         let fid = inode.fid();
         if inode.file_type() != FileType::Regular {
             return Err(Errno::EINVAL);

@@ -13,7 +13,11 @@ use types::lock::InodeBits;
 use wire::mds::{Getxattr, Listxattr, MdsReply, Removexattr, Setxattr};
 
 impl Mds {
-    pub(super) fn getxattr(&self, request: &mut RequestContext<'_>, op: &Getxattr) -> Result<MdsReply, Errno> {
+    pub(super) fn getxattr(
+        &self,
+        request: &mut RequestContext<'_>,
+        op: &Getxattr,
+    ) -> Result<MdsReply, Errno> {
         let &Getxattr { fid, ref name } = op;
         self.ours(fid)?;
         if let Some(lov) = LovName::of(name) {
@@ -53,7 +57,11 @@ impl Mds {
         })
     }
 
-    pub(super) fn listxattr(&self, request: &mut RequestContext<'_>, op: &Listxattr) -> Result<MdsReply, Errno> {
+    pub(super) fn listxattr(
+        &self,
+        request: &mut RequestContext<'_>,
+        op: &Listxattr,
+    ) -> Result<MdsReply, Errno> {
         let &Listxattr { fid } = op;
         self.ours(fid)?;
         let ctx = reading(request);
@@ -68,11 +76,18 @@ impl Mds {
         })
     }
 
-    pub(super) async fn setxattr(&self, request: &mut RequestContext<'_>, op: &Setxattr) -> Result<MdsReply, Errno> {
+    pub(super) async fn setxattr(
+        &self,
+        request: &mut RequestContext<'_>,
+        op: &Setxattr,
+    ) -> Result<MdsReply, Errno> {
         let &Setxattr { fid, ref name, ref value, flags } = op;
         self.ours(fid)?;
         if let Some(lov) = LovName::of(name) {
-            return match self.in_turn(request, |request| self.set_lov(request, fid, lov, value)).await {
+            return match self
+                .in_turn(request, |request| self.set_lov(request, fid, lov, value))
+                .await
+            {
                 // The missing OST may have been started a moment ago.
                 Err(Errno::ENOSPC | Errno::EINVAL) if self.has_unheard_osts() => {
                     self.refresh_spaces().await;
@@ -91,7 +106,10 @@ impl Mds {
             return Err(Errno::EOPNOTSUPP);
         }
         if name == FLAGS.as_bytes() {
-            let wanted = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok()).ok_or(Errno::EINVAL)?;
+            let wanted = std::str::from_utf8(value)
+                .ok()
+                .and_then(|text| text.parse().ok())
+                .ok_or(Errno::EINVAL)?;
             let set = |request: &mut RequestContext<'_>| {
                 self.change(request, |records, ctx| {
                     records.there(fid)?;
@@ -101,7 +119,8 @@ impl Mds {
             };
             return self.in_turn(request, set).await;
         }
-        let flags = SetFlags { create: flags.create, replace: flags.replace, kill_sgid: flags.kill_sgid };
+        let flags =
+            SetFlags { create: flags.create, replace: flags.replace, kill_sgid: flags.kill_sgid };
         let set = |request: &mut RequestContext<'_>| {
             self.change(request, |records, ctx| {
                 records.there(fid)?;

@@ -70,15 +70,17 @@ impl Chunks for Here<'_, '_> {
     fn chunks(&self, numbers: Range<u32>, each: &mut EachChunk<'_>) -> Result<(), Errno> {
         let mut damage = None;
         let keys = [numbers.start, numbers.end].map(|n| key::chunk(self.named, n));
-        self.tx.scan(&keys[0], &keys[1], |key, record| match (key::chunk_of(key), chunk::decode(record)) {
-            (Some(n), Ok(bytes)) => each(n, bytes),
-            (_, Err(error)) => {
-                damage = Some(damaged(self.named, &error));
-                ControlFlow::Break(())
-            }
-            (None, _) => {
-                damage = Some(damaged(self.named, &Damaged::key("chunk", key)));
-                ControlFlow::Break(())
+        self.tx.scan(&keys[0], &keys[1], |key, record| {
+            match (key::chunk_of(key), chunk::decode(record)) {
+                (Some(n), Ok(bytes)) => each(n, bytes),
+                (_, Err(error)) => {
+                    damage = Some(damaged(self.named, &error));
+                    ControlFlow::Break(())
+                }
+                (None, _) => {
+                    damage = Some(damaged(self.named, &Damaged::key("chunk", key)));
+                    ControlFlow::Break(())
+                }
             }
         })?;
         damage.map_or(Ok(()), Err)

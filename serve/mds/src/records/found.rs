@@ -41,7 +41,8 @@ impl Records<'_> {
     /// Attributes and base version of an inode; `None`: there is none, or it cannot be read (an
     /// operation that read it was refused).
     pub(super) fn attr_and_base(&self, fid: Fid) -> Option<(Attr, u64)> {
-        let read = |bytes: &[u8]| inode::decode(fid, bytes).ok().map(|record| (record.attr, record.base));
+        let read =
+            |bytes: &[u8]| inode::decode(fid, bytes).ok().map(|record| (record.attr, record.base));
         self.tx.get(&key::inode(fid), read).ok().flatten().flatten()
     }
 
@@ -60,7 +61,8 @@ impl Records<'_> {
     /// The base version of a directory, as [`Records::attr_and_base`] has it, remembered if the
     /// transaction has read or put it.
     pub(super) fn base_of(&self, dir: Fid) -> Option<u64> {
-        let known = self.bases.borrow().iter().find(|(known, _)| *known == dir).map(|(_, base)| *base);
+        let known =
+            self.bases.borrow().iter().find(|(known, _)| *known == dir).map(|(_, base)| *base);
         known.or_else(|| self.attr_and_base(dir).map(|(_, base)| base))
     }
 
@@ -87,7 +89,16 @@ impl Records<'_> {
 
     /// An inode is about to be changed, read or not.
     pub(super) fn note_found(&self, fid: Fid) {
-        let unknown = || !self.lock_context.durability.found.borrow().inodes.iter().any(|(known, _)| *known == fid);
+        let unknown = || {
+            !self
+                .lock_context
+                .durability
+                .found
+                .borrow()
+                .inodes
+                .iter()
+                .any(|(known, _)| *known == fid)
+        };
         if self.tx.keeps_log() && unknown() {
             self.has_found(fid, self.attr_and_base(fid).map_or(0, |(_, base)| base));
         }
@@ -97,7 +108,16 @@ impl Records<'_> {
     /// only if the name leads where it does now.
     pub(super) fn name_changes(&mut self, dir: Fid, name: &[u8]) {
         let key = key::dirent(dir, name);
-        let unknown = || !self.lock_context.durability.found.borrow().names.iter().any(|(known, _)| **known == *key);
+        let unknown = || {
+            !self
+                .lock_context
+                .durability
+                .found
+                .borrow()
+                .names
+                .iter()
+                .any(|(known, _)| **known == *key)
+        };
         if self.tx.keeps_log() && !is_mutant(Mutant::NameNotFound) && unknown() {
             let read = |bytes: &[u8]| dirent::decode(bytes).map_or(Fid::NONE, |(fid, _)| fid);
             // An entry that cannot be read was found before, and the operation was refused.

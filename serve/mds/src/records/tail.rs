@@ -52,9 +52,12 @@ pub fn change_links(inode: &mut Inode, change: impl FnOnce(&[u8]) -> Vec<u8>) {
     let fid = inode.fid();
     let Ok(known) = find(fid, &inode.tail, ItemTag::Links) else { return };
     let list = change(known.unwrap_or_default());
-    if let Ok(tail) =
-        replace(fid, &inode.tail, ItemTag::Links, Some(&list).filter(|list| !list.is_empty()).map(|l| &**l))
-    {
+    if let Ok(tail) = replace(
+        fid,
+        &inode.tail,
+        ItemTag::Links,
+        Some(&list).filter(|list| !list.is_empty()).map(|l| &**l),
+    ) {
         inode.tail = tail;
     }
 }
@@ -72,7 +75,9 @@ pub fn find(fid: Fid, tail: &[u8], tag: ItemTag) -> Result<Option<&[u8]>, Errno>
 /// # Errors
 /// EIO: the tail is damaged.
 pub fn layout(fid: Fid, tail: &[u8], tag: ItemTag) -> Result<Option<Layout>, Errno> {
-    find(fid, tail, tag)?.map(|bytes| layout::codec::decode(bytes).map_err(|e| damaged(fid, &e))).transpose()
+    find(fid, tail, tag)?
+        .map(|bytes| layout::codec::decode(bytes).map_err(|e| damaged(fid, &e)))
+        .transpose()
 }
 
 /// Logs a damaged record; programs see EIO.

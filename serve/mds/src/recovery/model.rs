@@ -80,7 +80,8 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         1 => (0..2000i64).prop_map(What::SetTimes),
         1 => Just(What::Accessed),
     ];
-    let place = || (prop_oneof![3 => Just(0), 2 => Just(1), 1 => Just(2), 1 => Just(3)], 0..NAMES.len());
+    let place =
+        || (prop_oneof![3 => Just(0), 2 => Just(1), 1 => Just(2), 1 => Just(3)], 0..NAMES.len());
     let op = (1..=CLIENTS, what, place(), place(), -2..4i64);
     let op = op.prop_map(|(client, what, at, to, tick)| Op { client, what, at, to, tick });
     prop::collection::vec(op, 1..60)
@@ -107,14 +108,20 @@ struct World {
 
 impl World {
     fn new(env: &env::Env, records: &Snapshot, last: u64) -> World {
-        let store = Store::open(Memory::new(1 << 22), env.clone(), StoreOptions::default()).unwrap();
+        let store =
+            Store::open(Memory::new(1 << 22), env.clone(), StoreOptions::default()).unwrap();
         let mut tx = store.begin();
         tx.raise(Transno(last));
         records.iter().for_each(|(key, value)| tx.put(key, value));
         tx.finish();
         World {
             store,
-            state: State::new(Fids::new(1), Duration::ZERO, Arc::default(), Bundles::new(TargetIndex(0), 1)),
+            state: State::new(
+                Fids::new(1),
+                Duration::ZERO,
+                Arc::default(),
+                Bundles::new(TargetIndex(0), 1),
+            ),
         }
     }
 
@@ -155,7 +162,9 @@ impl World {
     fn resolve(&mut self, (place, name): (usize, usize)) -> (Fid, Fid) {
         let walk: &[&[u8]] = [&[][..], &[NAMES[0]], &[NAMES[1]], &[NAMES[0], NAMES[1]]][place];
         let read = |records: &mut Records<'_>, _: &Context<'_>| {
-            let step = |dir: Fid, name: &[u8]| records.dirent(dir, name).unwrap().map_or(Fid::NONE, |to| to.fid);
+            let step = |dir: Fid, name: &[u8]| {
+                records.dirent(dir, name).unwrap().map_or(Fid::NONE, |to| to.fid)
+            };
             let dir = walk.iter().fold(Fid::ROOT, |dir, name| step(dir, name));
             Ok((dir, step(dir, NAMES[name])))
         };
@@ -174,12 +183,14 @@ impl World {
                 };
                 let fid = Fid { seq: Fid::SEQ_NORMAL, oid: transno as u32, ver: 0 };
                 let new = New { fid, file_type, mode: 0o755, umask: 0, rdev: 0, size: 0 };
-                create(records, ctx, dir, name, new, |_| Ok((Tail::new(), InodeFlags::default()))).map(drop)
+                create(records, ctx, dir, name, new, |_| Ok((Tail::new(), InodeFlags::default())))
+                    .map(drop)
             }
             What::Unlink => unlink(records, ctx, dir, name).map(drop),
             What::Rmdir => rmdir(records, ctx, dir, name).map(drop),
             What::Rename { exchange } => {
-                let (from, to) = (Place { parent: dir, name }, Place { parent: to_dir, name: to_name });
+                let (from, to) =
+                    (Place { parent: dir, name }, Place { parent: to_dir, name: to_name });
                 rename(records, ctx, from, to, Flags { exchange, no_replace: false }).map(drop)
             }
             What::Link => link(records, ctx, named, to_dir, to_name).map(drop),
@@ -189,7 +200,8 @@ impl World {
             }
             What::SetTimes(sec) => {
                 let time = Some(SetTime::At(Timestamp { sec, nsec: 0 }));
-                setattr(records, ctx, named, &SetAttr { mtime: time, ..SetAttr::default() }).map(drop)
+                setattr(records, ctx, named, &SetAttr { mtime: time, ..SetAttr::default() })
+                    .map(drop)
             }
             What::Accessed => {
                 let at = Timestamp { sec: ACCESSED + transno as i64, nsec: 0 };
@@ -221,8 +233,14 @@ fn assert_whole(records: &Snapshot) {
     for (key, value) in records {
         if let Some((dir, _)) = disk::key::entry_of(key) {
             let (fid, file_type) = disk::dirent::decode(value).unwrap();
-            assert!(records.contains_key(&disk::key::inode(fid)[..]), "a name leads to {fid}, which is not there");
-            assert!(records.contains_key(&disk::key::inode(dir)[..]), "{dir} has a name and is not there");
+            assert!(
+                records.contains_key(&disk::key::inode(fid)[..]),
+                "a name leads to {fid}, which is not there"
+            );
+            assert!(
+                records.contains_key(&disk::key::inode(dir)[..]),
+                "{dir} has a name and is not there"
+            );
             *names.entry(fid).or_default() += 1;
             *subs.entry(dir).or_default() += u32::from(file_type == FileType::Directory);
         }

@@ -49,7 +49,9 @@ impl Mds {
     pub fn recovery(&self) -> RecoveryReport {
         let machine = self.window.machine.lock();
         let (clients, connected) = machine.clients();
-        let left = machine.deadline().map_or(Duration::ZERO, |deadline| deadline.saturating_sub(self.env.clock.now()));
+        let left = machine
+            .deadline()
+            .map_or(Duration::ZERO, |deadline| deadline.saturating_sub(self.env.clock.now()));
         RecoveryReport { phase: machine.phase(), clients, connected, left }
     }
 
@@ -76,7 +78,11 @@ impl Mds {
         if !self.window.is_open() {
             let mut machine = self.window.machine.lock();
             if machine.phase() != Phase::Open {
-                return if machine.connected(client) { Ok(Standing::Awaited) } else { Err(Errno::EAGAIN) };
+                return if machine.connected(client) {
+                    Ok(Standing::Awaited)
+                } else {
+                    Err(Errno::EAGAIN)
+                };
             }
         }
         Ok(Standing::Settled)
@@ -113,7 +119,11 @@ impl Mds {
 
     /// Ready when the client's record is durable, and its changes up to `changed` are; `None`: they
     /// are already.
-    pub(crate) fn session_known(&self, client: ClientUuid, changed: Transno) -> Option<BoxFuture<'static, ()>> {
+    pub(crate) fn session_known(
+        &self,
+        client: ClientUuid,
+        changed: Transno,
+    ) -> Option<BoxFuture<'static, ()>> {
         let recorded = self.window.sessions.lock().get(&client).map(|recorded| recorded.transno);
         let transno = recorded.unwrap_or_default().max(changed);
         let store = self.store.clone();
@@ -135,8 +145,9 @@ impl Mds {
             // No transaction before the replayed ones.
             self.window.leavers.lock().push(client);
         } else if known {
-            let forgotten =
-                self.transact(&mut LockContext::own(), |records, _| Ok(kept_replies::forget(&mut records.tx, client)?));
+            let forgotten = self.transact(&mut LockContext::own(), |records, _| {
+                Ok(kept_replies::forget(&mut records.tx, client)?)
+            });
             if let Err(errno) = forgotten {
                 tracing::error!(client = %client.brief(), %errno, "the records of a session stay behind");
             }
@@ -170,7 +181,13 @@ impl Mds {
             }
             _ => {
                 let passes = request.replay.0 != 0 || is_mutant(Mutant::LockInRecovery);
-                match reached(&self.window, if passes { Phase::Restoring } else { Phase::Open }, export).await {
+                match reached(
+                    &self.window,
+                    if passes { Phase::Restoring } else { Phase::Open },
+                    export,
+                )
+                .await
+                {
                     Ok(()) => return None,
                     Err(errno) => return Some(self.refuse(request, errno)),
                 }
@@ -180,7 +197,12 @@ impl Mds {
     }
 
     pub(crate) fn done(&self, request: &Request, result: Result<(), Errno>) -> Reply {
-        Reply::new(request.xid, Transno(0), self.last_committed(), vec![result.map(|()| OpReply::Done)])
+        Reply::new(
+            request.xid,
+            Transno(0),
+            self.last_committed(),
+            vec![result.map(|()| OpReply::Done)],
+        )
     }
 
     fn gather(&self, client: ClientUuid, changes: &[Redo]) -> Result<(), Errno> {
@@ -286,7 +308,8 @@ impl Mds {
     /// Takes over what the new life starts with.
     pub(crate) fn take_over(&self, recovered: Recovered) {
         let now = self.env.clock.now();
-        *self.unsettled.lock() = Unsettled::after_start(recovered.marked, now, self.settings.clients_return);
+        *self.unsettled.lock() =
+            Unsettled::after_start(recovered.marked, now, self.settings.clients_return);
         let State { fids, orphans, acks, bundles, .. } = &mut *self.state.lock();
         bundles.restore(self.name.index, &recovered.bundles);
         bundles.gathered.clear();

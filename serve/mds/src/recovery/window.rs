@@ -48,7 +48,12 @@ pub struct RecoveryReport {
 
 impl Window {
     /// Waits for these clients, and perhaps for other MDTs.
-    pub(crate) fn new(expected: &[(ClientUuid, Proof)], mdts: bool, now: Duration, length: Duration) -> Window {
+    pub(crate) fn new(
+        expected: &[(ClientUuid, Proof)],
+        mdts: bool,
+        now: Duration,
+        length: Duration,
+    ) -> Window {
         let mut machine = Recovery::new(expected.iter().map(|(client, _)| *client), now, length);
         if mdts {
             machine.gather();
@@ -61,7 +66,9 @@ impl Window {
             open: AtomicBool::new(phase == Phase::Open),
             changed: Wake::default(),
             leavers: Mutex::default(),
-            sessions: Mutex::new(expected.iter().map(|(client, proof)| (*client, recorded(*proof))).collect()),
+            sessions: Mutex::new(
+                expected.iter().map(|(client, proof)| (*client, recorded(*proof))).collect(),
+            ),
         }
     }
 

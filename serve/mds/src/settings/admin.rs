@@ -46,7 +46,8 @@ impl Mds {
     pub fn set_stripe_size(&self, bytes: u64) -> Result<(), Errno> {
         match u32::try_from(bytes) {
             Ok(size)
-                if bytes.is_multiple_of(STRIPE_BYTES_MIN) && (STRIPE_BYTES_MIN..=STRIPE_BYTES_MAX).contains(&bytes) =>
+                if bytes.is_multiple_of(STRIPE_BYTES_MIN)
+                    && (STRIPE_BYTES_MIN..=STRIPE_BYTES_MAX).contains(&bytes) =>
             {
                 self.tunables.stripe_size.store(size, Relaxed);
                 Ok(())
@@ -83,7 +84,9 @@ impl Mds {
         let known = self.placement_spaces();
         let mut list = self.targets.list();
         list.sort_unstable();
-        list.into_iter().map(|ost| (ost, known.iter().any(|k| k.index == ost && k.active))).collect()
+        list.into_iter()
+            .map(|ost| (ost, known.iter().any(|k| k.index == ost && k.active)))
+            .collect()
     }
 
     /// Pools of OSTs, by name.
@@ -102,7 +105,10 @@ impl Mds {
         let aside = self.tunables.aside.read();
         if !aside.is_empty() {
             let there = Arc::make_mut(&mut spaces);
-            there.iter_mut().filter(|ost| aside.contains(&ost.index)).for_each(|ost| ost.active = false);
+            there
+                .iter_mut()
+                .filter(|ost| aside.contains(&ost.index))
+                .for_each(|ost| ost.active = false);
         }
         spaces
     }
@@ -153,7 +159,8 @@ impl Mds {
 
     /// Looks whether the MDT is short of space now.
     pub(crate) fn look_at_own_space(&self) {
-        let short = self.totals().and_then(|totals| Ok(totals.bytes_free >> 20 < self.dom_threshold()?));
+        let short =
+            self.totals().and_then(|totals| Ok(totals.bytes_free >> 20 < self.dom_threshold()?));
         match short {
             Ok(short) => {
                 if self.tunables.dom.short.swap(short, Relaxed) != short {

@@ -67,7 +67,12 @@ impl Mds {
         Ok(())
     }
 
-    fn parsed<T, E: Display>(&self, name: &str, text: &str, parsed: Result<T, E>) -> Result<T, Errno> {
+    fn parsed<T, E: Display>(
+        &self,
+        name: &str,
+        text: &str,
+        parsed: Result<T, E>,
+    ) -> Result<T, Errno> {
         parsed.map_err(|error| {
             tracing::warn!(target = %self.name, name, text, %error, "value is refused");
             Errno::EINVAL
@@ -81,7 +86,11 @@ impl Mds {
         tracing::info!(target = %self.name, root, all, spared = spared_text(&now.spared), "squash");
         let mut concerned: Vec<Arc<Export>> = {
             let exports = &self.state.lock().locks.exports;
-            exports.values().filter(|export| of(&before, export) != of(&now, export)).cloned().collect()
+            exports
+                .values()
+                .filter(|export| of(&before, export) != of(&now, export))
+                .cloned()
+                .collect()
         };
         concerned.sort_unstable_by_key(|export| export.client());
         if concerned.is_empty() {
@@ -122,7 +131,12 @@ impl Mds {
     ///
     /// # Errors
     /// EACCES, EPERM; ESTALE: there is no such inode.
-    pub(crate) fn permit(&self, request: &RequestContext<'_>, fid: Fid, want: u32) -> Result<(), Errno> {
+    pub(crate) fn permit(
+        &self,
+        request: &RequestContext<'_>,
+        fid: Fid,
+        want: u32,
+    ) -> Result<(), Errno> {
         if !request.is_squashed {
             return Ok(());
         }

@@ -39,7 +39,8 @@ impl Tunables {
 
     /// Defaults for what a user may leave open in a layout, and the limit for bytes on the MDT.
     pub(crate) fn defaults(&self) -> Defaults {
-        let (stripe_size, stripe_count) = (self.stripe_size.load(Relaxed), self.stripe_count.load(Relaxed));
+        let (stripe_size, stripe_count) =
+            (self.stripe_size.load(Relaxed), self.stripe_count.load(Relaxed));
         Defaults { stripe_size, stripe_count, dom_bytes_max: self.dom.most() }
     }
 

@@ -51,18 +51,31 @@ impl Callbacks for Script {
         self.asked.lock().push_back(op.clone());
         let mut answers = self.answer.subscribe();
         Box::pin(async move {
-            let answer = *answers.wait_for(|answer| *answer != Answer::Later).await.map_err(|_| Errno::EIO)?;
+            let answer = *answers
+                .wait_for(|answer| *answer != Answer::Later)
+                .await
+                .map_err(|_| Errno::EIO)?;
             Ok(match (op, answer) {
                 (ClientOp::Revoke { locks }, Answer::Kept) => {
                     let opens = |(_, bits): &(Fid, InodeBits)| bits.contains(InodeBits::OPEN);
-                    ClientReply::Kept(locks.into_iter().filter(opens).map(|(f, _)| (f, InodeBits::OPEN)).collect())
+                    ClientReply::Kept(
+                        locks
+                            .into_iter()
+                            .filter(opens)
+                            .map(|(f, _)| (f, InodeBits::OPEN))
+                            .collect(),
+                    )
                 }
                 (ClientOp::Changing { .. }, Answer::Dropped) => ClientReply::Dropped,
                 (ClientOp::Glimpse { fids }, Answer::Size(glimpse)) => {
                     ClientReply::Glimpses(vec![Glimpsed::Dirty(glimpse); fids.len()])
                 }
-                (ClientOp::Glimpse { fids }, Answer::Idle) => ClientReply::Glimpses(vec![Glimpsed::Idle; fids.len()]),
-                (ClientOp::Glimpse { fids }, _) => ClientReply::Glimpses(vec![Glimpsed::Reported; fids.len()]),
+                (ClientOp::Glimpse { fids }, Answer::Idle) => {
+                    ClientReply::Glimpses(vec![Glimpsed::Idle; fids.len()])
+                }
+                (ClientOp::Glimpse { fids }, _) => {
+                    ClientReply::Glimpses(vec![Glimpsed::Reported; fids.len()])
+                }
                 _ => ClientReply::Done,
             })
         })
@@ -73,8 +86,10 @@ impl Rig {
     /// A client that begins a session, and answers at once.
     pub fn holder(&self, n: u128) -> Holder {
         let client = ClientUuid(n);
-        let script = Arc::new(Script { asked: Mutex::default(), answer: watch::Sender::new(Answer::Done) });
-        let export = Export::local(self.mds.name(), client, format!("holder {n}"), Some(script.clone()));
+        let script =
+            Arc::new(Script { asked: Mutex::default(), answer: watch::Sender::new(Answer::Done) });
+        let export =
+            Export::local(self.mds.name(), client, format!("holder {n}"), Some(script.clone()));
         let hello = ConnectRequest {
             version_min: 1,
             version_max: 1,
@@ -95,7 +110,11 @@ impl Rig {
     }
 
     /// One operation of a holder: its result, and its grants.
-    pub fn by(&self, holder: &Holder, op: MdsOp) -> (Result<MdsReply, Errno>, Vec<(Fid, InodeBits)>) {
+    pub fn by(
+        &self,
+        holder: &Holder,
+        op: MdsOp,
+    ) -> (Result<MdsReply, Errno>, Vec<(Fid, InodeBits)>) {
         let mut reply = self.reply(holder, vec![op]);
         let grants = reply.grants.iter().map(|grant| (grant.fid, grant.bits)).collect();
         (reply.results.remove(0).map(mds_reply), grants)

@@ -30,7 +30,8 @@ use types::object::{ObjectId, ObjectOffset};
 use types::session::{ClientUuid, ClusterId, OpenHandle, Transno, Xid};
 use types::target::{TargetIndex, TargetName};
 use wire::mds::{
-    Create, CreateKind, Entry, GetLayout, Getattr, MdsOp, MdsReply, Open, OpenFlags, Readdir, Setattr, Unlink,
+    Create, CreateKind, Entry, GetLayout, Getattr, MdsOp, MdsReply, Open, OpenFlags, Readdir,
+    Setattr, Unlink,
 };
 use wire::message::{Op, OpReply, Reply, Request};
 
@@ -83,13 +84,22 @@ impl ObjectTargets for FakeOsts {
         self.answer(ost, answer)
     }
 
-    fn getattr(&self, ost: TargetIndex, object: ObjectId) -> BoxFuture<'static, Result<(u64, u64), RpcError>> {
+    fn getattr(
+        &self,
+        ost: TargetIndex,
+        object: ObjectId,
+    ) -> BoxFuture<'static, Result<(u64, u64), RpcError>> {
         let size = self.objects.lock().get(&(ost, object)).copied().unwrap_or_default();
         let answer = self.there(ost).map(|()| size);
         self.answer(ost, answer)
     }
 
-    fn cut(&self, ost: TargetIndex, object: ObjectId, at: ObjectOffset) -> BoxFuture<'static, Result<u64, RpcError>> {
+    fn cut(
+        &self,
+        ost: TargetIndex,
+        object: ObjectId,
+        at: ObjectOffset,
+    ) -> BoxFuture<'static, Result<u64, RpcError>> {
         let answer = self.there(ost).map(|()| {
             let mut objects = self.objects.lock();
             let Some((size, blocks)) = objects.get_mut(&(ost, object)) else { return 0 };
@@ -101,7 +111,11 @@ impl ObjectTargets for FakeOsts {
         self.answer(ost, answer)
     }
 
-    fn destroy(&self, ost: TargetIndex, objects: Vec<ObjectId>) -> BoxFuture<'static, Result<(), RpcError>> {
+    fn destroy(
+        &self,
+        ost: TargetIndex,
+        objects: Vec<ObjectId>,
+    ) -> BoxFuture<'static, Result<(), RpcError>> {
         let answer = self.there(ost);
         if answer.is_ok() && !self.silent.lock().contains(&ost) {
             for object in objects {
@@ -129,7 +143,8 @@ pub struct Rig {
 }
 
 pub const CLIENT: ClientUuid = ClientUuid(1);
-pub static CREDENTIALS: std::sync::LazyLock<Credentials> = std::sync::LazyLock::new(Credentials::root);
+pub static CREDENTIALS: std::sync::LazyLock<Credentials> =
+    std::sync::LazyLock::new(Credentials::root);
 
 impl Rig {
     /// A new MDT0000 with two OSTs.
@@ -144,7 +159,13 @@ impl Rig {
         Rig::over(Memory::new(1 << 30), osts, env, Arc::new(guard), 1)
     }
 
-    fn over(engine: Arc<Memory>, osts: Arc<FakeOsts>, env: env::Env, guard: Arc<RealGuard>, boot: u64) -> Rig {
+    fn over(
+        engine: Arc<Memory>,
+        osts: Arc<FakeOsts>,
+        env: env::Env,
+        guard: Arc<RealGuard>,
+        boot: u64,
+    ) -> Rig {
         let options = StoreOptions { fence: Fence(boot), ..StoreOptions::default() };
         let store = Store::open(engine.clone(), env.clone(), options).unwrap();
         let parts = Parts {
@@ -203,7 +224,12 @@ impl Rig {
     }
 
     /// Sends a request; the future is the reply.
-    pub fn send(&self, client: ClientUuid, credentials: &Credentials, ops: Vec<MdsOp>) -> BoxFuture<'static, Reply> {
+    pub fn send(
+        &self,
+        client: ClientUuid,
+        credentials: &Credentials,
+        ops: Vec<MdsOp>,
+    ) -> BoxFuture<'static, Reply> {
         let mut xid = self.xid.lock();
         *xid += 1;
         if !self.unheard.load(Ordering::Relaxed) {
@@ -236,7 +262,12 @@ impl Rig {
         reply.results.into_iter().map(|r| r.map(mds_reply)).collect()
     }
 
-    pub fn one_as(&self, client: ClientUuid, credentials: &Credentials, op: MdsOp) -> Result<MdsReply, Errno> {
+    pub fn one_as(
+        &self,
+        client: ClientUuid,
+        credentials: &Credentials,
+        op: MdsOp,
+    ) -> Result<MdsReply, Errno> {
         wait(self.send(client, credentials, vec![op])).results.remove(0).map(mds_reply)
     }
 
@@ -249,7 +280,14 @@ impl Rig {
     }
 
     pub fn create(&self, parent: Fid, name: &str, kind: CreateKind) -> Result<Fid, Errno> {
-        let op = MdsOp::Create(Create { parent, name: n(name), kind, mode: 0o755, umask: 0o022, exclusive: true });
+        let op = MdsOp::Create(Create {
+            parent,
+            name: n(name),
+            kind,
+            mode: 0o755,
+            umask: 0o022,
+            exclusive: true,
+        });
         self.one(op).map(|r| opened(r).0.attr.fid)
     }
 
@@ -259,7 +297,8 @@ impl Rig {
 
     pub fn open(&self, client: ClientUuid, fid: Fid, write: bool) -> OpenHandle {
         let flags = OpenFlags { read: true, write, exec: false, append: false, lasting: false };
-        opened(self.one_as(client, &Credentials::root(), MdsOp::Open(Open { fid, flags })).unwrap()).1
+        opened(self.one_as(client, &Credentials::root(), MdsOp::Open(Open { fid, flags })).unwrap())
+            .1
     }
 
     pub fn getattr(&self, fid: Fid) -> Result<Attr, Errno> {
@@ -284,13 +323,18 @@ impl Rig {
             with_layout: false,
         });
         match self.one(op).unwrap() {
-            MdsReply::Entries { entries, more: false } => entries.iter().map(|e| e.name.to_string()).collect(),
+            MdsReply::Entries { entries, more: false } => {
+                entries.iter().map(|e| e.name.to_string()).collect()
+            }
             other => panic!("{other:?}"),
         }
     }
 
     pub fn objects(&self, fid: Fid) -> Vec<(TargetIndex, ObjectId)> {
-        match self.one(MdsOp::GetLayout(GetLayout { fid, write: true, start: 0, end: u64::MAX })).unwrap() {
+        match self
+            .one(MdsOp::GetLayout(GetLayout { fid, write: true, start: 0, end: u64::MAX }))
+            .unwrap()
+        {
             MdsReply::Layout(layout) => layout.objects(fid).collect(),
             other => panic!("{other:?}"),
         }

@@ -12,7 +12,12 @@ impl Registry {
     ///
     /// # Errors
     /// [`Refused`]; nothing changed then.
-    pub fn change_pool(&mut self, fsname: &str, pool: &str, change: &PoolChange) -> Result<Change, Refused> {
+    pub fn change_pool(
+        &mut self,
+        fsname: &str,
+        pool: &str,
+        change: &PoolChange,
+    ) -> Result<Change, Refused> {
         let fsname = self.known(fsname)?;
         let PoolName(pool) = PoolName::new(pool).ok_or_else(|| Refused::Pool(pool.to_owned()))?;
         let fs = self.systems.get_mut(&fsname).expect("known");
@@ -20,18 +25,25 @@ impl Registry {
         let absent = || Refused::Unknown(format!("the pool {fsname}.{pool}"));
         let new = match (change, old) {
             (PoolChange::New, Some(_)) => return Err(Refused::PoolExists(pool)),
-            (PoolChange::New, None) if fs.pools.len() >= POOLS_MAX => return Err(Refused::Full("pools")),
+            (PoolChange::New, None) if fs.pools.len() >= POOLS_MAX => {
+                return Err(Refused::Full("pools"));
+            }
             (PoolChange::New, None) => Some(PoolRecord::default()),
             (PoolChange::Add(osts), Some(old)) => Some(added(fs, fsname, &old, osts)?),
             (PoolChange::Remove(osts), Some(old)) => Some(removed(&pool, &old, osts)?),
-            (PoolChange::Destroy, Some(old)) if !old.osts.is_empty() => return Err(Refused::PoolInUse(pool)),
+            (PoolChange::Destroy, Some(old)) if !old.osts.is_empty() => {
+                return Err(Refused::PoolInUse(pool));
+            }
             (PoolChange::Destroy, Some(_)) => None,
-            (PoolChange::Add(_) | PoolChange::Remove(_) | PoolChange::Destroy, None) => return Err(absent()),
+            (PoolChange::Add(_) | PoolChange::Remove(_) | PoolChange::Destroy, None) => {
+                return Err(absent());
+            }
         };
         if new.is_some() && fs.pools.get(&pool) == new.as_ref() {
             return Ok(Change::default());
         }
-        let write = (ConfigKey::Pool(fsname, pool.clone()).encode(), new.as_ref().map(config::encode));
+        let write =
+            (ConfigKey::Pool(fsname, pool.clone()).encode(), new.as_ref().map(config::encode));
         match new {
             Some(record) => fs.pools.insert(pool, record),
             None => fs.pools.remove(&pool),
@@ -80,13 +92,16 @@ mod tests {
     #[test]
     fn a_pool_is_made_filled_emptied_and_destroyed() {
         let mut r = registry();
-        let mut change = |change: PoolChange| r.change_pool("sheen", "flash", &change).map(|c| c.records.len());
+        let mut change =
+            |change: PoolChange| r.change_pool("sheen", "flash", &change).map(|c| c.records.len());
         assert_eq!(change(PoolChange::New), Ok(2));
         assert_eq!(change(PoolChange::Add(vec![2, 0, 2])), Ok(2));
         assert_eq!(change(PoolChange::Add(vec![2])), Ok(0), "nothing new");
         assert_eq!(change(PoolChange::Remove(vec![0])), Ok(2));
         assert_eq!(pools(&r), [PoolInfo { name: "flash".into(), osts: vec![2] }]);
-        let mut refused = |pool: &str, change: PoolChange| r.change_pool("sheen", pool, &change).unwrap_err().errno();
+        let mut refused = |pool: &str, change: PoolChange| {
+            r.change_pool("sheen", pool, &change).unwrap_err().errno()
+        };
         assert_eq!(refused("flash", PoolChange::Destroy), Errno::ENOTEMPTY);
         assert_eq!(refused("flash", PoolChange::New), Errno::EEXIST);
         assert_eq!(refused("flash", PoolChange::Add(vec![1, 3])), Errno::ENOENT, "no such OST");
@@ -94,8 +109,15 @@ mod tests {
         assert_eq!(refused("tape", PoolChange::Destroy), Errno::ENOENT);
         assert_eq!(refused("tape", PoolChange::Add(vec![0])), Errno::ENOENT);
         assert_eq!(refused("much-too-long-for-it", PoolChange::New), Errno::EINVAL);
-        assert_eq!(r.change_pool("nofs", "flash", &PoolChange::New).unwrap_err().errno(), Errno::ENOENT);
-        assert_eq!(pools(&r), [PoolInfo { name: "flash".into(), osts: vec![2] }], "a refusal changes nothing");
+        assert_eq!(
+            r.change_pool("nofs", "flash", &PoolChange::New).unwrap_err().errno(),
+            Errno::ENOENT
+        );
+        assert_eq!(
+            pools(&r),
+            [PoolInfo { name: "flash".into(), osts: vec![2] }],
+            "a refusal changes nothing"
+        );
         r.change_pool("sheen", "flash", &PoolChange::Remove(vec![2])).unwrap();
         r.change_pool("sheen", "flash", &PoolChange::Destroy).unwrap();
         assert_eq!(pools(&r), []);

@@ -15,16 +15,23 @@ impl Registry {
     /// # Errors
     /// [`Refused`]; nothing changed then.
     pub fn remove(&mut self, name: &str, in_service: bool, force: bool) -> Result<Change, Refused> {
-        let Some((name, store)) = self.can_remove(name, in_service, force)? else { return Ok(Change::default()) };
+        let Some((name, store)) = self.can_remove(name, in_service, force)? else {
+            return Ok(Change::default());
+        };
         let record = RemovedRecord { store };
         let fs = self.systems.get_mut(&name.fsname).expect("it has this target");
         fs.targets.remove(&name);
         fs.removed.insert(name, record);
         let mut pools = Vec::new();
         if name.kind == TargetKind::Ost {
-            for (pool, record) in fs.pools.iter_mut().filter(|(_, pool)| pool.osts.contains(&name.index.0)) {
+            for (pool, record) in
+                fs.pools.iter_mut().filter(|(_, pool)| pool.osts.contains(&name.index.0))
+            {
                 record.osts.retain(|ost| *ost != name.index.0);
-                pools.push((ConfigKey::Pool(name.fsname, pool.clone()).encode(), Some(config::encode(record))));
+                pools.push((
+                    ConfigKey::Pool(name.fsname, pool.clone()).encode(),
+                    Some(config::encode(record)),
+                ));
             }
         }
         let mut change = self.changed(name.fsname, (ConfigKey::Target(name).encode(), None));
@@ -38,8 +45,15 @@ impl Registry {
     ///
     /// # Errors
     /// [`Refused`].
-    pub fn can_remove(&self, name: &str, in_service: bool, force: bool) -> Result<Option<(TargetName, u128)>, Refused> {
-        let Wanted::This(name) = Wanted::parse(name)? else { return Err(Refused::Name(name.to_owned())) };
+    pub fn can_remove(
+        &self,
+        name: &str,
+        in_service: bool,
+        force: bool,
+    ) -> Result<Option<(TargetName, u128)>, Refused> {
+        let Wanted::This(name) = Wanted::parse(name)? else {
+            return Err(Refused::Name(name.to_owned()));
+        };
         if self.is_removed(name) {
             return Ok(None);
         }
@@ -65,7 +79,9 @@ impl Registry {
             return Err(Refused::Removed(*name));
         }
         let mut removed = self.systems.values().flat_map(|fs| &fs.removed);
-        removed.find(|(_, record)| record.store == store).map_or(Ok(()), |(name, _)| Err(Refused::Removed(*name)))
+        removed
+            .find(|(_, record)| record.store == store)
+            .map_or(Ok(()), |(name, _)| Err(Refused::Removed(*name)))
     }
 }
 
@@ -98,11 +114,21 @@ mod tests {
         assert_eq!(r.configs()[0].1.pools[0].osts, [0], "pools forget it");
         assert_eq!(change.records.len(), 4, "version, target, its tombstone, the pool");
         assert_eq!(r.remove("sheen-OST0001", true, false), Ok(Change::default()), "again");
-        let mut register = |name: &str, store| r.register(name, store, &["10.0.0.1@tcp".into()]).map(|(name, ..)| name);
+        let mut register = |name: &str, store| {
+            r.register(name, store, &["10.0.0.1@tcp".into()]).map(|(name, ..)| name)
+        };
         for (name, store) in [("sheen-OST0001", 4), ("sheen-OST", 4), ("sheen-OST0001", 9)] {
-            assert_eq!(register(name, store).unwrap_err().errno(), Errno::ESHUTDOWN, "{name} {store}");
+            assert_eq!(
+                register(name, store).unwrap_err().errno(),
+                Errno::ESHUTDOWN,
+                "{name} {store}"
+            );
         }
-        assert_eq!(register("sheen-OST", 9).unwrap().to_string(), "sheen-OST0002", "its number is not given again");
+        assert_eq!(
+            register("sheen-OST", 9).unwrap().to_string(),
+            "sheen-OST0002",
+            "its number is not given again"
+        );
         r.remove("sheen-MDT0001", false, false).unwrap();
         assert_eq!(names(&r), ["sheen-MDT0000", "sheen-OST0000", "sheen-OST0002"]);
     }
@@ -111,7 +137,8 @@ mod tests {
     fn what_is_needed_stays() {
         let mut r = registry();
         let before = r.configs();
-        let mut refused = |name: &str, serving, force| r.remove(name, serving, force).unwrap_err().errno();
+        let mut refused =
+            |name: &str, serving, force| r.remove(name, serving, force).unwrap_err().errno();
         assert_eq!(refused("sheen-OST0000", true, false), Errno::EBUSY);
         assert_eq!(refused("sheen-MDT0000", false, true), Errno::EPERM);
         assert_eq!(refused("sheen-OST0007", false, true), Errno::ENOENT);

@@ -9,7 +9,8 @@ impl Ost {
     /// Begins to read all objects in the background, unless that is under way. While checksums are
     /// switched on, blocks without one get it after the next flush.
     pub fn begin_scrub(self: &Arc<Self>) {
-        if std::mem::replace(&mut *self.scrubbing.lock(), Scrubbing::Running) == Scrubbing::Running {
+        if std::mem::replace(&mut *self.scrubbing.lock(), Scrubbing::Running) == Scrubbing::Running
+        {
             return;
         }
         let ost = self.clone();
@@ -23,13 +24,15 @@ impl Ost {
                     tracing::warn!(%target, ?object, %error, "give an object checksums");
                 }
             };
-            let done = scrub(&store, ost.objects(), &ost.sums, |object| ost.gates.read(object), adopt);
+            let done =
+                scrub(&store, ost.objects(), &ost.sums, |object| ost.gates.read(object), adopt);
             *ost.scrubbing.lock() = match done {
                 Ok(report) => {
                     for BadBlock { object, offset } in &report.bad {
                         tracing::error!(%target, ?object, offset, "scrub: data on the disk is not what was written");
                     }
-                    let (objects, checked, unchecked) = (report.objects, report.checked, report.unchecked);
+                    let (objects, checked, unchecked) =
+                        (report.objects, report.checked, report.unchecked);
                     let bad = report.bad.len() as u64 + report.bad_more;
                     tracing::info!(%target, objects, checked, unchecked, bad, "scrub is over");
                     Scrubbing::Done(report)

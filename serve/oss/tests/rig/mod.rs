@@ -38,7 +38,11 @@ pub struct Watch {
 impl Watch {
     fn note(&self, counter: &AtomicUsize) -> io::Result<()> {
         counter.fetch_add(1, Ordering::SeqCst);
-        if self.fail_syncs.load(Ordering::SeqCst) { Err(io::Error::from_raw_os_error(Errno::EIO.0)) } else { Ok(()) }
+        if self.fail_syncs.load(Ordering::SeqCst) {
+            Err(io::Error::from_raw_os_error(Errno::EIO.0))
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -76,7 +80,12 @@ impl Disk for WatchedDisk {
         let truth = self.0.space(path)?;
         match self.1.volume_free.load(Ordering::SeqCst) {
             0 => Ok(truth),
-            free => Ok(DiskSpace { bytes_total: 100 << 30, bytes_free: free, bytes_available: free, ..truth }),
+            free => Ok(DiskSpace {
+                bytes_total: 100 << 30,
+                bytes_free: free,
+                bytes_available: free,
+                ..truth
+            }),
         }
     }
     fn lock(&self, path: &Path) -> io::Result<Option<Box<dyn Send + Sync>>> {
@@ -132,11 +141,18 @@ pub struct Rig {
 impl Rig {
     /// Flushes only when asked.
     pub fn new() -> Rig {
-        Rig::with(None, OstSettings { flush_interval: std::time::Duration::from_secs(3600), ..OstSettings::default() })
+        Rig::with(
+            None,
+            OstSettings {
+                flush_interval: std::time::Duration::from_secs(3600),
+                ..OstSettings::default()
+            },
+        )
     }
 
     pub fn with(bytes_max: Option<u64>, settings: OstSettings) -> Rig {
-        let (mut env, guard) = RealEnv::start(RealConfig { reactors: 1, blocking_threads: 4 }).unwrap();
+        let (mut env, guard) =
+            RealEnv::start(RealConfig { reactors: 1, blocking_threads: 4 }).unwrap();
         let watch = Arc::<Watch>::default();
         env.disk = Arc::new(WatchedDisk(env.disk, watch.clone()));
         let dir = tempfile::tempdir().unwrap();
@@ -205,16 +221,33 @@ impl Rig {
         only(self.call(vec![op]))
     }
 
-    pub fn write(&self, object: ObjectId, offset: u64, data: impl Into<bytes::Bytes>) -> Result<i64, Errno> {
+    pub fn write(
+        &self,
+        object: ObjectId,
+        offset: u64,
+        data: impl Into<bytes::Bytes>,
+    ) -> Result<i64, Errno> {
         let offset = types::object::ObjectOffset(offset);
-        match self.one(OstOp::Write(ObjectWrite { object, offset, data: data.into(), sync: false }))? {
+        match self.one(OstOp::Write(ObjectWrite {
+            object,
+            offset,
+            data: data.into(),
+            sync: false,
+        }))? {
             OstReply::Changed { blocks_delta } => Ok(blocks_delta),
             other => panic!("{other:?}"),
         }
     }
 
     pub fn read(&self, object: ObjectId, offset: u64, len: u32) -> bytes::Bytes {
-        match self.one(OstOp::Read(ObjectRead { object, offset: types::object::ObjectOffset(offset), len })).unwrap() {
+        match self
+            .one(OstOp::Read(ObjectRead {
+                object,
+                offset: types::object::ObjectOffset(offset),
+                len,
+            }))
+            .unwrap()
+        {
             OstReply::Data(data) => data,
             other => panic!("{other:?}"),
         }
@@ -229,7 +262,12 @@ impl Rig {
     }
 }
 
-fn start(env: &Env, dir: &Path, bytes_max: Option<u64>, settings: OstSettings) -> (Arc<Target>, Arc<Ost>) {
+fn start(
+    env: &Env,
+    dir: &Path,
+    bytes_max: Option<u64>,
+    settings: OstSettings,
+) -> (Arc<Target>, Arc<Ost>) {
     let mut options = TargetOptions::default();
     options.objects.bytes_max = bytes_max;
     let target = Target::open(env, dir, options).unwrap();

@@ -37,7 +37,11 @@ impl Import {
 
     /// A request failed. If its time is up and a program waits for it, it goes on, with as much
     /// time again.
-    pub(crate) fn or_go_on(&self, error: RpcError, deadline: &mut Monotonic) -> Result<(), RpcError> {
+    pub(crate) fn or_go_on(
+        &self,
+        error: RpcError,
+        deadline: &mut Monotonic,
+    ) -> Result<(), RpcError> {
         match error {
             RpcError::Timeout { .. } if self.is_awaited() => {
                 tracing::warn!(target = %self.target, %error, "a program goes on waiting");

@@ -68,7 +68,10 @@ impl Import {
             }
             let link = self.link.lock();
             match &link.error {
-                Some(error) if link.session.is_none() && (is_final(error) || !(patient || is_recovering(error))) => {
+                Some(error)
+                    if link.session.is_none()
+                        && (is_final(error) || !(patient || is_recovering(error))) =>
+                {
                     return Err(error.clone());
                 }
                 _ => {}
@@ -111,11 +114,17 @@ impl Import {
             pairing: None,
             principal: None,
         };
-        let connected = served.connect(&hello, origin, Role::Server).map_err(|error| match error {
-            ConnectError::Refusal(refusal) => refusal.error((Nid::Loopback, self.target), &hello),
-            ConnectError::Errno(errno) => RpcError::Refused { target: self.target, errno },
-        })?;
-        let session = Session::Local(Arc::new(LocalSession { served: served.clone(), export: connected.export }));
+        let connected =
+            served.connect(&hello, origin, Role::Server).map_err(|error| match error {
+                ConnectError::Refusal(refusal) => {
+                    refusal.error((Nid::Loopback, self.target), &hello)
+                }
+                ConnectError::Errno(errno) => RpcError::Refused { target: self.target, errno },
+            })?;
+        let session = Session::Local(Arc::new(LocalSession {
+            served: served.clone(),
+            export: connected.export,
+        }));
         let action = self.connected(&connected.reply);
         self.enter_session(session, action, connected.reply.boot);
         Ok(())
@@ -136,8 +145,11 @@ impl Import {
         if !wait.is_zero() {
             self.rpc.env().clock.sleep(wait).await;
         }
-        let mut error =
-            RpcError::Unreachable { target: self.target, nids: nids.clone(), reason: "no NID is known".to_owned() };
+        let mut error = RpcError::Unreachable {
+            target: self.target,
+            nids: nids.clone(),
+            reason: "no NID is known".to_owned(),
+        };
         for nid in nids {
             match self.attempt_at(nid, boot).await {
                 Ok(()) => {

@@ -54,17 +54,25 @@ impl Import {
     /// An OST sends no redo: the changes are the operations that it was sent, one transno for each.
     /// `false`: the connection was lost since the reply came, so kept changes may have been brought
     /// back without these, and they must be sent again.
-    pub(crate) fn keep_sent(&self, remote: &Arc<RemoteSession>, reply: &Reply, ops: &mut Vec<Op>) -> bool {
+    pub(crate) fn keep_sent(
+        &self,
+        remote: &Arc<RemoteSession>,
+        reply: &Reply,
+        ops: &mut Vec<Op>,
+    ) -> bool {
         let misses = reply.redo.len() != ops.len() || is_mutant(Mutant::KeptDroppedEarly);
         if self.target.kind != TargetKind::Ost || misses {
             return true;
         }
         let mut link = self.link.lock();
-        if !matches!(&link.session, Some(Session::Remote(current)) if Arc::ptr_eq(current, remote)) {
+        if !matches!(&link.session, Some(Session::Remote(current)) if Arc::ptr_eq(current, remote))
+        {
             // Ended in order: nothing will be brought back.
             return link.machine.boot() == 0;
         }
-        for (op, redo) in ops.drain(..).zip(&reply.redo).filter(|(_, redo)| redo.transno != Transno(0)) {
+        for (op, redo) in
+            ops.drain(..).zip(&reply.redo).filter(|(_, redo)| redo.transno != Transno(0))
+        {
             let kept = Kept::Op(op);
             match kept.is_synced() {
                 true => link.machine.durable(redo.transno, |older| older.object() == kept.object()),
@@ -88,7 +96,8 @@ impl Import {
     pub(crate) fn drop_synced(&self, ops: &[Op], reply: &Reply, newest: Transno) {
         if reply.results.iter().all(Result::is_ok) {
             let objects = synced_by(ops);
-            let is_synced = |kept: &Kept| kept.object().is_some_and(|object| objects.contains(&object));
+            let is_synced =
+                |kept: &Kept| kept.object().is_some_and(|object| objects.contains(&object));
             self.link.lock().machine.durable(newest, is_synced);
         }
     }
@@ -108,7 +117,9 @@ impl Import {
     /// comes late over a long line.
     fn room_for_line(&self) -> usize {
         match self.target.kind {
-            TargetKind::Ost => usize::try_from(2 * self.in_flight().min(LINE_BYTES_MAX)).unwrap_or(0),
+            TargetKind::Ost => {
+                usize::try_from(2 * self.in_flight().min(LINE_BYTES_MAX)).unwrap_or(0)
+            }
             TargetKind::Mdt | TargetKind::Mgt => 0,
         }
     }
@@ -117,7 +128,11 @@ impl Import {
     ///
     /// # Errors
     /// The target does not answer, or makes nothing durable until `deadline`.
-    pub(crate) async fn room_to_keep(&self, remote: &Arc<RemoteSession>, deadline: Monotonic) -> Result<(), RpcError> {
+    pub(crate) async fn room_to_keep(
+        &self,
+        remote: &Arc<RemoteSession>,
+        deadline: Monotonic,
+    ) -> Result<(), RpcError> {
         while self.link.lock().machine.is_full(self.room_for_line()) {
             if self.rpc.env().clock.now() >= deadline {
                 tracing::error!(target = %self.target, bytes = self.kept_bytes(), "the target makes nothing durable");
@@ -125,7 +140,12 @@ impl Import {
                 return Err(RpcError::Timeout { target: self.target, seconds });
             }
             let request = self.request_of(self.xids.begin(true).xid, vec![Op::Ping]);
-            let ask = Ask { reply_bulk: 0, limit: Some(PING_INTERVAL * 3), outside_window: true, background: false };
+            let ask = Ask {
+                reply_bulk: 0,
+                limit: Some(PING_INTERVAL * 3),
+                outside_window: true,
+                background: false,
+            };
             match remote.exchange(&request, ask, false).await {
                 Outcome::Reply(reply) => self.learn_committed(reply.last_committed),
                 // The request itself will find that out.

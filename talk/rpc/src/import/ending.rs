@@ -24,7 +24,12 @@ impl Import {
             Some(Session::Local(local)) => local.served.end(&local.export, Gone::Disconnected),
             Some(Session::Remote(remote)) => {
                 let request = self.request_of(self.xids.begin(true).xid, vec![Op::Disconnect]);
-                let ask = Ask { reply_bulk: 0, limit: Some(CONNECT_TIMEOUT), outside_window: true, background: false };
+                let ask = Ask {
+                    reply_bulk: 0,
+                    limit: Some(CONNECT_TIMEOUT),
+                    outside_window: true,
+                    background: false,
+                };
                 if let Outcome::Failed(error) = remote.exchange(&request, ask, false).await {
                     // Its lease will end the session.
                     tracing::info!(target = %self.target, %error, "disconnect was not answered");

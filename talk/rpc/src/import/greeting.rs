@@ -22,7 +22,12 @@ impl Import {
         let mut peer = lnet.peer(nid).await.map_err(|error| self.link_error(error))?;
         let hello = self.hello(boot_before, Some(peer.pairing()));
         let request = self.request_of(self.xids.begin(true).xid, vec![Op::Connect(hello.clone())]);
-        let ask = Ask { reply_bulk: 0, limit: Some(CONNECT_TIMEOUT), outside_window: true, background: false };
+        let ask = Ask {
+            reply_bulk: 0,
+            limit: Some(CONNECT_TIMEOUT),
+            outside_window: true,
+            background: false,
+        };
         let mut sent = self.rpc.env().clock.now();
         let mut answer = peer.request(payload_of(self.client, &request, false, 0), ask).await;
         if let Err(LinkError::Lost { .. }) = answer {
@@ -39,7 +44,12 @@ impl Import {
         })?;
         let connected = match reply.results.pop() {
             Some(Ok(OpReply::Connect(connected))) => connected,
-            other => return Err(RpcError::BadMessage { nid, reason: format!("answers a connect with {other:?}") }),
+            other => {
+                return Err(RpcError::BadMessage {
+                    nid,
+                    reason: format!("answers a connect with {other:?}"),
+                });
+            }
         };
         if !(VERSION_MIN..=VERSION_MAX).contains(&connected.version) {
             return Err(RpcError::Version {
@@ -51,7 +61,8 @@ impl Import {
             });
         }
         let (own, proved) = (self.rpc.env().clock.clone(), self.proved.clone());
-        let remote = Arc::new(RemoteSession::new(peer, self.client, own, proved, self.line.clone()));
+        let remote =
+            Arc::new(RemoteSession::new(peer, self.client, own, proved, self.line.clone()));
         remote.learn_clock(envelope.clock);
         let mut action = self.connected(&connected);
         if action == ImportAction::Replay {
@@ -66,12 +77,20 @@ impl Import {
         Ok(())
     }
 
-    fn refusal(&self, nid: Nid, frame: &Frame, hello: &ConnectRequest, refusal: Refusal) -> RpcError {
+    fn refusal(
+        &self,
+        nid: Nid,
+        frame: &Frame,
+        hello: &ConnectRequest,
+        refusal: Refusal,
+    ) -> RpcError {
         match refusal {
             Refusal::NoTarget => RpcError::NoTarget { nid, target: self.target },
             Refusal::NoSession => RpcError::Evicted { target: self.target },
             Refusal::Version => admission::Refusal::Version.error((nid, self.target), hello),
-            Refusal::Cluster => admission::Refusal::Cluster(frame.header.cluster).error((nid, self.target), hello),
+            Refusal::Cluster => {
+                admission::Refusal::Cluster(frame.header.cluster).error((nid, self.target), hello)
+            }
             Refusal::Errno(errno) => RpcError::Refused { target: self.target, errno },
             Refusal::Late => RpcError::Late { target: self.target },
             Refusal::OtherProcess => RpcError::OtherProcess { target: self.target },
@@ -87,7 +106,9 @@ impl Import {
             LinkError::Cluster { nid, theirs, ours } => RpcError::Cluster { nid, theirs, ours },
             LinkError::OtherUser { nid } => RpcError::OtherUser { nid },
             LinkError::Key { nid, reason } => RpcError::Key { nid, reason },
-            LinkError::Frame { nid, error } => RpcError::BadMessage { nid, reason: error.to_string() },
+            LinkError::Frame { nid, error } => {
+                RpcError::BadMessage { nid, reason: error.to_string() }
+            }
             LinkError::Protocol { nid, reason } => RpcError::BadMessage { nid, reason },
             LinkError::TooLong { .. } => RpcError::Errno(Errno::EMSGSIZE),
             LinkError::Shutdown => RpcError::Shutdown,
@@ -95,9 +116,11 @@ impl Import {
             | LinkError::Busy { nid }
             | LinkError::Local { nid, .. }
             | LinkError::Lost { nid, .. }
-            | LinkError::NoAnswer { nid, .. }) => {
-                RpcError::Unreachable { target: self.target, nids: vec![nid], reason: error.to_string() }
-            }
+            | LinkError::NoAnswer { nid, .. }) => RpcError::Unreachable {
+                target: self.target,
+                nids: vec![nid],
+                reason: error.to_string(),
+            },
         }
     }
 }

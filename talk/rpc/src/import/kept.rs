@@ -18,7 +18,9 @@ impl Kept {
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Kept::Redo(bytes) => bytes.len(),
-            Kept::Op(Op::Ost(OstOp::Write(ObjectWrite { data, .. }))) => size_of::<Kept>() + data.len(),
+            Kept::Op(Op::Ost(OstOp::Write(ObjectWrite { data, .. }))) => {
+                size_of::<Kept>() + data.len()
+            }
             Kept::Op(_) => size_of::<Kept>(),
         }
     }

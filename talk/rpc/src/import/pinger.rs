@@ -33,7 +33,9 @@ impl Rpc {
             while let Either::Left(_) = select(env.clock.sleep(interval), &mut stopped).await {
                 let Some(rpc) = rpc.upgrade() else { return };
                 let imports = rpc.imports();
-                seen.retain(|client, _| imports.iter().any(|import| (import.target, import.client) == *client));
+                seen.retain(|client, _| {
+                    imports.iter().any(|import| (import.target, import.client) == *client)
+                });
                 for import in imports {
                     visit(&import, &mut seen);
                 }
@@ -86,7 +88,9 @@ async fn one(import: &Arc<Import>, remote: &Arc<RemoteSession>) {
         Either::Left((Outcome::Failed(error), _)) => {
             let nid = remote.peer.nid();
             tracing::warn!(target = %import.target, %nid, %error, "peer does not answer pings");
-            remote.peer.close(&LinkError::Lost { nid, reason: "it does not answer pings".to_owned() });
+            remote
+                .peer
+                .close(&LinkError::Lost { nid, reason: "it does not answer pings".to_owned() });
             import.lost_remote(remote);
         }
         Either::Right(_) => {}

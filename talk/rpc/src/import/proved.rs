@@ -14,7 +14,8 @@ impl Proved {
     /// for this long. The target's patience counts from that callback on.
     pub(crate) fn prove(&self, sent: Monotonic, open_ms: u32) {
         let sent = sent.saturating_sub(Duration::from_millis(open_ms.into()));
-        self.0.fetch_max(u64::try_from(sent.as_nanos()).unwrap_or(u64::MAX).max(1), Ordering::AcqRel);
+        self.0
+            .fetch_max(u64::try_from(sent.as_nanos()).unwrap_or(u64::MAX).max(1), Ordering::AcqRel);
     }
 
     /// The earliest time from which the target can have missed this client; `None`: no request was

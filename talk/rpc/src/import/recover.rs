@@ -58,8 +58,9 @@ impl Import {
         self.exchange_in_recovery(remote, vec![Op::Replayed], None).await?;
         self.link.lock().machine.event(Event::Replayed);
         let things = self.restore.get().map(|restore| restore.restore()).unwrap_or_default();
-        let mut asked =
-            stream::iter(things).map(|thing| self.bring_back(remote, thing)).buffer_unordered(RESTORING_MAX);
+        let mut asked = stream::iter(things)
+            .map(|thing| self.bring_back(remote, thing))
+            .buffer_unordered(RESTORING_MAX);
         while let Some(answer) = asked.next().await {
             answer?;
         }
@@ -105,7 +106,10 @@ impl Import {
         match reply.results.iter().find_map(|result| result.as_ref().err()) {
             None if !reply.results.is_empty() => Ok(reply),
             Some(errno) => Err(RpcError::Refused { target: self.target, errno: *errno }),
-            None => Err(RpcError::BadMessage { nid: remote.peer.nid(), reason: "no result in recovery".to_owned() }),
+            None => Err(RpcError::BadMessage {
+                nid: remote.peer.nid(),
+                reason: "no result in recovery".to_owned(),
+            }),
         }
     }
 
@@ -147,9 +151,10 @@ impl Import {
             if let Either::Right(_) = select(pin!(closed), pin!(stopped)).await {
                 return;
             }
-            let (Some(import), Some(session)) = (import.upgrade(), session.upgrade()) else { return };
-            let current =
-                matches!(import.session_and_history().0, Some(Session::Remote(now)) if Arc::ptr_eq(&now, &session));
+            let (Some(import), Some(session)) = (import.upgrade(), session.upgrade()) else {
+                return;
+            };
+            let current = matches!(import.session_and_history().0, Some(Session::Remote(now)) if Arc::ptr_eq(&now, &session));
             if !current {
                 return;
             }

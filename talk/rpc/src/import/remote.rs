@@ -51,7 +51,15 @@ impl RemoteSession {
         proved: Arc<Proved>,
         line: Arc<Mutex<Estimate>>,
     ) -> RemoteSession {
-        RemoteSession { peer, client, answers: AtomicU64::new(0), proved, own, clock: PeerClock::default(), line }
+        RemoteSession {
+            peer,
+            client,
+            answers: AtomicU64::new(0),
+            proved,
+            own,
+            clock: PeerClock::default(),
+            line,
+        }
     }
 
     /// The peer's clock was shown just now.
@@ -90,10 +98,14 @@ impl RemoteSession {
             Ok(opened) => opened,
             Err(Opened::Bad(error)) => return Outcome::Failed(error),
             // The session may have moved to other connections of this process.
-            Err(Opened::Refused(Refusal::NoSession | Refusal::NoTarget | Refusal::OtherProcess)) => {
+            Err(Opened::Refused(
+                Refusal::NoSession | Refusal::NoTarget | Refusal::OtherProcess,
+            )) => {
                 return Outcome::Lost;
             }
-            Err(Opened::Refused(Refusal::Late)) => return Outcome::Failed(RpcError::Late { target: request.target }),
+            Err(Opened::Refused(Refusal::Late)) => {
+                return Outcome::Failed(RpcError::Late { target: request.target });
+            }
             Err(Opened::Refused(refusal)) => {
                 let reason = format!("refuses a request: {refusal:?}");
                 return Outcome::Failed(RpcError::BadMessage { nid: self.peer.nid(), reason });
@@ -109,7 +121,12 @@ impl RemoteSession {
     }
 }
 
-pub(crate) fn payload_of(client: ClientUuid, request: &Request, waits: bool, limit: u64) -> Payload {
+pub(crate) fn payload_of(
+    client: ClientUuid,
+    request: &Request,
+    waits: bool,
+    limit: u64,
+) -> Payload {
     seal(Envelope { client, waits, clock: limit, ..Envelope::default() }, encode_request(request))
 }
 

@@ -41,7 +41,8 @@ impl Import {
             Some(Session::Remote(remote)) => (Some(remote.peer.nid()), Some(remote.peer.window())),
             None => (None, None),
         };
-        let [in_flight, reads_in_flight, writes_in_flight, changes_in_flight] = self.stats.in_flight();
+        let [in_flight, reads_in_flight, writes_in_flight, changes_in_flight] =
+            self.stats.in_flight();
         ImportReport {
             state: link.machine.state(),
             nids: link.nids.clone(),

@@ -28,7 +28,11 @@ impl Import {
     ///
     /// # Errors
     /// Only if the request as a whole got no answer; results of single operations are inside.
-    pub async fn call(&self, credentials: &Credentials, ops: Vec<Op>) -> Result<Vec<Result<OpReply, Errno>>, RpcError> {
+    pub async fn call(
+        &self,
+        credentials: &Credentials,
+        ops: Vec<Op>,
+    ) -> Result<Vec<Result<OpReply, Errno>>, RpcError> {
         Ok(self.ask(credentials, ops, InodeBits::NONE).await?.results)
     }
 
@@ -37,7 +41,12 @@ impl Import {
     ///
     /// # Errors
     /// As [`Import::call`].
-    pub async fn ask(&self, credentials: &Credentials, ops: Vec<Op>, locks: InodeBits) -> Result<Reply, RpcError> {
+    pub async fn ask(
+        &self,
+        credentials: &Credentials,
+        ops: Vec<Op>,
+        locks: InodeBits,
+    ) -> Result<Reply, RpcError> {
         let clock = &self.rpc.env().clock;
         let _waiting = self.asked.begin(self.rpc.callers());
         let started = self.stats.begin(&ops, JobId::NONE, clock.now());
@@ -77,7 +86,8 @@ impl Import {
             let request = self.request(credentials, ops, locks, &ticket);
             let now = self.rpc.env().clock.now();
             let about = under_way::of(Side::Asked, self.client, &request, now);
-            patience::of_caller(self.rpc.note(about, self.until_answered(session, request, waits))).await
+            patience::of_caller(self.rpc.note(about, self.until_answered(session, request, waits)))
+                .await
         })
     }
 
@@ -95,7 +105,9 @@ impl Import {
         // Evictions when it was sent first.
         let mut sent_at: Option<u64> = None;
         let replayed = weight::is_replayed(&request.ops);
-        let relies = weight::changes(&request.ops) != Changes::Nothing || waits || request.locks != InodeBits::NONE;
+        let relies = weight::changes(&request.ops) != Changes::Nothing
+            || waits
+            || request.locks != InodeBits::NONE;
         loop {
             match session {
                 None => {
@@ -103,7 +115,9 @@ impl Import {
                         self.or_go_on(error, &mut deadline)?;
                     }
                 }
-                Some(Session::Local(local)) => return self.learn(local.handle(request, clock).await, count),
+                Some(Session::Local(local)) => {
+                    return self.learn(local.handle(request, clock).await, count);
+                }
                 Some(Session::Remote(remote)) => {
                     let evictions = self.evictions();
                     let before = sent_at.replace(evictions).unwrap_or(evictions);
@@ -125,13 +139,17 @@ impl Import {
                             self.drop_synced(&request.ops, &reply, newest);
                             return self.learn(reply, count);
                         }
-                        Outcome::Reply(reply) => match self.keep_sent(&remote, &reply, &mut request.ops) {
-                            true => return self.learn(reply, count),
-                            false => request.resent = true,
-                        },
+                        Outcome::Reply(reply) => {
+                            match self.keep_sent(&remote, &reply, &mut request.ops) {
+                                true => return self.learn(reply, count),
+                                false => request.resent = true,
+                            }
+                        }
                         // Nothing was done. Its next limit is that of the moment in which it is
                         // sent again.
-                        Outcome::Failed(RpcError::Late { .. }) if self.is_awaited() => clock.sleep(LATE_PAUSE).await,
+                        Outcome::Failed(RpcError::Late { .. }) if self.is_awaited() => {
+                            clock.sleep(LATE_PAUSE).await
+                        }
                         Outcome::Failed(error) => {
                             self.or_go_on(error, &mut deadline)?;
                             request.resent = true;
@@ -145,7 +163,10 @@ impl Import {
                                 deadline = clock.now() + timeout;
                             } else if clock.now() >= deadline {
                                 let seconds = timeout.as_secs();
-                                self.or_go_on(RpcError::Timeout { target: self.target, seconds }, &mut deadline)?;
+                                self.or_go_on(
+                                    RpcError::Timeout { target: self.target, seconds },
+                                    &mut deadline,
+                                )?;
                             }
                         }
                     }
@@ -167,7 +188,13 @@ impl Import {
         }
     }
 
-    fn request(&self, credentials: &Credentials, ops: Vec<Op>, locks: InodeBits, ticket: &Ticket<'_>) -> Request {
+    fn request(
+        &self,
+        credentials: &Credentials,
+        ops: Vec<Op>,
+        locks: InodeBits,
+        ticket: &Ticket<'_>,
+    ) -> Request {
         Request {
             target: self.target,
             xid: ticket.xid,

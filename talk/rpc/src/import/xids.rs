@@ -64,7 +64,12 @@ impl Xids {
 
     fn from(first: u64) -> Xids {
         Xids {
-            state: Mutex::new(State { next: first, open: VecDeque::new(), slots_free: BTreeSet::new(), slots_used: 0 }),
+            state: Mutex::new(State {
+                next: first,
+                open: VecDeque::new(),
+                slots_free: BTreeSet::new(),
+                slots_used: 0,
+            }),
         }
     }
 

@@ -39,7 +39,11 @@ pub(crate) fn admit(
 
 impl Refusal {
     /// The refusal as the client sees it.
-    pub(crate) fn error(self, (nid, target): (Nid, TargetName), hello: &ConnectRequest) -> RpcError {
+    pub(crate) fn error(
+        self,
+        (nid, target): (Nid, TargetName),
+        hello: &ConnectRequest,
+    ) -> RpcError {
         match self {
             Refusal::Version => RpcError::Version {
                 nid,

@@ -67,7 +67,8 @@ async fn ask(export: &Export, op: ClientOp) -> Result<ClientReply, RpcError> {
             }
             // The link may have been replaced during the request: wait only if it is still the
             // same.
-            if matches!(export.route(), CallbackRoute::Link(now) if !std::ptr::eq(now.as_ptr(), Arc::as_ptr(&link))) {
+            if matches!(export.route(), CallbackRoute::Link(now) if !std::ptr::eq(now.as_ptr(), Arc::as_ptr(&link)))
+            {
                 continue;
             }
         }
@@ -102,11 +103,13 @@ fn understand(export: &Export, link: &Link, frame: &Frame) -> Result<ClientReply
         None => {}
         Some(Refusal::NoSession) => return Err(RpcError::Evicted { target: export.target() }),
         Some(Refusal::Errno(errno)) => return Err(RpcError::Errno(errno)),
-        Some(Refusal::OtherProcess) => return Err(RpcError::OtherProcess { target: export.target() }),
+        Some(Refusal::OtherProcess) => {
+            return Err(RpcError::OtherProcess { target: export.target() });
+        }
         Some(other) => return Err(bad(format!("refuses a callback: {other:?}"))),
     }
-    let mut reply =
-        decode_reply(frame.body.slice(ENVELOPE_BYTES..), frame.bulk.clone()).map_err(|e| bad(e.to_string()))?;
+    let mut reply = decode_reply(frame.body.slice(ENVELOPE_BYTES..), frame.bulk.clone())
+        .map_err(|e| bad(e.to_string()))?;
     match reply.results.pop() {
         Some(Ok(OpReply::Client(answer))) if reply.results.is_empty() => Ok(answer),
         Some(Err(errno)) => Err(RpcError::Errno(errno)),

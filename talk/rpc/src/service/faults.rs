@@ -18,20 +18,26 @@ use wire::ost::OstOp;
 /// Points that an operation passes on its way in and out.
 fn points(op: &Op) -> (Vec<&'static Point>, Vec<&'static Point>) {
     match op {
-        op if op.class().reint => {
-            (vec![&fault::MDS_REINT_NET], vec![&fault::MDS_REINT_NET_REP, &fault::MDS_ALL_REPLY_NET])
-        }
-        Op::Mds(MdsOp::Close(_)) => {
-            (vec![&fault::MDS_CLOSE_NET], vec![&fault::MDS_CLOSE_NET_REP, &fault::MDS_ALL_REPLY_NET])
-        }
-        Op::Mds(MdsOp::Lock(_)) => {
-            (vec![&fault::LDLM_ENQUEUE_NET], vec![&fault::MDS_LDLM_REPLY_NET, &fault::MDS_ALL_REPLY_NET])
-        }
+        op if op.class().reint => (
+            vec![&fault::MDS_REINT_NET],
+            vec![&fault::MDS_REINT_NET_REP, &fault::MDS_ALL_REPLY_NET],
+        ),
+        Op::Mds(MdsOp::Close(_)) => (
+            vec![&fault::MDS_CLOSE_NET],
+            vec![&fault::MDS_CLOSE_NET_REP, &fault::MDS_ALL_REPLY_NET],
+        ),
+        Op::Mds(MdsOp::Lock(_)) => (
+            vec![&fault::LDLM_ENQUEUE_NET],
+            vec![&fault::MDS_LDLM_REPLY_NET, &fault::MDS_ALL_REPLY_NET],
+        ),
         Op::Mds(_) => (vec![], vec![&fault::MDS_ALL_REPLY_NET]),
-        Op::Ost(OstOp::Write(_)) => {
-            (vec![&fault::OST_BRW_WRITE_BULK, &fault::OST_BRW_PAUSE_BULK], vec![&fault::OST_WRITE_REPLY])
+        Op::Ost(OstOp::Write(_)) => (
+            vec![&fault::OST_BRW_WRITE_BULK, &fault::OST_BRW_PAUSE_BULK],
+            vec![&fault::OST_WRITE_REPLY],
+        ),
+        Op::Ost(OstOp::Read(_)) => {
+            (vec![&fault::OST_BRW_READ_BULK, &fault::OST_BRW_PAUSE_BULK], vec![])
         }
-        Op::Ost(OstOp::Read(_)) => (vec![&fault::OST_BRW_READ_BULK, &fault::OST_BRW_PAUSE_BULK], vec![]),
         Op::Client(_) => (vec![&fault::LDLM_BL_CALLBACK_NET], vec![]),
         _ => (vec![], vec![]),
     }

@@ -52,7 +52,10 @@ fn reply_of(rpc: &Rpc, client: ClientUuid, reply: &Reply) -> Payload {
 /// As [`reply_of`], in a session.
 fn reply_in(rpc: &Rpc, export: &Export, reply: &Reply) -> Payload {
     let (clock, open_ms) = moment(rpc, export);
-    seal(Envelope { client: export.client(), open_ms, clock, ..Envelope::default() }, encode_reply(reply))
+    seal(
+        Envelope { client: export.client(), open_ms, clock, ..Envelope::default() },
+        encode_reply(reply),
+    )
 }
 
 /// A reply that was made before goes out once more: its envelope shows the present state.
@@ -148,16 +151,25 @@ fn ordinary(rpc: &Arc<Rpc>, link: &Link, envelope: Envelope, mut request: Reques
     let client = envelope.client;
     match request.ops.first() {
         Some(Op::Client(_)) => match request.ops.pop() {
-            Some(Op::Client(op)) if request.ops.is_empty() => callback(rpc, link, client, (&request, op)),
+            Some(Op::Client(op)) if request.ops.is_empty() => {
+                callback(rpc, link, client, (&request, op))
+            }
             _ => refuse(client, Refusal::BadRequest),
         },
         _ => serve(rpc, link, envelope, request),
     }
 }
 
-fn connect(rpc: &Arc<Rpc>, link: &Arc<Link>, request: &Request, hello: wire::message::ConnectRequest) -> Work {
+fn connect(
+    rpc: &Arc<Rpc>,
+    link: &Arc<Link>,
+    request: &Request,
+    hello: wire::message::ConnectRequest,
+) -> Work {
     let client = hello.client;
-    let Some(served) = rpc.served().get(request.target) else { return refuse(client, Refusal::NoTarget) };
+    let Some(served) = rpc.served().get(request.target) else {
+        return refuse(client, Refusal::NoTarget);
+    };
     let pairing = link.pairing();
     if pairing == Pairing(0) || link.is_dialled() {
         // Nothing could be known to belong to the session.
@@ -166,7 +178,9 @@ fn connect(rpc: &Arc<Rpc>, link: &Arc<Link>, request: &Request, hello: wire::mes
     let principal = link.principal().cloned();
     let role = match &principal {
         Some(principal) => principal.role,
-        None if rpc.server_key().made(hello.server, pairing, client, request.target) => Role::Server,
+        None if rpc.server_key().made(hello.server, pairing, client, request.target) => {
+            Role::Server
+        }
         None => Role::Anonymous,
     };
     let route = CallbackRoute::Link(Arc::downgrade(link));
@@ -192,10 +206,16 @@ fn connect(rpc: &Arc<Rpc>, link: &Arc<Link>, request: &Request, hello: wire::mes
             }
         }
         Err(ConnectError::Refusal(admission::Refusal::Version)) => refuse(client, Refusal::Version),
-        Err(ConnectError::Refusal(admission::Refusal::Cluster(_))) => refuse(client, Refusal::Cluster),
-        Err(ConnectError::Refusal(admission::Refusal::OtherProcess)) => {
-            other_process(rpc, link, client, request.target, "asks for a session of another process")
+        Err(ConnectError::Refusal(admission::Refusal::Cluster(_))) => {
+            refuse(client, Refusal::Cluster)
         }
+        Err(ConnectError::Refusal(admission::Refusal::OtherProcess)) => other_process(
+            rpc,
+            link,
+            client,
+            request.target,
+            "asks for a session of another process",
+        ),
         Err(ConnectError::Errno(errno)) => {
             match errno {
                 Errno::EAGAIN => link.be_patient(),
@@ -213,7 +233,13 @@ fn connect(rpc: &Arc<Rpc>, link: &Arc<Link>, request: &Request, hello: wire::mes
 }
 
 /// Refuses what only the other process may send, and says so in the log.
-fn other_process(rpc: &Rpc, link: &Link, client: ClientUuid, target: TargetName, what: &str) -> Work {
+fn other_process(
+    rpc: &Rpc,
+    link: &Link,
+    client: ClientUuid,
+    target: TargetName,
+    what: &str,
+) -> Work {
     if let Some(others) = rpc.complaints.pass(rpc.env().clock.now()) {
         tracing::warn!(%target, client = %client.brief(), nid = %link.nid(), others, "refused: a peer {what}");
     }
@@ -221,10 +247,23 @@ fn other_process(rpc: &Rpc, link: &Link, client: ClientUuid, target: TargetName,
 }
 
 /// A server calls back a client of this process.
-fn callback(rpc: &Arc<Rpc>, link: &Link, client: ClientUuid, (request, op): (&Request, ClientOp)) -> Work {
-    let Some(import) = rpc.find_import(request.target, client) else { return refuse(client, Refusal::NoSession) };
+fn callback(
+    rpc: &Arc<Rpc>,
+    link: &Link,
+    client: ClientUuid,
+    (request, op): (&Request, ClientOp),
+) -> Work {
+    let Some(import) = rpc.find_import(request.target, client) else {
+        return refuse(client, Refusal::NoSession);
+    };
     if !link.is_dialled() || !import.is_at(link.nid()) {
-        return other_process(rpc, link, client, request.target, "calls back for a target that is not there");
+        return other_process(
+            rpc,
+            link,
+            client,
+            request.target,
+            "calls back for a target that is not there",
+        );
     }
     if let ClientOp::Squash(news) = op {
         import.learn_squash(news);
@@ -244,12 +283,20 @@ fn callback(rpc: &Arc<Rpc>, link: &Link, client: ClientUuid, (request, op): (&Re
 
 fn serve(rpc: &Arc<Rpc>, link: &Link, envelope: Envelope, request: Request) -> Work {
     let client = envelope.client;
-    let Some(served) = rpc.served().get(request.target) else { return refuse(client, Refusal::NoTarget) };
+    let Some(served) = rpc.served().get(request.target) else {
+        return refuse(client, Refusal::NoTarget);
+    };
     let Some(export) = served.export(client).filter(|export| !export.is_gone()) else {
         return refuse(client, Refusal::NoSession);
     };
     if link.is_dialled() || !export.is_paired(link.pairing(), link.principal()) {
-        return other_process(rpc, link, client, request.target, "uses the session of another process");
+        return other_process(
+            rpc,
+            link,
+            client,
+            request.target,
+            "uses the session of another process",
+        );
     }
     export.heard(rpc.env().clock.now());
     let done = |export: &Export| {
@@ -269,7 +316,11 @@ fn serve(rpc: &Arc<Rpc>, link: &Link, envelope: Envelope, request: Request) -> W
     }
     if weight::changes(&request.ops) == Changes::Nothing || envelope.waits {
         let answer = answer(rpc.clone(), served, export, request, envelope.clock);
-        return Work { future: Box::pin(async move { Some(answer.await) }), waits: envelope.waits, room: None };
+        return Work {
+            future: Box::pin(async move { Some(answer.await) }),
+            waits: envelope.waits,
+            room: None,
+        };
     }
     match export.replies().begin(request.xid, request.xid_known) {
         Verdict::New => {
@@ -285,11 +336,19 @@ fn serve(rpc: &Arc<Rpc>, link: &Link, envelope: Envelope, request: Request) -> W
         Verdict::Done(payload) => at_once(Some(reply_again(rpc, &export, payload))),
         // An error: the task that ran it was dropped with its reactor; no answer will come any
         // more.
-        Verdict::Running(later) => Work { future: Box::pin(async move { later.await.ok() }), waits: false, room: None },
+        Verdict::Running(later) => {
+            Work { future: Box::pin(async move { later.await.ok() }), waits: false, room: None }
+        }
     }
 }
 
-async fn answer(rpc: Arc<Rpc>, served: Arc<Served>, export: Arc<Export>, request: Request, limit: u64) -> Payload {
+async fn answer(
+    rpc: Arc<Rpc>,
+    served: Arc<Served>,
+    export: Arc<Export>,
+    request: Request,
+    limit: u64,
+) -> Payload {
     let client = export.client();
     if deadline::is_late(limit, rpc.env().clock.now()) && !is_mutant(Mutant::FenceIgnored) {
         tracing::warn!(target = %request.target, client = %client.brief(), "a request came after its limit, and was not begun");

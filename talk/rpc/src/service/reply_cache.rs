@@ -41,7 +41,9 @@ impl ReplyCache {
     /// A request that changes something came.
     pub(crate) fn begin(&self, xid: Xid, known: Xid) -> Verdict {
         let mut by_xid = self.by_xid.lock();
-        while let Some(first) = by_xid.first_entry().filter(|e| *e.key() < known && matches!(e.get(), Kept::Done(_))) {
+        while let Some(first) =
+            by_xid.first_entry().filter(|e| *e.key() < known && matches!(e.get(), Kept::Done(_)))
+        {
             first.remove();
         }
         match by_xid.get_mut(&xid) {
@@ -54,7 +56,8 @@ impl ReplyCache {
             None => {}
         }
         if by_xid.len() >= KEPT_MAX {
-            let oldest = by_xid.iter().find(|(_, kept)| matches!(kept, Kept::Done(_))).map(|(xid, _)| *xid);
+            let oldest =
+                by_xid.iter().find(|(_, kept)| matches!(kept, Kept::Done(_))).map(|(xid, _)| *xid);
             oldest.map(|xid| by_xid.remove(&xid));
         }
         by_xid.insert(xid, Kept::Running(Vec::new()));

@@ -69,7 +69,8 @@ impl Place {
             Nid::Tcp(addr) => Some(addr.ip().to_canonical()),
             Nid::Loopback => None,
         };
-        let of_client = origin.principal.as_ref().filter(|principal| principal.role != Role::Server);
+        let of_client =
+            origin.principal.as_ref().filter(|principal| principal.role != Role::Server);
         Place { address, key: of_client.map(|principal| principal.key) }
     }
 }
@@ -91,9 +92,12 @@ impl Sessions {
 
     /// True if there is a place for one more session.
     fn has_place(&self, Place { address, key }: Place) -> bool {
-        let of_address = address.and_then(|address| self.by_address.get(&address)).copied().unwrap_or_default();
+        let of_address =
+            address.and_then(|address| self.by_address.get(&address)).copied().unwrap_or_default();
         let of_key = key.and_then(|key| self.by_key.get(&key)).copied().unwrap_or_default();
-        self.all.len() < CLIENTS_MAX && of_address < SESSIONS_PER_ADDRESS_MAX && of_key < SESSIONS_PER_KEY_MAX
+        self.all.len() < CLIENTS_MAX
+            && of_address < SESSIONS_PER_ADDRESS_MAX
+            && of_key < SESSIONS_PER_KEY_MAX
     }
 
     fn insert(&mut self, export: Arc<Export>, place: Place) {
@@ -133,17 +137,34 @@ pub(crate) enum ConnectError {
 }
 
 impl Served {
-    fn new(service: Arc<dyn Service>, metrics: &Arc<Registry>, under_way: &Arc<under_way::Table>) -> Arc<Served> {
+    fn new(
+        service: Arc<dyn Service>,
+        metrics: &Arc<Registry>,
+        under_way: &Arc<under_way::Table>,
+    ) -> Arc<Served> {
         let stats = CallStats::of_target(metrics.clone(), service.target());
         let under_way = under_way.clone();
         let (exports, sessions) = (Mutex::default(), AtomicU32::new(1));
         let refusals = Ration::default();
-        Arc::new_cyclic(|me| Served { me: me.clone(), service, stats, under_way, exports, sessions, refusals })
+        Arc::new_cyclic(|me| Served {
+            me: me.clone(),
+            service,
+            stats,
+            under_way,
+            exports,
+            sessions,
+            refusals,
+        })
     }
 
     /// Works on one request. What a session of this role may not send is refused here, for all
     /// targets.
-    pub(crate) async fn handle(&self, export: &Arc<Export>, request: Request, clock: &Arc<dyn Clock>) -> Reply {
+    pub(crate) async fn handle(
+        &self,
+        export: &Arc<Export>,
+        request: Request,
+        clock: &Arc<dyn Clock>,
+    ) -> Reply {
         let now = clock.now();
         let role = export.role();
         if let Some(op) = request.ops.iter().find(|op| !op.row().sender.admits(role)) {
@@ -157,7 +178,13 @@ impl Served {
         reply
     }
 
-    fn refuse(&self, (export, role): (&Export, Role), request: &Request, operation: &str, now: Monotonic) -> Reply {
+    fn refuse(
+        &self,
+        (export, role): (&Export, Role),
+        request: &Request,
+        operation: &str,
+        now: Monotonic,
+    ) -> Reply {
         if let Some(others) = self.refusals.pass(now) {
             tracing::warn!(
                 target = %request.target,
@@ -190,15 +217,20 @@ impl Served {
             let mut exports = self.exports.lock();
             let known = exports.get(hello.client);
             let proof = known.map(|export| export.proof()).or(recorded);
-            if known.is_some_and(|export| !is_same_owner(export.principal().as_ref(), origin.principal.as_ref())) {
+            if known.is_some_and(|export| {
+                !is_same_owner(export.principal().as_ref(), origin.principal.as_ref())
+            }) {
                 return Err(ConnectError::Refusal(Refusal::OtherProcess));
             }
-            admit((self.service.target(), self.service.cluster()), hello, proof).map_err(ConnectError::Refusal)?;
+            admit((self.service.target(), self.service.cluster()), hello, proof)
+                .map_err(ConnectError::Refusal)?;
             match known {
                 // Its end is under way: the next session begins when nothing is left of this one.
                 Some(export) if export.is_gone() => return Err(ConnectError::Errno(Errno::EBUSY)),
                 Some(export) => (export.clone(), Some(origin)),
-                None if !exports.has_place(Place::of(&origin)) => return Err(ConnectError::Errno(Errno::EBUSY)),
+                None if !exports.has_place(Place::of(&origin)) => {
+                    return Err(ConnectError::Errno(Errno::EBUSY));
+                }
                 None => {
                     let target = self.service.target();
                     let place = Place::of(&origin);
@@ -245,7 +277,8 @@ impl Served {
 
     /// All sessions, ordered by client: a simulated run can be repeated.
     pub(crate) fn exports(&self) -> Vec<Arc<Export>> {
-        let mut all: Vec<Arc<Export>> = self.exports.lock().all.values().map(|listed| listed.export.clone()).collect();
+        let mut all: Vec<Arc<Export>> =
+            self.exports.lock().all.values().map(|listed| listed.export.clone()).collect();
         all.sort_unstable_by_key(|export| export.client());
         all
     }
@@ -265,8 +298,14 @@ pub(crate) struct ServedTargets {
 
 impl ServedTargets {
     /// Adds a service; an earlier one of this name is stopped.
-    pub(crate) fn add(&self, service: Arc<dyn Service>, metrics: &Arc<Registry>, under_way: &Arc<under_way::Table>) {
-        let before = self.targets.write().insert(service.target(), Served::new(service, metrics, under_way));
+    pub(crate) fn add(
+        &self,
+        service: Arc<dyn Service>,
+        metrics: &Arc<Registry>,
+        under_way: &Arc<under_way::Table>,
+    ) {
+        let before =
+            self.targets.write().insert(service.target(), Served::new(service, metrics, under_way));
         if let Some(before) = before {
             before.end_all(Gone::Stopped);
         }

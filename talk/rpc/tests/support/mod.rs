@@ -128,7 +128,9 @@ impl Ost {
                 let objects = self.objects.lock();
                 let bytes = objects.get(object).ok_or(Errno::ENOENT)?;
                 let start = (offset.0 as usize).min(bytes.len());
-                OstReply::Data(Bytes::copy_from_slice(&bytes[start..(start + *len as usize).min(bytes.len())]))
+                OstReply::Data(Bytes::copy_from_slice(
+                    &bytes[start..(start + *len as usize).min(bytes.len())],
+                ))
             }
             OstOp::Write(ObjectWrite { object, offset, data, .. }) => {
                 self.writes.fetch_add(1, Ordering::SeqCst);
@@ -293,7 +295,12 @@ pub fn client_of(
 }
 
 pub async fn write(import: &Import, n: u32, offset: u64, data: Bytes) -> Result<OpReply, RpcError> {
-    let op = OstOp::Write(ObjectWrite { object: object(n), offset: ObjectOffset(offset), data, sync: false });
+    let op = OstOp::Write(ObjectWrite {
+        object: object(n),
+        offset: ObjectOffset(offset),
+        data,
+        sync: false,
+    });
     import.one(&Credentials::root(), Op::Ost(op)).await
 }
 
@@ -311,7 +318,9 @@ pub async fn simple(import: &Import, op: OstOp) -> Result<OpReply, RpcError> {
 
 /// Bytes that tell where they belong.
 pub fn pattern(seed: u64, len: usize) -> Bytes {
-    (0..len).map(|i| (seed.wrapping_mul(31).wrapping_add(i as u64 * 7 + i as u64 / 251)) as u8).collect()
+    (0..len)
+        .map(|i| (seed.wrapping_mul(31).wrapping_add(i as u64 * 7 + i as u64 / 251)) as u8)
+        .collect()
 }
 
 /// Waits for something to become true.
@@ -357,9 +366,11 @@ impl Cable {
                         }
                     };
                     let back = async {
-                        let (mut buffer, mut greeting) = (vec![0; 64 << 10], HEADER_BYTES + HELLO_REPLY_BYTES);
+                        let (mut buffer, mut greeting) =
+                            (vec![0; 64 << 10], HEADER_BYTES + HELLO_REPLY_BYTES);
                         while let Ok(n @ 1..) = far_read.read(&mut buffer).await {
-                            let passes = if swallow.load(Ordering::SeqCst) { n.min(greeting) } else { n };
+                            let passes =
+                                if swallow.load(Ordering::SeqCst) { n.min(greeting) } else { n };
                             greeting = greeting.saturating_sub(n);
                             if near_write.write_all(&buffer[..passes]).await.is_err() {
                                 return;

@@ -62,7 +62,11 @@ fn both(
         }
         // Readers with a screen reader have the table; this only says what it is.
         let label = maud::html! { (label) }.into_string();
-        let named = svg.replacen("<svg ", &format!("<svg class=\"{class}\" role=\"img\" aria-label=\"{label}\" "), 1);
+        let named = svg.replacen(
+            "<svg ",
+            &format!("<svg class=\"{class}\" role=\"img\" aria-label=\"{label}\" "),
+            1,
+        );
         all += &named;
     }
     Ok(all)
@@ -72,7 +76,10 @@ fn both(
 fn decades(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
     let low = values.clone().fold(0.5, f64::min);
     let high = values.fold(2.0, f64::max);
-    (10f64.powf((low.log10() * 4.0 - 0.2).floor() / 4.0), 10f64.powf((high.log10() * 4.0 + 0.2).ceil() / 4.0))
+    (
+        10f64.powf((low.log10() * 4.0 - 0.2).floor() / 4.0),
+        10f64.powf((high.log10() * 4.0 + 0.2).ceil() / 4.0),
+    )
 }
 
 /// Ratios: a row for each figure, a mark for each series, a line where both are equal.
@@ -94,12 +101,17 @@ pub fn ratios(label: &str, rows: &[Row]) -> Result<String, PageError> {
         for (at, row) in rows.iter().enumerate() {
             let base = count - at as f64 - 1.0;
             // A rail for each row, so that the row of each mark is clear.
-            let rail = PathElement::new(vec![(low, base + 0.3), (high, base + 0.3)], GRID.stroke_width(1));
+            let rail =
+                PathElement::new(vec![(low, base + 0.3), (high, base + 0.3)], GRID.stroke_width(1));
             chart.draw_series([rail]).map_err(draw)?;
-            let style = ("sans-serif", 13).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Top));
-            chart.draw_series([Text::new(row.label.clone(), (low, base + 0.98), style)]).map_err(draw)?;
-            let dots =
-                row.points.iter().map(|(series, ratio)| Circle::new((*ratio, base + 0.3), 5, colour(*series).filled()));
+            let style =
+                ("sans-serif", 13).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Top));
+            chart
+                .draw_series([Text::new(row.label.clone(), (low, base + 0.98), style)])
+                .map_err(draw)?;
+            let dots = row.points.iter().map(|(series, ratio)| {
+                Circle::new((*ratio, base + 0.3), 5, colour(*series).filled())
+            });
             chart.draw_series(dots).map_err(draw)?;
         }
         Ok(())
@@ -124,10 +136,14 @@ pub fn lines(label: &str, axes: [&str; 2], series: &[Series]) -> Result<String, 
         for one in series {
             let style = colour(one.colour);
             if one.line {
-                chart.draw_series(LineSeries::new(one.points.iter().copied(), style.stroke_width(2))).map_err(draw)?;
+                chart
+                    .draw_series(LineSeries::new(one.points.iter().copied(), style.stroke_width(2)))
+                    .map_err(draw)?;
             }
             let radius = if one.line { 2 } else { 5 };
-            chart.draw_series(one.points.iter().map(|p| Circle::new(*p, radius, style.filled()))).map_err(draw)?;
+            chart
+                .draw_series(one.points.iter().map(|p| Circle::new(*p, radius, style.filled())))
+                .map_err(draw)?;
         }
         Ok(())
     })
@@ -153,14 +169,21 @@ where
     mesh.draw().map_err(draw)
 }
 
-fn mesh_with_titles<X, Y>(chart: &mut Chart<'_, '_, X, Y>, x_labels: usize, axes: [&str; 2]) -> Result<(), PageError>
+fn mesh_with_titles<X, Y>(
+    chart: &mut Chart<'_, '_, X, Y>,
+    x_labels: usize,
+    axes: [&str; 2],
+) -> Result<(), PageError>
 where
     X: Ranged<ValueType = f64> + ValueFormatter<f64>,
     Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
 {
     let font = ("sans-serif", 12).into_font().color(&INK);
     let mut mesh = chart.configure_mesh();
-    mesh.bold_line_style(GRID).light_line_style(TRANSPARENT).axis_style(GRID).label_style(font.clone());
+    mesh.bold_line_style(GRID)
+        .light_line_style(TRANSPARENT)
+        .axis_style(GRID)
+        .label_style(font.clone());
     mesh.x_labels(x_labels).y_labels(6).x_desc(axes[0]).y_desc(axes[1]).axis_desc_style(font);
     mesh.x_label_formatter(&|v| number(*v)).y_label_formatter(&|v| number(*v));
     mesh.draw().map_err(draw)
@@ -176,7 +199,10 @@ mod tests {
         let svg = ratios("ratios & more", &rows).unwrap();
         assert_eq!(svg.matches("<svg ").count(), 2);
         assert!(svg.contains("class=\"wide\"") && svg.contains("class=\"narrow\""));
-        assert!(svg.contains("a &lt; b") && svg.contains("aria-label=\"ratios &amp; more\""), "{svg}");
+        assert!(
+            svg.contains("a &lt; b") && svg.contains("aria-label=\"ratios &amp; more\""),
+            "{svg}"
+        );
         for colour in ["#010101", "#020202", "#0A0000", "#0A0001"] {
             assert!(svg.contains(colour), "{colour}");
         }

@@ -65,7 +65,10 @@ pub struct PublishedBuild {
 }
 
 fn rows<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, PageError> {
-    csv::Reader::from_reader(text.as_bytes()).deserialize().collect::<Result<_, _>>().map_err(PageError::Published)
+    csv::Reader::from_reader(text.as_bytes())
+        .deserialize()
+        .collect::<Result<_, _>>()
+        .map_err(PageError::Published)
 }
 
 /// Throughput over long links.
@@ -82,7 +85,8 @@ pub fn wan_io() -> Result<Vec<WanIo>, PageError> {
 /// As [`wan_io`].
 pub fn best_with_readahead(rtt_ms: f64) -> Result<Option<f64>, PageError> {
     let rows: Vec<WanReadahead> = rows(WAN_READAHEAD)?;
-    let at: Vec<&WanReadahead> = rows.iter().filter(|r| r.rtt_ms == rtt_ms && r.read_ahead_mb > 40).collect();
+    let at: Vec<&WanReadahead> =
+        rows.iter().filter(|r| r.rtt_ms == rtt_ms && r.read_ahead_mb > 40).collect();
     Ok(at.iter().map(|r| r.percent_of_line).reduce(f64::max))
 }
 
@@ -100,11 +104,16 @@ pub fn wan_ls() -> Result<Vec<WanLs>, PageError> {
 /// As [`wan_io`].
 pub fn builds() -> Result<Vec<(String, u32, f64)>, PageError> {
     let rows: Vec<PublishedBuild> = rows(BUILD)?;
-    let alone =
-        |system: &str| rows.iter().find(|r| r.system == system && r.builds_at_once == 1).map(|r| r.seconds_per_build);
+    let alone = |system: &str| {
+        rows.iter()
+            .find(|r| r.system == system && r.builds_at_once == 1)
+            .map(|r| r.seconds_per_build)
+    };
     let many = rows.iter().filter(|r| r.builds_at_once > 1);
     Ok(many
-        .filter_map(|r| Some((r.system.clone(), r.builds_at_once, r.seconds_per_build / alone(&r.system)?)))
+        .filter_map(|r| {
+            Some((r.system.clone(), r.builds_at_once, r.seconds_per_build / alone(&r.system)?))
+        })
         .collect())
 }
 
@@ -124,6 +133,9 @@ mod tests {
         assert!(wan_ls().unwrap().iter().any(|r| r.command == "ls -U" && r.rtt_ms == 0.0));
         let builds = builds().unwrap();
         assert_eq!(builds.len(), 2);
-        assert!(builds.iter().all(|(_, at_once, times)| *at_once == 20 && *times > 2.0), "{builds:?}");
+        assert!(
+            builds.iter().all(|(_, at_once, times)| *at_once == 20 && *times > 2.0),
+            "{builds:?}"
+        );
     }
 }

@@ -15,7 +15,8 @@ use std::collections::BTreeMap;
 /// # Errors
 /// A plot cannot be drawn.
 pub fn item(report: &Report, item: &str) -> Result<Markup, PageError> {
-    let figures: Vec<&Figure> = report.figures.iter().filter(|figure| figure.item == item).collect();
+    let figures: Vec<&Figure> =
+        report.figures.iter().filter(|figure| figure.item == item).collect();
     let ratios = ratios(item, &figures)?;
     let over_time = over_time(&figures)?;
     let beside = match item {
@@ -60,7 +61,10 @@ fn legend(names: &[(usize, String)]) -> Markup {
 /// The limits of the targets, and in how many steps.
 fn limits(figures: &[&Figure]) -> Markup {
     let mut counts: BTreeMap<Limit, usize> = BTreeMap::new();
-    figures.iter().filter_map(|f| f.target()?.limited_by).for_each(|limit| *counts.entry(limit).or_default() += 1);
+    figures
+        .iter()
+        .filter_map(|f| f.target()?.limited_by)
+        .for_each(|limit| *counts.entry(limit).or_default() += 1);
     let all: usize = counts.values().sum();
     html! {
         @if all > 0 {
@@ -117,10 +121,17 @@ fn over_time(figures: &[&Figure]) -> Result<Markup, PageError> {
         if series.is_empty() {
             continue;
         }
-        let names: Vec<(usize, String)> = series.iter().map(|(at, r)| (*at, r.place.clone())).collect();
-        let lines: Vec<Series> =
-            series.iter().map(|(at, r)| Series { colour: *at, line: true, points: r.over_time.clone() }).collect();
-        let svg = plot::lines(&format!("{}: over time", figure.what), ["seconds", figure.unit.text()], &lines)?;
+        let names: Vec<(usize, String)> =
+            series.iter().map(|(at, r)| (*at, r.place.clone())).collect();
+        let lines: Vec<Series> = series
+            .iter()
+            .map(|(at, r)| Series { colour: *at, line: true, points: r.over_time.clone() })
+            .collect();
+        let svg = plot::lines(
+            &format!("{}: over time", figure.what),
+            ["seconds", figure.unit.text()],
+            &lines,
+        )?;
         all.push(html! {
             figure {
                 h3 { (figure.what) ": over time" }
@@ -176,7 +187,8 @@ fn builds(figures: &[&Figure]) -> Result<Markup, PageError> {
 
 /// Throughput by stripes and listings by delay, beside what was published.
 fn wan(figures: &[&Figure]) -> Result<Markup, PageError> {
-    let mut delays: Vec<f64> = figures.iter().filter_map(|f| tag(f, "rtt_ms")?.parse().ok()).collect();
+    let mut delays: Vec<f64> =
+        figures.iter().filter_map(|f| tag(f, "rtt_ms")?.parse().ok()).collect();
     delays.sort_by(f64::total_cmp);
     delays.dedup();
     let io = published::wan_io()?;
@@ -184,7 +196,8 @@ fn wan(figures: &[&Figure]) -> Result<Markup, PageError> {
     for delay in &delays {
         let of = |op: &str| -> Vec<(f64, f64)> {
             let fits = |f: &&&Figure| {
-                tag(f, "op") == Some(op) && tag(f, "rtt_ms").and_then(|ms| ms.parse().ok()) == Some(*delay)
+                tag(f, "op") == Some(op)
+                    && tag(f, "rtt_ms").and_then(|ms| ms.parse().ok()) == Some(*delay)
             };
             let point = |f: &&Figure| Some((tag(f, "stripes")?.parse().ok()?, median(f)?));
             figures.iter().filter(fits).filter_map(point).collect()
@@ -198,22 +211,25 @@ fn wan(figures: &[&Figure]) -> Result<Markup, PageError> {
             }
             best.into_iter().map(|(stripes, percent)| (f64::from(stripes), percent)).collect()
         };
-        let series = [("write", 0, 2), ("read", 1, 3)].into_iter().flat_map(|(op, ours, theirs)| {
-            [
-                (format!("{op}, SheenFS"), Series { colour: ours, line: true, points: of(op) }),
-                (
-                    format!("{op}, Lustre, published, best setting"),
-                    Series { colour: theirs, line: true, points: published(op) },
-                ),
-            ]
-        });
+        let series =
+            [("write", 0, 2), ("read", 1, 3)].into_iter().flat_map(|(op, ours, theirs)| {
+                [
+                    (format!("{op}, SheenFS"), Series { colour: ours, line: true, points: of(op) }),
+                    (
+                        format!("{op}, Lustre, published, best setting"),
+                        Series { colour: theirs, line: true, points: published(op) },
+                    ),
+                ]
+            });
         let series: Vec<(String, Series)> = series.filter(|(_, s)| !s.points.is_empty()).collect();
         if series.is_empty() {
             continue;
         }
-        let names: Vec<(usize, String)> = series.iter().map(|(name, s)| (s.colour, name.clone())).collect();
+        let names: Vec<(usize, String)> =
+            series.iter().map(|(name, s)| (s.colour, name.clone())).collect();
         let lines: Vec<Series> = series.into_iter().map(|(_, s)| s).collect();
-        let svg = plot::lines(&format!("throughput at {delay} ms"), ["stripes", "% of line"], &lines)?;
+        let svg =
+            plot::lines(&format!("throughput at {delay} ms"), ["stripes", "% of line"], &lines)?;
         let readahead = published::best_with_readahead(*delay)?;
         plots.push(html! {
             figure {
@@ -233,14 +249,21 @@ fn wan(figures: &[&Figure]) -> Result<Markup, PageError> {
 fn listings(figures: &[&Figure]) -> Result<Markup, PageError> {
     let mut series: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
     let mut add = |name: String, rows: Vec<(f64, f64)>| {
-        let near = rows.iter().find(|(ms, _)| *ms == 0.0).map(|(_, seconds)| *seconds).filter(|s| *s > 0.0);
-        let far: Vec<(f64, f64)> = near.map_or(Vec::new(), |near| rows.iter().map(|(ms, s)| (*ms, s / near)).collect());
+        let near = rows
+            .iter()
+            .find(|(ms, _)| *ms == 0.0)
+            .map(|(_, seconds)| *seconds)
+            .filter(|s| *s > 0.0);
+        let far: Vec<(f64, f64)> =
+            near.map_or(Vec::new(), |near| rows.iter().map(|(ms, s)| (*ms, s / near)).collect());
         if far.len() > 1 {
             series.push((name, far));
         }
     };
     for command in ["ls -l", "ls -U"] {
-        let mine = figures.iter().filter(|f| tag(f, "command") == Some(command) && tag(f, "heat") == Some("cold"));
+        let mine = figures
+            .iter()
+            .filter(|f| tag(f, "command") == Some(command) && tag(f, "heat") == Some("cold"));
         // Files a second; what was published are seconds.
         let point = |f: &&Figure| {
             let (files, rate): (f64, f64) = (tag(f, "files")?.parse().ok()?, median(f)?);
@@ -248,20 +271,30 @@ fn listings(figures: &[&Figure]) -> Result<Markup, PageError> {
         };
         add(format!("{command}, SheenFS"), mine.filter_map(point).collect());
         let rows = published::wan_ls()?;
-        let mut systems: Vec<(&str, u64)> = rows.iter().map(|r| (r.system.as_str(), r.files)).collect();
+        let mut systems: Vec<(&str, u64)> =
+            rows.iter().map(|r| (r.system.as_str(), r.files)).collect();
         systems.sort_unstable();
         systems.dedup();
         for (system, files) in systems.into_iter().filter(|(_, files)| *files == 100_000) {
-            let rows = rows.iter().filter(|r| r.command == command && r.system == system && r.files == files);
-            add(format!("{command}, {system}, published"), rows.map(|r| (r.rtt_ms, r.seconds)).collect());
+            let rows = rows
+                .iter()
+                .filter(|r| r.command == command && r.system == system && r.files == files);
+            add(
+                format!("{command}, {system}, published"),
+                rows.map(|r| (r.rtt_ms, r.seconds)).collect(),
+            );
         }
     }
     if !series.iter().any(|(name, _)| name.ends_with("SheenFS")) {
         return Ok(html! {});
     }
-    let names: Vec<(usize, String)> = series.iter().enumerate().map(|(at, (name, _))| (at, name.clone())).collect();
-    let lines: Vec<Series> =
-        series.into_iter().enumerate().map(|(at, (_, points))| Series { colour: at, line: true, points }).collect();
+    let names: Vec<(usize, String)> =
+        series.iter().enumerate().map(|(at, (name, _))| (at, name.clone())).collect();
+    let lines: Vec<Series> = series
+        .into_iter()
+        .enumerate()
+        .map(|(at, (_, points))| Series { colour: at, line: true, points })
+        .collect();
     let svg = plot::lines("listings over long links", ["round trip, ms", "times as long"], &lines)?;
     Ok(html! {
         figure {

@@ -103,7 +103,11 @@ impl Build {
 
     /// Folder for the objects of a client of the shared tree, as its mount shows it.
     fn objects(spot: &Spot<'_>, copy: usize, apart: bool) -> PathBuf {
-        let name = if apart { format!("objects{copy}.{}", spot.round) } else { format!("objects.{}", spot.round) };
+        let name = if apart {
+            format!("objects{copy}.{}", spot.round)
+        } else {
+            format!("objects.{}", spot.round)
+        };
         spot.place.dir(copy).join(name)
     }
 
@@ -127,7 +131,10 @@ impl Build {
     /// In an object folder, from the one tree beside it.
     fn make_shared(&self, spot: &Spot<'_>, copy: usize, apart: bool, targets: &str) -> Command {
         let tree = format!("../build0.{}", spot.round);
-        self.make_with(&Build::objects(spot, copy, apart), &format!(" -f {tree}/Makefile SRC={tree}{targets}"))
+        self.make_with(
+            &Build::objects(spot, copy, apart),
+            &format!(" -f {tree}/Makefile SRC={tree}{targets}"),
+        )
     }
 
     fn sources(&self, spot: &Spot<'_>) -> Sources {
@@ -156,7 +163,11 @@ impl Build {
         let program = dir.join("program");
         let output = Command::new(&program).output().map_err(BenchError::at("run", &program))?;
         let sound = output.status.success() && output.stdout.ends_with(b"\n");
-        if sound { Ok(()) } else { Err(BenchError::Failed(format!("{} is broken", program.display()))) }
+        if sound {
+            Ok(())
+        } else {
+            Err(BenchError::Failed(format!("{} is broken", program.display())))
+        }
     }
 }
 
@@ -190,11 +201,17 @@ impl Item for Build {
                 }
                 Task::Apart => {
                     let copies = self.args.copies;
-                    (format!("{copies} at once from one tree, objects apart, {jobs} jobs each"), copies * jobs)
+                    (
+                        format!("{copies} at once from one tree, objects apart, {jobs} jobs each"),
+                        copies * jobs,
+                    )
                 }
                 Task::Together => {
                     let copies = self.args.copies;
-                    (format!("{copies} at once from one tree into one folder, {jobs} jobs each"), copies * jobs)
+                    (
+                        format!("{copies} at once from one tree into one folder, {jobs} jobs each"),
+                        copies * jobs,
+                    )
                 }
             };
             let step = Step::new(what, Unit::Seconds, actors);
@@ -228,7 +245,10 @@ impl Item for Build {
             Task::Touched => {
                 // Half of the headers include it, by way of others.
                 let header = dir.join("include/part0.h");
-                let file = fs::File::options().append(true).open(&header).map_err(BenchError::at("open", &header))?;
+                let file = fs::File::options()
+                    .append(true)
+                    .open(&header)
+                    .map_err(BenchError::at("open", &header))?;
                 file.set_modified(SystemTime::now()).map_err(BenchError::at("touch", &header))?;
             }
             Task::Link => {
@@ -271,12 +291,20 @@ impl Item for Build {
                 run_all(dirs.iter().map(|dir| self.make(dir)).collect(), spot.stop)?;
             }
             Task::Apart => {
-                run_all(self.copies().map(|copy| self.make_shared(spot, copy, true, "")).collect(), spot.stop)?;
+                run_all(
+                    self.copies().map(|copy| self.make_shared(spot, copy, true, "")).collect(),
+                    spot.stop,
+                )?;
                 self.copies().try_for_each(|copy| self.check(&Build::objects(spot, copy, true)))?;
             }
             Task::Together => {
                 let shares = self.shares(spot);
-                run_all(shares.map(|(copy, share)| self.make_shared(spot, copy, false, &share)).collect(), spot.stop)?;
+                run_all(
+                    shares
+                        .map(|(copy, share)| self.make_shared(spot, copy, false, &share))
+                        .collect(),
+                    spot.stop,
+                )?;
                 // One of them sees everything that was made, and links it.
                 run_all(vec![self.make_shared(spot, 0, false, "")], spot.stop)?;
                 self.check(&Build::objects(spot, 0, false))?;

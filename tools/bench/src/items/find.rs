@@ -32,8 +32,18 @@ const PROGRAMS: [Program; 6] = [
     Program { name: "find -type f", lfs: None, before: &[], behind: &["-type", "f"] },
     Program { name: "find -size -1M", lfs: None, before: &[], behind: &["-size", "-1M"] },
     Program { name: "lfs find -type f", lfs: Some("find"), before: &[], behind: &["-type", "f"] },
-    Program { name: "lfs find -size -1M", lfs: Some("find"), before: &[], behind: &["-size", "-1M"] },
-    Program { name: "lfs find -stripe-count 1", lfs: Some("find"), before: &[], behind: &["-stripe-count", "1"] },
+    Program {
+        name: "lfs find -size -1M",
+        lfs: Some("find"),
+        before: &[],
+        behind: &["-size", "-1M"],
+    },
+    Program {
+        name: "lfs find -stripe-count 1",
+        lfs: Some("find"),
+        before: &[],
+        behind: &["-stripe-count", "1"],
+    },
     Program { name: "lfs getstripe -r", lfs: Some("getstripe"), before: &["-r"], behind: &[] },
 ];
 
@@ -85,7 +95,9 @@ fn make(args: &FindArgs, place: &Place, stop: &Stop) -> Result<(), BenchError> {
     std::thread::scope(|scope| {
         let makers: Vec<_> = (0..MAKERS).map(|_| scope.spawn(fill)).collect();
         for maker in makers {
-            maker.join().map_err(|_| BenchError::Failed("a thread panicked; please report it".to_owned()))??;
+            maker.join().map_err(|_| {
+                BenchError::Failed("a thread panicked; please report it".to_owned())
+            })??;
         }
         Ok(())
     })
@@ -173,8 +185,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let place = Place::mounts(&[dir.path().to_owned()], Role::Target).unwrap();
         make(&FindArgs { files: 30, per_directory: 7 }, &place, &Stop::default()).unwrap();
-        let names = |dir: &Path| fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).collect::<Vec<_>>();
-        let mut counts: Vec<usize> = names(&tree(&place)).iter().map(|dir| names(dir).len()).collect();
+        let names =
+            |dir: &Path| fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).collect::<Vec<_>>();
+        let mut counts: Vec<usize> =
+            names(&tree(&place)).iter().map(|dir| names(dir).len()).collect();
         counts.sort_unstable();
         assert_eq!(counts, [2, 7, 7, 7, 7]);
         assert_eq!(is_skipped(&PROGRAMS[5], &place), Some("there are no layouts"));

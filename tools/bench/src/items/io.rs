@@ -31,7 +31,8 @@ impl Io {
     }
 
     fn path(&self, plan: &Plan, spot: &Spot<'_>, thread: usize) -> PathBuf {
-        let name = if plan.shares_one_file() { "shared".to_owned() } else { format!("file{thread}") };
+        let name =
+            if plan.shares_one_file() { "shared".to_owned() } else { format!("file{thread}") };
         spot.place.dir(thread).join(name)
     }
 }
@@ -53,7 +54,10 @@ impl Item for Io {
     }
 
     fn steps(&self) -> Vec<Step> {
-        self.plans.iter().map(|plan| Step::new(plan.what(), Unit::MegabytesPerSecond, plan.threads)).collect()
+        self.plans
+            .iter()
+            .map(|plan| Step::new(plan.what(), Unit::MegabytesPerSecond, plan.threads))
+            .collect()
     }
 
     fn prepare(&mut self, step: usize, spot: &Spot<'_>) -> Result<(), BenchError> {
@@ -91,7 +95,8 @@ impl Item for Io {
         let forgets = spot.place.name == place::NULL;
         let outcomes: Vec<_> = std::thread::scope(|scope| {
             let start = |thread| {
-                let (path, seed) = (path(thread), spot.seed ^ (((spot.round * 1024 + thread) as u64) << 8));
+                let (path, seed) =
+                    (path(thread), spot.seed ^ (((spot.round * 1024 + thread) as u64) << 8));
                 scope.spawn(move || worker::work(plan, &path, thread, seed, forgets, spot.stop))
             };
             let threads: Vec<_> = (0..plan.threads).map(start).collect();
@@ -99,10 +104,15 @@ impl Item for Io {
         });
         let mut bytes = 0;
         for outcome in outcomes {
-            match outcome.map_err(|_| BenchError::Failed("a thread panicked; please report it".to_owned()))?? {
+            match outcome.map_err(|_| {
+                BenchError::Failed("a thread panicked; please report it".to_owned())
+            })?? {
                 worker::Ended::Bytes(count) => bytes += count,
                 worker::Ended::NoDirect => {
-                    return Ok(Done::Skipped(format!("{} does not take O_DIRECT", spot.place.fs_type)));
+                    return Ok(Done::Skipped(format!(
+                        "{} does not take O_DIRECT",
+                        spot.place.fs_type
+                    )));
                 }
             }
         }

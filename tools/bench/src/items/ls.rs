@@ -18,8 +18,12 @@ use std::process::{Command, Stdio};
 const MAKERS: usize = 4;
 
 /// Programs that list, with their arguments; the directory comes last.
-const PROGRAMS: [(&str, &[&str]); 4] =
-    [("ls -U", &["ls", "-U"]), ("ls -l", &["ls", "-l"]), ("find", &["find"]), ("du", &["du", "-s"])];
+const PROGRAMS: [(&str, &[&str]); 4] = [
+    ("ls -U", &["ls", "-U"]),
+    ("ls -l", &["ls", "-l"]),
+    ("find", &["find"]),
+    ("du", &["du", "-s"]),
+];
 
 /// One directory.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +43,11 @@ impl Ls {
     pub fn new(args: &LsArgs) -> Ls {
         let mut directories = Vec::new();
         for entries in &args.entries {
-            directories.extend(args.stripes.iter().map(|stripes| Directory { entries: *entries, stripes: *stripes }));
+            directories.extend(
+                args.stripes
+                    .iter()
+                    .map(|stripes| Directory { entries: *entries, stripes: *stripes }),
+            );
         }
         Ls { args: args.clone(), directories }
     }
@@ -65,11 +73,16 @@ fn make(dir: &Path, directory: Directory, place: &Place, stop: &Stop) -> Result<
     fs::create_dir(dir).map_err(BenchError::at("make", dir))?;
     if place.is_sheen && directory.stripes > 0 {
         let mut lfs = program::sheen()?;
-        lfs.args(["lfs", "setstripe", "-c", &directory.stripes.to_string()]).arg(dir).stdin(Stdio::null());
+        lfs.args(["lfs", "setstripe", "-c", &directory.stripes.to_string()])
+            .arg(dir)
+            .stdin(Stdio::null());
         let output = lfs.output().map_err(BenchError::of("set the stripe count"))?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
-            return Err(BenchError::Failed(format!("cannot set the stripe count: {}", said.trim())));
+            return Err(BenchError::Failed(format!(
+                "cannot set the stripe count: {}",
+                said.trim()
+            )));
         }
     }
     let one = |number: usize| -> Result<(), BenchError> {
@@ -93,7 +106,9 @@ fn make(dir: &Path, directory: Directory, place: &Place, stop: &Stop) -> Result<
         };
         let makers: Vec<_> = (0..MAKERS).map(maker).collect();
         for maker in makers {
-            maker.join().map_err(|_| BenchError::Failed("a thread panicked; please report it".to_owned()))??;
+            maker.join().map_err(|_| {
+                BenchError::Failed("a thread panicked; please report it".to_owned())
+            })??;
         }
         Ok(())
     })
@@ -117,7 +132,8 @@ impl Item for Ls {
                 1 => "1 stripe".to_owned(),
                 n => format!("{n} stripes"),
             };
-            let what = format!("{}, {} files, {stripes}, {heat}", PROGRAMS[program].0, directory.entries);
+            let what =
+                format!("{}, {} files, {stripes}, {heat}", PROGRAMS[program].0, directory.entries);
             Step::new(what, Unit::PerSecond, 1)
                 .tag("command", PROGRAMS[program].0)
                 .tag("heat", heat)

@@ -42,7 +42,11 @@ impl Mdtest {
                     bytes,
                 }));
             }
-            tasks.extend([Op::Mkdir, Op::StatDir, Op::Rmdir].map(|op| Task { op, shared: *shared, bytes: 0 }));
+            tasks.extend([Op::Mkdir, Op::StatDir, Op::Rmdir].map(|op| Task {
+                op,
+                shared: *shared,
+                bytes: 0,
+            }));
         }
         Mdtest { args: args.clone(), tasks, teams: HashMap::new() }
     }
@@ -51,16 +55,22 @@ impl Mdtest {
         if !self.teams.contains_key(&number) {
             let ranks = 0..self.args.ranks;
             let team = match &place.native {
-                Some(native) => Team::Threads(ranks.map(|_| Post::Native(native.clone())).collect()),
+                Some(native) => {
+                    Team::Threads(ranks.map(|_| Post::Native(native.clone())).collect())
+                }
                 None if self.args.processes => {
                     let start = |rank| RankProcess::start(place.dir(rank).to_owned());
                     Team::Processes(ranks.map(start).collect::<Result<_, _>>()?)
                 }
-                None => Team::Threads(ranks.map(|rank| Post::Mount(place.dir(rank).to_owned())).collect()),
+                None => Team::Threads(
+                    ranks.map(|rank| Post::Mount(place.dir(rank).to_owned())).collect(),
+                ),
             };
             self.teams.insert(number, team);
         }
-        self.teams.get_mut(&number).ok_or_else(|| BenchError::Failed("there are no ranks".to_owned()))
+        self.teams
+            .get_mut(&number)
+            .ok_or_else(|| BenchError::Failed("there are no ranks".to_owned()))
     }
 
     /// The orders of all ranks. `round` keeps names of different rounds apart.
@@ -72,7 +82,11 @@ impl Mdtest {
             let owner = if own { rank } else { (rank + 1) % ranks };
             Order {
                 op: task.op,
-                dir: if task.shared { format!("r{round}/shared") } else { format!("r{round}/rank{owner}") },
+                dir: if task.shared {
+                    format!("r{round}/shared")
+                } else {
+                    format!("r{round}/rank{owner}")
+                },
                 prefix: format!("rank{owner}.{}.", task.bytes),
                 count: self.args.files,
                 bytes: task.bytes,
@@ -120,7 +134,8 @@ impl Item for Mdtest {
             return Ok(());
         }
         let round = format!("r{}", spot.round);
-        let names = std::iter::once("shared".to_owned()).chain((0..ranks).map(|rank| format!("rank{rank}")));
+        let names = std::iter::once("shared".to_owned())
+            .chain((0..ranks).map(|rank| format!("rank{rank}")));
         let post = match &spot.place.native {
             Some(native) => Post::Native(native.clone()),
             None => Post::Mount(spot.place.dir(0).to_owned()),
@@ -147,8 +162,13 @@ mod tests {
 
     #[test]
     fn neighbours_look_at_what_others_made() {
-        let args =
-            MdtestArgs { files: 3, ranks: 2, processes: false, sizes: vec![Size(0), Size(9)], layout: Layout::Both };
+        let args = MdtestArgs {
+            files: 3,
+            ranks: 2,
+            processes: false,
+            sizes: vec![Size(0), Size(9)],
+            layout: Layout::Both,
+        };
         let item = Mdtest::new(&args);
         assert_eq!(item.steps().len(), 2 * (2 * 4 + 3));
         let task = Task { op: Op::Create, shared: false, bytes: 9 };

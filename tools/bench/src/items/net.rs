@@ -54,7 +54,9 @@ impl Net {
         let test = SelfTest::connect(nid)?;
         let port = test.raw_port()?;
         let Nid::Tcp(address) = nid else {
-            return Err(BenchError::Usage("0@lo is this process; name a NID of TCP, or none".to_owned()));
+            return Err(BenchError::Usage(
+                "0@lo is this process; name a NID of TCP, or none".to_owned(),
+            ));
         };
         Ok(Net { args: args.clone(), test, raw: SocketAddr::new(address.ip(), port) })
     }
@@ -75,8 +77,12 @@ impl Net {
         match task {
             Task::Latency => self.test.pings(pings, 1, spot.stop).map(|()| pings as f64),
             Task::Rate => self.test.pings(pings, IN_FLIGHT, spot.stop).map(|()| pings as f64),
-            Task::Put => self.test.puts(bulks, BULKS_IN_FLIGHT, spot.stop).map(|()| bulks as f64 * MIB),
-            Task::Get => self.test.gets(bulks, BULKS_IN_FLIGHT, spot.stop).map(|()| bulks as f64 * MIB),
+            Task::Put => {
+                self.test.puts(bulks, BULKS_IN_FLIGHT, spot.stop).map(|()| bulks as f64 * MIB)
+            }
+            Task::Get => {
+                self.test.gets(bulks, BULKS_IN_FLIGHT, spot.stop).map(|()| bulks as f64 * MIB)
+            }
         }
     }
 }

@@ -84,13 +84,17 @@ impl Rtt {
     fn waits(&self, deed: &Deed, dir: &Path, spot: &Spot<'_>) -> Result<Done, BenchError> {
         let count = || {
             let counts = Counts::of(spot.place.dir(0));
-            counts.ok_or_else(|| BenchError::Failed("the mount does not tell its counts".to_owned()))
+            counts
+                .ok_or_else(|| BenchError::Failed("the mount does not tell its counts".to_owned()))
         };
         let before = count()?;
         self.act(deed, dir, spot)?.map_err(BenchError::at("work in", dir))?;
         std::thread::sleep(SETTLE);
         let operations = self.operations(deed);
-        Ok(Done::Value { value: count()?.since(before).round_trips as f64 / operations, operations })
+        Ok(Done::Value {
+            value: count()?.since(before).round_trips as f64 / operations,
+            operations,
+        })
     }
 
     fn time(&self, deed: &Deed, dir: &Path, spot: &Spot<'_>) -> Result<Done, BenchError> {
@@ -119,7 +123,8 @@ fn passed_over(tell: Tell, spot: &Spot<'_>) -> Option<&'static str> {
     if spot.place.native.is_some() {
         return Some("the client's own interface has no such operations");
     }
-    (tell == Tell::Waits && !spot.place.is_sheen).then_some("it does not count requests; compare the times")
+    (tell == Tell::Waits && !spot.place.is_sheen)
+        .then_some("it does not count requests; compare the times")
 }
 
 impl Item for Rtt {
@@ -140,7 +145,8 @@ impl Item for Rtt {
     }
 
     fn prepare(&mut self, step: usize, spot: &Spot<'_>) -> Result<(), BenchError> {
-        let (deed, tell, dir) = (&DEEDS[step / TOLD.len()], TOLD[step % TOLD.len()], Rtt::dir(step, spot));
+        let (deed, tell, dir) =
+            (&DEEDS[step / TOLD.len()], TOLD[step % TOLD.len()], Rtt::dir(step, spot));
         if passed_over(tell, spot).is_some() {
             return Ok(());
         }
@@ -164,7 +170,8 @@ impl Item for Rtt {
     }
 
     fn perform(&mut self, step: usize, spot: &Spot<'_>) -> Result<Done, BenchError> {
-        let (deed, tell, dir) = (&DEEDS[step / TOLD.len()], TOLD[step % TOLD.len()], Rtt::dir(step, spot));
+        let (deed, tell, dir) =
+            (&DEEDS[step / TOLD.len()], TOLD[step % TOLD.len()], Rtt::dir(step, spot));
         match (passed_over(tell, spot), tell) {
             (Some(why), _) => Ok(Done::Skipped(why.to_owned())),
             (None, Tell::Waits) => self.waits(deed, &dir, spot),

@@ -55,7 +55,11 @@ pub fn run(
             let done = item::run(&mut *item, &far, rounds, stop)?;
             figures.extend(done.into_iter().map(|figure| over_the_link(figure, ms)));
         }
-        places.extend(far.iter().map(described).map(|place| PlaceReport { name: format!("{ms} ms away"), ..place }));
+        places.extend(
+            far.iter()
+                .map(described)
+                .map(|place| PlaceReport { name: format!("{ms} ms away"), ..place }),
+        );
         // Our folder before the mount, the mount before the servers, all before the hosts.
         drop(far);
         drop(cluster);
@@ -73,5 +77,11 @@ fn over_the_link(figure: Figure, ms: f64) -> Figure {
         result
     });
     let results = results.collect();
-    Figure { item: "wan".to_owned(), what: format!("{ms} ms: {}", figure.what), tags, results, ..figure }
+    Figure {
+        item: "wan".to_owned(),
+        what: format!("{ms} ms: {}", figure.what),
+        tags,
+        results,
+        ..figure
+    }
 }

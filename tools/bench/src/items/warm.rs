@@ -73,7 +73,8 @@ impl Warm {
             if let Some(folder) = path.parent().filter(|_| number % FOLDER == 0) {
                 fs::create_dir(folder).map_err(BenchError::at("make", folder))?;
             }
-            fs::write(&path, format!("#define HEADER_{number} {number}\n")).map_err(BenchError::at("write", &path))?;
+            fs::write(&path, format!("#define HEADER_{number} {number}\n"))
+                .map_err(BenchError::at("write", &path))?;
         }
         std::thread::sleep(YOUNG);
         Ok(())
@@ -99,7 +100,12 @@ impl Warm {
                     match fs::metadata(&missing) {
                         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
                         Err(e) => return Err(BenchError::at("look for", &missing)(e)),
-                        Ok(_) => return Err(BenchError::Failed(format!("{} is there", missing.display()))),
+                        Ok(_) => {
+                            return Err(BenchError::Failed(format!(
+                                "{} is there",
+                                missing.display()
+                            )));
+                        }
                     }
                 }
             }
@@ -126,8 +132,12 @@ impl Item for Warm {
             };
             match tell {
                 Tell::Rate => Step::new(deed, Unit::PerSecond, 1),
-                Tell::Kernel => Step::new(format!("{deed}: requests of the kernel"), Unit::Requests, 1),
-                Tell::Servers => Step::new(format!("{deed}: requests to servers"), Unit::Requests, 1).goal(0.0),
+                Tell::Kernel => {
+                    Step::new(format!("{deed}: requests of the kernel"), Unit::Requests, 1)
+                }
+                Tell::Servers => {
+                    Step::new(format!("{deed}: requests to servers"), Unit::Requests, 1).goal(0.0)
+                }
             }
         };
         STEPS.map(step).into()

@@ -54,8 +54,11 @@ impl Watched {
             Ok::<f64, BenchError>(done)
         };
         std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..self.args.threads).map(|n| scope.spawn(move || thread(n))).collect();
-            let done = threads.into_iter().map(|thread| thread.join().map_err(|_| panicked()).and_then(|done| done));
+            let threads: Vec<_> =
+                (0..self.args.threads).map(|n| scope.spawn(move || thread(n))).collect();
+            let done = threads
+                .into_iter()
+                .map(|thread| thread.join().map_err(|_| panicked()).and_then(|done| done));
             done.sum()
         })
     }
@@ -119,12 +122,17 @@ impl Item for Watched {
                 let record = vec![7; RECORD];
                 let path = |number| data_file(place.dir(0), number);
                 let open = |number| {
-                    File::options().write(true).open(path(number)).map_err(BenchError::at("open", &path(number)))
+                    File::options()
+                        .write(true)
+                        .open(path(number))
+                        .map_err(BenchError::at("open", &path(number)))
                 };
                 let files = (0..self.args.threads).map(open).collect::<Result<Vec<_>, _>>()?;
                 self.work(spot, |number, turn| {
                     let at = (turn % RECORDS * RECORD) as u64;
-                    files[number].write_all_at(&record, at).map_err(BenchError::at("write", &path(number)))?;
+                    files[number]
+                        .write_all_at(&record, at)
+                        .map_err(BenchError::at("write", &path(number)))?;
                     Ok(RECORD as f64)
                 })?
             }

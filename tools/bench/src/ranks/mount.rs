@@ -28,18 +28,26 @@ impl Door for Mounted {
 
     fn create(&mut self, dir: &str, name: &str, data: &[u8]) -> Result<(), BenchError> {
         let path = self.path(dir, name);
-        let mut file =
-            OpenOptions::new().write(true).create_new(true).open(&path).map_err(BenchError::at("make", &path))?;
-        if data.is_empty() { Ok(()) } else { file.write_all(data).map_err(BenchError::at("write", &path)) }
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&path)
+            .map_err(BenchError::at("make", &path))?;
+        if data.is_empty() {
+            Ok(())
+        } else {
+            file.write_all(data).map_err(BenchError::at("write", &path))
+        }
     }
 
     fn stat(&mut self, dir: &str, name: &str, bytes: Option<u64>) -> Result<(), BenchError> {
         let path = self.path(dir, name);
         let found = fs::symlink_metadata(&path).map_err(BenchError::at("look at", &path))?.len();
         match bytes {
-            Some(bytes) if found != bytes => {
-                Err(BenchError::Failed(format!("{} has {found} bytes, not {bytes}", path.display())))
-            }
+            Some(bytes) if found != bytes => Err(BenchError::Failed(format!(
+                "{} has {found} bytes, not {bytes}",
+                path.display()
+            ))),
             _ => Ok(()),
         }
     }
@@ -47,7 +55,11 @@ impl Door for Mounted {
     fn read(&mut self, dir: &str, name: &str, buffer: &mut [u8]) -> Result<(), BenchError> {
         let path = self.path(dir, name);
         let mut file = File::open(&path).map_err(BenchError::at("open", &path))?;
-        if buffer.is_empty() { Ok(()) } else { file.read_exact(buffer).map_err(BenchError::at("read", &path)) }
+        if buffer.is_empty() {
+            Ok(())
+        } else {
+            file.read_exact(buffer).map_err(BenchError::at("read", &path))
+        }
     }
 
     fn unlink(&mut self, dir: &str, name: &str) -> Result<(), BenchError> {

@@ -42,7 +42,8 @@ fn runtime() -> Result<Runtime, BenchError> {
 }
 
 fn name_of(name: &str) -> Result<Name, BenchError> {
-    Name::new(name.as_bytes()).map_err(|errno| BenchError::Failed(format!("{name:?} is no name: {errno}")))
+    Name::new(name.as_bytes())
+        .map_err(|errno| BenchError::Failed(format!("{name:?} is no name: {errno}")))
 }
 
 /// "cannot DO NAME natively: why".
@@ -56,7 +57,8 @@ impl Native {
     /// # Errors
     /// The servers do not answer.
     pub fn connect(source: &MountSource) -> Result<Native, BenchError> {
-        let (env, guard) = RealEnv::start(RealConfig::default()).map_err(BenchError::of("start threads"))?;
+        let (env, guard) =
+            RealEnv::start(RealConfig::default()).map_err(BenchError::of("start threads"))?;
         let rpc = Rpc::new(env.clone(), RpcConfig { cluster: ClusterId(0), checksums: true });
         let runtime = runtime()?;
         let options = ClientOptions {
@@ -69,12 +71,20 @@ impl Native {
             soft: true,
         };
         let client = runtime.block_on(Client::mount(env, rpc.clone(), options));
-        let client = client.map_err(|e| BenchError::Failed(format!("cannot reach {source}: {e}")))?;
+        let client =
+            client.map_err(|e| BenchError::Failed(format!("cannot reach {source}: {e}")))?;
         let text = format!("sheen-bench-native.{}", std::process::id());
         let folder = name_of(&text)?;
-        let made = runtime.block_on(client.clone().mkdir(Caller::root(), NodeId::ROOT, folder.clone(), 0o755));
+        let made = runtime.block_on(client.clone().mkdir(
+            Caller::root(),
+            NodeId::ROOT,
+            folder.clone(),
+            0o755,
+        ));
         match made {
-            Ok(found) => Ok(Native { client, rpc, root: found.node, folder, runtime, _guard: guard }),
+            Ok(found) => {
+                Ok(Native { client, rpc, root: found.node, folder, runtime, _guard: guard })
+            }
             Err(error) => {
                 runtime.block_on(client.unmount());
                 Err(natively("make", &text)(error))
@@ -82,7 +92,11 @@ impl Native {
         }
     }
 
-    async fn remove_below(client: &Arc<Client>, node: NodeId, depth: usize) -> Result<(), ClientError> {
+    async fn remove_below(
+        client: &Arc<Client>,
+        node: NodeId,
+        depth: usize,
+    ) -> Result<(), ClientError> {
         let handle = client.clone().opendir(Caller::root(), node).await?;
         let mut found = Vec::new();
         let mut cookie = 0;
@@ -98,11 +112,14 @@ impl Native {
         };
         client.releasedir(handle);
         listed?;
-        for (name, file_type) in found.into_iter().filter(|(name, _)| !matches!(&**name, b"." | b"..")) {
+        for (name, file_type) in
+            found.into_iter().filter(|(name, _)| !matches!(&**name, b"." | b".."))
+        {
             let name = Name::new(&name).map_err(ClientError::Errno)?;
             if file_type == FileType::Directory {
                 if depth < DEPTH_MAX {
-                    let below = client.clone().lookup(Caller::root(), node, name.clone()).await?.node;
+                    let below =
+                        client.clone().lookup(Caller::root(), node, name.clone()).await?.node;
                     Box::pin(Native::remove_below(client, below, depth + 1)).await?;
                     client.forget(below, 1);
                 }
@@ -129,7 +146,9 @@ impl Drop for Native {
         });
         if let Err(error) = removed {
             let name = String::from_utf8_lossy(self.folder.as_bytes()).into_owned();
-            eprintln!("sheen bench: cannot remove {name} in the root of the file system: {error}; remove it by hand");
+            eprintln!(
+                "sheen bench: cannot remove {name} in the root of the file system: {error}; remove it by hand"
+            );
         }
     }
 }
@@ -190,14 +209,20 @@ impl Drop for NativeDoor {
 impl Door for NativeDoor {
     fn mkdir(&mut self, dir: &str, name: &str) -> Result<(), BenchError> {
         let parent = self.folder(dir)?;
-        let made = self.runtime.block_on(self.client().mkdir(Caller::root(), parent, name_of(name)?, 0o755));
+        let made = self.runtime.block_on(self.client().mkdir(
+            Caller::root(),
+            parent,
+            name_of(name)?,
+            0o755,
+        ));
         self.client().forget(made.map_err(natively("make", name))?.node, 1);
         Ok(())
     }
 
     fn rmdir(&mut self, dir: &str, name: &str) -> Result<(), BenchError> {
         let parent = self.folder(dir)?;
-        let gone = self.runtime.block_on(self.client().rmdir(Caller::root(), parent, name_of(name)?));
+        let gone =
+            self.runtime.block_on(self.client().rmdir(Caller::root(), parent, name_of(name)?));
         gone.map_err(natively("remove", name))
     }
 
@@ -206,12 +231,19 @@ impl Door for NativeDoor {
         let mode = OpenMode::from_libc(libc::O_WRONLY | libc::O_EXCL, false);
         let data = Bytes::copy_from_slice(data);
         let work = async move {
-            let (found, handle) = client.clone().create(Caller::root(), parent, file, 0o644, mode).await?;
+            let (found, handle) =
+                client.clone().create(Caller::root(), parent, file, 0o644, mode).await?;
             client.forget(found.node, 1);
             let mut at = 0;
             while at < data.len() {
                 let piece = data.slice(at..data.len().min(at + BULK_BYTES_MAX));
-                let write = client.clone().write(Caller::root(), handle, at as u64, piece, WriteFlags::default());
+                let write = client.clone().write(
+                    Caller::root(),
+                    handle,
+                    at as u64,
+                    piece,
+                    WriteFlags::default(),
+                );
                 at += write.await?.bytes as usize;
             }
             NativeDoor::close(client, handle).await
@@ -221,13 +253,15 @@ impl Door for NativeDoor {
 
     fn stat(&mut self, dir: &str, name: &str, bytes: Option<u64>) -> Result<(), BenchError> {
         let (parent, client) = (self.folder(dir)?, self.client());
-        let found = self.runtime.block_on(client.clone().lookup(Caller::root(), parent, name_of(name)?));
+        let found =
+            self.runtime.block_on(client.clone().lookup(Caller::root(), parent, name_of(name)?));
         let found = found.map_err(natively("look at", name))?;
         client.forget(found.node, 1);
         match bytes {
-            Some(bytes) if found.attr.size != bytes => {
-                Err(BenchError::Failed(format!("{name} has {} bytes natively, not {bytes}", found.attr.size)))
-            }
+            Some(bytes) if found.attr.size != bytes => Err(BenchError::Failed(format!(
+                "{name} has {} bytes natively, not {bytes}",
+                found.attr.size
+            ))),
             _ => Ok(()),
         }
     }
@@ -244,7 +278,8 @@ impl Door for NativeDoor {
             let mut at = 0;
             while at < length {
                 let wanted = (length - at).min(BULK_BYTES_MAX) as u32;
-                let pieces = client.clone().read(Caller::root(), handle, at as u64, wanted, false).await?;
+                let pieces =
+                    client.clone().read(Caller::root(), handle, at as u64, wanted, false).await?;
                 let before = at;
                 for piece in pieces {
                     buffer[at..at + piece.len()].copy_from_slice(&piece);
@@ -266,7 +301,8 @@ impl Door for NativeDoor {
 
     fn unlink(&mut self, dir: &str, name: &str) -> Result<(), BenchError> {
         let parent = self.folder(dir)?;
-        let gone = self.runtime.block_on(self.client().unlink(Caller::root(), parent, name_of(name)?));
+        let gone =
+            self.runtime.block_on(self.client().unlink(Caller::root(), parent, name_of(name)?));
         gone.map_err(natively("remove", name))
     }
 }

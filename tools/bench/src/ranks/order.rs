@@ -51,7 +51,9 @@ impl Order {
     /// The first operation that fails, or the user ended the run.
     pub fn perform(&self, door: &mut dyn Door, stop: &Stop) -> Result<(), BenchError> {
         let mut data: Vec<u8> = match self.op {
-            Op::Create | Op::Read => (0..self.bytes.min(FILE_BYTES_MAX)).map(|at| (at % 251) as u8).collect(),
+            Op::Create | Op::Read => {
+                (0..self.bytes.min(FILE_BYTES_MAX)).map(|at| (at % 251) as u8).collect()
+            }
             _ => Vec::new(),
         };
         for number in 0..self.count {

@@ -53,24 +53,32 @@ pub fn serve(dir: &Path) -> Result<(), BenchError> {
         // The work under way must end, too.
         heard.ask();
     };
-    std::thread::Builder::new().name("orders".to_owned()).spawn(listen).map_err(BenchError::of("start a thread"))?;
+    std::thread::Builder::new()
+        .name("orders".to_owned())
+        .spawn(listen)
+        .map_err(BenchError::of("start a thread"))?;
     let mut door: Box<dyn Door> = Box::new(Mounted(dir.to_owned()));
     let mut current: Option<Order> = None;
     for line in orders {
-        let answer = match serde_json::from_str(&line).map_err(BenchError::of("understand an order"))? {
-            Line::Ready(order) => {
-                current = Some(order);
-                Answer::Ready
-            }
-            Line::Go => {
-                let order = current.take().ok_or_else(|| BenchError::Failed("go without an order".to_owned()))?;
-                let before = measure::cpu_of_self();
-                match order.perform(&mut *door, &stop) {
-                    Ok(()) => Answer::Done { cpu_seconds: (measure::cpu_of_self() - before).as_secs_f64() },
-                    Err(error) => Answer::Failed(error.to_string()),
+        let answer =
+            match serde_json::from_str(&line).map_err(BenchError::of("understand an order"))? {
+                Line::Ready(order) => {
+                    current = Some(order);
+                    Answer::Ready
                 }
-            }
-        };
+                Line::Go => {
+                    let order = current
+                        .take()
+                        .ok_or_else(|| BenchError::Failed("go without an order".to_owned()))?;
+                    let before = measure::cpu_of_self();
+                    match order.perform(&mut *door, &stop) {
+                        Ok(()) => Answer::Done {
+                            cpu_seconds: (measure::cpu_of_self() - before).as_secs_f64(),
+                        },
+                        Err(error) => Answer::Failed(error.to_string()),
+                    }
+                }
+            };
         if say(&mut io::stdout().lock(), &answer).is_err() {
             break;
         }
@@ -121,7 +129,10 @@ impl RankProcess {
     }
 
     fn tell(&mut self, line: &Line) -> Result<(), BenchError> {
-        let orders = self.orders.as_mut().ok_or_else(|| BenchError::Failed("a rank has no input".to_owned()))?;
+        let orders = self
+            .orders
+            .as_mut()
+            .ok_or_else(|| BenchError::Failed("a rank has no input".to_owned()))?;
         say(orders, line).map_err(BenchError::of("give a rank its order"))
     }
 
@@ -131,7 +142,8 @@ impl RankProcess {
             match self.answers.recv_timeout(LOOK) {
                 Ok(line) => {
                     let line = line.map_err(BenchError::of("hear a rank"))?;
-                    return serde_json::from_str(&line).map_err(BenchError::of("understand a rank"));
+                    return serde_json::from_str(&line)
+                        .map_err(BenchError::of("understand a rank"));
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) => {}
                 Err(mpsc::RecvTimeoutError::Disconnected) => {
@@ -149,7 +161,9 @@ impl RankProcess {
         self.tell(&Line::Ready(order.clone()))?;
         match self.hear(&Stop::default())? {
             Answer::Ready => Ok(()),
-            other => Err(BenchError::Failed(format!("a rank says {other:?} instead of being ready"))),
+            other => {
+                Err(BenchError::Failed(format!("a rank says {other:?} instead of being ready")))
+            }
         }
     }
 
@@ -167,7 +181,9 @@ impl RankProcess {
     /// The error that it met, or the user ended the run.
     pub fn ended(&mut self, stop: &Stop) -> Result<Duration, BenchError> {
         match self.hear(stop)? {
-            Answer::Done { cpu_seconds } => Ok(Duration::try_from_secs_f64(cpu_seconds).unwrap_or_default()),
+            Answer::Done { cpu_seconds } => {
+                Ok(Duration::try_from_secs_f64(cpu_seconds).unwrap_or_default())
+            }
             Answer::Failed(why) => Err(BenchError::Failed(why)),
             Answer::Ready => Err(BenchError::Failed("a rank is ready a second time".to_owned())),
         }
@@ -194,7 +210,9 @@ mod tests {
         let text = serde_json::to_string(&Line::Ready(order.clone())).unwrap();
         assert!(!text.contains('\n'));
         assert_eq!(serde_json::from_str::<Line>(&text).unwrap(), Line::Ready(order));
-        for answer in [Answer::Ready, Answer::Done { cpu_seconds: 0.5 }, Answer::Failed("a\nb".into())] {
+        for answer in
+            [Answer::Ready, Answer::Done { cpu_seconds: 0.5 }, Answer::Failed("a\nb".into())]
+        {
             let text = serde_json::to_string(&answer).unwrap();
             assert!(!text.contains('\n'));
             assert_eq!(serde_json::from_str::<Answer>(&text).unwrap(), answer);

@@ -54,7 +54,10 @@ fn threads(posts: &[Post], orders: &[Order], stop: &Stop) -> Result<Duration, Be
         let mut times = Vec::with_capacity(ranks.len());
         let mut failed = None;
         for rank in ranks {
-            match rank.join().map_err(|_| BenchError::Failed("a rank panicked; please report it".to_owned())) {
+            match rank
+                .join()
+                .map_err(|_| BenchError::Failed("a rank panicked; please report it".to_owned()))
+            {
                 Ok(Ok(time)) => times.push(time),
                 Ok(Err(error)) | Err(error) => failed = failed.or(Some(error)),
             }
@@ -68,7 +71,11 @@ fn threads(posts: &[Post], orders: &[Order], stop: &Stop) -> Result<Duration, Be
     })
 }
 
-fn processes(ranks: &mut [RankProcess], orders: &[Order], stop: &Stop) -> Result<(Duration, Duration), BenchError> {
+fn processes(
+    ranks: &mut [RankProcess],
+    orders: &[Order],
+    stop: &Stop,
+) -> Result<(Duration, Duration), BenchError> {
     for (rank, order) in ranks.iter_mut().zip(orders) {
         rank.make_ready(order)?;
     }

@@ -173,21 +173,37 @@ impl FromArgMatches for SetstripeArgs {
         };
         add("component_end", flags.component_end.clone().into_iter().map(Step::End).collect());
         add("stripe_count", flags.stripe_count.clone().into_iter().map(Step::Count).collect());
-        add("overstripe_count", flags.overstripe_count.clone().into_iter().map(Step::Overstripe).collect());
+        add(
+            "overstripe_count",
+            flags.overstripe_count.clone().into_iter().map(Step::Overstripe).collect(),
+        );
         add("stripe_size", flags.stripe_size.clone().into_iter().map(Step::Size).collect());
         add("stripe_index", flags.stripe_index.clone().into_iter().map(Step::First).collect());
         add("osts", flags.osts.clone().into_iter().map(Step::Osts).collect());
         add("pool", flags.pool.clone().into_iter().map(Step::Pool).collect());
         add("layout", flags.layout.clone().into_iter().map(Step::Pattern).collect());
-        add("extension_size", flags.extension_size.clone().into_iter().map(Step::Extension).collect());
+        add(
+            "extension_size",
+            flags.extension_size.clone().into_iter().map(Step::Extension).collect(),
+        );
         steps.sort_by_key(|(at, _)| *at);
         let steps = steps.into_iter().map(|(_, step)| step).collect();
-        let SetstripeFlags { delete, component_add: add, component_del, copy, yaml, mirror_count, paths, .. } = flags;
-        let del = component_del.then_some(match (flags.component_id, flags.component_flags.as_deref()) {
-            (Some(id), _) => Fewer::From(id),
-            (None, Some("^init")) => Fewer::WithoutObjects,
-            (None, flags) => Fewer::Other(flags.map(str::to_owned)),
-        });
+        let SetstripeFlags {
+            delete,
+            component_add: add,
+            component_del,
+            copy,
+            yaml,
+            mirror_count,
+            paths,
+            ..
+        } = flags;
+        let del =
+            component_del.then_some(match (flags.component_id, flags.component_flags.as_deref()) {
+                (Some(id), _) => Fewer::From(id),
+                (None, Some("^init")) => Fewer::WithoutObjects,
+                (None, flags) => Fewer::Other(flags.map(str::to_owned)),
+            });
         let mirrors = mirror_count.map(|count| count.unwrap_or(1));
         Ok(SetstripeArgs { steps, delete, add, del, copy, yaml, mirrors, paths })
     }
@@ -204,7 +220,9 @@ pub struct MigrateSpec(pub SetstripeArgs);
 
 impl Args for MigrateSpec {
     fn augment_args(command: clap::Command) -> clap::Command {
-        let of_list = |paths: clap::Arg| paths.required(false).required_unless_present("files_from").help("Files");
+        let of_list = |paths: clap::Arg| {
+            paths.required(false).required_unless_present("files_from").help("Files")
+        };
         SetstripeFlags::augment_args(command).mut_arg("paths", of_list)
     }
 

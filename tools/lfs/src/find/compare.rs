@@ -53,11 +53,19 @@ impl Compare {
     /// One sentence.
     pub fn age(text: &str) -> Result<Compare, String> {
         const DAY: u64 = 24 * 3600;
-        Compare::with(text, DAY, &[("s", 1), ("m", 60), ("h", 3600), ("d", DAY), ("w", 7 * DAY), ("y", 365 * DAY)])
+        Compare::with(
+            text,
+            DAY,
+            &[("s", 1), ("m", 60), ("h", 3600), ("d", DAY), ("w", 7 * DAY), ("y", 365 * DAY)],
+        )
     }
 
     fn with(text: &str, default: u64, units: &[(&str, u64)]) -> Result<Compare, String> {
-        let bad = || format!("{text:?} is no number that can be compared; write N, +N or -N, perhaps with a unit");
+        let bad = || {
+            format!(
+                "{text:?} is no number that can be compared; write N, +N or -N, perhaps with a unit"
+            )
+        };
         let (sign, rest) = match text.as_bytes().first() {
             Some(b'+') => (Sign::More, &text[1..]),
             Some(b'-') => (Sign::Less, &text[1..]),
@@ -66,7 +74,11 @@ impl Compare {
         let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
         let unit = match &rest[digits..] {
             "" => default,
-            word => units.iter().find(|(name, _)| *name == word).map(|(_, unit)| *unit).ok_or_else(bad)?,
+            word => units
+                .iter()
+                .find(|(name, _)| *name == word)
+                .map(|(_, unit)| *unit)
+                .ok_or_else(bad)?,
         };
         let number: u64 = rest[..digits].parse().map_err(|_| bad())?;
         Ok(Compare { sign, limit: number.checked_mul(unit).ok_or_else(bad)?, unit })
@@ -111,7 +123,9 @@ mod tests {
     fn sizes_round_up_to_their_unit() {
         let size = |text: &str, value| Compare::bytes(text).unwrap().size(value);
         assert!(size("10", 10) && !size("10", 11) && !size("10", 9));
-        assert!(size("1M", 1) && size("1M", 1 << 20) && !size("1M", 0) && !size("1M", (1 << 20) + 1));
+        assert!(
+            size("1M", 1) && size("1M", 1 << 20) && !size("1M", 0) && !size("1M", (1 << 20) + 1)
+        );
         assert!(size("+1M", (1 << 20) + 1) && !size("+1M", 1 << 20));
         assert!(size("-2M", 1 << 20) && !size("-2M", (1 << 20) + 1) && size("-1", 0));
         assert!(size("2b", 513) && size("0", 0));

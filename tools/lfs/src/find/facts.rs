@@ -102,7 +102,10 @@ impl Needs {
     /// Both.
     #[must_use]
     pub fn and(self, other: Needs) -> Needs {
-        Needs { attributes: self.attributes || other.attributes, layouts: self.layouts || other.layouts }
+        Needs {
+            attributes: self.attributes || other.attributes,
+            layouts: self.layouts || other.layouts,
+        }
     }
 }
 
@@ -126,7 +129,14 @@ impl Facts {
             // The cell is empty: it was just made.
             let _ = cell.set(kind);
         }
-        Facts { path, level, kind: cell, stat: OnceCell::new(), fid: OnceCell::new(), layout: OnceCell::new() }
+        Facts {
+            path,
+            level,
+            kind: cell,
+            stat: OnceCell::new(),
+            fid: OnceCell::new(),
+            layout: OnceCell::new(),
+        }
     }
 
     /// Adds what a directory scan of its directory returned.
@@ -218,7 +228,10 @@ impl Facts {
     /// As [`Facts::layout`].
     pub fn shown(&self) -> io::Result<Option<&Component>> {
         let all = self.components()?;
-        Ok(all.iter().rfind(|c| c.pattern == Pattern::Raid0 && !c.stripes.is_empty()).or(all.last()))
+        Ok(all
+            .iter()
+            .rfind(|c| c.pattern == Pattern::Raid0 && !c.stripes.is_empty())
+            .or(all.last()))
     }
 
     /// Identity.
@@ -241,6 +254,7 @@ impl Facts {
 
 /// Value of `lustre.lov`.
 fn read_lov(bytes: &[u8]) -> io::Result<Option<LovEa>> {
-    let (ea, _) = decode_of_file(bytes).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
+    let (ea, _) =
+        decode_of_file(bytes).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
     Ok(Some(ea).filter(|ea| !ea.layout.components.is_empty()))
 }

@@ -56,8 +56,11 @@ impl Shape {
                 _ => shape.alternate = true,
             }
         }
-        let digits = |from: usize| text[from..].find(|c: char| !c.is_ascii_digit()).map_or(text.len(), |at| from + at);
-        let number = |from: usize, to: usize| text[from..to].parse().unwrap_or(WIDTH_MAX).min(WIDTH_MAX);
+        let digits = |from: usize| {
+            text[from..].find(|c: char| !c.is_ascii_digit()).map_or(text.len(), |at| from + at)
+        };
+        let number =
+            |from: usize, to: usize| text[from..to].parse().unwrap_or(WIDTH_MAX).min(WIDTH_MAX);
         let mut end = digits(flags);
         if end > flags {
             shape.width = number(flags, end);
@@ -74,7 +77,9 @@ impl Shape {
     fn put(&self, number: bool, text: &[u8], out: &mut Vec<u8>) {
         let begin = out.len();
         if !number {
-            out.extend_from_slice(&text[..self.precision.map_or(text.len(), |most| most.min(text.len()))]);
+            out.extend_from_slice(
+                &text[..self.precision.map_or(text.len(), |most| most.min(text.len()))],
+            );
         } else {
             let digits = text.strip_prefix(b"-").unwrap_or(text);
             match (digits.len() < text.len(), self.plus, self.space) {
@@ -148,7 +153,9 @@ impl Field {
 
     fn needs(self) -> Needs {
         match self {
-            Field::Path | Field::Kind | Field::Attrs | Field::Project | Field::Hash => Needs::default(),
+            Field::Path | Field::Kind | Field::Attrs | Field::Project | Field::Hash => {
+                Needs::default()
+            }
             Field::StripeCount | Field::Pool | Field::StripeSize => Needs::LAYOUTS,
             // Of directories these are about the FID.
             Field::First | Field::Targets => Needs { attributes: true, layouts: true },
@@ -173,7 +180,9 @@ impl Format {
     pub fn parse(text: &str) -> Result<Format, String> {
         let (mut parts, mut plain) = (Vec::new(), Vec::new());
         let mut chars = text.chars();
-        let put = |plain: &mut Vec<u8>, c: char| plain.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+        let put = |plain: &mut Vec<u8>, c: char| {
+            plain.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes())
+        };
         while let Some(c) = chars.next() {
             match c {
                 '\\' => match chars.next() {
@@ -196,8 +205,8 @@ impl Format {
                         chars = rest[end + 1..].chars();
                         continue;
                     }
-                    let (what, used) =
-                        field(&letters).ok_or_else(|| format!("%{letters} is nothing that can be printed"))?;
+                    let (what, used) = field(&letters)
+                        .ok_or_else(|| format!("%{letters} is nothing that can be printed"))?;
                     if !plain.is_empty() {
                         parts.push(Part::Text(std::mem::take(&mut plain)));
                     }
@@ -305,16 +314,24 @@ impl Field {
             Field::Hash => if file.kind()? == FileType::Directory { "none" } else { "" }.to_owned(),
             Field::First => match file.kind()? {
                 FileType::Directory => file.fid()?.mdt().to_string(),
-                _ => shown(&|c| c.stripes.first().map_or_else(|| "-1".to_owned(), |ost| ost.0.to_string()))?,
+                _ => shown(&|c| {
+                    c.stripes.first().map_or_else(|| "-1".to_owned(), |ost| ost.0.to_string())
+                })?,
             },
             Field::Targets => match file.kind()? {
                 FileType::Directory => file.fid()?.mdt().to_string(),
                 _ => {
-                    let osts = file.components()?.iter().flat_map(|c| &c.stripes).map(|ost| ost.0.to_string());
+                    let osts = file
+                        .components()?
+                        .iter()
+                        .flat_map(|c| &c.stripes)
+                        .map(|ost| ost.0.to_string());
                     osts.collect::<Vec<_>>().join(",")
                 }
             },
-            Field::Pool => shown(&|c| c.pool.as_ref().map_or_else(String::new, |pool| pool.0.clone()))?,
+            Field::Pool => {
+                shown(&|c| c.pool.as_ref().map_or_else(String::new, |pool| pool.0.clone()))?
+            }
             Field::StripeSize => shown(&|c| c.stripe_size.to_string())?,
         };
         Ok(text.into_bytes())
@@ -345,7 +362,9 @@ fn kind_letter(kind: FileType, regular: char) -> char {
 fn mode_text(stat: &Stat) -> String {
     let mode = stat.mode;
     let mut text = String::from(kind_letter(FileType::from_raw_mode(mode), '-'));
-    for (shift, special, set, unset) in [(6, 0o4000, 's', 'S'), (3, 0o2000, 's', 'S'), (0, 0o1000, 't', 'T')] {
+    for (shift, special, set, unset) in
+        [(6, 0o4000, 's', 'S'), (3, 0o2000, 's', 'S'), (0, 0o1000, 't', 'T')]
+    {
         let bits = mode >> shift;
         text.push(if bits & 4 != 0 { 'r' } else { '-' });
         text.push(if bits & 2 != 0 { 'w' } else { '-' });
@@ -436,18 +455,27 @@ mod tests {
             printed("%p|%s|%m|%M|%n|%y|%U|%u", &file),
             format!("{}|1000|4751|-rwsr-x--x|1|f|0|root", path.display())
         );
-        assert_eq!(printed("[%-6s][%6s][%06s]\\t\\n\\\\%%\\q", &file), "[1000  ][  1000][001000]\t\n\\%\\q");
+        assert_eq!(
+            printed("[%-6s][%6s][%06s]\\t\\n\\\\%%\\q", &file),
+            "[1000  ][  1000][001000]\t\n\\%\\q"
+        );
         assert_eq!(
             printed("[%+6s][% s][%-+7s][%+06s][%.6s][%8.6s]", &file),
             "[ +1000][ 1000][+1000  ][+01000][001000][  001000]"
         );
-        assert_eq!(printed("[%03y][%-3y][%.0y][%#m][%05n][%.2M]", &file), "[  f][f  ][][04751][00001][-r]");
+        assert_eq!(
+            printed("[%03y][%-3y][%.0y][%#m][%05n][%.2M]", &file),
+            "[  f][f  ][][04751][00001][-r]"
+        );
         assert!(printed("%T@ %t", &file).contains(".0") || printed("%T@", &file).contains('.'));
         assert_eq!(printed("%LP%Lh", &file), "0");
         let mut out = Vec::new();
         print(&Print::Long, &file, &mut out).unwrap();
         let line = String::from_utf8(out).unwrap();
-        assert!(line.contains(" -rwsr-x--x   1 root     root         1000 ") && line.ends_with("/f\n"), "{line}");
+        assert!(
+            line.contains(" -rwsr-x--x   1 root     root         1000 ") && line.ends_with("/f\n"),
+            "{line}"
+        );
     }
 
     #[test]

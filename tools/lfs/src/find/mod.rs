@@ -22,7 +22,11 @@ use types::errno::Errno;
 ///
 /// # Errors
 /// `out` cannot be written.
-pub fn run(args: &FindArgs, out: &mut (dyn Write + Send), report: &mut Report<'_>) -> io::Result<()> {
+pub fn run(
+    args: &FindArgs,
+    out: &mut (dyn Write + Send),
+    report: &mut Report<'_>,
+) -> io::Result<()> {
     match words::parse(&args.words) {
         Ok(query) => walk::run(&query, out, report),
         Err(sentence) => {

@@ -12,7 +12,9 @@ pub fn user_name(uid: u32) -> Option<String> {
     let (mut entry, mut found) = (MaybeUninit::<libc::passwd>::uninit(), ptr::null_mut());
     let mut texts = vec![0; ENTRY_BYTES];
     // SAFETY: all pointers are to memory of ours, with its true length, that outlives the call.
-    unsafe { libc::getpwuid_r(uid, entry.as_mut_ptr(), texts.as_mut_ptr(), texts.len(), &mut found) };
+    unsafe {
+        libc::getpwuid_r(uid, entry.as_mut_ptr(), texts.as_mut_ptr(), texts.len(), &mut found)
+    };
     if found.is_null() {
         return None;
     }
@@ -27,7 +29,9 @@ pub fn group_name(gid: u32) -> Option<String> {
     let (mut entry, mut found) = (MaybeUninit::<libc::group>::uninit(), ptr::null_mut());
     let mut texts = vec![0; ENTRY_BYTES];
     // SAFETY: as in `user_name`.
-    unsafe { libc::getgrgid_r(gid, entry.as_mut_ptr(), texts.as_mut_ptr(), texts.len(), &mut found) };
+    unsafe {
+        libc::getgrgid_r(gid, entry.as_mut_ptr(), texts.as_mut_ptr(), texts.len(), &mut found)
+    };
     if found.is_null() {
         return None;
     }
@@ -42,7 +46,15 @@ pub fn uid(name: &str) -> Option<u32> {
     let (mut entry, mut found) = (MaybeUninit::<libc::passwd>::uninit(), ptr::null_mut());
     let mut texts = vec![0; ENTRY_BYTES];
     // SAFETY: as in `user_name`; the name ends with a NUL.
-    unsafe { libc::getpwnam_r(text.as_ptr(), entry.as_mut_ptr(), texts.as_mut_ptr(), texts.len(), &mut found) };
+    unsafe {
+        libc::getpwnam_r(
+            text.as_ptr(),
+            entry.as_mut_ptr(),
+            texts.as_mut_ptr(),
+            texts.len(),
+            &mut found,
+        )
+    };
     if found.is_null() {
         return name.parse().ok();
     }
@@ -56,7 +68,15 @@ pub fn gid(name: &str) -> Option<u32> {
     let (mut entry, mut found) = (MaybeUninit::<libc::group>::uninit(), ptr::null_mut());
     let mut texts = vec![0; ENTRY_BYTES];
     // SAFETY: as in `uid`.
-    unsafe { libc::getgrnam_r(text.as_ptr(), entry.as_mut_ptr(), texts.as_mut_ptr(), texts.len(), &mut found) };
+    unsafe {
+        libc::getgrnam_r(
+            text.as_ptr(),
+            entry.as_mut_ptr(),
+            texts.as_mut_ptr(),
+            texts.len(),
+            &mut found,
+        )
+    };
     if found.is_null() {
         return name.parse().ok();
     }
@@ -71,7 +91,10 @@ mod tests {
     #[test]
     fn root_is_known_by_name_and_number() {
         assert_eq!(user_name(0).as_deref(), Some("root"));
-        assert_eq!((uid("root"), uid("0"), uid("4000000000")), (Some(0), Some(0), Some(4_000_000_000)));
+        assert_eq!(
+            (uid("root"), uid("0"), uid("4000000000")),
+            (Some(0), Some(0), Some(4_000_000_000))
+        );
         assert_eq!((gid("root"), group_name(0).as_deref()), (Some(0), Some("root")));
         assert_eq!(user_name(4_000_000_123), None);
         assert_eq!((uid("no such user"), gid("a\0b")), (None, None));

@@ -113,13 +113,23 @@ impl Test {
     /// The facts that [`Test::holds`] needs of a file.
     pub fn needs(&self) -> Needs {
         match self {
-            Test::Constant(_) | Test::Name(_) | Test::Kind(_) | Test::Attrs(_) | Test::Xattr(..) => Needs::default(),
+            Test::Constant(_)
+            | Test::Name(_)
+            | Test::Kind(_)
+            | Test::Attrs(_)
+            | Test::Xattr(..) => Needs::default(),
             Test::DirStripes(_) | Test::Mirrors(_) => Needs::default(),
-            Test::Size(_) | Test::Blocks(_) | Test::Uid(_) | Test::Gid(_) | Test::Perm(_) => Needs::ATTRIBUTES,
+            Test::Size(_) | Test::Blocks(_) | Test::Uid(_) | Test::Gid(_) | Test::Perm(_) => {
+                Needs::ATTRIBUTES
+            }
             Test::Links(_) | Test::Age(..) | Test::Newer(..) | Test::Mdt(_) => Needs::ATTRIBUTES,
-            Test::Ost(_) | Test::Pool(_) | Test::StripeCount(_) | Test::StripeSize(_) => Needs::LAYOUTS,
+            Test::Ost(_) | Test::Pool(_) | Test::StripeCount(_) | Test::StripeSize(_) => {
+                Needs::LAYOUTS
+            }
             Test::StripeIndex(_) | Test::Layout(_) | Test::ComponentCount(_) => Needs::LAYOUTS,
-            Test::ComponentStart(_) | Test::ComponentEnd(_) | Test::ComponentEndEof => Needs::LAYOUTS,
+            Test::ComponentStart(_) | Test::ComponentEnd(_) | Test::ComponentEndEof => {
+                Needs::LAYOUTS
+            }
             Test::ComponentInit | Test::ComponentExtends | Test::ExtensionSize(_) => Needs::LAYOUTS,
         }
     }
@@ -147,12 +157,16 @@ impl Test {
                 })
             }
             Test::Links(count) => Ok(count.size(file.stat()?.nlink.into())),
-            Test::Age(time, age, now) => Ok(age.older(now.saturating_sub(time.of(file.stat()?).seconds))),
+            Test::Age(time, age, now) => {
+                Ok(age.older(now.saturating_sub(time.of(file.stat()?).seconds)))
+            }
             Test::Newer(time, than) => Ok(time.of(file.stat()?) > *than),
             Test::Attrs(wanted) => Ok(file.attributes()?.contains(*wanted)),
             Test::Xattr(name, wanted) => match xattr::get(&file.path, name) {
                 Ok(value) => Ok(wanted.as_ref().is_none_or(|wanted| *wanted == value)),
-                Err(e) if matches!(e.raw_os_error(), Some(libc::ENODATA | libc::EOPNOTSUPP)) => Ok(false),
+                Err(e) if matches!(e.raw_os_error(), Some(libc::ENODATA | libc::EOPNOTSUPP)) => {
+                    Ok(false)
+                }
                 Err(e) => Err(e),
             },
             Test::Mdt(indexes) => Ok(indexes.contains(&file.fid()?.mdt())),
@@ -161,9 +175,15 @@ impl Test {
                 Ok(file.layout()?.is_some() && file.components()?.iter().all(|c| c.pool.is_none()))
             }
             Test::Pool(pool) => any(&|c| c.pool.as_ref().is_some_and(|known| known.0 == *pool)),
-            Test::StripeCount(count) => any(&|c| c.pattern != Pattern::Extension && count.size(c.stripe_count.into())),
-            Test::StripeSize(size) => any(&|c| c.pattern != Pattern::Extension && size.size(c.stripe_size.into())),
-            Test::StripeIndex(osts) => any(&|c| c.stripes.first().is_some_and(|first| osts.contains(first))),
+            Test::StripeCount(count) => {
+                any(&|c| c.pattern != Pattern::Extension && count.size(c.stripe_count.into()))
+            }
+            Test::StripeSize(size) => {
+                any(&|c| c.pattern != Pattern::Extension && size.size(c.stripe_size.into()))
+            }
+            Test::StripeIndex(osts) => {
+                any(&|c| c.stripes.first().is_some_and(|first| osts.contains(first)))
+            }
             Test::Layout(patterns) => any(&|c| patterns.contains(&c.pattern)),
             Test::ComponentCount(count) => {
                 // A plain file has no components, as Lustre counts.
@@ -175,7 +195,9 @@ impl Test {
             Test::ComponentEndEof => any(&|c| c.end == EOF),
             Test::ComponentInit => any(&|c| c.is_instantiated()),
             Test::ComponentExtends => any(&|c| c.pattern == Pattern::Extension),
-            Test::ExtensionSize(size) => any(&|c| c.extension_size().is_some_and(|bytes| size.size(bytes))),
+            Test::ExtensionSize(size) => {
+                any(&|c| c.extension_size().is_some_and(|bytes| size.size(bytes)))
+            }
             Test::DirStripes(count) => Ok(file.kind()? == FileType::Directory && count.size(0)),
             Test::Mirrors(count) => Ok(file.kind()? == FileType::RegularFile && count.size(1)),
         }

@@ -139,8 +139,14 @@ impl Search<'_> {
                     let path = directory.path.join(OsStr::from_bytes(&entry.name));
                     match Facts::scanned(path, directory.level + 1, &entry) {
                         Ok(file) => self.take(file, &mut found),
-                        Err(error) => self
-                            .failed(&directory.path.join(OsStr::from_bytes(&entry.name)).display().to_string(), &error),
+                        Err(error) => self.failed(
+                            &directory
+                                .path
+                                .join(OsStr::from_bytes(&entry.name))
+                                .display()
+                                .to_string(),
+                            &error,
+                        ),
                     }
                 };
                 match open.dir_scan(needs.layouts, take) {

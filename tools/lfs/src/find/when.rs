@@ -29,8 +29,11 @@ impl When {
         }
         // SAFETY: localtime_r succeeded, so it filled `parts` in.
         let tm = unsafe { parts.assume_init() };
-        let day = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"].get(tm.tm_wday as usize).unwrap_or(&"???");
-        let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+        let day = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
+            .get(tm.tm_wday as usize)
+            .unwrap_or(&"???");
+        let months =
+            ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
         let month = months.get(tm.tm_mon as usize).unwrap_or(&"???");
         format!(
             "{day} {month} {:2} {:02}:{:02}:{:02}.{:09}0 {}",

@@ -103,9 +103,14 @@ pub fn parse(words: &[OsString]) -> Result<Query, String> {
             Some((name, value)) => (name, Some(OsString::from(value))),
             None => (name, None),
         };
-        let mut value =
-            || joined.clone().or_else(|| rest.next().cloned()).ok_or_else(|| format!("-{name} needs a value"));
-        let mut text_value = || value().and_then(|v| v.into_string().map_err(|v| format!("{v:?} is no text")));
+        let mut value = || {
+            joined
+                .clone()
+                .or_else(|| rest.next().cloned())
+                .ok_or_else(|| format!("-{name} needs a value"))
+        };
+        let mut text_value =
+            || value().and_then(|v| v.into_string().map_err(|v| format!("{v:?} is no text")));
         match name {
             "print" => query.prints.push(Print::Line),
             "print0" | "0" => query.prints.push(Print::Nul),
@@ -135,7 +140,11 @@ pub fn parse(words: &[OsString]) -> Result<Query, String> {
     if query.prints.is_empty() {
         query.prints.push(Print::Line);
     }
-    let needs = query.tests.iter().map(|(_, test)| test.needs()).chain(query.prints.iter().map(Print::needs));
+    let needs = query
+        .tests
+        .iter()
+        .map(|(_, test)| test.needs())
+        .chain(query.prints.iter().map(Print::needs));
     query.needs = needs.fold(Needs::default(), Needs::and);
     Ok(query)
 }
@@ -145,11 +154,13 @@ fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
 }
 
 fn test(name: &str, value: &mut dyn FnMut() -> Result<OsString, String>) -> Result<Test, String> {
-    let mut text = || value().and_then(|v| v.into_string().map_err(|v| format!("{v:?} is no text")));
+    let mut text =
+        || value().and_then(|v| v.into_string().map_err(|v| format!("{v:?} is no text")));
     Ok(match name {
         "name" | "n" => {
             let text = text()?;
-            let glob = GlobBuilder::new(&text).literal_separator(true).backslash_escape(true).build();
+            let glob =
+                GlobBuilder::new(&text).literal_separator(true).backslash_escape(true).build();
             Test::Name(glob.map_err(|e| e.to_string())?.compile_matcher())
         }
         "type" | "t" => Test::Kind(kinds(&text()?)?),
@@ -176,12 +187,16 @@ fn test(name: &str, value: &mut dyn FnMut() -> Result<OsString, String>) -> Resu
         "xattr" => {
             let text = text()?;
             match text.split_once('=') {
-                Some((name, value)) => Test::Xattr(name.to_owned(), Some(value.as_bytes().to_owned())),
+                Some((name, value)) => {
+                    Test::Xattr(name.to_owned(), Some(value.as_bytes().to_owned()))
+                }
                 None => Test::Xattr(text, None),
             }
         }
         "mdt" | "m" | "mdt-index" => Test::Mdt(targets(&text()?, "MDT")?),
-        "ost" | "O" | "obd" => Test::Ost(targets(&text()?, "OST")?.into_iter().map(TargetIndex).collect()),
+        "ost" | "O" | "obd" => {
+            Test::Ost(targets(&text()?, "OST")?.into_iter().map(TargetIndex).collect())
+        }
         "pool" | "p" => Test::Pool(text()?),
         "stripe-count" | "stripe_count" | "c" => Test::StripeCount(Compare::number(&text()?)?),
         "stripe-size" | "stripe_size" | "S" => Test::StripeSize(Compare::bytes(&text()?)?),
@@ -200,7 +215,9 @@ fn test(name: &str, value: &mut dyn FnMut() -> Result<OsString, String>) -> Resu
             "^init" => return Err("write ! -component-flags init".to_owned()),
             "extension" => Test::ComponentExtends,
             // Flags of mirrors: no file has them.
-            "prefer" | "prefrd" | "prefwr" | "stale" | "offline" | "nosync" => Test::Constant(false),
+            "prefer" | "prefrd" | "prefwr" | "stale" | "offline" | "nosync" => {
+                Test::Constant(false)
+            }
             other => return Err(format!("{other:?} is no flag of a component")),
         },
         "mdt-count" | "T" => Test::DirStripes(Compare::number(&text()?)?),
@@ -209,7 +226,9 @@ fn test(name: &str, value: &mut dyn FnMut() -> Result<OsString, String>) -> Resu
             Test::Constant(false)
         }
         "mirror-count" | "N" => Test::Mirrors(Compare::number(&text()?)?),
-        "extension-size" | "ext-size" | "ext_size" | "z" => Test::ExtensionSize(Compare::bytes(&text()?)?),
+        "extension-size" | "ext-size" | "ext_size" | "z" => {
+            Test::ExtensionSize(Compare::bytes(&text()?)?)
+        }
         "mirror-state" => {
             text()?;
             Test::Constant(false)
@@ -248,7 +267,9 @@ fn letter(letter: u8) -> Result<Time, String> {
         b'm' => Ok(Time::Modify),
         b'c' => Ok(Time::Change),
         b'b' | b'B' => Ok(Time::Birth),
-        other => Err(format!("-newerXY takes a, m, c, b (and t for Y), not {:?}", char::from(other))),
+        other => {
+            Err(format!("-newerXY takes a, m, c, b (and t for Y), not {:?}", char::from(other)))
+        }
     }
 }
 
@@ -263,7 +284,10 @@ fn seconds(text: &str) -> Result<When, String> {
     let (seconds, fraction) =
         text.trim_start_matches('@').split_once('.').unwrap_or((text.trim_start_matches('@'), ""));
     let digits: String = fraction.chars().chain("000000000".chars()).take(9).collect();
-    Ok(When { seconds: seconds.parse().map_err(|_| bad())?, nanos: digits.parse().map_err(|_| bad())? })
+    Ok(When {
+        seconds: seconds.parse().map_err(|_| bad())?,
+        nanos: digits.parse().map_err(|_| bad())?,
+    })
 }
 
 fn kinds(text: &str) -> Result<Vec<FileType>, String> {
@@ -284,13 +308,17 @@ fn kinds(text: &str) -> Result<Vec<FileType>, String> {
 fn bits(text: &str) -> Result<Bits, String> {
     let octal = |digits: &str| {
         let number = u32::from_str_radix(digits, 8).ok().filter(|mode| *mode <= 0o7777);
-        number.ok_or_else(|| format!("{text:?} is no mode; write octal digits: 644, -022 (all), /111 (any)"))
+        number.ok_or_else(|| {
+            format!("{text:?} is no mode; write octal digits: 644, -022 (all), /111 (any)")
+        })
     };
-    let mode = |word: &str| match word.bytes().all(|b| b.is_ascii_digit()) {
+    let mode = |word: &str| {
+        match word.bytes().all(|b| b.is_ascii_digit()) {
         true => octal(word),
         false => symbolic(word).ok_or_else(|| {
             format!("{text:?} is no mode; write octal digits or letters: 644, u=rw,go=r; -g+w (all), /a+x (any)")
         }),
+    }
     };
     match text.as_bytes().first() {
         Some(b'-') => mode(&text[1..]).map(Bits::All),
@@ -305,7 +333,8 @@ fn symbolic(text: &str) -> Option<u32> {
     let mut mode = 0;
     for clause in text.split(',') {
         let classes = clause.find(|c| !matches!(c, 'u' | 'g' | 'o' | 'a'))?;
-        let (who, mut actions) = (if classes == 0 { "a" } else { &clause[..classes] }, &clause[classes..]);
+        let (who, mut actions) =
+            (if classes == 0 { "a" } else { &clause[..classes] }, &clause[classes..]);
         while let Some(action) = actions.chars().next() {
             let end = actions[1..].find(['=', '+', '-']).map_or(actions.len(), |at| at + 1);
             let letters = &actions[1..end];
@@ -406,7 +435,9 @@ fn target(word: &str, kind: &str) -> Result<u16, String> {
         Some(hex) => u16::from_str_radix(hex, 16).ok(),
         None => short.parse().ok(),
     };
-    parsed.ok_or_else(|| format!("{word:?} names no {kind}; write indexes or names: 0, 2-4, sheen-{kind}0000"))
+    parsed.ok_or_else(|| {
+        format!("{word:?} names no {kind}; write indexes or names: 0, 2-4, sheen-{kind}0000")
+    })
 }
 
 #[cfg(test)]
@@ -421,14 +452,20 @@ mod tests {
     fn paths_and_predicates_each_perhaps_negated_in_any_order() {
         let query = parsed("a b -name *.c ! -type d,l --size +1M -maxdepth 3 -print0").unwrap();
         assert_eq!(query.paths, [PathBuf::from("a"), PathBuf::from("b")]);
-        assert_eq!(query.tests.iter().map(|(wanted, _)| *wanted).collect::<Vec<_>>(), [true, false, true]);
+        assert_eq!(
+            query.tests.iter().map(|(wanted, _)| *wanted).collect::<Vec<_>>(),
+            [true, false, true]
+        );
         assert!(matches!(query.prints[..], [Print::Nul]));
         assert_eq!((query.min_depth, query.max_depth, query.threads), (0, 3, THREADS));
         assert_eq!(parsed("").unwrap().paths, [PathBuf::from(".")]);
         assert!(matches!(parsed("x").unwrap().prints[..], [Print::Line]));
         let query = parsed("-type f a -size -1M b ! -name x c -- -odd").unwrap();
         assert_eq!(query.paths, ["a", "b", "c", "-odd"].map(PathBuf::from));
-        assert_eq!(query.tests.iter().map(|(wanted, _)| *wanted).collect::<Vec<_>>(), [true, true, false]);
+        assert_eq!(
+            query.tests.iter().map(|(wanted, _)| *wanted).collect::<Vec<_>>(),
+            [true, true, false]
+        );
     }
 
     #[test]
@@ -457,7 +494,11 @@ mod tests {
     fn targets_by_index_and_name() {
         assert_eq!(targets("0,sheen-OST000a_UUID,OST0003", "OST"), Ok(vec![0, 10, 3]));
         assert_eq!(targets("1-3,7", "OST"), Ok(vec![1, 2, 3, 7]));
-        assert!(targets("3-1", "OST").is_err() && targets("1-", "OST").is_err() && targets("1-x", "OST").is_err());
+        assert!(
+            targets("3-1", "OST").is_err()
+                && targets("1-", "OST").is_err()
+                && targets("1-x", "OST").is_err()
+        );
         assert!(targets("MDT0000", "OST").is_err() && targets("", "OST").is_err());
     }
 

@@ -49,7 +49,8 @@ struct File {
 pub fn read(named: Option<&Path>) -> Result<Vec<(String, String)>, BadClientFile> {
     let path = named.unwrap_or(Path::new(DEFAULT));
     let mut text = String::new();
-    let read = std::fs::File::open(path).and_then(|file| file.take(BYTES_MAX + 1).read_to_string(&mut text));
+    let read = std::fs::File::open(path)
+        .and_then(|file| file.take(BYTES_MAX + 1).read_to_string(&mut text));
     match read {
         Err(e) if named.is_none() && e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(source) => return Err(BadClientFile::Read { path: path.to_owned(), source }),
@@ -83,11 +84,18 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             read(Some(&path)).map_err(|e| e.to_string())
         };
-        let found = parsed("[params]\n\"osc.*.n\" = 8\n\"llite.*.t\" = \"64M\"\n\"llite.*.on\" = true\n").unwrap();
+        let found =
+            parsed("[params]\n\"osc.*.n\" = 8\n\"llite.*.t\" = \"64M\"\n\"llite.*.on\" = true\n")
+                .unwrap();
         let pair = |n: &str, v: &str| (n.to_owned(), v.to_owned());
-        assert_eq!(found, [pair("llite.*.on", "1"), pair("llite.*.t", "64M"), pair("osc.*.n", "8")]);
+        assert_eq!(
+            found,
+            [pair("llite.*.on", "1"), pair("llite.*.t", "64M"), pair("osc.*.n", "8")]
+        );
         assert_eq!(parsed(""), Ok(Vec::new()));
-        for (text, words) in [("[parms]\n", "parms"), ("[params]\na = 1.5\n", "number"), ("x", "client.toml")] {
+        for (text, words) in
+            [("[parms]\n", "parms"), ("[params]\na = 1.5\n", "number"), ("x", "client.toml")]
+        {
             let error = parsed(text).unwrap_err();
             assert!(error.contains(words), "{text}: {error}");
         }

@@ -97,7 +97,9 @@ pub fn format(spec: &FormatSpec) -> Result<(), FormatError> {
     // The settings that `mkfs.sheen --mgsnode` wrote for the target that was there before.
     let path = Home::new(&spec.dir).settings_path();
     match std::fs::remove_file(&path) {
-        Err(source) if source.kind() != io::ErrorKind::NotFound => Err(FormatError::OldSettings { path, source }),
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(FormatError::OldSettings { path, source })
+        }
         _ => Ok(()),
     }
 }
@@ -118,7 +120,11 @@ pub fn cluster_of(mgt: &Path) -> Result<ClusterId, FormatError> {
 fn found(env: &Env, mgt: &Path) -> Result<ClusterId, TargetError> {
     let block = target::superblock::read(env, mgt)?;
     if block.kind != TargetKind::Mgt {
-        return Err(TargetError::Kind { dir: mgt.to_owned(), found: block.kind, wanted: TargetKind::Mgt });
+        return Err(TargetError::Kind {
+            dir: mgt.to_owned(),
+            found: block.kind,
+            wanted: TargetKind::Mgt,
+        });
     }
     if block.cluster != ClusterId(0) {
         return Ok(block.cluster);
@@ -134,7 +140,13 @@ mod tests {
     use super::*;
 
     fn spec(dir: &Path, replace: bool) -> FormatSpec {
-        FormatSpec { kind: TargetKind::Ost, fsname: FsName::default(), index: None, dir: dir.to_owned(), replace }
+        FormatSpec {
+            kind: TargetKind::Ost,
+            fsname: FsName::default(),
+            index: None,
+            dir: dir.to_owned(),
+            replace,
+        }
     }
 
     #[test]

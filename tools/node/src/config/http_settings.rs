@@ -41,7 +41,9 @@ impl fmt::Display for HttpListen {
 
 /// The text is no address for HTTP.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no address for HTTP; use ADDRESS:PORT such as 127.0.0.1:9988 or [::1]:0, or none")]
+#[error(
+    "{0:?} is no address for HTTP; use ADDRESS:PORT such as 127.0.0.1:9988 or [::1]:0, or none"
+)]
 pub struct BadHttpListen(pub String);
 
 impl FromStr for HttpListen {
@@ -66,7 +68,10 @@ mod tests {
             assert_eq!(text.parse::<HttpListen>().unwrap().to_string(), text);
         }
         for bad in ["", "127.0.0.1", "localhost:80", "127.0.0.1:99999"] {
-            assert!(bad.parse::<HttpListen>().unwrap_err().to_string().contains("use ADDRESS:PORT"), "{bad}");
+            assert!(
+                bad.parse::<HttpListen>().unwrap_err().to_string().contains("use ADDRESS:PORT"),
+                "{bad}"
+            );
         }
     }
 

@@ -56,8 +56,18 @@ pub enum LockStyle {
 }
 
 /// Options that others read, or that say what is so anyway.
-const IGNORED: [&str; 10] =
-    ["auto", "noauto", "_netdev", "nofail", "nouser", "defaults", "async", "lazytime", "nolazytime", "loud"];
+const IGNORED: [&str; 10] = [
+    "auto",
+    "noauto",
+    "_netdev",
+    "nofail",
+    "nouser",
+    "defaults",
+    "async",
+    "lazytime",
+    "nolazytime",
+    "loud",
+];
 
 /// Options that are not known.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -102,7 +112,9 @@ impl FromStr for MountOptions {
                 "soft" => options.soft = true,
                 "hard" => options.soft = false,
                 "noatime" => options.access_times = AccessTimes::Off,
-                "atime" | "relatime" | "norelatime" | "nostrictatime" => options.access_times = AccessTimes::Relative,
+                "atime" | "relatime" | "norelatime" | "nostrictatime" => {
+                    options.access_times = AccessTimes::Relative
+                }
                 "nodiratime" => options.nodiratime = true,
                 "diratime" => options.nodiratime = false,
                 "strictatime" => options.access_times = AccessTimes::Strict,
@@ -117,18 +129,26 @@ impl FromStr for MountOptions {
                 }
                 "log" | "log=" => return Err(BadMountOption::NoValue("log")),
                 "http" | "http=" => return Err(BadMountOption::NoValue("http")),
-                "http_token_file" | "http_token_file=" => return Err(BadMountOption::NoValue("http_token_file")),
-                "key" | "key=" | "skpath" | "skpath=" => return Err(BadMountOption::NoValue("key")),
+                "http_token_file" | "http_token_file=" => {
+                    return Err(BadMountOption::NoValue("http_token_file"));
+                }
+                "key" | "key=" | "skpath" | "skpath=" => {
+                    return Err(BadMountOption::NoValue("key"));
+                }
                 "config" | "config=" => return Err(BadMountOption::NoValue("config")),
                 word if IGNORED.contains(&word) => {}
-                word if word.starts_with("x-") || word.starts_with("X-") || word.starts_with("comment=") => {}
+                word if word.starts_with("x-")
+                    || word.starts_with("X-")
+                    || word.starts_with("comment=") => {}
                 _ => match word.split_once('=') {
                     Some(("log", file)) => options.log = Some(file.into()),
                     Some(("http_token_file", file)) => options.http_token_file = Some(file.into()),
                     Some(("key" | "skpath", file)) => options.key = Some(file.into()),
                     Some(("config", file)) => options.config = Some(file.into()),
                     Some(("http", address)) => match address.parse()? {
-                        open @ HttpListen::At(_) if open.is_open() => return Err(BadMountOption::HttpOpen(open)),
+                        open @ HttpListen::At(_) if open.is_open() => {
+                            return Err(BadMountOption::HttpOpen(open));
+                        }
                         http => options.http = http,
                     },
                     _ => return Err(BadMountOption::Unknown(word.to_owned())),
@@ -186,7 +206,10 @@ mod tests {
     #[test]
     fn options_of_other_readers_are_dropped() {
         assert_eq!(parsed(""), "rw");
-        assert_eq!(parsed("rw,noauto,_netdev,nofail,defaults,x-systemd.automount,comment=hello"), "rw");
+        assert_eq!(
+            parsed("rw,noauto,_netdev,nofail,defaults,x-systemd.automount,comment=hello"),
+            "rw"
+        );
         for word in IGNORED {
             assert_eq!(parsed(word), "rw", "{word}");
         }

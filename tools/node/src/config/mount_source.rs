@@ -22,7 +22,9 @@ pub struct MountSource {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadMountSource {
     /// The text is not of the form.
-    #[error("{0:?} names no file system; use NID[,NID...]:/FSNAME, for example 10.0.0.1@tcp:/sheen")]
+    #[error(
+        "{0:?} names no file system; use NID[,NID...]:/FSNAME, for example 10.0.0.1@tcp:/sheen"
+    )]
     Form(String),
     /// A bad NID.
     #[error(transparent)]
@@ -42,7 +44,8 @@ impl FromStr for MountSource {
     type Err = BadMountSource;
 
     fn from_str(s: &str) -> Result<MountSource, BadMountSource> {
-        let (nids, fsname) = s.split_once(":/").ok_or_else(|| BadMountSource::Form(s.to_owned()))?;
+        let (nids, fsname) =
+            s.split_once(":/").ok_or_else(|| BadMountSource::Form(s.to_owned()))?;
         if fsname.split_once('/').is_some_and(|(_, rest)| !rest.is_empty()) {
             return Err(BadMountSource::Subdirectory(s.to_owned()));
         }
@@ -90,7 +93,8 @@ mod tests {
         for text in ["10.0.0.1@tcp:/sheen", "10.0.0.1:7988@tcp,[::1]:7@tcp:/a-b", "0@lo:/x"] {
             assert_eq!(text.parse::<MountSource>().unwrap().to_string(), text);
         }
-        let failover = "10.0.0.1@tcp,10.1.0.1@tcp:10.0.0.2@tcp:[::1]:7@tcp:/x".parse::<MountSource>().unwrap();
+        let failover =
+            "10.0.0.1@tcp,10.1.0.1@tcp:10.0.0.2@tcp:[::1]:7@tcp:/x".parse::<MountSource>().unwrap();
         assert_eq!(failover.to_string(), "10.0.0.1@tcp,10.1.0.1@tcp,10.0.0.2@tcp,[::1]:7@tcp:/x");
         assert_eq!("0@lo:/x/".parse::<MountSource>().unwrap().fsname.as_str(), "x");
     }

@@ -96,7 +96,11 @@ pub fn plan(home: &Home, before: Option<&Settings>, wanted: &Wanted) -> Result<P
     let mut settings = before.cloned().unwrap_or_default();
     if let Some(want) = wanted.fsname {
         if before.is_some() && settings.fsname != want {
-            return Err(PlanError::OtherFileSystem { home: home.dir().to_owned(), have: settings.fsname, want });
+            return Err(PlanError::OtherFileSystem {
+                home: home.dir().to_owned(),
+                have: settings.fsname,
+                want,
+            });
         }
         settings.fsname = want;
     }
@@ -130,7 +134,12 @@ pub fn plan(home: &Home, before: Option<&Settings>, wanted: &Wanted) -> Result<P
         let default = if before.is_some() { have } else { default };
         let want = want.unwrap_or(default);
         if want < have {
-            return Err(PlanError::Fewer { home: home.dir().to_owned(), kind: kind.word(), have, want });
+            return Err(PlanError::Fewer {
+                home: home.dir().to_owned(),
+                kind: kind.word(),
+                have,
+                want,
+            });
         }
         for index in 0..want {
             targets.push(TargetPlan { kind, index, dir: dir(index) });
@@ -165,7 +174,12 @@ mod tests {
 
     #[test]
     fn nothing_wanted_changes_nothing() {
-        let wanted = Wanted { osts: Some(4), mount: Some("/m".into()), stripe_count: Some(4), ..Wanted::default() };
+        let wanted = Wanted {
+            osts: Some(4),
+            mount: Some("/m".into()),
+            stripe_count: Some(4),
+            ..Wanted::default()
+        };
         let first = plan(&home(), None, &wanted).unwrap();
         assert_eq!(plan(&home(), Some(&first.settings), &Wanted::default()).unwrap(), first);
         assert_eq!(plan(&home(), Some(&first.settings), &wanted).unwrap(), first);
@@ -174,10 +188,12 @@ mod tests {
     #[test]
     fn targets_are_added_but_not_taken_away() {
         let first = plan(&home(), None, &Wanted::default()).unwrap().settings;
-        let more = plan(&home(), Some(&first), &Wanted { osts: Some(3), ..Wanted::default() }).unwrap();
+        let more =
+            plan(&home(), Some(&first), &Wanted { osts: Some(3), ..Wanted::default() }).unwrap();
         assert_eq!(names(&more), ["mgt", "mdt0000", "ost0000", "ost0001", "ost0002"]);
         assert_eq!(more.settings.targets.len(), 5);
-        let fewer = plan(&home(), Some(&first), &Wanted { osts: Some(1), ..Wanted::default() }).unwrap_err();
+        let fewer = plan(&home(), Some(&first), &Wanted { osts: Some(1), ..Wanted::default() })
+            .unwrap_err();
         assert_eq!(
             fewer.to_string(),
             "/h has 2 OSTs already and 1 are asked for: targets cannot be taken away, only added"
@@ -186,8 +202,15 @@ mod tests {
 
     #[test]
     fn a_file_system_keeps_its_name() {
-        let first = plan(&home(), None, &Wanted { fsname: "one".parse().ok(), ..Wanted::default() }).unwrap().settings;
-        let error = plan(&home(), Some(&first), &Wanted { fsname: "two".parse().ok(), ..Wanted::default() });
+        let first =
+            plan(&home(), None, &Wanted { fsname: "one".parse().ok(), ..Wanted::default() })
+                .unwrap()
+                .settings;
+        let error = plan(
+            &home(),
+            Some(&first),
+            &Wanted { fsname: "two".parse().ok(), ..Wanted::default() },
+        );
         assert!(matches!(error, Err(PlanError::OtherFileSystem { .. })), "{error:?}");
     }
 

@@ -50,7 +50,9 @@ impl fmt::Display for Listen {
 
 /// The text is no address to listen at.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no address to listen at; use ADDRESS:PORT such as 127.0.0.1:988 or [::1]:988, or none")]
+#[error(
+    "{0:?} is no address to listen at; use ADDRESS:PORT such as 127.0.0.1:988 or [::1]:988, or none"
+)]
 pub struct BadListen(pub String);
 
 impl FromStr for Listen {
@@ -215,7 +217,9 @@ pub enum SettingsError {
         max: u64,
     },
     /// Others could not reach it.
-    #[error("cannot listen at {0}: a NID is made of the address, so name one that others can reach")]
+    #[error(
+        "cannot listen at {0}: a NID is made of the address, so name one that others can reach"
+    )]
     Unspecified(SocketAddr),
     /// Figures for the whole world.
     #[error(
@@ -296,7 +300,8 @@ impl Settings {
 
     fn parse(text: &str, path: &Path) -> Result<Settings, SettingsError> {
         let one_line = |e: toml::de::Error| e.to_string().trim().replace('\n', " | ");
-        toml::from_str(text).map_err(|e| SettingsError::Parse { path: path.to_owned(), reason: one_line(e) })
+        toml::from_str(text)
+            .map_err(|e| SettingsError::Parse { path: path.to_owned(), reason: one_line(e) })
     }
 
     /// The text of `node.toml`.
@@ -312,7 +317,8 @@ impl Settings {
         let path = home.settings_path();
         let fail = |source| SettingsError::Write { path: path.clone(), source };
         let mut settings = self.clone();
-        for path in settings.targets.iter_mut().chain(settings.mounts.iter_mut().map(|m| &mut m.at)) {
+        for path in settings.targets.iter_mut().chain(settings.mounts.iter_mut().map(|m| &mut m.at))
+        {
             // A home that is moved or copied keeps working.
             *path = match path.strip_prefix(home.dir()) {
                 Ok(inside) if inside.as_os_str().is_empty() => ".".into(),
@@ -350,7 +356,11 @@ impl Settings {
             }
         }
         let range = |name, value, min, max| {
-            if (min..=max).contains(&value) { Ok(()) } else { Err(SettingsError::Range { name, value, min, max }) }
+            if (min..=max).contains(&value) {
+                Ok(())
+            } else {
+                Err(SettingsError::Range { name, value, min, max })
+            }
         };
         range("the number of targets", self.targets.len() as u64, 0, 2 * TARGETS_MAX as u64)?;
         range("stripe_count", u64::from(self.stripe_count), 1, STRIPES_MAX as u64)?;
@@ -382,7 +392,9 @@ mod text {
         s.collect_str(value)
     }
 
-    pub fn deserialize<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(d: D) -> Result<T, D::Error> {
+    pub fn deserialize<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(
+        d: D,
+    ) -> Result<T, D::Error> {
         String::deserialize(d)?.parse().map_err(D::Error::custom)
     }
 }
@@ -397,7 +409,9 @@ mod texts {
         s.collect_seq(values.iter().map(T::to_string))
     }
 
-    pub fn deserialize<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(d: D) -> Result<Vec<T>, D::Error> {
+    pub fn deserialize<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(
+        d: D,
+    ) -> Result<Vec<T>, D::Error> {
         Vec::<String>::deserialize(d)?.iter().map(|t| t.parse().map_err(D::Error::custom)).collect()
     }
 }
@@ -408,9 +422,16 @@ mod tests {
 
     fn sample(home: &Home) -> Settings {
         Settings {
-            targets: vec![home.dir().join("mgt"), home.dir().join("mdt0000"), home.dir().join("ost0000")],
+            targets: vec![
+                home.dir().join("mgt"),
+                home.dir().join("mdt0000"),
+                home.dir().join("ost0000"),
+            ],
             ost_bytes: Some(1 << 30),
-            mounts: vec![MountSettings { at: "/mnt/x".into(), options: "ro,nosuid".parse().unwrap() }],
+            mounts: vec![MountSettings {
+                at: "/mnt/x".into(),
+                options: "ro,nosuid".parse().unwrap(),
+            }],
             ..Settings::default()
         }
     }
@@ -469,7 +490,10 @@ mod tests {
             ("listen = \"nowhere\"", "no address to listen at"),
             ("targets = [\"a\"]\nlisten = \"0.0.0.0:988\"", "name one that others can reach"),
             ("mgs = [\"10.0.0.1\"]", "is no NID"),
-            ("targets = [\"a\"]\nstripe_count = 0", "stripe_count = 0 is out of range; use 1 to 2000"),
+            (
+                "targets = [\"a\"]\nstripe_count = 0",
+                "stripe_count = 0 is out of range; use 1 to 2000",
+            ),
             ("targets = [\"a\"]\nost_bytes = 1", "ost_bytes = 1 is out of range"),
             ("targets = [\"a\", \"a\"]", "is named twice"),
             ("targets = [\"a\"]\nhttp = \"10.0.0.1:80\"", "readers must know a token"),

@@ -10,7 +10,9 @@ pub struct Size(pub u64);
 
 /// The text is no size.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no size; write a number of bytes or a number with K, M, G, T or P, for example 64M")]
+#[error(
+    "{0:?} is no size; write a number of bytes or a number with K, M, G, T or P, for example 64M"
+)]
 pub struct BadSize(String);
 
 impl FromStr for Size {
@@ -41,7 +43,11 @@ impl FromStr for Size {
         }
         let parts: u64 = fraction.parse().map_err(|_| bad())?;
         let rest = (u128::from(parts) << shift) / 10u128.pow(fraction.len() as u32);
-        whole.checked_mul(1 << shift).and_then(|w| w.checked_add(rest as u64)).map(Size).ok_or_else(bad)
+        whole
+            .checked_mul(1 << shift)
+            .and_then(|w| w.checked_add(rest as u64))
+            .map(Size)
+            .ok_or_else(bad)
     }
 }
 
@@ -116,7 +122,8 @@ mod tests {
         ] {
             assert_eq!(text.parse(), Ok(Size(bytes)), "{text}");
         }
-        for bad in ["", "M", "-1", "1X", "1.5", "1.G", "1iB", "99999999P", "1.5.5G", "1e3", "0x10"] {
+        for bad in ["", "M", "-1", "1X", "1.5", "1.G", "1iB", "99999999P", "1.5.5G", "1e3", "0x10"]
+        {
             assert!(bad.parse::<Size>().is_err(), "{bad}");
         }
     }
@@ -138,10 +145,14 @@ mod tests {
 
     #[test]
     fn spans_are_read() {
-        for (text, ms) in [("5s", 5000), ("250ms", 250), ("2m", 120_000), ("1h", 3_600_000), ("0s", 0)] {
+        for (text, ms) in
+            [("5s", 5000), ("250ms", 250), ("2m", 120_000), ("1h", 3_600_000), ("0s", 0)]
+        {
             assert_eq!(text.parse(), Ok(Span(Duration::from_millis(ms))), "{text}");
         }
-        for bad in ["", "5", "s", "-5s", "1.5s", "5d", "99999999999999999999s", "18446744073709551615h"] {
+        for bad in
+            ["", "5", "s", "-5s", "1.5s", "5d", "99999999999999999999s", "18446744073709551615h"]
+        {
             assert!(bad.parse::<Span>().is_err(), "{bad}");
         }
     }

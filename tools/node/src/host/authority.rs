@@ -151,9 +151,11 @@ impl AuthorityDir {
 
     fn lock(&self) -> Result<Lock, AuthorityError> {
         let path = self.0.join(LOCK);
-        let open = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path);
+        let open =
+            OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path);
         let file = open.map_err(self.at(LOCK))?;
-        let locked = rustix::io::retry_on_intr(|| rustix::fs::flock(&file, FlockOperation::LockExclusive));
+        let locked =
+            rustix::io::retry_on_intr(|| rustix::fs::flock(&file, FlockOperation::LockExclusive));
         locked.map_err(|errno| self.at(LOCK)(errno.into()))?;
         Ok(Lock(file))
     }
@@ -162,7 +164,13 @@ impl AuthorityDir {
     ///
     /// # Errors
     /// There is one already, or it cannot be written.
-    pub fn make(&self, cluster: ClusterId, mgs: &[Nid], name: &KeyName, life: i64) -> Result<(), AuthorityError> {
+    pub fn make(
+        &self,
+        cluster: ClusterId,
+        mgs: &[Nid],
+        name: &KeyName,
+        life: i64,
+    ) -> Result<(), AuthorityError> {
         secret_file::make_dir(&self.0).map_err(self.at(""))?;
         let lock = self.lock()?;
         if self.exists() {
@@ -174,7 +182,8 @@ impl AuthorityDir {
         let key = self.issue_by(&authority, (Role::Server, name), life)?;
         secret_file::write(&self.0.join(MGS_KEY), &key.to_text()).map_err(self.at(MGS_KEY))?;
         // Last: with it, all is there.
-        secret_file::write(&self.0.join(AUTHORITY), &authority.to_text()).map_err(self.at(AUTHORITY))?;
+        secret_file::write(&self.0.join(AUTHORITY), &authority.to_text())
+            .map_err(self.at(AUTHORITY))?;
         drop(lock);
         Ok(())
     }
@@ -194,8 +203,12 @@ impl AuthorityDir {
             return Err(AuthorityError::None(self.0.parent().unwrap_or(&self.0).to_owned()));
         }
         let cluster = self.list()?.cluster;
-        let damaged = |reason: &str| AuthorityError::List { path: self.list_path(), reason: reason.to_owned() };
-        let number = u128::from_str_radix(&cluster.replace('-', ""), 16).map_err(|_| damaged("it names no cluster"))?;
+        let damaged = |reason: &str| AuthorityError::List {
+            path: self.list_path(),
+            reason: reason.to_owned(),
+        };
+        let number = u128::from_str_radix(&cluster.replace('-', ""), 16)
+            .map_err(|_| damaged("it names no cluster"))?;
         let text = secret_file::read(&self.0.join(AUTHORITY)).map_err(self.at(AUTHORITY))?;
         Ok(Authority::from_text(ClusterId(number), &text)?)
     }
@@ -253,7 +266,8 @@ impl AuthorityDir {
             }
             text => text.map_err(self.at(LIST))?,
         };
-        serde_json::from_str(&text).map_err(|error| AuthorityError::List { path, reason: error.to_string() })
+        serde_json::from_str(&text)
+            .map_err(|error| AuthorityError::List { path, reason: error.to_string() })
     }
 
     fn write_list(&self, list: &KeyList) -> Result<(), AuthorityError> {
@@ -272,7 +286,9 @@ impl AuthorityDir {
         let _lock = self.lock()?;
         let mut list = self.list()?;
         let mut revoked = 0;
-        for key in list.keys.iter_mut().filter(|key| key.name == name.as_str() && key.revoked.is_none()) {
+        for key in
+            list.keys.iter_mut().filter(|key| key.name == name.as_str() && key.revoked.is_none())
+        {
             key.revoked = Some(now());
             revoked += 1;
         }
@@ -295,22 +311,35 @@ mod tests {
         let mgt = tempfile::tempdir().unwrap();
         let authority = AuthorityDir::of(mgt.path());
         let name = |text: &str| text.parse::<KeyName>().unwrap();
-        assert!(matches!(authority.issue((Role::Client, &name("a")), 60), Err(AuthorityError::None(_))));
+        assert!(matches!(
+            authority.issue((Role::Client, &name("a")), 60),
+            Err(AuthorityError::None(_))
+        ));
         let nids = ["10.0.0.1@tcp".parse().unwrap()];
         authority.make(ClusterId(7), &nids, &name("mgs"), 60).unwrap();
-        assert!(matches!(authority.make(ClusterId(7), &nids, &name("mgs"), 60), Err(AuthorityError::There(_))));
+        assert!(matches!(
+            authority.make(ClusterId(7), &nids, &name("mgs"), 60),
+            Err(AuthorityError::There(_))
+        ));
         let own = keys::read(&mgt.path().join(AUTHORITY_DIR).join(MGS_KEY)).unwrap();
         assert_eq!((own.principal().role, own.mgs()), (Role::Server, &nids[..]));
         let renewed = authority.renew_own(120).unwrap();
-        assert_eq!((renewed.principal().name.as_str(), renewed.expires() - own.expires() >= 60), ("mgs", true));
+        assert_eq!(
+            (renewed.principal().name.as_str(), renewed.expires() - own.expires() >= 60),
+            ("mgs", true)
+        );
         assert_ne!(renewed.principal().key, own.principal().key);
         let own = keys::read(&mgt.path().join(AUTHORITY_DIR).join(MGS_KEY)).unwrap();
         assert_eq!(own.principal(), renewed.principal());
-        let made = ["a", "b", "a"].map(|of| authority.issue((Role::Client, &name(of)), 60).unwrap());
+        let made =
+            ["a", "b", "a"].map(|of| authority.issue((Role::Client, &name(of)), 60).unwrap());
         assert_eq!(authority.revoke(&name("a")).unwrap(), 2);
         assert!(matches!(authority.revoke(&name("a")), Err(AuthorityError::NoName(_))));
         let list = authority.list().unwrap();
-        assert_eq!(list.keys.iter().map(|key| &key.name[..]).collect::<Vec<_>>(), ["mgs", "mgs", "a", "b", "a"]);
+        assert_eq!(
+            list.keys.iter().map(|key| &key.name[..]).collect::<Vec<_>>(),
+            ["mgs", "mgs", "a", "b", "a"]
+        );
         let revoked: Vec<KeyHash> = list.revoked().map(|key| key_hash(key).unwrap()).collect();
         assert_eq!(revoked, [&made[0], &made[2]].map(|key| key.principal().key));
         assert_eq!(key_hash("12"), None);

@@ -69,7 +69,8 @@ pub fn divide(limit: Option<u64>, wanted: DescriptorUsers) -> Result<Bounds, Too
     }
     let left = limit - fixed;
     // Half of it for object files, while they can use it; then links get the rest.
-    let object_files = (left / 2).clamp(files_min, (OBJECT_FILES_OPEN_MAX * targets) as u64).min(left - LINKS_MIN);
+    let object_files =
+        (left / 2).clamp(files_min, (OBJECT_FILES_OPEN_MAX * targets) as u64).min(left - LINKS_MIN);
     let links = (left - object_files).min(LINKS_ACCEPTED_MAX as u64);
     Ok(Bounds { links: links as usize, object_files: object_files as usize })
 }
@@ -85,7 +86,10 @@ mod tests {
         let fixed = OWN + 6 * PER_TARGET + PER_MOUNT;
         for limit in [500, 1024, 2048, 4096, 20_000] {
             let Bounds { links, object_files } = divide(Some(limit), ALL).unwrap();
-            assert!(fixed + (links + object_files) as u64 <= limit, "{limit}: {links} links, {object_files} files");
+            assert!(
+                fixed + (links + object_files) as u64 <= limit,
+                "{limit}: {links} links, {object_files} files"
+            );
             assert!(links as u64 >= LINKS_MIN && object_files as u64 >= 6 * OBJECT_FILES_MIN);
         }
     }
@@ -105,7 +109,10 @@ mod tests {
 
     #[test]
     fn a_process_without_targets_keeps_no_object_files() {
-        assert_eq!(divide(Some(1024), DescriptorUsers { targets: 0, mounts: 1 }).unwrap().object_files, 0);
+        assert_eq!(
+            divide(Some(1024), DescriptorUsers { targets: 0, mounts: 1 }).unwrap().object_files,
+            0
+        );
     }
 
     #[test]

@@ -47,7 +47,8 @@ pub enum KeyError {
 /// # Errors
 /// See [`KeyError`].
 pub fn read(path: &Path) -> Result<Credentials, KeyError> {
-    let text = secret_file::read(path).map_err(|source| KeyError::Read { path: path.to_owned(), source })?;
+    let text = secret_file::read(path)
+        .map_err(|source| KeyError::Read { path: path.to_owned(), source })?;
     Credentials::from_text(&text).map_err(|source| KeyError::Bad { path: path.to_owned(), source })
 }
 
@@ -72,7 +73,11 @@ pub fn of(settings: &Settings) -> Result<Option<(PathBuf, Credentials)>, KeyErro
 
 /// The key beside the authority, where the MGT is.
 fn of_mgs(settings: &Settings) -> Option<PathBuf> {
-    settings.targets.iter().map(|dir| dir.join(AUTHORITY_DIR).join(MGS_KEY)).find(|path| path.exists())
+    settings
+        .targets
+        .iter()
+        .map(|dir| dir.join(AUTHORITY_DIR).join(MGS_KEY))
+        .find(|path| path.exists())
 }
 
 /// The key of the host that names one of the NIDs of the MGS.
@@ -95,13 +100,20 @@ fn of_host(settings: &Settings) -> Result<Option<PathBuf>, KeyError> {
 pub fn installed() -> Result<Vec<PathBuf>, KeyError> {
     let fail = |source| KeyError::Read { path: KEYS_DIR.into(), source };
     let entries = match std::fs::read_dir(KEYS_DIR) {
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied
+            ) =>
+        {
             return Ok(Vec::new());
         }
         entries => entries.map_err(fail)?,
     };
-    let mut paths =
-        entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>().map_err(fail)?;
+    let mut paths = entries
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(fail)?;
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "pem"));
     paths.sort();
     Ok(paths)
@@ -113,9 +125,11 @@ pub fn installed() -> Result<Vec<PathBuf>, KeyError> {
 /// It is no key, or cannot be written.
 pub fn install(text: &str) -> Result<(PathBuf, Credentials), KeyError> {
     let dir = Path::new(KEYS_DIR);
-    let key = Credentials::from_text(text).map_err(|source| KeyError::Bad { path: "-".into(), source })?;
+    let key = Credentials::from_text(text)
+        .map_err(|source| KeyError::Bad { path: "-".into(), source })?;
     let path = dir.join(format!("{}.pem", key.principal().cluster));
-    let written = secret_file::make_dir(dir).and_then(|()| secret_file::write(&path, &key.to_text()));
+    let written =
+        secret_file::make_dir(dir).and_then(|()| secret_file::write(&path, &key.to_text()));
     written.map_err(|source| KeyError::Read { path: path.clone(), source })?;
     Ok((path, key))
 }

@@ -32,7 +32,10 @@ pub fn mounted_at(path: &Path) -> io::Result<Option<Mount>> {
 pub fn mount_of(path: &Path) -> io::Result<Option<Mount>> {
     let mounts = parse(&fs::read("/proc/self/mountinfo")?);
     // Of those with the longest path the uppermost, which stands last.
-    Ok(mounts.into_iter().filter(|m| path.starts_with(&m.at)).max_by_key(|m| m.at.as_os_str().len()))
+    Ok(mounts
+        .into_iter()
+        .filter(|m| path.starts_with(&m.at))
+        .max_by_key(|m| m.at.as_os_str().len()))
 }
 
 /// Absolute path without symbolic links up to the last component, which is not looked at: it may be
@@ -67,7 +70,8 @@ fn unescape(word: &[u8]) -> OsString {
     let mut bytes = Vec::with_capacity(word.len());
     let mut rest = word;
     while let [first, tail @ ..] = rest {
-        let octal = tail.get(..3).filter(|_| *first == b'\\').and_then(|d| std::str::from_utf8(d).ok());
+        let octal =
+            tail.get(..3).filter(|_| *first == b'\\').and_then(|d| std::str::from_utf8(d).ok());
         match octal.and_then(|d| u8::from_str_radix(d, 8).ok()) {
             Some(byte) => {
                 bytes.push(byte);
@@ -94,7 +98,8 @@ mod tests {
 
     #[test]
     fn lines_are_understood() {
-        let table = b"36 35 98:0 / /mnt/a\\040b rw,noatime shared:1 master:2 - fuse.sheen 0@lo:/sheen rw\n\
+        let table =
+            b"36 35 98:0 / /mnt/a\\040b rw,noatime shared:1 master:2 - fuse.sheen 0@lo:/sheen rw\n\
                       37 35 98:0 / /mnt rw - ext4 /dev/x rw\nnonsense\n\n1 2 3 4 /x rw - \n";
         let mounts = parse(table);
         assert_eq!(mounts.len(), 2, "{mounts:?}");

@@ -25,7 +25,10 @@ pub fn read(path: &Path) -> io::Result<String> {
     let file = File::open(path)?;
     let mode = file.metadata()?.mode() & 0o777;
     if mode & 0o077 != 0 {
-        let what = format!("others than its owner may use it (mode {mode:03o}); chmod 600 {}", path.display());
+        let what = format!(
+            "others than its owner may use it (mode {mode:03o}); chmod 600 {}",
+            path.display()
+        );
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
     }
     let mut text = String::new();

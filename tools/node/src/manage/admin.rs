@@ -25,10 +25,14 @@ pub async fn answer(view: &Arc<View>, request: Request) -> Answer {
         }
         Request::Set { pattern, value } => params_answer(params::set(view, &pattern, &value).await),
         Request::Devices => Answer::Devices { devices: devices::list(view) },
-        Request::Nids => Answer::Nids { nids: view.parts().rpc.nids().iter().map(Nid::to_string).collect() },
+        Request::Nids => {
+            Answer::Nids { nids: view.parts().rpc.nids().iter().map(Nid::to_string).collect() }
+        }
         Request::Persist { name, value } => kept::set(view, name, value).await,
         Request::Cluster => Answer::Cluster { cluster: cluster(view) },
-        Request::Remove { target, force, dry_run } => kept::remove(view, target, force, dry_run).await,
+        Request::Remove { target, force, dry_run } => {
+            kept::remove(view, target, force, dry_run).await
+        }
         Request::Mark { text } => {
             tracing::warn!("DEBUG MARKER: {}", text.escape_debug());
             Answer::Done
@@ -38,7 +42,9 @@ pub async fn answer(view: &Arc<View>, request: Request) -> Answer {
             Answer::Recent { lines: if show { lines } else { Vec::new() }, dropped }
         }
         Request::Pools { fsname } => kept::pools(view, fsname).await,
-        Request::Pool { fsname, pool, change } => kept::change_pool(view, fsname, pool, change).await,
+        Request::Pool { fsname, pool, change } => {
+            kept::change_pool(view, fsname, pool, change).await
+        }
         Request::Reports { own } => {
             let (reports, whole) = reporter::reports(view, own).await;
             Answer::Reports { reports, whole }
@@ -48,7 +54,9 @@ pub async fn answer(view: &Arc<View>, request: Request) -> Answer {
         Request::Ping { nid } => ping(view, &nid).await,
         Request::Page => Answer::Page { address: view.page() },
         Request::ServerKey => server_key(view),
-        Request::Status | Request::Settings => Answer::Error { reason: "asked at the wrong place".to_owned() },
+        Request::Status | Request::Settings => {
+            Answer::Error { reason: "asked at the wrong place".to_owned() }
+        }
     }
 }
 
@@ -60,7 +68,8 @@ pub async fn answer_public(view: &Arc<View>, request: Request) -> Answer {
     }
     match answer(view, request).await {
         Answer::Devices { mut devices } => {
-            let of_client = |device: &&mut Device| !device.uuid.ends_with("_UUID") && device.kind != "mgs";
+            let of_client =
+                |device: &&mut Device| !device.uuid.ends_with("_UUID") && device.kind != "mgs";
             devices.iter_mut().filter(of_client).for_each(|device| device.uuid = "-".to_owned());
             Answer::Devices { devices }
         }

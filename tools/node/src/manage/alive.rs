@@ -31,16 +31,23 @@ pub struct Alive {
 }
 
 fn living<T>(list: &Mutex<Vec<Served<T>>>) -> Vec<(Arc<T>, Arc<Target>)> {
-    list.lock().iter().filter_map(|(service, target)| Some((service.upgrade()?, target.upgrade()?))).collect()
+    list.lock()
+        .iter()
+        .filter_map(|(service, target)| Some((service.upgrade()?, target.upgrade()?)))
+        .collect()
 }
 
 fn add<T>(list: &Mutex<Vec<Served<T>>>, service: &Arc<T>, target: &Arc<Target>) {
     list.lock().push((Arc::downgrade(service), Arc::downgrade(target)));
 }
 
-const COMMIT: Metric =
-    Metric { name: "commit", unit: Unit::Microseconds, help: "From the freezing of a group until it was durable." };
-const COMMIT_BYTES: Metric = Metric { name: "commit_bytes", unit: Unit::Bytes, help: "Records of one commit." };
+const COMMIT: Metric = Metric {
+    name: "commit",
+    unit: Unit::Microseconds,
+    help: "From the freezing of a group until it was durable.",
+};
+const COMMIT_BYTES: Metric =
+    Metric { name: "commit_bytes", unit: Unit::Bytes, help: "Records of one commit." };
 
 /// The store of a target, as the source of what it counts.
 pub fn store_source(target: TargetName) -> String {
@@ -79,7 +86,9 @@ impl Alive {
 
     /// Mounts: client, requests of the kernel that wait, mount point.
     pub fn mounts(&self) -> Vec<(Arc<Client>, Arc<Waiting>, PathBuf)> {
-        let living = |(client, waiting, at): &Mounted| Some((client.upgrade()?, waiting.upgrade()?, at.clone()));
+        let living = |(client, waiting, at): &Mounted| {
+            Some((client.upgrade()?, waiting.upgrade()?, at.clone()))
+        };
         self.mounts.lock().iter().filter_map(living).collect()
     }
 

@@ -358,18 +358,38 @@ mod tests {
         let (patterns, value) = (vec!["osc.*.active".to_owned()], "1".to_owned());
         let get = ParamRequest::Get { patterns: patterns.clone(), recursive: true, values: false };
         let set = ParamRequest::Set { pattern: patterns[0].clone(), value: value.clone() };
-        let heard = |asked| serde_json::from_slice::<Request>(&serde_json::to_vec(&asked).unwrap()).unwrap();
-        assert_eq!(heard(get), Request::Get { patterns: patterns.clone(), recursive: true, values: false });
+        let heard = |asked| {
+            serde_json::from_slice::<Request>(&serde_json::to_vec(&asked).unwrap()).unwrap()
+        };
+        assert_eq!(
+            heard(get),
+            Request::Get { patterns: patterns.clone(), recursive: true, values: false }
+        );
         assert_eq!(heard(set), Request::Set { pattern: patterns[0].clone(), value: value.clone() });
-        let heard = |answer| serde_json::from_slice::<ParamReply>(&serde_json::to_vec(&answer).unwrap()).ok();
+        let heard = |answer| {
+            serde_json::from_slice::<ParamReply>(&serde_json::to_vec(&answer).unwrap()).ok()
+        };
         let (name, value) = (patterns[0].clone(), Some(value));
-        let params =
-            vec![ParamAnswer { name, level: false, readable: true, writable: true, value, errno: None, reason: None }];
-        assert_eq!(heard(Answer::Params { params: params.clone() }), Some(ParamReply::Params { params }));
+        let params = vec![ParamAnswer {
+            name,
+            level: false,
+            readable: true,
+            writable: true,
+            value,
+            errno: None,
+            reason: None,
+        }];
+        assert_eq!(
+            heard(Answer::Params { params: params.clone() }),
+            Some(ParamReply::Params { params })
+        );
         let reason = || "so it is".to_owned();
         let failed = ParamReply::Failed { errno: 7, reason: reason() };
         assert_eq!(heard(Answer::Failed { errno: 7, reason: reason() }), Some(failed));
-        assert_eq!(heard(Answer::Error { reason: reason() }), Some(ParamReply::Error { reason: reason() }));
+        assert_eq!(
+            heard(Answer::Error { reason: reason() }),
+            Some(ParamReply::Error { reason: reason() })
+        );
         assert_eq!(heard(Answer::Done), None);
     }
 
@@ -392,7 +412,10 @@ mod tests {
         home.create_run_dir().unwrap();
         std::fs::write(home.run_dir().join(Home::CONTROL_NAME), "stale").unwrap();
         let listener = listen(&home).unwrap();
-        let mode = std::fs::metadata(home.run_dir().join(Home::CONTROL_NAME)).unwrap().permissions().mode();
+        let mode = std::fs::metadata(home.run_dir().join(Home::CONTROL_NAME))
+            .unwrap()
+            .permissions()
+            .mode();
         assert_eq!(mode & 0o777, 0o600);
         let server = tokio::spawn(serve(listener, |request| async move {
             match request {
@@ -405,7 +428,8 @@ mod tests {
             let (answer, pid) = ask(&asked, &Request::Settings).unwrap();
             assert_eq!(answer, Answer::Settings { settings: Box::default() });
             assert_eq!(pid, std::process::id() as i32);
-            for bad in [&b"x\n"[..], b"{}\n", b"{\"ask\":\"status\",\"more\":1}\n", b"", b"\xff\n"] {
+            for bad in [&b"x\n"[..], b"{}\n", b"{\"ask\":\"status\",\"more\":1}\n", b"", b"\xff\n"]
+            {
                 assert!(raw(&asked, bad).contains("\"error\""), "{bad:?}");
             }
             let long = raw(&asked, &vec![b' '; REQUEST_BYTES_MAX + 1]);
@@ -415,7 +439,8 @@ mod tests {
         server.abort();
         assert!(server.await.unwrap_err().is_cancelled());
         let asked = home.clone();
-        let gone = tokio::task::spawn_blocking(move || ask(&asked, &Request::Status)).await.unwrap();
+        let gone =
+            tokio::task::spawn_blocking(move || ask(&asked, &Request::Status)).await.unwrap();
         assert!(matches!(gone, Err(ControlError::NotUp(_))), "{gone:?}");
     }
 }

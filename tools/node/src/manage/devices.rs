@@ -38,10 +38,12 @@ pub fn list(view: &Arc<View>) -> Vec<Device> {
     };
     let at_now = |import: &Import| import.report().current.map(|nid| nid.to_string());
     let rpc = &view.parts().rpc;
-    let served =
-        |kind: &str, name: TargetName| up(kind, name.to_string(), format!("{name}_UUID"), rpc.exports(name).len());
+    let served = |kind: &str, name: TargetName| {
+        up(kind, name.to_string(), format!("{name}_UUID"), rpc.exports(name).len())
+    };
     let mut devices = Vec::new();
-    let store = |name: TargetName| up("osd-lmdb", format!("{name}-osd"), format!("{name}-osd_UUID"), 1);
+    let store =
+        |name: TargetName| up("osd-lmdb", format!("{name}-osd"), format!("{name}-osd_UUID"), 1);
     if view.alive().mgs().is_some() {
         let mgs = TargetName::mgs();
         devices.push(store(mgs));
@@ -60,7 +62,10 @@ pub fn list(view: &Arc<View>) -> Vec<Device> {
             let ost = TargetName::ost(name.fsname, index.0);
             let osp = format!("{ost}-osc-MDT{:04x}", name.index.0);
             let state = if active { "UP" } else { "IN" };
-            devices.push(Device { state: state.to_owned(), ..up("osp", osp, format!("{name}-mdtlov_UUID"), 1) });
+            devices.push(Device {
+                state: state.to_owned(),
+                ..up("osp", osp, format!("{name}-mdtlov_UUID"), 1)
+            });
         }
     }
     for (_, target) in view.alive().osts() {
@@ -74,7 +79,8 @@ pub fn list(view: &Arc<View>) -> Vec<Device> {
         devices.push(up("lov", format!("{fsname}-clilov-{id}"), uuid.clone(), 1));
         devices.push(up("lmv", format!("{fsname}-clilmv-{id}"), uuid.clone(), 1));
         let mdcs = client.session().mdts().into_iter().map(|mdc| (mdc.import().clone(), true));
-        let oscs = client.session().osts().into_iter().map(|osc| (osc.import().clone(), osc.is_active()));
+        let oscs =
+            client.session().osts().into_iter().map(|osc| (osc.import().clone(), osc.is_active()));
         for (import, active) in mdcs.chain(oscs) {
             let target = import.target();
             let kind = if target.kind == TargetKind::Ost { "osc" } else { "mdc" };

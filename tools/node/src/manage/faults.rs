@@ -107,7 +107,15 @@ impl FaultRule {
             Fault::Delay(time) => Some(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
         };
         let (source, target) = (rule.source.to_string(), rule.target.to_string());
-        FaultRule { source, target, frames: frames.to_owned(), rate, random, interval_seconds, delay_ms }
+        FaultRule {
+            source,
+            target,
+            frames: frames.to_owned(),
+            rate,
+            random,
+            interval_seconds,
+            delay_ms,
+        }
     }
 }
 
@@ -123,10 +131,13 @@ pub fn answer(view: &Arc<View>, asked: FaultAsked) -> Answer {
                 tracing::warn!(?rule, "messages are lost or delayed on purpose from now on");
                 Answer::Done
             }
-            Ok(_) => failed(Errno::ENOSPC, format!("there are {} rules already", lnet::fault::RULES_MAX)),
+            Ok(_) => {
+                failed(Errno::ENOSPC, format!("there are {} rules already", lnet::fault::RULES_MAX))
+            }
         },
         FaultAsked::Remove { delay, source, target } => {
-            let pattern = |text: Option<String>| text.map(|text| text.parse::<NidPattern>()).transpose();
+            let pattern =
+                |text: Option<String>| text.map(|text| text.parse::<NidPattern>()).transpose();
             match (pattern(source), pattern(target)) {
                 (Ok(source), Ok(target)) => {
                     let meant = |rule: &Rule| {
@@ -171,9 +182,12 @@ mod tests {
             interval_seconds,
             delay_ms,
         };
-        for rule in
-            [rule(1, false, 0, None), rule(10, false, 0, None), rule(10, true, 0, Some(500)), rule(0, false, 5, None)]
-        {
+        for rule in [
+            rule(1, false, 0, None),
+            rule(10, false, 0, None),
+            rule(10, true, 0, Some(500)),
+            rule(0, false, 5, None),
+        ] {
             assert_eq!(FaultRule::of(&rule.parse().unwrap()), rule);
         }
         assert!(rule(0, false, 0, None).parse().is_err());

@@ -40,11 +40,20 @@ pub enum PoolAsked {
 /// Keeps a parameter of every file system, or with `None` forgets it.
 pub async fn set(view: &Arc<View>, name: String, value: Option<String>) -> Answer {
     let mgc = view.parts().mgc();
-    answered(in_time(view, mgc.set_param(EVERY_FILE_SYSTEM.to_owned(), name, value)).await.map(|()| Answer::Done))
+    answered(
+        in_time(view, mgc.set_param(EVERY_FILE_SYSTEM.to_owned(), name, value))
+            .await
+            .map(|()| Answer::Done),
+    )
 }
 
 /// Changes a pool.
-pub async fn change_pool(view: &Arc<View>, fsname: String, pool: String, change: PoolAsked) -> Answer {
+pub async fn change_pool(
+    view: &Arc<View>,
+    fsname: String,
+    pool: String,
+    change: PoolAsked,
+) -> Answer {
     let change = match change {
         PoolAsked::New => PoolChange::New,
         PoolAsked::Add(osts) => PoolChange::Add(osts),
@@ -78,7 +87,10 @@ pub async fn pools(view: &Arc<View>, fsname: String) -> Answer {
     }))
 }
 
-async fn in_time<T>(view: &Arc<View>, ask: impl Future<Output = Result<T, RpcError>>) -> Result<T, Errno> {
+async fn in_time<T>(
+    view: &Arc<View>,
+    ask: impl Future<Output = Result<T, RpcError>>,
+) -> Result<T, Errno> {
     tokio::select! {
         biased;
         answer = ask => answer.map_err(|error| error.errno()),
@@ -87,5 +99,8 @@ async fn in_time<T>(view: &Arc<View>, ask: impl Future<Output = Result<T, RpcErr
 }
 
 fn answered(result: Result<Answer, Errno>) -> Answer {
-    result.unwrap_or_else(|errno| Answer::Failed { errno: errno.0, reason: "the MGS refuses".to_owned() })
+    result.unwrap_or_else(|errno| Answer::Failed {
+        errno: errno.0,
+        reason: "the MGS refuses".to_owned(),
+    })
 }

@@ -97,7 +97,11 @@ fn answer<'a>(name: &'a str, found: Found<'a>, values: bool) -> BoxFuture<'a, Pa
 ///
 /// # Errors
 /// The pattern is none.
-pub async fn set(view: &Arc<View>, pattern: &str, value: &str) -> Result<Vec<ParamAnswer>, BadPattern> {
+pub async fn set(
+    view: &Arc<View>,
+    pattern: &str,
+    value: &str,
+) -> Result<Vec<ParamAnswer>, BadPattern> {
     let tree = tree(view);
     let mut answers = Vec::new();
     for (name, found) in tree.find(pattern, false)? {
@@ -139,7 +143,10 @@ pub async fn metrics(view: &Arc<View>) -> String {
     samples.extend(mount::samples(view));
     let now = view.parts().env.clock.now();
     let (mdts, osts) = (view.alive().mdts(), view.alive().osts());
-    let names = mdts.iter().map(|(mdt, _)| mdt.name()).chain(osts.iter().filter_map(|(_, target)| target.name()));
+    let names = mdts
+        .iter()
+        .map(|(mdt, _)| mdt.name())
+        .chain(osts.iter().filter_map(|(_, target)| target.name()));
     let of = |name| Some((source_of_target(name), view.parts().rpc.jobs(name)?.snapshot(now)));
     let jobs: Vec<_> = names.filter_map(of).collect();
     openmetrics::text(&samples, &gauges, &jobs)

@@ -175,7 +175,9 @@ fn values_of(tree: &Tree, wanted: Vec<(String, String)>) -> BTreeMap<String, Str
     for (pattern, value) in wanted {
         match tree.find(&pattern, false) {
             Ok(found) => {
-                for (name, _) in found.into_iter().filter(|(_, found)| matches!(found, Found::Param(_))) {
+                for (name, _) in
+                    found.into_iter().filter(|(_, found)| matches!(found, Found::Param(_)))
+                {
                     // The later word counts.
                     values.insert(name.to_owned(), value.clone());
                 }

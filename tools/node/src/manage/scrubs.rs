@@ -65,7 +65,9 @@ pub fn answer(view: &View, begin: bool) -> Vec<ScrubAnswer> {
         if begin {
             ost.begin_scrub();
         }
-        let name = target.name().map_or_else(|| target.dir().display().to_string(), |name| name.to_string());
+        let name = target
+            .name()
+            .map_or_else(|| target.dir().display().to_string(), |name| name.to_string());
         ScrubAnswer::new(name, ost.scrubbing())
     };
     osts.iter().map(of).collect()

@@ -34,7 +34,8 @@ pub struct Secured {
 
 /// The keys that these parameters revoke are out from now on, here.
 pub fn obey(parts: &Parts, params: &[(String, String)]) {
-    let revoked = params.iter().filter_map(|(name, _)| key_hash(name.strip_prefix(REVOKED)?)).collect();
+    let revoked =
+        params.iter().filter_map(|(name, _)| key_hash(name.strip_prefix(REVOKED)?)).collect();
     revoke(parts, revoked);
 }
 
@@ -73,7 +74,9 @@ impl Secured {
                 let replaced = keys::read(&path).map(|key| keys.replace(&key));
                 match replaced {
                     Ok(Ok(())) => tracing::info!(key = %path.display(), "the key was read again"),
-                    Ok(Err(error)) => tracing::error!(%error, key = %path.display(), "the key before stays"),
+                    Ok(Err(error)) => {
+                        tracing::error!(%error, key = %path.display(), "the key before stays")
+                    }
                     Err(error) => tracing::error!(%error, "the key before stays"),
                 }
             }
@@ -97,13 +100,19 @@ impl Secured {
                         Ok(list) => {
                             seen = now;
                             revoked = list.revoked().map(str::to_owned).collect();
-                            revoke(&parts, revoked.iter().filter_map(|hash| key_hash(hash)).collect());
+                            revoke(
+                                &parts,
+                                revoked.iter().filter_map(|hash| key_hash(hash)).collect(),
+                            );
                         }
                         Err(error) => tracing::error!(%error, "the list of keys cannot be read"),
                     }
                 }
                 for name in missing(&mgs, &revoked) {
-                    let told = parts.mgc().set_param(EVERY_FILE_SYSTEM.to_owned(), name, Some("1".to_owned())).await;
+                    let told = parts
+                        .mgc()
+                        .set_param(EVERY_FILE_SYSTEM.to_owned(), name, Some("1".to_owned()))
+                        .await;
                     if let Err(error) = told {
                         tracing::error!(%error, "servers and clients are not told of a revoked key");
                     }
@@ -129,8 +138,9 @@ impl Drop for Secured {
 fn missing(mgs: &Mgs, revoked: &[String]) -> BTreeSet<String> {
     let names = || revoked.iter().map(|hash| format!("{REVOKED}{hash}"));
     let configs = mgs.configs();
-    let lacking =
-        configs.values().flat_map(|config| names().filter(|name| !config.params.iter().any(|p| p.0 == *name)));
+    let lacking = configs
+        .values()
+        .flat_map(|config| names().filter(|name| !config.params.iter().any(|p| p.0 == *name)));
     lacking.collect()
 }
 

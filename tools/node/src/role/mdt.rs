@@ -42,7 +42,10 @@ impl MdtRole {
         let peers = Peers::of(&parts.rpc, name, &target);
         followed.tell_peers(&peers);
         let mds = Mds::start(&target, followed.osts.clone(), peers, settings).await;
-        let mds = mds.map_err(|e| NodeError::Serve { dir: target.dir().to_owned(), reason: e.to_string() })?;
+        let mds = mds.map_err(|e| NodeError::Serve {
+            dir: target.dir().to_owned(),
+            reason: e.to_string(),
+        })?;
         mds.count_in(parts.rpc.metrics());
         // Before the first request: no client is more for a moment than it is later.
         let mut tree = Tree::new();

@@ -21,7 +21,10 @@ impl MgsRole {
     pub async fn start(parts: &Parts, target: Arc<Target>) -> Result<MgsRole, NodeError> {
         let (opened, env) = (target.clone(), parts.env.clone());
         let mgs = blocking(&parts.env, "started the MGS", move || Mgs::start(opened, env)).await?;
-        let mgs = mgs.map_err(|e| NodeError::Serve { dir: target.dir().to_owned(), reason: e.to_string() })?;
+        let mgs = mgs.map_err(|e| NodeError::Serve {
+            dir: target.dir().to_owned(),
+            reason: e.to_string(),
+        })?;
         parts.rpc.set_cluster(target.cluster());
         parts.rpc.set_server_key(target.server_key());
         parts.rpc.add_service(mgs.clone());

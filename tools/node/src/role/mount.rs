@@ -46,7 +46,11 @@ impl MountRole {
     ///
     /// # Errors
     /// The servers do not answer in time, or the kernel refuses.
-    pub async fn start(parts: &Parts, fsname: FsName, settings: &MountSettings) -> Result<MountRole, NodeError> {
+    pub async fn start(
+        parts: &Parts,
+        fsname: FsName,
+        settings: &MountSettings,
+    ) -> Result<MountRole, NodeError> {
         let at = settings.at.clone();
         let mut style = style_of(settings.options.locks);
         let mut options = ClientOptions {
@@ -90,9 +94,15 @@ impl MountRole {
                 match session.notifier() {
                     Some(notifier) if session.agreed().has_minor(MINOR_WITH_EPOCH) => {
                         let apart = (!style.opens()).then(|| session.apart());
-                        client.attach_kernel(Arc::new(Kernel::new(notifier, apart, session.device_number())));
+                        client.attach_kernel(Arc::new(Kernel::new(
+                            notifier,
+                            apart,
+                            session.device_number(),
+                        )));
                     }
-                    _ => tracing::warn!("this kernel cannot be told to forget: it asks for everything each time"),
+                    _ => tracing::warn!(
+                        "this kernel cannot be told to forget: it asks for everything each time"
+                    ),
                 }
                 if !style.opens() {
                     let at = session.path().to_owned();
@@ -150,7 +160,9 @@ async fn reach(parts: &Parts, options: &ClientOptions) -> Result<Arc<Client>, Cl
                 wait_for_osts(parts, options.fsname, deadline).await;
                 return Ok(client);
             }
-            Err(error) if !may_pass(&error) || parts.env.clock.now() >= deadline => return Err(error),
+            Err(error) if !may_pass(&error) || parts.env.clock.now() >= deadline => {
+                return Err(error);
+            }
             Err(error) => {
                 tracing::debug!(%error, "not yet");
                 parts.env.clock.sleep(PAUSE).await;
@@ -223,7 +235,8 @@ fn may_pass(error: &ClientError) -> bool {
     use RpcError::{NoTarget, Timeout, Unreachable};
     matches!(
         error,
-        ClientError::NoFileSystem { .. } | ClientError::Rpc(Unreachable { .. } | NoTarget { .. } | Timeout { .. })
+        ClientError::NoFileSystem { .. }
+            | ClientError::Rpc(Unreachable { .. } | NoTarget { .. } | Timeout { .. })
     )
 }
 

@@ -46,7 +46,8 @@ impl Followed {
         let osts = Arc::new(OscSet::new());
         let mgc = parts.mgc();
         let config = registration::patiently(parts, || mgc.config(fsname.to_string(), 0, 0)).await;
-        let config = config.map_err(|e| NodeError::Config { mgs: parts.mgs.clone(), source: Box::new(e) })?;
+        let config = config
+            .map_err(|e| NodeError::Config { mgs: parts.mgs.clone(), source: Box::new(e) })?;
         let (mdts, named, kept) = (Arc::default(), Arc::default(), Arc::default());
         let mut follower = Follower {
             parts: parts.clone(),
@@ -59,7 +60,10 @@ impl Followed {
         };
         follower.apply(&config);
         let (stop, ear) = watch::channel(false);
-        parts.env.tasks.spawn("mdt follows configuration", Box::pin(follower.follow(mgc, config.version, ear)));
+        parts.env.tasks.spawn(
+            "mdt follows configuration",
+            Box::pin(follower.follow(mgc, config.version, ear)),
+        );
         Ok(Followed { osts, mdts, named, kept, stop })
     }
 
@@ -140,12 +144,14 @@ impl Follower {
     fn apply(&mut self, config: &FsConfig) {
         self.kept.lock().clone_from(&config.params);
         let osts = |pool: &PoolInfo| pool.osts.iter().copied().map(TargetIndex).collect();
-        self.osts.set_pools(config.pools.iter().map(|pool| (pool.name.clone(), osts(pool))).collect());
+        self.osts
+            .set_pools(config.pools.iter().map(|pool| (pool.name.clone(), osts(pool))).collect());
         let named = |index: &TargetIndex| {
             let name = TargetName::ost(self.fsname, index.0).to_string();
             config.targets.iter().any(|info| info.name == name)
         };
-        let removed: Vec<TargetIndex> = self.known.keys().filter(|index| !named(index)).copied().collect();
+        let removed: Vec<TargetIndex> =
+            self.known.keys().filter(|index| !named(index)).copied().collect();
         for index in removed {
             tracing::warn!(ost = ?index, "removed from the file system");
             self.osts.remove(index);

@@ -32,8 +32,13 @@ impl OstRole {
     ) -> Result<OstRole, NodeError> {
         let name = registration::name(parts, mgc, &target).await?;
         let (opened, env) = (target.clone(), parts.env.clone());
-        let ost = blocking(&parts.env, "started an OST", move || Ost::start(opened, env, settings, room)).await?;
-        let ost = ost.map_err(|e| NodeError::Serve { dir: target.dir().to_owned(), reason: e.to_string() })?;
+        let ost =
+            blocking(&parts.env, "started an OST", move || Ost::start(opened, env, settings, room))
+                .await?;
+        let ost = ost.map_err(|e| NodeError::Serve {
+            dir: target.dir().to_owned(),
+            reason: e.to_string(),
+        })?;
         parts.rpc.add_service(ost.clone());
         let role = OstRole { name, target, ost };
         match registration::register(parts, mgc, &role.target).await {

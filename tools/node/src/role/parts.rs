@@ -54,12 +54,23 @@ impl Parts {
         let client = ClientUuid(env.random.next_u128());
         let description = format!("{host}:{} (server)", place.display());
         let jobs = Arc::new(JobNames::new(env.clock.clone(), &host));
-        Parts { env, rpc, mgs, host, keys: None, jobs, client, description, sessions: Arc::default() }
+        Parts {
+            env,
+            rpc,
+            mgs,
+            host,
+            keys: None,
+            jobs,
+            client,
+            description,
+            sessions: Arc::default(),
+        }
     }
 
     /// The session of this process with a target; made at the first call, with these NIDs.
     pub fn session(&self, target: TargetName, nids: &[Nid]) -> Arc<Import> {
-        let make = || self.rpc.import(target, nids.to_vec(), self.client, self.description.clone(), None);
+        let make =
+            || self.rpc.import(target, nids.to_vec(), self.client, self.description.clone(), None);
         self.sessions.lock().entry(target).or_insert_with(make).clone()
     }
 

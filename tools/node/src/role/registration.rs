@@ -47,16 +47,28 @@ pub async fn name(parts: &Parts, mgc: &Mgc, target: &Arc<Target>) -> Result<Targ
 ///
 /// # Errors
 /// The MGS refuses, or the target has another name or cluster.
-pub async fn register(parts: &Parts, mgc: &Mgc, target: &Arc<Target>) -> Result<TargetName, NodeError> {
+pub async fn register(
+    parts: &Parts,
+    mgc: &Mgc,
+    target: &Arc<Target>,
+) -> Result<TargetName, NodeError> {
     let dir = target.dir().to_owned();
     // Without an index the MGS is asked for the next free one.
-    let asked =
-        target.name().map_or_else(|| format!("{}-{}", target.fsname(), target.kind().word()), |name| name.to_string());
+    let asked = target.name().map_or_else(
+        || format!("{}-{}", target.fsname(), target.kind().word()),
+        |name| name.to_string(),
+    );
     let ask = || mgc.register(asked.clone(), target.store_uuid(), reachable_nids(parts));
     let registered = patiently(parts, ask).await.map_err(|error| match error {
-        RpcError::Errno(Errno::ESHUTDOWN) => NodeError::Removed { dir: dir.clone(), name: asked.clone() },
-        RpcError::Errno(Errno::EEXIST) => NodeError::Impostor { dir: dir.clone(), name: asked.clone() },
-        error => NodeError::Register { dir: dir.clone(), name: asked.clone(), source: Box::new(error) },
+        RpcError::Errno(Errno::ESHUTDOWN) => {
+            NodeError::Removed { dir: dir.clone(), name: asked.clone() }
+        }
+        RpcError::Errno(Errno::EEXIST) => {
+            NodeError::Impostor { dir: dir.clone(), name: asked.clone() }
+        }
+        error => {
+            NodeError::Register { dir: dir.clone(), name: asked.clone(), source: Box::new(error) }
+        }
     })?;
     let Registered { name, cluster, boot, key } = registered;
     let name: TargetName = name.parse().map_err(|_| NodeError::BadName { dir, name })?;
@@ -79,7 +91,11 @@ where
     let mut complained = false;
     loop {
         match ask().await {
-            Err(error @ (RpcError::Unreachable { .. } | RpcError::Timeout { .. } | RpcError::NoTarget { .. })) => {
+            Err(
+                error @ (RpcError::Unreachable { .. }
+                | RpcError::Timeout { .. }
+                | RpcError::NoTarget { .. }),
+            ) => {
                 if !std::mem::replace(&mut complained, true) {
                     tracing::warn!(%error, "waiting for the MGS");
                 }
@@ -108,6 +124,7 @@ pub async fn unregister(parts: &Parts, mgc: &Mgc, name: TargetName, store: u128)
 /// NIDs by which others reach this process; `0@lo` only if no other process can.
 fn reachable_nids(parts: &Parts) -> Vec<String> {
     let nids = parts.rpc.nids();
-    let network: Vec<String> = nids.iter().filter(|nid| **nid != Nid::Loopback).map(Nid::to_string).collect();
+    let network: Vec<String> =
+        nids.iter().filter(|nid| **nid != Nid::Loopback).map(Nid::to_string).collect();
     if network.is_empty() { vec![Nid::Loopback.to_string()] } else { network }
 }

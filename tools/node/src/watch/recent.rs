@@ -36,7 +36,10 @@ impl Recent {
     pub fn push(&self, text: &str) {
         let mut kept = self.0.lock();
         for line in text.lines() {
-            let end = (0..=LINE_BYTES_MAX.min(line.len())).rev().find(|end| line.is_char_boundary(*end)).unwrap_or(0);
+            let end = (0..=LINE_BYTES_MAX.min(line.len()))
+                .rev()
+                .find(|end| line.is_char_boundary(*end))
+                .unwrap_or(0);
             let line = &line[..end];
             kept.bytes += line.len();
             kept.lines.push_back(line.to_owned());

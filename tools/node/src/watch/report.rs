@@ -20,8 +20,8 @@ use types::attr::Statfs;
 use types::nid::Nid;
 use types::target::{TargetKind, TargetName};
 use wire::report::{
-    BUCKETS_MAX, Counts, JOBS_PER_TARGET_MAX, JobCount, MountReport, NodeReport, OperationCount, Recovery,
-    SessionReport, SpaceReport, TargetReport,
+    BUCKETS_MAX, Counts, JOBS_PER_TARGET_MAX, JobCount, MountReport, NodeReport, OperationCount,
+    Recovery, SessionReport, SpaceReport, TargetReport,
 };
 
 /// Microseconds of a tick of `/proc/*/stat`.
@@ -32,9 +32,13 @@ pub fn make(view: &View) -> NodeReport {
     let samples = view.parts().rpc.metrics().snapshot(|_| true);
     let alive = view.alive();
     let mut targets: Vec<TargetReport> = Vec::new();
-    targets.extend(alive.mgs().map(|(_, target)| of_target(view, &samples, TargetName::mgs(), &target)));
+    targets.extend(
+        alive.mgs().map(|(_, target)| of_target(view, &samples, TargetName::mgs(), &target)),
+    );
     targets.extend(alive.mdts().iter().map(|(mdt, target)| of_mdt(view, &samples, mdt, target)));
-    targets.extend(alive.osts().iter().filter_map(|(ost, target)| of_ost(view, &samples, ost, target)));
+    targets.extend(
+        alive.osts().iter().filter_map(|(ost, target)| of_ost(view, &samples, ost, target)),
+    );
     let mut mounts = Vec::new();
     for (client, waiting, at) in alive.mounts() {
         mounts.push(of_mount(&samples, &client, waiting.count(), &at));
@@ -98,7 +102,11 @@ fn of_target(view: &View, samples: &[Sample], name: TargetName, target: &Target)
         sessions: view.parts().rpc.exports(name).len() as u32,
         counts: Counts { in_flight: view.parts().rpc.serving(name) as u32, ..counts },
         operations,
-        commits: OperationCount { name: "commit".to_owned(), count: time.count(), micros: time.sum },
+        commits: OperationCount {
+            name: "commit".to_owned(),
+            count: time.count(),
+            micros: time.sum,
+        },
         uncommitted_bytes: store.bytes_uncommitted() as u64,
         jobs: view
             .parts()
@@ -125,7 +133,9 @@ fn of_mdt(view: &View, samples: &[Sample], mdt: &Arc<Mds>, target: &Target) -> T
 /// Jobs that moved or asked most: a request counts as much as a page of data.
 fn busiest(jobs: Vec<JobSample>) -> Vec<JobCount> {
     let mut all: Vec<JobCount> = jobs.iter().map(job_count).collect();
-    all.sort_by_key(|job| std::cmp::Reverse(job.operations + (job.read_bytes + job.written_bytes) / 4096));
+    all.sort_by_key(|job| {
+        std::cmp::Reverse(job.operations + (job.read_bytes + job.written_bytes) / 4096)
+    });
     all.truncate(JOBS_PER_TARGET_MAX);
     all
 }
@@ -152,7 +162,12 @@ fn recovery(mdt: &Mds) -> Option<Recovery> {
     })
 }
 
-fn of_ost(view: &View, samples: &[Sample], ost: &Arc<Ost>, target: &Target) -> Option<TargetReport> {
+fn of_ost(
+    view: &View,
+    samples: &[Sample],
+    ost: &Arc<Ost>,
+    target: &Target,
+) -> Option<TargetReport> {
     Some(TargetReport {
         space: space(ost.statfs()),
         granted_bytes: ost.granted(),
@@ -196,7 +211,11 @@ fn of_session(samples: &[Sample], client: &Client, import: &Import) -> SessionRe
         target: import.target().to_string(),
         state: crate::manage::params::state_word(report.state),
         window: report.window.unwrap_or(0) as u32,
-        granted_bytes: if kind == TargetKind::Ost { client.writeback().grants.free(index) } else { 0 },
+        granted_bytes: if kind == TargetKind::Ost {
+            client.writeback().grants.free(index)
+        } else {
+            0
+        },
         counts: Counts { in_flight: report.in_flight as u32, ..counts },
     }
 }
@@ -245,11 +264,15 @@ mod tests {
     fn a_source_becomes_counts() {
         let registry = Registry::default();
         let series = |name, unit| registry.histogram(Metric { name, unit, help: "" }, "mdt.a");
-        [3, 5].into_iter().for_each(|micros| series("req_waittime", Unit::Microseconds).record(micros));
+        [3, 5]
+            .into_iter()
+            .for_each(|micros| series("req_waittime", Unit::Microseconds).record(micros));
         series("mkdir", Unit::Microseconds).record(3);
         series("write_bytes", Unit::Bytes).record(4096);
         series("req_active", Unit::Requests).record(1);
-        registry.histogram(Metric { name: "mkdir", unit: Unit::Microseconds, help: "" }, "mdt.b").record(9);
+        registry
+            .histogram(Metric { name: "mkdir", unit: Unit::Microseconds, help: "" }, "mdt.b")
+            .record(9);
         let (counts, operations) = counted(&registry.snapshot(|_| true), "mdt.a");
         assert_eq!((counts.requests, counts.micros, counts.written_bytes), (2, 8, 4096));
         assert_eq!(counts.times, [0, 0, 1, 1]);
@@ -260,7 +283,8 @@ mod tests {
     fn the_busiest_jobs_are_told() {
         let jobs = observe::jobs::Jobs::default();
         let metric = |name, unit| Metric { name, unit, help: "" };
-        let (open, written) = (metric("open", Unit::Microseconds), metric("write_bytes", Unit::Bytes));
+        let (open, written) =
+            (metric("open", Unit::Microseconds), metric("write_bytes", Unit::Bytes));
         let now = std::time::Duration::ZERO;
         for n in 0..2 * JOBS_PER_TARGET_MAX as u64 {
             let job = types::job::JobId::new(format!("job.{n}").as_bytes());
@@ -268,7 +292,12 @@ mod tests {
         }
         let told = busiest(jobs.snapshot(now));
         assert_eq!(told.len(), JOBS_PER_TARGET_MAX);
-        let most = JobCount { job: "job.63".into(), operations: 2, read_bytes: 0, written_bytes: 63 << 20 };
+        let most = JobCount {
+            job: "job.63".into(),
+            operations: 2,
+            read_bytes: 0,
+            written_bytes: 63 << 20,
+        };
         assert_eq!(told[0], most);
     }
 

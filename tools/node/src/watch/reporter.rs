@@ -58,7 +58,10 @@ async fn run(view: Arc<View>) {
 fn mgc(view: &View) -> Mgc {
     let only_mounts = view.settings().targets.is_empty();
     let mount = view.alive().mounts().into_iter().next().filter(|_| only_mounts);
-    mount.map_or_else(|| view.parts().mgc(), |(client, ..)| Mgc::new(client.session().mgc().import().clone()))
+    mount.map_or_else(
+        || view.parts().mgc(),
+        |(client, ..)| Mgc::new(client.session().mgc().import().clone()),
+    )
 }
 
 /// Reports that this process can tell: its own, and unless `own` those that the MGS has (`true`:
@@ -81,7 +84,8 @@ pub(crate) async fn reports(view: &Arc<View>, own: bool) -> (Vec<KeptReport>, bo
         let (a, b) = (&kept.report, &fresh.report);
         (&a.host, &a.place, a.pid) == (&b.host, &b.place, b.pid)
     };
-    let mut all: Vec<KeptReport> = others.unwrap_or_default().into_iter().filter(|kept| !same(kept)).collect();
+    let mut all: Vec<KeptReport> =
+        others.unwrap_or_default().into_iter().filter(|kept| !same(kept)).collect();
     all.insert(0, fresh);
     (all, whole)
 }

@@ -50,9 +50,18 @@ impl View {
     pub fn new(home: Option<Home>, settings: Settings, parts: Parts) -> View {
         let started = parts.env.clock.now();
         let state = NodeState::Starting;
-        let live = Live { state, listen: None, http: None, targets: Vec::new(), mounts: Vec::new() };
+        let live =
+            Live { state, listen: None, http: None, targets: Vec::new(), mounts: Vec::new() };
         let since = parts.env.clock.wall();
-        View { home, settings, parts, started, since, alive: Alive::default(), live: Mutex::new(live) }
+        View {
+            home,
+            settings,
+            parts,
+            started,
+            since,
+            alive: Alive::default(),
+            live: Mutex::new(live),
+        }
     }
 
     /// Settings it runs with.
@@ -104,8 +113,9 @@ impl View {
         };
         let mounted = (!self.settings.mounts.is_empty()).then(|| self.settings.fsname.to_string());
         // An MGS serves whatever registers.
-        let kept =
-            self.alive.mgs().map_or_else(Vec::new, |(mgs, _)| mgs.configs().keys().map(ToString::to_string).collect());
+        let kept = self.alive.mgs().map_or_else(Vec::new, |(mgs, _)| {
+            mgs.configs().keys().map(ToString::to_string).collect()
+        });
         served.into_iter().chain(mounted).chain(kept).collect()
     }
 
@@ -143,20 +153,35 @@ impl View {
 
     /// The address of its HTTP server with the token in it.
     pub fn page(&self) -> Option<String> {
-        self.live.lock().http.as_ref().map(|(addr, token)| format!("http://{addr}/?token={}", token.text()))
+        self.live
+            .lock()
+            .http
+            .as_ref()
+            .map(|(addr, token)| format!("http://{addr}/?token={}", token.text()))
     }
 
     /// Home, or the first mount point.
     pub fn place(&self) -> String {
         let mount = || self.settings.mounts.first().map(|mount| mount.at.display().to_string());
-        self.home.as_ref().map(|home| home.dir().display().to_string()).or_else(mount).unwrap_or_default()
+        self.home
+            .as_ref()
+            .map(|home| home.dir().display().to_string())
+            .or_else(mount)
+            .unwrap_or_default()
     }
 
     /// NIDs beyond this host at which no key is asked for.
     fn open(&self) -> Vec<String> {
         match self.parts.keys {
             Some(_) => Vec::new(),
-            None => self.parts.rpc.nids().iter().filter(|nid| !nid.is_loopback()).map(Nid::to_string).collect(),
+            None => self
+                .parts
+                .rpc
+                .nids()
+                .iter()
+                .filter(|nid| !nid.is_loopback())
+                .map(Nid::to_string)
+                .collect(),
         }
     }
 
@@ -183,10 +208,17 @@ impl View {
                 ..status.clone()
             };
             let mounts = live.mounts.iter().map(mounted).collect();
-            (live.state, live.listen, live.http.as_ref().map(|(addr, _)| *addr), live.targets.clone(), mounts)
+            (
+                live.state,
+                live.listen,
+                live.http.as_ref().map(|(addr, _)| *addr),
+                live.targets.clone(),
+                mounts,
+            )
         };
         let mut trouble = Vec::new();
-        let spaces = join_all(targets.iter().map(|(name, _)| self.limited(*name, self.space(*name)))).await;
+        let spaces =
+            join_all(targets.iter().map(|(name, _)| self.limited(*name, self.space(*name)))).await;
         let mut rows = Vec::new();
         for ((name, dir), space) in targets.iter().zip(spaces) {
             let space = space.unwrap_or_else(|error| {
@@ -236,13 +268,20 @@ impl View {
         }
     }
 
-    async fn clients(&self, targets: &[(TargetName, String)], trouble: &mut Vec<String>) -> Vec<ClientStatus> {
+    async fn clients(
+        &self,
+        targets: &[(TargetName, String)],
+        trouble: &mut Vec<String>,
+    ) -> Vec<ClientStatus> {
         if !targets.iter().any(|(name, _)| name.kind == TargetKind::Mgt) {
             return Vec::new();
         }
         let mgc = self.parts.mgc();
         match self.limited(TargetName::mgs(), mgc.clients()).await {
-            Ok(clients) => clients.into_iter().map(|(description, nid)| ClientStatus { description, nid }).collect(),
+            Ok(clients) => clients
+                .into_iter()
+                .map(|(description, nid)| ClientStatus { description, nid })
+                .collect(),
             Err(error) => {
                 trouble.push(error.to_string());
                 Vec::new()

@@ -47,7 +47,9 @@ impl List {
     /// `what` is made only for listed waits.
     fn push(&mut self, id: u64, cause: u64, since: Monotonic, what: impl FnOnce() -> Waiting) {
         let age = self.now.saturating_sub(since);
-        if (age >= AGE_MIN || self.ids.contains(&cause)) && self.waits.len() < 4 * WAITS_PER_REPORT_MAX {
+        if (age >= AGE_MIN || self.ids.contains(&cause))
+            && self.waits.len() < 4 * WAITS_PER_REPORT_MAX
+        {
             self.ids.insert(id);
             self.waits.push(Wait { id, cause, age_ms: age.as_millis() as u64, what: what() });
         }
@@ -83,14 +85,22 @@ fn program(thread: u32) -> (u32, String) {
         return (0, "kernel".to_owned());
     }
     let status = std::fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
-    let process = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok()).unwrap_or(thread);
+    let process = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())
+        .unwrap_or(thread);
     let name = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
     (process, name.trim_end().to_owned())
 }
 
 fn requests(view: &View, list: &mut List) {
-    let (asked, served): (Vec<_>, Vec<_>) =
-        view.parts().rpc.under_way().into_iter().filter(is_told).partition(|request| request.side == Side::Asked);
+    let (asked, served): (Vec<_>, Vec<_>) = view
+        .parts()
+        .rpc
+        .under_way()
+        .into_iter()
+        .filter(is_told)
+        .partition(|request| request.side == Side::Asked);
     for request in asked {
         list.push(request.id, request.cause, request.since, || Waiting::Request {
             client: request.client.instance().to_string(),
@@ -98,7 +108,12 @@ fn requests(view: &View, list: &mut List) {
             xid: request.xid.0,
             operation: operation(&request),
             fid: text(request.fid),
-            session: view.parts().rpc.state_of(request.target, request.client).map(state_word).unwrap_or_default(),
+            session: view
+                .parts()
+                .rpc
+                .state_of(request.target, request.client)
+                .map(state_word)
+                .unwrap_or_default(),
         });
     }
     for request in served {
@@ -138,12 +153,17 @@ fn locks(mdt: &Mds, list: &mut List) {
             target: mdt.name().to_string(),
             fid: text(wait.fid),
             bits: bits(wait.bits),
-            holders: wait.holders.iter().map(|(client, held)| holder(*client, bits(*held), 0)).collect(),
+            holders: wait
+                .holders
+                .iter()
+                .map(|(client, held)| holder(*client, bits(*held), 0))
+                .collect(),
         });
     }
     for wait in mdt.file_lock_waits(WAITS_PER_REPORT_MAX, HOLDERS_PER_WAIT_MAX) {
         list.push(observe::cause::fresh(), wait.cause, wait.since, || {
-            let kind = |kind: FlockKind| if kind == FlockKind::Write { "write lock" } else { "read lock" };
+            let kind =
+                |kind: FlockKind| if kind == FlockKind::Write { "write lock" } else { "read lock" };
             let holders = wait.holders.iter();
             Waiting::FileLock {
                 client: wait.client.instance().to_string(),
@@ -151,7 +171,9 @@ fn locks(mdt: &Mds, list: &mut List) {
                 fid: text(wait.fid),
                 start: wait.lock.start,
                 end: wait.lock.end,
-                holders: holders.map(|(client, lock)| holder(*client, kind(lock.kind).to_owned(), lock.pid)).collect(),
+                holders: holders
+                    .map(|(client, lock)| holder(*client, kind(lock.kind).to_owned(), lock.pid))
+                    .collect(),
             }
         });
     }
@@ -171,6 +193,7 @@ fn bits(bits: InodeBits) -> String {
         (InodeBits::WRITE, "WRITE"),
         (InodeBits::GAP, "GAP"),
     ];
-    let words: Vec<&str> = known.iter().filter(|(bit, _)| bits.contains(*bit)).map(|(_, word)| *word).collect();
+    let words: Vec<&str> =
+        known.iter().filter(|(bit, _)| bits.contains(*bit)).map(|(_, word)| *word).collect();
     words.join("|")
 }

@@ -87,7 +87,8 @@ async fn look(view: Arc<View>, cluster: Arc<Mutex<Cluster>>) {
                 nids: target.nids.clone(),
             };
             let configs = mgs.configs();
-            let configured: Vec<Configured> = configs.values().flat_map(|c| c.targets.iter().map(target)).collect();
+            let configured: Vec<Configured> =
+                configs.values().flat_map(|c| c.targets.iter().map(target)).collect();
             let time_ms = (clock.wall().as_nanos() / 1_000_000).max(0) as u64;
             let mut cluster = cluster.lock();
             cluster.set_security(view.security());
@@ -105,9 +106,10 @@ async fn answer(view: &Arc<View>, cluster: &Mutex<Cluster>, ask: Ask) -> Answer 
     }
     match ask.path.as_str() {
         "/metrics" => Answer::ok(openmetrics::CONTENT_TYPE, params::metrics(view).await),
-        "/" => {
-            Answer::sentence(200, "SheenFS: see /metrics; the page of the cluster is served by the process of the MGS")
-        }
+        "/" => Answer::sentence(
+            200,
+            "SheenFS: see /metrics; the page of the cluster is served by the process of the MGS",
+        ),
         _ => Answer::sentence(404, "there is nothing here; see /metrics"),
     }
 }

@@ -34,7 +34,11 @@ pub const APPLETS: &[Applet] = &[
         run: |args| mount::run(&parsed::<MountArgs>("mount.sheen", args)?),
     },
     Applet { name: "mkfs.lustre", command: lustre_names::mkfs_definition, run: lustre_names::mkfs },
-    Applet { name: "mount.lustre", command: lustre_names::mount_definition, run: lustre_names::mount },
+    Applet {
+        name: "mount.lustre",
+        command: lustre_names::mount_definition,
+        run: lustre_names::mount,
+    },
     Applet { name: "lctl", command: lctl::definition, run: lctl::called },
     Applet { name: "lfs", command: lfs::definition, run: lfs::called },
 ];
@@ -47,7 +51,8 @@ pub fn called_by(argv0: &Path) -> Option<&'static Applet> {
 
 fn definition<A: Args>(name: &'static str) -> clap::Command {
     let bare = clap::Command::new(name).version(env!("CARGO_PKG_VERSION")).max_term_width(100);
-    A::augment_args(bare).after_help("Exit codes: 0 done, 1 no or not found, 2 failed, 64 wrong usage.")
+    A::augment_args(bare)
+        .after_help("Exit codes: 0 done, 1 no or not found, 2 failed, 64 wrong usage.")
 }
 
 fn parsed<A: Args + FromArgMatches>(

@@ -67,13 +67,17 @@ const fn valued(name: &'static str, why: &'static str) -> Refused {
     Refused { name, takes_value: true, why }
 }
 
-const ELSEWHERE: &str = "a target has no fixed server: `sheen serve` serves it wherever its directory is";
+const ELSEWHERE: &str =
+    "a target has no fixed server: `sheen serve` serves it wherever its directory is";
 
 /// Options of mkfs.lustre that mean nothing here.
 const MKFS_REFUSED: &[Refused] = &[
     valued("servicenode", ELSEWHERE),
     valued("failnode", ELSEWHERE),
-    valued("backfstype", "a target is a directory of any file system of the host: there is no kind to choose"),
+    valued(
+        "backfstype",
+        "a target is a directory of any file system of the host: there is no kind to choose",
+    ),
     valued("mkfsoptions", "the host's file system is made before, by its own mkfs"),
     valued("mountfsoptions", "the host's file system is mounted before, with its own options"),
     valued("device-size", "`sheen serve --ost-size SIZE` bounds the space of an object target"),
@@ -87,13 +91,19 @@ const MKFS_REFUSED: &[Refused] = &[
         why: "an index belongs to the target that first had it: let the new target take another",
     },
     Refused { name: "force-nohostid", takes_value: false, why: "there is no host id to look at" },
-    Refused { name: "nolocallogs", takes_value: false, why: "a target keeps no copy of the configuration" },
+    Refused {
+        name: "nolocallogs",
+        takes_value: false,
+        why: "a target keeps no copy of the configuration",
+    },
 ];
 
 /// The definition of `mkfs.lustre`, for help, man page and completion.
 pub fn mkfs_definition() -> clap::Command {
-    let bare = clap::Command::new("mkfs.lustre").version(env!("CARGO_PKG_VERSION")).max_term_width(100);
-    let command = MkfsLustreArgs::augment_args(bare).after_help("Exit codes: 0 done, 2 failed, 64 wrong usage.");
+    let bare =
+        clap::Command::new("mkfs.lustre").version(env!("CARGO_PKG_VERSION")).max_term_width(100);
+    let command = MkfsLustreArgs::augment_args(bare)
+        .after_help("Exit codes: 0 done, 2 failed, 64 wrong usage.");
     MKFS_REFUSED.iter().fold(command, |command, refused| {
         let arg = Arg::new(refused.name).long(refused.name).hide(true);
         command.arg(match refused.takes_value {
@@ -106,7 +116,9 @@ pub fn mkfs_definition() -> clap::Command {
 /// Makes a target.
 pub fn mkfs(args: Vec<OsString>) -> Outcome {
     let matches = parse::matches(mkfs_definition(), args)?;
-    if let Some(Refused { name, why, .. }) = MKFS_REFUSED.iter().find(|refused| is_given(&matches, refused)) {
+    if let Some(Refused { name, why, .. }) =
+        MKFS_REFUSED.iter().find(|refused| is_given(&matches, refused))
+    {
         return Err(Failure::Usage(format!("--{name} is not offered: {why}")));
     }
     let args = MkfsLustreArgs::from_arg_matches(&matches).map_err(|e| parse::failure(&e))?;
@@ -126,11 +138,17 @@ pub fn mkfs(args: Vec<OsString>) -> Outcome {
         return Err(Failure::Usage("a target has one role: give --mgs, --mdt or --ost".to_owned()));
     };
     if args.mgs && (args.index.is_some() || !args.mgsnode.is_empty()) {
-        return Err(Failure::Usage("--index and --mgsnode are for MDTs and OSTs, not for the MGT".to_owned()));
+        return Err(Failure::Usage(
+            "--index and --mgsnode are for MDTs and OSTs, not for the MGT".to_owned(),
+        ));
     }
     if args.dryrun {
         if !args.quiet {
-            output::talk(&format!("would make the {kind} {} for {}", args.dir.display(), args.fsname));
+            output::talk(&format!(
+                "would make the {kind} {} for {}",
+                args.dir.display(),
+                args.fsname
+            ));
         }
         return Ok(Exit::Done);
     }
@@ -182,13 +200,17 @@ const MOUNT_REFUSED: [(&str, &str); 18] = [
 
 /// The definition of `mount.lustre`: that of `mount.sheen`, which takes Lustre's options as well.
 pub fn mount_definition() -> clap::Command {
-    let bare = clap::Command::new("mount.lustre").version(env!("CARGO_PKG_VERSION")).max_term_width(100);
-    MountArgs::augment_args(bare).after_help("Exit codes: 0 done, 1 no or not found, 2 failed, 64 wrong usage.")
+    let bare =
+        clap::Command::new("mount.lustre").version(env!("CARGO_PKG_VERSION")).max_term_width(100);
+    MountArgs::augment_args(bare)
+        .after_help("Exit codes: 0 done, 1 no or not found, 2 failed, 64 wrong usage.")
 }
 
 /// Mounts.
 pub fn mount(args: Vec<OsString>) -> Outcome {
-    if let Some(target) = args.iter().skip(1).find(|word| std::path::Path::new(word).is_dir() || is_device(word)) {
+    if let Some(target) =
+        args.iter().skip(1).find(|word| std::path::Path::new(word).is_dir() || is_device(word))
+    {
         // The first that is no option is what is mounted; a mount point comes after it.
         let first = args.iter().skip(1).find(|word| !word.to_string_lossy().starts_with('-'));
         if first == Some(target) {
@@ -214,7 +236,11 @@ fn translated(options: &[String], sloppy: bool) -> Result<Vec<String>, Failure> 
         let name = word.split_once('=').map_or(word, |(name, _)| name);
         match MOUNT_REFUSED.iter().find(|(refused, _)| *refused == name) {
             Some(_) if sloppy => {}
-            Some((_, why)) => return Err(Failure::Usage(format!("the mount option {word} is not offered: {why}"))),
+            Some((_, why)) => {
+                return Err(Failure::Usage(format!(
+                    "the mount option {word} is not offered: {why}"
+                )));
+            }
             None if SO_ANYWAY.contains(&word) => {}
             None => known.push(word.to_owned()),
         }
@@ -230,7 +256,8 @@ mod tests {
     fn options_of_a_mount_are_dropped_kept_or_refused() {
         let words = |text: &str| translated(&[text.to_owned()], false);
         assert_eq!(words("flock,user_xattr,acl,lazystatfs,ro").unwrap(), ["flock", "ro"]);
-        for (text, said) in [("noacl", "ACLs"), ("ro,retry=5", "retry=5"), ("nosvc", "sheen serve")] {
+        for (text, said) in [("noacl", "ACLs"), ("ro,retry=5", "retry=5"), ("nosvc", "sheen serve")]
+        {
             let error = words(text).unwrap_err();
             assert_eq!(error.exit(), Exit::Usage);
             assert!(error.to_string().contains(said), "{error}");

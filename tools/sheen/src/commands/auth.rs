@@ -3,7 +3,9 @@
 //! Everything here works on files, whether daemons run or not: a running MGS sees a changed list by
 //! itself, a running process a changed key.
 
-use crate::cli::{AuthArgs, AuthCommand, AuthInitArgs, AuthIssueArgs, AuthListArgs, AuthRenewArgs, AuthRevokeArgs};
+use crate::cli::{
+    AuthArgs, AuthCommand, AuthInitArgs, AuthIssueArgs, AuthListArgs, AuthRenewArgs, AuthRevokeArgs,
+};
 use crate::commands::up::absolute;
 use crate::terminal::outcome::{Exit, Failure, Outcome};
 use crate::terminal::output;
@@ -92,7 +94,9 @@ fn init(args: &AuthInitArgs) -> Outcome {
 fn host_name() -> Result<KeyName, Failure> {
     let uname = rustix::system::uname();
     let host = uname.nodename().to_string_lossy().into_owned();
-    host.parse().map_err(|_| Failure::Usage(format!("the name of this host, {host:?}, is none for a key: give --name")))
+    host.parse().map_err(|_| {
+        Failure::Usage(format!("the name of this host, {host:?}, is none for a key: give --name"))
+    })
 }
 
 fn issue(args: &AuthIssueArgs) -> Outcome {
@@ -100,23 +104,30 @@ fn issue(args: &AuthIssueArgs) -> Outcome {
     let life = i64::from(args.days) * DAY;
     let key = authority.issue((args.role, &args.name), life).map_err(Failure::failed)?;
     output::data(&key.to_text())?;
-    output::talk(&format!("made a key of {}, good for {} days; keep it secret", key.principal(), args.days));
+    output::talk(&format!(
+        "made a key of {}, good for {} days; keep it secret",
+        key.principal(),
+        args.days
+    ));
     Ok(Exit::Done)
 }
 
 fn renew(args: &AuthRenewArgs) -> Outcome {
     let authority = AuthorityDir::of(&mgt_of(&args.dir)?);
     let key = authority.renew_own(i64::from(args.days) * DAY).map_err(Failure::failed)?;
-    output::talk(&format!("the key of {} is good for {} days; a running MGS takes it", key.principal(), args.days));
+    output::talk(&format!(
+        "the key of {} is good for {} days; a running MGS takes it",
+        key.principal(),
+        args.days
+    ));
     Ok(Exit::Done)
 }
 
 fn install(file: Option<&Path>) -> Outcome {
     let mut text = String::new();
     let read = match file {
-        Some(file) if file != Path::new("-") => {
-            std::fs::File::open(file).and_then(|file| file.take(KEY_BYTES_MAX).read_to_string(&mut text))
-        }
+        Some(file) if file != Path::new("-") => std::fs::File::open(file)
+            .and_then(|file| file.take(KEY_BYTES_MAX).read_to_string(&mut text)),
         _ => std::io::stdin().take(KEY_BYTES_MAX).read_to_string(&mut text),
     };
     read.map_err(|error| Failure::Failed(format!("cannot read the key: {error}")))?;
@@ -139,7 +150,10 @@ fn days(expires: i64) -> i64 {
 fn list(args: &AuthListArgs) -> Outcome {
     let list = AuthorityDir::of(&mgt_of(&args.dir)?).list().map_err(Failure::failed)?;
     if args.json {
-        output::data(&format!("{}\n", serde_json::to_string_pretty(&list).map_err(Failure::failed)?))?;
+        output::data(&format!(
+            "{}\n",
+            serde_json::to_string_pretty(&list).map_err(Failure::failed)?
+        ))?;
         return Ok(Exit::Done);
     }
     let mut rows = Builder::default();
@@ -154,7 +168,8 @@ fn list(args: &AuthListArgs) -> Outcome {
     }
     let mut table = rows.build();
     table.with(Style::blank());
-    let lines: Vec<String> = table.to_string().lines().map(|line| format!("{}\n", line.trim())).collect();
+    let lines: Vec<String> =
+        table.to_string().lines().map(|line| format!("{}\n", line.trim())).collect();
     output::data(&lines.concat())?;
     Ok(Exit::Done)
 }

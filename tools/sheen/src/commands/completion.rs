@@ -37,7 +37,10 @@ mod tests {
     #[test]
     fn scripts_know_commands_and_flags() {
         for (shell, names) in [
-            (ShellKind::Bash, &["_sheen()", "--stripe-count", "mkfs.sheen", "mount.sheen", "_lfs()"][..]),
+            (
+                ShellKind::Bash,
+                &["_sheen()", "--stripe-count", "mkfs.sheen", "mount.sheen", "_lfs()"][..],
+            ),
             (ShellKind::Zsh, &["#compdef sheen", "--stripe-count"][..]),
             (ShellKind::Fish, &["complete -c sheen", "stripe-count", "mount.sheen"][..]),
         ] {

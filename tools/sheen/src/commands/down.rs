@@ -41,7 +41,12 @@ pub fn run(args: &DownArgs) -> Outcome {
     match pidfd_send_signal(&process, Signal::TERM) {
         // It ended by itself in between.
         Ok(()) | Err(rustix::io::Errno::SRCH) => {}
-        Err(e) => return Err(Failure::Failed(format!("cannot stop the node in {}: {e}", home.dir().display()))),
+        Err(e) => {
+            return Err(Failure::Failed(format!(
+                "cannot stop the node in {}: {e}",
+                home.dir().display()
+            )));
+        }
     }
     if !ended(&process, args.timeout.0)? {
         return Err(Failure::Failed(format!(
@@ -64,11 +69,17 @@ fn running(home: &Home) -> Result<Option<(OwnedFd, Vec<PathBuf>)>, Failure> {
             let mounts = settings.mounts.into_iter().map(|m| m.at).collect();
             Ok(handle(pid)?.map(|process| (process, mounts)))
         }
-        Ok((other, _)) => Err(Failure::Failed(format!("the node answers something else: {other:?}"))),
-        Err(ControlError::NotUp(_)) if !home.is_taken().map_err(|e| unusable(home, &e))? => Ok(None),
+        Ok((other, _)) => {
+            Err(Failure::Failed(format!("the node answers something else: {other:?}")))
+        }
+        Err(ControlError::NotUp(_)) if !home.is_taken().map_err(|e| unusable(home, &e))? => {
+            Ok(None)
+        }
         Err(e) => {
             // It lives but does not answer: starting, stuck, or of another version.
-            let Some(process) = home.pid().filter(|pid| is_our_program(*pid)).map(handle).transpose()?.flatten() else {
+            let Some(process) =
+                home.pid().filter(|pid| is_our_program(*pid)).map(handle).transpose()?.flatten()
+            else {
                 return Err(Failure::Failed(format!(
                     "{e}; the process that holds {} is unknown",
                     home.dir().display()
@@ -97,7 +108,8 @@ fn settings_mounts(home: &Home) -> Vec<PathBuf> {
 }
 
 fn handle(pid: i32) -> Result<Option<OwnedFd>, Failure> {
-    let pid = Pid::from_raw(pid).ok_or_else(|| Failure::Failed(format!("{pid} is no process id")))?;
+    let pid =
+        Pid::from_raw(pid).ok_or_else(|| Failure::Failed(format!("{pid} is no process id")))?;
     match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(process) => Ok(Some(process)),
         Err(rustix::io::Errno::SRCH) => Ok(None),
@@ -112,7 +124,9 @@ fn is_our_program(pid: i32) -> bool {
 /// Unmounts what this node mounted; a busy mount is left alone unless forced.
 fn detach(home: &Home, at: &Path, force: bool) -> Result<(), Failure> {
     let at = mount_table::resolve_parent(at).unwrap_or_else(|_| at.to_owned());
-    let ours = mount_table::mounted_at(&at).map_err(Failure::failed)?.is_some_and(|m| m.fs_type.contains("sheen"));
+    let ours = mount_table::mounted_at(&at)
+        .map_err(Failure::failed)?
+        .is_some_and(|m| m.fs_type.contains("sheen"));
     if !ours {
         return Ok(());
     }

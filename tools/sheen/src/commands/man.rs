@@ -42,7 +42,8 @@ fn pages() -> Vec<(String, Vec<u8>)> {
         let mut command = (applet.command)();
         command.build();
         let subs = command.get_subcommands().filter(|c| c.get_name() != "help");
-        let subs: Vec<_> = subs.map(|sub| (format!("{}-{}", applet.name, sub.get_name()), sub.clone())).collect();
+        let subs: Vec<_> =
+            subs.map(|sub| (format!("{}-{}", applet.name, sub.get_name()), sub.clone())).collect();
         commands.push((applet.name.to_owned(), command));
         commands.extend(subs);
     }
@@ -66,9 +67,18 @@ mod tests {
     /// Commands that a help text lists, without the one that shows help.
     fn listed(mut command: clap::Command) -> Vec<String> {
         let help = command.render_help().to_string();
-        let list = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-        let word =
-            |line: &str| line.strip_prefix("  ").filter(|l| !l.starts_with(' '))?.split(' ').next().map(str::to_owned);
+        let list = help
+            .lines()
+            .skip_while(|line| *line != "Commands:")
+            .skip(1)
+            .take_while(|line| !line.is_empty());
+        let word = |line: &str| {
+            line.strip_prefix("  ")
+                .filter(|l| !l.starts_with(' '))?
+                .split(' ')
+                .next()
+                .map(str::to_owned)
+        };
         list.filter_map(word).filter(|name| name != "help").collect()
     }
 
@@ -78,7 +88,9 @@ mod tests {
         expected.extend(listed(Cli::command()).iter().map(|name| format!("sheen-{name}.8")));
         for applet in APPLETS {
             expected.push(format!("{}.8", applet.name));
-            expected.extend(listed((applet.command)()).iter().map(|name| format!("{}-{name}.8", applet.name)));
+            expected.extend(
+                listed((applet.command)()).iter().map(|name| format!("{}-{name}.8", applet.name)),
+            );
         }
         for known in ["sheen-up.8", "mount.sheen.8", "lctl-get_param.8", "lfs-setstripe.8"] {
             assert!(expected.iter().any(|name| name == known), "{known} is not in any help text");

@@ -20,7 +20,11 @@ pub fn make(args: &MkfsArgs, quiet: bool) -> Outcome {
         (true, false, false) => TargetKind::Mgt,
         (false, true, false) => TargetKind::Mdt,
         (false, false, true) => TargetKind::Ost,
-        _ => return Err(Failure::Usage("a target has one role: give --mgs, --mdt or --ost".to_owned())),
+        _ => {
+            return Err(Failure::Usage(
+                "a target has one role: give --mgs, --mdt or --ost".to_owned(),
+            ));
+        }
     };
     let dir = absolute(&args.dir)?;
     let home = Home::new(&dir);

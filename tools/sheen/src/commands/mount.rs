@@ -26,7 +26,8 @@ const LOG_DIR: &str = "/var/log/sheen";
 
 /// Mounts.
 pub fn run(args: &MountArgs) -> Outcome {
-    let remount = args.options.iter().flat_map(|words| words.split(',')).any(|word| word.trim() == "remount");
+    let remount =
+        args.options.iter().flat_map(|words| words.split(',')).any(|word| word.trim() == "remount");
     let options = options(&args.options, args.sloppy)?;
     let at = absolute(&args.dir)?;
     if args.verbose {
@@ -44,7 +45,8 @@ pub fn run(args: &MountArgs) -> Outcome {
     check_mount_point(&at)?;
     if args.foreground {
         crate::log::start();
-        lifecycle::run(settings(&args.source, &at, options), None, Box::new(Silent)).map_err(Failure::failed)?;
+        lifecycle::run(settings(&args.source, &at, options), None, Box::new(Silent))
+            .map_err(Failure::failed)?;
         return Ok(Exit::Done);
     }
     let progress = Progress::start(&format!("asking the MGS for {}", args.source.fsname));
@@ -65,7 +67,10 @@ pub fn run(args: &MountArgs) -> Outcome {
 fn remount(at: &Path, options: &MountOptions) -> Outcome {
     let there = mount_point::is_mounted(at);
     if !there.map_err(|e| Failure::Failed(format!("cannot read /proc/self/mountinfo: {e}")))? {
-        return Err(Failure::Failed(format!("cannot remount {}: no SheenFS is mounted there", at.display())));
+        return Err(Failure::Failed(format!(
+            "cannot remount {}: no SheenFS is mounted there",
+            at.display()
+        )));
     }
     let mut flags = MountFlags::empty();
     for (wanted, flag) in [
@@ -82,7 +87,9 @@ fn remount(at: &Path, options: &MountOptions) -> Outcome {
     }
     rustix::mount::mount_remount(at, flags, c"").map_err(|errno| {
         let why = match errno {
-            rustix::io::Errno::BUSY => "files are open for writing; fuser -vm shows by whom".to_owned(),
+            rustix::io::Errno::BUSY => {
+                "files are open for writing; fuser -vm shows by whom".to_owned()
+            }
             errno => std::io::Error::from(errno).to_string(),
         };
         Failure::Failed(format!("cannot remount {}: {why}", at.display()))
@@ -93,7 +100,8 @@ fn remount(at: &Path, options: &MountOptions) -> Outcome {
 /// The process behind a mount.
 pub fn daemon(args: &MountDaemonArgs) -> Outcome {
     crate::log::start();
-    rustix::process::setsid().map_err(|e| Failure::Failed(format!("cannot start a session: {e}")))?;
+    rustix::process::setsid()
+        .map_err(|e| Failure::Failed(format!("cannot start a session: {e}")))?;
     let settings = settings(&args.source, &args.dir, args.options.clone());
     match lifecycle::run(settings, None, Box::new(Starter)) {
         Ok(()) => Ok(Exit::Done),
@@ -124,7 +132,8 @@ fn options(words: &[String], sloppy: bool) -> Result<MountOptions, Failure> {
     // It is no option of the mount, but the action.
     let all = all.split(',').filter(|word| word.trim() != "remount").collect::<Vec<_>>().join(",");
     let text = if sloppy {
-        let known = |w: &&str| !matches!(w.parse::<MountOptions>(), Err(BadMountOption::Unknown(_)));
+        let known =
+            |w: &&str| !matches!(w.parse::<MountOptions>(), Err(BadMountOption::Unknown(_)));
         all.split(',').filter(known).collect::<Vec<_>>().join(",")
     } else {
         all
@@ -133,11 +142,14 @@ fn options(words: &[String], sloppy: bool) -> Result<MountOptions, Failure> {
 }
 
 fn check_mount_point(at: &Path) -> Result<(), Failure> {
-    let fail = |e: std::io::Error| Failure::Failed(format!("cannot mount at {}: {e}", at.display()));
+    let fail =
+        |e: std::io::Error| Failure::Failed(format!("cannot mount at {}: {e}", at.display()));
     mount_point::clear_dead(at).map_err(Failure::failed)?;
     match std::fs::metadata(at).map_err(fail)?.is_dir() {
         true => Ok(()),
-        false => Err(Failure::Failed(format!("cannot mount at {}: it is no directory", at.display()))),
+        false => {
+            Err(Failure::Failed(format!("cannot mount at {}: it is no directory", at.display())))
+        }
     }
 }
 
@@ -158,7 +170,10 @@ mod tests {
         let error = options(&words, false).unwrap_err();
         assert_eq!(error.exit(), Exit::Usage);
         assert!(error.to_string().contains("\"bogus\""));
-        assert!(options(&["log".to_owned()], true).is_err(), "a known option without its value stays an error");
+        assert!(
+            options(&["log".to_owned()], true).is_err(),
+            "a known option without its value stays an error"
+        );
     }
 
     #[test]

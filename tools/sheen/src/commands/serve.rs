@@ -19,7 +19,8 @@ pub fn run(args: &ServeArgs) -> Outcome {
         return Ok(Exit::Done);
     }
     // A terminal's Ctrl-C or hang-up is for the starter, not for this process.
-    rustix::process::setsid().map_err(|e| Failure::Failed(format!("cannot start a session: {e}")))?;
+    rustix::process::setsid()
+        .map_err(|e| Failure::Failed(format!("cannot start a session: {e}")))?;
     match serve(args, Box::new(Starter)) {
         Ok(()) => Ok(Exit::Done),
         Err(failure) => {
@@ -43,7 +44,9 @@ fn settings(args: &ServeArgs) -> Result<(Home, Settings), Failure> {
     let dirs = args.dirs.iter().map(|d| absolute(d)).collect::<Result<Vec<_>, _>>()?;
     let home = Home::new(&dirs[0]);
     let mut settings = Settings::default();
-    if let ([dir], true) = (&dirs[..], home.settings_path().exists() && !format::is_target(&dirs[0])) {
+    if let ([dir], true) =
+        (&dirs[..], home.settings_path().exists() && !format::is_target(&dirs[0]))
+    {
         settings = Settings::read(&Home::new(dir)).map_err(Failure::failed)?;
     } else {
         for dir in dirs {
@@ -60,7 +63,9 @@ fn settings(args: &ServeArgs) -> Result<(Home, Settings), Failure> {
                 if let Some(bytes) = before.ost_bytes {
                     settings.ost_bytes_of.insert(dir.clone(), bytes);
                 }
-                settings.mgs.extend(before.mgs.iter().filter(|nid| !settings.mgs.contains(nid)).collect::<Vec<_>>());
+                settings.mgs.extend(
+                    before.mgs.iter().filter(|nid| !settings.mgs.contains(nid)).collect::<Vec<_>>(),
+                );
             }
             settings.targets.push(dir);
         }
@@ -87,8 +92,11 @@ fn settings(args: &ServeArgs) -> Result<(Home, Settings), Failure> {
 /// fill its volume. A home keeps it in its own settings, a single OST in those of its directory.
 fn keep_ost_size(home: &Home, settings: &Settings, bytes: u64) -> Result<(), Failure> {
     let keep = |home: &Home, fresh: Settings| {
-        let mut settings =
-            if home.settings_path().exists() { Settings::read(home).map_err(Failure::failed)? } else { fresh };
+        let mut settings = if home.settings_path().exists() {
+            Settings::read(home).map_err(Failure::failed)?
+        } else {
+            fresh
+        };
         settings.ost_bytes = Some(bytes);
         settings.write(home).map_err(Failure::failed)
     };
@@ -96,7 +104,8 @@ fn keep_ost_size(home: &Home, settings: &Settings, bytes: u64) -> Result<(), Fai
         return keep(home, settings.clone());
     }
     for dir in settings.targets.iter().filter(|dir| format::is_ost(dir)) {
-        let fresh = Settings { targets: vec![dir.clone()], fsname: settings.fsname, ..Settings::default() };
+        let fresh =
+            Settings { targets: vec![dir.clone()], fsname: settings.fsname, ..Settings::default() };
         keep(&Home::new(dir), fresh)?;
     }
     Ok(())

@@ -19,7 +19,9 @@ pub fn run(args: &StatusArgs) -> Outcome {
     let home = existing_home(&args.dir)?;
     let status = match control::ask(&home, &Request::Status) {
         Ok((Answer::Status(status), _)) => status,
-        Ok((other, _)) => return Err(Failure::Failed(format!("the node answers something else: {other:?}"))),
+        Ok((other, _)) => {
+            return Err(Failure::Failed(format!("the node answers something else: {other:?}")));
+        }
         Err(ControlError::NotUp(_)) if !home.is_taken().map_err(|e| unusable(&home, &e))? => {
             if args.json {
                 output::json(&json!({ "home": home.dir(), "state": NodeState::Down }))?;
@@ -49,10 +51,12 @@ pub fn run(args: &StatusArgs) -> Outcome {
 /// # Errors
 /// There is no such directory, or nothing of SheenFS in it.
 pub fn existing_home(dir: &Path) -> Result<Home, Failure> {
-    let dir =
-        std::path::absolute(dir).map_err(|e| Failure::Usage(format!("{} is no usable path: {e}", dir.display())))?;
+    let dir = std::path::absolute(dir)
+        .map_err(|e| Failure::Usage(format!("{} is no usable path: {e}", dir.display())))?;
     match std::fs::metadata(&dir) {
-        Ok(m) if !m.is_dir() => return Err(Failure::No(format!("{} is no directory", dir.display()))),
+        Ok(m) if !m.is_dir() => {
+            return Err(Failure::No(format!("{} is no directory", dir.display())));
+        }
         Err(e) => return Err(Failure::No(format!("cannot look into {}: {e}", dir.display()))),
         Ok(_) => {}
     }
@@ -73,12 +77,23 @@ pub fn unusable(home: &Home, error: &std::io::Error) -> Failure {
 
 fn table(status: &NodeStatus) -> String {
     let mut text = String::new();
-    let state = serde_json::to_value(status.state).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default();
+    let state = serde_json::to_value(status.state)
+        .ok()
+        .and_then(|v| v.as_str().map(str::to_owned))
+        .unwrap_or_default();
     let up = uptime(Duration::from_secs(status.uptime_seconds));
-    let _ = writeln!(text, "{}: {state} for {up}, process {}, sheen {}", status.home, status.pid, status.version);
+    let _ = writeln!(
+        text,
+        "{}: {state} for {up}, process {}, sheen {}",
+        status.home, status.pid, status.version
+    );
     let _ = writeln!(text, "file system {} at {}", status.fsname, status.nids.join(" "));
     if !status.open.is_empty() {
-        let _ = writeln!(text, "open at {}: no key is asked for; only on a network you trust", status.open.join(" "));
+        let _ = writeln!(
+            text,
+            "open at {}: no key is asked for; only on a network you trust",
+            status.open.join(" ")
+        );
     }
     if let Some(key) = &status.secured {
         let _ = writeln!(text, "secured: every connection must show a key of the cluster ({key})");
@@ -131,7 +146,9 @@ fn section(rows: Builder) -> String {
 }
 
 fn cells(space: Option<Space>) -> [String; 5] {
-    let Some(space) = space else { return ["-".into(), "-".into(), "-".into(), "-".into(), "-".into()] };
+    let Some(space) = space else {
+        return ["-".into(), "-".into(), "-".into(), "-".into(), "-".into()];
+    };
     let used = space.bytes_total.saturating_sub(space.bytes_free);
     let percent = (used as u128 * 100).div_ceil(u128::from(space.bytes_total.max(1)));
     [

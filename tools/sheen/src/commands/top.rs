@@ -56,7 +56,9 @@ pub fn run(args: &TopArgs) -> Outcome {
         return Ok(Exit::Done);
     }
     if !io::stdout().is_terminal() {
-        return Err(Failure::Usage("standard output is no terminal: use --once or --json".to_owned()));
+        return Err(Failure::Usage(
+            "standard output is no terminal: use --once or --json".to_owned(),
+        ));
     }
     let fail = |e: io::Error| Failure::Failed(format!("cannot use the terminal: {e}"));
     let screen = Screen::enter().map_err(fail)?;
@@ -72,7 +74,9 @@ pub fn run(args: &TopArgs) -> Outcome {
         };
         screen.draw(&shown.text(&view, failure.as_deref()), KEYS).map_err(fail)?;
         next += args.interval.0;
-        while let Some(left) = next.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+        while let Some(left) =
+            next.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+        {
             if screen.is_ended() {
                 return Ok(Exit::Done);
             }

@@ -48,14 +48,19 @@ pub fn run(args: &UpArgs) -> Outcome {
         ost_bytes: args.ost_size.map(|s| s.0),
     };
     if home.dir().exists() && !home.dir().is_dir() {
-        return Err(Failure::Failed(format!("{} is no directory: choose another DIR", home.dir().display())));
+        return Err(Failure::Failed(format!(
+            "{} is no directory: choose another DIR",
+            home.dir().display()
+        )));
     }
     let deadline = Instant::now() + PREDECESSOR_WAIT;
     while home.is_taken().map_err(|e| unusable(&home, &e))? {
         match control::ask(&home, &Request::Settings) {
             // A killed process holds the home until its last thread is gone; a new one does before
             // it answers.
-            Err(ControlError::NotUp(_) | ControlError::Socket { .. }) if Instant::now() < deadline => {
+            Err(ControlError::NotUp(_) | ControlError::Socket { .. })
+                if Instant::now() < deadline =>
+            {
                 std::thread::sleep(PREDECESSOR_PAUSE);
             }
             answer => return already_up(&home, &wanted, answer),
@@ -88,10 +93,16 @@ pub fn run(args: &UpArgs) -> Outcome {
 }
 
 /// A node runs there: checks whether it is the wanted one.
-fn already_up(home: &Home, wanted: &Wanted, answer: Result<(Answer, i32), ControlError>) -> Outcome {
+fn already_up(
+    home: &Home,
+    wanted: &Wanted,
+    answer: Result<(Answer, i32), ControlError>,
+) -> Outcome {
     let settings = match answer {
         Ok((Answer::Settings { settings }, _)) => *settings,
-        Ok((other, _)) => return Err(Failure::Failed(format!("the node answers something else: {other:?}"))),
+        Ok((other, _)) => {
+            return Err(Failure::Failed(format!("the node answers something else: {other:?}")));
+        }
         Err(e) => return Err(Failure::failed(e)),
     };
     let plan = plan(home, Some(&settings), wanted).map_err(Failure::failed)?;
@@ -113,8 +124,8 @@ fn print_mounts(settings: &Settings) -> Result<(), Failure> {
 
 /// An absolute path without symbolic links as far as it exists, so that one directory is one home.
 pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
-    let path =
-        std::path::absolute(path).map_err(|e| Failure::Usage(format!("{} is no usable path: {e}", path.display())))?;
+    let path = std::path::absolute(path)
+        .map_err(|e| Failure::Usage(format!("{} is no usable path: {e}", path.display())))?;
     // The last component may be a dead mount: it is not looked at.
     Ok(mount_table::resolve_parent(&path).unwrap_or(path))
 }
@@ -127,8 +138,14 @@ fn need_root(plan: &Plan) -> Result<(), Failure> {
 }
 
 /// Makes what is missing in the home.
-fn prepare(home: &Home, plan: &Plan, before: Option<&Settings>, progress: &Progress) -> Result<(), Failure> {
-    let unwritable = |e: io::Error| Failure::Failed(format!("cannot make {}: {e}", home.dir().display()));
+fn prepare(
+    home: &Home,
+    plan: &Plan,
+    before: Option<&Settings>,
+    progress: &Progress,
+) -> Result<(), Failure> {
+    let unwritable =
+        |e: io::Error| Failure::Failed(format!("cannot make {}: {e}", home.dir().display()));
     fs::create_dir_all(home.dir()).map_err(unwritable)?;
     for target in &plan.targets {
         if format::is_target(&target.dir) {
@@ -163,7 +180,9 @@ pub fn prepare_mount_point(at: &Path) -> Result<(), Failure> {
 fn foreground(home: &Home, settings: Settings) -> Outcome {
     crate::log::start();
     let guard = take(home)?;
-    let announce = PrintReady { lines: settings.mounts.iter().map(|m| format!("{}\n", m.at.display())).collect() };
+    let announce = PrintReady {
+        lines: settings.mounts.iter().map(|m| format!("{}\n", m.at.display())).collect(),
+    };
     lifecycle::run(settings, Some(guard), Box::new(announce)).map_err(Failure::failed)?;
     Ok(Exit::Done)
 }
@@ -172,7 +191,9 @@ fn foreground(home: &Home, settings: Settings) -> Outcome {
 pub fn take(home: &Home) -> Result<HomeGuard, Failure> {
     match home.take() {
         Ok(Some(guard)) => Ok(guard),
-        Ok(None) => Err(Failure::Failed(format!("a node runs in {} already", home.dir().display()))),
+        Ok(None) => {
+            Err(Failure::Failed(format!("a node runs in {} already", home.dir().display())))
+        }
         Err(e) => Err(unusable(home, &e)),
     }
 }

@@ -76,15 +76,19 @@ fn about(what: &Path) -> Result<About, Failure> {
     if let Some(pid) = number.filter(|pid| Path::new("/proc").join(pid.to_string()).exists()) {
         return Ok(About::Process(pid));
     }
-    let path = std::path::absolute(what).map_err(|e| Failure::Usage(format!("{} is no path: {e}", what.display())))?;
+    let path = std::path::absolute(what)
+        .map_err(|e| Failure::Usage(format!("{} is no path: {e}", what.display())))?;
     let (send, receive) = mpsc::channel();
     let looked = path.clone();
     // Not joined: it may hang as long as the file it looks at; it ends with this process.
-    std::thread::spawn(move || send.send(std::fs::symlink_metadata(looked).map(|metadata| metadata.ino())));
+    std::thread::spawn(move || {
+        send.send(std::fs::symlink_metadata(looked).map(|metadata| metadata.ino()))
+    });
     match receive.recv_timeout(LOOK_MAX) {
         Ok(Ok(ino)) => Ok(About::Inode(ino, path)),
         Ok(Err(error)) => {
-            let hint = if number.is_some() { ", nor is there a process of that number" } else { "" };
+            let hint =
+                if number.is_some() { ", nor is there a process of that number" } else { "" };
             Err(Failure::No(format!("cannot look at {}: {error}{hint}", path.display())))
         }
         Err(_) => Ok(About::Ourselves),
@@ -100,7 +104,9 @@ fn is_meant(about: &About, chain: &Chain) -> bool {
             let fid = chain.fid.parse::<Fid>().is_ok_and(|fid| fid.ino() == *ino);
             // Processes that wait elsewhere for the same file are meant, too; a bare number could
             // be of another file system.
-            fid && (chain.at.is_empty() || path.starts_with(&chain.at) || !Path::new(&chain.at).exists())
+            fid && (chain.at.is_empty()
+                || path.starts_with(&chain.at)
+                || !Path::new(&chain.at).exists())
         }
     }
 }
@@ -108,8 +114,14 @@ fn is_meant(about: &About, chain: &Chain) -> bool {
 fn nothing(about: &About) -> String {
     match about {
         About::Everything => "nothing waits for longer than a second".to_owned(),
-        About::Process(pid) => format!("process {pid} waits for no SheenFS for longer than a second"),
-        About::Inode(_, path) => format!("nobody waits for {} for longer than a second", path.display()),
-        About::Ourselves => "the path cannot be looked at in time, but no mount of SheenFS knows of it".to_owned(),
+        About::Process(pid) => {
+            format!("process {pid} waits for no SheenFS for longer than a second")
+        }
+        About::Inode(_, path) => {
+            format!("nobody waits for {} for longer than a second", path.display())
+        }
+        About::Ourselves => {
+            "the path cannot be looked at in time, but no mount of SheenFS knows of it".to_owned()
+        }
     }
 }

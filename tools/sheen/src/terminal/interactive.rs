@@ -63,7 +63,9 @@ impl Reader<'_> {
             match read {
                 Ok(0) => return Ok(Exit::Status(last)),
                 Ok(_) if line.len() as u64 == LINE_BYTES_MAX => {
-                    return Err(Failure::Failed(format!("a line has at most {LINE_BYTES_MAX} bytes")));
+                    return Err(Failure::Failed(format!(
+                        "a line has at most {LINE_BYTES_MAX} bytes"
+                    )));
                 }
                 Ok(_) => {}
                 Err(e) => return Err(Failure::Failed(format!("cannot read standard input: {e}"))),
@@ -124,12 +126,18 @@ mod tests {
         let mut device = None;
         let mut one = |line: &str| reader.one(line, &mut device);
         assert_eq!(one("get_param  'a b' c\\ d\n"), Line::Command(3));
-        assert_eq!((one(""), one("  # nothing"), one("say 'no")), (Line::Nothing, Line::Nothing, Line::Command(22)));
+        assert_eq!(
+            (one(""), one("  # nothing"), one("say 'no")),
+            (Line::Nothing, Line::Nothing, Line::Command(22))
+        );
         assert_eq!(
             (one("lctl dl"), one("device sheen-OST0001-osc-MDT0000"), one("deactivate")),
             (Line::Command(1), Line::Command(0), Line::Command(3))
         );
         assert_eq!((one("quit"), one("exit now")), (Line::End, Line::End));
-        assert_eq!(*ran.borrow(), ["get_param|a b|c d", "dl", "--device|sheen-OST0001-osc-MDT0000|deactivate"]);
+        assert_eq!(
+            *ran.borrow(),
+            ["get_param|a b|c d", "dl", "--device|sheen-OST0001-osc-MDT0000|deactivate"]
+        );
     }
 }

@@ -12,7 +12,10 @@ impl Progress {
     /// Starts with a first step.
     pub fn start(step: &str) -> Progress {
         let bar = ProgressBar::new_spinner();
-        bar.set_style(ProgressStyle::with_template("{spinner} {msg} ({elapsed})").expect("a constant template"));
+        bar.set_style(
+            ProgressStyle::with_template("{spinner} {msg} ({elapsed})")
+                .expect("a constant template"),
+        );
         bar.set_message(step.to_owned());
         bar.enable_steady_tick(Duration::from_millis(100));
         Progress { bar }

@@ -32,7 +32,8 @@ struct State {
 
 impl BlockingPool {
     pub(super) fn new(threads_max: usize) -> BlockingPool {
-        let shared = Arc::new(Shared { state: Mutex::new(State::default()), work_came: Condvar::new() });
+        let shared =
+            Arc::new(Shared { state: Mutex::new(State::default()), work_came: Condvar::new() });
         BlockingPool { shared, threads_max, threads: Mutex::new(Vec::new()) }
     }
 
@@ -53,7 +54,10 @@ impl BlockingPool {
             state.started
         };
         let shared = self.shared.clone();
-        match std::thread::Builder::new().name(format!("blocking-{index}")).spawn(move || run(&shared)) {
+        match std::thread::Builder::new()
+            .name(format!("blocking-{index}"))
+            .spawn(move || run(&shared))
+        {
             Ok(thread) => self.threads.lock().push(thread),
             Err(error) => {
                 let mut state = self.shared.state.lock();

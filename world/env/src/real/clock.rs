@@ -62,7 +62,8 @@ impl Future for Sleep {
             return Poll::Pending;
         }
         let _inside = this.reactors.enter();
-        let timer = this.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline.into())));
+        let timer =
+            this.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline.into())));
         timer.as_mut().poll(cx)
     }
 }

@@ -88,7 +88,9 @@ impl File for RealFile {
 
     fn punch(&self, start: u64, len: u64) -> io::Result<()> {
         let end = end_of(start, len)?;
-        if len == 0 || self.fallocate(FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, start, len)? {
+        if len == 0
+            || self.fallocate(FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, start, len)?
+        {
             return Ok(());
         }
         self.write_zeros(start, end.min(self.file.metadata()?.size()))
@@ -129,7 +131,12 @@ impl File for RealFile {
         let len = end_of(start, len)? - start;
         // SAFETY: the descriptor is open as long as `self`; no memory is passed.
         let done = unsafe {
-            libc::sync_file_range(self.file.as_raw_fd(), start as i64, len as i64, libc::SYNC_FILE_RANGE_WRITE)
+            libc::sync_file_range(
+                self.file.as_raw_fd(),
+                start as i64,
+                len as i64,
+                libc::SYNC_FILE_RANGE_WRITE,
+            )
         };
         if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
@@ -160,7 +167,10 @@ impl Disk for RealDisk {
             .map(|entry| {
                 let name = entry?.file_name();
                 name.into_string().map_err(|name| {
-                    io::Error::new(io::ErrorKind::InvalidData, format!("{name:?} in {} is not text", path.display()))
+                    io::Error::new(
+                        io::ErrorKind::InvalidData,
+                        format!("{name:?} in {} is not text", path.display()),
+                    )
                 })
             })
             .collect()
@@ -194,7 +204,8 @@ impl Disk for RealDisk {
     }
 
     fn kernel_run(&self) -> u128 {
-        let parsed = std::fs::read_to_string(BOOT_ID).map(|id| u128::from_str_radix(&id.trim().replace('-', ""), 16));
+        let parsed = std::fs::read_to_string(BOOT_ID)
+            .map(|id| u128::from_str_radix(&id.trim().replace('-', ""), 16));
         match parsed {
             Ok(Ok(run)) => run,
             // Then it counts as another boot each time: clients are asked once too often for what
@@ -207,7 +218,12 @@ impl Disk for RealDisk {
     }
 
     fn lock(&self, path: &Path) -> io::Result<Option<Box<dyn Send + Sync>>> {
-        let file = std::fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let file = std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(Box::new(file))),
             Err(Errno::WOULDBLOCK) => Ok(None),

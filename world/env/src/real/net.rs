@@ -49,7 +49,8 @@ impl Net for RealNet {
 
     fn connect(&self, addr: SocketAddr) -> BoxFuture<'static, io::Result<Box<dyn Stream>>> {
         let reactors = self.reactors.clone();
-        let connected = Inside { reactors: reactors.clone(), future: Box::pin(TcpStream::connect(addr)) };
+        let connected =
+            Inside { reactors: reactors.clone(), future: Box::pin(TcpStream::connect(addr)) };
         Box::pin(async move {
             let socket = connected.await?;
             tune(&socket)?;
@@ -101,7 +102,10 @@ impl Listener for RealListener {
             .await?;
             tune(&socket)?;
             let socket = Socket::Loose(Some(socket.into_std()?));
-            Ok((Box::new(RealStream { socket, reactors: self.reactors.clone() }) as Box<dyn Stream>, peer))
+            Ok((
+                Box::new(RealStream { socket, reactors: self.reactors.clone() }) as Box<dyn Stream>,
+                peer,
+            ))
         })
     }
 
@@ -164,7 +168,9 @@ impl Stream for RealStream {
         }
     }
 
-    fn split(mut self: Box<Self>) -> (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>) {
+    fn split(
+        mut self: Box<Self>,
+    ) -> (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>) {
         if let Err(error) = self.ready() {
             // Both halves will say so at their first use.
             tracing::debug!(%error, "socket cannot join a reactor");
@@ -180,13 +186,21 @@ impl Stream for RealStream {
 }
 
 impl AsyncRead for RealStream {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         Pin::new(self.get_mut().ready()?).poll_read(cx, buf)
     }
 }
 
 impl AsyncWrite for RealStream {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         Pin::new(self.get_mut().ready()?).poll_write(cx, buf)
     }
 
@@ -215,7 +229,11 @@ impl AsyncWrite for RealStream {
 struct Dead;
 
 impl AsyncRead for Dead {
-    fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        _: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         Poll::Ready(Err(io::ErrorKind::NotConnected.into()))
     }
 }

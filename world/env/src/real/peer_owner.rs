@@ -24,14 +24,17 @@ pub fn owner_of(theirs: SocketAddr, ours: SocketAddr) -> io::Result<PeerOwner> {
     socket.send_to(&bytes, &NetlinkAddr::new(0, 0), 0)?;
     let mut answer = Vec::with_capacity(ANSWER_BYTES);
     socket.recv(&mut answer, 0)?;
-    let answer = NetlinkMessage::<SockDiagMessage>::deserialize(&answer).map_err(io::Error::other)?;
+    let answer =
+        NetlinkMessage::<SockDiagMessage>::deserialize(&answer).map_err(io::Error::other)?;
     match answer.payload {
         // A socket that no process has any more shows no inode, and root as its owner.
-        NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(found)) => Ok(match found.header.uid {
-            _ if found.header.inode == 0 => PeerOwner::Gone,
-            uid if uid == 0 || uid == rustix::process::geteuid().as_raw() => PeerOwner::Trusted,
-            uid => PeerOwner::User(uid),
-        }),
+        NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(found)) => {
+            Ok(match found.header.uid {
+                _ if found.header.inode == 0 => PeerOwner::Gone,
+                uid if uid == 0 || uid == rustix::process::geteuid().as_raw() => PeerOwner::Trusted,
+                uid => PeerOwner::User(uid),
+            })
+        }
         NetlinkPayload::Error(error) => match error.to_io() {
             error if error.kind() == io::ErrorKind::NotFound => Ok(PeerOwner::Elsewhere),
             error => Err(error),
@@ -76,7 +79,8 @@ mod tests {
         for addr in ["127.0.0.1:0", "[::1]:0", "[::]:0"] {
             let listener = TcpListener::bind(addr).expect("listen");
             let port = listener.local_addr().expect("an address").port();
-            let ip: IpAddr = if addr.contains("::1") { "::1" } else { "127.0.0.1" }.parse().expect("an address");
+            let ip: IpAddr =
+                if addr.contains("::1") { "::1" } else { "127.0.0.1" }.parse().expect("an address");
             let caller = TcpStream::connect((ip, port)).expect("connect");
             let (socket, theirs) = listener.accept().expect("accept");
             let ours = socket.local_addr().expect("an address");

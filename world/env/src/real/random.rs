@@ -58,14 +58,18 @@ mod tests {
             unshifted(unshifted(z, 27).wrapping_mul(inverse(0xbf58_476d_1ce4_e5b9)), 30)
         };
         let last_bits: Vec<u64> = (0..64).map(|_| below(random.next_u64()) & 1).collect();
-        assert!(last_bits.windows(2).any(|two| two[0] == two[1]), "the last bit tells the next one");
+        assert!(
+            last_bits.windows(2).any(|two| two[0] == two[1]),
+            "the last bit tells the next one"
+        );
     }
 
     #[test]
     fn all_numbers_differ() {
         let (one, other) = (RealRandom::new().expect("a seed"), RealRandom::new().expect("a seed"));
         let drawn = |random: &RealRandom| (0..1000).map(|_| random.next_u128()).collect::<Vec<_>>();
-        let all: std::collections::BTreeSet<u128> = [drawn(&one), drawn(&other)].concat().into_iter().collect();
+        let all: std::collections::BTreeSet<u128> =
+            [drawn(&one), drawn(&other)].concat().into_iter().collect();
         assert_eq!(all.len(), 2000);
     }
 }

@@ -48,14 +48,15 @@ impl Reactors {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             handles.push(runtime.handle().clone());
             let (stop, stopped) = oneshot::channel::<()>();
-            let thread = std::thread::Builder::new().name(format!("reactor-{index}")).spawn(move || {
-                CURRENT.set(Some((identity, index)));
-                // Ends on request, or when the sender is gone because a later reactor could not
-                // start.
-                let _ = runtime.block_on(stopped);
-                // Tasks are dropped here, still on their own thread.
-                drop(runtime);
-            })?;
+            let thread =
+                std::thread::Builder::new().name(format!("reactor-{index}")).spawn(move || {
+                    CURRENT.set(Some((identity, index)));
+                    // Ends on request, or when the sender is gone because a later reactor could not
+                    // start.
+                    let _ = runtime.block_on(stopped);
+                    // Tasks are dropped here, still on their own thread.
+                    drop(runtime);
+                })?;
             running.push(Running { stop, thread });
         }
         Ok(Arc::new(Reactors {

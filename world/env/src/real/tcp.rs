@@ -27,7 +27,9 @@ pub(super) fn round_trip(socket: BorrowedFd<'_>) -> Option<Duration> {
     let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
     let to = (&raw mut info).cast();
     // SAFETY: the kernel writes at most `len` bytes there, and the descriptor is borrowed.
-    let failed = unsafe { libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, to, &raw mut len) };
+    let failed = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, to, &raw mut len)
+    };
     (failed == 0 && info.tcpi_rtt > 0).then(|| Duration::from_micros(u64::from(info.tcpi_rtt)))
 }
 

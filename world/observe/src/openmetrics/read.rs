@@ -70,10 +70,16 @@ impl Kind {
 /// The first line that breaks a rule of the format.
 pub fn read(text: &str) -> Result<BTreeMap<String, Family>, Malformed> {
     let Some(body) = text.strip_suffix("# EOF\n") else {
-        return Err(Malformed { line: text.lines().count(), why: "the text does not end with # EOF".to_owned() });
+        return Err(Malformed {
+            line: text.lines().count(),
+            why: "the text does not end with # EOF".to_owned(),
+        });
     };
     if !body.is_empty() && !body.ends_with('\n') {
-        return Err(Malformed { line: text.lines().count(), why: "# EOF does not begin a line".to_owned() });
+        return Err(Malformed {
+            line: text.lines().count(),
+            why: "# EOF does not begin a line".to_owned(),
+        });
     }
     let mut families: BTreeMap<String, Family> = BTreeMap::new();
     let mut current: Option<String> = None;
@@ -88,11 +94,18 @@ pub fn read(text: &str) -> Result<BTreeMap<String, Family>, Malformed> {
         }
         let (name, labels, value) = sample(line).map_err(malformed)?;
         let of = current.as_deref().and_then(|family| Some((family, families.get_mut(family)?)));
-        let Some((family, found)) = of else { return Err(malformed(format!("{name} has no # TYPE before it"))) };
-        let suffix = found.kind.suffixes().iter().find(|suffix| name.strip_suffix(**suffix) == Some(family));
-        let Some(suffix) = suffix else { return Err(malformed(format!("{name} is no sample of {family}"))) };
+        let Some((family, found)) = of else {
+            return Err(malformed(format!("{name} has no # TYPE before it")));
+        };
+        let suffix =
+            found.kind.suffixes().iter().find(|suffix| name.strip_suffix(**suffix) == Some(family));
+        let Some(suffix) = suffix else {
+            return Err(malformed(format!("{name} is no sample of {family}")));
+        };
         if found.kind != Kind::Gauge && !(value.is_finite() && value >= 0.0) {
-            return Err(malformed(format!("{name} is {value}: counts are finite and not negative")));
+            return Err(malformed(format!(
+                "{name} is {value}: counts are finite and not negative"
+            )));
         }
         if !series.insert((name.clone(), labels.clone())) {
             return Err(malformed(format!("{name} comes twice with these labels")));
@@ -100,16 +113,23 @@ pub fn read(text: &str) -> Result<BTreeMap<String, Family>, Malformed> {
         found.samples.push(SampleLine { suffix, labels, value });
     }
     for (name, family) in families.iter().filter(|(_, family)| family.kind == Kind::Histogram) {
-        distribution(&family.samples).map_err(|why| Malformed { line: lines, why: format!("{name}: {why}") })?;
+        distribution(&family.samples)
+            .map_err(|why| Malformed { line: lines, why: format!("{name}: {why}") })?;
     }
     Ok(families)
 }
 
 /// A line that begins with `# `.
-fn describe(families: &mut BTreeMap<String, Family>, current: &mut Option<String>, about: &str) -> Result<(), String> {
+fn describe(
+    families: &mut BTreeMap<String, Family>,
+    current: &mut Option<String>,
+    about: &str,
+) -> Result<(), String> {
     let mut words = about.splitn(3, ' ');
     let (Some(word), Some(name), Some(rest)) = (words.next(), words.next(), words.next()) else {
-        return Err("a line that begins with # is TYPE, HELP or UNIT, a name, and a text".to_owned());
+        return Err(
+            "a line that begins with # is TYPE, HELP or UNIT, a name, and a text".to_owned()
+        );
     };
     is_name(name, true)?;
     match word {
@@ -120,7 +140,10 @@ fn describe(families: &mut BTreeMap<String, Family>, current: &mut Option<String
                 "histogram" => Kind::Histogram,
                 other => return Err(format!("{name} is of the type {other}, which is not served")),
             };
-            if families.insert(name.to_owned(), Family { kind, help: None, samples: Vec::new() }).is_some() {
+            if families
+                .insert(name.to_owned(), Family { kind, help: None, samples: Vec::new() })
+                .is_some()
+            {
                 return Err(format!("{name} comes twice"));
             }
             *current = Some(name.to_owned());
@@ -128,7 +151,9 @@ fn describe(families: &mut BTreeMap<String, Family>, current: &mut Option<String
         "HELP" | "UNIT" => {
             let of = families.get_mut(name).filter(|_| current.as_deref() == Some(name));
             let Some(family) = of.filter(|family| family.samples.is_empty()) else {
-                return Err(format!("# {word} of {name} stands between its # TYPE and its samples"));
+                return Err(format!(
+                    "# {word} of {name} stands between its # TYPE and its samples"
+                ));
             };
             match word {
                 "UNIT" if !name.ends_with(&format!("_{rest}")) => {
@@ -246,7 +271,9 @@ fn distribution(samples: &[SampleLine]) -> Result<(), String> {
         let grows = buckets.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1);
         let all = buckets.last().filter(|(bound, _)| *bound == f64::INFINITY).map(|(_, all)| *all);
         if !grows || all.is_none() || all != count || !has_sum {
-            return Err(format!("{labels:?}: buckets grow up to +Inf, which counts all, and a sum stands beside them"));
+            return Err(format!(
+                "{labels:?}: buckets grow up to +Inf, which counts all, and a sum stands beside them"
+            ));
         }
     }
     Ok(())

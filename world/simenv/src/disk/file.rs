@@ -17,7 +17,10 @@ pub(super) struct SimFile {
 }
 
 fn end_of(start: u64, len: u64) -> io::Result<u64> {
-    start.checked_add(len).filter(|end| *end <= i64::MAX as u64).ok_or_else(|| io::ErrorKind::FileTooLarge.into())
+    start
+        .checked_add(len)
+        .filter(|end| *end <= i64::MAX as u64)
+        .ok_or_else(|| io::ErrorKind::FileTooLarge.into())
 }
 
 impl SimFile {
@@ -28,7 +31,11 @@ impl SimFile {
         Ok(self.inode.look(look))
     }
 
-    fn change<T>(&self, event: DiskEvent, change: impl FnOnce(&mut Content, &Usage) -> T) -> io::Result<T> {
+    fn change<T>(
+        &self,
+        event: DiskEvent,
+        change: impl FnOnce(&mut Content, &Usage) -> T,
+    ) -> io::Result<T> {
         if !self.process.is_alive() {
             return Err(io::Error::other("this process was killed"));
         }
@@ -62,7 +69,9 @@ impl File for SimFile {
 
     fn allocate(&self, start: u64, len: u64, zero: bool) -> io::Result<()> {
         let end = end_of(start, len)?;
-        self.change(DiskEvent::Allocate, |content, usage| content.allocate(usage, start, end, zero))?
+        self.change(DiskEvent::Allocate, |content, usage| {
+            content.allocate(usage, start, end, zero)
+        })?
     }
 
     fn seek(&self, offset: u64, hole: bool) -> io::Result<Option<u64>> {

@@ -67,7 +67,8 @@ impl Inode {
             1 => {}
             _ => {
                 let old = state.synced.clone();
-                let numbers: BTreeSet<u64> = old.pages.keys().chain(state.now.pages.keys()).copied().collect();
+                let numbers: BTreeSet<u64> =
+                    old.pages.keys().chain(state.now.pages.keys()).copied().collect();
                 let now = &mut state.now;
                 if rng.chance(500) {
                     now.len = old.len;
@@ -113,7 +114,13 @@ impl Content {
     }
 
     /// Writes `[offset, end)`. A full disk takes the pages before the one that has no room.
-    pub(crate) fn write(&mut self, usage: &Usage, buf: &[u8], offset: u64, end: u64) -> io::Result<()> {
+    pub(crate) fn write(
+        &mut self,
+        usage: &Usage,
+        buf: &[u8],
+        offset: u64,
+        end: u64,
+    ) -> io::Result<()> {
         for (number, from, to) in parts(offset, end) {
             let at = (number * PAGE + from as u64 - offset) as usize;
             self.page(usage, number)?[from..to].copy_from_slice(&buf[at..at + to - from]);
@@ -143,7 +150,8 @@ impl Content {
 
     /// Makes `[start, end)` a hole; of pages that are only partly in it, zeros.
     pub(crate) fn punch(&mut self, usage: &Usage, start: u64, end: u64) {
-        let numbers: Vec<u64> = self.pages.range(start / PAGE..end.div_ceil(PAGE)).map(|(n, _)| *n).collect();
+        let numbers: Vec<u64> =
+            self.pages.range(start / PAGE..end.div_ceil(PAGE)).map(|(n, _)| *n).collect();
         for number in numbers {
             let (from, to) = (start.max(number * PAGE), end.min((number + 1) * PAGE));
             if to - from == PAGE {
@@ -156,7 +164,13 @@ impl Content {
     }
 
     /// Gives `[start, end)` its pages, if `zero` with zeros in them.
-    pub(crate) fn allocate(&mut self, usage: &Usage, start: u64, end: u64, zero: bool) -> io::Result<()> {
+    pub(crate) fn allocate(
+        &mut self,
+        usage: &Usage,
+        start: u64,
+        end: u64,
+        zero: bool,
+    ) -> io::Result<()> {
         for (number, from, to) in parts(start, end) {
             let page = self.page(usage, number)?;
             if zero {

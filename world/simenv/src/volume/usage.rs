@@ -14,7 +14,8 @@ pub(crate) struct Usage {
 impl Usage {
     /// Takes a page; `false`: the volume is full.
     pub(crate) fn take(&self) -> bool {
-        let fits = (self.pages.load(Ordering::Relaxed) as u64 + 1) * PAGE <= self.capacity.load(Ordering::Relaxed);
+        let fits = (self.pages.load(Ordering::Relaxed) as u64 + 1) * PAGE
+            <= self.capacity.load(Ordering::Relaxed);
         if fits {
             self.pages.fetch_add(1, Ordering::Relaxed);
         }

@@ -49,7 +49,11 @@ impl Image {
         let mut states = vec![all(&store)];
         for n in 0..9u8 {
             // Sizes around whole blocks, one of several blocks, several transactions in a group.
-            put(&store, &[b'k', n], &vec![n; [1, 4096 - 64 - 10, 4096 - 64 - 9, 9000, 0][usize::from(n) % 5]]);
+            put(
+                &store,
+                &[b'k', n],
+                &vec![n; [1, 4096 - 64 - 10, 4096 - 64 - 9, 9000, 0][usize::from(n) % 5]],
+            );
             put(&store, b"same", &[n]);
             let mut tx = store.begin();
             tx.delete(&[b'k', n.wrapping_sub(3)]);
@@ -70,8 +74,10 @@ impl Image {
             .collect();
         records.sort();
         assert_eq!(records.len(), 9);
-        let records =
-            records.into_iter().map(|(_, at, payload)| (at, RecordHead::record_bytes(payload).unwrap())).collect();
+        let records = records
+            .into_iter()
+            .map(|(_, at, payload)| (at, RecordHead::record_bytes(payload).unwrap()))
+            .collect();
         Image { env, _guard: guard, folder, states, records, before, journal }
     }
 
@@ -100,7 +106,8 @@ impl Image {
     fn is_whole(&self, record: usize, journal: &[u8]) -> bool {
         let at = self.records[record].0;
         let payload = RecordHead::decode(&self.journal[at as usize..]).unwrap().payload_bytes;
-        let mut places = (at..at + RecordHead::SIZE as u64 + payload).map(|at| (at % RING) as usize);
+        let mut places =
+            (at..at + RecordHead::SIZE as u64 + payload).map(|at| (at % RING) as usize);
         places.all(|at| journal[at] == self.journal[at])
     }
 
@@ -152,7 +159,10 @@ fn a_last_record_written_in_the_wrong_order_is_not_taken() {
         let whole = image.is_whole(last, &journal);
         assert!(missing > 0 || !whole);
         let found = image.reopen(&journal).unwrap();
-        assert!(found == image.states[last + usize::from(whole)], "without the 512 bytes from {missing}");
+        assert!(
+            found == image.states[last + usize::from(whole)],
+            "without the 512 bytes from {missing}"
+        );
     }
 }
 
@@ -182,7 +192,10 @@ fn a_flipped_bit_in_the_middle_is_an_error_that_says_where() {
 fn a_journal_of_another_size_or_store_is_refused() {
     let image = Image::new(0);
     for len in [0, 100, 4096, RING as usize - 1, RING as usize - 4096] {
-        assert!(matches!(image.reopen(&image.journal[..len]), Err(StoreError::Damaged { .. })), "{len} bytes");
+        assert!(
+            matches!(image.reopen(&image.journal[..len]), Err(StoreError::Damaged { .. })),
+            "{len} bytes"
+        );
     }
     let dir = image.folder.path().join("image");
     assert!(matches!(open_as(&image.env, &dir, UUID + 1), Err(StoreError::Damaged { .. })));
@@ -200,16 +213,24 @@ fn a_cut_or_scribbled_tree_is_refused() {
     for len in [0, 1, 4096, 8192, good.len() - 4096, good.len() - 1] {
         std::fs::write(&tree, &good[..len]).unwrap();
         let opened = open_as(&image.env, &dir, UUID);
-        assert!(matches!(opened, Err(StoreError::Damaged { .. })), "{len} of {} bytes: {opened:?}", good.len());
+        assert!(
+            matches!(opened, Err(StoreError::Damaged { .. })),
+            "{len} of {} bytes: {opened:?}",
+            good.len()
+        );
     }
     // A value changed under its checksum.
-    let at = good.windows(64).position(|w| w == [2; 64]).expect("the value of lap 2 is in the tree");
+    let at =
+        good.windows(64).position(|w| w == [2; 64]).expect("the value of lap 2 is in the tree");
     let mut bad = good.clone();
     bad[at] ^= 1;
     std::fs::write(&tree, &bad).unwrap();
     let store = open(&image.env, &dir, &lazy(RING)).unwrap();
     let read = store.begin().get(b"lap2", <[u8]>::len);
-    assert!(matches!(read, Err(StoreError::Damaged { ref reason, .. }) if reason.contains("lap2")), "{read:?}");
+    assert!(
+        matches!(read, Err(StoreError::Damaged { ref reason, .. }) if reason.contains("lap2")),
+        "{read:?}"
+    );
     assert_eq!(store.begin().get(b"lap1", <[u8]>::len).unwrap(), Some(9000 + 4096));
     wait(store.close()).unwrap();
 }

@@ -25,7 +25,10 @@ fn a_failed_commit_poisons_and_is_never_tried_again() {
     memory.fail_after(Some(0));
     put(&store, b"lost", b"2");
     let error = wait(store.commit()).unwrap_err();
-    assert!(matches!(&error, StoreError::Poisoned { cause } if cause.contains("Input/output error")), "{error}");
+    assert!(
+        matches!(&error, StoreError::Poisoned { cause } if cause.contains("Input/output error")),
+        "{error}"
+    );
     memory.fail_after(None);
     // Healed or not: every later call fails with the cause.
     assert_eq!(wait(store.commit()), Err(error.clone()));
@@ -103,7 +106,11 @@ fn a_full_store_refuses_new_records_keeps_old_ones_and_can_be_emptied() {
     wait(store.commit()).unwrap();
     let start = std::time::Instant::now();
     while wait(store.admit()).is_err() {
-        assert!(start.elapsed() < Duration::from_secs(20), "deleting made room: {:?}", store.space());
+        assert!(
+            start.elapsed() < Duration::from_secs(20),
+            "deleting made room: {:?}",
+            store.space()
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
     put(&store, b"again", b"x");
@@ -133,7 +140,9 @@ fn admit_waits_while_too_much_is_uncommitted() {
     wait(store.close()).unwrap();
 
     // A commit thread that fails must wake the waiting tasks.
-    let store = Store::open(memory.clone(), env, StoreOptions { committer: Committer::Thread, ..options }).unwrap();
+    let store =
+        Store::open(memory.clone(), env, StoreOptions { committer: Committer::Thread, ..options })
+            .unwrap();
     memory.fail_after(Some(0));
     put(&store, b"big", &[2; 20_000]);
     assert!(matches!(wait(store.admit()), Err(StoreError::Poisoned { .. })));
@@ -192,7 +201,10 @@ fn a_store_that_discards_goes_on_and_is_what_it_was_when_it_is_opened_again() {
     assert_eq!(store.begin().get(b"lost", <[u8]>::len).unwrap(), Some(1), "it answers as ever");
     let mut commit = Box::pin(store.commit());
     std::thread::sleep(Duration::from_millis(50));
-    assert!(commit.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending(), "who syncs waits");
+    assert!(
+        commit.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending(),
+        "who syncs waits"
+    );
     drop(commit);
     assert_eq!(store.last_committed(), Transno(1));
     wait(store.close()).unwrap();

@@ -55,7 +55,11 @@ fn kill_9_leaves_a_prefix_with_all_that_was_acknowledged() {
     let mut previous = 0;
     for round in 0..6u64 {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "kill::kill_9_leaves_a_prefix_with_all_that_was_acknowledged", "--nocapture"])
+            .args([
+                "--exact",
+                "kill::kill_9_leaves_a_prefix_with_all_that_was_acknowledged",
+                "--nocapture",
+            ])
             .env(CHILD, dir.path())
             .stdout(Stdio::piped())
             .spawn()
@@ -86,7 +90,11 @@ fn kill_9_leaves_a_prefix_with_all_that_was_acknowledged() {
         assert!(acknowledged > previous, "round {round}: {acknowledged} > {previous}");
         assert!(last >= acknowledged, "round {round}: {last} found, {acknowledged} acknowledged");
         let mut stored = 0;
-        assert!(engine.get(b"last", &mut |v| stored = u64::from_le_bytes(v.try_into().unwrap())).unwrap());
+        assert!(
+            engine
+                .get(b"last", &mut |v| stored = u64::from_le_bytes(v.try_into().unwrap()))
+                .unwrap()
+        );
         assert_eq!(stored, last, "round {round}");
         for key in 0..KEYS {
             let n = last.checked_sub(key).map_or(0, |age| last - age % KEYS);

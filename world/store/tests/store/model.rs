@@ -83,8 +83,12 @@ fn run(ops: &[Op], mut open: impl FnMut() -> Arc<Store>) {
                     })
                     .unwrap();
                     let range = if a < b { Some(model.range(a.clone()..b.clone())) } else { None };
-                    let expect: Vec<_> =
-                        range.into_iter().flatten().take(*most).map(|(k, v)| (k.clone(), v.clone())).collect();
+                    let expect: Vec<_> = range
+                        .into_iter()
+                        .flatten()
+                        .take(*most)
+                        .map(|(k, v)| (k.clone(), v.clone()))
+                        .collect();
                     assert_eq!(seen, expect);
                     assert!(nested, "a read inside a scan sees the same");
                 }
@@ -110,7 +114,10 @@ fn run(ops: &[Op], mut open: impl FnMut() -> Arc<Store>) {
         finish(tx, changed);
         break;
     }
-    assert_eq!(all(&store), model.into_iter().filter(|(k, _)| k[..] < [0xff; 8][..]).collect::<Vec<_>>());
+    assert_eq!(
+        all(&store),
+        model.into_iter().filter(|(k, _)| k[..] < [0xff; 8][..]).collect::<Vec<_>>()
+    );
     wait(store.close()).unwrap();
 }
 

@@ -33,10 +33,16 @@ fn objects_are_sparse_files() {
     let (env, _guard) = real_env();
     let dir = tempfile::tempdir().unwrap();
     Objects::create(&env, dir.path()).unwrap();
-    let objects =
-        open(&env, dir.path(), ObjectsOptions { open: Arc::new(OpenFiles::new(3)), ..ObjectsOptions::default() });
+    let objects = open(
+        &env,
+        dir.path(),
+        ObjectsOptions { open: Arc::new(OpenFiles::new(3)), ..ObjectsOptions::default() },
+    );
     assert_eq!(read(&objects, 1, 0, 10), None);
-    assert_eq!((objects.size_and_blocks(id(1)).unwrap(), objects.seek(id(1), 0, false).unwrap()), (None, None));
+    assert_eq!(
+        (objects.size_and_blocks(id(1)).unwrap(), objects.seek(id(1), 0, false).unwrap()),
+        (None, None)
+    );
     objects.punch(id(1), 0, 10).unwrap();
     assert_eq!(read(&objects, 1, 0, 10), None, "punching makes nothing");
     objects.write(id(1), b"hello", 1 << 20).unwrap();
@@ -136,7 +142,11 @@ fn a_synced_object_has_its_folders_synced_too_and_only_once() {
         1000 - faults.syncs_left.load(Ordering::SeqCst)
     };
     objects.write(id(1), b"x", 0).unwrap();
-    assert_eq!(syncs(&|| objects.sync(id(1)).unwrap()), 4, "file, folder, and the two above that were new");
+    assert_eq!(
+        syncs(&|| objects.sync(id(1)).unwrap()),
+        4,
+        "file, folder, and the two above that were new"
+    );
     objects.write(id(1), b"y", 0).unwrap();
     assert_eq!(syncs(&|| objects.sync(id(1)).unwrap()), 1, "only the file");
     objects.write(id(2), b"x", 0).unwrap();

@@ -158,7 +158,11 @@ impl Mdt {
     }
 
     /// The own part of a bundle and its record, in one transaction.
-    pub(super) fn apply(&mut self, bundle: &Bundle<Parts>, transno: Option<u64>) -> Result<u64, String> {
+    pub(super) fn apply(
+        &mut self,
+        bundle: &Bundle<Parts>,
+        transno: Option<u64>,
+    ) -> Result<u64, String> {
         let part = &bundle.parts[&self.me];
         if !self.fits(bundle) {
             return Err(format!("{} does not fit at {:?}", bundle.id, self.me));

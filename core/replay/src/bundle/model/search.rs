@@ -79,7 +79,8 @@ impl Draw {
 
     /// A step of this class that does something now. `None`: there is none.
     fn step(&mut self, class: Class, world: &World, crashes_left: usize) -> Option<Step> {
-        let mdts = |is: &dyn Fn(usize) -> bool| (0..MDTS).filter(|mdt| is(*mdt)).collect::<Vec<_>>();
+        let mdts =
+            |is: &dyn Fn(usize) -> bool| (0..MDTS).filter(|mdt| is(*mdt)).collect::<Vec<_>>();
         let is_open = |mdt: usize| world.mdts[mdt].life == Life::Open;
         let is_free = |mdt: usize| is_open(mdt) && !world.mdts[mdt].pins.contains_key(&0);
         let clients: Vec<usize> = (0..CLIENTS).filter(|client| world.alive[*client]).collect();
@@ -90,7 +91,8 @@ impl Draw {
             }
             Class::Begin => {
                 let coordinator = self.one_of(&mdts(&is_open))?;
-                let mut parts = vec![(coordinator, if is_free(coordinator) { self.kind() } else { Kind::New })];
+                let mut parts =
+                    vec![(coordinator, if is_free(coordinator) { self.kind() } else { Kind::New })];
                 let mut others = mdts(&|mdt| mdt != coordinator);
                 others.rotate_left(self.below(2));
                 others.truncate(1 + self.below(3).min(1));
@@ -102,25 +104,34 @@ impl Draw {
                 Some(Step::Single { client: self.one_of(&clients)?, mdt, told })
             }
             Class::Commit => {
-                let changed = mdts(&|mdt| is_open(mdt) && world.mdts[mdt].memory != world.mdts[mdt].disk);
+                let changed =
+                    mdts(&|mdt| is_open(mdt) && world.mdts[mdt].memory != world.mdts[mdt].disk);
                 self.one_of(&changed).map(Step::Commit)
             }
             Class::Tell => self.one_of(&mdts(&is_open)).map(Step::Tell),
             Class::Crash if crashes_left == 0 => None,
-            Class::Crash => self.one_of(&mdts(&|mdt| world.mdts[mdt].life != Life::Down)).map(Step::Crash),
+            Class::Crash => {
+                self.one_of(&mdts(&|mdt| world.mdts[mdt].life != Life::Down)).map(Step::Crash)
+            }
             // One client stays.
             Class::Die if clients.len() < 2 => None,
             Class::Die => self.one_of(&clients).map(Step::Die),
             Class::Recover => self.one_of(&mdts(&|mdt| world.may_recover(mdt))).map(Step::Recover),
-            Class::Again => self.one_of(&mdts(&|mdt| is_open(mdt) && world.mdts[mdt].waits())).map(Step::Again),
+            Class::Again => {
+                self.one_of(&mdts(&|mdt| is_open(mdt) && world.mdts[mdt].waits())).map(Step::Again)
+            }
             Class::Overdue => {
-                let overdue = |mdt: usize| world.mdts[mdt].participant.overdue(Duration::MAX).into_iter();
-                let overdue = mdts(&is_open).into_iter().flat_map(|mdt| overdue(mdt).map(move |id| (mdt, id)));
+                let overdue =
+                    |mdt: usize| world.mdts[mdt].participant.overdue(Duration::MAX).into_iter();
+                let overdue = mdts(&is_open)
+                    .into_iter()
+                    .flat_map(|mdt| overdue(mdt).map(move |id| (mdt, id)));
                 let overdue: Vec<_> = overdue.collect();
                 self.one_of(&overdue).map(|(mdt, id)| Step::Overdue(mdt, id))
             }
             Class::Cut => {
-                let (from, _, to) = self.one_of(&world.wires.keys().copied().collect::<Vec<_>>())?;
+                let (from, _, to) =
+                    self.one_of(&world.wires.keys().copied().collect::<Vec<_>>())?;
                 Some(Step::Cut(at(from), at(to)))
             }
         }
@@ -174,7 +185,9 @@ impl Allowed {
             let mut left = self.clone();
             let budget = match &step {
                 Step::Commit(_) => Some(&mut left.commits),
-                Step::Overdue(_, id) if world.mdts[at(id.coordinator)].boot == id.boot => Some(&mut left.stops),
+                Step::Overdue(_, id) if world.mdts[at(id.coordinator)].boot == id.boot => {
+                    Some(&mut left.stops)
+                }
                 _ => None,
             };
             match budget {
@@ -236,7 +249,8 @@ struct Search {
 
 impl Search {
     fn new(allowed: Allowed) -> Search {
-        let mut search = Search { begin: (World::new(), allowed), ways: Vec::new(), seen: HashSet::new() };
+        let mut search =
+            Search { begin: (World::new(), allowed), ways: Vec::new(), seen: HashSet::new() };
         let begin = search.begin.clone();
         search.reached(&begin, Way { parent: 0, choice: 0, depth: 0 });
         search
@@ -279,7 +293,11 @@ impl Search {
                 return Ok(Searched { states: at, depth, whole: true });
             };
             if at >= states_max || at % 1024 == 0 && std::time::Instant::now() >= end {
-                return Ok(Searched { states: at, depth: usize::from(way.depth).saturating_sub(1), whole: false });
+                return Ok(Searched {
+                    states: at,
+                    depth: usize::from(way.depth).saturating_sub(1),
+                    whole: false,
+                });
             }
             depth = usize::from(way.depth);
             let (steps, (world, allowed)) = self.state(at);
@@ -353,18 +371,23 @@ fn every_order_of_events_is_whole() {
     let searched = searched.unwrap_or_else(|error| panic!("{error}"));
     println!("{searched}");
     assert!(searched.states > 1000, "{searched}");
-    let cut = ["BUNDLE_STATES", "BUNDLE_SECONDS"].iter().any(|bound| std::env::var_os(bound).is_some());
+    let cut =
+        ["BUNDLE_STATES", "BUNDLE_SECONDS"].iter().any(|bound| std::env::var_os(bound).is_some());
     assert!(searched.whole || cut, "{searched}");
 }
 
 #[test]
 fn each_mutant_is_found() {
-    let pair = || vec![Step::Begin { client: 0, coordinator: 0, parts: vec![(0, Kind::Set), (1, Kind::Set)] }];
+    let pair = || {
+        vec![Step::Begin { client: 0, coordinator: 0, parts: vec![(0, Kind::Set), (1, Kind::Set)] }]
+    };
     let finds = |allowed: Allowed| exhaustive(allowed, 1_000_000, 3600).is_err();
     let searches: [(&str, &dyn Fn() -> bool); 5] = [
         ("a crash", &|| finds(small())),
         ("the run that showed it first", &|| random(5_097_033, 240).is_err()),
-        ("two MDTs, two crashes", &|| finds(Allowed { bundles: pair(), crashes: 2, deaths: 0, ..small() })),
+        ("two MDTs, two crashes", &|| {
+            finds(Allowed { bundles: pair(), crashes: 2, deaths: 0, ..small() })
+        }),
         ("random runs", &|| (0..3000).any(|seed| random(seed, 240).is_err())),
         ("two crashes", &|| finds(Allowed { crashes: 2, ..small() })),
     ];

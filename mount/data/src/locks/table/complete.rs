@@ -69,13 +69,19 @@ impl Table {
     /// Takes what was listed of a directory up to this name (`None`: nothing yet), so that the next
     /// page goes on behind it. `None`: the page is not the next one, or names before it are not
     /// known any more.
-    pub(crate) fn take_partial(&mut self, dir: Fid, after: Option<&Name>) -> Option<PartialListing> {
+    pub(crate) fn take_partial(
+        &mut self,
+        dir: Fid,
+        after: Option<&Name>,
+    ) -> Option<PartialListing> {
         let Some(after) = after else {
             self.forget_listing(dir);
             return Some(PartialListing::default());
         };
         let slot = self.slots.get_mut(&dir).filter(|slot| slot.bits.contains(UPDATE))?;
-        let partial = slot.partial.take_if(|partial| partial.entries.last().is_some_and(|last| last.name == *after))?;
+        let partial = slot
+            .partial
+            .take_if(|partial| partial.entries.last().is_some_and(|last| last.name == *after))?;
         slot.weight = slot.weight.saturating_sub(partial.weight);
         self.weight = self.weight.saturating_sub(partial.weight);
         Some(partial)
@@ -83,8 +89,15 @@ impl Table {
 
     /// A reply listed the entries of a directory behind those, covered by UPDATE; its names were
     /// learnt before. `more`: the directory goes on.
-    pub(crate) fn listed(&mut self, dir: Fid, partial: PartialListing, (entries, more): (&[DirEntry], bool)) {
-        let Some(slot) = self.slots.get_mut(&dir).filter(|slot| slot.bits.contains(UPDATE)) else { return };
+    pub(crate) fn listed(
+        &mut self,
+        dir: Fid,
+        partial: PartialListing,
+        (entries, more): (&[DirEntry], bool),
+    ) {
+        let Some(slot) = self.slots.get_mut(&dir).filter(|slot| slot.bits.contains(UPDATE)) else {
+            return;
+        };
         let PartialListing { entries: mut known, parent, mut weight } = partial;
         weight += entries.iter().map(|entry| ENTRY_BYTES + entry.name.len()).sum::<usize>();
         known.extend(entries.iter().map(|entry| DirEntry { entry: None, ..entry.clone() }));

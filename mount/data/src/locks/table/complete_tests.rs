@@ -8,7 +8,10 @@ use types::errno::Errno;
 use types::lock::InodeBits;
 use types::session::OpenHandle;
 use types::time::Timestamp;
-use wire::mds::{Create, CreateKind, Entry, GetParent, Getattr, Lookup, MdsOp, MdsReply, Readdir, Removed, Unlink};
+use wire::mds::{
+    Create, CreateKind, Entry, GetParent, Getattr, Lookup, MdsOp, MdsReply, Readdir, Removed,
+    Unlink,
+};
 use wire::message::Grant;
 
 const PARENT: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 1, ver: 0 };
@@ -24,22 +27,58 @@ fn entry(fid: Fid, mode: u32) -> Entry {
     let now = Timestamp::default();
     let (uid, gid, nlink, rdev, size, blocks, version) = (0, 0, 1, 0, 0, 0, 1);
     let (atime, mtime, ctime, btime) = (now, now, now, now);
-    let attr = Attr { fid, mode, uid, gid, nlink, rdev, size, blocks, atime, mtime, ctime, btime, version };
+    let attr = Attr {
+        fid,
+        mode,
+        uid,
+        gid,
+        nlink,
+        rdev,
+        size,
+        blocks,
+        atime,
+        mtime,
+        ctime,
+        btime,
+        version,
+    };
     Entry { attr, has_xattr: false, noatime: false }
 }
 
-fn reply(table: &mut Table, op: &MdsOp, result: Result<MdsReply, Errno>, grants: &[(Fid, InodeBits)]) {
+fn reply(
+    table: &mut Table,
+    op: &MdsOp,
+    result: Result<MdsReply, Errno>,
+    grants: &[(Fid, InodeBits)],
+) {
     let ticket = table.gate(DIR.mdt()).send();
-    let grants: Vec<Grant> = grants.iter().map(|(fid, bits)| Grant { fid: *fid, bits: *bits }).collect();
+    let grants: Vec<Grant> =
+        grants.iter().map(|(fid, bits)| Grant { fid: *fid, bits: *bits }).collect();
     let held = table.arrived(DIR.mdt(), ticket, &grants);
     learn(table, op, result.as_ref().map_err(|errno| *errno), &[], &held);
     table.gate(DIR.mdt()).came_back(ticket);
 }
 
 fn create(table: &mut Table, parent: Fid, text: &str, made: Entry, grants: &[(Fid, InodeBits)]) {
-    let kind = if made.attr.is_dir() { CreateKind::Directory { mdt: None } } else { CreateKind::Regular(None) };
-    let op = MdsOp::Create(Create { parent, name: name(text), kind, mode: 0o755, umask: 0, exclusive: true });
-    let opened = MdsReply::Opened { entry: Box::new(made), handle: OpenHandle(0), created: true, layout: None };
+    let kind = if made.attr.is_dir() {
+        CreateKind::Directory { mdt: None }
+    } else {
+        CreateKind::Regular(None)
+    };
+    let op = MdsOp::Create(Create {
+        parent,
+        name: name(text),
+        kind,
+        mode: 0o755,
+        umask: 0,
+        exclusive: true,
+    });
+    let opened = MdsReply::Opened {
+        entry: Box::new(made),
+        handle: OpenHandle(0),
+        created: true,
+        layout: None,
+    };
     reply(table, &op, Ok(opened), grants);
 }
 
@@ -83,7 +122,12 @@ fn a_directory_made_here_has_no_names_that_this_mount_did_not_give() {
     assert_eq!(table.name(DIR, &name("f")), Known::To(FILE));
     assert_eq!(table.name(DIR, &name("g")), Known::Absent);
     let unlink = MdsOp::Unlink(Unlink { parent: DIR, name: name("f") });
-    reply(&mut table, &unlink, Ok(MdsReply::Removed(Removed { fid: FILE, nlink: 0 })), &[(DIR, UPDATE)]);
+    reply(
+        &mut table,
+        &unlink,
+        Ok(MdsReply::Removed(Removed { fid: FILE, nlink: 0 })),
+        &[(DIR, UPDATE)],
+    );
     assert_eq!(table.name(DIR, &name("f")), Known::Absent);
     assert_eq!(table.name(DIR, &name("h")), Known::Absent);
 }
@@ -96,13 +140,17 @@ fn without_update_nothing_is_known_of_a_directory_made_here() {
 
 #[test]
 fn another_clients_change_a_lost_lock_and_an_uncovered_name_end_it() {
-    let changing = |table: &mut Table| assert!(table.changing(DIR, &[name("new")], &mut Invalidations::default()));
+    let changing = |table: &mut Table| {
+        assert!(table.changing(DIR, &[name("new")], &mut Invalidations::default()))
+    };
     let revoked = |table: &mut Table| {
         table.take(DIR, UPDATE, &mut Invalidations::default());
         let again = MdsOp::Lookup(Lookup { parent: DIR, name: name("x") });
         reply(table, &again, Err(Errno::ENOENT), &[(DIR, UPDATE)]);
     };
-    let uncovered = |table: &mut Table| create(table, DIR, "new", entry(FILE, 0o100644), &[(DIR, InodeBits::NONE)]);
+    let uncovered = |table: &mut Table| {
+        create(table, DIR, "new", entry(FILE, 0o100644), &[(DIR, InodeBits::NONE)])
+    };
     let seen = |table: &mut Table| {
         let found = MdsReply::Entry(Box::new(entry(FILE, 0o100644)));
         reply(table, &MdsOp::Lookup(Lookup { parent: DIR, name: name("new") }), Ok(found), &[]);
@@ -119,7 +167,11 @@ fn another_clients_change_a_lost_lock_and_an_uncovered_name_end_it() {
 }
 
 /// One page of a directory whose entries are files, and the grants that come with it.
-fn page(after: Option<&str>, names: &[(&str, u32)], more: bool) -> (MdsOp, MdsReply, Vec<(Fid, InodeBits)>) {
+fn page(
+    after: Option<&str>,
+    names: &[(&str, u32)],
+    more: bool,
+) -> (MdsOp, MdsReply, Vec<(Fid, InodeBits)>) {
     let fid = |oid| Fid { oid, ..DIR };
     let entries = names.iter().map(|(text, oid)| DirEntry {
         name: name(text),
@@ -129,7 +181,14 @@ fn page(after: Option<&str>, names: &[(&str, u32)], more: bool) -> (MdsOp, MdsRe
         entry: Some(entry(fid(*oid), 0o100644)),
     });
     let (entries, after) = (entries.collect(), after.map(name));
-    let readdir = Readdir { fid: DIR, after, limit: 10, bytes_max: 1000, with_attr: true, with_layout: false };
+    let readdir = Readdir {
+        fid: DIR,
+        after,
+        limit: 10,
+        bytes_max: 1000,
+        with_attr: true,
+        with_layout: false,
+    };
     let mut grants = vec![(DIR, UPDATE)];
     grants.extend(names.iter().map(|(_, oid)| (fid(*oid), BOTH)));
     (MdsOp::Readdir(readdir), MdsReply::Entries { entries, more }, grants)
@@ -186,7 +245,10 @@ fn an_own_access_between_two_pages_ends_no_listing() {
     let read_at = Timestamp { sec: 5, nsec: 0 };
     let mut table = late_page(|table| {
         let read = entry(DIR, 0o040755);
-        table.accessed(&Entry { attr: Attr { atime: Timestamp { sec: 5, nsec: 0 }, ..read.attr }, ..read });
+        table.accessed(&Entry {
+            attr: Attr { atime: Timestamp { sec: 5, nsec: 0 }, ..read.attr },
+            ..read
+        });
     });
     assert_eq!(table.listing(DIR, true).expect("it is complete").0.len(), 2);
     assert_eq!(table.name(DIR, &name("aa")), Known::Absent);
@@ -211,9 +273,11 @@ fn a_page_from_before_a_callback_goes_on_with_no_listing() {
 
 #[test]
 fn a_change_between_two_pages_ends_a_listing() {
-    let changed: fn(&mut Table) = |table| _ = table.changing(DIR, &[name("x")], &mut Invalidations::default());
+    let changed: fn(&mut Table) =
+        |table| _ = table.changing(DIR, &[name("x")], &mut Invalidations::default());
     let revoked: fn(&mut Table) = |table| table.take(DIR, UPDATE, &mut Invalidations::default());
-    let own: fn(&mut Table) = |table| create(table, DIR, "x", entry(FILE, 0o100644), &[(DIR, UPDATE), (FILE, BOTH)]);
+    let own: fn(&mut Table) =
+        |table| create(table, DIR, "x", entry(FILE, 0o100644), &[(DIR, UPDATE), (FILE, BOTH)]);
     for end in [changed, revoked, own] {
         let mut table = Table::default();
         list_page(&mut table, None, &[("a", 10)], true);

@@ -80,7 +80,13 @@ mod tests {
         let ticket = table.gate(MDT).send();
         sent_before(table);
         let held = table.arrived(MDT, ticket, &[]);
-        learn(table, &MdsOp::Lookup(Lookup { parent: DIR, name: name(text) }), Err(Errno::ENOENT), &[], &held);
+        learn(
+            table,
+            &MdsOp::Lookup(Lookup { parent: DIR, name: name(text) }),
+            Err(Errno::ENOENT),
+            &[],
+            &held,
+        );
         let names = NameRange::new(text.as_bytes(), end.as_bytes()).unwrap();
         table.arrived_gap(MDT, ticket, &Gap { dir: DIR, names });
         table.gate(MDT).came_back(ticket);
@@ -99,14 +105,20 @@ mod tests {
         let mut table = Table::default();
         look_up(&mut table, "b", "d", |_| {});
         assert_eq!(knows(&mut table, ["a", "b", "c", "d"]), [false, true, true, false]);
-        assert!(!table.trust_name(DIR, &name("c"), None, super::super::Asked::First), "the kernel keeps nothing of it");
+        assert!(
+            !table.trust_name(DIR, &name("c"), None, super::super::Asked::First),
+            "the kernel keeps nothing of it"
+        );
         look_up(&mut table, "x", "", |_| {});
         assert_eq!(knows(&mut table, ["b", "c", "x", "z"]), [true; 4], "one more");
         let mut invalidations = Invalidations::default();
         table.take(DIR, UPDATE, &mut invalidations);
         assert_eq!(knows(&mut table, ["b", "c", "x", "z"]), [true; 4]);
         table.take(DIR, GAP, &mut invalidations);
-        assert_eq!((knows(&mut table, ["b", "c", "x", "z"]), invalidations), ([false; 4], Invalidations::default()));
+        assert_eq!(
+            (knows(&mut table, ["b", "c", "x", "z"]), invalidations),
+            ([false; 4], Invalidations::default())
+        );
         assert_eq!(table.size(), (0, 0));
     }
 
@@ -136,7 +148,11 @@ mod tests {
         assert_eq!(overtaken(|table| table.gate(MDT).note(DIR, GAP)), [false; 4]);
         assert_eq!(overtaken(|table| table.gate(MDT).giving(DIR, InodeBits::ALL)), [false; 4]);
         assert_eq!(overtaken(|table| _ = table.lose(MDT)), [false; 4]);
-        assert_eq!(overtaken(|table| table.gate(MDT).note(DIR, UPDATE)), [true; 4], "that is something else");
+        assert_eq!(
+            overtaken(|table| table.gate(MDT).note(DIR, UPDATE)),
+            [true; 4],
+            "that is something else"
+        );
     }
 
     #[test]

@@ -47,7 +47,13 @@ impl Held {
 
 impl Table {
     /// A reply brought an extent.
-    pub(crate) fn arrived_extent(&mut self, mdt: u16, ticket: Ticket, entry: &Entry, extent: Extent) {
+    pub(crate) fn arrived_extent(
+        &mut self,
+        mdt: u16,
+        ticket: Ticket,
+        entry: &Entry,
+        extent: Extent,
+    ) {
         let (fid, attr) = (entry.attr.fid, &entry.attr);
         if fid.mdt() != mdt || !self.gate(mdt).admit_range(ticket, fid, extent.range) {
             return;
@@ -168,10 +174,17 @@ impl Table {
 
     /// For an MDT that restarted: the lost extents for writing of these files; forgets those of all
     /// others.
-    pub fn lost_extents(&mut self, mdt: u16, wanted: impl Fn(Fid) -> bool) -> BTreeMap<Fid, Ranges> {
+    pub fn lost_extents(
+        &mut self,
+        mdt: u16,
+        wanted: impl Fn(Fid) -> bool,
+    ) -> BTreeMap<Fid, Ranges> {
         let lost = &mut self.shared.lost;
         lost.retain(|fid, _| fid.mdt() != mdt || wanted(*fid));
-        lost.iter().filter(|(fid, _)| fid.mdt() == mdt).map(|(fid, ranges)| (*fid, ranges.clone())).collect()
+        lost.iter()
+            .filter(|(fid, _)| fid.mdt() == mdt)
+            .map(|(fid, ranges)| (*fid, ranges.clone()))
+            .collect()
     }
 }
 
@@ -186,7 +199,21 @@ mod tests {
         let at = Timestamp::default();
         let (atime, mtime, ctime, btime) = (at, at, at, at);
         let (mode, uid, gid, nlink, rdev, blocks) = (0o100_644, 0, 0, 1, 0, 0);
-        let attr = Attr { fid: FID, mode, uid, gid, nlink, rdev, size, blocks, atime, mtime, ctime, btime, version };
+        let attr = Attr {
+            fid: FID,
+            mode,
+            uid,
+            gid,
+            nlink,
+            rdev,
+            size,
+            blocks,
+            atime,
+            mtime,
+            ctime,
+            btime,
+            version,
+        };
         Entry { attr, has_xattr: false, noatime: false }
     }
 
@@ -206,7 +233,10 @@ mod tests {
         grant(&mut table, 100, extent(0, 10, false));
         grant(&mut table, 90, extent(10, 20, true));
         let number = table.shares(FID, extent(5, 15, false)).expect("covered");
-        assert!(table.shares(FID, extent(5, 15, true)).is_none() && table.shares(FID, extent(12, 15, true)).is_some());
+        assert!(
+            table.shares(FID, extent(5, 15, true)).is_none()
+                && table.shares(FID, extent(12, 15, true)).is_some()
+        );
         assert_eq!(table.shared_size(FID, number), Some(100));
         table.note_shared_size(FID, number, 300);
         table.take_range(FID, ByteRange::new(0, 10));
@@ -243,7 +273,10 @@ mod tests {
         grant(&mut table, 1, extent(0, 5, true));
         table.take_range(FID, ByteRange::new(25, 60));
         let lost = table.lost_extents(FID.mdt(), |_| true);
-        assert_eq!(lost[&FID].iter().collect::<Vec<_>>(), [ByteRange::new(5, 10), ByteRange::new(20, 25)]);
+        assert_eq!(
+            lost[&FID].iter().collect::<Vec<_>>(),
+            [ByteRange::new(5, 10), ByteRange::new(20, 25)]
+        );
         table.whole_again(&[Grant { fid: FID, bits: InodeBits::ALL }]);
         assert!(table.lost_extents(FID.mdt(), |_| true).is_empty());
         table.lose_extents(FID.mdt(), false);

@@ -1,7 +1,9 @@
 //! Taking away: locks that are called back, given up, or lost, with everything that they covered.
 //! The caller gets back what the kernel must be told to forget.
 
-use super::{GAP, IDLE_CHANGES_MAX, LOOKUP, NAME_BYTES, PERM, Slot, Table, UPDATE, WEIGHT_MAX, XATTR};
+use super::{
+    GAP, IDLE_CHANGES_MAX, LOOKUP, NAME_BYTES, PERM, Slot, Table, UPDATE, WEIGHT_MAX, XATTR,
+};
 use crate::kernel_view::invalidations::Invalidations;
 use layout::layout::Layout;
 use std::sync::Arc;
@@ -72,7 +74,11 @@ impl Table {
     /// Names that lead here go. UPDATE of their directories would still cover some, but LOOKUP is
     /// called back when a name goes or the inode dies: they are of no use.
     fn take_names_here(&mut self, fid: Fid, invalidations: &mut Invalidations) {
-        let led_here = self.slots.get_mut(&fid).map(|slot| std::mem::take(&mut slot.led_here)).unwrap_or_default();
+        let led_here = self
+            .slots
+            .get_mut(&fid)
+            .map(|slot| std::mem::take(&mut slot.led_here))
+            .unwrap_or_default();
         for (dir, name) in led_here {
             self.invalidate_name(dir, &name, invalidations);
             self.drop_if_empty(dir);
@@ -91,7 +97,8 @@ impl Table {
     }
 
     fn drop_if_empty(&mut self, fid: Fid) {
-        let empty = |slot: &Slot| slot.bits.is_empty() && slot.names.is_empty() && slot.led_here.is_empty();
+        let empty =
+            |slot: &Slot| slot.bits.is_empty() && slot.names.is_empty() && slot.led_here.is_empty();
         if self.slots.get(&fid).is_some_and(empty) {
             self.remove(fid);
         }
@@ -107,7 +114,12 @@ impl Table {
 
     /// Another client changes these names of a directory. `false`: nothing is held of it (any
     /// more).
-    pub fn changing(&mut self, dir: Fid, names: &[Name], invalidations: &mut Invalidations) -> bool {
+    pub fn changing(
+        &mut self,
+        dir: Fid,
+        names: &[Name],
+        invalidations: &mut Invalidations,
+    ) -> bool {
         self.recent.take(dir, invalidations);
         for name in names {
             self.invalidate_name(dir, name, invalidations);
@@ -139,8 +151,11 @@ impl Table {
         let bits = self.bits(fid);
         self.take(fid, InodeBits::ALL, invalidations);
         // Names that are covered by what they lead to.
-        let names: Vec<Name> =
-            self.slots.get(&fid).map(|slot| slot.names.keys().cloned().collect()).unwrap_or_default();
+        let names: Vec<Name> = self
+            .slots
+            .get(&fid)
+            .map(|slot| slot.names.keys().cloned().collect())
+            .unwrap_or_default();
         for name in names {
             self.invalidate_name(fid, &name, invalidations);
         }
@@ -216,8 +231,10 @@ impl Table {
         if self.bounds.age_ms == 0 {
             return Vec::new();
         }
-        let is_old = |slot: &Slot| self.now.saturating_sub(slot.used_at) * 1000 >= self.bounds.age_ms;
-        let old = self.slots.iter().filter(|(fid, slot)| is_old(slot) && !slot.leaving && !pinned(**fid));
+        let is_old =
+            |slot: &Slot| self.now.saturating_sub(slot.used_at) * 1000 >= self.bounds.age_ms;
+        let old =
+            self.slots.iter().filter(|(fid, slot)| is_old(slot) && !slot.leaving && !pinned(**fid));
         let mut fids: Vec<Fid> = old.map(|(fid, _)| *fid).collect();
         fids.sort_unstable();
         fids.truncate(count);
@@ -230,10 +247,15 @@ impl Table {
         let mut victims = Vec::new();
         let (mut slots, mut weight) = (self.slots.len(), self.weight);
         let mut looks = 2 * self.ring.len();
-        while (slots > self.bounds.locks || weight > WEIGHT_MAX) && victims.len() < count && looks > 0 {
+        while (slots > self.bounds.locks || weight > WEIGHT_MAX)
+            && victims.len() < count
+            && looks > 0
+        {
             looks -= 1;
             let Some(fid) = self.ring.pop_front() else { break };
-            let Some(slot) = self.slots.get_mut(&fid).filter(|slot| !slot.leaving) else { continue };
+            let Some(slot) = self.slots.get_mut(&fid).filter(|slot| !slot.leaving) else {
+                continue;
+            };
             if std::mem::take(&mut slot.used) || fid == Fid::ROOT || pinned(fid) {
                 self.ring.push_back(fid);
                 continue;

@@ -54,7 +54,8 @@ impl Table {
     /// was the last one of the inode that was meant.
     pub fn counted_down(&mut self, before: Believed, removed: Removed) {
         let (known, shown) = (before.known_fid(), before.shown_fid());
-        let expected = known.or(shown) == Some(removed.fid) && shown.is_none_or(|fid| fid == removed.fid);
+        let expected =
+            known.or(shown) == Some(removed.fid) && shown.is_none_or(|fid| fid == removed.fid);
         if !expected || removed.nlink > 0 {
             self.miscounted(removed.fid);
         }

@@ -46,7 +46,8 @@ pub fn run_all(commands: Vec<Command>, stop: &Stop) -> Result<(), BenchError> {
         let to = said.try_clone().map_err(BenchError::of("make a temporary file"))?;
         let words = command.get_program().to_string_lossy().into_owned();
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(to).process_group(0);
-        let child = command.spawn().map_err(|e| BenchError::Failed(format!("cannot run {words}: {e}")))?;
+        let child =
+            command.spawn().map_err(|e| BenchError::Failed(format!("cannot run {words}: {e}")))?;
         running.push(Running { child, said, words });
     }
     while !running.is_empty() {
@@ -58,7 +59,10 @@ pub fn run_all(commands: Vec<Command>, stop: &Stop) -> Result<(), BenchError> {
                 Some(status) if status.success() => drop(running.swap_remove(at)),
                 Some(status) => {
                     let Running { said, words, .. } = &mut running[at];
-                    return Err(BenchError::Failed(format!("{words} failed ({status}): {}", last_words(said))));
+                    return Err(BenchError::Failed(format!(
+                        "{words} failed ({status}): {}",
+                        last_words(said)
+                    )));
                 }
             }
         }
@@ -70,10 +74,13 @@ pub fn run_all(commands: Vec<Command>, stop: &Stop) -> Result<(), BenchError> {
 fn last_words(said: &mut std::fs::File) -> String {
     let mut text = Vec::new();
     let start = said.metadata().map_or(0, |m| m.len()).saturating_sub(SAID_BYTES_MAX);
-    let read =
-        said.seek(std::io::SeekFrom::Start(start)).and_then(|_| said.take(SAID_BYTES_MAX).read_to_end(&mut text));
+    let read = said
+        .seek(std::io::SeekFrom::Start(start))
+        .and_then(|_| said.take(SAID_BYTES_MAX).read_to_end(&mut text));
     match read {
-        Ok(_) => String::from_utf8_lossy(&text).lines().rev().take(3).collect::<Vec<_>>().join("; "),
+        Ok(_) => {
+            String::from_utf8_lossy(&text).lines().rev().take(3).collect::<Vec<_>>().join("; ")
+        }
         Err(error) => format!("(its words are lost: {error})"),
     }
 }
@@ -92,7 +99,8 @@ mod tests {
     #[test]
     fn who_fails_is_heard_and_the_others_end() {
         let start = Instant::now();
-        let told = run_all(vec![sh("sleep 100 & wait"), sh("echo why >&2; exit 3")], &Stop::default());
+        let told =
+            run_all(vec![sh("sleep 100 & wait"), sh("echo why >&2; exit 3")], &Stop::default());
         assert!(told.unwrap_err().to_string().contains("why"));
         assert!(start.elapsed() < Duration::from_secs(50));
         run_all(vec![sh("true"), sh("sleep 0.01")], &Stop::default()).unwrap();

@@ -55,9 +55,16 @@ impl Sources {
             let other = random.usize(0..n);
             let _ = writeln!(text, "#include \"part{other}.h\"");
         }
-        let _ = writeln!(text, "struct part{n} {{\n    long sum;\n    int counts[{}];\n}};", random.u32(4..64));
+        let _ = writeln!(
+            text,
+            "struct part{n} {{\n    long sum;\n    int counts[{}];\n}};",
+            random.u32(4..64)
+        );
         for f in 0..FUNCTIONS {
-            let _ = writeln!(text, "/* Number {f} of part {n}: adds what the seed of the tree says. */");
+            let _ = writeln!(
+                text,
+                "/* Number {f} of part {n}: adds what the seed of the tree says. */"
+            );
             let _ = writeln!(text, "long part{n}_f{f}(struct part{n} *part, long value);");
         }
         text + "#endif\n"
@@ -78,7 +85,10 @@ impl Sources {
                  \x20   return part->sum + (long)strlen(text) * {a};\n}}"
             );
         }
-        let _ = writeln!(text, "\nlong part{n}(void)\n{{\n    struct part{n} part = {{0}};\n    long sum = {n};");
+        let _ = writeln!(
+            text,
+            "\nlong part{n}(void)\n{{\n    struct part{n} part = {{0}};\n    long sum = {n};"
+        );
         for f in 0..FUNCTIONS {
             let _ = writeln!(text, "    sum += part{n}_f{f}(&part, sum);");
         }
@@ -107,7 +117,8 @@ impl Sources {
         text += "\n\nprogram: main.o $(LIBS)\n\t$(CC) -o $@ main.o -Wl,--start-group $(LIBS) -Wl,--end-group\n\n";
         text += "%.o: %.c\n\t$(CC) $(CFLAGS) -c -o $@ $<\n\n";
         for module in 0..self.modules() {
-            let objects: Vec<String> = self.of_module(module).map(|n| format!("module{module}/part{n}.o")).collect();
+            let objects: Vec<String> =
+                self.of_module(module).map(|n| format!("module{module}/part{n}.o")).collect();
             let objects = objects.join(" ");
             let _ = writeln!(text, "module{module}/lib.a: {objects}\n\trm -f $@\n\tar rc $@ $^\n");
         }
@@ -147,10 +158,17 @@ mod tests {
     #[test]
     fn headers_run_in_no_circle() {
         for (name, text) in (Sources { files: 30, seed: 1 }).files() {
-            let Some(own) = name.strip_prefix("include/part").and_then(|n| n.strip_suffix(".h")) else { continue };
+            let Some(own) = name.strip_prefix("include/part").and_then(|n| n.strip_suffix(".h"))
+            else {
+                continue;
+            };
             let own: usize = own.parse().unwrap();
             for line in text.lines().filter(|line| line.starts_with("#include")) {
-                let other: usize = line.trim_start_matches("#include \"part").trim_end_matches(".h\"").parse().unwrap();
+                let other: usize = line
+                    .trim_start_matches("#include \"part")
+                    .trim_end_matches(".h\"")
+                    .parse()
+                    .unwrap();
                 assert!(other < own, "{name}: {line}");
             }
         }

@@ -77,7 +77,9 @@ impl Plan {
             Pattern::Direct => format!("O_DIRECT {way}, {record}, {threads} x own file"),
             Pattern::Random => format!("random {way}, {record}, {threads} x own file"),
             Pattern::SharedParts => format!("{way} of one file, {record}, {threads} x own part"),
-            Pattern::SharedInterleaved => format!("{way} of one file, {record} interleaved, {threads} threads"),
+            Pattern::SharedInterleaved => {
+                format!("{way} of one file, {record} interleaved, {threads} threads")
+            }
             Pattern::ManyFiles => "4 KiB reads one by one, many files, cold".to_owned(),
         }
     }
@@ -94,7 +96,9 @@ pub fn plans(args: &IoArgs) -> Vec<Plan> {
         threads: args.threads,
     };
     let mut all = Vec::new();
-    let mut both = |pattern, record| all.extend([Access::Write, Access::Read].map(|way| plan(way, pattern, record)));
+    let mut both = |pattern, record| {
+        all.extend([Access::Write, Access::Read].map(|way| plan(way, pattern, record)))
+    };
     for record in &args.records {
         both(Pattern::Sequential, record.0 as usize);
     }

@@ -28,7 +28,8 @@ struct Aligned {
 
 impl Aligned {
     fn new(bytes: usize) -> Result<Aligned, BenchError> {
-        let layout = Layout::from_size_align(bytes.max(1), ALIGN).map_err(BenchError::of("lay out a buffer"))?;
+        let layout = Layout::from_size_align(bytes.max(1), ALIGN)
+            .map_err(BenchError::of("lay out a buffer"))?;
         // SAFETY: the size is not zero.
         let start = unsafe { alloc_zeroed(layout) };
         if start.is_null() {
@@ -69,7 +70,9 @@ fn offsets(plan: &Plan, thread: usize, seed: u64) -> Box<dyn Iterator<Item = u64
             let start = thread * whole * record;
             Box::new((0..whole).map(move |n| start + n * record))
         }
-        Pattern::SharedInterleaved => Box::new((0..whole).map(move |n| (n * threads + thread) * record)),
+        Pattern::SharedInterleaved => {
+            Box::new((0..whole).map(move |n| (n * threads + thread) * record))
+        }
         _ => Box::new((0..whole).map(move |n| n * record)),
     }
 }
@@ -121,7 +124,9 @@ pub fn work(
                 let unmarked = plan.pattern == Pattern::Random || forgets;
                 if buffer[0] != mark(offset) && !(unmarked && buffer[0] == 0) {
                     let (path, found, want) = (path.display(), buffer[0], mark(offset));
-                    return Err(BenchError::Failed(format!("{path} has {found} at byte {offset}, not {want}")));
+                    return Err(BenchError::Failed(format!(
+                        "{path} has {found} at byte {offset}, not {want}"
+                    )));
                 }
             }
         }
@@ -145,8 +150,10 @@ mod tests {
     #[test]
     fn threads_of_one_file_cover_it_once() {
         for pattern in [Pattern::SharedParts, Pattern::SharedInterleaved] {
-            let mut all: Vec<u64> =
-                (0..3).flat_map(|thread| offsets(&plan(Access::Write, pattern), thread, 0)).map(|o| o / 4096).collect();
+            let mut all: Vec<u64> = (0..3)
+                .flat_map(|thread| offsets(&plan(Access::Write, pattern), thread, 0))
+                .map(|o| o / 4096)
+                .collect();
             all.sort_unstable();
             assert_eq!(all, (0..15).collect::<Vec<_>>(), "{pattern:?}");
         }
@@ -154,7 +161,8 @@ mod tests {
 
     #[test]
     fn random_places_come_from_the_seed() {
-        let random = |seed| offsets(&plan(Access::Read, Pattern::Random), 0, seed).collect::<Vec<_>>();
+        let random =
+            |seed| offsets(&plan(Access::Read, Pattern::Random), 0, seed).collect::<Vec<_>>();
         assert_eq!(random(4), random(4));
         assert_ne!(random(4), random(5));
         assert!(random(4).iter().all(|offset| *offset < 5 * 4096 && offset % 4096 == 0));
@@ -171,7 +179,10 @@ mod tests {
             (Access::Read, Pattern::Sequential),
             (Access::Read, Pattern::Random),
         ] {
-            assert!(matches!(run(access, pattern), Ok(Ended::Bytes(bytes)) if bytes > 0), "{access:?} {pattern:?}");
+            assert!(
+                matches!(run(access, pattern), Ok(Ended::Bytes(bytes)) if bytes > 0),
+                "{access:?} {pattern:?}"
+            );
         }
         let file = OpenOptions::new().write(true).open(&path).unwrap();
         file.write_all_at(&[mark(8192) ^ 2], 8192).unwrap();

@@ -49,9 +49,10 @@ impl Responder {
                 let data = self.data.slice(..wanted.min(self.data.len()));
                 Some(Payload { bulk: vec![data], ..Payload::default() })
             }
-            WHERE_IS_RAW => {
-                Some(Payload { body: Bytes::copy_from_slice(&self.raw_port.to_le_bytes()), ..Payload::default() })
-            }
+            WHERE_IS_RAW => Some(Payload {
+                body: Bytes::copy_from_slice(&self.raw_port.to_le_bytes()),
+                ..Payload::default()
+            }),
             _ => None,
         }
     }
@@ -76,13 +77,19 @@ pub fn serve(address: SocketAddr, tied: bool, stop: &Stop) -> Result<(), BenchEr
     let listen = |e: std::io::Error| BenchError::Failed(format!("cannot listen at {address}: {e}"));
     let raw = TcpListener::bind((address.ip(), 0)).map_err(listen)?;
     let raw_port = raw.local_addr().map_err(listen)?.port();
-    let (env, guard) = RealEnv::start(RealConfig::default()).map_err(BenchError::of("start threads"))?;
+    let (env, guard) =
+        RealEnv::start(RealConfig::default()).map_err(BenchError::of("start threads"))?;
     let data = Bytes::from(vec![0x5a; BULK_BYTES_MAX]);
     let lnet = Arc::new(Lnet::new(env, ClusterId(0), true, Arc::new(Responder { raw_port, data })));
-    let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(BenchError::of("start a runtime"))?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .map_err(BenchError::of("start a runtime"))?;
     let bound = runtime.block_on(lnet.listen(address)).map_err(listen)?;
     let start = |name: &str, work: Box<dyn FnOnce() + Send>| {
-        std::thread::Builder::new().name(name.to_owned()).spawn(work).map_err(BenchError::of("start a thread"))
+        std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(work)
+            .map_err(BenchError::of("start a thread"))
     };
     start("raw TCP", Box::new(move || raw_tcp::serve(&raw)))?;
     if tied {
@@ -123,10 +130,16 @@ impl Local {
         let lifeline = child.stdin.take();
         let mut line = String::new();
         if let Some(stdout) = child.stdout.take() {
-            BufReader::new(stdout).take(256).read_line(&mut line).map_err(BenchError::of("hear the other end"))?;
+            BufReader::new(stdout)
+                .take(256)
+                .read_line(&mut line)
+                .map_err(BenchError::of("hear the other end"))?;
         }
         let mut local = Local { child, lifeline, nid: Nid::Loopback };
-        local.nid = line.trim().parse().map_err(|_| BenchError::Failed("the other end does not start".to_owned()))?;
+        local.nid = line
+            .trim()
+            .parse()
+            .map_err(|_| BenchError::Failed("the other end does not start".to_owned()))?;
         Ok(local)
     }
 

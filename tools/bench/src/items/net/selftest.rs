@@ -49,12 +49,16 @@ impl SelfTest {
     /// # Errors
     /// There is no answer.
     pub fn connect(nid: Nid) -> Result<SelfTest, BenchError> {
-        let (env, guard) = RealEnv::start(RealConfig::default()).map_err(BenchError::of("start threads"))?;
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().build().map_err(BenchError::of("start a runtime"))?;
+        let (env, guard) =
+            RealEnv::start(RealConfig::default()).map_err(BenchError::of("start threads"))?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .map_err(BenchError::of("start a runtime"))?;
         let lnet = Lnet::new(env, ClusterId(0), true, Arc::new(Nobody));
         let peer = runtime.block_on(lnet.peer(nid)).map_err(|error| {
-            BenchError::Failed(format!("{error}; is `sheen bench net --serve ADDRESS:PORT` running there?"))
+            BenchError::Failed(format!(
+                "{error}; is `sheen bench net --serve ADDRESS:PORT` running there?"
+            ))
         })?;
         let test = SelfTest { lnet, peer, runtime, _guard: guard };
         // The responder reads nothing long before it was asked something short.
@@ -72,9 +76,16 @@ impl SelfTest {
     /// # Errors
     /// The peer is no responder.
     pub fn raw_port(&self) -> Result<u16, BenchError> {
-        let frame = self.runtime.block_on(ask(&self.peer, vec![WHERE_IS_RAW], None, 0)).map_err(lost)?;
-        let port = frame.body.get(HEAD_BYTES..).and_then(|body| body.try_into().ok()).map(u16::from_le_bytes);
-        port.ok_or_else(|| BenchError::Failed(format!("{} is no responder of this benchmark", self.nid())))
+        let frame =
+            self.runtime.block_on(ask(&self.peer, vec![WHERE_IS_RAW], None, 0)).map_err(lost)?;
+        let port = frame
+            .body
+            .get(HEAD_BYTES..)
+            .and_then(|body| body.try_into().ok())
+            .map(u16::from_le_bytes);
+        port.ok_or_else(|| {
+            BenchError::Failed(format!("{} is no responder of this benchmark", self.nid()))
+        })
     }
 
     /// Small requests.
@@ -106,7 +117,13 @@ impl SelfTest {
         self.many(count, in_flight, stop, || ask(&self.peer, body.clone(), None, MIB as usize))
     }
 
-    fn many<F>(&self, count: usize, in_flight: usize, stop: &Stop, one: impl Fn() -> F) -> Result<(), BenchError>
+    fn many<F>(
+        &self,
+        count: usize,
+        in_flight: usize,
+        stop: &Stop,
+        one: impl Fn() -> F,
+    ) -> Result<(), BenchError>
     where
         F: Future<Output = Result<Frame, lnet::error::LinkError>>,
     {
@@ -133,9 +150,14 @@ async fn ask(
     data: Option<Bytes>,
     reply_bulk: usize,
 ) -> Result<Frame, lnet::error::LinkError> {
-    let payload = Payload { body: body.into(), bulk: data.into_iter().collect(), ..Payload::default() };
-    let frame =
-        peer.request(payload, Ask { reply_bulk, limit: Some(LIMIT), outside_window: false, background: false }).await?;
+    let payload =
+        Payload { body: body.into(), bulk: data.into_iter().collect(), ..Payload::default() };
+    let frame = peer
+        .request(
+            payload,
+            Ask { reply_bulk, limit: Some(LIMIT), outside_window: false, background: false },
+        )
+        .await?;
     Ok(frame)
 }
 
@@ -145,7 +167,10 @@ mod tests {
 
     #[test]
     fn nobody_there_is_told_with_what_to_do() {
-        let told = SelfTest::connect("127.0.0.1:1@tcp".parse().unwrap()).err().expect("nobody is there").to_string();
+        let told = SelfTest::connect("127.0.0.1:1@tcp".parse().unwrap())
+            .err()
+            .expect("nobody is there")
+            .to_string();
         assert!(told.contains("--serve"), "{told}");
     }
 }

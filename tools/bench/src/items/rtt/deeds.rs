@@ -96,7 +96,11 @@ fn list(dir: &Path, expected: usize) -> io::Result<()> {
         entry?;
         found += 1;
     }
-    if found == expected { Ok(()) } else { Err(io::Error::other(format!("{found} names, not {expected}"))) }
+    if found == expected {
+        Ok(())
+    } else {
+        Err(io::Error::other(format!("{found} names, not {expected}")))
+    }
 }
 
 /// As ls(1) does it: attributes, and whether there is an ACL or a label.
@@ -137,9 +141,15 @@ pub const DEEDS: &[Deed] = &[
     deed("mkdir", 1.0, Kind::Once, nothing, mkdir),
     deed("rmdir", 1.0, Kind::Once, mkdir, |dir, n| fs::remove_dir(dir.join(format!("d{n}")))),
     deed("unlink of an empty file", 1.0, Kind::Once, make, |dir, n| fs::remove_file(file(dir, n))),
-    deed("rename", 1.0, Kind::Once, make, |dir, n| fs::rename(file(dir, n), dir.join(format!("g{n}")))),
-    deed("link", 1.0, Kind::Once, make, |dir, n| fs::hard_link(file(dir, n), dir.join(format!("l{n}")))),
-    deed("chmod", 1.0, Kind::Once, make, |dir, n| fs::set_permissions(file(dir, n), fs::Permissions::from_mode(0o600))),
+    deed("rename", 1.0, Kind::Once, make, |dir, n| {
+        fs::rename(file(dir, n), dir.join(format!("g{n}")))
+    }),
+    deed("link", 1.0, Kind::Once, make, |dir, n| {
+        fs::hard_link(file(dir, n), dir.join(format!("l{n}")))
+    }),
+    deed("chmod", 1.0, Kind::Once, make, |dir, n| {
+        fs::set_permissions(file(dir, n), fs::Permissions::from_mode(0o600))
+    }),
     deed("setxattr", 1.0, Kind::Once, make, |dir, n| {
         Ok(setxattr(file(dir, n), "user.bench", b"value", XattrFlags::CREATE)?)
     }),

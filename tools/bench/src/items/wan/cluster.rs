@@ -25,7 +25,8 @@ pub struct Cluster {
 
 /// Out of reach of Ctrl-C: what is half made could not be taken back.
 fn run(command: &mut Command, what: &str) -> Result<(), BenchError> {
-    let output = command.process_group(0).stdin(Stdio::null()).output().map_err(BenchError::of(what))?;
+    let output =
+        command.process_group(0).stdin(Stdio::null()).output().map_err(BenchError::of(what))?;
     if output.status.success() {
         return Ok(());
     }
@@ -55,9 +56,13 @@ impl Cluster {
             }
             run(mkfs.arg(target), "make a target")?;
         }
-        let log = File::create(dir.path().join("server.log")).map_err(BenchError::at("write into", dir.path()))?;
+        let log = File::create(dir.path().join("server.log"))
+            .map_err(BenchError::at("write into", dir.path()))?;
         let mut serve = link.sheen(Side::Near)?;
-        serve.arg("serve").args(&targets).args(["--listen", &format!("{}:988", link.address(Side::Near))]);
+        serve
+            .arg("serve")
+            .args(&targets)
+            .args(["--listen", &format!("{}:988", link.address(Side::Near))]);
         serve.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).process_group(0);
         let server = serve.spawn().map_err(BenchError::of("start the servers"))?;
         let mount = dir.path().join("mnt");
@@ -83,7 +88,9 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         if self.is_mounted() {
-            let umount = |flags: &[&str]| run(Command::new("umount").args(flags).arg(&self.mount), "unmount");
+            let umount = |flags: &[&str]| {
+                run(Command::new("umount").args(flags).arg(&self.mount), "unmount")
+            };
             if let Err(error) = umount(&[]).or_else(|_| umount(&["-l"])) {
                 eprintln!("sheen bench: {error}");
             }

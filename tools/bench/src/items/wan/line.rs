@@ -44,7 +44,8 @@ impl Line {
             TcpListener::bind((address, 0)).map_err(BenchError::of("listen on the near side"))
         };
         let listener = std::thread::spawn(listen).join();
-        let listener = listener.map_err(|_| BenchError::Failed("a thread panicked; please report it".to_owned()))??;
+        let listener = listener
+            .map_err(|_| BenchError::Failed("a thread panicked; please report it".to_owned()))??;
         let raw = listener.local_addr().map_err(BenchError::of("listen on the near side"))?;
         // It lives as long as this process; it cannot be reached any more when the hosts are gone.
         std::thread::Builder::new()
@@ -52,7 +53,13 @@ impl Line {
             .spawn(move || raw_tcp::serve(&listener))
             .map_err(BenchError::of("start a thread"))?;
         let enter_far = Box::new(link.entry(Side::Far));
-        Ok(Line { stripes: args.stripes.clone(), bytes: args.size.0, raw, enter_far, raw_seconds: 0.0 })
+        Ok(Line {
+            stripes: args.stripes.clone(),
+            bytes: args.size.0,
+            raw,
+            enter_far,
+            raw_seconds: 0.0,
+        })
     }
 
     /// Stripes and whether it is written.
@@ -67,13 +74,19 @@ impl Line {
             let stream = |_| {
                 scope.spawn(move || {
                     (self.enter_far)()?;
-                    let moved = if write { raw_tcp::put(self.raw, each) } else { raw_tcp::get(self.raw, each) };
+                    let moved = if write {
+                        raw_tcp::put(self.raw, each)
+                    } else {
+                        raw_tcp::get(self.raw, each)
+                    };
                     moved.map_err(BenchError::of("measure raw TCP"))
                 })
             };
             let streams: Vec<_> = (0..STREAMS).map(stream).collect();
             for stream in streams {
-                stream.join().map_err(|_| BenchError::Failed("a thread panicked; please report it".to_owned()))??;
+                stream.join().map_err(|_| {
+                    BenchError::Failed("a thread panicked; please report it".to_owned())
+                })??;
             }
             Ok(start.elapsed().as_secs_f64())
         })
@@ -128,10 +141,15 @@ impl Item for Line {
         let path = self.path(stripes, spot);
         if writes {
             let mut lfs = program::sheen()?;
-            lfs.args(["lfs", "setstripe", "-c", &stripes.to_string(), "-S", "1M"]).arg(&path).stdin(Stdio::null());
+            lfs.args(["lfs", "setstripe", "-c", &stripes.to_string(), "-S", "1M"])
+                .arg(&path)
+                .stdin(Stdio::null());
             let output = lfs.output().map_err(BenchError::of("make a striped file"))?;
             if !output.status.success() {
-                return Err(BenchError::of_program(&format!("make a file of {stripes} stripes"), &output));
+                return Err(BenchError::of_program(
+                    &format!("make a file of {stripes} stripes"),
+                    &output,
+                ));
             }
         } else {
             forget()?;
@@ -153,6 +171,9 @@ impl Item for Line {
         if !writes {
             fs::remove_file(&path).map_err(BenchError::at("remove", &path))?;
         }
-        Ok(Done::Value { value: 100.0 * self.raw_seconds / seconds, operations: self.bytes as f64 / MIB })
+        Ok(Done::Value {
+            value: 100.0 * self.raw_seconds / seconds,
+            operations: self.bytes as f64 / MIB,
+        })
     }
 }

@@ -43,7 +43,9 @@ fn run(command: &mut Command) -> Result<(), BenchError> {
 /// Settings of TCP that differ from those of this machine.
 fn buffers(args: &WanArgs) -> Vec<(&'static str, String)> {
     let Some(max) = &args.tcp_buffers else { return Vec::new() };
-    ["tcp_rmem", "tcp_wmem"].map(|key| (key, format!("4096 131072 {}", max.0.max(131_072)))).to_vec()
+    ["tcp_rmem", "tcp_wmem"]
+        .map(|key| (key, format!("4096 131072 {}", max.0.max(131_072))))
+        .to_vec()
 }
 
 fn ip(words: &str) -> Result<(), BenchError> {
@@ -90,7 +92,8 @@ impl Link {
             ip(&format!("-n {namespace} link set lo up"))?;
             for (key, value) in buffers(args) {
                 let setting = format!("net.ipv4.{key}={value}");
-                run(Command::new("ip").args(["netns", "exec", &namespace, "sysctl", "-qw", &setting]))?;
+                run(Command::new("ip")
+                    .args(["netns", "exec", &namespace, "sysctl", "-qw", &setting]))?;
             }
             link.delayed(side, delay / 2, args)?;
         }
@@ -103,7 +106,18 @@ impl Link {
             return Ok(());
         }
         let mut tc = Command::new("tc");
-        tc.args(["-n", &self.namespace(side), "qdisc", "add", "dev", "wan0", "root", "netem", "limit", "100000"]);
+        tc.args([
+            "-n",
+            &self.namespace(side),
+            "qdisc",
+            "add",
+            "dev",
+            "wan0",
+            "root",
+            "netem",
+            "limit",
+            "100000",
+        ]);
         tc.args(["delay", &format!("{}us", delay.as_micros())]);
         for (word, value) in [("rate", args.rate()), ("loss", args.loss.as_deref())] {
             if let Some(value) = value {
@@ -150,7 +164,10 @@ impl Link {
     }
 
     /// Something that puts the thread that calls it onto that host.
-    pub fn entry(&self, side: Side) -> impl Fn() -> Result<(), BenchError> + Send + Clone + 'static {
+    pub fn entry(
+        &self,
+        side: Side,
+    ) -> impl Fn() -> Result<(), BenchError> + Send + Clone + 'static {
         let path = self.namespace_path(side);
         move || {
             let file = File::open(&path).map_err(BenchError::at("open", &path))?;

@@ -5,11 +5,26 @@ use crate::config::mount_options::{LockStyle, MountOptions};
 use types::target::TargetKind;
 
 /// Between a mount and each of its targets.
-const ALL: [&str; 7] =
-    ["version", "inode_bit_locks", "fid_is_enabled", "pools", "jobstats", "layout_lock", "nanoseconds_times"];
+const ALL: [&str; 7] = [
+    "version",
+    "inode_bit_locks",
+    "fid_is_enabled",
+    "pools",
+    "jobstats",
+    "layout_lock",
+    "nanoseconds_times",
+];
 /// Abilities with an MDT.
-const WITH_MDT: [&str; 8] =
-    ["acl", "xattr", "getattr_by_fid", "large_ea", "flock_deadlock", "open_by_fid", "multi_mod_rpcs", "batch_rpc"];
+const WITH_MDT: [&str; 8] = [
+    "acl",
+    "xattr",
+    "getattr_by_fid",
+    "large_ea",
+    "flock_deadlock",
+    "open_by_fid",
+    "multi_mod_rpcs",
+    "batch_rpc",
+];
 /// Abilities with an OST.
 const WITH_OST: [&str; 4] = ["write_grant", "grant_shrink", "short_io", "lseek"];
 
@@ -31,7 +46,11 @@ pub(super) fn of_session(kind: TargetKind, read_only: bool, checksums: bool) -> 
 }
 
 /// `sbi_flags` of a mount.
-pub(super) fn of_mount(options: &MountOptions, checksums: bool, keeps_xattrs: bool) -> Vec<&'static str> {
+pub(super) fn of_mount(
+    options: &MountOptions,
+    checksums: bool,
+    keeps_xattrs: bool,
+) -> Vec<&'static str> {
     let mut flags = Vec::new();
     if checksums {
         flags.push("checksum");
@@ -65,6 +84,9 @@ mod tests {
             of_mount(&options("flock"), true, true).join(" "),
             "checksum flock user_xattr acl layout user_fid2path xattr_cache"
         );
-        assert_eq!(of_mount(&options("noflock"), false, false).join(" "), "user_xattr acl layout user_fid2path");
+        assert_eq!(
+            of_mount(&options("noflock"), false, false).join(" "),
+            "user_xattr acl layout user_fid2path"
+        );
     }
 }

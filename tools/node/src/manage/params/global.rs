@@ -2,8 +2,8 @@
 
 use crate::watch::view::View;
 use observe::catalog::{
-    DEBUG, FAIL_LOC, FAIL_VAL, FAULT, FAULT_POINTS, HEALTH_CHECK, JOBID_NAME, JOBID_VAR, MEMUSED, NIS, PING_INTERVAL,
-    TIMEOUT, VERSION,
+    DEBUG, FAIL_LOC, FAIL_VAL, FAULT, FAULT_POINTS, HEALTH_CHECK, JOBID_NAME, JOBID_VAR, MEMUSED,
+    NIS, PING_INTERVAL, TIMEOUT, VERSION,
 };
 use observe::fault;
 use observe::tree::Tree;
@@ -20,7 +20,9 @@ pub(super) fn add(tree: &mut Tree, view: &Arc<View>) {
     tree.shows(&DEBUG, &[], || Ok(observe::debug::words()));
     tree.takes(&DEBUG, &[], observe::debug::set);
     tree.shows(&FAIL_LOC, &[], || Ok(fault::numbers().0.to_string()));
-    tree.takes(&FAIL_LOC, &[], |value| fault::arm_number(any_base(value)?).map_err(|bad| refused(&bad)));
+    tree.takes(&FAIL_LOC, &[], |value| {
+        fault::arm_number(any_base(value)?).map_err(|bad| refused(&bad))
+    });
     tree.shows(&FAIL_VAL, &[], || Ok(fault::numbers().1.to_string()));
     tree.takes(&FAIL_VAL, &[], |value| {
         fault::set_value(any_base(value)?);
@@ -78,7 +80,8 @@ fn health(view: &View) -> String {
     let mut text = String::new();
     for target in mdts.chain(osts).chain(alive.mgs().map(|(_, target)| target)) {
         if let (Some(name), Some(failure)) = (target.name(), target.store().failure()) {
-            writeln!(text, "device {name} reported unhealthy: {failure}").expect("a string takes all");
+            writeln!(text, "device {name} reported unhealthy: {failure}")
+                .expect("a string takes all");
         }
     }
     text.push_str(if text.is_empty() { "healthy" } else { "NOT HEALTHY" });

@@ -12,14 +12,18 @@ use types::errno::Errno;
 /// The namespace of a mount.
 pub(super) fn add(tree: &mut Tree, client: &Arc<Client>, namespace: &str) {
     let counted = client.clone();
-    tree.shows(&LDLM_LOCK_COUNT, &[namespace], move || Ok(counted.lock_namespace().count().to_string()));
+    tree.shows(&LDLM_LOCK_COUNT, &[namespace], move || {
+        Ok(counted.lock_namespace().count().to_string())
+    });
     add_lru(tree, client, namespace, Whose::Mount);
 }
 
 /// The namespace of one of its sessions.
 pub(super) fn add_session(tree: &mut Tree, client: &Arc<Client>, namespace: &str, whose: Whose) {
     let counted = client.clone();
-    tree.shows_part(&LDLM_LOCK_COUNT, &[namespace], move || Ok(counted.lock_namespace().held(whose).len().to_string()));
+    tree.shows_part(&LDLM_LOCK_COUNT, &[namespace], move || {
+        Ok(counted.lock_namespace().held(whose).len().to_string())
+    });
     add_lru(tree, client, namespace, whose);
 }
 
@@ -46,7 +50,9 @@ fn add_lru(tree: &mut Tree, client: &Arc<Client>, namespace: &str, whose: Whose)
         })
     });
     let shown = client.clone();
-    tree.shows(&LDLM_LRU_MAX_AGE, &devices, move || Ok(shown.lock_namespace().bounds().age_ms.to_string()));
+    tree.shows(&LDLM_LRU_MAX_AGE, &devices, move || {
+        Ok(shown.lock_namespace().bounds().age_ms.to_string())
+    });
     let set = client.clone();
     tree.takes(&LDLM_LRU_MAX_AGE, &devices, move |value| {
         let namespace = set.lock_namespace();
@@ -71,7 +77,10 @@ mod tests {
 
     #[test]
     fn ages_may_have_units() {
-        assert_eq!(["0", "600000", "3900s", "5ms\n"].map(milliseconds), [Ok(0), Ok(600_000), Ok(3_900_000), Ok(5)]);
+        assert_eq!(
+            ["0", "600000", "3900s", "5ms\n"].map(milliseconds),
+            [Ok(0), Ok(600_000), Ok(3_900_000), Ok(5)]
+        );
         assert_eq!(["", "s", "-1", "1h", "4294967296"].map(milliseconds), [Err(Errno::EINVAL); 5]);
     }
 }

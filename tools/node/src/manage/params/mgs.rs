@@ -19,7 +19,10 @@ pub(super) fn add(tree: &mut Tree, view: &Arc<View>) {
     for fsname in mgs.configs().keys() {
         let (mgs, fsname) = (mgs.clone(), *fsname);
         tree.shows(&MGS_LIVE, &[fsname.as_str()], move || {
-            mgs.configs().get(&fsname).map(|config| live(fsname.as_str(), config)).ok_or(Errno::ENOENT)
+            mgs.configs()
+                .get(&fsname)
+                .map(|config| live(fsname.as_str(), config))
+                .ok_or(Errno::ENOENT)
         });
     }
 }

@@ -76,7 +76,11 @@ fn llite(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, name: &str) {
     let (counted, clock, since) = (client.clone(), view.parts().env.clock.clone(), view.since());
     tree.shows(&LLITE_STATS, &devices, move || {
         let now = clock.wall();
-        Ok(observe::text::stats(now, counted.counters().cleared().unwrap_or(since), &client_samples(&counted)))
+        Ok(observe::text::stats(
+            now,
+            counted.counters().cleared().unwrap_or(since),
+            &client_samples(&counted),
+        ))
     });
     let (clearing, clock) = (client.clone(), view.parts().env.clock.clone());
     tree.takes(&LLITE_STATS, &devices, move |_| {
@@ -86,7 +90,11 @@ fn llite(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, name: &str) {
     let (counted, clock, since) = (client.clone(), view.parts().env.clock.clone(), view.since());
     tree.shows(&LLITE_EXTENTS_STATS, &devices, move || {
         let sizes = [Way::Read, Way::Write].map(|way| counted.counters().sizes(way));
-        Ok(observe::text::extents(clock.wall(), counted.counters().cleared().unwrap_or(since), &sizes))
+        Ok(observe::text::extents(
+            clock.wall(),
+            counted.counters().cleared().unwrap_or(since),
+            &sizes,
+        ))
     });
     let (clearing, clock) = (client.clone(), view.parts().env.clock.clone());
     // Sizes are in both bodies, so both are cleared.
@@ -126,14 +134,18 @@ fn llite(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, name: &str) {
 
 /// What the mount and its kernel keep.
 fn caches(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, devices: &[&str; 1]) {
-    let (shown, rpc, options) = (client.clone(), view.parts().rpc.clone(), options_of(view, client));
+    let (shown, rpc, options) =
+        (client.clone(), view.parts().rpc.clone(), options_of(view, client));
     tree.shows(&LLITE_SBI_FLAGS, devices, move || {
-        Ok(flags::of_mount(&options, rpc.checksums(), shown.lock_namespace().keeps_xattrs()).join(" "))
+        Ok(flags::of_mount(&options, rpc.checksums(), shown.lock_namespace().keeps_xattrs())
+            .join(" "))
     });
     for param in [&LLITE_MAX_READ_AHEAD_MB, &LLITE_MAX_READ_AHEAD_PER_FILE_MB] {
         let (shown, set) = (client.clone(), client.clone());
         tree.shows(param, devices, move || Ok(mebibytes_text(shown.kernel()?.read_ahead_kb()?)));
-        tree.takes(param, devices, move |value| set.kernel()?.set_read_ahead_kb(mebibytes(value, READ_AHEAD_MB_MAX)?));
+        tree.takes(param, devices, move |value| {
+            set.kernel()?.set_read_ahead_kb(mebibytes(value, READ_AHEAD_MB_MAX)?)
+        });
     }
     tree.explains(&LLITE_READ_AHEAD_STATS, devices);
     statahead(tree, client, devices);
@@ -143,7 +155,9 @@ fn caches(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, devices: &[&s
         tree.shows(param, devices, || Ok(LAYOUT_BYTES_MAX.to_string()));
     }
     let (shown, set) = (client.clone(), client.clone());
-    tree.shows(&LLITE_XATTR_CACHE, devices, move || Ok(u8::from(shown.lock_namespace().keeps_xattrs()).to_string()));
+    tree.shows(&LLITE_XATTR_CACHE, devices, move || {
+        Ok(u8::from(shown.lock_namespace().keeps_xattrs()).to_string())
+    });
     tree.does(&LLITE_XATTR_CACHE, devices, move |value| {
         let client = set.clone();
         Box::pin(async move {
@@ -201,7 +215,8 @@ fn switch(text: &str) -> Result<bool, Errno> {
 fn memory_mb() -> Result<u64, Errno> {
     let text = std::fs::read_to_string("/proc/meminfo").map_err(|error| Errno::from(&error))?;
     let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let kb: u64 = total.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).ok_or(Errno::EIO)?;
+    let kb: u64 =
+        total.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).ok_or(Errno::EIO)?;
     Ok(kb >> 10)
 }
 
@@ -233,18 +248,21 @@ const BYTES: &str = "Bytes that one request of the kernel moved.";
 
 /// The client's own counts in the registry's form.
 fn client_samples(client: &Client) -> Vec<Sample> {
-    let source: Arc<str> = format!("llite.{}-{}", client.fsname(), client.session().uuid().instance()).into();
+    let source: Arc<str> =
+        format!("llite.{}-{}", client.fsname(), client.session().uuid().instance()).into();
     let sample = |name, unit, help, histogram: HistogramSnapshot| Sample {
         metric: Metric { name, unit, help },
         source: source.clone(),
         value: Value::Histogram(Box::new(histogram)),
     };
     let sizes = [("read_bytes", Way::Read), ("write_bytes", Way::Write)];
-    let sizes = sizes.map(|(name, way)| sample(name, Unit::Bytes, BYTES, client.counters().sizes(way)));
+    let sizes =
+        sizes.map(|(name, way)| sample(name, Unit::Bytes, BYTES, client.counters().sizes(way)));
     let mut times = client.counters().times();
     times.sort_unstable_by_key(|(name, _)| *name);
     let help = |name: &str| if name.ends_with("_hit") { HIT } else { OPERATION };
-    let times = times.into_iter().map(|(name, times)| sample(name, Unit::Microseconds, help(name), times));
+    let times =
+        times.into_iter().map(|(name, times)| sample(name, Unit::Microseconds, help(name), times));
     sizes.into_iter().chain(times).collect()
 }
 
@@ -263,12 +281,18 @@ fn targets(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, id: &str) {
                 true => client.session().mdts().iter().map(|mdc| of(mdc.import())).collect(),
                 false => {
                     let in_use = |osc: &Osc, (name, active)| (name, active && osc.is_active());
-                    client.session().osts().iter().map(|osc| in_use(osc, of(osc.import()))).collect()
+                    client
+                        .session()
+                        .osts()
+                        .iter()
+                        .map(|osc| in_use(osc, of(osc.import())))
+                        .collect()
                 }
             }
         }
     };
-    let (lmv, lov) = (format!("{}-clilmv-{id}", client.fsname()), format!("{}-clilov-{id}", client.fsname()));
+    let (lmv, lov) =
+        (format!("{}-clilmv-{id}", client.fsname()), format!("{}-clilov-{id}", client.fsname()));
     target_params(tree, [&LMV_NUMOBD, &LMV_ACTIVEOBD, &LMV_TARGET_OBD], &lmv, targets(true));
     for pool in client.session().targets.pools() {
         let fsname = client.fsname();
@@ -320,7 +344,9 @@ fn target_params(
     let all = targets.clone();
     tree.shows(count, &[device], move || Ok(all().len().to_string()));
     let all = targets.clone();
-    tree.shows(active, &[device], move || Ok(all().iter().filter(|(_, active)| *active).count().to_string()));
+    tree.shows(active, &[device], move || {
+        Ok(all().iter().filter(|(_, active)| *active).count().to_string())
+    });
     tree.shows(list, &[device], move || {
         let mut text = String::new();
         for (name, active) in targets() {
@@ -358,7 +384,8 @@ pub(super) fn add_import(
     import: &Arc<Import>,
     read_only: bool,
 ) {
-    let (shown, name, registry) = (import.clone(), device.to_owned(), view.parts().rpc.metrics().clone());
+    let (shown, name, registry) =
+        (import.clone(), device.to_owned(), view.parts().rpc.metrics().clone());
     let rpc = view.parts().rpc.clone();
     tree.shows(param, &[device], move || {
         let flags = flags::of_session(shown.target().kind, read_only, rpc.checksums());
@@ -372,7 +399,13 @@ fn waits(registry: &Registry, source: &str) -> Waits {
     Waits { mean: Duration::from_micros(mean), max: Duration::from_micros(histogram.max) }
 }
 
-fn add_session(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, params: &SessionParams, import: &Arc<Import>) {
+fn add_session(
+    tree: &mut Tree,
+    view: &Arc<View>,
+    client: &Arc<Client>,
+    params: &SessionParams,
+    import: &Arc<Import>,
+) {
     let device = device(import);
     let devices = [device.as_str()];
     series::stats(tree, view, params.stats, &devices, import.source());
@@ -380,7 +413,10 @@ fn add_session(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, params: 
     add_import(tree, view, params.import, &device, import, read_only);
     let (kind, rpc) = (import.target().kind, view.parts().rpc.clone());
     tree.shows(params.connect_flags, &devices, move || {
-        Ok(flags::of_session(kind, read_only, rpc.checksums()).iter().map(|flag| format!("{flag}\n")).collect())
+        Ok(flags::of_session(kind, read_only, rpc.checksums())
+            .iter()
+            .map(|flag| format!("{flag}\n"))
+            .collect())
     });
     for param in params.windows {
         let shown = import.clone();
@@ -401,7 +437,9 @@ fn add_session(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, params: 
     let whose = if kind == TargetKind::Ost { Whose::Ost(index) } else { Whose::Mdt(index) };
     locks::add_session(tree, client, &device, whose);
     let shown = import.clone();
-    tree.shows(params.state, &devices, move || Ok(format!("current_state: {}\n", session::state_word(shown.state()))));
+    tree.shows(params.state, &devices, move || {
+        Ok(format!("current_state: {}\n", session::state_word(shown.state())))
+    });
     let shown = import.clone();
     tree.shows(params.timeouts, &devices, move || Ok(shown.report().timeouts.to_string()));
     let shown = import.clone();
@@ -467,7 +505,9 @@ fn add_osc(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, osc: &Osc) {
         Ok(())
     });
     let (granted, ost) = (client.clone(), import.target().index);
-    tree.shows(&OSC_GRANT, &[&device], move || Ok(granted.writeback().grants.free(ost).to_string()));
+    tree.shows(&OSC_GRANT, &[&device], move || {
+        Ok(granted.writeback().grants.free(ost).to_string())
+    });
     data_bounds(tree, client, &device, ost);
     let (osc, clock) = (osc.clone(), view.parts().env.clock.clone());
     space(tree, SpaceParams::OSC, &[&device], move || {
@@ -484,22 +524,32 @@ fn add_osc(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, osc: &Osc) {
 /// Bounds of the data that goes to an OST.
 fn data_bounds(tree: &mut Tree, client: &Arc<Client>, device: &str, ost: TargetIndex) {
     let devices = [device];
-    tree.shows(&OSC_MAX_PAGES_PER_RPC, &devices, || Ok((BULK_BYTES_MAX as u64 / BLOCK_BYTES).to_string()));
+    tree.shows(&OSC_MAX_PAGES_PER_RPC, &devices, || {
+        Ok((BULK_BYTES_MAX as u64 / BLOCK_BYTES).to_string())
+    });
     tree.shows(&OSC_SHORT_IO_BYTES, &devices, || Ok(BULK_BYTES_MAX.to_string()));
     let (shown, set) = (client.clone(), client.clone());
-    tree.shows(&OSC_MAX_DIRTY_MB, &devices, move || Ok((shown.writeback().dirty_max() >> 20).to_string()));
-    tree.takes(&OSC_MAX_DIRTY_MB, &devices, move |value| match mebibytes(value, DIRTY_MB_MAX)? >> 10 {
-        0 => Err(Errno::ERANGE),
-        mb => {
-            set.writeback().set_dirty_max(mb << 20);
-            Ok(())
+    tree.shows(&OSC_MAX_DIRTY_MB, &devices, move || {
+        Ok((shown.writeback().dirty_max() >> 20).to_string())
+    });
+    tree.takes(&OSC_MAX_DIRTY_MB, &devices, move |value| {
+        match mebibytes(value, DIRTY_MB_MAX)? >> 10 {
+            0 => Err(Errno::ERANGE),
+            mb => {
+                set.writeback().set_dirty_max(mb << 20);
+                Ok(())
+            }
         }
     });
     tree.explains(&OSC_CUR_DIRTY_BYTES, &devices);
     let (shown, set) = (client.clone(), client.clone());
-    tree.shows(&OSC_GRANT_SHRINK, &devices, move || Ok(u8::from(shown.writeback().grants.shrink(ost).on).to_string()));
+    tree.shows(&OSC_GRANT_SHRINK, &devices, move || {
+        Ok(u8::from(shown.writeback().grants.shrink(ost).on).to_string())
+    });
     tree.takes(&OSC_GRANT_SHRINK, &devices, move |value| {
-        set.writeback().grants.set_shrink(ost, Shrink { on: switch(value)?, ..set.writeback().grants.shrink(ost) });
+        set.writeback()
+            .grants
+            .set_shrink(ost, Shrink { on: switch(value)?, ..set.writeback().grants.shrink(ost) });
         Ok(())
     });
     let (shown, set) = (client.clone(), client.clone());
@@ -509,7 +559,9 @@ fn data_bounds(tree: &mut Tree, client: &Arc<Client>, device: &str, ost: TargetI
     tree.takes(&OSC_GRANT_SHRINK_INTERVAL, &devices, move |value| match number::<u64>(value)? {
         seconds @ 1..=65_535 => {
             let after = Duration::from_secs(seconds);
-            set.writeback().grants.set_shrink(ost, Shrink { after, ..set.writeback().grants.shrink(ost) });
+            set.writeback()
+                .grants
+                .set_shrink(ost, Shrink { after, ..set.writeback().grants.shrink(ost) });
             Ok(())
         }
         _ => Err(Errno::ERANGE),
@@ -644,6 +696,9 @@ mod tests {
 
     #[test]
     fn a_switch_is_0_or_1() {
-        assert_eq!(["0", "1\n", "2", "on"].map(switch), [Ok(false), Ok(true), Err(Errno::ERANGE), Err(Errno::EINVAL)]);
+        assert_eq!(
+            ["0", "1\n", "2", "on"].map(switch),
+            [Ok(false), Ok(true), Err(Errno::ERANGE), Err(Errno::EINVAL)]
+        );
     }
 }

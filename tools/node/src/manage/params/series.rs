@@ -10,7 +10,13 @@ use std::sync::Arc;
 use types::time::Timestamp;
 
 /// `stats` of a source.
-pub(super) fn stats(tree: &mut Tree, view: &Arc<View>, param: &'static Param, devices: &[&str], source: &str) {
+pub(super) fn stats(
+    tree: &mut Tree,
+    view: &Arc<View>,
+    param: &'static Param,
+    devices: &[&str],
+    source: &str,
+) {
     body(tree, view, param, devices, source, None::<fn(&[Sample]) -> String>);
 }
 
@@ -39,7 +45,8 @@ fn body(
     let (cleared, cleared_beside) = (name.clone(), beside.clone());
     let (clearing, clearing_clock) = (registry.clone(), clock.clone());
     tree.shows(param, devices, move || {
-        let (now, since) = (clock.wall(), registry.since(if tables.is_some() { &beside } else { &name }));
+        let (now, since) =
+            (clock.wall(), registry.since(if tables.is_some() { &beside } else { &name }));
         let Some(write) = &tables else {
             return Ok(text::stats(now, since, &registry.snapshot(|s| s == name)));
         };

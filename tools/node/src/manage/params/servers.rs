@@ -46,7 +46,9 @@ pub(super) fn add(tree: &mut Tree, view: &Arc<View>) {
         add_evict(tree, view, name, &OBDFILTER_EVICT_CLIENT);
         add_active(tree, view, name, &OBDFILTER_ACTIVE);
         let shown = ost.clone();
-        tree.shows(&OBDFILTER_CHECKSUM_AT_REST, &[&device], move || Ok(u8::from(shown.checksum_at_rest()).to_string()));
+        tree.shows(&OBDFILTER_CHECKSUM_AT_REST, &[&device], move || {
+            Ok(u8::from(shown.checksum_at_rest()).to_string())
+        });
         let set = ost.clone();
         tree.takes(&OBDFILTER_CHECKSUM_AT_REST, &[&device], move |value| match value.trim() {
             "0" => {
@@ -62,7 +64,9 @@ pub(super) fn add(tree: &mut Tree, view: &Arc<View>) {
         let granted = ost.clone();
         tree.shows(&OBDFILTER_TOT_GRANTED, &[&device], move || Ok(granted.granted().to_string()));
         add_jobs(tree, view, name, &OBDFILTER_JOB_STATS, &OBDFILTER_JOB_CLEANUP_INTERVAL);
-        space(tree, SpaceParams::OBDFILTER, &[&device], move || Box::pin(std::future::ready(ost.statfs())));
+        space(tree, SpaceParams::OBDFILTER, &[&device], move || {
+            Box::pin(std::future::ready(ost.statfs()))
+        });
         add_store(tree, view, name, &target);
     }
 }
@@ -94,7 +98,9 @@ fn add_mdt(tree: &mut Tree, view: &Arc<View>, mdt: &Arc<Mds>, name: TargetName) 
             Phase::Open => format!("status: COMPLETE\ncompleted_clients: {clients}\n"),
             Phase::Gathering | Phase::Applying | Phase::Restoring => {
                 let left = report.left.as_secs();
-                format!("status: RECOVERING\ntime_remaining: {left}\nconnected_clients: {clients}\n")
+                format!(
+                    "status: RECOVERING\ntime_remaining: {left}\nconnected_clients: {clients}\n"
+                )
             }
         })
     });
@@ -125,12 +131,15 @@ fn add_mdt(tree: &mut Tree, view: &Arc<View>, mdt: &Arc<Mds>, name: TargetName) 
     let shown = mdt.clone();
     tree.shows(&LOD_NUMOBD, &lod, move || Ok(shown.osts().len().to_string()));
     let shown = mdt.clone();
-    tree.shows(&LOD_ACTIVEOBD, &lod, move || Ok(shown.osts().iter().filter(|(_, active)| *active).count().to_string()));
+    tree.shows(&LOD_ACTIVEOBD, &lod, move || {
+        Ok(shown.osts().iter().filter(|(_, active)| *active).count().to_string())
+    });
     let shown = mdt.clone();
     tree.shows(&LOD_TARGET_OBD, &lod, move || {
         let mut text = String::new();
         for (index, active) in shown.osts() {
-            let (ost, word) = (TargetName::ost(name.fsname, index.0), if active { "ACTIVE" } else { "INACTIVE" });
+            let (ost, word) =
+                (TargetName::ost(name.fsname, index.0), if active { "ACTIVE" } else { "INACTIVE" });
             writeln!(text, "{}: {ost}_UUID {word}", index.0).expect("a string takes all");
         }
         Ok(text)
@@ -161,13 +170,19 @@ fn add_dom(tree: &mut Tree, mdt: &Arc<Mds>, lod: [&str; 1]) {
     let set = mdt.clone();
     tree.takes(&LOD_DOM_STRIPESIZE, &lod, move |value| set.set_dom_bytes(bytes(value)?));
     let shown = mdt.clone();
-    tree.shows(&LOD_DOM_STRIPESIZE_MAX_KB, &lod, move || Ok((shown.dom_bytes().0 >> 10).to_string()));
+    tree.shows(&LOD_DOM_STRIPESIZE_MAX_KB, &lod, move || {
+        Ok((shown.dom_bytes().0 >> 10).to_string())
+    });
     let set = mdt.clone();
     tree.takes(&LOD_DOM_STRIPESIZE_MAX_KB, &lod, move |value| {
-        set.set_dom_bytes(number::<u64>(value.trim())?.checked_mul(1 << 10).ok_or(Errno(libc::ERANGE))?)
+        set.set_dom_bytes(
+            number::<u64>(value.trim())?.checked_mul(1 << 10).ok_or(Errno(libc::ERANGE))?,
+        )
     });
     let shown = mdt.clone();
-    tree.shows(&LOD_DOM_STRIPESIZE_CUR_KB, &lod, move || Ok((shown.dom_bytes().1 >> 10).to_string()));
+    tree.shows(&LOD_DOM_STRIPESIZE_CUR_KB, &lod, move || {
+        Ok((shown.dom_bytes().1 >> 10).to_string())
+    });
     let shown = mdt.clone();
     tree.shows(&LOD_DOM_THRESHOLD, &lod, move || Ok(shown.dom_threshold()?.to_string()));
     let set = mdt.clone();
@@ -205,13 +220,19 @@ fn add_osp(tree: &mut Tree, view: &Arc<View>, mdt: &Arc<Mds>, index: TargetIndex
         tree.shows(param, &[&device], || Ok("0".to_owned()));
     }
     let counted = mdt.clone();
-    tree.shows(&OSP_DESTROYS_IN_FLIGHT, &[&device], move || Ok(counted.destroys_waiting(index)?.to_string()));
+    tree.shows(&OSP_DESTROYS_IN_FLIGHT, &[&device], move || {
+        Ok(counted.destroys_waiting(index)?.to_string())
+    });
     let Some(import) = view.parts().known_session(ost) else { return };
     series::stats(tree, view, &OSP_STATS, &[&device], import.source());
     add_import(tree, view, &OSP_IMPORT, &device, &import, false);
     let shown = import.clone();
-    tree.shows(&OSP_MAX_RPCS_IN_FLIGHT, &[&device], move || Ok(shown.report().window.unwrap_or(0).to_string()));
-    tree.shows(&OSP_STATE, &[&device], move || Ok(format!("current_state: {}\n", session::state_word(import.state()))));
+    tree.shows(&OSP_MAX_RPCS_IN_FLIGHT, &[&device], move || {
+        Ok(shown.report().window.unwrap_or(0).to_string())
+    });
+    tree.shows(&OSP_STATE, &[&device], move || {
+        Ok(format!("current_state: {}\n", session::state_word(import.state())))
+    });
 }
 
 /// Sessions: their number, and the clients with their NIDs.
@@ -232,7 +253,9 @@ pub(super) fn add_exports(
     for (nid, exports) in by_nid {
         let nid = nid.to_string();
         let devices: Vec<&str> = devices.iter().copied().chain([nid.as_str()]).collect();
-        tree.shows(uuid, &devices, move || Ok(exports.iter().map(|export| format!("{}\n", export.client())).collect()));
+        tree.shows(uuid, &devices, move || {
+            Ok(exports.iter().map(|export| format!("{}\n", export.client())).collect())
+        });
     }
 }
 
@@ -265,7 +288,13 @@ fn add_active(tree: &mut Tree, view: &Arc<View>, target: TargetName, param: &'st
 }
 
 /// Counts of jobs, and the time after which idle ones are forgotten.
-fn add_jobs(tree: &mut Tree, view: &Arc<View>, target: TargetName, stats: &'static Param, interval: &'static Param) {
+fn add_jobs(
+    tree: &mut Tree,
+    view: &Arc<View>,
+    target: TargetName,
+    stats: &'static Param,
+    interval: &'static Param,
+) {
     let Some(jobs) = view.parts().rpc.jobs(target) else { return };
     let devices = [&*target.to_string()];
     let (shown, clock) = (jobs.clone(), view.parts().env.clock.clone());
@@ -322,8 +351,14 @@ mod tests {
 
     #[test]
     fn sizes_may_have_units() {
-        assert_eq!(["65536", "64K", " 4M\n", "1g"].map(bytes), [Ok(65536), Ok(65536), Ok(4 << 20), Ok(1 << 30)]);
-        assert_eq!(["", "x", "4Q", "-1", "99999999999999999999"].map(bytes), [Err(Errno::EINVAL); 5]);
+        assert_eq!(
+            ["65536", "64K", " 4M\n", "1g"].map(bytes),
+            [Ok(65536), Ok(65536), Ok(4 << 20), Ok(1 << 30)]
+        );
+        assert_eq!(
+            ["", "x", "4Q", "-1", "99999999999999999999"].map(bytes),
+            [Err(Errno::EINVAL); 5]
+        );
         assert_eq!(bytes("18446744073709551615K"), Err(Errno(libc::ERANGE)));
     }
 }

@@ -40,10 +40,24 @@ pub(super) struct Waits {
 
 /// The `import` parameter, YAML.
 pub(super) fn import(import: &Import, name: &str, flags: &[&str], waits: Waits) -> String {
-    body(&import.report(), name, flags, &import.target().to_string(), import.last_committed().0, waits)
+    body(
+        &import.report(),
+        name,
+        flags,
+        &import.target().to_string(),
+        import.last_committed().0,
+        waits,
+    )
 }
 
-fn body(report: &ImportReport, name: &str, flags: &[&str], target: &str, committed: u64, waits: Waits) -> String {
+fn body(
+    report: &ImportReport,
+    name: &str,
+    flags: &[&str],
+    target: &str,
+    committed: u64,
+    waits: Waits,
+) -> String {
     let nids: Vec<String> = report.nids.iter().map(Nid::to_string).collect();
     let current = report.current.map_or_else(|| "<none>".to_owned(), |nid| nid.to_string());
     // The estimate of a wait is the longest wait so far, in whole seconds.
@@ -116,7 +130,14 @@ import:
        last_checked: 99
 ";
         assert_eq!(
-            body(&report, "sheen-OST0000-osc-00ff", &["version", "write_grant"], "sheen-OST0000", 99, waits),
+            body(
+                &report,
+                "sheen-OST0000-osc-00ff",
+                &["version", "write_grant"],
+                "sheen-OST0000",
+                99,
+                waits
+            ),
             expected
         );
     }

@@ -40,7 +40,11 @@ impl Screen {
         let cut = |line: &str| line.chars().take(width.into()).collect::<String>();
         queue!(out, cursor::MoveTo(0, 0))?;
         for (n, line) in text.lines().take(height.saturating_sub(1).into()).enumerate() {
-            queue!(out, cursor::MoveTo(0, n as u16), terminal::Clear(terminal::ClearType::CurrentLine))?;
+            queue!(
+                out,
+                cursor::MoveTo(0, n as u16),
+                terminal::Clear(terminal::ClearType::CurrentLine)
+            )?;
             queue!(out, style::Print(cut(line)))?;
         }
         queue!(out, terminal::Clear(terminal::ClearType::FromCursorDown))?;
@@ -61,8 +65,11 @@ impl Drop for Screen {
 fn watch_signals() -> io::Result<Arc<AtomicBool>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let entered = runtime.enter();
-    let mut signals =
-        [signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?, signal(SignalKind::hangup())?];
+    let mut signals = [
+        signal(SignalKind::interrupt())?,
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::hangup())?,
+    ];
     drop(entered);
     let ended = Arc::<AtomicBool>::default();
     let flag = ended.clone();

@@ -100,7 +100,10 @@ impl View {
         match picture.chains.is_empty() {
             true => text += " nothing\n",
             false => picture.chains.iter().for_each(|chain| {
-                chain.text().lines().for_each(|line| writeln!(text, " {line}").expect("a string takes all"));
+                chain
+                    .text()
+                    .lines()
+                    .for_each(|line| writeln!(text, " {line}").expect("a string takes all"));
             }),
         }
         text
@@ -109,14 +112,24 @@ impl View {
     /// Operations of targets by their mean time.
     fn slowest(&self) -> String {
         let mut all = Vec::new();
-        for target in self.reports.iter().flat_map(|kept| &kept.report.targets).filter(|target| target.name != "MGS") {
+        for target in self
+            .reports
+            .iter()
+            .flat_map(|kept| &kept.report.targets)
+            .filter(|target| target.name != "MGS")
+        {
             for operation in target.operations.iter().filter(|operation| operation.count > 0) {
                 all.push((operation.micros / operation.count, &target.name, operation));
             }
         }
         all.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| (a.1, &a.2.name).cmp(&(b.1, &b.2.name))));
         let rows = all.iter().take(SLOWEST).map(|(mean, target, operation)| {
-            vec![operation.name.clone(), (*target).clone(), micros(*mean as f32), operation.count.to_string()]
+            vec![
+                operation.name.clone(),
+                (*target).clone(),
+                micros(*mean as f32),
+                operation.count.to_string(),
+            ]
         });
         table(&["SLOWEST", "TARGET", "MEAN", "COUNT"], rows, 2)
     }
@@ -124,16 +137,28 @@ impl View {
     /// The busiest jobs of all targets together, as far as mounts name them.
     fn jobs(&self) -> String {
         let mut all: BTreeMap<&str, [u64; 3]> = BTreeMap::new();
-        for job in self.reports.iter().flat_map(|kept| &kept.report.targets).flat_map(|target| &target.jobs) {
+        for job in self
+            .reports
+            .iter()
+            .flat_map(|kept| &kept.report.targets)
+            .flat_map(|target| &target.jobs)
+        {
             let [operations, read, written] = all.entry(&job.job).or_default();
             *operations += job.operations;
             *read += job.read_bytes;
             *written += job.written_bytes;
         }
         let mut all: Vec<_> = all.into_iter().collect();
-        all.sort_by_key(|(_, [operations, read, written])| std::cmp::Reverse(operations + (read + written) / 4096));
+        all.sort_by_key(|(_, [operations, read, written])| {
+            std::cmp::Reverse(operations + (read + written) / 4096)
+        });
         let rows = all.into_iter().take(JOBS).map(|(job, [operations, read, written])| {
-            vec![job.to_owned(), operations.to_string(), Size(read).to_string(), Size(written).to_string()]
+            vec![
+                job.to_owned(),
+                operations.to_string(),
+                Size(read).to_string(),
+                Size(written).to_string(),
+            ]
         });
         table(&["JOB", "OPERATIONS", "READ", "WRITTEN"], rows, 1)
     }
@@ -143,7 +168,8 @@ impl View {
 /// `sheen-MDT0000 recovering: 1 of 2 clients came back, 9.5 s left at most`.
 fn notes(picture: &Picture) -> String {
     let told = picture.targets.iter().filter(|row| !row.note.is_empty());
-    let lines: String = told.map(|row| format!(" {} {}: {}\n", row.name, row.state, row.note)).collect();
+    let lines: String =
+        told.map(|row| format!(" {} {}: {}\n", row.name, row.state, row.note)).collect();
     if lines.is_empty() { lines } else { format!("\n{lines}") }
 }
 
@@ -159,7 +185,11 @@ fn targets(picture: &Picture) -> String {
         let used = row.space.filter(|space| space.bytes_total > 0).map_or_else(
             || "-".to_owned(),
             |space| {
-                format!("{}%", (space.bytes_total - space.bytes_free.min(space.bytes_total)) * 100 / space.bytes_total)
+                format!(
+                    "{}%",
+                    (space.bytes_total - space.bytes_free.min(space.bytes_total)) * 100
+                        / space.bytes_total
+                )
             },
         );
         let mut cells = vec![row.name.clone(), row.state.clone(), used];
@@ -167,7 +197,22 @@ fn targets(picture: &Picture) -> String {
         cells.extend([row.counts.in_flight.to_string(), row.lock_waits.to_string()]);
         cells
     });
-    table(&["TARGET", "STATE", "USED", "REQ/S", "READ/S", "WRITE/S", "MEAN", "99%", "AT WORK", "LOCK WAITS"], rows, 2)
+    table(
+        &[
+            "TARGET",
+            "STATE",
+            "USED",
+            "REQ/S",
+            "READ/S",
+            "WRITE/S",
+            "MEAN",
+            "99%",
+            "AT WORK",
+            "LOCK WAITS",
+        ],
+        rows,
+        2,
+    )
 }
 
 fn clients(picture: &Picture) -> String {
@@ -177,7 +222,11 @@ fn clients(picture: &Picture) -> String {
         cells.extend([row.counts.in_flight.to_string(), row.waiting.to_string()]);
         cells
     });
-    table(&["CLIENT", "STATE", "REQ/S", "READ/S", "WRITE/S", "MEAN", "99%", "IN FLIGHT", "WAITING"], rows, 2)
+    table(
+        &["CLIENT", "STATE", "REQ/S", "READ/S", "WRITE/S", "MEAN", "99%", "IN FLIGHT", "WAITING"],
+        rows,
+        2,
+    )
 }
 
 /// A table whose first `left` columns are words; empty if it has no row.
@@ -191,13 +240,15 @@ fn table(heads: &[&str], rows: impl Iterator<Item = Vec<String>>, left: usize) -
     }
     let mut table = builder.build();
     table.with(Style::blank()).modify(Columns::new(left..), Alignment::right());
-    let lines: Vec<String> = table.to_string().lines().map(|line| line.trim_end().to_owned()).collect();
+    let lines: Vec<String> =
+        table.to_string().lines().map(|line| line.trim_end().to_owned()).collect();
     format!("\n{}\n", lines.join("\n"))
 }
 
 fn rates(rates: &Rates) -> [String; 5] {
     let bytes = |n: f32| if n >= 1.0 { Size(n as u64).to_string() } else { "-".to_owned() };
-    let requests = if rates.requests > 0.0 { format!("{:.1}", rates.requests) } else { "-".to_owned() };
+    let requests =
+        if rates.requests > 0.0 { format!("{:.1}", rates.requests) } else { "-".to_owned() };
     [requests, bytes(rates.read), bytes(rates.written), micros(rates.micros), micros(rates.p99)]
 }
 
@@ -224,7 +275,8 @@ mod tests {
     #[test]
     fn the_busiest_come_first_and_equal_ones_stay() {
         let rates = |requests, read, micros| Rates { requests, read, micros, ..Rates::default() };
-        let rows = [("a", rates(1.0, 9.0, 5.0)), ("b", rates(2.0, 0.0, 5.0)), ("c", rates(2.0, 1.0, 7.0))];
+        let rows =
+            [("a", rates(1.0, 9.0, 5.0)), ("b", rates(2.0, 0.0, 5.0)), ("c", rates(2.0, 1.0, 7.0))];
         let sorted = |order: Order| {
             let mut rows = rows;
             order.sort(&mut rows, |row| &row.1);
@@ -235,12 +287,18 @@ mod tests {
             seen.push(sorted(order));
             order = order.next();
         }
-        assert_eq!((seen, order), (["abc", "bca", "acb", "cab"].map(str::to_owned).to_vec(), Order::Name));
+        assert_eq!(
+            (seen, order),
+            (["abc", "bca", "acb", "cab"].map(str::to_owned).to_vec(), Order::Name)
+        );
     }
 
     #[test]
     fn an_empty_table_is_nothing() {
         assert_eq!(table(&["A"], std::iter::empty(), 1), "");
-        assert_eq!(table(&["A", "B"], [vec!["x".to_owned(), "1".to_owned()]].into_iter(), 1), "\n A   B\n x   1\n");
+        assert_eq!(
+            table(&["A", "B"], [vec!["x".to_owned(), "1".to_owned()]].into_iter(), 1),
+            "\n A   B\n x   1\n"
+        );
     }
 }
