@@ -73,7 +73,7 @@ impl Found {
         tx.scan(&start, &end, |key, value| {
             match (key::client_of(key), decode_client(value)) {
                 (Some(client), Ok(record)) => {
-                    drop(clients.insert(client, (record.boot, record.proof)))
+                    _ = clients.insert(client, (record.boot, record.proof))
                 }
                 (_, damaged) => {
                     tracing::error!(?key, ?damaged, "the record of a client is damaged")

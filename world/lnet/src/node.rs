@@ -231,7 +231,9 @@ async fn serve(
             let line = match (seal::is_sealed(&start), shared.seal()) {
                 (false, _) => Line::plain(Some(start), read, write),
                 (true, None) => {
-                    return greet::refuse_sealed(shared, (source, nid), read, write).await.map(Some);
+                    return greet::refuse_sealed(shared, (source, nid), read, write)
+                        .await
+                        .map(Some);
                 }
                 (true, Some(seal)) => match seal.answer(nid, start, read, write).await? {
                     Some(sealed) => sealed.into(),

@@ -1,6 +1,9 @@
 //! Parameters of mounts: `llite`, `lmv`, `lov`, `mdc`, `osc`, `mgc`.
 
-use super::session::{self, Waits};
+mod sessions;
+
+pub(super) use sessions::add_import;
+
 use super::{flags, locks, number, series};
 use crate::config::mount_options::MountOptions;
 use crate::watch::view::View;
@@ -10,15 +13,15 @@ use client::client::Client;
 use client::counters::Way;
 use client::inspect::DefaultLayout;
 use data::cache::grant::Shrink;
-use data::lock_namespace::Whose;
 use observe::catalog::*;
 use observe::histogram::HistogramSnapshot;
 use observe::metric::{Metric, Unit};
 use observe::param::Param;
-use observe::registry::{Registry, Sample, Value};
+use observe::registry::{Sample, Value};
 use observe::rpc_text;
 use observe::tree::{Later, Tree};
 use rpc::import::{Import, ImportState};
+use sessions::{SessionParams, add_session};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +31,7 @@ use types::attr::Statfs;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::limits::{BULK_BYTES_MAX, LAYOUT_BYTES_MAX};
-use types::target::{FsName, TargetIndex, TargetKind, TargetName};
+use types::target::{FsName, TargetIndex, TargetName};
 
 /// A target that is asked for its space or pinged answers within this time, or not at all.
 const ASK_TIMEOUT: Duration = Duration::from_secs(5);
@@ -354,119 +357,6 @@ fn target_params(
             writeln!(text, "{}: {name}_UUID {word}", name.index.0).expect("a string takes all");
         }
         Ok(text)
-    });
-}
-
-/// Declarations of one kind of session.
-struct SessionParams {
-    stats: &'static Param,
-    import: &'static Param,
-    state: &'static Param,
-    timeouts: &'static Param,
-    server_uuid: &'static Param,
-    conn_uuid: &'static Param,
-    window: &'static Param,
-    in_flight: &'static Param,
-    ping: &'static Param,
-    connect_flags: &'static Param,
-    /// Shown as the window is.
-    windows: &'static [&'static Param],
-    checksums: &'static Param,
-    checksum_type: &'static Param,
-}
-
-/// `import` of any session.
-pub(super) fn add_import(
-    tree: &mut Tree,
-    view: &Arc<View>,
-    param: &'static Param,
-    device: &str,
-    import: &Arc<Import>,
-    read_only: bool,
-) {
-    let (shown, name, registry) =
-        (import.clone(), device.to_owned(), view.parts().rpc.metrics().clone());
-    let rpc = view.parts().rpc.clone();
-    tree.shows(param, &[device], move || {
-        let flags = flags::of_session(shown.target().kind, read_only, rpc.checksums());
-        Ok(session::import(&shown, &name, &flags, waits(&registry, shown.source())))
-    });
-}
-
-fn waits(registry: &Registry, source: &str) -> Waits {
-    let histogram = rpc_text::histogram(&registry.snapshot(|s| s == source), "req_waittime");
-    let mean = histogram.sum.checked_div(histogram.count()).unwrap_or(0);
-    Waits { mean: Duration::from_micros(mean), max: Duration::from_micros(histogram.max) }
-}
-
-fn add_session(
-    tree: &mut Tree,
-    view: &Arc<View>,
-    client: &Arc<Client>,
-    params: &SessionParams,
-    import: &Arc<Import>,
-) {
-    let device = device(import);
-    let devices = [device.as_str()];
-    series::stats(tree, view, params.stats, &devices, import.source());
-    let read_only = options_of(view, client).read_only;
-    add_import(tree, view, params.import, &device, import, read_only);
-    let (kind, rpc) = (import.target().kind, view.parts().rpc.clone());
-    tree.shows(params.connect_flags, &devices, move || {
-        Ok(flags::of_session(kind, read_only, rpc.checksums())
-            .iter()
-            .map(|flag| format!("{flag}\n"))
-            .collect())
-    });
-    for param in params.windows {
-        let shown = import.clone();
-        tree.shows(param, &devices, move || Ok(shown.report().window.unwrap_or(0).to_string()));
-    }
-    let (shown, set) = (view.parts().rpc.clone(), view.parts().rpc.clone());
-    tree.shows(params.checksums, &devices, move || Ok(u8::from(shown.checksums()).to_string()));
-    tree.takes(params.checksums, &devices, move |value| {
-        set.set_checksums(switch(value)?);
-        Ok(())
-    });
-    tree.shows(params.checksum_type, &devices, || Ok("[crc32c]".to_owned()));
-    tree.takes(params.checksum_type, &devices, |value| match value.trim() {
-        "crc32c" | "[crc32c]" => Ok(()),
-        _ => Err(Errno::EINVAL),
-    });
-    let index = import.target().index;
-    let whose = if kind == TargetKind::Ost { Whose::Ost(index) } else { Whose::Mdt(index) };
-    locks::add_session(tree, client, &device, whose);
-    let shown = import.clone();
-    tree.shows(params.state, &devices, move || {
-        Ok(format!("current_state: {}\n", session::state_word(shown.state())))
-    });
-    let shown = import.clone();
-    tree.shows(params.timeouts, &devices, move || Ok(shown.report().timeouts.to_string()));
-    let shown = import.clone();
-    tree.shows(params.server_uuid, &devices, move || Ok(session::server_uuid(&shown)));
-    let shown = import.clone();
-    tree.shows(params.conn_uuid, &devices, move || Ok(session::conn_uuid(&shown)));
-    let shown = import.clone();
-    tree.shows(params.window, &devices, move || Ok(shown.report().window.unwrap_or(0).to_string()));
-    let shown = import.clone();
-    tree.shows(params.in_flight, &devices, move || Ok(shown.report().in_flight.to_string()));
-    let (asked, clock) = (import.clone(), view.parts().env.clock.clone());
-    tree.does(params.ping, &devices, move |_| {
-        let (import, clock) = (asked.clone(), clock.clone());
-        Box::pin(async move {
-            // Space is the cheapest question that every target answers, and that proves its service
-            // alive.
-            let answer = async {
-                match import.target().kind {
-                    types::target::TargetKind::Ost => Osc::new(import.clone()).statfs().await,
-                    _ => Mdc::new(import.clone()).statfs(&Credentials::root()).await,
-                }
-            };
-            tokio::select! {
-                answer = answer => answer.map(drop).map_err(|error| error.errno()),
-                () = clock.sleep(ASK_TIMEOUT) => Err(Errno::ETIMEDOUT),
-            }
-        })
     });
 }
 
