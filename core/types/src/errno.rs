@@ -47,8 +47,12 @@ impl fmt::Debug for Errno {
 impl std::error::Error for Errno {}
 
 impl From<&std::io::Error> for Errno {
-    /// The number the kernel gave, or EIO.
+    /// The number the kernel gave; EOPNOTSUPP for what is unsupported by our own word; else EIO.
     fn from(error: &std::io::Error) -> Errno {
-        error.raw_os_error().filter(|n| *n > 0).map_or(Errno::EIO, Errno)
+        match error.raw_os_error() {
+            Some(number) if number > 0 => Errno(number),
+            None if error.kind() == std::io::ErrorKind::Unsupported => Errno::EOPNOTSUPP,
+            _ => Errno::EIO,
+        }
     }
 }

@@ -110,7 +110,7 @@ fn files_are_found_by_name_attributes_and_layout() {
         &mnt,
         &["find", "/proc"],
         95,
-        "error: find: '/proc': Operation not supported (95)\n",
+        "error: find: '/proc': it is on no SheenFS mount: Operation not supported (95)\n",
     );
     lfs_refuses(
         &mnt,

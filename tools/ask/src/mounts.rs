@@ -21,6 +21,11 @@ pub struct Mount {
     pub names: MountLine,
 }
 
+/// What is on another file system.
+fn elsewhere() -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, "it is on no SheenFS mount")
+}
+
 /// The mount that `path` is on.
 ///
 /// # Errors
@@ -38,7 +43,7 @@ pub fn mount_of(path: &Path) -> io::Result<Mount> {
             _ => {}
         }
     }
-    Err(rustix::io::Errno::OPNOTSUPP.into())
+    Err(elsewhere())
 }
 
 /// The mount that an open file is on.
@@ -54,7 +59,7 @@ pub fn mount_of_open(file: impl AsFd) -> io::Result<Mount> {
             return at(m.mount_point);
         }
     }
-    Err(rustix::io::Errno::OPNOTSUPP.into())
+    Err(elsewhere())
 }
 
 /// All directories that a SheenFS is mounted on.

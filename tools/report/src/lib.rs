@@ -21,6 +21,11 @@ pub enum Style {
     Lctl,
 }
 
+/// What could not be done, with the words of an error that is not the kernel's.
+pub fn told(what: &str, why: &io::Error) -> String {
+    why.get_ref().map_or_else(|| what.to_owned(), |words| format!("{what}: {words}"))
+}
+
 /// Failures so far in one command.
 pub struct Report<'a> {
     command: &'static str,
@@ -44,9 +49,9 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// As [`Report::errno`].
+    /// As [`Report::errno`], with the words of an error that is not the kernel's.
     pub fn failed(&mut self, what: &str, why: &io::Error) {
-        self.errno(what, Errno::from(why));
+        self.errno(&told(what, why), Errno::from(why));
     }
 
     /// As [`Report::errno`], with a reason that the caller knows better.

@@ -251,7 +251,7 @@ impl Search<'_> {
         }
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         if failures.0.len() < FAILURES_MAX {
-            failures.0.push((format!("'{what}'"), Errno::from(error)));
+            failures.0.push((report::told(&format!("'{what}'"), error), Errno::from(error)));
         } else {
             failures.1 += 1;
         }

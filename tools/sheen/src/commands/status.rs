@@ -57,17 +57,23 @@ pub fn existing_home(dir: &Path) -> Result<Home, Failure> {
         Ok(m) if !m.is_dir() => {
             return Err(Failure::No(format!("{} is no directory", dir.display())));
         }
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Err(no_home(&dir)),
         Err(e) => return Err(Failure::No(format!("cannot look into {}: {e}", dir.display()))),
         Ok(_) => {}
     }
     let home = Home::new(dir);
     if !home.exists() {
-        return Err(Failure::No(format!(
-            "{} is no home of a SheenFS node: name the directory that was given to `sheen up` or `sheen serve`",
-            home.dir().display()
-        )));
+        return Err(no_home(home.dir()));
     }
     Ok(home)
+}
+
+fn no_home(dir: &Path) -> Failure {
+    Failure::No(format!(
+        "{} is no home of a SheenFS node: \
+         name the directory that was given to `sheen up` or `sheen serve`",
+        dir.display()
+    ))
 }
 
 /// The sentence for a home whose run-time files cannot be used.
