@@ -16,6 +16,7 @@ pub mod fault_profile;
 pub mod history;
 pub mod linear;
 pub mod locks_seen;
+pub mod log;
 #[cfg(feature = "mutants")]
 pub mod mutants;
 pub mod program;

@@ -76,12 +76,7 @@ fn mutant(text: &str) -> Result<observe::mutant::Mutant, String> {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let filter = tracing_subscriber::EnvFilter::from_default_env();
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .without_time()
-        .init();
+    sim::log::start();
     #[cfg(feature = "mutants")]
     observe::mutant::choose(arguments.mutant);
     let faults = Faults {

@@ -182,14 +182,7 @@ fn assert_whole(cluster: &Cluster, what: &str) -> bool {
 }
 
 fn start(seed: u64, mdts: u16) -> (Cluster, Client) {
-    // `RUST_LOG` says what is shown of a run that fails.
-    let filter = tracing_subscriber::EnvFilter::from_default_env();
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .without_time();
-    // Another test of this process may have begun it.
-    drop(log.try_init());
+    sim::log::start();
     let cluster = Cluster::start(seed, mdts, COMMITS, false);
     run(&cluster, Duration::from_secs(5));
     let client = Client::new(&cluster, 1, None);

@@ -5,9 +5,11 @@ use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, IsTerminal};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::{ParseError, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, fmt, reload};
+use tracing_subscriber::{fmt, reload};
 
 /// A log file is put aside at the next start once it is longer than this, bytes.
 const LOG_BYTES_MAX: u64 = 16 << 20;
@@ -15,7 +17,7 @@ const LOG_BYTES_MAX: u64 = 16 << 20;
 /// Log lines go to standard error from now on, and the newest ones are kept in memory for
 /// `lctl dk`.
 pub fn start() {
-    let filter = EnvFilter::try_from_env("SHEEN_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let (filter, bad) = filter(std::env::var("SHEEN_LOG").ok());
     let ansi = io::stderr().is_terminal();
     // A second call (tests) leaves the first in force.
     let (filter, reload) = reload::Layer::new(filter);
@@ -23,9 +25,22 @@ pub fn start() {
     let recent = fmt::layer().with_writer(|| &RECENT).with_ansi(false);
     if tracing_subscriber::registry().with(filter).with(file).with(recent).try_init().is_ok() {
         observe::debug::follow(move |level| {
-            let changed = reload.reload(EnvFilter::new(level.to_string()));
+            let changed = reload.reload(Targets::new().with_default(level));
             changed.map_err(|_| types::errno::Errno::EIO)
         });
+    }
+    if let Some(error) = bad {
+        tracing::warn!("SHEEN_LOG is not used: {error}; write it as in info,rpc=debug");
+    }
+}
+
+/// What `SHEEN_LOG` says is logged, info if it is not set, and why it is not used.
+fn filter(text: Option<String>) -> (Targets, Option<ParseError>) {
+    let info = Targets::new().with_default(LevelFilter::INFO);
+    match text.filter(|text| !text.is_empty()).map(|text| text.parse()) {
+        None => (info, None),
+        Some(Ok(filter)) => (filter, None),
+        Some(Err(error)) => (info, Some(error)),
     }
 }
 
@@ -67,6 +82,19 @@ mod tests {
         fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
         open(&path).unwrap();
         assert_eq!(mode(), MODE);
+    }
+
+    #[test]
+    fn a_filter_that_cannot_be_read_is_named_and_info_is_logged() {
+        let shows = |text: Option<&str>, target: &str, level| {
+            filter(text.map(str::to_owned)).0.would_enable(target, level)
+        };
+        assert!(shows(None, "mds", &tracing::Level::INFO));
+        assert!(!shows(None, "mds", &tracing::Level::DEBUG));
+        assert!(shows(Some("info,rpc=debug"), "rpc::import", &tracing::Level::DEBUG));
+        assert!(!shows(Some("info,rpc=debug"), "mds", &tracing::Level::DEBUG));
+        assert!(filter(Some("mds=loud".to_owned())).1.is_some());
+        assert!(shows(Some("mds=loud"), "mds", &tracing::Level::INFO));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! cross a level.
 
 use crate::param::Param;
-use globset::{GlobBuilder, GlobMatcher};
+use fast_glob::glob_match;
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use types::errno::Errno;
@@ -205,13 +205,26 @@ fn name_of(param: &Param, devices: &[&str]) -> String {
     levels.collect::<Vec<_>>().join("/")
 }
 
-fn compile(pattern: &str) -> Result<GlobMatcher, BadPattern> {
+/// A pattern of names, checked.
+struct Matcher(String);
+
+impl Matcher {
+    fn is_match(&self, name: &str) -> bool {
+        glob_match(&self.0, name)
+    }
+}
+
+fn compile(pattern: &str) -> Result<Matcher, BadPattern> {
     let bad = || BadPattern(pattern.to_owned());
     if pattern.is_empty() || pattern.len() > PATTERN_BYTES_MAX {
         return Err(bad());
     }
     let mut text = String::with_capacity(pattern.len() + 16);
     let mut in_class = false;
+    // No pattern is a negation: "!" is a letter.
+    if pattern.starts_with('!') {
+        text.push('\\');
+    }
     for letter in pattern.chars() {
         match letter {
             '.' if !in_class => text.push_str("{.,/}"),
@@ -219,17 +232,13 @@ fn compile(pattern: &str) -> Result<GlobMatcher, BadPattern> {
         }
         in_class = letter == '[' || (in_class && letter != ']');
     }
-    let glob = GlobBuilder::new(&text)
-        .literal_separator(true)
-        .backslash_escape(true)
-        .build()
-        .map_err(|_| bad())?;
-    Ok(glob.compile_matcher())
+    fast_glob::validate(&text).map_err(|_| bad())?;
+    Ok(Matcher(text))
 }
 
 /// The last level of a pattern: it decides which parameters the pattern can mean, whatever the
 /// levels before it say about devices.
-pub(crate) struct LastLevel(Option<GlobMatcher>);
+pub(crate) struct LastLevel(Option<Matcher>);
 
 impl LastLevel {
     /// Of this pattern.
@@ -306,6 +315,7 @@ mod tests {
         assert_eq!(names("*.stats", false), [""; 0], "a star does not cross a level");
         assert_eq!(names("version", false), ["version"]);
         assert_eq!(names("nothing", false), [""; 0]);
+        assert_eq!(names("!nothing", false), [""; 0], "no pattern is a negation");
     }
 
     #[test]

@@ -4,7 +4,6 @@ use super::compare::Compare;
 use super::facts::{Facts, Needs, Stat};
 use super::when::When;
 use ask::xattr;
-use globset::GlobMatcher;
 use layout::layout::{Component, EOF, Pattern};
 use rustix::fs::{FileType, StatxAttributes};
 use std::io;
@@ -52,7 +51,7 @@ pub enum Test {
     /// Always so: a feature that no file has, negated or not.
     Constant(bool),
     /// The name matches.
-    Name(GlobMatcher),
+    Name(String),
     /// Type.
     Kind(Vec<FileType>),
     /// Bytes.
@@ -142,7 +141,9 @@ impl Test {
         let any = |test: &dyn Fn(&Component) -> bool| Ok(file.components()?.iter().any(test));
         match self {
             Test::Constant(holds) => Ok(*holds),
-            Test::Name(pattern) => Ok(pattern.is_match(file.name())),
+            Test::Name(pattern) => {
+                Ok(fast_glob::glob_match(pattern, file.name().as_os_str().as_encoded_bytes()))
+            }
             Test::Kind(kinds) => Ok(kinds.contains(&file.kind()?)),
             Test::Size(size) => Ok(size.size(file.stat()?.size)),
             Test::Blocks(size) => Ok(size.size(file.stat()?.blocks.saturating_mul(512))),

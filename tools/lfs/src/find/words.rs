@@ -6,7 +6,6 @@ use super::format::Format;
 use super::people;
 use super::test::{Bits, Test, Time};
 use super::when::When;
-use globset::GlobBuilder;
 use layout::layout::Pattern;
 use rustix::fs::{FileType, StatxAttributes};
 use std::ffi::OsString;
@@ -153,16 +152,29 @@ fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("{text:?} is no number"))
 }
 
+/// A pattern with fnmatch(3)'s letters, where braces and "!" mean themselves, for `fast_glob`.
+fn name_pattern(text: &str) -> Result<String, String> {
+    let mut pattern = String::with_capacity(text.len() + 8);
+    let (mut in_class, mut escaped) = (false, false);
+    for (at, letter) in text.char_indices() {
+        if !in_class && !escaped && (matches!(letter, '{' | '}') || (at, letter) == (0, '!')) {
+            pattern.push('\\');
+        }
+        pattern.push(letter);
+        in_class = !escaped && (letter == '[' || (in_class && letter != ']'));
+        escaped = letter == '\\' && !escaped;
+    }
+    match fast_glob::validate(&pattern) {
+        Ok(()) => Ok(pattern),
+        Err(error) => Err(format!("{text:?} is no pattern: {error}")),
+    }
+}
+
 fn test(name: &str, value: &mut dyn FnMut() -> Result<OsString, String>) -> Result<Test, String> {
     let mut text =
         || value().and_then(|v| v.into_string().map_err(|v| format!("{v:?} is no text")));
     Ok(match name {
-        "name" | "n" => {
-            let text = text()?;
-            let glob =
-                GlobBuilder::new(&text).literal_separator(true).backslash_escape(true).build();
-            Test::Name(glob.map_err(|e| e.to_string())?.compile_matcher())
-        }
+        "name" | "n" => Test::Name(name_pattern(&text()?)?),
         "type" | "t" => Test::Kind(kinds(&text()?)?),
         "size" | "s" => Test::Size(Compare::bytes(&text()?)?),
         "blocks" | "b" => Test::Blocks(Compare::bytes(&text()?)?),
@@ -466,6 +478,27 @@ mod tests {
             query.tests.iter().map(|(wanted, _)| *wanted).collect::<Vec<_>>(),
             [true, true, false]
         );
+    }
+
+    #[test]
+    fn names_are_compared_as_fnmatch_does() {
+        for (pattern, name, wanted) in [
+            ("*.c", "a.c", true),
+            ("*.c", ".c", true),
+            ("?[a-c]", "xb", true),
+            ("?[!a-c]", "xb", false),
+            ("{a,b}", "a", false),
+            ("{a,b}", "{a,b}", true),
+            ("!x", "!x", true),
+            ("!x", "y", false),
+            ("\\*", "*", true),
+            ("\\*", "a", false),
+            ("[{]", "{", true),
+        ] {
+            let pattern_of = name_pattern(pattern).unwrap();
+            assert_eq!(fast_glob::glob_match(pattern_of, name), wanted, "{pattern} {name}");
+        }
+        assert!(name_pattern("[a").unwrap_err().contains("is no pattern"));
     }
 
     #[test]
