@@ -171,9 +171,7 @@ pub fn run(tree: &Path, ids: Ids) -> String {
         "--",
     ]);
     command.arg(std::env::current_exe().expect("this program"));
-    command
-        .args(["--exact", CHILD, "--ignored", "--nocapture", "--test-threads", "1"])
-        .env(TREE, tree);
+    command.args(["--exact", CHILD, "--nocapture", "--test-threads", "1"]).env(TREE, tree);
     let output = command.output().expect("setpriv runs");
     let text = e2e::process::text(&output);
     assert!(output.status.success(), "{text}");
