@@ -44,6 +44,33 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {
     ) -> (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>);
 }
 
+/// For `impl AsyncWrite` of a stream that writes many slices as well as one: the methods that
+/// write, all by the method of this name, which takes `&mut self`, the context and the slices.
+#[macro_export]
+macro_rules! writes_slices {
+    ($all:ident) => {
+        fn poll_write(
+            self: ::std::pin::Pin<&mut Self>,
+            cx: &mut ::std::task::Context<'_>,
+            buf: &[u8],
+        ) -> ::std::task::Poll<::std::io::Result<usize>> {
+            self.get_mut().$all(cx, &[::std::io::IoSlice::new(buf)])
+        }
+
+        fn poll_write_vectored(
+            self: ::std::pin::Pin<&mut Self>,
+            cx: &mut ::std::task::Context<'_>,
+            bufs: &[::std::io::IoSlice<'_>],
+        ) -> ::std::task::Poll<::std::io::Result<usize>> {
+            self.get_mut().$all(cx, bufs)
+        }
+
+        fn is_write_vectored(&self) -> bool {
+            true
+        }
+    };
+}
+
 /// A listening socket.
 pub trait Listener: Send + Sync {
     /// Next connection.

@@ -171,48 +171,37 @@ impl Sealing {
         }
         Poll::Ready(Ok(()))
     }
-}
 
-impl AsyncWrite for Sealing {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.poll_write_vectored(cx, &[IoSlice::new(buf)])
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
+    fn poll_slices(
+        &mut self,
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let this = self.get_mut();
-        ready!(this.poll_send(cx, QUEUE_MAX - 1))?;
+        ready!(self.poll_send(cx, QUEUE_MAX - 1))?;
         let chunks: Vec<&[u8]> = bufs.iter().map(|buf| &**buf).collect();
         let all = chunks.iter().map(|chunk| chunk.len()).sum::<usize>().min(QUEUE_MAX);
         for start in (0..all).step_by(PLAIN_MAX) {
-            if this.number >= this.records_per_key
-                || this.traffic.asked.swap(false, Ordering::AcqRel)
+            if self.number >= self.records_per_key
+                || self.traffic.asked.swap(false, Ordering::AcqRel)
             {
-                this.take_next_key()?;
+                self.take_next_key()?;
             }
             let end = all.min(start + PLAIN_MAX);
-            this.seal(
+            self.seal(
                 ContentType::ApplicationData,
                 OutboundChunks::Multiple { chunks: &chunks, start, end },
             )?;
         }
         // What the socket does not take now goes with the next write, or the flush.
-        if let Poll::Ready(Err(error)) = this.poll_send(cx, 0) {
+        if let Poll::Ready(Err(error)) = self.poll_send(cx, 0) {
             return Poll::Ready(Err(error));
         }
         Poll::Ready(Ok(all))
     }
+}
 
-    fn is_write_vectored(&self) -> bool {
-        true
-    }
+impl AsyncWrite for Sealing {
+    env::writes_slices!(poll_slices);
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();

@@ -127,6 +127,10 @@ impl Half {
         let own = own.map_or(peer, |(_, own)| own);
         Half { core: core.clone(), id, side, peer, own, reads: true, writes: true }
     }
+
+    fn poll_slices(&self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        self.core.network.poll_write(&self.core.executor, self.id, self.side, cx, bufs)
+    }
 }
 
 impl Drop for Half {
@@ -183,25 +187,7 @@ impl AsyncRead for Half {
 }
 
 impl AsyncWrite for Half {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.poll_write_vectored(cx, &[IoSlice::new(buf)])
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.core.network.poll_write(&self.core.executor, self.id, self.side, cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        true
-    }
+    env::writes_slices!(poll_slices);
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
