@@ -120,7 +120,7 @@ impl RecordHead {
 /// | 48 |    8 | capacity | size of the journal file                                   |
 /// | 56 |    8 | tree     | size of the tree's file before this transaction, bytes     |
 /// | 64 |    1 | clean    | 1: closed in order, the journal holds nothing more         |
-/// | 65 |    7 | zero     |                                                            |
+/// | 65 |    7 | fence    | epoch of the newest batch in the tree; 0: not noted        |
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Applied {
     /// Uuid of the store.
@@ -137,6 +137,9 @@ pub struct Applied {
     pub tree_bytes: u64,
     /// Closed in order.
     pub clean: bool,
+    /// Epoch of the owner that wrote the newest batch in the tree, below 2^56. 0 in the trees of
+    /// versions that did not note it.
+    pub fence: u64,
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -151,7 +154,7 @@ struct RawApplied {
     capacity: U64,
     tree_bytes: U64,
     clean: u8,
-    zero: [u8; 7],
+    fence: [u8; 7],
 }
 
 impl Applied {
@@ -160,6 +163,8 @@ impl Applied {
 
     /// Encodes to bytes.
     pub fn encode(&self) -> [u8; Self::SIZE] {
+        let [fence @ .., top] = self.fence.to_le_bytes();
+        assert_eq!(top, 0, "a target is not opened 2^56 times");
         let raw = RawApplied {
             crc: U32::new(0),
             magic: APPLIED_MAGIC,
@@ -170,7 +175,7 @@ impl Applied {
             capacity: self.capacity.into(),
             tree_bytes: self.tree_bytes.into(),
             clean: self.clean.into(),
-            zero: [0; 7],
+            fence,
         };
         seal(zerocopy::transmute!(raw))
     }
@@ -189,6 +194,9 @@ impl Applied {
             capacity: raw.capacity.get(),
             tree_bytes: raw.tree_bytes.get(),
             clean: raw.clean == 1,
+            fence: u64::from_le_bytes(std::array::from_fn(|at| {
+                raw.fence.get(at).copied().unwrap_or_default()
+            })),
         })
     }
 }
@@ -277,6 +285,7 @@ mod tests {
             capacity: 1 << 20,
             tree_bytes: 40960,
             clean: true,
+            fence: 0,
         }
     }
 
@@ -284,6 +293,9 @@ mod tests {
     fn bytes_never_change() {
         assert_eq!(hex(&head().encode()), include_str!("golden/journal_head.hex").trim());
         assert_eq!(hex(&applied().encode()), include_str!("golden/journal_applied.hex").trim());
+        let fenced = Applied { fence: 0x0001_0203_0405_0607, ..applied() };
+        assert_eq!(fenced.encode()[65..], [7, 6, 5, 4, 3, 2, 1]);
+        assert_eq!(Applied::decode(&fenced.encode()), Some(fenced));
     }
 
     #[test]

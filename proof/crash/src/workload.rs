@@ -299,7 +299,7 @@ impl Live {
         let engine =
             Journalled::open(&env, dir, STORE, eager()).unwrap_or_else(|error| failed(error));
         let options =
-            StoreOptions { fence: Fence(1), commit_interval: NEVER, ..StoreOptions::default() };
+            StoreOptions { at_least: Fence(1), commit_interval: NEVER, ..StoreOptions::default() };
         let store =
             Store::open(engine.clone(), env.clone(), options).unwrap_or_else(|error| failed(error));
         let objects = Objects::open(&env, dir, ObjectsOptions::default())

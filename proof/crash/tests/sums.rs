@@ -136,7 +136,7 @@ fn scrub(env: &Env, dir: &Path) -> ScrubReport {
     let block = superblock::read(env, dir).unwrap();
     let engine = Journalled::open(env, dir, block.store, engine()).unwrap();
     let options = StoreOptions {
-        fence: Fence(block.boot),
+        at_least: Fence(block.boot),
         committer: Committer::Caller,
         ..StoreOptions::default()
     };

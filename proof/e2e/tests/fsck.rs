@@ -159,7 +159,7 @@ fn damage_records(dir: &Path) -> Fid {
     let engine =
         Journalled::open(&env, dir, block.store, JournalledOptions::default()).expect("an engine");
     let options = StoreOptions {
-        fence: Fence(block.boot),
+        at_least: Fence(block.boot),
         committer: Committer::Caller,
         ..StoreOptions::default()
     };

@@ -150,9 +150,9 @@ impl Engine for Mortal {
         self.engine.commit(batch, fence)
     }
 
-    fn claim(&self, fence: Fence) -> Result<(), StoreError> {
+    fn claim(&self, at_least: Fence) -> Result<Fence, StoreError> {
         self.alive()?;
-        self.engine.claim(fence)
+        self.engine.claim(at_least)
     }
 
     fn last_transno(&self) -> Transno {

@@ -1,7 +1,7 @@
 //! One target in service: its identity, its store, its objects.
 //!
-//! Opening takes the folder's lock, raises the boot number durably, then opens the store with that
-//! number as its fence. `close` makes everything durable and brings the store to rest; a target
+//! Opening takes the folder's lock and claims the store: the epoch of the claim, which is durable
+//! then, is the boot number. The superblock notes it. `close` makes everything durable and brings the store to rest; a target
 //! dropped without it recovers at the next open.
 
 use crate::error::TargetError;
@@ -28,7 +28,7 @@ pub struct TargetOptions {
     pub kind: Option<TargetKind>,
     /// Refuse another file system.
     pub fsname: Option<FsName>,
-    /// Group commit. The fence is set from the boot number.
+    /// Group commit. The least epoch is set from the superblock.
     pub store: StoreOptions,
     /// Journal and tree.
     pub engine: JournalledOptions,
@@ -78,15 +78,16 @@ impl Target {
         // Again under the lock: it may have been formatted meanwhile.
         let mut superblock = superblock::read(env, dir)?;
         check_expected(dir, &superblock, &options)?;
-        superblock.boot += 1;
-        superblock::write(env, dir, &superblock)?;
         let engine = engine(&superblock, lock.clone())?;
         let objects = match has_objects(superblock.kind) {
             true => Some(Objects::open(env, dir, options.objects)?),
             false => None,
         };
-        let store_options = StoreOptions { fence: Fence(superblock.boot), ..options.store };
-        let store = Store::open(engine, env.clone(), store_options)?;
+        // Targets of versions that kept the epoch in the superblock go on counting there.
+        let at_least = Fence(superblock.boot + 1);
+        let store = Store::open(engine, env.clone(), StoreOptions { at_least, ..options.store })?;
+        superblock.boot = store.fence().0;
+        superblock::write(env, dir, &superblock)?;
         Ok(Arc::new(Target {
             env: env.clone(),
             dir: dir.to_owned(),

@@ -85,9 +85,12 @@ impl Offline {
                 };
                 let engine = Journalled::open(env, dir, block.store, options).map_err(of_store)?;
                 engine.hold(lock);
-                let fence = Fence(block.boot);
-                let options =
-                    StoreOptions { fence, committer: Committer::Caller, ..StoreOptions::default() };
+                let at_least = Fence(block.boot);
+                let options = StoreOptions {
+                    at_least,
+                    committer: Committer::Caller,
+                    ..StoreOptions::default()
+                };
                 let store = Store::open(engine, env.clone(), options).map_err(of_store)?;
                 offline.mdts.insert(name.index.0, Mdt { name, store });
             }

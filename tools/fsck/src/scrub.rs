@@ -162,7 +162,7 @@ fn folder(
     let engine = Journalled::open(env, dir, block.store, options).map_err(of_store)?;
     engine.hold(lock);
     let options = StoreOptions {
-        fence: Fence(block.boot),
+        at_least: Fence(block.boot),
         committer: Committer::Caller,
         ..StoreOptions::default()
     };

@@ -15,7 +15,7 @@ pub const KEY_BYTES_MAX: usize = 511;
 /// Longest value, bytes. Larger things go to object files.
 pub const VALUE_BYTES_MAX: usize = 16 << 20;
 
-/// Epoch of ownership of a target; grows at each take-over.
+/// Epoch of ownership of a target; grows each time it is opened for service, here or elsewhere.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Fence(pub u64);
 
@@ -56,8 +56,12 @@ pub trait Engine: Send + Sync {
     /// poisoned.
     fn commit(&self, batch: &Arc<Batch>, fence: Fence) -> Result<(), StoreError>;
 
-    /// From now on commits with an older fence are refused.
-    fn claim(&self, fence: Fence) -> Result<(), StoreError>;
+    /// Begins a new epoch, durably: one more than the newest, and at least `at_least`. From then on
+    /// commits with an older fence are refused. Blocks.
+    ///
+    /// # Errors
+    /// As [`Engine::commit`].
+    fn claim(&self, at_least: Fence) -> Result<Fence, StoreError>;
 
     /// Transno of the newest committed batch; 0 for a new store.
     fn last_transno(&self) -> Transno;

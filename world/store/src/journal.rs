@@ -7,8 +7,9 @@
 //! journal is damaged.
 
 use crate::batch::Batch;
-use crate::engine::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::engine::{Fence, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::error::StoreError;
+use crate::log::{Entry, Position};
 use disk::checksum::crc32c;
 use disk::journal::{Applied, BLOCK, CHANGE_HEAD, RecordHead, decode_change, encode_change};
 use env::Env;
@@ -33,16 +34,6 @@ pub struct Journal {
     /// Sequence of the last record.
     sequence: u64,
     buffer: Vec<u8>,
-}
-
-/// A batch found in the journal.
-pub struct Recovered {
-    /// Changes of the record, frozen.
-    pub batch: Arc<Batch>,
-    /// Sequence of the record.
-    pub sequence: u64,
-    /// Position behind it.
-    pub end: u64,
 }
 
 /// Makes the file, all of it allocated.
@@ -70,6 +61,18 @@ fn fits(key: &[u8], value: Option<&[u8]>) -> bool {
     (1..=KEY_BYTES_MAX).contains(&key.len()) && value.is_none_or(|v| v.len() <= VALUE_BYTES_MAX)
 }
 
+/// The changes of a record; `None` if these bytes are none, or not so many.
+pub(crate) fn batch_of(payload: &[u8], changes: u32) -> Option<Batch> {
+    let (mut batch, mut rest) = (Batch::new(), payload);
+    for _ in 0..changes {
+        match decode_change(&mut rest).filter(|(key, value)| fits(key, *value))? {
+            (key, Some(value)) => batch.put(key, value),
+            (key, None) => batch.delete(key),
+        }
+    }
+    Some(batch)
+}
+
 impl Journal {
     /// Opens the journal and reads what the tree has not yet taken over.
     ///
@@ -80,7 +83,7 @@ impl Journal {
         env: &Env,
         path: &Path,
         applied: &Applied,
-    ) -> Result<(Journal, Vec<Recovered>), StoreError> {
+    ) -> Result<(Journal, Vec<Entry>), StoreError> {
         let file = env.disk.open(path, Open::Existing).map_err(StoreError::io("open", path))?;
         let (size, _) = file.size_and_blocks().map_err(StoreError::io("look at", path))?;
         let mut journal = Journal {
@@ -97,34 +100,23 @@ impl Journal {
             return Err(journal
                 .damaged(size, format!("it has {size} bytes, {} were made", applied.capacity)));
         }
-        let mut found = Vec::new();
-        while let Some(recovered) = journal.read_next(applied.next, applied.clean)? {
-            (journal.head, journal.sequence) = (recovered.end, recovered.sequence);
-            found.push(recovered);
+        let (mut found, mut fence) = (Vec::new(), Fence(applied.fence));
+        while let Some(entry) = journal.read_next(applied.next, applied.clean)? {
+            if entry.fence < fence {
+                let (at, found) = (journal.head % journal.capacity, entry.fence.0);
+                let reason = format!("a record of epoch {found} follows one of epoch {}", fence.0);
+                return Err(journal.damaged(at, reason));
+            }
+            fence = entry.fence;
+            (journal.head, journal.sequence) = (entry.end.at, entry.end.number);
+            found.push(entry);
         }
         Ok((journal, found))
-    }
-
-    /// Size of the ring, bytes.
-    pub fn capacity(&self) -> u64 {
-        self.capacity
     }
 
     /// Where the next record goes.
     pub fn head(&self) -> u64 {
         self.head
-    }
-
-    /// Sequence of the last record.
-    pub fn sequence(&self) -> u64 {
-        self.sequence
-    }
-
-    /// A batch that goes into the tree without a record (it is larger than the ring) takes a
-    /// sequence number too.
-    pub fn skip(&mut self) -> u64 {
-        self.sequence += 1;
-        self.sequence
     }
 
     /// Bytes the record of a batch may take; never less than it takes.
@@ -133,11 +125,19 @@ impl Journal {
         RecordHead::record_bytes(payload as u64).expect("a batch fits in memory")
     }
 
-    /// Appends a batch; it is durable when this returns. The caller made sure that there is room.
+    /// Appends a batch; it is durable when this returns the place behind it. The caller made sure
+    /// that there is room. Numbers up to that of `after` may have been taken without a record.
     ///
     /// # Errors
     /// A write or the sync failed. The journal must then not be used any more.
-    pub fn append(&mut self, batch: &Batch, fence: u64) -> Result<(), StoreError> {
+    pub fn append(
+        &mut self,
+        after: Position,
+        batch: &Batch,
+        fence: Fence,
+    ) -> Result<Position, StoreError> {
+        assert!(after.at == self.head && after.number >= self.sequence, "read to its end before");
+        self.sequence = after.number;
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
         buffer.resize(RecordHead::SIZE, 0);
@@ -147,7 +147,7 @@ impl Journal {
             store: self.store,
             sequence: self.sequence + 1,
             transno: batch.transno().0,
-            fence,
+            fence: fence.0,
             payload_bytes: payload.len() as u64,
             payload_crc: crc32c(payload),
             changes: batch.len() as u32,
@@ -174,11 +174,11 @@ impl Journal {
         if buffer.capacity() <= BUFFER_BYTES_KEPT {
             self.buffer = buffer;
         }
-        Ok(())
+        Ok(Position { number: self.sequence, transno: batch.transno(), at: self.head })
     }
 
     /// The record at `head`, if it is the one that must come next.
-    fn read_next(&self, tail: u64, clean: bool) -> Result<Option<Recovered>, StoreError> {
+    fn read_next(&self, tail: u64, clean: bool) -> Result<Option<Entry>, StoreError> {
         let room = self.capacity - (self.head - tail);
         if room == 0 {
             return Ok(None);
@@ -192,7 +192,7 @@ impl Journal {
             }
             Some(head) if head.store == self.store && head.sequence == self.sequence + 1 => {
                 match self.read_payload(&head, room)? {
-                    Some(recovered) => return Ok(Some(recovered)),
+                    Some(entry) => return Ok(Some(entry)),
                     None => "a record with a wrong checksum",
                 }
             }
@@ -211,7 +211,7 @@ impl Journal {
         }
     }
 
-    fn read_payload(&self, head: &RecordHead, room: u64) -> Result<Option<Recovered>, StoreError> {
+    fn read_payload(&self, head: &RecordHead, room: u64) -> Result<Option<Entry>, StoreError> {
         let Some(bytes) =
             RecordHead::record_bytes(head.payload_bytes).filter(|bytes| *bytes <= room)
         else {
@@ -224,25 +224,14 @@ impl Journal {
         if crc32c(&payload) != head.payload_crc {
             return Ok(None);
         }
-        let (mut batch, mut rest) = (Batch::new(), &payload[..]);
-        for _ in 0..head.changes {
-            match decode_change(&mut rest).filter(|(key, value)| fits(key, *value)) {
-                Some((key, Some(value))) => batch.put(key, value),
-                Some((key, None)) => batch.delete(key),
-                None => {
-                    return Err(
-                        self.damaged(self.head % self.capacity, "a change cannot be read".into())
-                    );
-                }
-            }
-        }
+        let Some(mut batch) = batch_of(&payload, head.changes) else {
+            return Err(self.damaged(self.head % self.capacity, "a change cannot be read".into()));
+        };
         batch.set_transno(Transno(head.transno));
         batch.freeze();
-        Ok(Some(Recovered {
-            batch: Arc::new(batch),
-            sequence: head.sequence,
-            end: self.head + bytes,
-        }))
+        let end =
+            Position { number: head.sequence, transno: batch.transno(), at: self.head + bytes };
+        Ok(Some(Entry { batch: Arc::new(batch), fence: Fence(head.fence), end }))
     }
 
     /// Sequence of a record that is younger than the one expected at `head`, if the ring has any.

@@ -20,8 +20,10 @@
 use crate::batch::{Batch, Found, hash};
 use crate::engine::{Engine, EngineSpace, Fence, Visit};
 use crate::error::StoreError;
-use crate::journal::{self, Journal};
+use crate::journal;
+use crate::log::{Entry, Log, Position, Room};
 use crate::merge::Layers;
+use crate::ring::Ring;
 use crate::tree::{Reader, Tree};
 use disk::journal::Applied;
 use env::Env;
@@ -69,14 +71,8 @@ impl Default for JournalledOptions {
     }
 }
 
-/// Batches that are durable in the journal and not yet in the tree.
-#[derive(Clone)]
-struct Layer {
-    batch: Arc<Batch>,
-    sequence: u64,
-    /// Journal position behind it.
-    end: u64,
-}
+/// Entries that are durable in the log and not yet in the tree.
+type Layer = Entry;
 
 struct View {
     /// Oldest first.
@@ -114,8 +110,11 @@ struct Shared {
     env: Env,
     dir: PathBuf,
     options: JournalledOptions,
-    journal: Mutex<Journal>,
-    fence: Mutex<Fence>,
+    log: Arc<dyn Log>,
+    /// Newest epoch that was claimed through this engine.
+    claimed: Mutex<Fence>,
+    /// Where the next group goes. Held while one is made durable.
+    head: Mutex<Position>,
     view: Mutex<View>,
     /// Wakes the applier.
     work: Condvar,
@@ -134,6 +133,12 @@ fn journal_path(dir: &Path) -> PathBuf {
 
 fn tree_path(dir: &Path) -> PathBuf {
     dir.join("tree")
+}
+
+/// How far a tree is.
+fn place_of(applied: &Applied) -> Position {
+    let transno = Transno(applied.transno);
+    Position { number: applied.sequence, transno, at: applied.next }
 }
 
 impl Journalled {
@@ -168,15 +173,27 @@ impl Journalled {
         options: JournalledOptions,
     ) -> Result<Arc<Journalled>, StoreError> {
         let (tree, applied) = Tree::open(env, &tree_path(dir), store)?;
-        let (journal, recovered) = Journal::open(env, &journal_path(dir), &applied)?;
-        let mut layers = Vec::new();
-        for r in recovered {
-            layers.push(Layer { batch: r.batch, sequence: r.sequence, end: r.end });
+        let log = Arc::new(Ring::open(env, &journal_path(dir), &applied)?);
+        Journalled::over(env, dir, log, (tree, applied), options)
+    }
+
+    /// As [`Journalled::open`], over this log and the tree that takes it over.
+    fn over(
+        env: &Env,
+        dir: &Path,
+        log: Arc<dyn Log>,
+        (tree, applied): (Tree, Applied),
+        options: JournalledOptions,
+    ) -> Result<Arc<Journalled>, StoreError> {
+        let (mut layers, mut head) = (Vec::new(), place_of(&applied));
+        log.read(head, &mut |entry| {
+            head = entry.end;
+            layers.push(entry);
             while let Some(at) = smallest_pair(&layers, 0) {
                 let merged = merge(&layers[at], &layers[at + 1]);
                 layers.splice(at..at + 2, [merged]);
             }
-        }
+        })?;
         if applied.clean {
             // From the first change on the journal must be searched again after a crash.
             tree.apply(
@@ -203,8 +220,9 @@ impl Journalled {
             env: env.clone(),
             dir: dir.to_owned(),
             options,
-            journal: Mutex::new(journal),
-            fence: Mutex::new(Fence::default()),
+            log,
+            claimed: Mutex::new(Fence(applied.fence)),
+            head: Mutex::new(head),
             view: Mutex::new(view),
             work: Condvar::new(),
             done: Condvar::new(),
@@ -263,42 +281,36 @@ impl Engine for Journalled {
 
     fn commit(&self, batch: &Arc<Batch>, fence: Fence) -> Result<(), StoreError> {
         let shared = &self.shared;
-        let mut journal = shared.journal.lock();
-        let current = *shared.fence.lock();
+        let mut head = shared.head.lock();
+        let current = *shared.claimed.lock();
         if fence < current {
             return Err(StoreError::Fenced { ours: fence.0, current: current.0 });
         }
-        let bytes = Journal::record_bytes(batch);
-        if bytes > journal.capacity() {
-            return shared.commit_to_tree(&mut journal, batch);
+        if !shared.wait_for_room(batch)? {
+            return shared.commit_to_tree(&mut head, batch, fence);
         }
-        shared.wait_for_room(&journal, bytes)?;
-        if let Err(error) = journal.append(batch, fence.0) {
-            shared.view.lock().failure =
-                Some(StoreError::Poisoned { cause: error.to_string().into() });
-            shared.done.notify_all();
-            return Err(error);
-        }
-        shared.push(Layer {
-            batch: batch.clone(),
-            sequence: journal.sequence(),
-            end: journal.head(),
-        });
+        let end = shared.log.append(*head, batch, fence).inspect_err(|error| shared.fail(error))?;
+        *head = end;
+        shared.push(Layer { batch: batch.clone(), fence, end });
         Ok(())
     }
 
-    fn claim(&self, fence: Fence) -> Result<(), StoreError> {
-        let mut current = self.shared.fence.lock();
-        if fence < *current {
-            return Err(StoreError::Fenced { ours: fence.0, current: current.0 });
-        }
-        *current = fence;
-        Ok(())
+    fn claim(&self, at_least: Fence) -> Result<Fence, StoreError> {
+        let shared = &self.shared;
+        let mut head = shared.head.lock();
+        shared.wait_for_room(&Batch::new())?;
+        let fence = shared.log.claim(*head, at_least).inspect_err(|error| shared.fail(error))?;
+        *shared.claimed.lock() = fence;
+        shared.log.read(*head, &mut |entry| {
+            *head = entry.end;
+            shared.push(entry);
+        })?;
+        Ok(fence)
     }
 
     fn last_transno(&self) -> Transno {
         let view = self.shared.view.lock();
-        view.layers.last().map_or(Transno(view.applied.transno), |l| l.batch.transno())
+        view.layers.last().map_or(Transno(view.applied.transno), |layer| layer.end.transno)
     }
 
     fn space(&self) -> Result<EngineSpace, StoreError> {
@@ -391,7 +403,7 @@ fn merge(older: &Layer, newer: &Layer) -> Layer {
     }
     batch.set_transno(newer.batch.transno());
     batch.freeze();
-    Layer { batch: Arc::new(batch), sequence: newer.sequence, end: newer.end }
+    Layer { batch: Arc::new(batch), fence: newer.fence, end: newer.end }
 }
 
 impl Shared {
@@ -412,7 +424,8 @@ impl Shared {
         })
     }
 
-    fn wait_for_room(&self, journal: &Journal, bytes: u64) -> Result<(), StoreError> {
+    /// Waits until the log can take a batch; `false`: it never can.
+    fn wait_for_room(&self, batch: &Batch) -> Result<bool, StoreError> {
         let mut view = self.view.lock();
         loop {
             if let Some(failure) = &view.failure {
@@ -421,12 +434,23 @@ impl Shared {
             if view.stop != Stop::No {
                 return Err(StoreError::Closed);
             }
-            if journal.head() - view.applied.next + bytes <= journal.capacity() {
-                return Ok(());
+            match self.log.room(batch) {
+                Room::Now => return Ok(true),
+                Room::Never => return Ok(false),
+                Room::AfterTrim => {}
             }
             view.urgent = true;
             self.work.notify_one();
             self.done.wait(&mut view);
+        }
+    }
+
+    /// The log failed, unless it only refused an owner that lost the target.
+    fn fail(&self, error: &StoreError) {
+        if !matches!(error, StoreError::Fenced { .. }) {
+            let cause = error.to_string().into();
+            self.view.lock().failure = Some(StoreError::Poisoned { cause });
+            self.done.notify_all();
         }
     }
 
@@ -452,13 +476,18 @@ impl Shared {
         Arc::make_mut(&mut view.layers).splice(at..at + 2, [merged]);
     }
 
-    /// A batch larger than the ring: waits until the tree has everything older, then for the tree
-    /// to have this too.
-    fn commit_to_tree(&self, journal: &mut Journal, batch: &Arc<Batch>) -> Result<(), StoreError> {
-        self.wait_until_applied(journal.sequence())?;
-        let sequence = journal.skip();
-        self.push(Layer { batch: batch.clone(), sequence, end: journal.head() });
-        self.wait_until_applied(sequence)
+    /// A batch that the log can never hold: waits until the tree has everything older, then for
+    /// the tree to have this too.
+    fn commit_to_tree(
+        &self,
+        head: &mut Position,
+        batch: &Arc<Batch>,
+        fence: Fence,
+    ) -> Result<(), StoreError> {
+        self.wait_until_applied(head.number)?;
+        *head = Position { number: head.number + 1, transno: batch.transno(), at: head.at };
+        self.push(Layer { batch: batch.clone(), fence, end: *head });
+        self.wait_until_applied(head.number)
     }
 
     fn wait_until_applied(&self, sequence: u64) -> Result<(), StoreError> {
@@ -561,16 +590,23 @@ impl Shared {
         let (count, tree) = (layers.len(), view.tree.clone().ok_or(StoreError::Closed)?);
         let last = layers.last().expect("checked by the caller");
         let applied = Applied {
-            sequence: last.sequence,
-            transno: last.batch.transno().0,
-            next: last.end,
+            sequence: last.end.number,
+            transno: last.end.transno.0,
+            next: last.end.at,
+            fence: last.fence.0,
             ..view.applied
         };
         view.applying = count;
         view.urgent = false;
         let done = parking_lot::MutexGuard::unlocked(view, || {
             let all = Layers::new(layers.iter().rev().map(|l| &*l.batch), &[], &KEY_END);
-            tree.apply(all, &applied)
+            tree.apply(all, &applied)?;
+            if let Err(error) = self.log.trim(place_of(&applied)) {
+                tracing::warn!(
+                    "trim the log: {error}; it keeps what the tree has until the next time"
+                );
+            }
+            Ok(())
         });
         view.applying = 0;
         done?;

@@ -102,13 +102,10 @@ impl Engine for Memory {
         Ok(())
     }
 
-    fn claim(&self, fence: Fence) -> Result<(), StoreError> {
+    fn claim(&self, at_least: Fence) -> Result<Fence, StoreError> {
         let mut state = self.state.write();
-        if fence < state.fence {
-            return Err(StoreError::Fenced { ours: fence.0, current: state.fence.0 });
-        }
-        state.fence = fence;
-        Ok(())
+        state.fence = Fence(state.fence.0 + 1).max(at_least);
+        Ok(state.fence)
     }
 
     fn last_transno(&self) -> Transno {

@@ -49,8 +49,8 @@ pub enum Committer {
 /// Settings of a store.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
-    /// Our epoch of ownership.
-    pub fence: Fence,
+    /// The least epoch that is claimed.
+    pub at_least: Fence,
     /// Age of a group at which it is committed by itself.
     pub commit_interval: Duration,
     /// Bytes of the open group at which it is committed at once.
@@ -64,7 +64,7 @@ pub struct StoreOptions {
 impl Default for StoreOptions {
     fn default() -> StoreOptions {
         StoreOptions {
-            fence: Fence::default(),
+            at_least: Fence::default(),
             commit_interval: limits::COMMIT_INTERVAL,
             group_bytes_soft: limits::GROUP_BYTES_SOFT,
             group_bytes_hard: limits::GROUP_BYTES_HARD,
@@ -97,6 +97,8 @@ pub(crate) struct State {
 pub(crate) struct Shared {
     pub(crate) state: Mutex<State>,
     pub(crate) engine: Arc<dyn Engine>,
+    /// Our epoch of ownership.
+    fence: Fence,
     env: Env,
     options: StoreOptions,
     /// Wakes the commit thread.
@@ -124,16 +126,16 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens a store over an engine and starts its commit thread.
+    /// Claims an engine, opens a store over it, and starts the commit thread. Blocks.
     ///
     /// # Errors
-    /// The engine refuses the fence, or cannot tell its space.
+    /// The engine cannot be claimed, or cannot tell its space.
     pub fn open(
         engine: Arc<dyn Engine>,
         env: Env,
         options: StoreOptions,
     ) -> Result<Arc<Store>, StoreError> {
-        engine.claim(options.fence)?;
+        let fence = engine.claim(options.at_least)?;
         let last = engine.last_transno();
         let state = State {
             open: Batch::new(),
@@ -146,6 +148,7 @@ impl Store {
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
             engine,
+            fence,
             env,
             options,
             work: Condvar::new(),
@@ -168,6 +171,11 @@ impl Store {
             shared.env.tasks.spawn_thread("store commit", Box::new(move || theirs.run()));
         }
         Ok(Arc::new(Store { shared }))
+    }
+
+    /// The epoch that it claimed.
+    pub fn fence(&self) -> Fence {
+        self.shared.fence
     }
 
     /// Starts a transaction: takes the store's one lock. Waits for no I/O but the engine's reads.
@@ -427,7 +435,7 @@ impl Shared {
             path: "".into(),
             errno: Errno(errno),
         });
-        match ordered.and_then(|()| self.engine.commit(&batch, self.options.fence)) {
+        match ordered.and_then(|()| self.engine.commit(&batch, self.fence)) {
             Ok(()) => {
                 fault::pass(&fault::STORE_AFTER_COMMIT);
                 self.commits

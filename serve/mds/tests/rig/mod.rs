@@ -166,7 +166,7 @@ impl Rig {
         guard: Arc<RealGuard>,
         boot: u64,
     ) -> Rig {
-        let options = StoreOptions { fence: Fence(boot), ..StoreOptions::default() };
+        let options = StoreOptions { at_least: Fence(boot), ..StoreOptions::default() };
         let store = Store::open(engine.clone(), env.clone(), options).unwrap();
         let parts = Parts {
             name: TargetName::mdt(Default::default(), 0),

@@ -1,6 +1,7 @@
 //! The store against a model, against crashes at every write, against failing and full disks.
 
 mod crash;
+mod epochs;
 mod failures;
 mod faulty_disk;
 mod kill;
