@@ -1,5 +1,6 @@
 //! The peer at the other end of a connection, as its certificate proves.
 
+use crate::proof::Proof;
 use crate::session::ClusterId;
 use std::fmt;
 use std::str::FromStr;
@@ -57,6 +58,39 @@ pub struct Principal {
     pub name: KeyName,
     /// Its key.
     pub key: KeyHash,
+}
+
+/// The owner of a session, as a target records it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Owner {
+    /// An earlier version recorded none.
+    Unknown,
+    /// No key was asked for.
+    Open,
+    /// [`Principal::uri`] of its key. A new key of the same name is the same owner.
+    Key(String),
+}
+
+/// What a client showed when it opened a session: whoever shows the same gets it back, also from a
+/// restarted target.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Claim {
+    /// Proof that it is the same process.
+    pub proof: Proof,
+    /// Whose key its connection showed.
+    pub owner: Owner,
+}
+
+impl Owner {
+    /// That of a session whose client shows this key, or none.
+    pub fn of(principal: Option<&Principal>) -> Owner {
+        principal.map_or(Owner::Open, |principal| Owner::Key(principal.uri()))
+    }
+
+    /// True if a client that shows this key, or none, may be the owner.
+    pub fn is(&self, principal: Option<&Principal>) -> bool {
+        *self == Owner::Unknown || *self == Owner::of(principal)
+    }
 }
 
 /// The text is no role of a key.
@@ -189,6 +223,23 @@ mod tests {
         for wrong in wrong {
             assert_eq!(Principal::from_uri(&wrong, principal.key), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn an_owner_is_known_by_role_and_name() {
+        let of = |name: &str, role, key| Principal {
+            cluster: ClusterId(1),
+            role,
+            name: name.parse().unwrap(),
+            key: KeyHash([key; 32]),
+        };
+        let node7 = of("node7", Role::Client, 1);
+        let owner = Owner::of(Some(&node7));
+        assert!(owner.is(Some(&node7)) && owner.is(Some(&of("node7", Role::Client, 2))));
+        assert!(!owner.is(Some(&of("node8", Role::Client, 1))));
+        assert!(!owner.is(Some(&of("node7", Role::Administrator, 1))) && !owner.is(None));
+        assert!(Owner::of(None).is(None) && !Owner::of(None).is(Some(&node7)));
+        assert!(Owner::Unknown.is(None) && Owner::Unknown.is(Some(&node7)));
     }
 
     #[test]

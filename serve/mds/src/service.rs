@@ -19,7 +19,7 @@ use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::InodeBits;
 use types::nid::Nid;
-use types::proof::Proof;
+use types::principal::Claim;
 use types::session::{ClientUuid, ClusterId, Transno, Xid};
 use types::target::TargetName;
 use wire::class::Changes;
@@ -41,8 +41,8 @@ impl Service for Mds {
         self.cluster
     }
 
-    fn proof_of(&self, client: ClientUuid) -> Option<Proof> {
-        self.recorded_proof(client)
+    fn claim_of(&self, client: ClientUuid) -> Option<Claim> {
+        self.recorded_claim(client)
     }
 
     fn connect(&self, export: &Arc<Export>, hello: &ConnectRequest) -> Result<ConnectReply, Errno> {
@@ -175,17 +175,23 @@ impl Mds {
     ) -> Reply {
         let over_network = export.nid() != Nid::Loopback;
         // Before any change: a durable change never comes without its client's record.
-        let recorded =
+        let mut recorded =
             if over_network && leaves_something(&request) { self.record(export) } else { None };
+        // A request that only reads does not wait for the record: until it is durable, the client
+        // gets no locks and keeps nothing, so a restarted MDT need not know it.
+        let reads = request.ops.iter().all(|op| op.class().changes == Changes::Nothing);
+        let unready = |recorded: &mut Transno| reads && self.store.last_committed() < *recorded;
+        let is_ready = recorded.take_if(unready).is_none();
         let Request { xid, xid_known, slot, mut credentials, ops, locks, replay, .. } = request;
         let is_squashed = self.squash(export, &mut credentials);
         let client = export.client();
+        let locks = if is_ready { locks } else { InodeBits::NONE };
         let mut lock_context = LockContext::new(client, locks);
         lock_context.asked.xids = (xid, xid_known);
         let mut keeps = false;
         if over_network {
             lock_context.durability.origin = Some(Origin { xid, slot });
-            keeps = recorded.is_some() || self.is_recorded(client);
+            keeps = is_ready && (recorded.is_some() || self.is_recorded(client));
         }
         let results = Vec::with_capacity(ops.len());
         let Kept { transno, results: done } = kept.unwrap_or_default();

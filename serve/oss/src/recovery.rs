@@ -23,10 +23,14 @@ use std::sync::atomic::Ordering;
 use store::error::StoreError;
 use types::errno::Errno;
 use types::nid::Nid;
+use types::principal::{Claim, Owner};
 use types::proof::Proof;
 use types::session::{ClientUuid, Standing, Transno};
 use wire::message::{ConnectRequest, Op, OpReply, Redo, Reply, Request};
 use wire::ost::{ObjectPunch, ObjectWrite, OstOp, PunchKind};
+
+/// That of a client of which nothing is known.
+const NO_CLAIM: Claim = Claim { proof: Proof(0), owner: Owner::Unknown };
 
 impl Ost {
     /// A client connects.
@@ -67,8 +71,8 @@ impl Ost {
     }
 
     /// What a recorded client shows when it comes back.
-    pub(crate) fn recorded_proof(&self, client: ClientUuid) -> Option<Proof> {
-        self.known.lock().get(&client).map(|known| known.proof)
+    pub(crate) fn recorded_claim(&self, client: ClientUuid) -> Option<Claim> {
+        self.known.lock().get(&client).map(|known| known.claim.clone())
     }
 
     /// A client on the network was answered a change: it is waited for from now on. Returns what
@@ -80,14 +84,14 @@ impl Ost {
             match known.get(&client).filter(|known| known.boot == self.target().boot()) {
                 Some(known) => known.transno,
                 None => {
-                    let (boot, proof) = (self.target().boot(), export.proof());
+                    let (boot, claim) = (self.target().boot(), export.claim());
                     let mut tx = self.target().store().begin();
                     tx.put(
                         &key::client(client),
-                        &encode_client(boot, proof, &export.description()),
+                        &encode_client(boot, &claim, &export.description()),
                     );
                     let transno = tx.finish();
-                    known.insert(client, Known { boot, proof, transno });
+                    known.insert(client, Known { boot, claim, transno });
                     transno
                 }
             }
@@ -309,9 +313,9 @@ impl Ost {
             for client in came {
                 let description =
                     exports.get(&client).map(|export| export.description()).unwrap_or_default();
-                let proof = known.get(&client).map_or(Proof(0), |known| known.proof);
-                tx.put(&key::client(client), &encode_client(boot, proof, &description));
-                known.insert(client, Known { boot, proof, transno: tx.transno() });
+                let claim = known.get(&client).map_or(NO_CLAIM, |known| known.claim.clone());
+                tx.put(&key::client(client), &encode_client(boot, &claim, &description));
+                known.insert(client, Known { boot, claim, transno: tx.transno() });
             }
             self.window.settled.keys().for_each(|object| tx.delete(&settled_key(*object)));
             tx.finish();

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use types::errno::Errno;
 use types::limits::OBJECTS_PER_LIST_MAX;
 use types::nid::Nid;
-use types::proof::Proof;
+use types::principal::Claim;
 use types::session::{ClientUuid, ClusterId, Transno};
 use types::target::TargetName;
 use wire::message::{ConnectReply, ConnectRequest, Op, OpReply, Redo, Reply, Request, VERSION_MAX};
@@ -247,8 +247,8 @@ impl Service for Ost {
         self.ledger.last_committed()
     }
 
-    fn proof_of(&self, client: ClientUuid) -> Option<Proof> {
-        self.recorded_proof(client)
+    fn claim_of(&self, client: ClientUuid) -> Option<Claim> {
+        self.recorded_claim(client)
     }
 
     fn connect(&self, export: &Arc<Export>, hello: &ConnectRequest) -> Result<ConnectReply, Errno> {

@@ -21,7 +21,7 @@ use store::store::Store;
 use tokio::sync::Notify;
 use types::errno::Errno;
 use types::object::ObjectId;
-use types::proof::Proof;
+use types::principal::Claim;
 use types::session::{ClientUuid, Transno};
 use wire::ost::OstOp;
 
@@ -30,7 +30,7 @@ pub(crate) struct Found {
     pub(crate) state: OstState,
     /// Clients that may have changed something. The boot number is that of the start of the target
     /// at which all their changes were last here.
-    pub(crate) clients: BTreeMap<ClientUuid, (u64, Proof)>,
+    pub(crate) clients: BTreeMap<ClientUuid, (u64, Claim)>,
     pub(crate) settled: HashMap<ObjectId, Transno, foldhash::fast::RandomState>,
     /// True if something may be lost.
     pub(crate) lossy: bool,
@@ -41,7 +41,7 @@ pub(crate) struct Known {
     /// The start at which all its changes were last here.
     pub(crate) boot: u64,
     /// What it shows when it comes back.
-    pub(crate) proof: Proof,
+    pub(crate) claim: Claim,
     /// Of the store: when this is committed, so is its record.
     pub(crate) transno: Transno,
 }
@@ -73,7 +73,7 @@ impl Found {
         tx.scan(&start, &end, |key, value| {
             match (key::client_of(key), decode_client(value)) {
                 (Some(client), Ok(record)) => {
-                    _ = clients.insert(client, (record.boot, record.proof))
+                    _ = clients.insert(client, (record.boot, record.claim))
                 }
                 (_, damaged) => {
                     tracing::error!(?key, ?damaged, "the record of a client is damaged")
@@ -95,8 +95,8 @@ impl Found {
 
     /// Clients of the previous life, as they are known in this one.
     pub(crate) fn known(&self) -> BTreeMap<ClientUuid, Known> {
-        let known = |(boot, proof)| Known { boot, proof, transno: Transno(0) };
-        self.clients.iter().map(|(client, record)| (*client, known(*record))).collect()
+        let known = |(boot, claim)| Known { boot, claim, transno: Transno(0) };
+        self.clients.iter().map(|(client, record)| (*client, known(record.clone()))).collect()
     }
 }
 

@@ -22,7 +22,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use types::errno::Errno;
 use types::nid::Nid;
-use types::principal::{Principal, Role};
+use types::principal::{Claim, Owner, Principal, Role};
 use types::proof::Proof;
 use types::session::{ClientUuid, ClusterId, Pairing, Transno, Xid};
 use types::target::TargetName;
@@ -47,9 +47,9 @@ pub trait Service: Send + Sync + 'static {
     /// Cluster it belongs to.
     fn cluster(&self) -> ClusterId;
 
-    /// The proof that this client showed when it was recorded: only a process that shows it again
-    /// is that client, also after a restart of the target. `None`: it is not recorded.
-    fn proof_of(&self, client: ClientUuid) -> Option<Proof> {
+    /// What this client showed when it was recorded: only a process that shows it again is that
+    /// client, also after a restart of the target. `None`: it is not recorded.
+    fn claim_of(&self, client: ClientUuid) -> Option<Claim> {
         let _ = client;
         None
     }
@@ -194,6 +194,11 @@ impl Export {
     /// What the client shows to get the session back.
     pub fn proof(&self) -> Proof {
         self.proof
+    }
+
+    /// As [`Export::proof`], and whose key: what a target records.
+    pub fn claim(&self) -> Claim {
+        Claim { proof: self.proof, owner: Owner::of(self.origin.lock().principal.as_deref()) }
     }
 
     /// What it is believed to be.

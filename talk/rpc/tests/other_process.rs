@@ -133,16 +133,16 @@ fn a_restarted_target_knows_the_process_of_a_recorded_client() {
     let addr = listen(&env, &server);
     let victim = victim_of(&victims, addr, None);
     statfs(&env, &victim).unwrap();
-    let proof = server.exports(ost(0))[0].proof();
-    assert_ne!(proof, Proof(0));
+    let claim = server.exports(ost(0))[0].claim();
+    assert_ne!(claim.proof, Proof(0));
     // The session is gone, what it was recorded with is not.
     let restarted = Ost::new(ost(0), 2);
-    restarted.recorded.lock().insert(VICTIM, proof);
+    restarted.recorded.lock().insert(VICTIM, claim.clone());
     server.add_service(restarted.clone());
     let error = statfs(&env, &victim_of(&thief, addr, None)).unwrap_err();
     assert_eq!(error, RpcError::OtherProcess { target: ost(0) });
     statfs(&env, &victim).unwrap();
-    assert_eq!(server.exports(ost(0))[0].proof(), proof);
+    assert_eq!(server.exports(ost(0))[0].claim(), claim);
     [&victims, &thief, &server].into_iter().for_each(|rpc| shutdown(&env, rpc));
 }
 

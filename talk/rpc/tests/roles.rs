@@ -247,6 +247,31 @@ fn a_session_is_that_of_one_key() {
 }
 
 #[test]
+fn a_recorded_session_is_that_of_one_key_after_a_restart() {
+    let (env, _guard) = machine();
+    let (server, _, addr) = server(&env);
+    let cable = Cable::new(&env, addr);
+    let (client, twin) = sealed(&env, Role::Client, 2);
+    let session = import(&client, cable.addr);
+    let statfs = || asks(&env, &session, Op::Ost(OstOp::Statfs));
+    statfs().unwrap();
+    let export = server.exports(ost(0)).pop().unwrap();
+    let restarted = Ost::new(ost(0), 2);
+    restarted.recorded.lock().insert(export.client(), export.claim());
+    server.add_service(restarted);
+    // All numbers are right, as if they had been stolen. The key is another.
+    twin.number.store(3, Ordering::SeqCst);
+    cable.cut();
+    assert_eq!(statfs().unwrap_err(), RpcError::OtherProcess { target: ost(0) });
+    // The key is a new one of the owner.
+    twin.number.store(2, Ordering::SeqCst);
+    twin.renewals.store(1, Ordering::SeqCst);
+    cable.cut();
+    statfs().unwrap();
+    [&client, &server].into_iter().for_each(|rpc| shutdown(&env, rpc));
+}
+
+#[test]
 fn one_key_has_a_few_sessions_at_a_target_and_a_server_many() {
     let (env, _guard) = machine();
     let (server, _, addr) = server(&env);

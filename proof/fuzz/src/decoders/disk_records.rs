@@ -194,13 +194,13 @@ pub const OBJECTS_AT: Decoder = Decoder {
 
 pub const SESSION_CLIENT: Decoder = Decoder {
     name: "session client",
-    seeds: || [seeds("session_client"), seeds("session_client_1")].concat(),
+    seeds: || ["session_client", "session_client_1", "session_client_2"].map(seeds).concat(),
     repair: |bytes| seal(bytes),
     run: |bytes| {
         judge(
             || session::decode_client(bytes),
-            |session::Client { boot, proof, description }| {
-                session::decode_client(&session::encode_client(*boot, *proof, description)).is_ok()
+            |session::Client { boot, claim, description }| {
+                session::decode_client(&session::encode_client(*boot, claim, description)).is_ok()
             },
         )
     },

@@ -16,6 +16,7 @@ use store::error::StoreError;
 use store::tx::Tx;
 use types::errno::Errno;
 use types::fid::Fid;
+use types::principal::{Claim, Owner};
 use types::proof::Proof;
 use types::session::{ClientUuid, OpenHandle, Transno, Xid};
 use wire::codec::{decode_reply, encode_reply};
@@ -152,18 +153,18 @@ pub(crate) fn forget(tx: &mut Tx<'_>, client: ClientUuid) -> Result<(), StoreErr
 ///
 /// # Errors
 /// The store cannot be read.
-pub(crate) fn clients(tx: &Tx<'_>) -> Result<Vec<(ClientUuid, Proof)>, StoreError> {
+pub(crate) fn clients(tx: &Tx<'_>) -> Result<Vec<(ClientUuid, Claim)>, StoreError> {
     let mut clients = Vec::new();
     let (start, end) = key::all(Tag::Client);
     tx.scan(&start, &end, |key, value| {
-        let proof = match session::decode_client(value) {
-            Ok(client) => client.proof,
+        let claim = match session::decode_client(value) {
+            Ok(client) => client.claim,
             Err(damaged) => {
                 tracing::error!(?key, %damaged, "the record of a client");
-                Proof(0)
+                Claim { proof: Proof(0), owner: Owner::Unknown }
             }
         };
-        clients.extend(key::client_of(key).map(|client| (client, proof)));
+        clients.extend(key::client_of(key).map(|client| (client, claim)));
         ControlFlow::Continue(())
     })?;
     Ok(clients)

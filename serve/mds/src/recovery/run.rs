@@ -27,8 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use types::errno::Errno;
 use types::nid::Nid;
-use types::principal::Role;
-use types::proof::Proof;
+use types::principal::{Claim, Role};
 use types::session::{ClientUuid, Standing, Transno};
 use wire::mds::MdsOp;
 use wire::message::{Op, OpReply, Redo, Reply, Request};
@@ -89,8 +88,8 @@ impl Mds {
     }
 
     /// What a recorded client shows when it comes back.
-    pub(crate) fn recorded_proof(&self, client: ClientUuid) -> Option<Proof> {
-        self.window.sessions.lock().get(&client).map(|recorded| recorded.proof)
+    pub(crate) fn recorded_claim(&self, client: ClientUuid) -> Option<Claim> {
+        self.window.sessions.lock().get(&client).map(|recorded| recorded.claim.clone())
     }
 
     /// True if the client is recorded, so that a restarted MDT waits for it.
@@ -110,9 +109,9 @@ impl Mds {
             return None;
         }
         let recorded = sessions.entry(client).or_insert_with(|| {
-            let (mut tx, proof) = (self.store.begin(), export.proof());
-            tx.put(&key::client(client), &encode_client(self.boot, proof, &export.description()));
-            Recorded { transno: tx.finish(), proof }
+            let (mut tx, claim) = (self.store.begin(), export.claim());
+            tx.put(&key::client(client), &encode_client(self.boot, &claim, &export.description()));
+            Recorded { transno: tx.finish(), claim }
         });
         Some(recorded.transno)
     }

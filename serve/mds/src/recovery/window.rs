@@ -9,7 +9,7 @@ use replay::recovery::Recovery;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use types::proof::Proof;
+use types::principal::Claim;
 use types::session::{ClientUuid, Transno};
 
 /// See the module.
@@ -25,11 +25,11 @@ pub(crate) struct Window {
 }
 
 /// What the record of a client says.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Recorded {
     /// Transno of the record; 0: it is of an earlier life.
     pub(super) transno: Transno,
-    pub(super) proof: Proof,
+    pub(super) claim: Claim,
 }
 
 /// State of recovery, for people.
@@ -49,7 +49,7 @@ pub struct RecoveryReport {
 impl Window {
     /// Waits for these clients, and perhaps for other MDTs.
     pub(crate) fn new(
-        expected: &[(ClientUuid, Proof)],
+        expected: &[(ClientUuid, Claim)],
         mdts: bool,
         now: Duration,
         length: Duration,
@@ -58,7 +58,7 @@ impl Window {
         if mdts {
             machine.gather();
         }
-        let recorded = |proof| Recorded { transno: Transno(0), proof };
+        let recorded = |claim| Recorded { transno: Transno(0), claim };
         let phase = machine.phase();
         Window {
             machine: Mutex::new(machine),
@@ -67,7 +67,7 @@ impl Window {
             changed: Wake::default(),
             leavers: Mutex::default(),
             sessions: Mutex::new(
-                expected.iter().map(|(client, proof)| (*client, recorded(*proof))).collect(),
+                expected.iter().map(|(client, claim)| (*client, recorded(claim.clone()))).collect(),
             ),
         }
     }

@@ -212,16 +212,21 @@ impl Served {
         origin: Origin,
         role: Role,
     ) -> Result<Connected, ConnectError> {
-        let recorded = self.service.proof_of(hello.client);
+        let recorded = self.service.claim_of(hello.client);
         let (export, renewed) = {
             let mut exports = self.exports.lock();
             let known = exports.get(hello.client);
-            let proof = known.map(|export| export.proof()).or(recorded);
-            if known.is_some_and(|export| {
-                !is_same_owner(export.principal().as_ref(), origin.principal.as_ref())
-            }) {
+            let shown = origin.principal.as_ref();
+            let is_owner = match (known, &recorded) {
+                (Some(export), _) => is_same_owner(export.principal().as_ref(), shown),
+                (None, Some(claim)) => claim.owner.is(shown.map(|principal| &**principal)),
+                (None, None) => true,
+            };
+            if !is_owner {
                 return Err(ConnectError::Refusal(Refusal::OtherProcess));
             }
+            let proof =
+                known.map(|export| export.proof()).or(recorded.map(|recorded| recorded.proof));
             admit((self.service.target(), self.service.cluster()), hello, proof)
                 .map_err(ConnectError::Refusal)?;
             match known {

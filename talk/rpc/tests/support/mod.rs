@@ -25,7 +25,7 @@ use types::fid::Fid;
 use types::lock::InodeBits;
 use types::nid::Nid;
 use types::object::{ObjectId, ObjectOffset};
-use types::proof::Proof;
+use types::principal::Claim;
 use types::session::{ClientUuid, ClusterId, Transno};
 use types::target::{FsName, TargetName};
 use wire::checksum::crc32c;
@@ -94,7 +94,7 @@ pub struct Ost {
     pub gone: Mutex<Vec<(ClientUuid, Gone)>>,
     pub connects: AtomicUsize,
     /// What the clients of an earlier life showed.
-    pub recorded: Mutex<HashMap<ClientUuid, Proof>>,
+    pub recorded: Mutex<HashMap<ClientUuid, Claim>>,
     transno: AtomicU64,
 }
 
@@ -191,8 +191,8 @@ impl Service for Ost {
         self.cluster
     }
 
-    fn proof_of(&self, client: ClientUuid) -> Option<Proof> {
-        self.recorded.lock().get(&client).copied()
+    fn claim_of(&self, client: ClientUuid) -> Option<Claim> {
+        self.recorded.lock().get(&client).cloned()
     }
 
     fn connect(&self, _: &Arc<Export>, _: &ConnectRequest) -> Result<ConnectReply, Errno> {
