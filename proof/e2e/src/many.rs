@@ -273,7 +273,11 @@ impl Many {
         let mut command = self.hosts.command(*host, &sheen());
         command.env(RUN_DIR, self.run_dir());
         command.arg("serve").args(targets.iter().map(|target| self.dir.join(target)));
-        command.arg("--listen").arg(address.to_string()).args(["--stripe-count", &self.stripes]);
+        command
+            .arg("--listen")
+            .arg(address.to_string())
+            .args(["--security", "off"])
+            .args(["--stripe-count", &self.stripes]);
         if *name != "mgs" {
             command.arg("--mgsnode").arg(mgs);
         }

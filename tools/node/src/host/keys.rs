@@ -1,11 +1,12 @@
 //! The keys of a host: which one a process uses.
 
 use crate::config::security::Security;
-use crate::config::settings::Settings;
+use crate::config::settings::{Listen, Settings};
 use crate::host::secret_file;
 use seal::credentials::Credentials;
 use seal::error::SealError;
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// Folder of the keys that clusters gave this host.
@@ -34,6 +35,13 @@ pub enum KeyError {
         /// The reason.
         source: SealError,
     },
+    /// Other hosts would be let in without keys, and no setting says that they may.
+    #[error(
+        "{0} is no loopback address, and without keys every host that reaches it may read and change all files: \
+         secure the cluster (`sheen auth init` where the MGS is, `sheen auth issue` for each other host), or allow it \
+         with --security off"
+    )]
+    Open(SocketAddr),
     /// Security is on.
     #[error(
         "security is \"on\", and there is no key for this cluster in {KEYS_DIR}: `sheen auth issue` where the MGS is \
@@ -55,7 +63,8 @@ pub fn read(path: &Path) -> Result<Credentials, KeyError> {
 /// The key that a process with these settings uses, and its file; `None`: it is open.
 ///
 /// # Errors
-/// The key cannot be used, or security is on and there is none.
+/// The key cannot be used; security is on and there is none; or it is neither on nor off, there is
+/// none, and the process would listen beyond loopback.
 pub fn of(settings: &Settings) -> Result<Option<(PathBuf, Credentials)>, KeyError> {
     if settings.security == Security::Off {
         return Ok(None);
@@ -67,7 +76,12 @@ pub fn of(settings: &Settings) -> Result<Option<(PathBuf, Credentials)>, KeyErro
     match path {
         Some(path) => read(&path).map(|key| Some((path, key))),
         None if settings.security == Security::On => Err(KeyError::None),
-        None => Ok(None),
+        None => match settings.listen {
+            Listen::At(addr) if !addr.ip().to_canonical().is_loopback() => {
+                Err(KeyError::Open(addr))
+            }
+            _ => Ok(None),
+        },
     }
 }
 
@@ -132,4 +146,31 @@ pub fn install(text: &str) -> Result<(PathBuf, Credentials), KeyError> {
         secret_file::make_dir(dir).and_then(|()| secret_file::write(&path, &key.to_text()));
     written.map_err(|source| KeyError::Read { path: path.clone(), source })?;
     Ok((path, key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_loopback_is_served_without_keys_unless_that_is_said() {
+        let with = |listen: &str, security| Settings {
+            listen: listen.parse().unwrap(),
+            security,
+            ..Settings::default()
+        };
+        for listen in ["127.0.0.1:988", "127.1.2.3", "[::1]:988", "[::ffff:127.0.0.1]:988", "none"]
+        {
+            assert!(matches!(of(&with(listen, Security::Auto)), Ok(None)), "{listen}");
+        }
+        for listen in ["10.0.0.1:988", "[fd00::1]:988"] {
+            let Err(error) = of(&with(listen, Security::Auto)) else {
+                panic!("{listen} is served without keys");
+            };
+            assert!(matches!(error, KeyError::Open(_)), "{error}");
+            assert!(error.to_string().contains("--security off"), "{error}");
+            assert!(matches!(of(&with(listen, Security::Off)), Ok(None)), "{listen}");
+            assert!(matches!(of(&with(listen, Security::On)), Err(KeyError::None)), "{listen}");
+        }
+    }
 }

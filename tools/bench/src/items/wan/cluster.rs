@@ -62,7 +62,8 @@ impl Cluster {
         serve
             .arg("serve")
             .args(&targets)
-            .args(["--listen", &format!("{}:988", link.address(Side::Near))]);
+            .args(["--listen", &format!("{}:988", link.address(Side::Near))])
+            .args(["--security", "off"]);
         serve.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).process_group(0);
         let server = serve.spawn().map_err(BenchError::of("start the servers"))?;
         let mount = dir.path().join("mnt");
