@@ -103,7 +103,7 @@ impl Service for Mds {
     }
 
     fn gone(&self, export: &Arc<Export>, why: Gone) {
-        self.forget(export.client(), why);
+        self.session_gone(export.client(), why);
     }
 }
 
@@ -369,10 +369,9 @@ impl Mds {
     }
 
     /// A client is gone: releases everything that it held.
-    pub(crate) fn forget(&self, client: ClientUuid, why: Gone) {
+    pub(crate) fn release(&self, client: ClientUuid, why: Gone) {
         let left = self.release_all(client, why == Gone::Stopped);
         self.flocks.lock().release_client(client);
-        self.window_gone(client, why);
         if why == Gone::Stopped {
             // The target goes, not the client: marks and orphans stay for the next start.
             return;

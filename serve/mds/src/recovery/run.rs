@@ -63,8 +63,12 @@ impl Mds {
     /// A client connects.
     ///
     /// # Errors
-    /// EAGAIN: this one is not waited for, and must wait for the others.
+    /// EAGAIN: this one is not waited for, and must wait for the others; or its eviction is not
+    /// durable yet.
     pub(crate) fn admit_session(&self, export: &Export) -> Result<Standing, Errno> {
+        if self.window.evicting.lock().contains(&export.client()) {
+            return Err(Errno::EAGAIN);
+        }
         if export.nid() == Nid::Loopback {
             // The client ends with this process: nothing of it is ever recovered.
             return Ok(Standing::Transient);
@@ -136,11 +140,13 @@ impl Mds {
         }))
     }
 
-    /// A session is over for good: a restarted MDT does not wait for its client.
-    pub(crate) fn forget_session(&self, client: ClientUuid) {
+    /// A session is over for good: a restarted MDT does not wait for its client. `true`: from the
+    /// next commit on.
+    pub(crate) fn forget_session(&self, client: ClientUuid) -> bool {
         self.window.machine.lock().gone(client);
         let known = self.window.sessions.lock().remove(&client).is_some();
-        if known && *self.window.phase.borrow() < Phase::Restoring {
+        let waits = *self.window.phase.borrow() < Phase::Restoring;
+        if known && waits {
             // No transaction before the replayed ones.
             self.window.leavers.lock().push(client);
         } else if known {
@@ -152,15 +158,34 @@ impl Mds {
             }
         }
         self.window.nudge();
+        known && !waits
     }
 
-    /// A session ended.
-    pub(crate) fn window_gone(&self, client: ClientUuid, why: Gone) {
-        match why {
+    /// A session ended. What its client held goes to others, once a restarted MDT would not take
+    /// the client for one that still has it.
+    pub(crate) fn session_gone(&self, client: ClientUuid, why: Gone) {
+        let later = match why {
             Gone::Disconnected | Gone::Evicted => self.forget_session(client),
             // The target goes, not the client: the next life waits for it.
-            Gone::Stopped => self.window.nudge(),
-        }
+            Gone::Stopped => {
+                self.window.nudge();
+                false
+            }
+        };
+        let Some(me) = self.me.upgrade().filter(|_| later && why == Gone::Evicted) else {
+            return self.release(client, why);
+        };
+        self.window.evicting.lock().insert(client);
+        let release = async move {
+            if let Err(error) = me.store.commit().await {
+                // The MDT stops anyway.
+                tracing::error!(target = %me.name, client = %client.brief(), %error, "an eviction is not durable");
+                return;
+            }
+            me.release(client, why);
+            me.window.evicting.lock().remove(&client);
+        };
+        self.env.tasks.spawn("evict a client", Box::pin(release));
     }
 
     /// A request before the MDT is in service. `None`: now it may run.
@@ -264,7 +289,14 @@ impl Mds {
                     }
                 }
                 Some(RecoveryAction::Open { late }) => {
-                    late.into_iter().for_each(|client| self.evict_late(client));
+                    late.iter().for_each(|client| self.evict_late(*client));
+                    // Others get what these had.
+                    if !late.is_empty()
+                        && let Err(error) = self.store.commit().await
+                    {
+                        tracing::error!(target = %self.name, %error, "cannot evict; the target stays out of service");
+                        return;
+                    }
                     self.open_for_service();
                     let took = self.env.clock.now().saturating_sub(began);
                     tracing::info!(target = %self.name, ?took, "recovery is over");
@@ -326,7 +358,7 @@ impl Mds {
         };
         match export {
             Some(export) if export.evict() => {}
-            Some(export) => self.forget(export.client(), Gone::Evicted),
+            Some(export) => self.session_gone(export.client(), Gone::Evicted),
             None => {
                 self.with_state(When::Later, |state| {
                     state.acknowledge(AckEvent::Gone { client, returns: false });

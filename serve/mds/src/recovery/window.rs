@@ -6,7 +6,7 @@ use env::watch;
 use parking_lot::Mutex;
 pub use replay::recovery::Phase;
 use replay::recovery::Recovery;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use types::principal::Claim;
@@ -20,6 +20,8 @@ pub(crate) struct Window {
     pub(super) changed: Wake,
     /// Clients that went before their records could be removed.
     pub(super) leavers: Mutex<Vec<ClientUuid>>,
+    /// Clients that are evicted once that is durable; until then they keep what they hold.
+    pub(super) evicting: Mutex<BTreeSet<ClientUuid>>,
     /// Clients whose record is written.
     pub(super) sessions: Mutex<BTreeMap<ClientUuid, Recorded>>,
 }
@@ -66,6 +68,7 @@ impl Window {
             open: AtomicBool::new(phase == Phase::Open),
             changed: Wake::default(),
             leavers: Mutex::default(),
+            evicting: Mutex::default(),
             sessions: Mutex::new(
                 expected.iter().map(|(client, claim)| (*client, recorded(claim.clone()))).collect(),
             ),
