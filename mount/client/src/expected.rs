@@ -6,7 +6,7 @@
 //! name to another inode in between, that is the wrong one. So the request names the inode. If the
 //! MDT finds another one it changes nothing and answers ESTALE; the kernel then looks the name up
 //! again, and tries once more. A second ESTALE would reach the program, which did nothing wrong. So
-//! the second try names no inode.
+//! the second try names no inode. Until it comes the MDT keeps others from changing these names.
 //!
 //! The kernel's second look may end the call without a second try: the name is gone, or leads to
 //! what the call does not change. The client sees that look, and does not take a later call for the

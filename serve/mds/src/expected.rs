@@ -18,6 +18,11 @@ impl Expected {
         self.0.push(expect);
     }
 
+    /// True if nothing is expected.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Succeeds if a name that is about to be taken leads where it is expected to, or is not there:
     /// the operation says that.
     ///

@@ -22,6 +22,7 @@ pub mod background;
 mod bundles;
 pub mod error;
 mod expected;
+mod held_names;
 pub mod locks;
 pub mod mds;
 pub mod object_targets;

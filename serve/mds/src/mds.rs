@@ -94,6 +94,8 @@ pub struct Mds {
     pub(crate) cut_ended: Notify,
     /// Notified when an operation over several MDTs lets go of what it had pinned.
     pub(crate) unpinned: Notify,
+    /// Notified when names are no longer held (`State::held_names`).
+    pub(crate) names_free: Notify,
     /// How much they have pinned.
     pinned: Arc<AtomicUsize>,
     /// Wakes the task that ends such operations.
@@ -130,6 +132,11 @@ pub(crate) struct RequestContext<'a> {
 impl RequestContext<'_> {
     pub(crate) fn client(&self) -> ClientUuid {
         self.export.client()
+    }
+
+    /// Its client, and whether it says what its operations must find.
+    pub(crate) fn expects(&self) -> (ClientUuid, bool) {
+        (self.client(), !self.expected.is_empty())
     }
 
     /// Runs `f`; the answer to what it changes is not kept as that to this request.
@@ -201,7 +208,7 @@ impl Mds {
         let window = Window::new(&expected, asks, env.clock.now(), settings.recovery_window);
         let at_once = window.is_open();
         let pinned = bundles.pins.count();
-        let author_grace = settings.author_grace;
+        let (author_grace, names_held) = (settings.author_grace, settings.names_held);
         let groups = Arc::<Groups>::default();
         let mds = Arc::new_cyclic(|me| Mds {
             me: me.clone(),
@@ -215,7 +222,7 @@ impl Mds {
             settings,
             state: Mutex::new(State::new(
                 Fids::new(Fids::first_seq(name.index.0)),
-                author_grace,
+                (author_grace, names_held),
                 groups.clone(),
                 bundles,
             )),
@@ -228,6 +235,7 @@ impl Mds {
             unsettled: Mutex::default(),
             cut_ended: Notify::new(),
             unpinned: Notify::new(),
+            names_free: Notify::new(),
             pinned,
             finish: Wake::default(),
             destroy: Wake::default(),
@@ -421,7 +429,8 @@ impl Mds {
             tx.keep_log();
         }
         let (result, transno, logged) = self.with_state(When::Later, |state| {
-            if !lock_context.asked.mask.is_empty() || !state.locks.table.is_empty() {
+            let has_locks = !state.locks.table.is_empty() || !state.held_names.is_empty();
+            if !lock_context.asked.mask.is_empty() || has_locks {
                 lock_context.asked.now = self.env.clock.now();
                 state.acknowledge_here(lock_context);
             }

@@ -74,15 +74,26 @@ impl Mds {
                 request.expected.push(op);
                 Ok(MdsReply::Done)
             }
-            MdsOp::Unlink(op) => self.in_turn(request, |request| self.unlink(request, &op)).await,
+            MdsOp::Unlink(op) => {
+                let result = self.in_turn(request, |request| self.unlink(request, &op)).await;
+                self.attempted(request.expects(), &[(op.parent, &op.name)], &result).await;
+                result
+            }
             MdsOp::Rmdir(op) => {
-                match self.in_turn(request, |request| self.rmdir(request, &op)).await {
+                let result = match self.in_turn(request, |request| self.rmdir(request, &op)).await {
                     // Another MDT has the inode.
                     Err(Errno::EREMOTE) => Box::pin(self.remote_rmdir(request, &op)).await,
                     result => result,
-                }
+                };
+                self.attempted(request.expects(), &[(op.parent, &op.name)], &result).await;
+                result
             }
-            MdsOp::Rename(op) => self.in_turn(request, |request| self.rename(request, &op)).await,
+            MdsOp::Rename(op) => {
+                let result = self.in_turn(request, |request| self.rename(request, &op)).await;
+                let names = [(op.parent, &op.name), (op.new_parent, &op.new_name)];
+                self.attempted(request.expects(), &names, &result).await;
+                result
+            }
             MdsOp::Link(op) => self.in_turn(request, |request| self.link(request, &op)).await,
             MdsOp::Readdir(op) => {
                 if self.is_pinned() {

@@ -12,6 +12,7 @@ mod view;
 
 use crate::acks::AckEvent;
 use crate::acks::unacked::Look;
+use crate::held_names::InTheWay;
 use crate::locks::Locks;
 use crate::locks::context::{LockContext, LockRequest, Obstacle, Storing, owned};
 use crate::locks::shared_writers::SHARED_BITS;
@@ -385,6 +386,10 @@ impl<'a> Records<'a> {
             self.lock_context.outcome.obstacle = Some(Obstacle::Pinned(bundle));
             return Err(Errno::EAGAIN);
         }
+        if let Some(held) = self.names_held(changes) {
+            self.lock_context.outcome.obstacle = Some(Obstacle::Held(held));
+            return Err(Errno::EAGAIN);
+        }
         if self.state.locks.table.is_empty() {
             return Ok(());
         }
@@ -420,6 +425,18 @@ impl<'a> Records<'a> {
         }
         self.note_author(changes);
         Ok(())
+    }
+
+    /// Whether another client holds a name that is to be changed.
+    fn names_held(&self, changes: &[Change<'_>]) -> Option<InTheWay> {
+        let LockRequest { client, now, .. } = self.lock_context.asked;
+        let held = &self.state.held_names;
+        if held.is_empty() || client == ClientUuid::default() {
+            return None;
+        }
+        changes.iter().find_map(|change| {
+            held.in_the_way(client, change.fid, change.names.into_iter().flatten(), now)
+        })
     }
 
     /// A name changes for which others were called back before, and which was pinned since.

@@ -91,7 +91,8 @@ pub(crate) fn recover(
     }
     let mut bundles = Bundles::new(name.index, boot);
     bundles.restore(name.index, &steps::read(&tx)?);
-    let mut state = State::new(Fids::new(next), Duration::ZERO, Arc::default(), bundles);
+    let mut state =
+        State::new(Fids::new(next), (Duration::ZERO, Duration::ZERO), Arc::default(), bundles);
     let mut lock_context = LockContext::own();
     let credentials = Credentials::root();
     let mut records = Records::new(tx, &mut state, boot, &mut lock_context);

@@ -36,6 +36,10 @@ pub struct MdsSettings {
     /// Time from the arrival of a reply until the client's kernel has surely read it: a machine may
     /// be busy.
     pub author_grace: Duration,
+    /// Longest time for which names stay as they are for a client that is about to try again to
+    /// change them: four round trips over a long line, for its kernel looks up two names, each
+    /// twice at most.
+    pub names_held: Duration,
     /// Time in which living clients come back after the MDT started: until then none of their files
     /// is cut.
     pub clients_return: Duration,
@@ -59,6 +63,7 @@ impl Default for MdsSettings {
             cut_after: Duration::from_secs(10),
             callback_max: LEASE,
             author_grace: Duration::from_millis(500),
+            names_held: Duration::from_secs(1),
             clients_return: LEASE,
             recovery_window: LEASE * 5 / 6,
         }
@@ -78,6 +83,8 @@ impl MdsSettings {
             clients_return: Duration::from_millis(50),
             callback_max: Duration::from_millis(500),
             author_grace: Duration::ZERO,
+            // No test waits for its end.
+            names_held: Duration::from_secs(30),
             recovery_window: Duration::from_millis(500),
             ..MdsSettings::default()
         }

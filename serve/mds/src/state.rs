@@ -2,6 +2,7 @@
 
 use crate::acks::{AckAction, AckEvent, Acks};
 use crate::bundles::Bundles;
+use crate::held_names::HeldNames;
 use crate::locks::Locks;
 use crate::locks::context::{LockContext, LockRequest};
 use crate::locks::groups::Groups;
@@ -33,6 +34,8 @@ pub struct State {
     pub cutting: HashSet<Fid>,
     /// Operations over several MDTs.
     pub(crate) bundles: Bundles,
+    /// Names that other clients must not change for a moment.
+    pub(crate) held_names: HeldNames,
     /// Changes up to here were made before those of names were watched.
     pub(crate) unwatched: Transno,
     /// Buffer for encoding records.
@@ -42,7 +45,7 @@ pub struct State {
 impl State {
     pub(crate) fn new(
         fids: Fids,
-        author_grace: Duration,
+        (author_grace, names_held): (Duration, Duration),
         groups: Arc<Groups>,
         bundles: Bundles,
     ) -> State {
@@ -56,6 +59,7 @@ impl State {
             recovering: false,
             cutting: HashSet::default(),
             bundles,
+            held_names: HeldNames::new(names_held),
             unwatched: Transno(0),
             scratch: Vec::new(),
         }

@@ -16,9 +16,9 @@ use types::name::Name;
 use types::time::Timestamp;
 use wire::client::{ClientOp, Glimpse};
 use wire::mds::{
-    Accessed, Close, Create, CreateKind, GetLayout, GetParent, Getattr, GetattrMany, Getxattr,
-    Link, Listxattr, Lock, Lookup, MdsOp, MdsReply, Open, OpenFlags, Readdir, Rename, RenameFlags,
-    Rmdir, Setattr, Setxattr, SetxattrFlags, Unlink, Unlock, Wrote,
+    Accessed, Close, Create, CreateKind, Expect, GetLayout, GetParent, Getattr, GetattrMany,
+    Getxattr, Link, Listxattr, Lock, Lookup, MdsOp, MdsReply, Open, OpenFlags, Readdir, Removed,
+    Rename, RenameFlags, Rmdir, Setattr, Setxattr, SetxattrFlags, Unlink, Unlock, Wrote,
 };
 use wire::message::Reply;
 
@@ -527,4 +527,45 @@ fn an_access_moves_the_access_time_once_and_holders_are_asked_first() {
         rig.by(&b, accessed(file, Timestamp { sec: now.ctime.sec + 9, nsec: 0 }, true)).0.is_ok()
     );
     assert_eq!(rig.getattr(file).unwrap(), now);
+}
+
+/// A kernel that was told ESTALE looks at the names again, and tries once more without saying what
+/// it found.
+#[test]
+fn names_that_led_elsewhere_stay_until_the_second_try() {
+    let rig = Rig::new();
+    let (a, b) = (rig.holder(10), rig.holder(11));
+    let (x, y, z) = (rig.file("x"), rig.file("y"), rig.file("z"));
+    let at = |name: &str, inode| MdsOp::Expect(Expect { parent: Fid::ROOT, name: n(name), inode });
+    let first = rig.reply(&a, vec![at("x", x), at("y", z), rename("x", "y")]);
+    assert_eq!(first.results[2], Err(Errno::ESTALE));
+    let (over_y, off_x) = (rig.start(&b, rename("z", "y")), rig.start(&b, unlink("x")));
+    let found = |name| entry(rig.by(&a, lookup(Fid::ROOT, name)).0.unwrap()).attr.fid;
+    assert_eq!((found("x"), found("y")), (x, y), "the second look");
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    assert!(!over_y.is_finished() && !off_x.is_finished());
+    // Other names are free, also these in another directory.
+    assert!(rig.by(&b, create(Fid::ROOT, "new")).0.is_ok());
+    let second = rig.by(&a, rename("x", "y")).0;
+    assert_eq!(second, Ok(MdsReply::Removed(Removed { fid: y, nlink: 0 })), "what it had seen");
+    assert!(over_y.join().unwrap().results[0].is_ok());
+    assert_eq!(off_x.join().unwrap().results[0], Err(Errno::ENOENT));
+    assert_eq!(rig.names(Fid::ROOT), ["new", "y"]);
+}
+
+/// Two clients are told ESTALE for one name: the second one hears it when the first has tried.
+#[test]
+fn one_client_at_a_time_is_about_to_try_again() {
+    let rig = Rig::new();
+    let (a, b) = (rig.holder(10), rig.holder(11));
+    let (x, other) = (rig.file("x"), rig.file("other"));
+    let expected = MdsOp::Expect(Expect { parent: Fid::ROOT, name: n("x"), inode: other });
+    let ops = vec![expected, unlink("x")];
+    assert_eq!(rig.reply(&a, ops.clone()).results[1], Err(Errno::ESTALE));
+    let request = rig.send(b.client, &CREDENTIALS, ops);
+    let waiting = std::thread::spawn(move || wait(request));
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    assert!(!waiting.is_finished());
+    assert_eq!(rig.by(&a, unlink("x")).0, Ok(MdsReply::Removed(Removed { fid: x, nlink: 0 })));
+    assert_eq!(waiting.join().unwrap().results[1], Err(Errno::ESTALE), "it was told before");
 }

@@ -6,6 +6,7 @@
 
 use crate::acks::kept_replies::Origin;
 use crate::acks::unacked::Changed;
+use crate::held_names::InTheWay;
 use disk::redo::Found;
 use dlm::ibits::{Change, Modifier};
 use namespace::view;
@@ -34,6 +35,8 @@ pub(crate) enum Obstacle {
     Locks(Vec<Change>),
     /// An operation over several MDTs has pinned some of what it changes.
     Pinned(BundleId),
+    /// Another client is about to try again to change a name.
+    Held(InTheWay),
 }
 
 /// What a client may pass by while it stores bytes of a file.

@@ -3,6 +3,7 @@
 
 use crate::acks::AckEvent;
 use crate::acks::unacked::Changed;
+use crate::held_names::InTheWay;
 use crate::locks::context::{LockContext, Obstacle};
 use crate::locks::stats::micros;
 use crate::locks::waits::Noted;
@@ -12,11 +13,16 @@ use crate::state::State;
 use dlm::ibits::{Action, Change, IbitsTable, Modifier};
 use env::clock::Monotonic;
 use std::collections::BTreeMap;
+use std::pin::pin;
 use tokio::sync::oneshot;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::InodeBits;
+use types::name::Name;
 use types::session::ClientUuid;
+
+/// Other clients' attempts that one waits for before it goes on as it is.
+const HOLDS_MAX: usize = 16;
 
 /// One operation among those that entered; it leaves when this is dropped, which must not be under
 /// the lock of the state.
@@ -92,6 +98,8 @@ impl Mds {
                     drop(entered.take());
                     self.unpinned(bundle).await;
                 }
+                // What it has entered for stays called back.
+                Obstacle::Held(held) => self.until_names_are_free(held).await,
                 Obstacle::Locks(changes) => {
                     drop(entered.take());
                     entered = Some(self.enter(client, changes).await?);
@@ -101,6 +109,53 @@ impl Mds {
             match context.as_mut().outcome.obstacle.take() {
                 Some(more) => obstacle = more,
                 None => return result,
+            }
+        }
+    }
+
+    /// Waits until names that another client holds may be free.
+    async fn until_names_are_free(&self, held: InTheWay) {
+        let mut free = pin!(self.names_free.notified());
+        free.as_mut().enable();
+        if self.state.lock().held_names.releases() != held.releases {
+            return;
+        }
+        let left = held.until.saturating_sub(self.env.clock.now());
+        tokio::select! {
+            biased;
+            () = free => {}
+            () = self.env.clock.sleep(left) => {}
+        }
+    }
+
+    /// An attempt to change these names is over. If they led elsewhere than its client expected,
+    /// the client's kernel looks at them and tries once more: they stay as they are until then.
+    pub(crate) async fn attempted<R>(
+        &self,
+        (client, expects): (ClientUuid, bool),
+        names: &[(Fid, &Name)],
+        result: &Result<R, Errno>,
+    ) {
+        if !expects {
+            let released = {
+                let held = &mut self.state.lock().held_names;
+                !held.is_empty() && held.release(client, names)
+            };
+            if released {
+                self.names_free.notify_waiters();
+            }
+        } else if result.as_ref().is_err_and(|errno| *errno == Errno::ESTALE) {
+            Box::pin(self.hold_names(client, names)).await;
+        }
+    }
+
+    async fn hold_names(&self, client: ClientUuid, names: &[(Fid, &Name)]) {
+        for _ in 0..HOLDS_MAX {
+            let now = self.env.clock.now();
+            let held = self.state.lock().held_names.hold(client, names, now);
+            match held {
+                Ok(()) => return,
+                Err(other) => self.until_names_are_free(other).await,
             }
         }
     }

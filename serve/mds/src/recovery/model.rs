@@ -118,7 +118,7 @@ impl World {
             store,
             state: State::new(
                 Fids::new(1),
-                Duration::ZERO,
+                (Duration::ZERO, Duration::ZERO),
                 Arc::default(),
                 Bundles::new(TargetIndex(0), 1),
             ),

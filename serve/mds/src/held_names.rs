@@ -1,0 +1,187 @@
+//! Names that stay as they are for a moment, so that a kernel that looks again and then tries again
+//! finds at its second try what it saw (docs/locks/kernel.md, R34 and R41). Pure.
+//!
+//! A change whose name led elsewhere than its client expected (`Expect`) changed nothing. From that
+//! answer until the client's second try, other clients' changes of these names wait. The client's
+//! own changes do not: its kernel orders them. Bounds: a time from the answer
+//! (`MdsSettings::names_held`), and [`HELD_MAX`] names; beyond them a name is not held, and the
+//! second try is as good as any.
+
+use env::clock::Monotonic;
+use std::time::Duration;
+use types::fid::Fid;
+use types::name::Name;
+use types::session::ClientUuid;
+
+/// Names that are held at once.
+const HELD_MAX: usize = 256;
+
+/// Why an operation must wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct InTheWay {
+    /// Until then at most.
+    pub(crate) until: Monotonic,
+    /// Releases so far: another number means that it is worth a look.
+    pub(crate) releases: u64,
+}
+
+struct Held {
+    dir: Fid,
+    name: Name,
+    client: ClientUuid,
+    until: Monotonic,
+    /// Attempts of this client that hold it.
+    attempts: u32,
+}
+
+/// See the module.
+pub(crate) struct HeldNames {
+    names: Vec<Held>,
+    releases: u64,
+    /// Longest time for which names are held.
+    longest: Duration,
+}
+
+impl HeldNames {
+    /// No name is held; one may be for `longest`.
+    pub(crate) fn new(longest: Duration) -> HeldNames {
+        HeldNames { names: Vec::new(), releases: 0, longest }
+    }
+
+    /// True if no name was held since the last look that found all of them over.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// Releases so far.
+    pub(crate) fn releases(&self) -> u64 {
+        self.releases
+    }
+
+    /// If another client holds one of these names of a directory: how long.
+    pub(crate) fn in_the_way<'a>(
+        &self,
+        client: ClientUuid,
+        dir: Fid,
+        names: impl IntoIterator<Item = &'a [u8]>,
+        now: Monotonic,
+    ) -> Option<InTheWay> {
+        let others = |name: &[u8]| {
+            let of_another = |held: &&Held| held.client != client && held.until > now;
+            let mut all = self.names.iter().filter(of_another);
+            all.find(|held| held.dir == dir && &held.name[..] == name)
+        };
+        let held = names.into_iter().find_map(others)?;
+        Some(InTheWay { until: held.until, releases: self.releases })
+    }
+
+    /// Holds these names for one attempt of a client, all of them or none.
+    ///
+    /// # Errors
+    /// Another client holds one of them.
+    pub(crate) fn hold(
+        &mut self,
+        client: ClientUuid,
+        names: &[(Fid, &Name)],
+        now: Monotonic,
+    ) -> Result<(), InTheWay> {
+        self.names.retain(|held| held.until > now);
+        for (dir, name) in names {
+            if let Some(other) = self.in_the_way(client, *dir, [&name[..]], now) {
+                return Err(other);
+            }
+        }
+        if self.names.len() + names.len() > HELD_MAX {
+            return Ok(());
+        }
+        let until = now + self.longest;
+        for (dir, name) in names {
+            match self.names.iter_mut().find(|held| held.dir == *dir && held.name == **name) {
+                Some(held) => (held.until, held.attempts) = (until, held.attempts + 1),
+                None => {
+                    let (dir, name) = (*dir, (*name).clone());
+                    self.names.push(Held { dir, name, client, until, attempts: 1 });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// An attempt of this client is over. `true`: others may go on.
+    pub(crate) fn release(&mut self, client: ClientUuid, names: &[(Fid, &Name)]) -> bool {
+        let before = self.names.len();
+        let is_one = |held: &Held| {
+            let same = |(dir, name): &(Fid, &Name)| held.dir == *dir && held.name == **name;
+            held.client == client && names.iter().any(same)
+        };
+        self.names.iter_mut().filter(|held| is_one(held)).for_each(|held| held.attempts -= 1);
+        self.names.retain(|held| held.attempts > 0);
+        let released = self.names.len() < before;
+        self.releases += u64::from(released);
+        released
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: ClientUuid = ClientUuid(1);
+    const B: ClientUuid = ClientUuid(2);
+    const HELD_FOR: Duration = Duration::from_secs(1);
+    const NOW: Monotonic = Duration::from_secs(100);
+
+    fn name(text: &str) -> Name {
+        Name::new(text.as_bytes()).unwrap()
+    }
+
+    fn waits(held: &HeldNames, client: ClientUuid, text: &str, now: Monotonic) -> bool {
+        held.in_the_way(client, Fid::ROOT, [text.as_bytes()], now).is_some()
+    }
+
+    #[test]
+    fn others_wait_until_the_second_try_or_for_a_bounded_time() {
+        let (mut held, x, y) = (HeldNames::new(HELD_FOR), name("x"), name("y"));
+        let both = [(Fid::ROOT, &x), (Fid::ROOT, &y)];
+        held.hold(A, &both, NOW).unwrap();
+        assert!(waits(&held, B, "x", NOW) && waits(&held, B, "y", NOW));
+        assert!(!waits(&held, B, "z", NOW) && !waits(&held, A, "x", NOW));
+        assert!(held.in_the_way(B, Fid::NONE, [&b"x"[..]], NOW).is_none(), "elsewhere");
+        assert!(!waits(&held, B, "x", NOW + HELD_FOR), "the kernel ended the call");
+        let seen = held.releases();
+        assert!(!held.release(B, &both) && held.releases() == seen);
+        assert!(held.release(A, &both) && held.releases() != seen && held.is_empty());
+        assert!(!waits(&held, B, "x", NOW));
+    }
+
+    #[test]
+    fn all_names_are_held_or_none() {
+        let (mut held, x, y) = (HeldNames::new(HELD_FOR), name("x"), name("y"));
+        held.hold(A, &[(Fid::ROOT, &x)], NOW).unwrap();
+        let other = held.hold(B, &[(Fid::ROOT, &y), (Fid::ROOT, &x)], NOW).unwrap_err();
+        assert_eq!(other, InTheWay { until: NOW + HELD_FOR, releases: 0 });
+        assert!(!waits(&held, A, "y", NOW));
+        held.hold(B, &[(Fid::ROOT, &y), (Fid::ROOT, &x)], NOW + HELD_FOR).unwrap();
+        assert!(waits(&held, A, "y", NOW + HELD_FOR) && waits(&held, A, "x", NOW + HELD_FOR));
+    }
+
+    #[test]
+    fn two_attempts_of_a_client_hold_a_name_until_both_are_over() {
+        let (mut held, x) = (HeldNames::new(HELD_FOR), name("x"));
+        let names = [(Fid::ROOT, &x)];
+        held.hold(A, &names, NOW).unwrap();
+        held.hold(A, &names, NOW).unwrap();
+        assert!(!held.release(A, &names) && waits(&held, B, "x", NOW));
+        assert!(held.release(A, &names) && !waits(&held, B, "x", NOW));
+    }
+
+    #[test]
+    fn it_is_bounded() {
+        let mut held = HeldNames::new(HELD_FOR);
+        for n in 0..2 * HELD_MAX {
+            held.hold(A, &[(Fid::ROOT, &name(&n.to_string()))], NOW).unwrap();
+        }
+        assert_eq!(held.names.len(), HELD_MAX);
+        assert!(!waits(&held, B, &HELD_MAX.to_string(), NOW));
+    }
+}
