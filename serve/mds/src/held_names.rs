@@ -8,13 +8,55 @@
 //! second try is as good as any.
 
 use env::clock::Monotonic;
+use smallvec::{SmallVec, smallvec};
 use std::time::Duration;
+use types::attr::FileType;
 use types::fid::Fid;
 use types::name::Name;
 use types::session::ClientUuid;
+use wire::mds::{Rename, Rmdir, Unlink};
 
 /// Names that are held at once.
 const HELD_MAX: usize = 256;
+
+/// What a client attempts.
+#[derive(Clone, Copy)]
+pub(crate) enum Attempt<'a> {
+    Unlink(&'a Unlink),
+    Rmdir(&'a Rmdir),
+    Rename(&'a Rename),
+}
+
+impl<'a> Attempt<'a> {
+    /// The names that it changes: of a rename the one to be moved first.
+    pub(crate) fn names(self) -> SmallVec<[(Fid, &'a Name); 2]> {
+        match self {
+            Attempt::Unlink(op) => smallvec![(op.parent, &op.name)],
+            Attempt::Rmdir(op) => smallvec![(op.parent, &op.name)],
+            Attempt::Rename(op) => {
+                smallvec![(op.parent, &op.name), (op.new_parent, &op.new_name)]
+            }
+        }
+    }
+
+    /// True if a kernel that finds this under the names tries again; otherwise it ends the call.
+    pub(crate) fn comes_again(self, found: &[Option<FileType>]) -> bool {
+        let is_directory = |at: usize| {
+            let found: Option<FileType> = found.get(at).copied().flatten();
+            found.map(|found| found == FileType::Directory)
+        };
+        match self {
+            Attempt::Unlink(_) => is_directory(0) == Some(false),
+            Attempt::Rmdir(_) => is_directory(0) == Some(true),
+            Attempt::Rename(Rename { flags, .. }) => match (is_directory(0), is_directory(1)) {
+                (None, _) => false,
+                (Some(_), None) => !flags.exchange,
+                (Some(_), Some(_)) if flags.exchange => true,
+                (Some(moved), Some(replaced)) => !flags.no_replace && moved == replaced,
+            },
+        }
+    }
+}
 
 /// Why an operation must wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -125,6 +167,7 @@ impl HeldNames {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wire::mds::RenameFlags;
 
     const A: ClientUuid = ClientUuid(1);
     const B: ClientUuid = ClientUuid(2);
@@ -173,6 +216,35 @@ mod tests {
         held.hold(A, &names, NOW).unwrap();
         assert!(!held.release(A, &names) && waits(&held, B, "x", NOW));
         assert!(held.release(A, &names) && !waits(&held, B, "x", NOW));
+    }
+
+    #[test]
+    fn a_kernel_that_ends_the_call_holds_nothing() {
+        use FileType::{Directory, Regular};
+        let name = name("a");
+        let (unlink, rmdir) = (
+            Unlink { parent: Fid::ROOT, name: name.clone() },
+            Rmdir { parent: Fid::ROOT, name: name.clone() },
+        );
+        let unlinks = |found| Attempt::Unlink(&unlink).comes_again(&[found]);
+        assert_eq!([None, Some(Directory), Some(Regular)].map(unlinks), [false, false, true]);
+        let rmdirs = |found| Attempt::Rmdir(&rmdir).comes_again(&[found]);
+        assert_eq!([None, Some(Directory), Some(Regular)].map(rmdirs), [false, true, false]);
+        let renames = |no_replace, exchange| {
+            let rename = Rename {
+                parent: Fid::ROOT,
+                name: name.clone(),
+                new_parent: Fid::ROOT,
+                new_name: name.clone(),
+                flags: RenameFlags { no_replace, exchange },
+            };
+            let (dir, file) = (Some(Directory), Some(Regular));
+            let cases = [[None, file], [file, None], [file, file], [dir, file], [dir, dir]];
+            cases.map(|found| Attempt::Rename(&rename).comes_again(&found))
+        };
+        assert_eq!(renames(false, false), [false, true, true, false, true]);
+        assert_eq!(renames(true, false), [false, true, false, false, false]);
+        assert_eq!(renames(false, true), [false, false, true, true, true]);
     }
 
     #[test]

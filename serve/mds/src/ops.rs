@@ -26,6 +26,7 @@ mod swap;
 mod totals;
 mod xattr;
 
+use crate::held_names::Attempt;
 use crate::mds::{Mds, RequestContext};
 use types::errno::Errno;
 use wire::class::Room;
@@ -76,7 +77,7 @@ impl Mds {
             }
             MdsOp::Unlink(op) => {
                 let result = self.in_turn(request, |request| self.unlink(request, &op)).await;
-                self.attempted(request.expects(), &[(op.parent, &op.name)], &result).await;
+                self.attempted(request.expects(), Attempt::Unlink(&op), &result).await;
                 result
             }
             MdsOp::Rmdir(op) => {
@@ -85,13 +86,12 @@ impl Mds {
                     Err(Errno::EREMOTE) => Box::pin(self.remote_rmdir(request, &op)).await,
                     result => result,
                 };
-                self.attempted(request.expects(), &[(op.parent, &op.name)], &result).await;
+                self.attempted(request.expects(), Attempt::Rmdir(&op), &result).await;
                 result
             }
             MdsOp::Rename(op) => {
                 let result = self.in_turn(request, |request| self.rename(request, &op)).await;
-                let names = [(op.parent, &op.name), (op.new_parent, &op.new_name)];
-                self.attempted(request.expects(), &names, &result).await;
+                self.attempted(request.expects(), Attempt::Rename(&op), &result).await;
                 result
             }
             MdsOp::Link(op) => self.in_turn(request, |request| self.link(request, &op)).await,

@@ -3,7 +3,7 @@
 
 use crate::acks::AckEvent;
 use crate::acks::unacked::Changed;
-use crate::held_names::InTheWay;
+use crate::held_names::{Attempt, InTheWay};
 use crate::locks::context::{LockContext, Obstacle};
 use crate::locks::stats::micros;
 use crate::locks::waits::Noted;
@@ -12,13 +12,13 @@ use crate::mds::Mds;
 use crate::state::State;
 use dlm::ibits::{Action, Change, IbitsTable, Modifier};
 use env::clock::Monotonic;
+use namespace::view::View;
 use std::collections::BTreeMap;
 use std::pin::pin;
 use tokio::sync::oneshot;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::InodeBits;
-use types::name::Name;
 use types::session::ClientUuid;
 
 /// Other clients' attempts that one waits for before it goes on as it is.
@@ -128,34 +128,47 @@ impl Mds {
         }
     }
 
-    /// An attempt to change these names is over. If they led elsewhere than its client expected,
-    /// the client's kernel looks at them and tries once more: they stay as they are until then.
+    /// An attempt to change names is over. If they led elsewhere than its client expected, the
+    /// client's kernel looks at them and tries once more: they stay as they are until then.
     pub(crate) async fn attempted<R>(
         &self,
         (client, expects): (ClientUuid, bool),
-        names: &[(Fid, &Name)],
+        attempt: Attempt<'_>,
         result: &Result<R, Errno>,
     ) {
         if !expects {
             let released = {
                 let held = &mut self.state.lock().held_names;
-                !held.is_empty() && held.release(client, names)
+                !held.is_empty() && held.release(client, &attempt.names())
             };
             if released {
                 self.names_free.notify_waiters();
             }
         } else if result.as_ref().is_err_and(|errno| *errno == Errno::ESTALE) {
-            Box::pin(self.hold_names(client, names)).await;
+            Box::pin(self.hold_names(client, attempt)).await;
         }
     }
 
-    async fn hold_names(&self, client: ClientUuid, names: &[(Fid, &Name)]) {
+    async fn hold_names(&self, client: ClientUuid, attempt: Attempt<'_>) {
+        let names = attempt.names();
         for _ in 0..HOLDS_MAX {
-            let now = self.env.clock.now();
-            let held = self.state.lock().held_names.hold(client, names, now);
+            let held = self.transact(&mut LockContext::own(), |records, _| {
+                let mut found = Vec::with_capacity(names.len());
+                for (dir, name) in &names {
+                    found.push(records.dirent(*dir, name)?.map(|entry| entry.file_type));
+                }
+                let now = self.env.clock.now();
+                Ok(match attempt.comes_again(&found) {
+                    true => records.state.held_names.hold(client, &names, now),
+                    false => Ok(()),
+                })
+            });
             match held {
-                Ok(()) => return,
-                Err(other) => self.until_names_are_free(other).await,
+                Ok(Err(other)) => self.until_names_are_free(other).await,
+                Ok(Ok(())) => return,
+                Err(errno) => {
+                    return tracing::error!(%errno, "names cannot be held for a second try");
+                }
             }
         }
     }
