@@ -3,9 +3,14 @@
 //!
 //! A change whose name led elsewhere than its client expected (`Expect`) changed nothing. From that
 //! answer until the client's second try, other clients' changes of these names wait. The client's
-//! own changes do not: its kernel orders them. Bounds: a time from the answer
-//! (`MdsSettings::names_held`), and [`HELD_MAX`] names; beyond them a name is not held, and the
-//! second try is as good as any.
+//! own changes do not: its kernel orders them.
+//!
+//! One client at a time holds names. A kernel's second look waits for its directory, which other
+//! threads of that mount hold while their changes wait here. If two clients held names, each second
+//! look could wait for a change that waits for the other client's names.
+//!
+//! Bounds: a time from the answer (`MdsSettings::names_held`), and [`HELD_MAX`] names; beyond them
+//! a name is not held, and the second try is as good as any.
 
 use env::clock::Monotonic;
 use smallvec::{SmallVec, smallvec};
@@ -117,10 +122,10 @@ impl HeldNames {
         Some(InTheWay { until: held.until, releases: self.releases })
     }
 
-    /// Holds these names for one attempt of a client, all of them or none.
+    /// Holds these names for one attempt of a client.
     ///
     /// # Errors
-    /// Another client holds one of them.
+    /// Another client holds names.
     pub(crate) fn hold(
         &mut self,
         client: ClientUuid,
@@ -128,10 +133,8 @@ impl HeldNames {
         now: Monotonic,
     ) -> Result<(), InTheWay> {
         self.names.retain(|held| held.until > now);
-        for (dir, name) in names {
-            if let Some(other) = self.in_the_way(client, *dir, [&name[..]], now) {
-                return Err(other);
-            }
+        if let Some(other) = self.names.iter().find(|held| held.client != client) {
+            return Err(InTheWay { until: other.until, releases: self.releases });
         }
         if self.names.len() + names.len() > HELD_MAX {
             return Ok(());
@@ -197,15 +200,16 @@ mod tests {
         assert!(!waits(&held, B, "x", NOW));
     }
 
+    /// Whatever the names are.
     #[test]
-    fn all_names_are_held_or_none() {
+    fn one_client_at_a_time_holds_names() {
         let (mut held, x, y) = (HeldNames::new(HELD_FOR), name("x"), name("y"));
         held.hold(A, &[(Fid::ROOT, &x)], NOW).unwrap();
-        let other = held.hold(B, &[(Fid::ROOT, &y), (Fid::ROOT, &x)], NOW).unwrap_err();
+        let other = held.hold(B, &[(Fid::ROOT, &y)], NOW).unwrap_err();
         assert_eq!(other, InTheWay { until: NOW + HELD_FOR, releases: 0 });
         assert!(!waits(&held, A, "y", NOW));
-        held.hold(B, &[(Fid::ROOT, &y), (Fid::ROOT, &x)], NOW + HELD_FOR).unwrap();
-        assert!(waits(&held, A, "y", NOW + HELD_FOR) && waits(&held, A, "x", NOW + HELD_FOR));
+        held.hold(B, &[(Fid::ROOT, &y)], NOW + HELD_FOR).unwrap();
+        assert!(waits(&held, A, "y", NOW + HELD_FOR) && !waits(&held, B, "x", NOW + HELD_FOR));
     }
 
     #[test]
