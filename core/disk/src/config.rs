@@ -8,10 +8,12 @@
 //! |    n | body    | postcard of the struct below, nothing behind it          |
 //!
 //! Keys are text: `config/f/FSNAME`, `config/t/TARGET`, `config/p/FSNAME/PARAMETER`,
-//! `config/o/FSNAME/POOL`, `config/r/TARGET` (a file system name has no `/`). A change writes its
-//! record and the file system's new version in one transaction, so a reader finds both or neither.
+//! `config/o/FSNAME/POOL`, `config/r/TARGET` (a file system name has no `/`), `config/n` for what is
+//! said of all nodemaps, `config/n/NODEMAP`. A change writes its record and the new version of the
+//! file system, or of the nodemaps, in one transaction, so a reader finds both or neither.
 
 use crate::checksum::crc32c;
+use idmap::nodemap::NodemapName;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use types::target::{FsName, TargetName};
 
@@ -71,6 +73,15 @@ pub struct RemovedRecord {
     pub store: u128,
 }
 
+/// What is said of all nodemaps. The record of each is an [`idmap::nodemap::Nodemap`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct NodemapsRecord {
+    /// Number of changes so far.
+    pub version: u64,
+    /// They hold.
+    pub active: bool,
+}
+
 /// What a key names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ConfigKey {
@@ -84,6 +95,10 @@ pub enum ConfigKey {
     Pool(FsName, String),
     /// A [`RemovedRecord`].
     Removed(TargetName),
+    /// A [`NodemapsRecord`].
+    Nodemaps,
+    /// A nodemap.
+    Nodemap(NodemapName),
 }
 
 /// The bytes are no such record.
@@ -124,6 +139,8 @@ impl ConfigKey {
             ConfigKey::Param(fsname, param) => format!("config/p/{fsname}/{param}"),
             ConfigKey::Pool(fsname, pool) => format!("config/o/{fsname}/{pool}"),
             ConfigKey::Removed(name) => format!("config/r/{name}"),
+            ConfigKey::Nodemaps => "config/n".to_owned(),
+            ConfigKey::Nodemap(name) => format!("config/n/{name}"),
         }
         .into_bytes()
     }
@@ -138,8 +155,12 @@ impl ConfigKey {
             .ok()
             .and_then(|t| t.strip_prefix("config/"))
             .ok_or_else(bad)?;
+        if text == "n" {
+            return Ok(ConfigKey::Nodemaps);
+        }
         let (kind, rest) = text.split_once('/').ok_or_else(bad)?;
         match kind {
+            "n" => rest.parse().map(ConfigKey::Nodemap).map_err(|_| bad()),
             "f" => rest.parse().map(ConfigKey::Fs).map_err(|_| bad()),
             "t" => rest.parse().map(ConfigKey::Target).map_err(|_| bad()),
             "r" => rest.parse().map(ConfigKey::Removed).map_err(|_| bad()),
@@ -219,9 +240,24 @@ mod tests {
         let removed = RemovedRecord { store: 7 };
         assert_eq!(decode(&encode(&removed)), Ok(removed));
         let removed = ConfigKey::Removed(TargetName::ost(fs, 7));
-        for key in
-            [ConfigKey::Fs(fs), ConfigKey::Target(TargetName::ost(fs, 7)), param, pool, removed]
-        {
+        let all = NodemapsRecord { version: 3, active: true };
+        assert_eq!(decode(&encode(&all)), Ok(all));
+        let mut nodemap = idmap::nodemap::Nodemap::default();
+        nodemap.add_ids(idmap::nodemap::IdKind::Uid, "1000-1999:5000".parse().unwrap()).unwrap();
+        nodemap.members.push("10.0.[1-3].*@tcp".parse().unwrap());
+        assert_eq!(decode(&encode(&nodemap)), Ok(nodemap.clone()));
+        let hex: String = encode(&nodemap).iter().map(|b| format!("{b:02x}")).collect();
+        assert_eq!(hex, include_str!("golden/config_nodemap.hex").trim());
+        let nodemap = ConfigKey::Nodemap("physics".parse().unwrap());
+        for key in [
+            ConfigKey::Fs(fs),
+            ConfigKey::Target(TargetName::ost(fs, 7)),
+            param,
+            pool,
+            removed,
+            ConfigKey::Nodemaps,
+            nodemap,
+        ] {
             let bytes = key.encode();
             assert!(KEYS_START < &bytes[..] && &bytes[..] < KEYS_END);
             assert_eq!(ConfigKey::decode(&bytes), Ok(key));
@@ -260,6 +296,8 @@ mod tests {
             "config/r/sheen",
             "config/p/sheen",
             "config/o/sheen",
+            "config/n/",
+            "config/n/a-b",
             "config/f/much-too-long",
         ] {
             assert!(matches!(ConfigKey::decode(key.as_bytes()), Err(BadConfig::Key(_))), "{key}");

@@ -402,6 +402,24 @@ impl IbitsTable {
         own < self.per_client_max && all < self.all_max
     }
 
+    /// Asks a client to drop all that it holds: what it was shown is out of date.
+    pub fn revoke_all(&mut self, client: ClientUuid, out: &mut Vec<Action>) {
+        let Some(number) = self.locks.number(client) else { return };
+        let slots: Vec<u32> = self.locks.of(number).collect();
+        self.revoke_slots(client, &slots, out);
+    }
+
+    fn revoke_slots(&mut self, client: ClientUuid, slots: &[u32], out: &mut Vec<Action>) {
+        for slot in slots {
+            let lock = self.locks.get_mut(*slot);
+            let more = lock.bits.difference(lock.revoking);
+            if !more.is_empty() {
+                lock.revoking = lock.revoking.union(more);
+                out.push(Action::Revoke(client, lock.fid, more));
+            }
+        }
+    }
+
     /// Revokes a batch of the client's oldest locks: one batch each time that the table has grown
     /// by one, so that the work per grant stays small. `beyond`: locks beyond the soft bound.
     fn reclaim(&mut self, number: u32, beyond: usize, max: usize, out: &mut Vec<Action>) {
@@ -416,12 +434,7 @@ impl IbitsTable {
         let oldest: SmallVec<[u32; RECLAIM]> =
             self.locks.of(number).filter(|slot| !asked(slot)).take(batch).collect();
         let uuid = self.locks.uuid(number);
-        for slot in oldest {
-            let lock = self.locks.get_mut(slot);
-            let more = lock.bits.difference(lock.revoking);
-            lock.revoking = lock.revoking.union(more);
-            out.push(Action::Revoke(uuid, lock.fid, more));
-        }
+        self.revoke_slots(uuid, &oldest, out);
     }
 }
 

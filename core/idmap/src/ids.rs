@@ -40,6 +40,11 @@ pub fn text(ids: Option<Ids>) -> String {
     format!("{uid}:{gid}")
 }
 
+/// An id as which a squashed caller may act: not root's.
+pub fn squash_id(text: &str) -> Option<u32> {
+    number(text, "").ok().filter(|id| *id != 0)
+}
+
 fn number(text: &str, which: &'static str) -> Result<u32, BadIds> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let id = text.parse().ok().filter(|id| digits && *id != NO_ID);

@@ -17,11 +17,11 @@ pub const TEXT_BYTES_MAX: usize = 4096;
 
 /// A list of ranges; the empty one covers no NID.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct NidRanges(Vec<Range>);
+pub struct NidRanges(Vec<NidRange>);
 
 /// One range, and the words it was made of.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Range {
+pub struct NidRange {
     words: String,
     covers: Covers,
 }
@@ -152,14 +152,77 @@ impl FromStr for NidRanges {
             if ranges.len() == RANGES_MAX {
                 return Err(bad(words, Wrong::Many));
             }
-            let covers = Covers::parse(words).map_err(|wrong| bad(words, wrong))?;
-            ranges.push(Range { words: words.to_owned(), covers });
+            ranges.push(words.parse()?);
         }
         Ok(NidRanges(ranges))
     }
 }
 
+impl FromStr for NidRange {
+    type Err = BadRanges;
+
+    fn from_str(text: &str) -> Result<NidRange, BadRanges> {
+        let bad = |wrong| {
+            let range = text.chars().take(80).collect();
+            BadRanges { range, wrong }
+        };
+        if text.len() > TEXT_BYTES_MAX {
+            return Err(bad(Wrong::Long));
+        }
+        let covers = Covers::parse(text).map_err(bad)?;
+        Ok(NidRange { words: text.to_owned(), covers })
+    }
+}
+
+/// As it is read again.
+impl fmt::Display for NidRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words)
+    }
+}
+
+impl NidRange {
+    /// True if it covers this NID.
+    pub fn covers(&self, nid: Nid) -> bool {
+        self.covers.has(nid)
+    }
+
+    /// True if it is `0@lo`.
+    pub fn is_loopback(&self) -> bool {
+        self.covers == Covers::Loopback
+    }
+
+    /// True if there is a NID that both cover.
+    pub fn overlaps(&self, other: &NidRange) -> bool {
+        self.covers.overlaps(&other.covers)
+    }
+}
+
 impl Covers {
+    fn overlaps(&self, other: &Covers) -> bool {
+        match (self, other) {
+            (Covers::Loopback, other) | (other, Covers::Loopback) => *other == Covers::Loopback,
+            (Covers::AnyTcp, _) | (_, Covers::AnyTcp) => true,
+            (Covers::Numbers(a), Covers::Numbers(b)) => a.iter().zip(b).all(|(a, b)| a.meets(b)),
+            (Covers::Prefix { of: a, bits: a_bits }, Covers::Prefix { of: b, bits: b_bits }) => {
+                let bits = *a_bits.min(b_bits);
+                first_bits(*a, bits) == first_bits(*b, bits)
+            }
+            (Covers::Numbers(sets), Covers::Prefix { of, bits })
+            | (Covers::Prefix { of, bits }, Covers::Numbers(sets)) => match of {
+                IpAddr::V4(of) => of.octets().into_iter().zip(sets).zip([0, 8, 16, 24]).all(
+                    |((octet, set), before)| {
+                        let free = 8 - bits.saturating_sub(before).min(8);
+                        let first = if free == 8 { 0 } else { octet >> free << free };
+                        let last = first | (0xff_u16 >> (8 - free)) as u8;
+                        (first..=last).any(|n| set.has(n))
+                    },
+                ),
+                IpAddr::V6(_) => false,
+            },
+        }
+    }
+
     fn parse(words: &str) -> Result<Covers, Wrong> {
         match words.rsplit_once('@').ok_or(Wrong::NoNet)? {
             ("0", "lo") => Ok(Covers::Loopback),
@@ -258,6 +321,11 @@ impl Numbers {
 
     fn has(&self, n: u8) -> bool {
         self.0[usize::from(n >> 7)] & 1 << (n & 127) != 0
+    }
+
+    /// True if there is a number in both.
+    fn meets(&self, other: &Numbers) -> bool {
+        self.0.iter().zip(other.0).any(|(a, b)| a & b != 0)
     }
 }
 
@@ -404,6 +472,33 @@ mod tests {
             let ranges: NidRanges = format!("{}/{bits}@tcp", Ipv4Addr::from_bits(of)).parse().unwrap();
             let other = Ipv4Addr::from_bits(of ^ 1 << (31 - flip));
             prop_assert_eq!(ranges.covers(Nid::Tcp((other, 988).into())), flip >= bits);
+        }
+
+        #[test]
+        fn ranges_overlap_if_a_nid_is_in_both(
+            parts in vec(words_of_numbers(), 4),
+            of in any::<[u8; 4]>(),
+            picked in any::<[prop::sample::Index; 4]>(),
+            inside in any::<bool>(),
+            bits in 0..=32_u32,
+        ) {
+            let words: Vec<&str> = parts.iter().map(|(text, _)| text.as_str()).collect();
+            let numbers: NidRange = format!("{}@tcp", words.join(".")).parse().unwrap();
+            let at: Vec<u8> = parts.iter().zip(picked).map(|((_, list), at)| *at.get(list)).collect();
+            let at: [u8; 4] = at.try_into().unwrap();
+            let of = Ipv4Addr::from(if inside { at } else { of });
+            let prefix: NidRange = format!("{of}/{bits}@tcp").parse().unwrap();
+            let mask = u32::MAX.checked_shl(32 - bits).unwrap_or(0);
+            // The number of each place that comes nearest to the prefix says whether one fits.
+            let fits = parts.iter().zip(of.octets()).zip(mask.to_be_bytes()).all(
+                |(((_, list), octet), mask)| list.iter().any(|n| n & mask == octet & mask),
+            );
+            prop_assert_eq!(numbers.overlaps(&prefix), fits);
+            prop_assert_eq!(prefix.overlaps(&numbers), fits);
+            let one: NidRange = format!("{}@tcp", Ipv4Addr::from(at)).parse().unwrap();
+            prop_assert!(numbers.overlaps(&one) && one.overlaps(&numbers));
+            let other: NidRange = format!("{of}@tcp").parse().unwrap();
+            prop_assert_eq!(other.overlaps(&numbers), numbers.covers(Nid::Tcp((of, 1).into())));
         }
 
         #[test]

@@ -52,6 +52,41 @@ pub struct AclEntry {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Acl(Vec<AclEntry>);
 
+/// The binary form with other ids: `map` is asked for those of users and groups that are named;
+/// entries for which it has none are left out. What is no binary form stays as it is.
+///
+/// # Errors
+/// The first error of `map`.
+pub fn map_ids(
+    bytes: &[u8],
+    mut map: impl FnMut(Tag, u32) -> Result<Option<u32>, Errno>,
+) -> Result<Vec<u8>, Errno> {
+    let Some((header, entries)) = bytes.split_first_chunk::<HEADER>() else {
+        return Ok(bytes.to_vec());
+    };
+    let (chunks, rest) = entries.as_chunks::<ENTRY>();
+    if !rest.is_empty() {
+        return Ok(bytes.to_vec());
+    }
+    let mut mapped = header.to_vec();
+    for chunk in chunks {
+        let tag = match u16::from_le_bytes([chunk[0], chunk[1]]) {
+            tag if tag == Tag::User as u16 => Tag::User,
+            tag if tag == Tag::Group as u16 => Tag::Group,
+            _ => {
+                mapped.extend_from_slice(chunk);
+                continue;
+            }
+        };
+        let [.., a, b, c, d] = *chunk;
+        if let Some(id) = map(tag, u32::from_le_bytes([a, b, c, d]))? {
+            mapped.extend_from_slice(&chunk[..ENTRY - size_of::<u32>()]);
+            mapped.extend_from_slice(&id.to_le_bytes());
+        }
+    }
+    Ok(mapped)
+}
+
 impl Acl {
     /// From the binary form, checked as Linux does.
     ///

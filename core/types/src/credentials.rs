@@ -1,6 +1,7 @@
 //! The identity of the caller on whose behalf a request acts.
 
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// User, group, supplementary groups. At most [`crate::limits::GROUPS_MAX`] of the latter travel.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -57,14 +58,78 @@ impl Squash {
     }
 }
 
-/// What an MDT tells a client of its [`Squash`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+/// The users of a client that its nodemap knows (docs/security.md, "Nodemaps").
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KnownUsers {
+    /// Their ids at the client: the first one, and how many follow it; ascending, apart.
+    pub users: Vec<(u32, u32)>,
+    /// All others act as these.
+    pub others: Ids,
+    /// All others are refused.
+    pub denies: bool,
+}
+
+/// As whom the callers of one client act, in the ids of the client.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Callers {
+    /// Of the users that the nodemap knows, the ones that are squashed all the same.
+    pub squash: Squash,
+    /// The users that the nodemap knows; `None`: all.
+    pub known: Option<Arc<KnownUsers>>,
+}
+
+/// What becomes of a caller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ActsAs {
+    /// It acts as itself.
+    Itself,
+    /// It acts as these, without supplementary groups.
+    Ids(Ids),
+    /// It is refused.
+    Nobody,
+}
+
+impl KnownUsers {
+    /// True if this is one of them.
+    pub fn has(&self, uid: u32) -> bool {
+        let behind = self.users.partition_point(|(first, _)| *first <= uid);
+        let span = behind.checked_sub(1).and_then(|at| self.users.get(at));
+        span.is_some_and(|(first, more)| uid - first <= *more)
+    }
+}
+
+impl From<Squash> for Callers {
+    fn from(squash: Squash) -> Callers {
+        Callers { squash, known: None }
+    }
+}
+
+impl Callers {
+    /// All act as themselves.
+    pub fn are_themselves(&self) -> bool {
+        *self == Callers::default()
+    }
+
+    /// What becomes of a user.
+    pub fn of(&self, uid: u32) -> ActsAs {
+        match &self.known {
+            Some(known) if !known.has(uid) => match known.denies {
+                true => ActsAs::Nobody,
+                false => ActsAs::Ids(known.others),
+            },
+            _ => self.squash.of(uid).map_or(ActsAs::Itself, ActsAs::Ids),
+        }
+    }
+}
+
+/// What an MDT tells a client of its [`Callers`].
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SquashNews {
     /// Grows with each change, also from one life of the MDT to the next: of two news the one with
     /// the higher number holds.
     pub change: u64,
     /// What holds since.
-    pub squash: Squash,
+    pub callers: Callers,
 }
 
 impl SquashNews {
@@ -72,14 +137,14 @@ impl SquashNews {
     const CHANGES_PER_BOOT_BITS: u32 = 20;
 
     /// What holds in this life of an MDT after so many changes.
-    pub fn new(boot: u64, changes: u32, squash: Squash) -> SquashNews {
+    pub fn new(boot: u64, changes: u32, callers: Callers) -> SquashNews {
         let life = boot << SquashNews::CHANGES_PER_BOOT_BITS;
-        SquashNews { change: life.saturating_add(changes.into()), squash }
+        SquashNews { change: life.saturating_add(changes.into()), callers }
     }
 
     /// What holds in a life in which nothing was said: it needs no word.
     pub fn silent(boot: u64) -> SquashNews {
-        SquashNews::new(boot, 0, Squash::OFF)
+        SquashNews::new(boot, 0, Callers::default())
     }
 }
 
@@ -126,8 +191,29 @@ mod tests {
     }
 
     #[test]
+    fn unknown_users_are_squashed_or_refused() {
+        let (nobody, guest) = (Ids { uid: 99, gid: 98 }, Ids { uid: 500, gid: 501 });
+        let users = vec![(1, 0), (10, 9), (u32::MAX - 2, 1)];
+        let known =
+            |denies| Some(Arc::new(KnownUsers { users: users.clone(), others: nobody, denies }));
+        let squash = Squash { root: Some(guest), others: None };
+        let callers = Callers { squash, known: known(false) };
+        let of = |uid| callers.of(uid);
+        for uid in [1, 10, 19, u32::MAX - 1] {
+            assert_eq!(of(uid), ActsAs::Itself, "{uid}");
+        }
+        for uid in [0, 2, 9, 20, u32::MAX] {
+            assert_eq!(of(uid), ActsAs::Ids(nobody), "{uid}");
+        }
+        let denying = Callers { known: known(true), ..callers.clone() };
+        assert_eq!([1, 2].map(|uid| denying.of(uid)), [ActsAs::Itself, ActsAs::Nobody]);
+        let all = Callers { squash, known: None };
+        assert_eq!([0, 2].map(|uid| all.of(uid)), [ActsAs::Ids(guest), ActsAs::Itself]);
+    }
+
+    #[test]
     fn what_a_later_life_says_is_newer() {
-        let said = |boot, changes| SquashNews::new(boot, changes, Squash::OFF).change;
+        let said = |boot, changes| SquashNews::new(boot, changes, Callers::default()).change;
         assert!(said(1, 0) < said(1, 1) && said(1, 1000) < said(2, 0));
         assert_eq!(SquashNews::silent(3).change, said(3, 0));
         assert_eq!(said(u64::MAX, u32::MAX), u64::MAX);

@@ -121,6 +121,10 @@ pub const SESSIONS_PER_KEY_MAX: usize = 64;
 pub const TARGETS_MAX: usize = 4096;
 /// Objects in one Destroy or Sync operation (24 bytes each).
 pub const OBJECTS_PER_OP_MAX: usize = 65_536;
+/// Spans of one map of ids of a nodemap.
+pub const ID_SPANS_MAX: usize = 8192;
+/// Spans of users that a client is told to be known: those of a map, and root (8 bytes each).
+pub const KNOWN_USERS_MAX: usize = ID_SPANS_MAX + 1;
 /// Inodes in one Revoke callback (20 bytes each).
 pub const REVOKES_PER_CALLBACK_MAX: usize = 4096;
 /// Locks that one reply grants, and inodes that it describes beside the results. In the largest

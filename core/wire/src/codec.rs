@@ -20,6 +20,7 @@ pub(crate) mod records;
 #[cfg(test)]
 pub(crate) mod samples;
 mod session;
+mod squash;
 #[cfg(test)]
 mod strategies;
 #[cfg(test)]

@@ -298,7 +298,7 @@ mod tests {
     fn only_locks_and_the_configuration_wait() {
         let waits: Vec<_> =
             sample_ops().iter().filter(|op| op.class().waits).map(|op| op.row().name).collect();
-        assert_eq!(waits, ["mgs_config", "mds_flock_set", "mds_lock"]);
+        assert_eq!(waits, ["mgs_config", "mgs_nodemaps", "mds_flock_set", "mds_lock"]);
         let Some(Op::Mds(mut op)) =
             sample_ops().into_iter().find(|op| op.row().name == "mds_flock_set")
         else {

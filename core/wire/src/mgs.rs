@@ -1,6 +1,7 @@
 //! Operations of the MGS. Rare, so their bodies use serde (postcard).
 
 use crate::report::{KeptReport, NodeReport};
+use idmap::set::{NodemapChange, Nodemaps};
 use serde::{Deserialize, Serialize};
 
 /// A target as the configuration knows it. Texts are in the types' usual forms, so that old readers
@@ -125,6 +126,15 @@ pub enum MgsOp {
         /// Only answer whether it could.
         dry_run: bool,
     },
+    /// Change a nodemap.
+    Nodemap(NodemapChange),
+    /// All nodemaps, at once if newer than `known`, else when they change or after `wait_ms`.
+    Nodemaps {
+        /// Version of the nodemaps that the sender has; `None`: it has none.
+        known: Option<u64>,
+        /// Longest wait, milliseconds.
+        wait_ms: u32,
+    },
 }
 
 /// What an operation answered.
@@ -154,4 +164,6 @@ pub enum MgsReply {
     },
     /// Reports, by process.
     Reports(#[serde(deserialize_with = "types::bounded::vec")] Vec<KeptReport>),
+    /// All nodemaps.
+    Nodemaps(Nodemaps),
 }

@@ -313,6 +313,8 @@ operations! {
         0x0107 MGS_REPORT "mgs_report" Both [Report memory] MgsOp::Report(_),
         0x0108 MGS_REPORTS "mgs_reports" Both [Other] MgsOp::Reports,
         0x0109 MGS_REMOVE "mgs_remove" Admin [Other store] MgsOp::Remove { .. },
+        0x010a MGS_NODEMAP "mgs_nodemap" Admin [Other store] MgsOp::Nodemap(_),
+        0x010b MGS_NODEMAPS "mgs_nodemaps" Admin [Config waits] MgsOp::Nodemaps { .. },
     }
 
     Client ClientOp {
@@ -517,11 +519,13 @@ mod tests {
         "client_squash",
     ];
     const OF_OWNERS: [&str; 2] = ["mgs_register", "mgs_unregister"];
-    const OF_ADMINISTRATORS: [&str; 7] = [
+    const OF_ADMINISTRATORS: [&str; 9] = [
         "mgs_set_param",
         "mgs_clients",
         "mgs_pool",
         "mgs_remove",
+        "mgs_nodemap",
+        "mgs_nodemaps",
         "mds_scan",
         "mds_mend",
         "ost_list",

@@ -33,7 +33,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use types::credentials::Ids;
+use types::credentials::{ActsAs, Ids};
 use types::errno::Errno;
 
 /// The file system that a [`Client`] is.
@@ -73,8 +73,8 @@ impl ClientFs {
     fn caller(&self, request: &Request<'_>, umask: u32) -> Caller {
         let header = &request.header;
         let credentials = match self.client.acts_as(header.uid) {
-            Some(ids) => ids.into(),
-            None => {
+            ActsAs::Ids(ids) => ids.into(),
+            ActsAs::Itself | ActsAs::Nobody => {
                 self.processes.credentials(header.uid, header.gid, header.pid, request.extra_group)
             }
         };
@@ -85,7 +85,10 @@ impl ClientFs {
     fn holder(&self, request: &Request<'_>) -> Caller {
         let header = &request.header;
         let own = Ids { uid: header.uid, gid: header.gid };
-        let credentials = self.client.acts_as(header.uid).unwrap_or(own).into();
+        let credentials = match self.client.acts_as(header.uid) {
+            ActsAs::Ids(ids) => ids.into(),
+            ActsAs::Itself | ActsAs::Nobody => own.into(),
+        };
         Caller { credentials, pid: header.pid, umask: 0 }
     }
 
@@ -117,6 +120,9 @@ impl ClientFs {
 
 impl FileSystem for ClientFs {
     fn call(&self, request: &Request<'_>) -> Answer {
+        if self.denies(request) {
+            return Answer::Inline(Err(Errno::EACCES));
+        }
         if !self.style.opens()
             && let Some(answer) = self.without_opens(request)
         {

@@ -5,7 +5,7 @@ use crate::error::ClientError;
 use crate::fan_out::fan_out;
 use crate::hooks::Hooks;
 use crate::space::Spaces;
-use crate::squash::ActsAs;
+use crate::squash::Acting;
 use crate::targets::{Identity, Targets};
 use env::{BoxFuture, Env, watch};
 use rpc::Rpc;
@@ -18,7 +18,7 @@ use std::time::Duration;
 use stubs::mdc::Mdc;
 use stubs::mgc::Mgc;
 use stubs::osc::Osc;
-use types::credentials::{Credentials, Squash};
+use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::{CONNECT_TIMEOUT, REQUEST_TIMEOUT};
@@ -44,7 +44,7 @@ pub struct Session {
     /// Space of each target, as it last reported.
     pub spaces: Arc<Spaces>,
     /// The ids as which callers act.
-    pub acts_as: ActsAs,
+    pub acts_as: Acting,
     mgc: Mgc,
     hooks: Arc<dyn Hooks>,
     ending: watch::Sender<bool>,
@@ -61,7 +61,7 @@ impl Session {
     ) -> Arc<Session> {
         let targets = Targets::new(rpc, identity, hooks.clone());
         let ending = watch::Sender::new(false);
-        let (spaces, acts_as) = (Arc::default(), ActsAs::default());
+        let (spaces, acts_as) = (Arc::default(), Acting::default());
         Arc::new(Session { env, targets, spaces, acts_as, mgc, hooks, ending })
     }
 
@@ -113,9 +113,11 @@ impl Session {
 
     /// Looks at what the MDTs say now.
     fn learn_squash(&self) {
-        let said = || self.mdts().iter().map(|mdc| mdc.import().squash()).collect();
-        let Some(Squash { root, others }) = self.acts_as.learn(said) else { return };
-        tracing::info!(?root, ?others, "root, and other users, act as these");
+        let said = || self.mdts().iter().map(|mdc| mdc.import().callers()).collect();
+        let Some(callers) = self.acts_as.learn(said) else { return };
+        let (root, others) = (callers.squash.root, callers.squash.others);
+        let unknown = callers.known.as_ref().map(|known| (known.others, known.denies));
+        tracing::info!(?root, ?others, ?unknown, "root, and other users, act as these");
         self.hooks.squash_changed();
     }
 

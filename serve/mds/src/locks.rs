@@ -147,6 +147,11 @@ impl Locks {
         writers.into_iter().filter_map(export).collect()
     }
 
+    /// Asks a client to give back all that it holds.
+    pub(crate) fn revoke_all(&mut self, client: ClientUuid) {
+        self.table.revoke_all(client, &mut self.actions);
+    }
+
     /// The session of a client.
     pub(crate) fn export(&self, client: ClientUuid) -> Option<&Arc<Export>> {
         self.exports.get(&client)

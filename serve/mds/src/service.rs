@@ -6,8 +6,10 @@ use crate::expected::Expected;
 use crate::locks::When;
 use crate::locks::context::{Durability, LockContext, LockOutcome};
 use crate::mds::{Mds, RequestContext};
+use crate::settings::ids;
 use crate::state::State;
 use env::BoxFuture;
+use idmap::acting::Denied;
 use observe::fault::{self, Act};
 use observe::mutant::{Mutant, is_mutant};
 use rpc::service::{Export, Gone, Service};
@@ -183,7 +185,12 @@ impl Mds {
         let unready = |recorded: &mut Transno| reads && self.store.last_committed() < *recorded;
         let is_ready = recorded.take_if(unready).is_none();
         let Request { xid, xid_known, slot, mut credentials, ops, locks, replay, .. } = request;
-        let is_squashed = self.squash(export, &mut credentials);
+        let acting = self.acting(export);
+        let (is_squashed, is_denied) = match acting.as_ref().map(|a| a.caller(&mut credentials)) {
+            None => (false, false),
+            Some(Ok(is_squashed)) => (is_squashed, false),
+            Some(Err(Denied)) => (true, true),
+        };
         let client = export.client();
         let locks = if is_ready { locks } else { InodeBits::NONE };
         let mut lock_context = LockContext::new(client, locks);
@@ -208,14 +215,26 @@ impl Mds {
         let mut found = Found::new();
         let mut failed = false;
         let mut done = done.into_iter();
+        // Places of results that are ACLs, where their ids are to be mapped.
+        let mut acls = SmallVec::<[usize; 1]>::new();
         for op in ops {
             let mut result = match (done.next(), op) {
                 (Some(result), op) => self.open_again(&mut request, &op, result),
                 (None, _) if failed => Err(Errno::ECANCELED),
-                (None, Op::Mds(mut op)) => match resolve(&mut op, &found) {
-                    Ok(()) => self.run(&mut request, op).await.map(OpReply::Mds),
-                    Err(errno) => Err(errno),
-                },
+                (None, Op::Mds(op)) if is_denied && ids::is_denied(&op) => Err(Errno::EACCES),
+                (None, Op::Mds(mut op)) => {
+                    let mapped = match acting.as_ref().and_then(|acting| acting.mapping()) {
+                        None => Ok(()),
+                        Some(nodemap) => {
+                            acls.extend(ids::asks_for_acl(&op).then_some(request.results.len()));
+                            ids::map_op(nodemap, &mut op)
+                        }
+                    };
+                    match mapped.and_then(|()| resolve(&mut op, &found)) {
+                        Ok(()) => self.run(&mut request, op).await.map(OpReply::Mds),
+                        Err(errno) => Err(errno),
+                    }
+                }
                 (None, Op::Ping) => Ok(OpReply::Done),
                 (None, _) => Err(Errno::EOPNOTSUPP),
             };
@@ -259,7 +278,18 @@ impl Mds {
         let RequestContext {
             results, lock_context: LockContext { outcome, durability, .. }, ..
         } = request;
-        let LockOutcome { grants, gap, touched, .. } = outcome;
+        let (mut results, LockOutcome { grants, gap, mut touched, .. }) = (results, outcome);
+        // As it holds now: what was granted before it changed, the client was asked to give back.
+        if let Some(nodemap) = self.acting(export).as_ref().and_then(|acting| acting.mapping()) {
+            ids::map_entries(nodemap, &mut touched);
+            for (at, result) in results.iter_mut().enumerate() {
+                if let Ok(OpReply::Mds(reply)) = result
+                    && let Err(errno) = ids::map_reply(nodemap, reply, acls.contains(&at))
+                {
+                    *result = Err(errno);
+                }
+            }
+        }
         let Durability { mut redo, origin, .. } = durability;
         if origin.is_some() && !redo.is_empty() {
             self.with_state(When::Later, |state| {

@@ -3,6 +3,7 @@
 mod admin;
 mod admin_squash;
 pub(crate) mod dom_limits;
+pub(crate) mod ids;
 mod squash;
 pub(crate) mod tunables;
 

@@ -10,11 +10,12 @@
 use crate::registry::{Change, LoadError, Refused, Registry};
 use crate::reports::Reports;
 use env::{BoxFuture, Env};
-use futures_util::FutureExt;
 use futures_util::future::{Either, select};
+use idmap::set::Nodemaps;
 use parking_lot::Mutex;
 use rpc::service::{Export, Gone, Service};
 use std::collections::{BTreeMap, HashMap};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use store::progress::Progress;
@@ -50,6 +51,8 @@ pub struct Mgs {
     registry: Mutex<Registry>,
     /// The durable state, which clients see.
     published: Mutex<BTreeMap<FsName, Arc<FsConfig>>>,
+    /// The durable nodemaps.
+    nodemaps: Mutex<Arc<Nodemaps>>,
     /// Wakes `Config` requests.
     news: Progress,
     clients: Mutex<HashMap<ClientUuid, Arc<Export>>>,
@@ -78,11 +81,13 @@ impl Mgs {
             Registry::load(target.cluster().0, &tx)?
         };
         let published = registry.configs().into_iter().collect();
+        let nodemaps = Mutex::new(Arc::new(registry.nodemaps().clone()));
         Ok(Arc::new(Mgs {
             target,
             env,
             registry: Mutex::new(registry),
             published: Mutex::new(published),
+            nodemaps,
             news: Progress::default(),
             clients: Mutex::default(),
             reports: Reports::default(),
@@ -92,6 +97,11 @@ impl Mgs {
     /// Durable configuration of every file system, for the parameter tree and `status`.
     pub fn configs(&self) -> BTreeMap<FsName, Arc<FsConfig>> {
         self.published.lock().clone()
+    }
+
+    /// Durable nodemaps.
+    pub fn nodemaps(&self) -> Arc<Nodemaps> {
+        self.nodemaps.lock().clone()
     }
 
     /// The newest report of every process, by host and process.
@@ -165,6 +175,18 @@ impl Mgs {
                 tracing::warn!(name, force, "target removed from the file system");
                 Ok((MgsReply::Done, transno))
             }
+            MgsOp::Nodemap(change) => {
+                let alter = |r: &mut Registry| Ok(((), r.change_nodemaps(&change)?));
+                let ((), transno) = self.change(alter).await?;
+                tracing::info!(?change, "nodemaps changed");
+                Ok((MgsReply::Done, transno))
+            }
+            MgsOp::Nodemaps { known, wait_ms } => {
+                let wait = Duration::from_millis(wait_ms.into()).min(CONFIG_WAIT_MAX);
+                let is_news = |nodemaps: &Arc<Nodemaps>| known != Some(nodemaps.version);
+                let nodemaps = self.newer(export, wait, || self.nodemaps(), is_news).await;
+                Ok((MgsReply::Nodemaps((*nodemaps).clone()), Transno(0)))
+            }
         }
     }
 
@@ -175,7 +197,7 @@ impl Mgs {
     ) -> Result<(T, Transno), Errno> {
         let store = self.target.store();
         store.admit().await?;
-        let (answer, transno, published) = {
+        let (answer, transno, published, nodemaps) = {
             let mut registry = self.registry.lock();
             let (answer, change) = decide(&mut registry).map_err(|refused| {
                 tracing::warn!("refused: {refused}");
@@ -188,13 +210,22 @@ impl Mgs {
                     None => tx.delete(key),
                 }
             }
-            (answer, tx.finish(), change.published)
+            (answer, tx.finish(), change.published, change.nodemaps)
         };
         // Also when nothing changed: the same request may have just been decided and not be durable
         // yet.
         store.commit().await?;
         for (fsname, config) in published {
             self.publish(fsname, config);
+        }
+        if let Some(nodemaps) = nodemaps {
+            let mut published = self.nodemaps.lock();
+            // As in `publish`.
+            if published.version < nodemaps.version {
+                *published = nodemaps;
+                drop(published);
+                self.news.wake_all();
+            }
         }
         Ok((answer, transno))
     }
@@ -223,16 +254,27 @@ impl Mgs {
                 || Arc::new(FsConfig { cluster: self.target.cluster().0, ..FsConfig::default() });
             self.published.lock().get(&fsname).cloned().unwrap_or_else(nothing)
         };
-        let config = now();
-        if config.version > known || wait.is_zero() {
-            return config;
+        self.newer(export, wait, now, |config| config.version > known).await
+    }
+
+    /// What `now` finds as soon as it is news, or after `wait`.
+    async fn newer<T>(
+        &self,
+        export: &Export,
+        wait: Duration,
+        now: impl Fn() -> T,
+        is_news: impl Fn(&T) -> bool,
+    ) -> T {
+        let first = now();
+        if is_news(&first) || wait.is_zero() {
+            return first;
         }
         let news = self.news.wait(Transno(0), || {
-            let config = now();
-            (config.version > known || export.is_gone()).then_some(config)
+            let found = now();
+            (is_news(&found) || export.is_gone()).then_some(found)
         });
-        match select(news.boxed(), self.env.clock.sleep(wait)).await {
-            Either::Left((config, _)) => config,
+        match select(pin!(news), self.env.clock.sleep(wait)).await {
+            Either::Left((found, _)) => found,
             Either::Right(_) => now(),
         }
     }

@@ -6,10 +6,11 @@
 //! [`PARAMS_MAX`], [`POOLS_MAX`], [`NIDS_MAX`].
 
 use disk::config::{
-    self, BadConfig, ConfigKey, FsRecord, KEYS_END, KEYS_START, PARAM_NAME_BYTES_MAX, ParamRecord,
-    PoolRecord, RemovedRecord, TargetRecord,
+    self, BadConfig, ConfigKey, FsRecord, KEYS_END, KEYS_START, NodemapsRecord,
+    PARAM_NAME_BYTES_MAX, ParamRecord, PoolRecord, RemovedRecord, TargetRecord,
 };
 use idmap::rules::{BadValue, check_param};
+use idmap::set::{NodemapChange, Nodemaps};
 use observe::catalog;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -137,6 +138,9 @@ pub enum Refused {
         /// The pool, or the file system.
         place: String,
     },
+    /// A change of nodemaps.
+    #[error(transparent)]
+    Nodemap(#[from] idmap::set::Refused),
     /// A bound is reached.
     #[error("no room for more {0}")]
     Full(&'static str),
@@ -160,6 +164,7 @@ impl Refused {
             Refused::NotKept { .. } => Errno::EOPNOTSUPP,
             Refused::Unknown(_) | Refused::NoOst { .. } => Errno::ENOENT,
             Refused::Full(_) => Errno::ENOSPC,
+            Refused::Nodemap(refused) => refused.errno(),
         }
     }
 }
@@ -195,6 +200,8 @@ pub struct Change {
     pub records: Vec<(Vec<u8>, Option<Vec<u8>>)>,
     /// File systems that changed, and their configurations as of this change.
     pub published: Vec<(FsName, Arc<FsConfig>)>,
+    /// The nodemaps as of this change, if it is one of them.
+    pub nodemaps: Option<Arc<Nodemaps>>,
 }
 
 /// All file systems.
@@ -202,6 +209,7 @@ pub struct Change {
 pub struct Registry {
     cluster: u128,
     systems: BTreeMap<FsName, Fs>,
+    nodemaps: Nodemaps,
 }
 
 impl Registry {
@@ -210,7 +218,7 @@ impl Registry {
     /// # Errors
     /// [`LoadError`].
     pub fn load(cluster: u128, tx: &Tx<'_>) -> Result<Registry, LoadError> {
-        let mut registry = Registry { cluster, systems: BTreeMap::new() };
+        let mut registry = Registry { cluster, ..Registry::default() };
         let mut fault = None;
         tx.scan(KEYS_START, KEYS_END, |key, value| match registry.take(key, value) {
             Ok(()) => ControlFlow::Continue(()),
@@ -250,6 +258,11 @@ impl Registry {
                     .params
                     .insert(param, config::decode(value)?);
             }
+            ConfigKey::Nodemaps => {
+                let NodemapsRecord { version, active } = config::decode(value)?;
+                (self.nodemaps.version, self.nodemaps.active) = (version, active);
+            }
+            ConfigKey::Nodemap(name) => self.nodemaps.restore(name, config::decode(value)?),
             ConfigKey::Pool(fsname, pool) => {
                 self.systems.entry(fsname).or_default().pools.insert(pool, config::decode(value)?);
             }
@@ -260,6 +273,29 @@ impl Registry {
     /// Every file system with its configuration.
     pub fn configs(&self) -> Vec<(FsName, Arc<FsConfig>)> {
         self.systems.iter().map(|(name, fs)| (*name, Arc::new(fs.config(self.cluster)))).collect()
+    }
+
+    /// All nodemaps.
+    pub fn nodemaps(&self) -> &Nodemaps {
+        &self.nodemaps
+    }
+
+    /// Changes nodemaps. An empty change if nothing is different.
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing changed then.
+    pub fn change_nodemaps(&mut self, change: &NodemapChange) -> Result<Change, Refused> {
+        if !self.nodemaps.change(change)? {
+            return Ok(Change::default());
+        }
+        let all = NodemapsRecord { version: self.nodemaps.version, active: self.nodemaps.active };
+        let mut records = vec![(ConfigKey::Nodemaps.encode(), Some(config::encode(&all)))];
+        if let Some(name) = change.name() {
+            let nodemap = self.nodemaps.get(name.as_str()).map(|map| config::encode(&**map));
+            records.push((ConfigKey::Nodemap(name.clone()).encode(), nodemap));
+        }
+        let nodemaps = Some(Arc::new(self.nodemaps.clone()));
+        Ok(Change { records, nodemaps, ..Change::default() })
     }
 
     /// A target starts serving. Returns its full name and boot number.
@@ -416,7 +452,8 @@ impl Registry {
         fs.version += 1;
         let version = config::encode(&FsRecord { version: fs.version });
         let records = vec![(ConfigKey::Fs(fsname).encode(), Some(version)), write];
-        Change { records, published: vec![(fsname, Arc::new(fs.config(self.cluster)))] }
+        let published = vec![(fsname, Arc::new(fs.config(self.cluster)))];
+        Change { records, published, nodemaps: None }
     }
 
     fn target(&self, name: TargetName) -> Option<&TargetRecord> {
@@ -617,6 +654,28 @@ mod tests {
         }
         assert_eq!(r.set_param("sheen", "lod.[", Some("1")).unwrap_err().errno(), Errno::EINVAL);
         assert_eq!(r.configs(), before);
+    }
+
+    #[test]
+    fn nodemaps_are_records_of_their_own() {
+        let mut r = Registry::default();
+        let name = || "physics".parse().unwrap();
+        let added = r.change_nodemaps(&NodemapChange::Add(name())).unwrap();
+        assert_eq!(added.nodemaps.as_deref(), Some(r.nodemaps()));
+        let again = r.change_nodemaps(&NodemapChange::Activate(false)).unwrap();
+        assert_eq!(again, Change::default());
+        let range = NodemapChange::AddMembers(name(), "10.0.0.*@tcp".parse().unwrap());
+        let active = NodemapChange::Activate(true);
+        let mut restarted = Registry::default();
+        let changes = [&range, &active].map(|change| r.change_nodemaps(change).unwrap());
+        assert!(changes.iter().all(|change| change.published.is_empty()));
+        for (key, value) in [added].iter().chain(&changes).flat_map(|change| &change.records) {
+            restarted.take(key, value.as_ref().unwrap()).unwrap();
+        }
+        assert_eq!(restarted, r);
+        let gone = r.change_nodemaps(&NodemapChange::Del(name())).unwrap();
+        assert_eq!(gone.records[1].1, None, "its record goes");
+        assert_eq!(r.change_nodemaps(&range).unwrap_err().errno(), Errno::ENOENT);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Typed calls to the MGS.
 
 use crate::misfit::unexpected;
+use idmap::set::{NodemapChange, Nodemaps};
 use rpc::error::RpcError;
 use rpc::import::Import;
 use std::sync::Arc;
@@ -129,6 +130,22 @@ impl Mgc {
     pub async fn can_remove(&self, name: String, force: bool) -> Result<(), RpcError> {
         match self.call(MgsOp::Remove { name, force, dry_run: true }).await? {
             MgsReply::Done => Ok(()),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Changes a nodemap.
+    pub async fn change_nodemaps(&self, change: NodemapChange) -> Result<(), RpcError> {
+        match self.call(MgsOp::Nodemap(change)).await? {
+            MgsReply::Done => Ok(()),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Nodemaps of another version than `known`, or after `wait_ms`.
+    pub async fn nodemaps(&self, known: Option<u64>, wait_ms: u32) -> Result<Nodemaps, RpcError> {
+        match self.call(MgsOp::Nodemaps { known, wait_ms }).await? {
+            MgsReply::Nodemaps(nodemaps) => Ok(nodemaps),
             other => Err(unexpected(&self.import, &other)),
         }
     }

@@ -17,6 +17,7 @@ pub mod get_param;
 pub mod help_param;
 pub mod list_param;
 pub mod network;
+pub mod nodemap;
 pub mod permanent;
 pub mod pool;
 pub mod pool_osts;
@@ -25,6 +26,7 @@ pub mod set_param;
 
 use cli::{Lctl, LctlCommand, SetParamArgs};
 use daemons::Daemons;
+use idmap::set::NodemapChange;
 use report::{Report, Style};
 use std::io::Write;
 use types::target::TargetKind;
@@ -73,6 +75,25 @@ pub fn run(lctl: &Lctl, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
         LctlCommand::PoolRemove(args) => pool::remove(&args.pool, &args.osts, daemons, &mut report),
         LctlCommand::PoolDestroy(args) => pool::destroy(&args.pool, daemons, &mut report),
         LctlCommand::PoolList(args) => pool::list(&args.name, daemons, out, &mut report),
+        LctlCommand::NodemapActivate(args) => {
+            nodemap::change(&NodemapChange::Activate(args.active()), daemons, &mut report)
+        }
+        LctlCommand::NodemapAdd(args) => {
+            nodemap::change(&NodemapChange::Add(args.name.clone()), daemons, &mut report)
+        }
+        LctlCommand::NodemapDel(args) => {
+            nodemap::change(&NodemapChange::Del(args.name.clone()), daemons, &mut report)
+        }
+        LctlCommand::NodemapModify(args) => nodemap::modify(args, daemons, &mut report),
+        LctlCommand::NodemapAddRange(args) => nodemap::range(args, true, daemons, &mut report),
+        LctlCommand::NodemapDelRange(args) => nodemap::range(args, false, daemons, &mut report),
+        LctlCommand::NodemapAddIdmap(args) => nodemap::idmap(args, true, daemons, &mut report),
+        LctlCommand::NodemapDelIdmap(args) => nodemap::idmap(args, false, daemons, &mut report),
+        LctlCommand::NodemapInfo(args) => nodemap::info(&args.which, daemons, out, &mut report),
+        LctlCommand::NodemapTestNid(args) => {
+            nodemap::test_nid(&args.nid, daemons, out, &mut report)
+        }
+        LctlCommand::NodemapTestId(args) => nodemap::test_id(args, daemons, out, &mut report),
         LctlCommand::NetDropAdd(args) => faults::add_drop(args, daemons, out, &mut report),
         LctlCommand::NetDropDel(args) => faults::remove(args, false, daemons, out, &mut report),
         LctlCommand::NetDropReset => {

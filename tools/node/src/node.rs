@@ -95,6 +95,10 @@ impl Node {
             announce.event(Event::Step { what });
         };
         let dirs = self.look_at_targets().await?;
+        // Before the first session: the MGS shows some things to servers only.
+        if let Some((_, block)) = dirs.iter().find(|(_, block)| block.key.is_known()) {
+            self.parts.rpc.set_server_key(block.key);
+        }
         self.persistent = Persistent::new(self.own_params()?);
         if let Listen::At(addr) = self.settings.listen {
             step(format!("listening at {addr}"));

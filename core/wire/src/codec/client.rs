@@ -1,9 +1,10 @@
 //! Callbacks and their answers.
 
-use super::cursor::{Reader, Writer, count, len32, unpack};
+use super::cursor::{Reader, Writer, bits, count, len32, unpack};
 use super::error::DecodeError;
 use super::locks::{locks, put_locks};
-use super::raw::{RawExtent, RawFid, RawGlimpse, RawSquash};
+use super::raw::{RawExtent, RawFid, RawGlimpse};
+use super::squash;
 use crate::client::{ClientOp, ClientReply};
 use crate::opcode::{self, answer};
 use types::limits::REVOKES_PER_CALLBACK_MAX;
@@ -32,12 +33,15 @@ pub(super) fn encode(op: &ClientOp, w: &mut Writer) {
             }
         }),
         ClientOp::Squash(news) => {
-            w.op(opcode::CLIENT_SQUASH, 0, |w| w.put(&RawSquash::from(*news)))
+            w.op(opcode::CLIENT_SQUASH, bits(squash::flags(news)), |w| squash::put(news, w))
         }
     }
 }
 
 pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>) -> Result<ClientOp, DecodeError> {
+    if number == opcode::CLIENT_SQUASH {
+        return squash::get(unpack("squash flags", flags)?, r).map(ClientOp::Squash);
+    }
     let [] = unpack("callback flags", flags)?;
     match number {
         opcode::CLIENT_REVOKE => Ok(ClientOp::Revoke { locks: locks(r)? }),
@@ -67,7 +71,6 @@ pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>) -> Result<Clie
                 extents: r.slice_of::<RawExtent>(n)?.iter().map(extent).collect(),
             })
         }
-        opcode::CLIENT_SQUASH => Ok(ClientOp::Squash(r.get::<RawSquash>()?.decode()?)),
         number => Err(DecodeError::UnknownOp { number }),
     }
 }

@@ -7,7 +7,7 @@ use crate::mds::shared::Entry;
 use crate::ost::punch::PunchKind;
 use types::attr::{Attr, SetAttr, SetTime, Statfs};
 use types::bundle::BundleId;
-use types::credentials::{Ids, Squash, SquashNews};
+use types::credentials::{Ids, Squash};
 use types::fid::Fid;
 use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits, LeaseMode};
 use types::object::ObjectId;
@@ -76,8 +76,15 @@ raw! {
     RawConnected 40 { version: U16, standing: u8, zero: u8, session: U32, boot: U64, last_committed: U64, cluster: U128 }
 
     /// The ids as which callers act; 0 and 0: their own. Alone, or, with flag 0, behind the answer
-    /// to Connect.
+    /// to Connect. With the next flag a [`RawKnown`] follows.
     RawSquash 24 { change: U64, root_uid: U32, root_gid: U32, others_uid: U32, others_gid: U32 }
+
+    /// The users that the nodemap knows: as which ids the others act (with one more flag they are
+    /// refused), and the number of [`RawUsers`] that follow.
+    RawKnown 16 { uid: U32, gid: U32, spans: U32, zero: U32 }
+
+    /// Users with consecutive ids: the first one, and how many follow it.
+    RawUsers 8 { first: U32, more: U32 }
 
     RawFid 16 { seq: U64, oid: U32, ver: U32 }
 
@@ -141,8 +148,8 @@ raw! {
     RawPunch 48 { object: RawObject, start: U64, end: U64, kind: u8, zero: [u8; 7] }
 }
 
-impl From<SquashNews> for RawSquash {
-    fn from(SquashNews { change, squash }: SquashNews) -> RawSquash {
+impl RawSquash {
+    pub(crate) fn new(change: u64, squash: Squash) -> RawSquash {
         let ids = |ids: Option<Ids>| ids.map_or((0, 0), |Ids { uid, gid }| (uid, gid));
         let ((root_uid, root_gid), (others_uid, others_gid)) =
             (ids(squash.root), ids(squash.others));
@@ -154,10 +161,8 @@ impl From<SquashNews> for RawSquash {
             others_gid: others_gid.into(),
         }
     }
-}
 
-impl RawSquash {
-    pub(crate) fn decode(&self) -> Result<SquashNews, DecodeError> {
+    pub(crate) fn decode(&self) -> Result<(u64, Squash), DecodeError> {
         let ids = |uid: U32, gid: U32| match (uid.get(), gid.get()) {
             (0, 0) => Ok(None),
             (0, other) | (other, 0) => {
@@ -169,7 +174,7 @@ impl RawSquash {
             root: ids(self.root_uid, self.root_gid)?,
             others: ids(self.others_uid, self.others_gid)?,
         };
-        Ok(SquashNews { change: self.change.get(), squash })
+        Ok((self.change.get(), squash))
     }
 }
 

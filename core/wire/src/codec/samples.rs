@@ -12,6 +12,8 @@ use crate::opcode::OstOp;
 use crate::ost::reply::OstReply;
 use crate::report::{Counts, Holder, NodeReport, TargetReport, Wait, Waiting};
 use bytes::Bytes;
+use idmap::nodemap::IdKind;
+use idmap::set::NodemapChange;
 use types::attr::{Attr, FileType, Statfs};
 use types::credentials::{Credentials, Ids, Squash, SquashNews};
 use types::errno::Errno;
@@ -111,6 +113,12 @@ pub fn sample_ops() -> Vec<Op> {
         MgsOp::Report(Box::new(report())),
         MgsOp::Reports,
         MgsOp::Remove { name: "sheen-OST0001".into(), force: true, dry_run: false },
+        MgsOp::Nodemap(NodemapChange::AddIds(
+            "physics".parse().expect("a name"),
+            IdKind::Uid,
+            "1000-1999:5000".parse().expect("ids"),
+        )),
+        MgsOp::Nodemaps { known: Some(3), wait_ms: 30_000 },
     ];
     let client = [
         ClientOp::Revoke { locks: vec![(FID, InodeBits::LOOKUP.union(InodeBits::UPDATE))] },
@@ -131,7 +139,7 @@ pub fn sample_ops() -> Vec<Op> {
 /// Root is squashed, and all others are, too.
 pub fn squash() -> SquashNews {
     let (root, others) = (Some(Ids { uid: 99, gid: 98 }), Some(Ids { uid: 500, gid: 501 }));
-    SquashNews::new(10, 2, Squash { root, others })
+    SquashNews::new(10, 2, Squash { root, others }.into())
 }
 
 /// One of each form of answer, in the order of the table.

@@ -3,7 +3,8 @@
 use super::cursor::{Reader, Writer, bits, unpack};
 use super::cursor::{count, len32};
 use super::error::DecodeError;
-use super::raw::{RawConnect, RawConnected, RawRedo, RawSquash};
+use super::raw::{RawConnect, RawConnected, RawRedo};
+use super::squash;
 use crate::message::{ConnectReply, ConnectRequest, Redo};
 use crate::opcode::{self, answer};
 use bytes::Bytes;
@@ -63,7 +64,8 @@ pub(super) fn decode_connect(
 
 pub(super) fn encode_connected(reply: &ConnectReply, w: &mut Writer) {
     let told = reply.squash != SquashNews::silent(reply.boot);
-    w.op(answer::CONNECT, bits([told]), |w| {
+    let [knows, denies] = squash::flags(&reply.squash);
+    w.op(answer::CONNECT, bits([told, knows, denies]), |w| {
         w.put(&RawConnected {
             version: reply.version.into(),
             standing: reply.standing as u8,
@@ -74,7 +76,7 @@ pub(super) fn encode_connected(reply: &ConnectReply, w: &mut Writer) {
             cluster: reply.cluster.0.into(),
         });
         if told {
-            w.put(&RawSquash::from(reply.squash));
+            squash::put(&reply.squash, w);
         }
     });
 }
@@ -83,11 +85,11 @@ pub(super) fn decode_connected(
     flags: u16,
     r: &mut Reader<'_>,
 ) -> Result<ConnectReply, DecodeError> {
-    let [told] = unpack("connect flags", flags)?;
+    let [told, knows, denies] = unpack("connect flags", flags)?;
     let raw: &RawConnected = r.get()?;
     let silent = SquashNews::silent(raw.boot.get());
-    let squash = if told { r.get::<RawSquash>()?.decode()? } else { silent };
-    if told && squash == silent {
+    let squash = if told { squash::get([knows, denies], r)? } else { silent.clone() };
+    if told && squash == silent || !told && (knows || denies) {
         return Err(DecodeError::Field { field: "squash", value: squash.change });
     }
     Ok(ConnectReply {

@@ -10,8 +10,12 @@ use crate::message::{ConnectReply, ConnectRequest, Gap, Grant, Op, OpReply, Redo
 use crate::mgs::{FsConfig, MgsOp, MgsReply, PoolChange, PoolInfo, TargetInfo};
 use crate::ost::{OstOp, OstReply};
 use crate::report::{KeptReport, NodeReport};
+use idmap::nodemap::{IdKind, Members, NodemapName, Property};
+use idmap::set::NodemapChange;
+use idmap::spans::Span;
+use std::sync::Arc;
 use types::attr::{Attr, Statfs};
-use types::credentials::{Credentials, Ids, Squash, SquashNews};
+use types::credentials::{Callers, Credentials, Ids, KnownUsers, Squash, SquashNews};
 use types::errno::Errno;
 use types::job::JobId;
 use types::limits::EXTENTS_PER_REPLY_MAX;
@@ -106,6 +110,9 @@ pub fn any_mgs_op() -> impl Strategy<Value = MgsOp> {
             MgsOp::Report(Box::new(NodeReport { host, uptime_ms, ..report() }))
         }),
         Just(MgsOp::Reports),
+        any_nodemap_change().prop_map(MgsOp::Nodemap),
+        (of(any::<u64>()), any::<u32>())
+            .prop_map(|(known, wait_ms)| MgsOp::Nodemaps { known, wait_ms }),
     ]
 }
 
@@ -328,11 +335,46 @@ pub fn any_reply() -> impl Strategy<Value = Reply> {
         })
 }
 
+fn any_nodemap_change() -> impl Strategy<Value = NodemapChange> {
+    let name = || "[a-z0-9_]{1,16}".prop_map(|text| text.parse::<NodemapName>().expect("a name"));
+    let kind = prop::sample::select(vec![IdKind::Uid, IdKind::Gid]);
+    let span = (0..1000_u32, 0..1000_u32, 1..9_u32)
+        .prop_map(|(client, fs, count)| Span::new(client, fs, count).expect("few ids"));
+    let members = prop_oneof![
+        "[0-9]{1,2}".prop_map(|n| format!("10.0.0.{n}@tcp")),
+        Just("a*@key".to_owned())
+    ]
+    .prop_map(|text| text.parse::<Members>().expect("clients"));
+    prop_oneof![
+        any::<bool>().prop_map(NodemapChange::Activate),
+        name().prop_map(NodemapChange::Add),
+        (name(), any::<u32>())
+            .prop_map(|(name, uid)| NodemapChange::Modify(name, Property::SquashUid(uid))),
+        (name(), members).prop_map(|(name, members)| NodemapChange::AddMembers(name, members)),
+        (name(), kind, span).prop_map(|(name, kind, span)| NodemapChange::DelIds(name, kind, span)),
+        (name(), ".{0,20}").prop_map(|(name, path)| NodemapChange::SetFileset(name, path)),
+    ]
+}
+
 fn any_squash() -> impl Strategy<Value = SquashNews> {
     let ids =
         || prop::option::of((1..u32::MAX, 1..u32::MAX).prop_map(|(uid, gid)| Ids { uid, gid }));
-    (any::<u64>(), ids(), ids())
-        .prop_map(|(change, root, others)| SquashNews { change, squash: Squash { root, others } })
+    let known = (vec((1..1000_u32, 0..1000_u32), 0..5), 1..u32::MAX, 1..u32::MAX, any::<bool>());
+    let known = known.prop_map(|(gaps, uid, gid, denies)| {
+        let mut next = 0;
+        let spans = gaps.into_iter().map(|(gap, more)| {
+            let first = next + gap;
+            next = first + more + 1;
+            (first, more)
+        });
+        Arc::new(KnownUsers { users: spans.collect(), others: Ids { uid, gid }, denies })
+    });
+    (any::<u64>(), ids(), ids(), prop::option::of(known)).prop_map(
+        |(change, root, others, known)| SquashNews {
+            change,
+            callers: Callers { squash: Squash { root, others }, known },
+        },
+    )
 }
 
 fn any_peer_reply() -> impl Strategy<Value = MdsReply> {

@@ -243,9 +243,11 @@ fn only_the_first_groups_travel() {
 #[test]
 fn only_a_target_that_squashes_says_so() {
     use crate::message::{ConnectReply, OpReply};
-    let connected = |squash| {
+    let connected = |squash: types::credentials::SquashNews| {
         let results = sample_replies().into_iter().filter_map(|reply| match reply {
-            OpReply::Connect(reply) => Some(Ok(OpReply::Connect(ConnectReply { squash, ..reply }))),
+            OpReply::Connect(reply) => {
+                Some(Ok(OpReply::Connect(ConnectReply { squash: squash.clone(), ..reply })))
+            }
             _ => None,
         });
         let reply = Reply::new(Xid(1), Transno(0), Transno(0), results.collect());
@@ -254,7 +256,8 @@ fn only_a_target_that_squashes_says_so() {
     };
     let silent = connected(types::credentials::SquashNews::silent(10));
     assert_eq!(connected(super::samples::squash()), silent + 24);
-    let off_again = types::credentials::SquashNews::new(10, 3, types::credentials::Squash::OFF);
+    let off_again =
+        types::credentials::SquashNews::new(10, 3, types::credentials::Callers::default());
     assert_eq!(connected(off_again), silent + 24, "the client may have been squashed before");
 }
 

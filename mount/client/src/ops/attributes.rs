@@ -14,7 +14,7 @@ use session::targets::misfit;
 use std::sync::Arc;
 use std::time::Duration;
 use types::attr::SetAttr;
-use types::credentials::{Credentials, Ids, Squash};
+use types::credentials::{ActsAs, Callers, Credentials};
 use types::errno::Errno;
 use types::fid::Fid;
 use wire::mds::{Entry, MdsOp, MdsReply, Setattr};
@@ -167,15 +167,15 @@ impl Client {
         self.permitted(&caller.credentials, self.fid(node)?, mask).await
     }
 
-    /// The ids as which a user of this host acts; `None`: its own. Of a user that acts as another
-    /// one the kernel has made sure of nothing: see [`Client::permit`].
-    pub fn acts_as(&self, uid: u32) -> Option<Ids> {
+    /// What becomes of a user of this host. Of one that acts as another the kernel has made sure of
+    /// nothing: see [`Client::permit`].
+    pub fn acts_as(&self, uid: u32) -> ActsAs {
         self.session.acts_as.of(uid)
     }
 
-    /// The ids as which the users of this host act.
-    pub fn squash(&self) -> Squash {
-        self.session.acts_as.squash()
+    /// As whom the users of this host act.
+    pub fn callers(&self) -> Callers {
+        self.session.acts_as.callers()
     }
 
     /// Succeeds if a caller may do this, by mode bits and access ACL. No request if these are

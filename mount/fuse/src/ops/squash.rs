@@ -6,10 +6,11 @@
 //! kernel itself keeps is seen by no daemon.)
 
 use super::{ClientFs, node};
-use crate::decode::Request;
+use crate::decode::{Operation, Request};
 use client::AccessMask;
 use client::error::ClientError;
 use env::BoxFuture;
+use types::credentials::ActsAs;
 use types::errno::Errno;
 
 /// A check that must succeed before an operation begins.
@@ -23,10 +24,42 @@ pub(super) async fn passed(check: Check) -> Result<(), ClientError> {
     }
 }
 
+/// True if a caller whom the MDTs refuse may not ask for this: what looks at names and contents, and
+/// what changes the name space. What is open stays open.
+fn is_denied(operation: &Operation<'_>) -> bool {
+    matches!(
+        operation,
+        Operation::Lookup { .. }
+            | Operation::Setattr { .. }
+            | Operation::Access { .. }
+            | Operation::Readlink
+            | Operation::Symlink { .. }
+            | Operation::Mknod { .. }
+            | Operation::Mkdir { .. }
+            | Operation::Unlink { .. }
+            | Operation::Rmdir { .. }
+            | Operation::Rename { .. }
+            | Operation::Link { .. }
+            | Operation::Open { .. }
+            | Operation::Create { .. }
+            | Operation::Tmpfile { .. }
+            | Operation::Opendir { .. }
+            | Operation::Getxattr { .. }
+            | Operation::Setxattr { .. }
+            | Operation::Listxattr { .. }
+            | Operation::Removexattr { .. }
+    )
+}
+
 impl ClientFs {
+    /// True if the MDTs refuse the caller, and so would refuse this.
+    pub(super) fn denies(&self, request: &Request<'_>) -> bool {
+        self.client.acts_as(request.header.uid) == ActsAs::Nobody && is_denied(&request.operation)
+    }
+
     /// True if the caller acts as another.
     pub(super) fn is_squashed(&self, request: &Request<'_>) -> bool {
-        self.client.acts_as(request.header.uid).is_some()
+        self.client.acts_as(request.header.uid) != ActsAs::Itself
     }
 
     /// The check whether a caller that acts as another may do this with the inode of the request.

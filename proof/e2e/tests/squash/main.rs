@@ -1,6 +1,7 @@
 //! Squash: root of a client, or all of its users, act as others. The judge is the ordinary file
 //! system: there the same operations run as the ids that they act as.
 
+mod nodemap;
 mod script;
 
 use e2e::cluster::Cluster;
@@ -72,8 +73,8 @@ fn compare(cluster: &Cluster, what: &str, claimed: Ids, acts: Ids) {
     // The administrator's client makes the tree, and looks at what became of it.
     prepare(&mounts[1].join(what), acts);
     prepare(&there, acts);
-    let on_mount = run(&here, claimed);
-    let outside = run(&there, acts);
+    let on_mount = run(&here, &claimed.into(), None);
+    let outside = run(&there, &acts.into(), None);
     assert!(outside.lines().count() > 1500, "the script ran: {outside}");
     assert_same(&format!("{what}: what each operation said"), &on_mount, &outside);
     assert_same(

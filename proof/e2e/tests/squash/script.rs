@@ -2,6 +2,8 @@
 //!
 //! A child process runs them: the test program itself, under the ids of the caller. On the mount
 //! these are the ids that the program claims, on the ordinary file system those as which it acts.
+//! Where a nodemap maps ids, the child on the ordinary file system is told the map: it names users
+//! and groups by the ids of the file system, and tells what it sees in those of the client.
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, XattrFlags};
 use rustix::io::Errno;
@@ -12,6 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 /// Ids of a caller.
 #[derive(Clone, Copy, Debug)]
@@ -20,8 +23,28 @@ pub struct Ids {
     pub gid: u32,
 }
 
+/// A caller: its ids, and its supplementary groups.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    pub ids: Ids,
+    pub groups: Vec<u32>,
+}
+
+impl From<Ids> for Caller {
+    fn from(ids: Ids) -> Caller {
+        Caller { ids, groups: Vec::new() }
+    }
+}
+
+/// Ids of a client, and those of the file system that they are: users and groups alike.
+pub type IdMap = [(u32, u32)];
+
 /// Variable with the tree that the child works in.
 const TREE: &str = "SQUASH_TREE";
+/// Variable with the map: pairs, and the id of squashed callers.
+const MAP: &str = "SQUASH_MAP";
+/// As which a client sees ids that are none of its own.
+const FOREIGN: u32 = u32::MAX - 1;
 /// Name of the test that is the child.
 const CHILD: &str = "the_caller";
 
@@ -47,6 +70,35 @@ fn acl([owner, group, mask, other]: [u16; 4], named: &[(u16, u32, u16)]) -> Vec<
         bytes.extend(id.to_le_bytes());
     }
     bytes
+}
+
+/// The map that the child was told; `None`: ids are what they are.
+fn map() -> Option<&'static (Vec<(u32, u32)>, u32)> {
+    static MAP_TOLD: OnceLock<Option<(Vec<(u32, u32)>, u32)>> = OnceLock::new();
+    let told = || {
+        let text = std::env::var(MAP).ok()?;
+        let number = |text: &str| text.parse::<u32>().expect("a number");
+        let (pairs, squash) = text.split_once(' ').expect("pairs, and an id");
+        let pair = |pair: &str| {
+            let (client, fs) = pair.split_once(':').expect("two ids");
+            (number(client), number(fs))
+        };
+        Some((pairs.split(',').map(pair).collect(), number(squash)))
+    };
+    MAP_TOLD.get_or_init(told).as_ref()
+}
+
+/// The id that one of the client is in the tree. The script names only known ones.
+fn named(id: u32) -> u32 {
+    let pair = map().map(|(pairs, _)| pairs.iter().find(|(client, _)| *client == id));
+    pair.map_or(id, |pair| pair.expect("a known id").1)
+}
+
+/// The client's id that one of the tree is; `None`: it is none.
+fn shown(id: u32) -> Option<u32> {
+    let Some((pairs, squash)) = map() else { return Some(id) };
+    let pair = pairs.iter().find(|(_, fs)| *fs == id).map(|(client, _)| *client);
+    pair.or((id == *squash).then_some(id))
 }
 
 fn set_xattr(path: &Path, name: &str, value: &[u8]) -> Result<(), Errno> {
@@ -156,20 +208,41 @@ pub fn outcome(tree: &Path) -> String {
 fn shown_xattr(path: &Path, name: &str) -> Result<String, Errno> {
     let mut value = vec![0; 1024];
     let len = rustix::fs::lgetxattr(path, name, &mut value)?;
-    Ok(value[..len].iter().map(|byte| format!("{byte:02x}")).collect())
+    value.truncate(len);
+    if name == ACL_ACCESS || name == ACL_DEFAULT {
+        let (head, entries) = value.split_at(4);
+        let entry = |entry: &[u8]| {
+            let tag = u16::from_le_bytes([entry[0], entry[1]]);
+            let id = u32::from_le_bytes([entry[4], entry[5], entry[6], entry[7]]);
+            let is_named = tag == ACL_USER || tag == ACL_GROUP;
+            let id = if is_named { shown(id)? } else { id };
+            Some((tag, id, [&entry[..4], &id.to_le_bytes()].concat()))
+        };
+        let mut entries: Vec<_> = entries.chunks(8).filter_map(entry).collect();
+        entries.sort();
+        let entries: Vec<Vec<u8>> = entries.into_iter().map(|(.., bytes)| bytes).collect();
+        value = [head.to_vec(), entries.concat()].concat();
+    }
+    Ok(value.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Runs the script in the tree as these ids; a line for each operation.
-pub fn run(tree: &Path, ids: Ids) -> String {
+/// Runs the script in the tree as this caller; a line for each operation. `map`: of the tree's ids,
+/// and the id of squashed callers.
+pub fn run(tree: &Path, caller: &Caller, map: Option<(&IdMap, u32)>) -> String {
     let mut command = Command::new("setpriv");
-    command.args([
-        "--reuid",
-        &ids.uid.to_string(),
-        "--regid",
-        &ids.gid.to_string(),
-        "--clear-groups",
-        "--",
-    ]);
+    let Ids { uid, gid } = caller.ids;
+    command.args(["--reuid", &uid.to_string(), "--regid", &gid.to_string()]);
+    let groups: Vec<String> = caller.groups.iter().map(u32::to_string).collect();
+    match &groups[..] {
+        [] => command.arg("--clear-groups"),
+        groups => command.arg("--groups").arg(groups.join(",")),
+    };
+    if let Some((pairs, squash)) = map {
+        let pairs: Vec<String> =
+            pairs.iter().map(|(client, fs)| format!("{client}:{fs}")).collect();
+        command.env(MAP, format!("{} {squash}", pairs.join(",")));
+    }
+    command.arg("--");
     command.arg(std::env::current_exe().expect("this program"));
     command.args(["--exact", CHILD, "--nocapture", "--test-threads", "1"]).env(TREE, tree);
     let output = command.output().expect("setpriv runs");
@@ -197,8 +270,8 @@ fn looks(path: &Path) -> Result<String, std::io::Error> {
     Ok(format!(
         "{:o} {}:{} {}",
         about.mode(),
-        about.uid(),
-        about.gid(),
+        shown(about.uid()).unwrap_or(FOREIGN),
+        shown(about.gid()).unwrap_or(FOREIGN),
         if about.is_dir() { 0 } else { about.size() }
     ))
 }
@@ -296,13 +369,15 @@ pub fn script() {
             on(
                 &name("chown"),
                 told(
-                    std::os::unix::fs::lchown(&path, Some(4244), None).and_then(|()| looks(&path)),
+                    std::os::unix::fs::lchown(&path, Some(named(4244)), None)
+                        .and_then(|()| looks(&path)),
                 ),
             );
             on(
                 &name("chgrp"),
                 told(
-                    std::os::unix::fs::lchown(&path, None, Some(4244)).and_then(|()| looks(&path)),
+                    std::os::unix::fs::lchown(&path, None, Some(named(4244)))
+                        .and_then(|()| looks(&path)),
                 ),
             );
             on(&name("times"), {
@@ -318,7 +393,7 @@ pub fn script() {
                 told(rustix::fs::utimensat(CWD, &path, &times, AtFlags::empty()).map(|()| "set"))
             });
             on(&name("acl"), {
-                let acl = acl([6, 4, 6, 0], &[(ACL_USER, 4245, 6)]);
+                let acl = acl([6, 4, 6, 0], &[(ACL_USER, named(4245), 6)]);
                 told(
                     set_xattr(&path, ACL_ACCESS, &acl)
                         .map_err(Into::into)

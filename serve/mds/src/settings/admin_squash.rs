@@ -5,26 +5,29 @@
 //! connect, and with a callback when it changes. Until it has heard of it, only what it has cached
 //! is shown to its users as before.
 
+use crate::locks::When;
 use crate::mds::{Mds, RequestContext};
+use crate::settings::squash::Said;
 use futures_util::future::join_all;
+use idmap::acting::Acting;
 use idmap::ids;
 use idmap::rules::{Rules, parse_spared, spared_text};
+use idmap::set::Nodemaps;
 use namespace::access::permission;
 use namespace::context::Context;
 use rpc::error::RpcError;
 use rpc::service::Export;
 use std::fmt::Display;
 use std::sync::Arc;
-use types::credentials::{Credentials, Squash, SquashNews};
+use types::credentials::SquashNews;
 use types::errno::Errno;
 use types::fid::Fid;
-use types::principal::Role;
 use wire::client::ClientOp;
 
 impl Mds {
     /// `root_squash`: the ids as which root acts, `UID:GID`; `0:0`: its own.
     pub fn root_squash(&self) -> String {
-        ids::text(self.tunables.squash.now().0.root)
+        ids::text(self.tunables.squash.now().0.rules.root)
     }
 
     /// Sets it; holds for every request that comes from now on.
@@ -39,7 +42,7 @@ impl Mds {
 
     /// `all_squash`: the ids as which all users act, `UID:GID`; `0:0`: their own.
     pub fn all_squash(&self) -> String {
-        ids::text(self.tunables.squash.now().0.all)
+        ids::text(self.tunables.squash.now().0.rules.all)
     }
 
     /// Sets it, as [`Mds::set_root_squash`].
@@ -54,7 +57,7 @@ impl Mds {
 
     /// `nosquash_nids`: the clients that are spared; [`idmap::rules::NONE`]: no client is.
     pub fn nosquash_nids(&self) -> String {
-        spared_text(&self.tunables.squash.now().0.spared)
+        spared_text(&self.tunables.squash.now().0.rules.spared)
     }
 
     /// Sets it; [`idmap::rules::NONE`] and [`idmap::rules::CLEAR`]: no client is spared.
@@ -79,28 +82,47 @@ impl Mds {
         })
     }
 
-    fn change_squash(&self, change: impl FnOnce(&mut Rules)) {
-        let Some(before) = self.tunables.squash.change(change) else { return };
-        let now = self.tunables.squash.now().0;
-        let [root, all] = [now.root, now.all].map(ids::text);
-        tracing::info!(target = %self.name, root, all, spared = spared_text(&now.spared), "squash");
-        let mut concerned: Vec<Arc<Export>> = {
-            let exports = &self.state.lock().locks.exports;
-            exports
-                .values()
-                .filter(|export| of(&before, export) != of(&now, export))
-                .cloned()
-                .collect()
-        };
-        concerned.sort_unstable_by_key(|export| export.client());
-        if concerned.is_empty() {
-            return;
+    /// The nodemaps hold from now on, for every request.
+    pub fn set_nodemaps(&self, nodemaps: Arc<Nodemaps>) {
+        let (version, active) = (nodemaps.version, nodemaps.active);
+        if self.change_acting(|_, known| *known = nodemaps) {
+            tracing::info!(target = %self.name, version, active, "nodemaps");
         }
-        let Some(mds) = self.me.upgrade() else { return };
+    }
+
+    fn change_squash(&self, change: impl FnOnce(&mut Rules)) {
+        if self.change_acting(|rules, _| change(rules)) {
+            let now = self.tunables.squash.now().0;
+            let [root, all] = [now.rules.root, now.rules.all].map(ids::text);
+            let spared = spared_text(&now.rules.spared);
+            tracing::info!(target = %self.name, root, all, spared, "squash");
+        }
+    }
+
+    /// `false`: nothing is different. Clients for whose callers something is are told, and those
+    /// that see ids as others than before give back all locks, under which they keep the old ones.
+    fn change_acting(&self, change: impl FnOnce(&mut Rules, &mut Arc<Nodemaps>)) -> bool {
+        let Some(before) = self.tunables.squash.change(change) else { return false };
+        let now = self.tunables.squash.now().0;
+        let mut concerned: Vec<(Arc<Export>, Arc<Acting>, Arc<Acting>)> = {
+            let exports = &self.state.lock().locks.exports;
+            let each =
+                exports.values().map(|export| (export.clone(), before.of(export), now.of(export)));
+            each.filter(|(_, before, now)| before != now).collect()
+        };
+        concerned.sort_unstable_by_key(|(export, ..)| export.client());
+        self.with_state(When::Later, |state| {
+            for (export, ..) in concerned.iter().filter(|(_, before, now)| !now.shows_as(before)) {
+                state.locks.revoke_all(export.client());
+            }
+        });
+        concerned.retain(|(_, before, now)| before.callers() != now.callers());
+        let Some(mds) = self.me.upgrade().filter(|_| !concerned.is_empty()) else { return true };
         let tell = async move {
-            join_all(concerned.iter().map(|export| mds.tell_squash(export))).await;
+            join_all(concerned.iter().map(|(export, ..)| mds.tell_squash(export))).await;
         };
         self.env.tasks.spawn("tell of squash", Box::pin(tell));
+        true
     }
 
     /// Tells a client. One that does not hear is told when it connects again.
@@ -116,14 +138,13 @@ impl Mds {
 
     /// What a client is told of squash.
     pub(crate) fn squash_news(&self, export: &Export) -> SquashNews {
-        let (rules, changes) = self.tunables.squash.now();
-        SquashNews::new(self.boot, changes, of(&rules, export))
+        let (said, changes) = self.tunables.squash.now();
+        SquashNews::new(self.boot, changes, said.of(export).callers())
     }
 
-    /// Makes the caller of a request the one that it acts as. `true`: it is another than the client
-    /// says, or all are; then its own kernel made sure of nothing ([`Mds::permit`]).
-    pub(crate) fn squash(&self, export: &Export, caller: &mut Credentials) -> bool {
-        self.tunables.squash.in_use().is_some_and(|rules| of(&rules, export).apply(caller))
+    /// What becomes of the callers of a client; `None`: nothing.
+    pub(crate) fn acting(&self, export: &Export) -> Option<Arc<Acting>> {
+        self.tunables.squash.in_use().map(|said| Said::of(&said, export))
     }
 
     /// Succeeds if a caller that is squashed may do all of `want` with an inode. The others' own
@@ -143,8 +164,4 @@ impl Mds {
         let ctx = Context { credentials: request.credentials, now: Default::default(), version: 0 };
         self.read(|records| permission(records, &ctx, &records.there(fid)?, want))
     }
-}
-
-fn of(rules: &Rules, export: &Export) -> Squash {
-    rules.of(export.nid(), export.role() == Role::Server)
 }

@@ -186,7 +186,7 @@ impl Import {
 
     /// Handles an answer to a connect.
     pub(crate) fn connected(&self, connected: &ConnectReply) -> ImportAction {
-        self.learn_squash(connected.squash);
+        self.learn_squash(connected.squash.clone());
         let mut link = self.link.lock();
         // By this client's own knowledge: the answer that announced a new session may have been
         // lost.

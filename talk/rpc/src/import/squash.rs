@@ -4,12 +4,12 @@
 
 use crate::import::Import;
 use crate::import::hooks::OnSquash;
-use types::credentials::{Squash, SquashNews};
+use types::credentials::{Callers, SquashNews};
 
 impl Import {
-    /// The ids as which callers act at the target; `OFF` until a session began.
-    pub fn squash(&self) -> Squash {
-        self.squash.lock().squash
+    /// As whom callers act at the target; as themselves until a session began.
+    pub fn callers(&self) -> Callers {
+        self.squash.lock().callers.clone()
     }
 
     /// Registers a hook; see [`OnSquash`]. The first one counts, and stays as long as the import.
@@ -25,7 +25,9 @@ impl Import {
             if news.change < known.change {
                 return;
             }
-            std::mem::replace(&mut *known, news).squash != news.squash
+            let changed = known.callers != news.callers;
+            *known = news;
+            changed
         };
         if let Some(hook) = self.on_squash.get().filter(|_| changed) {
             hook();

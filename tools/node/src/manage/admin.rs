@@ -45,6 +45,8 @@ pub async fn answer(view: &Arc<View>, request: Request) -> Answer {
         Request::Pool { fsname, pool, change } => {
             kept::change_pool(view, fsname, pool, change).await
         }
+        Request::Nodemaps => kept::nodemaps(view).await,
+        Request::Nodemap { change } => kept::change_nodemaps(view, *change).await,
         Request::Reports { own } => {
             let (reports, whole) = reporter::reports(view, own).await;
             Answer::Reports { reports, whole }

@@ -15,6 +15,7 @@ use crate::watch::status::NodeStatus;
 use ::ask::params::ParamAnswer;
 use ::ask::socket::{ANSWER_BYTES_MAX, TIMEOUT, open_run_dir, short_path};
 use dash::accept::serve_each;
+use idmap::set::{NodemapChange, Nodemaps};
 use serde::{Deserialize, Serialize};
 use std::future::Future;
 use std::io;
@@ -77,6 +78,13 @@ pub enum Request {
         pool: String,
         /// What becomes of it.
         change: PoolAsked,
+    },
+    /// All nodemaps of the cluster.
+    Nodemaps,
+    /// Change a nodemap.
+    Nodemap {
+        /// What becomes of it.
+        change: Box<NodemapChange>,
     },
     /// Devices, as `lctl dl` lists them.
     Devices,
@@ -201,6 +209,11 @@ pub enum Answer {
     Pools {
         /// The pools, by name.
         pools: Vec<PoolAnswer>,
+    },
+    /// To [`Request::Nodemaps`].
+    Nodemaps {
+        /// All of them.
+        nodemaps: Box<Nodemaps>,
     },
     /// To [`FaultAsked::List`].
     Faults {

@@ -1,7 +1,9 @@
-//! Changes that `lctl` makes at the MGS through a daemon: persistent parameters, pools.
+//! Changes that `lctl` makes at the MGS through a daemon: persistent parameters, pools,
+//! nodemaps.
 
 use crate::manage::control::Answer;
 use crate::watch::view::View;
+use idmap::set::NodemapChange;
 use rpc::error::RpcError;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -85,6 +87,19 @@ pub async fn pools(view: &Arc<View>, fsname: String) -> Answer {
             Ok(Answer::Pools { pools: config.pools.into_iter().map(pool).collect() })
         }
     }))
+}
+
+/// All nodemaps.
+pub async fn nodemaps(view: &Arc<View>) -> Answer {
+    let mgc = view.parts().mgc();
+    let nodemaps = in_time(view, mgc.nodemaps(None, 0)).await;
+    answered(nodemaps.map(|nodemaps| Answer::Nodemaps { nodemaps: Box::new(nodemaps) }))
+}
+
+/// Changes nodemaps.
+pub async fn change_nodemaps(view: &Arc<View>, change: NodemapChange) -> Answer {
+    let mgc = view.parts().mgc();
+    answered(in_time(view, mgc.change_nodemaps(change)).await.map(|()| Answer::Done))
 }
 
 async fn in_time<T>(

@@ -51,6 +51,12 @@ impl MdtRole {
         let mut tree = Tree::new();
         add_squash(&mut tree, &mds);
         persistent::apply_to(&tree, followed.kept_params()).await;
+        let nodemaps = registration::patiently(parts, || mgc.nodemaps(None, 0)).await;
+        let nodemaps = nodemaps.map_err(|error| NodeError::Config {
+            mgs: parts.mgs.clone(),
+            source: Box::new(error),
+        })?;
+        mds.set_nodemaps(Arc::new(nodemaps));
         followed.tell(&mds);
         // Before the first create: without it no OST has room.
         tokio::select! {

@@ -23,7 +23,6 @@ use std::time::Duration;
 use stubs::mgc::Mgc;
 use stubs::osc::Osc;
 use types::attr::AccessTimes;
-use types::credentials::Squash;
 use types::nid::Nid;
 use types::target::{FsName, TargetKind, TargetName};
 
@@ -67,7 +66,7 @@ impl MountRole {
         };
         let failed = |e| NodeError::Client { at: at.clone(), source: Box::new(e) };
         let mut client = reach(parts, &options).await.map_err(failed)?;
-        if client.squash() != Squash::OFF && !style.opens() {
+        if !client.callers().are_themselves() && !style.opens() {
             // The kernel would open for root without asking.
             tracing::warn!(
                 at = %at.display(),

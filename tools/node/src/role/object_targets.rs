@@ -64,6 +64,8 @@ impl Followed {
             "mdt follows configuration",
             Box::pin(follower.follow(mgc, config.version, ear)),
         );
+        let nodemaps = follow_nodemaps(parts.clone(), Arc::clone(&mdts), stop.subscribe());
+        parts.env.tasks.spawn("mdt follows nodemaps", Box::pin(nodemaps));
         Ok(Followed { osts, mdts, named, kept, stop })
     }
 
@@ -90,6 +92,39 @@ impl Followed {
     /// Ends the task.
     pub fn stop(&self) {
         self.stop.send_replace(true);
+    }
+}
+
+/// Tells MDTs each change of nodemaps. One in service had them when it started.
+async fn follow_nodemaps(
+    parts: Parts,
+    mdts: Arc<Mutex<Vec<Weak<Mds>>>>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let (mgc, mut version) = (parts.mgc(), None);
+    loop {
+        let answer = tokio::select! {
+            biased;
+            answer = mgc.nodemaps(version, WAIT_MS) => answer,
+            _ = stop.changed() => return,
+        };
+        match answer {
+            Ok(nodemaps) => {
+                version = Some(nodemaps.version);
+                let nodemaps = Arc::new(nodemaps);
+                let mdts: Vec<Arc<Mds>> = mdts.lock().iter().filter_map(Weak::upgrade).collect();
+                mdts.iter().for_each(|mdt| mdt.set_nodemaps(nodemaps.clone()));
+            }
+            Err(error) => {
+                // Also that a new target is not believed to be a server before it registered.
+                tracing::debug!(%error, "no nodemaps from the MGS; going on with the known ones");
+                tokio::select! {
+                    biased;
+                    () = parts.env.clock.sleep(PAUSE) => {}
+                    _ = stop.changed() => return,
+                }
+            }
+        }
     }
 }
 

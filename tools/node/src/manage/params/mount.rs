@@ -29,6 +29,7 @@ use stubs::mdc::Mdc;
 use stubs::osc::Osc;
 use types::attr::Statfs;
 use types::credentials::Credentials;
+use types::credentials::{ActsAs, Ids};
 use types::errno::Errno;
 use types::limits::{BULK_BYTES_MAX, LAYOUT_BYTES_MAX};
 use types::target::{FsName, TargetIndex, TargetName};
@@ -110,9 +111,11 @@ fn llite(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, name: &str) {
     tree.shows(&LLITE_UUID, &devices, move || Ok(uuid.to_string()));
     tree.shows(&LLITE_FSTYPE, &devices, || Ok("lustre".to_owned()));
     let acting = client.clone();
-    tree.shows(&LLITE_ROOT_SQUASH, &devices, move || Ok(idmap::ids::text(acting.squash().root)));
+    tree.shows(&LLITE_ROOT_SQUASH, &devices, move || Ok(idmap::ids::text(acts(&acting, 0))));
     let acting = client.clone();
-    tree.shows(&LLITE_ALL_SQUASH, &devices, move || Ok(idmap::ids::text(acting.squash().others)));
+    tree.shows(&LLITE_ALL_SQUASH, &devices, move || {
+        Ok(idmap::ids::text(acting.callers().squash.others))
+    });
     tree.shows(&LLITE_CLIENT_TYPE, &devices, || Ok("local client".to_owned()));
     tree.shows(&LLITE_BLOCKSIZE, &devices, || Ok(BLOCK_BYTES.to_string()));
     let counted = client.clone();
@@ -136,6 +139,14 @@ fn llite(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, name: &str) {
 }
 
 /// What the mount and its kernel keep.
+/// The ids as which a user acts; `None`: its own, or it is refused.
+fn acts(client: &Client, uid: u32) -> Option<Ids> {
+    match client.acts_as(uid) {
+        ActsAs::Ids(ids) => Some(ids),
+        ActsAs::Itself | ActsAs::Nobody => None,
+    }
+}
+
 fn caches(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, devices: &[&str; 1]) {
     let (shown, rpc, options) =
         (client.clone(), view.parts().rpc.clone(), options_of(view, client));
