@@ -6,6 +6,7 @@
 use crate::authority::SERVER_NAME;
 use crate::certificate::principal_of;
 use crate::credentials::Credentials;
+use crate::enrol::{self, ENROLMENT, Enroller};
 use crate::error::SealError;
 use crate::handshake::{Failed, Shaken, halves, shake};
 use env::BoxFuture;
@@ -24,7 +25,7 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use types::nid::Nid;
@@ -39,6 +40,8 @@ const LINGER: Duration = Duration::from_secs(1);
 pub struct Keys {
     clock: Arc<dyn Clock>,
     made: RwLock<Arc<Made>>,
+    /// Takes tokens: where the MGS is.
+    enroller: OnceLock<Arc<dyn Enroller>>,
     revoked: RwLock<BTreeSet<KeyHash>>,
 }
 
@@ -49,10 +52,12 @@ struct Made {
     calls: Arc<ClientConfig>,
     /// Absent: the key is not that of a server.
     answers: Option<Arc<ServerConfig>>,
+    /// As `answers`, and also hosts without a key, for enrolment only.
+    enrols: Option<Arc<ServerConfig>>,
 }
 
 /// Wall time of the environment.
-struct Wall(Arc<dyn Clock>);
+pub(crate) struct Wall(pub(crate) Arc<dyn Clock>);
 
 impl fmt::Debug for Wall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -68,7 +73,7 @@ impl TimeProvider for Wall {
 }
 
 /// Two ciphers, one way to agree on a key. Randomness is the kernel's.
-fn provider() -> CryptoProvider {
+pub(crate) fn provider() -> CryptoProvider {
     CryptoProvider {
         cipher_suites: vec![
             cipher_suite::TLS13_AES_128_GCM_SHA256,
@@ -93,24 +98,28 @@ impl Made {
         calls.enable_secret_extraction = true;
         calls.alpn_protocols = vec![MESSAGES.to_vec()];
         let principal = credentials.principal().clone();
-        let answers = match principal.role {
-            Role::Server => {
-                let verifier =
-                    WebPkiClientVerifier::builder_with_provider(roots, provider.clone()).build();
-                let verifier = verifier.map_err(|error| SealError::Tls(error.to_string()))?;
-                let mut answers = ServerConfig::builder_with_details(provider, time)
-                    .with_protocol_versions(&[&rustls::version::TLS13])?
-                    .with_client_cert_verifier(verifier)
-                    .with_single_cert(credentials.chain(), credentials.key())?;
-                answers.session_storage = Arc::new(NoServerSessionStorage {});
-                answers.send_tls13_tickets = 0;
-                answers.enable_secret_extraction = true;
-                answers.alpn_protocols = vec![MESSAGES.to_vec()];
-                Some(Arc::new(answers))
-            }
-            _ => None,
+        let answers = |enrols: bool| {
+            let verifier =
+                WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone());
+            let verifier = if enrols { verifier.allow_unauthenticated() } else { verifier };
+            let verifier = verifier.build().map_err(|error| SealError::Tls(error.to_string()))?;
+            let mut answers = ServerConfig::builder_with_details(provider.clone(), time.clone())
+                .with_protocol_versions(&[&rustls::version::TLS13])?
+                .with_client_cert_verifier(verifier)
+                .with_single_cert(credentials.chain(), credentials.key())?;
+            answers.session_storage = Arc::new(NoServerSessionStorage {});
+            answers.send_tls13_tickets = 0;
+            answers.enable_secret_extraction = true;
+            answers.alpn_protocols = vec![MESSAGES.to_vec()];
+            answers.alpn_protocols.extend(enrols.then(|| ENROLMENT.to_vec()));
+            Ok::<_, SealError>(Some(Arc::new(answers)))
         };
-        Ok(Made { principal, expires: credentials.expires(), calls: Arc::new(calls), answers })
+        let (answers, enrols) = match principal.role {
+            Role::Server => (answers(false)?, answers(true)?),
+            _ => (None, None),
+        };
+        let expires = credentials.expires();
+        Ok(Made { principal, expires, calls: Arc::new(calls), answers, enrols })
     }
 }
 
@@ -121,7 +130,8 @@ impl Keys {
     /// The key cannot be used.
     pub fn new(credentials: &Credentials, clock: Arc<dyn Clock>) -> Result<Arc<Keys>, SealError> {
         let made = RwLock::new(Arc::new(Made::of(credentials, &clock)?));
-        Ok(Arc::new(Keys { clock, made, revoked: RwLock::default() }))
+        let (enroller, revoked) = (OnceLock::new(), RwLock::default());
+        Ok(Arc::new(Keys { clock, made, enroller, revoked }))
     }
 
     /// Connections are made with this key from now on.
@@ -132,6 +142,11 @@ impl Keys {
         let made = Arc::new(Made::of(credentials, &self.clock)?);
         *self.made.write() = made;
         Ok(())
+    }
+
+    /// Tokens are taken from now on. `false`: they are already.
+    pub fn set_enroller(&self, enroller: Arc<dyn Enroller>) -> bool {
+        self.enroller.set(enroller).is_ok()
     }
 
     /// Whose key it is.
@@ -212,7 +227,9 @@ impl Keys {
         mut read: Read,
         mut write: Write,
     ) -> Result<Option<Sealed>, LinkError> {
-        let Some(answers) = self.made().answers.clone() else {
+        let (made, enroller) = (self.made(), self.enroller.get());
+        let config = if enroller.is_some() { &made.enrols } else { &made.answers };
+        let Some(answers) = config.clone() else {
             return Err(key(
                 nid,
                 "it wants to connect to a process whose key is not that of a server".to_owned(),
@@ -224,7 +241,13 @@ impl Keys {
             Ok((end, early, rest)) => {
                 let shaken =
                     halves(end, (early, rest), read, write).map_err(|error| failed(nid, error))?;
-                sealed(nid, shaken).map(Some)
+                match enroller.filter(|_| shaken.protocol.as_deref() == Some(ENROLMENT)) {
+                    Some(enroller) => {
+                        let served = enrol::serve(&**enroller, nid, shaken).await;
+                        served.map(|()| None).map_err(|error| failed(nid, error.into()))
+                    }
+                    None => sealed(nid, shaken).map(Some),
+                }
             }
             Err(error) => {
                 self.linger(&mut read).await;

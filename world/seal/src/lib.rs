@@ -12,10 +12,13 @@
 pub mod authority;
 mod certificate;
 pub mod credentials;
+pub mod enrol;
 pub mod error;
 mod handshake;
+pub mod https;
 pub mod keys;
 mod pem;
 mod records;
 #[cfg(test)]
 mod tests;
+pub mod token;

@@ -20,9 +20,9 @@ use types::principal::Role;
 use types::session::ClusterId;
 use types::time::Timestamp;
 
-const NID: Nid = Nid::Loopback;
-const NOW: i64 = 1_700_000_000;
-const DAY: i64 = 86_400;
+pub(crate) const NID: Nid = Nid::Loopback;
+pub(crate) const NOW: i64 = 1_700_000_000;
+pub(crate) const DAY: i64 = 86_400;
 
 /// Wall time as set.
 struct Set(AtomicI64);
@@ -41,23 +41,23 @@ impl Clock for Set {
     }
 }
 
-fn clock(seconds: i64) -> Arc<dyn Clock> {
+pub(crate) fn clock(seconds: i64) -> Arc<dyn Clock> {
     Arc::new(Set(AtomicI64::new(seconds)))
 }
 
-fn authority() -> Authority {
+pub(crate) fn authority() -> Authority {
     Authority::make(ClusterId(7), NOW).unwrap()
 }
 
-fn credentials(authority: &Authority, role: Role, name: &str) -> Credentials {
+pub(crate) fn credentials(authority: &Authority, role: Role, name: &str) -> Credentials {
     authority.issue_key((role, &name.parse().unwrap()), Vec::new(), (NOW, DAY)).unwrap()
 }
 
-fn keys(credentials: &Credentials, seconds: i64) -> Arc<Keys> {
+pub(crate) fn keys(credentials: &Credentials, seconds: i64) -> Arc<Keys> {
     Keys::new(credentials, clock(seconds)).unwrap()
 }
 
-fn run<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -66,12 +66,15 @@ fn run<T>(future: impl Future<Output = T>) -> T {
         .block_on(future)
 }
 
-fn split(stream: DuplexStream) -> (Read, Write) {
+pub(crate) fn split(stream: DuplexStream) -> (Read, Write) {
     let (read, write) = tokio::io::split(stream);
     (Box::new(read), Box::new(write))
 }
 
-async fn answered(keys: &Keys, stream: DuplexStream) -> Result<Option<Sealed>, LinkError> {
+pub(crate) async fn answered(
+    keys: &Keys,
+    stream: DuplexStream,
+) -> Result<Option<Sealed>, LinkError> {
     let (mut read, write) = split(stream);
     let mut start = [0; START_BYTES];
     read.read_exact(&mut start).await.unwrap();
