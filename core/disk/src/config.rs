@@ -8,9 +8,9 @@
 //! |    n | body    | postcard of the struct below, nothing behind it          |
 //!
 //! Keys are text: `config/f/FSNAME`, `config/t/TARGET`, `config/p/FSNAME/PARAMETER`,
-//! `config/o/FSNAME/POOL`, `config/r/TARGET` (a file system name has no `/`), `config/n` for what is
-//! said of all nodemaps, `config/n/NODEMAP`. A change writes its record and the new version of the
-//! file system, or of the nodemaps, in one transaction, so a reader finds both or neither.
+//! `config/o/FSNAME/POOL`, `config/r/TARGET` (a file system name has no `/`), `config/n` for what
+//! is said of all nodemaps, `config/n/NODEMAP`. A change writes its record and the new version of
+//! the file system, or of the nodemaps, in one transaction, so a reader finds both or neither.
 
 use crate::checksum::crc32c;
 use idmap::nodemap::NodemapName;

@@ -1,5 +1,5 @@
-//! As whom the callers of one client act: what its nodemap says, and then what the parameters of
-//! the MDT say ([`crate::rules`]).
+//! The ids as which the callers of one client act: what its nodemap says, and then what the
+//! parameters of the MDT say ([`crate::rules`]).
 
 use crate::nodemap::{Caller, IdKind, MapMode, Nodemap};
 use std::sync::Arc;

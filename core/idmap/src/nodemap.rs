@@ -1,4 +1,4 @@
-//! Nodemaps: named sets of clients, and as whom the users of each act.
+//! Nodemaps: named sets of clients, and the ids as which the users of each act.
 //!
 //! A client is in the nodemap that names its key, else in the one with its NID in a range, else in
 //! `default`. What a nodemap does to a caller is decided by [`Nodemap::caller`]; [`crate::acting`]

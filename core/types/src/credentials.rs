@@ -69,7 +69,7 @@ pub struct KnownUsers {
     pub denies: bool,
 }
 
-/// As whom the callers of one client act, in the ids of the client.
+/// The ids as which the callers of one client act, as the client has them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Callers {
     /// Of the users that the nodemap knows, the ones that are squashed all the same.

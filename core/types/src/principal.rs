@@ -71,8 +71,8 @@ pub enum Owner {
     Key(String),
 }
 
-/// What a client showed when it opened a session: whoever shows the same gets it back, also from a
-/// restarted target.
+/// What a client showed when it opened a session: a client that shows the same gets it back, also
+/// from a restarted target.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Claim {
     /// Proof that it is the same process.

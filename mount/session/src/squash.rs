@@ -1,4 +1,4 @@
-//! As whom the callers of this mount act: what its MDTs said.
+//! The ids as which the callers of this mount act: what its MDTs said.
 //!
 //! An MDT decides for itself with each request. What is said here is for answers that no MDT sees:
 //! those of the mount's and of the kernel's caches. A mount acts as soon as one of its MDTs says

@@ -1,5 +1,5 @@
-//! `lctl nodemap_*`: as whom the users of clients act. The MGS keeps nodemaps, one set for each
-//! cluster.
+//! `lctl nodemap_*`: the ids as which the users of clients act. The MGS keeps nodemaps, one set for
+//! each cluster.
 //!
 //! A change is tried on what the MGS has first, so that what it would refuse is told in a sentence.
 

@@ -15,7 +15,7 @@ const PREFIX: &str = "sheen1-";
 const CHECK_BYTES: usize = 4;
 const LETTERS: Encoding = BASE32_NOPAD;
 
-/// A token. Whoever reads it can get the key that it is for, once.
+/// A token. Its reader can get the key that it is for, once.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     /// Its number.

@@ -1,4 +1,4 @@
-//! As whom callers act, behind the answer to Connect or alone.
+//! The ids as which callers act, behind the answer to Connect or alone.
 
 use super::cursor::{Reader, Writer, count, len32};
 use super::error::DecodeError;

@@ -173,7 +173,7 @@ impl Client {
         self.session.acts_as.of(uid)
     }
 
-    /// As whom the users of this host act.
+    /// The ids as which the users of this host act.
     pub fn callers(&self) -> Callers {
         self.session.acts_as.callers()
     }

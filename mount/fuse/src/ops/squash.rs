@@ -24,8 +24,8 @@ pub(super) async fn passed(check: Check) -> Result<(), ClientError> {
     }
 }
 
-/// True if a caller whom the MDTs refuse may not ask for this: what looks at names and contents, and
-/// what changes the name space. What is open stays open.
+/// True if a caller that the MDTs refuse may not ask for this: what looks at names and contents,
+/// and what changes the name space. What is open stays open.
 fn is_denied(operation: &Operation<'_>) -> bool {
     matches!(
         operation,

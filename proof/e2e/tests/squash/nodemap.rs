@@ -20,7 +20,7 @@ const UNKNOWN: Ids = Ids { uid: 7000, gid: 7001 };
 /// The maps, the same of users and of groups.
 const MAP: &IdMap =
     &[(1000, 5000), (1001, 5001), (1002, 5002), (4243, 9243), (4244, 9244), (4245, 9245)];
-/// As whom squashed callers act.
+/// The ids as which squashed callers act.
 const SQUASH: Ids = Ids { uid: 65_532, gid: 65_532 };
 
 /// A cluster whose first client is in the nodemap `tenant`, and whose second, an administrator's,
@@ -102,7 +102,7 @@ fn caller(ids: Ids, groups: &[u32]) -> Caller {
 }
 
 /// Each kind of caller, in the states in which something else becomes of it: some 1,500 operations
-/// each. (Of a squashed user who is not root, its own kernel refuses more than the MDT would.)
+/// each. (Its own kernel refuses another squashed user more than the MDT would.)
 #[test]
 fn callers_may_what_the_ids_may_that_they_are() {
     let Some(cluster) = tenant(MAP) else { return };
@@ -159,7 +159,7 @@ fn a_changed_map_is_seen_at_once() {
     let changed = Instant::now();
     soon(&(foreign, 77), || owners(&mount.join("d/f")));
     assert!(changed.elapsed() < Duration::from_secs(5), "{:?}", changed.elapsed());
-    // What is new is made for whom it is.
+    // What is new belongs to its maker.
     let user =
         format!("setpriv --reuid 1000 --regid 1001 --clear-groups sh -c 'cd {}", mount.display());
     sh(Path::new("/"), &format!("{user} && echo new > new'"));

@@ -77,7 +77,7 @@ pub(crate) fn map_reply(nodemap: &Nodemap, reply: &mut MdsReply, acl: bool) -> R
         MdsReply::Bytes(bytes) if acl => {
             *bytes = map_ids(bytes, |tag, id| Ok(nodemap.shown(kind_of(tag), id)))?.into();
         }
-        // They tell no ids. Records are for administrators, who see what is stored.
+        // They tell no ids. Records are for administrators: they see what is stored.
         MdsReply::Bytes(_)
         | MdsReply::Done
         | MdsReply::Layout(_)

@@ -1,4 +1,5 @@
-//! As whom callers act, as the administrator said last: nodemaps, and the parameters of this MDT.
+//! The ids as which callers act, as the administrator said last: nodemaps, and the parameters of
+//! this MDT.
 
 use idmap::acting::Acting;
 use idmap::rules::Rules;

@@ -7,7 +7,7 @@ use crate::import::hooks::OnSquash;
 use types::credentials::{Callers, SquashNews};
 
 impl Import {
-    /// As whom callers act at the target; as themselves until a session began.
+    /// The ids as which callers act at the target; their own until a session began.
     pub fn callers(&self) -> Callers {
         self.squash.lock().callers.clone()
     }
