@@ -18,7 +18,7 @@ const FLOORS: [&[&str]; 13] = [
     &["layout", "namespace", "dlm", "idmap", "replay", "env", "observe", "oracle", "report"],
     &["wire", "disk", "simenv", "ask"],
     &["check", "lnet", "store", "dash", "lfs", "lustreapi", "fuzz"],
-    &["rpc", "target", "seal"],
+    &["rpc", "target", "seal", "takeover", "etcd"],
     &["stubs", "mgs", "oss", "e2e"],
     &["mds", "session"],
     &["data"],

@@ -13,6 +13,7 @@ pub mod config;
 pub mod damaged;
 pub mod destroy_log;
 pub mod dirent;
+pub mod entry;
 pub mod inode;
 pub mod journal;
 pub mod key;

@@ -37,10 +37,26 @@ pub enum Mutant {
     /// What reads a name does not rest on the last change of the name, and does not say where it
     /// found it to lead.
     NameNotFound = 14,
+    /// An entry of a shared log does not need the epoch of its owner.
+    AppendWithoutEpoch = 15,
+    /// An entry counts as durable although the log did not answer.
+    UnansweredIsDurable = 16,
+    /// An entry whose answer was lost counts as refused when it is sent again.
+    LostAnswerIsRefusal = 17,
+    /// An owner answers without asking whether its lease still holds.
+    AnswersWithoutLease = 18,
 }
 
 impl Mutant {
-    /// All mutants, with the names that tests choose them by.
+    /// Mutants of shared logs and their owners, which the simulation of take-overs finds.
+    pub const OF_TAKE_OVER: [(&str, Mutant); 4] = [
+        ("append-without-epoch", Mutant::AppendWithoutEpoch),
+        ("unanswered-is-durable", Mutant::UnansweredIsDurable),
+        ("lost-answer-is-refusal", Mutant::LostAnswerIsRefusal),
+        ("answers-without-lease", Mutant::AnswersWithoutLease),
+    ];
+
+    /// Mutants of whole clusters, with the names that tests choose them by.
     pub const ALL: [(&str, Mutant); 14] = [
         ("reply-apart", Mutant::ReplyApart),
         ("committed-too-high", Mutant::CommittedTooHigh),

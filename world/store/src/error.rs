@@ -22,6 +22,31 @@ pub enum StoreError {
         /// The newest epoch.
         current: u64,
     },
+    /// The log did not say whether it has a group: it is asked again.
+    #[error("{log} does not answer: {reason}")]
+    NoAnswer {
+        /// Name of the log.
+        log: Arc<str>,
+        /// Why not.
+        reason: Arc<str>,
+    },
+    /// Another process owns the target.
+    #[error("the target is owned by {owner}")]
+    Owned {
+        /// Host and NIDs of the owner.
+        owner: Arc<str>,
+    },
+    /// The tree lacks entries that the log no longer has.
+    #[error(
+        "{log} no longer has entry {missing}, which the tree of this host lacks: stop another host that \
+         has the target, and copy its folder `tree` here"
+    )]
+    Behind {
+        /// Name of the log.
+        log: Arc<str>,
+        /// Number of the entry.
+        missing: u64,
+    },
     /// The store or its volume is full. Nothing was changed.
     #[error(
         "no space left: {used} of {capacity} bytes used, {reserved} of them reserved for deleting"
@@ -75,6 +100,9 @@ impl StoreError {
         match self {
             StoreError::Poisoned { .. } => Errno::EIO,
             StoreError::Fenced { .. } => Errno::ESTALE,
+            StoreError::NoAnswer { .. } => Errno::ETIMEDOUT,
+            StoreError::Owned { .. } => Errno::EBUSY,
+            StoreError::Behind { .. } => Errno::EIO,
             StoreError::NoSpace { .. } => Errno::ENOSPC,
             StoreError::Damaged { .. } => Errno::EIO,
             StoreError::Io { errno, .. } => *errno,

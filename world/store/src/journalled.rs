@@ -177,6 +177,58 @@ impl Journalled {
         Journalled::over(env, dir, log, (tree, applied), options)
     }
 
+    /// Makes an empty tree in `dir`, which must exist, for a log that lies elsewhere. Durable when
+    /// this returns.
+    ///
+    /// # Errors
+    /// There is one already, or the disk refuses.
+    pub fn create_tree(
+        env: &Env,
+        dir: &Path,
+        store: u128,
+        options: &JournalledOptions,
+    ) -> Result<(), StoreError> {
+        // As much of the log as the ring of an embedded target has may wait for the tree.
+        let capacity = options.journal_bytes;
+        let nothing = Applied { store, capacity, clean: true, ..Applied::default() };
+        Tree::create(env, &tree_path(dir), &nothing)?;
+        env.disk.sync_dir(dir).map_err(StoreError::io("sync", dir))
+    }
+
+    /// Opens the tree in `dir` over a log that lies elsewhere, and takes over what that has now.
+    ///
+    /// # Errors
+    /// As [`Journalled::open`] and [`Log::read`].
+    pub fn open_tree(
+        env: &Env,
+        dir: &Path,
+        store: u128,
+        log: Arc<dyn Log>,
+        options: JournalledOptions,
+    ) -> Result<Arc<Journalled>, StoreError> {
+        let tree = Tree::open(env, &tree_path(dir), store)?;
+        Journalled::over(env, dir, log, tree, options)
+    }
+
+    /// Takes over what the log has now: what a host does that may own the target later. Waits
+    /// while too much of it is not in the tree yet.
+    ///
+    /// # Errors
+    /// As [`Log::read`]; the tree failed.
+    pub fn follow(&self) -> Result<Position, StoreError> {
+        let shared = &self.shared;
+        let mut head = shared.head.lock();
+        shared.read_on(&mut head)?;
+        let (behind, capacity) = {
+            let view = shared.view.lock();
+            (view.bytes, view.applied.capacity)
+        };
+        if behind > capacity {
+            shared.wait_until_applied(head.number)?;
+        }
+        Ok(*head)
+    }
+
     /// As [`Journalled::open`], over this log and the tree that takes it over.
     fn over(
         env: &Env,
@@ -301,10 +353,7 @@ impl Engine for Journalled {
         shared.wait_for_room(&Batch::new())?;
         let fence = shared.log.claim(*head, at_least).inspect_err(|error| shared.fail(error))?;
         *shared.claimed.lock() = fence;
-        shared.log.read(*head, &mut |entry| {
-            *head = entry.end;
-            shared.push(entry);
-        })?;
+        shared.read_on(&mut head)?;
         Ok(fence)
     }
 
@@ -445,9 +494,21 @@ impl Shared {
         }
     }
 
+    /// Makes layers of what the log has behind `head`.
+    fn read_on(&self, head: &mut Position) -> Result<(), StoreError> {
+        let after = *head;
+        self.log.read(after, &mut |entry| {
+            *head = entry.end;
+            self.push(entry);
+        })
+    }
+
     /// The log failed, unless it only refused an owner that lost the target.
     fn fail(&self, error: &StoreError) {
-        if !matches!(error, StoreError::Fenced { .. }) {
+        if !matches!(
+            error,
+            StoreError::Fenced { .. } | StoreError::NoAnswer { .. } | StoreError::Owned { .. }
+        ) {
             let cause = error.to_string().into();
             self.view.lock().failure = Some(StoreError::Poisoned { cause });
             self.done.notify_all();

@@ -33,6 +33,10 @@ use types::session::Transno;
 
 /// Shortest time between two looks at the engine's space by operations that found it full.
 const SPACE_INTERVAL: Duration = Duration::from_millis(100);
+/// Pause before a log that did not answer is asked again.
+const UNANSWERED_PAUSE: Duration = Duration::from_millis(50);
+/// How often it is asked again by a store that is closed.
+const UNANSWERED_ATTEMPTS_AT_END: u32 = 20;
 /// Bytes of the tree that a byte of records may take, in the worst split of pages.
 const TREE_BYTES_PER_BYTE: u64 = 3;
 
@@ -86,6 +90,8 @@ pub struct Commits {
 pub(crate) struct State {
     pub(crate) open: Batch,
     pub(crate) frozen: Option<Arc<Batch>>,
+    /// The log did not say whether it has the frozen group: it is to be asked again.
+    unanswered: Option<StoreError>,
     pub(crate) last_assigned: Transno,
     /// Time of the open group's first change.
     opened: Option<Monotonic>,
@@ -140,6 +146,7 @@ impl Store {
         let state = State {
             open: Batch::new(),
             frozen: None,
+            unanswered: None,
             last_assigned: last,
             opened: None,
             asked: false,
@@ -295,6 +302,17 @@ impl Store {
         self.shared.failure.lock().clone().filter(|error| !matches!(error, StoreError::Closed))
     }
 
+    /// True if another owner took the target over.
+    pub fn is_fenced(&self) -> bool {
+        self.shared.poisoned.load(Ordering::Acquire)
+            && matches!(*self.shared.failure.lock(), Some(StoreError::Fenced { .. }))
+    }
+
+    /// Why the newest commit waits, if it does because the log does not answer.
+    pub fn unanswered(&self) -> Option<StoreError> {
+        self.shared.state.lock().unanswered.clone()
+    }
+
     /// Costs of its commits.
     pub fn commits(&self) -> &Commits {
         &self.shared.commits
@@ -378,7 +396,7 @@ impl Shared {
 
     /// `None`: the open group must be committed (or the thread must end); else the time until then.
     fn due(&self, state: &State) -> Option<Duration> {
-        if state.stop || state.asked {
+        if state.stop || state.asked || state.unanswered.is_some() {
             return None;
         }
         let Some(opened) = state.opened else { return Some(Duration::MAX) };
@@ -403,12 +421,32 @@ impl Shared {
                 return self.end();
             }
             self.commit_step();
+            self.pause_if_unanswered();
         }
     }
 
-    /// Freezes the open group and makes it durable.
+    /// True if the log was asked and did not answer; a moment later then.
+    fn pause_if_unanswered(&self) -> bool {
+        let mut state = self.state.lock();
+        if state.unanswered.is_some() && !state.stop {
+            self.work.wait_for(&mut state, UNANSWERED_PAUSE);
+        }
+        state.unanswered.is_some()
+    }
+
+    /// Makes a group durable that an earlier step froze and got no answer for; then freezes the
+    /// open one, and makes it durable.
     fn commit_step(&self) {
         let _turn = self.turn.lock();
+        let earlier = {
+            let state = self.state.lock();
+            state.frozen.clone().filter(|_| state.unanswered.is_some())
+        };
+        if let Some(batch) = earlier {
+            if !self.commit_frozen(batch) {
+                return;
+            }
+        }
         let batch = {
             let mut state = self.state.lock();
             state.asked = false;
@@ -428,6 +466,11 @@ impl Shared {
             self.bytes_open.store(0, Ordering::Relaxed);
             batch
         };
+        self.commit_frozen(batch);
+    }
+
+    /// True if the group is durable now.
+    fn commit_frozen(&self, batch: Arc<Batch>) -> bool {
         let began = self.env.clock.now();
         let ordered = fault::hit_blocking(&fault::STORE_BEFORE_COMMIT);
         let ordered = ordered.map_err(|errno| StoreError::Io {
@@ -445,12 +488,26 @@ impl Shared {
                 if let Err(error) = self.look_at_space() {
                     tracing::warn!("look at the space after a commit: {error}");
                 }
-                self.state.lock().frozen = None;
+                {
+                    let mut state = self.state.lock();
+                    (state.frozen, state.unanswered) = (None, None);
+                }
                 self.bytes_frozen.store(0, Ordering::Relaxed);
                 self.last_committed.store(batch.transno().0, Ordering::Release);
                 self.progress.wake_through(batch.transno());
+                true
             }
-            Err(error) => self.poison(&error),
+            Err(error @ StoreError::NoAnswer { .. }) => {
+                let first = self.state.lock().unanswered.replace(error.clone()).is_none();
+                if first {
+                    tracing::warn!("commit: {error}; asking again until it does");
+                }
+                false
+            }
+            Err(error) => {
+                self.poison(&error);
+                false
+            }
         }
     }
 
@@ -471,7 +528,17 @@ impl Shared {
             return;
         }
         self.commit_step();
-        let committed = self.check();
+        let mut left = match self.options.committer {
+            Committer::Thread => UNANSWERED_ATTEMPTS_AT_END,
+            Committer::Caller => 0,
+        };
+        while left > 0 && self.state.lock().unanswered.is_some() {
+            left -= 1;
+            std::thread::sleep(UNANSWERED_PAUSE);
+            self.commit_step();
+        }
+        let unanswered = self.state.lock().unanswered.clone();
+        let committed = self.check().and(unanswered.map_or(Ok(()), Err));
         let rested = self.engine.close();
         let _turn = self.turn.lock();
         if self.failure.lock().is_none() {

@@ -1,0 +1,138 @@
+//! An entry of a shared log: the value under its key (docs/ownership.md).
+//!
+//! An entry that is too large for one value begins in parts, under keys of their own; this value
+//! has the rest of it. Head and changes are those of a journal record, without its padding.
+
+use crate::checksum::crc32c;
+use zerocopy::little_endian::{U32, U64, U128};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+const MAGIC: [u8; 4] = *b"SLE1";
+
+/// Head of an entry. 64 bytes.
+///
+/// | at | size | field       | meaning                                              |
+/// |----|------|-------------|------------------------------------------------------|
+/// |  0 |    4 | crc         | crc32c of bytes 4..64                                |
+/// |  4 |    4 | magic       | `SLE1`                                               |
+/// |  8 |   16 | store       | uuid of the store                                    |
+/// | 24 |    8 | number      | number of the entry, from 1, without gaps            |
+/// | 32 |    8 | transno     | newest transno in it                                 |
+/// | 40 |    8 | fence       | epoch of the owner that wrote it                     |
+/// | 48 |    4 | parts       | how many parts come before this value                |
+/// | 52 |    4 | changes     | how many                                             |
+/// | 56 |    4 | payload_crc | crc32c of all changes, those in parts first          |
+/// | 60 |    4 | zero        |                                                      |
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct EntryHead {
+    /// Uuid of the store.
+    pub store: u128,
+    /// Number of the entry.
+    pub number: u64,
+    /// Newest transno in it.
+    pub transno: u64,
+    /// Epoch of the owner.
+    pub fence: u64,
+    /// Number of parts.
+    pub parts: u32,
+    /// Number of changes.
+    pub changes: u32,
+    /// The crc32c of all changes.
+    pub payload_crc: u32,
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Raw {
+    crc: U32,
+    magic: [u8; 4],
+    store: U128,
+    number: U64,
+    transno: U64,
+    fence: U64,
+    parts: U32,
+    changes: U32,
+    payload_crc: U32,
+    zero: U32,
+}
+
+const _: () = assert!(size_of::<Raw>() == EntryHead::SIZE);
+
+impl EntryHead {
+    /// Encoded size, bytes.
+    pub const SIZE: usize = 64;
+
+    /// Encodes to bytes.
+    pub fn encode(&self) -> [u8; Self::SIZE] {
+        let raw = Raw {
+            crc: U32::new(0),
+            magic: MAGIC,
+            store: self.store.into(),
+            number: self.number.into(),
+            transno: self.transno.into(),
+            fence: self.fence.into(),
+            parts: self.parts.into(),
+            changes: self.changes.into(),
+            payload_crc: self.payload_crc.into(),
+            zero: U32::new(0),
+        };
+        let mut bytes: [u8; Self::SIZE] = zerocopy::transmute!(raw);
+        let crc = crc32c(&bytes[4..]);
+        bytes[..4].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// The head, and what stands behind it; `None` if no whole head is there.
+    pub fn decode(bytes: &[u8]) -> Option<(EntryHead, &[u8])> {
+        let (raw, rest) = Raw::ref_from_prefix(bytes).ok()?;
+        if raw.magic != MAGIC || raw.crc.get() != crc32c(&bytes[4..Self::SIZE]) {
+            return None;
+        }
+        let head = EntryHead {
+            store: raw.store.get(),
+            number: raw.number.get(),
+            transno: raw.transno.get(),
+            fence: raw.fence.get(),
+            parts: raw.parts.get(),
+            changes: raw.changes.get(),
+            payload_crc: raw.payload_crc.get(),
+        };
+        Some((head, rest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> EntryHead {
+        EntryHead {
+            store: 0x0011_2233_4455_6677_8899_aabb_ccdd_eeff,
+            number: 7,
+            transno: 9,
+            fence: 3,
+            parts: 2,
+            changes: 4,
+            payload_crc: 0xdead_beef,
+        }
+    }
+
+    #[test]
+    fn bytes_never_change() {
+        let hex: String = sample().encode().iter().map(|b| format!("{b:02x}")).collect();
+        assert_eq!(hex, include_str!("golden/entry_head.hex").trim());
+    }
+
+    #[test]
+    fn every_flipped_bit_is_seen() {
+        let mut bytes = sample().encode().to_vec();
+        bytes.extend_from_slice(b"changes");
+        assert_eq!(EntryHead::decode(&bytes), Some((sample(), &b"changes"[..])));
+        for bit in 0..EntryHead::SIZE * 8 {
+            let mut bad = bytes.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(EntryHead::decode(&bad), None, "bit {bit}");
+        }
+        assert_eq!(EntryHead::decode(&bytes[..63]), None);
+    }
+}

@@ -1,0 +1,96 @@
+//! What must hold, seen from outside: the keys of the log, and what owners told.
+
+use disk::entry::EntryHead;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use store::engine::Fence;
+
+/// Something that an owner told a client.
+#[derive(Clone, Copy, Debug)]
+pub struct Told {
+    /// Epoch of the owner.
+    pub fence: Fence,
+    /// When it worked the answer out.
+    pub evaluated: Duration,
+}
+
+/// What is known from outside.
+#[derive(Default)]
+pub struct Judge {
+    /// When each epoch began.
+    epochs: BTreeMap<u64, Duration>,
+    /// For each key, the newest value that an fsync answered for.
+    synced: BTreeMap<Vec<u8>, u64>,
+    pub wrong: Vec<String>,
+}
+
+impl Judge {
+    fn wrong(&mut self, what: String) {
+        self.wrong.push(what);
+    }
+
+    /// An owner answered.
+    pub fn told(&mut self, told: Told) {
+        let newer =
+            self.epochs.range(told.fence.0 + 1..).find(|(_, began)| **began < told.evaluated);
+        if let Some((epoch, began)) = newer {
+            let (fence, evaluated) = (told.fence.0, told.evaluated);
+            self.wrong(format!(
+                "an owner of epoch {fence} answered what it worked out at {evaluated:?}, though epoch {epoch} \
+                 began at {began:?}"
+            ));
+        }
+    }
+
+    /// An owner answered an fsync: these values are durable.
+    pub fn synced(&mut self, values: &BTreeMap<Vec<u8>, u64>) {
+        for (key, value) in values {
+            let newest = self.synced.entry(key.clone()).or_default();
+            *newest = (*newest).max(*value);
+        }
+    }
+
+    /// A new owner has these values.
+    pub fn owner_has(&mut self, fence: Fence, value_of: impl Fn(&[u8]) -> u64) {
+        for (key, synced) in self.synced.clone() {
+            let has = value_of(&key);
+            if has < synced {
+                let key = String::from_utf8_lossy(&key).into_owned();
+                self.wrong(format!(
+                    "the owner of epoch {} has {key} = {has}, though an fsync answered for {synced}",
+                    fence.0
+                ));
+            }
+        }
+    }
+
+    /// Looks at all keys of the log after a step.
+    pub fn look(&mut self, keys: &[(String, Vec<u8>)], now: Duration) {
+        let text = |name: &str| {
+            let found = keys.iter().find(|(key, _)| key.ends_with(name));
+            found.map(|(_, value)| String::from_utf8_lossy(value).into_owned()).unwrap_or_default()
+        };
+        if let Ok(epoch) = u64::from_str_radix(&text("/epoch"), 16) {
+            self.epochs.entry(epoch).or_insert(now);
+        }
+        let (mut next, mut fence) = (1, 0);
+        for (key, value) in keys.iter().filter(|(key, _)| key.contains("/log/")) {
+            let Some((head, _)) = EntryHead::decode(value) else {
+                self.wrong(format!("{key} is no entry"));
+                return;
+            };
+            if head.number != next {
+                self.wrong(format!("entry {} follows entry {}", head.number, next - 1));
+            }
+            if head.fence < fence {
+                self.wrong(format!("entry {next} of epoch {} follows epoch {fence}", head.fence));
+            }
+            (next, fence) = (head.number + 1, head.fence);
+        }
+        if let Some((head, _)) = text("/head").split_once(' ')
+            && u64::from_str_radix(head, 16) != Ok(next - 1)
+        {
+            self.wrong(format!("the head is {head}, the last entry {}", next - 1));
+        }
+    }
+}

@@ -1,0 +1,515 @@
+//! The log of a target that other hosts can take over: entries under keys of a linearizable store
+//! (docs/ownership.md).
+//!
+//! One transaction appends an entry: it needs the owner's epoch and the entry before. So entries
+//! have no gaps, epochs never fall, and behind a new epoch no older one can append.
+//!
+//! Every call is one attempt. [`StoreError::NoAnswer`] says that it is not known whether it was
+//! done; the same call again finds out, and does no harm.
+
+use crate::batch::Batch;
+use crate::engine::Fence;
+use crate::error::StoreError;
+use crate::journal::batch_of;
+use crate::kv::{Change, Compare, Kv, KvError, LeaseId, Outcome, Txn};
+use crate::log::{Entry, Log, Position, Room};
+use disk::checksum::crc32c;
+use disk::entry::EntryHead;
+use disk::journal::encode_change;
+use observe::mutant::{Mutant, is_mutant};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use types::session::Transno;
+
+/// Bytes of one value: etcd takes 1.5 MiB in one request.
+const VALUE_BYTES_MAX: usize = 512 << 10;
+/// Parts of one entry: more than the largest group has.
+const PARTS_MAX: u32 = 1024;
+/// Keys that are read at once.
+const RANGE_KEYS: u32 = 16;
+/// Bytes of entries that are kept for hosts that follow; beyond it commits wait for a trim.
+const BYTES_MAX: u64 = 256 << 20;
+/// How often a claim looks again because something changed meanwhile.
+const CLAIM_ROUNDS_MAX: u32 = 8;
+
+/// The process that owns a target.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Owner {
+    /// Its lease.
+    pub lease: LeaseId,
+    /// Its epoch.
+    pub fence: Fence,
+    /// Its host and NIDs, for people.
+    pub place: String,
+}
+
+impl Owner {
+    fn encode(&self) -> Vec<u8> {
+        format!("{:016x} {:016x} {}", self.lease, self.fence.0, self.place).into_bytes()
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Owner> {
+        let mut words = std::str::from_utf8(bytes).ok()?.splitn(3, ' ');
+        let mut number = || u64::from_str_radix(words.next()?, 16).ok();
+        let (lease, fence) = (number()?, Fence(number()?));
+        Some(Owner { lease, fence, place: words.next()?.to_owned() })
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.place)
+    }
+}
+
+/// A host that has a copy of the tree.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Replica {
+    /// Its host.
+    pub host: String,
+    /// Number of the newest entry that is durable in its tree.
+    pub applied: u64,
+}
+
+/// State of a log, for people.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Shown {
+    /// The newest epoch.
+    pub fence: Fence,
+    /// Number of the newest entry.
+    pub head: u64,
+    /// The owner; none: the target is not served.
+    pub owner: Option<Owner>,
+    /// Hosts with a copy of the tree.
+    pub replicas: Vec<Replica>,
+}
+
+/// A log in a store of keys.
+pub struct SharedLog {
+    kv: Arc<dyn Kv>,
+    /// Name of the target, or what else the keys begin with.
+    target: String,
+    store: u128,
+    /// This host: it owns the target under this name, and has a copy of the tree.
+    host: String,
+    /// Host and NIDs, for people.
+    place: String,
+    /// The lease of the next claim.
+    lease: AtomicU64,
+    /// Entries that are kept: the number of each, and its bytes.
+    kept: Mutex<VecDeque<(u64, u64)>>,
+    /// Number of the newest entry that was trimmed, as far as this host knows.
+    trimmed: AtomicU64,
+}
+
+impl SharedLog {
+    /// The log of this target, of the store of this uuid. `host` names a copy of the tree, `place`
+    /// an owner.
+    pub fn new(kv: Arc<dyn Kv>, target: &str, store: u128, host: &str, place: &str) -> SharedLog {
+        let (target, host, place) = (target.to_owned(), host.to_owned(), place.to_owned());
+        let (lease, kept, trimmed) = (AtomicU64::new(0), Mutex::default(), AtomicU64::new(0));
+        SharedLog { kv, target, store, host, place, lease, kept, trimmed }
+    }
+
+    /// Makes an empty log of this store, unless the target has one: then that of its store. This
+    /// host has a copy of the tree from now on, an empty one. Returns the uuid of the store.
+    ///
+    /// # Errors
+    /// [`StoreError::Behind`] if the log no longer has its first entry; or the keys cannot be
+    /// written.
+    pub fn create(&self) -> Result<u128, StoreError> {
+        let mine = format!("{:032x}", self.store).into_bytes();
+        let txn = Txn {
+            compare: vec![Compare::Absent(self.key("store"))],
+            then: vec![
+                put(self.key("store"), mine),
+                put(self.key("epoch"), number(0)),
+                put(self.key("head"), head_of(Position::default())),
+                put(self.replica_key(), number(0)),
+            ],
+            otherwise: vec![self.key("store")],
+        };
+        let found = match self.kv.txn(&txn).map_err(|e| self.error(e))? {
+            Outcome::Done => return Ok(self.store),
+            Outcome::Refused(found) => found.into_iter().next().flatten(),
+        };
+        let store = self.store_of(found.as_deref())?;
+        // From here on nothing is trimmed that this host lacks.
+        let joined = Txn { then: vec![put(self.replica_key(), number(0))], ..Txn::default() };
+        self.kv.txn(&joined).map_err(|e| self.error(e))?;
+        let first = [self.key("head"), self.entry_key(1)];
+        let mut found = self.kv.get(&first).map_err(|e| self.error(e))?.into_iter();
+        let (head, first) = (found.next().flatten(), found.next().flatten());
+        if self.head_of(head.as_deref())?.number > 0 && first.is_none() {
+            let left = Change::DeleteRange(self.replica_key(), format!("{}\0", self.replica_key()));
+            let left = Txn { then: vec![left], ..Txn::default() };
+            self.kv.txn(&left).map_err(|e| self.error(e))?;
+            return Err(StoreError::Behind { log: self.name().into(), missing: 1 });
+        }
+        Ok(store)
+    }
+
+    /// Succeeds if the log is that of this store.
+    ///
+    /// # Errors
+    /// There is none, or it is that of another store; or the keys cannot be read.
+    pub fn check(&self) -> Result<(), StoreError> {
+        let found = self.kv.get(&[self.key("store")]).map_err(|e| self.error(e))?;
+        let theirs = self.store_of(found.into_iter().next().flatten().as_deref())?;
+        if theirs != self.store {
+            let ours = self.store;
+            let reason =
+                format!("it is the log of store {theirs:032x}, this target is {ours:032x}");
+            return Err(self.damaged(reason));
+        }
+        Ok(())
+    }
+
+    fn store_of(&self, value: Option<&[u8]>) -> Result<u128, StoreError> {
+        let text = value.and_then(|value| std::str::from_utf8(value).ok());
+        let text = text.ok_or_else(|| self.damaged("there is no log of this target".into()))?;
+        u128::from_str_radix(text, 16).map_err(|_| self.damaged("its store is no number".into()))
+    }
+
+    fn replica_key(&self) -> String {
+        self.key(&format!("replica/{}", self.host))
+    }
+
+    /// Claims are made under this lease from now on.
+    pub fn claim_under(&self, lease: LeaseId) {
+        self.lease.store(lease, Ordering::Release);
+    }
+
+    /// The owner now; `None`: there is none.
+    ///
+    /// # Errors
+    /// The keys cannot be read.
+    pub fn owner(&self) -> Result<Option<Owner>, StoreError> {
+        let found = self.kv.get(&[self.key("owner")]).map_err(|e| self.error(e))?;
+        match found.into_iter().next().flatten() {
+            None => Ok(None),
+            Some(bytes) => self.owner_of(&bytes).map(Some),
+        }
+    }
+
+    /// State of the log, for people.
+    ///
+    /// # Errors
+    /// The keys cannot be read.
+    pub fn show(&self) -> Result<Shown, StoreError> {
+        let keys = ["epoch", "head", "owner"].map(|name| self.key(name));
+        let mut found = self.kv.get(&keys).map_err(|e| self.error(e))?.into_iter();
+        let mut next = || found.next().flatten();
+        let (epoch, head, owner) = (next(), next(), next());
+        let owner = owner.map(|bytes| self.owner_of(&bytes)).transpose()?;
+        let (fence, head) = (self.epoch_of(epoch.as_deref())?, self.head_of(head.as_deref())?);
+        Ok(Shown { fence, head: head.number, owner, replicas: self.replicas()? })
+    }
+
+    fn replicas(&self) -> Result<Vec<Replica>, StoreError> {
+        let (start, end) = (self.key("replica/"), self.key("replica0"));
+        let found = self.kv.range(&start, &end, PARTS_MAX).map_err(|e| self.error(e))?;
+        let replica = |(key, value): (String, Vec<u8>)| {
+            let host = key[start.len()..].to_owned();
+            let applied =
+                parse(&value).ok_or_else(|| self.damaged(format!("{key} is no number")))?;
+            Ok(Replica { host, applied })
+        };
+        found.into_iter().map(replica).collect()
+    }
+
+    fn key(&self, name: &str) -> String {
+        format!("/sheen/{}/{name}", self.target)
+    }
+
+    fn entry_key(&self, entry: u64) -> String {
+        self.key(&format!("log/{entry:016x}"))
+    }
+
+    fn epoch_of(&self, value: Option<&[u8]>) -> Result<Fence, StoreError> {
+        let value = value.ok_or_else(|| self.damaged("there is no log of this target".into()))?;
+        parse(value).map(Fence).ok_or_else(|| self.damaged("its epoch is no number".into()))
+    }
+
+    fn head_of(&self, value: Option<&[u8]>) -> Result<Position, StoreError> {
+        let text = value.and_then(|value| std::str::from_utf8(value).ok());
+        let words = text.and_then(|text| text.split_once(' '));
+        let place = words.and_then(|(entry, transno)| {
+            let (number, transno) = (parse(entry.as_bytes())?, parse(transno.as_bytes())?);
+            Some(Position { number, transno: Transno(transno), at: 0 })
+        });
+        place.ok_or_else(|| self.damaged("its head is none".into()))
+    }
+
+    fn owner_of(&self, value: &[u8]) -> Result<Owner, StoreError> {
+        Owner::decode(value).ok_or_else(|| self.damaged("its owner is none".into()))
+    }
+
+    fn error(&self, error: KvError) -> StoreError {
+        match error {
+            // What is refused now (no space left in etcd) may be taken later.
+            KvError::NoAnswer(reason) | KvError::Refused(reason) => {
+                StoreError::NoAnswer { log: self.name().into(), reason: reason.into() }
+            }
+            KvError::Answer(reason) => self.damaged(reason),
+        }
+    }
+
+    fn name(&self) -> String {
+        self.key("log")
+    }
+
+    fn damaged(&self, reason: String) -> StoreError {
+        StoreError::Damaged { file: self.name().into(), offset: 0, reason }
+    }
+
+    /// The values of an entry: of its parts, and the one that makes it an entry.
+    fn encode(&self, entry: u64, batch: &Batch, fence: Fence) -> (Vec<Vec<u8>>, Vec<u8>) {
+        let mut payload = Vec::new();
+        batch.iter().for_each(|(key, value)| encode_change(key, value, &mut payload));
+        let mut pieces: Vec<Vec<u8>> =
+            payload.chunks(VALUE_BYTES_MAX).map(<[u8]>::to_vec).collect();
+        let rest = pieces.pop().unwrap_or_default();
+        let head = EntryHead {
+            store: self.store,
+            number: entry,
+            transno: batch.transno().0,
+            fence: fence.0,
+            parts: pieces.len() as u32,
+            changes: batch.len() as u32,
+            payload_crc: crc32c(&payload),
+        };
+        let mut last = head.encode().to_vec();
+        last.extend_from_slice(&rest);
+        (pieces, last)
+    }
+
+    /// An entry from its values, parts first.
+    fn decode(&self, entry: u64, last: &[u8], parts: &[Vec<u8>]) -> Result<Entry, StoreError> {
+        let bad = |reason: &str| self.damaged(format!("entry {entry}: {reason}"));
+        let (head, rest) = EntryHead::decode(last).ok_or_else(|| bad("its head is damaged"))?;
+        if head.store != self.store || head.number != entry {
+            return Err(bad("it is that of another place"));
+        }
+        let mut payload = parts.concat();
+        payload.extend_from_slice(rest);
+        if head.payload_crc != crc32c(&payload) {
+            return Err(bad("its checksum is wrong"));
+        }
+        let batch = batch_of(&payload, head.changes);
+        let mut batch = batch.ok_or_else(|| bad("a change cannot be read"))?;
+        batch.set_transno(Transno(head.transno));
+        batch.freeze();
+        let end = Position { number: entry, transno: batch.transno(), at: 0 };
+        Ok(Entry { batch: Arc::new(batch), fence: Fence(head.fence), end })
+    }
+
+    /// An entry of this number, from its value and its parts.
+    fn entry(&self, entry: u64, last: &[u8]) -> Result<Entry, StoreError> {
+        let parts = EntryHead::decode(last).map_or(0, |(head, _)| head.parts);
+        if parts > PARTS_MAX {
+            return Err(self.damaged(format!("entry {entry}: it has {parts} parts")));
+        }
+        let keys: Vec<String> = (0..parts).map(|part| self.part_key(entry, part)).collect();
+        let mut found = Vec::new();
+        for key in keys {
+            // One by one: together they may be more than one answer takes.
+            let part = self.kv.get(std::slice::from_ref(&key)).map_err(|e| self.error(e))?;
+            let missing = || self.damaged(format!("{key} is missing"));
+            found.push(part.into_iter().next().flatten().ok_or_else(missing)?);
+        }
+        self.decode(entry, last, &found)
+    }
+
+    fn part_key(&self, entry: u64, part: u32) -> String {
+        self.key(&format!("part/{entry:016x}.{part:04x}"))
+    }
+
+    /// Keys of entries, and of their parts, with these numbers.
+    fn ranges(&self, entries: Range<u64>) -> [Change; 2] {
+        let part = |entry: u64| self.key(&format!("part/{entry:016x}"));
+        [
+            Change::DeleteRange(self.entry_key(entries.start), self.entry_key(entries.end)),
+            Change::DeleteRange(part(entries.start), part(entries.end)),
+        ]
+    }
+
+    fn note_kept(&self, entry: u64, bytes: usize) {
+        let mut kept = self.kept.lock();
+        if kept.back().is_none_or(|(last, _)| *last < entry) {
+            kept.push_back((entry, bytes as u64));
+        }
+    }
+}
+
+fn number(value: u64) -> Vec<u8> {
+    format!("{value:016x}").into_bytes()
+}
+
+fn parse(value: &[u8]) -> Option<u64> {
+    (value.len() == 16).then(|| u64::from_str_radix(std::str::from_utf8(value).ok()?, 16).ok())?
+}
+
+fn head_of(place: Position) -> Vec<u8> {
+    format!("{:016x} {:016x}", place.number, place.transno.0).into_bytes()
+}
+
+fn put(key: String, value: Vec<u8>) -> Change {
+    Change::Put { key, value, lease: 0 }
+}
+
+impl Log for SharedLog {
+    fn claim(&self, _: Position, at_least: Fence) -> Result<Fence, StoreError> {
+        let lease = self.lease.load(Ordering::Acquire);
+        let keys = ["epoch", "owner"].map(|name| self.key(name));
+        for _ in 0..CLAIM_ROUNDS_MAX {
+            let mut found = self.kv.get(&keys).map_err(|e| self.error(e))?.into_iter();
+            let (epoch, owner) = (found.next().flatten(), found.next().flatten());
+            let now = self.epoch_of(epoch.as_deref())?;
+            match owner.map(|bytes| self.owner_of(&bytes)).transpose()? {
+                // Only the answer to an earlier claim under this lease was lost.
+                Some(owner) if owner.lease == lease && owner.fence == now => return Ok(now),
+                Some(owner) => return Err(StoreError::Owned { owner: owner.place.into() }),
+                None => {}
+            }
+            let fence = Fence(now.0 + 1).max(at_least);
+            let owner = Owner { lease, fence, place: self.place.clone() };
+            let txn = Txn {
+                compare: vec![
+                    Compare::Absent(self.key("owner")),
+                    Compare::Is(self.key("epoch"), number(now.0)),
+                ],
+                then: vec![
+                    put(self.key("epoch"), number(fence.0)),
+                    Change::Put { key: self.key("owner"), value: owner.encode(), lease },
+                ],
+                otherwise: Vec::new(),
+            };
+            if self.kv.txn(&txn).map_err(|e| self.error(e))? == Outcome::Done {
+                return Ok(fence);
+            }
+        }
+        Err(StoreError::Owned { owner: "several hosts that claim it".into() })
+    }
+
+    fn append(
+        &self,
+        after: Position,
+        batch: &Arc<Batch>,
+        fence: Fence,
+    ) -> Result<Position, StoreError> {
+        let entry = after.number + 1;
+        let (parts, last) = self.encode(entry, batch, fence);
+        let end = Position { number: entry, transno: batch.transno(), at: 0 };
+        let bytes = parts.iter().map(Vec::len).sum::<usize>() + last.len();
+        let of_epoch = Compare::Is(self.key("epoch"), number(fence.0));
+        let names = || ["epoch", "head"].map(|name| self.key(name)).to_vec();
+        let steps = parts.into_iter().enumerate().map(|(part, value)| Txn {
+            compare: vec![of_epoch.clone()],
+            then: vec![put(self.part_key(entry, part as u32), value)],
+            otherwise: names(),
+        });
+        let mut whole = Txn {
+            compare: vec![of_epoch.clone(), Compare::Is(self.key("head"), head_of(after))],
+            then: vec![
+                put(self.entry_key(entry), last.clone()),
+                put(self.key("head"), head_of(end)),
+            ],
+            otherwise: names(),
+        };
+        whole.otherwise.push(self.entry_key(entry));
+        if is_mutant(Mutant::AppendWithoutEpoch) {
+            whole.compare.remove(0);
+        }
+        for txn in steps.chain([whole]) {
+            let found = match self.kv.txn(&txn) {
+                Ok(Outcome::Done) => continue,
+                Ok(Outcome::Refused(found)) => found,
+                Err(_) if is_mutant(Mutant::UnansweredIsDurable) => continue,
+                Err(error) => return Err(self.error(error)),
+            };
+            let mut found = found.into_iter();
+            let (epoch, head) = (found.next().flatten(), found.next().flatten());
+            let now = self.epoch_of(epoch.as_deref())?;
+            if now != fence {
+                return Err(StoreError::Fenced { ours: fence.0, current: now.0 });
+            }
+            let ours = found.next().flatten().is_some_and(|value| value == last);
+            if !ours || is_mutant(Mutant::LostAnswerIsRefusal) {
+                let head = self.head_of(head.as_deref())?.number;
+                let reason =
+                    format!("its head is entry {head}, though this owner wrote {}", after.number);
+                return Err(self.damaged(reason));
+            }
+        }
+        self.note_kept(entry, bytes);
+        Ok(end)
+    }
+
+    fn read(&self, after: Position, each: &mut dyn FnMut(Entry)) -> Result<(), StoreError> {
+        let head = self.kv.get(&[self.key("head")]).map_err(|e| self.error(e))?;
+        let head = self.head_of(head.into_iter().next().flatten().as_deref())?;
+        if head.number < after.number {
+            let (has, ours) = (head.number, after.number);
+            return Err(
+                self.damaged(format!("it ends with entry {has}, the tree has entry {ours}"))
+            );
+        }
+        let (mut next, mut fence) = (after.number + 1, Fence(0));
+        while next <= head.number {
+            let (start, end) = (self.entry_key(next), self.key("log0"));
+            let found = self.kv.range(&start, &end, RANGE_KEYS).map_err(|e| self.error(e))?;
+            let before = next;
+            for (key, value) in found {
+                if next > head.number {
+                    break;
+                }
+                if key != self.entry_key(next) {
+                    break;
+                }
+                let entry = self.entry(next, &value)?;
+                if entry.fence < fence {
+                    let reason = format!(
+                        "entry {next} of epoch {} follows epoch {}",
+                        entry.fence.0, fence.0
+                    );
+                    return Err(self.damaged(reason));
+                }
+                fence = entry.fence;
+                self.note_kept(next, value.len() + entry.batch.bytes());
+                each(entry);
+                next += 1;
+            }
+            if next == before {
+                return Err(StoreError::Behind { log: self.name().into(), missing: next });
+            }
+        }
+        Ok(())
+    }
+
+    fn room(&self, _: &Batch) -> Room {
+        let kept: u64 = self.kept.lock().iter().map(|(_, bytes)| bytes).sum();
+        if kept < BYTES_MAX { Room::Now } else { Room::AfterTrim }
+    }
+
+    fn trim(&self, through: Position) -> Result<(), StoreError> {
+        let note =
+            Txn { then: vec![put(self.replica_key(), number(through.number))], ..Txn::default() };
+        self.kv.txn(&note).map_err(|e| self.error(e))?;
+        let all = self.replicas()?.into_iter().map(|replica| replica.applied).min();
+        let through = all.unwrap_or(0).min(through.number);
+        if through <= self.trimmed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        // From the beginning: an earlier owner may have left some.
+        let gone = Txn { then: self.ranges(0..through + 1).to_vec(), ..Txn::default() };
+        self.kv.txn(&gone).map_err(|e| self.error(e))?;
+        self.trimmed.store(through, Ordering::Release);
+        self.kept.lock().retain(|(entry, _)| *entry > through);
+        Ok(())
+    }
+}
