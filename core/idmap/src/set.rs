@@ -57,15 +57,15 @@ pub enum Refused {
     #[error("{range} overlaps {theirs} of the nodemap {name}")]
     Overlap {
         /// The range.
-        range: Members,
+        range: Box<Members>,
         /// That of the other nodemap.
-        theirs: Members,
+        theirs: Box<Members>,
         /// The other nodemap.
         name: NodemapName,
     },
     /// It does not have these clients.
     #[error("the nodemap {0} has no range {1}")]
-    NoRange(NodemapName, Members),
+    NoRange(NodemapName, Box<Members>),
     /// The nodemap itself refuses it.
     #[error(transparent)]
     Set(#[from] BadSet),
@@ -177,7 +177,7 @@ impl Nodemaps {
             NodemapChange::DelMembers(name, range) => {
                 let map = self.maps.get_mut(name).ok_or_else(|| Refused::Unknown(name.clone()))?;
                 let at = map.members.iter().position(|known| known == range);
-                let at = at.ok_or_else(|| Refused::NoRange(name.clone(), range.clone()))?;
+                let at = at.ok_or_else(|| Refused::NoRange(name.clone(), Box::new(range.clone())))?;
                 Arc::make_mut(map).members.remove(at);
                 true
             }
@@ -222,8 +222,8 @@ impl Nodemaps {
         for (other, map) in self.maps.iter().filter(|(other, _)| *other != name) {
             if let Some(theirs) = map.members.iter().find(|theirs| theirs.overlaps(range)) {
                 return Err(Refused::Overlap {
-                    range: range.clone(),
-                    theirs: theirs.clone(),
+                    range: Box::new(range.clone()),
+                    theirs: Box::new(theirs.clone()),
                     name: other.clone(),
                 });
             }
