@@ -3,6 +3,7 @@
 pub mod announce;
 pub mod authority;
 pub mod descriptors;
+pub mod join;
 pub mod keys;
 pub mod mount_point;
 pub mod mount_table;

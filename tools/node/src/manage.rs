@@ -4,6 +4,7 @@ pub mod admin;
 pub mod alive;
 pub mod control;
 pub mod devices;
+mod enrolment;
 pub mod faults;
 pub mod kept;
 pub mod params;

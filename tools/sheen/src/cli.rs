@@ -293,6 +293,8 @@ pub enum AuthCommand {
     List(AuthListArgs),
     Revoke(AuthRevokeArgs),
     Renew(AuthRenewArgs),
+    Token(AuthTokenArgs),
+    Join(AuthJoinArgs),
     /// Show the keys of this host
     Show,
 }
@@ -335,6 +337,46 @@ pub struct AuthIssueArgs {
     /// How long the key is good
     #[arg(long, value_name = "DAYS", default_value_t = 365, value_parser = clap::value_parser!(u16).range(1..=7300))]
     pub days: u16,
+}
+
+/// Make a token, with which another host gets its key from the MGS
+///
+/// Prints it: one word, for `sheen auth join` on that host. A reader of it can get the key.
+#[derive(Debug, Args)]
+pub struct AuthTokenArgs {
+    /// Home of the node that has the MGS, or its MGT
+    #[arg(value_name = "DIR", default_value = HOME_DEFAULT)]
+    pub dir: PathBuf,
+    /// What the host may do: server, client, admin; see issue
+    #[arg(long, value_name = "ROLE", default_value = "client")]
+    pub role: Role,
+    /// Name of the host [default: what it calls itself, if no other key has that name]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<KeyName>,
+    /// Hosts that may use it
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub uses: u16,
+    /// How long the token is good
+    #[arg(long, value_name = "MINUTES", default_value_t = 60, value_parser = clap::value_parser!(u16).range(1..=10080))]
+    pub minutes: u16,
+    /// How long the keys are good
+    #[arg(long, value_name = "DAYS", default_value_t = 365, value_parser = clap::value_parser!(u16).range(1..=7300))]
+    pub days: u16,
+}
+
+/// Get a key for this host with a token
+///
+/// The key is made here and stays here; the MGS, which the token names, signs it. It goes to
+/// /etc/sheen/keys; an earlier key for the same cluster is replaced.
+#[derive(Debug, Args)]
+pub struct AuthJoinArgs {
+    /// What `sheen auth token` printed; -: from standard input, so that no list of processes shows
+    /// it
+    #[arg(value_name = "TOKEN")]
+    pub token: String,
+    /// Name of this host's key [default: the name of the host]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<KeyName>,
 }
 
 /// Take a key for this host

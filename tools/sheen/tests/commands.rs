@@ -75,7 +75,8 @@ fn help_is_what_was_agreed() {
         assert_eq!(help.status.code(), Some(0), "{command}");
         golden(&format!("help-{command}.txt"), &stdout(&help));
     }
-    for command in ["init", "issue", "install", "list", "revoke", "renew", "show"] {
+    for command in ["init", "issue", "install", "join", "list", "revoke", "renew", "show", "token"]
+    {
         let help = sheen(&["auth", command, "--help"]);
         assert_eq!(help.status.code(), Some(0), "{command}");
         golden(&format!("help-auth-{command}.txt"), &stdout(&help));
@@ -107,6 +108,15 @@ fn help_is_what_was_agreed() {
         "pool_remove",
         "pool_destroy",
         "pool_list",
+        "nodemap_activate",
+        "nodemap_add",
+        "nodemap_del",
+        "nodemap_modify",
+        "nodemap_add_range",
+        "nodemap_add_idmap",
+        "nodemap_info",
+        "nodemap_test_nid",
+        "nodemap_test_id",
         "list_nids",
         "ping",
         "which_nid",

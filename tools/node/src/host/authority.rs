@@ -5,9 +5,12 @@
 //! | `authority.pem` | key and certificate that sign those of all keys |
 //! | `key.pem` | key of the host of the MGS |
 //! | `keys.json` | every key that was made, and which are revoked |
+//! | `tokens.json` | tokens that are good ([`tokens`]) |
 //! | `lock` | held by the process that changes the list |
 //!
 //! All are for their owner only. Bound: [`KEYS_MAX`] keys.
+
+pub mod tokens;
 
 use crate::host::keys::{AUTHORITY_DIR, MGS_KEY};
 use crate::host::secret_file;
@@ -66,6 +69,12 @@ pub enum AuthorityError {
     /// The list is full.
     #[error("there are {KEYS_MAX} keys already")]
     Full,
+    /// There are too many tokens.
+    #[error(
+        "there are {} tokens already: wait until some are used, or have expired",
+        tokens::TOKENS_MAX
+    )]
+    Tokens,
 }
 
 /// A key that was made.
@@ -220,23 +229,34 @@ impl AuthorityDir {
         (role, name): (Role, &KeyName),
         life: i64,
     ) -> Result<Credentials, AuthorityError> {
+        let mgs = self.list()?.mgs.iter().filter_map(|nid| nid.parse().ok()).collect();
+        let issued = now();
+        let key = authority.issue_key((role, name), mgs, (issued, life))?;
+        self.add((role, name), key.principal().key, (issued, key.expires()))?;
+        Ok(key)
+    }
+
+    /// Adds a key that was made to the list, which is locked. Returns the NIDs of the MGS.
+    fn add(
+        &self,
+        (role, name): (Role, &KeyName),
+        key: KeyHash,
+        (issued, expires): (i64, i64),
+    ) -> Result<Vec<String>, AuthorityError> {
         let mut list = self.list()?;
         if list.keys.len() >= KEYS_MAX {
             return Err(AuthorityError::Full);
         }
-        let mgs = list.mgs.iter().filter_map(|nid| nid.parse().ok()).collect();
-        let issued = now();
-        let key = authority.issue_key((role, name), mgs, (issued, life))?;
         list.keys.push(Issued {
             name: name.to_string(),
             role: role.to_string(),
-            key: key.principal().key.to_string(),
+            key: key.to_string(),
             issued,
-            expires: key.expires(),
+            expires,
             revoked: None,
         });
         self.write_list(&list)?;
-        Ok(key)
+        Ok(list.mgs)
     }
 
     /// Gives the host of the MGS a new key, under its name.

@@ -9,8 +9,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// Folder of the keys that clusters gave this host.
+/// Folder of the keys that clusters gave this host, unless [`KEYS_DIR_VARIABLE`] names another.
 pub const KEYS_DIR: &str = "/etc/sheen/keys";
+/// Variable that names another folder.
+pub const KEYS_DIR_VARIABLE: &str = "SHEEN_KEYS_DIR";
 /// Folder of the authority in that of the MGT.
 pub const AUTHORITY_DIR: &str = "auth";
 /// In it, the key of the MGS' host.
@@ -107,13 +109,18 @@ fn of_host(settings: &Settings) -> Result<Option<PathBuf>, KeyError> {
     Ok(None)
 }
 
+/// Folder of the keys of this host.
+pub fn folder() -> PathBuf {
+    std::env::var_os(KEYS_DIR_VARIABLE).map_or_else(|| KEYS_DIR.into(), PathBuf::from)
+}
+
 /// Files of all keys of the host, by name.
 ///
 /// # Errors
 /// The folder cannot be read.
 pub fn installed() -> Result<Vec<PathBuf>, KeyError> {
-    let fail = |source| KeyError::Read { path: KEYS_DIR.into(), source };
-    let entries = match std::fs::read_dir(KEYS_DIR) {
+    let dir = folder();
+    let entries = match std::fs::read_dir(&dir) {
         Err(error)
             if matches!(
                 error.kind(),
@@ -122,8 +129,9 @@ pub fn installed() -> Result<Vec<PathBuf>, KeyError> {
         {
             return Ok(Vec::new());
         }
-        entries => entries.map_err(fail)?,
+        entries => entries.map_err(|source| KeyError::Read { path: dir.clone(), source })?,
     };
+    let fail = |source| KeyError::Read { path: dir.clone(), source };
     let mut paths = entries
         .map(|entry| entry.map(|entry| entry.path()))
         .collect::<Result<Vec<_>, _>>()
@@ -138,7 +146,7 @@ pub fn installed() -> Result<Vec<PathBuf>, KeyError> {
 /// # Errors
 /// It is no key, or cannot be written.
 pub fn install(text: &str) -> Result<(PathBuf, Credentials), KeyError> {
-    let dir = Path::new(KEYS_DIR);
+    let dir = &folder();
     let key = Credentials::from_text(text)
         .map_err(|source| KeyError::Bad { path: "-".into(), source })?;
     let path = dir.join(format!("{}.pem", key.principal().cluster));

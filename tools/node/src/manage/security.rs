@@ -7,6 +7,7 @@
 
 use crate::host::authority::{AuthorityDir, key_hash};
 use crate::host::keys;
+use crate::manage::enrolment::Enrolment;
 use crate::role::parts::Parts;
 use env::watch;
 use mgs::mgs::Mgs;
@@ -84,11 +85,16 @@ impl Secured {
         parts.env.tasks.spawn("follow the key", Box::pin(follow));
     }
 
-    /// Tells all processes which keys of the authority are revoked, until this is dropped.
+    /// Takes tokens of the authority, and tells all processes which of its keys are revoked, until
+    /// this is dropped.
     pub fn follow_list(&self, parts: &Parts, mgs: Arc<Mgs>, mgt: &Path) {
         let authority = AuthorityDir::of(mgt);
         if !authority.exists() {
             return;
+        }
+        let enrolment = Enrolment::new(parts.clone(), authority.clone());
+        if !self.keys.set_enroller(Arc::new(enrolment)) {
+            tracing::error!("tokens are taken for another authority already");
         }
         let (env, parts, mut stopped) = (parts.env.clone(), parts.clone(), self.stop.subscribe());
         let follow = async move {

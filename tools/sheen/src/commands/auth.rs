@@ -4,7 +4,8 @@
 //! itself, a running process a changed key.
 
 use crate::cli::{
-    AuthArgs, AuthCommand, AuthInitArgs, AuthIssueArgs, AuthListArgs, AuthRenewArgs, AuthRevokeArgs,
+    AuthArgs, AuthCommand, AuthInitArgs, AuthIssueArgs, AuthJoinArgs, AuthListArgs, AuthRenewArgs,
+    AuthRevokeArgs, AuthTokenArgs,
 };
 use crate::commands::up::absolute;
 use crate::terminal::outcome::{Exit, Failure, Outcome};
@@ -13,14 +14,19 @@ use node::config::format;
 use node::config::security::Security;
 use node::config::settings::{Listen, Settings};
 use node::home::Home;
+use node::host::authority::tokens::TokenSpec;
 use node::host::authority::{AuthorityDir, now};
-use node::host::keys;
+use node::host::{join, keys};
+use seal::authority::KEY_LIFE;
+use seal::token::{BadToken, Token};
 use std::io::Read;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use tabled::builder::Builder;
 use tabled::settings::Style;
 use types::nid::Nid;
 use types::principal::KeyName;
+use types::session::ClusterId;
 use types::target::TargetKind;
 
 /// Seconds of a day.
@@ -37,6 +43,8 @@ pub fn run(args: &AuthArgs) -> Outcome {
         AuthCommand::List(args) => list(args),
         AuthCommand::Revoke(args) => revoke(args),
         AuthCommand::Renew(args) => renew(args),
+        AuthCommand::Token(args) => token(args),
+        AuthCommand::Join(args) => join(args),
         AuthCommand::Show => show(),
     }
 }
@@ -70,13 +78,11 @@ fn init(args: &AuthInitArgs) -> Outcome {
         }
         (nids, _) => nids.to_vec(),
     };
-    let cluster = format::cluster_of(&mgt).map_err(Failure::failed)?;
     let name = match &args.name {
         Some(name) => name.clone(),
         None => host_name()?,
     };
-    let authority = AuthorityDir::of(&mgt);
-    authority.make(cluster, &mgs, &name, i64::from(args.days) * DAY).map_err(Failure::failed)?;
+    let cluster = make_authority(&mgt, &mgs, &name, i64::from(args.days) * DAY)?;
     if let Some(settings) = settings.filter(|settings| settings.security == Security::Auto) {
         // Without its key the node shall not become an open one.
         Settings { security: Security::On, ..settings }.write(&home).map_err(Failure::failed)?;
@@ -89,6 +95,30 @@ fn init(args: &AuthInitArgs) -> Outcome {
         args.dir.display()
     ));
     Ok(Exit::Done)
+}
+
+fn make_authority(
+    mgt: &Path,
+    mgs: &[Nid],
+    name: &KeyName,
+    life: i64,
+) -> Result<ClusterId, Failure> {
+    let cluster = format::cluster_of(mgt).map_err(Failure::failed)?;
+    AuthorityDir::of(mgt).make(cluster, mgs, name, life).map_err(Failure::failed)?;
+    Ok(cluster)
+}
+
+/// Secures the cluster of a new home whose MGS others are to reach at `address`.
+///
+/// # Errors
+/// The authority cannot be made.
+pub fn secure_new(home: &Home, address: SocketAddr) -> Result<(), Failure> {
+    let mgt = home.dir().join(Home::target_dir_name(TargetKind::Mgt, 0));
+    make_authority(&mgt, &[Nid::Tcp(address)], &host_name()?, KEY_LIFE)?;
+    output::talk(
+        "other hosts need a key: `sheen auth token` prints a token here, `sheen auth join TOKEN` takes the key there",
+    );
+    Ok(())
 }
 
 fn host_name() -> Result<KeyName, Failure> {
@@ -112,6 +142,42 @@ fn issue(args: &AuthIssueArgs) -> Outcome {
     Ok(Exit::Done)
 }
 
+fn token(args: &AuthTokenArgs) -> Outcome {
+    let authority = AuthorityDir::of(&mgt_of(&args.dir)?);
+    let spec = TokenSpec {
+        role: args.role,
+        name: args.name.clone(),
+        uses: args.uses.into(),
+        life: i64::from(args.minutes) * 60,
+        key_life: i64::from(args.days) * DAY,
+    };
+    let token = authority.make_token(&spec).map_err(Failure::failed)?;
+    output::data(&format!("{token}\n"))?;
+    output::talk(&format!(
+        "good for {} within {} minutes, and secret until then; on that host: sheen auth join TOKEN",
+        match args.uses {
+            1 => "one host".to_owned(),
+            uses => format!("{uses} hosts"),
+        },
+        args.minutes
+    ));
+    Ok(Exit::Done)
+}
+
+fn join(args: &AuthJoinArgs) -> Outcome {
+    let text = match &args.token[..] {
+        "-" => read_all(None)?,
+        token => token.to_owned(),
+    };
+    let token: Token = text.parse().map_err(|bad: BadToken| Failure::Usage(bad.to_string()))?;
+    let name = match &args.name {
+        Some(name) => name.clone(),
+        None => host_name()?,
+    };
+    let key = join::key_for(&token, &name).map_err(Failure::failed)?;
+    installed(&key.to_text())
+}
+
 fn renew(args: &AuthRenewArgs) -> Outcome {
     let authority = AuthorityDir::of(&mgt_of(&args.dir)?);
     let key = authority.renew_own(i64::from(args.days) * DAY).map_err(Failure::failed)?;
@@ -124,6 +190,11 @@ fn renew(args: &AuthRenewArgs) -> Outcome {
 }
 
 fn install(file: Option<&Path>) -> Outcome {
+    installed(&read_all(file)?)
+}
+
+/// What the file has, or standard input.
+fn read_all(file: Option<&Path>) -> Result<String, Failure> {
     let mut text = String::new();
     let read = match file {
         Some(file) if file != Path::new("-") => std::fs::File::open(file)
@@ -131,7 +202,12 @@ fn install(file: Option<&Path>) -> Outcome {
         _ => std::io::stdin().take(KEY_BYTES_MAX).read_to_string(&mut text),
     };
     read.map_err(|error| Failure::Failed(format!("cannot read the key: {error}")))?;
-    let (path, key) = keys::install(&text).map_err(Failure::failed)?;
+    Ok(text)
+}
+
+/// Installs a key, and says so.
+fn installed(text: &str) -> Outcome {
+    let (path, key) = keys::install(text).map_err(Failure::failed)?;
     let nids: Vec<String> = key.mgs().iter().map(Nid::to_string).collect();
     output::talk(&format!(
         "{}: key of {} for the cluster with its MGS at {}, good for {} days",
@@ -187,7 +263,7 @@ fn revoke(args: &AuthRevokeArgs) -> Outcome {
 fn show() -> Outcome {
     let installed = keys::installed().map_err(Failure::failed)?;
     if installed.is_empty() {
-        return Err(Failure::No(format!("this host has no key in {}", keys::KEYS_DIR)));
+        return Err(Failure::No(format!("this host has no key in {}", keys::folder().display())));
     }
     for path in installed {
         let key = keys::read(&path).map_err(Failure::failed)?;

@@ -4,6 +4,7 @@
 //! mounts -> wait until it is in service. A second `up` with the same settings changes nothing.
 
 use crate::cli::{HOME_DEFAULT, UpArgs};
+use crate::commands::auth;
 use crate::commands::status::unusable;
 use crate::spawn;
 use crate::terminal::outcome::{Exit, Failure, Outcome};
@@ -11,7 +12,8 @@ use crate::terminal::output;
 use crate::terminal::progress::Progress;
 use node::config::format::{self, FormatSpec};
 use node::config::plan::{Plan, Wanted, plan};
-use node::config::settings::Settings;
+use node::config::security::Security;
+use node::config::settings::{Listen, Settings};
 use node::home::{Home, HomeGuard};
 use node::host::announce::{Announce, Event};
 use node::host::mount_point;
@@ -76,19 +78,19 @@ pub fn run(args: &UpArgs) -> Outcome {
     need_root(&plan)?;
 
     let progress = Progress::start("preparing");
-    prepare(&home, &plan, before.as_ref(), &progress)?;
-    for mount in &plan.settings.mounts {
+    let settings = prepare(&home, &plan, before.as_ref(), &progress)?;
+    for mount in &settings.mounts {
         prepare_mount_point(&mount.at)?;
     }
     if args.foreground {
         drop(progress);
-        return foreground(&home, plan.settings);
+        return foreground(&home, settings);
     }
     progress.step("starting");
     let command = ["serve".into(), "--announce".into(), home.dir().as_os_str().to_owned()];
     spawn::start(&command.map(OsString::from), &home.log_path(), &progress)?;
     drop(progress);
-    print_mounts(&plan.settings)?;
+    print_mounts(&settings)?;
     Ok(Exit::Done)
 }
 
@@ -137,13 +139,13 @@ fn need_root(plan: &Plan) -> Result<(), Failure> {
     Err(Failure::Failed("only root may mount: use sudo".to_owned()))
 }
 
-/// Makes what is missing in the home.
+/// Makes what is missing in the home. Returns the settings, as they are written there.
 fn prepare(
     home: &Home,
     plan: &Plan,
     before: Option<&Settings>,
     progress: &Progress,
-) -> Result<(), Failure> {
+) -> Result<Settings, Failure> {
     let unwritable =
         |e: io::Error| Failure::Failed(format!("cannot make {}: {e}", home.dir().display()));
     fs::create_dir_all(home.dir()).map_err(unwritable)?;
@@ -161,10 +163,22 @@ fn prepare(
         };
         format::format(&spec).map_err(Failure::failed)?;
     }
-    if before != Some(&plan.settings) {
-        plan.settings.write(home).map_err(Failure::failed)?;
+    let mut settings = plan.settings.clone();
+    if before.is_none()
+        && settings.security == Security::Auto
+        && settings.key.is_none()
+        && let Listen::At(address) = settings.listen
+        && !address.ip().to_canonical().is_loopback()
+        && address.port() != 0
+    {
+        // Other hosts are to reach a cluster that is being founded here: with keys.
+        auth::secure_new(home, address)?;
+        settings.security = Security::On;
     }
-    Ok(())
+    if before != Some(&settings) {
+        settings.write(home).map_err(Failure::failed)?;
+    }
+    Ok(settings)
 }
 
 /// Makes the mount point, after clearing what a killed process left there.
