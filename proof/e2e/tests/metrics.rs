@@ -7,7 +7,8 @@ use e2e::process::text;
 use e2e::programs::sh;
 use observe::openmetrics::read::{Family, Kind, SampleLine, read};
 use std::fs;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Address at which the process of this cluster answers HTTP.
@@ -149,7 +150,7 @@ fn bytes_that_wait_and_grants_are_gauges() {
 
 #[test]
 fn other_hosts_need_a_token() {
-    if !e2e::can_mount() {
+    if !e2e::can_mount() || e2e::need_program("curl").is_none() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
@@ -158,8 +159,27 @@ fn other_hosts_need_a_token() {
     let cluster =
         Cluster::up(&["--http", "0.0.0.0:0", "--http-token-file", file.to_str().expect("a text")]);
     let port = http(&cluster).rsplit(':').next().expect("a port").to_owned();
-    let addr = format!("127.0.0.1:{port}");
-    assert_eq!(get(&addr, "/metrics", "").0, 401);
-    assert_eq!(get(&addr, "/metrics", "Authorization: Bearer 0123456789abcdeX\r\n").0, 401);
-    assert_eq!(get(&addr, "/metrics", "Authorization: Bearer 0123456789abcdef\r\n").0, 200);
+    // Over HTTPS, which is curl's here, with the certificate that the daemon made.
+    let pem = cluster.dir().join("http.pem");
+    assert_eq!(fs::metadata(&pem).expect("the certificate").mode() & 0o777, 0o600);
+    let status = |headers: &[&str], scheme: &str| {
+        let mut curl = Command::new("curl");
+        curl.args(["--silent", "--insecure", "--max-time", "20", "--output", "/dev/null"]);
+        headers.iter().for_each(|header| {
+            curl.args(["--header", header]);
+        });
+        curl.args(["--write-out", "%{http_code}", &format!("{scheme}://127.0.0.1:{port}/metrics")]);
+        String::from_utf8(curl.output().expect("curl runs").stdout).expect("text")
+    };
+    let bearer = |token: &str| format!("Authorization: Bearer {token}");
+    assert_eq!(status(&[], "https"), "401");
+    assert_eq!(status(&[&bearer("0123456789abcdeX")], "https"), "401");
+    assert_eq!(status(&[&bearer("0123456789abcdef")], "https"), "200");
+    assert_eq!(status(&[&bearer("0123456789abcdef")], "http"), "000", "nothing in the clear");
+    let said = cluster.command(&["status"]);
+    assert!(
+        text(&said).contains("metrics at https://") && text(&said).contains("fingerprint"),
+        "{}",
+        text(&said)
+    );
 }

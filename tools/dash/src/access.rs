@@ -85,11 +85,6 @@ impl Token {
         let differ = ours.iter().zip(theirs).fold(0, |sum, (a, b)| sum | (a ^ b));
         std::hint::black_box(differ) == 0 && ours.len() == theirs.len()
     }
-
-    /// The value of the cookie that carries it.
-    pub fn cookie(&self) -> String {
-        format!("{COOKIE_NAME}={}; Path=/; HttpOnly; SameSite=Strict", self.0)
-    }
 }
 
 /// What a request may do.
@@ -110,11 +105,19 @@ pub enum Verdict {
 pub struct Access {
     /// Bound to loopback, so that only this host can reach it.
     pub loopback: bool,
+    /// It is served over HTTPS, and so the cookie is never shown to others.
+    pub https: bool,
     /// What readers must know that `loopback` does not let in.
     pub token: Token,
 }
 
 impl Access {
+    /// The value of the cookie that carries the token.
+    pub fn cookie(&self) -> String {
+        let secure = if self.https { "; Secure" } else { "" };
+        format!("{COOKIE_NAME}={}; Path=/; HttpOnly; SameSite=Strict{secure}", self.token.0)
+    }
+
     /// Judges whether this request may be answered. `owner`: of the other end of its connection;
     /// `None`: the kernel does not tell.
     pub fn judge(
@@ -176,7 +179,7 @@ mod tests {
     const NOBODY: PeerOwner = PeerOwner::User(65534);
 
     fn access(loopback: bool) -> Access {
-        Access { loopback, token: Token::new(TOKEN).unwrap() }
+        Access { loopback, https: false, token: Token::new(TOKEN).unwrap() }
     }
 
     #[test]

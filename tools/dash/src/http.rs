@@ -9,6 +9,7 @@
 use crate::access::{Access, Verdict};
 use crate::connections::{self, Activity, Watched};
 use bytes::Bytes;
+use env::BoxFuture;
 use env::net::PeerOwner;
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -24,8 +25,10 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, join, split};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 /// Connections served at once.
 pub const CONNECTIONS_MAX: usize = 64;
@@ -72,6 +75,17 @@ pub const TEXT: &str = "text/plain; charset=utf-8";
 /// Makes the answers.
 pub type Router = Arc<dyn Fn(Ask) -> Pin<Box<dyn Future<Output = Answer> + Send>> + Send + Sync>;
 
+/// One direction of a connection.
+pub type Read = Box<dyn AsyncRead + Send + Unpin>;
+/// The other one.
+pub type Write = Box<dyn AsyncWrite + Send + Unpin>;
+
+/// Makes the handshake of each connection, where the server speaks HTTPS.
+pub trait Tls: Send + Sync {
+    /// A connection that came, opened.
+    fn accept(&self, read: Read, write: Write) -> BoxFuture<'_, io::Result<(Read, Write)>>;
+}
+
 /// A server that runs until it is ended or dropped.
 #[derive(Debug)]
 pub struct Http {
@@ -80,14 +94,19 @@ pub struct Http {
 }
 
 impl Http {
-    /// Binds and serves.
+    /// Binds and serves. `tls`: over HTTPS.
     ///
     /// # Errors
     /// The address cannot be bound.
-    pub async fn start(addr: SocketAddr, access: Access, router: Router) -> io::Result<Http> {
+    pub async fn start(
+        addr: SocketAddr,
+        access: Access,
+        tls: Option<Arc<dyn Tls>>,
+        router: Router,
+    ) -> io::Result<Http> {
         let listener = TcpListener::bind(addr).await?;
         let addr = listener.local_addr()?;
-        Ok(Http { addr, task: tokio::spawn(serve(listener, Arc::new(access), router)) })
+        Ok(Http { addr, task: tokio::spawn(serve(listener, Arc::new(access), tls, router)) })
     }
 
     /// The bound address.
@@ -113,29 +132,51 @@ impl Drop for Http {
     }
 }
 
-async fn serve(listener: TcpListener, access: Arc<Access>, router: Router) {
+async fn serve(
+    listener: TcpListener,
+    access: Arc<Access>,
+    tls: Option<Arc<dyn Tls>>,
+    router: Router,
+) {
     let converse = move |stream: Watched, activity: Activity| {
-        let (access, router) = (access.clone(), router.clone());
+        let (access, tls, router) = (access.clone(), tls.clone(), router.clone());
         async move {
             let owner = stream.owner();
-            let service = service_fn(|request| async {
-                activity.answering();
-                Ok::<_, Infallible>(respond(&access, owner, &router, request).await)
-            });
-            let mut builder = http1::Builder::new();
-            // A client that waited for its place may have said long ago that it asks for nothing
-            // more.
-            builder.half_close(true);
-            builder
-                .timer(TokioTimer::new())
-                .header_read_timeout(HEAD_TIMEOUT)
-                .max_buf_size(HEAD_BYTES_MAX);
-            if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
-                tracing::debug!(%error, "HTTP connection");
+            let reader = Reader { access: &access, owner, router: &router, activity: &activity };
+            let Some(tls) = tls else { return talk(stream, &reader).await };
+            let (read, write) = split(stream);
+            match timeout(HEAD_TIMEOUT, tls.accept(Box::new(read), Box::new(write))).await {
+                Ok(Ok((read, write))) => talk(join(read, write), &reader).await,
+                Ok(Err(error)) => tracing::debug!(%error, "HTTPS connection"),
+                Err(_) => tracing::debug!("an HTTPS connection made no handshake in time"),
             }
         }
     };
     connections::serve(listener, CONNECTIONS_MAX, converse).await;
+}
+
+/// The other end of a connection, and what answers it.
+struct Reader<'a> {
+    access: &'a Access,
+    owner: Option<PeerOwner>,
+    router: &'a Router,
+    activity: &'a Activity,
+}
+
+/// Answers the requests of one connection.
+async fn talk(stream: impl AsyncRead + AsyncWrite + Unpin, reader: &Reader<'_>) {
+    let Reader { access, owner, router, activity } = *reader;
+    let service = service_fn(|request| async move {
+        activity.answering();
+        Ok::<_, Infallible>(respond(access, owner, router, request).await)
+    });
+    let mut builder = http1::Builder::new();
+    // A client that waited for its place may have said long ago that it asks for nothing more.
+    builder.half_close(true);
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES_MAX);
+    if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
+        tracing::debug!(%error, "HTTP connection");
+    }
 }
 
 async fn respond(
@@ -190,7 +231,7 @@ async fn respond(
 fn keep_token(access: &Access, path: &str) -> Response<Full<Bytes>> {
     let mut response = response_of(Answer::sentence(303, "see there"));
     let headers = response.headers_mut();
-    if let Ok(cookie) = HeaderValue::from_str(&access.token.cookie()) {
+    if let Ok(cookie) = HeaderValue::from_str(&access.cookie()) {
         headers.insert(header::SET_COOKIE, cookie);
     }
     // Two slashes at the beginning would name another host.
@@ -234,7 +275,7 @@ mod tests {
     const TOKEN: &str = "0123456789abcdef";
 
     async fn start(loopback: bool) -> Http {
-        let access = Access { loopback, token: Token::new(TOKEN).unwrap() };
+        let access = Access { loopback, https: false, token: Token::new(TOKEN).unwrap() };
         let router: Router = Arc::new(|ask: Ask| {
             Box::pin(async move {
                 match ask.path.as_str() {
@@ -244,7 +285,7 @@ mod tests {
                 }
             })
         });
-        Http::start("127.0.0.1:0".parse().unwrap(), access, router).await.unwrap()
+        Http::start("127.0.0.1:0".parse().unwrap(), access, None, router).await.unwrap()
     }
 
     async fn ask(http: &Http, request: &str) -> String {

@@ -59,6 +59,14 @@ pub enum NodeError {
         /// The reason.
         source: io::Error,
     },
+    /// The key and certificate of HTTPS.
+    #[error("cannot use the key and certificate of HTTPS, {}: {source}", .path.display())]
+    Certificate {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
     /// There is no usable token for HTTP.
     #[error(transparent)]
     Token(dash::access::TokenError),

@@ -117,6 +117,13 @@ pub struct Settings {
     /// where other hosts can reach `http`; absent: one is drawn at each start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http_token_file: Option<PathBuf>,
+    /// File with the key and the certificates (PEM) by which other hosts know the HTTP server;
+    /// absent: the daemon makes a key, and signs its certificate itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http_certificate: Option<PathBuf>,
+    /// Other hosts read over HTTP, in the clear, and not over HTTPS.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub http_plain: bool,
     /// Whether connections must show keys.
     #[serde(with = "text", default, skip_serializing_if = "is_auto")]
     pub security: Security,
@@ -135,6 +142,10 @@ fn one() -> u32 {
 
 fn yes() -> bool {
     true
+}
+
+fn is_no(flag: &bool) -> bool {
+    !flag
 }
 
 fn is_default(http: &HttpListen) -> bool {
@@ -158,6 +169,8 @@ impl Default for Settings {
             checksums: yes(),
             http: HttpListen::default(),
             http_token_file: None,
+            http_certificate: None,
+            http_plain: false,
             security: Security::Auto,
             key: None,
             mounts: Vec::new(),
@@ -291,8 +304,10 @@ impl Settings {
         if let Some(file) = &mut settings.key {
             *file = home.dir().join(&*file);
         }
-        if let Some(file) = &mut settings.http_token_file {
-            *file = home.dir().join(&*file);
+        for file in [&mut settings.http_token_file, &mut settings.http_certificate] {
+            if let Some(file) = file {
+                *file = home.dir().join(&*file);
+            }
         }
         settings.check()?;
         Ok(settings)

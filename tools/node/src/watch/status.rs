@@ -95,6 +95,9 @@ pub struct NodeStatus {
     /// Address of its HTTP server (`/metrics`, at the MGS also the page of the cluster); absent if
     /// there is none.
     pub http: Option<String>,
+    /// SHA-256 of the certificate that it shows; absent: it speaks plain HTTP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub https: Option<String>,
     /// Targets it serves.
     pub targets: Vec<TargetStatus>,
     /// Mounts of the node.

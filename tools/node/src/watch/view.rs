@@ -26,6 +26,17 @@ use types::time::Timestamp;
 /// A target that does not answer within this time is reported as trouble.
 const ASK_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// The HTTP server of the process.
+#[derive(Clone, Debug)]
+pub struct Served {
+    /// Its address.
+    pub addr: SocketAddr,
+    /// What readers must know.
+    pub token: Token,
+    /// Fingerprint of its certificate; `None`: it speaks plain HTTP.
+    pub fingerprint: Option<String>,
+}
+
 /// Shared between a node and its control socket.
 pub struct View {
     home: Option<Home>,
@@ -40,7 +51,7 @@ pub struct View {
 struct Live {
     state: NodeState,
     listen: Option<SocketAddr>,
-    http: Option<(SocketAddr, Token)>,
+    http: Option<Served>,
     targets: Vec<(TargetName, String)>,
     mounts: Vec<(MountStatus, Arc<AtomicBool>)>,
 }
@@ -95,8 +106,8 @@ impl View {
     }
 
     /// Notes that it answers HTTP, and the token that readers need.
-    pub fn set_http(&self, addr: SocketAddr, token: Token) {
-        self.live.lock().http = Some((addr, token));
+    pub fn set_http(&self, http: Served) {
+        self.live.lock().http = Some(http);
     }
 
     /// Notes that it serves another target.
@@ -148,16 +159,20 @@ impl View {
 
     /// Address at which it answers HTTP.
     pub fn http(&self) -> Option<SocketAddr> {
-        self.live.lock().http.as_ref().map(|(addr, _)| *addr)
+        self.live.lock().http.as_ref().map(|http| http.addr)
     }
 
     /// The address of its HTTP server with the token in it.
     pub fn page(&self) -> Option<String> {
-        self.live
-            .lock()
-            .http
-            .as_ref()
-            .map(|(addr, token)| format!("http://{addr}/?token={}", token.text()))
+        let live = self.live.lock();
+        let Served { addr, token, fingerprint } = live.http.as_ref()?;
+        let scheme = if fingerprint.is_some() { "https" } else { "http" };
+        Some(format!("{scheme}://{addr}/?token={}", token.text()))
+    }
+
+    /// The home, if it has one.
+    pub fn home(&self) -> Option<&Home> {
+        self.home.as_ref()
     }
 
     /// Home, or the first mount point.
@@ -208,13 +223,7 @@ impl View {
                 ..status.clone()
             };
             let mounts = live.mounts.iter().map(mounted).collect();
-            (
-                live.state,
-                live.listen,
-                live.http.as_ref().map(|(addr, _)| *addr),
-                live.targets.clone(),
-                mounts,
-            )
+            (live.state, live.listen, live.http.clone(), live.targets.clone(), mounts)
         };
         let mut trouble = Vec::new();
         let spaces =
@@ -251,7 +260,8 @@ impl View {
                 let days = (keys.expires() - self.parts.env.clock.wall().sec).div_euclid(86_400);
                 format!("key of {}, good for {days} days", keys.principal())
             }),
-            http: http.map(|addr| addr.to_string()),
+            http: http.as_ref().map(|http| http.addr.to_string()),
+            https: http.and_then(|http| http.fingerprint),
             clients: self.clients(&targets, &mut trouble).await,
             targets: rows,
             mounts,

@@ -7,14 +7,20 @@
 use crate::config::http_settings::HttpListen;
 use crate::config::settings::Settings;
 use crate::error::NodeError;
+use crate::host::secret_file;
 use crate::manage::params;
-use crate::watch::view::View;
+use crate::watch::view::{Served, View};
 use dash::access::{Access, Token};
 use dash::cluster::{Cluster, Configured};
-use dash::http::{Answer, Ask, Http, Router};
+use dash::http::{Answer, Ask, Http, Read, Router, Tls, Write};
 use dash::page;
+use env::BoxFuture;
 use observe::openmetrics;
 use parking_lot::Mutex;
+use seal::https::{Https, self_signed};
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -40,6 +46,10 @@ impl Web {
     }
 }
 
+/// File of the home with the key and the certificate that the daemon made.
+const CERTIFICATE: &str = "http.pem";
+/// An older one is replaced at the next start.
+const CERTIFICATE_AGE_MAX: Duration = Duration::from_secs(365 * 86_400);
 /// Interval at which the reports of the cluster are looked at.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -54,17 +64,26 @@ pub async fn start(settings: &Settings, view: &Arc<View>) -> Result<Option<Web>,
         Some(file) => Token::read(file).map_err(NodeError::Token)?,
         None => Token::from_random(view.parts().env.random.next_u128()),
     };
-    let access = Access { loopback: addr.ip().is_loopback(), token: token.clone() };
+    let https = https_of(settings, view, addr)?;
+    let fingerprint = https.as_ref().map(Https::fingerprint);
+    let (loopback, https_only) = (addr.ip().is_loopback(), https.is_some());
+    let access = Access { loopback, https: https_only, token: token.clone() };
+    let tls = https.map(|https| Arc::new(Sealed(https)) as Arc<dyn Tls>);
     let (shown, cluster) = (view.clone(), Arc::new(Mutex::new(Cluster::default())));
     let known = cluster.clone();
     let router: Router = Arc::new(move |ask| {
         let (view, cluster) = (shown.clone(), known.clone());
         Box::pin(async move { answer(&view, &cluster, ask).await })
     });
-    match Http::start(addr, access, router).await {
+    match Http::start(addr, access, tls, router).await {
         Ok(http) => {
-            tracing::info!(addr = %http.addr(), "metrics over HTTP");
-            view.set_http(http.addr(), token);
+            let addr = http.addr();
+            match &fingerprint {
+                Some(fingerprint) => tracing::info!(%addr, fingerprint, "metrics over HTTPS"),
+                None if loopback => tracing::info!(%addr, "metrics over HTTP"),
+                None => tracing::warn!(%addr, "metrics over HTTP: the token travels in the clear"),
+            }
+            view.set_http(Served { addr, token, fingerprint });
             Ok(Some(Web { http, look: tokio::spawn(look(view.clone(), cluster)) }))
         }
         Err(error) if settings.http == HttpListen::default() => {
@@ -73,6 +92,54 @@ pub async fn start(settings: &Settings, view: &Arc<View>) -> Result<Option<Web>,
         }
         Err(source) => Err(NodeError::Http { addr, source }),
     }
+}
+
+/// HTTPS of a server.
+struct Sealed(Https);
+
+impl Tls for Sealed {
+    fn accept(&self, read: Read, write: Write) -> BoxFuture<'_, io::Result<(Read, Write)>> {
+        Box::pin(self.0.accept(read, write))
+    }
+}
+
+/// What the server shows other hosts; `None`: it speaks plain HTTP, at loopback or because that is
+/// wished.
+fn https_of(
+    settings: &Settings,
+    view: &View,
+    addr: SocketAddr,
+) -> Result<Option<Https>, NodeError> {
+    if addr.ip().is_loopback() || settings.http_plain {
+        return Ok(None);
+    }
+    let clock = view.parts().env.clock.clone();
+    let made = || {
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        self_signed(addr.ip(), &host, clock.wall().sec)
+    };
+    let text = match (&settings.http_certificate, view.home()) {
+        (Some(file), _) => secret_file::read(file)
+            .map_err(|source| NodeError::Certificate { path: file.clone(), source })?,
+        (None, None) => made()?,
+        (None, Some(home)) => {
+            let path = home.dir().join(CERTIFICATE);
+            let fail = |source| NodeError::Certificate { path: path.clone(), source };
+            let is_good = |path: &Path| {
+                let age = std::fs::metadata(path).ok()?.modified().ok()?.elapsed().ok()?;
+                (age < CERTIFICATE_AGE_MAX).then_some(())
+            };
+            match is_good(&path) {
+                Some(()) => secret_file::read(&path).map_err(fail)?,
+                None => {
+                    let text = made()?;
+                    secret_file::write(&path, &text).map_err(fail)?;
+                    text
+                }
+            }
+        }
+    };
+    Ok(Some(Https::from_text(&text, clock)?))
 }
 
 /// Takes the reports that the MGS of this process keeps; a process without one has nothing to look

@@ -105,12 +105,16 @@ fn table(status: &NodeStatus) -> String {
         let _ = writeln!(text, "secured: every connection must show a key of the cluster ({key})");
     }
     if let Some(http) = &status.http {
+        let scheme = if status.https.is_some() { "https" } else { "http" };
         let page = if status.targets.iter().any(|t| t.kind == "mgt") {
-            format!(", page at http://{http}/")
+            format!(", page at {scheme}://{http}/")
         } else {
             String::new()
         };
-        let _ = writeln!(text, "metrics at http://{http}/metrics{page}");
+        let _ = writeln!(text, "metrics at {scheme}://{http}/metrics{page}");
+        if let Some(fingerprint) = &status.https {
+            let _ = writeln!(text, "  its certificate has the SHA-256 fingerprint {fingerprint}");
+        }
     }
     if !status.targets.is_empty() {
         let mut rows = Builder::default();
@@ -207,6 +211,7 @@ mod tests {
             open: vec!["10.0.0.1@tcp".into()],
             secured: None,
             http: Some("127.0.0.1:9988".into()),
+            https: None,
             targets: vec![target("MGS", "mgt", None), target("sheen-OST0000", "ost", Some(space))],
             mounts: vec![MountStatus {
                 at: "/h/mnt".into(),
