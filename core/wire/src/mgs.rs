@@ -13,7 +13,8 @@ pub struct TargetInfo {
     /// NIDs it is served at, best first.
     #[serde(deserialize_with = "types::bounded::vec")]
     pub nids: Vec<String>,
-    /// Grows each time the target registers (it restarted or moved).
+    /// Its boot number, the epoch of its owner: grows each time the target starts, here or on
+    /// another host.
     pub boot: u64,
     /// In service; `false` after an orderly stop.
     pub up: bool,
@@ -71,9 +72,14 @@ pub enum MgsOp {
         name: String,
         /// UUID of the store of the target.
         store: u128,
-        /// NIDs at which the target is reached.
+        /// NIDs at which the target is reached, then those at which it may be served later.
         #[serde(deserialize_with = "types::bounded::vec")]
         nids: Vec<String>,
+        /// Boot number of the target: the epoch of its owner.
+        boot: u64,
+        /// The epoch comes from a log that all owners share: a newer one proves that no older owner
+        /// can write any more.
+        shared: bool,
     },
     /// A target stops in order.
     Unregister {
@@ -148,7 +154,7 @@ pub enum MgsReply {
         name: String,
         /// UUID of the cluster.
         cluster: u128,
-        /// Number of this start of the target.
+        /// Its boot number.
         boot: u64,
         /// Key of the servers.
         key: u128,

@@ -109,7 +109,7 @@ impl Targets {
             let known = &mut *self.known.write();
             match name.kind {
                 TargetKind::Mdt => match known.mdts.get_mut(&name.index) {
-                    Some((mdc, old)) => moved(mdc.import(), old, nids),
+                    Some((mdc, old)) => moved(mdc.import(), old, nids, info.boot),
                     None => {
                         let mdc = Mdc::watched(
                             self.import(name, nids.clone()),
@@ -120,7 +120,7 @@ impl Targets {
                     }
                 },
                 TargetKind::Ost => match known.osts.get_mut(&name.index) {
-                    Some((osc, old)) => moved(osc.import(), old, nids),
+                    Some((osc, old)) => moved(osc.import(), old, nids, info.boot),
                     None => {
                         let osc = Osc::new(self.import(name, nids.clone()));
                         let hooks = self.hooks.clone();
@@ -264,12 +264,15 @@ fn stays(
     stays
 }
 
-fn moved(import: &Arc<Import>, old: &mut Vec<Nid>, new: Vec<Nid>) {
+/// The NIDs, before its boot number: a session that ends for that is made anew at the NIDs of
+/// today.
+fn moved(import: &Arc<Import>, old: &mut Vec<Nid>, new: Vec<Nid>, boot: u64) {
     if *old != new {
         tracing::info!(target = %import.target(), nids = ?new, "target moved");
         import.set_nids(new.clone());
         *old = new;
     }
+    import.heard_of(boot);
 }
 
 fn unknown(name: TargetName) -> ClientError {

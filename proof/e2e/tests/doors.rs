@@ -306,8 +306,15 @@ fn nobody_is_told_the_uuid_of_a_store_and_without_it_no_target_is_moved_or_stopp
     let stolen = if is_told { store } else { store ^ 1 };
 
     let mine = || vec!["127.0.0.99:9988@tcp".to_owned()];
-    let register =
-        |store| mgs(MgsOp::Register { name: "sheen-OST0000".to_owned(), store, nids: mine() });
+    let register = |store| {
+        mgs(MgsOp::Register {
+            name: "sheen-OST0000".to_owned(),
+            store,
+            nids: mine(),
+            boot: 1 << 20,
+            shared: false,
+        })
+    };
     let unregister = |store| mgs(MgsOp::Unregister { name: "sheen-OST0000".to_owned(), store });
     assert_eq!(
         attacker.result(ATTACKER, TargetName::mgs(), register(stolen)).0,

@@ -184,7 +184,7 @@ impl Cluster {
             let index =
                 TargetIndex(servers.iter().filter(|s: &&Server| s.kind == kind).count() as u16);
             spec.index = (kind != TargetKind::Mgt).then_some(index);
-            if let Err(error) = format_over(&env, Path::new(DIR), &spec, |_| Ok(())) {
+            if let Err(error) = format_over(&env, Path::new(DIR), &spec, Ok) {
                 panic!("format a simulated {kind:?}: {error}");
             }
             world.kill(&process, Kill::Process);

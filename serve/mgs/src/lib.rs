@@ -9,5 +9,6 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 pub mod mgs;
+mod owners;
 pub mod registry;
 pub mod reports;

@@ -7,6 +7,8 @@
 //! `Config` requests wait here until their file system has a newer version, `wait_ms` have passed
 //! or their session ended. Bound: the requests that sessions may have in flight.
 
+use crate::owners::Owners;
+use crate::registry::serving::Serving;
 use crate::registry::{Change, LoadError, Refused, Registry};
 use crate::reports::Reports;
 use env::{BoxFuture, Env};
@@ -57,6 +59,7 @@ pub struct Mgs {
     news: Progress,
     clients: Mutex<HashMap<ClientUuid, Arc<Export>>>,
     reports: Reports,
+    owners: Owners,
 }
 
 impl Mgs {
@@ -91,6 +94,7 @@ impl Mgs {
             news: Progress::default(),
             clients: Mutex::default(),
             reports: Reports::default(),
+            owners: Owners::default(),
         }))
     }
 
@@ -111,13 +115,13 @@ impl Mgs {
 
     async fn op(&self, export: &Arc<Export>, op: MgsOp) -> Result<(MgsReply, Transno), Errno> {
         match op {
-            MgsOp::Register { name, store, nids } => {
-                let ((name, boot), transno) = self
-                    .change(|registry| {
-                        let (name, boot, change) = registry.register(&name, store, &nids)?;
-                        Ok(((name, boot), change))
-                    })
-                    .await?;
+            MgsOp::Register { name, store, nids, boot, shared } => {
+                let other_owner_lives = self.owners.has_other(&name, export)
+                    || self.reports.is_served_by_other(&name, export);
+                let serving = Serving { nids: &nids, boot, shared, other_owner_lives };
+                let (name, transno) =
+                    self.change(|registry| registry.register(&name, store, serving)).await?;
+                self.owners.note(name, export);
                 tracing::info!(%name, ?nids, boot, "target registered");
                 export.proved_server();
                 let (cluster, key) = (self.target.cluster().0, self.target.server_key().0);

@@ -12,6 +12,7 @@ use disk::config::{
 use idmap::rules::{BadValue, check_param};
 use idmap::set::{NodemapChange, Nodemaps};
 use observe::catalog;
+use serving::Serving;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use wire::mgs::{FsConfig, PoolInfo, TargetInfo};
 
 mod pools;
 mod removal;
+pub mod serving;
 
 /// File systems of one MGS.
 pub const FILE_SYSTEMS_MAX: usize = 256;
@@ -77,6 +79,27 @@ pub enum Refused {
         name: TargetName,
         /// The name that was asked for.
         wanted: TargetName,
+    },
+    /// The target was taken over.
+    #[error("{name} is served in epoch {newest} by its new owner; epoch {boot} is over")]
+    TakenOver {
+        /// The target.
+        name: TargetName,
+        /// The epoch that asks.
+        boot: u64,
+        /// The epoch that is registered.
+        newest: u64,
+    },
+    /// Its owner lives, and is another process.
+    #[error(
+        "{name} is served at {nids:?}, and that server lives; if this is a copy of its folder, \
+         only one of the two can be served"
+    )]
+    Elsewhere {
+        /// The target.
+        name: TargetName,
+        /// Where it is served.
+        nids: Vec<String>,
     },
     /// The name is not that of an MDT or OST.
     #[error("{0:?} names no MDT or OST")]
@@ -153,7 +176,8 @@ impl Refused {
             Refused::Stranger { .. } | Refused::Renamed { .. } => Errno::EEXIST,
             Refused::PoolExists(_) => Errno::EEXIST,
             Refused::Removed(_) => Errno::ESHUTDOWN,
-            Refused::InService(_) => Errno::EBUSY,
+            Refused::InService(_) | Refused::Elsewhere { .. } => Errno::EBUSY,
+            Refused::TakenOver { .. } => Errno::ESTALE,
             Refused::Root(_) => Errno::EPERM,
             Refused::PoolInUse(_) => Errno::ENOTEMPTY,
             Refused::Name(_)
@@ -298,7 +322,7 @@ impl Registry {
         Ok(Change { records, nodemaps, ..Change::default() })
     }
 
-    /// A target starts serving. Returns its full name and boot number.
+    /// A target starts serving. Returns its full name.
     ///
     /// # Errors
     /// [`Refused`]; nothing changed then.
@@ -306,8 +330,9 @@ impl Registry {
         &mut self,
         name: &str,
         store: u128,
-        nids: &[String],
-    ) -> Result<(TargetName, u64, Change), Refused> {
+        serving: Serving<'_>,
+    ) -> Result<(TargetName, Change), Refused> {
+        let Serving { nids, boot, shared, other_owner_lives } = serving;
         if nids.is_empty()
             || nids.len() > NIDS_MAX
             || nids.iter().any(|nid| nid.parse::<Nid>().is_err())
@@ -345,12 +370,21 @@ impl Registry {
         {
             return Err(Refused::Stranger { name, theirs: theirs.store, ours: store });
         }
+        match self.target(name) {
+            Some(known) if shared && boot < known.boot => {
+                return Err(Refused::TakenOver { name, boot, newest: known.boot });
+            }
+            // Only this process can listen at these NIDs: the earlier one is gone.
+            Some(known) if !shared && known.up && other_owner_lives && known.nids != nids => {
+                return Err(Refused::Elsewhere { name, nids: known.nids.clone() });
+            }
+            _ => {}
+        }
         let fs = self.systems.entry(name.fsname).or_default();
-        let boot = fs.targets.get(&name).map_or(0, |t| t.boot) + 1;
         let record = TargetRecord { store, boot, up: true, nids: nids.to_vec() };
         let write = (ConfigKey::Target(name).encode(), Some(config::encode(&record)));
         fs.targets.insert(name, record);
-        Ok((name, boot, self.changed(name.fsname, write)))
+        Ok((name, self.changed(name.fsname, write)))
     }
 
     /// A target stops in order. An empty change if it was down already.
@@ -532,21 +566,21 @@ mod tests {
         vec!["10.0.0.1:7988@tcp".to_owned()]
     }
 
-    fn register(r: &mut Registry, name: &str, store: u128) -> Result<(String, u64), Refused> {
-        r.register(name, store, &nids()).map(|(name, boot, _)| (name.to_string(), boot))
+    fn register(r: &mut Registry, name: &str, store: u128) -> Result<String, Refused> {
+        r.register(name, store, Serving::at(&nids(), 1)).map(|(name, _)| name.to_string())
     }
 
     #[test]
     fn indices_are_given_in_order_and_kept() {
         let mut r = Registry::default();
-        assert_eq!(register(&mut r, "sheen-OST", 1), Ok(("sheen-OST0000".into(), 1)));
-        assert_eq!(register(&mut r, "sheen-OST0001", 2), Ok(("sheen-OST0001".into(), 1)));
-        assert_eq!(register(&mut r, "sheen-OST", 3), Ok(("sheen-OST0002".into(), 1)));
-        assert_eq!(register(&mut r, "sheen-MDT", 4), Ok(("sheen-MDT0000".into(), 1)));
-        assert_eq!(register(&mut r, "other-OST", 5), Ok(("other-OST0000".into(), 1)));
-        // The same store again: same name, next boot, whichever way it asks.
-        assert_eq!(register(&mut r, "sheen-OST", 3), Ok(("sheen-OST0002".into(), 2)));
-        assert_eq!(register(&mut r, "sheen-OST0002", 3), Ok(("sheen-OST0002".into(), 3)));
+        assert_eq!(register(&mut r, "sheen-OST", 1), Ok("sheen-OST0000".into()));
+        assert_eq!(register(&mut r, "sheen-OST0001", 2), Ok("sheen-OST0001".into()));
+        assert_eq!(register(&mut r, "sheen-OST", 3), Ok("sheen-OST0002".into()));
+        assert_eq!(register(&mut r, "sheen-MDT", 4), Ok("sheen-MDT0000".into()));
+        assert_eq!(register(&mut r, "other-OST", 5), Ok("other-OST0000".into()));
+        // The same store again: same name, whichever way it asks.
+        assert_eq!(register(&mut r, "sheen-OST", 3), Ok("sheen-OST0002".into()));
+        assert_eq!(register(&mut r, "sheen-OST0002", 3), Ok("sheen-OST0002".into()));
         let (_, config) = &r.configs()[1];
         let names: Vec<_> = config.targets.iter().map(|t| &t.name[..]).collect();
         assert_eq!(names, ["sheen-MDT0000", "sheen-OST0000", "sheen-OST0001", "sheen-OST0002"]);
@@ -569,8 +603,10 @@ mod tests {
         for name in ["", "sheen", "MGS", "sheen-ABC", "much-too-long-OST", "sheen-OST00001"] {
             assert_eq!(register(&mut r, name, 9).unwrap_err().errno(), Errno::EINVAL, "{name}");
         }
-        assert_eq!(r.register("sheen-OST", 9, &[]).unwrap_err().errno(), Errno::EINVAL);
-        assert_eq!(r.register("sheen-OST", 9, &["x".into()]).unwrap_err().errno(), Errno::EINVAL);
+        for nids in [vec![], vec!["x".into()]] {
+            let refused = r.register("sheen-OST", 9, Serving::at(&nids, 1)).unwrap_err();
+            assert_eq!(refused.errno(), Errno::EINVAL);
+        }
         assert_eq!(r.unregister("sheen-OST0007", 9).unwrap_err().errno(), Errno::ENOENT);
         assert_eq!(register(&mut r, "sheen-OST1fff", 9).unwrap_err().errno(), Errno::ENOSPC);
         assert_eq!(r.configs(), before);

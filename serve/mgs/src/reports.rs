@@ -70,6 +70,15 @@ impl Reports {
         self.kept.lock().values().any(serves)
     }
 
+    /// As [`Reports::is_served`], by another process than that of this session.
+    pub(crate) fn is_served_by_other(&self, name: &str, export: &Export) -> bool {
+        let serves = |kept: &Kept| {
+            kept.export.is_connected() && kept.report.targets.iter().any(|t| t.name == name)
+        };
+        let kept = self.kept.lock();
+        kept.iter().any(|(client, kept)| *client != export.client() && serves(kept))
+    }
+
     /// Reports of servers first, each kind by host and process, as many as one answer takes.
     pub(crate) fn list(&self, now: Monotonic) -> Vec<KeptReport> {
         let kept = self.kept.lock();

@@ -75,7 +75,13 @@ impl Rig {
 
     fn register(&self, name: &str, store: u128) -> Result<(String, u64), Errno> {
         let nids = vec!["10.0.0.1:7988@tcp".to_owned()];
-        match self.one(MgsOp::Register { name: name.into(), store, nids })? {
+        match self.one(MgsOp::Register {
+            name: name.into(),
+            store,
+            nids,
+            boot: 1,
+            shared: false,
+        })? {
             MgsReply::Registered { name, cluster, boot, key } => {
                 assert_eq!(ClusterId(cluster), self.target.cluster());
                 assert_eq!(ServerKey(key), self.target.server_key());
@@ -163,7 +169,7 @@ fn a_restart_forgets_nothing() {
     let seen = config(&rig.mgs, &export(1), 0, 0);
     assert_eq!(seen.params, [("osc.*.max_dirty_mb".to_owned(), "64".to_owned())]);
     assert_eq!(seen.targets.iter().map(|t| t.up).collect::<Vec<_>>(), [true, false]);
-    assert_eq!(rig.register("sheen-OST", 2), Ok(("sheen-OST0000".into(), 2)));
+    assert_eq!(rig.register("sheen-OST", 2), Ok(("sheen-OST0000".into(), 1)));
 }
 
 #[test]

@@ -20,11 +20,13 @@ use types::proof::ServerKey;
 use types::session::ClusterId;
 use types::target::{FsName, TargetIndex, TargetKind};
 
+/// Where the log of the target is, if it is not in the folder.
+pub const LOG: &str = "log";
 /// There while a format is under way.
 const FORMATTING: &str = "formatting";
 /// The files that a target's folder may hold. `lost+found` is the local file system's; `node.toml`
 /// and `run` belong to a process that serves the target.
-const OURS: [&str; 10] = [
+const OURS: [&str; 11] = [
     superblock::SUPERBLOCK,
     superblock::SUPERBLOCK_NEW,
     superblock::LOCK,
@@ -32,6 +34,7 @@ const OURS: [&str; 10] = [
     "journal",
     "tree",
     "objects",
+    LOG,
     "lost+found",
     "node.toml",
     "run",
@@ -79,10 +82,13 @@ pub fn format(env: &Env, dir: &Path, spec: &FormatSpec) -> Result<(), TargetErro
         if spec.kind == TargetKind::Mgt { JOURNAL_BYTES_MGT } else { limits::JOURNAL_BYTES };
     let journal_bytes = spec.journal_bytes.unwrap_or(usual);
     let options = JournalledOptions { journal_bytes, ..JournalledOptions::default() };
-    format_over(env, dir, spec, |store| Journalled::create(env, dir, store, &options))
+    format_over(env, dir, spec, |store| {
+        Journalled::create(env, dir, store, &options).map(|()| store)
+    })
 }
 
-/// As [`format`], for another engine: `engine` makes its empty store, given the store's identity.
+/// As [`format`], for another engine: `engine` makes its empty store, given a new identity, and
+/// returns the identity that the store has.
 ///
 /// # Errors
 /// As [`format`].
@@ -90,7 +96,7 @@ pub fn format_over(
     env: &Env,
     dir: &Path,
     spec: &FormatSpec,
-    engine: impl FnOnce(u128) -> Result<(), StoreError>,
+    engine: impl FnOnce(u128) -> Result<u128, StoreError>,
 ) -> Result<(), TargetError> {
     let made: Vec<&Path> =
         dir.ancestors().take_while(|folder| env.disk.list(folder).is_err()).collect();
@@ -119,8 +125,7 @@ pub fn format_over(
     env.disk.sync_dir(dir).map_err(TargetError::io("sync", dir))?;
     clear(env, dir)?;
 
-    let store = env.random.next_u128();
-    engine(store)?;
+    let store = engine(env.random.next_u128())?;
     if has_objects(spec.kind) {
         Objects::create(env, dir)?;
     }
@@ -148,6 +153,7 @@ fn clear(env: &Env, dir: &Path) -> Result<(), TargetError> {
     remove(env, &dir.join(superblock::SUPERBLOCK))?;
     env.disk.sync_dir(dir).map_err(TargetError::io("sync", dir))?;
     remove(env, &dir.join("journal"))?;
+    remove(env, &dir.join(LOG))?;
     remove_files(env, &dir.join("tree"), 0)?;
     // Three levels: two of folders, then the objects. Empty folders stay and are used again.
     remove_files(env, &dir.join("objects"), 2)

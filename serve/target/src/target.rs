@@ -1,8 +1,8 @@
 //! One target in service: its identity, its store, its objects.
 //!
 //! Opening takes the folder's lock and claims the store: the epoch of the claim, which is durable
-//! then, is the boot number. The superblock notes it. `close` makes everything durable and brings the store to rest; a target
-//! dropped without it recovers at the next open.
+//! then, is the boot number. The superblock notes it. `close` makes everything durable and brings
+//! the store to rest; a target dropped without it recovers at the next open.
 
 use crate::error::TargetError;
 use crate::format::has_objects;
@@ -34,6 +34,8 @@ pub struct TargetOptions {
     pub engine: JournalledOptions,
     /// Object files.
     pub objects: ObjectsOptions,
+    /// Other hosts can take it over: its log is not in its folder.
+    pub shared: bool,
 }
 
 /// A target that this process owns.
@@ -43,6 +45,7 @@ pub struct Target {
     superblock: Mutex<Superblock>,
     store: Arc<Store>,
     objects: Option<Arc<Objects>>,
+    shared: bool,
     /// The engine has it too: given up when both no longer need the folder.
     lock: Mutex<Option<Arc<Lock>>>,
 }
@@ -75,6 +78,20 @@ impl Target {
     ) -> Result<Arc<Target>, TargetError> {
         check_expected(dir, &superblock::read(env, dir)?, &options)?;
         let lock = Arc::new(superblock::lock(env, dir)?);
+        Target::open_locked(env, dir, options, lock, engine)
+    }
+
+    /// As [`Target::open_over`], by the holder of the folder's lock.
+    ///
+    /// # Errors
+    /// As [`Target::open`].
+    pub fn open_locked(
+        env: &Env,
+        dir: &Path,
+        options: TargetOptions,
+        lock: Arc<Lock>,
+        engine: impl FnOnce(&Superblock, Arc<Lock>) -> Result<Arc<dyn Engine>, StoreError>,
+    ) -> Result<Arc<Target>, TargetError> {
         // Again under the lock: it may have been formatted meanwhile.
         let mut superblock = superblock::read(env, dir)?;
         check_expected(dir, &superblock, &options)?;
@@ -94,6 +111,7 @@ impl Target {
             superblock: Mutex::new(superblock),
             store,
             objects,
+            shared: options.shared,
             lock: Mutex::new(Some(lock)),
         }))
     }
@@ -128,7 +146,12 @@ impl Target {
         self.superblock.lock().key
     }
 
-    /// Times it was opened for service, this one included: from 1.
+    /// True if other hosts can take it over.
+    pub fn is_shared(&self) -> bool {
+        self.shared
+    }
+
+    /// Epoch of its owner, from 1: grows each time it is opened for service.
     pub fn boot(&self) -> u64 {
         self.superblock.lock().boot
     }

@@ -120,6 +120,8 @@ pub(crate) struct LinkState {
     pub(crate) patient: bool,
     /// The target left the configuration; see [`Import::remove`].
     pub(crate) removed: bool,
+    /// The least boot number that a session is entered with; see [`Import::heard_of`].
+    pub(crate) boot_min: u64,
 }
 
 /// A session in service.
@@ -189,6 +191,7 @@ impl Import {
                 not_before: Monotonic::ZERO,
                 patient: false,
                 removed: false,
+                boot_min: 0,
             }),
             attempts: watch::Sender::new(0),
             for_ever: AtomicBool::new(false),

@@ -246,7 +246,17 @@ impl Rpc {
     /// Requests to this target are handled by `service` from now on. A service that had the name
     /// before is stopped.
     pub fn add_service(&self, service: Arc<dyn Service>) {
-        self.served.add(service, &self.metrics, &self.under_way);
+        self.served.add((service, None), &self.metrics, &self.under_way);
+    }
+
+    /// As [`Rpc::add_service`], of a target that another process can take over: nothing is answered
+    /// while `ownership` does not hold, and clients of this process use it over the network.
+    pub fn add_owned_service(
+        &self,
+        service: Arc<dyn Service>,
+        ownership: Arc<dyn service::Ownership>,
+    ) {
+        self.served.add((service, Some(ownership)), &self.metrics, &self.under_way);
     }
 
     /// The target is served no longer; its exports are told `Gone::Stopped`.

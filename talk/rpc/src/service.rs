@@ -39,6 +39,12 @@ pub enum Gone {
     Stopped,
 }
 
+/// Whether this process owns a target that other processes can take over.
+pub trait Ownership: Send + Sync + 'static {
+    /// True if no other process can have begun to serve it, at this moment of the own clock.
+    fn holds(&self, now: Monotonic) -> bool;
+}
+
 /// The service of a target.
 pub trait Service: Send + Sync + 'static {
     /// Name requests are addressed to.

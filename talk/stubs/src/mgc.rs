@@ -49,14 +49,15 @@ impl Mgc {
         }
     }
 
-    /// A target starts serving.
+    /// A target starts serving, in this epoch; `shared`: of a log that all its owners share.
     pub async fn register(
         &self,
         name: String,
         store: u128,
         nids: Vec<String>,
+        (boot, shared): (u64, bool),
     ) -> Result<Registered, RpcError> {
-        match self.call(MgsOp::Register { name, store, nids }).await? {
+        match self.call(MgsOp::Register { name, store, nids, boot, shared }).await? {
             MgsReply::Registered { name, cluster, boot, key } => {
                 Ok(Registered { name, cluster: ClusterId(cluster), boot, key: ServerKey(key) })
             }

@@ -138,6 +138,28 @@ pub enum NodeError {
         /// Name of the target.
         name: String,
     },
+    /// The file that says where its log is.
+    #[error("{} does not say where the log of the target is: {reason}", .path.display())]
+    LogFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A target on a shared log has a number from the beginning.
+    #[error("{} has no number: make it with mkfs.sheen --index", .0.display())]
+    Unnamed(PathBuf),
+    /// Another process serves it.
+    #[error(
+        "the MGS does not take {name} ({}): another process serves it and lives; stop that one, or, if this is a copy \
+         of its folder, leave it alone", .dir.display()
+    )]
+    Elsewhere {
+        /// The directory of the target, or of the node.
+        dir: PathBuf,
+        /// Name of the target.
+        name: String,
+    },
     /// A target that came from elsewhere.
     #[error(
         "{} belongs to another cluster ({theirs}) than this node ({ours}): its MGS is elsewhere, so serve it there",

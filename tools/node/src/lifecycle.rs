@@ -96,6 +96,7 @@ async fn live(
         .or(settings.mounts.first().map(|m| &*m.at))
         .unwrap_or(Path::new(""));
     let mut parts = Parts::new(env, rpc, mgs_nids(&settings), place);
+    parts.service_nodes.clone_from(&settings.service_nodes);
     let secured = secure(&settings, &mut parts)?;
     let view = Arc::new(View::new(home.map(|h| h.home().clone()), settings.clone(), parts.clone()));
     let enrolled = match local::enrol(home.map(|h| h.home())) {

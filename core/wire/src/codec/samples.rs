@@ -96,6 +96,8 @@ pub fn sample_ops() -> Vec<Op> {
             name: "sheen-OST".into(),
             store: 0xabcd,
             nids: vec!["10.0.0.1@tcp".into()],
+            boot: 3,
+            shared: true,
         },
         MgsOp::Unregister { name: "sheen-OST0001".into(), store: 0xabcd },
         MgsOp::Config { fsname: "sheen".into(), known: 11, wait_ms: 5000 },

@@ -87,8 +87,15 @@ pub fn any_pool_change() -> impl Strategy<Value = PoolChange> {
 
 pub fn any_mgs_op() -> impl Strategy<Value = MgsOp> {
     prop_oneof![
-        (".{0,20}", any::<u128>(), vec(".{0,20}", 0..4))
-            .prop_map(|(name, store, nids)| MgsOp::Register { name, store, nids }),
+        (".{0,20}", any::<u128>(), vec(".{0,20}", 0..4), any::<(u64, bool)>()).prop_map(
+            |(name, store, nids, (boot, shared))| MgsOp::Register {
+                name,
+                store,
+                nids,
+                boot,
+                shared
+            }
+        ),
         (".{0,20}", any::<u128>()).prop_map(|(name, store)| MgsOp::Unregister { name, store }),
         (".{0,20}", any::<(u64, u32)>()).prop_map(|(fsname, (known, wait_ms))| MgsOp::Config {
             fsname,

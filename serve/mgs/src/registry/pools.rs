@@ -74,13 +74,14 @@ fn removed(pool: &str, old: &PoolRecord, osts: &[u16]) -> Result<PoolRecord, Ref
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::serving::Serving;
     use types::errno::Errno;
     use wire::mgs::PoolInfo;
 
     fn registry() -> Registry {
         let mut r = Registry::default();
         for (store, name) in (1u128..).zip(["sheen-MDT", "sheen-OST", "sheen-OST", "sheen-OST"]) {
-            r.register(name, store, &["10.0.0.1@tcp".into()]).unwrap();
+            r.register(name, store, Serving::at(&["10.0.0.1@tcp".into()], 1)).unwrap();
         }
         r
     }

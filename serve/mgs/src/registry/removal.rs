@@ -88,13 +88,14 @@ impl Registry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::serving::Serving;
     use types::errno::Errno;
     use wire::mgs::PoolChange;
 
     fn registry() -> Registry {
         let mut r = Registry::default();
         for (store, name) in (1u128..).zip(["sheen-MDT", "sheen-MDT", "sheen-OST", "sheen-OST"]) {
-            r.register(name, store, &["10.0.0.1@tcp".into()]).unwrap();
+            r.register(name, store, Serving::at(&["10.0.0.1@tcp".into()], 1)).unwrap();
         }
         r
     }
@@ -115,7 +116,7 @@ mod tests {
         assert_eq!(change.records.len(), 4, "version, target, its tombstone, the pool");
         assert_eq!(r.remove("sheen-OST0001", true, false), Ok(Change::default()), "again");
         let mut register = |name: &str, store| {
-            r.register(name, store, &["10.0.0.1@tcp".into()]).map(|(name, ..)| name)
+            r.register(name, store, Serving::at(&["10.0.0.1@tcp".into()], 1)).map(|(name, ..)| name)
         };
         for (name, store) in [("sheen-OST0001", 4), ("sheen-OST", 4), ("sheen-OST0001", 9)] {
             assert_eq!(

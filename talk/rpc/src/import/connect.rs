@@ -1,10 +1,11 @@
 //! How an import gets its session.
 //!
-//! A target of this process is connected in place. For any other one a task of its own tries the
-//! NIDs in turn, so that a caller that gives up harms no other; callers wait for the end of the
-//! attempt. An import that never had a session reports the failure of its first attempt at once.
-//! One that lost its session, or was told to be patient, goes on trying, with growing pauses, as
-//! long as a caller has time left.
+//! A target of this process is connected in place, unless another process can take it over: its
+//! clients must bring back what it loses. For any other one a task of its own tries the NIDs side
+//! by side, so that a caller that gives up harms no other; callers wait for the end of the attempt.
+//! An import that never had a session reports the failure of its first attempt at once. One that
+//! lost its session, or was told to be patient, goes on trying, with growing pauses, as long as a
+//! caller has time left.
 
 use crate::callbacks::CallbackRoute;
 use crate::error::RpcError;
@@ -12,7 +13,10 @@ use crate::import::{Import, LocalSession, Session};
 use crate::service::Origin;
 use crate::service::served::{ConnectError, Served};
 use env::clock::Monotonic;
-use futures_util::future::{Either, select};
+use futures_util::StreamExt;
+use futures_util::future::{Either, pending, select};
+use futures_util::stream::FuturesUnordered;
+use lnet::peer::Peer;
 use replay::import::{Event, ImportAction};
 use std::pin::pin;
 use std::sync::Arc;
@@ -29,6 +33,8 @@ use wire::message::{ConnectReply, ConnectRequest, VERSION_MAX, VERSION_MIN};
 const PAUSE_MIN: Duration = Duration::from_millis(25);
 /// Longest pause: a restarted server is found within this time.
 const PAUSE_MAX: Duration = Duration::from_millis(400);
+/// A NID that has not answered for so long no longer holds up the next one.
+const NEXT_NID_AFTER: Duration = Duration::from_millis(100);
 
 impl Import {
     /// Waits for a session; makes one if no task does.
@@ -42,7 +48,7 @@ impl Import {
             if self.rpc.is_stopping() {
                 return Err(RpcError::Shutdown);
             }
-            if let Some(served) = self.rpc.served().get(self.target) {
+            if let Some(served) = self.rpc.served().get_local(self.target) {
                 return self.connect_local(&served);
             }
             let mut attempts = self.attempts.subscribe();
@@ -135,7 +141,7 @@ impl Import {
         self.rpc.env().tasks.spawn("connect", Box::pin(async move { import.attempt().await }));
     }
 
-    /// One attempt: every NID once. At its end it wakes all waiting callers.
+    /// One attempt. At its end it wakes all waiting callers.
     async fn attempt(self: Arc<Self>) {
         let (nids, boot, not_before) = {
             let link = self.link.lock();
@@ -145,24 +151,7 @@ impl Import {
         if !wait.is_zero() {
             self.rpc.env().clock.sleep(wait).await;
         }
-        let mut error = RpcError::Unreachable {
-            target: self.target,
-            nids: nids.clone(),
-            reason: "no NID is known".to_owned(),
-        };
-        for nid in nids {
-            match self.attempt_at(nid, boot).await {
-                Ok(()) => {
-                    self.attempts.send_modify(|count| *count += 1);
-                    return;
-                }
-                Err(this) => {
-                    tracing::debug!(target = %self.target, %nid, error = %this, "cannot connect");
-                    error = this;
-                }
-            }
-        }
-        {
+        if let Err(error) = self.first_session(nids, boot).await {
             let mut link = self.link.lock();
             link.pause = (link.pause * 2).clamp(PAUSE_MIN, PAUSE_MAX);
             link.not_before = self.rpc.env().clock.now() + link.pause;
@@ -173,15 +162,77 @@ impl Import {
         self.attempts.send_modify(|count| *count += 1);
     }
 
-    async fn attempt_at(&self, nid: Nid, boot: u64) -> Result<(), RpcError> {
-        match (self.rpc.served().get(self.target), nid) {
-            (Some(served), _) => self.connect_local(&served),
-            (None, Nid::Loopback) => Err(RpcError::NoTarget { nid, target: self.target }),
-            (None, Nid::Tcp(_)) => {
-                self.link.lock().tried = Some(nid);
-                self.connect_remote(nid, boot).await
+    /// Every NID once: hosts are reached side by side, and each that is reached is asked for the
+    /// target, one after another. The first session wins.
+    async fn first_session(&self, nids: Vec<Nid>, boot: u64) -> Result<(), RpcError> {
+        if let Some(served) = self.rpc.served().get_local(self.target) {
+            return self.connect_local(&served);
+        }
+        let reason = "no NID is known".to_owned();
+        let mut error = RpcError::Unreachable { target: self.target, nids: nids.clone(), reason };
+        let mut rest = nids.into_iter();
+        let mut reached = FuturesUnordered::new();
+        loop {
+            match rest.next() {
+                Some(nid) => reached.push(async move { (nid, self.reach(nid).await) }),
+                None if reached.is_empty() => return Err(error),
+                None => {}
+            }
+            let next = match rest.len() {
+                0 => Either::Left(pending()),
+                _ => Either::Right(self.rpc.env().clock.sleep(NEXT_NID_AFTER)),
+            };
+            let Either::Left((Some((nid, peer)), _)) = select(reached.next(), next).await else {
+                continue;
+            };
+            let connected = match peer {
+                Ok(peer) => self.connect_remote(nid, peer, boot).await,
+                Err(error) => Err(error),
+            };
+            let Err(this) = connected else { return Ok(()) };
+            tracing::debug!(target = %self.target, %nid, error = %this, "cannot connect");
+            // That the target is there and recovers says more than that it is not elsewhere.
+            if !is_recovering(&error) {
+                error = this;
             }
         }
+    }
+
+    async fn reach(&self, nid: Nid) -> Result<Arc<Peer>, RpcError> {
+        match nid {
+            Nid::Loopback => Err(RpcError::NoTarget { nid, target: self.target }),
+            Nid::Tcp(_) => self.rpc.lnet().peer(nid).await.map_err(|error| self.link_error(error)),
+        }
+    }
+
+    /// The configuration names this boot number of the target. A session with an earlier life is
+    /// over, however alive its connection looks, and none is entered again.
+    pub fn heard_of(&self, boot: u64) {
+        let ended = {
+            let mut link = self.link.lock();
+            link.boot_min = boot;
+            match link.session.is_some() && link.machine.boot() < boot {
+                true => {
+                    link.pause = Duration::ZERO;
+                    link.not_before = Monotonic::ZERO;
+                    link.machine.event(Event::Lost);
+                    link.session.take()
+                }
+                false => None,
+            }
+        };
+        let Some(session) = ended else { return };
+        tracing::info!(target = %self.target, boot, "it is served in a newer life: this session is over");
+        if let Session::Remote(remote) = &session {
+            remote.end();
+        }
+        let Some(import) = self.me.upgrade() else { return };
+        let connect = async move {
+            if let Err(error) = import.connect().await {
+                tracing::debug!(target = %import.target, %error, "no session");
+            }
+        };
+        self.rpc.env().tasks.spawn("connect to a newer life", Box::pin(connect));
     }
 
     /// Handles an answer to a connect.

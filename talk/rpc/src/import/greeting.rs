@@ -6,7 +6,7 @@ use crate::import::{Import, Session};
 use crate::service::admission;
 use lnet::error::LinkError;
 use lnet::payload::Frame;
-use lnet::peer::Ask;
+use lnet::peer::{Ask, Peer};
 use replay::import::ImportAction;
 use std::sync::Arc;
 use types::errno::Errno;
@@ -16,10 +16,15 @@ use wire::envelope::Refusal;
 use wire::message::{ConnectRequest, Op, OpReply, VERSION_MAX, VERSION_MIN};
 
 impl Import {
-    /// Opens (or renews) the session at a peer.
-    pub(crate) async fn connect_remote(&self, nid: Nid, boot_before: u64) -> Result<(), RpcError> {
+    /// Opens (or renews) the session at a peer, which has this NID.
+    pub(crate) async fn connect_remote(
+        &self,
+        nid: Nid,
+        mut peer: Arc<Peer>,
+        boot_before: u64,
+    ) -> Result<(), RpcError> {
         let lnet = self.rpc.lnet();
-        let mut peer = lnet.peer(nid).await.map_err(|error| self.link_error(error))?;
+        self.link.lock().tried = Some(nid);
         let hello = self.hello(boot_before, Some(peer.pairing()));
         let request = self.request_of(self.xids.begin(true).xid, vec![Op::Connect(hello.clone())]);
         let ask = Ask {
@@ -60,6 +65,10 @@ impl Import {
                 ours_max: VERSION_MAX,
             });
         }
+        if connected.boot < self.link.lock().boot_min {
+            // An owner that does not know yet that it lost the target.
+            return Err(RpcError::NoTarget { nid, target: self.target });
+        }
         let (own, proved) = (self.rpc.env().clock.clone(), self.proved.clone());
         let remote =
             Arc::new(RemoteSession::new(peer, self.client, own, proved, self.line.clone()));
@@ -98,7 +107,7 @@ impl Import {
         }
     }
 
-    fn link_error(&self, error: LinkError) -> RpcError {
+    pub(crate) fn link_error(&self, error: LinkError) -> RpcError {
         match error {
             LinkError::Version { nid, theirs_min, theirs_max, ours_min, ours_max } => {
                 RpcError::Version { nid, theirs_min, theirs_max, ours_min, ours_max }

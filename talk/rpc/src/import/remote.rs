@@ -7,6 +7,7 @@ use crate::line::Estimate;
 use crate::sealed::seal;
 use crate::weight;
 use env::clock::Clock;
+use env::watch;
 use lnet::error::LinkError;
 use lnet::payload::{Frame, Payload};
 use lnet::peer::{Ask, Peer};
@@ -32,6 +33,8 @@ pub(crate) struct RemoteSession {
     own: Arc<dyn Clock>,
     clock: PeerClock,
     line: Arc<Mutex<Estimate>>,
+    /// True once the target is served in a newer life.
+    over: watch::Sender<bool>,
 }
 
 /// Result of one exchange.
@@ -59,12 +62,18 @@ impl RemoteSession {
             own,
             clock: PeerClock::default(),
             line,
+            over: watch::Sender::new(false),
         }
     }
 
     /// The peer's clock was shown just now.
     pub(crate) fn learn_clock(&self, shown: u64) {
         self.clock.learn(shown, self.own.now());
+    }
+
+    /// The target is served in a newer life: requests under way are to be sent there.
+    pub(crate) fn end(&self) {
+        self.over.send_replace(true);
     }
 
     pub(crate) fn answers(&self) -> u64 {
@@ -76,7 +85,13 @@ impl RemoteSession {
         let payload = payload_of(self.client, request, waits, self.clock.limit());
         let sent = self.own.now();
         let (begun, asked_bytes) = (self.line.lock().begin(sent), payload.total_len());
-        let frame = match self.peer.request(payload, ask).await {
+        let mut over = self.over.subscribe();
+        let answer = tokio::select! {
+            biased;
+            answer = self.peer.request(payload, ask) => answer,
+            _ = over.wait_for(|over| *over) => return Outcome::Lost,
+        };
+        let frame = match answer {
             Ok(frame) => frame,
             Err(LinkError::NoAnswer { seconds, .. }) => {
                 return Outcome::Failed(RpcError::Timeout { target: request.target, seconds });

@@ -119,7 +119,9 @@ impl Inbound {
         let work = match request.ops.first() {
             Some(Op::Connect(_)) => match request.ops.pop() {
                 Some(Op::Connect(hello)) if request.ops.is_empty() && hello.client == client => {
-                    connect(&rpc, link, &request, hello)
+                    let served = rpc.served().get(request.target);
+                    let work = connect(&rpc, link, (&request, hello), served.as_ref());
+                    if_owned(&rpc, client, served, work)
                 }
                 _ => refuse(client, Refusal::BadRequest),
             },
@@ -156,18 +158,37 @@ fn ordinary(rpc: &Arc<Rpc>, link: &Link, envelope: Envelope, mut request: Reques
             }
             _ => refuse(client, Refusal::BadRequest),
         },
-        _ => serve(rpc, link, envelope, request),
+        _ => {
+            let served = rpc.served().get(request.target);
+            let work = serve(rpc, link, envelope, (request, served.clone()));
+            if_owned(rpc, client, served, work)
+        }
     }
+}
+
+/// What a target says that another process can take over: it is sent only if this process surely
+/// still owns the target, now that it was worked out. If not, the client looks for the owner.
+fn if_owned(rpc: &Arc<Rpc>, client: ClientUuid, served: Option<Arc<Served>>, work: Work) -> Work {
+    let Some(ownership) = served.and_then(|served| served.ownership.clone()) else { return work };
+    let (rpc, Work { future, waits, room }) = (rpc.clone(), work);
+    let future = async move {
+        let payload = future.await;
+        match ownership.holds(rpc.env().clock.now()) || is_mutant(Mutant::AnswersWithoutLease) {
+            true => payload,
+            false => Some(refusal_of(client, Refusal::NoTarget)),
+        }
+    };
+    Work { future: Box::pin(future), waits, room }
 }
 
 fn connect(
     rpc: &Arc<Rpc>,
     link: &Arc<Link>,
-    request: &Request,
-    hello: wire::message::ConnectRequest,
+    (request, hello): (&Request, wire::message::ConnectRequest),
+    served: Option<&Arc<Served>>,
 ) -> Work {
     let client = hello.client;
-    let Some(served) = rpc.served().get(request.target) else {
+    let Some(served) = served else {
         return refuse(client, Refusal::NoTarget);
     };
     let pairing = link.pairing();
@@ -281,9 +302,14 @@ fn callback(
     Work { future: Box::pin(future), waits: false, room: None }
 }
 
-fn serve(rpc: &Arc<Rpc>, link: &Link, envelope: Envelope, request: Request) -> Work {
+fn serve(
+    rpc: &Arc<Rpc>,
+    link: &Link,
+    envelope: Envelope,
+    (request, served): (Request, Option<Arc<Served>>),
+) -> Work {
     let client = envelope.client;
-    let Some(served) = rpc.served().get(request.target) else {
+    let Some(served) = served else {
         return refuse(client, Refusal::NoTarget);
     };
     let Some(export) = served.export(client).filter(|export| !export.is_gone()) else {

@@ -6,7 +6,7 @@
 //! that shows the proof it was opened with.
 
 use crate::service::admission::{Refusal, admit};
-use crate::service::{Export, Gone, Identity, Origin, Service, is_same_owner};
+use crate::service::{Export, Gone, Identity, Origin, Ownership, Service, is_same_owner};
 use crate::stats::CallStats;
 use crate::under_way::{self, Side};
 use env::clock::{Clock, Monotonic};
@@ -29,6 +29,8 @@ use wire::message::{ConnectReply, ConnectRequest, Reply, Request};
 pub(crate) struct Served {
     me: Weak<Served>,
     pub(crate) service: Arc<dyn Service>,
+    /// `None`: no other process can take the target over.
+    pub(crate) ownership: Option<Arc<dyn Ownership>>,
     pub(crate) stats: CallStats,
     pub(crate) under_way: Arc<under_way::Table>,
     exports: Mutex<Sessions>,
@@ -138,7 +140,7 @@ pub(crate) enum ConnectError {
 
 impl Served {
     fn new(
-        service: Arc<dyn Service>,
+        (service, ownership): (Arc<dyn Service>, Option<Arc<dyn Ownership>>),
         metrics: &Arc<Registry>,
         under_way: &Arc<under_way::Table>,
     ) -> Arc<Served> {
@@ -149,6 +151,7 @@ impl Served {
         Arc::new_cyclic(|me| Served {
             me: me.clone(),
             service,
+            ownership,
             stats,
             under_way,
             exports,
@@ -305,12 +308,12 @@ impl ServedTargets {
     /// Adds a service; an earlier one of this name is stopped.
     pub(crate) fn add(
         &self,
-        service: Arc<dyn Service>,
+        owned: (Arc<dyn Service>, Option<Arc<dyn Ownership>>),
         metrics: &Arc<Registry>,
         under_way: &Arc<under_way::Table>,
     ) {
-        let before =
-            self.targets.write().insert(service.target(), Served::new(service, metrics, under_way));
+        let target = owned.0.target();
+        let before = self.targets.write().insert(target, Served::new(owned, metrics, under_way));
         if let Some(before) = before {
             before.end_all(Gone::Stopped);
         }
@@ -335,6 +338,12 @@ impl ServedTargets {
 
     pub(crate) fn get(&self, target: TargetName) -> Option<Arc<Served>> {
         self.targets.read().get(&target).cloned()
+    }
+
+    /// The target, if clients of this process are to use it in place: no other process can take it
+    /// over.
+    pub(crate) fn get_local(&self, target: TargetName) -> Option<Arc<Served>> {
+        self.get(target).filter(|served| served.ownership.is_none())
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Served>> {

@@ -94,6 +94,9 @@ pub struct Settings {
     /// NIDs of the MGS, best first; empty if one of `targets` is the MGT.
     #[serde(with = "texts", default)]
     pub mgs: Vec<Nid>,
+    /// NIDs of all hosts that may serve the targets; empty: this one only.
+    #[serde(with = "texts", default, skip_serializing_if = "Vec::is_empty")]
+    pub service_nodes: Vec<Nid>,
     /// Directories of the targets to serve.
     #[serde(default)]
     pub targets: Vec<PathBuf>,
@@ -162,6 +165,7 @@ impl Default for Settings {
             fsname: FsName::default(),
             listen: Listen::default(),
             mgs: Vec::new(),
+            service_nodes: Vec::new(),
             targets: Vec::new(),
             stripe_count: one(),
             ost_bytes: None,

@@ -214,11 +214,13 @@ impl Follower {
                 TargetKind::Mgt => continue,
             }
             match self.known.get_mut(&name.index) {
-                Some((known, _)) if *known == nids => {}
                 Some((known, import)) => {
-                    tracing::info!(%name, ?nids, "moved");
-                    import.set_nids(nids.clone());
-                    *known = nids;
+                    if *known != nids {
+                        tracing::info!(%name, ?nids, "moved");
+                        import.set_nids(nids.clone());
+                        *known = nids;
+                    }
+                    import.heard_of(info.boot);
                 }
                 None => {
                     let import = self.parts.session(name, &nids);

@@ -25,6 +25,8 @@ pub struct Parts {
     pub rpc: Arc<Rpc>,
     /// NIDs of the MGS; `0@lo` if it is in this process.
     pub mgs: Vec<Nid>,
+    /// NIDs at which the targets of this process may be served, by it or by others.
+    pub service_nodes: Vec<Nid>,
     /// Name of this host, for people.
     pub host: String,
     /// Its key; `None`: it shows none, and asks for none.
@@ -58,6 +60,7 @@ impl Parts {
             env,
             rpc,
             mgs,
+            service_nodes: Vec::new(),
             host,
             keys: None,
             jobs,

@@ -9,12 +9,16 @@ use std::time::Duration;
 use stubs::mgc::{Mgc, Registered};
 use target::Target;
 use types::errno::Errno;
+use types::limits::LEASE;
 use types::nid::Nid;
 use types::session::ClusterId;
 use types::target::TargetName;
 
 /// Pause between two attempts to reach an MGS that does not answer.
 const PAUSE: Duration = Duration::from_secs(1);
+/// A target whose owner seems to live waits for the end of that process, as long as the lease of
+/// its session may last.
+const OTHER_OWNER_WAIT: Duration = Duration::from_secs(2 * LEASE.as_secs());
 /// A target that stops tells the MGS so within this time, or not at all.
 const UNREGISTER_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -58,10 +62,33 @@ pub async fn register(
         || format!("{}-{}", target.fsname(), target.kind().word()),
         |name| name.to_string(),
     );
-    let ask = || mgc.register(asked.clone(), target.store_uuid(), reachable_nids(parts));
-    let registered = patiently(parts, ask).await.map_err(|error| match error {
+    let ask = || {
+        mgc.register(
+            asked.clone(),
+            target.store_uuid(),
+            nids_of(parts),
+            (target.boot(), target.is_shared()),
+        )
+    };
+    let give_up = parts.env.clock.now() + OTHER_OWNER_WAIT;
+    let registered = loop {
+        match patiently(parts, &ask).await {
+            Err(RpcError::Errno(Errno::EBUSY)) if parts.env.clock.now() < give_up => {
+                tracing::warn!(
+                    name = asked,
+                    "the MGS says that another process serves it; waiting for its end"
+                );
+                parts.env.clock.sleep(PAUSE).await;
+            }
+            answer => break answer,
+        }
+    };
+    let registered = registered.map_err(|error| match error {
         RpcError::Errno(Errno::ESHUTDOWN) => {
             NodeError::Removed { dir: dir.clone(), name: asked.clone() }
+        }
+        RpcError::Errno(Errno::EBUSY) => {
+            NodeError::Elsewhere { dir: dir.clone(), name: asked.clone() }
         }
         RpcError::Errno(Errno::EEXIST) => {
             NodeError::Impostor { dir: dir.clone(), name: asked.clone() }
@@ -119,6 +146,16 @@ pub async fn unregister(parts: &Parts, mgc: &Mgc, name: TargetName, store: u128)
     if let Err(error) = result {
         tracing::warn!(%name, %error, "cannot tell the MGS that the target stops");
     }
+}
+
+/// NIDs by which others reach this process, then those of the other hosts that may serve its
+/// targets.
+fn nids_of(parts: &Parts) -> Vec<String> {
+    let mut nids = reachable_nids(parts);
+    let others = parts.service_nodes.iter().map(Nid::to_string);
+    let fresh: Vec<String> = others.filter(|nid| !nids.contains(nid)).collect();
+    nids.extend(fresh);
+    nids
 }
 
 /// NIDs by which others reach this process; `0@lo` only if no other process can.
