@@ -97,7 +97,14 @@ impl Engine<'_> {
             [(TargetKind::Mgt, "mgt"), (TargetKind::Ost, "ost"), (TargetKind::Mdt, "mdt")]
         {
             let dir = dir.path().join(folder);
-            let spec = FormatSpec { kind, fsname, index: None, dir: dir.clone(), replace: false };
+            let spec = FormatSpec {
+                kind,
+                fsname,
+                index: None,
+                dir: dir.clone(),
+                log: None,
+                replace: false,
+            };
             format(&spec).map_err(BenchError::of("make a target"))?;
             targets.push(dir);
         }

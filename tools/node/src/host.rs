@@ -9,3 +9,4 @@ pub mod mount_point;
 pub mod mount_table;
 pub mod rlimit;
 pub mod secret_file;
+pub mod shared_log;

@@ -9,6 +9,7 @@ use crate::config::settings::{Listen, Settings, SettingsError};
 use crate::error::NodeError;
 use crate::host::announce::{Announce, Event};
 use crate::host::descriptors::Bounds;
+use crate::host::shared_log::members_of;
 use crate::manage::alive;
 use crate::manage::persistent::Persistent;
 use crate::manage::security::Secured;
@@ -18,6 +19,7 @@ use crate::role::mount::{self, MountRole};
 use crate::role::object_targets::Followed;
 use crate::role::ost::OstRole;
 use crate::role::parts::{Parts, blocking};
+use crate::role::standby::{Place, Standby};
 use crate::watch::view::View;
 use disk::superblock::Superblock;
 use futures_util::future::{BoxFuture, FutureExt, LocalBoxFuture, join_all, select_all};
@@ -46,9 +48,10 @@ pub struct Node {
     secured: Option<Secured>,
     mgs: Option<MgsRole>,
     osts: Vec<OstRole>,
-    followed: BTreeMap<FsName, Followed>,
+    followed: BTreeMap<FsName, Arc<Followed>>,
     persistent: Persistent,
     mdts: Vec<MdtRole>,
+    standbys: Vec<Standby>,
     mounts: Vec<MountRole>,
 }
 
@@ -73,6 +76,7 @@ impl Node {
             followed: BTreeMap::new(),
             persistent: Persistent::new(Vec::new()),
             mdts: Vec::new(),
+            standbys: Vec::new(),
             mounts: Vec::new(),
         }
     }
@@ -147,14 +151,21 @@ impl Node {
         }
         for (dir, block) in dirs.iter().filter(|(_, block)| block.kind == TargetKind::Mdt) {
             step(format!("starting the MDT in {}", dir.display()));
-            let target = self.open(dir, TargetKind::Mdt).await?;
             if !self.followed.contains_key(&block.fsname) {
-                self.followed
-                    .insert(block.fsname, Followed::start(&self.parts, block.fsname).await?);
+                let followed = Followed::start(&self.parts, block.fsname).await?;
+                self.followed.insert(block.fsname, Arc::new(followed));
             }
             let followed = &self.followed[&block.fsname];
             let stripe_count = self.settings.stripe_count as u16;
             let settings = MdsSettings { stripe_count, ..MdsSettings::default() };
+            if let Some(members) = members_of(dir)? {
+                let options =
+                    TargetOptions { shared: true, ..self.target_options(dir, TargetKind::Mdt) };
+                let place = Place { dir: dir.clone(), members, options, settings };
+                self.standbys.push(Standby::start(&self.parts, &self.view, followed, place));
+                continue;
+            }
+            let target = self.open(dir, TargetKind::Mdt).await?;
             let mdt = MdtRole::start(&self.parts, &self.mgc, target, followed, settings).await?;
             self.view.add_target(mdt.name(), dir);
             alive::list_commits(self.parts.rpc.metrics(), mdt.target());
@@ -224,6 +235,10 @@ impl Node {
         }
         // All of a kind at once: each may wait for its disk, and for an MGS that is gone.
         let (parts, mgc) = (&self.parts, &self.mgc);
+        join_all(self.standbys.into_iter().map(Standby::stop))
+            .await
+            .into_iter()
+            .for_each(&mut note);
         join_all(self.mdts.into_iter().map(|mdt| mdt.stop(parts, mgc)))
             .await
             .into_iter()
@@ -266,13 +281,18 @@ impl Node {
         Ok(targets)
     }
 
-    async fn open(&self, dir: &Path, kind: TargetKind) -> Result<Arc<Target>, NodeError> {
-        let (env, dir) = (self.parts.env.clone(), dir.to_owned());
+    fn target_options(&self, dir: &Path, kind: TargetKind) -> TargetOptions {
         let mut options = TargetOptions { kind: Some(kind), ..TargetOptions::default() };
         options.objects.open = self.object_files.clone();
         if kind == TargetKind::Ost {
-            options.objects.bytes_max = self.settings.ost_bytes(&dir);
+            options.objects.bytes_max = self.settings.ost_bytes(dir);
         }
+        options
+    }
+
+    async fn open(&self, dir: &Path, kind: TargetKind) -> Result<Arc<Target>, NodeError> {
+        let (env, options) = (self.parts.env.clone(), self.target_options(dir, kind));
+        let dir = dir.to_owned();
         Ok(blocking(&self.parts.env, "opened a target", move || Target::open(&env, &dir, options))
             .await??)
     }

@@ -7,3 +7,4 @@ pub mod object_targets;
 pub mod ost;
 pub mod parts;
 pub mod registration;
+pub mod standby;

@@ -3,6 +3,7 @@
 
 use crate::units::{Size, Span};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use etcd::url::Members;
 use node::config::http_settings::HttpListen;
 use node::config::mount_options::MountOptions;
 use node::config::mount_source::MountSource;
@@ -208,6 +209,11 @@ pub struct ServeArgs {
     /// NIDs of the MGS, unless one of the targets is the MGT [default: those given to mkfs.sheen]
     #[arg(long, value_name = "NID", value_delimiter = ',')]
     pub mgsnode: Vec<Nid>,
+    /// NIDs of all hosts that may serve these targets [default: those given to mkfs.sheen]
+    ///
+    /// Clients look for a target at all of them, beginning where it is served now.
+    #[arg(long, value_name = "NID", value_delimiter = ',')]
+    pub servicenode: Vec<Nid>,
     /// Where to accept connections, or none; port 0 takes any free one [default: 127.0.0.1:988]
     #[arg(long, value_name = "ADDR:PORT")]
     pub listen: Option<Listen>,
@@ -264,6 +270,14 @@ pub struct MkfsArgs {
     /// NIDs of the MGS; `sheen serve --mgsnode` can name others later
     #[arg(long, value_name = "NID", value_delimiter = ',', conflicts_with = "mgs")]
     pub mgsnode: Vec<Nid>,
+    /// NIDs of all hosts that may serve it, this one too; `sheen serve --servicenode` can name
+    /// others later
+    #[arg(long, value_name = "NID", value_delimiter = ',', conflicts_with = "mgs")]
+    pub servicenode: Vec<Nid>,
+    /// The etcd that keeps its log, etcd://HOST:PORT,HOST:PORT,HOST:PORT: any host with the same
+    /// command can take the MDT over [default: the log is in DIR]
+    #[arg(long, value_name = "URL", requires = "mdt", requires = "index")]
+    pub log: Option<Members>,
     /// Destroy the target that is there now
     #[arg(long)]
     pub replace: bool,

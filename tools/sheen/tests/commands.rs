@@ -436,7 +436,8 @@ fn lustre_s_names_of_mkfs_and_mount() {
     for (args, words) in [
         (&["--mgs", "--mdt", "x"][..], "two directories"),
         (&["x"], "--mgs, --mdt or --ost"),
-        (&["--ost", "--servicenode=10.0.0.1@tcp", "x"], "--servicenode is not offered"),
+        (&["--ost", "--servicenode=10.0.0.1", "x"], "is no NID"),
+        (&["--mgs", "--servicenode=10.0.0.1@tcp", "x"], "--servicenode"),
         (&["--mdt", "--backfstype", "zfs", "x"], "--backfstype is not offered"),
         (&["--ost", "--param", "sys.timeout=40", "x"], "lctl set_param -P"),
         (&["--ost", "--replace", "x"], "--replace is not offered"),

@@ -1,17 +1,29 @@
 //! Makes targets, as `mkfs.sheen` and `up` ask for it.
 
 use crate::home::Home;
+use crate::host::shared_log::replica_of;
 use disk::superblock::Superblock;
 use env::Env;
+use env::disk::Open;
 use env::real::{RealConfig, RealEnv};
+use etcd::client::Etcd;
+use etcd::url::Members;
 use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use store::error::StoreError;
+use store::journalled::{Journalled, JournalledOptions};
+use store::shared_log::SharedLog;
 use target::TargetError;
+use target::format::LOG;
 use types::proof::ServerKey;
 use types::session::ClusterId;
-use types::target::{FsName, TargetIndex, TargetKind};
+use types::target::{FsName, TargetIndex, TargetKind, TargetName};
+
+/// How often etcd is asked to make a log.
+const ATTEMPTS: u32 = 5;
 
 /// The target to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +36,8 @@ pub struct FormatSpec {
     pub index: Option<TargetIndex>,
     /// Directory of the target.
     pub dir: PathBuf,
+    /// The etcd that has its log; `None`: the log is in the folder. An MDT with an index only.
+    pub log: Option<Members>,
     /// Destroy the target that is there now.
     pub replace: bool,
 }
@@ -37,6 +51,9 @@ pub enum FormatError {
     /// The path leads to a file.
     #[error("{} is no directory: choose another", .0.display())]
     NotDirectory(PathBuf),
+    /// Only an MDT whose number is known can be on a shared log.
+    #[error("only an MDT with --index can have its log in etcd")]
+    NotShared,
     /// Others cannot be kept out.
     #[error("cannot make {} private: {source}", .dir.display())]
     Private {
@@ -88,7 +105,10 @@ pub fn format(spec: &FormatSpec) -> Result<(), FormatError> {
         replace: spec.replace,
         ..target::FormatSpec::new(spec.fsname, spec.kind)
     };
-    let made = target::format(&env, &spec.dir, &wanted);
+    let made = match &spec.log {
+        None => target::format(&env, &spec.dir, &wanted).map_err(FormatError::from),
+        Some(members) => format_shared(&env, spec, &wanted, members),
+    };
     drop(guard);
     made?;
     // A new target holds nothing yet that could have been seen before this line.
@@ -102,6 +122,42 @@ pub fn format(spec: &FormatSpec) -> Result<(), FormatError> {
         }
         _ => Ok(()),
     }
+}
+
+/// Makes a target on a shared log, or a copy of one that is there already.
+fn format_shared(
+    env: &Env,
+    spec: &FormatSpec,
+    wanted: &target::FormatSpec,
+    members: &Members,
+) -> Result<(), FormatError> {
+    let (TargetKind::Mdt, Some(index)) = (spec.kind, spec.index) else {
+        return Err(FormatError::NotShared);
+    };
+    let name = TargetName::mdt(spec.fsname, index.0).to_string();
+    let kv = Arc::new(Etcd::new(members.clone(), Etcd::DEADLINE).map_err(FormatError::Threads)?);
+    let dir = &spec.dir;
+    let made = target::format::format_over(env, dir, wanted, |drawn| {
+        let replica = replica_of(dir);
+        let log = SharedLog::new(kv, &name, drawn, &replica, &replica);
+        let mut left = ATTEMPTS;
+        let store = loop {
+            match log.create() {
+                Err(StoreError::NoAnswer { .. }) if left > 0 => left -= 1,
+                made => break made?,
+            }
+        };
+        Journalled::create_tree(env, dir, store, &JournalledOptions::default())?;
+        let path = dir.join(LOG);
+        let fail = |action| StoreError::io(action, &path);
+        let file = env.disk.open(&path, Open::Create).map_err(fail("create"))?;
+        let text = format!("{members}\n");
+        file.set_len(0).map_err(fail("write"))?;
+        file.write_all_at(text.as_bytes(), 0).map_err(fail("write"))?;
+        file.sync_data().map_err(fail("sync"))?;
+        Ok(store)
+    });
+    Ok(made?)
 }
 
 /// The cluster of the MGT in this folder; one that never was in service founds its cluster here,

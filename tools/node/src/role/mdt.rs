@@ -10,6 +10,7 @@ use mds::mds::Mds;
 use mds::peers::Peers;
 use mds::settings::MdsSettings;
 use observe::tree::Tree;
+use rpc::service::Ownership;
 use std::sync::Arc;
 use std::time::Duration;
 use stubs::mgc::Mgc;
@@ -38,6 +39,21 @@ impl MdtRole {
         followed: &Followed,
         settings: MdsSettings,
     ) -> Result<MdtRole, NodeError> {
+        MdtRole::start_owned(parts, mgc, target, followed, settings, None).await
+    }
+
+    /// As [`MdtRole::start`]; with an `ownership` it is a target that other hosts can take over.
+    ///
+    /// # Errors
+    /// As [`MdtRole::start`].
+    pub async fn start_owned(
+        parts: &Parts,
+        mgc: &Mgc,
+        target: Arc<Target>,
+        followed: &Followed,
+        settings: MdsSettings,
+        ownership: Option<Arc<dyn Ownership>>,
+    ) -> Result<MdtRole, NodeError> {
         let name = registration::name(parts, mgc, &target).await?;
         let peers = Peers::of(&parts.rpc, name, &target);
         followed.tell_peers(&peers);
@@ -64,7 +80,10 @@ impl MdtRole {
             () = mds.refresh_spaces() => {}
             () = parts.env.clock.sleep(SPACES_WAIT) => tracing::warn!(%name, "not all OSTs told their space in time"),
         }
-        parts.rpc.add_service(mds.clone());
+        match ownership {
+            None => parts.rpc.add_service(mds.clone()),
+            Some(ownership) => parts.rpc.add_owned_service(mds.clone(), ownership),
+        }
         let role = MdtRole { name, target, mds };
         match registration::register(parts, mgc, &role.target).await {
             Ok(_) => Ok(role),
@@ -101,7 +120,11 @@ impl MdtRole {
         withdrawn
     }
 
-    async fn withdraw(self, parts: &Parts) -> Result<(), NodeError> {
+    /// Ends the service without a word to the MGS.
+    ///
+    /// # Errors
+    /// Something could not be made durable.
+    pub async fn withdraw(self, parts: &Parts) -> Result<(), NodeError> {
         parts.rpc.remove_service(self.name);
         self.mds.stop().await;
         Ok(self.target.close().await?)

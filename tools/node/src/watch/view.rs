@@ -112,7 +112,11 @@ impl View {
 
     /// Notes that it serves another target.
     pub fn add_target(&self, name: TargetName, dir: &Path) {
-        self.live.lock().targets.push((name, dir.display().to_string()));
+        let mut live = self.live.lock();
+        // A target on a shared log may be taken over several times.
+        if !live.targets.iter().any(|(known, _)| *known == name) {
+            live.targets.push((name, dir.display().to_string()));
+        }
     }
 
     /// File systems that it serves or mounts.

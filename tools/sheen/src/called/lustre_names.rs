@@ -39,6 +39,9 @@ pub struct MkfsLustreArgs {
     /// NIDs of the MGS, of one node with commas between them, of several nodes in several options
     #[arg(long, visible_alias = "mgsnid", value_name = "NID", value_delimiter = ',', action = ArgAction::Append)]
     mgsnode: Vec<Nid>,
+    /// NIDs of all hosts that may serve it, this one too; repeated for several hosts
+    #[arg(long, visible_alias = "failnode", value_name = "NID", value_delimiter = ',', action = ArgAction::Append)]
+    servicenode: Vec<Nid>,
     /// Destroy the target that is there now
     #[arg(long)]
     reformat: bool,
@@ -67,13 +70,8 @@ const fn valued(name: &'static str, why: &'static str) -> Refused {
     Refused { name, takes_value: true, why }
 }
 
-const ELSEWHERE: &str =
-    "a target has no fixed server: `sheen serve` serves it wherever its directory is";
-
 /// Options of mkfs.lustre that mean nothing here.
 const MKFS_REFUSED: &[Refused] = &[
-    valued("servicenode", ELSEWHERE),
-    valued("failnode", ELSEWHERE),
     valued(
         "backfstype",
         "a target is a directory of any file system of the host: there is no kind to choose",
@@ -137,9 +135,12 @@ pub fn mkfs(args: Vec<OsString>) -> Outcome {
     let (Some(kind), None) = (made.next(), made.next()) else {
         return Err(Failure::Usage("a target has one role: give --mgs, --mdt or --ost".to_owned()));
     };
-    if args.mgs && (args.index.is_some() || !args.mgsnode.is_empty()) {
+    let of_others =
+        args.index.is_some() || !args.mgsnode.is_empty() || !args.servicenode.is_empty();
+    if args.mgs && of_others {
         return Err(Failure::Usage(
-            "--index and --mgsnode are for MDTs and OSTs, not for the MGT".to_owned(),
+            "--index, --mgsnode and --servicenode are for MDTs and OSTs, not for the MGT"
+                .to_owned(),
         ));
     }
     if args.dryrun {
@@ -153,8 +154,21 @@ pub fn mkfs(args: Vec<OsString>) -> Outcome {
         return Ok(Exit::Done);
     }
     let quiet = args.quiet && !args.verbose;
-    let MkfsLustreArgs { mgs, mdt, ost, fsname, index, mgsnode, reformat: replace, dir, .. } = args;
-    mkfs::make(&MkfsArgs { mgs, mdt, ost, fsname, index, mgsnode, replace, dir }, quiet)
+    let MkfsLustreArgs {
+        mgs,
+        mdt,
+        ost,
+        fsname,
+        index,
+        mgsnode,
+        servicenode,
+        reformat: replace,
+        dir,
+        ..
+    } = args;
+    let made =
+        MkfsArgs { mgs, mdt, ost, fsname, index, mgsnode, servicenode, log: None, replace, dir };
+    mkfs::make(&made, quiet)
 }
 
 fn is_given(matches: &ArgMatches, Refused { name, takes_value, .. }: &Refused) -> bool {

@@ -36,13 +36,15 @@ pub fn make(args: &MkfsArgs, quiet: bool) -> Outcome {
         fsname: args.fsname,
         index: args.index.map(TargetIndex),
         dir: dir.clone(),
+        log: args.log.clone(),
         replace: args.replace,
     };
     format::format(&spec).map_err(Failure::failed)?;
-    if !args.mgsnode.is_empty() {
+    if !args.mgsnode.is_empty() || !args.servicenode.is_empty() {
         let settings = Settings {
             fsname: args.fsname,
             mgs: args.mgsnode.clone(),
+            service_nodes: args.servicenode.clone(),
             targets: vec![dir.clone()],
             ..Settings::default()
         };

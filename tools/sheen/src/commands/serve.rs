@@ -63,6 +63,11 @@ fn settings(args: &ServeArgs) -> Result<(Home, Settings), Failure> {
                 if let Some(bytes) = before.ost_bytes {
                     settings.ost_bytes_of.insert(dir.clone(), bytes);
                 }
+                for nid in before.service_nodes {
+                    if !settings.service_nodes.contains(&nid) {
+                        settings.service_nodes.push(nid);
+                    }
+                }
                 settings.mgs.extend(
                     before.mgs.iter().filter(|nid| !settings.mgs.contains(nid)).collect::<Vec<_>>(),
                 );
@@ -72,6 +77,9 @@ fn settings(args: &ServeArgs) -> Result<(Home, Settings), Failure> {
     }
     if !args.mgsnode.is_empty() {
         settings.mgs = args.mgsnode.clone();
+    }
+    if !args.servicenode.is_empty() {
+        settings.service_nodes = args.servicenode.clone();
     }
     settings.listen = args.listen.unwrap_or(settings.listen);
     settings.http = args.http.unwrap_or(settings.http);

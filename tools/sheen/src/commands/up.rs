@@ -159,6 +159,7 @@ fn prepare(
             fsname: plan.settings.fsname,
             index: Some(TargetIndex(target.index)),
             dir: target.dir.clone(),
+            log: None,
             replace: false,
         };
         format::format(&spec).map_err(Failure::failed)?;
