@@ -2,7 +2,7 @@
 //! and no program sees more than a pause. Skips, and says so, where etcd is not installed
 //! (`./run deps test` installs it).
 
-#[path = "../../../world/etcd/tests/members/mod.rs"]
+#[path = "../../../tools/etcd/tests/members/mod.rs"]
 mod members;
 
 use e2e::cluster::RUN_DIR;

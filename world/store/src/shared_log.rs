@@ -68,7 +68,7 @@ impl fmt::Display for Owner {
 
 /// A host that has a copy of the tree.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Replica {
+pub struct TreeCopy {
     /// Its host.
     pub host: String,
     /// Number of the newest entry that is durable in its tree.
@@ -85,7 +85,7 @@ pub struct Shown {
     /// The owner; none: the target is not served.
     pub owner: Option<Owner>,
     /// Hosts with a copy of the tree.
-    pub replicas: Vec<Replica>,
+    pub replicas: Vec<TreeCopy>,
 }
 
 /// A log in a store of keys.
@@ -210,14 +210,14 @@ impl SharedLog {
         Ok(Shown { fence, head: head.number, owner, replicas: self.replicas()? })
     }
 
-    fn replicas(&self) -> Result<Vec<Replica>, StoreError> {
+    fn replicas(&self) -> Result<Vec<TreeCopy>, StoreError> {
         let (start, end) = (self.key("replica/"), self.key("replica0"));
         let found = self.kv.range(&start, &end, PARTS_MAX).map_err(|e| self.error(e))?;
         let replica = |(key, value): (String, Vec<u8>)| {
             let host = key[start.len()..].to_owned();
             let applied =
                 parse(&value).ok_or_else(|| self.damaged(format!("{key} is no number")))?;
-            Ok(Replica { host, applied })
+            Ok(TreeCopy { host, applied })
         };
         found.into_iter().map(replica).collect()
     }

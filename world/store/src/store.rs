@@ -442,10 +442,10 @@ impl Shared {
             let state = self.state.lock();
             state.frozen.clone().filter(|_| state.unanswered.is_some())
         };
-        if let Some(batch) = earlier {
-            if !self.commit_frozen(batch) {
-                return;
-            }
+        if let Some(batch) = earlier
+            && !self.commit_frozen(batch)
+        {
+            return;
         }
         let batch = {
             let mut state = self.state.lock();
@@ -534,7 +534,7 @@ impl Shared {
         };
         while left > 0 && self.state.lock().unanswered.is_some() {
             left -= 1;
-            std::thread::sleep(UNANSWERED_PAUSE);
+            self.work.wait_for(&mut self.state.lock(), UNANSWERED_PAUSE);
             self.commit_step();
         }
         let unanswered = self.state.lock().unanswered.clone();

@@ -15,7 +15,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
-use store::engine::{Engine, Fence};
+use store::engine::Fence;
 use store::error::StoreError;
 use store::journalled::{Journalled, JournalledOptions};
 use store::kv::Kv;
