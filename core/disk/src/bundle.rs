@@ -32,6 +32,9 @@ const REMOVE: u16 = 2;
 const ENTER: u16 = 3;
 const LEAVE: u16 = 4;
 const REPLY: u16 = 5;
+const DROP: u16 = 6;
+const LINK: u16 = 7;
+const MOVE: u16 = 8;
 
 /// | at | size | field    | meaning                                                  |
 /// |----|------|----------|----------------------------------------------------------|
@@ -52,6 +55,10 @@ const REPLY: u16 = 5;
 /// |    3 | enter  | FID of the directory, FID, time, type 1, name                              |
 /// |    4 | leave  | FID of the directory, time, type 1, name                                   |
 /// |    5 | reply  | client 16, slot 2, record of the reply                                     |
+/// |    6 | drop   | FID, FID of the directory, time, type 1, name                              |
+/// |    7 | link   | FID, FID of the directory, time, type 1, name                              |
+/// |    8 | move   | FID, FID of the old directory, FID of the new one, time, length 4, the old |
+/// |      |        | name, type 1, the new name                                                 |
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct RawHead {
@@ -151,6 +158,45 @@ pub enum Step {
         /// When.
         time: Timestamp,
     },
+    /// An inode that is no directory has lost this name.
+    Drop {
+        /// The inode.
+        fid: Fid,
+        /// Directory of the name.
+        dir: Fid,
+        /// The name.
+        name: Name,
+        /// Its type.
+        file_type: FileType,
+        /// When.
+        time: Timestamp,
+    },
+    /// An inode that is no directory has got this name, too.
+    Link {
+        /// The inode.
+        fid: Fid,
+        /// Directory of the name.
+        dir: Fid,
+        /// The name.
+        name: Name,
+        /// Its type.
+        file_type: FileType,
+        /// When.
+        time: Timestamp,
+    },
+    /// An inode has another name instead of one that it had.
+    Move {
+        /// The inode.
+        fid: Fid,
+        /// Directory of the old name, and the name.
+        from: (Fid, Name),
+        /// Directory of the new name, and the name.
+        to: (Fid, Name),
+        /// Its type.
+        file_type: FileType,
+        /// When.
+        time: Timestamp,
+    },
     /// The reply to the client that asked for it is kept.
     Reply {
         /// The client.
@@ -166,7 +212,11 @@ impl Step {
     /// The MDT that does it; `None`: the coordinator.
     pub fn mdt(&self) -> Option<TargetIndex> {
         match self {
-            Step::Make { fid, .. } | Step::Remove { fid, .. } => Some(TargetIndex(fid.mdt())),
+            Step::Make { fid, .. }
+            | Step::Remove { fid, .. }
+            | Step::Drop { fid, .. }
+            | Step::Link { fid, .. }
+            | Step::Move { fid, .. } => Some(TargetIndex(fid.mdt())),
             Step::Enter { dir, .. } | Step::Leave { dir, .. } => Some(TargetIndex(dir.mdt())),
             Step::Reply { .. } => None,
         }
@@ -288,6 +338,23 @@ fn put_step(step: &Step, out: &mut Vec<u8>) {
             out.extend_from_slice(name.as_bytes());
             LEAVE
         }
+        Step::Drop { fid, dir, name, file_type, time: at }
+        | Step::Link { fid, dir, name, file_type, time: at } => {
+            out.extend_from_slice(&fid.to_be_bytes());
+            out.extend_from_slice(&dir.to_be_bytes());
+            time(at, out);
+            out.push(*file_type as u8);
+            out.extend_from_slice(name.as_bytes());
+            if matches!(step, Step::Drop { .. }) { DROP } else { LINK }
+        }
+        Step::Move { fid, from: (old, old_name), to: (new, name), file_type, time: at } => {
+            [fid, old, new].into_iter().for_each(|fid| out.extend_from_slice(&fid.to_be_bytes()));
+            time(at, out);
+            sized(old_name.as_bytes(), out);
+            out.push(*file_type as u8);
+            out.extend_from_slice(name.as_bytes());
+            MOVE
+        }
         Step::Reply { client, slot, record } => {
             out.extend_from_slice(&client.0.to_be_bytes());
             out.extend_from_slice(&slot.to_le_bytes());
@@ -367,6 +434,20 @@ fn step(kind: u16, mut rest: Rest<'_>) -> Result<Step, Damaged> {
             let (file_type, name) = rest.name()?;
             Step::Leave { dir, name, file_type, time }
         }
+        DROP | LINK => {
+            let (fid, dir, time) = (rest.fid()?, rest.fid()?, rest.time()?);
+            let (file_type, name) = rest.name()?;
+            match kind {
+                DROP => Step::Drop { fid, dir, name, file_type, time },
+                _ => Step::Link { fid, dir, name, file_type, time },
+            }
+        }
+        MOVE => {
+            let (fid, old, new, time) = (rest.fid()?, rest.fid()?, rest.fid()?, rest.time()?);
+            let old_name = good_name(rest.sized()?)?;
+            let (file_type, name) = rest.name()?;
+            Step::Move { fid, from: (old, old_name), to: (new, name), file_type, time }
+        }
         REPLY => {
             let client = ClientUuid(u128::from_be_bytes(rest.array()?));
             let slot = u16::from_le_bytes(rest.array()?);
@@ -377,6 +458,10 @@ fn step(kind: u16, mut rest: Rest<'_>) -> Result<Step, Damaged> {
         kind => return Err(field("kind of a step", kind.into())),
     };
     if rest.0.is_empty() { Ok(step) } else { Err(rest.trailing()) }
+}
+
+fn good_name(bytes: &[u8]) -> Result<Name, Damaged> {
+    Name::new(bytes).map_err(|_| field("length of a name", bytes.len() as u64))
 }
 
 struct Rest<'a>(&'a [u8]);
@@ -424,8 +509,7 @@ impl<'a> Rest<'a> {
         let [raw] = self.array()?;
         let file_type = FileType::from_dtype(raw).ok_or(field("file type", raw.into()))?;
         let bytes = std::mem::take(&mut self.0);
-        let name = Name::new(bytes).map_err(|_| field("length of a name", bytes.len() as u64))?;
-        Ok((file_type, name))
+        Ok((file_type, good_name(bytes)?))
     }
 
     fn trailing(&self) -> Damaged {
@@ -478,7 +562,33 @@ mod tests {
                     file_type: FileType::Directory,
                     time: TIME,
                 },
-                Step::Leave { dir: Fid::ROOT, name, file_type: FileType::Directory, time: TIME },
+                Step::Leave {
+                    dir: Fid::ROOT,
+                    name: name.clone(),
+                    file_type: FileType::Directory,
+                    time: TIME,
+                },
+                Step::Drop {
+                    fid: A,
+                    dir: Fid::ROOT,
+                    name: name.clone(),
+                    file_type: FileType::Regular,
+                    time: TIME,
+                },
+                Step::Link {
+                    fid: A,
+                    dir: Fid::ROOT,
+                    name: name.clone(),
+                    file_type: FileType::Symlink,
+                    time: TIME,
+                },
+                Step::Move {
+                    fid: A,
+                    from: (Fid::ROOT, name.clone()),
+                    to: (A, name),
+                    file_type: FileType::Directory,
+                    time: TIME,
+                },
                 Step::Reply { client: ClientUuid(7), slot: 3, record: reply },
             ],
         }
@@ -519,7 +629,7 @@ mod tests {
         let Kept::Applied { steps, .. } = sample() else { panic!("it is applied") };
         let mdts: Vec<_> = steps.iter().map(|step| step.mdt().map(|mdt| mdt.0)).collect();
         let (inode, name) = (Some(A.mdt()), Some(Fid::ROOT.mdt()));
-        assert_eq!(mdts, [inode, inode, name, name, None]);
+        assert_eq!(mdts, [inode, inode, name, name, inode, inode, inode, None]);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::access::may_create;
 use crate::context::Context;
 use crate::flags::check_unprotected;
 use crate::inode::{Dirent, Inode, InodeFlags};
+use crate::rename::Place;
 use crate::view::{Change, View, directory, names_changed};
 use types::errno::Errno;
 use types::fid::Fid;
@@ -42,15 +43,20 @@ pub fn link(
     }
     view.before(&[Change::name(parent, name), Change::of(fid, InodeBits::UPDATE)])?;
 
-    inode.attr.nlink += 1;
-    inode.changed(ctx);
-    if first {
-        inode.flags.remove(InodeFlags::LINKABLE);
-        view.first_name(fid);
-    }
-    view.named(&mut inode, parent, name);
-    view.put_inode(&inode);
+    add_link(view, ctx, &mut inode, Place { parent, name });
     view.put_dirent(parent, name, Dirent { fid, file_type: inode.file_type() });
     names_changed(view, ctx, &mut dir, 0);
     Ok(inode)
+}
+
+/// An inode that is no directory, and is there, has got this name, too.
+pub fn add_link(view: &mut impl View, ctx: &Context<'_>, inode: &mut Inode, got: Place<'_>) {
+    inode.attr.nlink += 1;
+    inode.changed(ctx);
+    if inode.flags.contains(InodeFlags::LINKABLE) {
+        inode.flags.remove(InodeFlags::LINKABLE);
+        view.first_name(inode.fid());
+    }
+    view.named(inode, got.parent, got.name);
+    view.put_inode(inode);
 }

@@ -8,7 +8,7 @@ use crate::access::{WRITE, may_create, may_delete, permission};
 use crate::context::Context;
 use crate::inode::{Dirent, Inode};
 use crate::unlink::{drop_directory, drop_link};
-use crate::view::{Change, View, directory, is_elsewhere, is_empty, names_changed, target};
+use crate::view::{Change, View, directory, is_empty, names_changed, target};
 use smallvec::SmallVec;
 use types::errno::Errno;
 use types::fid::Fid;
@@ -47,8 +47,8 @@ pub struct Renamed {
 ///
 /// # Errors
 /// ENOENT, ENOTDIR, EISDIR, EEXIST, ENOTEMPTY, EACCES, EPERM (sticky bit), EMLINK; EINVAL: a
-/// directory into itself, or both flags at once; EXDEV: another MDT has one of the inodes, or a
-/// directory that leads from the new place up to where the two places meet.
+/// directory into itself, or both flags at once; EREMOTE: the view does not reach one of the
+/// inodes, or a directory that leads from the new place up to where the two places meet.
 pub fn rename(
     view: &mut impl View,
     ctx: &Context<'_>,
@@ -62,10 +62,10 @@ pub fn rename(
     let old_dir = directory(view, from.parent)?;
     let new_dir = if to.parent == from.parent { None } else { Some(directory(view, to.parent)?) };
     let source =
-        movable(view, from.parent, view.dirent(from.parent, from.name)?.ok_or(Errno::ENOENT)?)?;
+        target(view, from.parent, view.dirent(from.parent, from.name)?.ok_or(Errno::ENOENT)?)?;
     let replaced = match view.dirent(to.parent, to.name)? {
         Some(_) if flags.no_replace => return Err(Errno::EEXIST),
-        Some(dirent) => Some(movable(view, to.parent, dirent)?),
+        Some(dirent) => Some(target(view, to.parent, dirent)?),
         None if flags.exchange => return Err(Errno::ENOENT),
         None => None,
     };
@@ -93,17 +93,6 @@ pub fn rename(
             Ok(replace(view, ctx, Move { from, to, dirs, source }, other))
         }
     }
-}
-
-/// The inode of a name that moves or goes.
-///
-/// # Errors
-/// EXDEV: another MDT has it. EIO.
-fn movable(view: &impl View, dir: Fid, dirent: Dirent) -> Result<Inode, Errno> {
-    if is_elsewhere(dir, dirent.fid) {
-        return Err(Errno::EXDEV);
-    }
-    target(view, dir, dirent)
 }
 
 /// The directories of both places; one only if they are the same.
@@ -140,7 +129,7 @@ struct Move<'a> {
 
 /// A directory must not move below itself, and a replaced inode must not be above the source.
 fn check_ancestry(
-    view: &impl View,
+    view: &mut impl View,
     from: &Place<'_>,
     to: &Place<'_>,
     source: &Inode,
@@ -165,8 +154,8 @@ fn check_ancestry(
 /// True if `dir` is the directory `top` or lies below it. `top` has its name in `parent`.
 ///
 /// # Errors
-/// EXDEV: the chain upward leaves this MDT before that is known. EIO.
-fn is_within(view: &impl View, dir: Fid, top: Fid, parent: Fid) -> Result<bool, Errno> {
+/// EREMOTE: the chain upward leaves the view before that is known. EIO; those of [`View::above`].
+fn is_within(view: &mut impl View, dir: Fid, top: Fid, parent: Fid) -> Result<bool, Errno> {
     let mut at = dir;
     for _ in 0..DEPTH_MAX {
         if at == top {
@@ -175,28 +164,28 @@ fn is_within(view: &impl View, dir: Fid, top: Fid, parent: Fid) -> Result<bool, 
         if at == Fid::ROOT {
             return Ok(false);
         }
-        if is_elsewhere(dir, at) {
+        if !view.reaches(dir, at) {
             // What is above both `dir` and `parent` is not below `top`, so the rest of the chain
             // does not matter if they meet on this MDT.
-            return if meet_here(view, dir, parent)? { Ok(false) } else { Err(Errno::EXDEV) };
+            return if meet_here(view, dir, parent)? { Ok(false) } else { Err(Errno::EREMOTE) };
         }
-        at = view.inode(at)?.ok_or(Errno::EIO)?.parent;
+        at = view.above(at)?;
     }
     Err(Errno::EIO)
 }
 
 /// True if a directory of this MDT is above both, or is one of them.
-fn meet_here(view: &impl View, one: Fid, other: Fid) -> Result<bool, Errno> {
+fn meet_here(view: &mut impl View, one: Fid, other: Fid) -> Result<bool, Errno> {
     // The upmost directory of each chain on this MDT: if they meet here at all, it is the same.
-    Ok(!is_elsewhere(one, other) && upmost_here(view, one)? == upmost_here(view, other)?)
+    Ok(view.reaches(one, other) && upmost_here(view, one)? == upmost_here(view, other)?)
 }
 
 /// The upmost directory above `dir` to which the chain upward leads on this MDT alone.
-fn upmost_here(view: &impl View, dir: Fid) -> Result<Fid, Errno> {
+fn upmost_here(view: &mut impl View, dir: Fid) -> Result<Fid, Errno> {
     let mut at = dir;
     for _ in 0..DEPTH_MAX {
-        let parent = view.inode(at)?.ok_or(Errno::EIO)?.parent;
-        if at == Fid::ROOT || is_elsewhere(dir, parent) {
+        let parent = view.above(at)?;
+        if at == Fid::ROOT || !view.reaches(dir, parent) {
             return Ok(at);
         }
         at = parent;
@@ -311,10 +300,27 @@ fn exchange(view: &mut impl View, ctx: &Context<'_>, moves: Move<'_>, mut other:
 /// Puts an inode under a name; its change time is touched, as in ext4.
 fn place(view: &mut impl View, ctx: &Context<'_>, at: &Place<'_>, inode: &mut Inode) {
     view.put_dirent(at.parent, at.name, Dirent { fid: inode.fid(), file_type: inode.file_type() });
+    named(view, ctx, at, inode);
+}
+
+fn named(view: &mut impl View, ctx: &Context<'_>, at: &Place<'_>, inode: &mut Inode) {
     if inode.is_dir() {
         inode.parent = at.parent;
     }
     inode.changed(ctx);
     view.named(inode, at.parent, at.name);
     view.put_inode(inode);
+}
+
+/// An inode that is there has another name instead of one that it had. The names themselves may be
+/// at other MDTs.
+pub fn moved(
+    view: &mut impl View,
+    ctx: &Context<'_>,
+    inode: &mut Inode,
+    from: Place<'_>,
+    to: Place<'_>,
+) {
+    view.unnamed(inode, from.parent, from.name);
+    named(view, ctx, &to, inode);
 }

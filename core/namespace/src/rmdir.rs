@@ -1,6 +1,6 @@
 //! Removing an empty directory.
 
-use crate::access::{EXECUTE, WRITE, may_delete, permission};
+use crate::access::may_delete;
 use crate::context::Context;
 use crate::inode::Inode;
 use crate::unlink::drop_directory;
@@ -40,50 +40,7 @@ pub fn rmdir(
     Ok(inode)
 }
 
-/// Checks that the name of a directory, whose inode another MDT has, may be removed, as far as that
-/// does not depend on the inode. Returns where it leads. Nothing is changed.
-///
-/// # Errors
-/// ENOENT, ENOTDIR: no such name, or no directory; EACCES, EPERM.
-pub fn plan_elsewhere(
-    view: &mut impl View,
-    ctx: &Context<'_>,
-    parent: Fid,
-    name: &[u8],
-) -> Result<Fid, Errno> {
-    let dir = directory(view, parent)?;
-    let to = view.dirent(parent, name)?.ok_or(Errno::ENOENT)?;
-    permission(view, ctx, &dir, WRITE | EXECUTE)?;
-    if to.file_type != FileType::Directory {
-        return Err(Errno::ENOTDIR);
-    }
-    view.before(&[Change::name(parent, name)])?;
-    Ok(to.fid)
-}
-
-/// Checks that the caller may remove the name of this inode, which another MDT has, from `parent`.
-///
-/// # Errors
-/// EACCES; EPERM: sticky bit, protected; ENOENT: `parent` is not there.
-pub fn may_remove(
-    view: &impl View,
-    ctx: &Context<'_>,
-    parent: Fid,
-    inode: &Inode,
-) -> Result<(), Errno> {
-    may_delete(view, ctx, &directory(view, parent)?, inode)
-}
-
-/// Checks that a directory, whose name another MDT has, is there, and empty.
-///
-/// # Errors
-/// ENOENT, ENOTDIR; ENOTEMPTY.
-pub fn check_empty(view: &impl View, fid: Fid) -> Result<Inode, Errno> {
-    let inode = directory(view, fid)?;
-    if is_empty(view, fid)? { Ok(inode) } else { Err(Errno::ENOTEMPTY) }
-}
-
-/// The name of a directory, whose inode another MDT has, goes.
+/// The name of an inode, which another MDT may have, goes.
 ///
 /// # Errors
 /// EIO; ENOENT, ENOTDIR: `parent` is not there.

@@ -4,7 +4,7 @@ use crate::access::{EXECUTE, WRITE, may_delete, permission};
 use crate::context::Context;
 use crate::inode::Inode;
 use crate::rename::Place;
-use crate::view::{Change, View, directory, is_elsewhere, names_changed, target};
+use crate::view::{Change, View, directory, names_changed, target};
 use types::attr::FileType;
 use types::errno::Errno;
 use types::fid::Fid;
@@ -13,7 +13,7 @@ use types::fid::Fid;
 ///
 /// # Errors
 /// ENOENT, ENOTDIR: no such name or directory; EISDIR: it is a directory; EACCES, EPERM (sticky
-/// bit); EREMOTE: another MDT has the file.
+/// bit); EREMOTE: another MDT has the file, which the view does not reach.
 pub fn unlink(
     view: &mut impl View,
     ctx: &Context<'_>,
@@ -22,7 +22,7 @@ pub fn unlink(
 ) -> Result<Inode, Errno> {
     let mut dir = directory(view, parent)?;
     let dirent = view.dirent(parent, name)?.ok_or(Errno::ENOENT)?;
-    if is_elsewhere(parent, dirent.fid) {
+    if !view.reaches(parent, dirent.fid) {
         permission(view, ctx, &dir, WRITE | EXECUTE)?;
         let is_dir = dirent.file_type == FileType::Directory;
         return Err(if is_dir { Errno::EISDIR } else { Errno::EREMOTE });
@@ -40,17 +40,17 @@ pub fn unlink(
     Ok(inode)
 }
 
-/// A file lost a name.
-pub(crate) fn drop_link(
-    view: &mut impl View,
-    ctx: &Context<'_>,
-    inode: &mut Inode,
-    lost: Place<'_>,
-) {
+/// An inode that is no directory, and is there, has lost this name.
+pub fn drop_link(view: &mut impl View, ctx: &Context<'_>, inode: &mut Inode, lost: Place<'_>) {
+    lose_name(view, ctx, inode, lost);
+    if inode.attr.nlink == 0 { view.last_name_gone(inode) } else { view.put_inode(inode) }
+}
+
+/// As [`drop_link`], for a caller that puts the inode itself.
+pub fn lose_name(view: &mut impl View, ctx: &Context<'_>, inode: &mut Inode, lost: Place<'_>) {
     inode.attr.nlink = inode.attr.nlink.saturating_sub(1);
     view.unnamed(inode, lost.parent, lost.name);
     inode.changed(ctx);
-    if inode.attr.nlink == 0 { view.last_name_gone(inode) } else { view.put_inode(inode) }
 }
 
 /// An empty directory lost its name.

@@ -76,6 +76,21 @@ pub trait View {
         Ok(())
     }
 
+    /// True if the view has the inodes of this MDT, too, that a directory leads to. One MDT has its
+    /// own only.
+    fn reaches(&self, dir: Fid, fid: Fid) -> bool {
+        fid.mdt() == dir.mdt()
+    }
+
+    /// The directory above a directory, on the way upward from a place to which a directory is
+    /// moved. The view may refuse for now, as in [`View::before`].
+    ///
+    /// # Errors
+    /// EIO: there is no such directory.
+    fn above(&mut self, fid: Fid) -> Result<Fid, Errno> {
+        Ok(self.inode(fid)?.ok_or(Errno::EIO)?.parent)
+    }
+
     /// The inode, which is put next, gets a name. A view that remembers names of inodes notes it in
     /// the inode's tail.
     fn named(&self, inode: &mut Inode, parent: Fid, name: &[u8]) {
@@ -140,9 +155,9 @@ pub(crate) fn names_changed(view: &mut impl View, ctx: &Context<'_>, dir: &mut I
 /// MDT has the inode.
 ///
 /// # Errors
-/// EREMOTE: another MDT has it. EIO.
+/// EREMOTE: another MDT has it, which the view does not reach. EIO.
 pub(crate) fn target(view: &impl View, dir: Fid, dirent: Dirent) -> Result<Inode, Errno> {
-    if is_elsewhere(dir, dirent.fid) {
+    if !view.reaches(dir, dirent.fid) {
         return Err(Errno::EREMOTE);
     }
     view.inode(dirent.fid)?.ok_or(Errno::EIO)

@@ -610,9 +610,9 @@ fn an_inode_of_another_mdt_is_named_and_not_touched() {
     assert_eq!(world.unlink(ROOT, "far"), Err(Errno::EISDIR));
     assert_eq!(world.unlink(ROOT, "file"), Err(Errno::EREMOTE));
     assert_eq!(world.rmdir(ROOT, "far"), Err(Errno::EREMOTE));
-    assert_eq!(world.rename((ROOT, "far"), (ROOT, "x"), PLAIN), Err(Errno::EXDEV));
-    assert_eq!(world.rename((ROOT, "near"), (ROOT, "far"), PLAIN), Err(Errno::EXDEV));
-    assert_eq!(world.rename((ROOT, "near"), (ROOT, "far"), EXCHANGE), Err(Errno::EXDEV));
+    assert_eq!(world.rename((ROOT, "far"), (ROOT, "x"), PLAIN), Err(Errno::EREMOTE));
+    assert_eq!(world.rename((ROOT, "near"), (ROOT, "far"), PLAIN), Err(Errno::EREMOTE));
+    assert_eq!(world.rename((ROOT, "near"), (ROOT, "far"), EXCHANGE), Err(Errno::EREMOTE));
     assert_eq!(world.rename((ROOT, "near"), (ROOT, "far"), NO_REPLACE), Err(Errno::EEXIST));
     assert_eq!(world.be(BOB, BOB).unlink(ROOT, "far"), Err(Errno::EACCES));
     assert_eq!(world.memory, before);
@@ -636,7 +636,7 @@ fn a_directory_moves_below_the_part_of_its_chain_that_is_here() {
     world.rename((y, "s"), (top, "s"), PLAIN).unwrap();
     // The two chains do not meet here: whether `s` is above `other` is not known.
     let other = world.dir(ROOT, "other", 0o755);
-    assert_eq!(world.rename((ROOT, "other"), (top, "other"), PLAIN), Err(Errno::EXDEV));
+    assert_eq!(world.rename((ROOT, "other"), (top, "other"), PLAIN), Err(Errno::EREMOTE));
     assert_eq!(
         world.rename((top, "s"), (other, "s"), PLAIN).map(|renamed| renamed.replaced),
         Ok(None),

@@ -7,6 +7,10 @@
 //! part. So whichever MDT keeps its part through a crash brings the other parts to the MDTs that
 //! lost theirs.
 //!
+//! Which MDTs take part may turn out one after the other, as each tells what it found. Each of them
+//! has prepared with the list of all before the bundle is decided: else one that is left by the
+//! coordinator would not ask the others.
+//!
 //! [`coordinator`] decides when a bundle is applied, given up, finished. [`participant`] decides
 //! what is taken from a coordinator, and what becomes of a bundle whose coordinator is away.
 //! [`exchange`] is a restarted MDT, which asks the others what it has lost.
@@ -99,6 +103,7 @@ mutants! {
     StoppedTakenFromCoordinator
     StopForgotten
     ExchangeBeforeClients
+    ListNotWhole
 }
 
 #[cfg(test)]

@@ -24,6 +24,10 @@ pub const REDO_OF_OTHERS_BYTES_MAX: usize = 64 << 10;
 /// The record of one operation over several MDTs, bytes: an inode with the largest ACLs, and the
 /// reply to a request with other operations before.
 pub const BUNDLE_BYTES_MAX: usize = 512 << 10;
+/// What one such operation pins at one MDT: names, inodes, and directories above them.
+pub const BUNDLE_PINS_MAX: usize = 4096;
+/// MDTs that take part in one such operation.
+pub const MDTS_PER_BUNDLE_MAX: usize = 1024;
 /// Bytes of such records in one answer to a restarted MDT, about.
 pub const BUNDLES_PER_REPLY_BYTES: usize = 1 << 20;
 /// Such operations of one coordinator that are not finished: beyond it no other one begins.

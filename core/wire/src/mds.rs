@@ -18,7 +18,7 @@ pub use self::layouts::*;
 pub use self::locks::*;
 pub use self::names::*;
 pub use self::opens::*;
-pub use self::peers::{PeerApply, PeerCancel, PeerExchange, PeerForget, PeerPrepare};
+pub use self::peers::{PeerApply, PeerAsk, PeerCancel, PeerExchange, PeerForget, PeerPrepare};
 pub use self::reply::*;
 pub use self::shared::*;
 pub use crate::opcode::MdsOp;

@@ -368,6 +368,7 @@ operations! {
         0x0233 MDS_PEER_CANCEL "mds_peer_cancel" Server [Other] PeerCancel(PeerCancel),
         0x0234 MDS_PEER_FORGET "mds_peer_forget" Server [Other] PeerForget(PeerForget),
         0x0235 MDS_PEER_EXCHANGE "mds_peer_exchange" Server [Other] PeerExchange(PeerExchange),
+        0x0236 MDS_PEER_ASK "mds_peer_ask" Server [Other] PeerAsk(PeerAsk),
         0x0280 MDS_SCAN "mds_scan" Admin [Other] Scan(Scan),
         0x0281 MDS_MEND "mds_mend" Admin [Other store release] Mend(Mend),
 
@@ -453,6 +454,7 @@ replies! {
     0x0233 MDS_PEER_REFUSED "mds_peer_refused" OpReply::Mds(MdsReply::PeerRefused { .. }),
     0x0234 MDS_PEER_DONE "mds_peer_done" OpReply::Mds(MdsReply::PeerDone { .. }),
     0x0235 MDS_PEER_BUNDLES "mds_peer_bundles" OpReply::Mds(MdsReply::PeerBundles { .. }),
+    0x0236 MDS_PEER_TOLD "mds_peer_told" OpReply::Mds(MdsReply::PeerTold { .. }),
     0x0280 MDS_RECORDS "mds_records" OpReply::Mds(MdsReply::Records { .. }),
 
     0x0301 OST_DONE "ost_done" OpReply::Ost(OstReply::Done),
@@ -530,13 +532,14 @@ mod tests {
         "mds_mend",
         "ost_list",
     ];
-    const OF_SERVERS: [&str; 7] = [
+    const OF_SERVERS: [&str; 8] = [
         "mds_peer_fids",
         "mds_peer_prepare",
         "mds_peer_apply",
         "mds_peer_cancel",
         "mds_peer_forget",
         "mds_peer_exchange",
+        "mds_peer_ask",
         "ost_destroy",
     ];
 

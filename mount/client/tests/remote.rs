@@ -221,17 +221,24 @@ async fn an_mdt_that_is_not_there_is_named_in_vain() {
 }
 
 #[tokio::test]
-async fn a_rename_over_two_mdts_is_for_mv_to_copy() {
+async fn the_mdt_of_the_new_name_is_asked_to_rename_and_to_link() {
     let cluster = Cluster::mounted_with_mdts(2).await;
     let there = mkdir(&cluster, NodeId::ROOT, "there", 1).await.unwrap();
     mkdir(&cluster, NodeId::ROOT, "here", 0).await.unwrap();
     cluster.asked();
     let (client, flags) = (cluster.client.clone(), RenameFlags::default());
-    let renamed = client
+    client
+        .clone()
         .rename(Caller::root(), (NodeId::ROOT, name("here")), (there.node, name("x")), flags)
-        .await;
-    assert_eq!(renamed.map_err(|error| error.errno()), Err(Errno::EXDEV));
-    assert_eq!(cluster.asked(), ["Rename"]);
-    let found = lookup(&cluster, NodeId::ROOT, "here").await.unwrap();
-    assert_eq!(found.attr.fid.mdt(), 0, "nothing moved");
+        .await
+        .unwrap();
+    assert_eq!(cluster.asked(), ["1 Rename"]);
+    let found = lookup(&cluster, there.node, "x").await.unwrap();
+    assert_eq!(found.attr.fid.mdt(), 0, "its name moved, and nothing else");
+    let gone = lookup(&cluster, NodeId::ROOT, "here").await;
+    assert_eq!(gone.map_err(|error| error.errno()), Err(Errno::ENOENT));
+    let file = client.clone().mknod(Caller::root(), there.node, name("f"), 0o644, 0).await.unwrap();
+    cluster.asked();
+    client.link(Caller::root(), file.node, NodeId::ROOT, name("g")).await.unwrap();
+    assert_eq!(cluster.asked(), ["Link"]);
 }

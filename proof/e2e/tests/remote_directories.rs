@@ -1,6 +1,5 @@
-//! Directories on other MDTs: for programs they are as any others, except that nothing moves or
-//! links from one MDT to another; and MDS die and come back while such directories are made, used
-//! and removed.
+//! Directories on other MDTs: for programs they are as any others; and MDS die and come back while
+//! such directories are made, used and removed, and names move from one MDT to another.
 //!
 //! `KILLS` sets the number of kills (12), `KILLS_SEED` repeats their order.
 
@@ -85,18 +84,7 @@ fn a_remote_directory_is_as_any_other() {
             .contains("far/h")
     );
 
-    // Not from one MDT to the other.
-    let (at, cross) = (|path: &str| mnt.join(path), Some(libc::EXDEV));
-    assert_eq!(errno(fs::rename(at("far/g"), at("g"))), cross);
-    assert_eq!(errno(fs::rename(at("near"), at("far/near"))), cross);
-    assert_eq!(errno(fs::rename(at("far"), at("elsewhere"))), cross);
-    assert_eq!(errno(fs::hard_link(at("far/g"), at("g"))), cross);
-    sh(&mnt, "mv far/g g; cat g; rm g");
-    assert_eq!(
-        sh(&mnt, "mv far/sub near/; echo more > near/sub/f; mv near/sub far/; cat far/sub/f"),
-        "more\n"
-    );
-    assert_eq!(mdt_of(&mnt, "far/sub"), "1");
+    names_cross_mdts(&mnt);
 
     // Refusals.
     lfs_refuses(
@@ -139,6 +127,35 @@ fn a_remote_directory_is_as_any_other() {
     assert!(try_sh(&mnt, "cd far").status.code() != Some(0));
 }
 
+/// Names move, and inodes get and lose them, from one MDT to another, in a tree as
+/// [`a_remote_directory_is_as_any_other`] has made it.
+fn names_cross_mdts(mnt: &Path) {
+    let at = |path: &str| mnt.join(path);
+    let ino = |path: &str| fs::metadata(at(path)).expect("stat").ino();
+    let (file, sub) = (ino("far/g"), ino("far/sub"));
+    sh(mnt, "ln far/g third/l; mv far/g g; mv third/l near/l; cat g near/l");
+    assert_eq!([ino("g"), ino("near/l")], [file; 2], "no copy");
+    assert_eq!(sh(mnt, "stat -c %h g; rm g; stat -c %h near/l; mv near/l far/g"), "3\n2\n");
+    sh(mnt, "mv far/sub near/; echo more > near/sub/f; rmdir far/back/near; mv near far/back/");
+    assert_eq!(sh(mnt, "cat far/back/near/sub/f"), "more\n");
+    assert_eq!(ino("far/back/near/sub"), sub);
+    assert_eq!(ino("far/back/near/sub/.."), ino("far/back/near"));
+    assert_eq!(errno(fs::rename(at("far"), at("far/back/near/sub/x"))), Some(libc::EINVAL));
+    assert_eq!(errno(fs::rename(at("third"), at("far"))), Some(libc::ENOTEMPTY));
+    assert_eq!(errno(fs::rename(at("third"), at("far/g"))), Some(libc::ENOTDIR));
+    assert_eq!(errno(fs::rename(at("far/g"), at("third"))), Some(libc::EISDIR));
+    assert_eq!(errno(fs::hard_link(at("third"), at("far/d"))), Some(libc::EPERM));
+    sh(mnt, "mv far/back/near near; mv near/sub far/; mkdir far/back/near");
+    // One over an empty one of another MDT.
+    sh(mnt, "mkdir empty; mv -T third empty; mv empty third; test ! -e empty");
+    // A file that is open loses its last name.
+    sh(mnt, "echo held > far/k; mv far/k third/k");
+    let held = fs::File::open(at("third/k")).expect("open");
+    sh(mnt, "rm third/k; mv far/g g; rm g");
+    assert_eq!(io::read_to_string(&held).expect("read"), "held\n");
+    assert_eq!(mdt_of(mnt, "far/sub"), "1");
+}
+
 /// What a caller made, and must be there: paths of directories with their MDT, and of files with
 /// their text.
 #[derive(Default)]
@@ -167,7 +184,9 @@ fn work(mount: &Path, name: &str, stop: &AtomicBool, mut rng: fastrand::Rng) -> 
                 let Some(dir) = rng.choice(made.dirs.keys()).cloned() else { continue };
                 let (file, words) = (dir.join(format!("f{next}")), format!("text {next}\n"));
                 fs::write(&file, &words).expect("write");
-                let moved = dir.join(format!("g{next}"));
+                // Half of them go to another directory, which may be on another MDT.
+                let to = rng.choice(made.dirs.keys()).filter(|_| next % 2 == 0).unwrap_or(&dir);
+                let moved = to.join(format!("g{next}"));
                 fs::rename(&file, &moved).expect("rename");
                 made.files.insert(moved, words);
             }

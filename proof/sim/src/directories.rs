@@ -10,15 +10,20 @@ use crate::history::Ino;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
+use tokio::sync::{OwnedMutexGuard, OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 
 /// Locks of the directories of one mount.
 #[derive(Clone, Default)]
-pub struct Directories(Arc<Mutex<BTreeMap<Ino, Arc<RwLock<()>>>>>);
+pub struct Directories {
+    of: Arc<Mutex<BTreeMap<Ino, Arc<RwLock<()>>>>>,
+    /// One rename from one directory to another at a time, as in the kernel.
+    renames: Arc<tokio::sync::Mutex<()>>,
+}
 
 /// Directories that are being changed.
 pub struct Changing {
     _guards: Vec<OwnedRwLockWriteGuard<()>>,
+    _renames: Option<OwnedMutexGuard<()>>,
 }
 
 impl Directories {
@@ -27,11 +32,16 @@ impl Directories {
     pub async fn change(&self, mut dirs: Vec<Ino>) -> Changing {
         dirs.sort_unstable();
         dirs.dedup();
+        // Of two directories, each may be the one that another rename is about to replace.
+        let renames = match dirs.len() {
+            0 | 1 => None,
+            _ => Some(self.renames.clone().lock_owned().await),
+        };
         let mut guards = Vec::with_capacity(dirs.len());
         for dir in dirs {
             guards.push(self.of(dir).write_owned().await);
         }
-        Changing { _guards: guards }
+        Changing { _guards: guards, _renames: renames }
     }
 
     /// Waits until it is not being changed, and keeps it so.
@@ -40,6 +50,6 @@ impl Directories {
     }
 
     fn of(&self, dir: Ino) -> Arc<RwLock<()>> {
-        self.0.lock().entry(dir).or_default().clone()
+        self.of.lock().entry(dir).or_default().clone()
     }
 }

@@ -9,12 +9,15 @@
 //! that will be kept. At any moment an MDT may *stop*: from then on nothing of it is kept. An
 //! operation over a stopped MDT and another one stops that, too.
 //!
+//! A name that leads to an inode of another MDT is found first, and the inode is asked for then:
+//! two steps, between which others may take effect.
+//!
 //! After the power cut one client reads everything, before anything changes. What it saw of an MDT
 //! must be so when the MDT stops; that bounds the search.
 
-use crate::history::{Answer, Call, Ino, Moment, Record};
+use crate::history::{Answer, Call, Ino, Kind, Moment, Record, mdt_of};
 use crate::tree::{Bound, MdtSet, Tree, only};
-use judge::{DONE, Model, Phase, Search, TooTangled};
+use judge::{DONE, Model, Phase, START, Search, TooTangled};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -47,6 +50,15 @@ impl State {
         self.kept.as_deref().unwrap_or(&self.live)
     }
 
+    /// What programs see is as before, with these numbers.
+    fn looked_at(&self, live: Tree, bound: Bound) -> State {
+        let mut kept = self.kept.clone();
+        if let Some(kept) = &mut kept {
+            bound.into_iter().for_each(|(synthetic, ino)| kept.bind(synthetic, ino));
+        }
+        State { live, kept, stopped: self.stopped }
+    }
+
     /// These MDTs stop, if what they keep then was seen.
     fn stop(&self, mdts: MdtSet, seen: &Seen) -> Option<State> {
         let new = mdts & !self.stopped;
@@ -58,6 +70,23 @@ impl State {
             stopped: self.stopped | new,
         })
     }
+}
+
+/// A name was found, and its inode is still to be asked for.
+const FOUND: Phase = 1;
+
+/// A name that was found to lead to an inode of another MDT, which was asked for it then. A program
+/// that finds a name and then asks for the inode may be told of a state in between, on any file
+/// system.
+fn found_elsewhere(record: &Record) -> Option<(Ino, &str, Ino)> {
+    let Some((_, Answer::Inode { ino, .. })) = &record.ended else { return None };
+    let (dir, name) = match &record.call {
+        Call::Lookup { parent, name } => (parent, name),
+        // Files are made at the MDT of their name.
+        Call::Make { parent, name, kind: Kind::File, exclusive: false, .. } => (parent, name),
+        _ => return None,
+    };
+    (mdt_of(*dir) != mdt_of(*ino)).then_some((*dir, name.as_str(), *ino))
 }
 
 /// Directories that were read after a power cut and before any change.
@@ -82,7 +111,7 @@ impl Model for Names {
     type State = State;
     type Op = Event;
 
-    fn steps(&self, event: &Event, _: Phase, state: &State, out: &mut Vec<(State, Phase)>) {
+    fn steps(&self, event: &Event, phase: Phase, state: &State, out: &mut Vec<(State, Phase)>) {
         let (number, record) = match event {
             Event::Stop(mdt) => {
                 return out.extend(state.stop(only(*mdt), &self.seen).map(|state| (state, DONE)));
@@ -91,6 +120,13 @@ impl Model for Names {
         };
         let answer: Option<&Answer> = record.ended.as_ref().map(|(_, answer)| answer);
         let mut bound = Bound::new();
+        if let Some((dir, name, ino)) = found_elsewhere(record) {
+            let (looked, next) = match phase {
+                START => (state.live.leads(dir, name, ino, &mut bound), FOUND),
+                _ => (state.live.apply(&Call::Getattr { ino }, answer, number), DONE),
+            };
+            return out.extend(looked.map(|live| (state.looked_at(live, bound), next)));
+        }
         let Some(live) = state.live.apply_and_bind(&record.call, answer, number, &mut bound) else {
             return;
         };
@@ -266,7 +302,6 @@ fn story(before: Option<Tree>, open: &BTreeSet<usize>, ops: &[Record], number: u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::{Kind, mdt_of};
     use types::errno::Errno;
     use types::fid::Fid;
 
@@ -308,6 +343,36 @@ mod tests {
         let seen = record(lookup("f"), 2, Some((3, file(9))));
         let unseen = record(lookup("f"), 5, Some((6, absent)));
         assert!(!holds(&[record(make("f"), 1, Some((9, file(9)))), seen, unseen]));
+    }
+
+    /// The count of links is that of the moment at which the MDT of the inode is asked, and the
+    /// name must have been there before.
+    #[test]
+    fn an_inode_of_another_mdt_is_asked_for_after_its_name_is_found() {
+        let (dir, file) = (at(1, 1), at(1, 2));
+        let make = |parent, name: &str, kind, ino: Ino| {
+            let name = name.to_owned();
+            (Call::Make { parent, name, kind, exclusive: true, mdt: mdt_of(ino) }, ino, kind)
+        };
+        let made = |(call, ino, kind), began| {
+            let nlink = if kind == Kind::Dir { 2 } else { 1 };
+            record(call, began, Some((began + 1, Answer::Inode { ino, kind, nlink })))
+        };
+        let inode = |nlink| Answer::Inode { ino: file, kind: Kind::File, nlink };
+        let link = Call::Link { ino: file, parent: 1, name: "f".to_owned() };
+        let unlink = Call::Unlink { parent: 1, name: "f".to_owned() };
+        let history = |look: (Moment, Moment), nlink| {
+            [
+                made(make(1, "d", Kind::Dir, dir), 1),
+                made(make(dir, "f", Kind::File, file), 3),
+                record(link.clone(), 5, Some((6, inode(2)))),
+                record(unlink.clone(), 10, Some((13, Answer::Done))),
+                record(lookup("f"), look.0, Some((look.1, inode(nlink)))),
+            ]
+        };
+        assert!(holds(&history((7, 8), 2)) && !holds(&history((7, 8), 1)), "before");
+        assert!(holds(&history((11, 12), 2)) && holds(&history((11, 12), 1)), "meanwhile");
+        assert!(!holds(&history((14, 15), 1)), "the name is gone");
     }
 
     #[test]

@@ -98,6 +98,8 @@ pub struct Program {
     pub directories: Directories,
     /// Receiver of its history.
     pub recorder: Recorder,
+    /// The directory below the root that it uses now.
+    pub below: Option<Held>,
 }
 
 fn kind_of(file_type: FileType) -> Kind {
@@ -118,7 +120,7 @@ fn name(text: &str) -> Name {
 
 /// A directory or file that the program holds.
 #[derive(Clone, Copy)]
-struct Held {
+pub struct Held {
     node: NodeId,
     ino: Ino,
 }
@@ -170,7 +172,9 @@ impl Program {
     ) -> Option<T> {
         let _changing = self.directories.change(call.changes()).await;
         let victim = self.victim(&call).await;
-        let _removed = self.directories.change(victim.iter().map(|dir| dir.ino).collect()).await;
+        // One that is changed anyway is above what moves, and stays.
+        let removed = victim.iter().map(|dir| dir.ino).filter(|ino| !call.changes().contains(ino));
+        let _removed = self.directories.change(removed.collect()).await;
         let record = self.recorder.history.begin(self.number, call);
         let result = work.await;
         self.told(true);
@@ -195,10 +199,12 @@ impl Program {
             | Call::Rename { new_parent: parent, new_name: name, .. } => (parent, name),
             _ => return None,
         };
-        if *parent != Fid::ROOT.ino() {
-            return None;
-        }
-        match self.client.clone().lookup_name(Caller::root(), NodeId::ROOT, name(text)).await {
+        let node = match self.below.filter(|below| below.ino == *parent) {
+            Some(below) => below.node,
+            None if *parent == Fid::ROOT.ino() => NodeId::ROOT,
+            None => return None,
+        };
+        match self.client.clone().lookup_name(Caller::root(), node, name(text)).await {
             Ok(Looked::Found(found)) => {
                 let held = Held { node: found.node, ino: found.ino };
                 if kind_of(found.attr.file_type()) == Kind::Dir {
@@ -484,6 +490,8 @@ impl Program {
                 None => held.extend(self.make(root, text, Kind::Dir).await),
             }
         }
+        self.below = (dir.ino != root.ino).then_some(dir);
+        let mdts = self.client.session().mdts().len();
         let text = *self.rng.pick(&FILES[..self.workload.files]);
         match self.workload.operation(&mut self.rng) {
             Operation::Create => {
@@ -539,25 +547,28 @@ impl Program {
             }
             Operation::Rmdir => {
                 let text = *self.rng.pick(&DIRS);
-                let call = Call::Rmdir { parent: root.ino, name: text.to_owned() };
-                let work = self.client.clone().rmdir(Caller::root(), root.node, name(text));
+                // One that was moved there.
+                let at = if mdts > 1 && self.rng.chance(300) { dir } else { root };
+                let call = Call::Rmdir { parent: at.ino, name: text.to_owned() };
+                let work = self.client.clone().rmdir(Caller::root(), at.node, name(text));
                 self.ask(call, work, |()| Answer::Done).await;
             }
             Operation::RenameDirectory => {
-                let (from, to) = (DIRS[0], DIRS[1]);
+                let (mut from, mut to) = ((root, DIRS[0]), (root, DIRS[1]));
+                if mdts > 1 && self.rng.chance(600) {
+                    // Into each other, and out again.
+                    (from.1, to.1) = (*self.rng.pick(&DIRS), *self.rng.pick(&DIRS));
+                    (from.0, to.0) = if self.rng.chance(600) { (root, dir) } else { (dir, root) };
+                }
                 let call = Call::Rename {
-                    parent: root.ino,
-                    name: from.to_owned(),
-                    new_parent: root.ino,
-                    new_name: to.to_owned(),
+                    parent: from.0.ino,
+                    name: from.1.to_owned(),
+                    new_parent: to.0.ino,
+                    new_name: to.1.to_owned(),
                 };
                 let (client, flags) = (self.client.clone(), RenameFlags::default());
-                let work = client.rename(
-                    Caller::root(),
-                    (root.node, name(from)),
-                    (root.node, name(to)),
-                    flags,
-                );
+                let (from, to) = ((from.0.node, name(from.1)), (to.0.node, name(to.1)));
+                let work = client.rename(Caller::root(), from, to, flags);
                 self.ask(call, work, |()| Answer::Done).await;
             }
             Operation::Readdir => {

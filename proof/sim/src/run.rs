@@ -378,6 +378,7 @@ impl Run {
             workload,
             directories,
             recorder,
+            below: None,
         })
     }
 

@@ -181,10 +181,6 @@ impl Tree {
     ) -> Option<Tree> {
         let errors = self.errors(call);
         match answer {
-            // Not everything can be done over several MDTs yet.
-            Some(Answer::Refused(Errno::EXDEV)) if self.changed_mdts(call).count_ones() > 1 => {
-                return Some(self.clone());
-            }
             Some(Answer::Refused(errno)) => {
                 return errors.contains(errno).then(|| self.clone());
             }
@@ -196,6 +192,13 @@ impl Tree {
         }
         let mut after = self.clone();
         after.change(call, answer, number, bound).then_some(after)
+    }
+
+    /// The state in which this name leads to this inode, if it may be this one.
+    pub fn leads(&self, dir: Ino, name: &str, seen: Ino, bound: &mut Bound) -> Option<Tree> {
+        let mut after = self.clone();
+        let ino = *self.dir(dir)?.names.get(name)?;
+        after.identify(ino, seen, bound).then_some(after)
     }
 
     /// The inode was removed, and the operation looks at the inode itself.

@@ -1,28 +1,17 @@
 //! Directories whose name and inode are on two MDTs: made and removed whole, whatever dies when.
 
-use env::Env;
-use parking_lot::Mutex;
-use rpc::error::RpcError;
-use rpc::import::Import;
-use rpc::service::Service;
-use rpc::{Rpc, RpcConfig};
+#[allow(dead_code, reason = "each test file uses a part")]
+mod by_hand;
+
+use by_hand::{Client, assert_at_rest, name, run, start};
 use sim::cluster::Cluster;
-use sim::fault_profile::Commits;
-use simenv::machine::{Kill, MachineId, Process};
-use std::net::SocketAddr;
-use std::sync::Arc;
+use simenv::machine::Kill;
 use std::time::Duration;
-use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
-use types::name::Name;
-use types::nid::Nid;
-use types::session::ClientUuid;
-use types::target::{TargetIndex, TargetName};
+use types::target::TargetIndex;
 use wire::mds::{Create, CreateKind, Lookup, MdsOp, MdsReply, Rmdir};
-use wire::message::{Op, OpReply};
 
-const COMMITS: Commits = Commits { interval: Duration::from_millis(50), pace_ms: (1, 100) };
 /// Numbers of the servers of the MDTs with the name and with the inode: the MGS comes first.
 const NAME: usize = 1;
 const INODE: usize = 2;
@@ -53,75 +42,12 @@ struct Harm {
     silence: bool,
 }
 
-fn run(cluster: &Cluster, time: Duration) {
-    cluster.world.run_until(cluster.world.now() + time);
-    assert_eq!(cluster.world.failures(), [] as [String; 0]);
-}
-
-/// A client that sends requests by hand.
-struct Client {
-    env: Env,
-    process: Arc<Process>,
-    import: Arc<Import>,
-}
-
-type Answer = Arc<Mutex<Option<Result<MdsReply, RpcError>>>>;
-
-impl Client {
-    fn new(cluster: &Cluster, number: u128, machine: Option<MachineId>) -> Client {
-        let machine = machine.unwrap_or_else(|| cluster.world.machine(0));
-        let (env, process) = cluster.world.start(machine);
-        let import = Client::import(cluster, &env, number, 0);
-        Client { env, process, import }
-    }
-
-    fn import(cluster: &Cluster, env: &Env, number: u128, mdt: u16) -> Arc<Import> {
-        let of = cluster.mdt(TargetIndex(mdt)).expect("a served MDT").cluster();
-        let rpc = Rpc::new(env.clone(), RpcConfig { cluster: of, checksums: true });
-        let nid =
-            Nid::Tcp(SocketAddr::new(cluster.servers[NAME + usize::from(mdt)].machine.ip(), 988));
-        let target = TargetName::mdt(Default::default(), mdt);
-        rpc.import(target, vec![nid], ClientUuid(number), format!("client {number}"), None)
-    }
-
-    fn ask(&self, op: MdsOp) -> Answer {
-        let (answer, import) = (Answer::default(), self.import.clone());
-        let slot = answer.clone();
-        let ask = async move {
-            let result = match import.one(&Credentials::root(), Op::Mds(op)).await {
-                Ok(OpReply::Mds(reply)) => Ok(reply),
-                Ok(other) => panic!("{other:?}"),
-                Err(error) => Err(error),
-            };
-            *slot.lock() = Some(result);
-        };
-        self.env.tasks.spawn("ask", Box::pin(ask));
-        answer
-    }
-
-    /// Asks, and runs the world until it is answered.
-    fn asks(&self, cluster: &Cluster, op: MdsOp) -> Result<MdsReply, Errno> {
-        let answer = self.ask(op);
-        for _ in 0..30_000 {
-            run(cluster, Duration::from_millis(2));
-            if let Some(answer) = answer.lock().take() {
-                return answer.map_err(|error| error.errno());
-            }
-        }
-        panic!("no answer in a minute");
-    }
-}
-
 /// The directory that was made at another MDT.
 fn made(answer: Result<MdsReply, Errno>) -> Fid {
     match answer {
         Ok(MdsReply::Remote { fid, .. }) => fid,
         other => panic!("{other:?}"),
     }
-}
-
-fn name(name: &str) -> Name {
-    Name::new(name.as_bytes()).expect("a short name")
 }
 
 fn mkdir(at: u16) -> MdsOp {
@@ -160,33 +86,12 @@ fn recorded(cluster: &Cluster) -> (Option<Fid>, Vec<Fid>) {
     (named, inodes)
 }
 
-/// Bundles that are recorded anywhere.
-fn bundles(cluster: &Cluster) -> usize {
-    cluster.mdt_records().iter().filter(|record| record.key[0] == b'U').count()
-}
-
 /// The directory is there whole, or not at all, and ten seconds later nothing is under way.
 fn assert_whole(cluster: &Cluster, what: &str) -> bool {
-    for _ in 0..120 {
-        if cluster.is_recovered() {
-            break;
-        }
-        run(cluster, Duration::from_millis(500));
-    }
-    assert!(cluster.is_recovered(), "{what}: not recovered");
-    run(cluster, Duration::from_secs(10));
+    assert_at_rest(cluster, what);
     let (named, inodes) = recorded(cluster);
     assert_eq!(named.into_iter().collect::<Vec<_>>(), inodes, "{what}: half of it");
-    assert_eq!(bundles(cluster), 0, "{what}: something is under way");
     named.is_some()
-}
-
-fn start(seed: u64, mdts: u16) -> (Cluster, Client) {
-    sim::log::start();
-    let cluster = Cluster::start(seed, mdts, COMMITS, false);
-    run(&cluster, Duration::from_secs(5));
-    let client = Client::new(&cluster, 1, None);
-    (cluster, client)
 }
 
 #[test]

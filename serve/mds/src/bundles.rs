@@ -1,15 +1,20 @@
 //! Operations over several MDTs ("bundles", docs/dne.md): what an MDT knows of them in memory.
 //!
-//! `replay::bundle` decides. [`steps`] does this MDT's part, [`coordinate`] carries a bundle
-//! through for a client ([`mkdir`], [`rmdir`]), [`serve`] answers other MDTs, [`restart`] asks them
-//! after a restart, [`task`] ends what no request works on. Bounds: `BUNDLES_OPEN_MAX` bundles of
-//! each coordinator, one pin per bundle, one record per other MDT.
+//! `replay::bundle` decides. [`gather`] finds out what an operation on names is about ([`find`])
+//! and plans it ([`operation`], over [`facts`]), [`mkdir`] plans a new directory, [`coordinate`]
+//! carries a bundle through for a client, [`steps`] does this MDT's part, [`serve`] answers other
+//! MDTs, [`restart`] asks them after a restart, [`task`] ends what no request works on. Bounds:
+//! `BUNDLES_OPEN_MAX` bundles of each coordinator, `BUNDLE_PINS_MAX` pins of each, one record per
+//! other MDT.
 
 pub(crate) mod coordinate;
+mod facts;
+mod find;
+pub(crate) mod gather;
 pub(crate) mod mkdir;
+pub(crate) mod operation;
 pub(crate) mod pins;
 pub(crate) mod restart;
-pub(crate) mod rmdir;
 pub(crate) mod serve;
 pub(crate) mod steps;
 pub(crate) mod task;

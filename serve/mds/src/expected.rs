@@ -2,7 +2,6 @@
 //!
 //! It is looked at in the transaction of each such operation, so nothing comes in between.
 
-use crate::records::Records;
 use namespace::view::View;
 use types::errno::Errno;
 use types::fid::Fid;
@@ -28,7 +27,7 @@ impl Expected {
     ///
     /// # Errors
     /// ESTALE: it leads elsewhere. EIO.
-    pub(crate) fn taken(&self, records: &Records<'_>, dir: Fid, name: &[u8]) -> Result<(), Errno> {
+    pub(crate) fn taken(&self, records: &impl View, dir: Fid, name: &[u8]) -> Result<(), Errno> {
         let Some(wanted) = self.wanted(dir, name) else { return Ok(()) };
         match records.dirent(dir, name)? {
             Some(found) if found.fid != wanted => Err(Errno::ESTALE),
@@ -40,12 +39,7 @@ impl Expected {
     ///
     /// # Errors
     /// As [`Expected::taken`].
-    pub(crate) fn replaced(
-        &self,
-        records: &Records<'_>,
-        dir: Fid,
-        name: &[u8],
-    ) -> Result<(), Errno> {
+    pub(crate) fn replaced(&self, records: &impl View, dir: Fid, name: &[u8]) -> Result<(), Errno> {
         let Some(wanted) = self.wanted(dir, name) else { return Ok(()) };
         let found = records.dirent(dir, name)?;
         if found.is_some_and(|found| found.fid == wanted) { Ok(()) } else { Err(Errno::ESTALE) }

@@ -35,7 +35,6 @@ use observe::registry::Registry;
 use parking_lot::Mutex;
 use replay::bundle::exchange::Exchange;
 use rpc::service::Export;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use store::store::Store;
 use target::Target;
@@ -96,8 +95,6 @@ pub struct Mds {
     pub(crate) unpinned: Notify,
     /// Notified when names are no longer held (`State::held_names`).
     pub(crate) names_free: Notify,
-    /// How much they have pinned.
-    pinned: Arc<AtomicUsize>,
     /// Wakes the task that ends such operations.
     pub(crate) finish: Wake,
     /// Wakes the destroyer.
@@ -207,7 +204,6 @@ impl Mds {
         let asks = peers.client().is_some() && !bundles.under_way_with().is_empty();
         let window = Window::new(&expected, asks, env.clock.now(), settings.recovery_window);
         let at_once = window.is_open();
-        let pinned = bundles.pins.count();
         let (author_grace, names_held) = (settings.author_grace, settings.names_held);
         let groups = Arc::<Groups>::default();
         let mds = Arc::new_cyclic(|me| Mds {
@@ -236,7 +232,6 @@ impl Mds {
             cut_ended: Notify::new(),
             unpinned: Notify::new(),
             names_free: Notify::new(),
-            pinned,
             finish: Wake::default(),
             destroy: Wake::default(),
             settle: Wake::default(),
@@ -247,7 +242,8 @@ impl Mds {
         });
         mds.state.lock().opens = Opens::for_boot(boot);
         if at_once {
-            let nothing = Brought { changes: &[], late: &[], exchange: &Exchange::new([], []) };
+            let nothing =
+                Brought { changes: &[], late: &[], exchange: &Exchange::new([], []), stopped: &[] };
             let recovered = recover(&mds.store, &mds.env, name, boot, nothing)?;
             mds.store.commit().await?;
             mds.take_over(recovered);
@@ -299,11 +295,6 @@ impl Mds {
     /// Open handles of all clients.
     pub fn open_count(&self) -> usize {
         self.state.lock().opens.count()
-    }
-
-    /// True if operations over several MDTs have pinned something here.
-    pub(crate) fn is_pinned(&self) -> bool {
-        self.pinned.load(Ordering::Acquire) > 0
     }
 
     /// Succeeds if the inode belongs to this MDT.

@@ -26,6 +26,7 @@ mod swap;
 mod totals;
 mod xattr;
 
+use crate::bundles::operation::NameOperation;
 use crate::held_names::Attempt;
 use crate::mds::{Mds, RequestContext};
 use types::errno::Errno;
@@ -40,20 +41,14 @@ impl Mds {
     ) -> Result<MdsReply, Errno> {
         self.admit(&op).await?;
         match op {
-            MdsOp::Lookup(op) => {
-                if self.is_pinned() {
-                    Box::pin(self.settled(op.parent, Some(&op.name))).await;
-                }
-                self.lookup(request, &op)
+            MdsOp::Lookup(op) => self.in_turn(request, |request| self.lookup(request, &op)).await,
+            MdsOp::GetParent(op) => {
+                self.in_turn(request, |request| self.get_parent(request, &op)).await
             }
-            MdsOp::GetParent(op) => self.get_parent(request, &op),
-            MdsOp::Getattr(op) => {
-                if self.is_pinned() {
-                    Box::pin(self.settled(op.fid, None)).await;
-                }
-                self.getattr(request, &op)
+            MdsOp::Getattr(op) => self.in_turn(request, |request| self.getattr(request, &op)).await,
+            MdsOp::GetattrMany(op) => {
+                self.in_turn(request, |request| self.getattr_many(request, &op)).await
             }
-            MdsOp::GetattrMany(op) => self.getattr_many(request, &op),
             MdsOp::Setattr(op) => self.in_turn(request, |request| self.setattr(request, &op)).await,
             MdsOp::Create(op) => match op.kind {
                 // Apart, so that the future of the fast path stays small.
@@ -77,30 +72,27 @@ impl Mds {
             }
             MdsOp::Unlink(op) => {
                 let result = self.in_turn(request, |request| self.unlink(request, &op)).await;
+                let result = self.or_over_mdts(request, NameOperation::Unlink(&op), result).await;
                 self.attempted(request.expects(), Attempt::Unlink(&op), &result).await;
                 result
             }
             MdsOp::Rmdir(op) => {
-                let result = match self.in_turn(request, |request| self.rmdir(request, &op)).await {
-                    // Another MDT has the inode.
-                    Err(Errno::EREMOTE) => Box::pin(self.remote_rmdir(request, &op)).await,
-                    result => result,
-                };
+                let result = self.in_turn(request, |request| self.rmdir(request, &op)).await;
+                let result = self.or_over_mdts(request, NameOperation::Rmdir(&op), result).await;
                 self.attempted(request.expects(), Attempt::Rmdir(&op), &result).await;
                 result
             }
             MdsOp::Rename(op) => {
                 let result = self.in_turn(request, |request| self.rename(request, &op)).await;
+                let result = self.or_over_mdts(request, NameOperation::Rename(&op), result).await;
                 self.attempted(request.expects(), Attempt::Rename(&op), &result).await;
                 result
             }
-            MdsOp::Link(op) => self.in_turn(request, |request| self.link(request, &op)).await,
-            MdsOp::Readdir(op) => {
-                if self.is_pinned() {
-                    Box::pin(self.settled(op.fid, None)).await;
-                }
-                self.readdir(request, &op)
+            MdsOp::Link(op) => {
+                let result = self.in_turn(request, |request| self.link(request, &op)).await;
+                self.or_over_mdts(request, NameOperation::Link(&op), result).await
             }
+            MdsOp::Readdir(op) => self.in_turn(request, |request| self.readdir(request, &op)).await,
             MdsOp::Readlink(op) => self.readlink(request, &op),
             MdsOp::Getxattr(op) => self.getxattr(request, &op),
             MdsOp::Listxattr(op) => self.listxattr(request, &op),
@@ -137,8 +129,23 @@ impl Mds {
             MdsOp::PeerApply(op) => Box::pin(self.peer_apply(&op)).await,
             MdsOp::PeerCancel(op) => Ok(self.peer_cancel(&op)),
             MdsOp::PeerForget(op) => self.peer_forget(&op),
-            MdsOp::PeerExchange(op) => Ok(self.peer_exchange(&op)),
+            MdsOp::PeerExchange(op) => Box::pin(self.peer_exchange(&op)).await,
+            MdsOp::PeerAsk(op) => self.peer_ask(&op).await,
             MdsOp::Mend(op) => self.in_turn(request, |request| self.mend(request, &op)).await,
+        }
+    }
+
+    /// An operation that another MDT takes part in, which is said by EREMOTE.
+    async fn or_over_mdts(
+        &self,
+        request: &mut RequestContext<'_>,
+        op: NameOperation<'_>,
+        result: Result<MdsReply, Errno>,
+    ) -> Result<MdsReply, Errno> {
+        match result {
+            // Apart, so that the future of the fast path stays small.
+            Err(Errno::EREMOTE) => Box::pin(self.over_mdts(request, op)).await,
+            result => result,
         }
     }
 

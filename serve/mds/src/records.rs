@@ -23,7 +23,7 @@ use disk::inode::{Delta, InodeRecord, ItemTag};
 use disk::mark::Mark;
 use disk::{destroy_log, inode, key, mark};
 use layout::layout::Layout;
-use namespace::inode::{Inode, InodeFlags};
+use namespace::inode::{Dirent, Inode, InodeFlags};
 use namespace::view::{Change, View};
 use observe::mutant::{Mutant, is_mutant};
 use smallvec::SmallVec;
@@ -31,6 +31,7 @@ use std::cell::RefCell;
 use std::ops::{Bound, ControlFlow};
 use store::tx::Tx;
 use types::attr::{Attr, FileType};
+use types::bundle::BundleId;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::InodeBits;
@@ -206,6 +207,7 @@ impl<'a> Records<'a> {
     /// # Errors
     /// EIO: the record is damaged.
     pub(crate) fn show(&mut self, fid: Fid, bits: InodeBits) -> Result<Option<Entry>, Errno> {
+        self.settled(fid)?;
         let entry = self.entry(fid)?;
         if let Some(entry) = &entry {
             let of_directory = if entry.attr.is_dir() { InodeBits::PERM } else { InodeBits::NONE };
@@ -382,10 +384,7 @@ impl<'a> Records<'a> {
     /// Succeeds if no other client holds what is to be changed; otherwise the operation is run
     /// again when that is so.
     fn holders_know(&mut self, changes: &[Change<'_>]) -> Result<(), Errno> {
-        if let Some(bundle) = self.state.bundles.pins.meets(changes) {
-            self.lock_context.outcome.obstacle = Some(Obstacle::Pinned(bundle));
-            return Err(Errno::EAGAIN);
-        }
+        self.free_of(self.state.bundles.pins.meets(self.lock_context.asked.bundle, changes))?;
         if let Some(held) = self.names_held(changes) {
             self.lock_context.outcome.obstacle = Some(Obstacle::Held(held));
             return Err(Errno::EAGAIN);
@@ -410,7 +409,8 @@ impl<'a> Records<'a> {
             }
         };
         let table = &mut self.state.locks.table;
-        let LockRequest { client, modifier, now, .. } = self.lock_context.asked;
+        let LockRequest { modifier, now, .. } = self.lock_context.asked;
+        let client = self.lock_context.asked.spared();
         let with_names = changes.iter().map(|change| (change.fid, change.bits, change.names));
         if !table.is_free_with_names(client, modifier, with_names) {
             if !storing.urgent {
@@ -444,6 +444,65 @@ impl<'a> Records<'a> {
         let LockRequest { client, now, .. } = self.lock_context.asked;
         self.state.locks.table.names_change(dir, client, [name], now);
         self.note_author(&[Change::name(dir, name)]);
+    }
+
+    /// Succeeds if no operation over several MDTs is in the way; the operation is run again when
+    /// this one is over.
+    pub(crate) fn free_of(&mut self, bundle: Option<BundleId>) -> Result<(), Errno> {
+        match bundle {
+            None => Ok(()),
+            Some(bundle) => {
+                self.lock_context.outcome.obstacle = Some(Obstacle::Pinned(bundle));
+                Err(Errno::EAGAIN)
+            }
+        }
+    }
+
+    /// Succeeds if an inode may be shown: no operation over several MDTs is changing it, or a name
+    /// in it, of which a client may know from another MDT.
+    ///
+    /// # Errors
+    /// EAGAIN: the operation is run again when that is over.
+    pub(crate) fn settled(&mut self, fid: Fid) -> Result<(), Errno> {
+        if is_mutant(Mutant::PinnedShown) {
+            return Ok(());
+        }
+        self.free_of(self.state.bundles.pins.unsettled_inode(fid))
+    }
+
+    /// As [`Records::settled`], of a name.
+    ///
+    /// # Errors
+    /// As [`Records::settled`].
+    pub(crate) fn settled_name(&mut self, dir: Fid, name: &[u8]) -> Result<(), Errno> {
+        if is_mutant(Mutant::PinnedShown) {
+            return Ok(());
+        }
+        self.free_of(self.state.bundles.pins.unsettled_name(dir, name))
+    }
+
+    /// Where a name leads, if that may be shown.
+    ///
+    /// # Errors
+    /// As [`Records::settled`]; EIO.
+    pub(crate) fn settled_dirent(
+        &mut self,
+        dir: Fid,
+        name: &[u8],
+    ) -> Result<Option<Dirent>, Errno> {
+        self.settled_name(dir, name)?;
+        self.dirent(dir, name)
+    }
+
+    /// The directory above one, on the way upward from a place to which a directory is moved
+    /// (docs/dne.md, "Circles").
+    ///
+    /// # Errors
+    /// EAGAIN: it is itself being moved; EIO: there is none.
+    pub(crate) fn parent_of(&mut self, fid: Fid) -> Result<Fid, Errno> {
+        let own = self.lock_context.asked.bundle;
+        self.free_of(self.state.bundles.pins.above_meets(own, fid))?;
+        Ok(self.inode(fid)?.ok_or(Errno::EIO)?.parent)
     }
 
     /// The client is about to change this. Its own mount may show the state before until it has the

@@ -31,6 +31,7 @@ use namespace::view::View;
 use observe::mutant::{Mutant, is_mutant};
 use replay::bundle::exchange::Exchange;
 use replay::recovery::Gathered;
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,6 +67,8 @@ pub(crate) struct Brought<'a> {
     pub(crate) late: &'a [ClientUuid],
     /// Operations that other MDTs know of.
     pub(crate) exchange: &'a Exchange<Steps>,
+    /// Operations that another MDT, which has restarted, has stopped.
+    pub(crate) stopped: &'a [BundleId],
 }
 
 /// Redoes the changes that clients brought, does again what other MDTs brought (docs/dne.md,
@@ -77,7 +80,7 @@ pub(crate) fn recover(
     boot: u64,
     brought: Brought<'_>,
 ) -> Result<Recovered, StartError> {
-    let Brought { changes, late, exchange } = brought;
+    let Brought { changes, late, exchange, stopped } = brought;
     let tx = store.begin();
     let damaged = |damage| StartError::Damaged { target: name, damage };
     let first = Fids::first_seq(name.index.0);
@@ -109,8 +112,9 @@ pub(crate) fn recover(
     let (_, gathered) = exchange.to_do(&records.state.bundles.participant);
     do_parts(&mut records, env, name, &gathered);
     let participant = &records.state.bundles.participant;
-    let stops: Vec<BundleId> =
-        exchange.stops(participant).into_iter().chain(participant.stopped()).collect();
+    let told = stopped.iter().copied().filter(|id| !participant.has(*id));
+    let stops: BTreeSet<BundleId> =
+        exchange.stops(participant).into_iter().chain(participant.stopped()).chain(told).collect();
     stops.into_iter().for_each(|id| steps::record_stop(&mut records.tx, id));
     for client in late.iter().chain(&refused) {
         kept_replies::forget(&mut records.tx, *client)?;

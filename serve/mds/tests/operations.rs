@@ -447,7 +447,7 @@ fn inodes_of_other_mdts_are_refused_in_so_many_words() {
     let foreign = Fid { seq: Fid::SEQ_NORMAL + Fid::SEQ_WIDTH, oid: 1, ver: 0 };
     assert_eq!(rig.getattr(foreign), Err(Errno::EREMOTE));
     let link = MdsOp::Link(Link { fid: file, new_parent: foreign, new_name: n("g") });
-    assert_eq!(rig.one(link), Err(Errno::EXDEV));
+    assert_eq!(rig.one(link), Err(Errno::EREMOTE), "the MDT of the new name is to be asked");
     let flags = RenameFlags::default();
     let rename = MdsOp::Rename(Rename {
         parent: Fid::ROOT,
@@ -456,7 +456,7 @@ fn inodes_of_other_mdts_are_refused_in_so_many_words() {
         new_name: n("g"),
         flags,
     });
-    assert_eq!(rig.one(rename), Err(Errno::EXDEV));
+    assert_eq!(rig.one(rename), Err(Errno::EREMOTE));
     assert_eq!(rig.getattr(Fid::NONE), Err(Errno::EINVAL));
 }
 

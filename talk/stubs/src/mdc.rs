@@ -14,13 +14,13 @@ use types::fid::Fid;
 use types::lock::{Flock, InodeBits, LeaseMode};
 use types::name::Name;
 use types::ranges::{ByteRange, Needs};
-use types::session::{ClientUuid, OpenHandle, Transno};
+use types::session::{OpenHandle, Transno};
 use wire::mds::{
     Close, Create, DirEntry, Entry, Expect, FlockCancel, FlockSet, FlockTest, GetLayout, GetParent,
     Getattr, GetattrMany, Getxattr, Lease, LeaseAct, Link, Listxattr, Lock, Lookup, MdsOp,
-    MdsReply, Mend, Open, OpenFlags, PeerApply, PeerBundle, PeerCancel, PeerExchange, PeerForget,
-    PeerPrepare, Punch, Read, Readdir, Readlink, Record, Removed, Removexattr, Scan, Seek, Setattr,
-    Setxattr, SwapLayouts, Tmpfile, Unlink, Wrote,
+    MdsReply, Mend, Open, OpenFlags, PeerApply, PeerAsk, PeerBundle, PeerCancel, PeerExchange,
+    PeerFacts, PeerForget, PeerPrepare, Punch, Read, Readdir, Readlink, Record, Removed,
+    Removexattr, Scan, Seek, Setattr, Setxattr, SwapLayouts, Tmpfile, Unlink, Wrote,
 };
 use wire::message::{Op, OpReply, Reply};
 
@@ -532,19 +532,20 @@ impl Mdc {
         }
     }
 
-    /// Of another MDT: it pins an empty directory. Returns its boot number, and the record of the
-    /// inode.
-    pub async fn peer_prepare(
-        &self,
-        id: BundleId,
-        fid: Fid,
-        author: ClientUuid,
-    ) -> Result<(u64, Bytes), RpcError> {
-        match self
-            .call(&Credentials::root(), MdsOp::PeerPrepare(PeerPrepare { id, fid, author }))
-            .await?
-        {
-            MdsReply::PeerPrepared { boot, record } => Ok((boot, record)),
+    /// Of another MDT: it pins what a bundle is about to change. Returns its boot number, and what
+    /// it is.
+    pub async fn peer_prepare(&self, prepare: PeerPrepare) -> Result<(u64, PeerFacts), RpcError> {
+        match self.call(&Credentials::root(), MdsOp::PeerPrepare(prepare)).await? {
+            MdsReply::PeerPrepared { boot, facts } => Ok((boot, facts)),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Of another participant of a bundle that is stopped here. Returns its boot number, and the
+    /// record of the bundle if it is applied there; else it is stopped there, too.
+    pub async fn peer_ask(&self, id: BundleId) -> Result<(u64, Option<Bytes>), RpcError> {
+        match self.call(&Credentials::root(), MdsOp::PeerAsk(PeerAsk { id })).await? {
+            MdsReply::PeerTold { boot, applied } => Ok((boot, applied)),
             other => Err(unexpected(&self.import, &other)),
         }
     }

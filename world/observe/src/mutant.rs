@@ -37,14 +37,24 @@ pub enum Mutant {
     /// What reads a name does not rest on the last change of the name, and does not say where it
     /// found it to lead.
     NameNotFound = 14,
+    /// What an operation over several MDTs is changing is shown meanwhile.
+    PinnedShown = 15,
+    /// An operation over several MDTs rests on what is not durable.
+    FoundNotDurable = 16,
+    /// The coordinator of such an operation does its part before the others.
+    CoordinatorFirst = 17,
+    /// Only the coordinator records such an operation.
+    RecordedOnce = 18,
+    /// A directory is moved over several MDTs while those above its new place may move, too.
+    AncestryFree = 19,
     /// An entry of a shared log does not need the epoch of its owner.
-    AppendWithoutEpoch = 15,
+    AppendWithoutEpoch = 20,
     /// An entry counts as durable although the log did not answer.
-    UnansweredIsDurable = 16,
+    UnansweredIsDurable = 21,
     /// An entry whose answer was lost counts as refused when it is sent again.
-    LostAnswerIsRefusal = 17,
+    LostAnswerIsRefusal = 22,
     /// An owner answers without asking whether its lease still holds.
-    AnswersWithoutLease = 18,
+    AnswersWithoutLease = 23,
 }
 
 impl Mutant {
@@ -57,7 +67,7 @@ impl Mutant {
     ];
 
     /// Mutants of whole clusters, with the names that tests choose them by.
-    pub const ALL: [(&str, Mutant); 14] = [
+    pub const ALL: [(&str, Mutant); 19] = [
         ("reply-apart", Mutant::ReplyApart),
         ("committed-too-high", Mutant::CommittedTooHigh),
         ("replay-disorder", Mutant::ReplayDisorder),
@@ -72,6 +82,11 @@ impl Mutant {
         ("open-of-removed", Mutant::OpenOfRemoved),
         ("open-not-told", Mutant::OpenNotTold),
         ("name-not-found", Mutant::NameNotFound),
+        ("pinned-shown", Mutant::PinnedShown),
+        ("found-not-durable", Mutant::FoundNotDurable),
+        ("coordinator-first", Mutant::CoordinatorFirst),
+        ("recorded-once", Mutant::RecordedOnce),
+        ("ancestry-free", Mutant::AncestryFree),
     ];
 }
 

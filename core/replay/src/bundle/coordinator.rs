@@ -89,6 +89,23 @@ impl<B: Clone> Coordinator<B> {
         Some(id)
     }
 
+    /// These MDTs are about to be asked to prepare it, some of them perhaps once more: only then is
+    /// it known which MDTs take part. `false`: it was given up, or is decided.
+    ///
+    /// Each of them must have prepared it with the list of all of them before it is decided.
+    pub fn asks(&mut self, id: BundleId, these: impl IntoIterator<Item = TargetIndex>) -> bool {
+        let Some(Stage::Preparing { others, waiting }) = self.open.get_mut(&id) else {
+            return false;
+        };
+        for mdt in these {
+            waiting.insert(mdt);
+            if let Err(at) = others.binary_search_by_key(&mdt, |other| other.mdt) {
+                others.insert(at, Other { mdt, prepares: true });
+            }
+        }
+        true
+    }
+
     /// An MDT has prepared it.
     pub fn prepared(&mut self, id: BundleId, from: TargetIndex) -> Prepared {
         match self.open.get_mut(&id) {
@@ -167,12 +184,21 @@ impl<B: Clone> Coordinator<B> {
     /// Apply goes again.
     pub fn unanswered(&self) -> impl Iterator<Item = (&Bundle<B>, Vec<TargetIndex>)> {
         self.open.values().filter_map(|stage| match stage {
-            Stage::Decided { bundle, applied, .. } => {
-                let others = bundle.others.iter().map(|other| other.mdt);
-                Some((bundle, others.filter(|other| !applied.contains_key(other)).collect()))
-            }
+            Stage::Decided { bundle, .. } => Some((bundle, self.waits_for(bundle.id)?)),
             Stage::Preparing { .. } => None,
         })
+    }
+
+    /// The participants that have not applied a decided bundle; `None`: it was given up, or it
+    /// never was, or it is finished.
+    pub fn waits_for(&self, id: BundleId) -> Option<Vec<TargetIndex>> {
+        match self.open.get(&id) {
+            Some(Stage::Decided { bundle, applied, .. }) => {
+                let others = bundle.others.iter().map(|other| other.mdt);
+                Some(others.filter(|other| !applied.contains_key(other)).collect())
+            }
+            _ => None,
+        }
     }
 
     /// The bundles that all others have applied, and this MDT has not: its own part is due.

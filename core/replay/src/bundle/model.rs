@@ -16,6 +16,7 @@
 //!
 //! Both must find each mutant of [`Mutant`](super::Mutant) between them.
 
+mod end;
 mod mdt;
 mod search;
 
@@ -192,31 +193,66 @@ impl World {
         let others = planned.iter().filter(|(to, _)| **to != me);
         let others: Vec<Other> =
             others.map(|(to, part)| Other { mdt: *to, prepares: part.register == 0 }).collect();
-        let all: Vec<TargetIndex> = others.iter().map(|other| other.mdt).collect();
         if !is_mutant!(NoCommitFirst) {
             mdt.commit();
         }
-        let Some(id) = mdt.coordinator.begin(others.clone()) else { return };
+        // Of several that prepare, the first one tells who is next.
+        let all_prepare = others.len() > 1 && others.iter().all(|other| other.prepares);
+        let (first, later) = if all_prepare { (vec![], others.clone()) } else { (others, vec![]) };
+        let later: Vec<TargetIndex> = later.into_iter().map(|other| other.mdt).collect();
+        let Some(id) = mdt.coordinator.begin(first.clone()) else { return };
         mdt.pins.insert(register, id);
         self.bundles.insert(id, planned.keys().copied().collect());
-        mdt.planned.insert(id, Planned { client, parts: planned.clone() });
-        for other in others.iter().filter(|other| other.prepares) {
-            let register = planned[&other.mdt].register;
-            self.send(
-                coordinator,
-                other.mdt,
-                Message::Prepare { id, others: all.clone(), register },
-            );
-        }
-        if others.iter().all(|other| !other.prepares) {
-            self.decide(coordinator, id);
+        let asked: Vec<TargetIndex> =
+            first.iter().filter(|other| other.prepares).map(|other| other.mdt).collect();
+        let all = first.iter().map(|other| other.mdt).collect();
+        mdt.planned.insert(id, Planned { client, parts: planned, later: later.clone() });
+        match later.split_first() {
+            Some((next, rest)) => {
+                if let Some(planned) = mdt.planned.get_mut(&id) {
+                    planned.later = rest.to_vec();
+                }
+                mdt.coordinator.asks(id, [*next]);
+                self.ask_to_prepare(coordinator, id, &[*next], vec![*next]);
+            }
+            None if asked.is_empty() => self.decide(coordinator, id),
+            None => self.ask_to_prepare(coordinator, id, &asked, all),
         }
         self.learn();
     }
 
+    fn ask_to_prepare(
+        &mut self,
+        coordinator: usize,
+        id: BundleId,
+        these: &[TargetIndex],
+        others: Vec<TargetIndex>,
+    ) {
+        for to in these {
+            let register = self.mdts[coordinator].planned[&id].parts[to].register;
+            let others = others.clone();
+            self.send(coordinator, *to, Message::Prepare { id, others, register });
+        }
+    }
+
+    /// All that were asked have prepared it: the others are asked, and these told of them.
+    fn goes_on(&mut self, coordinator: usize, id: BundleId) {
+        let mdt = &mut self.mdts[coordinator];
+        let Some(planned) = mdt.planned.get_mut(&id) else { return };
+        let later = std::mem::take(&mut planned.later);
+        if later.is_empty() {
+            return self.decide(coordinator, id);
+        }
+        let all: Vec<TargetIndex> =
+            planned.parts.keys().copied().filter(|to| *to != mdt.me).collect();
+        let asked = if is_mutant!(ListNotWhole) { later } else { all.clone() };
+        mdt.coordinator.asks(id, asked.iter().copied());
+        self.ask_to_prepare(coordinator, id, &asked, all);
+    }
+
     fn decide(&mut self, coordinator: usize, id: BundleId) {
         let mdt = &mut self.mdts[coordinator];
-        let Some(Planned { client, parts }) = mdt.planned.remove(&id) else { return };
+        let Some(Planned { client, parts, .. }) = mdt.planned.remove(&id) else { return };
         let Some(bundle) = mdt.coordinator.decide(id, parts) else { return };
         mdt.clients.insert(id, client);
         if is_mutant!(CoordinatorFirst) {
@@ -301,7 +337,8 @@ impl World {
         let answer = match message {
             Message::Prepare { id, others, register } => {
                 let until = Duration::MAX;
-                if mdt.pins.contains_key(&register) || !mdt.participant.prepare(id, others, until) {
+                let taken = mdt.pins.get(&register).is_some_and(|by| *by != id);
+                if taken || !mdt.participant.prepare(id, others, until) {
                     Some(Message::Busy { id })
                 } else {
                     mdt.pins.insert(register, id);
@@ -316,7 +353,7 @@ impl World {
                 if let Some(planned) = mdt.planned.get_mut(&id) {
                     planned.parts.get_mut(&from).expect("it takes part").found = found;
                     if mdt.coordinator.prepared(id, from) == Prepared::All {
-                        self.decide(receiver, id);
+                        self.goes_on(receiver, id);
                     }
                 }
                 None
@@ -358,9 +395,7 @@ impl World {
                     if record {
                         mdt.record_stop(id);
                         // It asks by itself, too, if it has pinned something.
-                        for other in mdt.participant.unanswered(id) {
-                            self.send(receiver, other, Message::Ask { id });
-                        }
+                        self.ask_others(receiver, id);
                     }
                     Some(Message::Told { id, applied: None })
                 }
@@ -394,16 +429,18 @@ impl World {
     }
 
     fn stop(&mut self, mdt: usize, id: BundleId) {
-        let others = self.mdts[mdt].participant.stop(id);
-        // The coordinator is not asked.
-        let others: Vec<TargetIndex> =
-            others.into_iter().filter(|other| *other != id.coordinator).collect();
+        self.mdts[mdt].participant.stop(id);
         self.mdts[mdt].record_stop(id);
-        if others.is_empty() {
-            self.mdts[mdt].unpin(id);
-        }
-        for other in others {
+        self.ask_others(mdt, id);
+    }
+
+    /// A bundle is stopped here: what became of it at the others? The coordinator is not asked.
+    fn ask_others(&mut self, mdt: usize, id: BundleId) {
+        for other in self.mdts[mdt].participant.unanswered(id) {
             self.send(mdt, other, Message::Ask { id });
+        }
+        if self.mdts[mdt].participant.never_was(id) {
+            self.mdts[mdt].unpin(id);
         }
     }
 
@@ -517,16 +554,10 @@ impl World {
                     if peer_mdt.life == Life::Open {
                         peer_mdt.record_stop(id);
                     }
-                    asks.extend(
-                        peer_mdt
-                            .participant
-                            .unanswered(id)
-                            .into_iter()
-                            .map(|to| (to, Message::Ask { id })),
-                    );
+                    asks.push(id);
                 }
             }
-            asks.into_iter().for_each(|(to, ask)| self.send(peer, to, ask));
+            asks.into_iter().for_each(|id| self.ask_others(peer, id));
             let peer_mdt = &self.mdts[peer];
             let applied = peer_mdt.participant.brings(me).chain(own.brings(me)).cloned();
             let applied = applied.map(|bundle| Offered { bundle, applied: true });
@@ -598,87 +629,6 @@ impl World {
             }
         }
         all
-    }
-
-    /// Lets everything come to an end without further harm, and judges.
-    fn settle(mut self) -> Judged {
-        for round in 0..20 {
-            for mdt in 0..MDTS {
-                self.recover(mdt)?;
-            }
-            for mdt in 0..MDTS {
-                if self.mdts[mdt].life == Life::Open {
-                    for id in self.mdts[mdt].participant.overdue(Duration::MAX) {
-                        // Its time is over, some day.
-                        if self.mdts[at(id.coordinator)].boot != id.boot || round > 3 {
-                            self.stop(mdt, id);
-                        }
-                    }
-                    self.again(mdt);
-                }
-            }
-            self.drain()?;
-            if self.is_at_rest() {
-                self.judge()?;
-                return self.forget_all();
-            }
-        }
-        Err(format!("it does not come to rest: {:?}", self.mdts))
-    }
-
-    fn drain(&mut self) -> Judged {
-        for _ in 0..10_000 {
-            let Some(route) = self.wires.keys().next().copied() else { return Ok(()) };
-            self.deliver(route)?;
-        }
-        Err("messages without end".into())
-    }
-
-    fn is_at_rest(&self) -> bool {
-        let rests =
-            |mdt: &Mdt| mdt.life == Life::Open && mdt.pins.is_empty() && mdt.planned.is_empty();
-        self.wires.is_empty() && self.mdts.iter().all(rests)
-    }
-
-    fn judge(&self) -> Judged {
-        for (id, all) in &self.bundles {
-            let deed = Deed::Bundle(*id);
-            let times: Vec<u8> = all.iter().map(|mdt| self.times(*mdt, deed)).collect();
-            if times.iter().any(|times| *times > 1) || times.iter().any(|n| *n != times[0]) {
-                return Err(format!("{id} was done {times:?} times at {all:?}"));
-            }
-        }
-        for (deed, (_, all)) in &self.told {
-            if all.iter().any(|mdt| self.times(*mdt, *deed) == 0) {
-                return Err(format!("{deed:?} was told and is lost"));
-            }
-        }
-        Ok(())
-    }
-
-    fn times(&self, mdt: TargetIndex, deed: Deed) -> u8 {
-        self.mdts[at(mdt)].memory.done.get(&deed).copied().unwrap_or_default()
-    }
-
-    /// At rest, all records go.
-    fn forget_all(mut self) -> Judged {
-        for _ in 0..4 {
-            for mdt in 0..MDTS {
-                self.mdts[mdt].commit();
-                self.again(mdt);
-                self.tell(mdt);
-            }
-            self.drain()?;
-        }
-        self.judge()?;
-        match self
-            .mdts
-            .iter()
-            .find(|mdt| !mdt.memory.records.is_empty() && !is_mutant!(NoRecordAtParticipants))
-        {
-            None => Ok(()),
-            Some(mdt) => Err(format!("records stay: {:?} of {:?}", mdt.memory.records, mdt.me)),
-        }
     }
 }
 

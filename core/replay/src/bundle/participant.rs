@@ -142,11 +142,12 @@ impl<B: Clone> Participant<B> {
     }
 
     /// A coordinator asks to prepare a bundle in which these take part, too. If it is allowed, it
-    /// is prepared until `until`. `false`: the coordinator has shown itself in a later life, or it
-    /// was stopped or cancelled.
+    /// is prepared until `until`. It may ask again, when it knows of more that take part. `false`:
+    /// the coordinator has shown itself in a later life, or it was stopped or cancelled.
     pub fn prepare(&mut self, id: BundleId, others: Vec<TargetIndex>, until: Duration) -> bool {
         self.lives(id.coordinator, id.boot);
-        if self.is_late(id) || self.is_finished(id) || self.held.contains_key(&id) {
+        let again = matches!(self.held.get(&id), None | Some(Held::Prepared { .. }));
+        if self.is_late(id) || self.is_finished(id) || !again {
             return false;
         }
         self.held.insert(id, Held::Prepared { others, until });
@@ -255,6 +256,13 @@ impl<B: Clone> Participant<B> {
         }
         waiting.remove(&from);
         if waiting.is_empty() { Ended::Never } else { Ended::Wait }
+    }
+
+    /// True if it is stopped here, and no other is left to be asked about it: it never was, and
+    /// what it had pinned here is free. So it is at once if the coordinator had not named others:
+    /// then it has not decided it.
+    pub fn never_was(&self, id: BundleId) -> bool {
+        matches!(self.held.get(&id), Some(Held::Stopped { waiting }) if waiting.is_empty())
     }
 
     /// The others whose answer about a stopped bundle is missing.

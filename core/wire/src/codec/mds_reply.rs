@@ -4,7 +4,7 @@ use super::cursor::{Bulk, Reader, Writer, bits, count, len32, unpack};
 use super::error::DecodeError;
 use super::raw::{RawDirEntry, RawEntry, RawFid, RawFlock, RawRemote, RawStatfs, lease_mode};
 use super::records::{put_records, records};
-use crate::mds::peers::{bundles, ids, put_bundles, put_ids};
+use crate::mds::peers::{bundles, facts, ids, put_bundles, put_facts, put_ids};
 use crate::mds::reply::MdsReply;
 use crate::mds::shared::{DirEntry, Entry, Removed};
 use crate::opcode::answer;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use types::attr::FileType;
 use types::errno::Errno;
 use types::limits::{
-    EXTENTS_PER_REPLY_MAX, LAYOUT_BYTES_MAX, READDIR_ENTRIES_MAX, RECORD_VALUE_BYTES_MAX,
+    BUNDLE_BYTES_MAX, EXTENTS_PER_REPLY_MAX, LAYOUT_BYTES_MAX, READDIR_ENTRIES_MAX,
     RECORDS_PER_SCAN_MAX, XATTR_VALUE_BYTES_MAX,
 };
 use types::name::Name;
@@ -73,10 +73,16 @@ pub(super) fn encode(reply: &MdsReply, w: &mut Writer) {
             w.put(&RawRemote { fid: (*fid).into(), file_type: *file_type as u8, zero: [0; 3] });
         }),
         MdsReply::PeerFids(seq) => w.op(answer::MDS_PEER_FIDS, 0, |w| w.put(&U64::new(*seq))),
-        MdsReply::PeerPrepared { boot, record } => w.op(answer::MDS_PEER_PREPARED, 0, |w| {
+        MdsReply::PeerPrepared { boot, facts } => w.op(answer::MDS_PEER_PREPARED, 0, |w| {
             w.put(&U64::new(*boot));
-            w.bytes(record);
+            put_facts(facts, w);
         }),
+        MdsReply::PeerTold { boot, applied } => {
+            w.op(answer::MDS_PEER_TOLD, bits([applied.is_some()]), |w| {
+                w.put(&U64::new(*boot));
+                applied.iter().for_each(|record| w.bytes(record));
+            })
+        }
         MdsReply::PeerApplied { boot, transno } => w.op(answer::MDS_PEER_APPLIED, 0, |w| {
             w.put(&[U64::new(*boot), U64::new(transno.0)]);
         }),
@@ -162,6 +168,7 @@ pub(super) fn decode(
         answer::MDS_OFFSET,
         answer::MDS_EXTENTS,
         answer::MDS_PEER_BUNDLES,
+        answer::MDS_PEER_TOLD,
     ];
     if !have_flags.contains(&number) {
         let [] = unpack(FLAGS, flags)?;
@@ -240,10 +247,16 @@ pub(super) fn decode(
         answer::MDS_PEER_FIDS => MdsReply::PeerFids(r.get::<U64>()?.get()),
         answer::MDS_PEER_PREPARED => {
             let boot = r.get::<U64>()?.get();
-            MdsReply::PeerPrepared {
-                boot,
-                record: r.copied("bytes of record", RECORD_VALUE_BYTES_MAX)?,
-            }
+            MdsReply::PeerPrepared { boot, facts: facts(r)? }
+        }
+        answer::MDS_PEER_TOLD => {
+            let [has] = unpack(FLAGS, flags)?;
+            let boot = r.get::<U64>()?.get();
+            let applied = match has {
+                true => Some(r.copied("bytes of bundle", BUNDLE_BYTES_MAX)?),
+                false => None,
+            };
+            MdsReply::PeerTold { boot, applied }
         }
         answer::MDS_PEER_APPLIED => {
             let [boot, transno] = r.get::<[U64; 2]>()?.map(U64::get);

@@ -4,7 +4,7 @@
 use super::testing::{DIR, FID, OBJECT, flock, layout, name};
 use crate::client::{ClientOp, ClientReply, Glimpse, Glimpsed};
 use crate::mds::check::record;
-use crate::mds::peers::sample_id;
+use crate::mds::peers::{sample_facts, sample_id};
 use crate::mds::{DirEntry, Entry, MdsOp, MdsReply, PeerBundle, Removed};
 use crate::message::{ConnectReply, ConnectRequest, Gap, Grant, Op, OpReply, Redo, Reply, Request};
 use crate::mgs::{FsConfig, MgsOp, MgsReply, PoolChange, PoolInfo, TargetInfo};
@@ -198,7 +198,7 @@ pub fn sample_replies() -> Vec<OpReply> {
         },
         MdsReply::Remote { fid: FID, file_type: FileType::Directory },
         MdsReply::PeerFids(0x2_4000_0400),
-        MdsReply::PeerPrepared { boot: 6, record: Bytes::from_static(b"record") },
+        MdsReply::PeerPrepared { boot: 6, facts: sample_facts() },
         MdsReply::PeerApplied { boot: 6, transno: Transno(77) },
         MdsReply::PeerRefused { boot: 6, errno: Errno::ENOSPC },
         MdsReply::PeerDone { boot: 6, committed: Transno(76) },
@@ -215,6 +215,7 @@ pub fn sample_replies() -> Vec<OpReply> {
             stopped: vec![sample_id(3)],
             more: true,
         },
+        MdsReply::PeerTold { boot: 6, applied: Some(Bytes::from_static(b"bundle")) },
         MdsReply::Records { records: vec![record(b"Ia", Some(b"value"))], more: true },
     ];
     let ost = [

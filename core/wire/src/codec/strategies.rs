@@ -4,7 +4,7 @@ use super::samples::report;
 use super::testing::*;
 use crate::client::{ClientOp, ClientReply, Glimpse, Glimpsed};
 use crate::mds::check::any_records;
-use crate::mds::peers::{any_bundles, any_id};
+use crate::mds::peers::{any_bundles, any_facts, any_id};
 use crate::mds::{DirEntry, Entry, MdsOp, MdsReply, Removed};
 use crate::message::{ConnectReply, ConnectRequest, Gap, Grant, Op, OpReply, Redo, Reply, Request};
 use crate::mgs::{FsConfig, MgsOp, MgsReply, PoolChange, PoolInfo, TargetInfo};
@@ -388,8 +388,10 @@ fn any_peer_reply() -> impl Strategy<Value = MdsReply> {
     let bundles = (any::<u64>(), any_bundles(), vec(any_id(), 0..5), any::<bool>());
     prop_oneof![
         any::<u64>().prop_map(MdsReply::PeerFids),
-        (any::<u64>(), any_bytes(200))
-            .prop_map(|(boot, record)| MdsReply::PeerPrepared { boot, record }),
+        (any::<u64>(), any_facts())
+            .prop_map(|(boot, facts)| MdsReply::PeerPrepared { boot, facts }),
+        (any::<u64>(), prop::option::of(any_bytes(200)))
+            .prop_map(|(boot, applied)| MdsReply::PeerTold { boot, applied }),
         any::<(u64, u64)>()
             .prop_map(|(boot, n)| MdsReply::PeerApplied { boot, transno: Transno(n) }),
         any::<(u64, i32)>().prop_map(|(boot, n)| MdsReply::PeerRefused { boot, errno: Errno(n) }),

@@ -3,20 +3,23 @@
 //! Each may be repeated: what it changes is named by a bundle. The sender's boot number tells a
 //! late message of an earlier life from one of this life.
 
-use super::shared::PeerBundle;
+use super::shared::{PeerBundle, PeerFacts, PeerFind, PeerInode, PeerName};
 use crate::codec::cursor::{Bulk, Reader, Writer, bits, count, len32, unpack};
 use crate::codec::error::DecodeError;
-use crate::codec::operation::{FLAGS, Operation, fid, number64, plain, put_fid};
-use crate::codec::raw::RawBundleId;
+use crate::codec::operation::{FLAGS, Operation, fid, number64, plain, put_entry, put_fid};
+use crate::codec::raw::{RawBundleId, RawFid};
 #[cfg(test)]
 use crate::codec::testing::*;
 use bytes::Bytes;
+use types::attr::FileType;
 use types::bundle::{BundleId, Place};
 use types::fid::Fid;
-use types::limits::{BUNDLE_BYTES_MAX, BUNDLES_OPEN_MAX, BUNDLES_PER_REPLY_BYTES};
-use types::session::ClientUuid;
+use types::limits::{
+    BUNDLE_BYTES_MAX, BUNDLE_PINS_MAX, BUNDLES_OPEN_MAX, BUNDLES_PER_REPLY_BYTES,
+    MDTS_PER_BUNDLE_MAX, RECORD_VALUE_BYTES_MAX, XATTR_VALUE_BYTES_MAX,
+};
 use types::target::TargetIndex;
-use zerocopy::little_endian::{U32, U64, U128};
+use zerocopy::little_endian::{U32, U64};
 
 /// Bundles in one answer.
 const BUNDLES_PER_REPLY_MAX: usize = BUNDLES_PER_REPLY_BYTES / BUNDLE_BYTES_MIN;
@@ -24,40 +27,73 @@ const BUNDLES_PER_REPLY_MAX: usize = BUNDLES_PER_REPLY_BYTES / BUNDLE_BYTES_MIN;
 const BUNDLE_BYTES_MIN: usize = size_of::<RawBundleId>() + 8;
 const BUNDLE_BYTES: &str = "bytes of bundle";
 
-/// Pin an empty directory, which is about to lose its name, and what it is found to be; answers
-/// `PeerPrepared`. ENOTEMPTY; EAGAIN: something else is under way with it.
+/// Pin what a bundle is about to change here, and say what it is; answers `PeerPrepared`. It may
+/// come again, with more. EAGAIN: something else is under way with some of it, or the bundle was
+/// stopped; ENOSPC; E2BIG: more than [`BUNDLE_PINS_MAX`] would be pinned.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PeerPrepare {
     /// The bundle.
     pub id: BundleId,
-    /// The directory.
-    pub fid: Fid,
-    /// The client that asked for it: its locks are not called back.
-    pub author: ClientUuid,
+    /// The bundle takes space.
+    pub space: bool,
+    /// All MDTs that take part beside the coordinator, as far as they are known.
+    pub others: Vec<TargetIndex>,
+    /// What is to be pinned.
+    pub finds: Vec<PeerFind>,
 }
 
 impl Operation for PeerPrepare {
+    fn flags(&self) -> u16 {
+        bits([self.space])
+    }
+
     fn put(&self, w: &mut Writer) {
         w.put(&RawBundleId::from(self.id));
-        put_fid(self.fid, w);
-        w.put(&U128::new(self.author.0));
+        w.put(&len32(self.others.len()));
+        self.others.iter().for_each(|mdt| w.put(&U32::new(mdt.0.into())));
+        w.put(&len32(self.finds.len()));
+        self.finds.iter().for_each(|find| put_find(find, w));
     }
 
     fn get(flags: u16, r: &mut Reader<'_>, _: &mut Bulk) -> Result<PeerPrepare, DecodeError> {
-        plain(flags)?;
+        let [space] = unpack(FLAGS, flags)?;
         let id = bundle_id(r)?;
-        Ok(PeerPrepare { id, fid: fid(r)?, author: ClientUuid(r.get::<U128>()?.get()) })
+        let n = count(*r.get()?, "MDTs of a bundle", MDTS_PER_BUNDLE_MAX)?;
+        r.expect(n, size_of::<U32>())?;
+        let others = (0..n).map(|_| index(r)).collect::<Result<_, _>>()?;
+        let n = count(*r.get()?, "finds", BUNDLE_PINS_MAX)?;
+        r.expect(n, FIND_BYTES_MIN)?;
+        let finds = (0..n).map(|_| find(r)).collect::<Result<_, _>>()?;
+        Ok(PeerPrepare { id, space, others, finds })
     }
 
     #[cfg(test)]
     fn sample() -> PeerPrepare {
-        PeerPrepare { id: sample_id(3), fid: FID, author: ClientUuid(7) }
+        let finds = vec![
+            PeerFind::Token,
+            PeerFind::Name { dir: DIR, name: name("a"), loses: true },
+            PeerFind::Inode { fid: FID, loses: false },
+            PeerFind::Above(FID),
+        ];
+        let others = vec![TargetIndex(2), TargetIndex(3)];
+        PeerPrepare { id: sample_id(3), space: true, others, finds }
     }
 
     #[cfg(test)]
     fn any() -> BoxedStrategy<PeerPrepare> {
-        (any_id(), any_fid(), any::<u128>())
-            .prop_map(|(id, fid, author)| PeerPrepare { id, fid, author: ClientUuid(author) })
+        let find = prop_oneof![
+            Just(PeerFind::Token),
+            (any_place(), any::<bool>()).prop_map(|((dir, name), loses)| PeerFind::Name {
+                dir,
+                name,
+                loses
+            }),
+            (any_fid(), any::<bool>()).prop_map(|(fid, loses)| PeerFind::Inode { fid, loses }),
+            any_fid().prop_map(PeerFind::Above),
+        ];
+        let others = vec(any::<u16>().prop_map(TargetIndex), 0..4);
+        (any_id(), any::<bool>(), others, vec(find, 0..5))
+            .prop_map(|(id, space, others, finds)| PeerPrepare { id, space, others, finds })
             .boxed()
     }
 }
@@ -96,6 +132,35 @@ impl Operation for PeerApply {
         (any_id(), any::<u64>(), any_bytes(300))
             .prop_map(|(id, boot, bundle)| PeerApply { id, boot, bundle })
             .boxed()
+    }
+}
+
+/// A participant has stopped a bundle: what became of it at the receiver, which takes part, too?
+/// Answers `PeerTold`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PeerAsk {
+    /// The bundle.
+    pub id: BundleId,
+}
+
+impl Operation for PeerAsk {
+    fn put(&self, w: &mut Writer) {
+        w.put(&RawBundleId::from(self.id));
+    }
+
+    fn get(flags: u16, r: &mut Reader<'_>, _: &mut Bulk) -> Result<PeerAsk, DecodeError> {
+        plain(flags)?;
+        Ok(PeerAsk { id: bundle_id(r)? })
+    }
+
+    #[cfg(test)]
+    fn sample() -> PeerAsk {
+        PeerAsk { id: sample_id(3) }
+    }
+
+    #[cfg(test)]
+    fn any() -> BoxedStrategy<PeerAsk> {
+        any_id().prop_map(|id| PeerAsk { id }).boxed()
     }
 }
 
@@ -178,6 +243,8 @@ pub struct PeerExchange {
     pub announce: bool,
     /// The last bundle that it was told; `None`: it begins.
     pub after: Option<BundleId>,
+    /// The bundles that it has stopped: the receiver does with them as with a `PeerAsk`.
+    pub stopped: Vec<BundleId>,
 }
 
 impl Operation for PeerExchange {
@@ -190,6 +257,7 @@ impl Operation for PeerExchange {
         w.put(&U32::new(self.from.0.into()));
         w.put(&U64::new(self.boot));
         w.put(&RawBundleId::from(after));
+        put_ids(&self.stopped, w);
     }
 
     fn get(flags: u16, r: &mut Reader<'_>, _: &mut Bulk) -> Result<PeerExchange, DecodeError> {
@@ -200,25 +268,128 @@ impl Operation for PeerExchange {
         if !asks_on && after != BundleId::default() {
             return Err(DecodeError::Field { field: FLAGS, value: flags.into() });
         }
-        Ok(PeerExchange { from, boot, announce, after: asks_on.then_some(after) })
+        let after = asks_on.then_some(after);
+        Ok(PeerExchange { from, boot, announce, after, stopped: ids(r)? })
     }
 
     #[cfg(test)]
     fn sample() -> PeerExchange {
-        PeerExchange { from: TargetIndex(1), boot: 6, announce: false, after: Some(sample_id(3)) }
+        let (from, after, stopped) = (TargetIndex(1), Some(sample_id(3)), vec![sample_id(4)]);
+        PeerExchange { from, boot: 6, announce: false, after, stopped }
     }
 
     #[cfg(test)]
     fn any() -> BoxedStrategy<PeerExchange> {
-        (any::<u16>(), any::<u64>(), any::<bool>(), of(any_id()))
-            .prop_map(|(from, boot, announce, after)| PeerExchange {
-                from: TargetIndex(from),
-                boot,
-                announce,
-                after,
+        (any::<u16>(), any::<u64>(), any::<bool>(), of(any_id()), vec(any_id(), 0..4))
+            .prop_map(|(from, boot, announce, after, stopped)| {
+                let from = TargetIndex(from);
+                PeerExchange { from, boot, announce, after, stopped }
             })
             .boxed()
     }
+}
+
+const TOKEN: u32 = 1;
+const NAME: u32 = 2;
+const INODE: u32 = 3;
+const ABOVE: u32 = 4;
+/// Fewest bytes of what is to be pinned.
+const FIND_BYTES_MIN: usize = size_of::<U32>();
+const FIND: &str = "what is to be pinned";
+
+fn put_find(find: &PeerFind, w: &mut Writer) {
+    let kind = |kind: u32, loses: bool| U32::new(kind | u32::from(loses) << 8);
+    match find {
+        PeerFind::Token => w.put(&kind(TOKEN, false)),
+        PeerFind::Name { dir, name, loses } => {
+            w.put(&kind(NAME, *loses));
+            put_entry(*dir, name, w);
+        }
+        PeerFind::Inode { fid, loses } => {
+            w.put(&kind(INODE, *loses));
+            put_fid(*fid, w);
+        }
+        PeerFind::Above(fid) => {
+            w.put(&kind(ABOVE, false));
+            put_fid(*fid, w);
+        }
+    }
+}
+
+fn find(r: &mut Reader<'_>) -> Result<PeerFind, DecodeError> {
+    let raw = r.get::<U32>()?.get();
+    let loses = match raw >> 8 {
+        0 => false,
+        1 => true,
+        _ => return Err(DecodeError::Field { field: FIND, value: raw.into() }),
+    };
+    Ok(match (raw & 0xff, loses) {
+        (TOKEN, false) => PeerFind::Token,
+        (NAME, loses) => PeerFind::Name { dir: fid(r)?, name: r.name()?, loses },
+        (INODE, loses) => PeerFind::Inode { fid: fid(r)?, loses },
+        (ABOVE, false) => PeerFind::Above(fid(r)?),
+        _ => return Err(DecodeError::Field { field: FIND, value: raw.into() }),
+    })
+}
+
+/// Fewest bytes of an inode, a name, and a directory with the one above it.
+const FACT_BYTES_MIN: [usize; 3] = [size_of::<RawFid>() + 12, size_of::<RawFid>() + 3, 32];
+
+pub(crate) fn put_facts(facts: &PeerFacts, w: &mut Writer) {
+    let PeerFacts { inodes, names, above } = facts;
+    w.put(&len32(inodes.len()));
+    for PeerInode { fid, record, acl, is_empty } in inodes {
+        put_fid(*fid, w);
+        w.put(&U32::new((*is_empty).into()));
+        w.bytes(record);
+        w.bytes(acl);
+    }
+    w.put(&len32(names.len()));
+    for PeerName { dir, name, to } in names {
+        put_entry(*dir, name, w);
+        let (fid, file_type) = to.map_or((Fid::NONE, 0), |(fid, kind)| (fid, kind as u32));
+        put_fid(fid, w);
+        w.put(&U32::new(file_type));
+    }
+    w.put(&len32(above.len()));
+    for (fid, parent) in above {
+        put_fid(*fid, w);
+        put_fid(*parent, w);
+    }
+}
+
+pub(crate) fn facts(r: &mut Reader<'_>) -> Result<PeerFacts, DecodeError> {
+    let of = |each: usize, r: &mut Reader<'_>| {
+        let n = count(*r.get()?, "facts", BUNDLE_PINS_MAX)?;
+        r.expect(n, each).map(|()| n)
+    };
+    let [inode, name, above] = FACT_BYTES_MIN;
+    let mut facts = PeerFacts::default();
+    for _ in 0..of(inode, r)? {
+        let fid = fid(r)?;
+        let is_empty = match r.get::<U32>()?.get() {
+            0 => false,
+            1 => true,
+            other => return Err(DecodeError::Field { field: "emptiness", value: other.into() }),
+        };
+        let record = r.copied("bytes of record", RECORD_VALUE_BYTES_MAX)?;
+        let acl = r.copied("bytes of ACL", XATTR_VALUE_BYTES_MAX)?;
+        facts.inodes.push(PeerInode { fid, record, acl, is_empty });
+    }
+    for _ in 0..of(name, r)? {
+        let (dir, name, to) = (fid(r)?, r.name()?, fid(r)?);
+        let raw = r.get::<U32>()?.get();
+        let wrong = DecodeError::Field { field: "file type", value: raw.into() };
+        let to = match u8::try_from(raw).map_err(|_| wrong.clone())? {
+            0 => None,
+            raw => Some((to, FileType::from_dtype(raw).ok_or(wrong)?)),
+        };
+        facts.names.push(PeerName { dir, name, to });
+    }
+    for _ in 0..of(above, r)? {
+        facts.above.push((fid(r)?, fid(r)?));
+    }
+    Ok(facts)
 }
 
 fn index(r: &mut Reader<'_>) -> Result<TargetIndex, DecodeError> {
@@ -287,4 +458,37 @@ pub(crate) fn any_id() -> impl Strategy<Value = BundleId> {
 pub(crate) fn any_bundles() -> impl Strategy<Value = Vec<PeerBundle>> {
     let one = (any_id(), any::<bool>(), any_bytes(200));
     vec(one.prop_map(|(id, applied, bundle)| PeerBundle { id, applied, bundle }), 0..5)
+}
+
+#[cfg(test)]
+pub(crate) fn sample_facts() -> PeerFacts {
+    let inode = |record: &'static [u8], is_empty| PeerInode {
+        fid: FID,
+        record: Bytes::from_static(record),
+        acl: Bytes::new(),
+        is_empty,
+    };
+    let to = Some((FID, FileType::Regular));
+    PeerFacts {
+        inodes: vec![inode(b"record", true), inode(b"", false)],
+        names: vec![
+            PeerName { dir: DIR, name: name("a"), to },
+            PeerName { dir: DIR, name: name("b"), to: None },
+        ],
+        above: vec![(DIR, Fid::ROOT)],
+    }
+}
+
+#[cfg(test)]
+pub(crate) fn any_facts() -> impl Strategy<Value = PeerFacts> {
+    let inode = (any_fid(), any_bytes(100), any_bytes(50), any::<bool>())
+        .prop_map(|(fid, record, acl, is_empty)| PeerInode { fid, record, acl, is_empty });
+    let name = (any_place(), of(any_fid())).prop_map(|((dir, name), to)| PeerName {
+        dir,
+        name,
+        to: to.map(|fid| (fid, FileType::Symlink)),
+    });
+    let above = (any_fid(), any_fid());
+    (vec(inode, 0..4), vec(name, 0..4), vec(above, 0..4))
+        .prop_map(|(inodes, names, above)| PeerFacts { inodes, names, above })
 }

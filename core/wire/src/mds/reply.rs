@@ -1,6 +1,6 @@
 //! Answers of an MDT.
 
-use super::shared::{DirEntry, Entry, PeerBundle, Record, Removed};
+use super::shared::{DirEntry, Entry, PeerBundle, PeerFacts, Record, Removed};
 use bytes::Bytes;
 use layout::layout::Layout;
 use std::sync::Arc;
@@ -90,8 +90,8 @@ pub enum MdsReply {
     PeerPrepared {
         /// Boot number of the sender.
         boot: u64,
-        /// The record of the inode.
-        record: Bytes,
+        /// What it is.
+        facts: PeerFacts,
     },
     /// The sender's part is applied.
     PeerApplied {
@@ -124,5 +124,13 @@ pub enum MdsReply {
         stopped: Vec<BundleId>,
         /// There are others behind.
         more: bool,
+    },
+    /// What became of a bundle at the sender, which takes part in it.
+    PeerTold {
+        /// Boot number of the sender.
+        boot: u64,
+        /// Its record, if it is applied; else the sender does not take it from its coordinator any
+        /// more, durably.
+        applied: Option<Bytes>,
     },
 }

@@ -109,6 +109,66 @@ pub struct Removed {
     pub nlink: u32,
 }
 
+/// What a bundle is about to change at an MDT, or rests on there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PeerFind {
+    /// Directories are moved to other parents one after the other.
+    Token,
+    /// A name, and the inode that it leads to, if the same MDT has it.
+    Name {
+        /// Directory of the name.
+        dir: Fid,
+        /// The name.
+        name: Name,
+        /// The inode loses it, and gets no other.
+        loses: bool,
+    },
+    /// An inode.
+    Inode {
+        /// The inode.
+        fid: Fid,
+        /// It loses a name, and gets no other.
+        loses: bool,
+    },
+    /// A directory, and those above it at the same MDT: none of them gets another parent.
+    Above(Fid),
+}
+
+/// An inode as it was found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PeerInode {
+    /// The inode.
+    pub fid: Fid,
+    /// Its record without the variable part; empty: there is none.
+    pub record: Bytes,
+    /// Its access ACL; empty: it has none.
+    pub acl: Bytes,
+    /// It is a directory without names.
+    pub is_empty: bool,
+}
+
+/// A name as it was found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PeerName {
+    /// Its directory.
+    pub dir: Fid,
+    /// The name.
+    pub name: Name,
+    /// Where it leads.
+    pub to: Option<(Fid, FileType)>,
+}
+
+/// What was found, and stays so while the bundle is under way.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PeerFacts {
+    /// Inodes.
+    pub inodes: Vec<PeerInode>,
+    /// Names.
+    pub names: Vec<PeerName>,
+    /// Directories, each with the one above it.
+    pub above: Vec<(Fid, Fid)>,
+}
+
 /// An operation over several MDTs, as one of them tells it to a restarted one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PeerBundle {

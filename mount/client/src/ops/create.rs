@@ -10,8 +10,9 @@ use data::node::NodeId;
 use namespace::create::{DIRECTORY_BLOCKS, DIRECTORY_SIZE};
 use session::error::ClientError;
 use std::sync::Arc;
-use stubs::mdc::Located;
+use stubs::mdc::{Located, Opened};
 use types::attr::{Attr, FileType, SetAttr};
+use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::SYMLINK_BYTES_MAX;
@@ -20,6 +21,9 @@ use types::name::Name;
 use types::target::TargetIndex;
 use types::time::Timestamp;
 use wire::mds::{Create, CreateKind, Tmpfile};
+
+/// How often a file is created, or opened, that goes each time before its MDT is asked.
+const REMOTE_TRIES: usize = 8;
 
 impl Client {
     /// Creates and opens a regular file (or opens the existing one, unless `open.exclusive`). 1
@@ -63,7 +67,19 @@ impl Client {
         let create = Create { parent, name, kind, mode, umask, exclusive: open.exclusive };
         let _in_dir = self.locks.enter_dir(parent);
         let mdc = self.session.mdc(parent)?;
-        let attempt = || async { Ok(mdc.create(&who, create.clone()).await?) };
+        let attempt = || async {
+            for _ in 0..REMOTE_TRIES {
+                match mdc.create(&who, create.clone()).await {
+                    // The name leads to a file of another MDT.
+                    Err(error) if error.errno() == Errno::EREMOTE => {}
+                    opened => return Ok(opened?),
+                }
+                if let Some(opened) = self.open_elsewhere(&who, &create, open).await? {
+                    return Ok(opened);
+                }
+            }
+            Err(Errno::ESTALE.into())
+        };
         let opened = self.if_not_executed(None, attempt).await?;
         let (attr, created) = (opened.entry.attr, opened.created);
         let handle = self.opened(&caller, opened, open);
@@ -84,6 +100,33 @@ impl Client {
             false => self.changed_found(parent, &create.name, &attr),
         };
         Ok((found, handle))
+    }
+
+    /// Opens a file that another MDT has. `None`: the name has gone, or leads elsewhere by now.
+    async fn open_elsewhere(
+        &self,
+        who: &Credentials,
+        create: &Create,
+        open: OpenMode,
+    ) -> Result<Option<Opened>, ClientError> {
+        let mdc = self.session.mdc(create.parent)?;
+        let fid = match mdc.lookup(who, create.parent, create.name.clone()).await {
+            Ok(Located::Elsewhere(fid)) => fid,
+            Ok(Located::Here(_)) => return Ok(None),
+            Err(error) if error.errno() == Errno::ENOENT => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        match self.session.mdc(fid)?.open(who, fid, open.flags).await {
+            // It has lost its last name since, and lives on because it is open.
+            Ok(opened) if opened.entry.attr.nlink == 0 => {
+                self.session.mdc(fid)?.close(who, fid, opened.handle).await?;
+                Ok(None)
+            }
+            Ok(opened) => Ok(Some(opened)),
+            // It was removed since its name was found.
+            Err(error) if error.errno() == Errno::ESTALE => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Makes a regular file, FIFO, socket or device. `mode` with type bits, `rdev` in

@@ -48,6 +48,8 @@ pub(crate) async fn attributes(
         .into_iter()
         .flatten()
         .flatten()
+        // One that has lost its last name since, and lives on because it is open.
+        .filter(|entry| entry.attr.nlink > 0)
         .map(|entry| (entry.attr.fid, entry))
         .collect()
 }

@@ -159,6 +159,8 @@ impl Client {
             match self.session.mdc(fid)?.getattr(who, fid).await {
                 // It was removed since its name was found.
                 Err(error) if error.errno() == Errno::ESTALE => {}
+                // Its last name, and it lives on because it is open.
+                Ok(entry) if entry.attr.nlink == 0 => {}
                 answer => return Ok(answer?),
             }
         }

@@ -79,7 +79,8 @@ impl Client {
         let _timed = self.timed(Operation::Rename);
         let places = [(parent, name.clone()), (new_parent, new_name.clone())];
         let (parent, new_parent) = (self.fid(parent)?, self.fid(new_parent)?);
-        let (me, mdc, locks) = (self.clone(), self.session.mdc(parent)?, self.locks.clone());
+        // The MDT of the new name asks the others.
+        let (me, mdc, locks) = (self.clone(), self.session.mdc(new_parent)?, self.locks.clone());
         let in_dirs = [locks.enter_dir(parent), locks.enter_dir(new_parent)];
         let abandoned = self.if_abandoned(new_parent, &new_name);
         let before = locks.believed(new_parent, &new_name);

@@ -317,7 +317,11 @@ impl Target {
                         mdt => self.log(format!("{mdt} {}", word(&op))),
                     }
                 }
-                let of = op.fid();
+                let of = match &op {
+                    MdsOp::Rename(op) => op.new_parent,
+                    MdsOp::Link(op) => op.new_parent,
+                    op => op.fid(),
+                };
                 if of != Fid::NONE && of.mdt() != self.name.index.0 {
                     return Err(Errno::EREMOTE);
                 }

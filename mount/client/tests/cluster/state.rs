@@ -129,11 +129,6 @@ impl State {
                 }
                 MdsReply::Removed(Removed { fid, nlink: 0 })
             }
-            MdsOp::Rename(Rename { parent, new_parent, .. })
-                if parent.mdt() != new_parent.mdt() =>
-            {
-                return Err(Errno::EXDEV);
-            }
             MdsOp::Rename(Rename { parent, name, new_parent, new_name, .. }) => {
                 self.expect([(parent, &name), (new_parent, &new_name)])?;
                 let fid = self.inode(parent)?.names.remove(&name).ok_or(Errno::ENOENT)?;

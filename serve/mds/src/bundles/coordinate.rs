@@ -1,12 +1,12 @@
-//! A request of a client that becomes an operation over two MDTs: Prepare at the other one if it
-//! needs that, Apply there, Apply here, answer.
+//! A request of a client that becomes an operation over several MDTs: Apply at the others, Apply
+//! here, answer.
 //!
 //! No lock is held while it waits; the pin of the bundle keeps others off the name. If the request
 //! is dropped before the bundle is decided, the bundle is given up; after that, [`super::task`]
 //! ends it.
 
 use super::pins::Pin;
-use super::steps::{Occasion, do_part, inode_of};
+use super::steps::{Occasion, do_part};
 use super::{Bundle, Steps, record_of};
 use crate::acks::kept_replies;
 use crate::locks::context::LockContext;
@@ -15,10 +15,11 @@ use crate::records::Records;
 use bytes::Bytes;
 use disk::bundle::{Peer, Step, encode_peer};
 use disk::key;
+use futures_util::future::join_all;
 use namespace::context::Context;
-use namespace::rmdir::may_remove;
+use observe::mutant::{Mutant, is_mutant};
 use replay::bundle::Other;
-use replay::bundle::coordinator::{Answered, Prepared};
+use replay::bundle::coordinator::Answered;
 use rpc::error::RpcError;
 use rpc::service::Export;
 use std::time::Duration;
@@ -36,12 +37,11 @@ pub(super) const TRIES_MAX: u32 = 32;
 /// Pause before another MDT is asked again.
 pub(super) const AGAIN: Duration = Duration::from_millis(200);
 
-/// An operation over two MDTs that is allowed here, and has pinned what it changes here.
+/// An operation over two MDTs that is allowed here, and has pinned what it changes here. Nothing is
+/// to be prepared at the other one.
 pub(crate) struct Plan {
     pub(super) id: BundleId,
-    other: Other,
-    /// Directory of the name.
-    parent: Fid,
+    other: TargetIndex,
     steps: Vec<Step>,
     reply: MdsReply,
     /// Everything that it found here is durable when this is.
@@ -49,9 +49,17 @@ pub(crate) struct Plan {
 }
 
 /// A request works on a bundle until this is dropped.
-struct Working<'a> {
+pub(super) struct Working<'a> {
     mds: &'a Mds,
     id: BundleId,
+}
+
+impl<'a> Working<'a> {
+    /// The request begins to.
+    pub(super) fn on(mds: &'a Mds, id: BundleId) -> Working<'a> {
+        mds.state.lock().bundles.worked_on.insert(id);
+        Working { mds, id }
+    }
 }
 
 impl Drop for Working<'_> {
@@ -88,17 +96,17 @@ impl Mds {
     pub(super) fn begin(
         &self,
         records: &mut Records<'_>,
-        other: Other,
+        other: TargetIndex,
         (parent, name): (Fid, &Name),
         steps: Vec<Step>,
         reply: MdsReply,
     ) -> Option<Plan> {
         let found = records.newest_of(parent, name.as_bytes());
         let bundles = &mut records.state.bundles;
-        let id = bundles.coordinator.begin(vec![other])?;
+        let id = bundles.coordinator.begin(vec![Other { mdt: other, prepares: false }])?;
         bundles.pins.pin(id, Pin::Name(parent, name.clone()));
         bundles.worked_on.insert(id);
-        Some(Plan { id, other, parent, steps, reply, found })
+        Some(Plan { id, other, steps, reply, found })
     }
 
     /// Carries a plan through. `None`: it was given up, and the operation begins anew.
@@ -110,20 +118,25 @@ impl Mds {
         request: &mut RequestContext<'_>,
         plan: Plan,
     ) -> Result<Option<MdsReply>, Errno> {
-        let Plan { id, other: Other { mdt, prepares }, parent, mut steps, reply, found } = plan;
+        let Plan { id, other, steps, reply, found } = plan;
         let _working = Working { mds: self, id };
         self.commit_up_to(found).await?;
-        self.mark_under_way(mdt).await?;
-        if prepares {
-            match self.prepare_at(request, mdt, (id, parent), &steps).await {
-                Ok(true) => {}
-                Ok(false) => {
-                    self.env.clock.sleep(AGAIN).await;
-                    return Ok(None);
-                }
-                Err(errno) => return Err(errno),
-            }
-        }
+        self.mark_under_way(other).await?;
+        self.decide_and_apply(request, id, steps, reply).await
+    }
+
+    /// All that must have prepared it: decides it, and has it applied at the others, then here.
+    /// `None`: it was given up, or never was, and the operation begins anew.
+    ///
+    /// # Errors
+    /// As [`Mds::carry_through`].
+    pub(super) async fn decide_and_apply(
+        &self,
+        request: &mut RequestContext<'_>,
+        id: BundleId,
+        mut steps: Vec<Step>,
+        reply: MdsReply,
+    ) -> Result<Option<MdsReply>, Errno> {
         if let Some(origin) = request.lock_context.durability.origin {
             let mut all = std::mem::take(&mut request.results);
             all.push(Ok(OpReply::Mds(reply.clone())));
@@ -137,21 +150,22 @@ impl Mds {
         let decided = {
             let bundles = &mut self.state.lock().bundles;
             let decided = bundles.coordinator.decide(id, Steps::new(steps));
-            if prepares && decided.is_some() {
-                bundles.pins.leaves(id);
+            if decided.is_some() {
+                bundles.pins.unsettle(id);
             }
             decided
         };
         let Some(bundle) = decided else { return Ok(None) };
-        let bundle = match self.apply_at(request.export, mdt, &bundle).await? {
-            Ok(bundle) => bundle,
-            Err(Errno::EAGAIN) => return Ok(None),
-            Err(errno) => return Err(errno),
-        };
+        let own_first = is_mutant(Mutant::CoordinatorFirst);
+        if !own_first && let Err(errno) = self.apply_at_all(request.export, &bundle).await? {
+            return if errno == Errno::EAGAIN { Ok(None) } else { Err(errno) };
+        }
         let me = self.name.index;
         let done = self.change(request, |records, ctx| {
             for step in &*bundle.parts {
-                if let Step::Enter { dir, name, .. } | Step::Leave { dir, name, .. } = step {
+                if let Step::Enter { dir, name, .. } | Step::Leave { dir, name, .. } = step
+                    && dir.mdt() == me.0
+                {
                     records.change_now(*dir, name.as_bytes());
                 }
             }
@@ -160,74 +174,58 @@ impl Mds {
         });
         self.unpinned.notify_waiters();
         self.finish.wake();
+        if own_first {
+            let _ = self.apply_at_all(request.export, &bundle).await?;
+        }
         done.map(Some)
     }
 
-    /// Prepares at the other MDT, and checks what it has. `false`: not now.
-    async fn prepare_at(
-        &self,
-        request: &mut RequestContext<'_>,
-        mdt: TargetIndex,
-        (id, parent): (BundleId, Fid),
-        steps: &[Step],
-    ) -> Result<bool, Errno> {
-        let fid = steps.iter().find_map(|step| match step {
-            Step::Remove { fid, .. } => Some(*fid),
-            _ => None,
-        });
-        let Some((peer, fid)) = self.peers.get(mdt).zip(fid) else { return Err(Errno::EIO) };
-        let author = request.client();
-        let record = loop {
-            match self.until_stopped(peer.peer_prepare(id, fid, author)).await? {
-                Ok((_, record)) => break record,
-                Err(RpcError::Errno(Errno::EAGAIN)) => return Ok(false),
-                // The name leads to it.
-                Err(RpcError::Errno(Errno::ENOENT)) => return Err(Errno::EIO),
-                Err(RpcError::Errno(errno)) if !is_of_session(errno) => return Err(errno),
-                Err(error) => {
-                    tracing::warn!(bundle = %id, %error, "another MDT does not prepare its part")
-                }
-            }
-            self.pause(request.export).await?;
-        };
-        let inode = inode_of(fid, &record)?;
-        self.plan(request, |records, ctx| may_remove(records, ctx, parent, &inode))?;
-        let all = self.state.lock().bundles.coordinator.prepared(id, mdt) == Prepared::All;
-        if !all {
-            // It has restarted meanwhile, and may have prepared it in its new life.
-            self.cancel(id, vec![mdt]);
-        }
-        Ok(all)
-    }
-
-    /// Sends the Apply until it is answered. The inner error: the other MDT has refused, and the
-    /// bundle never was.
+    /// Sends the Apply to all others until they have answered. The inner error: they have refused,
+    /// and the bundle never was. EAGAIN: it was stopped.
     ///
     /// # Errors
     /// ENOTCONN, ESHUTDOWN: the client or this MDT goes; the bundle stays decided.
-    pub(super) async fn apply_at(
+    async fn apply_at_all(
         &self,
         export: &Export,
-        mdt: TargetIndex,
         bundle: &Bundle,
-    ) -> Result<Result<Bundle, Errno>, Errno> {
+    ) -> Result<Result<(), Errno>, Errno> {
         let id = bundle.id;
         let record = Bytes::from(record_of(bundle));
+        let mut why = Errno::EAGAIN;
         loop {
-            if let Some(peer) = self.peers.get(mdt) {
+            let Some(waiting) = self.state.lock().bundles.coordinator.waits_for(id) else {
+                return Ok(Err(why));
+            };
+            if waiting.is_empty() {
+                return Ok(Ok(()));
+            }
+            let once = |mdt: TargetIndex| {
                 let apply = PeerApply { id, boot: self.boot, bundle: record.clone() };
-                match self.until_stopped(peer.peer_apply(apply)).await? {
-                    Ok((boot, result)) => match self.applied_at(mdt, boot, id, result) {
-                        Answered::Own(bundle) => return Ok(Ok(bundle)),
-                        Answered::Never => return Ok(Err(result.err().unwrap_or(Errno::EAGAIN))),
-                        Answered::Wait => {}
-                    },
+                async move {
+                    let peer = self.peers.get(mdt)?;
+                    Some((mdt, peer.peer_apply(apply).await))
+                }
+            };
+            let answers = join_all(waiting.into_iter().map(once));
+            let mut again = false;
+            for (mdt, answer) in self.until_stopped(answers).await?.into_iter().flatten() {
+                match answer {
+                    Ok((boot, result)) => {
+                        if let Err(errno) = result {
+                            (why, again) = (errno, true);
+                        }
+                        self.applied_at(mdt, boot, id, result);
+                    }
                     Err(error) => {
-                        tracing::warn!(bundle = %id, %error, "another MDT does not apply its part")
+                        again = true;
+                        tracing::warn!(bundle = %id, %error, "another MDT does not apply its part");
                     }
                 }
             }
-            self.pause(export).await?;
+            if again && self.state.lock().bundles.coordinator.is_decided(id) {
+                self.pause(export).await?;
+            }
         }
     }
 
@@ -369,6 +367,6 @@ impl Mds {
 
 /// True if an answer says no more than that the session with the other MDT, or that MDT's life, has
 /// ended.
-fn is_of_session(errno: Errno) -> bool {
+pub(super) fn is_of_session(errno: Errno) -> bool {
     [Errno::ENOTCONN, Errno::ESHUTDOWN].contains(&errno)
 }

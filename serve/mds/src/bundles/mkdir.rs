@@ -5,7 +5,6 @@ use super::steps::record_of_inode;
 use crate::mds::{Mds, RequestContext};
 use disk::bundle::Step;
 use namespace::create::{New, plan_elsewhere};
-use replay::bundle::Other;
 use types::attr::FileType;
 use types::errno::Errno;
 use types::fid::Fid;
@@ -68,9 +67,8 @@ impl Mds {
                 Step::Make { fid, record: record_of_inode(&planned.inode), xattrs },
                 Step::Enter { dir: *parent, name: name.clone(), fid, file_type, time: ctx.now },
             ];
-            let other = Other { mdt, prepares: false };
             let reply = MdsReply::Remote { fid, file_type };
-            Ok(self.begin(records, other, (*parent, name), steps, reply))
+            Ok(self.begin(records, mdt, (*parent, name), steps, reply))
         })
     }
 }

@@ -1,15 +1,21 @@
 //! What bundles are about to change at this MDT. Other changes of it wait, and no client is granted
 //! a lock that says that it stays as it is.
 //!
-//! Bound: one pin per bundle.
+//! What is *unsettled* is not shown either: another MDT may have done its part, of which a client
+//! may know. At a participant that is so from the Prepare on, at the coordinator from the decision
+//! on.
+//!
+//! A directory that is pinned as one *above* another one may be used in every way, but gets no
+//! other parent, and is not removed. Several bundles may pin it so.
+//!
+//! Bound: [`BUNDLE_PINS_MAX`] pins per bundle.
 
 use foldhash::HashMap;
 use namespace::view::Change;
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::{BTreeMap, BTreeSet};
 use types::bundle::BundleId;
 use types::fid::Fid;
+use types::limits::BUNDLE_PINS_MAX;
 use types::lock::InodeBits;
 use types::name::Name;
 
@@ -20,17 +26,27 @@ pub(crate) enum Pin {
     Inode(Fid),
     /// A name of a directory, which must stay.
     Name(Fid, Name),
+    /// A directory above the place to which another one is moved.
+    Above(Fid),
+    /// The right to move a directory to another parent over several MDTs.
+    Token,
+}
+
+/// What one bundle has pinned.
+#[derive(Default)]
+struct Pinned {
+    pins: Vec<Pin>,
+    unsettled: bool,
 }
 
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Pins {
-    of: BTreeMap<BundleId, Pin>,
+    of: BTreeMap<BundleId, Pinned>,
     inodes: HashMap<Fid, BundleId>,
     names: HashMap<Fid, BTreeMap<Name, BundleId>>,
-    /// Names whose inode may be gone at its MDT already.
-    leaving: BTreeMap<BundleId, (Fid, Name)>,
-    count: Arc<AtomicUsize>,
+    above: HashMap<Fid, BTreeSet<BundleId>>,
+    token: Option<BundleId>,
 }
 
 impl Pins {
@@ -44,70 +60,117 @@ impl Pins {
         self.of.contains_key(&id)
     }
 
-    /// How many there are, for those that look without the lock of the state.
-    pub(crate) fn count(&self) -> Arc<AtomicUsize> {
-        self.count.clone()
-    }
-
-    /// The pinned name of a bundle goes for certain, and another MDT may remove the inode first.
-    pub(crate) fn leaves(&mut self, id: BundleId) {
-        if let Some(Pin::Name(dir, name)) = self.of.get(&id) {
-            self.leaving.insert(id, (*dir, name.clone()));
+    /// What the bundle has pinned may be changed at another MDT already.
+    pub(crate) fn unsettle(&mut self, id: BundleId) {
+        if let Some(pinned) = self.of.get_mut(&id) {
+            pinned.unsettled = true;
         }
     }
 
-    /// A bundle by which this name, or any of this directory, leaves now.
-    pub(crate) fn leaving(&self, dir: Fid, name: Option<&Name>) -> Option<BundleId> {
-        let is = |of: &Fid, leaving: &Name| *of == dir && name.is_none_or(|name| name == leaving);
-        self.leaving.iter().find(|(_, (of, name))| is(of, name)).map(|(id, _)| *id)
+    fn is_unsettled(&self, id: &BundleId) -> bool {
+        self.of.get(id).is_some_and(|pinned| pinned.unsettled)
     }
 
-    /// Pins; nothing else has pinned it ([`Pins::meets`]).
-    pub(crate) fn pin(&mut self, id: BundleId, pin: Pin) {
+    /// A bundle because of which this name must not be shown now.
+    pub(crate) fn unsettled_name(&self, dir: Fid, name: &[u8]) -> Option<BundleId> {
+        if self.of.is_empty() {
+            return None;
+        }
+        self.named(dir, name).filter(|id| self.is_unsettled(id))
+    }
+
+    /// A bundle because of which this inode must not be shown now: it, or a name in it, is about to
+    /// change.
+    pub(crate) fn unsettled_inode(&self, fid: Fid) -> Option<BundleId> {
+        if self.of.is_empty() {
+            return None;
+        }
+        let names = self.names.get(&fid).into_iter().flat_map(BTreeMap::values);
+        self.inodes.get(&fid).into_iter().chain(names).find(|id| self.is_unsettled(id)).copied()
+    }
+
+    fn named(&self, dir: Fid, name: &[u8]) -> Option<BundleId> {
+        self.names.get(&dir)?.get(name).copied()
+    }
+
+    /// Pins; no other bundle has pinned it ([`Pins::meets`], [`Pins::above_meets`],
+    /// [`Pins::token_of`]). `false`: the bundle has pinned too much.
+    pub(crate) fn pin(&mut self, id: BundleId, pin: Pin) -> bool {
+        let pinned = self.of.entry(id).or_default();
+        if pinned.pins.contains(&pin) {
+            return true;
+        }
+        if pinned.pins.len() >= BUNDLE_PINS_MAX {
+            return false;
+        }
         match &pin {
             Pin::Inode(fid) => _ = self.inodes.insert(*fid, id),
             Pin::Name(dir, name) => {
-                _ = self.names.entry(*dir).or_default().insert(name.clone(), id)
+                _ = self.names.entry(*dir).or_default().insert(name.clone(), id);
             }
+            Pin::Above(fid) => _ = self.above.entry(*fid).or_default().insert(id),
+            Pin::Token => self.token = Some(id),
         }
-        self.of.insert(id, pin);
-        self.count.store(self.of.len(), Ordering::Release);
+        pinned.pins.push(pin);
+        true
     }
 
     /// A bundle is over.
     pub(crate) fn unpin(&mut self, id: BundleId) {
-        let pin = self.of.remove(&id);
-        self.leaving.remove(&id);
-        self.count.store(self.of.len(), Ordering::Release);
-        match pin {
-            Some(Pin::Inode(fid)) => _ = self.inodes.remove(&fid),
-            Some(Pin::Name(dir, name)) => {
-                let Some(names) = self.names.get_mut(&dir) else { return };
-                names.remove(&name);
-                if names.is_empty() {
-                    self.names.remove(&dir);
+        let pinned = self.of.remove(&id).unwrap_or_default();
+        for pin in pinned.pins {
+            match pin {
+                Pin::Inode(fid) => _ = self.inodes.remove(&fid),
+                Pin::Name(dir, name) => {
+                    let Some(names) = self.names.get_mut(&dir) else { continue };
+                    names.remove(&name);
+                    if names.is_empty() {
+                        self.names.remove(&dir);
+                    }
                 }
+                Pin::Above(fid) => {
+                    let Some(bundles) = self.above.get_mut(&fid) else { continue };
+                    bundles.remove(&id);
+                    if bundles.is_empty() {
+                        self.above.remove(&fid);
+                    }
+                }
+                Pin::Token => self.token = None,
             }
-            None => {}
         }
     }
 
-    /// A bundle that has pinned some of this. A directory that loses its name must have no pinned
-    /// one in it.
-    pub(crate) fn meets(&self, changes: &[Change<'_>]) -> Option<BundleId> {
+    /// A bundle, other than `own`, that has pinned some of this. A directory that loses its name
+    /// must have no pinned one in it.
+    pub(crate) fn meets(&self, own: Option<BundleId>, changes: &[Change<'_>]) -> Option<BundleId> {
         if self.of.is_empty() {
             return None;
         }
+        let other = |id: &&BundleId| Some(**id) != own;
         changes.iter().find_map(|change| {
             let names = self.names.get(&change.fid);
             let named = names.and_then(|names| {
-                let of = |name: &[u8]| names.iter().find(|(pinned, _)| pinned.as_bytes() == name);
-                let goes =
-                    change.bits.contains(InodeBits::OPEN).then(|| names.iter().next()).flatten();
-                change.names.into_iter().flatten().find_map(of).or(goes).map(|(_, id)| *id)
+                let of = |name: &[u8]| names.get(name).filter(other);
+                let goes = change.bits.contains(InodeBits::OPEN);
+                let goes = goes.then(|| names.values().find(other)).flatten();
+                change.names.into_iter().flatten().find_map(of).or(goes).copied()
             });
-            self.inodes.get(&change.fid).copied().or(named)
+            // It gets, loses or moves a name.
+            let moves = change.bits.contains(InodeBits::LOOKUP);
+            let above = moves.then(|| self.above.get(&change.fid)).flatten();
+            let above = above.and_then(|bundles| bundles.iter().find(other)).copied();
+            self.inodes.get(&change.fid).filter(other).copied().or(named).or(above)
         })
+    }
+
+    /// A bundle, other than `own`, that is about to move or remove this directory.
+    pub(crate) fn above_meets(&self, own: Option<BundleId>, fid: Fid) -> Option<BundleId> {
+        self.inodes.get(&fid).copied().filter(|id| Some(*id) != own)
+    }
+
+    /// The bundle that has the token.
+    pub(crate) fn token_of(&self) -> Option<BundleId> {
+        self.token
     }
 
     /// The part of these bits of an inode that may be granted.
@@ -137,36 +200,45 @@ mod tests {
     const DIR: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 1, ver: 0 };
     const OTHER: Fid = Fid { oid: 2, ..DIR };
 
+    fn id(number: u64) -> BundleId {
+        BundleId { coordinator: TargetIndex(0), boot: 1, number }
+    }
+
+    fn name(text: &str) -> Name {
+        Name::new(text.as_bytes()).unwrap()
+    }
+
     #[test]
-    fn a_name_leaves_from_its_decision_to_its_end() {
-        let id = BundleId { coordinator: TargetIndex(0), boot: 1, number: 1 };
-        let (a, b) = (Name::new(b"a").unwrap(), Name::new(b"b").unwrap());
+    fn what_is_unsettled_is_not_shown() {
         let mut pins = Pins::default();
-        let count = pins.count();
-        pins.pin(id, Pin::Name(DIR, a.clone()));
-        assert_eq!((pins.leaving(DIR, None), count.load(Ordering::Relaxed)), (None, 1));
-        pins.leaves(id);
-        assert_eq!([pins.leaving(DIR, None), pins.leaving(DIR, Some(&a))], [Some(id); 2]);
-        assert_eq!([pins.leaving(DIR, Some(&b)), pins.leaving(OTHER, None)], [None; 2]);
-        pins.unpin(id);
-        assert_eq!((pins.leaving(DIR, None), count.load(Ordering::Relaxed)), (None, 0));
-        pins.leaves(id);
-        assert_eq!(pins.leaving(DIR, None), None, "it is over");
+        assert!(pins.pin(id(1), Pin::Name(DIR, name("a"))) && pins.pin(id(1), Pin::Inode(OTHER)));
+        assert_eq!([pins.unsettled_inode(DIR), pins.unsettled_inode(OTHER)], [None; 2]);
+        pins.unsettle(id(1));
+        assert_eq!([pins.unsettled_inode(DIR), pins.unsettled_inode(OTHER)], [Some(id(1)); 2]);
+        assert_eq!(pins.unsettled_name(DIR, b"a"), Some(id(1)));
+        assert_eq!([pins.unsettled_name(DIR, b"b"), pins.unsettled_name(OTHER, b"a")], [None; 2]);
+        pins.unpin(id(1));
+        assert_eq!(pins.unsettled_inode(DIR), None);
+        pins.unsettle(id(1));
+        assert_eq!(pins.unsettled_inode(DIR), None, "it is over");
     }
 
     #[test]
     fn what_is_pinned_is_met_and_not_granted() {
-        let id = |number| BundleId { coordinator: TargetIndex(0), boot: 1, number };
-        let (a, b) = (Name::new(b"a").unwrap(), Name::new(b"b").unwrap());
         let mut pins = Pins::default();
-        pins.pin(id(1), Pin::Name(DIR, a.clone()));
-        pins.pin(id(2), Pin::Name(DIR, b));
+        pins.pin(id(1), Pin::Name(DIR, name("a")));
+        pins.pin(id(2), Pin::Name(DIR, name("b")));
         pins.pin(id(3), Pin::Inode(OTHER));
-        assert_eq!(pins.meets(&[Change::name(DIR, b"a")]), Some(id(1)));
-        assert_eq!(pins.meets(&[Change::name(DIR, b"c")]), None);
-        assert_eq!(pins.meets(&[Change::name(DIR, b"c"), Change::name(OTHER, b"x")]), Some(id(3)));
-        assert_eq!(pins.meets(&[Change::named(DIR, false)]), None, "it moves, and keeps its names");
-        assert!(pins.meets(&[Change::named(DIR, true)]).is_some(), "it must stay");
+        let meets = |changes: &[Change<'_>]| pins.meets(None, changes);
+        assert_eq!(meets(&[Change::name(DIR, b"a")]), Some(id(1)));
+        assert_eq!(meets(&[Change::name(DIR, b"c")]), None);
+        assert_eq!(meets(&[Change::name(DIR, b"c"), Change::name(OTHER, b"x")]), Some(id(3)));
+        assert_eq!(meets(&[Change::named(DIR, false)]), None, "it moves, and keeps its names");
+        assert!(meets(&[Change::named(DIR, true)]).is_some(), "it must stay");
+        assert_eq!(pins.meets(Some(id(1)), &[Change::name(DIR, b"a")]), None, "it is its own");
+        assert_eq!(pins.meets(Some(id(1)), &[Change::named(DIR, true)]), Some(id(2)));
+        assert_eq!(pins.above_meets(None, OTHER), Some(id(3)));
+        assert_eq!([pins.above_meets(Some(id(3)), OTHER), pins.above_meets(None, DIR)], [None; 2]);
         let all = InodeBits::LOOKUP.union(InodeBits::UPDATE);
         assert_eq!(pins.grantable(DIR, all), InodeBits::LOOKUP);
         assert_eq!(pins.grantable(OTHER, all), InodeBits::NONE);
@@ -174,5 +246,31 @@ mod tests {
         (1..4).for_each(|number| pins.unpin(id(number)));
         assert!(pins.is_empty() && pins.names.is_empty() && pins.inodes.is_empty());
         assert_eq!(pins.grantable(OTHER, all), all);
+    }
+
+    #[test]
+    fn directories_above_stay_where_they_are_and_one_bundle_has_the_token() {
+        let mut pins = Pins::default();
+        (1..3).for_each(|n| assert!(pins.pin(id(n), Pin::Above(DIR))));
+        pins.pin(id(1), Pin::Token);
+        assert_eq!(pins.token_of(), Some(id(1)));
+        assert_eq!(pins.meets(None, &[Change::name(DIR, b"a")]), None, "it may be used");
+        assert_eq!(pins.meets(None, &[Change::named(DIR, false)]), Some(id(1)));
+        assert_eq!(pins.meets(Some(id(1)), &[Change::named(DIR, false)]), Some(id(2)));
+        pins.unpin(id(1));
+        assert_eq!(pins.token_of(), None);
+        assert_eq!(pins.meets(None, &[Change::named(DIR, false)]), Some(id(2)));
+        pins.unpin(id(2));
+        assert!(pins.is_empty() && pins.above.is_empty());
+    }
+
+    #[test]
+    fn a_bundle_pins_no_more_than_the_limit() {
+        let mut pins = Pins::default();
+        for oid in 0..BUNDLE_PINS_MAX as u32 {
+            assert!(pins.pin(id(1), Pin::Above(Fid { oid, ..DIR })));
+        }
+        assert!(!pins.pin(id(1), Pin::Token));
+        assert!(pins.pin(id(1), Pin::Above(DIR)), "that is pinned");
     }
 }

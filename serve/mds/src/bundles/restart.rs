@@ -12,6 +12,7 @@ use futures_util::future::join_all;
 use replay::bundle::exchange::{Exchange, Offered};
 use replay::recovery::{Gathered, Phase};
 use types::bundle::BundleId;
+use types::limits::BUNDLES_OPEN_MAX;
 use types::target::TargetIndex;
 use wire::mds::PeerExchange;
 
@@ -59,7 +60,13 @@ impl Mds {
     }
 
     fn question(&self, announce: bool, after: Option<BundleId>) -> PeerExchange {
-        PeerExchange { from: self.name.index, boot: self.boot, announce, after }
+        let stopped = match announce || after.is_some() {
+            true => Vec::new(),
+            false => {
+                self.state.lock().bundles.participant.stopped().take(BUNDLES_OPEN_MAX).collect()
+            }
+        };
+        PeerExchange { from: self.name.index, boot: self.boot, announce, after, stopped }
     }
 
     /// Shows itself in its new life, until that is answered.

@@ -3,30 +3,24 @@
 //!
 //! Each is harmless to repeat: what it changes is named by a bundle.
 
-use super::pins::Pin;
-use super::steps::{self, Occasion, do_part, record_of_inode};
-use super::{Bundle, bundle_of, record_of};
+use super::steps::{self, Occasion, do_part};
+use super::{Bundle, Bundles, bundle_of, find, record_of};
 use crate::locks;
-use crate::locks::context::LockContext;
+use crate::locks::context::{LockContext, Obstacle};
 use crate::mds::Mds;
 use crate::records::Records;
 use bytes::Bytes;
 use disk::bundle::{self, Step};
-use namespace::rmdir::check_empty;
-use namespace::view::{Change, View};
 use replay::bundle::participant::{Apply, Told};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use types::bundle::{BundleId, Place};
-use types::credentials::Credentials;
 use types::errno::Errno;
-use types::fid::Fid;
 use types::limits::{BUNDLES_OPEN_MAX, BUNDLES_PER_REPLY_BYTES};
-use types::lock::InodeBits;
 use types::session::Transno;
 use types::target::TargetIndex;
 use wire::mds::{
-    MdsReply, PeerApply, PeerBundle, PeerCancel, PeerExchange, PeerForget, PeerPrepare,
+    MdsReply, PeerApply, PeerAsk, PeerBundle, PeerCancel, PeerExchange, PeerForget, PeerPrepare,
 };
 
 /// How long a prepared bundle waits for its coordinator.
@@ -58,44 +52,94 @@ impl Mds {
         Ok(MdsReply::PeerFids(seq))
     }
 
-    /// See [`PeerPrepare`]. The author's own locks stay: it is told with its reply.
+    /// See [`PeerPrepare`]. The locks of the client that asks for it are called back, too: another
+    /// client may learn from here what it changes before that client is answered.
     pub(crate) async fn peer_prepare(&self, op: &PeerPrepare) -> Result<MdsReply, Errno> {
-        let &PeerPrepare { id, fid, author } = op;
-        self.ours(fid)?;
-        if fid == Fid::ROOT {
-            return Err(Errno::EBUSY);
+        let PeerPrepare { id, space, others, finds } = op;
+        if let Some(find) = finds.iter().find(|find| find::mdt_of(find) != self.name.index) {
+            tracing::error!(bundle = %id, ?find, "another MDT asks for what is not here");
+            return Err(Errno::EREMOTE);
         }
-        self.mark_under_way(id.coordinator).await?;
-        let mut context = LockContext::new(author, InodeBits::NONE);
-        let root = Credentials::root();
+        let room = if *space { self.store.admit().await } else { self.store.admit_release().await };
+        room?;
+        self.mark_all_under_way(id.coordinator, others.iter().copied()).await?;
+        let mut context = LockContext::own();
+        context.asked.bundle = Some(*id);
         let until = self.env.clock.now() + LEASE;
-        let (record, found) = self
+        let (facts, newest) = self
             .in_turn(&mut context, |context| {
-                self.transact_as(&root, context, |records, _| {
-                    let change = [Change::named(fid, true)];
-                    match records.state.bundles.pins.meets(&change) {
-                        Some(same) if same == id => {}
-                        // The coordinator begins anew, so that no bundle waits for another one.
-                        Some(_) => return Err(Errno::EAGAIN),
-                        None => {
-                            check_empty(records, fid)?;
-                            records.before(&change)?;
-                            let bundles = &mut records.state.bundles;
-                            if !bundles.participant.prepare(id, vec![self.name.index], until) {
-                                return Err(Errno::EAGAIN);
-                            }
-                            bundles.pins.pin(id, Pin::Inode(fid));
-                        }
+                let found = self.transact(context, |records, _| {
+                    let again = records.state.bundles.pins.has(*id);
+                    let found = find::find(records, *id, finds)?;
+                    let bundles = &mut records.state.bundles;
+                    if bundles.participant.prepare(*id, others.clone(), until) {
+                        bundles.pins.unsettle(*id);
+                        return Ok(found);
                     }
-                    let inode = records.existing(fid)?;
-                    Ok((record_of_inode(&inode), Transno(inode.attr.version)))
-                })
+                    // What one that is stopped has pinned stays until that is decided.
+                    if !again {
+                        bundles.pins.unpin(*id);
+                    }
+                    Err(Errno::EAGAIN)
+                });
+                let outcome = &mut context.outcome;
+                // The coordinator begins anew, so that no bundle waits for another one.
+                outcome.obstacle.take_if(|obstacle| matches!(obstacle, Obstacle::Pinned(_)));
+                found
             })
             .await?;
-        // Every change of the directory and of its names has a version up to that of its record.
-        self.commit_up_to(found).await?;
+        self.commit_up_to(newest).await?;
+        let seen = std::mem::take(&mut context.outcome.seen);
+        if !seen.is_empty() {
+            self.call_authors_back(seen, false).await;
+        }
         self.finish.wake();
-        Ok(MdsReply::PeerPrepared { boot: self.boot, record: record.into() })
+        Ok(MdsReply::PeerPrepared { boot: self.boot, facts })
+    }
+
+    /// See [`PeerAsk`].
+    pub(crate) async fn peer_ask(&self, op: &PeerAsk) -> Result<MdsReply, Errno> {
+        let applied = self.transact(&mut LockContext::own(), |records, _| {
+            Ok(Mds::asked(records, op.id).map(|bundle| Bytes::from(record_of(&bundle))))
+        })?;
+        if applied.is_none() {
+            // The stop is durable before any other MDT hears of it.
+            self.store.commit().await?;
+        }
+        self.unpinned.notify_waiters();
+        self.finish.wake();
+        Ok(MdsReply::PeerTold { boot: self.boot, applied })
+    }
+
+    /// Another participant has stopped a bundle: returns it if it is applied here; else it is
+    /// stopped here, too.
+    fn asked(records: &mut Records<'_>, id: BundleId) -> Option<Bundle> {
+        match records.state.bundles.participant.asked(id) {
+            Told::Applied(bundle) => Some(bundle),
+            Told::Stopped { record } => {
+                if record {
+                    steps::record_stop(&mut records.tx, id);
+                }
+                let bundles = &mut records.state.bundles;
+                if bundles.participant.never_was(id) {
+                    bundles.pins.unpin(id);
+                }
+                None
+            }
+        }
+    }
+
+    /// A bundle of this coordinator and these others is under way: after a restart, any of them may
+    /// be the only one that knows of it.
+    async fn mark_all_under_way(
+        &self,
+        coordinator: TargetIndex,
+        others: impl Iterator<Item = TargetIndex>,
+    ) -> Result<(), Errno> {
+        for mdt in others.chain([coordinator]).filter(|mdt| *mdt != self.name.index) {
+            self.mark_under_way(mdt).await?;
+        }
+        Ok(())
     }
 
     /// See [`PeerApply`].
@@ -108,7 +152,8 @@ impl Mds {
         let bundle = bundle_of(id, bundle)
             .filter(|bundle| bundle.concerns(self.name.index))
             .ok_or(Errno::EINVAL)?;
-        self.mark_under_way(id.coordinator).await?;
+        let others = bundle.others.iter().map(|other| other.mdt);
+        self.mark_all_under_way(id.coordinator, others).await?;
         let makes = bundle.parts.iter().any(|step| matches!(step, Step::Make { .. }));
         let room = if makes { self.store.admit().await } else { self.store.admit_release().await };
         match room.map_err(Errno::from) {
@@ -203,8 +248,46 @@ impl Mds {
     }
 
     /// See [`PeerExchange`].
-    pub(crate) fn peer_exchange(&self, op: &PeerExchange) -> MdsReply {
-        let &PeerExchange { from, boot, announce, after } = op;
+    ///
+    /// # Errors
+    /// The store has failed.
+    pub(crate) async fn peer_exchange(&self, op: &PeerExchange) -> Result<MdsReply, Errno> {
+        if !op.announce && op.after.is_none() && !op.stopped.is_empty() {
+            self.stop_as_told(&op.stopped).await?;
+        }
+        Ok(self.tell_restarted(op))
+    }
+
+    /// A restarted MDT has stopped these. One that recovers itself records that with what it does
+    /// again, for nothing may come before that.
+    async fn stop_as_told(&self, stopped: &[BundleId]) -> Result<(), Errno> {
+        let mine = |bundles: &Bundles, id: BundleId| {
+            id.coordinator == self.name.index || bundles.gathered.iter().any(|b| b.id == id)
+        };
+        if self.window.is_open() {
+            self.transact(&mut LockContext::own(), |records, _| {
+                for id in stopped {
+                    if !mine(&records.state.bundles, *id) {
+                        Mds::asked(records, *id);
+                    }
+                }
+                Ok(())
+            })?;
+            self.store.commit().await?;
+            self.unpinned.notify_waiters();
+        } else {
+            let bundles = &mut self.state.lock().bundles;
+            for id in stopped {
+                if !mine(bundles, *id) {
+                    bundles.participant.asked(*id);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn tell_restarted(&self, op: &PeerExchange) -> MdsReply {
+        let &PeerExchange { from, boot, announce, after, .. } = op;
         let mut cancelled = Vec::new();
         let reply = self.with_state(locks::When::Later, |state| {
             let bundles = &mut state.bundles;

@@ -8,8 +8,10 @@ use disk::key::{self, Tag};
 use disk::session;
 use namespace::context::Context;
 use namespace::inode::{Dirent, Inode, InodeFlags, Tail};
+use namespace::rename::Place;
 use namespace::view::View;
-use namespace::{create, rmdir};
+use namespace::{create, link, rename, rmdir, unlink};
+use observe::mutant::{Mutant, is_mutant};
 use std::ops::ControlFlow;
 use store::error::StoreError;
 use store::tx::Tx;
@@ -50,7 +52,9 @@ pub(crate) fn do_part(
             tracing::error!(bundle = %id, ?step, %errno, "a part of an operation over several MDTs does not fit");
         })?;
     }
-    records.tx.put(&key::bundle(id), &record_of(bundle));
+    if id.coordinator == me || !is_mutant(Mutant::RecordedOnce) {
+        records.tx.put(&key::bundle(id), &record_of(bundle));
+    }
     let transno = records.tx.transno();
     records.state.bundles.participant.applied(bundle.clone(), transno);
     if id.coordinator == me {
@@ -92,6 +96,29 @@ fn do_step(
         }
         Step::Leave { dir, name, file_type, time } => {
             rmdir::leave(records, &at(*time), *dir, name.as_bytes(), *file_type)?;
+        }
+        Step::Drop { fid, dir, name, time, .. } => {
+            let mut inode = records.existing(*fid)?;
+            let last = inode.attr.nlink <= 1;
+            let lost = Place { parent: *dir, name: name.as_bytes() };
+            if last && when == Occasion::Restarted {
+                unlink::lose_name(records, &at(*time), &mut inode, lost);
+                records.put_inode(&inode);
+                records.keep_orphan(*fid);
+            } else {
+                unlink::drop_link(records, &at(*time), &mut inode, lost);
+            }
+        }
+        Step::Link { fid, dir, name, time, .. } => {
+            let mut inode = records.existing(*fid)?;
+            let got = Place { parent: *dir, name: name.as_bytes() };
+            link::add_link(records, &at(*time), &mut inode, got);
+        }
+        Step::Move { fid, from, to, time, .. } => {
+            let mut inode = records.existing(*fid)?;
+            let from = Place { parent: from.0, name: from.1.as_bytes() };
+            let to = Place { parent: to.0, name: to.1.as_bytes() };
+            rename::moved(records, &at(*time), &mut inode, from, to);
         }
         Step::Reply { client, slot, record } => {
             if when != Occasion::Asked {

@@ -4,24 +4,23 @@
 //!
 //! One task. Bound: one request at a time to each other MDT, one bundle after the other.
 
-use super::Bundle;
 use super::coordinate::AGAIN;
 use super::steps::{self, Occasion, do_part};
+use super::{Bundle, Bundles};
 use crate::background::tasks::Stop;
 use crate::locks::context::LockContext;
 use crate::mds::Mds;
 use bytes::Bytes;
-use disk::bundle::encode_peer;
+use disk::bundle::{self, encode_peer};
 use disk::key;
 use futures_util::future::join_all;
 use replay::bundle::coordinator::Answered;
+use replay::bundle::participant::Ended;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use types::bundle::BundleId;
 use types::errno::Errno;
-use types::fid::Fid;
-use types::name::Name;
 use types::target::TargetIndex;
 use wire::mds::{PeerApply, PeerForget};
 
@@ -59,6 +58,9 @@ impl Mds {
         self.stop_overdue().await?;
         let again = self.to_send_again();
         let all = async {
+            if let Err(error) = self.ask_about_stopped().await {
+                tracing::warn!(target = %self.name, %error, "operations that are stopped are not ended");
+            }
             join_all(again.into_iter().map(|(mdt, bundles)| self.apply_again(mdt, bundles))).await;
         };
         tokio::select! {
@@ -79,8 +81,8 @@ impl Mds {
         self.come_to_rest()
     }
 
-    /// Bundles that were prepared here, and whose coordinator does not come: with two MDTs there is
-    /// no other one to ask, so they never were (docs/dne.md, section 4).
+    /// Bundles that were prepared here, and whose coordinator does not come (docs/dne.md, section
+    /// 4).
     async fn stop_overdue(&self) -> Result<(), Errno> {
         let now = self.env.clock.now();
         let overdue = self.state.lock().bundles.participant.overdue(now);
@@ -96,9 +98,65 @@ impl Mds {
         })?;
         self.store.commit().await?;
         {
-            let bundles = &mut self.state.lock().bundles;
-            overdue.iter().for_each(|id| bundles.pins.unpin(*id));
+            let Bundles { participant, pins, .. } = &mut self.state.lock().bundles;
+            let over = overdue.iter().filter(|id| participant.never_was(**id));
+            over.for_each(|id| pins.unpin(*id));
         }
+        self.unpinned.notify_waiters();
+        Ok(())
+    }
+
+    /// Asks the other participants what became of the bundles that are stopped here, durably.
+    async fn ask_about_stopped(&self) -> Result<(), Errno> {
+        let questions: Vec<(BundleId, TargetIndex)> = {
+            let participant = &self.state.lock().bundles.participant;
+            let others = |id| participant.unanswered(id).into_iter().map(move |mdt| (id, mdt));
+            participant.stopped().flat_map(others).take(BUNDLES_PER_ROUND).collect()
+        };
+        let ask = |(id, mdt): (BundleId, TargetIndex)| async move {
+            let peer = self.peers.get(mdt)?;
+            tokio::select! {
+                biased;
+                answer = peer.peer_ask(id) => Some((id, mdt, answer.ok()?)),
+                () = self.env.clock.sleep(ANSWER) => None,
+            }
+        };
+        let answers = join_all(questions.into_iter().map(ask)).await;
+        for (id, mdt, (boot, applied)) in answers.into_iter().flatten() {
+            let applied = match applied.map(|record| bundle::decode(&record)).transpose() {
+                Ok(kept) => kept.and_then(|kept| super::bundle_of(id, kept)),
+                Err(error) => {
+                    tracing::error!(?mdt, bundle = %id, %error, "another MDT hands over a damaged bundle");
+                    continue;
+                }
+            };
+            self.told_of_stopped(id, mdt, boot, applied)?;
+        }
+        Ok(())
+    }
+
+    fn told_of_stopped(
+        &self,
+        id: BundleId,
+        mdt: TargetIndex,
+        boot: u64,
+        applied: Option<Bundle>,
+    ) -> Result<(), Errno> {
+        let me = self.name.index;
+        self.transact(&mut LockContext::own(), |records, ctx| {
+            let bundles = &mut records.state.bundles;
+            if bundles.participant.is_past(mdt, boot) {
+                return Ok(());
+            }
+            match bundles.participant.told(id, mdt, applied) {
+                Ended::Wait => Ok(()),
+                Ended::Never => {
+                    bundles.pins.unpin(id);
+                    Ok(())
+                }
+                Ended::Do(bundle) => do_part(records, ctx, me, &bundle, Occasion::Left),
+            }
+        })?;
         self.unpinned.notify_waiters();
         Ok(())
     }
@@ -223,19 +281,6 @@ impl Mds {
             }
             Ok(())
         })
-    }
-
-    /// Waits while a name leaves (`None`: any name of `dir`) whose inode its MDT may have removed
-    /// already. A client may know of that removal, and must not be shown the name afterwards, nor
-    /// the directory as it was with it.
-    pub(crate) async fn settled(&self, dir: Fid, name: Option<&Name>) {
-        loop {
-            let leaving = self.state.lock().bundles.pins.leaving(dir, name);
-            match leaving {
-                Some(id) => self.unpinned(id).await,
-                None => return,
-            }
-        }
     }
 
     /// Waits until a bundle has let go of what it had pinned.

@@ -72,6 +72,9 @@ pub(crate) struct LockRequest {
     pub(crate) modifier: Option<Modifier>,
     /// Of one operation: it stores bytes just now (`Records::storing`).
     pub(crate) storing: Option<Storing>,
+    /// It is part of this operation over several MDTs: what that has pinned is not in its way. The
+    /// client's own locks are, for another MDT may show the change before the client is answered.
+    pub(crate) bundle: Option<BundleId>,
 }
 
 /// What came of it.
@@ -133,6 +136,11 @@ impl LockRequest {
     /// The client, and the number of its request.
     pub(crate) fn of(&self) -> (ClientUuid, Xid) {
         (self.client, self.xids.0)
+    }
+
+    /// The client whose own locks are not in the way; none: [`ClientUuid::default`].
+    pub(crate) fn spared(&self) -> ClientUuid {
+        if self.bundle.is_some() { ClientUuid::default() } else { self.client }
     }
 }
 

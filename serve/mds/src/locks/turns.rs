@@ -89,7 +89,7 @@ impl Mds {
         mut obstacle: Obstacle,
         mut op: impl FnMut(&mut C) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
-        let client = context.as_mut().asked.client;
+        let client = context.as_mut().asked.spared();
         let mut entered = None;
         loop {
             match obstacle {

@@ -53,6 +53,7 @@ impl Mds {
         let last_committed = self.store.last_committed();
         let (export, is_squashed) = (request.export, request.is_squashed);
         self.change(request, |records, ctx| {
+            records.settled_name(parent, name)?;
             if flags.is_some() {
                 records.state.opens.admit(export.client())?;
             }
@@ -146,6 +147,7 @@ impl Mds {
         flags: Option<OpenFlags>,
         created: bool,
     ) -> Result<MdsReply, Errno> {
+        records.settled(inode.fid())?;
         let Some(flags) = flags else {
             records.shown(inode.fid(), MADE);
             return Ok(MdsReply::Opened {

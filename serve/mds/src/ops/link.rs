@@ -14,12 +14,12 @@ impl Mds {
         op: &Link,
     ) -> Result<MdsReply, Errno> {
         let &Link { fid, new_parent, ref new_name } = op;
-        if fid.mdt() != new_parent.mdt() {
-            // Across MDTs: not yet. Programs know what to do with EXDEV.
-            return Err(Errno::EXDEV);
-        }
+        self.ours(new_parent)?;
+        // EREMOTE: another MDT takes part.
         self.ours(fid)?;
         self.change(request, |records, ctx| {
+            records.settled(fid)?;
+            records.settled_name(new_parent, new_name)?;
             records.there(fid)?;
             let inode = link(records, ctx, fid, new_parent, new_name)?;
             records.grant(fid, InodeBits::LOOKUP);

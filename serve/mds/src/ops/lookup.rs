@@ -5,7 +5,7 @@ use crate::records::entry_of;
 use namespace::access::EXECUTE;
 use namespace::inode::{Dirent, Inode};
 use namespace::lookup::{self, Parent};
-use namespace::view::{View, directory, is_elsewhere};
+use namespace::view::{directory, is_elsewhere};
 use types::attr::FileType;
 use types::errno::Errno;
 use types::lock::InodeBits;
@@ -28,7 +28,7 @@ impl Mds {
         let &Lookup { parent, ref name } = op;
         self.ours(parent)?;
         self.permit(request, parent, EXECUTE)?;
-        self.show(request, |records| match records.dirent(parent, name)? {
+        self.show(request, |records| match records.settled_dirent(parent, name)? {
             Some(Dirent { fid, file_type }) if is_elsewhere(parent, fid) => {
                 records.grant(parent, InodeBits::UPDATE);
                 Ok(MdsReply::Remote { fid, file_type })
@@ -57,14 +57,19 @@ impl Mds {
         let &GetParent { fid } = op;
         self.ours(fid)?;
         self.show(request, |records| {
+            records.settled(fid)?;
             let parent = lookup::parent(records, fid)?;
-            records.grant(fid, InodeBits::LOOKUP);
             Ok(match parent {
                 Parent::Here(inode) => {
+                    records.settled(inode.fid())?;
+                    records.grant(fid, InodeBits::LOOKUP);
                     records.shown(inode.fid(), SHOWN);
                     MdsReply::Entry(entry(&inode))
                 }
-                Parent::Elsewhere(fid) => MdsReply::Remote { fid, file_type: FileType::Directory },
+                Parent::Elsewhere(parent) => {
+                    records.grant(fid, InodeBits::LOOKUP);
+                    MdsReply::Remote { fid: parent, file_type: FileType::Directory }
+                }
             })
         })
     }

@@ -48,6 +48,7 @@ impl Mds {
             let behind = behind.as_ref().or(after.as_ref()).map(Name::as_bytes);
             let mut full = false;
             more = self.show(request, |records| {
+                records.settled(fid)?;
                 let more = readdir(records, fid, behind, |name, dirent| {
                     let bytes_with = bytes + per_entry + name.len();
                     // One entry always fits, so that a reader makes progress.

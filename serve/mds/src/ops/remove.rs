@@ -15,6 +15,7 @@ impl Mds {
         self.ours(parent)?;
         let expected = request.expected.clone();
         self.change(request, |records, ctx| {
+            records.settled_name(parent, name)?;
             expected.taken(records, parent, name)?;
             let inode = unlink::unlink(records, ctx, parent, name)?;
             Ok(MdsReply::Removed(Removed { fid: inode.fid(), nlink: inode.attr.nlink }))
@@ -30,6 +31,7 @@ impl Mds {
         self.ours(parent)?;
         let expected = request.expected.clone();
         self.change(request, |records, ctx| {
+            records.settled_name(parent, name)?;
             expected.taken(records, parent, name)?;
             let inode = rmdir::rmdir(records, ctx, parent, name)?;
             Ok(MdsReply::Removed(Removed { fid: inode.fid(), nlink: inode.attr.nlink }))

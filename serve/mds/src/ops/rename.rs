@@ -14,16 +14,16 @@ impl Mds {
         op: &Rename,
     ) -> Result<MdsReply, Errno> {
         let &Rename { parent, ref name, new_parent, ref new_name, flags } = op;
-        if parent.mdt() != new_parent.mdt() {
-            // Across MDTs: not yet. Programs know what to do with EXDEV.
-            return Err(Errno::EXDEV);
-        }
+        self.ours(new_parent)?;
+        // EREMOTE: another MDT takes part.
         self.ours(parent)?;
         let from = Place { parent, name };
         let to = Place { parent: new_parent, name: new_name };
         let flags = Flags { no_replace: flags.no_replace, exchange: flags.exchange };
         let expected = request.expected.clone();
         self.change(request, |records, ctx| {
+            records.settled_name(parent, name)?;
+            records.settled_name(new_parent, new_name)?;
             expected.taken(records, parent, name)?;
             expected.replaced(records, new_parent, new_name)?;
             let renamed = rename(records, ctx, from, to, flags)?;

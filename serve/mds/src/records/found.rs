@@ -58,6 +58,11 @@ impl Records<'_> {
         named.max(Transno(base))
     }
 
+    /// The newest change of an inode that is not just one of its names.
+    pub(crate) fn base_version(&self, fid: Fid) -> Transno {
+        Transno(self.attr_and_base(fid).map_or(0, |(_, base)| base))
+    }
+
     /// The base version of a directory, as [`Records::attr_and_base`] has it, remembered if the
     /// transaction has read or put it.
     pub(super) fn base_of(&self, dir: Fid) -> Option<u64> {

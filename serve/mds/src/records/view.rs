@@ -118,6 +118,10 @@ impl View for Records<'_> {
         Ok(())
     }
 
+    fn above(&mut self, fid: Fid) -> Result<Fid, Errno> {
+        self.parent_of(fid)
+    }
+
     fn named(&self, inode: &mut Inode, parent: Fid, name: &[u8]) {
         tail::change_links(inode, |list| links::with(list, parent, name));
     }

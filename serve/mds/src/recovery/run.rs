@@ -317,7 +317,8 @@ impl Mds {
             changes.reverse();
         }
         let count = changes.len();
-        let brought = Brought { changes: &changes, late: &late, exchange };
+        let stopped: Vec<_> = self.state.lock().bundles.participant.stopped().collect();
+        let brought = Brought { changes: &changes, late: &late, exchange, stopped: &stopped };
         let recovered = recover(&self.store, &self.env, self.name, self.boot, brought)?;
         self.store.commit().await?;
         tracing::info!(

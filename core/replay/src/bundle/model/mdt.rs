@@ -66,6 +66,8 @@ pub(super) enum Life {
 pub(super) struct Planned {
     pub(super) client: usize,
     pub(super) parts: Parts,
+    /// Others that are asked when the first ones have prepared it.
+    pub(super) later: Vec<TargetIndex>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

@@ -384,7 +384,7 @@ fn each_mutant_is_found() {
     let finds = |allowed: Allowed| exhaustive(allowed, 1_000_000, 3600).is_err();
     let searches: [(&str, &dyn Fn() -> bool); 5] = [
         ("a crash", &|| finds(small())),
-        ("the run that showed it first", &|| random(5_097_033, 240).is_err()),
+        ("a run that shows it", &|| random(16_515, 240).is_err()),
         ("two MDTs, two crashes", &|| {
             finds(Allowed { bundles: pair(), crashes: 2, deaths: 0, ..small() })
         }),

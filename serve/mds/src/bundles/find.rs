@@ -1,0 +1,167 @@
+//! Pins what an operation over several MDTs is about to change at one of them, and says what it is.
+
+use super::pins::Pin;
+use crate::records::Records;
+use bytes::Bytes;
+use disk::inode::{InodeRecord, encode};
+use namespace::acl::ACL_ACCESS;
+use namespace::inode::{Inode, InodeFlags};
+use namespace::view::{Change, View, directory};
+use observe::mutant::{Mutant, is_mutant};
+use std::ops::ControlFlow;
+use types::bundle::BundleId;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::limits::BUNDLE_PINS_MAX;
+use types::session::Transno;
+use types::target::TargetIndex;
+use wire::mds::{PeerFacts, PeerFind, PeerInode, PeerName};
+
+/// The MDT that has the token.
+pub(super) const OF_TOKEN: TargetIndex = TargetIndex(0);
+
+/// The MDT that finds it.
+pub(super) fn mdt_of(find: &PeerFind) -> TargetIndex {
+    match find {
+        PeerFind::Token => OF_TOKEN,
+        PeerFind::Name { dir: fid, .. } | PeerFind::Inode { fid, .. } | PeerFind::Above(fid) => {
+            TargetIndex(fid.mdt())
+        }
+    }
+}
+
+/// Pins all of it for this bundle, which is the one of the lock context. Also returns the newest
+/// change on which what was found rests.
+///
+/// # Errors
+/// EAGAIN, with the obstacle in the lock context: clients hold some of it, or another bundle has
+/// pinned it; nothing is pinned. ENOENT, ENOTDIR: no such directory; E2BIG: it is too much; EIO.
+pub(super) fn find(
+    records: &mut Records<'_>,
+    id: BundleId,
+    finds: &[PeerFind],
+) -> Result<(PeerFacts, Transno), Errno> {
+    let mut found = Found { facts: PeerFacts::default(), pins: Vec::new(), newest: Transno(0) };
+    let mut changes = Vec::new();
+    for find in finds {
+        match find {
+            PeerFind::Token => {
+                let taken = records.state.bundles.pins.token_of().filter(|by| *by != id);
+                if !is_mutant(Mutant::AncestryFree) {
+                    records.free_of(taken)?;
+                    found.pins.push(Pin::Token);
+                }
+            }
+            PeerFind::Name { dir, name, loses } => {
+                let parent = directory(records, *dir)?;
+                found.newest(records.newest_of(*dir, name.as_bytes()));
+                found.inode(records, &parent, false)?;
+                let to = records.dirent(*dir, name.as_bytes())?;
+                let to = to.map(|to| (to.fid, to.file_type));
+                found.facts.names.push(PeerName { dir: *dir, name: name.clone(), to });
+                found.pins.push(Pin::Name(*dir, name.clone()));
+                changes.push(Change::name(*dir, name.as_bytes()));
+                if let Some((fid, _)) = to.filter(|(fid, _)| fid.mdt() == dir.mdt()) {
+                    let inode = records.inode(fid)?.ok_or(Errno::EIO)?;
+                    changes.push(found.changing(records, &inode, *loses)?);
+                }
+            }
+            PeerFind::Inode { fid, loses } => match records.inode(*fid)? {
+                Some(inode) => changes.push(found.changing(records, &inode, *loses)?),
+                None => found.facts.inodes.push(PeerInode {
+                    fid: *fid,
+                    record: Bytes::new(),
+                    acl: Bytes::new(),
+                    is_empty: false,
+                }),
+            },
+            PeerFind::Above(fid) => found.above(records, *fid)?,
+        }
+    }
+    records.before(&changes)?;
+    let Found { facts, pins, newest } = found;
+    for pin in pins {
+        if !records.state.bundles.pins.pin(id, pin) {
+            return Err(Errno::E2BIG);
+        }
+    }
+    let newest =
+        records.lock_context.durability.depends.borrow().iter().copied().fold(newest, Transno::max);
+    Ok((facts, if is_mutant(Mutant::FoundNotDurable) { Transno(0) } else { newest }))
+}
+
+struct Found {
+    facts: PeerFacts,
+    pins: Vec<Pin>,
+    newest: Transno,
+}
+
+impl Found {
+    fn newest(&mut self, transno: Transno) {
+        self.newest = self.newest.max(transno);
+    }
+
+    /// An inode that is about to change.
+    fn changing(
+        &mut self,
+        records: &Records<'_>,
+        inode: &Inode,
+        loses: bool,
+    ) -> Result<Change<'static>, Errno> {
+        // Every change of a directory and of its names has a version up to that of its record.
+        self.newest(Transno(inode.attr.version));
+        let is_empty = inode.is_dir() && is_empty(records, inode.fid())?;
+        self.inode(records, inode, is_empty)?;
+        self.pins.push(Pin::Inode(inode.fid()));
+        Ok(Change::named(inode.fid(), loses && (inode.is_dir() || inode.attr.nlink <= 1)))
+    }
+
+    fn inode(&mut self, records: &Records<'_>, inode: &Inode, is_empty: bool) -> Result<(), Errno> {
+        let acl = match inode.flags.contains(InodeFlags::HAS_ACL) {
+            true => records.xattr(inode.fid(), ACL_ACCESS)?.unwrap_or_default(),
+            false => Vec::new(),
+        };
+        let (fid, record) = (inode.fid(), record_without_tail(inode));
+        self.facts.inodes.retain(|known| known.fid != fid);
+        let (record, acl) = (record.into(), acl.into());
+        self.facts.inodes.push(PeerInode { fid, record, acl, is_empty });
+        Ok(())
+    }
+
+    /// The directories of this MDT from `fid` upward, and the first one of another MDT above them.
+    fn above(&mut self, records: &mut Records<'_>, fid: Fid) -> Result<(), Errno> {
+        let mut at = fid;
+        while self.facts.above.len() < BUNDLE_PINS_MAX {
+            let parent = records.parent_of(at)?;
+            self.newest(records.base_version(at));
+            self.facts.above.push((at, parent));
+            if !is_mutant(Mutant::AncestryFree) {
+                self.pins.push(Pin::Above(at));
+            }
+            if at == Fid::ROOT || parent.mdt() != fid.mdt() {
+                return Ok(());
+            }
+            at = parent;
+        }
+        Err(Errno::E2BIG)
+    }
+}
+
+fn is_empty(records: &Records<'_>, dir: Fid) -> Result<bool, Errno> {
+    let mut empty = true;
+    records.entries(dir, None, &mut |_, _| {
+        empty = false;
+        ControlFlow::Break(())
+    })?;
+    Ok(empty)
+}
+
+/// The record of an inode, without what operations on names do not look at.
+fn record_without_tail(inode: &Inode) -> Vec<u8> {
+    let Inode { attr, parent, flags, .. } = inode;
+    let record =
+        InodeRecord { attr: *attr, parent: *parent, flags: flags.bits(), base: 0, tail: &[] };
+    let mut bytes = Vec::new();
+    encode(&record, &mut bytes);
+    bytes
+}

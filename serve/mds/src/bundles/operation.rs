@@ -1,0 +1,206 @@
+//! The operations on names over several MDTs: what they look at, and what they do.
+
+use super::facts::Facts;
+use crate::expected::Expected;
+use crate::records::entry_of;
+use disk::bundle::Step;
+use namespace::context::Context;
+use namespace::inode::{Dirent, Inode};
+use namespace::rename::{Flags, Place};
+use namespace::view::View;
+use namespace::{link, rename, rmdir, unlink};
+use types::attr::FileType;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::name::Name;
+use wire::mds::{Link, MdsReply, PeerFind, Removed, Rename, Rmdir, Unlink};
+
+/// An operation that another MDT takes part in.
+#[derive(Clone, Copy)]
+pub(crate) enum NameOperation<'a> {
+    Rename(&'a Rename),
+    Link(&'a Link),
+    Unlink(&'a Unlink),
+    Rmdir(&'a Rmdir),
+}
+
+use NameOperation as Op;
+
+/// What an operation does, after all checks.
+pub(super) struct Planned {
+    /// At all MDTs; none: nothing.
+    pub(super) steps: Vec<Step>,
+    pub(super) reply: MdsReply,
+}
+
+impl NameOperation<'_> {
+    /// The directory whose MDT coordinates.
+    pub(super) fn dir(&self) -> Fid {
+        match self {
+            Op::Rename(op) => op.new_parent,
+            Op::Link(op) => op.new_parent,
+            Op::Unlink(Unlink { parent, .. }) | Op::Rmdir(Rmdir { parent, .. }) => *parent,
+        }
+    }
+
+    /// True if it needs space in the stores.
+    pub(super) fn takes_space(&self) -> bool {
+        matches!(self, Op::Rename(_) | Op::Link(_))
+    }
+
+    /// Its names, and whether the inode that each leads to loses it and gets no other.
+    fn names(&self) -> Vec<(Fid, &Name, bool)> {
+        match self {
+            Op::Rename(op) => vec![
+                (op.parent, &op.name, false),
+                (op.new_parent, &op.new_name, !op.flags.exchange),
+            ],
+            Op::Link(op) => vec![(op.new_parent, &op.new_name, false)],
+            Op::Unlink(Unlink { parent, name }) | Op::Rmdir(Rmdir { parent, name }) => {
+                vec![(*parent, name, true)]
+            }
+        }
+    }
+
+    /// What it looks at in any case.
+    pub(super) fn finds(&self) -> Vec<PeerFind> {
+        let name = |(dir, name, loses): (Fid, &Name, bool)| PeerFind::Name {
+            dir,
+            name: name.clone(),
+            loses,
+        };
+        let mut finds: Vec<PeerFind> = self.names().into_iter().map(name).collect();
+        if let Op::Link(op) = self {
+            finds.push(PeerFind::Inode { fid: op.fid, loses: false });
+        }
+        finds
+    }
+
+    /// The inodes that its names lead to, as far as nothing is known of them.
+    pub(super) fn unknown_inodes(&self, facts: &Facts) -> Vec<PeerFind> {
+        let unknown = |(dir, name, loses): (Fid, &Name, bool)| {
+            let to = facts.leads(dir, name).filter(|to| !facts.has_inode(to.fid))?;
+            // A second name for an inode is refused if there is one already.
+            (!matches!(self, Op::Link(_))).then_some(PeerFind::Inode { fid: to.fid, loses })
+        };
+        self.names().into_iter().filter_map(unknown).collect()
+    }
+
+    /// Checks it, and says what it does. EREMOTE: something is not known yet
+    /// ([`Facts::take_missing`]).
+    ///
+    /// # Errors
+    /// Those of the system call.
+    pub(super) fn plan(
+        &self,
+        facts: &mut Facts,
+        ctx: &Context<'_>,
+        expected: &Expected,
+    ) -> Result<Planned, Errno> {
+        match self {
+            Op::Rename(op) => plan_rename(op, facts, ctx, expected),
+            Op::Link(op) => plan_link(op, facts, ctx),
+            Op::Unlink(Unlink { parent, name }) => {
+                expected.taken(facts, *parent, name)?;
+                let inode = unlink::unlink(facts, ctx, *parent, name)?;
+                Ok(removal(&inode, (*parent, name), ctx))
+            }
+            Op::Rmdir(Rmdir { parent, name }) => {
+                expected.taken(facts, *parent, name)?;
+                let inode = rmdir::rmdir(facts, ctx, *parent, name)?;
+                Ok(removal(&inode, (*parent, name), ctx))
+            }
+        }
+    }
+}
+
+/// An inode loses this name.
+fn loses(inode: &Inode, (dir, name): (Fid, &Name), ctx: &Context<'_>) -> Step {
+    let (fid, file_type, time) = (inode.fid(), inode.file_type(), ctx.now);
+    match inode.is_dir() {
+        true => Step::Remove { fid, time },
+        false => Step::Drop { fid, dir, name: name.clone(), file_type, time },
+    }
+}
+
+fn leave((dir, name): (Fid, &Name), file_type: FileType, ctx: &Context<'_>) -> Step {
+    Step::Leave { dir, name: name.clone(), file_type, time: ctx.now }
+}
+
+fn enter((dir, name): (Fid, &Name), inode: &Inode, ctx: &Context<'_>) -> Step {
+    let (fid, file_type) = (inode.fid(), inode.file_type());
+    Step::Enter { dir, name: name.clone(), fid, file_type, time: ctx.now }
+}
+
+fn removal(inode: &Inode, place: (Fid, &Name), ctx: &Context<'_>) -> Planned {
+    let steps = vec![loses(inode, place, ctx), leave(place, inode.file_type(), ctx)];
+    let removed = Removed { fid: inode.fid(), nlink: inode.attr.nlink };
+    Planned { steps, reply: MdsReply::Removed(removed) }
+}
+
+fn plan_link(op: &Link, facts: &mut Facts, ctx: &Context<'_>) -> Result<Planned, Errno> {
+    let Link { fid, new_parent, new_name } = op;
+    if facts.inode(*fid)?.is_none() {
+        // As `Records::there`.
+        return Err(Errno::ESTALE);
+    }
+    let inode = link::link(facts, ctx, *fid, *new_parent, new_name)?;
+    let (dir, name, time) = (*new_parent, new_name.clone(), ctx.now);
+    let file_type = inode.file_type();
+    let steps = vec![
+        Step::Link { fid: *fid, dir, name, file_type, time },
+        enter((dir, new_name), &inode, ctx),
+    ];
+    Ok(Planned { steps, reply: MdsReply::Entry(Box::new(entry_of(&inode))) })
+}
+
+fn plan_rename(
+    op: &Rename,
+    facts: &mut Facts,
+    ctx: &Context<'_>,
+    expected: &Expected,
+) -> Result<Planned, Errno> {
+    let Rename { parent, name, new_parent, new_name, flags } = op;
+    expected.taken(facts, *parent, name)?;
+    expected.replaced(facts, *new_parent, new_name)?;
+    let (from, to) = ((*parent, name), (*new_parent, new_name));
+    let (old, new) = ((*parent, name.clone()), (*new_parent, new_name.clone()));
+    let flags = Flags { no_replace: flags.no_replace, exchange: flags.exchange };
+    let places = [
+        Place { parent: *parent, name: name.as_bytes() },
+        Place { parent: *new_parent, name: new_name.as_bytes() },
+    ];
+    let renamed = rename::rename(facts, ctx, places[0], places[1], flags)?;
+    let none = MdsReply::Removed(Removed { fid: Fid::NONE, nlink: 0 });
+    let lead = |to: Option<Dirent>| to.map(|to| to.fid);
+    if lead(facts.leads(*parent, name)) == lead(facts.leads(*new_parent, new_name)) {
+        // Two names of one inode: nothing happens.
+        return Ok(Planned { steps: Vec::new(), reply: none });
+    }
+    let time = ctx.now;
+    let moves = |inode: &Inode, from: &(Fid, Name), to: &(Fid, Name)| Step::Move {
+        fid: inode.fid(),
+        from: from.clone(),
+        to: to.clone(),
+        file_type: inode.file_type(),
+        time,
+    };
+    let moved = &renamed.moved;
+    let mut steps = vec![leave(from, moved.file_type(), ctx)];
+    steps.extend(renamed.replaced.iter().map(|other| leave(to, other.file_type(), ctx)));
+    steps.push(enter(to, moved, ctx));
+    steps.push(moves(moved, &old, &new));
+    let reply = match &renamed.replaced {
+        None => none,
+        Some(other) if flags.exchange => {
+            steps.push(enter(from, other, ctx));
+            steps.push(moves(other, &new, &old));
+            none
+        }
+        Some(other) => {
+            steps.push(loses(other, to, ctx));
+            MdsReply::Removed(Removed { fid: other.fid(), nlink: other.attr.nlink })
+        }
+    };
+    Ok(Planned { steps, reply })
+}
