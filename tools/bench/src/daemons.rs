@@ -142,6 +142,7 @@ mod tests {
             open: vec![],
             secured: None,
             http: None,
+            https: None,
             targets: targets.iter().map(target).collect(),
             mounts: mounts.iter().map(mount).collect(),
             clients: vec![],
