@@ -38,8 +38,8 @@ pub struct MdsSettings {
     /// be busy.
     pub author_grace: Duration,
     /// Longest time for which names stay as they are for a client that is about to try again to
-    /// change them: four round trips over a long line, for its kernel looks up two names, each
-    /// twice at most.
+    /// change them: its kernel looks up two names, each twice at most. Short, because a kernel that
+    /// ends the call at its second look tells nothing, and others wait for nothing then.
     pub names_held: Duration,
     /// Time in which living clients come back after the MDT started: until then none of their files
     /// is cut.
@@ -64,7 +64,7 @@ impl Default for MdsSettings {
             cut_after: Duration::from_secs(10),
             callback_max: LEASE,
             author_grace: Duration::from_millis(500),
-            names_held: Duration::from_secs(1),
+            names_held: Duration::from_millis(100),
             clients_return: LEASE,
             recovery_window: LEASE * 5 / 6,
         }
