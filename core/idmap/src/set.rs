@@ -177,7 +177,8 @@ impl Nodemaps {
             NodemapChange::DelMembers(name, range) => {
                 let map = self.maps.get_mut(name).ok_or_else(|| Refused::Unknown(name.clone()))?;
                 let at = map.members.iter().position(|known| known == range);
-                let at = at.ok_or_else(|| Refused::NoRange(name.clone(), Box::new(range.clone())))?;
+                let at =
+                    at.ok_or_else(|| Refused::NoRange(name.clone(), Box::new(range.clone())))?;
                 Arc::make_mut(map).members.remove(at);
                 true
             }

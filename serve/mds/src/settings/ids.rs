@@ -93,7 +93,8 @@ pub(crate) fn map_reply(nodemap: &Nodemap, reply: &mut MdsReply, acl: bool) -> R
         | MdsReply::PeerApplied { .. }
         | MdsReply::PeerRefused { .. }
         | MdsReply::PeerDone { .. }
-        | MdsReply::PeerBundles { .. } => {}
+        | MdsReply::PeerBundles { .. }
+        | MdsReply::PeerTold { .. } => {}
     }
     Ok(())
 }
