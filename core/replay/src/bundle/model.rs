@@ -196,7 +196,7 @@ impl World {
         if !is_mutant!(NoCommitFirst) {
             mdt.commit();
         }
-        // Of several that prepare, the first one tells who is next.
+        // Of several that prepare, the first one tells which others take part.
         let all_prepare = others.len() > 1 && others.iter().all(|other| other.prepares);
         let (first, later) = if all_prepare { (vec![], others.clone()) } else { (others, vec![]) };
         let later: Vec<TargetIndex> = later.into_iter().map(|other| other.mdt).collect();
