@@ -201,6 +201,7 @@ mod tests {
             fsname: FsName::default(),
             index: None,
             dir: dir.to_owned(),
+            log: None,
             replace,
         }
     }
