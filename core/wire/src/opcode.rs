@@ -42,6 +42,9 @@ pub enum Sender {
     /// Administrators: root on the host of a server, through that server or with its key; where
     /// keys are asked for, also a host with a key of an administrator.
     Admin,
+    /// All but clients. Where no keys are asked for, a server that has not registered yet is as
+    /// anonymous as a client, so that anyone may send it there.
+    NotClient,
 }
 
 impl Sender {
@@ -52,6 +55,7 @@ impl Sender {
             // Where hosts have keys, owning a store is not enough.
             (Sender::Owner, role) => matches!(role, Role::Anonymous),
             (Sender::Admin, role) => matches!(role, Role::Administrator),
+            (Sender::NotClient, role) => !matches!(role, Role::Client),
             (Sender::Server, _) => false,
         }
     }
@@ -314,7 +318,7 @@ operations! {
         0x0108 MGS_REPORTS "mgs_reports" Both [Other] MgsOp::Reports,
         0x0109 MGS_REMOVE "mgs_remove" Admin [Other store] MgsOp::Remove { .. },
         0x010a MGS_NODEMAP "mgs_nodemap" Admin [Other store] MgsOp::Nodemap(_),
-        0x010b MGS_NODEMAPS "mgs_nodemaps" Admin [Config waits] MgsOp::Nodemaps { .. },
+        0x010b MGS_NODEMAPS "mgs_nodemaps" NotClient [Config waits] MgsOp::Nodemaps { .. },
     }
 
     Client ClientOp {
@@ -521,13 +525,13 @@ mod tests {
         "client_squash",
     ];
     const OF_OWNERS: [&str; 2] = ["mgs_register", "mgs_unregister"];
-    const OF_ADMINISTRATORS: [&str; 9] = [
+    const NOT_OF_CLIENTS: [&str; 1] = ["mgs_nodemaps"];
+    const OF_ADMINISTRATORS: [&str; 8] = [
         "mgs_set_param",
         "mgs_clients",
         "mgs_pool",
         "mgs_remove",
         "mgs_nodemap",
-        "mgs_nodemaps",
         "mds_scan",
         "mds_mend",
         "ost_list",
@@ -554,7 +558,7 @@ mod tests {
         );
         assert_eq!(
             is_refused(Role::Client),
-            sorted(&[&CALLBACKS, &OF_OWNERS, &OF_ADMINISTRATORS, &OF_SERVERS])
+            sorted(&[&CALLBACKS, &OF_OWNERS, &NOT_OF_CLIENTS, &OF_ADMINISTRATORS, &OF_SERVERS])
         );
         assert_eq!(is_refused(Role::Administrator), sorted(&[&CALLBACKS, &OF_OWNERS, &OF_SERVERS]));
         assert_eq!(refused(Role::Server), [""; 0]);
@@ -569,11 +573,19 @@ mod tests {
             Sender::Both => "both",
             Sender::Owner => "owner",
             Sender::Admin => "administrators",
+            Sender::NotClient => "not clients",
         };
         let mut text = String::from("| sent by |");
         Role::ALL.iter().for_each(|role| text += &format!(" {role} |"));
         text += "\n|---|---|---|---|---|\n";
-        for sender in [Sender::Client, Sender::Both, Sender::Owner, Sender::Admin, Sender::Server] {
+        for sender in [
+            Sender::Client,
+            Sender::Both,
+            Sender::Owner,
+            Sender::Admin,
+            Sender::NotClient,
+            Sender::Server,
+        ] {
             text += &format!("| {} |", word(&sender));
             Role::ALL.iter().for_each(|role| text += &format!(" {} |", yes(sender.admits(*role))));
             text.push('\n');

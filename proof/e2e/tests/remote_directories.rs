@@ -102,9 +102,9 @@ fn a_remote_directory_is_as_any_other() {
         libc::EINVAL,
         "error: mkdir: bad MDT index '4096': Invalid argument (22)\n",
     );
-    assert_eq!(errno(fs::create_dir(at("far"))), Some(libc::EEXIST));
-    assert_eq!(errno(fs::remove_dir(at("far"))), Some(libc::ENOTEMPTY));
-    assert_eq!(errno(fs::remove_file(at("far"))), Some(libc::EISDIR));
+    assert_eq!(errno(fs::create_dir(mnt.join("far"))), Some(libc::EEXIST));
+    assert_eq!(errno(fs::remove_dir(mnt.join("far"))), Some(libc::ENOTEMPTY));
+    assert_eq!(errno(fs::remove_file(mnt.join("far"))), Some(libc::EISDIR));
     let mut user = Command::new(e2e::sheen());
     user.arg0("lfs")
         .args(["mkdir", "-i", "1", "x"])

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use support::*;
-use types::credentials::{Credentials, Ids, Squash, SquashNews};
+use types::credentials::{Callers, Credentials, Ids, Squash, SquashNews};
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::{MESSAGE_BYTES_MAX, REQUESTS_IN_FLIGHT_INITIAL};
@@ -374,7 +374,7 @@ fn callbacks_travel_on_the_clients_own_connection() {
 fn of_two_words_about_squash_the_newer_one_counts() {
     let p = pair();
     let import = p.import();
-    assert_eq!(import.squash(), Squash::OFF);
+    assert_eq!(import.callers(), Callers::default());
     let told = Arc::new(AtomicUsize::new(0));
     let counted = told.clone();
     import.on_squash(Arc::new(move || {
@@ -386,12 +386,13 @@ fn of_two_words_about_squash_the_newer_one_counts() {
     let squash = |uid| Squash { root: Some(Ids { uid, gid: 7 }), others: None };
     let say = |changes, squash| {
         let export = export.clone();
-        let news = ClientOp::Squash(SquashNews::new(1, changes, squash));
+        let callers = Callers { squash, known: None };
+        let news = ClientOp::Squash(SquashNews::new(1, changes, callers));
         assert_eq!(
             run(&p.env, async move { export.callback(news).await.unwrap() }),
             ClientReply::Done
         );
-        (import.squash(), told.load(Ordering::SeqCst))
+        (import.callers().squash, told.load(Ordering::SeqCst))
     };
     assert_eq!(say(2, squash(99)), (squash(99), 1));
     assert_eq!(say(1, squash(5)), (squash(99), 1), "it was on its way for longer");

@@ -308,10 +308,9 @@ impl Settings {
         if let Some(file) = &mut settings.key {
             *file = home.dir().join(&*file);
         }
-        for file in [&mut settings.http_token_file, &mut settings.http_certificate] {
-            if let Some(file) = file {
-                *file = home.dir().join(&*file);
-            }
+        let files = [&mut settings.http_token_file, &mut settings.http_certificate];
+        for file in files.into_iter().flatten() {
+            *file = home.dir().join(&*file);
         }
         settings.check()?;
         Ok(settings)

@@ -129,7 +129,8 @@ fn requests(view: &View, list: &mut List) {
 
 /// Questions for news are kept waiting on purpose.
 fn is_told(request: &UnderWay) -> bool {
-    request.target.kind != TargetKind::Mgt || request.operation != opcode::MGS_CONFIG
+    let for_news = matches!(request.operation, opcode::MGS_CONFIG | opcode::MGS_NODEMAPS);
+    request.target.kind != TargetKind::Mgt || !for_news
 }
 
 fn operation(request: &UnderWay) -> String {
