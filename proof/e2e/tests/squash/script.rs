@@ -72,9 +72,12 @@ fn acl([owner, group, mask, other]: [u16; 4], named: &[(u16, u32, u16)]) -> Vec<
     bytes
 }
 
+/// Pairs of ids on the mount and stored, and the id of all others.
+type MapTold = (Vec<(u32, u32)>, u32);
+
 /// The map that the child was told; `None`: ids are what they are.
-fn map() -> Option<&'static (Vec<(u32, u32)>, u32)> {
-    static MAP_TOLD: OnceLock<Option<(Vec<(u32, u32)>, u32)>> = OnceLock::new();
+fn map() -> Option<&'static MapTold> {
+    static MAP_TOLD: OnceLock<Option<MapTold>> = OnceLock::new();
     let told = || {
         let text = std::env::var(MAP).ok()?;
         let number = |text: &str| text.parse::<u32>().expect("a number");
