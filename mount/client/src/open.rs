@@ -10,6 +10,7 @@ use foldhash::HashMap;
 use parking_lot::Mutex;
 use session::error::ClientError;
 use std::hash::Hash;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use tokio::sync::oneshot;
@@ -221,13 +222,36 @@ pub(crate) type OpenFiles = Handles<FileHandle, OpenFile>;
 /// Numbers for open things; never reused.
 pub(crate) struct Handles<H, T> {
     open: Mutex<HashMap<H, Arc<T>>>,
+    /// Those whose last descriptor is gone, and of whose close the server has not heard yet.
+    closing: Mutex<HashMap<H, Arc<T>>>,
     next: AtomicU64,
+}
+
+/// An open thing while it is being closed: a server that restarts meanwhile is told of it.
+pub(crate) struct Closing<'a, H: Copy + Eq + Hash, T> {
+    handles: &'a Handles<H, T>,
+    handle: H,
+    open: Arc<T>,
+}
+
+impl<H: Copy + Eq + Hash, T> Deref for Closing<'_, H, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.open
+    }
+}
+
+impl<H: Copy + Eq + Hash, T> Drop for Closing<'_, H, T> {
+    fn drop(&mut self) {
+        self.handles.closing.lock().remove(&self.handle);
+    }
 }
 
 impl<H: Copy + Ord + Hash + From<u64> + Into<u64>, T> Handles<H, T> {
     /// No open handles.
     pub(crate) fn new() -> Handles<H, T> {
-        Handles { open: Mutex::default(), next: AtomicU64::new(1) }
+        Handles { open: Mutex::default(), closing: Mutex::default(), next: AtomicU64::new(1) }
     }
 
     /// Gives a number.
@@ -250,12 +274,26 @@ impl<H: Copy + Ord + Hash + From<u64> + Into<u64>, T> Handles<H, T> {
         self.open.lock().remove(&handle)
     }
 
+    /// Takes a number back; the server still has what is behind it open, until the result is
+    /// dropped.
+    pub(crate) fn begin_close(&self, handle: H) -> Option<Closing<'_, H, T>> {
+        // Under both locks, so that `at_server` misses nothing.
+        let (mut all_open, mut all_closing) = (self.open.lock(), self.closing.lock());
+        let open = all_open.remove(&handle)?;
+        all_closing.insert(handle, open.clone());
+        Some(Closing { handles: self, handle, open })
+    }
+
     /// All open handles, in the order of opening.
     pub(crate) fn all(&self) -> Vec<Arc<T>> {
-        let mut all: Vec<_> =
-            self.open.lock().iter().map(|(handle, open)| (*handle, open.clone())).collect();
-        all.sort_unstable_by_key(|(handle, _)| *handle);
-        all.into_iter().map(|(_, open)| open).collect()
+        in_order(self.open.lock().iter())
+    }
+
+    /// All handles that the server has open, in the order of opening: also those that are being
+    /// closed.
+    pub(crate) fn at_server(&self) -> Vec<Arc<T>> {
+        let (open, closing) = (self.open.lock(), self.closing.lock());
+        in_order(open.iter().chain(closing.iter()))
     }
 
     /// True if `so` holds for any of them.
@@ -267,6 +305,14 @@ impl<H: Copy + Ord + Hash + From<u64> + Into<u64>, T> Handles<H, T> {
     pub(crate) fn count(&self) -> usize {
         self.open.lock().len()
     }
+}
+
+fn in_order<'a, H: Copy + Ord + 'a, T: 'a>(
+    handles: impl Iterator<Item = (&'a H, &'a Arc<T>)>,
+) -> Vec<Arc<T>> {
+    let mut all: Vec<_> = handles.map(|(handle, open)| (*handle, open.clone())).collect();
+    all.sort_unstable_by_key(|(handle, _)| *handle);
+    all.into_iter().map(|(_, open)| open).collect()
 }
 
 impl<H: Copy + Ord + Hash + From<u64> + Into<u64>, T> Default for Handles<H, T> {
@@ -303,6 +349,20 @@ mod tests {
         handles.remove(a);
         assert_eq!(handles.get(a).unwrap_err(), ClientError::UnknownHandle(a.0));
         assert_ne!(handles.insert(8), a);
+    }
+
+    #[test]
+    fn what_is_being_closed_is_open_at_the_server() {
+        let handles = Handles::<FileHandle, u8>::new();
+        let (a, b) = (handles.insert(7), handles.insert(8));
+        let closing = handles.begin_close(a).unwrap();
+        assert_eq!((*closing, handles.count(), handles.get(a).is_ok()), (7, 1, false));
+        assert_eq!((handles.all(), handles.at_server()), (vec![8.into()], vec![7.into(), 8.into()]));
+        assert!(handles.begin_close(a).is_none());
+        drop(closing);
+        assert_eq!(handles.at_server(), [8.into()]);
+        handles.remove(b);
+        assert!(handles.at_server().is_empty());
     }
 
     #[test]

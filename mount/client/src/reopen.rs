@@ -131,7 +131,7 @@ fn lock_again(locks: &Arc<Locks>, mdt: u16, fid: Fid, range: Option<ByteRange>) 
 }
 
 fn held_open(files_open: &OpenFiles, mdt: u16) -> Vec<Arc<OpenFile>> {
-    files_open.all().into_iter().filter(|open| open.file.fid.mdt() == mdt).collect()
+    files_open.at_server().into_iter().filter(|open| open.file.fid.mdt() == mdt).collect()
 }
 
 /// Opens again all files of this mount that `mdc` owns.

@@ -207,7 +207,9 @@ impl Client {
 
     /// Drops locks, then closes. Errors can reach no program any more: they are logged.
     pub(crate) async fn close(&self, handle: FileHandle) {
-        let Some(open) = self.files_open.remove(handle) else {
+        // Until the MDT has heard of the close, an MDT that restarts is told that the file is open:
+        // else it would destroy the objects of one without a name, into which data is still stored.
+        let Some(open) = self.files_open.begin_close(handle) else {
             tracing::warn!(handle = handle.0, "released, but not open");
             return;
         };
