@@ -10,6 +10,7 @@ use crate::targets::{Identity, Targets};
 use env::{BoxFuture, Env, watch};
 use rpc::Rpc;
 use rpc::awaited::Requests;
+use rpc::error::RpcError;
 use rpc::import::hooks::OnLost;
 use rpc::import::{Import, ImportState};
 use std::sync::Arc;
@@ -29,7 +30,7 @@ use wire::mgs::FsConfig;
 
 /// How long unmount waits for targets to take dirty data, and to bring back what they lost.
 pub const UNMOUNT_FLUSH_WAIT: Duration = REQUEST_TIMEOUT;
-/// An OST that has come back and is not in service yet.
+/// A target that has come back and is not in service yet.
 const RECOVERS: [ImportState; 3] =
     [ImportState::Replay, ImportState::ReplayLocks, ImportState::ReplayWait];
 /// Interval at which such targets are looked for.
@@ -164,13 +165,25 @@ impl Session {
         .await;
     }
 
-    /// The mount ends, and cannot bring back what OSTs have answered and may lose in a power cut:
-    /// waits until they have it durable. Waits for the OSTs that are there, and for those that are
-    /// getting their lost changes back.
+    /// The mount ends, and cannot bring back what targets have answered and may lose with a crash:
+    /// waits until they have it durable. Waits for the targets that are there, and for those that
+    /// are getting their lost changes back.
     pub async fn make_durable(&self) {
-        let keeps: Vec<Osc> =
-            self.targets.oscs().into_iter().filter(|osc| osc.import().kept_bytes() > 0).collect();
-        let recovers = || keeps.iter().any(|osc| RECOVERS.contains(&osc.import().state()));
+        let mdcs = self.targets.mdcs().into_iter().filter(|mdc| mdc.import().kept_bytes() > 0);
+        let oscs = self.targets.oscs().into_iter().filter(|osc| osc.import().kept_bytes() > 0);
+        let mut keeps: Vec<Arc<Import>> = Vec::new();
+        let mut syncs: Vec<BoxFuture<'static, ()>> = Vec::new();
+        for mdc in mdcs {
+            keeps.push(mdc.import().clone());
+            syncs.push(Box::pin(async move {
+                durable(mdc.import(), mdc.sync(&Credentials::root()).await);
+            }));
+        }
+        for osc in oscs {
+            keeps.push(osc.import().clone());
+            syncs.push(Box::pin(async move { durable(osc.import(), osc.sync(Vec::new()).await) }));
+        }
+        let recovers = || keeps.iter().any(|import| RECOVERS.contains(&import.state()));
         let clock = &self.env.clock;
         let given_up = async {
             let began = clock.now();
@@ -180,22 +193,10 @@ impl Session {
                 clock.sleep(LOOK).await;
             }
         };
-        let sync = |osc: Osc| async move {
-            if let Err(error) = osc.sync(Vec::new()).await {
-                tracing::warn!(target = %osc.import().target(), %error, "unmounting: what was written may be lost in a power cut");
-            }
-        };
-        let all = fan_out(
-            keeps
-                .iter()
-                .cloned()
-                .map(|osc| Box::pin(sync(osc)) as BoxFuture<'static, ()>)
-                .collect(),
-        );
         tokio::select! {
             biased;
-            _ = all => {}
-            () = given_up => tracing::warn!("unmounting without a sync: what was written may be lost in a power cut"),
+            _ = fan_out(syncs) => {}
+            () = given_up => tracing::warn!("unmounting without a sync: the last changes may be lost with a crash of their servers"),
         }
     }
 
@@ -262,5 +263,13 @@ impl Session {
         let mdts = self.targets.mdcs().into_iter().map(|mdc| mdc.import().requests());
         let osts = self.targets.oscs().into_iter().map(|osc| osc.import().requests());
         mdts.chain(osts).sum()
+    }
+}
+
+/// Tells of a target that did not make its changes durable.
+fn durable(import: &Import, synced: Result<(), RpcError>) {
+    if let Err(error) = synced {
+        let target = import.target();
+        tracing::warn!(%target, %error, "unmounting: the last changes may be lost with a crash");
     }
 }
