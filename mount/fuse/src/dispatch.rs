@@ -110,7 +110,8 @@ impl<F: FileSystem> Dispatch<F> {
             _ => Responder::new(device, request.header.unique),
         };
         let header = &request.header;
-        let asker = Asker { thread: header.pid, uid: header.uid, gid: header.gid };
+        let closes = matches!(request.operation, Operation::Flush { .. });
+        let asker = Asker { thread: header.pid, uid: header.uid, gid: header.gid, closes };
         let behalf = Behalf { cause: cause::fresh(), job: self.processes.job(asker) };
         match self.fs.call(request) {
             Answer::Inline(result) => responder.send(result, &self.notifier),

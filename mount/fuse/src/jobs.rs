@@ -4,8 +4,9 @@
 //! come with a request and of the program's name. The name is read afresh for each request, because
 //! a process keeps its number when it becomes another program. Any other word is the name of an
 //! environment variable. A process' value of it is kept for [`KEPT`], for at most
-//! [`STATUS_FILES_MAX`] threads. The kernel itself (write-back) and other pid namespaces have no
-//! job.
+//! [`STATUS_FILES_MAX`] threads. A close does not look at the environment: execve(2) closes files
+//! while it holds a lock that readers of the environment wait for, and it waits for the close. The
+//! kernel itself (write-back) and other pid namespaces have no job.
 
 use crate::limits::STATUS_FILES_MAX;
 use env::clock::{Clock, Monotonic};
@@ -67,6 +68,8 @@ pub struct Asker {
     pub uid: u32,
     /// Group.
     pub gid: u32,
+    /// It closes a file (FLUSH), perhaps within execve(2).
+    pub closes: bool,
 }
 
 fn is_word(text: &str) -> bool {
@@ -146,7 +149,7 @@ impl JobNames {
             Source::ProcnameUid => self.expand(PROCNAME_UID, asker, ""),
             Source::NodeLocal => self.expand(&how.pattern, asker, ""),
             Source::Variable(name) => {
-                let value = self.kept_value(name, asker.thread);
+                let value = self.kept_value(name, asker);
                 match (value.is_none(), how.pattern.contains("%j")) {
                     (false, false) => value,
                     _ => self.expand(&how.pattern, asker, value.as_str()),
@@ -175,12 +178,12 @@ impl JobNames {
         JobId::new(text.as_bytes())
     }
 
-    fn kept_value(&self, name: &str, thread: u32) -> JobId {
-        let now = self.clock.now();
-        if let Some((job, until)) = self.kept.lock().get(&thread)
-            && now < *until
-        {
-            return *job;
+    fn kept_value(&self, name: &str, asker: Asker) -> JobId {
+        let (now, thread) = (self.clock.now(), asker.thread);
+        match self.kept.lock().get(&thread) {
+            Some((job, until)) if now < *until || asker.closes => return *job,
+            _ if asker.closes => return JobId::NONE,
+            _ => {}
         }
         let job = variable(thread, name).map_or(JobId::NONE, |value| JobId::new(&value));
         let mut kept = self.kept.lock();
@@ -254,7 +257,7 @@ mod tests {
     }
 
     fn me() -> Asker {
-        Asker { thread: std::process::id(), uid: 500, gid: 100 }
+        Asker { thread: std::process::id(), uid: 500, gid: 100, closes: false }
     }
 
     #[test]
@@ -292,7 +295,12 @@ mod tests {
         };
         names.set_var("JOB_ID").unwrap();
         let (mut child, mut bare) = (with(Some("4711 [a]")), with(None));
-        let asker = |child: &std::process::Child| Asker { thread: child.id(), uid: 7, gid: 8 };
+        let asker = |child: &std::process::Child| Asker {
+            thread: child.id(),
+            uid: 7,
+            gid: 8,
+            closes: false,
+        };
         // Between fork and exec it still has this process' environment.
         let until = std::time::Instant::now() + Duration::from_secs(10);
         while variable(bare.id(), "OTHER_JOB_ID").is_none()
@@ -300,7 +308,10 @@ mod tests {
         {
             assert!(std::time::Instant::now() < until);
         }
+        let closes = Asker { closes: true, ..asker(&child) };
+        assert_eq!(names.of(closes).as_str(), "sleep.7", "a close does not look");
         assert_eq!(names.of(asker(&child)).as_str(), "4711_[a]");
+        assert_eq!(names.of(closes).as_str(), "4711_[a]", "known by now");
         assert_eq!(
             names.of(asker(&bare)).as_str(),
             "sleep.7",

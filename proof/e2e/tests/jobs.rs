@@ -82,6 +82,14 @@ fn what_a_program_does_is_counted_by_its_job() {
     assert_eq!(data["4711_a"]["write_bytes"].1, 3 * 1024, "{data:?}");
     assert!(names["0.no-job"].contains_key("unlink") && !names.contains_key("dd.0"), "{names:?}");
 
+    // execve(2) closes a file for a thread that has not been seen yet. It holds a lock then, which
+    // readers of the thread's environment wait for.
+    sh(
+        &mnt,
+        "timeout -s KILL 60 python3 -c 'import subprocess; f = open(\"four\", \"w\"); \
+         subprocess.check_call([\"true\"], close_fds=False)'",
+    );
+
     // The same numbers for Prometheus.
     let status: serde_json::Value =
         serde_json::from_slice(&cluster.command(&["status", "--json"]).stdout).expect("JSON");
