@@ -5,15 +5,17 @@
 //!
 //! A power cut of everything keeps a prefix *for each MDT*: what that MDT did until some moment,
 //! with everything that a sync by it answered for. An operation over several MDTs is whole: if one
-//! of them keeps it, all do. So, beside the state that programs see, the search carries the state
-//! that will be kept. At any moment an MDT may *stop*: from then on nothing of it is kept. An
-//! operation over a stopped MDT and another one stops that, too.
+//! of them keeps it, all do, also an MDT that lost what it did before (docs/dne.md, section 7).
+//! So, beside the state that programs see, the search carries the state that will be kept. At any
+//! moment an MDT may *stop*: from then on it keeps nothing by itself. An operation over a stopped
+//! MDT and another one is kept if the other one keeps it; else that stops, too.
 //!
 //! A name that leads to an inode of another MDT is found first, and the inode is asked for then:
 //! two steps, between which others may take effect.
 //!
 //! After the power cut one client reads everything, before anything changes. What it saw of an MDT
-//! must be so when the MDT stops; that bounds the search.
+//! must be so when the MDT stops, except for the directories that operations over several MDTs may
+//! change; that bounds the search.
 
 use crate::history::{Answer, Call, Ino, Kind, Moment, Record, mdt_of};
 use crate::tree::{Bound, MdtSet, Tree, only};
@@ -59,14 +61,18 @@ impl State {
         State { live, kept, stopped: self.stopped }
     }
 
+    /// True if what is kept of these MDTs was seen.
+    fn was_seen(&self, mdts: MdtSet, seen: &Seen) -> bool {
+        let mut all = (0..MdtSet::BITS as u16).filter(|mdt| mdts & only(*mdt) != 0);
+        all.all(|mdt| self.kept().may_be_seen_at(mdt, seen))
+    }
+
     /// These MDTs stop, if what they keep then was seen.
     fn stop(&self, mdts: MdtSet, seen: &Seen) -> Option<State> {
         let new = mdts & !self.stopped;
-        let all = (0..MdtSet::BITS as u16).filter(|mdt| new & only(*mdt) != 0);
-        let kept = self.kept();
-        all.into_iter().all(|mdt| kept.may_be_seen_at(mdt, seen)).then(|| State {
+        self.was_seen(new, seen).then(|| State {
             live: self.live.clone(),
-            kept: Some(Box::new(kept.clone())),
+            kept: Some(Box::new(self.kept().clone())),
             stopped: self.stopped | new,
         })
     }
@@ -92,6 +98,34 @@ fn found_elsewhere(record: &Record) -> Option<(Ino, &str, Ino)> {
 /// Directories that were read after a power cut and before any change.
 type Seen = BTreeMap<Ino, BTreeMap<String, Ino>>;
 
+/// The directories that operations over several MDTs may have changed.
+fn shared_directories(records: &[Record]) -> BTreeSet<Ino> {
+    let (mut shared, mut renamed) = (BTreeSet::new(), Vec::new());
+    for Record { call, .. } in records {
+        let others = match call {
+            Call::Make { mdt, .. } => vec![*mdt],
+            Call::Link { ino, .. } => vec![mdt_of(*ino)],
+            Call::Rename { parent, new_parent, .. } => {
+                renamed.push([*parent, *new_parent]);
+                vec![mdt_of(*parent), mdt_of(*new_parent)]
+            }
+            _ => Vec::new(),
+        };
+        let dirs = call.changes();
+        if dirs.iter().any(|dir| others.iter().any(|other| *other != mdt_of(*dir))) {
+            shared.extend(dirs);
+        }
+    }
+    // What came into a directory that way may be moved on to others.
+    let mut found = 0;
+    while std::mem::replace(&mut found, shared.len()) != shared.len() {
+        let moved_on = renamed.iter().filter(|dirs| dirs.iter().any(|dir| shared.contains(dir)));
+        let moved_on: Vec<Ino> = moved_on.flatten().copied().collect();
+        shared.extend(moved_on);
+    }
+    shared
+}
+
 /// What takes effect.
 enum Event {
     /// An operation. It has its number, to name what it makes if it was not answered.
@@ -102,6 +136,7 @@ enum Event {
 
 /// The name space.
 struct Names {
+    /// What was seen of the directories that only operations of one MDT change.
     seen: Seen,
     /// MDTs that may have stopped by now: they keep all that they synced.
     may_stop: Cell<MdtSet>,
@@ -138,20 +173,24 @@ impl Model for Names {
             return out.push((State { live, kept: None, stopped: 0 }, DONE));
         };
         let mdts = if live == state.live { 0 } else { state.live.changed_mdts(&record.call) };
-        let (stopped, kept) = match mdts {
-            0 => (state.stopped, Some((**kept).clone())),
-            _ if mdts & state.stopped == 0 => {
-                (state.stopped, kept.apply(&record.call, answer, number))
-            }
-            _ if mdts & !self.may_stop.get() != 0 => return,
-            _ => match state.stop(mdts, &self.seen) {
-                Some(stop) => (stop.stopped, Some((**kept).clone())),
-                None => return,
-            },
-        };
-        let Some(mut kept) = kept else { return };
-        bound.into_iter().for_each(|(synthetic, ino)| kept.bind(synthetic, ino));
-        out.push((State { live, kept: Some(Box::new(kept)), stopped }, DONE));
+        let (goes_on, stops) = (mdts & !state.stopped != 0, mdts & state.stopped != 0);
+        let mut ends = Vec::new();
+        if mdts == 0 {
+            ends.push((state.stopped, (**kept).clone()));
+        }
+        if goes_on && let Some(kept) = kept.apply(&record.call, answer, number) {
+            ends.push((state.stopped, kept));
+        }
+        if stops
+            && mdts & !self.may_stop.get() == 0
+            && let Some(stop) = state.stop(mdts, &self.seen)
+        {
+            ends.push((stop.stopped, (**kept).clone()));
+        }
+        for (stopped, mut kept) in ends {
+            bound.iter().for_each(|(synthetic, ino)| kept.bind(*synthetic, *ino));
+            out.push((State { live: live.clone(), kept: Some(Box::new(kept)), stopped }, DONE));
+        }
     }
 
     /// None counts as read-only: an answer may tell the number of an inode that was made without
@@ -205,8 +244,11 @@ fn search(
             events.insert(*ended, (number, true));
         }
     }
-    let seen =
+    let all_seen =
         blackout.as_ref().map(|blackout| seen_after(records, blackout.at)).unwrap_or_default();
+    let shared = shared_directories(records);
+    let mut seen = all_seen.clone();
+    seen.retain(|dir, _| !shared.contains(dir));
     let names = Names { seen, may_stop: Cell::new(0) };
     let stops: BTreeMap<u16, Event> = blackout
         .iter()
@@ -235,9 +277,8 @@ fn search(
                 // What has not stopped keeps everything.
                 let survivors: HashSet<Tree> = search
                     .reachable()?
-                    .filter_map(|state| {
-                        state.stop(all, &names.seen).map(|state| state.kept().clone())
-                    })
+                    .filter(|state| state.was_seen(all, &all_seen))
+                    .map(|state| state.kept().clone())
                     .collect();
                 search = Search::new(&names, survivors.into_iter().map(State::new));
                 open.clear();
@@ -459,6 +500,31 @@ mod tests {
         assert!(!holds(&[], None, [0, 5]), "what is synced at one MDT is whole");
         assert!(holds(&[d], Some(&[("in", there)]), [0, 5]), "f is of the other MDT");
         assert!(!holds(&[d], Some(&[("in", there)]), [7, 0]), "f is synced");
+    }
+
+    /// MDT 1 kept the directory that it made for MDT 0, which lost what it did before.
+    #[test]
+    fn an_operation_of_several_mdts_is_kept_if_one_of_them_keeps_it() {
+        let (file, dir) = (at(0, 2), at(1, 1));
+        let make = |name: &str, kind, ino: Ino, began| {
+            let (name, mdt) = (name.to_owned(), mdt_of(ino));
+            let nlink = if kind == Kind::Dir { 2 } else { 1 };
+            let call = Call::Make { parent: 1, name, kind, exclusive: true, mdt };
+            record(call, began, Some((began + 1, Answer::Inode { ino, kind, nlink })))
+        };
+        let holds = |names: &[(&str, Ino)], durable: [Moment; 2]| {
+            let names = names.iter().map(|(name, ino)| ((*name).to_owned(), *ino)).collect();
+            let listed = record(Call::Readdir { ino: 1 }, 20, Some((21, Answer::Names(names))));
+            let records = [make("f", Kind::File, file, 1), make("d", Kind::Dir, dir, 3), listed];
+            let durable = BTreeMap::from([(0, durable[0]), (1, durable[1])]);
+            let verdict = check(Tree::new(1), &records, Some(Blackout { at: 10, durable }));
+            matches!(verdict, Verdict::Explained(states) if !states.is_empty())
+        };
+        let (d, f) = (("d", dir), ("f", file));
+        assert!(holds(&[d, f], [0, 0]) && holds(&[f], [0, 0]) && holds(&[], [0, 0]));
+        assert!(holds(&[d], [0, 0]), "MDT 1 kept it");
+        assert!(!holds(&[d], [3, 0]), "the file was synced");
+        assert!(!holds(&[f], [0, 5]), "the directory was synced");
     }
 
     #[test]
