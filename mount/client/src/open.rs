@@ -357,7 +357,10 @@ mod tests {
         let (a, b) = (handles.insert(7), handles.insert(8));
         let closing = handles.begin_close(a).unwrap();
         assert_eq!((*closing, handles.count(), handles.get(a).is_ok()), (7, 1, false));
-        assert_eq!((handles.all(), handles.at_server()), (vec![8.into()], vec![7.into(), 8.into()]));
+        assert_eq!(
+            (handles.all(), handles.at_server()),
+            (vec![8.into()], vec![7.into(), 8.into()])
+        );
         assert!(handles.begin_close(a).is_none());
         drop(closing);
         assert_eq!(handles.at_server(), [8.into()]);

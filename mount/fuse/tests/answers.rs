@@ -2,13 +2,13 @@
 //! rows of docs/locks/kernel.md whose rule lies at the kernel's door.
 
 #[allow(dead_code, reason = "each test file uses a part")]
-#[path = "../../client/tests/cluster/mod.rs"]
+#[path = "../../client/tests/integration/cluster/mod.rs"]
 mod cluster;
 #[allow(dead_code, reason = "each test file uses a part")]
-#[path = "../../client/tests/kernel/mod.rs"]
+#[path = "../../client/tests/integration/kernel/mod.rs"]
 mod kernel;
 #[allow(dead_code, reason = "each test file uses a part")]
-#[path = "../../client/tests/rig/mod.rs"]
+#[path = "../../client/tests/integration/rig/mod.rs"]
 mod rig;
 
 use client::node::NodeId;

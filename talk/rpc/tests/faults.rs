@@ -1,5 +1,6 @@
 //! Fault points at the door. One test in a process of its own, because rules belong to the process.
 
+#[path = "integration/support/mod.rs"]
 mod support;
 
 use observe::fault;

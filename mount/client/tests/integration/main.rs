@@ -1,0 +1,12 @@
+//! Tests of the client, one program so that what they share is compiled once.
+
+mod cluster;
+mod kernel;
+mod leases;
+mod library;
+mod locks;
+mod operations;
+mod races;
+mod recount;
+mod remote;
+mod rig;

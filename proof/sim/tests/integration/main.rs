@@ -1,0 +1,11 @@
+//! Tests of the simulated cluster, one program so that what they share is compiled once.
+
+mod bundles;
+mod by_hand;
+mod closing;
+mod eviction;
+mod mounts;
+mod moves;
+mod peers;
+mod seeds;
+mod unmounting;

@@ -1,0 +1,313 @@
+//! Names and inodes of up to four MDTs that move, get and lose names: whole or not at all,
+//! whichever of the MDTs die when, and the client with them.
+
+use crate::by_hand::{Client, FIRST_MDT, assert_at_rest, name, run, start};
+use sim::cluster::Cluster;
+use simenv::machine::Kill;
+use std::time::Duration;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::target::TargetIndex;
+use wire::mds::{
+    Create, CreateKind, Getattr, Link, Lookup, MdsOp, MdsReply, Rename, RenameFlags, Unlink,
+};
+
+/// No operation takes longer, if all are there and nothing has to be committed.
+const OPERATION: Duration = Duration::from_millis(6);
+/// Between two moments at which something dies.
+const STEP: Duration = Duration::from_micros(250);
+/// MDTs that lose power at once, and whether the client does, too.
+const HARMS: [(&[usize], bool); 8] = [
+    (&[0], true),
+    (&[1], true),
+    (&[2], false),
+    (&[2], true),
+    (&[3], true),
+    (&[1, 2], true),
+    (&[0, 3], true),
+    (&[0, 1, 2, 3], false),
+];
+
+/// One client with a session at each MDT.
+struct Hand {
+    clients: Vec<Client>,
+}
+
+impl Hand {
+    fn new(cluster: &Cluster, first: Client, number: u128) -> Hand {
+        let mut clients = vec![first];
+        for mdt in 1..4 {
+            let (env, process) = (clients[0].env.clone(), clients[0].process.clone());
+            let import = Client::import(cluster, &env, number, mdt);
+            clients.push(Client { env, process, import });
+        }
+        Hand { clients }
+    }
+
+    fn asks(&self, cluster: &Cluster, mdt: u16, op: MdsOp) -> Result<MdsReply, Errno> {
+        self.clients[usize::from(mdt)].asks(cluster, op)
+    }
+
+    fn mkdir(&self, cluster: &Cluster, parent: Fid, text: &str, at: u16) -> Fid {
+        let create = Create {
+            parent,
+            name: name(text),
+            kind: CreateKind::Directory { mdt: Some(TargetIndex(at)) },
+            mode: 0o755,
+            umask: 0,
+            exclusive: true,
+        };
+        match self.asks(cluster, parent.mdt(), MdsOp::Create(create)) {
+            Ok(MdsReply::Remote { fid, .. }) => fid,
+            Ok(MdsReply::Opened { entry, .. }) => entry.attr.fid,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    fn file(&self, cluster: &Cluster, parent: Fid, text: &str) -> Fid {
+        let create = Create {
+            parent,
+            name: name(text),
+            kind: CreateKind::Regular(None),
+            mode: 0o644,
+            umask: 0,
+            exclusive: true,
+        };
+        match self.asks(cluster, parent.mdt(), MdsOp::Create(create)) {
+            Ok(MdsReply::Opened { entry, .. }) => entry.attr.fid,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    fn nlink(&self, cluster: &Cluster, fid: Fid) -> Option<u32> {
+        match self.asks(cluster, fid.mdt(), MdsOp::Getattr(Getattr { fid })) {
+            Ok(MdsReply::Entry(entry)) => Some(entry.attr.nlink),
+            Err(Errno::ESTALE) => None,
+            other => panic!("{fid}: {other:?}"),
+        }
+    }
+
+    fn leads(&self, cluster: &Cluster, parent: Fid, text: &str) -> Option<Fid> {
+        let lookup = MdsOp::Lookup(Lookup { parent, name: name(text) });
+        match self.asks(cluster, parent.mdt(), lookup) {
+            Ok(MdsReply::Remote { fid, .. }) => Some(fid),
+            Ok(MdsReply::Entry(entry)) => Some(entry.attr.fid),
+            Err(Errno::ENOENT) => None,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+}
+
+fn rename(from: (Fid, &str), to: (Fid, &str)) -> MdsOp {
+    MdsOp::Rename(Rename {
+        parent: from.0,
+        name: name(from.1),
+        new_parent: to.0,
+        new_name: name(to.1),
+        flags: RenameFlags::default(),
+    })
+}
+
+/// Directories `one` of MDT 1 and `two` of MDT 2; in the first one a directory `s` of MDT 3 and a
+/// file `f`, in the second one an empty directory `r` of MDT 0.
+struct Scene {
+    one: Fid,
+    two: Fid,
+    s: Fid,
+    r: Fid,
+    f: Fid,
+}
+
+fn scene(cluster: &Cluster, hand: &Hand) -> Scene {
+    let (one, two) =
+        (hand.mkdir(cluster, Fid::ROOT, "one", 1), hand.mkdir(cluster, Fid::ROOT, "two", 2));
+    let (s, r) = (hand.mkdir(cluster, one, "s", 3), hand.mkdir(cluster, two, "r", 0));
+    let f = hand.file(cluster, one, "f");
+    Scene { one, two, s, r, f }
+}
+
+/// The operations, the MDT that is asked for each, and whether it was done.
+#[derive(Clone, Copy, Debug)]
+enum Deed {
+    /// Over four MDTs: `one/s` replaces `two/r`.
+    MoveDirectory,
+    /// Over two: `one/f` becomes `two/f`.
+    MoveFile,
+    /// Over two: `one/f` gets the name `f` in the root.
+    Link,
+    /// Over two: `f` in the root goes.
+    Unlink,
+}
+
+impl Deed {
+    fn asked(self, scene: &Scene) -> (u16, MdsOp) {
+        let Scene { one, two, f, .. } = *scene;
+        match self {
+            Deed::MoveDirectory => (2, rename((one, "s"), (two, "r"))),
+            Deed::MoveFile => (2, rename((one, "f"), (two, "f"))),
+            Deed::Link => {
+                let (fid, new_parent, new_name) = (f, Fid::ROOT, name("f"));
+                (0, MdsOp::Link(Link { fid, new_parent, new_name }))
+            }
+            Deed::Unlink => (0, MdsOp::Unlink(Unlink { parent: Fid::ROOT, name: name("f") })),
+        }
+    }
+
+    /// Whether it was done, which all MDTs must tell in the same way.
+    fn is_done(self, cluster: &Cluster, hand: &Hand, scene: &Scene, what: &str) -> bool {
+        let Scene { one, two, s, r, f } = *scene;
+        let leads = |dir, text: &str| hand.leads(cluster, dir, text);
+        let nlink = |fid| hand.nlink(cluster, fid);
+        let (found, before, after) = match self {
+            Deed::MoveDirectory => (
+                format!(
+                    "{:?}",
+                    (
+                        leads(one, "s"),
+                        leads(two, "r"),
+                        nlink(r),
+                        [nlink(one), nlink(two), nlink(s)]
+                    )
+                ),
+                format!("{:?}", (Some(s), Some(r), Some(2), [Some(3), Some(3), Some(2)])),
+                format!("{:?}", (None::<Fid>, Some(s), None::<u32>, [Some(2), Some(3), Some(2)])),
+            ),
+            Deed::MoveFile => (
+                format!("{:?}", (leads(one, "f"), leads(two, "f"), nlink(f))),
+                format!("{:?}", (Some(f), None::<Fid>, Some(1))),
+                format!("{:?}", (None::<Fid>, Some(f), Some(1))),
+            ),
+            Deed::Link | Deed::Unlink => {
+                let linked = format!("{:?}", (Some(f), Some(2)));
+                let not = format!("{:?}", (None::<Fid>, Some(1)));
+                let found = format!("{:?}", (leads(Fid::ROOT, "f"), nlink(f)));
+                match self {
+                    Deed::Link => (found, not, linked),
+                    _ => (found, linked, not),
+                }
+            }
+        };
+        assert!(found == before || found == after, "{what}: half of it: {found}");
+        if matches!(self, Deed::MoveDirectory) {
+            let above = hand.asks(cluster, 3, MdsOp::GetParent(wire::mds::GetParent { fid: s }));
+            let parent = if found == after { two } else { one };
+            assert!(
+                matches!(above, Ok(MdsReply::Remote { fid, .. }) if fid == parent),
+                "{what}: {above:?}"
+            );
+        }
+        found == after
+    }
+}
+
+fn prepared(seed: u64, deed: Deed) -> (Cluster, Hand, Scene) {
+    let (cluster, client) = start(seed, 4);
+    let hand = Hand::new(&cluster, client, 1);
+    let scene = scene(&cluster, &hand);
+    if let Deed::Unlink = deed {
+        let (mdt, link) = Deed::Link.asked(&scene);
+        hand.asks(&cluster, mdt, link).expect("it is linked");
+    }
+    (cluster, hand, scene)
+}
+
+#[test]
+fn names_move_over_four_mdts_and_inodes_get_and_lose_them() {
+    let (cluster, hand, scene) = prepared(1, Deed::MoveDirectory);
+    for deed in [Deed::MoveDirectory, Deed::Link, Deed::Unlink, Deed::MoveFile] {
+        assert!(!deed.is_done(&cluster, &hand, &scene, "before"));
+        let (mdt, op) = deed.asked(&scene);
+        hand.asks(&cluster, mdt, op).unwrap_or_else(|errno| panic!("{deed:?}: {errno}"));
+        assert!(deed.is_done(&cluster, &hand, &scene, "after"), "{deed:?}");
+        assert_at_rest(&cluster, "after");
+    }
+}
+
+#[test]
+fn no_directory_moves_below_itself_over_mdts() {
+    let (cluster, hand, scene) = prepared(2, Deed::MoveDirectory);
+    let Scene { one, two, s, .. } = scene;
+    let deep = hand.mkdir(&cluster, s, "deep", 0);
+    let refused = |mdt, op, errno| assert_eq!(hand.asks(&cluster, mdt, op), Err(errno));
+    refused(0, rename((Fid::ROOT, "one"), (deep, "x")), Errno::EINVAL);
+    refused(3, rename((Fid::ROOT, "one"), (s, "x")), Errno::EINVAL);
+    refused(0, rename((deep, "x"), (Fid::ROOT, "one")), Errno::ENOENT);
+    // What is replaced must be empty.
+    refused(1, rename((two, "r"), (one, "s")), Errno::ENOTEMPTY);
+    let up = hand.asks(&cluster, 0, rename((s, "deep"), (Fid::ROOT, "deep")));
+    up.expect("it may go up");
+    assert_at_rest(&cluster, "after refusals");
+}
+
+/// One harm, at a moment after the request is sent. Returns whether the client had its answer then.
+fn cut_at(seed: u64, deed: Deed, (victims, client_dies): (&[usize], bool), at: Duration) -> bool {
+    let (cluster, hand, scene) = prepared(seed, deed);
+    let what = format!("seed {seed}, {deed:?}, {victims:?} {client_dies} after {at:?}");
+    if seed.is_multiple_of(2) || client_dies {
+        // Else what the operation finds is not durable, and its author brings it back.
+        run(&cluster, Duration::from_secs(2));
+    }
+    let (mdt, op) = deed.asked(&scene);
+    let answer = hand.clients[usize::from(mdt)].ask(op);
+    run(&cluster, at);
+    let told = matches!(&*answer.lock(), Some(Ok(_)));
+    if client_dies {
+        cluster.world.kill(&hand.clients[0].process, Kill::Power);
+    }
+    let servers = victims.iter().map(|mdt| FIRST_MDT + mdt);
+    servers.clone().for_each(|server| cluster.kill_server(server, Kill::Power));
+    run(&cluster, Duration::from_millis(300));
+    servers.for_each(|server| cluster.start_server(server));
+    if client_dies {
+        // The dead client is waited for, for half a minute.
+        run(&cluster, Duration::from_secs(60));
+        assert_at_rest(&cluster, &what);
+        let other = Hand::new(&cluster, Client::new(&cluster, 2, None), 2);
+        let done = deed.is_done(&cluster, &other, &scene, &what);
+        assert!(!told || victims.len() > 1 || done, "{what}: an MDT that lived was told");
+        return told;
+    }
+    for _ in 0..600 {
+        if answer.lock().is_some() {
+            break;
+        }
+        run(&cluster, Duration::from_millis(100));
+    }
+    let answered = answer.lock().take();
+    assert!(matches!(answered, Some(Ok(_))), "{what}: {answered:?}");
+    assert_at_rest(&cluster, &what);
+    assert!(deed.is_done(&cluster, &hand, &scene, &what), "{what}: it was told");
+    told
+}
+
+fn cut_at_every_step(deed: Deed, mut seed: u64) {
+    for harm in HARMS {
+        let (mut steps, mut told, mut at) = (0, 0, Duration::ZERO);
+        while at < OPERATION {
+            seed += 1;
+            told += u32::from(cut_at(seed, deed, harm, at));
+            (steps, at) = (steps + 1, at + STEP);
+        }
+        assert!(told < steps, "{harm:?}: all cuts came after the answer");
+    }
+}
+
+#[test]
+fn a_move_of_a_directory_over_four_mdts_is_whole_after_a_power_cut_at_every_step() {
+    cut_at_every_step(Deed::MoveDirectory, 1000);
+}
+
+#[test]
+fn a_move_of_a_file_is_whole_after_a_power_cut_at_every_step() {
+    cut_at_every_step(Deed::MoveFile, 2000);
+}
+
+#[test]
+fn a_link_is_whole_after_a_power_cut_at_every_step() {
+    cut_at_every_step(Deed::Link, 3000);
+}
+
+#[test]
+fn an_unlink_is_whole_after_a_power_cut_at_every_step() {
+    cut_at_every_step(Deed::Unlink, 4000);
+}

@@ -1,0 +1,12 @@
+//! Tests of the MDT, one program so that what they share is compiled once.
+
+mod components;
+mod dom;
+mod gaps;
+mod groups;
+mod leases;
+mod locks;
+mod operations;
+mod restart;
+mod rig;
+mod shared_writers;
