@@ -5,9 +5,9 @@ use client::caller::Caller;
 use simenv::machine::Kill;
 use std::time::Duration;
 
-/// As in seed 10101757 of the simulation: a program closed a file whose data could not be stored
-/// yet, and the MDT restarted. The mount did not tell it that the file was open, so the MDT
-/// destroyed the objects as soon as the name was gone, and the mount made one anew as it stored.
+/// As in seed 10101757 of the simulation: a program closed a removed file whose data could not be
+/// stored yet, and the MDT restarted. The mount did not tell it that the file was open, so the MDT
+/// destroyed the objects, and the mount made one anew as it stored.
 #[test]
 fn a_file_that_is_being_closed_is_open_at_a_restarted_mdt() {
     let (cluster, a, b) = started();
@@ -15,6 +15,7 @@ fn a_file_that_is_being_closed_is_open_at_a_restarted_mdt() {
     // The OSTs grant room, and all of it is durable.
     assert!(end(&cluster, &write(&a, by_a, b'x'), Duration::from_secs(5)));
     run(&cluster, Duration::from_secs(10));
+    unlink(&cluster, &b);
     cut_off(&cluster, &a, OSTS);
     assert!(end(&cluster, &write(&a, by_a, b'a'), Duration::from_secs(5)));
     let release = client(&a).release(Caller::root(), by_a);
@@ -22,9 +23,8 @@ fn a_file_that_is_being_closed_is_open_at_a_restarted_mdt() {
     run(&cluster, Duration::from_secs(1));
     cluster.kill_server(MDT, Kill::Process);
     cluster.start_server(MDT);
-    run(&cluster, Duration::from_secs(5));
-    unlink(&cluster, &b);
     run(&cluster, Duration::from_secs(10));
+    assert!(!cluster.objects().is_empty(), "data is still to be stored in its objects");
     cluster.world.network().heal();
     run(&cluster, Duration::from_secs(60));
     assert_eq!(cluster.objects(), [] as [String; 0], "objects without a file are left");
