@@ -11,6 +11,7 @@ use crate::tree;
 use disk::inode::{InodeRecord, ItemTag};
 use disk::key::{self, MDT_STATE, Tag};
 use disk::{bundle, chunk, destroy_log, dirent, inode, mark, mdt_state, objects_at, xattr};
+use layout::dir_stripes::DirStripes;
 use namespace::inode::InodeFlags;
 use std::collections::{BTreeMap, BTreeSet};
 use types::attr::FileType;
@@ -39,6 +40,10 @@ pub(crate) struct Seen {
     pub(crate) nlink: u32,
     pub(crate) parent: Fid,
     pub(crate) flags: InodeFlags,
+    /// Mode, owner, group.
+    pub(crate) access: [u32; 3],
+    /// Directories: the stripes, if there are any.
+    pub(crate) stripes: Option<Box<DirStripes>>,
     /// Names that lead here.
     pub(crate) names: u32,
     /// Directories: sub-directories by their names.
@@ -198,6 +203,8 @@ impl Check {
             nlink: 0,
             parent: Fid::NONE,
             flags: InodeFlags::empty(),
+            access: [0; 3],
+            stripes: None,
             names: 0,
             subdirs: 0,
             named: None,
@@ -208,9 +215,9 @@ impl Check {
         };
         let damaged = match inode::decode(fid, value) {
             Err(error) => Some(error.to_string()),
-            Ok(record) => match read_layout(&record) {
-                Err(reason) => Some(reason),
-                Ok(layout) => {
+            Ok(record) => match (read_layout(&record), read_stripes(&record)) {
+                (Err(reason), _) | (_, Err(reason)) => Some(reason),
+                (Ok(layout), Ok(stripes)) => {
                     let file_type = record.attr.file_type();
                     self.counts.directories += u64::from(file_type == FileType::Directory);
                     seen.version = record.attr.version;
@@ -218,6 +225,8 @@ impl Check {
                     seen.nlink = record.attr.nlink;
                     seen.parent = record.parent;
                     seen.flags = InodeFlags::from_bits_retain(record.flags);
+                    seen.access = [record.attr.mode, record.attr.uid, record.attr.gid];
+                    seen.stripes = stripes.map(Box::new);
                     seen.file = layout.map(|layout| Box::new(FileSeen::new(layout, &record.attr)));
                     None
                 }
@@ -269,6 +278,10 @@ impl Check {
                 self.find(Finding::StrayName { dir, name: name(), fid });
                 return None;
             }
+        }
+        let stripes = self.seen.get(&dir).and_then(|seen| seen.stripes.as_ref());
+        if let Some(place) = stripes.map(|stripes| stripes.place(&name())).filter(|at| *at != dir) {
+            self.find(Finding::MisplacedName { dir, name: name(), place });
         }
         let Some(child) = self.seen.get_mut(&fid) else {
             self.find(Finding::Dangling { dir, name: name(), fid });
@@ -379,4 +392,14 @@ pub(crate) fn read_layout(
     item.filter(|_| record.attr.file_type() == FileType::Regular)
         .map(|bytes| layout::codec::decode(bytes).map_err(|error| format!("its layout: {error}")))
         .transpose()
+}
+
+/// The stripes of a directory.
+pub(crate) fn read_stripes(record: &InodeRecord<'_>) -> Result<Option<DirStripes>, String> {
+    if !InodeFlags::from_bits_retain(record.flags).contains(InodeFlags::STRIPED) {
+        return Ok(None);
+    }
+    let bytes = inode::item(record.tail, ItemTag::Stripes).map_err(|error| error.to_string())?;
+    let bytes = bytes.ok_or("it does not say which its stripes are")?;
+    DirStripes::decode(bytes).map(Some).map_err(|error| error.to_string())
 }

@@ -110,6 +110,42 @@ pub enum Finding {
         /// Its version.
         version: u64,
     },
+    /// A stripe of a directory is missing, or is not the same directory's.
+    LostStripe {
+        /// The directory.
+        fid: Fid,
+        /// Its stripe.
+        stripe: Fid,
+        /// Version of the directory.
+        version: u64,
+    },
+    /// A stripe of a directory that is not there, or does not have it.
+    StrayStripe {
+        /// The stripe.
+        fid: Fid,
+        /// The directory.
+        master: Fid,
+        /// Its version.
+        version: u64,
+    },
+    /// A stripe of a directory has another mode or owner than the directory itself.
+    UnlikeStripe {
+        /// The stripe.
+        fid: Fid,
+        /// The directory.
+        master: Fid,
+        /// Its version.
+        version: u64,
+    },
+    /// A name is in a stripe in which it is not looked for.
+    MisplacedName {
+        /// The stripe.
+        dir: Fid,
+        /// The name.
+        name: Vec<u8>,
+        /// The stripe that should have it.
+        place: Fid,
+    },
     /// A mark of an inode that does not exist, or an orphan's mark at a file that has names.
     StrayMark {
         /// Key of the record.
@@ -218,6 +254,10 @@ impl Finding {
             Finding::Nameless { .. } => "nameless",
             Finding::Forgotten { .. } => "forgotten",
             Finding::Detached { .. } => "detached",
+            Finding::LostStripe { .. } => "lost-stripe",
+            Finding::StrayStripe { .. } => "stray-stripe",
+            Finding::UnlikeStripe { .. } => "unlike-stripe",
+            Finding::MisplacedName { .. } => "misplaced-name",
             Finding::StrayMark { .. } => "stray-mark",
             Finding::StrayXattr { .. } => "stray-xattr",
             Finding::StrayChunk { .. } => "stray-chunk",
@@ -246,6 +286,10 @@ impl Finding {
             | Finding::Nameless { fid, .. }
             | Finding::Forgotten { fid, .. }
             | Finding::Detached { fid, .. }
+            | Finding::LostStripe { fid, .. }
+            | Finding::StrayStripe { fid, .. }
+            | Finding::UnlikeStripe { fid, .. }
+            | Finding::MisplacedName { dir: fid, .. }
             | Finding::StrayXattr { fid, .. }
             | Finding::StrayChunk { named: fid, .. }
             | Finding::HiddenXattrs { fid, .. }
@@ -299,6 +343,10 @@ impl Finding {
                 "marked as an orphan: it goes at the next start of its MDT"
             }
             Finding::Detached { .. } => "moved to /lost+found",
+            Finding::LostStripe { .. }
+            | Finding::StrayStripe { .. }
+            | Finding::UnlikeStripe { .. }
+            | Finding::MisplacedName { .. } => return None,
             Finding::StrayMark { .. } => "mark removed",
             Finding::StrayXattr { .. } => "attribute removed",
             Finding::StrayChunk { .. } => "data removed",
@@ -318,6 +366,10 @@ impl Finding {
             Finding::Damaged { key, .. } if key.first() == Some(&(Tag::Chunk as u8)) => {
                 "reading it fails; to have zeros there: --repair --clear"
             }
+            Finding::LostStripe { .. } => "its other names can be used; copy them elsewhere",
+            Finding::StrayStripe { .. } => "nothing leads to its names: ask for support",
+            Finding::UnlikeStripe { .. } => "chmod or chown of the directory sets all stripes",
+            Finding::MisplacedName { .. } => "no program finds the name: ask for support",
             Finding::Damaged { .. } => "remove it with its names and objects: --repair --clear",
             _ => "run it again with --repair",
         }
@@ -393,6 +445,18 @@ impl fmt::Display for Finding {
             }
             Finding::Detached { fid, .. } => {
                 write!(f, "directory {fid} cannot be reached from the root")
+            }
+            Finding::LostStripe { fid, stripe, .. } => {
+                write!(f, "directory {fid} has no stripe {stripe}, where a part of its names is")
+            }
+            Finding::StrayStripe { fid, master, .. } => {
+                write!(f, "{fid} is a stripe of directory {master}, which does not have it")
+            }
+            Finding::UnlikeStripe { fid, master, .. } => {
+                write!(f, "stripe {fid} has another mode or owner than its directory {master}")
+            }
+            Finding::MisplacedName { dir, name, place } => {
+                write!(f, "name {dir}/{} belongs to stripe {place}", shown(name))
             }
             Finding::StrayMark { key } => {
                 let (tag, fid) =

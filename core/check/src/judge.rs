@@ -93,7 +93,11 @@ impl Finding {
                 keys.push(key::inode(*dir).to_vec());
                 keys
             }
-            Finding::WrongNlink { fid, .. }
+            Finding::MisplacedName { dir, name, .. } => vec![key::dirent(*dir, name).to_vec()],
+            Finding::LostStripe { fid, .. }
+            | Finding::StrayStripe { fid, .. }
+            | Finding::UnlikeStripe { fid, .. }
+            | Finding::WrongNlink { fid, .. }
             | Finding::WrongParent { fid, .. }
             | Finding::HiddenXattrs { fid, .. } => {
                 vec![key::inode(*fid).to_vec()]
@@ -169,6 +173,13 @@ pub fn judge(finding: &Finding, records: &Records) -> Verdict {
                 }
             })
         }
+        Finding::LostStripe { fid, version, .. }
+        | Finding::StrayStripe { fid, version, .. }
+        | Finding::UnlikeStripe { fid, version, .. } => same(records, *fid, *version, |_, _| None),
+        Finding::MisplacedName { dir, name, .. } => match records.get(&key::dirent(*dir, name)) {
+            Some(_) => Verdict::Confirmed(None),
+            None => Verdict::Gone,
+        },
         Finding::WrongNlink { fid, counted, version, .. } => {
             change(records, *fid, *version, |record| record.attr.nlink = *counted)
         }
@@ -417,9 +428,10 @@ fn damaged(key: &[u8], records: &Records) -> Verdict {
     let Some(value) = records.get(key) else { return Verdict::Gone };
     let fid = key::owner_of(key).unwrap_or_default();
     let good = match key.first() {
-        Some(b'I') => {
-            inode::decode(fid, value).is_ok_and(|record| crate::check::read_layout(&record).is_ok())
-        }
+        Some(b'I') => inode::decode(fid, value).is_ok_and(|record| {
+            crate::check::read_layout(&record).is_ok()
+                && crate::check::read_stripes(&record).is_ok()
+        }),
         Some(b'E') => dirent::decode(value).is_ok(),
         Some(b'O') => objects_at::decode(value).is_ok(),
         Some(b'P' | b'W') => mark::decode(value).is_ok(),

@@ -8,9 +8,12 @@ use disk::key::{self, MDT_STATE};
 use disk::mark::Mark;
 use disk::mdt_state::MdtState;
 use disk::{bundle, chunk, destroy_log, dirent, inode, mark, mdt_state, objects_at, xattr};
+use layout::dir_stripes::DirStripes;
 use layout::layout::{Component, EOF, Layout, Pattern};
+use namespace::inode::InodeFlags;
 use std::collections::BTreeMap;
 use types::attr::{Attr, FileType};
+use types::dir_stripes::DirHash;
 use types::fid::Fid;
 use types::object::ObjectId;
 use types::target::TargetIndex;
@@ -544,4 +547,94 @@ fn what_changed_meanwhile_is_not_told() {
     let verdicts: Vec<_> =
         findings.iter().map(|f| (f.kind(), judge(f, &look(&store, f)))).collect();
     assert_eq!(verdicts, [("dangling", Verdict::Gone), ("wrong-nlink", Verdict::Changed)]);
+}
+
+/// `/dir`, whose stripes are on MDT 0 and 1, with a name in each.
+fn striped() -> (Store, [Fid; 2]) {
+    let shard = Fid { seq: Fid::SEQ_NORMAL + Fid::SEQ_WIDTH, oid: 9, ver: 0 };
+    let stripes = DirStripes::new(DirHash::AllChar, vec![DIR, shard]).unwrap();
+    let bytes = stripes.encode();
+    let mut tail = item_head(ItemTag::Stripes, bytes.len()).to_vec();
+    tail.extend_from_slice(&bytes);
+    let mut store = Store::new();
+    put_inode(&mut store, Fid::ROOT, FileType::Directory, 3, Fid::ROOT, &[]);
+    put_inode(&mut store, DIR, FileType::Directory, 2, Fid::ROOT, &tail);
+    put_inode(&mut store, shard, FileType::Directory, 3, DIR, &tail);
+    for fid in [DIR, shard] {
+        change_inode(&mut store, fid, |record| record.flags = InodeFlags::STRIPED.bits());
+    }
+    put_inode(&mut store, LINK, FileType::Symlink, 1, Fid::NONE, &[]);
+    put_inode(&mut store, SUB, FileType::Directory, 2, shard, &[]);
+    put_name(&mut store, Fid::ROOT, "dir", DIR, FileType::Directory);
+    let (even, odd) = ("b", "a");
+    assert_eq!((stripes.place(even.as_bytes()), stripes.place(odd.as_bytes())), (DIR, shard));
+    put_name(&mut store, DIR, even, LINK, FileType::Symlink);
+    put_name(&mut store, shard, odd, SUB, FileType::Directory);
+    (store, [DIR, shard])
+}
+
+fn change_inode(store: &mut Store, fid: Fid, change: impl FnOnce(&mut InodeRecord<'_>)) {
+    let old = store[&key::inode(fid)[..]].clone();
+    let mut record = inode::decode(fid, &old).unwrap();
+    change(&mut record);
+    let mut bytes = Vec::new();
+    inode::encode(&record, &mut bytes);
+    store.insert(key::inode(fid).to_vec(), bytes);
+}
+
+fn found_in(store: &Store) -> Vec<Finding> {
+    let mut findings = check(store, &Objects::new()).0;
+    // The test has one counter for all MDTs.
+    findings.retain(|finding| !matches!(finding, Finding::Counter { .. }));
+    findings
+}
+
+#[test]
+fn stripes_of_a_directory_belong_together() {
+    let (whole, [master, shard]) = striped();
+    assert_eq!(found_in(&whole), []);
+    let found = |change: &dyn Fn(&mut Store)| {
+        let mut store = whole.clone();
+        change(&mut store);
+        let findings = found_in(&store);
+        for finding in &findings {
+            assert!(!finding.advice().is_empty() && !finding.to_string().is_empty());
+            let mut records = Records::default();
+            for key in finding.keys() {
+                if let Some(value) = store.get(&key) {
+                    records.insert(key, value.clone());
+                }
+            }
+            assert!(matches!(judge(finding, &records), Verdict::Confirmed(_)), "{finding}");
+        }
+        findings.iter().map(Finding::kind).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        found(&|store| change_inode(store, shard, |record| record.attr.mode ^= 0o20)),
+        ["unlike-stripe"]
+    );
+    assert_eq!(
+        found(&|store| {
+            let value = store.remove(&key::dirent(shard, b"a")[..]).unwrap();
+            store.insert(key::dirent(master, b"a").to_vec(), value);
+            change_inode(store, SUB, |record| record.parent = master);
+            change_inode(store, shard, |record| record.attr.nlink = 2);
+            change_inode(store, master, |record| record.attr.nlink = 3);
+        }),
+        ["misplaced-name"]
+    );
+    let lost = found(&|store| _ = store.remove(&key::inode(shard)[..]));
+    assert!(lost.contains(&"lost-stripe") && lost.contains(&"stray-name"), "{lost:?}");
+    let stray = found(&|store| {
+        store.remove(&key::inode(master)[..]);
+        store.remove(&key::dirent(Fid::ROOT, b"dir")[..]);
+        change_inode(store, Fid::ROOT, |record| record.attr.nlink = 2);
+    });
+    assert!(stray.contains(&"stray-stripe"), "{stray:?}");
+    let nlink = found(&|store| change_inode(store, shard, |record| record.attr.nlink = 7));
+    assert_eq!(nlink, ["wrong-nlink"]);
+    let damaged = found(&|store| {
+        change_inode(store, shard, |record| record.tail = &[]);
+    });
+    assert!(damaged.contains(&"damaged"), "{damaged:?}");
 }

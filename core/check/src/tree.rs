@@ -24,7 +24,37 @@ pub(crate) fn judge(
             judge_inode(*fid, inode, file_type == FileType::Directory, findings);
         }
     }
+    judge_stripes(seen, findings);
     find_detached(seen, findings);
+}
+
+/// The directory of which an inode is a shard.
+fn master_of(fid: Fid, inode: &Seen) -> Option<Fid> {
+    inode.stripes.as_ref().map(|stripes| stripes.master()).filter(|master| *master != fid)
+}
+
+/// All stripes of a directory are there, belong to it, and say the same.
+fn judge_stripes(seen: &BTreeMap<Fid, Seen>, findings: &mut Vec<Finding>) {
+    let living = |fid: &Fid| seen.get(fid).filter(|inode| inode.nlink > 0);
+    for (fid, inode) in seen.iter().filter(|(_, inode)| inode.nlink > 0) {
+        let Some(stripes) = &inode.stripes else { continue };
+        let (fid, version) = (*fid, inode.version);
+        if let Some(master) = master_of(fid, inode) {
+            match living(&master).filter(|whole| whole.stripes.as_ref() == Some(stripes)) {
+                Some(whole) if whole.access != inode.access => {
+                    findings.push(Finding::UnlikeStripe { fid, master, version });
+                }
+                Some(_) => {}
+                None => findings.push(Finding::StrayStripe { fid, master, version }),
+            }
+            continue;
+        }
+        for stripe in stripes.shards() {
+            if living(stripe).is_none_or(|shard| shard.stripes.as_ref() != Some(stripes)) {
+                findings.push(Finding::LostStripe { fid, stripe: *stripe, version });
+            }
+        }
+    }
 }
 
 fn judge_inode(fid: Fid, inode: &Seen, is_dir: bool, findings: &mut Vec<Finding>) {
@@ -35,7 +65,9 @@ fn judge_inode(fid: Fid, inode: &Seen, is_dir: bool, findings: &mut Vec<Finding>
     if orphan && nlink > 0 {
         findings.push(Finding::StrayMark { key: key::orphan(fid).to_vec() });
     }
-    if names == 0 && fid != Fid::ROOT {
+    // A shard has no name of its own.
+    let master = master_of(fid, inode).filter(|_| nlink > 0);
+    if names == 0 && fid != Fid::ROOT && master.is_none() {
         match (nlink, orphan) {
             (0, true) => {}
             (0, false) => findings.push(Finding::Forgotten { fid, version }),
@@ -47,7 +79,7 @@ fn judge_inode(fid: Fid, inode: &Seen, is_dir: bool, findings: &mut Vec<Finding>
     if nlink != counted {
         findings.push(Finding::WrongNlink { fid, recorded: nlink, counted, version });
     }
-    let named = inode.named.as_ref().map(|named| named.0);
+    let named = inode.named.as_ref().map(|named| named.0).or(master);
     if let Some(found) = named.filter(|found| is_dir && *found != inode.parent) {
         findings.push(Finding::WrongParent { fid, recorded: inode.parent, found, version });
     }
@@ -78,7 +110,10 @@ fn find_detached(seen: &BTreeMap<Fid, Seen>, findings: &mut Vec<Finding>) {
                 break false;
             }
             way.push(at);
-            match seen.get(&at).and_then(|inode| inode.named.as_ref()).map(|named| named.0) {
+            let above = seen.get(&at).and_then(|inode| {
+                inode.named.as_ref().map(|named| named.0).or_else(|| master_of(at, inode))
+            });
+            match above {
                 Some(above) => at = above,
                 // A directory without a name is reported as that, together with everything below
                 // it.

@@ -35,6 +35,10 @@ const REPLY: u16 = 5;
 const DROP: u16 = 6;
 const LINK: u16 = 7;
 const MOVE: u16 = 8;
+const CHANGE: u16 = 9;
+
+const ATIME: u32 = 1;
+const MTIME: u32 = 2;
 
 /// | at | size | field    | meaning                                                  |
 /// |----|------|----------|----------------------------------------------------------|
@@ -59,6 +63,8 @@ const MOVE: u16 = 8;
 /// |    7 | link   | FID, FID of the directory, time, type 1, name                              |
 /// |    8 | move   | FID, FID of the old directory, FID of the new one, time, length 4, the old |
 /// |      |        | name, type 1, the new name                                                 |
+/// |    9 | change | FID, times that are set 4 (1 atime, 2 mtime), length 4, inode record, then  |
+/// |      |        | xattrs: length 4, name, 1 if it is set (0: removed) 1, length 4, value      |
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct RawHead {
@@ -197,6 +203,20 @@ pub enum Step {
         /// When.
         time: Timestamp,
     },
+    /// A directory that is striped has changed, but not by its names. Each stripe changes alike.
+    Change {
+        /// The stripe.
+        fid: Fid,
+        /// Its access time is set.
+        atime: bool,
+        /// Its time of modification is set.
+        mtime: bool,
+        /// A record with the mode, owner, flags, items, time of change and the times that are set.
+        /// All else stays.
+        record: Vec<u8>,
+        /// Extended attributes that are set or removed.
+        xattrs: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    },
     /// The reply to the client that asked for it is kept.
     Reply {
         /// The client.
@@ -216,7 +236,8 @@ impl Step {
             | Step::Remove { fid, .. }
             | Step::Drop { fid, .. }
             | Step::Link { fid, .. }
-            | Step::Move { fid, .. } => Some(TargetIndex(fid.mdt())),
+            | Step::Move { fid, .. }
+            | Step::Change { fid, .. } => Some(TargetIndex(fid.mdt())),
             Step::Enter { dir, .. } | Step::Leave { dir, .. } => Some(TargetIndex(dir.mdt())),
             Step::Reply { .. } => None,
         }
@@ -355,6 +376,18 @@ fn put_step(step: &Step, out: &mut Vec<u8>) {
             out.extend_from_slice(name.as_bytes());
             MOVE
         }
+        Step::Change { fid, atime, mtime, record, xattrs } => {
+            out.extend_from_slice(&fid.to_be_bytes());
+            let times = if *atime { ATIME } else { 0 } | if *mtime { MTIME } else { 0 };
+            out.extend_from_slice(&times.to_le_bytes());
+            sized(record, out);
+            for (name, value) in xattrs {
+                sized(name, out);
+                out.push(value.is_some().into());
+                sized(value.as_deref().unwrap_or_default(), out);
+            }
+            CHANGE
+        }
         Step::Reply { client, slot, record } => {
             out.extend_from_slice(&client.0.to_be_bytes());
             out.extend_from_slice(&slot.to_le_bytes());
@@ -448,6 +481,26 @@ fn step(kind: u16, mut rest: Rest<'_>) -> Result<Step, Damaged> {
             let (file_type, name) = rest.name()?;
             Step::Move { fid, from: (old, old_name), to: (new, name), file_type, time }
         }
+        CHANGE => {
+            let (fid, times) = (rest.fid()?, u32::from_le_bytes(rest.array()?));
+            if times > (ATIME | MTIME) {
+                return Err(field("times", times.into()));
+            }
+            let record = rest.sized()?.to_vec();
+            inode::decode(fid, &record)?;
+            let mut xattrs = Vec::new();
+            while !rest.0.is_empty() {
+                let (name, [set]) = (rest.sized()?.to_vec(), rest.array()?);
+                let value = rest.sized()?.to_vec();
+                match set {
+                    0 if value.is_empty() => xattrs.push((name, None)),
+                    1 => xattrs.push((name, Some(value))),
+                    set => return Err(field("value of an xattr", set.into())),
+                }
+            }
+            let (atime, mtime) = (times & ATIME != 0, times & MTIME != 0);
+            Step::Change { fid, atime, mtime, record, xattrs }
+        }
         REPLY => {
             let client = ClientUuid(u128::from_be_bytes(rest.array()?));
             let slot = u16::from_le_bytes(rest.array()?);
@@ -518,133 +571,5 @@ impl<'a> Rest<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::inode::InodeRecord;
-    use types::attr::Attr;
-
-    const A: Fid = Fid { seq: 0x2_4000_0400, oid: 1, ver: 0 };
-    const TIME: Timestamp = Timestamp { sec: -5, nsec: 7 };
-
-    fn sample() -> Kept {
-        let attr = Attr {
-            fid: A,
-            mode: 0o40755,
-            uid: 0,
-            gid: 0,
-            nlink: 2,
-            rdev: 0,
-            size: 4096,
-            blocks: 8,
-            atime: TIME,
-            mtime: TIME,
-            ctime: TIME,
-            btime: TIME,
-            version: 0,
-        };
-        let mut record = Vec::new();
-        inode::encode(
-            &InodeRecord { attr, parent: Fid::ROOT, flags: 0, base: 0, tail: &[] },
-            &mut record,
-        );
-        let name = Name::new(b"new").unwrap();
-        let mut reply = Vec::new();
-        crate::session::encode_reply(9, b"reply", &mut reply);
-        Kept::Applied {
-            others: vec![(TargetIndex(1), false), (TargetIndex(2), true)],
-            steps: vec![
-                Step::Make { fid: A, record, xattrs: vec![(b"user.a".to_vec(), b"b".to_vec())] },
-                Step::Remove { fid: A, time: TIME },
-                Step::Enter {
-                    dir: Fid::ROOT,
-                    name: name.clone(),
-                    fid: A,
-                    file_type: FileType::Directory,
-                    time: TIME,
-                },
-                Step::Leave {
-                    dir: Fid::ROOT,
-                    name: name.clone(),
-                    file_type: FileType::Directory,
-                    time: TIME,
-                },
-                Step::Drop {
-                    fid: A,
-                    dir: Fid::ROOT,
-                    name: name.clone(),
-                    file_type: FileType::Regular,
-                    time: TIME,
-                },
-                Step::Link {
-                    fid: A,
-                    dir: Fid::ROOT,
-                    name: name.clone(),
-                    file_type: FileType::Symlink,
-                    time: TIME,
-                },
-                Step::Move {
-                    fid: A,
-                    from: (Fid::ROOT, name.clone()),
-                    to: (A, name),
-                    file_type: FileType::Directory,
-                    time: TIME,
-                },
-                Step::Reply { client: ClientUuid(7), slot: 3, record: reply },
-            ],
-        }
-    }
-
-    #[test]
-    fn bytes_never_change_and_round_trip() {
-        let bytes = encode(&sample());
-        crate::golden::check("bundle", &bytes);
-        assert_eq!(decode(&bytes), Ok(sample()));
-        for len in 0..bytes.len() {
-            let mut cut = bytes[..len].to_vec();
-            assert!(decode(&cut).is_err());
-            if len > 4 {
-                seal(&mut cut);
-                assert!(decode(&cut).is_err(), "{len} bytes with a good checksum");
-            }
-        }
-        let mut more = bytes.clone();
-        more.push(0);
-        seal(&mut more);
-        assert!(decode(&more).is_err());
-        let stopped = encode(&Kept::Stopped);
-        crate::golden::check("bundle_stopped", &stopped);
-        assert_eq!(decode(&stopped), Ok(Kept::Stopped));
-        assert_eq!(decode(&encode_steps_of_a_stop()), Err(field("kind", STOPPED.into())));
-    }
-
-    fn encode_steps_of_a_stop() -> Vec<u8> {
-        let mut bytes = encode(&sample());
-        bytes[5] = STOPPED;
-        seal(&mut bytes);
-        bytes
-    }
-
-    #[test]
-    fn each_step_is_of_the_mdt_of_its_inode() {
-        let Kept::Applied { steps, .. } = sample() else { panic!("it is applied") };
-        let mdts: Vec<_> = steps.iter().map(|step| step.mdt().map(|mdt| mdt.0)).collect();
-        let (inode, name) = (Some(A.mdt()), Some(Fid::ROOT.mdt()));
-        assert_eq!(mdts, [inode, inode, name, name, inode, inode, inode, None]);
-    }
-
-    #[test]
-    fn another_mdt_is_kept() {
-        let peer = Peer { under_way: true, below: Place { boot: 3, number: 9 } };
-        let bytes = encode_peer(&peer);
-        crate::golden::check("bundle_peer", &bytes);
-        assert_eq!(decode_peer(&bytes), Ok(peer));
-        assert!((0..bytes.len()).all(|len| decode_peer(&bytes[..len]).is_err()));
-        let mut flags = bytes;
-        flags[5] = 2;
-        seal(&mut flags);
-        assert_eq!(
-            decode_peer(&flags),
-            Err(Damaged::Field { record: PEER, field: "flags", found: 2 })
-        );
-    }
-}
+#[path = "bundle_tests.rs"]
+mod tests;

@@ -9,11 +9,14 @@
 //!
 //! Keys are text: `config/f/FSNAME`, `config/t/TARGET`, `config/p/FSNAME/PARAMETER`,
 //! `config/o/FSNAME/POOL`, `config/r/TARGET` (a file system name has no `/`), `config/n` for what
-//! is said of all nodemaps, `config/n/NODEMAP`. A change writes its record and the new version of
-//! the file system, or of the nodemaps, in one transaction, so a reader finds both or neither.
+//! is said of all nodemaps, `config/n/NODEMAP`, `config/s` for what is said of all parameters of
+//! scopes, `config/s/SCOPE PARAMETER` (a scope has no space). A change writes its record and the
+//! new version of the file system, of the nodemaps, or of the scopes, in one transaction, so a
+//! reader finds both or neither.
 
 use crate::checksum::crc32c;
 use idmap::nodemap::NodemapName;
+use idmap::scope::Scope;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use types::target::{FsName, TargetName};
 
@@ -82,6 +85,14 @@ pub struct NodemapsRecord {
     pub active: bool,
 }
 
+/// What is said of all parameters that are kept for a scope. The record of each is a
+/// [`ParamRecord`] in the order of their changes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ScopesRecord {
+    /// Number of changes so far.
+    pub version: u64,
+}
+
 /// What a key names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ConfigKey {
@@ -99,6 +110,10 @@ pub enum ConfigKey {
     Nodemaps,
     /// A nodemap.
     Nodemap(NodemapName),
+    /// A [`ScopesRecord`].
+    Scopes,
+    /// A [`ParamRecord`] of a scope.
+    Scoped(Scope, String),
 }
 
 /// The bytes are no such record.
@@ -141,6 +156,8 @@ impl ConfigKey {
             ConfigKey::Removed(name) => format!("config/r/{name}"),
             ConfigKey::Nodemaps => "config/n".to_owned(),
             ConfigKey::Nodemap(name) => format!("config/n/{name}"),
+            ConfigKey::Scopes => "config/s".to_owned(),
+            ConfigKey::Scoped(scope, param) => format!("config/s/{scope} {param}"),
         }
         .into_bytes()
     }
@@ -158,6 +175,9 @@ impl ConfigKey {
         if text == "n" {
             return Ok(ConfigKey::Nodemaps);
         }
+        if text == "s" {
+            return Ok(ConfigKey::Scopes);
+        }
         let (kind, rest) = text.split_once('/').ok_or_else(bad)?;
         match kind {
             "n" => rest.parse().map(ConfigKey::Nodemap).map_err(|_| bad()),
@@ -167,6 +187,10 @@ impl ConfigKey {
             "p" => {
                 let (fsname, param) = rest.split_once('/').ok_or_else(bad)?;
                 Ok(ConfigKey::Param(fsname.parse().map_err(|_| bad())?, param.to_owned()))
+            }
+            "s" => {
+                let (scope, param) = rest.split_once(' ').ok_or_else(bad)?;
+                Ok(ConfigKey::Scoped(scope.parse().map_err(|_| bad())?, param.to_owned()))
             }
             "o" => {
                 let (fsname, pool) = rest.split_once('/').ok_or_else(bad)?;
@@ -249,7 +273,12 @@ mod tests {
         let hex: String = encode(&nodemap).iter().map(|b| format!("{b:02x}")).collect();
         assert_eq!(hex, include_str!("golden/config_nodemap.hex").trim());
         let nodemap = ConfigKey::Nodemap("physics".parse().unwrap());
+        let scopes = ScopesRecord { version: 9 };
+        assert_eq!(decode(&encode(&scopes)), Ok(scopes));
+        let scope = "nid:10.1.0.0/16@tcp".parse().unwrap();
         for key in [
+            ConfigKey::Scopes,
+            ConfigKey::Scoped(scope, "osc.*.max dirty/mb".into()),
             ConfigKey::Fs(fs),
             ConfigKey::Target(TargetName::ost(fs, 7)),
             param,
@@ -298,6 +327,9 @@ mod tests {
             "config/o/sheen",
             "config/n/",
             "config/n/a-b",
+            "config/s/",
+            "config/s/host:a",
+            "config/s/physics p",
             "config/f/much-too-long",
         ] {
             assert!(matches!(ConfigKey::decode(key.as_bytes()), Err(BadConfig::Key(_))), "{key}");

@@ -2,6 +2,7 @@
 //!
 //! `BLESS=1 cargo test -p disk` writes them again; do that only together with a new record version.
 
+use crate::damaged::seal;
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -31,4 +32,20 @@ pub fn check(name: &str, bytes: &[u8]) {
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     assert_eq!(hex, kept, "the bytes of {name} changed: see {}", path.display());
+}
+
+/// Each record that is cut short, or a byte longer, is refused, also under a good checksum.
+pub fn refuses_other_lengths(bytes: &[u8], is_refused: impl Fn(&[u8]) -> bool) {
+    for len in 0..bytes.len() {
+        let mut cut = bytes[..len].to_vec();
+        assert!(is_refused(&cut));
+        if len > 4 {
+            seal(&mut cut);
+            assert!(is_refused(&cut), "{len} bytes with a good checksum");
+        }
+    }
+    let mut more = bytes.to_vec();
+    more.push(0);
+    seal(&mut more);
+    assert!(is_refused(&more));
 }

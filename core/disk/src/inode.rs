@@ -254,6 +254,10 @@ pub enum ItemTag {
     DefaultLayout = 3,
     /// Names that lead here (`links`).
     Links = 4,
+    /// Stripes of a directory (`layout::dir_stripes`).
+    Stripes = 5,
+    /// Directory: where directories go that are made in it (`layout::dir_stripes`).
+    DefaultStripes = 6,
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]

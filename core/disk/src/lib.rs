@@ -10,6 +10,7 @@ pub mod bundle;
 pub mod checksum;
 pub mod chunk;
 pub mod config;
+pub mod copying;
 pub mod damaged;
 pub mod destroy_log;
 pub mod dirent;

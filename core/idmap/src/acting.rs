@@ -45,6 +45,19 @@ impl Acting {
         self.nodemap.as_deref().filter(|nodemap| !nodemap.trusted)
     }
 
+    /// True if its nodemap says which directory the client mounts.
+    pub fn has_fileset(&self) -> bool {
+        self.nodemap.as_ref().is_some_and(|nodemap| !nodemap.fileset.is_empty())
+    }
+
+    /// True if the client mounts what it did under `before`.
+    pub fn mounts_as(&self, before: &Acting) -> bool {
+        let fileset = |acting: &Acting| {
+            acting.nodemap.as_ref().map(|nodemap| nodemap.fileset.clone()).unwrap_or_default()
+        };
+        fileset(self) == fileset(before)
+    }
+
     /// True if the client sees ids as it did under `before`.
     pub fn shows_as(&self, before: &Acting) -> bool {
         let shown = |acting: &Acting| acting.mapping().cloned().map(|nodemap| nodemap.of_ids());

@@ -13,5 +13,6 @@ pub mod ids;
 pub mod nids;
 pub mod nodemap;
 pub mod rules;
+pub mod scope;
 pub mod set;
 pub mod spans;

@@ -187,6 +187,19 @@ impl NidRange {
         self.covers.has(nid)
     }
 
+    /// How many addresses it covers, as far as that can be counted.
+    pub fn addresses(&self) -> u128 {
+        match &self.covers {
+            Covers::Loopback => 1,
+            Covers::AnyTcp => u128::MAX,
+            Covers::Numbers(sets) => sets.iter().map(Numbers::count).product(),
+            Covers::Prefix { of, bits } => {
+                let all = if of.is_ipv4() { Ipv4Addr::BITS } else { 128 };
+                1_u128.checked_shl(all - bits).unwrap_or(u128::MAX)
+            }
+        }
+    }
+
     /// True if it is `0@lo`.
     pub fn is_loopback(&self) -> bool {
         self.covers == Covers::Loopback
@@ -321,6 +334,10 @@ impl Numbers {
 
     fn has(&self, n: u8) -> bool {
         self.0[usize::from(n >> 7)] & 1 << (n & 127) != 0
+    }
+
+    fn count(&self) -> u128 {
+        self.0.iter().map(|half| u128::from(half.count_ones())).sum()
     }
 
     /// True if there is a number in both.

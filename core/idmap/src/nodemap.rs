@@ -86,6 +86,8 @@ macro_rules! as_text {
     };
 }
 
+pub(crate) use as_text;
+
 as_text!(NodemapName);
 as_text!(Members);
 

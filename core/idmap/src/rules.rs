@@ -61,6 +61,11 @@ pub fn check_param(name: &str, value: &str) -> Result<(), BadValue> {
     }
 }
 
+/// True if this is the last level of a parameter that is set in [`Rules`].
+pub fn is_of_access(name: &str) -> bool {
+    matches!(name, "root_squash" | "all_squash" | "nosquash_nids")
+}
+
 impl Rules {
     /// True if no caller is squashed, whatever its NID.
     pub fn are_off(&self) -> bool {

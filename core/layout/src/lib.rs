@@ -9,8 +9,10 @@
 
 pub mod check;
 pub mod codec;
+pub mod dir_stripes;
 pub mod extend;
 pub mod layout;
+pub mod lmv_ea;
 pub mod lov_ea;
 pub mod map;
 pub mod placement;

@@ -4,7 +4,7 @@ use crate::access::may_create;
 use crate::acl::{ACL_ACCESS, ACL_DEFAULT, Acl};
 use crate::context::Context;
 use crate::inode::{Dirent, Inode, InodeFlags, Tail};
-use crate::view::{Change, View, directory, is_elsewhere, names_changed, target};
+use crate::view::{Change, View, directory, directory_of, is_elsewhere, names_changed, target};
 use libc::{S_ISGID, S_ISVTX, S_IXGRP};
 use types::attr::{Attr, FileType};
 use types::errno::Errno;
@@ -50,7 +50,8 @@ pub enum Made {
 ///
 /// # Errors
 /// ENOENT, ENOTDIR: no live directory; EACCES; EMLINK: too many sub-directories; ENAMETOOLONG,
-/// ENOENT: a bad link target; errors of `tail`.
+/// ENOENT: a bad link target; EREMCHG: another stripe of the directory has the name; errors of
+/// `tail`.
 pub fn create(
     view: &mut impl View,
     ctx: &Context<'_>,
@@ -65,7 +66,7 @@ pub fn create(
             false => Ok(Made::Found(target(view, parent, dirent)?)),
         };
     }
-    let mut dir = directory(view, parent)?;
+    let mut dir = directory_of(view, parent, name)?;
     may_create(view, ctx, &dir)?;
     let is_dir = new.file_type == FileType::Directory;
     if is_dir && dir.attr.nlink == u32::MAX {
@@ -112,7 +113,7 @@ pub fn plan_elsewhere(
     if view.dirent(parent, name)?.is_some() {
         return Err(Errno::EEXIST);
     }
-    let dir = directory(view, parent)?;
+    let dir = directory_of(view, parent, name)?;
     may_create(view, ctx, &dir)?;
     if dir.attr.nlink == u32::MAX {
         return Err(Errno::EMLINK);

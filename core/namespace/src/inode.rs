@@ -43,6 +43,10 @@ bitflags::bitflags! {
         const NOATIME = 2048;
         /// The layout was asked for (`lfs setstripe`): it cannot be asked for again.
         const CHOSEN_LAYOUT = 4096;
+        /// The directory is striped: the tail has its stripes. The inode is one of them.
+        const STRIPED = 8192;
+        /// The tail says where directories go that are made in this directory.
+        const HAS_DEFAULT_STRIPES = 16384;
     }
 }
 

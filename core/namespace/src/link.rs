@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::flags::check_unprotected;
 use crate::inode::{Dirent, Inode, InodeFlags};
 use crate::rename::Place;
-use crate::view::{Change, View, directory, names_changed};
+use crate::view::{Change, View, directory_of, names_changed};
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::LINKS_MAX;
@@ -16,7 +16,8 @@ use types::lock::InodeBits;
 /// # Errors
 /// ENOENT: there is no such inode or directory, or the inode has no name. An inode that was made
 /// without a name is excepted: it gets its first one here. ENOTDIR; EEXIST; EACCES; EPERM: the
-/// inode is a directory, immutable or append-only; EMLINK at [`LINKS_MAX`].
+/// inode is a directory, immutable or append-only; EMLINK at [`LINKS_MAX`]; EREMCHG: another stripe
+/// of the directory has the name.
 pub fn link(
     view: &mut impl View,
     ctx: &Context<'_>,
@@ -25,7 +26,7 @@ pub fn link(
     name: &[u8],
 ) -> Result<Inode, Errno> {
     let mut inode = view.inode(fid)?.ok_or(Errno::ENOENT)?;
-    let mut dir = directory(view, parent)?;
+    let mut dir = directory_of(view, parent, name)?;
     if view.dirent(parent, name)?.is_some() {
         return Err(Errno::EEXIST);
     }

@@ -1,7 +1,7 @@
 //! Finding a name.
 
 use crate::inode::Inode;
-use crate::view::{View, directory, is_elsewhere, target};
+use crate::view::{View, directory, directory_of, is_elsewhere, target};
 use types::errno::Errno;
 use types::fid::Fid;
 
@@ -9,12 +9,12 @@ use types::fid::Fid;
 ///
 /// # Errors
 /// ENOENT if there is no such name or directory, ENOTDIR if `parent` is no directory, EREMOTE if
-/// another MDT has the inode.
+/// another MDT has the inode, EREMCHG if another stripe of the directory has such names.
 pub fn lookup(view: &impl View, parent: Fid, name: &[u8]) -> Result<Inode, Errno> {
     // The entry first: if it exists, its directory need not be read.
     match view.dirent(parent, name)? {
         Some(dirent) => target(view, parent, dirent),
-        None => directory(view, parent).and(Err(Errno::ENOENT)),
+        None => directory_of(view, parent, name).and(Err(Errno::ENOENT)),
     }
 }
 

@@ -6,9 +6,9 @@
 
 use crate::access::{WRITE, may_create, may_delete, permission};
 use crate::context::Context;
-use crate::inode::{Dirent, Inode};
+use crate::inode::{Dirent, Inode, InodeFlags};
 use crate::unlink::{drop_directory, drop_link};
-use crate::view::{Change, View, directory, is_empty, names_changed, target};
+use crate::view::{Change, View, directory_of, is_empty, names_changed, target, whole};
 use smallvec::SmallVec;
 use types::errno::Errno;
 use types::fid::Fid;
@@ -48,7 +48,8 @@ pub struct Renamed {
 /// # Errors
 /// ENOENT, ENOTDIR, EISDIR, EEXIST, ENOTEMPTY, EACCES, EPERM (sticky bit), EMLINK; EINVAL: a
 /// directory into itself, or both flags at once; EREMOTE: the view does not reach one of the
-/// inodes, or a directory that leads from the new place up to where the two places meet.
+/// inodes, a stripe of a directory that is replaced, or a directory that leads from the new place
+/// up to where the two places meet; EREMCHG: another stripe of a directory has the name.
 pub fn rename(
     view: &mut impl View,
     ctx: &Context<'_>,
@@ -59,8 +60,18 @@ pub fn rename(
     if flags.no_replace && flags.exchange {
         return Err(Errno::EINVAL);
     }
-    let old_dir = directory(view, from.parent)?;
-    let new_dir = if to.parent == from.parent { None } else { Some(directory(view, to.parent)?) };
+    let old_dir = directory_of(view, from.parent, from.name)?;
+    let striped = old_dir.flags.contains(InodeFlags::STRIPED);
+    let new_dir = match to.parent == from.parent && !striped {
+        true => None,
+        false => Some(directory_of(view, to.parent, to.name)?),
+    };
+    // Stripes of one directory are one place to a program.
+    let apart = match &new_dir {
+        Some(new_dir) => whole(view, &old_dir)? != whole(view, new_dir)?,
+        None => false,
+    };
+    let new_dir = new_dir.filter(|_| to.parent != from.parent);
     let source =
         target(view, from.parent, view.dirent(from.parent, from.name)?.ok_or(Errno::ENOENT)?)?;
     let replaced = match view.dirent(to.parent, to.name)? {
@@ -69,14 +80,16 @@ pub fn rename(
         None if flags.exchange => return Err(Errno::ENOENT),
         None => None,
     };
-    check_ancestry(view, &from, &to, &source, replaced.as_ref(), flags)?;
+    if apart {
+        check_ancestry(view, &from, &to, &source, replaced.as_ref(), flags)?;
+    }
     if let Some(other) = &replaced
         && other.fid() == source.fid()
     {
         // Two names of one inode: POSIX says that nothing happens.
         return Ok(Renamed { moved: source, replaced: None });
     }
-    let dirs = Directories { old: old_dir, new: new_dir };
+    let dirs = Directories { old: old_dir, new: new_dir, apart };
     check_permission(view, ctx, &dirs, &source, replaced.as_ref(), flags)?;
     match replaced {
         Some(other) if flags.exchange => {
@@ -99,6 +112,8 @@ pub fn rename(
 struct Directories {
     old: Inode,
     new: Option<Inode>,
+    /// They are not one directory, nor stripes of one.
+    apart: bool,
 }
 
 impl Directories {
@@ -136,9 +151,6 @@ fn check_ancestry(
     replaced: Option<&Inode>,
     flags: Flags,
 ) -> Result<(), Errno> {
-    if from.parent == to.parent {
-        return Ok(());
-    }
     if source.is_dir() && is_within(view, to.parent, source.fid(), from.parent)? {
         return Err(Errno::EINVAL);
     }
@@ -216,7 +228,7 @@ fn check_permission(
         None => may_create(view, ctx, dirs.new_dir())?,
     }
     // A directory under another parent gets another `..`: that is a write to it.
-    if dirs.new.is_some() {
+    if dirs.apart {
         if source.is_dir() {
             permission(view, ctx, source, WRITE)?;
         }
@@ -233,7 +245,7 @@ fn check_replaceable(
     replaced: Option<&Inode>,
 ) -> Result<(), Errno> {
     match replaced {
-        Some(other) if source.is_dir() && !is_empty(view, other.fid())? => Err(Errno::ENOTEMPTY),
+        Some(other) if source.is_dir() && !is_empty(view, other)? => Err(Errno::ENOTEMPTY),
         _ => Ok(()),
     }
 }

@@ -4,7 +4,7 @@ use crate::access::may_delete;
 use crate::context::Context;
 use crate::inode::Inode;
 use crate::unlink::drop_directory;
-use crate::view::{Change, View, directory, is_empty, names_changed, target};
+use crate::view::{Change, View, directory, directory_of, is_empty, names_changed, target};
 use types::attr::FileType;
 use types::errno::Errno;
 use types::fid::Fid;
@@ -13,14 +13,15 @@ use types::fid::Fid;
 ///
 /// # Errors
 /// ENOENT, ENOTDIR: no such name, or no directory; ENOTEMPTY; EACCES, EPERM (sticky bit); EBUSY:
-/// the root; EREMOTE: another MDT has the inode.
+/// the root; EREMOTE: another MDT has the inode, or a stripe of it; EREMCHG: another stripe of the
+/// directory has the name.
 pub fn rmdir(
     view: &mut impl View,
     ctx: &Context<'_>,
     parent: Fid,
     name: &[u8],
 ) -> Result<Inode, Errno> {
-    let mut dir = directory(view, parent)?;
+    let mut dir = directory_of(view, parent, name)?;
     let mut inode = target(view, parent, view.dirent(parent, name)?.ok_or(Errno::ENOENT)?)?;
     may_delete(view, ctx, &dir, &inode)?;
     if !inode.is_dir() {
@@ -29,7 +30,7 @@ pub fn rmdir(
     if inode.fid() == Fid::ROOT {
         return Err(Errno::EBUSY);
     }
-    if !is_empty(view, inode.fid())? {
+    if !is_empty(view, &inode)? {
         return Err(Errno::ENOTEMPTY);
     }
     view.before(&[Change::name(parent, name), Change::named(inode.fid(), true)])?;

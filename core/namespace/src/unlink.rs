@@ -4,7 +4,7 @@ use crate::access::{EXECUTE, WRITE, may_delete, permission};
 use crate::context::Context;
 use crate::inode::Inode;
 use crate::rename::Place;
-use crate::view::{Change, View, directory, names_changed, target};
+use crate::view::{Change, View, directory_of, names_changed, target};
 use types::attr::FileType;
 use types::errno::Errno;
 use types::fid::Fid;
@@ -13,14 +13,15 @@ use types::fid::Fid;
 ///
 /// # Errors
 /// ENOENT, ENOTDIR: no such name or directory; EISDIR: it is a directory; EACCES, EPERM (sticky
-/// bit); EREMOTE: another MDT has the file, which the view does not reach.
+/// bit); EREMOTE: another MDT has the file, which the view does not reach; EREMCHG: another stripe
+/// of the directory has the name.
 pub fn unlink(
     view: &mut impl View,
     ctx: &Context<'_>,
     parent: Fid,
     name: &[u8],
 ) -> Result<Inode, Errno> {
-    let mut dir = directory(view, parent)?;
+    let mut dir = directory_of(view, parent, name)?;
     let dirent = view.dirent(parent, name)?.ok_or(Errno::ENOENT)?;
     if !view.reaches(parent, dirent.fid) {
         permission(view, ctx, &dir, WRITE | EXECUTE)?;

@@ -5,7 +5,7 @@
 //! once.
 
 use crate::context::Context;
-use crate::inode::{Dirent, Inode};
+use crate::inode::{Dirent, Inode, InodeFlags};
 use std::ops::ControlFlow;
 use types::errno::Errno;
 use types::fid::Fid;
@@ -82,6 +82,24 @@ pub trait View {
         fid.mdt() == dir.mdt()
     }
 
+    /// The stripes of a directory, itself first; `dir` is one of them, and has
+    /// [`InodeFlags::STRIPED`].
+    ///
+    /// # Errors
+    /// EIO: its record is damaged.
+    fn stripes(&self, dir: &Inode) -> Result<Vec<Fid>, Errno> {
+        Ok(vec![dir.fid()])
+    }
+
+    /// The stripe that has, or would have, this name. As [`View::stripes`].
+    ///
+    /// # Errors
+    /// EIO: its record is damaged.
+    fn place(&self, dir: &Inode, name: &[u8]) -> Result<Fid, Errno> {
+        let _ = name;
+        Ok(dir.fid())
+    }
+
     /// The directory above a directory, on the way upward from a place to which a directory is
     /// moved. The view may refuse for now, as in [`View::before`].
     ///
@@ -144,6 +162,29 @@ pub fn directory(view: &impl View, fid: Fid) -> Result<Inode, Errno> {
     Ok(inode)
 }
 
+/// A live directory in which a name is, or may come to be.
+///
+/// # Errors
+/// As [`directory`]; EREMCHG: another stripe of the directory has names like this.
+pub fn directory_of(view: &impl View, fid: Fid, name: &[u8]) -> Result<Inode, Errno> {
+    let dir = directory(view, fid)?;
+    if dir.flags.contains(InodeFlags::STRIPED) && view.place(&dir, name)? != fid {
+        return Err(Errno::EREMCHG);
+    }
+    Ok(dir)
+}
+
+/// The directory that programs see: of a stripe, the one whose stripe it is.
+///
+/// # Errors
+/// EIO: its record is damaged.
+pub fn whole(view: &impl View, dir: &Inode) -> Result<Fid, Errno> {
+    match dir.flags.contains(InodeFlags::STRIPED) {
+        true => view.stripes(dir)?.first().copied().ok_or(Errno::EIO),
+        false => Ok(dir.fid()),
+    }
+}
+
 /// Names of `dir` came or went, `nlink` of them of sub-directories.
 pub(crate) fn names_changed(view: &mut impl View, ctx: &Context<'_>, dir: &mut Inode, nlink: i32) {
     dir.attr.nlink = dir.attr.nlink.saturating_add_signed(nlink);
@@ -168,8 +209,26 @@ pub fn is_elsewhere(dir: Fid, fid: Fid) -> bool {
     fid.mdt() != dir.mdt()
 }
 
-/// True if the directory has no entry.
-pub(crate) fn is_empty(view: &impl View, dir: Fid) -> Result<bool, Errno> {
+/// True if the directory has no entry, in any of its stripes.
+///
+/// # Errors
+/// EREMOTE: the view does not reach a stripe. EIO.
+pub(crate) fn is_empty(view: &impl View, dir: &Inode) -> Result<bool, Errno> {
+    if !dir.flags.contains(InodeFlags::STRIPED) {
+        return has_no_entry(view, dir.fid());
+    }
+    let mut elsewhere = false;
+    for stripe in view.stripes(dir)? {
+        if !view.reaches(dir.fid(), stripe) {
+            elsewhere = true;
+        } else if !has_no_entry(view, stripe)? {
+            return Ok(false);
+        }
+    }
+    if elsewhere { Err(Errno::EREMOTE) } else { Ok(true) }
+}
+
+fn has_no_entry(view: &impl View, dir: Fid) -> Result<bool, Errno> {
     let mut empty = true;
     view.entries(dir, None, &mut |_, _| {
         empty = false;

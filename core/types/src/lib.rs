@@ -10,6 +10,8 @@ pub mod attr;
 pub mod bounded;
 pub mod bundle;
 pub mod credentials;
+pub mod dir_path;
+pub mod dir_stripes;
 pub mod errno;
 pub mod fid;
 pub mod job;

@@ -121,6 +121,9 @@ pub const CLIENTS_MAX: usize = 16_384;
 pub const SESSIONS_PER_ADDRESS_MAX: usize = CLIENTS_MAX / 4;
 /// Sessions with one target of all clients that show one key, unless it is that of a server.
 pub const SESSIONS_PER_KEY_MAX: usize = 64;
+/// Stripes of a directory: the parts of the operation that makes or changes one are one record
+/// ([`BUNDLE_BYTES_MAX`]).
+pub const DIR_STRIPES_MAX: usize = 128;
 /// Targets of one kind in a file system.
 pub const TARGETS_MAX: usize = 4096;
 /// Objects in one Destroy or Sync operation (24 bytes each).
@@ -168,6 +171,8 @@ pub const EXTENTS_PER_REPLY_MAX: usize = 17;
 pub const RECORD_KEY_BYTES_MAX: usize = 511;
 /// Longest record that a checker reads, bytes: an inode with layouts, an extended attribute.
 pub const RECORD_VALUE_BYTES_MAX: usize = 256 << 10;
+/// Bytes of records of a tree that travel at once, about: one record may be longer.
+pub const TREE_PAGE_BYTES: usize = 1 << 20;
 /// Records in one answer to a checker.
 pub const RECORDS_PER_SCAN_MAX: usize = 16_384;
 /// Records of each kind (seen, to be) in one repair.

@@ -39,7 +39,7 @@ use raw::{OpHeader, RawEntry, RawGap, RawLock, RawReply, RawRequest};
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::job::{JOB_ID_BYTES_MAX, JobId};
-use types::limits::{GRANTS_PER_REPLY_MAX, GROUPS_MAX, OPS_PER_REQUEST_MAX};
+use types::limits::{GRANTS_PER_REPLY_MAX, GROUPS_MAX, OPS_PER_REQUEST_MAX, RECORD_KEY_BYTES_MAX};
 use types::lock::InodeBits;
 use types::names::NameRange;
 use types::session::{Transno, Xid};
@@ -78,6 +78,7 @@ pub fn encode_request(request: &Request) -> Encoded {
             Op::Client(op) => client::encode(op, &mut w),
             Op::Connect(hello) => session::encode_connect(hello, &mut w),
             Op::Replay(changes) => session::encode_replay(changes, &mut w),
+            Op::Tree(after) => w.op(opcode::TREE, 0, |w| w.bytes(after)),
             Op::Disconnect | Op::Ping | Op::Replayed | Op::Restored => {
                 w.op(op.row().number, 0, |_| ())
             }
@@ -146,6 +147,10 @@ fn decode_op(header: OpHeader, r: &mut Reader<'_>, bulk: &mut Bulk) -> Result<Op
             opcode::REPLAY => Op::Replay(session::decode_replay(flags, r)?),
             opcode::REPLAYED => plain(Op::Replayed)?,
             opcode::RESTORED => plain(Op::Restored)?,
+            opcode::TREE => {
+                let [] = cursor::unpack(row.name, flags)?;
+                Op::Tree(r.copied("key", RECORD_KEY_BYTES_MAX)?)
+            }
             number => return Err(DecodeError::UnknownOp { number }),
         },
         1 => Op::Mgs(mgs::decode(number, flags, r)?),
@@ -180,6 +185,7 @@ pub fn encode_reply(reply: &Reply) -> Encoded {
             Ok(OpReply::Connect(reply)) => session::encode_connected(reply, &mut w),
             Ok(OpReply::Client(reply)) => client::encode_reply(reply, &mut w),
             Ok(OpReply::Done) => w.op(answer::DONE, 0, |_| ()),
+            Ok(OpReply::Tree(page)) => session::encode_page(page, &mut w),
         }
     }
     for Grant { fid, bits } in &reply.grants {
@@ -274,6 +280,7 @@ fn decode_result(
     let reply = match number >> 8 {
         0 if number == answer::DONE => plain(OpReply::Done)?,
         0 if number == answer::CONNECT => OpReply::Connect(session::decode_connected(flags, r)?),
+        0 if number == answer::TREE => OpReply::Tree(session::decode_page(flags, r, bulk)?),
         1 => OpReply::Mgs(mgs::decode_reply(number, flags, r)?),
         2 => OpReply::Mds(mds_reply::decode(number, flags, r, bulk)?),
         3 => OpReply::Ost(ost_reply::decode_reply(number, flags, r, bulk)?),

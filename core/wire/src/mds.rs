@@ -9,6 +9,7 @@ pub(crate) mod names;
 pub(crate) mod opens;
 pub(crate) mod peers;
 pub(crate) mod reply;
+pub(crate) mod root;
 pub(crate) mod shared;
 
 pub use self::attributes::*;
@@ -20,5 +21,6 @@ pub use self::names::*;
 pub use self::opens::*;
 pub use self::peers::{PeerApply, PeerAsk, PeerCancel, PeerExchange, PeerForget, PeerPrepare};
 pub use self::reply::*;
+pub use self::root::Root;
 pub use self::shared::*;
 pub use crate::opcode::MdsOp;

@@ -12,6 +12,7 @@ use types::credentials::{Credentials, SquashNews};
 use types::errno::Errno;
 use types::fid::Fid;
 use types::job::JobId;
+use types::limits::TREE_PAGE_BYTES;
 use types::lock::InodeBits;
 use types::names::NameRange;
 use types::proof::Proof;
@@ -48,6 +49,9 @@ pub enum Op {
     Replayed,
     /// Opens and locks are brought back; answers when the target is in service.
     Restored,
+    /// From a host that may take the target over later: committed records behind the one with this
+    /// key (docs/ownership.md). Empty: from the first one.
+    Tree(Bytes),
 }
 
 impl Op {
@@ -65,6 +69,7 @@ impl Op {
         match self {
             Op::Mds(op) => op.reply_bytes(),
             Op::Ost(op) => op.reply_bytes(),
+            Op::Tree(_) => TREE_PAGE_BYTES,
             _ => 0,
         }
     }
@@ -89,6 +94,17 @@ pub struct Redo {
     pub bytes: Bytes,
 }
 
+/// Records of a target's tree, in the order of their keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TreePage {
+    /// Number of records.
+    pub records: u32,
+    /// There are more behind them.
+    pub more: bool,
+    /// The records, as changes of a group (docs/store.md).
+    pub bytes: Bytes,
+}
+
 /// What one operation answered.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OpReply {
@@ -104,6 +120,8 @@ pub enum OpReply {
     Connect(ConnectReply),
     /// Done, nothing to say (Disconnect, Ping, what belongs to recovery).
     Done,
+    /// Records of the tree.
+    Tree(TreePage),
 }
 
 /// Hello of a client to one target.
@@ -298,7 +316,10 @@ mod tests {
     fn only_locks_and_the_configuration_wait() {
         let waits: Vec<_> =
             sample_ops().iter().filter(|op| op.class().waits).map(|op| op.row().name).collect();
-        assert_eq!(waits, ["mgs_config", "mgs_nodemaps", "mds_flock_set", "mds_lock"]);
+        assert_eq!(
+            waits,
+            ["mgs_config", "mgs_nodemaps", "mgs_scoped", "mds_flock_set", "mds_lock"]
+        );
         let Some(Op::Mds(mut op)) =
             sample_ops().into_iter().find(|op| op.row().name == "mds_flock_set")
         else {

@@ -1,6 +1,7 @@
 //! Operations of the MGS. Rare, so their bodies use serde (postcard).
 
 use crate::report::{KeptReport, NodeReport};
+use idmap::scope::{Scope, ScopedParam};
 use idmap::set::{NodemapChange, Nodemaps};
 use serde::{Deserialize, Serialize};
 
@@ -141,6 +142,45 @@ pub enum MgsOp {
         /// Longest wait, milliseconds.
         wait_ms: u32,
     },
+    /// Set (or with `None` remove) a parameter for a scope.
+    SetScoped {
+        /// For which processes.
+        scope: Scope,
+        /// Name of the parameter, or a pattern.
+        name: String,
+        /// The new value; `None`: forget it.
+        value: Option<String>,
+    },
+    /// The parameters that are kept for scopes in which the sender is, at once if they are not
+    /// those of `known`, else when they may have changed or after `wait_ms`.
+    Scoped {
+        /// Host of the sender.
+        host: String,
+        /// Those of all scopes; for administrators.
+        all: bool,
+        /// Version that the sender has; `None`: it has none.
+        known: Option<ScopesVersion>,
+        /// Longest wait, milliseconds.
+        wait_ms: u32,
+    },
+    /// From an administrator: the target is, or will be, at these NIDs. It tells others itself when
+    /// it registers next.
+    ReplaceNids {
+        /// Full name.
+        name: String,
+        /// All NIDs at which it may be served.
+        #[serde(deserialize_with = "types::bounded::vec")]
+        nids: Vec<String>,
+    },
+}
+
+/// Version of what is kept for scopes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ScopesVersion {
+    /// Number of changes of parameters.
+    pub params: u64,
+    /// Number of changes of nodemaps.
+    pub nodemaps: u64,
 }
 
 /// What an operation answered.
@@ -172,4 +212,12 @@ pub enum MgsReply {
     Reports(#[serde(deserialize_with = "types::bounded::vec")] Vec<KeptReport>),
     /// All nodemaps.
     Nodemaps(Nodemaps),
+    /// Parameters that are kept for scopes.
+    Scoped {
+        /// Of which version.
+        version: ScopesVersion,
+        /// The parameters; a later one counts more.
+        #[serde(deserialize_with = "types::bounded::vec")]
+        params: Vec<ScopedParam>,
+    },
 }

@@ -19,6 +19,7 @@ use crate::mds::names::*;
 use crate::mds::opens::*;
 use crate::mds::peers::*;
 use crate::mds::reply::MdsReply;
+use crate::mds::root::Root;
 use crate::message::{Op, OpReply};
 use crate::mgs::MgsOp;
 use crate::ost::operations::*;
@@ -306,6 +307,7 @@ operations! {
     0x0004 REPLAY "replay" Client [Other] Op::Replay(_),
     0x0005 REPLAYED "replayed" Client [Other] Op::Replayed,
     0x0006 RESTORED "restored" Client [Other] Op::Restored,
+    0x0007 TREE "tree" Server [Other] Op::Tree(_),
 
     Mgs MgsOp {
         0x0101 MGS_REGISTER "mgs_register" Owner [Other store] MgsOp::Register { .. },
@@ -319,6 +321,9 @@ operations! {
         0x0109 MGS_REMOVE "mgs_remove" Admin [Other store] MgsOp::Remove { .. },
         0x010a MGS_NODEMAP "mgs_nodemap" Admin [Other store] MgsOp::Nodemap(_),
         0x010b MGS_NODEMAPS "mgs_nodemaps" NotClient [Config waits] MgsOp::Nodemaps { .. },
+        0x010c MGS_SET_SCOPED "mgs_set_scoped" Admin [Other store] MgsOp::SetScoped { .. },
+        0x010d MGS_SCOPED "mgs_scoped" Both [Config waits] MgsOp::Scoped { .. },
+        0x010e MGS_REPLACE_NIDS "mgs_replace_nids" Admin [Other store] MgsOp::ReplaceNids { .. },
     }
 
     Client ClientOp {
@@ -367,6 +372,7 @@ operations! {
         0x0223 MDS_TMPFILE "mds_tmpfile" Client [Open store replayed space reint] Tmpfile(Tmpfile),
         0x0224 MDS_ACCESSED "mds_accessed" Client [Setattr store replayed release] Accessed(Accessed),
         0x0225 MDS_EXPECT "mds_expect" Client [Other] Expect(Expect),
+        0x0226 MDS_ROOT "mds_root" Client [Lookup] Root(Root),
         0x0231 MDS_PEER_PREPARE "mds_peer_prepare" Server [Other] PeerPrepare(PeerPrepare),
         0x0232 MDS_PEER_APPLY "mds_peer_apply" Server [Other] PeerApply(PeerApply),
         0x0233 MDS_PEER_CANCEL "mds_peer_cancel" Server [Other] PeerCancel(PeerCancel),
@@ -434,6 +440,7 @@ macro_rules! replies {
 replies! {
     0x0001 DONE "done" OpReply::Done,
     0x0002 CONNECT "connect" OpReply::Connect(_),
+    0x0003 TREE "tree" OpReply::Tree(_),
 
     0x0101 MGS "mgs" OpReply::Mgs(_),
 
@@ -452,6 +459,7 @@ replies! {
     0x020e MDS_LEASE "mds_lease" OpReply::Mds(MdsReply::Lease(_)),
     0x020f MDS_EXTENTS "mds_extents" OpReply::Mds(MdsReply::Extents { .. }),
     0x0210 MDS_REMOTE "mds_remote" OpReply::Mds(MdsReply::Remote { .. }),
+    0x0211 MDS_ROOT "mds_root" OpReply::Mds(MdsReply::Root { .. }),
     0x0230 MDS_PEER_FIDS "mds_peer_fids" OpReply::Mds(MdsReply::PeerFids(_)),
     0x0231 MDS_PEER_PREPARED "mds_peer_prepared" OpReply::Mds(MdsReply::PeerPrepared { .. }),
     0x0232 MDS_PEER_APPLIED "mds_peer_applied" OpReply::Mds(MdsReply::PeerApplied { .. }),
@@ -526,17 +534,20 @@ mod tests {
     ];
     const OF_OWNERS: [&str; 2] = ["mgs_register", "mgs_unregister"];
     const NOT_OF_CLIENTS: [&str; 1] = ["mgs_nodemaps"];
-    const OF_ADMINISTRATORS: [&str; 8] = [
+    const OF_ADMINISTRATORS: [&str; 10] = [
         "mgs_set_param",
         "mgs_clients",
         "mgs_pool",
         "mgs_remove",
         "mgs_nodemap",
+        "mgs_set_scoped",
+        "mgs_replace_nids",
         "mds_scan",
         "mds_mend",
         "ost_list",
     ];
-    const OF_SERVERS: [&str; 8] = [
+    const OF_SERVERS: [&str; 9] = [
+        "tree",
         "mds_peer_fids",
         "mds_peer_prepare",
         "mds_peer_apply",

@@ -22,6 +22,8 @@ pub const JOBS_PER_TARGET_MAX: usize = 32;
 pub const WAITS_PER_REPORT_MAX: usize = 256;
 /// Holders of one lock that is waited for.
 pub const HOLDERS_PER_WAIT_MAX: usize = 16;
+/// Hosts of one log in a report.
+pub const HOSTS_PER_LOG_MAX: usize = 32;
 /// Buckets of a histogram: bucket `n` holds `2^(n-1)..2^n` microseconds, bucket 0 holds 0.
 pub const BUCKETS_MAX: usize = 40;
 /// Longest text, bytes.
@@ -60,6 +62,38 @@ pub struct NodeReport {
     /// What waits for longer than a second, the longest first.
     #[serde(deserialize_with = "types::bounded::vec")]
     pub waits: Vec<Wait>,
+    /// Logs of targets that it serves or may serve, and that other hosts can take over.
+    #[serde(deserialize_with = "types::bounded::vec")]
+    pub logs: Vec<LogReport>,
+}
+
+/// The log of a target that other hosts can take over, as one of them sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct LogReport {
+    /// `MGS`, `sheen-MDT0000`
+    pub target: String,
+    /// The newest epoch.
+    pub epoch: u64,
+    /// Number of the oldest entry that is kept.
+    pub first: u64,
+    /// Number of the newest entry.
+    pub head: u64,
+    /// Hosts that have its tree, or get it.
+    #[serde(deserialize_with = "types::bounded::vec")]
+    pub hosts: Vec<LogHostReport>,
+    /// What is wrong with its etcd; empty: it answers.
+    pub trouble: String,
+}
+
+/// A host that has the tree of a target, or gets it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct LogHostReport {
+    /// Host and folder.
+    pub host: String,
+    /// It owns the target.
+    pub owner: bool,
+    /// Number of the newest entry that is durable in its tree.
+    pub applied: u64,
 }
 
 /// Requests of one session or target.
@@ -360,7 +394,9 @@ impl NodeReport {
         };
         let targets: usize = self.targets.iter().map(target).sum();
         let mounts: usize = self.mounts.iter().map(mount).sum();
-        300 + targets + mounts + 600 * self.waits.len()
+        let log = |log: &LogReport| 100 + log.trouble.len() + 80 * log.hosts.len();
+        let logs: usize = self.logs.iter().map(log).sum();
+        300 + targets + mounts + 600 * self.waits.len() + logs
     }
 
     /// Cuts what is beyond the bounds.
@@ -394,6 +430,12 @@ impl NodeReport {
         }
         self.waits.truncate(WAITS_PER_REPORT_MAX);
         self.waits.iter_mut().for_each(|wait| wait.what.clip());
+        self.logs.truncate(TARGETS_PER_REPORT_MAX);
+        for log in &mut self.logs {
+            cut_all([&mut log.target, &mut log.trouble]);
+            log.hosts.truncate(HOSTS_PER_LOG_MAX);
+            log.hosts.iter_mut().for_each(|host| cut(&mut host.host));
+        }
     }
 }
 

@@ -60,6 +60,7 @@ fn run(mut arguments: impl Iterator<Item = String>) -> Result<(), Failure> {
         nodiratime: false,
         mgs: vec![mgs.parse()?],
         fsname: fsname.parse()?,
+        directory: Default::default(),
         description: "one_file".to_owned(),
         soft: true,
     };

@@ -38,6 +38,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use types::attr::{AccessTimes, Attr};
+use types::dir_path::DirPath;
 use types::fid::Fid;
 use types::limits::LEASES_MAX;
 use types::name::Name;
@@ -64,6 +65,8 @@ pub struct ClientOptions {
     pub mgs: Vec<Nid>,
     /// File system.
     pub fsname: FsName,
+    /// The directory of it that is mounted, below the fileset of the client's nodemap.
+    pub directory: DirPath,
     /// For people, in lists of clients: host name and mount point.
     pub description: String,
     /// A program whose server is away gets ETIMEDOUT after [`types::limits::REQUEST_TIMEOUT`].
@@ -100,7 +103,8 @@ fn lock_source(fsname: FsName, uuid: ClientUuid) -> String {
 }
 
 impl Client {
-    /// Asks the MGS for the configuration and reaches the root directory. 3 round trips.
+    /// Asks the MGS for the configuration and reaches the root directory. 3 round trips, and
+    /// up to two for each time that the path to a directory goes on at another MDT.
     ///
     /// # Errors
     /// The MGS or MDT0000 does not answer, or there is no such file system.
@@ -117,8 +121,8 @@ impl Client {
         rpc: Arc<Rpc>,
         options: ClientOptions,
     ) -> Result<Arc<Client>, ClientError> {
-        let ClientOptions { opens, access_times, nodiratime, mgs, fsname, description, soft } =
-            options;
+        let ClientOptions { opens, access_times, nodiratime, mgs, fsname, .. } = options;
+        let ClientOptions { directory, description, soft, .. } = options;
         let identity =
             Identity { fsname, uuid: ClientUuid(env.random.next_u128()), description, soft };
         let (mgc, config) = config::ask(&rpc, &mgs, &identity).await?;
@@ -160,9 +164,12 @@ impl Client {
             me: me.clone(),
         });
         let session = &client.session;
-        if let Err(error) = session.reach_root(&config).await {
-            client.unmount().await;
-            return Err(error);
+        match session.reach_root(&config, &directory).await {
+            Ok(root) => client.nodes.set_root(root),
+            Err(error) => {
+                client.unmount().await;
+                return Err(error);
+            }
         }
         session.targets.mounted();
         let upkeep = keep_up(Arc::downgrade(&client.upkeep), session.ending());
@@ -253,9 +260,18 @@ impl Client {
             Some(_) if attr.is_dir() => Asked::DirectoryAgain,
             Some(_) => Asked::Again,
         };
-        let entry_covered =
-            name.is_some_and(|name| self.locks.trust_name(parent, name, Some(attr.fid), asked));
+        let striped = self.is_stripe(parent);
+        let entry_covered = name.is_some_and(|name| match striped {
+            true => {
+                self.locks.show_name(parent, name, Some(attr.fid));
+                false
+            }
+            false => self.locks.trust_name(parent, name, Some(attr.fid), asked),
+        });
         let node = self.nodes.remember(attr.fid);
+        if attr.is_dir() {
+            self.locks.table.lock().stripes.shown(attr.fid);
+        }
         let stat = stat(self, attr);
         Found {
             node,
@@ -281,7 +297,11 @@ impl Client {
         if let Some(file) = self.data.files.get_used(attr.fid) {
             file.learn(attr);
         }
-        let (attr, covered) = self.locks.attr_for_kernel(attr);
+        let (attr, covered) = match self.is_stripe(attr.fid) {
+            // The kernel must ask for the whole.
+            true => (*attr, false),
+            false => self.locks.attr_for_kernel(attr),
+        };
         self.note_shown(&attr);
         Stat { attr, ino: attr.fid.ino(), attr_valid: self.session.valid(attr.fid, covered) }
     }

@@ -179,6 +179,7 @@ impl Client {
         if self.missed.any.load(Ordering::Acquire)
             && let Some(dir) = self.nodes.fid(parent)
         {
+            let dir = self.place_known(dir, name).unwrap_or(dir);
             self.missed.looked(thread, dir, name, found);
         }
     }

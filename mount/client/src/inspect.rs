@@ -12,7 +12,6 @@ use session::session::Session;
 use std::sync::Arc;
 use types::credentials::Credentials;
 use types::errno::Errno;
-use types::fid::Fid;
 use types::target::TargetIndex;
 
 /// Layout of a new file whose directory has no default layout.
@@ -33,8 +32,8 @@ impl Client {
     /// Those of the MDT; EPROTO: its answer is no layout.
     pub async fn default_layout(&self) -> Result<DefaultLayout, ClientError> {
         let name = Bytes::from_static(b"lustre.lov.default");
-        let value =
-            self.session.mdc(Fid::ROOT)?.getxattr(&Credentials::root(), Fid::ROOT, name).await?;
+        let root = self.nodes.root();
+        let value = self.session.mdc(root)?.getxattr(&Credentials::root(), root, name).await?;
         let LovEa { layout } = lov_ea::decode(&value).map_err(|_| Errno::EPROTO)?;
         let component = layout.components.first().ok_or(Errno::EPROTO)?;
         Ok(DefaultLayout {

@@ -18,6 +18,7 @@ mod expected;
 mod hooks;
 pub mod inspect;
 mod listing;
+mod merged_listing;
 mod no_open;
 pub mod open;
 mod ops;

@@ -10,6 +10,7 @@
 
 use foldhash::HashMap;
 use parking_lot::Mutex;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use types::attr::Attr;
 use types::fid::Fid;
@@ -28,6 +29,8 @@ pub struct NodeTable {
     inner: Mutex<Inner>,
     /// There was a mirror: until then none is looked for.
     mirrored: AtomicBool,
+    /// The directory that is mounted, if that is not the root of the file system.
+    mounted: OnceLock<Fid>,
 }
 
 struct Inner {
@@ -76,7 +79,30 @@ impl NodeTable {
         by_fid.insert(Fid::ROOT, NodeId::ROOT);
         let mirrors = HashMap::default();
         let inner = Mutex::new(Inner { by_id, by_fid, mirrors, next: NodeId::ROOT.0 + 1 });
-        NodeTable { inner, mirrored: AtomicBool::new(false) }
+        NodeTable { inner, mirrored: AtomicBool::new(false), mounted: OnceLock::new() }
+    }
+
+    /// This directory is the root of the mount. Before the kernel knows any node, once.
+    pub fn set_root(&self, fid: Fid) {
+        if fid == Fid::ROOT || self.mounted.set(fid).is_err() {
+            return;
+        }
+        let inner = &mut *self.inner.lock();
+        if let Some(slot) = inner.by_id.get_mut(&NodeId::ROOT) {
+            slot.fid = fid;
+        }
+        inner.by_fid.remove(&Fid::ROOT);
+        inner.by_fid.insert(fid, NodeId::ROOT);
+    }
+
+    /// The directory that is the root of the mount.
+    pub fn root(&self) -> Fid {
+        self.mounted.get().copied().unwrap_or(Fid::ROOT)
+    }
+
+    /// True if the whole file system is mounted.
+    pub fn is_whole(&self) -> bool {
+        self.mounted.get().is_none()
     }
 
     /// The number of an inode, counting one lookup.
@@ -201,6 +227,22 @@ mod tests {
         assert!(table.is_mirror(mirror) && !table.is_mirror(NodeId::ROOT));
         assert_eq!(table.forget(mirror, 2), None, "the root itself is still known");
         assert_eq!((table.fid(mirror), table.fid(NodeId::ROOT)), (None, Some(Fid::ROOT)));
+        assert_eq!(table.count(), 1);
+    }
+
+    #[test]
+    fn a_directory_is_the_root_of_its_mount() {
+        let table = NodeTable::new();
+        assert!(table.is_whole() && table.root() == Fid::ROOT);
+        table.set_root(fid(1));
+        assert_eq!((table.is_whole(), table.root()), (false, fid(1)));
+        assert_eq!(
+            (table.fid(NodeId::ROOT), table.node(fid(1))),
+            (Some(fid(1)), Some(NodeId::ROOT))
+        );
+        assert_eq!(table.node(Fid::ROOT), None);
+        table.set_root(fid(2));
+        assert_eq!(table.root(), fid(1), "once");
         assert_eq!(table.count(), 1);
     }
 

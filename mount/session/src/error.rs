@@ -1,6 +1,7 @@
 //! Errors of the client, and the errno that a program sees for each.
 
 use rpc::error::RpcError;
+use types::dir_path::DirPath;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::target::{BadTargetName, TargetName};
@@ -49,9 +50,31 @@ pub enum ClientError {
         /// NIDs of the MGS.
         mgs: Vec<types::nid::Nid>,
     },
+    /// There is no such directory to mount.
+    #[error("{fsname}{path} cannot be mounted: {}", not_mounted(*.errno))]
+    NoDirectory {
+        /// Name of the file system.
+        fsname: String,
+        /// The directory, below the fileset of the client's nodemap if it has one.
+        path: DirPath,
+        /// The reason.
+        errno: Errno,
+    },
     /// The MGS sent a configuration that makes no sense.
     #[error("configuration from the MGS: {0}")]
     BadConfig(String),
+}
+
+fn not_mounted(errno: Errno) -> String {
+    match errno {
+        Errno::ENODEV => "the nodemap of this host has a fileset that is no directory there; \
+                          lctl nodemap_info on a server shows it"
+            .to_owned(),
+        Errno::ENOENT => "there is no such directory".to_owned(),
+        Errno::ENOTDIR => "it is no directory".to_owned(),
+        Errno::EPROTO => "its servers are of an earlier version: update them first".to_owned(),
+        errno => errno.to_string(),
+    }
 }
 
 impl From<BadTargetName> for ClientError {
@@ -73,6 +96,7 @@ impl ClientError {
             ClientError::Layout { .. } => Errno::EIO,
             ClientError::TooFar(_) => Errno::EFBIG,
             ClientError::NoFileSystem { .. } => Errno::ENODEV,
+            ClientError::NoDirectory { errno, .. } => *errno,
             ClientError::BadConfig(_) => Errno::EPROTO,
         }
     }

@@ -6,7 +6,7 @@ use crate::fan_out::fan_out;
 use crate::hooks::Hooks;
 use crate::space::Spaces;
 use crate::squash::Acting;
-use crate::targets::{Identity, Targets};
+use crate::targets::{Identity, Targets, misfit};
 use env::{BoxFuture, Env, watch};
 use rpc::Rpc;
 use rpc::awaited::Requests;
@@ -16,15 +16,17 @@ use rpc::import::{Import, ImportState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use stubs::mdc::Mdc;
+use stubs::mdc::{Mdc, OnTheWay};
 use stubs::mgc::Mgc;
 use stubs::osc::Osc;
 use types::credentials::Credentials;
+use types::dir_path::DirPath;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::{CONNECT_TIMEOUT, REQUEST_TIMEOUT};
 use types::session::ClientUuid;
 use types::target::FsName;
+use wire::mds::Root;
 use wire::message::Op;
 use wire::mgs::FsConfig;
 
@@ -122,14 +124,47 @@ impl Session {
         self.hooks.squash_changed();
     }
 
-    /// Asks the root directory's MDT for the root directory.
+    /// Asks which directory is the root of the mount, and for that directory: 1 round trip, and up
+    /// to two for each time that another MDT goes on.
     ///
     /// # Errors
-    /// BadConfig, or that MDT does not answer.
-    pub async fn reach_root(self: &Arc<Self>, config: &FsConfig) -> Result<(), ClientError> {
+    /// BadConfig; NoDirectory; an MDT does not answer.
+    pub async fn reach_root(
+        self: &Arc<Self>,
+        config: &FsConfig,
+        path: &DirPath,
+    ) -> Result<Fid, ClientError> {
         self.apply(config)?;
-        self.mdc(Fid::ROOT)?.getattr(&Credentials::root(), Fid::ROOT).await?;
-        Ok(())
+        let who = Credentials::root();
+        let (mut from, mut walked, mut fileset) = (Fid::NONE, 0, 0);
+        loop {
+            let mdc = self.mdc(if from == Fid::NONE { Fid::ROOT } else { from })?;
+            let ask = Root { path: path.clone(), from, walked, fileset };
+            let refused = |error| self.no_root(path, error);
+            let (next, entry) = mdc.root(&who, ask).await.map_err(refused)?;
+            let OnTheWay { fid, walked: so_far, is_root, .. } = next;
+            if is_root {
+                if entry.is_none() {
+                    self.mdc(fid)?.getattr(&who, fid).await.map_err(refused)?;
+                }
+                return Ok(fid);
+            }
+            if so_far <= walked {
+                return Err(misfit(mdc.import(), &next));
+            }
+            (from, walked, fileset) = (fid, so_far, next.fileset);
+        }
+    }
+
+    /// What the MDT answers is about the path; all else, about the MDT.
+    fn no_root(&self, path: &DirPath, error: RpcError) -> ClientError {
+        match error {
+            RpcError::Errno(errno) | RpcError::Refused { errno: errno @ Errno::EPROTO, .. } => {
+                let (fsname, path) = (self.fsname().to_string(), path.clone());
+                ClientError::NoDirectory { fsname, path, errno }
+            }
+            error => error.into(),
+        }
     }
 
     /// Follows the configuration from this version on, until the session ends.

@@ -50,6 +50,11 @@ impl Cluster {
     /// As [`Cluster::on_hosts`], with a client on a host of its own for each of these mount options
     /// (empty: the defaults). The first is mounted at [`Cluster::mount`].
     pub fn with_clients(stripes: &str, options: &[&str]) -> Option<Cluster> {
+        Cluster::with_clients_and_mdts(stripes, options, 1)
+    }
+
+    /// As [`Cluster::with_clients`], with 1 to 4 MDS of an MDT each.
+    pub fn with_clients_and_mdts(stripes: &str, options: &[&str], mdts: usize) -> Option<Cluster> {
         let mut cluster =
             Cluster { many: None, args: Vec::new(), descriptors: None, dir: folder() };
         let client = |(n, options): (usize, &&str)| {
@@ -58,7 +63,7 @@ impl Cluster {
             Client { mount, options: (*options).to_owned() }
         };
         let clients = options.iter().enumerate().map(client).collect();
-        cluster.many = Some(Many::up(&cluster.dir(), clients, stripes)?);
+        cluster.many = Some(Many::up_with_mdts(&cluster.dir(), clients, stripes, mdts)?);
         Some(cluster)
     }
 

@@ -58,6 +58,14 @@ impl Drop for Cables {
     }
 }
 
+/// A command that will run in a network namespace of this name.
+pub fn in_namespace(name: &str, program: &Path) -> Command {
+    // nsenter keeps the mount namespace, unlike `ip netns exec`, so that the test sees the mounts.
+    let mut command = Command::new("nsenter");
+    command.arg(format!("--net=/run/netns/{name}")).arg(program);
+    command
+}
+
 impl Hosts {
     /// `count` hosts; `None` (with a printed reason) where namespaces cannot be made.
     pub fn new(count: usize) -> Option<Hosts> {
@@ -100,12 +108,13 @@ impl Hosts {
     /// A command that will run on host `n`. Only the network is the host's; mounts are shared with
     /// the test.
     pub fn command(&self, n: usize, program: &Path) -> Command {
+        in_namespace(&self.namespace(n), program)
+    }
+
+    /// Name of the network namespace of host `n`.
+    pub fn namespace(&self, n: usize) -> String {
         assert!((1..=self.count).contains(&n));
-        // nsenter keeps the mount namespace, unlike `ip netns exec`, so that the test sees the
-        // mounts.
-        let mut command = Command::new("nsenter");
-        command.arg(format!("--net=/run/netns/{}h{n}", self.prefix)).arg(program);
-        command
+        format!("{}h{n}", self.prefix)
     }
 
     /// Runs `work` in a thread that is on host `n`: its sockets are the host's.

@@ -157,6 +157,19 @@ impl Many {
         self.wait_for_targets(mount);
     }
 
+    /// Tries to mount this directory of the file system (`/a/b`; empty: all of it) where client
+    /// `n`, which is not mounted, has its mount point.
+    pub fn try_mount_directory(&self, n: usize, directory: &str) -> Output {
+        let mut command = self.hosts.command(FIRST_CLIENT + n, &sheen());
+        command
+            .arg("mount")
+            .args(["-o", &format!("log={}", self.client_log(n).display())])
+            .arg(format!("{}:/sheen{directory}", self.mgs_nid()))
+            .arg(&self.clients[n].mount);
+        command.env(RUN_DIR, self.run_dir()).stdin(Stdio::null());
+        command.output().expect("sheen runs")
+    }
+
     fn client_log(&self, n: usize) -> PathBuf {
         self.dir.join(format!("client{n}.log"))
     }

@@ -1,6 +1,6 @@
-//! An MDT whose log is in etcd moves to another host: its server is killed and its folder removed,
-//! and no program sees more than a pause. Skips, and says so, where etcd is not installed
-//! (`./run deps test` installs it).
+//! The MGS and an MDT whose logs are in etcd move to another host: their server is killed and its
+//! folders removed, and no program sees more than a pause. Skips, and says so, where etcd is not
+//! installed (`./run deps test` installs it).
 
 #[path = "../../../tools/etcd/tests/members/mod.rs"]
 mod members;
@@ -13,10 +13,10 @@ use members::{Members, free_ports, or_skip};
 use std::fs::{self, File};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// Longer than anything here takes on a slow machine.
@@ -33,19 +33,47 @@ impl Fixture {
         self.dir.path().join(name)
     }
 
-    fn run(&self, args: &[&str]) {
-        let output = Command::new(sheen())
+    fn new() -> Fixture {
+        Fixture { dir: tempfile::tempdir().expect("a folder"), servers: Vec::new() }
+    }
+
+    fn output(&self, args: &[&str]) -> Output {
+        Command::new(sheen())
             .args(args)
             .current_dir(self.dir.path())
             .env(RUN_DIR, self.path("run"))
             .stdin(Stdio::null())
             .output()
-            .expect("sheen runs");
+            .expect("sheen runs")
+    }
+
+    fn run(&self, args: &[&str]) {
+        let output = self.output(args);
         assert!(output.status.success(), "sheen {args:?}: {}\n{}", text(&output), self.logs());
     }
 
+    fn mkfs_mdt(&self, mgs: &str, nodes: &str, log: &str, dir: &str) {
+        let place = ["--mgsnode", mgs, "--servicenode", nodes, "--log", log, dir];
+        self.run(&[&["mkfs", "--mdt", "--index", "0"][..], &place].concat());
+    }
+
+    fn mkfs_both(&self, host: &str, nodes: &str, log: &str) {
+        let mgt = format!("{host}/mgt");
+        self.run(&["mkfs", "--mgs", "--servicenode", nodes, "--log", log, &mgt]);
+        self.mkfs_mdt(nodes, nodes, log, &format!("{host}/mdt"));
+    }
+
+    fn mount(&self, name: &str, mgs: &str) -> PathBuf {
+        let mnt = self.path(name);
+        fs::create_dir(&mnt).expect("a folder");
+        let log = format!("log={}", self.path("client.log").display());
+        self.run(&["mount", "-o", &log, &format!("{mgs}:/sheen"), &mnt.display().to_string()]);
+        mnt
+    }
+
     fn serve(&mut self, name: &'static str, port: u16, args: &[&str]) {
-        let log = File::create(self.path(&format!("{name}.log"))).expect("a log");
+        let log = self.path(&format!("{name}.log"));
+        let log = File::options().create(true).append(true).open(log).expect("a log");
         let child = Command::new(sheen())
             .arg("serve")
             .args(args)
@@ -69,7 +97,7 @@ impl Fixture {
     }
 
     fn logs(&self) -> String {
-        let names = ["mgs", "one", "two", "client"];
+        let names = ["mgs", "data", "one", "two", "client"];
         let logs = names.map(|name| {
             let log = fs::read_to_string(self.path(&format!("{name}.log"))).unwrap_or_default();
             format!("== {name}\n{log}")
@@ -78,16 +106,21 @@ impl Fixture {
     }
 
     fn log_has(&self, name: &str, words: &str) -> bool {
+        self.log_count(name, words) > 0
+    }
+
+    fn log_count(&self, name: &str, words: &str) -> usize {
         let log = fs::read_to_string(self.path(&format!("{name}.log"))).unwrap_or_default();
-        log.contains(words)
+        log.matches(words).count()
     }
 }
 
 impl Drop for Fixture {
     fn drop(&mut self) {
-        let mnt = self.path("mnt");
-        if is_mounted(&mnt) {
-            detach(&mnt);
+        for mnt in ["mnt", "second"].map(|name| self.path(name)) {
+            if is_mounted(&mnt) {
+                detach(&mnt);
+            }
         }
         for (_, child) in &mut self.servers {
             // It may have ended already.
@@ -121,64 +154,139 @@ fn work(mnt: &Path, done: &AtomicU64, stop: &AtomicBool) -> (u64, Duration) {
     unreachable!("it counts for ever")
 }
 
+/// What programs did, and what they must find again.
+struct Work {
+    done: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+    worker: JoinHandle<(u64, Duration)>,
+    mnt: PathBuf,
+}
+
+impl Work {
+    fn begin(mnt: &Path) -> Work {
+        fs::create_dir(mnt.join("work")).expect("mkdir");
+        fs::write(mnt.join("kept"), b"not synced, but told").expect("write");
+        let (done, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let (theirs, told, at) = (done.clone(), stop.clone(), mnt.to_owned());
+        let worker = thread::spawn(move || work(&at, &theirs, &told));
+        let work = Work { done, stop, worker, mnt: mnt.to_owned() };
+        work.goes_on();
+        work
+    }
+
+    fn goes_on(&self) {
+        let before = self.done.load(Ordering::Acquire);
+        until("work goes on", || self.done.load(Ordering::Acquire) >= before + 20);
+    }
+
+    fn end(self, cluster: &Fixture) {
+        self.stop.store(true, Ordering::Release);
+        let (count, longest) = self.worker.join().unwrap_or_else(|_| panic!("{}", cluster.logs()));
+        println!("{count} files; the longest pause was {longest:.1?}");
+        for number in 0..count {
+            let found = fs::read(self.mnt.join(format!("work/{number}"))).expect("read");
+            assert_eq!(found, format!("bytes of {number}").as_bytes());
+        }
+        assert_eq!(fs::read(self.mnt.join("kept")).expect("read"), b"not synced, but told");
+        unmount(&self.mnt);
+    }
+}
+
+fn unmount(mnt: &Path) {
+    let unmounted = Command::new("umount").arg(mnt).output().expect("umount runs");
+    assert!(unmounted.status.success(), "{}", text(&unmounted));
+}
+
+fn nid(port: u16) -> String {
+    format!("127.0.0.1:{port}@tcp")
+}
+
 #[test]
 fn an_mdt_moves_to_another_host_when_its_own_is_lost() {
     if !e2e::can_mount() {
         return;
     }
     let Some(members) = or_skip(Members::start()) else { return };
-    let dir = tempfile::tempdir().expect("a folder");
-    let mut cluster = Fixture { dir, servers: Vec::new() };
+    let mut cluster = Fixture::new();
     let [mgs, one, two] = free_ports(3)[..] else { unreachable!("three were asked for") };
-    let nid = |port: u16| format!("127.0.0.1:{port}@tcp");
     let (mgs_nid, nodes, log) = (nid(mgs), format!("{},{}", nid(one), nid(two)), members.url());
     cluster.run(&["mkfs", "--mgs", "mgt"]);
     cluster.run(&["mkfs", "--ost", "--index", "0", "--mgsnode", &mgs_nid, "ost"]);
     for dir in ["one", "two"] {
-        cluster.run(&[
-            "mkfs",
-            "--mdt",
-            "--index",
-            "0",
-            "--mgsnode",
-            &mgs_nid,
-            "--servicenode",
-            &nodes,
-            "--log",
-            &log,
-            dir,
-        ]);
+        cluster.mkfs_mdt(&mgs_nid, &nodes, &log, dir);
     }
     cluster.serve("mgs", mgs, &["mgt", "ost"]);
     cluster.serve("one", one, &["one"]);
     until("the first host takes it over", || cluster.log_has("one", "taken over"));
     cluster.serve("two", two, &["two"]);
     until("the second host follows", || cluster.log_has("two", "following the log"));
-    let mnt = cluster.path("mnt");
-    fs::create_dir(&mnt).expect("a folder");
-    let client_log = format!("log={}", cluster.path("client.log").display());
-    let source = format!("{mgs_nid}:/sheen");
-    cluster.run(&["mount", "-o", &client_log, &source, &mnt.display().to_string()]);
-    fs::create_dir(mnt.join("work")).expect("mkdir");
-    fs::write(mnt.join("kept"), b"not synced, but told").expect("write");
-
-    let (done, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-    let (theirs, told, at) = (done.clone(), stop.clone(), mnt.clone());
-    let worker = thread::spawn(move || work(&at, &theirs, &told));
-    until("files are made", || done.load(Ordering::Acquire) >= 20);
+    let mnt = cluster.mount("mnt", &mgs_nid);
+    let work = Work::begin(&mnt);
     cluster.kill("one");
     fs::remove_dir_all(cluster.path("one")).expect("remove the folder");
-    let before = done.load(Ordering::Acquire);
-    until("work goes on", || done.load(Ordering::Acquire) >= before + 20);
-    stop.store(true, Ordering::Release);
-    let (count, longest) = worker.join().unwrap_or_else(|_| panic!("{}", cluster.logs()));
-    println!("{count} files; the longest pause was {longest:.1?}");
+    work.goes_on();
     assert!(cluster.log_has("two", "taken over"), "{}", cluster.logs());
-    for number in 0..count {
-        let found = fs::read(mnt.join(format!("work/{number}"))).expect("read");
-        assert_eq!(found, format!("bytes of {number}").as_bytes());
+    work.end(&cluster);
+}
+
+#[test]
+fn the_mgs_moves_together_with_an_mdt() {
+    if !e2e::can_mount() {
+        return;
     }
-    assert_eq!(fs::read(mnt.join("kept")).expect("read"), b"not synced, but told");
-    let unmounted = Command::new("umount").arg(&mnt).output().expect("umount runs");
-    assert!(unmounted.status.success(), "{}", text(&unmounted));
+    let Some(members) = or_skip(Members::start()) else { return };
+    let mut cluster = Fixture::new();
+    let [data, one, two] = free_ports(3)[..] else { unreachable!("three were asked for") };
+    let (nodes, log) = (format!("{},{}", nid(one), nid(two)), members.url());
+    for host in ["one", "two"] {
+        cluster.mkfs_both(host, &nodes, &log);
+    }
+    cluster.run(&["mkfs", "--ost", "--index", "0", "--mgsnode", &nodes, "ost"]);
+    // In any order: what needs the MGS waits for it.
+    cluster.serve("data", data, &["ost"]);
+    cluster.serve("one", one, &["one/mgt", "one/mdt"]);
+    until("the first host has both", || cluster.log_count("one", "taken over") == 2);
+    cluster.serve("two", two, &["two/mgt", "two/mdt"]);
+    until("the second follows both", || cluster.log_count("two", "following the log") == 2);
+    // As in fstab: with a colon between the hosts.
+    let hosts = format!("{}:{}", nid(one), nid(two));
+    let mnt = cluster.mount("mnt", &hosts);
+    cluster.run(&["lctl", "pool_new", "sheen.before"]);
+    let work = Work::begin(&mnt);
+    cluster.kill("one");
+    fs::remove_dir_all(cluster.path("one")).expect("remove the folders");
+    work.goes_on();
+    until("the second host has both", || cluster.log_count("two", "taken over") == 2);
+    // The configuration is there, and goes on.
+    cluster.run(&["lctl", "pool_new", "sheen.after"]);
+    let pools = text(&cluster.output(&["lctl", "pool_list", "sheen"]));
+    assert!(pools.contains("sheen.before") && pools.contains("sheen.after"), "{pools}");
+    let second = cluster.mount("second", &hosts);
+    assert_eq!(fs::read(second.join("kept")).expect("read"), b"not synced, but told");
+    unmount(&second);
+
+    // The lost host comes back without its folders, and the logs do not reach back to its time.
+    let lost = |kind: &str| {
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        format!("{host}:{}", cluster.path(&format!("one/{kind}")).display())
+    };
+    for (target, kind) in [("MGS", "mgt"), ("sheen-MDT0000", "mdt")] {
+        cluster.run(&["lctl", "del_replica", target, &lost(kind)]);
+    }
+    until("the logs are trimmed", || {
+        let status = cluster.output(&["status", "--json", "two/mgt"]);
+        let status: serde_json::Value = serde_json::from_slice(&status.stdout).expect("JSON");
+        let logs = status["logs"].as_array().expect("two logs");
+        logs.len() == 2 && logs.iter().all(|log| log["first"].as_u64() > Some(1))
+    });
+    cluster.mkfs_both("one", &nodes, &log);
+    cluster.serve("one", one, &["one/mgt", "one/mdt"]);
+    until("it has the trees", || cluster.log_count("one", "the tree is copied") == 2);
+    until("it follows both", || cluster.log_count("one", "following the log") == 4);
+    cluster.kill("two");
+    work.goes_on();
+    until("the first host has both again", || cluster.log_count("one", "taken over") == 4);
+    let pools = text(&cluster.output(&["lctl", "pool_list", "sheen"]));
+    assert!(pools.contains("sheen.before") && pools.contains("sheen.after"), "{pools}");
+    work.end(&cluster);
 }

@@ -36,7 +36,7 @@ use store::engine::{Engine, EngineSpace, Fence, Visit};
 use store::error::StoreError;
 use store::memory::Memory;
 use store::store::{Committer, StoreOptions};
-use target::format::format_over;
+use target::format::{Identity, format_over};
 use target::superblock::Lock;
 use target::{FormatSpec, Target, TargetOptions};
 use types::attr::AccessTimes;
@@ -184,7 +184,9 @@ impl Cluster {
             let index =
                 TargetIndex(servers.iter().filter(|s: &&Server| s.kind == kind).count() as u16);
             spec.index = (kind != TargetKind::Mgt).then_some(index);
-            if let Err(error) = format_over(&env, Path::new(DIR), &spec, Ok) {
+            if let Err(error) =
+                format_over(&env, Path::new(DIR), &spec, |store| Ok(Identity::of_store(store)))
+            {
                 panic!("format a simulated {kind:?}: {error}");
             }
             world.kill(&process, Kill::Process);
@@ -320,6 +322,7 @@ impl Cluster {
         let options = ClientOptions {
             mgs: self.mgs(),
             fsname: FsName::default(),
+            directory: Default::default(),
             description: format!("client{}", machine.0),
             opens: true,
             soft: false,

@@ -33,7 +33,7 @@ pub fn run(seed: u64) -> Report {
     let lossy = rng.chance(700);
     let mut hosts: Vec<Host> = (0..3).map(|n| Host::new(n, seed, &kv, lossy)).collect();
     let mut judge = Judge::default();
-    while hosts[0].log().create().is_err() {}
+    while hosts[0].log().create("").is_err() {}
     let mut now = Duration::ZERO;
     for step in 0..STEPS {
         // A step takes some milliseconds; now and then everything stands still for longer.

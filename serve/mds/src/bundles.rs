@@ -1,12 +1,13 @@
 //! Operations over several MDTs ("bundles", docs/dne.md): what an MDT knows of them in memory.
 //!
 //! `replay::bundle` decides. [`gather`] finds out what an operation on names is about ([`find`])
-//! and plans it ([`operation`], over [`facts`]), [`mkdir`] plans a new directory, [`coordinate`]
-//! carries a bundle through for a client, [`steps`] does this MDT's part, [`serve`] answers other
-//! MDTs, [`restart`] asks them after a restart, [`task`] ends what no request works on. Bounds:
-//! `BUNDLES_OPEN_MAX` bundles of each coordinator, `BUNDLE_PINS_MAX` pins of each, one record per
-//! other MDT.
+//! and plans it ([`operation`], over [`facts`]), [`mkdir`] plans a new directory, [`stripes`] a
+//! striped one, [`change`] a change of one, [`coordinate`] carries a bundle through for a client,
+//! [`steps`] does this MDT's part, [`serve`] answers other MDTs, [`restart`] asks them after a
+//! restart, [`task`] ends what no request works on. Bounds: `BUNDLES_OPEN_MAX` bundles of each
+//! coordinator, `BUNDLE_PINS_MAX` pins of each, one record per other MDT.
 
+pub(crate) mod change;
 pub(crate) mod coordinate;
 mod facts;
 mod find;
@@ -17,6 +18,7 @@ pub(crate) mod pins;
 pub(crate) mod restart;
 pub(crate) mod serve;
 pub(crate) mod steps;
+pub(crate) mod stripes;
 pub(crate) mod task;
 
 use crate::records::fids::OIDS_PER_SEQ;

@@ -8,6 +8,7 @@ use crate::background::spaces::Spaces;
 use crate::background::tasks::{Stopper, Wake};
 use crate::background::unsettled::Unsettled;
 use crate::bundles::{Bundles, steps};
+use crate::dir_placement::MdtSpaces;
 use crate::error::StartError;
 use crate::expected::Expected;
 use crate::locks::When;
@@ -88,6 +89,7 @@ pub struct Mds {
     pub(crate) acknowledged: Notify,
     pub(crate) spaces: Spaces,
     pub(crate) rotor: Mutex<Rotor>,
+    pub(crate) mdt_spaces: MdtSpaces,
     pub(crate) unsettled: Mutex<Unsettled>,
     /// Notified when a cut ended, for operations that wait to write the file.
     pub(crate) cut_ended: Notify,
@@ -228,6 +230,7 @@ impl Mds {
             acknowledged: Notify::new(),
             spaces: Spaces::default(),
             rotor: Mutex::new(Rotor(env.random.next_u64())),
+            mdt_spaces: MdtSpaces::new(env.random.next_u64()),
             unsettled: Mutex::default(),
             cut_ended: Notify::new(),
             unpinned: Notify::new(),

@@ -12,6 +12,7 @@ mod layout;
 mod lease;
 mod link;
 mod links;
+mod lmv;
 mod lock;
 mod lookup;
 mod lov;
@@ -22,10 +23,12 @@ mod open;
 mod readdir;
 mod remove;
 mod rename;
+mod root;
 mod swap;
 mod totals;
 mod xattr;
 
+use crate::bundles::change::DirChange;
 use crate::bundles::operation::NameOperation;
 use crate::held_names::Attempt;
 use crate::mds::{Mds, RequestContext};
@@ -49,13 +52,31 @@ impl Mds {
             MdsOp::GetattrMany(op) => {
                 self.in_turn(request, |request| self.getattr_many(request, &op)).await
             }
-            MdsOp::Setattr(op) => self.in_turn(request, |request| self.setattr(request, &op)).await,
+            MdsOp::Setattr(op) => {
+                match self.in_turn(request, |request| self.setattr(request, &op)).await {
+                    // It is striped.
+                    Err(Errno::EREMOTE) => {
+                        let change = DirChange::Attributes(&op.set);
+                        Box::pin(self.change_stripes(request, op.fid, change)).await
+                    }
+                    result => result,
+                }
+            }
             MdsOp::Create(op) => match op.kind {
                 // Apart, so that the future of the fast path stays small.
                 CreateKind::Directory { mdt: Some(mdt) } if mdt != self.name.index => {
                     Box::pin(self.remote_mkdir(request, &op, mdt)).await
                 }
-                _ => self.in_turn(request, |request| self.create(request, &op)).await,
+                CreateKind::Placed(ref spec) => {
+                    Box::pin(self.placed_mkdir(request, &op, spec)).await
+                }
+                _ => match self.in_turn(request, |request| self.create(request, &op)).await {
+                    // The directory above says where directories go.
+                    Err(Errno::EREMOTE) if op.kind == (CreateKind::Directory { mdt: None }) => {
+                        Box::pin(self.mkdir_by_default(request, &op)).await
+                    }
+                    result => result,
+                },
             },
             MdsOp::Tmpfile(op) => self.in_turn(request, |request| self.tmpfile(request, &op)).await,
             MdsOp::Open(Open { fid, flags }) => {
@@ -92,6 +113,7 @@ impl Mds {
                 let result = self.in_turn(request, |request| self.link(request, &op)).await;
                 self.or_over_mdts(request, NameOperation::Link(&op), result).await
             }
+            MdsOp::Root(op) => self.in_turn(request, |request| self.root(request, &op)).await,
             MdsOp::Readdir(op) => self.in_turn(request, |request| self.readdir(request, &op)).await,
             MdsOp::Readlink(op) => self.readlink(request, &op),
             MdsOp::Getxattr(op) => self.getxattr(request, &op),

@@ -49,6 +49,7 @@ fn entry_with(attr: Attr, flags: InodeFlags) -> Entry {
         attr,
         has_xattr: flags.contains(InodeFlags::HAS_XATTR),
         noatime: flags.contains(InodeFlags::NOATIME),
+        striped: flags.contains(InodeFlags::STRIPED),
     }
 }
 

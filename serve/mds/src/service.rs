@@ -91,6 +91,10 @@ impl Service for Mds {
                 // The answer to an earlier attempt was lost; that one is over.
                 return self.done(&request, Ok(()));
             }
+            if let [Op::Tree(after)] = &request.ops[..] {
+                let page = Box::pin(target::tree::page(&self.store, after)).await;
+                return Reply::new(request.xid, Transno(0), self.last_committed(), vec![page]);
+            }
             // In this process nothing is lost on the way, so nothing is resent.
             if export.nid() == Nid::Loopback || !changes(&request) {
                 self.serve(&export, request).await
@@ -191,6 +195,7 @@ impl Mds {
             Some(Ok(is_squashed)) => (is_squashed, false),
             Some(Err(Denied)) => (true, true),
         };
+        let has_fileset = acting.as_ref().is_some_and(|acting| acting.has_fileset());
         let client = export.client();
         let locks = if is_ready { locks } else { InodeBits::NONE };
         let mut lock_context = LockContext::new(client, locks);
@@ -231,6 +236,7 @@ impl Mds {
                         }
                     };
                     match mapped.and_then(|()| resolve(&mut op, &found)) {
+                        Ok(()) if has_fileset && ids::is_outside(&mut op) => Err(Errno::EACCES),
                         Ok(()) => self.run(&mut request, op).await.map(OpReply::Mds),
                         Err(errno) => Err(errno),
                     }
@@ -459,7 +465,7 @@ fn result_fid(reply: &OpReply) -> Fid {
         OpReply::Mds(
             MdsReply::Entry(entry) | MdsReply::Opened { entry, .. } | MdsReply::Data { entry, .. },
         ) => entry.attr.fid,
-        OpReply::Mds(MdsReply::Remote { fid, .. }) => *fid,
+        OpReply::Mds(MdsReply::Remote { fid, .. } | MdsReply::Root { fid, .. }) => *fid,
         OpReply::Mds(MdsReply::Removed(removed)) => removed.fid,
         _ => Fid::NONE,
     }

@@ -12,3 +12,4 @@ pub mod mgs;
 mod owners;
 pub mod registry;
 pub mod reports;
+mod scopes;

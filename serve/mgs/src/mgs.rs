@@ -13,6 +13,7 @@ use crate::registry::{Change, LoadError, Refused, Registry};
 use crate::reports::Reports;
 use env::{BoxFuture, Env};
 use futures_util::future::{Either, select};
+use idmap::scope::Scoped;
 use idmap::set::Nodemaps;
 use parking_lot::Mutex;
 use rpc::service::{Export, Gone, Service};
@@ -55,6 +56,8 @@ pub struct Mgs {
     published: Mutex<BTreeMap<FsName, Arc<FsConfig>>>,
     /// The durable nodemaps.
     nodemaps: Mutex<Arc<Nodemaps>>,
+    /// The durable parameters of scopes.
+    scoped: Mutex<Arc<Scoped>>,
     /// Wakes `Config` requests.
     news: Progress,
     clients: Mutex<HashMap<ClientUuid, Arc<Export>>>,
@@ -85,12 +88,14 @@ impl Mgs {
         };
         let published = registry.configs().into_iter().collect();
         let nodemaps = Mutex::new(Arc::new(registry.nodemaps().clone()));
+        let scoped = Mutex::new(Arc::new(registry.scoped().clone()));
         Ok(Arc::new(Mgs {
             target,
             env,
             registry: Mutex::new(registry),
             published: Mutex::new(published),
             nodemaps,
+            scoped,
             news: Progress::default(),
             clients: Mutex::default(),
             reports: Reports::default(),
@@ -106,6 +111,11 @@ impl Mgs {
     /// Durable nodemaps.
     pub fn nodemaps(&self) -> Arc<Nodemaps> {
         self.nodemaps.lock().clone()
+    }
+
+    /// Durable parameters of scopes.
+    pub fn scoped(&self) -> Arc<Scoped> {
+        self.scoped.lock().clone()
     }
 
     /// The newest report of every process, by host and process.
@@ -179,6 +189,12 @@ impl Mgs {
                 tracing::warn!(name, force, "target removed from the file system");
                 Ok((MgsReply::Done, transno))
             }
+            MgsOp::ReplaceNids { name, nids } => {
+                let replace = |r: &mut Registry| Ok(((), r.replace_nids(&name, &nids)?));
+                let ((), transno) = self.change(replace).await?;
+                tracing::warn!(name, ?nids, "NIDs of a target replaced");
+                Ok((MgsReply::Done, transno))
+            }
             MgsOp::Nodemap(change) => {
                 let alter = |r: &mut Registry| Ok(((), r.change_nodemaps(&change)?));
                 let ((), transno) = self.change(alter).await?;
@@ -191,6 +207,18 @@ impl Mgs {
                 let nodemaps = self.newer(export, wait, || self.nodemaps(), is_news).await;
                 Ok((MgsReply::Nodemaps((*nodemaps).clone()), Transno(0)))
             }
+            MgsOp::SetScoped { scope, name, value } => {
+                let set =
+                    |r: &mut Registry| Ok(((), r.set_scoped(&scope, &name, value.as_deref())?));
+                let ((), transno) = self.change(set).await?;
+                tracing::info!(%scope, name, value, "persistent parameter");
+                Ok((MgsReply::Done, transno))
+            }
+            MgsOp::Scoped { host, all, known, wait_ms } => {
+                let wait = Duration::from_millis(wait_ms.into()).min(CONFIG_WAIT_MAX);
+                let told = self.scoped_for(export, (&host, all), known, wait).await?;
+                Ok((told, Transno(0)))
+            }
         }
     }
 
@@ -201,7 +229,7 @@ impl Mgs {
     ) -> Result<(T, Transno), Errno> {
         let store = self.target.store();
         store.admit().await?;
-        let (answer, transno, published, nodemaps) = {
+        let (answer, transno, change) = {
             let mut registry = self.registry.lock();
             let (answer, change) = decide(&mut registry).map_err(|refused| {
                 tracing::warn!("refused: {refused}");
@@ -214,11 +242,12 @@ impl Mgs {
                     None => tx.delete(key),
                 }
             }
-            (answer, tx.finish(), change.published, change.nodemaps)
+            (answer, tx.finish(), change)
         };
         // Also when nothing changed: the same request may have just been decided and not be durable
         // yet.
         store.commit().await?;
+        let Change { published, nodemaps, scoped, .. } = change;
         for (fsname, config) in published {
             self.publish(fsname, config);
         }
@@ -227,6 +256,15 @@ impl Mgs {
             // As in `publish`.
             if published.version < nodemaps.version {
                 *published = nodemaps;
+                drop(published);
+                self.news.wake_all();
+            }
+        }
+        if let Some(scoped) = scoped {
+            let mut published = self.scoped.lock();
+            // As in `publish`.
+            if published.version < scoped.version {
+                *published = scoped;
                 drop(published);
                 self.news.wake_all();
             }
@@ -262,7 +300,7 @@ impl Mgs {
     }
 
     /// What `now` finds as soon as it is news, or after `wait`.
-    async fn newer<T>(
+    pub(crate) async fn newer<T>(
         &self,
         export: &Export,
         wait: Duration,
@@ -317,14 +355,15 @@ impl Service for Mgs {
             for op in request.ops {
                 let result = match op {
                     _ if failed => Err(Errno::ECANCELED),
-                    Op::Mgs(op) => self.op(&export, op).await,
+                    Op::Mgs(op) => self.op(&export, op).await.map(|(answer, transno)| {
+                        reply.transno = reply.transno.max(transno);
+                        OpReply::Mgs(answer)
+                    }),
+                    Op::Tree(after) => target::tree::page(self.target.store(), &after).await,
                     _ => Err(Errno::EPROTO),
                 };
                 failed |= result.is_err();
-                reply.results.push(result.map(|(answer, transno)| {
-                    reply.transno = reply.transno.max(transno);
-                    OpReply::Mgs(answer)
-                }));
+                reply.results.push(result);
             }
             reply.last_committed = self.target.store().last_committed();
             reply

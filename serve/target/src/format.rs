@@ -73,6 +73,24 @@ impl FormatSpec {
     }
 }
 
+/// What tells a target from all others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Identity {
+    /// UUID of its store.
+    pub store: u128,
+    /// Its cluster; 0: learned from the MGS at its first start.
+    pub cluster: ClusterId,
+    /// Key of the servers of the cluster; not known: likewise.
+    pub key: ServerKey,
+}
+
+impl Identity {
+    /// Of a target with this store that learns the rest from the MGS.
+    pub fn of_store(store: u128) -> Identity {
+        Identity { store, cluster: ClusterId(0), key: ServerKey(0) }
+    }
+}
+
 /// Makes `dir` (created if absent) into an empty target. Durable when this returns.
 ///
 /// # Errors
@@ -83,12 +101,13 @@ pub fn format(env: &Env, dir: &Path, spec: &FormatSpec) -> Result<(), TargetErro
     let journal_bytes = spec.journal_bytes.unwrap_or(usual);
     let options = JournalledOptions { journal_bytes, ..JournalledOptions::default() };
     format_over(env, dir, spec, |store| {
-        Journalled::create(env, dir, store, &options).map(|()| store)
+        Journalled::create(env, dir, store, &options)?;
+        Ok(Identity { cluster: spec.cluster, ..Identity::of_store(store) })
     })
 }
 
-/// As [`format`], for another engine: `engine` makes its empty store, given a new identity, and
-/// returns the identity that the store has.
+/// As [`format`], for another engine: `engine` makes its empty store, given a new UUID, and returns
+/// the identity that the target has with it.
 ///
 /// # Errors
 /// As [`format`].
@@ -96,7 +115,7 @@ pub fn format_over(
     env: &Env,
     dir: &Path,
     spec: &FormatSpec,
-    engine: impl FnOnce(u128) -> Result<u128, StoreError>,
+    engine: impl FnOnce(u128) -> Result<Identity, StoreError>,
 ) -> Result<(), TargetError> {
     let made: Vec<&Path> =
         dir.ancestors().take_while(|folder| env.disk.list(folder).is_err()).collect();
@@ -125,16 +144,12 @@ pub fn format_over(
     env.disk.sync_dir(dir).map_err(TargetError::io("sync", dir))?;
     clear(env, dir)?;
 
-    let store = engine(env.random.next_u128())?;
+    let Identity { store, cluster, key } = engine(env.random.next_u128())?;
     if has_objects(spec.kind) {
         Objects::create(env, dir)?;
     }
-    let FormatSpec { fsname, kind, index, cluster, .. } = *spec;
-    superblock::write(
-        env,
-        dir,
-        &Superblock { cluster, store, boot: 0, fsname, kind, index, key: ServerKey(0) },
-    )?;
+    let FormatSpec { fsname, kind, index, .. } = *spec;
+    superblock::write(env, dir, &Superblock { cluster, store, boot: 0, fsname, kind, index, key })?;
     remove(env, &mark)?;
     env.disk.sync_dir(dir).map_err(TargetError::io("sync", dir))
 }

@@ -11,6 +11,7 @@ pub mod error;
 pub mod format;
 pub mod superblock;
 pub mod target;
+pub mod tree;
 
 pub use error::TargetError;
 pub use format::{FormatSpec, format};

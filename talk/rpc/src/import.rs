@@ -9,6 +9,7 @@
 mod absence;
 mod connect;
 mod durable;
+mod elsewhere;
 mod ending;
 mod greeting;
 pub mod hooks;
@@ -88,6 +89,8 @@ pub struct Import {
     stats: CallStats,
     /// True while a ping is on its way.
     pub(crate) pinging: AtomicBool,
+    /// True while the target is looked for at other hosts.
+    pub(crate) doubting: AtomicBool,
 }
 
 /// Whose session it is.
@@ -202,6 +205,7 @@ impl Import {
             restore: OnceLock::new(),
             stats,
             pinging: AtomicBool::new(false),
+            doubting: AtomicBool::new(false),
         })
     }
 

@@ -20,7 +20,7 @@ use wire::mds::{
     Getattr, GetattrMany, Getxattr, Lease, LeaseAct, Link, Listxattr, Lock, Lookup, MdsOp,
     MdsReply, Mend, Open, OpenFlags, PeerApply, PeerAsk, PeerBundle, PeerCancel, PeerExchange,
     PeerFacts, PeerForget, PeerPrepare, Punch, Read, Readdir, Readlink, Record, Removed,
-    Removexattr, Scan, Seek, Setattr, Setxattr, SwapLayouts, Tmpfile, Unlink, Wrote,
+    Removexattr, Root, Scan, Seek, Setattr, Setxattr, SwapLayouts, Tmpfile, Unlink, Wrote,
 };
 use wire::message::{Op, OpReply, Reply};
 
@@ -44,6 +44,19 @@ pub enum Located<T> {
     Here(T),
     /// Another MDT has it, and is to be asked.
     Elsewhere(Fid),
+}
+
+/// A directory on the way to the root of a mount.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OnTheWay {
+    /// The directory.
+    pub fid: Fid,
+    /// Names on the way to it.
+    pub walked: u32,
+    /// The first so many of them are those of the fileset.
+    pub fileset: u32,
+    /// It is the root; else its MDT goes on.
+    pub is_root: bool,
 }
 
 /// Sees the requests of an [`Mdc`] go and their replies come. The keeper of the client's locks
@@ -139,6 +152,31 @@ impl Mdc {
             MdsReply::Entry(e) => Ok(Located::Here(*e)),
             MdsReply::Remote { fid, .. } => Ok(Located::Elsewhere(fid)),
             other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// The directory that is the root of a mount, or one on the way to it; with its attributes, if
+    /// this MDT has it.
+    pub async fn root(
+        &self,
+        credentials: &Credentials,
+        root: Root,
+    ) -> Result<(OnTheWay, Option<Entry>), RpcError> {
+        let ops = vec![MdsOp::Root(root), MdsOp::Getattr(Getattr { fid: Fid::result_of(0) })];
+        let mut results = self.ask(credentials, ops).await?.into_iter();
+        let next = match results.next() {
+            Some(result) => match result? {
+                MdsReply::Root { fid, walked, fileset, is_root } => {
+                    OnTheWay { fid, walked, fileset, is_root }
+                }
+                other => return Err(unexpected(&self.import, &other)),
+            },
+            None => return Err(unexpected(&self.import, &"no result")),
+        };
+        match results.next() {
+            Some(Ok(MdsReply::Entry(entry))) => Ok((next, Some(*entry))),
+            // Another MDT has it.
+            _ => Ok((next, None)),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Typed calls to the MGS.
 
 use crate::misfit::unexpected;
+use idmap::scope::{Scope, ScopedParam};
 use idmap::set::{NodemapChange, Nodemaps};
 use rpc::error::RpcError;
 use rpc::import::Import;
@@ -9,7 +10,7 @@ use types::credentials::Credentials;
 use types::proof::ServerKey;
 use types::session::ClusterId;
 use wire::message::{Op, OpReply};
-use wire::mgs::{FsConfig, MgsOp, MgsReply, PoolChange};
+use wire::mgs::{FsConfig, MgsOp, MgsReply, PoolChange, ScopesVersion};
 use wire::report::{KeptReport, NodeReport};
 
 /// What a target is told when it registers.
@@ -135,6 +136,14 @@ impl Mgc {
         }
     }
 
+    /// Tells other NIDs of a target: all at which it may be served.
+    pub async fn replace_nids(&self, name: String, nids: Vec<String>) -> Result<(), RpcError> {
+        match self.call(MgsOp::ReplaceNids { name, nids }).await? {
+            MgsReply::Done => Ok(()),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
     /// Changes a nodemap.
     pub async fn change_nodemaps(&self, change: NodemapChange) -> Result<(), RpcError> {
         match self.call(MgsOp::Nodemap(change)).await? {
@@ -147,6 +156,36 @@ impl Mgc {
     pub async fn nodemaps(&self, known: Option<u64>, wait_ms: u32) -> Result<Nodemaps, RpcError> {
         match self.call(MgsOp::Nodemaps { known, wait_ms }).await? {
             MgsReply::Nodemaps(nodemaps) => Ok(nodemaps),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Sets or removes a parameter of a scope.
+    pub async fn set_scoped(
+        &self,
+        scope: Scope,
+        name: String,
+        value: Option<String>,
+    ) -> Result<(), RpcError> {
+        match self.call(MgsOp::SetScoped { scope, name, value }).await? {
+            MgsReply::Done => Ok(()),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Parameters of the scopes in which this process on this host is, or of all of them, in the
+    /// order in which they apply: of another version than `known`, or after `wait_ms`.
+    ///
+    /// # Errors
+    /// EACCES: only an administrator may see all of them.
+    pub async fn scoped(
+        &self,
+        (host, all): (String, bool),
+        known: Option<ScopesVersion>,
+        wait_ms: u32,
+    ) -> Result<(ScopesVersion, Vec<ScopedParam>), RpcError> {
+        match self.call(MgsOp::Scoped { host, all, known, wait_ms }).await? {
+            MgsReply::Scoped { version, params } => Ok((version, params)),
             other => Err(unexpected(&self.import, &other)),
         }
     }

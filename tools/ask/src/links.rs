@@ -28,7 +28,7 @@ pub fn known(anywhere: &Path, fid: Fid) -> io::Result<Vec<(Fid, Vec<u8>)>> {
     let bad = || io::Error::new(io::ErrorKind::InvalidData, "a list of names that nobody can read");
     let names: Vec<&[u8]> =
         value.split(|byte| *byte == 0).filter(|name| !name.is_empty()).collect();
-    if names.is_empty() && fid != Fid::ROOT {
+    if names.is_empty() && fid != root(anywhere)? {
         return Err(io::Error::from_raw_os_error(Errno::ENODATA.0));
     }
     let parsed = |link: &[u8]| {
@@ -42,20 +42,37 @@ pub fn known(anywhere: &Path, fid: Fid) -> io::Result<Vec<(Fid, Vec<u8>)>> {
     names.into_iter().map(parsed).collect()
 }
 
-/// Paths of an inode below the root of the file system, without a leading slash. For the root: one
+/// The root of the mount that this path is on: that of the file system, or the directory of it that
+/// is mounted.
+fn root(anywhere: &Path) -> io::Result<Fid> {
+    let mount = crate::mounts::mount_of(anywhere)?;
+    root_of(&mount)
+}
+
+/// The root of a mount: that of the file system, or the directory of it that is mounted.
+///
+/// # Errors
+/// The mount does not answer.
+pub fn root_of(mount: &Mount) -> io::Result<Fid> {
+    let text = xattr::get_text(&mount.dir, about::FID)?;
+    text.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "no FID of the root"))
+}
+
+/// Paths of an inode below the root of the mount, without a leading slash. For the root: one
 /// empty path.
 ///
 /// # Errors
 /// As [`known`]; ELOOP: too deep.
 pub fn paths(mount: &Mount, fid: Fid) -> io::Result<Vec<Vec<u8>>> {
-    if fid == Fid::ROOT {
+    let root = root_of(mount)?;
+    if fid == root {
         return Ok(vec![Vec::new()]);
     }
     let mut paths = Vec::new();
     for (parent, name) in known(&mount.dir, fid)? {
         let mut names = vec![name];
         let mut dir = parent;
-        while dir != Fid::ROOT {
+        while dir != root {
             if names.len() > DEPTH_MAX {
                 return Err(io::Error::from_raw_os_error(Errno::ELOOP.0));
             }

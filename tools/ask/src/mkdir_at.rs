@@ -1,25 +1,25 @@
-//! Making a directory on an MDT of choice, by ioctl(2) on the directory that gets its name.
+//! Making a directory on MDTs of choice, by ioctl(2) on the directory that gets its name.
 
 use rustix::fs::{Mode, OFlags};
 use rustix::ioctl::{Opcode, Setter, ioctl};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use types::dir_stripes::DirSpec;
 use types::errno::Errno;
 use types::mkdir_at::{BYTES, MKDIR_AT, MkdirAt};
 use types::name::Name;
-use types::target::TargetIndex;
 
 /// Makes `path`; the umask of the process applies, as with mkdir(2).
 ///
 /// # Errors
-/// Those of mkdir(2); ERANGE: there is no such MDT; EOPNOTSUPP: the directory is on no mount of
-/// this file system, or on one that does not know the question.
-pub fn mkdir_at(path: &Path, mode: u32, mdt: TargetIndex) -> io::Result<()> {
+/// Those of mkdir(2); ERANGE: there is no such MDT; E2BIG: more stripes than MDTs; EOPNOTSUPP: the
+/// directory is on no mount of this file system, or on one that does not know the question.
+pub fn mkdir_at(path: &Path, mode: u32, spec: DirSpec) -> io::Result<()> {
     let (parent, name) = place(path)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let dir = rustix::fs::open(parent, flags, Mode::empty())?;
-    let question = MkdirAt { mdt, mode: mode & 0o7777, umask: umask()?, name }.encode();
+    let question = MkdirAt { spec, mode: mode & 0o7777, umask: umask()?, name }.encode();
     // SAFETY: the number of the command says that it reads so many bytes, which is what goes in.
     let made = unsafe { ioctl(&dir, Setter::<{ MKDIR_AT as Opcode }, [u8; BYTES]>::new(question)) };
     Ok(made.map_err(|errno| match errno {
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn another_file_system_does_not_know_the_question() {
         let dir = tempfile::tempdir().unwrap();
-        let made = mkdir_at(&dir.path().join("d"), 0o755, TargetIndex(1));
+        let made = mkdir_at(&dir.path().join("d"), 0o755, DirSpec::default());
         assert_eq!(made.unwrap_err().raw_os_error(), Some(Errno::EOPNOTSUPP.0));
     }
 }

@@ -87,10 +87,10 @@ pub fn listed() -> io::Result<Vec<(PathBuf, String)>> {
     Ok(all.map(|(fsname, dir)| (dir, fsname)).collect())
 }
 
-/// The file system of a SheenFS mount: the name after `:/` in its source.
+/// The file system of a SheenFS mount: the name after the first `:/` in its source.
 fn fsname(mount: &mountinfo::MountInfo) -> Option<&str> {
     let source = mount.source.to_str().filter(|_| mount.fs_type == mountinfo::TYPE)?;
-    source.rsplit(":/").next()
+    source.split_once(":/")?.1.split('/').next()
 }
 
 /// The mount at this place.

@@ -146,6 +146,7 @@ mod tests {
             targets: targets.iter().map(target).collect(),
             mounts: mounts.iter().map(mount).collect(),
             clients: vec![],
+            logs: vec![],
             trouble: vec![],
         }
     }

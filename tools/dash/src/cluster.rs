@@ -7,10 +7,12 @@
 
 use crate::chain::{age, chains};
 use crate::rates::{Rates, sum};
-use crate::rows::{ClientRow, Detail, Picture, ProcessRow, SessionRow, TargetRow};
+use crate::rows::{ClientRow, Detail, LogRow, Picture, ProcessRow, SessionRow, TargetRow};
 use crate::series::{STEP_MS, Series};
 use std::collections::BTreeMap;
-use wire::report::{Counts, KeptReport, MountReport, NodeReport, Recovery, TargetReport};
+use wire::report::{
+    Counts, KeptReport, LogReport, MountReport, NodeReport, Recovery, TargetReport,
+};
 
 /// Series with a past: targets and clients.
 pub const SERIES_MAX: usize = 1024;
@@ -117,6 +119,7 @@ impl Cluster {
         picture.clients.sort_by(|a, b| (&a.host, &a.at).cmp(&(&b.host, &b.at)));
         picture.processes.sort_by(|a, b| (&a.host, &a.place).cmp(&(&b.host, &b.place)));
         self.total.point(time_ms, total(&picture.targets));
+        picture.logs = logs(&reports);
         picture.chains = chains(&reports);
         picture.chains.truncate(CHAINS_MAX);
         let old = (time_ms / 1000).saturating_sub(3600);
@@ -320,6 +323,24 @@ fn session_row(with: String, of: String, session: &wire::report::SessionReport) 
 }
 
 /// `1 of 3 clients came back, 12 s left at most`
+/// The logs as the hosts see them that know most of each; what is wrong, as all see it.
+fn logs(reports: &[KeptReport]) -> Vec<LogRow> {
+    let mut rows: BTreeMap<&str, LogRow> = BTreeMap::new();
+    for kept in reports.iter().filter(|kept| kept.connected) {
+        for LogReport { target, epoch, first, head, hosts, trouble } in &kept.report.logs {
+            let row = rows.entry(target).or_default();
+            if (row.epoch, row.head) <= (*epoch, *head) {
+                (row.epoch, row.first, row.head) = (*epoch, *first, *head);
+                (row.target, row.hosts) = (target.clone(), hosts.clone());
+            }
+            if !trouble.is_empty() {
+                row.trouble.push(format!("{}:{}: {trouble}", kept.report.host, kept.report.place));
+            }
+        }
+    }
+    rows.into_values().collect()
+}
+
 fn recovery_note(Recovery { expected, back, left_ms }: Recovery) -> String {
     format!("{back} of {expected} clients came back, {} left at most", age(left_ms))
 }
@@ -367,6 +388,7 @@ pub fn newest(mut reports: Vec<KeptReport>) -> Vec<KeptReport> {
 mod tests {
     use super::*;
     use crate::series::POINTS_MAX;
+    use wire::report::LogHostReport;
     use wire::report::SessionReport;
 
     fn kept(place: &str, uptime_ms: u64, requests: u64) -> KeptReport {
@@ -429,6 +451,31 @@ mod tests {
         for of in ["target/none", "client/none", "x/y", "", "target"] {
             assert_eq!(cluster.detail(of), None, "{of}");
         }
+    }
+
+    #[test]
+    fn a_log_is_shown_as_the_host_sees_it_that_knows_most() {
+        let told = |place: &str, epoch, head, trouble: &str| {
+            let owner = LogHostReport { host: "one:/a".into(), owner: true, applied: head };
+            let log = LogReport {
+                target: "MGS".into(),
+                epoch,
+                first: 2,
+                head,
+                hosts: vec![owner],
+                trouble: trouble.into(),
+            };
+            let mut kept = kept(place, 0, 0);
+            kept.report.logs = vec![log];
+            kept
+        };
+        let mut cluster = Cluster::default();
+        let gone = KeptReport { connected: false, ..told("/c", 9, 90, "") };
+        cluster.take(0, vec![told("/a", 3, 7, ""), told("/b", 2, 8, "no answer"), gone], &[]);
+        let logs = &cluster.picture().logs;
+        assert_eq!((logs.len(), logs[0].epoch, logs[0].head), (1, 3, 7));
+        assert_eq!(logs[0].trouble, ["h:/b: no answer"]);
+        assert!(logs[0].hosts[0].owner && logs[0].hosts[0].applied == 7);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use crate::chain::Chain;
 use crate::rates::Rates;
 use serde::{Deserialize, Serialize};
-use wire::report::{Counts, JobCount, OperationCount, Recovery, SpaceReport};
+use wire::report::{Counts, JobCount, LogHostReport, OperationCount, Recovery, SpaceReport};
 
 /// One target as the page shows it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Default)]
@@ -116,6 +116,23 @@ pub struct ProcessRow {
     pub http: String,
 }
 
+/// The log of a target that other hosts can take over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct LogRow {
+    /// `MGS`, `sheen-MDT0000`
+    pub target: String,
+    /// The newest epoch.
+    pub epoch: u64,
+    /// Number of the oldest entry that is kept.
+    pub first: u64,
+    /// Number of the newest entry.
+    pub head: u64,
+    /// Hosts that have its tree, or get it; the owner is one of them.
+    pub hosts: Vec<LogHostReport>,
+    /// What hosts say is wrong with its etcd, each with its name.
+    pub trouble: Vec<String>,
+}
+
 /// Everything at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Default)]
 pub struct Picture {
@@ -133,6 +150,9 @@ pub struct Picture {
     pub processes: Vec<ProcessRow>,
     /// Waits of more than a second, the longest first.
     pub chains: Vec<Chain>,
+    /// Logs that hosts share, by target.
+    #[serde(default)]
+    pub logs: Vec<LogRow>,
 }
 
 /// One series of the last hour, in columns.

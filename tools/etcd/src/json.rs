@@ -46,6 +46,35 @@ pub(crate) fn range(start: &str, end: &str, limit: u32) -> Value {
     json!({ "key": bytes(start), "range_end": bytes(end), "limit": limit.to_string() })
 }
 
+pub(crate) fn authenticate(user: &str, password: &str) -> Value {
+    json!({ "name": user, "password": password })
+}
+
+pub(crate) fn token(answer: &Value) -> Option<String> {
+    answer.get("token").and_then(Value::as_str).map(str::to_owned)
+}
+
+pub(crate) fn get_alarms() -> Value {
+    json!({ "action": "GET" })
+}
+
+/// Names of alarms, each once.
+pub(crate) fn alarms(answer: &Value) -> Result<Vec<String>, KvError> {
+    let none = Vec::new();
+    let alarms = match answer.get("alarms") {
+        None => &none,
+        Some(alarms) => alarms.as_array().ok_or_else(|| bad("a list"))?,
+    };
+    let name = |alarm: &Value| {
+        let name = alarm.get("alarm").and_then(Value::as_str).ok_or_else(|| bad("an alarm"))?;
+        Ok(name.to_owned())
+    };
+    let mut names = alarms.iter().map(name).collect::<Result<Vec<_>, _>>()?;
+    names.sort();
+    names.dedup();
+    Ok(names)
+}
+
 fn bad(what: &str) -> KvError {
     KvError::Answer(format!("{what} cannot be read"))
 }
@@ -127,6 +156,11 @@ mod tests {
             assert!(values(&serde_json::from_str(text).unwrap()).is_err(), "{text}");
         }
         assert!(outcome(&json!({ "succeeded": "yes" })).is_err());
+        assert!(alarms(&json!({ "alarms": [{ "alarm": 1 }] })).is_err());
+        assert_eq!(alarms(&json!({})), Ok(Vec::new()));
+        let twice =
+            json!({ "alarms": [{ "memberID": "1", "alarm": "NOSPACE" }, { "alarm": "NOSPACE" }] });
+        assert_eq!(alarms(&twice), Ok(vec!["NOSPACE".to_owned()]));
         assert!(pairs(&json!({ "kvs": [{ "value": "YQ==" }] })).is_err());
         assert!(number(&json!({ "ID": 5 }), "ID").is_err());
         let found = json!({ "responses": [

@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 use store::engine::Fence;
 use store::error::StoreError;
 use store::journalled::{Journalled, JournalledOptions};
-use store::kv::Kv;
+use store::kv::{Change, Kv, KvError, Txn};
+use store::log::Log;
 use store::shared_log::SharedLog;
 use store::store::{Store, StoreOptions};
 
@@ -76,7 +77,7 @@ impl Host {
     fn new(env: &Env, url: &str, name: &str, dir: &Path) -> Host {
         let kv = Arc::new(Etcd::new(url.parse().unwrap(), Etcd::DEADLINE).unwrap());
         let log = Arc::new(SharedLog::new(kv.clone(), TARGET, UUID, name, name));
-        assert_eq!(answered(|| log.create()), Ok(UUID));
+        assert_eq!(answered(|| log.create("")).map(|made| made.store), Ok(UUID));
         answered(|| log.check()).unwrap();
         Journalled::create_tree(env, dir, UUID, &JournalledOptions::default()).unwrap();
         let options = JournalledOptions::default();
@@ -241,4 +242,43 @@ fn without_a_majority_nothing_is_called_durable_and_with_it_everything_is() {
     wait(store.commit()).unwrap();
     assert_eq!(store.unanswered(), None);
     wait(store.close()).unwrap();
+}
+
+#[test]
+fn a_full_etcd_says_so_and_the_owner_makes_room() {
+    let Some(members) = or_skip(Members::start_small(16 << 20)) else { return };
+    let folders = tempfile::tempdir().unwrap();
+    let (env, _guard) = real_env();
+    let host = |name: &str| {
+        let dir = folders.path().join(name);
+        std::fs::create_dir(&dir).unwrap();
+        Host::new(&env, &members.url(), name, &dir)
+    };
+    // The second host never follows: the log is kept for it.
+    let (one, two) = (host("one"), host("two"));
+    let store = one.claim();
+    put(&store, 1);
+    wait(store.commit()).unwrap();
+    assert_eq!(one.kv.alarms(), Ok(Vec::new()));
+    let put_much = |n: u64| {
+        let value = vec![n as u8; 400 << 10];
+        let key = format!("/other/{n}");
+        let put = Change::Put { key, value, lease: 0 };
+        one.kv.txn(&Txn { then: vec![put], ..Txn::default() })
+    };
+    let began = Instant::now();
+    let mut number = 0;
+    while !matches!(put_much(number), Err(KvError::Full(_))) {
+        number += 1;
+        assert!(began.elapsed() < Duration::from_secs(60), "it is never full");
+    }
+    assert_eq!(one.kv.alarms(), Ok(vec!["NOSPACE".to_owned()]));
+    assert!(matches!(one.kv.grant(LEASE), Err(KvError::Full(_))));
+    let head = answered(|| one.engine.follow()).unwrap();
+    answered(|| one.log.trim(head)).unwrap();
+    let shown = answered(|| two.log.show()).unwrap();
+    assert_eq!((shown.first, shown.head), (head.number + 1, head.number));
+    assert_eq!(shown.replicas.len(), 1, "the host that lacks it gets the tree anew");
+    // Without an orderly end: nothing becomes durable any more.
+    drop(store);
 }

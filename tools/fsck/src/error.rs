@@ -1,5 +1,6 @@
 //! Why a check could not be made.
 
+use node::config::mount_source::MountSource;
 use node::config::settings::SettingsError;
 use node::host::keys::KeyError;
 use node::manage::control::ControlError;
@@ -19,6 +20,9 @@ pub enum FsckError {
         "{0} is neither a home of a node, nor a folder of a target, nor a NID such as 10.0.0.1@tcp"
     )]
     NoPlace(String),
+    /// A part of a file system.
+    #[error("{0} names a directory: a check is of the whole file system")]
+    Directory(MountSource),
     /// No server of the cluster is here.
     #[error(
         "{0}: records are shown to servers only; run this as root on a host that serves a target of the cluster"
@@ -42,6 +46,9 @@ pub enum FsckError {
     /// The MGS tells what this program does not understand.
     #[error("the MGS names a target that this program cannot reach: {0}")]
     Config(String),
+    /// The folder alone does not say what the target has.
+    #[error("the log of the target in {} is in etcd: check the cluster at work, by the NIDs of the MGS", .0.display())]
+    SharedLog(PathBuf),
     /// Two folders hold the same target.
     #[error("{target} is in {} and in {}: name one of them", .first.display(), .second.display())]
     Twice {

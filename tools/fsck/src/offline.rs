@@ -21,6 +21,7 @@ use store::journalled::{Journalled, JournalledOptions};
 use store::objects::{Objects, ObjectsOptions};
 use store::store::{Committer, Store, StoreOptions};
 use stubs::osc::Listed;
+use target::format::LOG;
 use target::superblock;
 use types::object::ObjectId;
 use types::target::{TargetIndex, TargetKind, TargetName};
@@ -78,6 +79,8 @@ impl Offline {
                 let objects =
                     Objects::open(env, dir, ObjectsOptions::default()).map_err(of_store)?;
                 offline.osts.insert(name.index, OstFolder { name, objects, _lock: lock });
+            } else if dir.join(LOG).exists() {
+                return Err(FsckError::SharedLog(dir.clone()));
             } else {
                 let options = JournalledOptions {
                     apply_interval: NO_APPLYING,

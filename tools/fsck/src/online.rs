@@ -48,7 +48,7 @@ impl Online {
     /// The MGS does not answer, or there is no such file system, or no server of it on this host.
     pub(crate) async fn connect(
         env: &Env,
-        MountSource { mgs, fsname }: MountSource,
+        MountSource { mgs, fsname, .. }: MountSource,
         home: Option<PathBuf>,
     ) -> Result<Online, FsckError> {
         let rpc = Rpc::new(env.clone(), RpcConfig { cluster: ClusterId(0), checksums: true });

@@ -12,6 +12,7 @@ use node::home::Home;
 use node::manage::control::{self, Answer, Request};
 use std::path::PathBuf;
 use target::superblock::SUPERBLOCK;
+use types::dir_path::DirPath;
 use types::nid::Nid;
 use types::target::FsName;
 
@@ -33,6 +34,9 @@ impl Place {
         if let [one] = named
             && let Some(cluster) = cluster(one)
         {
+            if !cluster.directory.is_root() {
+                return Err(FsckError::Directory(cluster));
+            }
             return Ok(Place::Cluster(cluster, None));
         }
         let mut folders = Vec::new();
@@ -71,7 +75,7 @@ fn cluster(text: &str) -> Option<MountSource> {
     text.parse().ok().or_else(|| {
         let mgs =
             text.split(',').map(|nid| nid.parse::<Nid>().ok()).collect::<Option<Vec<Nid>>>()?;
-        Some(MountSource { mgs, fsname: FsName::default() })
+        Some(MountSource { mgs, fsname: FsName::default(), directory: DirPath::ROOT })
     })
 }
 
@@ -92,5 +96,6 @@ fn of_node(home: &Home) -> Result<Place, FsckError> {
     if mgs.is_empty() {
         return Err(FsckError::NotListening(home.dir().to_owned()));
     }
-    Ok(Place::Cluster(MountSource { mgs, fsname }, Some(home.dir().to_owned())))
+    let source = MountSource { mgs, fsname, directory: DirPath::ROOT };
+    Ok(Place::Cluster(source, Some(home.dir().to_owned())))
 }

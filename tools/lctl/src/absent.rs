@@ -6,10 +6,6 @@ use report::absent::Absent;
 pub const ABSENT: Absent = Absent {
     program: "lctl",
     commands: &[
-        (
-            "abort_recovery_mdt",
-            "clients and MDTs are waited for together; abort_recovery ends that",
-        ),
         ("add_peer", "daemons know each other from the MGS; a peer is met when it connects"),
         ("barrier_", "there is no write barrier yet"),
         ("brw", "sheen bench measures"),
@@ -35,16 +31,14 @@ pub const ABSENT: Absent = Absent {
         ("nodemap_add_offset", "nodemap_add_idmap maps ranges of ids: --idmap 0-65535:100000"),
         ("nodemap_banlist_", "sheen auth revoke shuts a host out"),
         ("nodemap_del_offset", "nodemap_del_idmap takes ranges of ids out again"),
-        ("nodemap_fileset_", "there are no filesets yet"),
+        ("nodemap_fileset_", "a nodemap has one fileset; nodemap_set_fileset sets it"),
         ("nodemap_set_cap", "what root of a client may, says the property admin"),
-        ("nodemap_set_fileset", "there are no filesets yet"),
         ("nodemap_set_sepol", "there are no security labels"),
         ("notransno", "set_param osd-lmdb.*.notransno=1 does it"),
         ("pcc", "there is no persistent client cache"),
         ("peer_list", "get_param *.*.import shows connections"),
         ("readonly", "a target cannot be made read-only yet"),
         ("recover", "sessions that end are made again without being told"),
-        ("replace_nids", "targets tell the MGS their NIDs whenever they start"),
         ("route_list", "there are no routers yet"),
         ("show", "dk prints the newest log lines of daemons; there is no other debug buffer"),
         ("show_route", "there are no routers yet"),

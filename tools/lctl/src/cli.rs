@@ -1,9 +1,18 @@
 //! The one definition of all commands and options: parsing, `--help`, man pages and completion come
 //! from it.
 
+pub mod nodemap;
+
+use self::nodemap::{
+    NodemapActivateArgs, NodemapAddArgs, NodemapDelArgs, NodemapIdmapArgs, NodemapInfoArgs,
+    NodemapModifyArgs, NodemapRangeArgs, NodemapSetFilesetArgs, NodemapTestIdArgs,
+    NodemapTestNidArgs,
+};
 use crate::pool::PoolPath;
 use clap::{Args, Subcommand, ValueEnum};
+use idmap::nids::NidRange;
 use idmap::nodemap::NodemapName;
+use idmap::scope::HostName;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -41,6 +50,9 @@ pub enum LctlCommand {
     Deactivate,
     /// Let the restarted MDT of --device wait no longer for its clients
     AbortRecovery,
+    /// Let the restarted MDT of --device wait no longer for other MDTs
+    #[command(name = "abort_recovery_mdt")]
+    AbortRecoveryMdt,
     GetParam(GetParamArgs),
     SetParam(SetParamArgs),
     ListParam(ListParamArgs),
@@ -56,6 +68,8 @@ pub enum LctlCommand {
     ///
     /// What it served of the name space is lost. MDT0000 cannot be removed.
     DelMdt(DelTargetArgs),
+    DelReplica(DelReplicaArgs),
+    ReplaceNids(ReplaceNidsArgs),
     Mark(MarkArgs),
     #[command(visible_alias = "debug_kernel")]
     Dk(DkArgs),
@@ -80,6 +94,7 @@ pub enum LctlCommand {
     NodemapAddIdmap(NodemapIdmapArgs),
     /// Take ids out of a map of a nodemap
     NodemapDelIdmap(NodemapIdmapArgs),
+    NodemapSetFileset(NodemapSetFilesetArgs),
     NodemapInfo(NodemapInfoArgs),
     NodemapTestNid(NodemapTestNidArgs),
     NodemapTestId(NodemapTestIdArgs),
@@ -144,6 +159,7 @@ impl LctlCommand {
             LctlCommand::Activate => "activate",
             LctlCommand::Deactivate => "deactivate",
             LctlCommand::AbortRecovery => "abort_recovery",
+            LctlCommand::AbortRecoveryMdt => "abort_recovery_mdt",
             LctlCommand::GetParam(_) => "get_param",
             LctlCommand::SetParam(_) => "set_param",
             LctlCommand::ListParam(_) => "list_param",
@@ -153,6 +169,8 @@ impl LctlCommand {
             LctlCommand::ConfParam(_) => "conf_param",
             LctlCommand::DelOst(_) => "del_ost",
             LctlCommand::DelMdt(_) => "del_mdt",
+            LctlCommand::DelReplica(_) => "del_replica",
+            LctlCommand::ReplaceNids(_) => "replace_nids",
             LctlCommand::Mark(_) => "mark",
             LctlCommand::Dk(_) => "dk",
             LctlCommand::Clear => "clear",
@@ -169,6 +187,7 @@ impl LctlCommand {
             LctlCommand::NodemapDelRange(_) => "nodemap_del_range",
             LctlCommand::NodemapAddIdmap(_) => "nodemap_add_idmap",
             LctlCommand::NodemapDelIdmap(_) => "nodemap_del_idmap",
+            LctlCommand::NodemapSetFileset(_) => "nodemap_set_fileset",
             LctlCommand::NodemapInfo(_) => "nodemap_info",
             LctlCommand::NodemapTestNid(_) => "nodemap_test_nid",
             LctlCommand::NodemapTestId(_) => "nodemap_test_id",
@@ -240,14 +259,18 @@ pub struct GetParamArgs {
     /// Names as paths, levels separated by slashes
     #[arg(short = 'p', long = "path")]
     pub path: bool,
+    /// What the MGS keeps (set_param -P), with its origin, and not the values of now: all,
+    /// nodemap:, nid: or host:; of several that mean the same parameter the last counts
+    #[arg(short = 'P', long = "perm", conflicts_with_all = ["only_name", "classify", "header", "recursive", "yaml", "path"])]
+    pub permanent: bool,
     /// Values of now (which are always shown: none is kept)
     #[arg(short = 'c', long = "uncached")]
     pub uncached: bool,
     /// So many daemons are asked at once (always all of this host)
     #[arg(short = 't', long = "thread", value_name = "N", num_args = 0..=1, require_equals = true)]
     pub threads: Option<Option<u32>>,
-    /// Names
-    #[arg(value_name = "PARAM", required = true)]
+    /// Names; with -P, beginnings of names, or none for all
+    #[arg(value_name = "PARAM", required_unless_present = "permanent")]
     pub patterns: Vec<String>,
 }
 
@@ -255,7 +278,8 @@ pub struct GetParamArgs {
 ///
 /// Until the daemon ends, or with -P for ever: then the MGS keeps it, and every node of the file
 /// system sets it at once and whenever it starts. Each PARAM=VALUE sets everything that matches,
-/// and each that was set is shown.
+/// and each that was set is shown. Of what is kept, --nodemap counts more than what is for all,
+/// --nid more than that, and --host most.
 #[derive(Debug, Args, Default)]
 pub struct SetParamArgs {
     /// Say nothing
@@ -267,6 +291,15 @@ pub struct SetParamArgs {
     /// With -P: forget it; nodes keep the value until they start anew
     #[arg(short = 'd', long = "delete", requires = "permanent")]
     pub delete: bool,
+    /// With -P: only for clients in this nodemap
+    #[arg(long, value_name = "NODEMAP", requires = "permanent", conflicts_with_all = ["nid", "host"])]
+    pub nodemap: Option<NodemapName>,
+    /// With -P: only for nodes at these NIDs: 10.0.[1-3].*@tcp, 10.1.0.0/16@tcp
+    #[arg(long, value_name = "RANGE", requires = "permanent", conflicts_with = "host")]
+    pub nid: Option<NidRange>,
+    /// With -P: only for nodes on the host of this name (uname -n)
+    #[arg(long, value_name = "NAME", requires = "permanent")]
+    pub host: Option<HostName>,
     /// So many daemons are asked at once (always all of this host)
     #[arg(short = 't', long = "thread", value_name = "N", num_args = 0..=1, require_equals = true)]
     pub threads: Option<Option<u32>>,
@@ -366,6 +399,33 @@ pub struct DelTargetArgs {
     pub dry_run: bool,
 }
 
+/// Keep the log of a target no longer for a host that will not come back
+///
+/// Run it on a host that serves the target, or may. If the host comes back all the same, it gets
+/// the tree of the owner.
+#[derive(Debug, Args)]
+pub struct DelReplicaArgs {
+    /// Name of the target, MGS or sheen-MDT0000
+    #[arg(value_name = "TARGET")]
+    pub target: String,
+    /// The host and its folder, as sheen status shows them
+    #[arg(value_name = "HOST:DIR")]
+    pub host: String,
+}
+
+/// Tell clients that a target is at other NIDs
+///
+/// What the target itself says when it starts next counts again.
+#[derive(Debug, Args)]
+pub struct ReplaceNidsArgs {
+    /// Name of the target
+    #[arg(value_name = "TARGET")]
+    pub target: String,
+    /// All NIDs at which it may be served, with commas, or colons between hosts
+    #[arg(value_name = "NID[,NID...]")]
+    pub nids: String,
+}
+
 /// Write a line to the log of each daemon
 #[derive(Debug, Args)]
 pub struct MarkArgs {
@@ -425,124 +485,6 @@ pub struct PoolListArgs {
     /// File system, or file system and pool
     #[arg(value_name = "FSNAME[.POOL]")]
     pub name: String,
-}
-
-/// Let nodemaps hold, or no longer
-///
-/// Without an argument: they hold. Each client is then in one; the nodemap default squashes all
-/// users of clients that are in no other, until it is modified.
-#[derive(Debug, Args)]
-pub struct NodemapActivateArgs {
-    /// 1: they hold; 0: no longer
-    #[arg(value_name = "0|1", value_parser = clap::value_parser!(u8).range(0..=1))]
-    pub on: Option<u8>,
-}
-
-impl NodemapActivateArgs {
-    /// They are to hold.
-    pub fn active(&self) -> bool {
-        self.on != Some(0)
-    }
-}
-
-/// Make a nodemap
-///
-/// It has no clients yet, knows no ids, and squashes root.
-#[derive(Debug, Args)]
-pub struct NodemapAddArgs {
-    /// 1 to 16 letters, digits or _
-    #[arg(value_name = "NODEMAP")]
-    pub name: NodemapName,
-}
-
-/// Take a nodemap away
-///
-/// Its clients are in the nodemap default from then on.
-#[derive(Debug, Args)]
-pub struct NodemapDelArgs {
-    /// The nodemap
-    #[arg(value_name = "NODEMAP")]
-    pub name: NodemapName,
-}
-
-/// Set a property of a nodemap
-///
-/// admin: root acts as root (0, 1). trusted: ids are the same on both sides (0, 1). deny_unknown:
-/// users that the id maps do not know are refused instead of squashed (0, 1). squash_uid,
-/// squash_gid: as which squashed users act. map_mode: which ids are mapped (both, uid, gid).
-#[derive(Debug, Args)]
-pub struct NodemapModifyArgs {
-    /// The nodemap
-    #[arg(long, value_name = "NODEMAP")]
-    pub name: NodemapName,
-    /// The property
-    #[arg(long, value_name = "PROPERTY")]
-    pub property: String,
-    /// Its value
-    #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
-    pub value: String,
-}
-
-/// Put clients into a nodemap
-///
-/// By NID, or by the name of their key: a key counts before a NID. No client can be in two.
-#[derive(Debug, Args)]
-pub struct NodemapRangeArgs {
-    /// The nodemap
-    #[arg(long, value_name = "NODEMAP")]
-    pub name: NodemapName,
-    /// 10.0.[1-3].*@tcp, 10.1.0.0/16@tcp, fd00::/8@tcp, node7@key, tenant-*@key
-    #[arg(long, value_name = "RANGE")]
-    pub range: String,
-}
-
-/// Put ids into a map of a nodemap
-///
-/// The client's ids are those of the file system from then on, and are shown as the client's. An id
-/// stands once on each side; neither may be 0 or that of squashed users.
-#[derive(Debug, Args)]
-pub struct NodemapIdmapArgs {
-    /// The nodemap
-    #[arg(long, value_name = "NODEMAP")]
-    pub name: NodemapName,
-    /// uid or gid
-    #[arg(long, value_name = "uid|gid")]
-    pub idtype: String,
-    /// 1000:5000, or 1000-1999:5000 for as many consecutive ids
-    #[arg(long, value_name = "CLIENTID:FSID")]
-    pub idmap: String,
-}
-
-/// Show nodemaps
-///
-/// Their names; one of them; or all.
-#[derive(Debug, Args)]
-pub struct NodemapInfoArgs {
-    /// list, all, or a nodemap
-    #[arg(value_name = "list|all|NODEMAP", default_value = "list")]
-    pub which: String,
-}
-
-/// Show the nodemap of a client
-#[derive(Debug, Args)]
-pub struct NodemapTestNidArgs {
-    /// Its NID, or its key: node7@key
-    #[arg(value_name = "NID")]
-    pub nid: String,
-}
-
-/// Show the id as which one of a client acts
-#[derive(Debug, Args)]
-pub struct NodemapTestIdArgs {
-    /// NID of the client, or its key: node7@key
-    #[arg(long, value_name = "NID")]
-    pub nid: String,
-    /// uid or gid
-    #[arg(long, value_name = "uid|gid")]
-    pub idtype: String,
-    /// The id
-    #[arg(long, value_name = "ID")]
-    pub id: u32,
 }
 
 /// Messages by Lustre's names.

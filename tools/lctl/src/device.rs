@@ -124,27 +124,29 @@ pub fn activate(
     }
 }
 
-/// Ends the recovery of an MDT of this host.
+/// Ends the recovery of an MDT of this host, or its wait for other MDTs, as the command says.
 ///
 /// # Errors
 /// Never: nothing is printed.
 pub fn abort_recovery(
     device: Option<&str>,
+    command: &str,
     daemons: &Daemons,
     report: &mut Report<'_>,
 ) -> io::Result<()> {
     let Some(wanted) = device else {
-        report.sentence("name a device: lctl --device sheen-MDT0000 abort_recovery", Errno::EINVAL);
+        let sentence = format!("name a device: lctl --device sheen-MDT0000 {command}");
+        report.sentence(&sentence, Errno::EINVAL);
         return Ok(());
     };
     match chosen(wanted, daemons, report) {
         Some((device, daemons)) if device.kind == "mdt" => {
-            let pattern = format!("mdt.{}.abort_recovery", device.name);
+            let pattern = format!("mdt.{}.{command}", device.name);
             set_param::set(&daemons, &pattern, "1", true, &mut io::sink(), report)
         }
         Some((device, _)) => {
             report.sentence(
-                &format!("{} is no mdt: only these wait for clients", device.name),
+                &format!("{} is no mdt: only these wait", device.name),
                 Errno::EOPNOTSUPP,
             );
             Ok(())

@@ -2,6 +2,7 @@
 
 use crate::cli::GetParamArgs;
 use crate::daemons::Daemons;
+use crate::permanent;
 use ask::params::{ParamAnswer, ParamRequest};
 use report::Report;
 use std::io::{self, Write};
@@ -17,6 +18,9 @@ pub fn run(
     out: &mut dyn Write,
     report: &mut Report<'_>,
 ) -> io::Result<()> {
+    if args.permanent {
+        return permanent::list(args, daemons, out, report);
+    }
     for pattern in &args.patterns {
         let values = !args.only_name;
         let request = ParamRequest::Get {

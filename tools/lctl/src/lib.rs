@@ -15,6 +15,7 @@ pub mod faults;
 pub mod find_param;
 pub mod get_param;
 pub mod help_param;
+mod hosts;
 pub mod list_param;
 pub mod network;
 pub mod nodemap;
@@ -54,7 +55,11 @@ pub fn run(lctl: &Lctl, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
             device::activate(lctl.device.as_deref(), false, daemons, &mut report)
         }
         LctlCommand::AbortRecovery => {
-            device::abort_recovery(lctl.device.as_deref(), daemons, &mut report)
+            device::abort_recovery(lctl.device.as_deref(), "abort_recovery", daemons, &mut report)
+        }
+        LctlCommand::AbortRecoveryMdt => {
+            let command = "abort_recovery_mdt";
+            device::abort_recovery(lctl.device.as_deref(), command, daemons, &mut report)
         }
         LctlCommand::GetParam(args) => get_param::run(args, daemons, out, &mut report),
         LctlCommand::SetParam(args) => set_param::run(args, daemons, out, &mut report),
@@ -89,6 +94,7 @@ pub fn run(lctl: &Lctl, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
         LctlCommand::NodemapDelRange(args) => nodemap::range(args, false, daemons, &mut report),
         LctlCommand::NodemapAddIdmap(args) => nodemap::idmap(args, true, daemons, &mut report),
         LctlCommand::NodemapDelIdmap(args) => nodemap::idmap(args, false, daemons, &mut report),
+        LctlCommand::NodemapSetFileset(args) => nodemap::set_fileset(args, daemons, &mut report),
         LctlCommand::NodemapInfo(args) => nodemap::info(&args.which, daemons, out, &mut report),
         LctlCommand::NodemapTestNid(args) => {
             nodemap::test_nid(&args.nid, daemons, out, &mut report)
@@ -113,6 +119,8 @@ pub fn run(lctl: &Lctl, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
         LctlCommand::WhichNid(args) => network::which_nid(args, daemons, out, &mut report),
         LctlCommand::DelOst(args) => removal::run(args, TargetKind::Ost, daemons, &mut report),
         LctlCommand::DelMdt(args) => removal::run(args, TargetKind::Mdt, daemons, &mut report),
+        LctlCommand::DelReplica(args) => hosts::del_replica(args, daemons, &mut report),
+        LctlCommand::ReplaceNids(args) => hosts::replace_nids(args, daemons, &mut report),
         LctlCommand::Mark(args) => debug::mark(args, daemons, &mut report),
         LctlCommand::Dk(args) => debug::dump(args, daemons, out, &mut report),
         LctlCommand::Clear => {

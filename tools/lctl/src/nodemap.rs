@@ -3,7 +3,9 @@
 //!
 //! A change is tried on what the MGS has first, so that what it would refuse is told in a sentence.
 
-use crate::cli::{NodemapIdmapArgs, NodemapModifyArgs, NodemapRangeArgs, NodemapTestIdArgs};
+use crate::cli::nodemap::{
+    NodemapIdmapArgs, NodemapModifyArgs, NodemapRangeArgs, NodemapSetFilesetArgs, NodemapTestIdArgs,
+};
 use crate::daemons::{self, Answered, Daemons};
 use idmap::nodemap::{IdKind, Members, Nodemap, NodemapName, Property};
 use idmap::set::{NodemapChange, Nodemaps};
@@ -141,6 +143,19 @@ pub fn idmap(
         false => NodemapChange::DelIds(name, kind, span),
     };
     change(&wanted, daemons, report)
+}
+
+/// `nodemap_set_fileset`.
+///
+/// # Errors
+/// As [`change`].
+pub fn set_fileset(
+    args: &NodemapSetFilesetArgs,
+    daemons: &Daemons,
+    report: &mut Report<'_>,
+) -> io::Result<()> {
+    let path = if args.fileset == "clear" { "" } else { args.fileset.as_str() };
+    change(&NodemapChange::SetFileset(args.name.clone(), path.to_owned()), daemons, report)
 }
 
 fn kind(text: &str, report: &mut Report<'_>) -> Option<IdKind> {

@@ -3,13 +3,15 @@
 //! Only parameters that exist and can be set are taken: a typing error must not wait at the MGS for
 //! ever. Whether any device matches is not asked, as it may come later.
 
-use crate::cli::{ConfParamArgs, SetParamArgs};
+use crate::cli::{ConfParamArgs, GetParamArgs, SetParamArgs};
 use crate::daemons::{self, Answered, Daemons};
 use crate::set_param::pairs;
+use idmap::scope::Scope;
 use node::manage::control::{Answer, Request};
+use node::manage::kept::KeptParam;
 use observe::catalog;
 use report::Report;
-use std::io;
+use std::io::{self, Write};
 use types::errno::Errno;
 
 /// `set_param -P`, `set_param -P -d`.
@@ -22,7 +24,58 @@ pub fn set_param(
     report: &mut Report<'_>,
 ) -> io::Result<()> {
     for (name, value) in named(&args.settings, args.delete, report) {
-        keep(daemons, &name, value, report);
+        keep(daemons, (scope(args), &name), value, report);
+    }
+    Ok(())
+}
+
+/// For which nodes; `None`: all.
+fn scope(args: &SetParamArgs) -> Option<Scope> {
+    let nodemap = args.nodemap.clone().map(Scope::Nodemap);
+    let nids = || args.nid.clone().map(Scope::Nids);
+    let host = || args.host.clone().map(Scope::Host);
+    nodemap.or_else(nids).or_else(host)
+}
+
+/// `get_param -P`.
+///
+/// # Errors
+/// `out` cannot be written.
+pub fn list(
+    args: &GetParamArgs,
+    daemons: &Daemons,
+    out: &mut dyn Write,
+    report: &mut Report<'_>,
+) -> io::Result<()> {
+    // A daemon that serves a target knows all, others what concerns them.
+    let mut longest: Vec<KeptParam> = Vec::new();
+    let mut answered = false;
+    for Answered { answer, .. } in daemons.ask_all(&Request::Kept, report) {
+        match answer {
+            Answer::Kept { params } => {
+                answered = true;
+                if params.len() > longest.len() {
+                    longest = params;
+                }
+            }
+            Answer::Failed { errno, .. } => {
+                report.errno("asking the MGS for what it keeps", Errno(errno));
+            }
+            other => daemons::unexpected(&other, report),
+        }
+    }
+    if !answered && report.status() == 0 {
+        report.sentence("no daemon of this host can be asked", Errno::ENOENT);
+    }
+    let dotted: Vec<String> = args.patterns.iter().map(|name| name.replace('/', ".")).collect();
+    for KeptParam { origin, name, value } in longest {
+        if !dotted.is_empty() && !dotted.iter().any(|start| name.starts_with(start)) {
+            continue;
+        }
+        match args.no_name {
+            true => writeln!(out, "{value}")?,
+            false => writeln!(out, "{origin} {name}={value}")?,
+        }
     }
     Ok(())
 }
@@ -42,7 +95,9 @@ pub fn conf_param(
                 &format!("{name}: write DEVICE.KIND.NAME=VALUE: sheen-OST0001.osc.active=0"),
                 Errno::EINVAL,
             ),
-            names => names.iter().for_each(|name| keep(daemons, name, value.clone(), report)),
+            names => {
+                names.iter().for_each(|name| keep(daemons, (None, name), value.clone(), report))
+            }
         }
     }
     Ok(())
@@ -85,7 +140,12 @@ fn may_be(path: &str, pattern: &str) -> bool {
     levels.len() == words.len() && levels.iter().zip(&words).all(same)
 }
 
-fn keep(daemons: &Daemons, name: &str, value: Option<String>, report: &mut Report<'_>) {
+fn keep(
+    daemons: &Daemons,
+    (scope, name): (Option<Scope>, &str),
+    value: Option<String>,
+    report: &mut Report<'_>,
+) {
     let dotted = name.replace('/', ".");
     let settable =
         catalog::ALL.iter().any(|param| param.access.writable() && may_be(param.path, &dotted));
@@ -109,9 +169,11 @@ fn keep(daemons: &Daemons, name: &str, value: Option<String>, report: &mut Repor
         return;
     }
     let (mut kept, mut is_unheard) = (false, false);
-    for Answered { answer, .. } in
-        daemons.ask_all(&Request::Persist { name: dotted.clone(), value: value.clone() }, report)
-    {
+    let request = match scope {
+        None => Request::Persist { name: dotted.clone(), value: value.clone() },
+        Some(scope) => Request::PersistFor { scope, name: dotted.clone(), value: value.clone() },
+    };
+    for Answered { answer, .. } in daemons.ask_all(&request, report) {
         match answer {
             Answer::Done => kept = true,
             // A daemon that only mounts. One server is enough.

@@ -498,7 +498,7 @@ pub struct CheckArgs {
 /// Make directories, on an MDT of choice
 #[derive(Debug, Args)]
 pub struct MkdirArgs {
-    /// MDT; -1: that of the directory above
+    /// MDTs of the first stripes; -1: by turns and by space [default: that of the name]
     #[arg(
         short = 'i',
         long = "mdt-index",
@@ -508,7 +508,7 @@ pub struct MkdirArgs {
         allow_hyphen_values = true
     )]
     pub mdts: Option<Vec<i32>>,
-    /// Stripes
+    /// Stripes, each on another MDT; -1: one on each
     #[arg(
         short = 'c',
         long = "mdt-count",
@@ -517,6 +517,9 @@ pub struct MkdirArgs {
         allow_hyphen_values = true
     )]
     pub count: Option<i32>,
+    /// Hash by which names find their stripes: crush, fnv_1a_64, all_char [default: crush]
+    #[arg(short = 'H', long = "mdt-hash", visible_alias = "hash-type", value_name = "HASH")]
+    pub hash: Option<String>,
     /// Mode, octal; the umask applies
     #[arg(short = 'o', long, value_name = "MODE")]
     pub mode: Option<String>,
@@ -526,6 +529,12 @@ pub struct MkdirArgs {
     /// Take that default away
     #[arg(short = 'd', long)]
     pub delete: bool,
+    /// Levels of directories that inherit the default; -1: all [default: 3 with stripes, else all]
+    #[arg(short = 'X', long, value_name = "N", allow_hyphen_values = true)]
+    pub max_inherit: Option<i32>,
+    /// Levels on which -i -1 takes MDTs by turns; -1: all [default: 0]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    pub max_inherit_rr: Option<i32>,
     /// Directories
     #[arg(value_name = "DIR", required = true)]
     pub paths: Vec<PathBuf>,
@@ -546,6 +555,15 @@ pub struct GetdirstripeArgs {
     /// Default of directories made below
     #[arg(short = 'D', long)]
     pub default: bool,
+    /// Levels that inherit that default
+    #[arg(short = 'X', long)]
+    pub max_inherit: bool,
+    /// Levels on which it takes MDTs by turns
+    #[arg(long)]
+    pub max_inherit_rr: bool,
+    /// As YAML
+    #[arg(short = 'y', long)]
+    pub yaml: bool,
     /// Descend into all directories
     #[arg(short = 'r', long)]
     pub recursive: bool,

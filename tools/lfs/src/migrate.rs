@@ -170,7 +170,7 @@ fn by_fid(dir: &Path, fid: &Path) -> io::Result<PathBuf> {
     let fid: Fid = fid.to_str().ok_or_else(bad)?.parse().map_err(|_| bad())?;
     let mount = mounts::mount_of(dir)?;
     let (parent, name) = links::known(&mount.dir, fid)?.into_iter().next().ok_or_else(bad)?;
-    let parent = match parent == Fid::ROOT {
+    let parent = match parent == links::root_of(&mount)? {
         true => mount.dir,
         false => mount.dir.join(format!(".lustre/fid/{parent}")),
     };

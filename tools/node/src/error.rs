@@ -149,6 +149,14 @@ pub enum NodeError {
     /// A target on a shared log has a number from the beginning.
     #[error("{} has no number: make it with mkfs.sheen --index", .0.display())]
     Unnamed(PathBuf),
+    /// The owner does not give its tree.
+    #[error("the owner of {name} does not give its tree: {source}")]
+    Tree {
+        /// Name of the target.
+        name: TargetName,
+        /// The reason.
+        source: Box<RpcError>,
+    },
     /// Another process serves it.
     #[error(
         "the MGS does not take {name} ({}): another process serves it and lives; stop that one, or, if this is a copy \

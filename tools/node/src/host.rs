@@ -5,6 +5,7 @@ pub mod authority;
 pub mod descriptors;
 pub mod join;
 pub mod keys;
+pub mod lease_end;
 pub mod mount_point;
 pub mod mount_table;
 pub mod rlimit;

@@ -9,7 +9,7 @@ use crate::config::settings::{Listen, Settings, SettingsError};
 use crate::error::NodeError;
 use crate::host::announce::{Announce, Event};
 use crate::host::descriptors::Bounds;
-use crate::host::shared_log::members_of;
+use crate::host::shared_log::{is_shared_mgt, members_of};
 use crate::manage::alive;
 use crate::manage::persistent::Persistent;
 use crate::manage::security::Secured;
@@ -19,9 +19,10 @@ use crate::role::mount::{self, MountRole};
 use crate::role::object_targets::Followed;
 use crate::role::ost::OstRole;
 use crate::role::parts::{Parts, blocking};
-use crate::role::standby::{Place, Standby};
+use crate::role::standby::{Place, Service, Standby};
 use crate::watch::view::View;
 use disk::superblock::Superblock;
+use etcd::url::Members;
 use futures_util::future::{BoxFuture, FutureExt, LocalBoxFuture, join_all, select_all};
 use mds::settings::MdsSettings;
 use oss::room::Room;
@@ -121,12 +122,19 @@ impl Node {
         }
         for (dir, _) in dirs.iter().filter(|(_, block)| block.kind == TargetKind::Mgt) {
             step(format!("starting the MGS ({})", dir.display()));
+            if let Some(members) = members_of(dir)? {
+                if let Some(secured) = &self.secured {
+                    secured.follow_list(&self.view, dir);
+                }
+                self.stand_by(dir, TargetName::mgs(), members, Service::Mgs);
+                continue;
+            }
             let target = self.open(dir, TargetKind::Mgt).await?;
             self.view.add_target(TargetName::mgs(), dir);
             let mgs = MgsRole::start(&self.parts, target).await?;
             self.view.alive().add_mgs(mgs.mgs(), mgs.target());
             if let Some(secured) = &self.secured {
-                secured.follow_list(&self.parts, mgs.mgs().clone(), dir);
+                secured.follow_list(&self.view, dir);
             }
             self.mgs = Some(mgs);
         }
@@ -159,10 +167,9 @@ impl Node {
             let stripe_count = self.settings.stripe_count as u16;
             let settings = MdsSettings { stripe_count, ..MdsSettings::default() };
             if let Some(members) = members_of(dir)? {
-                let options =
-                    TargetOptions { shared: true, ..self.target_options(dir, TargetKind::Mdt) };
-                let place = Place { dir: dir.clone(), members, options, settings };
-                self.standbys.push(Standby::start(&self.parts, &self.view, followed, place));
+                let service = Service::Mdt(followed.clone(), settings);
+                let name = block.name().ok_or_else(|| NodeError::Unnamed(dir.clone()))?;
+                self.stand_by(dir, name, members, service);
                 continue;
             }
             let target = self.open(dir, TargetKind::Mdt).await?;
@@ -182,13 +189,19 @@ impl Node {
             self.view.alive().add_mount(mount.client(), mount.waiting(), &settings.at);
             self.view.add_mount(
                 settings,
-                mount::source(&self.parts.mgs, self.settings.fsname),
+                mount::source(&self.parts.mgs, self.settings.fsname, settings),
                 mount.ended(),
             );
             self.mounts.push(mount);
             self.persistent.apply_now(&self.view).await;
         }
         Ok(())
+    }
+
+    fn stand_by(&mut self, dir: &Path, name: TargetName, members: Members, service: Service) {
+        let options = TargetOptions { shared: true, ..self.target_options(dir, name.kind) };
+        let place = Place { name, dir: dir.to_owned(), members, options, service };
+        self.standbys.push(Standby::start(&self.parts, &self.view, place));
     }
 
     /// Parameters of this host's file. A process without a mount reads none.
@@ -276,6 +289,12 @@ impl Node {
             (None, _) => {
                 targets.iter().try_for_each(|(dir, _)| self.settings.check_reachable(dir))?
             }
+            (Some(dir), None) if is_shared_mgt(dir) => {
+                if self.parts.mgs == [Nid::Loopback] {
+                    return Err(SettingsError::MgsHosts(dir.clone()).into());
+                }
+                self.settings.check_reachable(dir)?;
+            }
             (Some(_), None) => {}
         }
         Ok(targets)
@@ -296,11 +315,6 @@ impl Node {
         Ok(blocking(&self.parts.env, "opened a target", move || Target::open(&env, &dir, options))
             .await??)
     }
-}
-
-/// NIDs of the MGS of these settings: the given ones, or this very process.
-pub fn mgs_nids(settings: &Settings) -> Vec<Nid> {
-    if settings.mgs.is_empty() { vec![Nid::Loopback] } else { settings.mgs.clone() }
 }
 
 /// The volume that a folder is on.

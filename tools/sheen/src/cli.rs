@@ -57,6 +57,9 @@ pub enum Command {
     Man(ManArgs),
     #[command(hide = true)]
     MountDaemon(MountDaemonArgs),
+    /// The process behind an owner of targets on shared logs; started by it
+    #[command(hide = true)]
+    EndLeases,
 }
 
 /// Make a file system if there is none, serve all of it, and mount it
@@ -272,11 +275,11 @@ pub struct MkfsArgs {
     pub mgsnode: Vec<Nid>,
     /// NIDs of all hosts that may serve it, this one too; `sheen serve --servicenode` can name
     /// others later
-    #[arg(long, value_name = "NID", value_delimiter = ',', conflicts_with = "mgs")]
+    #[arg(long, value_name = "NID", value_delimiter = ',')]
     pub servicenode: Vec<Nid>,
     /// The etcd that keeps its log, etcd://HOST:PORT,HOST:PORT,HOST:PORT: any host with the same
-    /// command can take the MDT over [default: the log is in DIR]
-    #[arg(long, value_name = "URL", requires = "mdt", requires = "index")]
+    /// command can take the MGS, or the MDT with this --index, over [default: the log is in DIR]
+    #[arg(long, value_name = "URL", conflicts_with = "ost")]
     pub log: Option<Members>,
     /// Destroy the target that is there now
     #[arg(long)]
@@ -446,7 +449,7 @@ pub struct AuthRevokeArgs {
 /// in /sbin. The process behind the mount ends when the mount is unmounted with umount(8).
 #[derive(Debug, Args)]
 pub struct MountArgs {
-    /// NIDs of the MGS and the file system: NID[,NID...]:/FSNAME
+    /// NIDs of the MGS and the file system, or a directory of it: NID[,NID...]:/FSNAME[/DIR...]
     #[arg(value_name = "SOURCE")]
     pub source: MountSource,
     /// Where to mount

@@ -69,6 +69,7 @@ fn sheen(args: Vec<OsString>) -> Outcome {
         Command::Mkfs(args) => mkfs::run(&args),
         Command::Mount(args) => mount::run(&args),
         Command::MountDaemon(args) => mount::daemon(&args),
+        Command::EndLeases => serve::end_leases(),
         Command::Fsck(args) => fsck::run(&args),
         Command::Scrub(args) => scrub::run(&args),
         Command::Auth(args) => auth::run(&args),

@@ -114,6 +114,7 @@ fn help_is_what_was_agreed() {
         "nodemap_modify",
         "nodemap_add_range",
         "nodemap_add_idmap",
+        "nodemap_set_fileset",
         "nodemap_info",
         "nodemap_test_nid",
         "nodemap_test_id",
@@ -131,6 +132,7 @@ fn help_is_what_was_agreed() {
         "activate",
         "deactivate",
         "abort_recovery",
+        "abort_recovery_mdt",
     ] {
         let help = called_as("lctl", &[command, "--help"]);
         assert_eq!(help.status.code(), Some(0), "{command}");

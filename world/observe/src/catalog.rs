@@ -244,8 +244,9 @@ catalog! {
     MDT_NOSQUASH_NIDS = Param { value_may_clear: true, ..Param::setting("mdt.*.nosquash_nids", "", "NONE", "ranges of NIDs with spaces between them; NONE or clear: none", "Clients that are not squashed: 10.0.[2-10].[1-255]@tcp, *@tcp, 10.1.0.0/16@tcp.") };
     MDT_JOB_STATS = jobs("mdt.*.job_stats", "Operations that the MDT served, by job, as YAML.");
     MDT_JOB_CLEANUP_INTERVAL = cleanup("mdt.*.job_cleanup_interval");
-    MDT_RECOVERY_STATUS = Param::shown("mdt.*.recovery_status", "", "How far recovery is after a start: status, clients that are waited for, clients that came.");
+    MDT_RECOVERY_STATUS = Param::shown("mdt.*.recovery_status", "", "How far recovery is after a start: status, clients that are waited for, clients that came; MDTs that are waited for.");
     MDT_ABORT_RECOVERY = Param::command("mdt.*.abort_recovery", "1", "Waits no longer for clients of the life before: who has not come is evicted. What `lctl --device MDT abort_recovery` sets.");
+    MDT_ABORT_RECOVERY_MDT = Param::command("mdt.*.abort_recovery_mdt", "1", "Waits no longer for other MDTs: what only they know of operations over several MDTs is not done. What `lctl --device MDT abort_recovery_mdt` sets.");
     LOD_STRIPECOUNT = Param::setting("lod.*.stripecount", "stripes", "1 (`stripe_count` of node.toml)", "1 to 2000, -1: one on each OST", "Stripes of a new file whose directory says nothing.");
     LOD_STRIPESIZE = Param::setting("lod.*.stripesize", "bytes", "4194304", "65536 to 4294901760, a multiple of 65536", "Stripe size of such a file.");
     LOD_DOM_STRIPESIZE = Param::setting("lod.*.dom_stripesize", "bytes", "1048576", "0 to 1048576, a multiple of 65536", "Most of a file that may live on the MDT; layouts that ask for more are refused, and 0 lets none (docs/dom.md).");

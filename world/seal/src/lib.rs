@@ -21,4 +21,5 @@ mod pem;
 mod records;
 #[cfg(test)]
 mod tests;
+pub mod tls_client;
 pub mod token;

@@ -37,15 +37,18 @@ pub enum StoreError {
         owner: Arc<str>,
     },
     /// The tree lacks entries that the log no longer has.
-    #[error(
-        "{log} no longer has entry {missing}, which the tree of this host lacks: stop another host that \
-         has the target, and copy its folder `tree` here"
-    )]
+    #[error("{log} no longer has entry {missing}, which the tree of this host lacks")]
     Behind {
         /// Name of the log.
         log: Arc<str>,
         /// Number of the entry.
         missing: u64,
+    },
+    /// The tree is being copied from another host.
+    #[error("{} is an unfinished copy", tree.display())]
+    Unfinished {
+        /// Folder of the tree.
+        tree: PathBuf,
     },
     /// The store or its volume is full. Nothing was changed.
     #[error(
@@ -102,7 +105,7 @@ impl StoreError {
             StoreError::Fenced { .. } => Errno::ESTALE,
             StoreError::NoAnswer { .. } => Errno::ETIMEDOUT,
             StoreError::Owned { .. } => Errno::EBUSY,
-            StoreError::Behind { .. } => Errno::EIO,
+            StoreError::Behind { .. } | StoreError::Unfinished { .. } => Errno::EIO,
             StoreError::NoSpace { .. } => Errno::ENOSPC,
             StoreError::Damaged { .. } => Errno::EIO,
             StoreError::Io { errno, .. } => *errno,

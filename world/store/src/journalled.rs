@@ -42,7 +42,7 @@ const LAYERS_MAX: usize = 8;
 /// Pause before a full disk is tried again.
 const FULL_PAUSE: Duration = Duration::from_secs(1);
 /// A key after all keys.
-const KEY_END: [u8; 512] = [0xff; 512];
+pub(crate) const KEY_END: [u8; 512] = [0xff; 512];
 /// Share of the capacity kept for deleting, and its bounds in bytes.
 const RESERVE_SHARE: u64 = 16;
 const RESERVE_BYTES_MAX: u64 = 256 << 20;
@@ -131,7 +131,8 @@ fn journal_path(dir: &Path) -> PathBuf {
     dir.join("journal")
 }
 
-fn tree_path(dir: &Path) -> PathBuf {
+/// Folder of the tree of a target.
+pub(crate) fn tree_path(dir: &Path) -> PathBuf {
     dir.join("tree")
 }
 

@@ -63,6 +63,9 @@ pub enum KvError {
     /// It was refused (no right to, no space left, ...), and not done.
     #[error("refused: {0}")]
     Refused(String),
+    /// It was refused, and not done: there is no space left.
+    #[error("full: {0}")]
+    Full(String),
     /// The answer cannot be understood.
     #[error("the answer is none: {0}")]
     Answer(String),

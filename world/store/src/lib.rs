@@ -31,5 +31,6 @@ pub mod ring;
 pub mod shared_log;
 pub mod store;
 pub mod tree;
+pub mod tree_copy;
 pub mod tx;
 pub mod unsynced;

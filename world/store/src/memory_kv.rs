@@ -16,6 +16,7 @@ struct State {
     leases: BTreeMap<LeaseId, (Duration, Duration)>,
     newest_lease: LeaseId,
     now: Duration,
+    full: bool,
 }
 
 /// Keys in memory.
@@ -65,6 +66,11 @@ impl MemoryKv {
         over.into_iter().for_each(|lease| state.end(lease));
     }
 
+    /// Nothing can be written from now on, or it can again; removing goes on.
+    pub fn set_full(&self, full: bool) {
+        self.state.lock().full = full;
+    }
+
     /// All keys with their values.
     pub fn all(&self) -> Vec<(String, Vec<u8>)> {
         let state = self.state.lock();
@@ -92,6 +98,9 @@ impl State {
     fn txn(&mut self, txn: &Txn) -> Result<Outcome, KvError> {
         if !txn.compare.iter().all(|compare| self.holds(compare)) {
             return Ok(Outcome::Refused(txn.otherwise.iter().map(|key| self.value(key)).collect()));
+        }
+        if self.full && txn.then.iter().any(|change| matches!(change, Change::Put { .. })) {
+            return Err(KvError::Full("the database space is exceeded".into()));
         }
         let of_no_lease = |change: &Change| matches!(change, Change::Put { lease, .. } if *lease != 0 && !self.leases.contains_key(lease));
         if txn.then.iter().any(of_no_lease) {
@@ -145,6 +154,9 @@ impl Kv for Connection {
 
     fn grant(&self, time: Duration) -> Result<LeaseId, KvError> {
         self.call(|state| {
+            if state.full {
+                return Err(KvError::Full("the database space is exceeded".into()));
+            }
             state.newest_lease += 1;
             let (lease, end) = (state.newest_lease, state.now + time);
             state.leases.insert(lease, (end, time));

@@ -31,8 +31,11 @@ const VALUE_BYTES_MAX: usize = 512 << 10;
 const PARTS_MAX: u32 = 1024;
 /// Keys that are read at once.
 const RANGE_KEYS: u32 = 16;
-/// Bytes of entries that are kept for hosts that follow; beyond it commits wait for a trim.
+/// Bytes of entries that are kept; beyond it commits wait for a trim.
 const BYTES_MAX: u64 = 256 << 20;
+/// Bytes of entries beyond which hosts that lack them no longer count: they get the owner's tree
+/// when they come back.
+const BYTES_FOR_OTHERS_MAX: u64 = BYTES_MAX / 2;
 /// How often a claim looks again because something changed meanwhile.
 const CLAIM_ROUNDS_MAX: u32 = 8;
 
@@ -68,7 +71,7 @@ impl fmt::Display for Owner {
 
 /// A host that has a copy of the tree.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct TreeCopy {
+pub struct HostTree {
     /// Its host.
     pub host: String,
     /// Number of the newest entry that is durable in its tree.
@@ -80,12 +83,23 @@ pub struct TreeCopy {
 pub struct Shown {
     /// The newest epoch.
     pub fence: Fence,
+    /// Number of the oldest entry that is kept; one more than `head`: none is.
+    pub first: u64,
     /// Number of the newest entry.
     pub head: u64,
     /// The owner; none: the target is not served.
     pub owner: Option<Owner>,
     /// Hosts with a copy of the tree.
-    pub replicas: Vec<TreeCopy>,
+    pub replicas: Vec<HostTree>,
+}
+
+/// What a log was made with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Founded {
+    /// Uuid of the store.
+    pub store: u128,
+    /// What else all hosts of the target need before they serve it: see [`SharedLog::create`].
+    pub identity: String,
 }
 
 /// A log in a store of keys.
@@ -104,6 +118,8 @@ pub struct SharedLog {
     kept: Mutex<VecDeque<(u64, u64)>>,
     /// Number of the newest entry that was trimmed, as far as this host knows.
     trimmed: AtomicU64,
+    /// The epoch in which this process owns the target; 0: it does not, as far as it knows.
+    owned: AtomicU64,
 }
 
 impl SharedLog {
@@ -112,16 +128,18 @@ impl SharedLog {
     pub fn new(kv: Arc<dyn Kv>, target: &str, store: u128, host: &str, place: &str) -> SharedLog {
         let (target, host, place) = (target.to_owned(), host.to_owned(), place.to_owned());
         let (lease, kept, trimmed) = (AtomicU64::new(0), Mutex::default(), AtomicU64::new(0));
-        SharedLog { kv, target, store, host, place, lease, kept, trimmed }
+        let owned = AtomicU64::new(0);
+        SharedLog { kv, target, store, host, place, lease, kept, trimmed, owned }
     }
 
     /// Makes an empty log of this store, unless the target has one: then that of its store. This
-    /// host has a copy of the tree from now on, an empty one. Returns the uuid of the store.
+    /// host has a copy of the tree from now on, an empty one; if the log no longer has its first
+    /// entry, it gets one from the owner later ([`crate::tree_copy`]). `identity` is kept beside a
+    /// new log for the hosts that come later. Returns what the log was made with.
     ///
     /// # Errors
-    /// [`StoreError::Behind`] if the log no longer has its first entry; or the keys cannot be
-    /// written.
-    pub fn create(&self) -> Result<u128, StoreError> {
+    /// The keys cannot be written, or are none of a log.
+    pub fn create(&self, identity: &str) -> Result<Founded, StoreError> {
         let mine = format!("{:032x}", self.store).into_bytes();
         let txn = Txn {
             compare: vec![Compare::Absent(self.key("store"))],
@@ -130,14 +148,19 @@ impl SharedLog {
                 put(self.key("epoch"), number(0)),
                 put(self.key("head"), head_of(Position::default())),
                 put(self.replica_key(), number(0)),
+                put(self.key("identity"), identity.as_bytes().to_vec()),
             ],
-            otherwise: vec![self.key("store")],
+            otherwise: vec![self.key("store"), self.key("identity")],
         };
-        let found = match self.kv.txn(&txn).map_err(|e| self.error(e))? {
-            Outcome::Done => return Ok(self.store),
-            Outcome::Refused(found) => found.into_iter().next().flatten(),
+        let mut found = match self.kv.txn(&txn).map_err(|e| self.error(e))? {
+            Outcome::Done => {
+                return Ok(Founded { store: self.store, identity: identity.to_owned() });
+            }
+            Outcome::Refused(found) => found.into_iter(),
         };
-        let store = self.store_of(found.as_deref())?;
+        let store = self.store_of(found.next().flatten().as_deref())?;
+        let identity = String::from_utf8(found.next().flatten().unwrap_or_default())
+            .map_err(|_| self.damaged("its identity is no text".into()))?;
         // From here on nothing is trimmed that this host lacks.
         let joined = Txn { then: vec![put(self.replica_key(), number(0))], ..Txn::default() };
         self.kv.txn(&joined).map_err(|e| self.error(e))?;
@@ -145,12 +168,9 @@ impl SharedLog {
         let mut found = self.kv.get(&first).map_err(|e| self.error(e))?.into_iter();
         let (head, first) = (found.next().flatten(), found.next().flatten());
         if self.head_of(head.as_deref())?.number > 0 && first.is_none() {
-            let left = Change::DeleteRange(self.replica_key(), format!("{}\0", self.replica_key()));
-            let left = Txn { then: vec![left], ..Txn::default() };
-            self.kv.txn(&left).map_err(|e| self.error(e))?;
-            return Err(StoreError::Behind { log: self.name().into(), missing: 1 });
+            self.remove_replica(&self.host)?;
         }
-        Ok(store)
+        Ok(Founded { store, identity })
     }
 
     /// Succeeds if the log is that of this store.
@@ -176,7 +196,97 @@ impl SharedLog {
     }
 
     fn replica_key(&self) -> String {
-        self.key(&format!("replica/{}", self.host))
+        self.replica_key_of(&self.host)
+    }
+
+    fn replica_key_of(&self, host: &str) -> String {
+        self.key(&format!("replica/{host}"))
+    }
+
+    /// The log need not keep anything for this host any more. `false`: it did not.
+    ///
+    /// # Errors
+    /// The keys cannot be written.
+    pub fn remove_replica(&self, host: &str) -> Result<bool, StoreError> {
+        let key = self.replica_key_of(host);
+        let gone = Txn {
+            compare: vec![Compare::Absent(key.clone())],
+            then: Vec::new(),
+            otherwise: vec![key.clone()],
+        };
+        let was_there = self.kv.txn(&gone).map_err(|e| self.error(e))? != Outcome::Done;
+        let end = format!("{key}\0");
+        let gone = Txn { then: vec![Change::DeleteRange(key, end)], ..Txn::default() };
+        self.kv.txn(&gone).map_err(|e| self.error(e))?;
+        Ok(was_there)
+    }
+
+    /// From now on the log keeps what is behind `after` for this host (`None`: behind what is in
+    /// the owner's tree, which is not before its head: an owner may not know yet that an entry of
+    /// its is there). Returns that place; `None`: the log does not have all of it any more. Whether
+    /// it keeps it long enough shows when it is read.
+    ///
+    /// # Errors
+    /// The keys cannot be read or written; or there is no owner, or it has not said how far it is.
+    pub fn hold(&self, after: Option<Position>) -> Result<Option<Position>, StoreError> {
+        let found = self.kv.get(&[self.key("head")]).map_err(|e| self.error(e))?;
+        let head = self.head_of(found.into_iter().next().flatten().as_deref())?;
+        let after = match after {
+            Some(after) => after,
+            None => self.place_of_owner(head)?,
+        };
+        let hold = put(self.replica_key(), number(after.number));
+        let hold = Txn { then: vec![hold], ..Txn::default() };
+        self.kv.txn(&hold).map_err(|e| self.error(e))?;
+        if after.number >= head.number {
+            return Ok(Some(after));
+        }
+        let next = self.kv.get(&[self.entry_key(after.number + 1)]).map_err(|e| self.error(e))?;
+        Ok(next.into_iter().next().flatten().map(|_| after))
+    }
+
+    /// How far the owner's tree surely is.
+    fn place_of_owner(&self, head: Position) -> Result<Position, StoreError> {
+        let unknown =
+            |reason: &str| StoreError::NoAnswer { log: self.name().into(), reason: reason.into() };
+        let owner = self.owner()?.ok_or_else(|| unknown("the target has no owner"))?;
+        let is_owner = |host: &str| {
+            let rest = owner.place.strip_prefix(host);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(" at "))
+        };
+        let tree = self.replicas()?.into_iter().find(|tree| is_owner(&tree.host));
+        let applied =
+            tree.ok_or_else(|| unknown("the owner has not said how far its tree is"))?.applied;
+        // Of a place before the head the entries behind it tell the transno.
+        let transno = if applied == head.number { head.transno } else { Transno(0) };
+        Ok(Position { number: applied, transno, at: 0 })
+    }
+
+    /// What the log was made with, or what [`SharedLog::note_identity`] noted; empty: nothing.
+    ///
+    /// # Errors
+    /// The keys cannot be read.
+    pub fn identity(&self) -> Result<String, StoreError> {
+        let found = self.kv.get(&[self.key("identity")]).map_err(|e| self.error(e))?;
+        String::from_utf8(found.into_iter().next().flatten().unwrap_or_default())
+            .map_err(|_| self.damaged("its identity is no text".into()))
+    }
+
+    /// Notes what other hosts need before they serve the target, if nothing was noted yet.
+    ///
+    /// # Errors
+    /// The keys cannot be written.
+    pub fn note_identity(&self, identity: &str) -> Result<(), StoreError> {
+        for unknown in [
+            Compare::Is(self.key("identity"), Vec::new()),
+            // A log of a version that had no such key.
+            Compare::Absent(self.key("identity")),
+        ] {
+            let note = put(self.key("identity"), identity.as_bytes().to_vec());
+            let note = Txn { compare: vec![unknown], then: vec![note], otherwise: Vec::new() };
+            self.kv.txn(&note).map_err(|e| self.error(e))?;
+        }
+        Ok(())
     }
 
     /// Claims are made under this lease from now on.
@@ -207,17 +317,21 @@ impl SharedLog {
         let (epoch, head, owner) = (next(), next(), next());
         let owner = owner.map(|bytes| self.owner_of(&bytes)).transpose()?;
         let (fence, head) = (self.epoch_of(epoch.as_deref())?, self.head_of(head.as_deref())?);
-        Ok(Shown { fence, head: head.number, owner, replicas: self.replicas()? })
+        let (start, end) = (self.entry_key(0), self.key("log0"));
+        let oldest = self.kv.range(&start, &end, 1).map_err(|e| self.error(e))?.pop();
+        let first = oldest.and_then(|(key, _)| parse(key.rsplit('/').next()?.as_bytes()));
+        let first = first.unwrap_or(head.number + 1);
+        Ok(Shown { fence, first, head: head.number, owner, replicas: self.replicas()? })
     }
 
-    fn replicas(&self) -> Result<Vec<TreeCopy>, StoreError> {
+    fn replicas(&self) -> Result<Vec<HostTree>, StoreError> {
         let (start, end) = (self.key("replica/"), self.key("replica0"));
         let found = self.kv.range(&start, &end, PARTS_MAX).map_err(|e| self.error(e))?;
         let replica = |(key, value): (String, Vec<u8>)| {
             let host = key[start.len()..].to_owned();
             let applied =
                 parse(&value).ok_or_else(|| self.damaged(format!("{key} is no number")))?;
-            Ok(TreeCopy { host, applied })
+            Ok(HostTree { host, applied })
         };
         found.into_iter().map(replica).collect()
     }
@@ -252,15 +366,21 @@ impl SharedLog {
     fn error(&self, error: KvError) -> StoreError {
         match error {
             // What is refused now (no space left in etcd) may be taken later.
-            KvError::NoAnswer(reason) | KvError::Refused(reason) => {
+            KvError::NoAnswer(reason) | KvError::Refused(reason) | KvError::Full(reason) => {
                 StoreError::NoAnswer { log: self.name().into(), reason: reason.into() }
             }
             KvError::Answer(reason) => self.damaged(reason),
         }
     }
 
-    fn name(&self) -> String {
+    /// Name of the log.
+    pub fn name(&self) -> String {
         self.key("log")
+    }
+
+    /// The error of a log that is not what the caller needs.
+    pub fn foreign(&self, reason: &str) -> StoreError {
+        self.damaged(reason.to_owned())
     }
 
     fn damaged(&self, reason: String) -> StoreError {
@@ -372,7 +492,10 @@ impl Log for SharedLog {
             let now = self.epoch_of(epoch.as_deref())?;
             match owner.map(|bytes| self.owner_of(&bytes)).transpose()? {
                 // Only the answer to an earlier claim under this lease was lost.
-                Some(owner) if owner.lease == lease && owner.fence == now => return Ok(now),
+                Some(owner) if owner.lease == lease && owner.fence == now => {
+                    self.owned.store(now.0, Ordering::Release);
+                    return Ok(now);
+                }
                 Some(owner) => return Err(StoreError::Owned { owner: owner.place.into() }),
                 None => {}
             }
@@ -390,6 +513,7 @@ impl Log for SharedLog {
                 otherwise: Vec::new(),
             };
             if self.kv.txn(&txn).map_err(|e| self.error(e))? == Outcome::Done {
+                self.owned.store(fence.0, Ordering::Release);
                 return Ok(fence);
             }
         }
@@ -436,6 +560,7 @@ impl Log for SharedLog {
             let (epoch, head) = (found.next().flatten(), found.next().flatten());
             let now = self.epoch_of(epoch.as_deref())?;
             if now != fence {
+                self.owned.store(0, Ordering::Release);
                 return Err(StoreError::Fenced { ours: fence.0, current: now.0 });
             }
             let ours = found.next().flatten().is_some_and(|value| value == last);
@@ -497,17 +622,44 @@ impl Log for SharedLog {
     }
 
     fn trim(&self, through: Position) -> Result<(), StoreError> {
-        let note =
-            Txn { then: vec![put(self.replica_key(), number(through.number))], ..Txn::default() };
-        self.kv.txn(&note).map_err(|e| self.error(e))?;
-        let all = self.replicas()?.into_iter().map(|replica| replica.applied).min();
-        let through = all.unwrap_or(0).min(through.number);
+        let own = through.number;
+        let note = Txn { then: vec![put(self.replica_key(), number(own))], ..Txn::default() };
+        let full = match self.kv.txn(&note) {
+            // Removing is what makes room.
+            Err(KvError::Full(_)) => true,
+            noted => noted.map(|_| false).map_err(|e| self.error(e))?,
+        };
+        let replicas = self.replicas()?;
+        let others = || replicas.iter().filter(|replica| replica.host != self.host);
+        let all = others().map(|replica| replica.applied).min().unwrap_or(own).min(own);
+        let kept: u64 = self.kept.lock().iter().map(|(_, bytes)| bytes).sum();
+        let owned = self.owned.load(Ordering::Acquire);
+        // The owner's tree has it all: hosts that lack what goes get that.
+        let alone = owned != 0 && all < own && (full || kept > BYTES_FOR_OTHERS_MAX);
+        let through = if alone { own } else { all };
         if through <= self.trimmed.load(Ordering::Acquire) {
             return Ok(());
         }
         // From the beginning: an earlier owner may have left some.
-        let gone = Txn { then: self.ranges(0..through + 1).to_vec(), ..Txn::default() };
-        self.kv.txn(&gone).map_err(|e| self.error(e))?;
+        let mut gone = Txn { then: self.ranges(0..through + 1).to_vec(), ..Txn::default() };
+        if alone {
+            // Only an owner may: the tree of another host may be behind that of the owner.
+            gone.compare.push(Compare::Is(self.key("epoch"), number(owned)));
+            for HostTree { host, applied } in others().filter(|replica| replica.applied < own) {
+                tracing::warn!(
+                    log = self.name(),
+                    host,
+                    applied,
+                    "trimmed without this host; it will get the tree anew"
+                );
+                let key = self.replica_key_of(host);
+                let end = format!("{key}\0");
+                gone.then.push(Change::DeleteRange(key, end));
+            }
+        }
+        if self.kv.txn(&gone).map_err(|e| self.error(e))? != Outcome::Done {
+            return Ok(());
+        }
         self.trimmed.store(through, Ordering::Release);
         self.kept.lock().retain(|(entry, _)| *entry > through);
         Ok(())

@@ -18,6 +18,7 @@ use crate::batch::Batch;
 use crate::engine::{Engine, EngineSpace, Fence};
 use crate::error::StoreError;
 use crate::progress::Progress;
+use crate::tree_copy::{Page, page_of};
 use crate::tx::Tx;
 use env::Env;
 use env::clock::Monotonic;
@@ -29,6 +30,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 use types::errno::Errno;
 use types::limits;
+use types::limits::TREE_PAGE_BYTES;
 use types::session::Transno;
 
 /// Shortest time between two looks at the engine's space by operations that found it full.
@@ -287,6 +289,22 @@ impl Store {
     /// See [`Store::discard_from_now_on`].
     pub fn is_discarding(&self) -> bool {
         self.shared.discarding.load(Ordering::Acquire)
+    }
+
+    /// Records behind `after` that are committed, for the copy of another host: about as many as
+    /// [`TREE_PAGE_BYTES`] are. They are read beside the caller's thread.
+    ///
+    /// # Errors
+    /// The engine cannot be read.
+    pub async fn tree_page(&self, after: Vec<u8>) -> Result<Page, StoreError> {
+        let (done, mut result) = env::watch::channel(None);
+        let shared = self.shared.clone();
+        let read = move || {
+            done.send_replace(Some(page_of(&*shared.engine, &after, TREE_PAGE_BYTES)));
+        };
+        self.shared.env.tasks.spawn_blocking("read a tree", Box::new(read));
+        let read = result.wait_for(Option::is_some).await;
+        read.ok().and_then(|page| page.clone()).unwrap_or(Err(StoreError::Closed))
     }
 
     /// Space of the engine.

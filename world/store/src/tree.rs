@@ -10,11 +10,12 @@ use crate::engine::{KEY_BYTES_MAX, Visit};
 use crate::error::StoreError;
 use crate::merge::Layers;
 use disk::checksum::crc32c_parts;
+use disk::copying::Copying;
 use disk::journal::Applied;
 use env::Env;
 use env::disk::Open;
 use heed::types::Bytes;
-use heed::{Database, EnvOpenOptions, MdbError, RoTxn, WithoutTls};
+use heed::{Database, EnvOpenOptions, MdbError, RoTxn, RwTxn, WithoutTls};
 use std::io::Write;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,8 @@ const CRC_BYTES: usize = 4;
 /// A note may make the file grow; the next one then has the right size.
 const REST_ROUNDS_MAX: u32 = 4;
 const APPLIED_KEY: &[u8] = b"applied";
+/// There while the tree is copied from another host.
+const COPYING_KEY: &[u8] = b"copying";
 
 /// A snapshot of the tree.
 pub type Reader = RoTxn<'static, WithoutTls>;
@@ -62,8 +65,20 @@ impl Tree {
     /// Opens the tree in the folder `path` and returns how far it is.
     ///
     /// # Errors
-    /// The tree is missing, cut, damaged, or belongs to another store.
+    /// The tree is missing, cut, damaged, an unfinished copy, or belongs to another store.
     pub fn open(env: &Env, path: &Path, store: u128) -> Result<(Tree, Applied), StoreError> {
+        let (tree, applied) = Tree::open_any(env, path, store)?;
+        match tree.copying()? {
+            None => Ok((tree, applied)),
+            Some(_) => Err(StoreError::Unfinished { tree: path.to_owned() }),
+        }
+    }
+
+    /// As [`Tree::open`], also an unfinished copy.
+    ///
+    /// # Errors
+    /// As [`Tree::open`].
+    pub fn open_any(env: &Env, path: &Path, store: u128) -> Result<(Tree, Applied), StoreError> {
         let file = path.join("data.mdb");
         let damaged =
             |offset, reason: String| StoreError::Damaged { file: file.clone(), offset, reason };
@@ -177,11 +192,57 @@ impl Tree {
         Ok(())
     }
 
+    /// How far it is copied; `None`: it is whole.
+    ///
+    /// # Errors
+    /// The tree is damaged.
+    pub fn copying(&self) -> Result<Option<Copying>, StoreError> {
+        let txn = self.reader()?;
+        let note = self.meta.get(&txn, COPYING_KEY).map_err(|e| self.error("read", e))?;
+        let damaged = || StoreError::Damaged {
+            file: self.path.join("data.mdb"),
+            offset: 0,
+            reason: "the note of how far it is copied cannot be read".into(),
+        };
+        note.map(|bytes| Copying::decode(bytes).ok_or_else(damaged)).transpose()
+    }
+
+    /// Empties it, in one synced transaction: it is a copy that has nothing yet, and that the log
+    /// behind `applied` completes.
+    ///
+    /// # Errors
+    /// As [`Tree::apply`].
+    pub fn begin_copy(&self, applied: &Applied) -> Result<(), StoreError> {
+        let mut txn = self.env.write_txn().map_err(|e| self.error("change", e))?;
+        self.records.clear(&mut txn).map_err(|e| self.error("change", e))?;
+        self.finish_txn(txn, applied, Some(&Copying::default()))
+    }
+
+    /// Takes records of a copy in one synced transaction. `copying`: how far it then is; `None`: it
+    /// is whole.
+    ///
+    /// # Errors
+    /// As [`Tree::apply`].
+    pub fn take_copied(
+        &self,
+        records: Layers<'_>,
+        applied: &Applied,
+        copying: Option<&Copying>,
+    ) -> Result<(), StoreError> {
+        let txn = self.change(records)?;
+        self.finish_txn(txn, applied, copying)
+    }
+
     /// Takes over changes in one synced transaction.
     ///
     /// # Errors
     /// Nothing was taken over: the disk is full or refuses, or the tree is damaged.
     pub fn apply(&self, changes: Layers<'_>, applied: &Applied) -> Result<(), StoreError> {
+        let txn = self.change(changes)?;
+        self.finish_txn(txn, applied, None)
+    }
+
+    fn change(&self, changes: Layers<'_>) -> Result<RwTxn<'_>, StoreError> {
         let mut txn = self.env.write_txn().map_err(|e| self.error("change", e))?;
         for (key, value) in changes {
             let done = match value {
@@ -195,6 +256,20 @@ impl Tree {
             };
             done.map_err(|e| self.error("change", e))?;
         }
+        Ok(txn)
+    }
+
+    fn finish_txn(
+        &self,
+        mut txn: RwTxn<'_>,
+        applied: &Applied,
+        copying: Option<&Copying>,
+    ) -> Result<(), StoreError> {
+        match copying {
+            Some(note) => self.meta.put(&mut txn, COPYING_KEY, &note.encode()),
+            None => self.meta.delete(&mut txn, COPYING_KEY).map(|_| ()),
+        }
+        .map_err(|e| self.error("change", e))?;
         let tree_bytes = self.env.real_disk_size().map_err(|e| self.error("look at", e))?;
         let applied = Applied { tree_bytes, ..*applied };
         self.meta

@@ -72,6 +72,12 @@ pub(super) fn encode(reply: &MdsReply, w: &mut Writer) {
         MdsReply::Remote { fid, file_type } => w.op(answer::MDS_REMOTE, 0, |w| {
             w.put(&RawRemote { fid: (*fid).into(), file_type: *file_type as u8, zero: [0; 3] });
         }),
+        MdsReply::Root { fid, walked, fileset, is_root } => {
+            w.op(answer::MDS_ROOT, bits([*is_root]), |w| {
+                w.put(&RawFid::from(*fid));
+                w.put(&[U32::new(*walked), U32::new(*fileset)]);
+            })
+        }
         MdsReply::PeerFids(seq) => w.op(answer::MDS_PEER_FIDS, 0, |w| w.put(&U64::new(*seq))),
         MdsReply::PeerPrepared { boot, facts } => w.op(answer::MDS_PEER_PREPARED, 0, |w| {
             w.put(&U64::new(*boot));
@@ -169,6 +175,7 @@ pub(super) fn decode(
         answer::MDS_EXTENTS,
         answer::MDS_PEER_BUNDLES,
         answer::MDS_PEER_TOLD,
+        answer::MDS_ROOT,
     ];
     if !have_flags.contains(&number) {
         let [] = unpack(FLAGS, flags)?;
@@ -226,6 +233,12 @@ pub(super) fn decode(
         answer::MDS_REMOTE => {
             let raw: &RawRemote = r.get()?;
             MdsReply::Remote { fid: (&raw.fid).into(), file_type: file_type(raw.file_type)? }
+        }
+        answer::MDS_ROOT => {
+            let [is_root] = unpack(FLAGS, flags)?;
+            let fid = r.get::<RawFid>()?.into();
+            let [walked, fileset] = r.get::<[U32; 2]>()?.map(U32::get);
+            MdsReply::Root { fid, walked, fileset, is_root }
         }
         answer::MDS_REMOVED => MdsReply::Removed(Removed {
             fid: r.get::<RawFid>()?.into(),

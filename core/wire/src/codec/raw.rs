@@ -320,15 +320,18 @@ impl From<&Entry> for RawEntry {
             gid: a.gid.into(),
             nlink: a.nlink.into(),
             rdev: a.rdev.into(),
-            flags: (u32::from(entry.has_xattr) | u32::from(entry.noatime) << 1).into(),
+            flags: (u32::from(entry.has_xattr)
+                | u32::from(entry.noatime) << 1
+                | u32::from(entry.striped) << 2)
+                .into(),
         }
     }
 }
 
 impl RawEntry {
     pub fn decode(&self) -> Result<Entry, DecodeError> {
-        let (has_xattr, noatime) = match self.flags.get() {
-            flags @ 0..=3 => (flags & 1 != 0, flags & 2 != 0),
+        let (has_xattr, noatime, striped) = match self.flags.get() {
+            flags @ 0..=7 => (flags & 1 != 0, flags & 2 != 0, flags & 4 != 0),
             other => return Err(DecodeError::Field { field: "entry flags", value: other.into() }),
         };
         let attr = Attr {
@@ -346,7 +349,7 @@ impl RawEntry {
             btime: time(self.btime, self.btime_nsec)?,
             version: self.version.get(),
         };
-        Ok(Entry { attr, has_xattr, noatime })
+        Ok(Entry { attr, has_xattr, noatime, striped })
     }
 }
 

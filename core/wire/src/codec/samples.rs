@@ -6,8 +6,10 @@ use crate::client::{ClientOp, ClientReply, Glimpse, Glimpsed};
 use crate::mds::check::record;
 use crate::mds::peers::{sample_facts, sample_id};
 use crate::mds::{DirEntry, Entry, MdsOp, MdsReply, PeerBundle, Removed};
-use crate::message::{ConnectReply, ConnectRequest, Gap, Grant, Op, OpReply, Redo, Reply, Request};
-use crate::mgs::{FsConfig, MgsOp, MgsReply, PoolChange, PoolInfo, TargetInfo};
+use crate::message::{
+    ConnectReply, ConnectRequest, Gap, Grant, Op, OpReply, Redo, Reply, Request, TreePage,
+};
+use crate::mgs::{FsConfig, MgsOp, MgsReply, PoolChange, PoolInfo, ScopesVersion, TargetInfo};
 use crate::opcode::OstOp;
 use crate::ost::reply::OstReply;
 use crate::report::{Counts, Holder, NodeReport, TargetReport, Wait, Waiting};
@@ -53,7 +55,7 @@ fn entry() -> Entry {
         btime: at(1_600_000_000),
         version: 42,
     };
-    Entry { attr, has_xattr: true, noatime: false }
+    Entry { attr, has_xattr: true, noatime: false, striped: false }
 }
 
 fn config() -> FsConfig {
@@ -90,6 +92,7 @@ pub fn sample_ops() -> Vec<Op> {
         Op::Replay(redo()),
         Op::Replayed,
         Op::Restored,
+        Op::Tree(Bytes::from_static(b"the last key")),
     ];
     let mgs = [
         MgsOp::Register {
@@ -121,6 +124,18 @@ pub fn sample_ops() -> Vec<Op> {
             "1000-1999:5000".parse().expect("ids"),
         )),
         MgsOp::Nodemaps { known: Some(3), wait_ms: 30_000 },
+        MgsOp::SetScoped {
+            scope: "nid:10.0.[1-3].*@tcp".parse().expect("a scope"),
+            name: "osc.*.checksums".into(),
+            value: Some("0".into()),
+        },
+        MgsOp::Scoped {
+            host: "node7".into(),
+            all: false,
+            known: Some(ScopesVersion { params: 4, nodemaps: 3 }),
+            wait_ms: 30_000,
+        },
+        MgsOp::ReplaceNids { name: "sheen-OST0001".into(), nids: vec!["10.0.0.2@tcp".into()] },
     ];
     let client = [
         ClientOp::Revoke { locks: vec![(FID, InodeBits::LOOKUP.union(InodeBits::UPDATE))] },
@@ -161,6 +176,7 @@ pub fn sample_replies() -> Vec<OpReply> {
             standing: Standing::Awaited,
             squash: SquashNews::silent(10),
         }),
+        OpReply::Tree(TreePage { records: 2, more: true, bytes: Bytes::from_static(b"records") }),
         OpReply::Mgs(MgsReply::Config(config())),
     ];
     let mds = [
@@ -172,7 +188,11 @@ pub fn sample_replies() -> Vec<OpReply> {
             handle: OpenHandle(77),
             layout: Some(layout()),
         },
-        MdsReply::Attrs(vec![Some(entry()), None, Some(Entry { noatime: true, ..entry() })]),
+        MdsReply::Attrs(vec![
+            Some(entry()),
+            None,
+            Some(Entry { noatime: true, striped: true, ..entry() }),
+        ]),
         MdsReply::Entries {
             entries: vec![
                 dir_entry("a", Some(entry()), Some(layout())),
@@ -197,6 +217,7 @@ pub fn sample_replies() -> Vec<OpReply> {
             write: true,
         },
         MdsReply::Remote { fid: FID, file_type: FileType::Directory },
+        MdsReply::Root { fid: DIR, walked: 3, fileset: 2, is_root: true },
         MdsReply::PeerFids(0x2_4000_0400),
         MdsReply::PeerPrepared { boot: 6, facts: sample_facts() },
         MdsReply::PeerApplied { boot: 6, transno: Transno(77) },

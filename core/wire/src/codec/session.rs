@@ -1,11 +1,11 @@
 //! Connect and its answer; changes to be done again.
 
-use super::cursor::{Reader, Writer, bits, unpack};
+use super::cursor::{Bulk, Reader, Writer, bits, unpack};
 use super::cursor::{count, len32};
 use super::error::DecodeError;
 use super::raw::{RawConnect, RawConnected, RawRedo};
 use super::squash;
-use crate::message::{ConnectReply, ConnectRequest, Redo};
+use crate::message::{ConnectReply, ConnectRequest, Redo, TreePage};
 use crate::opcode::{self, answer};
 use bytes::Bytes;
 use types::credentials::SquashNews;
@@ -146,6 +146,24 @@ pub(super) fn decode_replay(flags: u16, r: &mut Reader<'_>) -> Result<Vec<Redo>,
     let [] = unpack("replay flags", flags)?;
     let head: &[U32; 2] = r.get()?;
     decode_redo(head[0], r)
+}
+
+pub(super) fn encode_page(page: &TreePage, w: &mut Writer) {
+    let TreePage { records, more, bytes } = page;
+    w.op(answer::TREE, bits([*more]), |w| {
+        w.put(&U32::new(*records));
+        w.bulk(bytes);
+    });
+}
+
+pub(super) fn decode_page(
+    flags: u16,
+    r: &mut Reader<'_>,
+    bulk: &mut Bulk,
+) -> Result<TreePage, DecodeError> {
+    let [more] = unpack("tree flags", flags)?;
+    let records = r.get::<U32>()?.get();
+    Ok(TreePage { records, more, bytes: r.bulk(bulk)? })
 }
 
 #[cfg(test)]

@@ -6,11 +6,14 @@ use crate::client::{ClientOp, ClientReply, Glimpse, Glimpsed};
 use crate::mds::check::any_records;
 use crate::mds::peers::{any_bundles, any_facts, any_id};
 use crate::mds::{DirEntry, Entry, MdsOp, MdsReply, Removed};
-use crate::message::{ConnectReply, ConnectRequest, Gap, Grant, Op, OpReply, Redo, Reply, Request};
-use crate::mgs::{FsConfig, MgsOp, MgsReply, PoolChange, PoolInfo, TargetInfo};
+use crate::message::{
+    ConnectReply, ConnectRequest, Gap, Grant, Op, OpReply, Redo, Reply, Request, TreePage,
+};
+use crate::mgs::{FsConfig, MgsOp, MgsReply, PoolChange, PoolInfo, ScopesVersion, TargetInfo};
 use crate::ost::{OstOp, OstReply};
 use crate::report::{KeptReport, NodeReport};
 use idmap::nodemap::{IdKind, Members, NodemapName, Property};
+use idmap::scope::{Scope, ScopedParam};
 use idmap::set::NodemapChange;
 use idmap::spans::Span;
 use std::sync::Arc;
@@ -46,14 +49,14 @@ pub fn any_statfs() -> impl Strategy<Value = Statfs> {
 }
 
 pub fn any_entry() -> impl Strategy<Value = Entry> {
-    (any_fid(), any::<[u32; 5]>(), any::<[u64; 3]>(), vec(any_time(), 4), any::<[bool; 2]>())
+    (any_fid(), any::<[u32; 5]>(), any::<[u64; 3]>(), vec(any_time(), 4), any::<[bool; 3]>())
         .prop_map(
             |(
                 fid,
                 [mode, uid, gid, nlink, rdev],
                 [size, blocks, version],
                 t,
-                [has_xattr, noatime],
+                [has_xattr, noatime, striped],
             )| {
                 let (atime, mtime, ctime, btime) = (t[0], t[1], t[2], t[3]);
                 let attr = Attr {
@@ -71,7 +74,7 @@ pub fn any_entry() -> impl Strategy<Value = Entry> {
                     btime,
                     version,
                 };
-                Entry { attr, has_xattr, noatime }
+                Entry { attr, has_xattr, noatime, striped }
             },
         )
 }
@@ -120,6 +123,17 @@ pub fn any_mgs_op() -> impl Strategy<Value = MgsOp> {
         any_nodemap_change().prop_map(MgsOp::Nodemap),
         (of(any::<u64>()), any::<u32>())
             .prop_map(|(known, wait_ms)| MgsOp::Nodemaps { known, wait_ms }),
+        (any_scope(), ".{0,20}", of(".{0,20}")).prop_map(|(scope, name, value)| MgsOp::SetScoped {
+            scope,
+            name,
+            value
+        }),
+        (".{0,20}", any::<bool>(), of(any::<(u64, u64)>()), any::<u32>()).prop_map(
+            |(host, all, known, wait_ms)| {
+                let version = |(params, nodemaps)| ScopesVersion { params, nodemaps };
+                MgsOp::Scoped { host, all, known: known.map(version), wait_ms }
+            }
+        ),
     ]
 }
 
@@ -162,6 +176,7 @@ pub fn any_op() -> impl Strategy<Value = Op> {
         1 => any_redo().prop_map(Op::Replay),
         1 => Just(Op::Replayed),
         1 => Just(Op::Restored),
+        1 => vec(any::<u8>(), 0..20).prop_map(|after| Op::Tree(after.into())),
     ]
 }
 
@@ -220,6 +235,13 @@ pub fn any_mgs_reply() -> impl Strategy<Value = MgsReply> {
         ),
         vec(pair(), 0..5).prop_map(MgsReply::Clients),
         any::<u32>().prop_map(|again_ms| MgsReply::Reported { again_ms }),
+        (any::<(u64, u64)>(), vec((any_scope(), ".{0,20}", ".{0,20}"), 0..4)).prop_map(
+            |((params, nodemaps), all)| {
+                let param = |(scope, name, value)| ScopedParam { scope, name, value };
+                let version = ScopesVersion { params, nodemaps };
+                MgsReply::Scoped { version, params: all.into_iter().map(param).collect() }
+            }
+        ),
         vec(any::<(u64, bool)>(), 0..3).prop_map(|all| {
             let kept = |(age_ms, connected)| KeptReport { age_ms, connected, report: report() };
             MgsReply::Reports(all.into_iter().map(kept).collect())
@@ -259,6 +281,9 @@ pub fn any_op_reply() -> impl Strategy<Value = OpReply> {
             .prop_map(|(fid, nlink)| MdsReply::Removed(Removed { fid, nlink })),
         (any_fid(), any_file_type())
             .prop_map(|(fid, file_type)| MdsReply::Remote { fid, file_type }),
+        (any_fid(), any::<(u32, u32, bool)>()).prop_map(|(fid, (walked, fileset, is_root))| {
+            MdsReply::Root { fid, walked, fileset, is_root }
+        }),
         any_statfs().prop_map(MdsReply::Statfs),
         of(any_flock()).prop_map(MdsReply::Flock),
         of(any_lease()).prop_map(MdsReply::Lease),
@@ -313,6 +338,9 @@ pub fn any_op_reply() -> impl Strategy<Value = OpReply> {
         1 => connect,
         1 => client.prop_map(OpReply::Client),
         1 => Just(OpReply::Done),
+        1 => (any::<(u32, bool)>(), vec(any::<u8>(), 0..20)).prop_map(|((records, more), bytes)| {
+            OpReply::Tree(TreePage { records, more, bytes: bytes.into() })
+        }),
     ]
 }
 
@@ -340,6 +368,15 @@ pub fn any_reply() -> impl Strategy<Value = Reply> {
             gap,
             ..Reply::new(Xid(xid), Transno(transno), Transno(last), results)
         })
+}
+
+fn any_scope() -> impl Strategy<Value = Scope> {
+    prop_oneof![
+        "[a-z0-9_]{1,16}".prop_map(|name| format!("nodemap:{name}")),
+        "[0-9]{1,2}".prop_map(|n| format!("nid:10.0.0.{n}@tcp")),
+        "[a-z0-9.]{1,20}".prop_map(|name| format!("host:{name}")),
+    ]
+    .prop_map(|text| text.parse().expect("a scope"))
 }
 
 fn any_nodemap_change() -> impl Strategy<Value = NodemapChange> {

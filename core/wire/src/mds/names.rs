@@ -12,9 +12,9 @@ use crate::codec::raw::{RawCreate, RawReaddir, RawTmpfile};
 use crate::codec::testing::*;
 #[cfg(test)]
 use crate::mds::opens::{any_open, sample_open};
-#[cfg(test)]
 use bytes::Bytes;
 use types::attr::FileType;
+use types::dir_stripes::{DirSpec, SPEC_BYTES_MAX};
 use types::fid::Fid;
 use types::limits::{SYMLINK_BYTES_MAX, TARGETS_MAX};
 use types::name::Name;
@@ -24,6 +24,9 @@ const KIND_REGULAR: u8 = 1;
 const KIND_DIRECTORY: u8 = 2;
 const KIND_SYMLINK: u8 = 3;
 const KIND_SPECIAL: u8 = 4;
+const KIND_PLACED: u8 = 5;
+
+const DIR_SPEC: &str = "MDTs of a directory";
 
 /// Find a name; answers `Entry`, or `Remote` if another MDT has the inode. `..` and `.` are
 /// resolved by [`GetParent`] and the client.
@@ -90,7 +93,8 @@ impl Operation for GetParent {
 
 /// Make an inode and its name. `mode` is as the caller gave it; `umask` applies unless a default
 /// ACL does. Regular: with `exclusive` an existing name is EEXIST; without, it is opened (if
-/// opening was asked). A directory that goes to another MDT than its parent answers `Remote`.
+/// opening was asked). A directory that goes to another MDT than its parent, or gets stripes,
+/// answers `Remote`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Create {
     /// Directory of the name.
@@ -113,7 +117,7 @@ impl Operation for Create {
     fn class(&self, row: Class) -> Class {
         let counted = match self.kind {
             CreateKind::Regular(Some(_)) => Counted::Open,
-            CreateKind::Directory { .. } => Counted::Mkdir,
+            CreateKind::Directory { .. } | CreateKind::Placed(_) => Counted::Mkdir,
             CreateKind::Regular(None) | CreateKind::Symlink(_) | CreateKind::Special(..) => {
                 row.counted
             }
@@ -136,6 +140,7 @@ impl Operation for Create {
         let (kind, file_type, rdev, mdt) = match &self.kind {
             CreateKind::Regular(_) => (KIND_REGULAR, 0, 0, None),
             CreateKind::Directory { mdt } => (KIND_DIRECTORY, 0, 0, *mdt),
+            CreateKind::Placed(_) => (KIND_PLACED, 0, 0, None),
             CreateKind::Symlink(_) => (KIND_SYMLINK, 0, 0, None),
             CreateKind::Special(file_type, rdev) => (KIND_SPECIAL, *file_type as u8, *rdev, None),
         };
@@ -143,8 +148,10 @@ impl Operation for Create {
         let (parent, mode, umask) = (self.parent.into(), self.mode.into(), self.umask.into());
         w.put(&RawCreate { parent, mode, umask, rdev: rdev.into(), kind, file_type, mdt });
         w.name(&self.name);
-        if let CreateKind::Symlink(target) = &self.kind {
-            w.bytes(target);
+        match &self.kind {
+            CreateKind::Symlink(target) => w.bytes(target),
+            CreateKind::Placed(spec) => w.bytes(&Bytes::from(spec.encode())),
+            CreateKind::Regular(_) | CreateKind::Directory { .. } | CreateKind::Special(..) => {}
         }
     }
 
@@ -168,6 +175,11 @@ impl Operation for Create {
             }
             KIND_SYMLINK => {
                 CreateKind::Symlink(r.copied("bytes of link target", SYMLINK_BYTES_MAX)?)
+            }
+            KIND_PLACED => {
+                let bytes = r.copied(DIR_SPEC, SPEC_BYTES_MAX)?;
+                let bad = |_| DecodeError::Field { field: DIR_SPEC, value: bytes.len() as u64 };
+                CreateKind::Placed(DirSpec::decode(&bytes).map_err(bad)?)
             }
             KIND_SPECIAL => match FileType::from_dtype(raw.file_type) {
                 Some(
@@ -204,6 +216,10 @@ impl Operation for Create {
             of(any_open()).prop_map(CreateKind::Regular),
             of(0..TARGETS_MAX as u16)
                 .prop_map(|mdt| CreateKind::Directory { mdt: mdt.map(TargetIndex) }),
+            (2u16..9, any::<bool>(), vec(0u16..9, 0..2)).prop_map(|(count, any, mdts)| {
+                let mdts = mdts.into_iter().map(TargetIndex).collect();
+                CreateKind::Placed(DirSpec { count, any, mdts, ..DirSpec::default() })
+            }),
             any_bytes(4095).prop_map(CreateKind::Symlink),
             (special, any::<u32>()).prop_map(|(t, rdev)| CreateKind::Special(t, rdev)),
         ];

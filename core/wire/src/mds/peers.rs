@@ -74,6 +74,7 @@ impl Operation for PeerPrepare {
             PeerFind::Name { dir: DIR, name: name("a"), loses: true },
             PeerFind::Inode { fid: FID, loses: false },
             PeerFind::Above(FID),
+            PeerFind::Stripe(FID),
         ];
         let others = vec![TargetIndex(2), TargetIndex(3)];
         PeerPrepare { id: sample_id(3), space: true, others, finds }
@@ -90,6 +91,7 @@ impl Operation for PeerPrepare {
             }),
             (any_fid(), any::<bool>()).prop_map(|(fid, loses)| PeerFind::Inode { fid, loses }),
             any_fid().prop_map(PeerFind::Above),
+            any_fid().prop_map(PeerFind::Stripe),
         ];
         let others = vec(any::<u16>().prop_map(TargetIndex), 0..4);
         (any_id(), any::<bool>(), others, vec(find, 0..5))
@@ -293,6 +295,7 @@ const TOKEN: u32 = 1;
 const NAME: u32 = 2;
 const INODE: u32 = 3;
 const ABOVE: u32 = 4;
+const STRIPE: u32 = 5;
 /// Fewest bytes of what is to be pinned.
 const FIND_BYTES_MIN: usize = size_of::<U32>();
 const FIND: &str = "what is to be pinned";
@@ -313,6 +316,10 @@ fn put_find(find: &PeerFind, w: &mut Writer) {
             w.put(&kind(ABOVE, false));
             put_fid(*fid, w);
         }
+        PeerFind::Stripe(fid) => {
+            w.put(&kind(STRIPE, false));
+            put_fid(*fid, w);
+        }
     }
 }
 
@@ -328,6 +335,7 @@ fn find(r: &mut Reader<'_>) -> Result<PeerFind, DecodeError> {
         (NAME, loses) => PeerFind::Name { dir: fid(r)?, name: r.name()?, loses },
         (INODE, loses) => PeerFind::Inode { fid: fid(r)?, loses },
         (ABOVE, false) => PeerFind::Above(fid(r)?),
+        (STRIPE, false) => PeerFind::Stripe(fid(r)?),
         _ => return Err(DecodeError::Field { field: FIND, value: raw.into() }),
     })
 }

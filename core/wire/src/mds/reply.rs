@@ -69,6 +69,17 @@ pub enum MdsReply {
         /// Its type.
         file_type: FileType,
     },
+    /// A directory on the way to the root of a mount.
+    Root {
+        /// The directory.
+        fid: Fid,
+        /// Names on the way to it.
+        walked: u32,
+        /// The first so many of them are those of the fileset.
+        fileset: u32,
+        /// It is the root; else its MDT goes on.
+        is_root: bool,
+    },
     /// A name went.
     Removed(Removed),
     /// Totals.

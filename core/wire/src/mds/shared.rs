@@ -5,6 +5,7 @@ use layout::layout::Layout;
 use std::sync::Arc;
 use types::attr::{Attr, FileType};
 use types::bundle::BundleId;
+use types::dir_stripes::DirSpec;
 use types::fid::Fid;
 use types::lock::LeaseMode;
 use types::name::Name;
@@ -37,6 +38,8 @@ pub enum CreateKind {
         /// The MDT that gets its inode; `None`: that of its parent.
         mdt: Option<TargetIndex>,
     },
+    /// Directory for which MDTs are chosen, perhaps with stripes on several.
+    Placed(DirSpec),
     /// Symbolic link to these bytes (1..=4095).
     Symlink(Bytes),
     /// FIFO, socket or device with this `rdev`.
@@ -83,6 +86,9 @@ pub struct Entry {
     pub has_xattr: bool,
     /// Is its access time never changed by reading it (`chattr +A`)?
     pub noatime: bool,
+    /// Is it a stripe of a directory over several MDTs? Its attributes are part of those of the
+    /// directory.
+    pub striped: bool,
 }
 
 /// One name of a directory.
@@ -130,6 +136,8 @@ pub enum PeerFind {
         /// It loses a name, and gets no other.
         loses: bool,
     },
+    /// A stripe of a directory, all but whose names changes.
+    Stripe(Fid),
     /// A directory, and those above it at the same MDT: none of them gets another parent.
     Above(Fid),
 }
@@ -139,7 +147,7 @@ pub enum PeerFind {
 pub struct PeerInode {
     /// The inode.
     pub fid: Fid,
-    /// Its record without the variable part; empty: there is none.
+    /// Its record; of the variable part only the stripes of a directory. Empty: there is none.
     pub record: Bytes,
     /// Its access ACL; empty: it has none.
     pub acl: Bytes,

@@ -68,6 +68,7 @@ impl Client {
                 }
             },
         };
+        let attr = self.whole_attr(&caller.credentials, attr).await?;
         self.data.show_eof(fid, self.locks.with_dirty(attr).size).await;
         Ok(self.stat_of(node, self.stat(&attr)))
     }
@@ -109,8 +110,9 @@ impl Client {
         let entry = self.locks.attr(fid).filter(|entry| {
             self.session.has_lease(fid) && self.data.may_show(fid, entry.attr.size)
         })?;
+        let attr = self.whole_attr_known(entry.attr)?;
         self.was_known([Operation::Getattr, Operation::GetattrHit], begun);
-        Some(self.stat(&entry.attr))
+        Some(self.stat(&attr))
     }
 
     /// Changes attributes. A new size also cuts the objects.
@@ -134,7 +136,7 @@ impl Client {
         if let Some(stat) = self.change_removed(fid, &set) {
             return Ok(stat);
         }
-        let me = self.clone();
+        let (me, who) = (self.clone(), caller.credentials.clone());
         let work = async move {
             me.data
                 .ask_behind_time(&caller.credentials, fid, MdsOp::Setattr(Setattr { fid, set }))
@@ -150,7 +152,8 @@ impl Client {
         match changed {
             MdsReply::Entry(entry) => {
                 self.changed_in(node, None).await;
-                Ok(self.changed_stat(&entry.attr))
+                let attr = self.whole_attr(&who, entry.attr).await?;
+                Ok(self.changed_stat(&attr))
             }
             other => Err(misfit(self.session.mdc(fid)?.import(), &other)),
         }
@@ -206,6 +209,7 @@ impl Client {
             attr: stat.attr,
             has_xattr: true,
             noatime: false,
+            striped: false,
         });
         let entry = match removed
             .or_else(|| self.locks.attr(fid).filter(|_| self.session.has_lease(fid)))
@@ -283,7 +287,7 @@ mod tests {
             btime: now,
             version: 1,
         };
-        Entry { attr, has_xattr: false, noatime: false }
+        Entry { attr, has_xattr: false, noatime: false, striped: false }
     }
 
     #[test]

@@ -3,15 +3,16 @@
 //!
 //! `.lustre` and `.lustre/fid` are in no listing and on no MDT. This file shows them, as
 //! directories that only root can search and that cannot be changed. A name in `.lustre/fid` leads
-//! to the inode itself. A directory has one place in a kernel, so it moves there until its own name
-//! is looked up again. Directories above (the root, `.lustre`, `.lustre/fid`) cannot move below
-//! themselves: there each is a mirror, a directory of its own to the kernel with the same inode
-//! number and content.
+//! to the inode itself; where a directory is mounted, only if that is below it. A directory has one
+//! place in a kernel, so it moves there until its own name is looked up again. Directories above
+//! (the root, `.lustre`, `.lustre/fid`) cannot move below themselves: there each is a mirror, a
+//! directory of its own to the kernel with the same inode number and content.
 
 use crate::caller::{Caller, Found, Stat};
 use crate::client::Client;
 use crate::counters::Operation;
 use crate::ops::lookup::Looked;
+use crate::ops::stripes::whole;
 use bytes::Bytes;
 use data::finish::Finish;
 use data::node::NodeId;
@@ -93,7 +94,7 @@ impl Client {
     /// `.lustre` in the root, `fid` in that.
     pub(crate) fn lookup_shown(&self, parent: NodeId, name: &Name) -> Option<Looked> {
         let fid = match name.as_bytes() {
-            b".lustre" if self.nodes.fid(parent) == Some(Fid::ROOT) => Fid::DOT_LUSTRE,
+            b".lustre" if self.nodes.fid(parent) == Some(self.nodes.root()) => Fid::DOT_LUSTRE,
             b"fid" if self.nodes.fid(parent) == Some(Fid::DOT_LUSTRE) => Fid::BY_FID,
             _ => return None,
         };
@@ -122,7 +123,7 @@ impl Client {
         if fid.is_shown_only() {
             return Ok(Looked::Found(untrusted(self.nodes.remember_mirror(fid), shown_stat(fid))));
         }
-        if fid == Fid::ROOT {
+        if fid == self.nodes.root() {
             let attr = match self.locks.attr(fid).filter(|_| self.session.has_lease(fid)) {
                 Some(entry) => entry.attr,
                 None => self.session.mdc(fid)?.getattr(&caller.credentials, fid).await?.attr,
@@ -131,10 +132,25 @@ impl Client {
         }
         let mdc = self.owner_of(fid)?;
         let entry = mdc.getattr(&caller.credentials, fid).await.map_err(|e| absent(e.into()))?;
+        if let Some(stripes) = self.stripes(fid).await?.filter(|stripes| stripes.master() != fid) {
+            tracing::debug!(%fid, master = %stripes.master(), "a stripe is asked for by its FID");
+            return Err(Errno::ENOENT.into());
+        }
+        if !self.nodes.is_whole() {
+            let who = &caller.credentials;
+            let below = match entry.attr.is_dir() {
+                true => self.is_below(who, fid).await,
+                false => self.links_of(who, fid).await.map(|_| true),
+            };
+            if !below.map_err(absent)? {
+                return Err(Errno::ENOENT.into());
+            }
+        }
         Ok(Looked::Found(self.found(fid, None, &entry.attr)))
     }
 
-    /// Names of an inode, from its MDT. 1 round trip.
+    /// Names of an inode below the root of the mount, from its MDT. 1 round trip; more where a
+    /// directory is mounted.
     ///
     /// # Errors
     /// ENOENT: no such inode; EPERM: only root may ask.
@@ -143,13 +159,22 @@ impl Client {
         credentials: &Credentials,
         fid: Fid,
     ) -> Result<Bytes, ClientError> {
-        if fid == Fid::ROOT {
+        if fid == self.nodes.root() {
             return Ok(Bytes::new());
         }
-        let mdc = self.owner_of(fid)?;
-        mdc.getxattr(credentials, fid, Bytes::from_static(LINKS.as_bytes()))
-            .await
-            .map_err(|e| absent(e.into()))
+        let ask = async |fid| {
+            let mdc = self.owner_of(fid)?;
+            let links = mdc.getxattr(credentials, fid, Bytes::from_static(LINKS.as_bytes())).await;
+            links.map_err(|e| absent(e.into()))
+        };
+        let links = match ask(fid).await {
+            // Names in a stripe are names in its directory.
+            Err(error) if error.errno() == Errno::EREMCHG => {
+                ask(whole(&self.session, &self.locks, credentials, fid).await?).await
+            }
+            links => links,
+        };
+        self.links_below(credentials, links?).await.map_err(absent)
     }
 
     /// Index of the MDT that has this inode. No request.

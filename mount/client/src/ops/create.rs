@@ -13,6 +13,7 @@ use std::sync::Arc;
 use stubs::mdc::{Located, Opened};
 use types::attr::{Attr, FileType, SetAttr};
 use types::credentials::Credentials;
+use types::dir_stripes::DirSpec;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::SYMLINK_BYTES_MAX;
@@ -37,7 +38,8 @@ impl Client {
         open: OpenMode,
     ) -> Result<(Found, FileHandle), ClientError> {
         let _timed = self.timed(Operation::Create);
-        let (dir, parent, me) = (parent, self.fid(parent)?, self.clone());
+        let (dir, me) = (parent, self.clone());
+        let parent = self.place(self.fid(parent)?, &name).await?;
         let tasks = self.session.env.tasks.clone();
         let (opener, closer) = (self.clone(), self.clone());
         let (abandoned, made) = (self.if_abandoned(parent, &name), name.clone());
@@ -194,20 +196,43 @@ impl Client {
         .await
     }
 
-    /// As [`Client::mkdir_at`], for a program that does not ask by mkdir(2): the kernel, which may
-    /// know that there is no such name, and the directory's attributes, must ask again.
+    /// Makes a directory on MDTs of choice. 2 round trips.
     ///
     /// # Errors
-    /// As [`Client::mkdir_at`].
+    /// ERANGE: the file system has no such MDT. E2BIG: more stripes than MDTs.
+    pub async fn mkdir_placed(
+        self: Arc<Self>,
+        caller: Caller,
+        parent: NodeId,
+        name: Name,
+        mode: u32,
+        spec: DirSpec,
+    ) -> Result<Found, ClientError> {
+        let _timed = self.timed(Operation::Mkdir);
+        for mdt in &spec.mdts {
+            self.session.targets.mdc_of_config(*mdt)?;
+        }
+        let kind = match spec.mdts[..] {
+            [mdt] if spec.stripes() == 1 => CreateKind::Directory { mdt: Some(mdt) },
+            _ => CreateKind::Placed(spec),
+        };
+        self.make(caller, parent, name, kind, mode & !libc::S_IFMT).await
+    }
+
+    /// As [`Client::mkdir_placed`], for a program that does not ask by mkdir(2): the kernel, which
+    /// may know that there is no such name, and the directory's attributes, must ask again.
+    ///
+    /// # Errors
+    /// As [`Client::mkdir_placed`].
     pub async fn mkdir_unseen(
         self: Arc<Self>,
         caller: Caller,
         parent: NodeId,
-        MkdirAt { mdt, mode, umask, name }: MkdirAt,
+        MkdirAt { spec, mode, umask, name }: MkdirAt,
     ) -> Result<(), ClientError> {
         let dir = self.fid(parent)?;
         let caller = Caller { umask, ..caller };
-        let found = self.clone().mkdir_at(caller, parent, name.clone(), mode, mdt).await?;
+        let found = self.clone().mkdir_placed(caller, parent, name.clone(), mode, spec).await?;
         self.locks.abandoned(dir, &name).await;
         self.locks.hide_attr(dir).await;
         self.forget(found.node, 1);
@@ -270,7 +295,8 @@ impl Client {
         kind: CreateKind,
         mode: u32,
     ) -> Result<Found, ClientError> {
-        let (dir, parent) = (parent, self.fid(parent)?);
+        let dir = parent;
+        let parent = self.place(self.fid(parent)?, &name).await?;
         let in_dir = self.locks.enter_dir(parent);
         let (mdc, session) = (self.session.mdc(parent)?, self.session.clone());
         let create =

@@ -18,7 +18,7 @@ impl Client {
     /// A program begins to list a directory: others are listed ahead, and if this one is on its way
     /// the program waits for it.
     pub(crate) async fn list_ahead(self: &Arc<Self>, who: &Credentials, dir: Fid) {
-        if self.statahead_max() == 0 || !self.session.has_lease(dir) {
+        if self.statahead_max() == 0 || !self.session.has_lease(dir) || self.is_stripe(dir) {
             return;
         }
         let directories = |parent: Fid| {

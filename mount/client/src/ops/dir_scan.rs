@@ -10,13 +10,17 @@ use crate::caller::Caller;
 use crate::client::Client;
 use crate::counters::Operation;
 use crate::listing::{Item, Listing, Page, PageSource};
+use crate::merged_listing::{Part, merge, share};
 use crate::open::DirHandle;
 use crate::ops::attributes::AccessMask;
+use crate::ops::stripes::stripes_of;
+use data::locks::Locks;
 use data::node::NodeId;
 use env::BoxFuture;
 use session::error::ClientError;
+use session::fan_out::fan_out;
+use session::session::Session;
 use std::sync::Arc;
-use stubs::mdc::Mdc;
 use types::credentials::Credentials;
 use types::fid::Fid;
 use types::name::Name;
@@ -49,10 +53,15 @@ impl Client {
         self.clone().access(caller.clone(), node, search).await?;
         let _timed = self.timed(Operation::Readdir);
         let open = self.dirs_open.get(handle)?;
-        let mdc = self.session.mdc(open.fid)?;
+        self.session.mdc(open.fid)?;
         let listing = open.dir_scan[usize::from(with_layout)].get_or_init(|| {
-            let source =
-                Source { mdc, credentials: caller.credentials, fid: open.fid, with_layout };
+            let source = Source {
+                session: self.session.clone(),
+                locks: self.locks.clone(),
+                credentials: caller.credentials,
+                fid: open.fid,
+                with_layout,
+            };
             Listing::new(open.fid, Arc::new(source), self.session.env.tasks.clone(), ENTRIES_KEPT)
         });
         let hand_out = |position, item: Item<'_>| {
@@ -67,12 +76,37 @@ impl Client {
     }
 }
 
-/// Pages from the MDT.
+/// Pages from the MDTs.
+#[derive(Clone)]
 struct Source {
-    mdc: Mdc,
+    session: Arc<Session>,
+    locks: Arc<Locks>,
     credentials: Credentials,
     fid: Fid,
     with_layout: bool,
+}
+
+impl Source {
+    async fn part(self, fid: Fid, after: Option<Name>, limit: u32) -> Result<Part, ClientError> {
+        let (bytes_max, with_layout) = (PAGE_BYTES, self.with_layout);
+        let scan = Readdir { fid, after, limit, bytes_max, with_attr: true, with_layout };
+        Ok(self.session.mdc(fid)?.dir_scan(&self.credentials, scan).await?)
+    }
+
+    async fn fetch(self, after: Option<Name>, limit: u32) -> Result<Page, ClientError> {
+        // `..` is not needed here.
+        let parent = after.is_none().then_some(self.fid);
+        let Some(stripes) = stripes_of(&self.session, &self.locks, self.fid).await? else {
+            let fid = self.fid;
+            return merge(vec![self.part(fid, after, limit).await?], parent);
+        };
+        let limit = share(limit, stripes.all().len());
+        let part = |stripe: &Fid| -> BoxFuture<'static, Result<Part, ClientError>> {
+            Box::pin(self.clone().part(*stripe, after.clone(), limit))
+        };
+        let answers = fan_out(stripes.all().iter().map(part).collect()).await;
+        merge(answers.into_iter().collect::<Result<_, _>>()?, parent)
+    }
 }
 
 impl PageSource for Source {
@@ -82,15 +116,6 @@ impl PageSource for Source {
         limit: u32,
         _: bool,
     ) -> BoxFuture<'static, Result<Page, ClientError>> {
-        let (mdc, who, fid, with_layout) =
-            (self.mdc.clone(), self.credentials.clone(), self.fid, self.with_layout);
-        Box::pin(async move {
-            // `..` is not needed here.
-            let parent = after.is_none().then_some(fid);
-            let scan =
-                Readdir { fid, after, limit, bytes_max: PAGE_BYTES, with_attr: true, with_layout };
-            let (entries, more) = mdc.dir_scan(&who, scan).await?;
-            Ok(Page { entries: entries.into(), more, parent })
-        })
+        Box::pin(self.clone().fetch(after, limit))
     }
 }

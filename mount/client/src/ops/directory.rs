@@ -4,22 +4,26 @@ use crate::caller::{Caller, Found};
 use crate::client::Client;
 use crate::counters::Operation;
 use crate::listing::{ENTRIES_KEPT_MAX, Item, Listing, Page, PageSource};
+use crate::merged_listing::{Part, merge, part_of, share};
 use crate::open::{DirHandle, OpenDir};
 use crate::ops::elsewhere;
+use crate::ops::stripes::{stripes_of, whole};
+use data::locks::stripes::Striped;
 use data::locks::{ListedName, Locks};
 use data::node::NodeId;
 use env::BoxFuture;
+use layout::dir_stripes::DirStripes;
 use session::error::ClientError;
+use session::fan_out::fan_out;
 use session::session::Session;
 use session::targets::{misfit, two};
 use std::future::ready;
 use std::sync::Arc;
-use stubs::mdc::Mdc;
 use types::attr::{Attr, FileType};
 use types::credentials::Credentials;
 use types::fid::Fid;
 use types::name::Name;
-use wire::mds::{GetParent, MdsOp, MdsReply, Readdir};
+use wire::mds::{DirEntry, GetParent, MdsOp, MdsReply, Readdir};
 
 /// Bytes of one page, about.
 const PAGE_BYTES: u32 = 4 << 20;
@@ -67,10 +71,10 @@ impl Client {
     ) -> Result<DirHandle, ClientError> {
         let _timed = self.timed(Operation::Opendir);
         let fid = self.fid(node)?;
+        self.session.mdc(fid)?;
         let source = Source {
             session: self.session.clone(),
             locks: self.locks.clone(),
-            mdc: self.session.mdc(fid)?,
             credentials: caller.credentials,
             fid,
         };
@@ -111,6 +115,10 @@ impl Client {
         let take = |position: u64, item: Item<'_>| {
             let (name, fid, file_type, listed): (&[u8], _, _, _) = match item {
                 Item::Itself(fid) => (b".", fid, FileType::Directory, None),
+                // What is above the root of the mount is not shown.
+                Item::Parent(_) if open.fid == self.nodes.root() => {
+                    (b"..", open.fid, FileType::Directory, None)
+                }
                 Item::Parent(fid) => (b"..", fid, FileType::Directory, None),
                 Item::Name { entry, fresh } => {
                     let fresh = entry.entry.as_ref().map(|e| e.attr).filter(|_| fresh);
@@ -135,12 +143,13 @@ impl Client {
             self.lives_on(open.fid, error)?;
             return Ok(Vec::new());
         }
-        let lease = self.session.has_lease(open.fid);
         // Lookups are counted where nothing can wait or fail any more: the kernel will see, and
         // forget, each of them.
         let counted = |(item, listed): (DirItem, Option<(Name, Fid, Option<Attr>)>)| {
-            let found = listed
-                .and_then(|(name, fid, fresh)| self.listed(open.fid, &name, fid, fresh, lease));
+            let found = listed.and_then(|(name, fid, fresh)| {
+                let dir = self.place_known(open.fid, &name)?;
+                self.listed(dir, &name, fid, fresh, self.session.has_lease(dir))
+            });
             DirItem { found, ..item }
         };
         Ok(items.into_iter().map(counted).collect())
@@ -179,22 +188,130 @@ impl Client {
 }
 
 /// Pages from the MDT, or the known entries of a complete directory.
+#[derive(Clone)]
 struct Source {
     session: Arc<Session>,
     locks: Arc<Locks>,
-    mdc: Mdc,
     credentials: Credentials,
     fid: Fid,
 }
 
 impl Source {
-    /// The whole directory, if locks cover it.
-    fn known(&self, with_attr: bool) -> Option<Page> {
-        if !self.session.has_lease(self.fid) {
+    /// The whole directory, or one stripe of it, if locks cover it; and its parent.
+    fn known(&self, fid: Fid, with_attr: bool) -> Option<(Arc<[DirEntry]>, Fid)> {
+        if !self.session.has_lease(fid) {
             return None;
         }
-        let (entries, parent) = self.locks.table.lock().listing(self.fid, with_attr)?;
+        self.locks.table.lock().listing(fid, with_attr)
+    }
+
+    /// The whole directory, if it has no stripes and locks cover it.
+    fn known_page(&self, with_attr: bool) -> Option<Page> {
+        if self.locks.striped(self.fid) != Striped::No {
+            return None;
+        }
+        let (entries, parent) = self.known(self.fid, with_attr)?;
         Some(Page { entries, more: false, parent: Some(parent) })
+    }
+
+    /// Entries of the directory, or of one stripe of it, from its MDT; at its beginning also what
+    /// is above it.
+    async fn ask(
+        &self,
+        fid: Fid,
+        after: Option<Name>,
+        limit: u32,
+        with_attr: bool,
+    ) -> Result<(Part, Option<Fid>), ClientError> {
+        let (who, mdc) = (&self.credentials, self.session.mdc(fid)?);
+        let goes_on = after.is_some();
+        let readdir =
+            Readdir { fid, after, limit, bytes_max: PAGE_BYTES, with_attr, with_layout: false };
+        let (mut entries, more, parent) = if goes_on {
+            let (entries, more) = mdc.readdir(who, readdir).await?;
+            (entries, more, None)
+        } else {
+            match two(&mdc, who, MdsOp::Readdir(readdir), MdsOp::GetParent(GetParent { fid }))
+                .await?
+            {
+                (MdsReply::Entries { entries, more }, parent) => {
+                    (entries, more, Some(parent_of(fid, parent)))
+                }
+                other => return Err(misfit(mdc.import(), &other)),
+            }
+        };
+        if with_attr {
+            let of_others =
+                entries.iter().filter(|entry| entry.fid.mdt() != fid.mdt()).map(|entry| entry.fid);
+            let mut known =
+                elsewhere::attributes(&self.session, who, of_others.collect::<Vec<_>>()).await;
+            entries.iter_mut().filter(|entry| entry.entry.is_none()).for_each(|entry| {
+                entry.entry = known.remove(&entry.fid);
+            });
+        }
+        Ok(((entries, more), parent))
+    }
+
+    /// Entries of one stripe, from where they are known.
+    async fn part(
+        self,
+        stripe: Fid,
+        after: Option<Name>,
+        limit: u32,
+        with_attr: bool,
+    ) -> Result<(Part, Option<Fid>), ClientError> {
+        match self.known(stripe, with_attr) {
+            Some((entries, parent)) => {
+                let above = after.is_none().then_some(parent);
+                Ok((part_of(&entries, after.as_ref(), limit), above))
+            }
+            None => self.ask(stripe, after, limit, with_attr).await,
+        }
+    }
+
+    /// A page of a striped directory: all stripes are asked at once.
+    async fn merged_page(
+        self,
+        stripes: &DirStripes,
+        after: Option<Name>,
+        limit: u32,
+        with_attr: bool,
+    ) -> Result<Page, ClientError> {
+        let limit = share(limit, stripes.all().len());
+        let part = |stripe: &Fid| -> BoxFuture<'static, Result<(Part, Option<Fid>), ClientError>> {
+            Box::pin(self.clone().part(*stripe, after.clone(), limit, with_attr))
+        };
+        let answers = fan_out(stripes.all().iter().map(part).collect()).await;
+        let (mut parts, mut parent) = (Vec::new(), None);
+        for answer in answers {
+            let (part, above) = answer?;
+            // The first one is the directory itself.
+            parent = parent.or(above);
+            parts.push(part);
+        }
+        merge(parts, parent)
+    }
+
+    async fn fetch(
+        self,
+        after: Option<Name>,
+        limit: u32,
+        with_attr: bool,
+    ) -> Result<Page, ClientError> {
+        let (session, locks, who) =
+            (self.session.clone(), self.locks.clone(), self.credentials.clone());
+        let mut page = match stripes_of(&session, &locks, self.fid).await? {
+            Some(stripes) => self.merged_page(&stripes, after, limit, with_attr).await?,
+            None => {
+                let ((entries, more), parent) = self.ask(self.fid, after, limit, with_attr).await?;
+                Page { entries: entries.into(), more, parent }
+            }
+        };
+        if let Some(parent) = &mut page.parent {
+            // If that does not answer, `..` is shown as what the MDT named.
+            *parent = whole(&session, &locks, &who, *parent).await.unwrap_or(*parent);
+        }
+        Ok(page)
     }
 }
 
@@ -205,41 +322,10 @@ impl PageSource for Source {
         limit: u32,
         with_attr: bool,
     ) -> BoxFuture<'static, Result<Page, ClientError>> {
-        if let Some(page) = after.is_none().then(|| self.known(with_attr)).flatten() {
+        if let Some(page) = after.is_none().then(|| self.known_page(with_attr)).flatten() {
             return Box::pin(ready(Ok(page)));
         }
-        let (session, mdc, who, fid) =
-            (self.session.clone(), self.mdc.clone(), self.credentials.clone(), self.fid);
-        Box::pin(async move {
-            let goes_on = after.is_some();
-            let readdir =
-                Readdir { fid, after, limit, bytes_max: PAGE_BYTES, with_attr, with_layout: false };
-            let (mut entries, more, parent) = if goes_on {
-                let (entries, more) = mdc.readdir(&who, readdir).await?;
-                (entries, more, None)
-            } else {
-                match two(&mdc, &who, MdsOp::Readdir(readdir), MdsOp::GetParent(GetParent { fid }))
-                    .await?
-                {
-                    (MdsReply::Entries { entries, more }, parent) => {
-                        (entries, more, Some(parent_of(fid, parent)))
-                    }
-                    other => return Err(misfit(mdc.import(), &other)),
-                }
-            };
-            if with_attr {
-                let of_others = entries
-                    .iter()
-                    .filter(|entry| entry.fid.mdt() != fid.mdt())
-                    .map(|entry| entry.fid);
-                let mut known =
-                    elsewhere::attributes(&session, &who, of_others.collect::<Vec<_>>()).await;
-                entries.iter_mut().filter(|entry| entry.entry.is_none()).for_each(|entry| {
-                    entry.entry = known.remove(&entry.fid);
-                });
-            }
-            Ok(Page { entries: entries.into(), more, parent })
-        })
+        Box::pin(self.clone().fetch(after, limit, with_attr))
     }
 }
 

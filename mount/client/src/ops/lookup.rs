@@ -98,6 +98,7 @@ impl Client {
             return self.lookup_by_fid(&caller, &name).await;
         }
         let _timed = self.timed(Operation::Lookup);
+        let parent = self.place(parent, &name).await?;
         self.locks.name_unchanging(parent, &name).await;
         let _in_dir = self.locks.enter_dir(parent);
         let mdc = self.session.mdc(parent)?;
@@ -177,7 +178,7 @@ impl Client {
             return None;
         }
         let begun = self.session.env.clock.now();
-        let dir = self.nodes.fid(parent)?;
+        let dir = self.place_known(self.nodes.fid(parent)?, name)?;
         let known = self.look_up_in_table(dir, name)?;
         self.statahead.lock().hit(dir);
         self.was_known([Operation::Lookup, Operation::LookupHit], begun);
@@ -213,6 +214,10 @@ impl Client {
 
     /// The kernel asks for an absent name only under its directory's lock.
     fn absent(&self, parent: Fid, name: &Name) -> Looked {
+        if self.is_stripe(parent) {
+            self.locks.show_name(parent, name, None);
+            return Looked::Absent(Duration::ZERO);
+        }
         Looked::Absent(
             self.session.valid(parent, self.locks.trust_name(parent, name, None, Asked::First)),
         )
@@ -230,7 +235,10 @@ impl Client {
         Ok(self.found(fid, None, &entry.attr))
     }
 
-    /// `..`: the parent of a directory.
+    /// `..`: the parent of a directory; that of the root of the mount is the root itself.
+    ///
+    /// # Errors
+    /// ESTALE: the parent is not below the root of the mount. Those of the MDTs.
     pub async fn lookup_parent(
         self: Arc<Self>,
         caller: Caller,
@@ -238,12 +246,26 @@ impl Client {
     ) -> Result<Found, ClientError> {
         let _timed = self.timed(Operation::Lookup);
         let fid = self.fid(node)?;
+        if fid == self.nodes.root() {
+            let entry = self.session.mdc(fid)?.getattr(&caller.credentials, fid).await?;
+            return Ok(self.found(fid, None, &entry.attr));
+        }
         let entry = match self.session.mdc(fid)?.get_parent(&caller.credentials, fid).await? {
             Located::Here(entry) => entry,
             Located::Elsewhere(parent) => {
                 self.session.mdc(parent)?.getattr(&caller.credentials, parent).await?
             }
         };
+        let entry = match self.stripes(entry.attr.fid).await? {
+            Some(stripes) if stripes.master() != entry.attr.fid => {
+                let (who, above) = (&caller.credentials, stripes.master());
+                self.session.mdc(above)?.getattr(who, above).await?
+            }
+            _ => entry,
+        };
+        if !self.is_below(&caller.credentials, entry.attr.fid).await? {
+            return Err(Errno::ESTALE.into());
+        }
         Ok(self.found(fid, None, &entry.attr))
     }
 

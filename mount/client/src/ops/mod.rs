@@ -3,6 +3,7 @@
 mod about;
 mod access;
 pub(crate) mod attributes;
+mod below;
 pub(crate) mod by_fid;
 pub(crate) mod copy;
 pub(crate) mod create;
@@ -25,6 +26,7 @@ mod removed;
 pub(crate) mod space;
 mod statahead;
 pub(crate) mod statfs;
+pub(crate) mod stripes;
 pub(crate) mod sync;
 mod truncate;
 pub(crate) mod write;

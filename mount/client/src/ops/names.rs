@@ -24,7 +24,8 @@ impl Client {
         name: Name,
     ) -> Result<(), ClientError> {
         let _timed = self.timed(Operation::Unlink);
-        let (dir, parent, gone) = (parent, self.fid(parent)?, name.clone());
+        let (dir, gone) = (parent, name.clone());
+        let parent = self.place(self.fid(parent)?, &name).await?;
         let (me, mdc, in_dir) =
             (self.clone(), self.session.mdc(parent)?, self.locks.enter_dir(parent));
         let before = self.locks.believed(parent, &name);
@@ -53,7 +54,8 @@ impl Client {
         name: Name,
     ) -> Result<(), ClientError> {
         let _timed = self.timed(Operation::Rmdir);
-        let (dir, parent, gone) = (parent, self.fid(parent)?, name.clone());
+        let (dir, gone) = (parent, name.clone());
+        let parent = self.place(self.fid(parent)?, &name).await?;
         let (me, mdc, in_dir) =
             (self.clone(), self.session.mdc(parent)?, self.locks.enter_dir(parent));
         let (attempt, expected) = self.attempt(&caller, parent, &name, NameChange::Rmdir);
@@ -78,7 +80,8 @@ impl Client {
     ) -> Result<(), ClientError> {
         let _timed = self.timed(Operation::Rename);
         let places = [(parent, name.clone()), (new_parent, new_name.clone())];
-        let (parent, new_parent) = (self.fid(parent)?, self.fid(new_parent)?);
+        let parent = self.place(self.fid(parent)?, &name).await?;
+        let new_parent = self.place(self.fid(new_parent)?, &new_name).await?;
         // The MDT of the new name asks the others.
         let (me, mdc, locks) = (self.clone(), self.session.mdc(new_parent)?, self.locks.clone());
         let in_dirs = [locks.enter_dir(parent), locks.enter_dir(new_parent)];
@@ -116,7 +119,8 @@ impl Client {
         new_name: Name,
     ) -> Result<Found, ClientError> {
         let _timed = self.timed(Operation::Link);
-        let (fid, dir, new_parent) = (self.fid(node)?, new_parent, self.fid(new_parent)?);
+        let (fid, dir) = (self.fid(node)?, new_parent);
+        let new_parent = self.place(self.fid(new_parent)?, &new_name).await?;
         let (mdc, in_dir) = (self.session.mdc(new_parent)?, self.locks.enter_dir(new_parent));
         let link = Link { fid, new_parent, new_name: new_name.clone() };
         let work = async move {

@@ -64,7 +64,15 @@ impl Client {
     ) -> Result<(), ClientError> {
         let _timed = self.timed(Operation::Fsync);
         let open = self.dirs_open.get(handle)?;
-        Ok(self.session.mdc(open.fid)?.sync(&caller.credentials).await?)
+        let stripes = self.stripes(open.fid).await?;
+        let whole = [open.fid];
+        let all = stripes.as_ref().map_or(&whole[..], |stripes| stripes.all());
+        let mut work: Vec<Sync> = Vec::new();
+        for stripe in all {
+            let (mdc, credentials) = (self.session.mdc(*stripe)?, caller.credentials.clone());
+            work.push(Box::pin(async move { Ok(mdc.sync(&credentials).await?) }));
+        }
+        fan_out(work).await.into_iter().collect()
     }
 
     /// Everything of this file system is durable when this returns.

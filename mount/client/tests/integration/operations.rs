@@ -549,12 +549,51 @@ async fn a_mount_without_its_file_system_says_so() {
         nodiratime: false,
         mgs: vec![types::nid::Nid::Loopback],
         fsname: "other".parse().unwrap(),
+        directory: Default::default(),
         description: String::new(),
         soft: false,
     };
     let error =
         Client::mount(cluster.env.clone(), cluster.rpc.clone(), options).await.err().unwrap();
     assert!(matches!(error, ClientError::NoFileSystem { .. }), "{error}");
+    cluster.client.unmount().await;
+}
+
+#[tokio::test]
+async fn a_directory_is_the_root_of_its_mount() {
+    let cluster = Cluster::mounted().await;
+    let mkdir = |parent, text: &str| {
+        cluster.client.clone().mkdir(Caller::root(), parent, name(text), 0o755)
+    };
+    let outer = mkdir(NodeId::ROOT, "outer").await.unwrap();
+    let inner = mkdir(outer.node, "inner").await.unwrap();
+    let options = |path: &str| client::client::ClientOptions {
+        opens: true,
+        access_times: types::attr::AccessTimes::default(),
+        nodiratime: false,
+        mgs: vec![types::nid::Nid::Loopback],
+        fsname: Default::default(),
+        directory: path.parse().unwrap(),
+        description: String::new(),
+        soft: false,
+    };
+    let mount = |path: &str| Client::mount(cluster.env.clone(), cluster.rpc.clone(), options(path));
+    let client = mount("/outer/inner").await.unwrap();
+    let fid = client.nodes().fid(NodeId::ROOT).unwrap();
+    assert_eq!((fid, fid.ino()), (client.nodes().root(), inner.ino));
+    // What is above is not shown.
+    let up = client.clone().lookup_parent(Caller::root(), NodeId::ROOT).await.unwrap();
+    assert_eq!((up.node, up.ino), (NodeId::ROOT, inner.ino));
+    let dir = client.clone().opendir(Caller::root(), NodeId::ROOT).await.unwrap();
+    let budget = Budget { bytes: 4096, per_entry: 24 };
+    let listed = client.clone().readdir(Caller::root(), dir, 0, budget, false).await.unwrap();
+    let dots: Vec<_> = listed.iter().map(|item| (&*item.name, item.ino)).collect();
+    assert_eq!(dots, [(&b"."[..], inner.ino), (&b".."[..], inner.ino)]);
+    client.releasedir(dir);
+    client.unmount().await;
+    let error = mount("/outer/absent").await.err().unwrap();
+    let said = "sheen/outer/absent cannot be mounted: there is no such directory";
+    assert_eq!((error.to_string(), error.errno()), (said.to_owned(), types::errno::Errno::ENOENT));
     cluster.client.unmount().await;
 }
 

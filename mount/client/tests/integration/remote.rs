@@ -7,6 +7,7 @@ use client::error::ClientError;
 use client::node::NodeId;
 use client::open::OpenMode;
 use std::collections::BTreeMap;
+use types::dir_stripes::DirSpec;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::InodeBits;
@@ -210,7 +211,8 @@ async fn an_mdt_that_is_not_there_is_named_in_vain() {
     assert_eq!(made.map_err(|error| error.errno()), Err(Errno::ERANGE));
     assert_eq!(cluster.asked(), [""; 0]);
     // The form for programs leaves no lookup behind.
-    let question = MkdirAt { mdt: TargetIndex(1), mode: 0o755, umask: 0o022, name: name("e") };
+    let spec = DirSpec { mdts: vec![TargetIndex(1)], ..DirSpec::default() };
+    let question = MkdirAt { spec, mode: 0o755, umask: 0o022, name: name("e") };
     cluster.client.clone().mkdir_unseen(Caller::root(), NodeId::ROOT, question).await.unwrap();
     assert_eq!(cluster.asked(), ["Create", "1 Getattr"]);
     let fid = cluster.world.state.lock().inodes[&Fid::ROOT].names[&name("e")];

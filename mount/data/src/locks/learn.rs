@@ -134,7 +134,7 @@ pub fn learn(
             table.changed_inode(removed.fid, of(touched, removed.fid), held);
             table.renamed_inode(removed.fid);
             if removed.nlink == 0 {
-                table.lost_last_name(removed.fid);
+                table.lost_all_names(removed.fid);
             }
         }
         (
@@ -171,7 +171,7 @@ pub fn learn(
                 table.changed_inode(fid, of(touched, fid), held);
             }
             if removed.fid != Fid::NONE && removed.nlink == 0 {
-                table.lost_last_name(removed.fid);
+                table.lost_all_names(removed.fid);
             }
         }
         (MdsOp::Link(Link { fid, new_parent, new_name }), Ok(MdsReply::Entry(entry))) => {

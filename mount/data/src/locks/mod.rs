@@ -5,7 +5,8 @@
 //! being undone by them. `learn` reads replies, and `callback` answers servers.
 //! [`crate::kernel_view`] lets the kernel forget. `data_guards` counts work with data under a lock,
 //! `held_pages` knows which pages writes hold in the kernel, and `opens` opens files without a
-//! request. `upkeep` gives old locks back and stops trusting a server that was not heard of.
+//! request. `stripes` knows directories over several MDTs. `upkeep` gives old locks back and stops
+//! trusting a server that was not heard of.
 //!
 //! One small lock guards the table and all gates; it is never held across a wait.
 
@@ -16,6 +17,7 @@ pub mod gate;
 pub mod held_pages;
 pub mod learn;
 pub mod opens;
+pub mod stripes;
 pub mod table;
 pub mod upkeep;
 
@@ -28,6 +30,7 @@ use crate::locks::flocks::{HeldFlocks, Taken};
 use crate::locks::gate::Ticket;
 use crate::locks::held_pages::HeldPages;
 use crate::locks::opens::Opens;
+use crate::locks::stripes::Striped;
 use crate::locks::table::unlinked::Believed;
 use crate::locks::table::{Known, Table};
 use crate::node::NodeTable;
@@ -264,6 +267,19 @@ impl Locks {
     /// A name is sent to the kernel. True if the kernel may trust it.
     pub fn trust_name(&self, dir: Fid, name: &Name, to: Option<Fid>, asked: Asked) -> bool {
         self.kernel.get().is_some() && self.table.lock().trust_name(dir, name, to, asked)
+    }
+
+    /// A name of a striped directory is sent to the kernel, which may not trust it: callbacks name
+    /// a stripe, which the kernel does not know.
+    pub fn show_name(&self, stripe: Fid, name: &Name, to: Option<Fid>) {
+        if self.kernel.get().is_some() {
+            self.table.lock().show_name(stripe, name, to);
+        }
+    }
+
+    /// What is known of an inode as a stripe of a directory.
+    pub fn striped(&self, fid: Fid) -> Striped {
+        self.table.lock().stripes.of(fid)
     }
 
     /// A request goes out that may hold the kernel's lock of this directory.

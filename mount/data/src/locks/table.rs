@@ -18,6 +18,7 @@ pub mod unlinked;
 use crate::kernel_view::invalidations::Invalidations;
 use crate::kernel_view::recent::{Asked, Recent, Trust};
 use crate::locks::gate::{Gate, Ticket};
+use crate::locks::stripes::StripedDirectories;
 use bytes::Bytes;
 use complete::{CompleteListing, PartialListing};
 use foldhash::HashMap;
@@ -173,6 +174,8 @@ pub struct Table {
     outdated: Invalidations,
     recent: Recent,
     shared: shared::Shared,
+    /// Directories over several MDTs.
+    pub stripes: StripedDirectories,
     /// Names that own requests under way change, each as often as there are requests.
     changing: HashMap<Fid, Vec<Name>>,
 }
@@ -241,6 +244,9 @@ impl Table {
     /// A reply showed an inode; `bits`: its grants for it that hold.
     pub(crate) fn learn_entry(&mut self, entry: &Entry, bits: InodeBits) {
         let fid = entry.attr.fid;
+        if entry.striped {
+            self.stripes.note(fid);
+        }
         let Some(slot) = self.slots.get_mut(&fid) else { return };
         let known = slot.attr.as_ref().map_or(0, |known| known.attr.version);
         if bits.contains(UPDATE) && entry.attr.version >= known {
@@ -560,6 +566,9 @@ impl Table {
         let slot = self.slots.get_mut(&fid)?;
         slot.changes = 0;
         slot.use_at(self.now);
+        if slot.attr.as_ref().is_some_and(|entry| entry.striped) {
+            self.stripes.note(fid);
+        }
         slot.attr.clone()
     }
 
@@ -665,6 +674,7 @@ impl Table {
     /// The kernel forgot an inode, and so all that it was told of it; its lock goes first when room
     /// is needed.
     pub fn kernel_forgot(&mut self, fid: Fid) {
+        self.stripes.forgotten(fid);
         if let Some(slot) = self.slots.get_mut(&fid) {
             (slot.attr_trusted, slot.used) = (false, false);
             self.ring.push_front(fid);

@@ -40,7 +40,7 @@ fn entry(fid: Fid, version: u64) -> Entry {
         btime: now,
         version,
     };
-    Entry { attr, has_xattr: false, noatime: false }
+    Entry { attr, has_xattr: false, noatime: false, striped: false }
 }
 
 fn stale(dir: Fid, text: &str) -> StaleName {

@@ -62,12 +62,12 @@ impl Locks {
     /// Locks to be given up now: there are too many, or they are too old.
     fn victims(&self) -> Vec<Fid> {
         let (mut table, opens) = (self.table.lock(), self.opens.lock());
-        let old = table.aged(BATCH, |fid| fid == Fid::ROOT || opens.is_open(fid));
+        let old = table.aged(BATCH, |fid| fid == self.nodes.root() || opens.is_open(fid));
         if !old.is_empty() {
             return old;
         }
         match table.is_too_much() {
-            true => table.victims(BATCH, |fid| opens.is_open(fid)),
+            true => table.victims(BATCH, |fid| fid == self.nodes.root() || opens.is_open(fid)),
             false => Vec::new(),
         }
     }

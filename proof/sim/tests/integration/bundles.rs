@@ -1,5 +1,6 @@
 //! Directories whose name and inode are on two MDTs: made and removed whole, whatever dies when.
 
+use crate::by_hand::cuts::assert_answered;
 use crate::by_hand::{Client, assert_at_rest, name, run, start};
 use sim::cluster::Cluster;
 use simenv::machine::Kill;
@@ -143,14 +144,7 @@ fn cut_at(seed: u64, op: fn() -> MdsOp, harm: Harm, after: Duration) -> bool {
     cluster.world.network().heal();
     victims.iter().for_each(|victim| cluster.start_server(*victim));
     if !client_dies {
-        for _ in 0..600 {
-            if answer.lock().is_some() {
-                break;
-            }
-            run(&cluster, Duration::from_millis(100));
-        }
-        let answered = answer.lock().take();
-        assert!(matches!(answered, Some(Ok(_))), "{what}: {answered:?}");
+        assert_answered(&cluster, &answer, &what);
         assert_eq!(assert_whole(&cluster, &what), !removes, "{what}: it was told");
     } else {
         // The dead client is waited for, for half a minute.
@@ -219,14 +213,7 @@ fn lost_messages_change_nothing() {
             network.break_connections(name, inode);
             run(&cluster, Duration::from_millis(700));
             network.heal();
-            for _ in 0..600 {
-                if answer.lock().is_some() {
-                    break;
-                }
-                run(&cluster, Duration::from_millis(100));
-            }
-            let answered = answer.lock().take();
-            assert!(matches!(answered, Some(Ok(_))), "step {step}: {answered:?}");
+            assert_answered(&cluster, &answer, &format!("step {step}"));
             assert_eq!(assert_whole(&cluster, "after a cut"), seed == 0, "step {step}");
         }
     }

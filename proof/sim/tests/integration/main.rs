@@ -8,4 +8,6 @@ mod mounts;
 mod moves;
 mod peers;
 mod seeds;
+mod stripes;
+mod stripes_seen;
 mod unmounting;

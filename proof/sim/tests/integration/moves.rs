@@ -1,53 +1,19 @@
 //! Names and inodes of up to four MDTs that move, get and lose names: whole or not at all,
 //! whichever of the MDTs die when, and the client with them.
 
-use crate::by_hand::{Client, FIRST_MDT, assert_at_rest, name, run, start};
+use crate::by_hand::cuts::{Hand, at_every_step, rename};
+use crate::by_hand::{Client, assert_at_rest, name, start};
 use sim::cluster::Cluster;
-use simenv::machine::Kill;
 use std::time::Duration;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::target::TargetIndex;
-use wire::mds::{
-    Create, CreateKind, Getattr, Link, Lookup, MdsOp, MdsReply, Rename, RenameFlags, Unlink,
-};
+use wire::mds::{Create, CreateKind, Link, Lookup, MdsOp, MdsReply, Unlink};
 
 /// No operation takes longer, if all are there and nothing has to be committed.
 const OPERATION: Duration = Duration::from_millis(6);
-/// Between two moments at which something dies.
-const STEP: Duration = Duration::from_micros(250);
-/// MDTs that lose power at once, and whether the client does, too.
-const HARMS: [(&[usize], bool); 8] = [
-    (&[0], true),
-    (&[1], true),
-    (&[2], false),
-    (&[2], true),
-    (&[3], true),
-    (&[1, 2], true),
-    (&[0, 3], true),
-    (&[0, 1, 2, 3], false),
-];
-
-/// One client with a session at each MDT.
-struct Hand {
-    clients: Vec<Client>,
-}
 
 impl Hand {
-    fn new(cluster: &Cluster, first: Client, number: u128) -> Hand {
-        let mut clients = vec![first];
-        for mdt in 1..4 {
-            let (env, process) = (clients[0].env.clone(), clients[0].process.clone());
-            let import = Client::import(cluster, &env, number, mdt);
-            clients.push(Client { env, process, import });
-        }
-        Hand { clients }
-    }
-
-    fn asks(&self, cluster: &Cluster, mdt: u16, op: MdsOp) -> Result<MdsReply, Errno> {
-        self.clients[usize::from(mdt)].asks(cluster, op)
-    }
-
     fn mkdir(&self, cluster: &Cluster, parent: Fid, text: &str, at: u16) -> Fid {
         let create = Create {
             parent,
@@ -79,14 +45,6 @@ impl Hand {
         }
     }
 
-    fn nlink(&self, cluster: &Cluster, fid: Fid) -> Option<u32> {
-        match self.asks(cluster, fid.mdt(), MdsOp::Getattr(Getattr { fid })) {
-            Ok(MdsReply::Entry(entry)) => Some(entry.attr.nlink),
-            Err(Errno::ESTALE) => None,
-            other => panic!("{fid}: {other:?}"),
-        }
-    }
-
     fn leads(&self, cluster: &Cluster, parent: Fid, text: &str) -> Option<Fid> {
         let lookup = MdsOp::Lookup(Lookup { parent, name: name(text) });
         match self.asks(cluster, parent.mdt(), lookup) {
@@ -96,16 +54,6 @@ impl Hand {
             other => panic!("{text}: {other:?}"),
         }
     }
-}
-
-fn rename(from: (Fid, &str), to: (Fid, &str)) -> MdsOp {
-    MdsOp::Rename(Rename {
-        parent: from.0,
-        name: name(from.1),
-        new_parent: to.0,
-        new_name: name(to.1),
-        flags: RenameFlags::default(),
-    })
 }
 
 /// Directories `one` of MDT 1 and `two` of MDT 2; in the first one a directory `s` of MDT 3 and a
@@ -239,57 +187,19 @@ fn no_directory_moves_below_itself_over_mdts() {
     assert_at_rest(&cluster, "after refusals");
 }
 
-/// One harm, at a moment after the request is sent. Returns whether the client had its answer then.
-fn cut_at(seed: u64, deed: Deed, (victims, client_dies): (&[usize], bool), at: Duration) -> bool {
-    let (cluster, hand, scene) = prepared(seed, deed);
-    let what = format!("seed {seed}, {deed:?}, {victims:?} {client_dies} after {at:?}");
-    if seed.is_multiple_of(2) || client_dies {
-        // Else what the operation finds is not durable, and its author brings it back.
-        run(&cluster, Duration::from_secs(2));
-    }
-    let (mdt, op) = deed.asked(&scene);
-    let answer = hand.clients[usize::from(mdt)].ask(op);
-    run(&cluster, at);
-    let told = matches!(&*answer.lock(), Some(Ok(_)));
-    if client_dies {
-        cluster.world.kill(&hand.clients[0].process, Kill::Power);
-    }
-    let servers = victims.iter().map(|mdt| FIRST_MDT + mdt);
-    servers.clone().for_each(|server| cluster.kill_server(server, Kill::Power));
-    run(&cluster, Duration::from_millis(300));
-    servers.for_each(|server| cluster.start_server(server));
-    if client_dies {
-        // The dead client is waited for, for half a minute.
-        run(&cluster, Duration::from_secs(60));
-        assert_at_rest(&cluster, &what);
-        let other = Hand::new(&cluster, Client::new(&cluster, 2, None), 2);
-        let done = deed.is_done(&cluster, &other, &scene, &what);
-        assert!(!told || victims.len() > 1 || done, "{what}: an MDT that lived was told");
-        return told;
-    }
-    for _ in 0..600 {
-        if answer.lock().is_some() {
-            break;
-        }
-        run(&cluster, Duration::from_millis(100));
-    }
-    let answered = answer.lock().take();
-    assert!(matches!(answered, Some(Ok(_))), "{what}: {answered:?}");
-    assert_at_rest(&cluster, &what);
-    assert!(deed.is_done(&cluster, &hand, &scene, &what), "{what}: it was told");
-    told
-}
-
-fn cut_at_every_step(deed: Deed, mut seed: u64) {
-    for harm in HARMS {
-        let (mut steps, mut told, mut at) = (0, 0, Duration::ZERO);
-        while at < OPERATION {
-            seed += 1;
-            told += u32::from(cut_at(seed, deed, harm, at));
-            (steps, at) = (steps + 1, at + STEP);
-        }
-        assert!(told < steps, "{harm:?}: all cuts came after the answer");
-    }
+fn cut_at_every_step(deed: Deed, seed: u64) {
+    at_every_step(OPERATION, seed, |cut| {
+        let (cluster, hand, scene) = prepared(cut.seed, deed);
+        let what = format!("seed {}, {deed:?}, {:?} after {:?}", cut.seed, cut.harm, cut.after);
+        cut.harms(&cluster, &hand, deed.asked(&scene), &what, |lives| {
+            assert_at_rest(&cluster, &what);
+            if lives {
+                return deed.is_done(&cluster, &hand, &scene, &what);
+            }
+            let other = Hand::new(&cluster, Client::new(&cluster, 2, None), 2);
+            deed.is_done(&cluster, &other, &scene, &what)
+        })
+    });
 }
 
 #[test]

@@ -2,8 +2,9 @@
 //! over it, by the same rules as on one MDT. Planning changes nothing.
 
 use super::steps::inode_of;
+use crate::records::tail;
 use namespace::acl::ACL_ACCESS;
-use namespace::inode::{Dirent, Inode};
+use namespace::inode::{Dirent, Inode, InodeFlags};
 use namespace::view::{EachEntry, EachName, View};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -68,6 +69,18 @@ impl Facts {
         self.inodes.contains_key(&fid)
     }
 
+    /// The stripes of a directory that is known; none if it has none.
+    ///
+    /// # Errors
+    /// EIO: its record is damaged.
+    pub(super) fn stripes_of(&self, fid: Fid) -> Result<Vec<Fid>, Errno> {
+        let known = self.inodes.get(&fid).and_then(Option::as_ref);
+        match known.filter(|known| known.inode.flags.contains(InodeFlags::STRIPED)) {
+            Some(known) => self.stripes(&known.inode),
+            None => Ok(Vec::new()),
+        }
+    }
+
     /// What the last plan asked for in vain.
     pub(super) fn take_missing(&mut self) -> Option<PeerFind> {
         self.missing.get_mut().take()
@@ -115,6 +128,14 @@ impl View for Facts {
 
     fn reaches(&self, _: Fid, _: Fid) -> bool {
         true
+    }
+
+    fn stripes(&self, dir: &Inode) -> Result<Vec<Fid>, Errno> {
+        Ok(tail::stripes(dir)?.all().to_vec())
+    }
+
+    fn place(&self, dir: &Inode, name: &[u8]) -> Result<Fid, Errno> {
+        Ok(tail::stripes(dir)?.place(name))
     }
 
     fn above(&mut self, fid: Fid) -> Result<Fid, Errno> {

@@ -1,11 +1,11 @@
 //! Pins what an operation over several MDTs is about to change at one of them, and says what it is.
 
 use super::pins::Pin;
-use crate::records::Records;
+use crate::records::{Records, tail};
 use bytes::Bytes;
-use disk::inode::{InodeRecord, encode};
+use disk::inode::{InodeRecord, ItemTag, encode};
 use namespace::acl::ACL_ACCESS;
-use namespace::inode::{Inode, InodeFlags};
+use namespace::inode::{Inode, InodeFlags, Tail};
 use namespace::view::{Change, View, directory};
 use observe::mutant::{Mutant, is_mutant};
 use std::ops::ControlFlow;
@@ -13,6 +13,7 @@ use types::bundle::BundleId;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::BUNDLE_PINS_MAX;
+use types::lock::InodeBits;
 use types::session::Transno;
 use types::target::TargetIndex;
 use wire::mds::{PeerFacts, PeerFind, PeerInode, PeerName};
@@ -20,13 +21,21 @@ use wire::mds::{PeerFacts, PeerFind, PeerInode, PeerName};
 /// The MDT that has the token.
 pub(super) const OF_TOKEN: TargetIndex = TargetIndex(0);
 
+/// What covers a directory, but for its opens.
+const ALL_BUT_NAMES: InodeBits = InodeBits::LOOKUP
+    .union(InodeBits::UPDATE)
+    .union(InodeBits::PERM)
+    .union(InodeBits::XATTR)
+    .union(InodeBits::LAYOUT);
+
 /// The MDT that finds it.
 pub(super) fn mdt_of(find: &PeerFind) -> TargetIndex {
     match find {
         PeerFind::Token => OF_TOKEN,
-        PeerFind::Name { dir: fid, .. } | PeerFind::Inode { fid, .. } | PeerFind::Above(fid) => {
-            TargetIndex(fid.mdt())
-        }
+        PeerFind::Name { dir: fid, .. }
+        | PeerFind::Inode { fid, .. }
+        | PeerFind::Stripe(fid)
+        | PeerFind::Above(fid) => TargetIndex(fid.mdt()),
     }
 }
 
@@ -75,6 +84,11 @@ pub(super) fn find(
                     is_empty: false,
                 }),
             },
+            PeerFind::Stripe(fid) => {
+                let inode = records.there(*fid)?;
+                found.changing(records, &inode, false)?;
+                changes.push(Change::of(*fid, ALL_BUT_NAMES));
+            }
             PeerFind::Above(fid) => found.above(records, *fid)?,
         }
     }
@@ -121,7 +135,7 @@ impl Found {
             true => records.xattr(inode.fid(), ACL_ACCESS)?.unwrap_or_default(),
             false => Vec::new(),
         };
-        let (fid, record) = (inode.fid(), record_without_tail(inode));
+        let (fid, record) = (inode.fid(), record_without_rest(inode)?);
         self.facts.inodes.retain(|known| known.fid != fid);
         let (record, acl) = (record.into(), acl.into());
         self.facts.inodes.push(PeerInode { fid, record, acl, is_empty });
@@ -157,11 +171,15 @@ fn is_empty(records: &Records<'_>, dir: Fid) -> Result<bool, Errno> {
 }
 
 /// The record of an inode, without what operations on names do not look at.
-fn record_without_tail(inode: &Inode) -> Vec<u8> {
+fn record_without_rest(inode: &Inode) -> Result<Vec<u8>, Errno> {
     let Inode { attr, parent, flags, .. } = inode;
+    let tail = match flags.contains(InodeFlags::STRIPED) {
+        true => tail::with(ItemTag::Stripes, &tail::stripes(inode)?.encode()),
+        false => Tail::new(),
+    };
     let record =
-        InodeRecord { attr: *attr, parent: *parent, flags: flags.bits(), base: 0, tail: &[] };
+        InodeRecord { attr: *attr, parent: *parent, flags: flags.bits(), base: 0, tail: &tail };
     let mut bytes = Vec::new();
     encode(&record, &mut bytes);
-    bytes
+    Ok(bytes)
 }

@@ -32,7 +32,7 @@ const ROUNDS_MAX: usize = 256;
 
 /// Why an attempt is made again.
 #[derive(Clone, Copy, Debug)]
-enum Hindrance {
+pub(super) enum Hindrance {
     /// Another operation was in the way.
     Busy,
     /// Another MDT was away, or restarted.
@@ -76,16 +76,17 @@ impl Mds {
         let _working = Working::on(self, id);
         let (mut facts, mut told) = (Facts::default(), BTreeMap::new());
         let mut wanted = std::mem::replace(finds, op.finds());
-        let expected = request.expected.clone();
+        let (expected, space) = (request.expected.clone(), op.takes_space());
         for round in 0..ROUNDS_MAX {
-            let pinned =
-                self.pin_all(request, op, id, &wanted, round == 0, &mut told, &mut facts).await?;
+            let pinned = self
+                .pin_all(request, space, id, &wanted, round == 0, &mut told, &mut facts)
+                .await?;
             add(finds, &wanted);
             if let Err(hindrance) = pinned {
                 tracing::debug!(target = %self.name, bundle = %id, ?hindrance, ?wanted, "not now");
                 return Ok(Err(hindrance));
             }
-            wanted = op.unknown_inodes(&facts);
+            wanted = op.unknown_inodes(&facts)?;
             if !wanted.is_empty() {
                 continue;
             }
@@ -105,7 +106,7 @@ impl Mds {
             if steps.is_empty() {
                 return Ok(Ok(reply));
             }
-            if !self.all_know_all(op, id, &mut told).await? {
+            if !self.all_know_all(space, id, &mut told).await? {
                 return Ok(Err(Hindrance::Away));
             }
             let done = self.decide_and_apply(request, id, steps, reply).await?;
@@ -116,10 +117,10 @@ impl Mds {
 
     /// Pins all of it, here and at the others. `told`: by MDT, how many MDTs it knows to take part.
     #[allow(clippy::too_many_arguments, reason = "the state of one attempt")]
-    async fn pin_all(
+    pub(super) async fn pin_all(
         &self,
         request: &mut RequestContext<'_>,
-        op: NameOperation<'_>,
+        space: bool,
         id: BundleId,
         wanted: &[PeerFind],
         may_wait: bool,
@@ -142,7 +143,7 @@ impl Mds {
             self.commit_up_to(newest).await?;
             facts.learn(found)?;
         }
-        match self.prepare_at(op, id, by_mdt, told).await? {
+        match self.prepare_at(space, id, by_mdt, told).await? {
             Ok(all) => all.into_iter().try_for_each(|found| facts.learn(found))?,
             Err(hindrance) => return Ok(Err(hindrance)),
         }
@@ -162,9 +163,9 @@ impl Mds {
     }
 
     /// Asks these MDTs to prepare, all at once. The inner error: what one of them answered instead.
-    async fn prepare_at(
+    pub(super) async fn prepare_at(
         &self,
-        op: NameOperation<'_>,
+        space: bool,
         id: BundleId,
         finds: BTreeMap<TargetIndex, Vec<PeerFind>>,
         told: &mut BTreeMap<TargetIndex, usize>,
@@ -182,8 +183,7 @@ impl Mds {
             return Ok(Err(Hindrance::Away));
         }
         let ask = |(mdt, finds): (TargetIndex, Vec<PeerFind>)| {
-            let prepare =
-                PeerPrepare { id, space: op.takes_space(), others: others.clone(), finds };
+            let prepare = PeerPrepare { id, space, others: others.clone(), finds };
             async move {
                 match self.peers.get(mdt) {
                     Some(peer) => Some((mdt, peer.peer_prepare(prepare).await)),
@@ -224,7 +224,7 @@ impl Mds {
     /// Each MDT that takes part knows all of them. `false`: one of them does not prepare it again.
     async fn all_know_all(
         &self,
-        op: NameOperation<'_>,
+        space: bool,
         id: BundleId,
         told: &mut BTreeMap<TargetIndex, usize>,
     ) -> Result<bool, Errno> {
@@ -232,12 +232,12 @@ impl Mds {
         let behind = told.iter().filter(|(_, known)| **known < all).map(|(mdt, _)| *mdt);
         let behind: BTreeMap<TargetIndex, Vec<PeerFind>> =
             behind.map(|mdt| (mdt, Vec::new())).collect();
-        Ok(self.prepare_at(op, id, behind, told).await?.is_ok())
+        Ok(self.prepare_at(space, id, behind, told).await?.is_ok())
     }
 
     /// Waits for a while before another attempt, each time longer. Two operations that met wait
     /// differently long.
-    async fn back_off(&self, export: &Export, busy: u32) -> Result<(), Errno> {
+    pub(super) async fn back_off(&self, export: &Export, busy: u32) -> Result<(), Errno> {
         let longest = (PAUSE * (1 << busy.min(7))).min(AGAIN);
         let random = self.env.random.next_u64() % (longest.as_micros() as u64 + 1); // < 1 s
         let pause = PAUSE + Duration::from_micros(random);

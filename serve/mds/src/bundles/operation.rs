@@ -77,13 +77,27 @@ impl NameOperation<'_> {
     }
 
     /// The inodes that its names lead to, as far as nothing is known of them.
-    pub(super) fn unknown_inodes(&self, facts: &Facts) -> Vec<PeerFind> {
-        let unknown = |(dir, name, loses): (Fid, &Name, bool)| {
-            let to = facts.leads(dir, name).filter(|to| !facts.has_inode(to.fid))?;
+    /// Of a directory that goes, also its stripes.
+    ///
+    /// # Errors
+    /// EIO: a record is damaged.
+    pub(super) fn unknown_inodes(&self, facts: &Facts) -> Result<Vec<PeerFind>, Errno> {
+        let mut unknown = Vec::new();
+        if matches!(self, Op::Link(_)) {
             // A second name for an inode is refused if there is one already.
-            (!matches!(self, Op::Link(_))).then_some(PeerFind::Inode { fid: to.fid, loses })
-        };
-        self.names().into_iter().filter_map(unknown).collect()
+            return Ok(unknown);
+        }
+        for (dir, name, loses) in self.names() {
+            let Some(Dirent { fid, .. }) = facts.leads(dir, name) else { continue };
+            let all = match facts.has_inode(fid) {
+                false => vec![fid],
+                true if loses => facts.stripes_of(fid)?,
+                true => Vec::new(),
+            };
+            let finds = all.into_iter().filter(|fid| !facts.has_inode(*fid));
+            unknown.extend(finds.map(|fid| PeerFind::Inode { fid, loses }));
+        }
+        Ok(unknown)
     }
 
     /// Checks it, and says what it does. EREMOTE: something is not known yet
@@ -103,24 +117,30 @@ impl NameOperation<'_> {
             Op::Unlink(Unlink { parent, name }) => {
                 expected.taken(facts, *parent, name)?;
                 let inode = unlink::unlink(facts, ctx, *parent, name)?;
-                Ok(removal(&inode, (*parent, name), ctx))
+                removal(facts, &inode, (*parent, name), ctx)
             }
             Op::Rmdir(Rmdir { parent, name }) => {
                 expected.taken(facts, *parent, name)?;
                 let inode = rmdir::rmdir(facts, ctx, *parent, name)?;
-                Ok(removal(&inode, (*parent, name), ctx))
+                removal(facts, &inode, (*parent, name), ctx)
             }
         }
     }
 }
 
-/// An inode loses this name.
-fn loses(inode: &Inode, (dir, name): (Fid, &Name), ctx: &Context<'_>) -> Step {
+/// An inode loses this name. A directory goes with all of its stripes.
+fn loses(
+    facts: &Facts,
+    inode: &Inode,
+    (dir, name): (Fid, &Name),
+    ctx: &Context<'_>,
+) -> Result<Vec<Step>, Errno> {
     let (fid, file_type, time) = (inode.fid(), inode.file_type(), ctx.now);
-    match inode.is_dir() {
-        true => Step::Remove { fid, time },
-        false => Step::Drop { fid, dir, name: name.clone(), file_type, time },
+    if !inode.is_dir() {
+        return Ok(vec![Step::Drop { fid, dir, name: name.clone(), file_type, time }]);
     }
+    let shards = facts.stripes_of(fid)?.into_iter().filter(|stripe| *stripe != fid);
+    Ok([fid].into_iter().chain(shards).map(|fid| Step::Remove { fid, time }).collect())
 }
 
 fn leave((dir, name): (Fid, &Name), file_type: FileType, ctx: &Context<'_>) -> Step {
@@ -132,10 +152,16 @@ fn enter((dir, name): (Fid, &Name), inode: &Inode, ctx: &Context<'_>) -> Step {
     Step::Enter { dir, name: name.clone(), fid, file_type, time: ctx.now }
 }
 
-fn removal(inode: &Inode, place: (Fid, &Name), ctx: &Context<'_>) -> Planned {
-    let steps = vec![loses(inode, place, ctx), leave(place, inode.file_type(), ctx)];
+fn removal(
+    facts: &Facts,
+    inode: &Inode,
+    place: (Fid, &Name),
+    ctx: &Context<'_>,
+) -> Result<Planned, Errno> {
+    let mut steps = loses(facts, inode, place, ctx)?;
+    steps.push(leave(place, inode.file_type(), ctx));
     let removed = Removed { fid: inode.fid(), nlink: inode.attr.nlink };
-    Planned { steps, reply: MdsReply::Removed(removed) }
+    Ok(Planned { steps, reply: MdsReply::Removed(removed) })
 }
 
 fn plan_link(op: &Link, facts: &mut Facts, ctx: &Context<'_>) -> Result<Planned, Errno> {
@@ -198,7 +224,7 @@ fn plan_rename(
             none
         }
         Some(other) => {
-            steps.push(loses(other, to, ctx));
+            steps.extend(loses(facts, other, to, ctx)?);
             MdsReply::Removed(Removed { fid: other.fid(), nlink: other.attr.nlink })
         }
     };

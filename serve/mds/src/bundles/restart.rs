@@ -42,10 +42,17 @@ impl Mds {
         if !peers.is_empty() {
             tracing::info!(target = %self.name, ?peers, "asking the MDTs with which something was under way");
         }
+        self.window.mdts.lock().extend(&peers);
+        let ask = |mdt: TargetIndex| async move {
+            let answer = self.unless_given_up(self.ask_for_lost(mdt)).await;
+            self.window.mdts.lock().remove(&mdt);
+            answer.unwrap_or_else(|| self.given_up(mdt))
+        };
         let all = async {
-            join_all(peers.iter().map(|mdt| self.announce_to(*mdt))).await;
+            let announce = |mdt: &TargetIndex| self.unless_given_up(self.announce_to(*mdt));
+            join_all(peers.iter().map(announce)).await;
             self.window.enter(Phase::Applying);
-            join_all(peers.iter().map(|mdt| self.ask_for_lost(*mdt))).await
+            join_all(peers.iter().copied().map(ask)).await
         };
         let answers = tokio::select! {
             biased;
@@ -57,6 +64,27 @@ impl Mds {
             exchange.answered(mdt, brought, stopped);
         }
         Some(exchange)
+    }
+
+    /// `None`: an administrator says that other MDTs are not waited for any longer.
+    async fn unless_given_up<R>(&self, answer: impl Future<Output = R>) -> Option<R> {
+        let mut given_up = self.window.mdts_given_up.subscribe();
+        tokio::select! {
+            biased;
+            answer = answer => Some(answer),
+            // An error: the MDT itself is gone.
+            _ = given_up.wait_for(|given_up| *given_up) => None,
+        }
+    }
+
+    /// An MDT is not waited for any longer: as if it had answered that nothing was lost.
+    fn given_up(&self, mdt: TargetIndex) -> Answer {
+        let bundles: Vec<BundleId> = {
+            let bundles = &self.state.lock().bundles;
+            bundles.participant.brings(mdt).map(|bundle| bundle.id).collect()
+        };
+        tracing::error!(target = %self.name, ?mdt, ?bundles, "an MDT is not waited for: operations with it may be half done; sheen fsck finds them");
+        (mdt, Vec::new(), Vec::new())
     }
 
     fn question(&self, announce: bool, after: Option<BundleId>) -> PeerExchange {

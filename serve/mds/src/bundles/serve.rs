@@ -11,6 +11,7 @@ use crate::mds::Mds;
 use crate::records::Records;
 use bytes::Bytes;
 use disk::bundle::{self, Step};
+use replay::bundle::Other;
 use replay::bundle::participant::{Apply, Told};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -155,7 +156,11 @@ impl Mds {
         let others = bundle.others.iter().map(|other| other.mdt);
         self.mark_all_under_way(id.coordinator, others).await?;
         let makes = bundle.parts.iter().any(|step| matches!(step, Step::Make { .. }));
-        let room = if makes { self.store.admit().await } else { self.store.admit_release().await };
+        // What it has prepared it takes in any case: others may have applied it.
+        let free = |other: &Other| other.mdt == self.name.index && !other.prepares;
+        let may_refuse = makes && bundle.others.iter().any(free);
+        let room =
+            if may_refuse { self.store.admit().await } else { self.store.admit_release().await };
         match room.map_err(Errno::from) {
             Ok(()) => {}
             Err(Errno::ENOSPC) => return self.refuse_bundle(id, Errno::ENOSPC).await,

@@ -15,6 +15,7 @@ use observe::mutant::{Mutant, is_mutant};
 use std::ops::ControlFlow;
 use store::error::StoreError;
 use store::tx::Tx;
+use types::attr::Attr;
 use types::bundle::BundleId;
 use types::errno::Errno;
 use types::fid::Fid;
@@ -119,6 +120,28 @@ fn do_step(
             let from = Place { parent: from.0, name: from.1.as_bytes() };
             let to = Place { parent: to.0, name: to.1.as_bytes() };
             rename::moved(records, &at(*time), &mut inode, from, to);
+        }
+        Step::Change { fid, atime, mtime, record, xattrs } => {
+            let (mut inode, new) = (records.existing(*fid)?, inode_of(*fid, record)?);
+            let (old, new_attr) = (inode.attr, new.attr);
+            inode.attr = Attr {
+                mode: new_attr.mode,
+                uid: new_attr.uid,
+                gid: new_attr.gid,
+                atime: if *atime { new_attr.atime } else { old.atime },
+                mtime: if *mtime { new_attr.mtime } else { old.mtime },
+                ctime: new_attr.ctime,
+                version: ctx.version,
+                ..old
+            };
+            (inode.flags, inode.tail) = (new.flags, new.tail);
+            records.put_inode(&inode);
+            for (name, value) in xattrs {
+                match value {
+                    Some(value) => records.put_xattr(*fid, name, value),
+                    None => records.delete_xattr(*fid, name),
+                }
+            }
         }
         Step::Reply { client, slot, record } => {
             if when != Occasion::Asked {

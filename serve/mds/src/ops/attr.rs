@@ -74,6 +74,7 @@ impl Mds {
                 Some(_) if records.state.opens.is_executed_elsewhere(client, fid) => {
                     return Err(Errno::ETXTBSY);
                 }
+                None if inode.flags.contains(InodeFlags::STRIPED) => return Err(Errno::EREMOTE),
                 None => setattr::setattr(records, ctx, fid, set)?,
                 Some(size) => {
                     records.may_write(fid)?;

@@ -7,6 +7,7 @@ use crate::records::Records;
 use crate::records::tail;
 use disk::inode::ItemTag;
 use dlm::leases::OpenBy;
+use layout::dir_stripes::encode_default;
 use namespace::access::permission;
 use namespace::create::{Made, New, create, create_unnamed};
 use namespace::inode::{Inode, InodeFlags, Tail};
@@ -14,6 +15,7 @@ use namespace::open;
 use observe::mutant::{Mutant, is_mutant};
 use std::sync::Arc;
 use types::attr::FileType;
+use types::dir_stripes::DirDefault;
 use types::errno::Errno;
 use types::lock::InodeBits;
 use types::session::{ClientUuid, OpenHandle};
@@ -28,7 +30,10 @@ const WRITTEN: InodeBits = MADE.union(InodeBits::DATA).union(InodeBits::WRITE);
 const READ: InodeBits = MADE.union(InodeBits::OPEN).union(InodeBits::DATA);
 
 impl Mds {
-    pub(super) fn create(
+    /// # Errors
+    /// Those of the system call; EREMOTE: the name leads to a file of another MDT, or, of a
+    /// directory for which no MDT is named, the directory above says where it goes.
+    pub(crate) fn create(
         &self,
         request: &mut RequestContext<'_>,
         op: &Create,
@@ -37,7 +42,9 @@ impl Mds {
         self.ours(parent)?;
         let (file_type, rdev, size, flags) = match kind {
             CreateKind::Regular(flags) => (FileType::Regular, 0, 0, *flags),
-            CreateKind::Directory { .. } => (FileType::Directory, 0, 0, None),
+            CreateKind::Directory { .. } | CreateKind::Placed(_) => {
+                (FileType::Directory, 0, 0, None)
+            }
             CreateKind::Symlink(target) => (FileType::Symlink, 0, target.len() as u64, None),
             CreateKind::Special(FileType::Regular | FileType::Directory | FileType::Symlink, _) => {
                 return Err(Errno::EINVAL);
@@ -63,8 +70,14 @@ impl Mds {
             };
             let new = New { fid, file_type, mode, umask, rdev, size };
             let write = flags.is_some_and(|f| f.write);
-            let made =
-                create(records, ctx, parent, name, new, |dir| self.new_tail(dir, kind, write))?;
+            let made = create(records, ctx, parent, name, new, |dir| match kind {
+                CreateKind::Directory { mdt: None }
+                    if dir.flags.contains(InodeFlags::HAS_DEFAULT_STRIPES) =>
+                {
+                    Err(Errno::EREMOTE)
+                }
+                _ => self.new_tail(dir, kind, write),
+            })?;
             match made {
                 Made::Found(_) | Made::Elsewhere(_) if !may_exist => Err(Errno::EEXIST),
                 Made::Elsewhere(dirent) => as_file(dirent.file_type).and(Err(Errno::EREMOTE)),
@@ -124,13 +137,21 @@ impl Mds {
                 let layout = self.new_layout(default);
                 (tail::with_layout(ItemTag::Layout, &layout), flags)
             }
-            CreateKind::Directory { .. } => match default {
-                Some(layout) => (
-                    tail::with_layout(ItemTag::DefaultLayout, &layout),
-                    InodeFlags::HAS_DEFAULT_LAYOUT,
-                ),
-                None => (Tail::new(), InodeFlags::empty()),
-            },
+            CreateKind::Directory { .. } | CreateKind::Placed(_) => {
+                let (mut tail, mut flags) = match default {
+                    Some(layout) => (
+                        tail::with_layout(ItemTag::DefaultLayout, &layout),
+                        InodeFlags::HAS_DEFAULT_LAYOUT,
+                    ),
+                    None => (Tail::new(), InodeFlags::empty()),
+                };
+                if let Some(below) = tail::default_stripes(dir)?.and_then(DirDefault::below) {
+                    let (tag, bytes) = (ItemTag::DefaultStripes, encode_default(&below));
+                    tail = tail::replace(dir.fid(), &tail, tag, Some(&bytes))?;
+                    flags |= InodeFlags::HAS_DEFAULT_STRIPES;
+                }
+                (tail, flags)
+            }
             CreateKind::Symlink(target) => {
                 (tail::with(ItemTag::LinkTarget, target), InodeFlags::empty())
             }

@@ -7,6 +7,7 @@ use crate::mds::{Mds, RequestContext};
 use crate::records::tail::{self, damaged};
 use disk::inode::ItemTag;
 use disk::links;
+use namespace::inode::InodeFlags;
 use types::errno::Errno;
 use types::fid::Fid;
 use wire::mds::MdsReply;
@@ -24,6 +25,10 @@ impl Mds {
         let inode = self.show(request, |records| records.there(fid))?;
         if inode.attr.nlink == 0 {
             return Err(Errno::ENOENT);
+        }
+        if inode.flags.contains(InodeFlags::STRIPED) && tail::stripes(&inode)?.master() != fid {
+            // The directory itself has the name.
+            return Err(Errno::EREMCHG);
         }
         let list = tail::find(fid, &inode.tail, ItemTag::Links)?.unwrap_or_default();
         let mut text = Vec::new();

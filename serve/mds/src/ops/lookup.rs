@@ -5,7 +5,7 @@ use crate::records::entry_of;
 use namespace::access::EXECUTE;
 use namespace::inode::{Dirent, Inode};
 use namespace::lookup::{self, Parent};
-use namespace::view::{directory, is_elsewhere};
+use namespace::view::{directory_of, is_elsewhere};
 use types::attr::FileType;
 use types::errno::Errno;
 use types::lock::InodeBits;
@@ -40,7 +40,7 @@ impl Mds {
                 Ok(MdsReply::Entry(Box::new(entry)))
             }
             None => {
-                directory(records, parent)?;
+                directory_of(records, parent, name)?;
                 // Its absence is worth caching, too.
                 records.grant(parent, InodeBits::UPDATE);
                 records.grant_gap(parent, name)?;

@@ -12,6 +12,7 @@
 //! `lustre.lov.default`, on anything, read only: the layout of a new file whose directory has no
 //! default layout.
 
+use crate::bundles::change::DirChange;
 use crate::mds::{Mds, RequestContext};
 use crate::records::tail;
 use ::layout::layout::{Component, Layout, Pattern, PoolName};
@@ -49,7 +50,7 @@ impl LovName {
         }
     }
 
-    fn check(self, credentials: &Credentials, refused: Errno) -> Result<(), Errno> {
+    pub(super) fn check(self, credentials: &Credentials, refused: Errno) -> Result<(), Errno> {
         if self == LovName::Trusted && credentials.uid != 0 { Err(refused) } else { Ok(()) }
     }
 }
@@ -95,7 +96,11 @@ impl Mds {
                 return Err(Errno::EPERM);
             }
             match inode.file_type() {
-                FileType::Directory => self.set_default(&mut inode, wanted)?,
+                FileType::Directory => {
+                    let change = DirChange::DefaultLayout(wanted);
+                    self.make_dir_change(records, ctx, fid, change)?;
+                    return Ok(MdsReply::Done);
+                }
                 FileType::Regular => match wanted {
                     Some(_) if name == LovName::Trusted && has_data(&inode) => {
                         return Ok(MdsReply::Done);
@@ -116,7 +121,7 @@ impl Mds {
         })
     }
 
-    fn parse_lov(&self, name: LovName, value: &[u8]) -> Result<Layout, Errno> {
+    pub(super) fn parse_lov(&self, name: LovName, value: &[u8]) -> Result<Layout, Errno> {
         let refused = |error: &(dyn std::error::Error + 'static)| {
             tracing::debug!(error, "layout refused");
             Errno::EINVAL
@@ -200,7 +205,15 @@ impl Mds {
         if good { Ok(()) } else { Err(Errno::EINVAL) }
     }
 
-    fn set_default(&self, inode: &mut Inode, layout: Option<&Layout>) -> Result<(), Errno> {
+    /// A directory gets a default layout, or loses it.
+    ///
+    /// # Errors
+    /// EINVAL: OSTs that are not there; EIO.
+    pub(crate) fn set_default(
+        &self,
+        inode: &mut Inode,
+        layout: Option<&Layout>,
+    ) -> Result<(), Errno> {
         let layout = match layout.cloned() {
             None => None,
             Some(mut layout) => {
@@ -233,11 +246,6 @@ pub(super) fn has_lov(inode: &Inode) -> bool {
         FileType::Directory => inode.flags.contains(InodeFlags::HAS_DEFAULT_LAYOUT),
         _ => false,
     }
-}
-
-/// Layouts of directories over several MDTs: there are none yet.
-pub(super) fn is_lmv(name: &[u8]) -> bool {
-    matches!(name, b"lustre.lmv" | b"trusted.lmv" | b"trusted.dmv")
 }
 
 pub(super) fn without_ignored(layout: &mut Layout) {

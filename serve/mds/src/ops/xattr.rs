@@ -1,6 +1,7 @@
 //! Getxattr, Listxattr, Setxattr, Removexattr. Layout attributes are another matter: `lov`.
 
-use super::lov::{LOV_DEFAULT, LovName, has_lov, is_lmv};
+use super::lmv::{LmvName, parse_flags};
+use super::lov::{LOV_DEFAULT, LovName, has_lov};
 use super::lov_add::LOV_ADD;
 use super::lov_del::LOV_DEL;
 use crate::mds::{Mds, RequestContext};
@@ -29,8 +30,8 @@ impl Mds {
         if name == LINKS.as_bytes() {
             return self.links(request, fid);
         }
-        if is_lmv(name) {
-            return Err(Errno::ENODATA);
+        if let Some(lmv) = LmvName::of(name) {
+            return self.get_lmv(request.credentials, fid, lmv);
         }
         if name == FLAGS.as_bytes() {
             return self.show(request, |records| {
@@ -83,6 +84,9 @@ impl Mds {
     ) -> Result<MdsReply, Errno> {
         let &Setxattr { fid, ref name, ref value, flags } = op;
         self.ours(fid)?;
+        if let Some(reply) = self.set_at_stripes(request, op).await? {
+            return Ok(reply);
+        }
         if let Some(lov) = LovName::of(name) {
             return match self
                 .in_turn(request, |request| self.set_lov(request, fid, lov, value))
@@ -102,14 +106,11 @@ impl Mds {
         if name == LOV_DEL {
             return self.drop_components(request, fid, value).await;
         }
-        if is_lmv(name) {
-            return Err(Errno::EOPNOTSUPP);
+        if let Some(lmv) = LmvName::of(name) {
+            return self.set_lmv(request, fid, lmv, value).await;
         }
         if name == FLAGS.as_bytes() {
-            let wanted = std::str::from_utf8(value)
-                .ok()
-                .and_then(|text| text.parse().ok())
-                .ok_or(Errno::EINVAL)?;
+            let wanted = parse_flags(value)?;
             let set = |request: &mut RequestContext<'_>| {
                 self.change(request, |records, ctx| {
                     records.there(fid)?;
@@ -139,6 +140,12 @@ impl Mds {
     ) -> Result<MdsReply, Errno> {
         let &Removexattr { fid, ref name } = op;
         self.ours(fid)?;
+        if let Some(reply) = self.remove_at_stripes(request, op).await? {
+            return Ok(reply);
+        }
+        if let Some(lmv) = LmvName::of(name) {
+            return self.set_lmv(request, fid, lmv, &[]).await;
+        }
         if let Some(lov) = LovName::of(name) {
             return self.in_turn(request, |request| self.set_lov(request, fid, lov, &[])).await;
         }

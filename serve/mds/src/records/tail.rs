@@ -1,8 +1,10 @@
 //! What an inode record carries after its attributes: layout, link target, default layout.
 
 use disk::inode::{ItemTag, item, item_head, items};
+use layout::dir_stripes::{DirStripes, decode_default};
 use layout::layout::Layout;
-use namespace::inode::{Inode, Tail};
+use namespace::inode::{Inode, InodeFlags, Tail};
+use types::dir_stripes::{BadDirStripes, DirDefault};
 use types::errno::Errno;
 use types::fid::Fid;
 
@@ -78,6 +80,32 @@ pub fn layout(fid: Fid, tail: &[u8], tag: ItemTag) -> Result<Option<Layout>, Err
     find(fid, tail, tag)?
         .map(|bytes| layout::codec::decode(bytes).map_err(|e| damaged(fid, &e)))
         .transpose()
+}
+
+/// The stripes of a directory that has [`InodeFlags::STRIPED`].
+///
+/// # Errors
+/// EIO: the tail is damaged.
+pub fn stripes(inode: &Inode) -> Result<DirStripes, Errno> {
+    let fid = inode.fid();
+    let bytes = find(fid, &inode.tail, ItemTag::Stripes)?.ok_or(Errno::EIO)?;
+    let stripes = DirStripes::decode(bytes).map_err(|e| damaged(fid, &e))?;
+    if !stripes.all().contains(&fid) {
+        return Err(damaged(fid, &BadDirStripes("the directory is none of its stripes")));
+    }
+    Ok(stripes)
+}
+
+/// Where directories go that are made in this one, if it says so.
+///
+/// # Errors
+/// EIO: the tail is damaged.
+pub fn default_stripes(inode: &Inode) -> Result<Option<DirDefault>, Errno> {
+    if !inode.flags.contains(InodeFlags::HAS_DEFAULT_STRIPES) {
+        return Ok(None);
+    }
+    let bytes = find(inode.fid(), &inode.tail, ItemTag::DefaultStripes)?.ok_or(Errno::EIO)?;
+    decode_default(bytes).map(Some).map_err(|e| damaged(inode.fid(), &e))
 }
 
 /// Logs a damaged record; programs see EIO.

@@ -118,6 +118,14 @@ impl View for Records<'_> {
         Ok(())
     }
 
+    fn stripes(&self, dir: &Inode) -> Result<Vec<Fid>, Errno> {
+        Ok(tail::stripes(dir)?.all().to_vec())
+    }
+
+    fn place(&self, dir: &Inode, name: &[u8]) -> Result<Fid, Errno> {
+        Ok(tail::stripes(dir)?.place(name))
+    }
+
     fn above(&mut self, fid: Fid) -> Result<Fid, Errno> {
         self.parent_of(fid)
     }

@@ -51,13 +51,20 @@ impl Mds {
         let left = machine
             .deadline()
             .map_or(Duration::ZERO, |deadline| deadline.saturating_sub(self.env.clock.now()));
-        RecoveryReport { phase: machine.phase(), clients, connected, left }
+        let mdts = self.window.mdts.lock().iter().copied().collect();
+        RecoveryReport { phase: machine.phase(), clients, connected, left, mdts }
     }
 
     /// Stops waiting for clients (`lctl abort_recovery`): those that have not come are evicted.
     pub fn abort_recovery(&self) {
         self.window.machine.lock().abort();
         self.window.changed.wake();
+    }
+
+    /// Stops waiting for other MDTs (`lctl abort_recovery_mdt`). What only they know of operations
+    /// over several MDTs is not done here; those may be left half done, which `sheen fsck` finds.
+    pub fn abort_recovery_mdt(&self) {
+        self.window.mdts_given_up.send_replace(true);
     }
 
     /// A client connects.

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use types::principal::Claim;
 use types::session::{ClientUuid, Transno};
+use types::target::TargetIndex;
 
 /// See the module.
 pub(crate) struct Window {
@@ -18,6 +19,10 @@ pub(crate) struct Window {
     pub(super) phase: watch::Sender<Phase>,
     open: AtomicBool,
     pub(super) changed: Wake,
+    /// MDTs that are asked what was lost, and have not answered.
+    pub(crate) mdts: Mutex<BTreeSet<TargetIndex>>,
+    /// True: they are not waited for any longer.
+    pub(crate) mdts_given_up: watch::Sender<bool>,
     /// Clients that went before their records could be removed.
     pub(super) leavers: Mutex<Vec<ClientUuid>>,
     /// Clients that are evicted once that is durable; until then they keep what they hold.
@@ -35,7 +40,7 @@ pub(super) struct Recorded {
 }
 
 /// State of recovery, for people.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecoveryReport {
     /// The phase.
     pub phase: Phase,
@@ -46,6 +51,8 @@ pub struct RecoveryReport {
     /// The phase ends at the latest after this time; 0: it waits for no client, or the time is
     /// unknown.
     pub left: Duration,
+    /// MDTs that are waited for, ascending.
+    pub mdts: Vec<TargetIndex>,
 }
 
 impl Window {
@@ -67,6 +74,8 @@ impl Window {
             phase: watch::Sender::new(phase),
             open: AtomicBool::new(phase == Phase::Open),
             changed: Wake::default(),
+            mdts: Mutex::default(),
+            mdts_given_up: watch::Sender::new(false),
             leavers: Mutex::default(),
             evicting: Mutex::default(),
             sessions: Mutex::new(

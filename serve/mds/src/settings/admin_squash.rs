@@ -100,7 +100,8 @@ impl Mds {
     }
 
     /// `false`: nothing is different. Clients for whose callers something is are told, and those
-    /// that see ids as others than before give back all locks, under which they keep the old ones.
+    /// that see ids as others than before, or have another fileset, give back all locks, under
+    /// which they keep what they saw.
     fn change_acting(&self, change: impl FnOnce(&mut Rules, &mut Arc<Nodemaps>)) -> bool {
         let Some(before) = self.tunables.squash.change(change) else { return false };
         let now = self.tunables.squash.now().0;
@@ -112,7 +113,10 @@ impl Mds {
         };
         concerned.sort_unstable_by_key(|(export, ..)| export.client());
         self.with_state(When::Later, |state| {
-            for (export, ..) in concerned.iter().filter(|(_, before, now)| !now.shows_as(before)) {
+            let sees_other =
+                |before: &Acting, now: &Acting| !now.shows_as(before) || !now.mounts_as(before);
+            for (export, ..) in concerned.iter().filter(|(_, before, now)| sees_other(before, now))
+            {
                 state.locks.revoke_all(export.client());
             }
         });

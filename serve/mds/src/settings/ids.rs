@@ -4,6 +4,7 @@
 use idmap::nodemap::{IdKind, Nodemap};
 use namespace::acl::{ACL_ACCESS, ACL_DEFAULT, Tag, map_ids};
 use types::errno::Errno;
+use types::fid::Fid;
 use wire::mds::{Entry, Getxattr, MdsOp, MdsReply};
 
 fn kind_of(tag: Tag) -> IdKind {
@@ -83,6 +84,7 @@ pub(crate) fn map_reply(nodemap: &Nodemap, reply: &mut MdsReply, acl: bool) -> R
         | MdsReply::Layout(_)
         | MdsReply::Offset(_)
         | MdsReply::Remote { .. }
+        | MdsReply::Root { .. }
         | MdsReply::Removed(_)
         | MdsReply::Statfs(_)
         | MdsReply::Flock(_)
@@ -99,10 +101,20 @@ pub(crate) fn map_reply(nodemap: &Nodemap, reply: &mut MdsReply, acl: bool) -> R
     Ok(())
 }
 
+/// True if this leads past the fileset of the client's nodemap: it is about the root of the file
+/// system, which is above every fileset. What gives back what the client holds may be.
+pub(crate) fn is_outside(op: &mut MdsOp) -> bool {
+    let gives_back =
+        matches!(op, MdsOp::Unlock(_) | MdsOp::Close(_) | MdsOp::FlockCancel(_) | MdsOp::Wrote(_));
+    let inside = |fid: &mut Fid| if *fid == Fid::ROOT { Err(()) } else { Ok(()) };
+    !gives_back && op.try_each_fid(inside).is_err()
+}
+
 /// True if a caller that is refused may not send this: what looks at names and contents, and what
 /// changes the name space. The rest gives back what the client holds, or is about open files.
 pub(crate) fn is_denied(op: &MdsOp) -> bool {
     op.class().reint
+        || matches!(op, MdsOp::Root(root) if !root.path.is_root())
         || matches!(
             op,
             MdsOp::Lookup(_)
@@ -121,9 +133,8 @@ mod tests {
     use idmap::nodemap::{FOREIGN, Property};
     use namespace::acl::Acl;
     use types::attr::{Attr, SetAttr};
-    use types::fid::Fid;
     use types::time::Timestamp;
-    use wire::mds::{Close, Setattr, Setxattr};
+    use wire::mds::{Close, Getattr, GetattrMany, Rename, Root, Setattr, Setxattr};
 
     fn nodemap() -> Nodemap {
         let mut nodemap = Nodemap::default();
@@ -205,7 +216,12 @@ mod tests {
                 btime,
                 version,
             };
-            MdsReply::Entry(Box::new(Entry { attr, has_xattr: false, noatime: false }))
+            MdsReply::Entry(Box::new(Entry {
+                attr,
+                has_xattr: false,
+                noatime: false,
+                striped: false,
+            }))
         };
         let shown = |mut reply, acl| map_reply(&nodemap, &mut reply, acl).map(|()| reply);
         assert_eq!(shown(entry(5003, 6000), false), Ok(entry(1003, 100)));
@@ -218,6 +234,36 @@ mod tests {
         assert!(Acl::parse(&told).is_ok());
         let value = MdsReply::Bytes(bytes.into());
         assert_eq!(shown(value.clone(), false), Ok(value), "another attribute");
+    }
+
+    #[test]
+    fn the_root_is_outside_of_every_fileset() {
+        let getattr = |fid| MdsOp::Getattr(Getattr { fid });
+        let below = Fid { seq: Fid::SEQ_NORMAL, oid: 7, ver: 0 };
+        assert!(is_outside(&mut getattr(Fid::ROOT)));
+        assert!(!is_outside(&mut getattr(below)));
+        let many = |fids| MdsOp::GetattrMany(GetattrMany { fids });
+        assert!(is_outside(&mut many(vec![below, Fid::ROOT])));
+        let name = types::name::Name::new(b"a").unwrap();
+        let rename = Rename {
+            parent: below,
+            name: name.clone(),
+            new_parent: Fid::ROOT,
+            new_name: name,
+            flags: Default::default(),
+        };
+        assert!(is_outside(&mut MdsOp::Rename(rename)));
+        let close = MdsOp::Close(Close { fid: Fid::ROOT, handle: Default::default() });
+        assert!(!is_outside(&mut close.clone()));
+        let root = |path: &str| Root {
+            path: path.parse().unwrap(),
+            from: Fid::NONE,
+            walked: 0,
+            fileset: 0,
+        };
+        assert!(!is_outside(&mut MdsOp::Root(root("/a"))));
+        // A caller that is refused may mount, but choose no directory.
+        assert!(is_denied(&MdsOp::Root(root("/a"))) && !is_denied(&MdsOp::Root(root(""))));
     }
 
     #[test]

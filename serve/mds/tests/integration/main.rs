@@ -9,4 +9,5 @@ mod locks;
 mod operations;
 mod restart;
 mod rig;
+mod root;
 mod shared_writers;

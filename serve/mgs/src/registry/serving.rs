@@ -1,4 +1,7 @@
-//! Where a target is served, as it registers.
+//! Where a target is served, as it registers, or as an administrator says.
+
+use super::{Change, Refused, Registry, Wanted, refuse_bad};
+use disk::config::{self, ConfigKey};
 
 /// Where and how a target is served.
 #[derive(Clone, Copy, Debug)]
@@ -21,10 +24,33 @@ impl<'a> Serving<'a> {
     }
 }
 
+impl Registry {
+    /// A target is, or will be, at other NIDs: clients look for it there. What it registers next
+    /// counts again. An empty change if they are the same.
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing changed then.
+    pub fn replace_nids(&mut self, name: &str, nids: &[String]) -> Result<Change, Refused> {
+        refuse_bad(nids)?;
+        let Wanted::This(name) = Wanted::parse(name)? else {
+            return Err(Refused::Name(name.to_owned()));
+        };
+        let targets = self.systems.get_mut(&name.fsname).map(|fs| &mut fs.targets);
+        let target = targets
+            .and_then(|targets| targets.get_mut(&name))
+            .ok_or_else(|| Refused::Unknown(name.to_string()))?;
+        if target.nids == nids {
+            return Ok(Change::default());
+        }
+        target.nids = nids.to_vec();
+        let write = (ConfigKey::Target(name).encode(), Some(config::encode(target)));
+        Ok(self.changed(name.fsname, write))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registry::Registry;
     use types::errno::Errno;
 
     fn nids() -> Vec<String> {
@@ -50,6 +76,31 @@ mod tests {
         r.unregister("sheen-OST0000", 1).unwrap();
         r.register("sheen-OST0000", 1, lives(&there, 4)).unwrap();
         assert_eq!(boot(&r), 4);
+    }
+
+    #[test]
+    fn an_administrator_names_other_nids() {
+        let mut r = Registry::default();
+        let (here, there) = (nids(), vec!["10.0.0.2:7988@tcp".to_owned()]);
+        r.register("sheen-OST0000", 1, Serving::at(&here, 5)).unwrap();
+        let change = r.replace_nids("sheen-OST0000", &there).unwrap();
+        assert_eq!(
+            (change.published[0].1.targets[0].nids.clone(), change.records.len()),
+            (there.clone(), 2)
+        );
+        assert_eq!(r.replace_nids("sheen-OST0000", &there), Ok(Change::default()));
+        for (name, nids, errno) in [
+            ("sheen-OST0001", &there, Errno::ENOENT),
+            ("other-OST0000", &there, Errno::ENOENT),
+            ("sheen-OST", &there, Errno::EINVAL),
+            ("sheen-OST0000", &vec!["x".to_owned()], Errno::EINVAL),
+            ("sheen-OST0000", &vec![], Errno::EINVAL),
+        ] {
+            assert_eq!(r.replace_nids(name, nids).unwrap_err().errno(), errno, "{name} {nids:?}");
+        }
+        // What it says itself counts.
+        r.register("sheen-OST0000", 1, Serving::at(&here, 6)).unwrap();
+        assert_eq!(r.configs()[0].1.targets[0].nids, here);
     }
 
     #[test]

@@ -33,6 +33,8 @@ use wire::message::{ConnectReply, ConnectRequest, VERSION_MAX, VERSION_MIN};
 const PAUSE_MIN: Duration = Duration::from_millis(25);
 /// Longest pause: a restarted server is found within this time.
 const PAUSE_MAX: Duration = Duration::from_millis(400);
+/// The same for a target that another host may take over at any moment.
+const PAUSE_OF_HOSTS_MAX: Duration = Duration::from_millis(100);
 /// A NID that has not answered for so long no longer holds up the next one.
 const NEXT_NID_AFTER: Duration = Duration::from_millis(100);
 
@@ -153,7 +155,8 @@ impl Import {
         }
         if let Err(error) = self.first_session(nids, boot).await {
             let mut link = self.link.lock();
-            link.pause = (link.pause * 2).clamp(PAUSE_MIN, PAUSE_MAX);
+            let most = if link.nids.len() > 1 { PAUSE_OF_HOSTS_MAX } else { PAUSE_MAX };
+            link.pause = (link.pause * 2).clamp(PAUSE_MIN, most);
             link.not_before = self.rpc.env().clock.now() + link.pause;
             link.error = Some(error);
             link.attempting = false;
@@ -162,19 +165,25 @@ impl Import {
         self.attempts.send_modify(|count| *count += 1);
     }
 
-    /// Every NID once: hosts are reached side by side, and each that is reached is asked for the
-    /// target, one after another. The first session wins.
+    /// Every NID once: hosts are reached side by side, and asked whether they serve the target, if
+    /// there are several. Those that do are asked for a session one after another; the first wins.
     async fn first_session(&self, nids: Vec<Nid>, boot: u64) -> Result<(), RpcError> {
         if let Some(served) = self.rpc.served().get_local(self.target) {
             return self.connect_local(&served);
         }
         let reason = "no NID is known".to_owned();
         let mut error = RpcError::Unreachable { target: self.target, nids: nids.clone(), reason };
+        let several = nids.len() > 1;
         let mut rest = nids.into_iter();
         let mut reached = FuturesUnordered::new();
         loop {
             match rest.next() {
-                Some(nid) => reached.push(async move { (nid, self.reach(nid).await) }),
+                Some(nid) => reached.push(async move {
+                    match several {
+                        true => (nid, self.served_at(nid).await),
+                        false => (nid, self.reach(nid).await),
+                    }
+                }),
                 None if reached.is_empty() => return Err(error),
                 None => {}
             }
@@ -198,7 +207,7 @@ impl Import {
         }
     }
 
-    async fn reach(&self, nid: Nid) -> Result<Arc<Peer>, RpcError> {
+    pub(crate) async fn reach(&self, nid: Nid) -> Result<Arc<Peer>, RpcError> {
         match nid {
             Nid::Loopback => Err(RpcError::NoTarget { nid, target: self.target }),
             Nid::Tcp(_) => self.rpc.lnet().peer(nid).await.map_err(|error| self.link_error(error)),

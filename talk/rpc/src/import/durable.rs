@@ -146,7 +146,7 @@ impl Import {
                 outside_window: true,
                 background: false,
             };
-            match remote.exchange(&request, ask, false).await {
+            match self.exchange(remote, &request, ask, false).await {
                 Outcome::Reply(reply) => self.learn_committed(reply.last_committed),
                 // The request itself will find that out.
                 Outcome::Lost => return Ok(()),

@@ -6,6 +6,7 @@ use wire::message::Op;
 use wire::ost::{ObjectSync, ObjectWrite, OstOp};
 
 /// See the module.
+#[allow(clippy::large_enum_variant, reason = "most are operations; a box for each costs a write")]
 pub(crate) enum Kept {
     /// Redo of the change, from the MDT's reply.
     Redo(Bytes),

@@ -42,7 +42,10 @@ impl Import {
     ///
     /// # Errors
     /// The connection is lost, or the target gave this client up.
-    pub(crate) async fn recover(&self, remote: &RemoteSession) -> Result<ImportAction, RpcError> {
+    pub(crate) async fn recover(
+        &self,
+        remote: &Arc<RemoteSession>,
+    ) -> Result<ImportAction, RpcError> {
         let (mut after, mut count) = (Transno(0), 0);
         loop {
             let Batch { changes, ops } = self.batch_after(after);
@@ -95,13 +98,13 @@ impl Import {
 
     async fn exchange_in_recovery(
         &self,
-        remote: &RemoteSession,
+        remote: &Arc<RemoteSession>,
         ops: Vec<Op>,
         limit: Option<Duration>,
     ) -> Result<Reply, RpcError> {
         let request = self.request_of(self.xids.begin(true).xid, ops);
         let ask = Ask { reply_bulk: 0, limit, outside_window: true, background: false };
-        let reply = self.answered(remote.exchange(&request, ask, limit.is_none()).await)?;
+        let reply = self.answered(self.exchange(remote, &request, ask, limit.is_none()).await)?;
         self.learn_committed(reply.last_committed);
         match reply.results.iter().find_map(|result| result.as_ref().err()) {
             None if !reply.results.is_empty() => Ok(reply),
@@ -113,7 +116,11 @@ impl Import {
         }
     }
 
-    async fn bring_back(&self, remote: &RemoteSession, thing: Restoring) -> Result<(), RpcError> {
+    async fn bring_back(
+        &self,
+        remote: &Arc<RemoteSession>,
+        thing: Restoring,
+    ) -> Result<(), RpcError> {
         let Restoring { credentials, op, locks, answered } = thing;
         let ticket = self.xids.begin_change();
         let request = Request {
@@ -124,7 +131,7 @@ impl Import {
             ..self.request_of(ticket.xid, vec![op])
         };
         let ask = Ask { reply_bulk: 0, limit: None, outside_window: true, background: false };
-        let reply = self.answered(remote.exchange(&request, ask, true).await)?;
+        let reply = self.answered(self.exchange(remote, &request, ask, true).await)?;
         self.keep(&reply);
         answered(reply);
         Ok(())

@@ -130,7 +130,7 @@ impl Import {
                         continue;
                     }
                     let newest = self.newest_kept(&request.ops);
-                    let outcome = remote.exchange(&request, ask, waits).await;
+                    let outcome = self.exchange(&remote, &request, ask, waits).await;
                     if relies && matches!(outcome, Outcome::Reply(_)) {
                         self.link.lock().machine.rely();
                     }

@@ -12,6 +12,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
+use std::time::Duration;
 use types::nid::Nid;
 use wire::ost::{ObjectSync, OstOp};
 
@@ -118,5 +119,36 @@ fn an_owner_that_may_have_lost_its_target_says_nothing() {
     assert_eq!((import.boot(), newer.connects.load(Ordering::SeqCst)), (2, 1));
     statfs(&env, &own).unwrap();
     assert_eq!(own.boot(), 2);
+    [&client, &old, &new].into_iter().for_each(|rpc| shutdown(&env, rpc));
+}
+
+#[test]
+fn a_silent_owner_is_left_and_a_slow_one_is_not() {
+    let (env, _guard) = machine();
+    let (old, new, client) = (process(&env), process(&env), process(&env));
+    let (earlier, newer) = (Ost::new(ost(0), 1), Ost::new(ost(0), 2));
+    let theirs = Arc::new(Owns(AtomicBool::new(false)));
+    old.add_service(earlier.clone());
+    new.add_owned_service(newer.clone(), theirs.clone());
+    let cable = Cable::new(&env, listen(&env, &old));
+    let nids = vec![Nid::Tcp(cable.addr), Nid::Tcp(listen(&env, &new))];
+    let import = client_of(&client, ost(0), nids, None);
+    statfs(&env, &import).unwrap();
+    // Both say that they serve it; the session is with one that is there.
+    theirs.0.store(true, Ordering::SeqCst);
+    let (send, answer) = channel();
+    let waiting = import.clone();
+    let ask = async move {
+        send.send(simple(&waiting, OstOp::Sync(ObjectSync { objects: vec![] })).await).unwrap();
+    };
+    env.tasks.spawn("test", Box::pin(ask));
+    eventually("it works on it", || earlier.at_work.load(Ordering::SeqCst) == 1);
+    assert!(answer.recv_timeout(Duration::from_millis(1500)).is_err());
+    assert_eq!(newer.connects.load(Ordering::SeqCst), 0, "it only takes long");
+    // Its connections stay, and nothing comes over them.
+    cable.swallow(true);
+    newer.gate.send_replace(true);
+    answer.recv_timeout(SOON).unwrap().unwrap();
+    assert_eq!((import.boot(), newer.connects.load(Ordering::SeqCst)), (2, 1));
     [&client, &old, &new].into_iter().for_each(|rpc| shutdown(&env, rpc));
 }

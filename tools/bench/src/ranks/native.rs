@@ -67,6 +67,7 @@ impl Native {
             nodiratime: false,
             mgs: source.mgs.clone(),
             fsname: source.fsname,
+            directory: source.directory.clone(),
             description: format!("sheen bench, process {}", std::process::id()),
             soft: true,
         };

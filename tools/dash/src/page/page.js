@@ -144,6 +144,26 @@ function recoveries() {
   same($("recoveries"), make("ul", {}, ...rows.map(row => make("li", {}, link(`target/${row.name}`, row.name), progress(row.recovery)))));
 }
 
+// ---- logs that hosts share ----
+
+const LOGS = [
+  { name: "Log", class: "left", show: row => row.target },
+  { name: "Host", class: "left", show: row => row.host },
+  { name: "Role", class: "left", show: row => row.owner ? "owner" : "standby" },
+  { name: "Behind", show: row => Math.max(row.head - row.applied, 0) },
+  { name: "Epoch", show: row => row.epoch },
+  { name: "Entries kept", show: row => row.first > row.head ? "none" : `${row.first} to ${row.head}` },
+];
+
+function logs() {
+  $("shared").hidden = !picture.logs.length;
+  const rows = picture.logs.flatMap(({ hosts, ...log }) => hosts.map(host => ({ ...log, ...host })));
+  table($("logs"), "Logs", LOGS, rows, row => `${row.target} ${row.host}`);
+  const words = picture.logs.flatMap(log => log.trouble.map(trouble => make("li", { class: "bad" }, `${log.target}: ${trouble}`)));
+  const ownerless = picture.logs.filter(log => !log.hosts.some(host => host.owner));
+  same($("log-trouble"), make("ul", {}, ...words, ...ownerless.map(log => make("li", { class: "bad" }, `${log.target} has no owner`))));
+}
+
 // ---- one target or client ----
 
 function facts(pairs) {
@@ -252,6 +272,7 @@ function show() {
   clients();
   processes();
   recoveries();
+  logs();
   waits($("waits"), picture.chains);
   $("no-waits").hidden = picture.chains.length > 0;
   if (detail?.of === "all") charts($("all"), detail.history);

@@ -1,7 +1,7 @@
 //! Makes targets, as `mkfs.sheen` and `up` ask for it.
 
 use crate::home::Home;
-use crate::host::shared_log::replica_of;
+use crate::host::shared_log::{identity_of, identity_text, replica_of};
 use disk::superblock::Superblock;
 use env::Env;
 use env::disk::Open;
@@ -13,17 +13,20 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use store::error::StoreError;
 use store::journalled::{Journalled, JournalledOptions};
 use store::shared_log::SharedLog;
 use target::TargetError;
-use target::format::LOG;
+use target::format::{Identity, LOG};
 use types::proof::ServerKey;
 use types::session::ClusterId;
 use types::target::{FsName, TargetIndex, TargetKind, TargetName};
 
 /// How often etcd is asked to make a log.
-const ATTEMPTS: u32 = 5;
+const ATTEMPTS: u32 = 10;
+/// Pause before it is asked again: it may just choose a leader.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// The target to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +39,8 @@ pub struct FormatSpec {
     pub index: Option<TargetIndex>,
     /// Directory of the target.
     pub dir: PathBuf,
-    /// The etcd that has its log; `None`: the log is in the folder. An MDT with an index only.
+    /// The etcd that has its log; `None`: the log is in the folder. The MGT, or an MDT with an
+    /// index.
     pub log: Option<Members>,
     /// Destroy the target that is there now.
     pub replace: bool,
@@ -51,8 +55,8 @@ pub enum FormatError {
     /// The path leads to a file.
     #[error("{} is no directory: choose another", .0.display())]
     NotDirectory(PathBuf),
-    /// Only an MDT whose number is known can be on a shared log.
-    #[error("only an MDT with --index can have its log in etcd")]
+    /// Only a target whose name is known can be on a shared log.
+    #[error("only the MGT, or an MDT with --index, can have its log in etcd")]
     NotShared,
     /// Others cannot be kept out.
     #[error("cannot make {} private: {source}", .dir.display())]
@@ -131,23 +135,43 @@ fn format_shared(
     wanted: &target::FormatSpec,
     members: &Members,
 ) -> Result<(), FormatError> {
-    let (TargetKind::Mdt, Some(index)) = (spec.kind, spec.index) else {
-        return Err(FormatError::NotShared);
+    let name = match (spec.kind, spec.index) {
+        (TargetKind::Mgt, _) => TargetName::mgs(),
+        (TargetKind::Mdt, Some(index)) => TargetName::mdt(spec.fsname, index.0),
+        _ => return Err(FormatError::NotShared),
     };
-    let name = TargetName::mdt(spec.fsname, index.0).to_string();
+    let identity = |log: &SharedLog, store, text: &str| {
+        if spec.kind != TargetKind::Mgt {
+            return Ok(Identity::of_store(store));
+        }
+        let (cluster, key) = identity_of(text).ok_or_else(|| log.foreign("it names no cluster"))?;
+        Ok(Identity { store, cluster, key })
+    };
+    let name = name.to_string();
     let kv = Arc::new(Etcd::new(members.clone(), Etcd::DEADLINE).map_err(FormatError::Threads)?);
     let dir = &spec.dir;
     let made = target::format::format_over(env, dir, wanted, |drawn| {
         let replica = replica_of(dir);
-        let log = SharedLog::new(kv, &name, drawn, &replica, &replica);
+        let log = SharedLog::new(kv, &members.keys_of(&name), drawn, &replica, &replica);
+        let new = match spec.kind {
+            TargetKind::Mgt => {
+                let drawn = || env.random.next_u128().max(1);
+                identity_text(ClusterId(drawn()), ServerKey(drawn()))
+            }
+            _ => String::new(),
+        };
         let mut left = ATTEMPTS;
-        let store = loop {
-            match log.create() {
-                Err(StoreError::NoAnswer { .. }) if left > 0 => left -= 1,
+        let made = loop {
+            match log.create(&new) {
+                Err(StoreError::NoAnswer { .. }) if left > 0 => {
+                    left -= 1;
+                    std::thread::sleep(PAUSE);
+                }
                 made => break made?,
             }
         };
-        Journalled::create_tree(env, dir, store, &JournalledOptions::default())?;
+        let made = identity(&log, made.store, &made.identity)?;
+        Journalled::create_tree(env, dir, made.store, &JournalledOptions::default())?;
         let path = dir.join(LOG);
         let fail = |action| StoreError::io(action, &path);
         let file = env.disk.open(&path, Open::Create).map_err(fail("create"))?;
@@ -155,7 +179,7 @@ fn format_shared(
         file.set_len(0).map_err(fail("write"))?;
         file.write_all_at(text.as_bytes(), 0).map_err(fail("write"))?;
         file.sync_data().map_err(fail("sync"))?;
-        Ok(store)
+        Ok(made)
     });
     Ok(made?)
 }

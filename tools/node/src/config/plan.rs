@@ -6,6 +6,7 @@ use crate::config::security::Security;
 use crate::config::settings::{Listen, MountSettings, Settings};
 use crate::home::Home;
 use std::path::PathBuf;
+use types::dir_path::DirPath;
 use types::limits::TARGETS_MAX;
 use types::target::{FsName, TargetKind};
 
@@ -116,7 +117,11 @@ pub fn plan(home: &Home, before: Option<&Settings>, wanted: &Wanted) -> Result<P
         (None, Some(_)) => {}
         (at, None) => {
             let at = at.clone().unwrap_or_else(|| home.mount_point_default());
-            settings.mounts.push(MountSettings { at, options: MountOptions::default() });
+            settings.mounts.push(MountSettings {
+                at,
+                directory: DirPath::ROOT,
+                options: MountOptions::default(),
+            });
         }
     }
 

@@ -16,6 +16,7 @@ use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use types::dir_path::DirPath;
 use types::limits::{STRIPES_MAX, TARGETS_MAX};
 use types::nid::{Nid, PORT_DEFAULT};
 use types::target::FsName;
@@ -74,8 +75,11 @@ impl FromStr for Listen {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MountSettings {
-    /// Directory.
+    /// Directory of this host.
     pub at: PathBuf,
+    /// Directory of the file system; absent: its root.
+    #[serde(with = "text", default, skip_serializing_if = "DirPath::is_root")]
+    pub directory: DirPath,
     /// Mount options as in fstab.
     #[serde(with = "text", default)]
     pub options: MountOptions,
@@ -257,6 +261,13 @@ pub enum SettingsError {
         /// NID of the MGS.
         mgs: Nid,
     },
+    /// An MGS that can be taken over is found at any of its hosts.
+    #[error(
+        "other hosts can take the MGS of {} over: name the NIDs of all of them with --servicenode, or \
+         --mgsnode",
+        .0.display()
+    )]
+    MgsHosts(PathBuf),
     /// A mount point must not depend on the working directory.
     #[error("the mount point {} is no absolute path", .0.display())]
     MountNotAbsolute(PathBuf),
@@ -448,6 +459,7 @@ mod tests {
             ost_bytes: Some(1 << 30),
             mounts: vec![MountSettings {
                 at: "/mnt/x".into(),
+                directory: "/home/x".parse().unwrap(),
                 options: "ro,nosuid".parse().unwrap(),
             }],
             ..Settings::default()
@@ -494,7 +506,7 @@ mod tests {
             text,
             "fsname = \"sheen\"\nlisten = \"127.0.0.1:988\"\nmgs = []\ntargets = [\"/h/mgt\", \"/h/mdt0000\", \
              \"/h/ost0000\"]\nstripe_count = 1\nost_bytes = 1073741824\nchecksums = true\n\n[[mount]]\nat = \
-             \"/mnt/x\"\noptions = \"ro,nosuid\"\n"
+             \"/mnt/x\"\ndirectory = \"/home/x\"\noptions = \"ro,nosuid\"\n"
         );
     }
 

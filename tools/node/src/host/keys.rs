@@ -3,11 +3,13 @@
 use crate::config::security::Security;
 use crate::config::settings::{Listen, Settings};
 use crate::host::secret_file;
+use crate::host::shared_log::mgs_nids;
 use seal::credentials::Credentials;
 use seal::error::SealError;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use types::nid::Nid;
 
 /// Folder of the keys that clusters gave this host, unless [`KEYS_DIR_VARIABLE`] names another.
 pub const KEYS_DIR: &str = "/etc/sheen/keys";
@@ -98,11 +100,12 @@ fn of_mgs(settings: &Settings) -> Option<PathBuf> {
 
 /// The key of the host that names one of the NIDs of the MGS.
 fn of_host(settings: &Settings) -> Result<Option<PathBuf>, KeyError> {
-    if settings.mgs.is_empty() {
+    let mgs = mgs_nids(settings);
+    if mgs == [Nid::Loopback] {
         return Ok(None);
     }
     for path in installed()? {
-        if read(&path)?.mgs().iter().any(|nid| settings.mgs.contains(nid)) {
+        if read(&path)?.mgs().iter().any(|nid| mgs.contains(nid)) {
             return Ok(Some(path));
         }
     }

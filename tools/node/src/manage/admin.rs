@@ -3,6 +3,8 @@
 use crate::manage::control::{Answer, ClusterAnswer, Request};
 use crate::manage::devices::Device;
 use crate::manage::{devices, faults, kept, params, scrubs};
+use crate::role::parts::blocking;
+use crate::watch::logs::Unremoved;
 use crate::watch::recent::RECENT;
 use crate::watch::reporter;
 use crate::watch::view::View;
@@ -29,10 +31,16 @@ pub async fn answer(view: &Arc<View>, request: Request) -> Answer {
             Answer::Nids { nids: view.parts().rpc.nids().iter().map(Nid::to_string).collect() }
         }
         Request::Persist { name, value } => kept::set(view, name, value).await,
+        Request::PersistFor { scope, name, value } => {
+            kept::set_scoped(view, scope, name, value).await
+        }
+        Request::Kept => kept::list(view).await,
         Request::Cluster => Answer::Cluster { cluster: cluster(view) },
         Request::Remove { target, force, dry_run } => {
             kept::remove(view, target, force, dry_run).await
         }
+        Request::DelReplica { target, host } => del_replica(view, &target, host).await,
+        Request::ReplaceNids { target, nids } => kept::replace_nids(view, target, nids).await,
         Request::Mark { text } => {
             tracing::warn!("DEBUG MARKER: {}", text.escape_debug());
             Answer::Done
@@ -102,6 +110,24 @@ fn server_key(view: &Arc<View>) -> Answer {
             Answer::ServerKey { cluster: rpc.cluster().to_string(), key: format!("{:032x}", key.0) }
         }
         _ => failed(Errno::EACCES, &"this daemon serves no target"),
+    }
+}
+
+async fn del_replica(view: &Arc<View>, target: &str, host: String) -> Answer {
+    let logs = view.logs();
+    let Some(log) = logs.into_iter().find(|log| log.target().to_string() == target) else {
+        return failed(
+            Errno::ENOENT,
+            &"this daemon does not serve, or stand by for, that target on a shared log",
+        );
+    };
+    let remove = move || log.remove_replica(&host);
+    match blocking(&view.parts().env, "removed a host from a log", remove).await {
+        Ok(Ok(())) => Answer::Done,
+        Ok(Err(error @ Unremoved::Owner(_))) => failed(Errno::EBUSY, &error),
+        Ok(Err(error @ Unremoved::Unknown(_))) => failed(Errno::ENOENT, &error),
+        Ok(Err(error)) => failed(Errno::EIO, &error),
+        Err(error) => failed(Errno::EIO, &error),
     }
 }
 

@@ -9,12 +9,13 @@ use crate::config::settings::Settings;
 use crate::home::Home;
 use crate::manage::devices::Device;
 use crate::manage::faults::{FaultAnswer, FaultAsked};
-use crate::manage::kept::{PoolAnswer, PoolAsked};
+use crate::manage::kept::{KeptParam, PoolAnswer, PoolAsked};
 use crate::manage::scrubs::ScrubAnswer;
 use crate::watch::status::NodeStatus;
 use ::ask::params::ParamAnswer;
 use ::ask::socket::{ANSWER_BYTES_MAX, TIMEOUT, open_run_dir, short_path};
 use dash::accept::serve_each;
+use idmap::scope::Scope;
 use idmap::set::{NodemapChange, Nodemaps};
 use serde::{Deserialize, Serialize};
 use std::future::Future;
@@ -65,6 +66,17 @@ pub enum Request {
         /// The new value; `None`: the default again.
         value: Option<String>,
     },
+    /// Keep a parameter at the MGS for a scope, or with `None` forget it.
+    PersistFor {
+        /// For which processes.
+        scope: Scope,
+        /// Name of the parameter.
+        name: String,
+        /// The new value; `None`: forget it.
+        value: Option<String>,
+    },
+    /// The parameters that are kept, as far as this process may know them.
+    Kept,
     /// Pools of a file system.
     Pools {
         /// Name of the file system.
@@ -98,6 +110,20 @@ pub enum Request {
         force: bool,
         /// Only answer whether it could.
         dry_run: bool,
+    },
+    /// The log of a target need not keep anything for a host any more.
+    DelReplica {
+        /// Name of the target.
+        target: String,
+        /// Host and folder of the copy of its tree.
+        host: String,
+    },
+    /// A target is at other NIDs.
+    ReplaceNids {
+        /// Name of the target.
+        target: String,
+        /// All NIDs at which it may be served.
+        nids: Vec<String>,
     },
     /// Write a line to the log.
     Mark {
@@ -204,6 +230,11 @@ pub enum Answer {
     Nids {
         /// The NIDs.
         nids: Vec<String>,
+    },
+    /// To [`Request::Kept`].
+    Kept {
+        /// The parameters, in the order in which they apply.
+        params: Vec<KeptParam>,
     },
     /// To [`Request::Pools`].
     Pools {

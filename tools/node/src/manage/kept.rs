@@ -3,6 +3,7 @@
 
 use crate::manage::control::Answer;
 use crate::watch::view::View;
+use idmap::scope::Scope;
 use idmap::set::NodemapChange;
 use rpc::error::RpcError;
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,20 @@ use wire::mgs::PoolChange;
 const ASK_TIMEOUT: Duration = Duration::from_secs(8);
 /// Every file system of the MGS (`mgs::registry::EVERY_FILE_SYSTEM`).
 const EVERY_FILE_SYSTEM: &str = "*";
+
+/// Origin of what is kept for all processes.
+const OF_ALL: &str = "all";
+
+/// A parameter that the MGS keeps, as the control socket tells it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct KeptParam {
+    /// For which processes: `all`, or a scope.
+    pub origin: String,
+    /// Its name, or a pattern.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+}
 
 /// A pool, as the control socket tells it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +64,54 @@ pub async fn set(view: &Arc<View>, name: String, value: Option<String>) -> Answe
     )
 }
 
+/// Keeps a parameter for a scope, or with `None` forgets it.
+pub async fn set_scoped(
+    view: &Arc<View>,
+    scope: Scope,
+    name: String,
+    value: Option<String>,
+) -> Answer {
+    let mgc = view.parts().mgc();
+    answered(in_time(view, mgc.set_scoped(scope, name, value)).await.map(|()| Answer::Done))
+}
+
+/// What is kept, from the widest scope to the narrowest: all of it if the MGS tells this process,
+/// else what is kept for all and for the scopes in which this process is.
+pub async fn list(view: &Arc<View>) -> Answer {
+    answered(kept(view).await.map(|params| Answer::Kept { params }))
+}
+
+async fn kept(view: &Arc<View>) -> Result<Vec<KeptParam>, Errno> {
+    let (mgc, host) = (view.parts().mgc(), view.parts().host.clone());
+    let mut params: Vec<KeptParam> = Vec::new();
+    let mut fsnames = view.fsnames();
+    fsnames.sort();
+    fsnames.dedup();
+    for fsname in fsnames {
+        for (name, value) in in_time(view, mgc.config(fsname, 0, 0)).await?.params {
+            let param = KeptParam { origin: OF_ALL.to_owned(), name, value };
+            if !params.contains(&param) {
+                params.push(param);
+            }
+        }
+    }
+    let scoped = match in_time(view, mgc.scoped((host.clone(), true), None, 0)).await {
+        Err(Errno::EACCES) => in_time(view, mgc.scoped((host, false), None, 0)).await,
+        answer => answer,
+    };
+    let (_, scoped) = match scoped {
+        // It is of an earlier version.
+        Err(Errno::EPROTO) => return Ok(params),
+        scoped => scoped?,
+    };
+    params.extend(scoped.into_iter().map(|param| KeptParam {
+        origin: param.scope.to_string(),
+        name: param.name,
+        value: param.value,
+    }));
+    Ok(params)
+}
+
 /// Changes a pool.
 pub async fn change_pool(
     view: &Arc<View>,
@@ -74,6 +137,12 @@ pub async fn remove(view: &Arc<View>, target: String, force: bool, dry_run: bool
         false => in_time(view, mgc.remove(target, force)).await,
     };
     answered(removed.map(|()| Answer::Done))
+}
+
+/// Tells the MGS other NIDs of a target.
+pub async fn replace_nids(view: &Arc<View>, target: String, nids: Vec<String>) -> Answer {
+    let mgc = view.parts().mgc();
+    answered(in_time(view, mgc.replace_nids(target, nids)).await.map(|()| Answer::Done))
 }
 
 /// Pools and OSTs of a file system. ENOENT: its MGS does not know it.

@@ -5,24 +5,30 @@
 //! each second for parameters that have just come (a session with a new OST). A parameter is set
 //! once for each value, so a value that an administrator sets by hand later stands until the value
 //! at the MGS changes. What does something at once when it is written (`catalog::not_kept`) is
-//! never set from here. The file comes before the MGS. Nothing is taken back: a deleted parameter
-//! keeps its value until the process starts again.
+//! never set from here. What is kept for a narrower scope counts more (`idmap::scope`), and the
+//! file of the host most. Nothing is taken back: a deleted parameter keeps its value, unless a
+//! wider scope has one, until the process starts again.
 
 use crate::manage::{params, security};
 use crate::watch::view::View;
 use env::watch;
+use idmap::scope::ScopedParam;
 use observe::catalog;
 use observe::tree::{Entry, Found, Tree};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
+use types::errno::Errno;
 use types::target::FsName;
+use wire::mgs::ScopesVersion;
 
 /// How long the MGS may keep a request waiting, ms.
 const WAIT_MS: u32 = 30_000;
 /// Pause after the MGS did not answer, and between two looks for parameters that came.
 const PAUSE: Duration = Duration::from_secs(1);
+/// The same, if it is of an earlier version, which logs what it does not know.
+const PAUSE_OF_EARLIER: Duration = Duration::from_secs(300);
 
 /// Persistent parameters of one process.
 pub struct Persistent {
@@ -35,6 +41,10 @@ pub struct Persistent {
 struct State {
     /// Of each file system, in the order set.
     kept: BTreeMap<FsName, Vec<(String, String)>>,
+    /// Of the scopes in which this process is; a later one counts more.
+    scoped: Vec<ScopedParam>,
+    /// Version of those.
+    scopes: Option<ScopesVersion>,
     /// Of this host's file.
     own: Vec<(String, String)>,
     /// Values that were set, by full name. Bound: the parameters of this process.
@@ -53,6 +63,11 @@ impl Persistent {
     pub fn follow(&mut self, view: &Arc<View>, fsname: FsName) {
         if !self.followed.insert(fsname) {
             return;
+        }
+        if self.followed.len() == 1 {
+            let work = follow_scopes(view.clone(), self.state.clone(), self.stop.subscribe());
+            let tasks = &view.parts().env.tasks;
+            tasks.spawn("follow parameters of scopes", Box::pin(work));
         }
         let follower = Follower { view: view.clone(), fsname, state: self.state.clone() };
         let work = follower.follow(self.stop.subscribe());
@@ -76,12 +91,51 @@ impl Persistent {
                 () = view.parts().env.clock.sleep(PAUSE) => tracing::warn!("persistent parameters come later"),
             }
         }
+        if !self.followed.is_empty() {
+            tokio::select! {
+                biased;
+                () = learn_scopes(view, &self.state, 0) => {}
+                () = view.parts().env.clock.sleep(PAUSE) => tracing::warn!("parameters of scopes come later"),
+            }
+        }
         apply(view, &self.state).await;
     }
 
     /// Ends the tasks.
     pub fn stop(&self) {
         self.stop.send_replace(true);
+    }
+}
+
+/// Asks for the parameters of the scopes in which this process is. An MGS of an earlier version has
+/// none.
+async fn learn_scopes(view: &Arc<View>, state: &Mutex<State>, wait_ms: u32) {
+    let parts = view.parts();
+    let known = state.lock().scopes;
+    let asked = (parts.host.clone(), false);
+    match parts.mgc().scoped(asked, known, wait_ms).await {
+        Ok((version, params)) => {
+            let mut state = state.lock();
+            (state.scopes, state.scoped) = (Some(version), params);
+        }
+        Err(error) if error.errno() == Errno::EPROTO => {
+            tracing::debug!("the MGS keeps no parameters of scopes");
+            parts.env.clock.sleep(PAUSE_OF_EARLIER).await;
+        }
+        Err(error) => {
+            tracing::debug!(%error, "parameters of scopes: the MGS does not answer");
+            parts.env.clock.sleep(PAUSE).await;
+        }
+    }
+}
+
+async fn follow_scopes(view: Arc<View>, state: Arc<Mutex<State>>, mut stop: watch::Receiver<bool>) {
+    loop {
+        tokio::select! {
+            biased;
+            _ = stop.changed() => return,
+            () = learn_scopes(&view, &state, WAIT_MS) => apply(&view, &state).await,
+        }
     }
 }
 
@@ -130,11 +184,13 @@ impl Follower {
 
 impl State {
     fn is_empty(&self) -> bool {
-        self.own.is_empty() && self.kept.values().all(Vec::is_empty)
+        self.own.is_empty() && self.scoped.is_empty() && self.kept.values().all(Vec::is_empty)
     }
 
     fn wanted(&self) -> Vec<(String, String)> {
-        self.kept.values().flatten().chain(&self.own).cloned().collect()
+        let scoped = self.scoped.iter().map(|param| (param.name.clone(), param.value.clone()));
+        let kept = self.kept.values().flatten().cloned();
+        kept.chain(scoped).chain(self.own.iter().cloned()).collect()
     }
 }
 
@@ -209,6 +265,10 @@ mod tests {
         let mut state = State { own: vec![pair("a", "2")], ..State::default() };
         state.kept.insert(FsName::default(), vec![pair("a", "1"), pair("b", "1")]);
         assert_eq!(state.wanted(), [pair("a", "1"), pair("b", "1"), pair("a", "2")]);
+        let scope = "host:x".parse().unwrap();
+        state.scoped.push(ScopedParam { scope, name: "b".into(), value: "3".into() });
+        let all = [pair("a", "1"), pair("b", "1"), pair("b", "3"), pair("a", "2")];
+        assert_eq!(state.wanted(), all);
         assert!(!state.is_empty() && State::default().is_empty());
     }
 }

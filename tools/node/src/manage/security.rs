@@ -1,14 +1,16 @@
 //! Keys of a running process: its own is read again when its file changes, and keys that were
 //! revoked are out.
 //!
-//! The MGS looks each [`LOOK`] into the list of keys beside its authority. It keeps each revoked
-//! key as a persistent parameter of every file system ([`REVOKED`]), so all processes that follow a
-//! configuration hear of it at once, and again when they start.
+//! The process of the MGT with the authority looks each [`LOOK`] into the list of keys there. The
+//! MGS keeps each revoked key as a persistent parameter of every file system ([`REVOKED`]), so all
+//! processes that follow a configuration hear of it at once, and again when they start. If another
+//! host took the MGS over, it is told of a list that changed.
 
 use crate::host::authority::{AuthorityDir, key_hash};
 use crate::host::keys;
 use crate::manage::enrolment::Enrolment;
 use crate::role::parts::Parts;
+use crate::watch::view::View;
 use env::watch;
 use mgs::mgs::Mgs;
 use seal::keys::Keys;
@@ -87,7 +89,8 @@ impl Secured {
 
     /// Takes tokens of the authority, and tells all processes which of its keys are revoked, until
     /// this is dropped.
-    pub fn follow_list(&self, parts: &Parts, mgs: Arc<Mgs>, mgt: &Path) {
+    pub fn follow_list(&self, view: &Arc<View>, mgt: &Path) {
+        let parts = view.parts();
         let authority = AuthorityDir::of(mgt);
         if !authority.exists() {
             return;
@@ -97,8 +100,9 @@ impl Secured {
             tracing::error!("tokens are taken for another authority already");
         }
         let (env, parts, mut stopped) = (parts.env.clone(), parts.clone(), self.stop.subscribe());
+        let view = view.clone();
         let follow = async move {
-            let (mut seen, mut revoked) = (None, Vec::new());
+            let (mut seen, mut revoked, mut untold) = (None, Vec::new(), BTreeSet::new());
             loop {
                 let now = changed_at(&authority.list_path());
                 if now != seen {
@@ -106,6 +110,8 @@ impl Secured {
                         Ok(list) => {
                             seen = now;
                             revoked = list.revoked().map(str::to_owned).collect();
+                            untold =
+                                revoked.iter().map(|hash| format!("{REVOKED}{hash}")).collect();
                             revoke(
                                 &parts,
                                 revoked.iter().filter_map(|hash| key_hash(hash)).collect(),
@@ -114,13 +120,20 @@ impl Secured {
                         Err(error) => tracing::error!(%error, "the list of keys cannot be read"),
                     }
                 }
-                for name in missing(&mgs, &revoked) {
+                let names = match view.alive().mgs() {
+                    Some((mgs, _)) => missing(&mgs, &revoked),
+                    None => untold.clone(),
+                };
+                for name in names {
                     let told = parts
                         .mgc()
-                        .set_param(EVERY_FILE_SYSTEM.to_owned(), name, Some("1".to_owned()))
+                        .set_param(EVERY_FILE_SYSTEM.to_owned(), name.clone(), Some("1".to_owned()))
                         .await;
-                    if let Err(error) = told {
-                        tracing::error!(%error, "servers and clients are not told of a revoked key");
+                    match told {
+                        Ok(()) => drop(untold.remove(&name)),
+                        Err(error) => {
+                            tracing::error!(%error, "servers and clients are not told of a revoked key")
+                        }
                     }
                 }
                 tokio::select! {

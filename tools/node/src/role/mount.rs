@@ -23,6 +23,7 @@ use std::time::Duration;
 use stubs::mgc::Mgc;
 use stubs::osc::Osc;
 use types::attr::AccessTimes;
+use types::errno::Errno;
 use types::nid::Nid;
 use types::target::{FsName, TargetKind, TargetName};
 
@@ -61,6 +62,7 @@ impl MountRole {
             nodiratime: settings.options.nodiratime,
             mgs: parts.mgs.clone(),
             fsname,
+            directory: settings.directory.clone(),
             description: format!("{}:{}", parts.host, at.display()),
             soft: settings.options.soft,
         };
@@ -79,7 +81,8 @@ impl MountRole {
         }
         let session = {
             let (env, parts, at, client) = (&parts.env, parts.clone(), at.clone(), client.clone());
-            let options = fuse_options(source(&parts.mgs, fsname), &settings.options, style);
+            let options =
+                fuse_options(source(&parts.mgs, fsname, settings), &settings.options, style);
             blocking(env, "mounted", move || {
                 stale::clear_stale_mount(&*parts.env.tasks, &at)?;
                 let processes = Arc::new(Processes::with_jobs(parts.jobs.clone()));
@@ -146,8 +149,9 @@ impl MountRole {
 }
 
 /// Source that `mount` and `df` show.
-pub fn source(mgs: &[Nid], fsname: FsName) -> String {
-    MountSource { mgs: mgs.to_vec(), fsname }.to_string()
+pub fn source(mgs: &[Nid], fsname: FsName, settings: &MountSettings) -> String {
+    let directory = settings.directory.clone();
+    MountSource { mgs: mgs.to_vec(), fsname, directory }.to_string()
 }
 
 /// Asks for the file system until it is there, or is not there for too long.
@@ -234,7 +238,9 @@ fn may_pass(error: &ClientError) -> bool {
     use RpcError::{NoTarget, Timeout, Unreachable};
     matches!(
         error,
-        ClientError::NoFileSystem { .. }
+        // MDTs hear of a changed fileset one after the other.
+        ClientError::NoDirectory { errno: Errno::ESTALE, .. }
+            | ClientError::NoFileSystem { .. }
             | ClientError::Rpc(Unreachable { .. } | NoTarget { .. } | Timeout { .. })
     )
 }

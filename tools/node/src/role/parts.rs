@@ -1,6 +1,7 @@
 //! State that all roles of a process share.
 
 use crate::error::NodeError;
+use crate::host::lease_end::LeaseEnder;
 use env::Env;
 use fuse::jobs::JobNames;
 use parking_lot::Mutex;
@@ -31,6 +32,8 @@ pub struct Parts {
     pub host: String,
     /// Its key; `None`: it shows none, and asks for none.
     pub keys: Option<Arc<Keys>>,
+    /// Ends the leases of this process when it is gone.
+    pub leases: Arc<LeaseEnder>,
     /// Names the jobs of programs, for all mounts.
     pub jobs: Arc<JobNames>,
     /// This process as a client of targets: a server that asks, not a mount.
@@ -63,6 +66,7 @@ impl Parts {
             service_nodes: Vec::new(),
             host,
             keys: None,
+            leases: Arc::default(),
             jobs,
             client,
             description,

@@ -14,7 +14,8 @@ use types::nid::Nid;
 use types::session::ClusterId;
 use types::target::TargetName;
 
-/// Pause between two attempts to reach an MGS that does not answer.
+/// Pauses between two attempts to reach an MGS that does not answer.
+const PAUSE_MIN: Duration = Duration::from_millis(25);
 const PAUSE: Duration = Duration::from_secs(1);
 /// A target whose owner seems to live waits for the end of that process, as long as the lease of
 /// its session may last.
@@ -115,7 +116,7 @@ pub async fn patiently<T, F>(parts: &Parts, ask: impl Fn() -> F) -> Result<T, Rp
 where
     F: Future<Output = Result<T, RpcError>>,
 {
-    let mut complained = false;
+    let (mut complained, mut pause) = (false, PAUSE_MIN);
     loop {
         match ask().await {
             Err(
@@ -126,7 +127,8 @@ where
                 if !std::mem::replace(&mut complained, true) {
                     tracing::warn!(%error, "waiting for the MGS");
                 }
-                parts.env.clock.sleep(PAUSE).await;
+                parts.env.clock.sleep(pause).await;
+                pause = (pause * 2).min(PAUSE);
             }
             answer => return answer,
         }

@@ -1,17 +1,25 @@
-//! An MDT on a shared log, on one of the hosts that may serve it: it follows the log, takes the
-//! target over when that has no owner, serves it, and follows again when it lost it
+//! An MGS or MDT on a shared log, on one of the hosts that may serve it: it follows the log, takes
+//! the target over when that has no owner, serves it, and follows again when it lost it
 //! (docs/ownership.md).
 //!
-//! Owner of one task, and of two threads: `follow log` while it stands by, `keep lease` while it
-//! owns the target. All end with [`Standby::stop`].
+//! A host whose tree cannot be completed from the log gets that of the owner first
+//! ([`fetch`]).
+//!
+//! Owner of one task, and of three threads: `follow log` while it stands by, `keep lease` while it
+//! owns the target, `watch log` for people. All end with [`Standby::stop`].
+
+mod fetch;
 
 use crate::error::NodeError;
-use crate::host::shared_log::replica_of;
+use crate::host::shared_log::{identity_of, identity_text, place_text, replica_of};
 use crate::manage::alive;
 use crate::role::mdt::MdtRole;
+use crate::role::mgs::MgsRole;
 use crate::role::object_targets::Followed;
 use crate::role::parts::Parts;
+use crate::watch::logs::WatchedLog;
 use crate::watch::view::View;
+use disk::superblock::Superblock;
 use env::Env;
 use env::clock::Monotonic;
 use env::watch;
@@ -19,7 +27,7 @@ use etcd::client::Etcd;
 use etcd::url::Members;
 use mds::settings::MdsSettings;
 use rpc::service::Ownership;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -29,8 +37,11 @@ use store::kv::{Kv, LeaseId};
 use store::lease::Lease;
 use store::shared_log::SharedLog;
 use store::store::Store;
+use stubs::mgc::Mgc;
+use target::superblock::Lock;
 use target::{Target, TargetError, TargetOptions};
 use tokio::sync::oneshot;
+use types::target::TargetName;
 
 /// Time of an owner's lease. etcd grants no shorter one with its usual settings.
 const LEASE: Duration = Duration::from_secs(2);
@@ -39,29 +50,79 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Pause after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// An MDT that this host serves, or may serve.
+/// A target that this host serves, or may serve.
 pub struct Standby {
     stop: watch::Sender<bool>,
     stopped: Arc<AtomicBool>,
     ended: oneshot::Receiver<Result<(), NodeError>>,
+    unwatched: oneshot::Receiver<()>,
 }
 
 /// What one needs to serve it.
 pub struct Place {
+    /// Name of the target.
+    pub name: TargetName,
     /// Folder of the target.
     pub dir: PathBuf,
     /// The etcd that has its log.
     pub members: Members,
     /// Settings of the target.
     pub options: TargetOptions,
-    /// Settings of the service.
-    pub settings: MdsSettings,
+    /// Which service.
+    pub service: Service,
+}
+
+/// The service of a target on a shared log.
+pub enum Service {
+    /// The MGS.
+    Mgs,
+    /// An MDT, which has these OSTs and peers.
+    Mdt(Arc<Followed>, MdsSettings),
+}
+
+/// A target in service.
+enum Role {
+    Mgs(MgsRole),
+    Mdt(MdtRole),
+}
+
+impl Role {
+    fn name(&self) -> TargetName {
+        match self {
+            Role::Mgs(_) => TargetName::mgs(),
+            Role::Mdt(mdt) => mdt.name(),
+        }
+    }
+
+    fn show(&self, view: &View, target: &Arc<Target>) {
+        match self {
+            Role::Mgs(mgs) => view.alive().add_mgs(mgs.mgs(), target),
+            Role::Mdt(mdt) => {
+                alive::list_commits(view.parts().rpc.metrics(), target);
+                view.alive().add_mdt(mdt.mds(), target);
+            }
+        }
+    }
+
+    async fn stop(self, parts: &Parts, mgc: &Mgc) -> Result<(), NodeError> {
+        match self {
+            Role::Mgs(mgs) => mgs.stop(parts).await,
+            Role::Mdt(mdt) => mdt.stop(parts, mgc).await,
+        }
+    }
+
+    /// Ends the service without a word to others.
+    async fn withdraw(self, parts: &Parts) -> Result<(), NodeError> {
+        match self {
+            Role::Mgs(mgs) => mgs.stop(parts).await,
+            Role::Mdt(mdt) => mdt.withdraw(parts).await,
+        }
+    }
 }
 
 struct Life {
     parts: Parts,
     view: Arc<View>,
-    followed: Arc<Followed>,
     place: Place,
     stopped: Arc<AtomicBool>,
 }
@@ -69,8 +130,19 @@ struct Life {
 /// The target, taken over.
 struct Taken {
     target: Arc<Target>,
+    log: Arc<SharedLog>,
     lease: Arc<Lease>,
     id: LeaseId,
+}
+
+/// How it ended to stand by.
+enum Stood {
+    /// The target is this host's.
+    Taken(Taken),
+    /// The log cannot complete the tree.
+    Behind,
+    /// It is told to stop.
+    Stopped,
 }
 
 /// An owner owns its target while its lease holds and no newer epoch began.
@@ -87,28 +159,29 @@ impl Ownership for Owned {
 
 impl Standby {
     /// Begins to stand by.
-    pub fn start(
-        parts: &Parts,
-        view: &Arc<View>,
-        followed: &Arc<Followed>,
-        place: Place,
-    ) -> Standby {
+    pub fn start(parts: &Parts, view: &Arc<View>, place: Place) -> Standby {
         let (stop, ear) = watch::channel(false);
         let (done, ended) = oneshot::channel();
         let stopped = Arc::new(AtomicBool::new(false));
-        let life = Life {
-            parts: parts.clone(),
-            view: view.clone(),
-            followed: followed.clone(),
-            place,
-            stopped: stopped.clone(),
+        let replica = replica_of(&place.dir);
+        let log = WatchedLog::new(place.name, place.members.clone(), replica);
+        view.add_log(log.clone());
+        let (seen, unwatched) = oneshot::channel();
+        let told = stopped.clone();
+        let watch = move || {
+            log.watch(&told);
+            // The receiver is gone if the stop was given up.
+            let _ = seen.send(());
         };
+        parts.env.tasks.spawn_thread("watch log", Box::new(watch));
+        let life =
+            Life { parts: parts.clone(), view: view.clone(), place, stopped: stopped.clone() };
         let run = async move {
             // The receiver is gone if the stop was given up.
             let _ = done.send(life.run(ear).await);
         };
         parts.env.tasks.spawn("stand by", Box::pin(run));
-        Standby { stop, stopped, ended }
+        Standby { stop, stopped, ended, unwatched }
     }
 
     /// Ends it; everything of a target that it owned is durable, and another host may take it over
@@ -119,7 +192,9 @@ impl Standby {
     pub async fn stop(self) -> Result<(), NodeError> {
         self.stopped.store(true, Ordering::Release);
         self.stop.send_replace(true);
-        self.ended.await.unwrap_or(Err(NodeError::Panicked("stood by")))
+        let ended = self.ended.await.unwrap_or(Err(NodeError::Panicked("stood by")));
+        let unwatched = self.unwatched.await.map_err(|_| NodeError::Panicked("watched a log"));
+        ended.and(unwatched)
     }
 }
 
@@ -127,11 +202,18 @@ impl Life {
     async fn run(self, mut stop: watch::Receiver<bool>) -> Result<(), NodeError> {
         while !self.stopped.load(Ordering::Acquire) {
             let taken = match self.stand_by().await {
-                Ok(Some(taken)) => taken,
-                Ok(None) => return Ok(()),
+                Ok(Stood::Taken(taken)) => taken,
+                Ok(Stood::Stopped) => return Ok(()),
+                Ok(Stood::Behind) => {
+                    if let Err(error) = self.fetch_tree(&mut stop).await {
+                        tracing::warn!(dir = %self.place.dir.display(), %error, "no tree from the owner; trying again");
+                        self.pause(&mut stop).await;
+                    }
+                    continue;
+                }
                 Err(error) => {
                     tracing::error!(dir = %self.place.dir.display(), %error, "cannot stand by; trying again");
-                    self.parts.env.clock.sleep(PAUSE).await;
+                    self.pause(&mut stop).await;
                     continue;
                 }
             };
@@ -146,35 +228,80 @@ impl Life {
                     return Err(error);
                 }
                 tracing::error!(dir = %self.place.dir.display(), %error, "the target is not served here any more");
-                self.parts.env.clock.sleep(PAUSE).await;
+                self.pause(&mut stop).await;
             }
         }
         Ok(())
     }
 
-    /// Follows the log until this host has taken the target over; `None`: it is told to stop.
-    async fn stand_by(&self) -> Result<Option<Taken>, NodeError> {
-        let (env, stopped) = (self.parts.env.clone(), self.stopped.clone());
-        let Place { dir, members, options, .. } = &self.place;
-        let (dir, members, options) = (dir.clone(), members.clone(), options.clone());
-        let nids: Vec<String> = self.parts.rpc.nids().iter().map(ToString::to_string).collect();
-        let place = format!("{} at {}", self.parts.host, nids.join(","));
-        let follow = move || follow(&env, &dir, (members, &place), options, &stopped);
+    async fn pause(&self, stop: &mut watch::Receiver<bool>) {
+        tokio::select! {
+            biased;
+            _ = stop.wait_for(|stop| *stop) => {}
+            () = self.parts.env.clock.sleep(PAUSE) => {}
+        }
+    }
+
+    /// Follows the log until this host has taken the target over.
+    async fn stand_by(&self) -> Result<Stood, NodeError> {
+        let (opener, stopped) = (self.opener(), self.stopped.clone());
+        let options = self.place.options.clone();
+        let follow = move || follow(&opener, options, &stopped);
         on_thread(&self.parts.env, "follow log", follow).await?
+    }
+
+    fn opener(&self) -> Opener {
+        Opener {
+            env: self.parts.env.clone(),
+            dir: self.place.dir.clone(),
+            members: self.place.members.clone(),
+            place: place_text(&replica_of(&self.place.dir), &self.parts.rpc.nids()),
+        }
+    }
+
+    /// Hosts that come later need what this one learned when it registered.
+    async fn note_identity(&self, taken: &Taken) {
+        let text = identity_text(taken.target.cluster(), taken.target.server_key());
+        let log = taken.log.clone();
+        let noted = on_thread(&self.parts.env, "note identity", move || log.note_identity(&text));
+        if let Ok(Err(error)) = noted.await {
+            tracing::warn!(%error, "a host that joins now cannot get the tree");
+        }
     }
 
     /// Renews the lease until it ends.
     fn keep(&self, taken: &Taken) -> oneshot::Receiver<()> {
         let (env, members) = (self.parts.env.clone(), self.place.members.clone());
         let (lease, id) = (taken.lease.clone(), taken.id);
+        let ender = self.parts.leases.clone();
         let (done, ended) = oneshot::channel();
         let keep = move || {
+            ender.add(id, &members);
             keep_lease(&env, members, &lease, id);
+            ender.remove(id);
             // The receiver waits for this, or is gone with its process.
             let _ = done.send(());
         };
         self.parts.env.tasks.spawn_thread("keep lease", Box::new(keep));
         ended
+    }
+
+    async fn start_role(
+        &self,
+        target: &Arc<Target>,
+        mgc: &Mgc,
+        ownership: Arc<dyn Ownership>,
+    ) -> Result<Role, NodeError> {
+        let (parts, target, ownership) = (&self.parts, target.clone(), Some(ownership));
+        match &self.place.service {
+            Service::Mgs => MgsRole::start_owned(parts, target, ownership).await.map(Role::Mgs),
+            Service::Mdt(followed, settings) => {
+                let settings = settings.clone();
+                MdtRole::start_owned(parts, mgc, target, followed, settings, ownership)
+                    .await
+                    .map(Role::Mdt)
+            }
+        }
     }
 
     /// Serves the target until it is lost, or this host is told to stop.
@@ -187,11 +314,7 @@ impl Life {
         let store = target.store().clone();
         let ownership = Arc::new(Owned { lease: lease.clone(), store: store.clone() });
         let (parts, mgc) = (&self.parts, self.parts.mgc());
-        let (settings, ownership) =
-            (self.place.settings.clone(), Some(ownership as Arc<dyn Ownership>));
-        let started =
-            MdtRole::start_owned(parts, &mgc, target.clone(), &self.followed, settings, ownership);
-        let role = match started.await {
+        let role = match self.start_role(target, &mgc, ownership).await {
             Ok(role) => role,
             Err(error) => {
                 if let Err(error) = target.close().await {
@@ -202,8 +325,8 @@ impl Life {
         };
         tracing::info!(name = %role.name(), epoch = target.boot(), "taken over");
         self.view.add_target(role.name(), &self.place.dir);
-        alive::list_commits(parts.rpc.metrics(), target);
-        self.view.alive().add_mdt(role.mds(), target);
+        role.show(&self.view, target);
+        self.note_identity(taken).await;
         let lost = async {
             while !lease.is_ended() && !store.is_fenced() {
                 parts.env.clock.sleep(LOOK).await;
@@ -219,6 +342,7 @@ impl Life {
         }
         tracing::warn!(name = %role.name(), epoch = target.boot(), "lost to another host; standing by");
         lease.end();
+        self.view.remove_target(role.name());
         if let Err(error) = role.withdraw(parts).await {
             tracing::info!(%error, "what was not committed is brought back by its clients");
         }
@@ -250,18 +374,49 @@ fn is_unanswered(error: &StoreError, said: &mut bool) -> bool {
     unanswered
 }
 
+/// What opens the folder of a target, and its log.
+struct Opener {
+    env: Env,
+    dir: PathBuf,
+    members: Members,
+    place: String,
+}
+
+/// The folder, opened.
+struct Opened {
+    name: TargetName,
+    block: Superblock,
+    lock: Arc<Lock>,
+    kv: Arc<Etcd>,
+    log: Arc<SharedLog>,
+}
+
+impl Opener {
+    fn open(&self) -> Result<Opened, NodeError> {
+        let Opener { env, dir, members, place } = self;
+        let block = target::superblock::read(env, dir)?;
+        let lock = Arc::new(target::superblock::lock(env, dir)?);
+        let name = block.name().ok_or_else(|| NodeError::Unnamed(dir.clone()))?;
+        let kv = Etcd::new(members.clone(), Etcd::DEADLINE).map_err(NodeError::Process)?;
+        let (kv, replica) = (Arc::new(kv), replica_of(dir));
+        let log = SharedLog::new(
+            kv.clone(),
+            &members.keys_of(&name.to_string()),
+            block.store,
+            &replica,
+            place,
+        );
+        Ok(Opened { name, block, lock, kv, log: Arc::new(log) })
+    }
+}
+
 fn follow(
-    env: &Env,
-    dir: &Path,
-    (members, place): (Members, &str),
+    opener: &Opener,
     options: TargetOptions,
     stopped: &AtomicBool,
-) -> Result<Option<Taken>, NodeError> {
-    let block = target::superblock::read(env, dir)?;
-    let lock = Arc::new(target::superblock::lock(env, dir)?);
-    let name = block.name().ok_or_else(|| NodeError::Unnamed(dir.to_owned()))?.to_string();
-    let kv = Arc::new(Etcd::new(members, Etcd::DEADLINE).map_err(NodeError::Process)?);
-    let log = Arc::new(SharedLog::new(kv.clone(), &name, block.store, &replica_of(dir), place));
+) -> Result<Stood, NodeError> {
+    let Opener { env, dir, .. } = opener;
+    let Opened { name, block, lock, kv, log } = opener.open()?;
     let stop = || stopped.load(Ordering::Acquire);
     let mut said = false;
     let engine = loop {
@@ -270,15 +425,18 @@ fn follow(
         });
         match opened {
             Ok(engine) => break engine,
+            Err(StoreError::Behind { .. } | StoreError::Unfinished { .. }) => {
+                return Ok(Stood::Behind);
+            }
             Err(error) if !is_unanswered(&error, &mut said) => {
                 return Err(TargetError::from(error).into());
             }
-            Err(_) if stop() => return Ok(None),
+            Err(_) if stop() => return Ok(Stood::Stopped),
             Err(_) => std::thread::sleep(LOOK),
         }
     };
     engine.hold(lock.clone());
-    tracing::info!(name, "following the log");
+    tracing::info!(%name, "following the log");
     while !stop() {
         let step = engine.follow().and_then(|_| log.owner());
         match step {
@@ -293,7 +451,7 @@ fn follow(
                 let error = match opened {
                     Ok(target) => {
                         let lease = Arc::new(Lease::new(LEASE, asked));
-                        return Ok(Some(Taken { target, lease, id }));
+                        return Ok(Stood::Taken(Taken { target, log, lease, id }));
                     }
                     Err(error) => error,
                 };
@@ -308,13 +466,22 @@ fn follow(
                 }
             }
             Ok(Some(_)) => said = false,
+            Err(StoreError::Behind { .. }) => {
+                // It was away for too long, or too slow.
+                close(&engine)?;
+                return Ok(Stood::Behind);
+            }
             Err(error) if is_unanswered(&error, &mut said) => {}
             Err(error) => return Err(TargetError::from(error).into()),
         }
         std::thread::sleep(LOOK);
     }
-    store::engine::Engine::close(&*engine).map_err(TargetError::from)?;
-    Ok(None)
+    close(&engine)?;
+    Ok(Stood::Stopped)
+}
+
+fn close(engine: &Journalled) -> Result<(), NodeError> {
+    Ok(store::engine::Engine::close(engine).map_err(TargetError::from)?)
 }
 
 fn keep_lease(env: &Env, members: Members, lease: &Lease, id: LeaseId) {

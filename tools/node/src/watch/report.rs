@@ -1,7 +1,7 @@
 //! The report of this process (docs/dash.md): one picture from the counters that `lctl get_param`
 //! and `/metrics` read.
 
-use crate::watch::status::NodeState;
+use crate::watch::status::{LogHost, LogStatus, NodeState};
 use crate::watch::view::View;
 use crate::watch::waits;
 use client::client::Client;
@@ -20,8 +20,8 @@ use types::attr::Statfs;
 use types::nid::Nid;
 use types::target::{TargetKind, TargetName};
 use wire::report::{
-    BUCKETS_MAX, Counts, JOBS_PER_TARGET_MAX, JobCount, MountReport, NodeReport, OperationCount,
-    Recovery, SessionReport, SpaceReport, TargetReport,
+    BUCKETS_MAX, Counts, JOBS_PER_TARGET_MAX, JobCount, LogHostReport, LogReport, MountReport,
+    NodeReport, OperationCount, Recovery, SessionReport, SpaceReport, TargetReport,
 };
 
 /// Microseconds of a tick of `/proc/*/stat`.
@@ -57,9 +57,18 @@ pub fn make(view: &View) -> NodeReport {
         targets,
         mounts,
         waits: waits::list(view),
+        logs: view.logs().iter().map(|log| of_log(log.seen())).collect(),
     };
     report.clip();
     report
+}
+
+fn of_log(seen: LogStatus) -> LogReport {
+    let LogStatus { target, epoch, first, head, hosts, trouble, .. } = seen;
+    let host =
+        |LogHost { host, owner, applied, .. }: LogHost| LogHostReport { host, owner, applied };
+    let hosts = hosts.into_iter().map(host).collect();
+    LogReport { target, epoch, first, head, hosts, trouble: trouble.unwrap_or_default() }
 }
 
 fn state_word(state: NodeState) -> &'static str {

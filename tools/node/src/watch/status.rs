@@ -44,6 +44,40 @@ pub struct Space {
     pub files_free: u64,
 }
 
+/// The log of a target that other hosts can take over.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogStatus {
+    /// `MGS`, `sheen-MDT0000`
+    pub target: String,
+    /// The etcd that has it.
+    pub etcd: String,
+    /// Its owner, and where that is reached; absent: it has none.
+    pub owner: Option<String>,
+    /// The newest epoch.
+    pub epoch: u64,
+    /// Number of the oldest entry that is kept.
+    pub first: u64,
+    /// Number of the newest entry.
+    pub head: u64,
+    /// Hosts that have its tree, or get it.
+    pub hosts: Vec<LogHost>,
+    /// What is wrong with the etcd; absent: it answers.
+    pub trouble: Option<String>,
+}
+
+/// A host that has the tree of a target, or gets it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogHost {
+    /// Host and folder.
+    pub host: String,
+    /// It owns the target.
+    pub owner: bool,
+    /// It is the one that tells this.
+    pub own: bool,
+    /// Number of the newest entry that is durable in its tree.
+    pub applied: u64,
+}
+
 /// One mount of this node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MountStatus {
@@ -100,6 +134,9 @@ pub struct NodeStatus {
     pub https: Option<String>,
     /// Targets it serves.
     pub targets: Vec<TargetStatus>,
+    /// Logs of the targets that it serves or may serve, and that other hosts can take over.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub logs: Vec<LogStatus>,
     /// Mounts of the node.
     pub mounts: Vec<MountStatus>,
     /// Clients, if this node serves the MGS.

@@ -4,6 +4,7 @@ use crate::config::settings::{MountSettings, Settings};
 use crate::home::Home;
 use crate::manage::alive::Alive;
 use crate::role::parts::Parts;
+use crate::watch::logs::WatchedLog;
 use crate::watch::status::{ClientStatus, MountStatus, NodeState, NodeStatus, Space, TargetStatus};
 use dash::access::Token;
 use env::clock::Monotonic;
@@ -53,6 +54,7 @@ struct Live {
     listen: Option<SocketAddr>,
     http: Option<Served>,
     targets: Vec<(TargetName, String)>,
+    logs: Vec<Arc<WatchedLog>>,
     mounts: Vec<(MountStatus, Arc<AtomicBool>)>,
 }
 
@@ -61,8 +63,14 @@ impl View {
     pub fn new(home: Option<Home>, settings: Settings, parts: Parts) -> View {
         let started = parts.env.clock.now();
         let state = NodeState::Starting;
-        let live =
-            Live { state, listen: None, http: None, targets: Vec::new(), mounts: Vec::new() };
+        let live = Live {
+            state,
+            listen: None,
+            http: None,
+            targets: Vec::new(),
+            logs: Vec::new(),
+            mounts: Vec::new(),
+        };
         let since = parts.env.clock.wall();
         View {
             home,
@@ -117,6 +125,21 @@ impl View {
         if !live.targets.iter().any(|(known, _)| *known == name) {
             live.targets.push((name, dir.display().to_string()));
         }
+    }
+
+    /// Notes that another host serves this target now.
+    pub fn remove_target(&self, name: TargetName) {
+        self.live.lock().targets.retain(|(known, _)| *known != name);
+    }
+
+    /// Notes that it watches a log that other hosts share.
+    pub fn add_log(&self, log: Arc<WatchedLog>) {
+        self.live.lock().logs.push(log);
+    }
+
+    /// Logs that other hosts share.
+    pub fn logs(&self) -> Vec<Arc<WatchedLog>> {
+        self.live.lock().logs.clone()
     }
 
     /// File systems that it serves or mounts.
@@ -268,13 +291,15 @@ impl View {
             https: http.and_then(|http| http.fingerprint),
             clients: self.clients(&targets, &mut trouble).await,
             targets: rows,
+            logs: self.logs().iter().map(|log| log.seen()).collect(),
             mounts,
             trouble,
         }
     }
 
     async fn space(&self, name: TargetName) -> Result<Option<Statfs>, RpcError> {
-        let import = || self.parts.session(name, &[Nid::Loopback]);
+        // One that can be taken over is used over the network, also here.
+        let import = || self.parts.session(name, &self.parts.rpc.nids());
         match name.kind {
             TargetKind::Mgt => Ok(None),
             TargetKind::Mdt => Mdc::new(import()).statfs(&Credentials::root()).await.map(Some),

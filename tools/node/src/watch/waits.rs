@@ -129,7 +129,8 @@ fn requests(view: &View, list: &mut List) {
 
 /// Questions for news are kept waiting on purpose.
 fn is_told(request: &UnderWay) -> bool {
-    let for_news = matches!(request.operation, opcode::MGS_CONFIG | opcode::MGS_NODEMAPS);
+    let for_news =
+        matches!(request.operation, opcode::MGS_CONFIG | opcode::MGS_NODEMAPS | opcode::MGS_SCOPED);
     request.target.kind != TargetKind::Mgt || !for_news
 }
 

@@ -26,6 +26,14 @@ pub fn make(args: &MkfsArgs, quiet: bool) -> Outcome {
             ));
         }
     };
+    if args.mgs && args.log.is_none() && !args.servicenode.is_empty() {
+        return Err(Failure::Usage(
+            "only an MGS whose log is in etcd (--log) can be served by several hosts".to_owned(),
+        ));
+    }
+    if args.mdt && args.log.is_some() && args.index.is_none() {
+        return Err(Failure::Usage("an MDT whose log is in etcd needs --index".to_owned()));
+    }
     let dir = absolute(&args.dir)?;
     let home = Home::new(&dir);
     if dir.is_dir() && home.is_taken().map_err(|e| crate::commands::status::unusable(&home, &e))? {

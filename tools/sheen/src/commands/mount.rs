@@ -121,7 +121,11 @@ fn settings(source: &MountSource, at: &Path, options: MountOptions) -> Settings 
         http_token_file: options.http_token_file.clone(),
         checksums: !options.no_checksums,
         key: options.key.clone(),
-        mounts: vec![MountSettings { at: at.to_owned(), options }],
+        mounts: vec![MountSettings {
+            at: at.to_owned(),
+            directory: source.directory.clone(),
+            options,
+        }],
         ..Settings::default()
     }
 }

@@ -8,8 +8,15 @@ use node::config::format;
 use node::config::settings::Settings;
 use node::home::Home;
 use node::host::announce::{Announce, Event, Lines, Silent};
+use node::host::lease_end;
 use node::lifecycle;
 use std::io;
+
+/// Ends the leases of the process at the other end of standard input, when that is gone.
+pub fn end_leases() -> Outcome {
+    lease_end::end_leases(io::stdin().lock()).map_err(Failure::failed)?;
+    Ok(Exit::Done)
+}
 
 /// Serves until told to stop.
 pub fn run(args: &ServeArgs) -> Outcome {

@@ -6,7 +6,7 @@ use crate::terminal::output;
 use crate::units::Size;
 use node::home::Home;
 use node::manage::control::{self, Answer, ControlError, Request};
-use node::watch::status::{NodeState, NodeStatus, Space};
+use node::watch::status::{LogStatus, NodeState, NodeStatus, Space};
 use serde_json::json;
 use std::fmt::Write;
 use std::path::Path;
@@ -125,6 +125,41 @@ fn table(status: &NodeStatus) -> String {
         }
         text.push_str(&section(rows));
     }
+    if !status.logs.is_empty() {
+        let mut rows = Builder::default();
+        rows.push_record(["LOG", "EPOCH", "ENTRIES", "HOST", "STATE", "BEHIND"]);
+        for log in &status.logs {
+            let (epoch, kept) = (log.epoch.to_string(), entries(log));
+            let mut rest = log.hosts.iter().map(|host| {
+                let state = match (host.owner, host.own) {
+                    (true, true) => "owner, this host",
+                    (true, false) => "owner",
+                    (false, true) => "standby, this host",
+                    (false, false) => "standby",
+                };
+                [
+                    host.host.clone(),
+                    state.to_owned(),
+                    log.head.saturating_sub(host.applied).to_string(),
+                ]
+            });
+            let [host, state, behind] =
+                rest.next().unwrap_or_else(|| ["-", "-", "-"].map(str::to_owned));
+            rows.push_record([&log.target, &epoch, &kept, &host, &state, &behind]);
+            for [host, state, behind] in rest {
+                rows.push_record(["", "", "", &host, &state, &behind]);
+            }
+        }
+        text.push_str(&section(rows));
+        for log in status.logs.iter().filter(|log| log.owner.is_none()) {
+            let _ = writeln!(text, "\n{} has no owner", log.target);
+        }
+        for (log, trouble) in
+            status.logs.iter().filter_map(|log| log.trouble.as_ref().map(|trouble| (log, trouble)))
+        {
+            let _ = writeln!(text, "\ntrouble with {} ({}): {trouble}", log.target, log.etcd);
+        }
+    }
     if !status.mounts.is_empty() {
         let mut rows = Builder::default();
         rows.push_record(["MOUNT", "SOURCE", "OPTIONS", "STATE"]);
@@ -155,6 +190,14 @@ fn section(rows: Builder) -> String {
     format!("\n{}\n", lines.join("\n"))
 }
 
+/// The entries that a log keeps.
+fn entries(log: &LogStatus) -> String {
+    match log.first > log.head {
+        true => format!("none after {}", log.head),
+        false => format!("{} to {}", log.first, log.head),
+    }
+}
+
 fn cells(space: Option<Space>) -> [String; 5] {
     let Some(space) = space else {
         return ["-".into(), "-".into(), "-".into(), "-".into(), "-".into()];
@@ -183,7 +226,7 @@ fn uptime(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use node::watch::status::{ClientStatus, MountStatus, TargetStatus};
+    use node::watch::status::{ClientStatus, LogHost, MountStatus, TargetStatus};
 
     fn sample() -> NodeStatus {
         let space = Space {
@@ -213,6 +256,23 @@ mod tests {
             http: Some("127.0.0.1:9988".into()),
             https: None,
             targets: vec![target("MGS", "mgt", None), target("sheen-OST0000", "ost", Some(space))],
+            logs: vec![LogStatus {
+                target: "MGS".into(),
+                etcd: "etcd://10.0.0.1:2379,10.0.0.2:2379,10.0.0.3:2379".into(),
+                owner: Some("one:/h/mgt at 10.0.0.1@tcp".into()),
+                epoch: 3,
+                first: 40,
+                head: 42,
+                hosts: [("one", true, 42), ("two", false, 39)]
+                    .map(|(name, owner, applied)| LogHost {
+                        host: format!("{name}:/h/mgt"),
+                        owner,
+                        own: owner,
+                        applied,
+                    })
+                    .to_vec(),
+                trouble: Some("etcd has the alarm NOSPACE".into()),
+            }],
             mounts: vec![MountStatus {
                 at: "/h/mnt".into(),
                 source: "0@lo:/sheen".into(),

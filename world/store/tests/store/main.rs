@@ -8,3 +8,4 @@ mod kill;
 mod model;
 mod objects;
 mod support;
+mod tree_copy;

@@ -30,7 +30,7 @@ use wire::client::{ClientOp, ClientReply};
 use wire::mds::{
     Close, Create, CreateKind, DirEntry, Entry, Expect, FlockCancel, GetLayout, GetParent, Getattr,
     GetattrMany, Getxattr, Lease, LeaseAct, Link, Listxattr, Lock, Lookup, MdsOp, MdsReply, Open,
-    Readdir, Readlink, Removed, Rename, Rmdir, Setattr, Unlink, Wrote,
+    Readdir, Readlink, Removed, Rename, Rmdir, Root, Setattr, Unlink, Wrote,
 };
 use wire::message::{ConnectReply, ConnectRequest, Grant, Op, OpReply, Reply, Request};
 use wire::mgs::{FsConfig, MgsOp, MgsReply, TargetInfo};
@@ -453,6 +453,7 @@ impl Cluster {
             nodiratime: false,
             mgs: vec![Nid::Loopback],
             fsname,
+            directory: Default::default(),
             description,
             soft: false,
         };

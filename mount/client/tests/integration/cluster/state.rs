@@ -5,7 +5,7 @@ use super::*;
 impl State {
     pub(super) fn entry(&self, fid: Fid) -> Result<Box<Entry>, Errno> {
         let inode = self.inodes.get(&fid).ok_or(Errno::ESTALE)?;
-        Ok(Box::new(Entry { attr: inode.attr, has_xattr: false, noatime: false }))
+        Ok(Box::new(Entry { attr: inode.attr, has_xattr: false, noatime: false, striped: false }))
     }
 
     pub(super) fn inode(&mut self, fid: Fid) -> Result<&mut Inode, Errno> {
@@ -51,6 +51,20 @@ impl State {
                 MdsReply::Remote { fid: Fid::ROOT, file_type: FileType::Directory }
             }
             MdsOp::GetParent(_) => MdsReply::Entry(self.entry(Fid::ROOT)?),
+            MdsOp::Root(Root { path, from, walked, .. }) => {
+                let mut fid = if from == Fid::NONE { Fid::ROOT } else { from };
+                let (here, mut end) = (fid.mdt(), walked as usize);
+                while end < path.names().len() && fid.mdt() == here {
+                    let found = self.inode(fid)?.names.get(&path.names()[end]);
+                    (fid, end) = (*found.ok_or(Errno::ENOENT)?, end + 1);
+                }
+                MdsReply::Root {
+                    fid,
+                    walked: end as u32,
+                    fileset: 0,
+                    is_root: end == path.names().len(),
+                }
+            }
             MdsOp::Getattr(Getattr { fid }) => MdsReply::Entry(self.entry(fid)?),
             MdsOp::Lock(lock) => {
                 let entry = self.entry(lock.fid)?;
@@ -83,7 +97,7 @@ impl State {
                 let fid = Fid { seq, oid: self.next, ver: 0 };
                 let file_type = match kind {
                     CreateKind::Regular(_) => FileType::Regular,
-                    CreateKind::Directory { .. } => FileType::Directory,
+                    CreateKind::Directory { .. } | CreateKind::Placed(_) => FileType::Directory,
                     CreateKind::Symlink(_) => FileType::Symlink,
                     CreateKind::Special(file_type, _) => file_type,
                 };

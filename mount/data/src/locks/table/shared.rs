@@ -214,7 +214,7 @@ mod tests {
             btime,
             version,
         };
-        Entry { attr, has_xattr: false, noatime: false }
+        Entry { attr, has_xattr: false, noatime: false, striped: false }
     }
 
     fn extent(start: u64, end: u64, write: bool) -> Extent {

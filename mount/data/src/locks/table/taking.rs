@@ -5,6 +5,7 @@ use super::{
     GAP, IDLE_CHANGES_MAX, LOOKUP, NAME_BYTES, PERM, Slot, Table, UPDATE, WEIGHT_MAX, XATTR,
 };
 use crate::kernel_view::invalidations::Invalidations;
+use crate::locks::stripes::Striped;
 use layout::layout::Layout;
 use std::sync::Arc;
 use types::fid::Fid;
@@ -182,6 +183,14 @@ impl Table {
         }
     }
 
+    /// As [`Table::lost_last_name`]; a directory goes with all of its stripes.
+    pub(crate) fn lost_all_names(&mut self, fid: Fid) {
+        if let Striped::Of(stripes) = self.stripes.of(fid) {
+            stripes.shards().iter().for_each(|shard| self.lost_last_name(*shard));
+        }
+        self.lost_last_name(fid);
+    }
+
     /// True if this inode lost its last name by a change of this mount.
     pub fn is_removed(&self, fid: Fid) -> bool {
         self.removed.contains(&fid)
@@ -256,7 +265,7 @@ impl Table {
             let Some(slot) = self.slots.get_mut(&fid).filter(|slot| !slot.leaving) else {
                 continue;
             };
-            if std::mem::take(&mut slot.used) || fid == Fid::ROOT || pinned(fid) {
+            if std::mem::take(&mut slot.used) || pinned(fid) {
                 self.ring.push_back(fid);
                 continue;
             }

@@ -33,6 +33,14 @@ impl Table {
         Believed { known: self.name(dir, name), shown: self.recent.shown(dir, name) }
     }
 
+    /// A name is sent to the kernel, which may not trust it.
+    pub(crate) fn show_name(&mut self, dir: Fid, name: &Name, to: Option<Fid>) {
+        match to {
+            Some(to) => self.recent.note_shown(dir, name.clone(), to),
+            None => self.recent.not_shown(dir, name),
+        }
+    }
+
     /// The inode that the kernel has under a name, as it was told last; `None`: that is not known,
     /// or it has none. A lookup without the directory's lock may have told it of another one in the
     /// same moment.

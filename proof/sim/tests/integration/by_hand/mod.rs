@@ -1,5 +1,7 @@
 //! A client that asks MDTs by hand, in a cluster whose servers die when a test says so.
 
+pub mod cuts;
+
 use env::Env;
 use parking_lot::Mutex;
 use rpc::error::RpcError;

@@ -93,7 +93,12 @@ fn add_mdt(tree: &mut Tree, view: &Arc<View>, mdt: &Arc<Mds>, name: TargetName) 
         let report = shown.recovery();
         // Lustre's words.
         let clients = format!("{}/{}", report.connected, report.clients);
+        let mdts: String = report.mdts.iter().map(|mdt| format!(" {mdt:?}")).collect();
         Ok(match report.phase {
+            // The clients have come.
+            Phase::Gathering | Phase::Applying if !mdts.is_empty() => {
+                format!("status: WAITING\nnon-ready MDTs:{mdts}\nconnected_clients: {clients}\n")
+            }
             Phase::Open if report.clients == 0 => "status: INACTIVE\n".to_owned(),
             Phase::Open => format!("status: COMPLETE\ncompleted_clients: {clients}\n"),
             Phase::Gathering | Phase::Applying | Phase::Restoring => {
@@ -108,6 +113,14 @@ fn add_mdt(tree: &mut Tree, view: &Arc<View>, mdt: &Arc<Mds>, name: TargetName) 
     tree.takes(&MDT_ABORT_RECOVERY, &[&device], move |value| match value.trim() {
         "1" => {
             told.abort_recovery();
+            Ok(())
+        }
+        _ => Err(Errno::EINVAL),
+    });
+    let told = mdt.clone();
+    tree.takes(&MDT_ABORT_RECOVERY_MDT, &[&device], move |value| match value.trim() {
+        "1" => {
+            told.abort_recovery_mdt();
             Ok(())
         }
         _ => Err(Errno::EINVAL),

@@ -1,0 +1,189 @@
+//! Directories over several MDTs (docs/dne.md, section 10): the stripe of each name, and the
+//! attributes of the whole.
+//!
+//! To the kernel such a directory is one inode. Everything about a name in it (requests, locks,
+//! what is known) is about the stripe that has the name. Callbacks name stripes, which the kernel
+//! does not know, so it is told to trust neither names in such a directory nor its attributes. It
+//! asks each time, and locks answer.
+
+use crate::client::Client;
+use data::locks::Locks;
+use data::locks::stripes::Striped;
+use env::BoxFuture;
+use layout::dir_stripes::DirStripes;
+use layout::lmv_ea;
+use session::error::ClientError;
+use session::fan_out::fan_out;
+use session::session::Session;
+use std::sync::Arc;
+use types::attr::Attr;
+use types::credentials::Credentials;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::name::Name;
+
+/// The attribute with the stripes of a directory.
+const LMV: &[u8] = b"lustre.lmv";
+
+/// The stripes of which this inode is one; `None`: it is none. No request if they are known; 1
+/// round trip for each directory in the life of a mount.
+///
+/// # Errors
+/// Those of the MDT.
+pub(crate) async fn stripes_of(
+    session: &Session,
+    locks: &Locks,
+    fid: Fid,
+) -> Result<Option<Arc<DirStripes>>, ClientError> {
+    match locks.striped(fid) {
+        Striped::No => return Ok(None),
+        Striped::Of(stripes) => return Ok(Some(stripes)),
+        Striped::Unknown => {}
+    }
+    let mdc = session.mdc(fid)?;
+    let value = mdc.getxattr(&Credentials::root(), fid, LMV.into()).await?;
+    let stripes = lmv_ea::decode(&value).map_err(|error| {
+        tracing::error!(%fid, %error, "the MDT tells stripes of a directory that cannot be");
+        Errno::EPROTO
+    })?;
+    let stripes = Arc::new(stripes);
+    locks.table.lock().stripes.learn(fid, &stripes);
+    Ok(Some(stripes))
+}
+
+/// The directory that programs know, of one that an MDT named: a stripe may be the one above.
+///
+/// # Errors
+/// Those of the MDT.
+pub(crate) async fn whole(
+    session: &Session,
+    locks: &Locks,
+    who: &Credentials,
+    fid: Fid,
+) -> Result<Fid, ClientError> {
+    // The kernel knows no shards.
+    if locks.striped(fid) == Striped::No && locks.nodes.node(fid).is_none() {
+        let entry = session.mdc(fid)?.getattr(who, fid).await?;
+        if !entry.striped {
+            return Ok(fid);
+        }
+        locks.table.lock().stripes.note(fid);
+    }
+    Ok(stripes_of(session, locks, fid).await?.map_or(fid, |stripes| stripes.master()))
+}
+
+impl Client {
+    /// The stripes of which this inode is one, if it is one.
+    pub(crate) async fn stripes(&self, fid: Fid) -> Result<Option<Arc<DirStripes>>, ClientError> {
+        stripes_of(&self.session, &self.locks, fid).await
+    }
+
+    /// The inode that has, or would have, a name of this directory: itself, or one of its stripes.
+    pub(crate) async fn place(&self, dir: Fid, name: &Name) -> Result<Fid, ClientError> {
+        Ok(self.stripes(dir).await?.map_or(dir, |stripes| stripes.place(name.as_bytes())))
+    }
+
+    /// As [`Client::place`], if that is known.
+    pub(crate) fn place_known(&self, dir: Fid, name: &Name) -> Option<Fid> {
+        match self.locks.striped(dir) {
+            Striped::No => Some(dir),
+            Striped::Of(stripes) => Some(stripes.place(name.as_bytes())),
+            Striped::Unknown => None,
+        }
+    }
+
+    /// True if this inode is a stripe of a directory.
+    pub(crate) fn is_stripe(&self, fid: Fid) -> bool {
+        self.locks.striped(fid) != Striped::No
+    }
+
+    /// The attributes of a directory, of which those of this inode are a part. No request for
+    /// stripes whose attributes are covered; else 1 round trip.
+    pub(crate) async fn whole_attr(
+        &self,
+        who: &Credentials,
+        attr: Attr,
+    ) -> Result<Attr, ClientError> {
+        let Some(stripes) = self.stripes(attr.fid).await? else { return Ok(attr) };
+        let mut work: Vec<BoxFuture<'static, Result<Attr, ClientError>>> = Vec::new();
+        let mut all = vec![attr];
+        for stripe in stripes.all().iter().copied().filter(|stripe| *stripe != attr.fid) {
+            match self.attr_of_stripe(stripe) {
+                Some(attr) => all.push(attr),
+                None => {
+                    let (mdc, who) = (self.session.mdc(stripe)?, who.clone());
+                    work.push(Box::pin(async move { Ok(mdc.getattr(&who, stripe).await?.attr) }));
+                }
+            }
+        }
+        for answer in fan_out(work).await {
+            all.push(answer?);
+        }
+        Ok(merged(stripes.master(), &all))
+    }
+
+    /// As [`Client::whole_attr`], if all stripes are covered.
+    pub(crate) fn whole_attr_known(&self, attr: Attr) -> Option<Attr> {
+        match self.locks.striped(attr.fid) {
+            Striped::No => Some(attr),
+            Striped::Unknown => None,
+            Striped::Of(stripes) => {
+                let all: Option<Vec<Attr>> =
+                    stripes.all().iter().map(|stripe| self.attr_of_stripe(*stripe)).collect();
+                Some(merged(stripes.master(), &all?))
+            }
+        }
+    }
+
+    fn attr_of_stripe(&self, stripe: Fid) -> Option<Attr> {
+        Some(self.locks.attr(stripe).filter(|_| self.session.has_lease(stripe))?.attr)
+    }
+}
+
+/// The attributes of a directory from those of its stripes. Mode and owner are those of all.
+fn merged(master: Fid, all: &[Attr]) -> Attr {
+    let mut whole = all.iter().find(|attr| attr.fid == master).copied().unwrap_or(all[0]);
+    whole.fid = master;
+    // Each stripe counts its own `.` and its name.
+    let subdirectories: u32 = all.iter().map(|attr| attr.nlink.saturating_sub(2)).sum();
+    // One that was removed has none.
+    whole.nlink = if whole.nlink == 0 { 0 } else { subdirectories.saturating_add(2) };
+    for attr in all {
+        whole.atime = whole.atime.max(attr.atime);
+        whole.mtime = whole.mtime.max(attr.mtime);
+        whole.ctime = whole.ctime.max(attr.ctime);
+        whole.version = whole.version.max(attr.version);
+    }
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::time::Timestamp;
+
+    #[test]
+    fn a_directory_is_as_new_as_its_newest_stripe_and_has_all_subdirectories() {
+        let time = |sec| Timestamp { sec, nsec: 0 };
+        let stripe = |oid, nlink, at| Attr {
+            fid: Fid { oid, ..Fid::ROOT },
+            mode: libc::S_IFDIR | 0o750,
+            uid: 1,
+            gid: 2,
+            nlink,
+            rdev: 0,
+            size: 4096,
+            blocks: 8,
+            atime: time(at),
+            mtime: time(at + 1),
+            ctime: time(at + 2),
+            btime: time(0),
+            version: 1,
+        };
+        let all = [stripe(2, 5, 30), stripe(1, 3, 10), stripe(3, 2, 20)];
+        let whole = merged(all[1].fid, &all);
+        assert_eq!((whole.fid.oid, whole.nlink, whole.size, whole.btime), (1, 6, 4096, time(0)));
+        assert_eq!([whole.atime, whole.mtime, whole.ctime], [time(30), time(31), time(32)]);
+        assert_eq!(merged(all[1].fid, &[stripe(1, 0, 1), stripe(2, 2, 2)]).nlink, 0, "removed");
+    }
+}

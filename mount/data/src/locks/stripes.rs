@@ -1,0 +1,150 @@
+//! Directories over several MDTs, as far as replies have shown them. Their stripes never change, so
+//! what was learnt once holds.
+//!
+//! Bound: the directories that the kernel knows, and [`UNSHOWN_MAX`].
+
+use foldhash::HashMap;
+use layout::dir_stripes::DirStripes;
+use std::sync::Arc;
+use types::fid::Fid;
+
+/// Striped directories that are remembered though the kernel does not know them.
+const UNSHOWN_MAX: usize = 16_384;
+
+#[derive(Default)]
+struct Directory {
+    /// `None`: not asked for yet.
+    stripes: Option<Arc<DirStripes>>,
+    /// The kernel knows the directory.
+    shown: bool,
+}
+
+/// What is known of an inode.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Striped {
+    /// It is no stripe.
+    No,
+    /// It is one; of which directory, and what the others are, must be asked for.
+    Unknown,
+    /// It is one of these.
+    Of(Arc<DirStripes>),
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct StripedDirectories {
+    known: HashMap<Fid, Directory>,
+    /// By shard: the directory.
+    shards: HashMap<Fid, Fid>,
+    shown: usize,
+}
+
+impl StripedDirectories {
+    /// A reply showed that the inode is a stripe.
+    pub fn note(&mut self, fid: Fid) {
+        if self.known.contains_key(&fid) || self.shards.contains_key(&fid) {
+            return;
+        }
+        if self.known.len() - self.shown >= UNSHOWN_MAX {
+            let unshown: Vec<Fid> =
+                self.known.iter().filter(|(_, dir)| !dir.shown).map(|(fid, _)| *fid).collect();
+            unshown.into_iter().for_each(|fid| self.remove(fid));
+        }
+        self.known.insert(fid, Directory::default());
+    }
+
+    /// The stripes of which `asked` is one.
+    pub fn learn(&mut self, asked: Fid, stripes: &Arc<DirStripes>) {
+        let master = stripes.master();
+        if asked != master {
+            self.remove(asked);
+        }
+        self.known.entry(master).or_default().stripes = Some(stripes.clone());
+        stripes.shards().iter().for_each(|shard| _ = self.shards.insert(*shard, master));
+    }
+
+    /// What is known of an inode.
+    pub fn of(&self, fid: Fid) -> Striped {
+        if self.known.is_empty() {
+            return Striped::No;
+        }
+        let master = self.shards.get(&fid).unwrap_or(&fid);
+        match self.known.get(master) {
+            None => Striped::No,
+            Some(Directory { stripes: None, .. }) => Striped::Unknown,
+            Some(Directory { stripes: Some(stripes), .. }) => Striped::Of(stripes.clone()),
+        }
+    }
+
+    /// The kernel knows this inode from now on.
+    pub fn shown(&mut self, fid: Fid) {
+        if let Some(directory) = self.known.get_mut(&fid).filter(|directory| !directory.shown) {
+            directory.shown = true;
+            self.shown += 1;
+        }
+    }
+
+    /// The kernel has forgotten it. Locks may show it again without a reply.
+    pub(crate) fn forgotten(&mut self, fid: Fid) {
+        if let Some(directory) = self.known.get_mut(&fid).filter(|directory| directory.shown) {
+            directory.shown = false;
+            self.shown -= 1;
+        }
+    }
+
+    fn remove(&mut self, fid: Fid) {
+        let Some(Directory { stripes, shown }) = self.known.remove(&fid) else { return };
+        self.shown -= usize::from(shown);
+        for shard in stripes.iter().flat_map(|stripes| stripes.shards()) {
+            self.shards.remove(shard);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::dir_stripes::DirHash;
+
+    fn fid(mdt: u64, oid: u32) -> Fid {
+        Fid { seq: Fid::SEQ_NORMAL + mdt * Fid::SEQ_WIDTH, oid, ver: 0 }
+    }
+
+    fn stripes(oid: u32) -> Arc<DirStripes> {
+        Arc::new(DirStripes::new(DirHash::Crush, vec![fid(1, oid), fid(0, oid)]).unwrap())
+    }
+
+    #[test]
+    fn each_stripe_leads_to_all() {
+        let mut known = StripedDirectories::default();
+        assert_eq!(known.of(fid(1, 1)), Striped::No);
+        // The first of it that is seen is a shard.
+        known.note(fid(0, 1));
+        assert_eq!(known.of(fid(0, 1)), Striped::Unknown);
+        known.learn(fid(0, 1), &stripes(1));
+        for mdt in [0, 1] {
+            known.note(fid(mdt, 1));
+            assert_eq!(known.of(fid(mdt, 1)), Striped::Of(stripes(1)), "MDT {mdt}");
+        }
+        assert_eq!(known.of(fid(0, 2)), Striped::No);
+        known.shown(fid(1, 1));
+        known.shown(fid(1, 1));
+        known.forgotten(fid(1, 1));
+        assert_eq!((known.of(fid(0, 1)), known.shown), (Striped::Of(stripes(1)), 0));
+        known.remove(fid(1, 1));
+        assert_eq!([known.of(fid(0, 1)), known.of(fid(1, 1))], [Striped::No, Striped::No]);
+        assert!(known.known.is_empty() && known.shards.is_empty() && known.shown == 0);
+    }
+
+    #[test]
+    fn what_the_kernel_knows_stays() {
+        let mut known = StripedDirectories::default();
+        known.note(fid(1, 1));
+        known.learn(fid(1, 1), &stripes(1));
+        known.shown(fid(1, 1));
+        (2..40_000).for_each(|oid| known.note(fid(1, oid)));
+        assert!(known.known.len() <= UNSHOWN_MAX + 1);
+        assert_eq!(known.of(fid(0, 1)), Striped::Of(stripes(1)));
+        assert_eq!(known.of(fid(1, 39_999)), Striped::Unknown, "the newest is there");
+    }
+}
