@@ -32,10 +32,13 @@ use std::time::{Duration, Instant};
 
 /// Faults of a short run, which are those of every build.
 const USUAL: u64 = 1;
+/// How many of the longest operations are printed.
+const LONGEST: usize = 20;
 /// Pause between a fault that is over and the next one, milliseconds.
 const PAUSE_MS: std::ops::Range<u64> = 300..1500;
 
 struct Caller {
+    name: String,
     mount: PathBuf,
     spans: Arc<Mutex<Spans>>,
     worker: JoinHandle<Expected>,
@@ -77,7 +80,7 @@ fn callers(
                 rng: rng.fork(),
             };
             let load = *load;
-            callers.push(Caller { mount, spans, worker: thread::spawn(move || load(work)) });
+            callers.push(Caller { name, mount, spans, worker: thread::spawn(move || load(work)) });
         }
     }
     callers
@@ -100,6 +103,20 @@ fn plan(count: u64, rng: &mut fastrand::Rng) -> Vec<Fault> {
         USUAL => vec![Fault::KillWithFolder],
         count => (0..count).map(|_| Fault::any(rng)).collect(),
     }
+}
+
+/// The longest operations of all, for comparison with the faults.
+fn longest(all: &[(String, Spans)], began: Instant) -> String {
+    let named = |(name, spans): &(String, Spans)| {
+        spans.iter().map(|(from, to)| (*to - *from, *from, name.clone())).collect::<Vec<_>>()
+    };
+    let mut operations: Vec<_> = all.iter().flat_map(named).collect();
+    operations.sort_unstable_by(|a, b| b.cmp(a));
+    let line = |(took, from, name): &(Duration, Instant, String)| {
+        let at = from.saturating_duration_since(began).as_secs_f64();
+        format!("  {name} at {at:>7.1} s: {} ms\n", took.as_millis())
+    };
+    operations.iter().take(LONGEST).map(line).collect()
 }
 
 #[test]
@@ -136,7 +153,7 @@ fn owners_are_lost_and_no_program_sees_it() {
     let took = began.elapsed();
     stop.store(true, Ordering::Relaxed);
     let (mut found, mut all) = (Vec::new(), Vec::new());
-    for Caller { mount, spans, worker } in callers {
+    for Caller { name, mount, spans, worker } in callers {
         match worker.join() {
             Ok(expected) => found.push((mount, expected)),
             Err(failure) => {
@@ -144,14 +161,16 @@ fn owners_are_lost_and_no_program_sees_it() {
                 std::panic::resume_unwind(failure);
             }
         }
-        all.push(std::mem::take(&mut *spans.lock().expect("no caller panicked")));
+        all.push((name, std::mem::take(&mut *spans.lock().expect("no caller panicked"))));
     }
-    let stalls: Vec<_> = all.iter().flat_map(|spans| longest_operations(&faults, spans)).collect();
+    let of_all = all.iter().flat_map(|(_, spans)| longest_operations(&faults, spans));
+    let stalls: Vec<_> = of_all.collect();
     let mut names: Vec<&str> = faults.iter().map(|fault| fault.server).collect();
     names.sort_unstable();
     names.dedup();
     let mut figures = histogram("a caller's longest operation after a fault", &stalls, &names);
     figures += &format!("{} faults in {took:.0?} with {SERVERS} hosts\n", faults.len());
+    figures += &longest(&all, began);
     println!("{figures}");
     if let Some(path) = std::env::var_os("TAKE_OVERS_REPORT") {
         fs::write(path, &figures).expect("write the figures");
