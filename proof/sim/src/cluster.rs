@@ -29,6 +29,7 @@ use simenv::world::World;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use store::batch::Batch;
@@ -46,7 +47,7 @@ use types::session::{ClusterId, Transno};
 use types::target::{FsName, TargetIndex, TargetKind};
 
 /// Port of every server.
-const PORT: u16 = 988;
+pub const PORT: u16 = 988;
 /// Folder of a target on its machine.
 const DIR: &str = "/target";
 /// Room of a store, bytes.
@@ -108,6 +109,8 @@ pub struct Cluster {
     pub servers: Vec<Server>,
     seed: u64,
     commits: Commits,
+    /// What a committed record costs the CPU of a server's machine, nanoseconds.
+    record_cost: Arc<AtomicU64>,
     /// Messaging of all servers that ever ran: their services and sessions hold each other.
     started: Arc<Mutex<Vec<Arc<Rpc>>>>,
 }
@@ -124,6 +127,8 @@ impl Drop for Cluster {
 struct Mortal {
     engine: Arc<Memory>,
     process: Arc<Process>,
+    /// Charges the machine's CPU for so many records.
+    charge: Box<dyn Fn(usize) + Send + Sync>,
     _lock: Arc<Lock>,
 }
 
@@ -147,6 +152,7 @@ impl Engine for Mortal {
 
     fn commit(&self, batch: &Arc<Batch>, fence: Fence) -> Result<(), StoreError> {
         self.alive()?;
+        (self.charge)(batch.len());
         self.engine.commit(batch, fence)
     }
 
@@ -201,9 +207,15 @@ impl Cluster {
                 ost: Arc::default(),
             });
         }
-        let cluster = Cluster { world, servers, seed, commits, started: Arc::default() };
+        let (record_cost, started) = Default::default();
+        let cluster = Cluster { world, servers, seed, commits, record_cost, started };
         (0..cluster.servers.len()).for_each(|number| cluster.start_server(number));
         cluster
+    }
+
+    /// From now on each record that a server commits costs its machine's CPU this much.
+    pub fn charge_records(&self, cost: Duration) {
+        self.record_cost.store(cost.as_nanos() as u64, Ordering::Relaxed);
     }
 
     fn mgs(&self) -> Vec<Nid> {
@@ -221,6 +233,10 @@ impl Cluster {
         let tasks = env.tasks.clone();
         *server.tasks.lock() = Some(tasks.clone());
         let commits = self.commits;
+        let (charger, cost) = (self.world.charger(server.machine), self.record_cost.clone());
+        let charge = Box::new(move |records| {
+            charger(Duration::from_nanos(cost.load(Ordering::Relaxed) * records as u64));
+        });
         let (mds, ost, started) = (server.mds.clone(), server.ost.clone(), self.started.clone());
         *mds.lock() = Weak::new();
         *ost.lock() = Weak::new();
@@ -242,7 +258,7 @@ impl Cluster {
             };
             let options = TargetOptions { kind: Some(kind), store, ..TargetOptions::default() };
             let over = |_: &_, lock| {
-                Ok(Arc::new(Mortal { engine, process, _lock: lock }) as Arc<dyn Engine>)
+                Ok(Arc::new(Mortal { engine, process, charge, _lock: lock }) as Arc<dyn Engine>)
             };
             let target = Target::open_over(&env, Path::new(DIR), options, over);
             let target = target

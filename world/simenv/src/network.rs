@@ -6,6 +6,7 @@
 //! breaks it, or when a partition lasts longer than a sender waits for an acknowledgement.
 
 mod connection;
+pub mod cpu;
 pub(crate) mod delivery;
 
 use crate::executor::{Action, Executor};
@@ -14,6 +15,7 @@ use crate::machine::{Kill, MachineId, Process};
 use crate::rng::Rng;
 use bytes::Bytes;
 use connection::{Connection, End, Segment};
+use cpu::{Cost, Cpu, Passing};
 use delivery::Delivery;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -75,6 +77,7 @@ struct State {
     /// Cut directions, with the number of the cut.
     cut: BTreeMap<(MachineId, MachineId), u64>,
     off: BTreeSet<MachineId>,
+    cpus: BTreeMap<MachineId, Cpu>,
 }
 
 /// Wakers and timers that a change calls for, once the lock is free.
@@ -122,7 +125,14 @@ impl State {
         let bytes = segment.len();
         let delay = self.delay(bytes);
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        let when = connection.pipes[side].send(segment, now + delay);
+        let cpu = self.cpus.get_mut(&connection.machines[side]);
+        let leaves = match (cpu, &segment) {
+            (Some(cpu), Segment::Data(bytes)) => {
+                cpu.serve(Passing { connection: id, side, sent: true, bytes }, now)
+            }
+            _ => now,
+        };
+        let when = connection.pipes[side].send(segment, leaves + delay);
         after.timers.push((when, Delivery::Segments { connection: id, side }));
     }
 
@@ -145,6 +155,7 @@ impl Network {
             connections: BTreeMap::new(),
             cut: BTreeMap::new(),
             off: BTreeSet::new(),
+            cpus: BTreeMap::new(),
         };
         Network { state: Mutex::new(state) }
     }
@@ -172,6 +183,20 @@ impl Network {
 
     pub(crate) fn count(&self) -> usize {
         self.state.lock().connections.len()
+    }
+
+    pub(crate) fn set_cpu(&self, machine: MachineId, cost: Cost) {
+        self.state.lock().cpus.insert(machine, Cpu::new(cost));
+    }
+
+    pub(crate) fn charge(&self, executor: &Executor, machine: MachineId, cost: Duration) {
+        if let Some(cpu) = self.state.lock().cpus.get_mut(&machine) {
+            cpu.charge(cost, executor.now());
+        }
+    }
+
+    pub(crate) fn busy(&self, machine: MachineId) -> Duration {
+        self.state.lock().cpus.get(&machine).map_or(Duration::ZERO, Cpu::busy)
     }
 
     pub(crate) fn clear(&self) {
@@ -466,6 +491,13 @@ impl State {
             return;
         }
         let Some(connection) = self.connections.get_mut(&id) else { return };
+        if let Some(cpu) = self.cpus.get_mut(&to) {
+            let served = connection.pipes[side].serve(now, |bytes| {
+                cpu.serve(Passing { connection: id, side, sent: false, bytes }, now)
+            });
+            let delivery = Delivery::Segments { connection: id, side };
+            after.timers.extend(served.into_iter().map(|when| (when, delivery)));
+        }
         let (bytes, end, refused) = connection.pipes[side].arrive(now);
         if bytes > 0 || end.is_some() {
             after.notes.push((Event::Arrive, id * 2 + side as u64, bytes as u64));

@@ -9,6 +9,7 @@ use crate::executor::{Action, Executor, Step};
 use crate::hash::{Event, EventHash};
 use crate::machine::{DiskSpeed, Kill, Machine, MachineId, Process, Skew};
 use crate::net::SimNet;
+use crate::network::cpu::Cost;
 use crate::network::{Delays, Network};
 use crate::random::SimRandom;
 use crate::rng::Rng;
@@ -90,6 +91,22 @@ impl World {
     /// The network, for delays, partitions and broken connections.
     pub fn network(&self) -> NetworkHandle<'_> {
         NetworkHandle { core: &self.core }
+    }
+
+    /// Gives the machine one CPU, through which all that it sends and receives goes in turn.
+    pub fn set_cpu(&self, id: MachineId, cost: Cost) {
+        self.core.network.set_cpu(id, cost);
+    }
+
+    /// How long the CPU of this machine has worked.
+    pub fn busy(&self, id: MachineId) -> Duration {
+        self.core.network.busy(id)
+    }
+
+    /// Takes time of the CPU of this machine, if it has one, for other work than messages.
+    pub fn charger(&self, id: MachineId) -> impl Fn(Duration) + Send + Sync + use<> {
+        let core = self.core.clone();
+        move |cost| core.network.charge(&core.executor, id, cost)
     }
 
     /// Starts a process on a machine, which is powered on if need be.

@@ -27,6 +27,15 @@ impl Segment {
     }
 }
 
+/// A segment on its way.
+struct UnderWay {
+    /// When it arrives.
+    when: Duration,
+    segment: Segment,
+    /// The CPU of the receiver has it in its queue: [`UnderWay::when`] is when it is done.
+    served: bool,
+}
+
 /// How a direction ended, as its reader sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
@@ -37,7 +46,7 @@ pub(super) enum End {
 /// One direction.
 #[derive(Default)]
 pub(super) struct Pipe {
-    under_way: VecDeque<(Duration, Segment)>,
+    under_way: VecDeque<UnderWay>,
     arrived: VecDeque<Bytes>,
     bytes: usize,
     last: Duration,
@@ -55,7 +64,7 @@ impl Pipe {
     pub(super) fn send(&mut self, segment: Segment, when: Duration) -> Duration {
         self.last = self.last.max(when);
         self.bytes += segment.len();
-        self.under_way.push_back((self.last, segment));
+        self.under_way.push_back(UnderWay { when: self.last, segment, served: false });
         self.last
     }
 
@@ -80,12 +89,31 @@ impl Pipe {
         }
     }
 
+    /// Gives each segment that has come by now to the receiver's CPU, which says when it is done.
+    /// Returns these times.
+    pub(super) fn serve(
+        &mut self,
+        now: Duration,
+        mut cpu: impl FnMut(&[u8]) -> Duration,
+    ) -> Vec<Duration> {
+        let mut done = Vec::new();
+        for under_way in self.under_way.iter_mut().filter(|each| !each.served && each.when <= now) {
+            if let Segment::Data(data) = &under_way.segment {
+                under_way.when = cpu(data);
+                self.last = self.last.max(under_way.when);
+                done.push(under_way.when);
+            }
+            under_way.served = true;
+        }
+        done
+    }
+
     /// Takes what is due: (bytes that arrived, end, true if data came for which there is no
     /// reader).
     pub(super) fn arrive(&mut self, now: Duration) -> (usize, Option<End>, bool) {
         let (mut bytes, mut refused) = (0, false);
-        while self.under_way.front().is_some_and(|(when, _)| *when <= now) {
-            let Some((_, segment)) = self.under_way.pop_front() else { break };
+        while self.under_way.front().is_some_and(|first| first.when <= now) {
+            let Some(UnderWay { segment, .. }) = self.under_way.pop_front() else { break };
             match segment {
                 Segment::Data(data) if self.read_closed => {
                     self.bytes -= data.len();
