@@ -59,6 +59,8 @@ pub const DOM_CHUNK_BYTES: usize = 16 << 10;
 pub const FILE_BYTES_MAX: u64 = i64::MAX as u64;
 /// TCP connections per peer over a short line: one for control, the rest for bulk.
 pub const LINKS_PER_PEER: usize = 3;
+/// NIDs of one node, at most.
+pub const PEER_NIDS_MAX: usize = 16;
 /// TCP connections per peer over the longest lines: each carries a window per round trip.
 pub const LINKS_PER_PEER_MAX: usize = 17;
 /// Requests in flight to one peer, before the window grows.

@@ -134,9 +134,14 @@ impl Cluster {
 
     /// `lctl` with these arguments, as on a host where just these daemons run.
     pub fn lctl(&self, args: &[&str]) -> Output {
+        self.called("lctl", args)
+    }
+
+    /// The program, called by this name, as on a host where just these daemons run.
+    pub fn called(&self, name: &str, args: &[&str]) -> Output {
         let mut command = Command::new(sheen());
-        command.arg0("lctl").args(args).env(RUN_DIR, self.run_dir()).stdin(Stdio::null());
-        command.output().expect("lctl runs")
+        command.arg0(name).args(args).env(RUN_DIR, self.run_dir()).stdin(Stdio::null());
+        command.output().expect("sheen runs")
     }
 
     /// Any command of `sheen` on this folder, for example `["status", "--json"]`.

@@ -27,7 +27,7 @@ use error::RpcError;
 use futures_util::future::join_all;
 use import::{Import, Owner};
 use lnet::fault::Faults;
-use lnet::node::Lnet;
+use lnet::node::{Lnet, PeerState};
 use lnet::seal::Seal;
 use observe::registry::Registry;
 use parking_lot::Mutex;
@@ -160,6 +160,27 @@ impl Rpc {
     /// NIDs this process is reached at; `0@lo` first.
     pub fn nids(&self) -> Vec<Nid> {
         std::iter::once(Nid::Loopback).chain(self.lnet.listening()).collect()
+    }
+
+    /// Accepts no connections at this NID any more; those that stand go on. `false`: none were.
+    pub fn stop_listening(&self, nid: Nid) -> bool {
+        self.lnet.stop_listening(nid)
+    }
+
+    /// Nodes that this process connected to, by NID.
+    pub fn peers(&self) -> Vec<PeerState> {
+        self.lnet.peers()
+    }
+
+    /// Connections that others made, by their address.
+    pub fn accepted(&self) -> BTreeMap<Nid, usize> {
+        self.lnet.accepted()
+    }
+
+    /// Closes the connections to the node at this NID; new ones are made when they are needed.
+    /// `false`: there are none.
+    pub fn hang_up(&self, nid: Nid) -> bool {
+        self.lnet.hang_up(nid)
     }
 
     /// The cluster.

@@ -91,7 +91,7 @@ pub fn which_nid(
 
 /// A NID, also one with the name of a host: `server1@tcp`, `server1:7988@tcp`. `None`, with a
 /// report, if it is none.
-fn resolved(text: &str, report: &mut Report<'_>) -> Option<Nid> {
+pub fn resolved(text: &str, report: &mut Report<'_>) -> Option<Nid> {
     let bad = match text.parse::<Nid>() {
         Ok(nid) => return Some(nid),
         Err(bad) => bad,

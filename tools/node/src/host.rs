@@ -3,6 +3,7 @@
 pub mod announce;
 pub mod authority;
 pub mod descriptors;
+pub mod interfaces;
 pub mod join;
 pub mod keys;
 pub mod lease_end;

@@ -7,6 +7,8 @@ pub mod devices;
 mod enrolment;
 pub mod faults;
 pub mod kept;
+pub mod lnet;
+mod network;
 pub mod params;
 pub mod persistent;
 pub mod scrubs;

@@ -1,5 +1,5 @@
-//! Programs that are called by Lustre's names: `lfs`, `lctl`. Their wrong usage is reported in
-//! Lustre's way, with EINVAL.
+//! Programs that are called by Lustre's names: `lfs`, `lctl`, `lnetctl`. Their wrong usage is
+//! reported in Lustre's way, with EINVAL.
 
 use crate::parse;
 use crate::terminal::interactive::{self, Reader};
@@ -47,7 +47,7 @@ pub fn play<A: FromArgMatches>(program: &Program<A>, args: Vec<OsString>) -> Out
 }
 
 /// Parses the arguments (the first is the program's name) and runs it.
-fn as_lustre<A: FromArgMatches>(
+pub fn as_lustre<A: FromArgMatches>(
     definition: clap::Command,
     args: Vec<OsString>,
     run: impl FnOnce(&A) -> Outcome,

@@ -52,6 +52,8 @@ pub enum Command {
     Auth(AuthArgs),
     Lctl(lctl::cli::Lctl),
     Lfs(lfs::cli::Lfs),
+    Lnetctl(lnetctl::cli::Lnetctl),
+    Lshowmount(lnetctl::cli::Lshowmount),
     Bench(bench_args::Bench),
     Completion(CompletionArgs),
     Man(ManArgs),

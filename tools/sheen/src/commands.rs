@@ -8,6 +8,7 @@ pub(crate) mod down;
 pub(crate) mod fsck;
 pub(crate) mod lctl;
 pub(crate) mod lfs;
+pub(crate) mod lnetctl;
 pub(crate) mod man;
 pub(crate) mod mkfs;
 pub(crate) mod mount;

@@ -1,8 +1,8 @@
 //! The `sheen` command: parse, run, say how it went.
 //!
-//! Called as `mkfs.sheen`, `mount.sheen`, `mkfs.lustre`, `mount.lustre`, `lctl` or `lfs` it plays
-//! that program (see [`called`]). Standard output carries data, standard error talk; a failure is
-//! one sentence.
+//! Called as `mkfs.sheen`, `mount.sheen`, `mkfs.lustre`, `mount.lustre`, `lctl`, `lfs`, `lnetctl`
+//! or `lshowmount` it plays that program (see [`called`]). Standard output carries data, standard
+//! error talk; a failure is one sentence.
 
 mod busy;
 mod called;
@@ -18,8 +18,8 @@ use called::applet;
 use clap::{CommandFactory, FromArgMatches};
 use cli::{Cli, Command};
 use commands::{
-    auth, bench, completion, dash, down, fsck, lctl, lfs, man, mkfs, mount, scrub, serve, status,
-    top, up, why,
+    auth, bench, completion, dash, down, fsck, lctl, lfs, lnetctl, man, mkfs, mount, scrub, serve,
+    status, top, up, why,
 };
 use node::config::units;
 use std::ffi::OsString;
@@ -75,6 +75,8 @@ fn sheen(args: Vec<OsString>) -> Outcome {
         Command::Auth(args) => auth::run(&args),
         Command::Lctl(args) => lctl::run(&args),
         Command::Lfs(args) => lfs::run(&args),
+        Command::Lnetctl(args) => lnetctl::run(&args),
+        Command::Lshowmount(args) => lnetctl::showmount(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Completion(args) => completion::run(&args),
         Command::Man(args) => man::run(&args),

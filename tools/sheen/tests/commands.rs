@@ -165,6 +165,26 @@ fn help_is_what_was_agreed() {
         assert_eq!(help.status.code(), Some(0), "{command}");
         golden(&format!("help-lfs-{command}.txt"), &stdout(&help));
     }
+    golden("help-lshowmount.txt", &stdout(&called_as("lshowmount", &["--help"])));
+    golden("help-lnetctl.txt", &stdout(&called_as("lnetctl", &["--help"])));
+    for command in [
+        "net show",
+        "net add",
+        "net del",
+        "peer show",
+        "peer add",
+        "peer del",
+        "route show",
+        "ping",
+        "discover",
+        "export",
+        "import",
+    ] {
+        let words: Vec<&str> = command.split(' ').chain(["--help"]).collect();
+        let help = called_as("lnetctl", &words);
+        assert_eq!(help.status.code(), Some(0), "{command}");
+        golden(&format!("help-lnetctl-{}.txt", command.replace(' ', "-")), &stdout(&help));
+    }
 }
 
 /// Runs a program that reads its commands.

@@ -14,6 +14,7 @@ use crate::seal::{self, START_BYTES, Seal};
 use crate::shared::Shared;
 use env::Env;
 use env::net::{Listener, Stream};
+use env::watch;
 use futures_util::future::{Either, select};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -22,7 +23,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
-use types::nid::Nid;
+use types::nid::{Nid, PORT_DEFAULT};
 use types::proof::Secret;
 use types::session::ClusterId;
 
@@ -30,6 +31,27 @@ use types::session::ClusterId;
 const FAREWELL: Duration = Duration::from_secs(5);
 /// After a failed accept (no descriptors left), the next one waits.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What is known of a node that this process connected to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PeerState {
+    /// NID that it was connected at.
+    pub nid: Nid,
+    /// It can take requests.
+    pub up: bool,
+    /// Connections to it.
+    pub links: usize,
+    /// Requests that may be on their way at once.
+    pub window: usize,
+    /// Round trip of the line when it was connected; `None`: unknown.
+    pub round_trip: Option<Duration>,
+}
+
+/// An address where connections are accepted, until it is told to stop.
+struct Listening {
+    nid: Nid,
+    stop: watch::Sender<bool>,
+}
 
 /// The peer at one NID; locked while it is being connected.
 type PeerSlot = Arc<tokio::sync::Mutex<Option<Arc<Peer>>>>;
@@ -39,7 +61,7 @@ pub struct Lnet {
     shared: Arc<Shared>,
     links: Arc<Links>,
     accepted: Arc<Accepted>,
-    listening: Mutex<Vec<Nid>>,
+    listening: Mutex<Vec<Listening>>,
     peers: Mutex<BTreeMap<Nid, PeerSlot>>,
 }
 
@@ -107,7 +129,7 @@ impl Lnet {
 
     /// NIDs that connections are accepted at.
     pub fn listening(&self) -> Vec<Nid> {
-        self.listening.lock().clone()
+        self.listening.lock().iter().map(|listening| listening.nid).collect()
     }
 
     /// Tasks that live now.
@@ -122,13 +144,16 @@ impl Lnet {
     pub async fn listen(&self, addr: SocketAddr) -> std::io::Result<SocketAddr> {
         let listener = self.shared.env.net.listen(addr).await?;
         let addr = listener.local_addr()?;
-        self.listening.lock().push(Nid::Tcp(addr));
+        let (stop, mut told) = watch::channel(false);
+        self.listening.lock().push(Listening { nid: Nid::Tcp(addr), stop });
         let (links, accepted, task) =
             (self.links.clone(), self.accepted.clone(), self.links.task());
         let accept = async move {
             let stopped = links.shared.stopped();
-            select(pin!(accept(&links, &accepted, &*listener, Nid::Tcp(addr))), pin!(stopped))
-                .await;
+            // No error: while it listens, the sender is in the list.
+            let told = async { told.wait_for(|told| *told).await.map_or((), drop) };
+            let accept = accept(&links, &accepted, &*listener, Nid::Tcp(addr));
+            select(pin!(accept), select(pin!(stopped), pin!(told))).await;
             drop(listener);
             drop(task);
         };
@@ -153,6 +178,59 @@ impl Lnet {
         let peer = Peer::connect(self.links.clone(), nid).await?;
         *slot = Some(peer.clone());
         Ok(peer)
+    }
+
+    /// Accepts no connections at this NID any more; those that stand go on. `false`: none were.
+    pub fn stop_listening(&self, nid: Nid) -> bool {
+        let mut listening = self.listening.lock();
+        let Some(at) = listening.iter().position(|listening| listening.nid == nid) else {
+            return false;
+        };
+        listening.remove(at).stop.send_replace(true);
+        true
+    }
+
+    /// Nodes that this process connected to, by NID.
+    pub fn peers(&self) -> Vec<PeerState> {
+        let slots: Vec<(Nid, PeerSlot)> =
+            self.peers.lock().iter().map(|(nid, slot)| (*nid, slot.clone())).collect();
+        let state = |(nid, slot): (Nid, PeerSlot)| {
+            // Locked: it is being connected.
+            let slot = slot.try_lock();
+            let peer = slot.as_ref().ok().and_then(|slot| slot.as_ref());
+            match peer.filter(|peer| peer.is_open()) {
+                None => PeerState { nid, up: false, links: 0, window: 0, round_trip: None },
+                Some(peer) => PeerState {
+                    nid,
+                    up: true,
+                    links: 1 + peer.bulk_links(),
+                    window: peer.window(),
+                    round_trip: peer.round_trip(),
+                },
+            }
+        };
+        slots.into_iter().map(state).collect()
+    }
+
+    /// Connections that others made, by their address; ports of nodes that connect mean nothing.
+    pub fn accepted(&self) -> BTreeMap<Nid, usize> {
+        let mut by_address = BTreeMap::new();
+        for link in self.links.live() {
+            if !link.is_dialled() && link.is_open() {
+                let address = SocketAddr::new(address_of(link.nid()), PORT_DEFAULT);
+                *by_address.entry(Nid::Tcp(address)).or_default() += 1;
+            }
+        }
+        by_address
+    }
+
+    /// Closes the connections to the node at this NID. `false`: there are none.
+    pub fn hang_up(&self, nid: Nid) -> bool {
+        let slot = self.peers.lock().get(&nid).cloned();
+        let peer = slot.and_then(|slot| slot.try_lock().ok()?.take());
+        let Some(peer) = peer.filter(|peer| peer.is_open()) else { return false };
+        peer.close(&LinkError::Lost { nid, reason: "an administrator closed it".to_owned() });
+        true
     }
 
     /// Stops accepting, says goodbye on all links, closes them and waits for all tasks to end.

@@ -2,7 +2,7 @@
 
 use crate::manage::control::{Answer, ClusterAnswer, Request};
 use crate::manage::devices::Device;
-use crate::manage::{devices, faults, kept, params, scrubs};
+use crate::manage::{devices, faults, kept, network, params, scrubs};
 use crate::role::parts::blocking;
 use crate::watch::logs::Unremoved;
 use crate::watch::recent::RECENT;
@@ -61,6 +61,7 @@ pub async fn answer(view: &Arc<View>, request: Request) -> Answer {
         }
         Request::Fault { fault } => faults::answer(view, fault),
         Request::Scrub { begin } => Answer::Scrub { targets: scrubs::answer(view, begin) },
+        Request::Lnet { lnet } => network::answer(view, lnet).await,
         Request::Ping { nid } => ping(view, &nid).await,
         Request::Page => Answer::Page { address: view.page() },
         Request::ServerKey => server_key(view),

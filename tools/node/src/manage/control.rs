@@ -10,6 +10,7 @@ use crate::home::Home;
 use crate::manage::devices::Device;
 use crate::manage::faults::{FaultAnswer, FaultAsked};
 use crate::manage::kept::{KeptParam, PoolAnswer, PoolAsked};
+use crate::manage::lnet::{LnetAnswer, LnetAsked};
 use crate::manage::scrubs::ScrubAnswer;
 use crate::watch::status::NodeStatus;
 use ::ask::params::ParamAnswer;
@@ -152,6 +153,11 @@ pub enum Request {
         /// Begin one; else only tell how it goes.
         begin: bool,
     },
+    /// What the network of the process is, or changes of it.
+    Lnet {
+        /// What to do.
+        lnet: LnetAsked,
+    },
     /// Asks the node at this NID for its NIDs.
     Ping {
         /// NID of the node.
@@ -230,6 +236,11 @@ pub enum Answer {
     Nids {
         /// The NIDs.
         nids: Vec<String>,
+    },
+    /// To [`LnetAsked::Show`].
+    Lnet {
+        /// Networks, peers, routes.
+        lnet: Box<LnetAnswer>,
     },
     /// To [`Request::Kept`].
     Kept {

@@ -4,7 +4,7 @@
 
 use crate::called::lustre_names;
 use crate::cli::{MkfsArgs, MountArgs};
-use crate::commands::{lctl, lfs, mkfs, mount};
+use crate::commands::{lctl, lfs, lnetctl, mkfs, mount};
 use crate::parse;
 use crate::terminal::outcome::Outcome;
 use clap::{Args, FromArgMatches};
@@ -41,6 +41,12 @@ pub const APPLETS: &[Applet] = &[
     },
     Applet { name: "lctl", command: lctl::definition, run: lctl::called },
     Applet { name: "lfs", command: lfs::definition, run: lfs::called },
+    Applet { name: "lnetctl", command: lnetctl::definition, run: lnetctl::called },
+    Applet {
+        name: "lshowmount",
+        command: lnetctl::showmount_definition,
+        run: lnetctl::showmount_called,
+    },
 ];
 
 /// The program of this name; the directory part of `argv0` does not count.

@@ -1,0 +1,355 @@
+//! What daemons say of their networks, as one; and changes of them.
+
+use crate::yaml::{self, Out, entry};
+use lctl::daemons::{self, Answered, Daemons};
+use lctl::network::resolved;
+use node::manage::control::{Answer, Request};
+use node::manage::lnet::{LnetAnswer, LnetAsked, NetAnswer, PeerAnswer, RouteAnswer};
+use report::{Report, strerror};
+use std::io::{self, Write};
+use types::errno::Errno;
+use types::nid::Nid;
+
+/// A part of what is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Section {
+    /// Networks and NIDs.
+    Net,
+    /// Nodes at the other ends.
+    Peer,
+    /// Ways to other networks.
+    Route,
+}
+
+/// What is to be shown.
+#[derive(Clone, Copy, Default)]
+pub struct Wanted<'a> {
+    /// Only this network.
+    pub net: Option<&'a str>,
+    /// Only this peer, or gateway.
+    pub nid: Option<Nid>,
+    /// Say more.
+    pub verbose: u8,
+}
+
+impl Wanted<'_> {
+    /// Everything, with so many words.
+    pub fn verbose(verbose: u8) -> Wanted<'static> {
+        Wanted { verbose, ..Wanted::default() }
+    }
+}
+
+/// What all daemons say, each thing once.
+pub fn ask(daemons: &Daemons, report: &mut Report<'_>) -> LnetAnswer {
+    let mut all = LnetAnswer::default();
+    let request = Request::Lnet { lnet: LnetAsked::Show };
+    for Answered { answer, .. } in daemons.ask_all(&request, report) {
+        match answer {
+            Answer::Lnet { lnet } => merge(&mut all, *lnet),
+            other => daemons::unexpected(&other, report),
+        }
+    }
+    all.nets.sort_by_key(|net| (net.net != "lo", net.net.clone(), net.nid.clone()));
+    all
+}
+
+fn merge(all: &mut LnetAnswer, more: LnetAnswer) {
+    for net in more.nets {
+        if !all.nets.iter().any(|known| (&known.net, &known.nid) == (&net.net, &net.nid)) {
+            all.nets.push(net);
+        }
+    }
+    for peer in more.peers {
+        match all.peers.iter_mut().find(|known| known.nid == peer.nid) {
+            Some(known) => {
+                known.links += peer.links;
+                known.accepted += peer.accepted;
+                known.up |= peer.up;
+                known.window = known.window.max(peer.window);
+                known.round_trip_us = known.round_trip_us.max(peer.round_trip_us);
+            }
+            None => all.peers.push(peer),
+        }
+    }
+    for route in more.routes {
+        let same =
+            |known: &&mut RouteAnswer| (&known.net, &known.gateway) == (&route.net, &route.gateway);
+        match all.routes.iter_mut().find(same) {
+            Some(known) => known.up |= route.up,
+            None => all.routes.push(route),
+        }
+    }
+}
+
+/// Prints a section.
+///
+/// # Errors
+/// `out` cannot be written.
+pub fn show(
+    section: Section,
+    wanted: &Wanted<'_>,
+    daemons: &Daemons,
+    out: &mut dyn Write,
+    report: &mut Report<'_>,
+) -> io::Result<()> {
+    let found = ask(daemons, report);
+    match section_of(section, wanted, &found) {
+        Some(entry) => yaml::print(out, &[entry]),
+        None if wanted.net.is_some() || wanted.nid.is_some() => {
+            report.errno("nothing fits", Errno::ENOENT);
+            Ok(())
+        }
+        None => Ok(()),
+    }
+}
+
+/// A section as it is printed; `None`: nothing is in it.
+pub fn section_of(
+    section: Section,
+    wanted: &Wanted<'_>,
+    found: &LnetAnswer,
+) -> Option<(String, Out)> {
+    let (name, list) = match section {
+        Section::Net => ("net", nets(wanted, &found.nets)),
+        Section::Peer => ("peer", peers(wanted, &found.peers)),
+        Section::Route => ("route", routes(wanted, &found.routes)),
+    };
+    (!list.is_empty()).then(|| entry(name, Out::List(list)))
+}
+
+/// `tcp0` is another name of `tcp`.
+fn same_net(a: &str, b: &str) -> bool {
+    let short = |net: &str| {
+        net.strip_suffix('0')
+            .filter(|rest| *rest == "tcp" || *rest == "o2ib")
+            .map_or(net.to_owned(), str::to_owned)
+    };
+    short(a) == short(b)
+}
+
+fn nets(wanted: &Wanted<'_>, nets: &[NetAnswer]) -> Vec<Out> {
+    let mut list: Vec<(String, Vec<Out>)> = Vec::new();
+    for net in nets.iter().filter(|net| wanted.net.is_none_or(|wanted| same_net(wanted, &net.net)))
+    {
+        let mut ni = vec![entry("nid", Out::text(&net.nid)), entry("status", Out::text("up"))];
+        if let Some(interface) = &net.interface {
+            ni.push(entry("interfaces", Out::Map(vec![entry("0", Out::text(interface))])));
+        }
+        if wanted.verbose > 0 && net.net != "lo" {
+            ni.push(entry("lnd", Out::text("tcp")));
+            let accepts = Out::text(if net.accepts { "yes" } else { "no" });
+            ni.push(entry("accepts connections", accepts));
+        }
+        match list.iter_mut().find(|(name, _)| *name == net.net) {
+            Some((_, nis)) => nis.push(Out::Map(ni)),
+            None => list.push((net.net.clone(), vec![Out::Map(ni)])),
+        }
+    }
+    let of = |(net, nis)| {
+        Out::Map(vec![entry("net type", Out::Text(net)), entry("local NI(s)", Out::List(nis))])
+    };
+    list.into_iter().map(of).collect()
+}
+
+fn peers(wanted: &Wanted<'_>, peers: &[PeerAnswer]) -> Vec<Out> {
+    let wanted_nid = wanted.nid.map(|nid| nid.to_string());
+    let meant = peers.iter().filter(|peer| wanted_nid.as_ref().is_none_or(|nid| *nid == peer.nid));
+    let of = |peer: &PeerAnswer| {
+        let mut ni = vec![
+            entry("nid", Out::text(&peer.nid)),
+            entry("state", Out::text(if peer.up { "up" } else { "down" })),
+        ];
+        if wanted.verbose > 0 {
+            ni.push(entry("links", Out::text(peer.links)));
+            ni.push(entry("accepted links", Out::text(peer.accepted)));
+            if peer.window > 0 {
+                ni.push(entry("max_ni_tx_credits", Out::text(peer.window)));
+            }
+            if peer.round_trip_us > 0 {
+                ni.push(entry("round trip (us)", Out::text(peer.round_trip_us)));
+            }
+        }
+        Out::Map(vec![
+            entry("primary nid", Out::text(&peer.nid)),
+            entry("Multi-Rail", Out::text("False")),
+            entry("peer ni", Out::List(vec![Out::Map(ni)])),
+        ])
+    };
+    meant.map(of).collect()
+}
+
+fn routes(wanted: &Wanted<'_>, routes: &[RouteAnswer]) -> Vec<Out> {
+    let wanted_nid = wanted.nid.map(|nid| nid.to_string());
+    let meant = routes.iter().filter(|route| {
+        wanted.net.is_none_or(|net| same_net(net, &route.net))
+            && wanted_nid.as_ref().is_none_or(|nid| *nid == route.gateway)
+    });
+    let of = |route: &RouteAnswer| {
+        let mut map =
+            vec![entry("net", Out::text(&route.net)), entry("gateway", Out::text(&route.gateway))];
+        if wanted.verbose > 0 {
+            map.push(entry("hop", Out::text(route.hops.map_or(-1, i64::from))));
+            map.push(entry("priority", Out::text(route.priority)));
+            map.push(entry("state", Out::text(if route.up { "up" } else { "down" })));
+        }
+        Out::Map(map)
+    };
+    meant.map(of).collect()
+}
+
+/// Changes the networks of all daemons. `false`: not of all, and that is reported.
+pub fn change(asked: LnetAsked, daemons: &Daemons, report: &mut Report<'_>) -> bool {
+    if !daemons.are_of_one_cluster(report) {
+        return false;
+    }
+    let answers = daemons.ask_all(&Request::Lnet { lnet: asked }, report);
+    let mut failed: Vec<(i32, String)> = Vec::new();
+    let mut done = false;
+    for Answered { answer, .. } in answers {
+        match answer {
+            Answer::Done => done = true,
+            Answer::Failed { errno, reason } => failed.push((errno, reason)),
+            other => daemons::unexpected(&other, report),
+        }
+    }
+    // A daemon that it does not concern says ENOENT.
+    failed.retain(|(errno, _)| !done || Errno(*errno) != Errno::ENOENT);
+    failed.dedup();
+    match failed.first() {
+        Some(_) => {
+            failed.iter().for_each(|(errno, why)| report.sentence(why, Errno(*errno)));
+            false
+        }
+        None if !done => {
+            let none = Errno(rustix::io::Errno::NETDOWN.raw_os_error());
+            report.sentence("no daemon runs on this host", none);
+            false
+        }
+        None => true,
+    }
+}
+
+/// Asks each daemon until one reaches the node; for all nodes.
+///
+/// # Errors
+/// `out` cannot be written.
+pub fn ping(
+    command: &str,
+    nids: &[String],
+    daemons: &Daemons,
+    out: &mut dyn Write,
+    report: &mut Report<'_>,
+) -> io::Result<()> {
+    let mut reached = Vec::new();
+    for text in nids {
+        let Some(nid) = resolved(text, report) else { continue };
+        match ping_one(nid, daemons, report) {
+            Ok(told) => {
+                let ni = |nid: &String| Out::Map(vec![entry("nid", Out::text(nid))]);
+                reached.push(Out::Map(vec![
+                    entry("primary nid", Out::text(nid)),
+                    entry("Multi-Rail", Out::text(if told.len() > 1 { "True" } else { "False" })),
+                    entry("peer ni", Out::List(told.iter().map(ni).collect())),
+                ]));
+            }
+            Err(errno) => {
+                report.sentence(&format!("failed to {command} {nid}: {}", strerror(errno)), errno);
+            }
+        }
+    }
+    match reached.is_empty() {
+        true => Ok(()),
+        false => yaml::print(out, &[entry(command, Out::List(reached))]),
+    }
+}
+
+fn ping_one(nid: Nid, daemons: &Daemons, report: &mut Report<'_>) -> Result<Vec<String>, Errno> {
+    let mut errno = None;
+    let request = Request::Ping { nid: nid.to_string() };
+    for Answered { answer, .. } in daemons.ask_all(&request, report) {
+        match answer {
+            Answer::Nids { nids } => {
+                let lo = Nid::Loopback.to_string();
+                return Ok(nids
+                    .into_iter()
+                    .filter(|told| *told != lo || nid == Nid::Loopback)
+                    .collect());
+            }
+            Answer::Failed { errno: why, .. } => errno = errno.or(Some(Errno(why))),
+            other => daemons::unexpected(&other, report),
+        }
+    }
+    Err(errno.unwrap_or(Errno(rustix::io::Errno::NETDOWN.raw_os_error())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_several_daemons_say_is_shown_once() {
+        let net = |net: &str, nid: &str| NetAnswer {
+            net: net.into(),
+            nid: nid.into(),
+            interface: (net != "lo").then(|| "eth0".into()),
+            accepts: net != "lo",
+        };
+        let peer = |nid: &str, up| PeerAnswer {
+            nid: nid.into(),
+            up,
+            links: 3,
+            window: 8,
+            ..PeerAnswer::default()
+        };
+        let mut all = LnetAnswer::default();
+        let one = LnetAnswer {
+            nets: vec![net("lo", "0@lo"), net("tcp", "10.0.0.1@tcp")],
+            peers: vec![peer("10.0.0.2@tcp", false)],
+            routes: Vec::new(),
+        };
+        let other = LnetAnswer {
+            nets: vec![net("lo", "0@lo"), net("tcp", "10.0.0.1:7988@tcp")],
+            peers: vec![peer("10.0.0.2@tcp", true)],
+            routes: Vec::new(),
+        };
+        merge(&mut all, one);
+        merge(&mut all, other);
+        let sections = [Section::Net, Section::Peer, Section::Route];
+        let entries: Vec<_> = sections
+            .into_iter()
+            .filter_map(|section| section_of(section, &Wanted::verbose(0), &all))
+            .collect();
+        let mut out = Vec::new();
+        yaml::print(&mut out, &entries).unwrap();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "\
+net:
+    - net type: lo
+      local NI(s):
+        - nid: 0@lo
+          status: up
+    - net type: tcp
+      local NI(s):
+        - nid: 10.0.0.1@tcp
+          status: up
+          interfaces:
+              0: eth0
+        - nid: 10.0.0.1:7988@tcp
+          status: up
+          interfaces:
+              0: eth0
+peer:
+    - primary nid: 10.0.0.2@tcp
+      Multi-Rail: False
+      peer ni:
+        - nid: 10.0.0.2@tcp
+          state: up
+"
+        );
+        let of_net = Wanted { net: Some("tcp0"), ..Wanted::default() };
+        assert!(section_of(Section::Net, &of_net, &all).is_some());
+        let of_net = Wanted { net: Some("tcp1"), ..Wanted::default() };
+        assert_eq!(section_of(Section::Net, &of_net, &all), None);
+    }
+}

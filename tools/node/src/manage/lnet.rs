@@ -1,0 +1,91 @@
+//! What `lnetctl` asks of the network of a process, and is answered.
+
+use serde::{Deserialize, Serialize};
+
+/// What is asked of the network of a process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", tag = "do", deny_unknown_fields)]
+pub enum LnetAsked {
+    /// Networks, peers, routes.
+    Show,
+    /// Accept connections on further interfaces.
+    AddNet {
+        /// Name of the network.
+        net: String,
+        /// Interfaces, or addresses.
+        on: Vec<String>,
+    },
+    /// Accept connections on these no longer.
+    DelNet {
+        /// Name of the network.
+        net: String,
+        /// Interfaces, or addresses; empty: all of the network.
+        on: Vec<String>,
+    },
+    /// Connect to a node.
+    AddPeer {
+        /// Its NIDs.
+        nids: Vec<String>,
+    },
+    /// Close the connections to a node.
+    DelPeer {
+        /// Its NIDs.
+        nids: Vec<String>,
+    },
+}
+
+/// The answer to [`LnetAsked::Show`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LnetAnswer {
+    /// NIDs of the process, each with its network.
+    pub nets: Vec<NetAnswer>,
+    /// Nodes that it talks to.
+    pub peers: Vec<PeerAnswer>,
+    /// Ways to other networks.
+    pub routes: Vec<RouteAnswer>,
+}
+
+/// A NID of the process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetAnswer {
+    /// `lo`, `tcp`
+    pub net: String,
+    /// The NID.
+    pub nid: String,
+    /// The interface that has the address.
+    pub interface: Option<String>,
+    /// Connections are accepted there.
+    pub accepts: bool,
+}
+
+/// A node at the other end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerAnswer {
+    /// NID that it was connected at, or the address that it connects from.
+    pub nid: String,
+    /// It can be asked, or asks.
+    pub up: bool,
+    /// Connections that this process made.
+    pub links: u64,
+    /// Connections that it made.
+    pub accepted: u64,
+    /// Requests that may be on their way to it at once; 0: unknown.
+    pub window: u64,
+    /// Round trip when it was connected, microseconds; 0: unknown.
+    pub round_trip_us: u64,
+}
+
+/// A way to another network.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouteAnswer {
+    /// The network.
+    pub net: String,
+    /// NID of the router.
+    pub gateway: String,
+    /// Routers on the way, if that was said.
+    pub hops: Option<u8>,
+    /// The lowest number goes first.
+    pub priority: u32,
+    /// The router answered when it was last used.
+    pub up: bool,
+}
