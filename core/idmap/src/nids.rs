@@ -1,4 +1,4 @@
-//! Ranges of NIDs in Lustre's words: `10.0.[2-10].[1-255]@tcp`, `*@tcp`, `10.1.0.0/16@tcp`,
+//! Ranges of NIDs in Lustre's words: `10.0.[2-10].[1-255]@tcp`, `*@tcp1`, `10.1.0.0/16@o2ib`,
 //! `fd00::/8@tcp`, `0@lo`; several with spaces between them.
 //!
 //! Each of the four numbers of an address is a number, `*`, or a list in brackets: numbers, ranges
@@ -8,6 +8,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;
+use types::net::Net;
 use types::nid::Nid;
 
 /// Ranges of one list.
@@ -23,6 +24,8 @@ pub struct NidRanges(Vec<NidRange>);
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NidRange {
     words: String,
+    /// Of `0@lo`: any.
+    net: Net,
     covers: Covers,
 }
 
@@ -30,8 +33,8 @@ pub struct NidRange {
 enum Covers {
     /// `0@lo`.
     Loopback,
-    /// `*@tcp`.
-    AnyTcp,
+    /// `*@tcp`: all of the network.
+    All,
     /// Each number of an IPv4 address on its own.
     Numbers([Numbers; 4]),
     /// Addresses of which so many first bits are these.
@@ -65,7 +68,7 @@ pub enum Wrong {
     #[error("write ADDRESS@tcp; spaces stand between ranges, and not within one")]
     NoNet,
     /// There is no such network here.
-    #[error("the only networks here are tcp and lo")]
+    #[error("networks are lo, tcp, tcp1 to tcp255, o2ib, o2ib1 to o2ib255")]
     Net,
     /// On `lo` there is one address only.
     #[error("the only address of lo is 0")]
@@ -121,7 +124,7 @@ impl NidRanges {
 
     /// True if one of the ranges covers this NID.
     pub fn covers(&self, nid: Nid) -> bool {
-        self.0.iter().any(|range| range.covers.has(nid))
+        self.0.iter().any(|range| range.covers(nid))
     }
 }
 
@@ -169,8 +172,8 @@ impl FromStr for NidRange {
         if text.len() > TEXT_BYTES_MAX {
             return Err(bad(Wrong::Long));
         }
-        let covers = Covers::parse(text).map_err(bad)?;
-        Ok(NidRange { words: text.to_owned(), covers })
+        let (net, covers) = Covers::parse(text).map_err(bad)?;
+        Ok(NidRange { words: text.to_owned(), net, covers })
     }
 }
 
@@ -184,14 +187,14 @@ impl fmt::Display for NidRange {
 impl NidRange {
     /// True if it covers this NID.
     pub fn covers(&self, nid: Nid) -> bool {
-        self.covers.has(nid)
+        nid.net().is_none_or(|net| net == self.net) && self.covers.has(nid)
     }
 
     /// How many addresses it covers, as far as that can be counted.
     pub fn addresses(&self) -> u128 {
         match &self.covers {
             Covers::Loopback => 1,
-            Covers::AnyTcp => u128::MAX,
+            Covers::All => u128::MAX,
             Covers::Numbers(sets) => sets.iter().map(Numbers::count).product(),
             Covers::Prefix { of, bits } => {
                 let all = if of.is_ipv4() { Ipv4Addr::BITS } else { 128 };
@@ -207,7 +210,8 @@ impl NidRange {
 
     /// True if there is a NID that both cover.
     pub fn overlaps(&self, other: &NidRange) -> bool {
-        self.covers.overlaps(&other.covers)
+        let same_net = self.net == other.net || (self.is_loopback() && other.is_loopback());
+        same_net && self.covers.overlaps(&other.covers)
     }
 }
 
@@ -215,7 +219,7 @@ impl Covers {
     fn overlaps(&self, other: &Covers) -> bool {
         match (self, other) {
             (Covers::Loopback, other) | (other, Covers::Loopback) => *other == Covers::Loopback,
-            (Covers::AnyTcp, _) | (_, Covers::AnyTcp) => true,
+            (Covers::All, _) | (_, Covers::All) => true,
             (Covers::Numbers(a), Covers::Numbers(b)) => a.iter().zip(b).all(|(a, b)| a.meets(b)),
             (Covers::Prefix { of: a, bits: a_bits }, Covers::Prefix { of: b, bits: b_bits }) => {
                 let bits = *a_bits.min(b_bits);
@@ -236,22 +240,26 @@ impl Covers {
         }
     }
 
-    fn parse(words: &str) -> Result<Covers, Wrong> {
-        match words.rsplit_once('@').ok_or(Wrong::NoNet)? {
-            ("0", "lo") => Ok(Covers::Loopback),
-            (_, "lo") => Err(Wrong::Loopback),
-            ("*", "tcp" | "tcp0") => Ok(Covers::AnyTcp),
-            (address, "tcp" | "tcp0") if is_prefix(address) => prefix(address),
-            (address, "tcp" | "tcp0") => numbers(address).map(Covers::Numbers),
-            _ => Err(Wrong::Net),
+    fn parse(words: &str) -> Result<(Net, Covers), Wrong> {
+        let (address, net) = words.rsplit_once('@').ok_or(Wrong::NoNet)?;
+        if net == "lo" {
+            let loopback = (Net::TCP, Covers::Loopback);
+            return if address == "0" { Ok(loopback) } else { Err(Wrong::Loopback) };
         }
+        let net = net.parse().map_err(|_| Wrong::Net)?;
+        let covers = match address {
+            "*" => Covers::All,
+            address if is_prefix(address) => prefix(address)?,
+            address => Covers::Numbers(numbers(address)?),
+        };
+        Ok((net, covers))
     }
 
     fn has(&self, nid: Nid) -> bool {
-        let Nid::Tcp(address) = nid else { return *self == Covers::Loopback };
+        let Some(address) = nid.address() else { return *self == Covers::Loopback };
         match (self, address.ip().to_canonical()) {
             (Covers::Loopback, _) => false,
-            (Covers::AnyTcp, _) => true,
+            (Covers::All, _) => true,
             (Covers::Numbers(sets), IpAddr::V4(ip)) => {
                 sets.iter().zip(ip.octets()).all(|(set, n)| set.has(n))
             }

@@ -20,6 +20,7 @@ pub mod lock;
 pub mod mkdir_at;
 pub mod name;
 pub mod names;
+pub mod net;
 pub mod nid;
 pub mod object;
 pub mod principal;

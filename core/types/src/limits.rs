@@ -59,6 +59,10 @@ pub const DOM_CHUNK_BYTES: usize = 16 << 10;
 pub const FILE_BYTES_MAX: u64 = i64::MAX as u64;
 /// TCP connections per peer over a short line: one for control, the rest for bulk.
 pub const LINKS_PER_PEER: usize = 3;
+/// Networks that one process is on.
+pub const NETS_MAX: usize = 16;
+/// Routes of one process.
+pub const ROUTES_MAX: usize = 256;
 /// NIDs of one node, at most.
 pub const PEER_NIDS_MAX: usize = 16;
 /// TCP connections per peer over the longest lines: each carries a window per round trip.

@@ -65,12 +65,17 @@ impl Secret {
 
     /// What all connections of this process to the server at `nid` show.
     pub fn pairing(self, nid: Nid) -> Pairing {
-        let (ip, port, scope) = match nid {
-            Nid::Loopback => (IpAddr::from([0; 16]), 0, 0),
-            Nid::Tcp(address @ SocketAddr::V4(_)) => (address.ip(), address.port(), 0),
-            Nid::Tcp(SocketAddr::V6(address)) => {
-                ((*address.ip()).into(), address.port(), address.scope_id())
-            }
+        let nothing = SocketAddr::new(IpAddr::from([0; 16]), 0);
+        let address = nid.address().unwrap_or(nothing);
+        let (ip, port) = (address.ip(), address.port());
+        let scope = match address {
+            SocketAddr::V4(_) => 0,
+            SocketAddr::V6(address) => address.scope_id(),
+        };
+        // Of `tcp` nothing, as it was before networks had names.
+        let net = match nid {
+            Nid::On(net, _) => net.to_string(),
+            Nid::Loopback | Nid::Tcp(_) => String::new(),
         };
         let ip = match ip {
             IpAddr::V4(ip) => ip.to_ipv6_mapped(),
@@ -79,7 +84,7 @@ impl Secret {
         Pairing(keyed(
             self.0,
             Purpose::Pairing,
-            &[&ip.octets(), &port.to_le_bytes(), &scope.to_le_bytes()],
+            &[&ip.octets(), &port.to_le_bytes(), &scope.to_le_bytes(), net.as_bytes()],
         ))
     }
 

@@ -24,13 +24,14 @@
 //! |  56 |   24 | source     | NID of the sender                                              |
 //! |  80 |   24 | target     | NID it is for                                                  |
 //!
-//! A NID is kind u8 (0 `lo`, 1 TCP over IPv4, 2 over IPv6), zero u8, port u16, IPv6 scope u32,
-//! address 16 bytes.
+//! A NID is kind u8 (0 `lo`, 1 `tcp` with IPv4, 2 with IPv6, 3 `o2ib` with IPv4, 4 with IPv6),
+//! number of the network u8 (`tcp` and `tcp0`: 0), port u16, IPv6 scope u32, address 16 bytes.
 
 use crate::checksum::crc32c;
 use crate::message::{VERSION_MAX, VERSION_MIN};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use types::limits::MESSAGE_BYTES_MAX;
+use types::net::{Net, NetKind};
 use types::nid::Nid;
 use types::session::ClusterId;
 use zerocopy::little_endian::{U16, U32, U64, U128};
@@ -177,7 +178,7 @@ pub enum FrameError {
 #[repr(C)]
 struct RawNid {
     kind: u8,
-    zero: u8,
+    number: u8,
     port: U16,
     scope: U32,
     address: [u8; 16],
@@ -207,30 +208,41 @@ const _: () = assert!(size_of::<Raw>() == HEADER_BYTES);
 
 impl RawNid {
     fn new(nid: Nid) -> RawNid {
-        let (kind, port, scope, address) = match nid {
-            Nid::Loopback => (0, 0, 0, [0; 16]),
-            Nid::Tcp(SocketAddr::V4(a)) => {
+        let nothing = RawNid { kind: 0, number: 0, port: 0.into(), scope: 0.into(), address: [0; 16] };
+        let (Some(net), Some(at)) = (nid.net(), nid.address()) else { return nothing };
+        let of_net = match net.kind {
+            NetKind::Tcp => 1,
+            NetKind::O2ib => 3,
+        };
+        let (of_address, scope, address) = match at {
+            SocketAddr::V4(a) => {
                 let mut address = [0; 16];
                 address[..4].copy_from_slice(&a.ip().octets());
-                (1, a.port(), 0, address)
+                (0, 0, address)
             }
-            Nid::Tcp(SocketAddr::V6(a)) => (2, a.port(), a.scope_id(), a.ip().octets()),
+            SocketAddr::V6(a) => (1, a.scope_id(), a.ip().octets()),
         };
-        RawNid { kind, zero: 0, port: port.into(), scope: scope.into(), address }
+        let (port, scope) = (at.port().into(), scope.into());
+        RawNid { kind: of_net + of_address, number: net.number, port, scope, address }
     }
 
     fn nid(&self) -> Result<Nid, FrameError> {
         let [a, b, c, d, ..] = self.address;
         let port = self.port.get();
-        match self.kind {
-            0 => Ok(Nid::Loopback),
-            1 => Ok(Nid::Tcp(SocketAddr::new(IpAddr::V4(Ipv4Addr::new(a, b, c, d)), port))),
-            2 => {
-                let v6 = SocketAddrV6::new(Ipv6Addr::from(self.address), port, 0, self.scope.get());
-                Ok(Nid::Tcp(SocketAddr::V6(v6)))
+        let kind = match self.kind {
+            0 => return Ok(Nid::Loopback),
+            1 | 2 => NetKind::Tcp,
+            3 | 4 => NetKind::O2ib,
+            found => return Err(FrameError::Nid { found }),
+        };
+        let address = match self.kind % 2 {
+            1 => SocketAddr::new(IpAddr::V4(Ipv4Addr::new(a, b, c, d)), port),
+            _ => {
+                let (ip, scope) = (Ipv6Addr::from(self.address), self.scope.get());
+                SocketAddr::V6(SocketAddrV6::new(ip, port, 0, scope))
             }
-            found => Err(FrameError::Nid { found }),
-        }
+        };
+        Ok(Nid::new(Net { kind, number: self.number }, address))
     }
 }
 
@@ -374,6 +386,14 @@ mod tests {
     }
 
     #[test]
+    fn every_network_round_trips() {
+        for text in ["0@lo", "10.0.0.1@tcp", "10.0.0.1:7@tcp255", "10.0.0.1@o2ib", "[fd00::1]:7@o2ib7"] {
+            let header = Header { source: text.parse().unwrap(), ..sample() };
+            assert_eq!(Header::decode(&header.encode()), Ok(header), "{text}");
+        }
+    }
+
+    #[test]
     fn every_flipped_bit_is_noticed() {
         for bit in 0..HEADER_BYTES * 8 {
             let mut bytes = sample().encode();
@@ -392,7 +412,7 @@ mod tests {
         assert_eq!(forged(|b| b[10] = 9), Err(FrameError::Kind { found: 9 }));
         assert_eq!(forged(|b| b[8] = 99), Err(FrameError::Version { found: 99 }));
         assert_eq!(forged(|b| b[11] = 4), Err(FrameError::Flags { found: 4 }));
-        assert_eq!(forged(|b| b[56] = 3), Err(FrameError::Nid { found: 3 }));
+        assert_eq!(forged(|b| b[56] = 5), Err(FrameError::Nid { found: 5 }));
         let max = MESSAGE_BYTES_MAX as u64;
         let too_long = |n: u64| Err(FrameError::TooLong { found: n, max });
         assert_eq!(forged(|b| b[12..20].fill(0xff)), too_long(2 * u64::from(u32::MAX)));

@@ -11,11 +11,14 @@ use std::sync::{Mutex, PoisonError};
 
 static SEQUENCE: AtomicU32 = AtomicU32::new(0);
 
-/// Namespaces with one address each: 10.231.N.1, .2, ... They vanish with the value.
+/// Namespaces with one address each: 10.231.N.1, .2, ...; on a second network, if there is one,
+/// 10.232.N.1, .2, ... They vanish with the value.
 pub struct Hosts {
     prefix: String,
     subnet: u32,
     count: usize,
+    /// Those on the second network, as `eth1`.
+    second: Vec<usize>,
     cables: Mutex<Cables>,
 }
 
@@ -69,17 +72,34 @@ pub fn in_namespace(name: &str, program: &Path) -> Command {
 impl Hosts {
     /// `count` hosts; `None` (with a printed reason) where namespaces cannot be made.
     pub fn new(count: usize) -> Option<Hosts> {
+        Hosts::on_two_networks(&(1..=count).collect::<Vec<_>>(), &[])
+    }
+
+    /// Hosts on two networks that nothing joins: those of `first` as `eth0`, those of `second` as
+    /// `eth1`; together they are 1, 2, ...
+    pub fn on_two_networks(first: &[usize], second: &[usize]) -> Option<Hosts> {
+        let count = first.iter().chain(second).copied().max().unwrap_or(0);
         let id = std::process::id() % 10_000 * 10 + SEQUENCE.fetch_add(1, Ordering::Relaxed);
         let cables = Mutex::new(Cables::new());
-        let hosts = Hosts { prefix: format!("sh{id}"), subnet: id % 250, count, cables };
+        let (prefix, second) = (format!("sh{id}"), second.to_vec());
+        let hosts = Hosts { prefix, subnet: id % 250, count, second, cables };
         let mut script =
             format!("ip link add {0}br type bridge && ip link set {0}br up\n", hosts.prefix);
+        let (p, s) = (&hosts.prefix, hosts.subnet);
         for n in 1..=count {
-            let (p, s) = (&hosts.prefix, hosts.subnet);
+            script += &format!("ip netns add {p}h{n}; ip -n {p}h{n} link set lo up\n");
+        }
+        if !hosts.second.is_empty() {
+            script += &format!("ip link add {p}bs type bridge && ip link set {p}bs up\n");
+        }
+        let on_first = first.iter().map(|n| (n, "v", "br", "eth0", 231));
+        let on_second = hosts.second.iter().map(|n| (n, "w", "bs", "eth1", 232));
+        for (n, cable, bridge, card, network) in on_first.chain(on_second) {
             script += &format!(
-                "ip netns add {p}h{n}; ip link add {p}v{n} type veth peer name eth0 netns {p}h{n}\n\
-                 ip link set {p}v{n} master {p}br up; ip -n {p}h{n} addr add 10.231.{s}.{n}/24 dev eth0\n\
-                 ip -n {p}h{n} link set eth0 up; ip -n {p}h{n} link set lo up\n"
+                "ip link add {p}{cable}{n} type veth peer name {card} netns {p}h{n}\n\
+                 ip link set {p}{cable}{n} master {p}{bridge} up\n\
+                 ip -n {p}h{n} addr add 10.{network}.{s}.{n}/24 dev {card}\n\
+                 ip -n {p}h{n} link set {card} up\n"
             );
         }
         let output = crate::programs::try_sh(Path::new("/"), &script);
@@ -97,6 +117,18 @@ impl Hosts {
     pub fn address(&self, n: usize) -> String {
         assert!((1..=self.count).contains(&n));
         format!("10.231.{}.{n}", self.subnet)
+    }
+
+    /// Address of host `n`, from 1, on the second network.
+    pub fn second_address(&self, n: usize) -> String {
+        assert!(self.second.contains(&n));
+        format!("10.232.{}.{n}", self.subnet)
+    }
+
+    /// As [`Hosts::interface`], of the cable to the second network.
+    pub fn second_interface(&self, n: usize) -> String {
+        assert!(self.second.contains(&n));
+        format!("{}w{n}", self.prefix)
     }
 
     /// The end of its network cable that is in the namespace of the test.
@@ -145,6 +177,9 @@ impl Drop for Hosts {
             script += &format!("ip netns del {}h{n} || true\n", self.prefix);
         }
         script += &format!("ip link del {}br || true\n", self.prefix);
+        if !self.second.is_empty() {
+            script += &format!("ip link del {}bs || true\n", self.prefix);
+        }
         sh(Path::new("/"), &script);
     }
 }

@@ -40,6 +40,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use types::limits::{LEASE, PING_INTERVAL, REQUEST_TIMEOUT};
+use types::net::Net;
 use types::nid::Nid;
 use types::proof::ServerKey;
 use types::session::{ClientUuid, ClusterId};
@@ -132,6 +133,35 @@ impl Rpc {
             .listen(addr)
             .await
             .map_err(|error| RpcError::Listen { addr, reason: error.to_string() })
+    }
+
+    /// As [`Rpc::listen`], on this network.
+    ///
+    /// # Errors
+    /// [`RpcError::Listen`].
+    pub async fn listen_on(&self, net: Net, addr: SocketAddr) -> Result<SocketAddr, RpcError> {
+        let listened = self.lnet.listen_on(net, addr).await;
+        listened.map_err(|error| RpcError::Listen { addr, reason: error.to_string() })
+    }
+
+    /// Networks of this process.
+    pub fn nets(&self) -> Vec<Net> {
+        self.lnet.nets()
+    }
+
+    /// This process is on these networks, and on no others; at first it is on `tcp`.
+    pub fn set_nets(&self, nets: &[Net]) {
+        self.lnet.set_nets(nets);
+    }
+
+    /// This process is on a further network.
+    pub fn join(&self, net: Net) {
+        self.lnet.join(net);
+    }
+
+    /// This process leaves a network. `false`: it is not on it.
+    pub fn leave(&self, net: Net) -> bool {
+        self.lnet.leave(net)
     }
 
     /// Seals all connections that are made or accepted from now on; to be called before the first,

@@ -7,6 +7,7 @@ use report::{Report, strerror};
 use std::io::{self, Write};
 use std::net::ToSocketAddrs;
 use types::errno::Errno;
+use types::net::Net;
 use types::nid::{Nid, PORT_DEFAULT};
 
 /// Process that Lustre's ping names; SheenFS has no such number.
@@ -69,7 +70,8 @@ pub fn ping(
     Ok(())
 }
 
-/// The NID by which a node is best reached: one of this host, else the first.
+/// The NID by which a node is best reached: one of this host, else the first on a network of this
+/// host, else the first.
 ///
 /// # Errors
 /// `out` cannot be written.
@@ -85,7 +87,10 @@ pub fn which_nid(
     else {
         return Ok(());
     };
-    let best = nids.iter().find(|nid| own.contains(&nid.to_string())).or(nids.first());
+    let own_nets: Vec<Net> = own.iter().filter_map(|nid| nid.parse::<Nid>().ok()?.net()).collect();
+    let near = |nid: &&Nid| nid.net().is_some_and(|net| own_nets.contains(&net));
+    let own_nid = nids.iter().find(|nid| own.contains(&nid.to_string()));
+    let best = own_nid.or(nids.iter().find(near)).or(nids.first());
     best.map_or(Ok(()), |nid| writeln!(out, "{nid}"))
 }
 
@@ -98,8 +103,9 @@ pub fn resolved(text: &str, report: &mut Report<'_>) -> Option<Nid> {
     };
     let host = text
         .rsplit_once('@')
-        .filter(|(host, net)| matches!(*net, "tcp" | "tcp0") && !host.is_empty());
-    let Some((host, _)) = host else {
+        .and_then(|(host, net)| Some((host, net.parse::<Net>().ok()?)))
+        .filter(|(host, _)| !host.is_empty());
+    let Some((host, net)) = host else {
         report.sentence(&bad.to_string(), Errno::EINVAL);
         return None;
     };
@@ -112,7 +118,7 @@ pub fn resolved(text: &str, report: &mut Report<'_>) -> Option<Nid> {
         None => (host, PORT_DEFAULT),
     };
     match (name, port).to_socket_addrs().map(|mut found| found.next()) {
-        Ok(Some(address)) => Some(Nid::Tcp(address)),
+        Ok(Some(address)) => Some(Nid::new(net, address)),
         Ok(None) => {
             report.sentence(&format!("the host {name} has no address"), Errno::EINVAL);
             None

@@ -75,7 +75,7 @@ pub enum NetCommand {
 /// Show the networks of this host's daemons, and their NIDs
 #[derive(Debug, Args)]
 pub struct NetShowArgs {
-    /// Only this network: tcp
+    /// Only this network: tcp1
     #[arg(long, value_name = "NET")]
     pub net: Option<String>,
     /// Say more, up to this level
@@ -83,12 +83,13 @@ pub struct NetShowArgs {
     pub verbose: u8,
 }
 
-/// Accept connections on further interfaces
+/// Join a network, and accept connections on interfaces there
 ///
-/// Until the daemons start anew. Those that serve targets tell the MGS their new NIDs.
+/// Until the daemons start anew. Those that serve targets tell the MGS their new NIDs. Those that
+/// only mount accept none, and reach servers on the network from now on.
 #[derive(Debug, Args)]
 pub struct NetAddArgs {
-    /// The network: tcp
+    /// The network: tcp, tcp1, o2ib
     #[arg(long, value_name = "NET")]
     pub net: String,
     /// Interfaces, or addresses of this host
@@ -96,10 +97,10 @@ pub struct NetAddArgs {
     pub interfaces: Vec<String>,
 }
 
-/// Accept connections on interfaces no longer, until the daemons start anew
+/// Leave a network, or accept connections on some interfaces no longer, until daemons start anew
 #[derive(Debug, Args)]
 pub struct NetDelArgs {
-    /// The network: tcp
+    /// The network: tcp, tcp1, o2ib
     #[arg(long, value_name = "NET")]
     pub net: String,
     /// Interfaces, or addresses of this host [default: all of the network]

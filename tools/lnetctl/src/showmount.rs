@@ -8,6 +8,7 @@ use report::{Report, Style};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr};
+use types::net::Net;
 use types::nid::Nid;
 
 /// Sessions of the targets of daemons.
@@ -17,7 +18,7 @@ const EXPORTS: [&str; 3] = ["mgs.*.exports.*", "mdt.*.exports.*", "obdfilter.*.e
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Client {
     Loopback,
-    At { net: String, address: IpAddr },
+    At { net: Net, address: IpAddr },
 }
 
 /// Prints the clients.
@@ -49,12 +50,10 @@ fn targets(daemons: &Daemons, report: &mut Report<'_>) -> BTreeMap<String, BTree
 fn client_of(name: &str) -> Option<(String, Client)> {
     let (device, nid) = name.split_once(".exports.")?;
     let (_, target) = device.split_once('.')?;
-    let client = match nid.parse::<Nid>().ok()? {
-        Nid::Loopback => Client::Loopback,
-        Nid::Tcp(address) => {
-            let net = nid.rsplit_once('@').map(|(_, net)| net.to_owned())?;
-            Client::At { net, address: address.ip().to_canonical() }
-        }
+    let nid: Nid = nid.parse().ok()?;
+    let client = match (nid.net(), nid.address()) {
+        (Some(net), Some(at)) => Client::At { net, address: at.ip().to_canonical() },
+        _ => Client::Loopback,
     };
     Some((target.to_owned(), client))
 }
@@ -104,13 +103,13 @@ fn named(client: &Client) -> String {
 
 /// Clients whose addresses differ in the last number only, together: `10.0.0.[1,3-5]@tcp`.
 fn ranges(clients: &BTreeSet<Client>) -> Vec<String> {
-    let mut groups: BTreeMap<(&str, [u8; 3]), Vec<u8>> = BTreeMap::new();
+    let mut groups: BTreeMap<(Net, [u8; 3]), Vec<u8>> = BTreeMap::new();
     let mut lines = Vec::new();
     for client in clients {
         match client {
             Client::At { net, address: IpAddr::V4(address) } => {
                 let [a, b, c, last] = address.octets();
-                groups.entry((net, [a, b, c])).or_default().push(last);
+                groups.entry((*net, [a, b, c])).or_default().push(last);
             }
             other => lines.push(other.to_string()),
         }
@@ -166,12 +165,13 @@ mod tests {
             "obdfilter.sheen-OST0000.exports.10.0.0.1:40102@tcp",
             "obdfilter.sheen-OST0000.exports.10.0.0.2:40102@tcp",
             "obdfilter.sheen-OST0000.exports.10.0.0.4:40102@tcp",
+            "obdfilter.sheen-OST0000.exports.10.0.0.3:40102@tcp1",
             "obdfilter.sheen-OST0000.exports.[fd00::1]:40102@tcp",
             "obdfilter.sheen-OST0000.num_exports",
         ];
-        assert_eq!(printed(&args(), &names), "0@lo\nfd00::1@tcp\n10.0.0.[1-2,4]@tcp\n");
+        assert_eq!(printed(&args(), &names), "0@lo\nfd00::1@tcp\n10.0.0.[1-2,4]@tcp\n10.0.0.3@tcp1\n");
         let enumerated = Lshowmount { enumerate: true, ..args() };
-        let all = "0@lo\n10.0.0.1@tcp\n10.0.0.2@tcp\n10.0.0.4@tcp\nfd00::1@tcp\n";
+        let all = "0@lo\n10.0.0.1@tcp\n10.0.0.2@tcp\n10.0.0.4@tcp\nfd00::1@tcp\n10.0.0.3@tcp1\n";
         assert_eq!(printed(&enumerated, &names), all);
         let verbose = Lshowmount { verbose: true, ..args() };
         assert_eq!(

@@ -5,6 +5,7 @@ pub mod format;
 pub mod http_settings;
 pub mod mount_options;
 pub mod mount_source;
+pub mod networks;
 pub mod plan;
 pub mod security;
 pub mod settings;

@@ -3,6 +3,7 @@
 use crate::config::client_file::BadClientFile;
 use crate::config::settings::SettingsError;
 use crate::host::descriptors::TooFew;
+use crate::host::interfaces::NoAddress;
 use crate::host::keys::KeyError;
 use client::error::ClientError;
 use fuse::mount::MountError;
@@ -48,6 +49,9 @@ pub enum NodeError {
         /// The reason.
         reason: String,
     },
+    /// The settings name an address that this host does not have.
+    #[error(transparent)]
+    Address(#[from] NoAddress),
     /// The HTTP address is in use, or not of this host.
     #[error(
         "cannot show metrics at {addr}: {source}; choose another address with --http ADDR:PORT, any free port with \

@@ -5,10 +5,11 @@
 //! like any other.
 
 use crate::config::client_file;
-use crate::config::settings::{Listen, Settings, SettingsError};
+use crate::config::settings::{Settings, SettingsError};
 use crate::error::NodeError;
 use crate::host::announce::{Announce, Event};
 use crate::host::descriptors::Bounds;
+use crate::host::interfaces;
 use crate::host::shared_log::{is_shared_mgt, members_of};
 use crate::manage::alive;
 use crate::manage::persistent::Persistent;
@@ -105,11 +106,13 @@ impl Node {
             self.parts.rpc.set_server_key(block.key);
         }
         self.persistent = Persistent::new(self.own_params()?);
-        if let Listen::At(addr) = self.settings.listen {
-            step(format!("listening at {addr}"));
-            match self.parts.rpc.listen(addr).await {
+        self.parts.rpc.set_nets(&self.settings.networks.names());
+        for (net, addr) in interfaces::to_listen(&self.settings)? {
+            let nid = Nid::new(net, addr);
+            step(format!("listening at {nid}"));
+            match self.parts.rpc.listen_on(net, addr).await {
                 Ok(bound) => {
-                    if !Nid::Tcp(bound).is_loopback() && self.secured.is_none() {
+                    if !nid.is_loopback() && self.secured.is_none() {
                         tracing::warn!(%bound, "open: no key is asked for; only on a network you trust");
                     }
                     self.view.set_listen(bound);
@@ -209,6 +212,7 @@ impl Node {
         let Some(first) = self.settings.mounts.first() else { return Ok(Vec::new()) };
         let named = self.settings.mounts.iter().find_map(|mount| mount.options.config.as_deref());
         client_file::read(named)
+            .map(|file| file.params)
             .map_err(|e| NodeError::ClientFile { at: first.at.clone(), source: Box::new(e) })
     }
 

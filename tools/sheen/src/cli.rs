@@ -7,6 +7,7 @@ use etcd::url::Members;
 use node::config::http_settings::HttpListen;
 use node::config::mount_options::MountOptions;
 use node::config::mount_source::MountSource;
+use node::config::networks::Networks;
 use node::config::security::Security;
 use node::config::settings::Listen;
 use std::path::PathBuf;
@@ -222,6 +223,10 @@ pub struct ServeArgs {
     /// Where to accept connections, or none; port 0 takes any free one [default: 127.0.0.1:988]
     #[arg(long, value_name = "ADDR:PORT")]
     pub listen: Option<Listen>,
+    /// Networks, with the interfaces or addresses where to accept connections on them, at the port
+    /// of --listen: tcp0(eth0),tcp1(eth1) [default: tcp]
+    #[arg(long, value_name = "NETS")]
+    pub networks: Option<Networks>,
     /// Where to show metrics (and with the MGS the page of the cluster), or none; port 0 takes any
     /// free one [default: 127.0.0.1:0]
     #[arg(long, value_name = "ADDR:PORT")]
@@ -458,7 +463,8 @@ pub struct MountArgs {
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
     /// Options: ro, rw, nosuid, nodev, noexec, relatime, noatime, strictatime, nodiratime, hard,
-    /// soft, nochecksum, log=FILE, http=ADDRESS:PORT, http_token_file=FILE, key=FILE
+    /// soft, nochecksum, log=FILE, http=ADDRESS:PORT, http_token_file=FILE, key=FILE,
+    /// network=NET
     ///
     /// With hard, the default, programs wait for a server that is away until it is back or a signal
     /// kills them. With soft they get ETIMEDOUT after 100 s.

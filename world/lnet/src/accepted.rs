@@ -187,8 +187,6 @@ impl Group {
 
 /// The address of a peer on the network.
 pub(crate) fn address_of(nid: Nid) -> IpAddr {
-    match nid {
-        Nid::Tcp(addr) => addr.ip().to_canonical(),
-        Nid::Loopback => std::net::Ipv4Addr::LOCALHOST.into(),
-    }
+    nid.address()
+        .map_or(std::net::Ipv4Addr::LOCALHOST.into(), |address| address.ip().to_canonical())
 }

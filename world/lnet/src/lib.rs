@@ -21,6 +21,7 @@ mod greet;
 mod inbox;
 pub mod link;
 mod links;
+mod nets;
 pub mod node;
 mod outbox;
 pub mod payload;

@@ -7,6 +7,7 @@ use crate::driver::Driver;
 use crate::error::LinkError;
 use crate::greet::{self, Greeted, Line};
 use crate::link::{Ends, Handler, Link};
+use crate::nets::no_way;
 use crate::seal::Read;
 use crate::shared::Shared;
 use env::watch;
@@ -154,14 +155,12 @@ async fn connect(
     purpose: Purpose,
 ) -> Result<(Arc<Link>, Read), LinkError> {
     let cannot = |error: std::io::Error| LinkError::Connect { nid, reason: error.to_string() };
-    let Nid::Tcp(addr) = nid else {
-        return Err(LinkError::Connect {
-            nid,
-            reason: "there is no route from here into another process".to_owned(),
-        });
-    };
+    let (Some(addr), Some(net)) = (nid.address(), nid.net()) else { return Err(no_way(nid)) };
+    if !shared.nets.reaches(nid) {
+        return Err(no_way(nid));
+    }
     let stream = shared.env.net.connect(addr).await.map_err(cannot)?;
-    let source = Nid::Tcp(stream.local_addr().map_err(cannot)?);
+    let source = Nid::new(net, stream.local_addr().map_err(cannot)?);
     let round_trip = stream.round_trip();
     let (read, write) = stream.split();
     let line = match shared.seal() {

@@ -23,6 +23,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
+use types::net::Net;
 use types::nid::{Nid, PORT_DEFAULT};
 use types::proof::Secret;
 use types::session::ClusterId;
@@ -137,22 +138,31 @@ impl Lnet {
         self.links.tasks()
     }
 
-    /// Accepts connections at an address; port 0 takes any free one.
+    /// As [`Lnet::listen_on`], on `tcp`.
     ///
     /// # Errors
     /// The system's reason.
     pub async fn listen(&self, addr: SocketAddr) -> std::io::Result<SocketAddr> {
+        self.listen_on(Net::TCP, addr).await
+    }
+
+    /// Accepts connections at an address of a network; port 0 takes any free one.
+    ///
+    /// # Errors
+    /// The system's reason.
+    pub async fn listen_on(&self, net: Net, addr: SocketAddr) -> std::io::Result<SocketAddr> {
         let listener = self.shared.env.net.listen(addr).await?;
         let addr = listener.local_addr()?;
         let (stop, mut told) = watch::channel(false);
-        self.listening.lock().push(Listening { nid: Nid::Tcp(addr), stop });
+        let nid = Nid::new(net, addr);
+        self.listening.lock().push(Listening { nid, stop });
         let (links, accepted, task) =
             (self.links.clone(), self.accepted.clone(), self.links.task());
         let accept = async move {
             let stopped = links.shared.stopped();
             // No error: while it listens, the sender is in the list.
             let told = async { told.wait_for(|told| *told).await.map_or((), drop) };
-            let accept = accept(&links, &accepted, &*listener, Nid::Tcp(addr));
+            let accept = accept(&links, &accepted, &*listener, nid);
             select(pin!(accept), select(pin!(stopped), pin!(told))).await;
             drop(listener);
             drop(task);
@@ -178,6 +188,32 @@ impl Lnet {
         let peer = Peer::connect(self.links.clone(), nid).await?;
         *slot = Some(peer.clone());
         Ok(peer)
+    }
+
+    /// Networks of this process.
+    pub fn nets(&self) -> Vec<Net> {
+        self.shared.nets.local()
+    }
+
+    /// This process is on these networks, and on no others: it connects to NIDs of these only. At
+    /// first it is on `tcp`.
+    pub fn set_nets(&self, nets: &[Net]) {
+        self.shared.nets.set(nets.iter().copied());
+    }
+
+    /// This process is on a further network.
+    pub fn join(&self, net: Net) {
+        self.shared.nets.join(net);
+    }
+
+    /// This process leaves a network: connections that stand go on. `false`: it is not on it.
+    pub fn leave(&self, net: Net) -> bool {
+        self.shared.nets.leave(net)
+    }
+
+    /// NIDs without those that this process cannot reach, unless that is true of all.
+    pub fn sorted(&self, nids: Vec<Nid>) -> Vec<Nid> {
+        self.shared.nets.sorted(nids)
     }
 
     /// Accepts no connections at this NID any more; those that stand go on. `false`: none were.
@@ -218,7 +254,8 @@ impl Lnet {
         for link in self.links.live() {
             if !link.is_dialled() && link.is_open() {
                 let address = SocketAddr::new(address_of(link.nid()), PORT_DEFAULT);
-                *by_address.entry(Nid::Tcp(address)).or_default() += 1;
+                let net = link.nid().net().unwrap_or(Net::TCP);
+                *by_address.entry(Nid::new(net, address)).or_default() += 1;
             }
         }
         by_address
@@ -263,13 +300,15 @@ async fn accept(
     source: Nid,
 ) {
     let shared = &links.shared;
+    // Whoever comes to an address of a network is on that network.
+    let net = source.net().unwrap_or(Net::TCP);
     loop {
         match listener.accept().await {
             // Two tasks are no links: those that accept and sweep.
             Ok((stream, addr)) if links.tasks().saturating_sub(2) < accepted.max() => {
                 let (links, accepted, task) = (links.clone(), accepted.clone(), links.task());
                 let serve = async move {
-                    serve(&links, &accepted, stream, source, Nid::Tcp(addr)).await;
+                    serve(&links, &accepted, stream, source, Nid::new(net, addr)).await;
                     drop(task);
                 };
                 shared.env.tasks.spawn_apart("link", Box::pin(serve));
@@ -279,8 +318,8 @@ async fn accept(
                 let reason = format!(
                     "more than {max} connections; a higher limit of descriptors allows more"
                 );
-                shared
-                    .refused(Nid::Tcp(addr), &LinkError::Protocol { nid: Nid::Tcp(addr), reason });
+                let nid = Nid::new(net, addr);
+                shared.refused(nid, &LinkError::Protocol { nid, reason });
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");

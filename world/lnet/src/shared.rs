@@ -3,6 +3,7 @@
 use crate::budget::Budget;
 use crate::error::LinkError;
 use crate::fault::Faults;
+use crate::nets::Nets;
 use crate::seal::Seal;
 use env::Env;
 use env::ration::Ration;
@@ -25,6 +26,7 @@ pub(crate) struct Shared {
     pub(crate) secret: Secret,
     pub(crate) faults: Faults,
     pub(crate) budget: Arc<Budget>,
+    pub(crate) nets: Nets,
     /// Absent: no keys are asked for, and none is shown.
     seal: OnceLock<Arc<dyn Seal>>,
     /// For log lines about connections that any peer can cause.
@@ -44,6 +46,7 @@ impl Shared {
             secret,
             faults: Faults::default(),
             budget: Budget::new(RECEIVE_BYTES_MAX, RECEIVE_BYTES_PER_ADDRESS_MAX),
+            nets: Nets::default(),
             seal: OnceLock::new(),
             refusals: Ration::default(),
             cluster: Mutex::new(cluster),

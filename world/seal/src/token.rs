@@ -54,7 +54,7 @@ impl fmt::Display for Token {
         bytes.extend(self.secret);
         bytes.extend(self.authority);
         for nid in self.mgs.iter().take(TOKEN_NIDS_MAX) {
-            let Nid::Tcp(address) = nid else { continue };
+            let Some(address) = nid.address() else { continue };
             match address.ip() {
                 IpAddr::V4(ip) => {
                     bytes.push(4);

@@ -153,6 +153,7 @@ impl Import {
         if !wait.is_zero() {
             self.rpc.env().clock.sleep(wait).await;
         }
+        let nids = self.rpc.lnet().sorted(nids);
         if let Err(error) = self.first_session(nids, boot).await {
             let mut link = self.link.lock();
             let most = if link.nids.len() > 1 { PAUSE_OF_HOSTS_MAX } else { PAUSE_MAX };
@@ -210,7 +211,7 @@ impl Import {
     pub(crate) async fn reach(&self, nid: Nid) -> Result<Arc<Peer>, RpcError> {
         match nid {
             Nid::Loopback => Err(RpcError::NoTarget { nid, target: self.target }),
-            Nid::Tcp(_) => self.rpc.lnet().peer(nid).await.map_err(|error| self.link_error(error)),
+            Nid::Tcp(_) | Nid::On(..) => self.rpc.lnet().peer(nid).await.map_err(|error| self.link_error(error)),
         }
     }
 

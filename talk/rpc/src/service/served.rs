@@ -19,7 +19,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 use types::errno::Errno;
 use types::limits::{CLIENTS_MAX, SESSIONS_PER_ADDRESS_MAX, SESSIONS_PER_KEY_MAX};
-use types::nid::Nid;
 use types::principal::{KeyHash, Role};
 use types::session::{ClientUuid, Transno};
 use types::target::TargetName;
@@ -67,10 +66,7 @@ struct Place {
 
 impl Place {
     fn of(origin: &Origin) -> Place {
-        let address = match origin.nid {
-            Nid::Tcp(addr) => Some(addr.ip().to_canonical()),
-            Nid::Loopback => None,
-        };
+        let address = origin.nid.address().map(|address| address.ip().to_canonical());
         let of_client =
             origin.principal.as_ref().filter(|principal| principal.role != Role::Server);
         Place { address, key: of_client.map(|principal| principal.key) }

@@ -53,7 +53,7 @@ impl Net {
     pub fn connect(args: &NetArgs, nid: Nid) -> Result<Net, BenchError> {
         let test = SelfTest::connect(nid)?;
         let port = test.raw_port()?;
-        let Nid::Tcp(address) = nid else {
+        let Some(address) = nid.address() else {
             return Err(BenchError::Usage(
                 "0@lo is this process; name a NID of TCP, or none".to_owned(),
             ));

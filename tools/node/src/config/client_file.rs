@@ -1,9 +1,10 @@
 //! `/etc/sheen/client.toml`: what this host wishes for its mounts, whatever the MGS says.
 //!
-//! One table, `[params]`: the name or pattern of a parameter, as for `lctl set_param`, and its
-//! value. The default file may be absent; a file that a mount option names must exist. Anything
+//! `networks`: the networks of this host, as in `node.toml`. One table, `[params]`: the name or
+//! pattern of a parameter, as for `lctl set_param`, and its value. The default file may be absent; a file that a mount option names must exist. Anything
 //! that is not understood is an error, so that a typo is not a silent default.
 
+use crate::config::networks::{BadNetworks, Networks};
 use serde::Deserialize;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -38,21 +39,34 @@ pub enum BadClientFile {
 #[serde(deny_unknown_fields)]
 struct File {
     #[serde(default)]
+    networks: String,
+    #[serde(default)]
     params: toml::Table,
 }
 
-/// Pattern and value of each parameter, ordered by name: of two that mean the same parameter the
-/// later one counts. `None`: the default file, which may be absent.
+/// What the file says.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct ClientFile {
+    /// Networks; none: it says nothing of them.
+    pub networks: Networks,
+    /// Pattern and value of each parameter, ordered by name: of two that mean the same parameter
+    /// the later one counts.
+    pub params: Vec<(String, String)>,
+}
+
+/// Reads it. `None`: the default file, which may be absent.
 ///
 /// # Errors
 /// [`BadClientFile`].
-pub fn read(named: Option<&Path>) -> Result<Vec<(String, String)>, BadClientFile> {
+pub fn read(named: Option<&Path>) -> Result<ClientFile, BadClientFile> {
     let path = named.unwrap_or(Path::new(DEFAULT));
     let mut text = String::new();
     let read = std::fs::File::open(path)
         .and_then(|file| file.take(BYTES_MAX + 1).read_to_string(&mut text));
     match read {
-        Err(e) if named.is_none() && e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) if named.is_none() && e.kind() == io::ErrorKind::NotFound => {
+            return Ok(ClientFile::default());
+        }
         Err(source) => return Err(BadClientFile::Read { path: path.to_owned(), source }),
         Ok(_) => {}
     }
@@ -67,9 +81,10 @@ pub fn read(named: Option<&Path>) -> Result<Vec<(String, String)>, BadClientFile
         toml::Value::Boolean(on) => Ok((name, u8::from(on).to_string())),
         _ => Err(bad(format!("the value of {name:?} must be a number, a text, true or false"))),
     });
-    let mut pairs = pairs.collect::<Result<Vec<_>, _>>()?;
-    pairs.sort();
-    Ok(pairs)
+    let mut params = pairs.collect::<Result<Vec<_>, _>>()?;
+    params.sort();
+    let networks = file.networks.parse().map_err(|e: BadNetworks| bad(e.to_string()))?;
+    Ok(ClientFile { networks, params })
 }
 
 #[cfg(test)]
@@ -85,16 +100,17 @@ mod tests {
             read(Some(&path)).map_err(|e| e.to_string())
         };
         let found =
-            parsed("[params]\n\"osc.*.n\" = 8\n\"llite.*.t\" = \"64M\"\n\"llite.*.on\" = true\n")
+            parsed("networks = \"tcp1(eth1)\"\n[params]\n\"osc.*.n\" = 8\n\"llite.*.t\" = \"64M\"\n\"llite.*.on\" = true\n")
                 .unwrap();
         let pair = |n: &str, v: &str| (n.to_owned(), v.to_owned());
+        assert_eq!(found.networks.to_string(), "tcp1(eth1)");
         assert_eq!(
-            found,
+            found.params,
             [pair("llite.*.on", "1"), pair("llite.*.t", "64M"), pair("osc.*.n", "8")]
         );
-        assert_eq!(parsed(""), Ok(Vec::new()));
+        assert_eq!(parsed(""), Ok(ClientFile::default()));
         for (text, words) in
-            [("[parms]\n", "parms"), ("[params]\na = 1.5\n", "number"), ("x", "client.toml")]
+            [("[parms]\n", "parms"), ("networks = \"eth0\"", "no network;"), ("[params]\na = 1.5\n", "number"), ("x", "client.toml")]
         {
             let error = parsed(text).unwrap_err();
             assert!(error.contains(words), "{text}: {error}");

@@ -9,6 +9,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use types::attr::AccessTimes;
+use types::net::{BadNet, Net};
 
 /// Options that change a mount.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -39,6 +40,8 @@ pub struct MountOptions {
     pub log: Option<PathBuf>,
     /// File with the key of this host; absent: the one for this cluster in `/etc/sheen/keys/`.
     pub key: Option<PathBuf>,
+    /// The network on which this mount reaches servers; absent: those of this host.
+    pub network: Option<Net>,
     /// File with this host's own parameters; absent: `/etc/sheen/client.toml`, if it exists.
     pub config: Option<PathBuf>,
 }
@@ -76,7 +79,7 @@ pub enum BadMountOption {
     #[error(
         "unknown mount option {0:?}; known are ro, rw, nosuid, nodev, noexec, relatime, noatime, strictatime, nodiratime, \
          flock, localflock, noflock, soft, hard, nochecksum, log=FILE, config=FILE, http=ADDRESS:PORT, \
-         http_token_file=FILE, key=FILE (also as skpath=FILE), and those that mount(8) itself reads (noauto, _netdev, nofail, user, x-...)"
+         http_token_file=FILE, key=FILE (also as skpath=FILE), network=NET, and those that mount(8) itself reads (noauto, _netdev, nofail, user, x-...)"
     )]
     Unknown(String),
     /// The option needs a value.
@@ -85,6 +88,9 @@ pub enum BadMountOption {
     /// The value is no address.
     #[error(transparent)]
     Http(#[from] BadHttpListen),
+    /// The value is no network.
+    #[error(transparent)]
+    Net(#[from] BadNet),
     /// Other hosts could read it.
     #[error("the mount option http={0} is refused: a mount shows its metrics at loopback only")]
     HttpOpen(HttpListen),
@@ -135,6 +141,7 @@ impl FromStr for MountOptions {
                 "key" | "key=" | "skpath" | "skpath=" => {
                     return Err(BadMountOption::NoValue("key"));
                 }
+                "network" | "network=" => return Err(BadMountOption::NoValue("network")),
                 "config" | "config=" => return Err(BadMountOption::NoValue("config")),
                 word if IGNORED.contains(&word) => {}
                 word if word.starts_with("x-")
@@ -144,6 +151,7 @@ impl FromStr for MountOptions {
                     Some(("log", file)) => options.log = Some(file.into()),
                     Some(("http_token_file", file)) => options.http_token_file = Some(file.into()),
                     Some(("key" | "skpath", file)) => options.key = Some(file.into()),
+                    Some(("network", net)) => options.network = Some(net.parse()?),
                     Some(("config", file)) => options.config = Some(file.into()),
                     Some(("http", address)) => match address.parse()? {
                         open @ HttpListen::At(_) if open.is_open() => {
@@ -179,6 +187,9 @@ impl fmt::Display for MountOptions {
         }
         if self.http != HttpListen::default() {
             write!(f, ",http={}", self.http)?;
+        }
+        if let Some(net) = self.network {
+            write!(f, ",network={net}")?;
         }
         let files = [
             ("http_token_file", &self.http_token_file),
@@ -224,6 +235,7 @@ mod tests {
         assert_eq!(parsed("http=none"), "rw,http=none");
         assert_eq!(parsed("http_token_file=/etc/token"), "rw,http_token_file=/etc/token");
         assert_eq!(parsed("skpath=/etc/one.pem"), "rw,key=/etc/one.pem");
+        assert_eq!(parsed("network=tcp1"), "rw,network=tcp1");
         assert_eq!(parsed("ro,rw"), "rw", "the later one counts");
         assert_eq!(parsed("noflock,localflock"), "rw,localflock", "again the later one");
         assert_eq!(parsed("noflock"), "rw,noflock");
@@ -246,6 +258,8 @@ mod tests {
             "config=",
             "key=",
             "skpath",
+            "network=",
+            "network=eth0",
             "http=",
             "http=x",
             "http_token_file=",

@@ -6,6 +6,7 @@
 
 use crate::config::http_settings::HttpListen;
 use crate::config::mount_options::MountOptions;
+use crate::config::networks::Networks;
 use crate::config::security::Security;
 use crate::home::{Home, SETTINGS_BYTES_MAX};
 use serde::{Deserialize, Serialize};
@@ -95,6 +96,11 @@ pub struct Settings {
     /// Address to accept connections at.
     #[serde(with = "text", default)]
     pub listen: Listen,
+    /// Networks of this process, and the interfaces on which it is on them:
+    /// `tcp0(eth0),tcp1(eth1)`. With interfaces it listens at their addresses, and `listen` says
+    /// only the port. Absent: `tcp`.
+    #[serde(with = "text", default, skip_serializing_if = "Networks::is_empty")]
+    pub networks: Networks,
     /// NIDs of the MGS, best first; empty if one of `targets` is the MGT.
     #[serde(with = "texts", default)]
     pub mgs: Vec<Nid>,
@@ -168,6 +174,7 @@ impl Default for Settings {
         Settings {
             fsname: FsName::default(),
             listen: Listen::default(),
+            networks: Networks::default(),
             mgs: Vec::new(),
             service_nodes: Vec::new(),
             targets: Vec::new(),
@@ -284,6 +291,9 @@ impl Settings {
     /// # Errors
     /// [`SettingsError::LoopbackNid`].
     pub fn check_reachable(&self, dir: &Path) -> Result<(), SettingsError> {
+        if self.networks.name_addresses() {
+            return Ok(());
+        }
         let at = match self.listen {
             Listen::None => Nid::Loopback,
             Listen::At(addr) => Nid::Tcp(addr),

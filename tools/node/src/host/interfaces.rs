@@ -1,7 +1,10 @@
-//! Network interfaces of this host, and their addresses.
+//! Network interfaces of this host, their addresses, and where a process listens.
 
+use crate::config::settings::{Listen, Settings};
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
+use types::net::Net;
+use types::nid::PORT_DEFAULT;
 
 /// An interface with one of its addresses; it may be listed again with others.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +47,61 @@ pub fn address_of(interfaces: &[Interface], name: &str) -> Option<IpAddr> {
     found.first().copied()
 }
 
+/// A word names no address of this host.
+#[derive(Debug, thiserror::Error)]
+pub enum NoAddress {
+    /// There is no such interface.
+    #[error("{0}: no interface of this host, or it has no address")]
+    Interface(String),
+    /// Others could not reach it.
+    #[error("{0}: a NID is made of the address, so name one that others can reach")]
+    Unspecified(SocketAddr),
+    /// The system's reason.
+    #[error("cannot list the interfaces of this host: {0}")]
+    List(#[from] io::Error),
+}
+
+/// The addresses that words mean: names of interfaces, addresses, addresses with a port.
+///
+/// # Errors
+/// A word means none.
+pub fn addresses(words: &[String], port: u16) -> Result<Vec<SocketAddr>, NoAddress> {
+    let interfaces = all()?;
+    let one = |word: &String| {
+        let bare = word.trim_start_matches('[').trim_end_matches(']');
+        let ip = bare.parse().ok().or_else(|| address_of(&interfaces, word));
+        let address = match (word.parse::<SocketAddr>(), ip) {
+            (Ok(address), _) => address,
+            (Err(_), Some(ip)) => SocketAddr::new(ip, port),
+            (Err(_), None) => return Err(NoAddress::Interface(word.clone())),
+        };
+        match address.ip().is_unspecified() {
+            true => Err(NoAddress::Unspecified(address)),
+            false => Ok(address),
+        }
+    };
+    words.iter().map(one).collect()
+}
+
+/// Where a process with these settings accepts connections: at `listen`, or where its networks say.
+///
+/// # Errors
+/// They name an address that this host does not have.
+pub fn to_listen(settings: &Settings) -> Result<Vec<(Net, SocketAddr)>, NoAddress> {
+    let Listen::At(listen) = settings.listen else { return Ok(Vec::new()) };
+    if !settings.networks.name_addresses() {
+        let net = settings.networks.names().first().copied().unwrap_or(Net::TCP);
+        return Ok(vec![(net, listen)]);
+    }
+    let port = if settings.listen == Listen::default() { PORT_DEFAULT } else { listen.port() };
+    let mut found = Vec::new();
+    for setting in &settings.networks.0 {
+        let of = addresses(&setting.on, port)?;
+        found.extend(of.into_iter().map(|address| (setting.net, address)));
+    }
+    Ok(found)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,6 +112,25 @@ mod tests {
         assert_eq!(name_of(&all, "127.0.0.1".parse().unwrap()).as_deref(), Some("lo"));
         assert_eq!(address_of(&all, "lo"), Some("127.0.0.1".parse().unwrap()));
         assert_eq!(address_of(&all, "none"), None);
+    }
+
+    #[test]
+    fn networks_say_where_to_listen() {
+        let listens = |listen: &str, networks: &str| {
+            let (listen, networks) = (listen.parse().unwrap(), networks.parse().unwrap());
+            let settings = Settings { listen, networks, ..Settings::default() };
+            to_listen(&settings).map_err(|e| e.to_string())
+        };
+        let at = |net: &str, address: &str| (net.parse::<Net>().unwrap(), address.parse().unwrap());
+        assert_eq!(listens("10.0.0.1:7", ""), Ok(vec![at("tcp", "10.0.0.1:7")]));
+        assert_eq!(listens("10.0.0.1:7", "tcp1"), Ok(vec![at("tcp1", "10.0.0.1:7")]));
+        assert_eq!(listens("none", "tcp1(lo)"), Ok(Vec::new()));
+        let both = vec![at("tcp", "127.0.0.1:7"), at("o2ib", "10.0.0.1:7")];
+        assert_eq!(listens("127.0.0.1:7", "tcp(lo),o2ib(10.0.0.1)"), Ok(both));
+        let default = Listen::default().to_string();
+        assert_eq!(listens(&default, "tcp1(10.0.0.1)"), Ok(vec![at("tcp1", "10.0.0.1:988")]));
+        assert!(listens("127.0.0.1:7", "tcp(nosuch0)").unwrap_err().contains("nosuch0"));
+        assert!(listens("127.0.0.1:7", "tcp(0.0.0.0)").unwrap_err().contains("reach"));
     }
 
     #[test]

@@ -46,8 +46,8 @@ pub fn key_for(token: &Token, name: &KeyName) -> Result<Credentials, JoinError> 
     let key = runtime.block_on(async {
         let mut failed = JoinError::Nowhere;
         for nid in &token.mgs {
-            let Nid::Tcp(address) = nid else { continue };
-            match ask(&env, token, name, *address).await {
+            let Some(address) = nid.address() else { continue };
+            match ask(&env, token, name, address).await {
                 Ok(key) => return Ok(key),
                 Err(error) => {
                     let is_refused = matches!(error, EnrolError::Refused(_) | EnrolError::Bad(_));

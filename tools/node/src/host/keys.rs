@@ -1,7 +1,8 @@
 //! The keys of a host: which one a process uses.
 
 use crate::config::security::Security;
-use crate::config::settings::{Listen, Settings};
+use crate::config::settings::Settings;
+use crate::host::interfaces::{self, NoAddress};
 use crate::host::secret_file;
 use crate::host::shared_log::mgs_nids;
 use seal::credentials::Credentials;
@@ -46,6 +47,9 @@ pub enum KeyError {
          with --security off"
     )]
     Open(SocketAddr),
+    /// The settings name an address that this host does not have.
+    #[error(transparent)]
+    Address(#[from] NoAddress),
     /// Security is on.
     #[error(
         "security is \"on\", and there is no key for this cluster in {KEYS_DIR}: `sheen auth issue` where the MGS is \
@@ -80,12 +84,14 @@ pub fn of(settings: &Settings) -> Result<Option<(PathBuf, Credentials)>, KeyErro
     match path {
         Some(path) => read(&path).map(|key| Some((path, key))),
         None if settings.security == Security::On => Err(KeyError::None),
-        None => match settings.listen {
-            Listen::At(addr) if !addr.ip().to_canonical().is_loopback() => {
-                Err(KeyError::Open(addr))
+        None => {
+            let listens = interfaces::to_listen(settings)?;
+            let open = |(_, addr): &(_, SocketAddr)| !addr.ip().to_canonical().is_loopback();
+            match listens.into_iter().find(open) {
+                Some((_, addr)) => Err(KeyError::Open(addr)),
+                None => Ok(None),
             }
-            _ => Ok(None),
-        },
+        }
     }
 }
 

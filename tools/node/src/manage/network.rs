@@ -1,6 +1,6 @@
 //! The network of this process, for `lnetctl`: what it is, and changes until the next start.
 
-use crate::host::interfaces;
+use crate::host::interfaces::{self, NoAddress};
 use crate::manage::control::Answer;
 use crate::manage::lnet::{LnetAnswer, LnetAsked, NetAnswer, PeerAnswer};
 use crate::role::registration;
@@ -10,8 +10,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use types::errno::Errno;
-use types::limits::PEER_NIDS_MAX;
-use types::nid::Nid;
+use types::limits::{NETS_MAX, PEER_NIDS_MAX};
+use types::net::{BadNet, Net};
+use types::nid::{Nid, PORT_DEFAULT};
 
 /// A node that is added as a peer answers within this time, or not at all.
 const REACH_TIMEOUT: Duration = Duration::from_secs(5);
@@ -43,22 +44,31 @@ fn outcome(result: Result<(), Failed>) -> Answer {
 fn show(view: &Arc<View>) -> LnetAnswer {
     let interfaces = interfaces::all().unwrap_or_default();
     let rpc = &view.parts().rpc;
-    let net = |nid: Nid| match nid {
-        Nid::Loopback => {
-            NetAnswer { net: "lo".to_owned(), nid: nid.to_string(), ..NetAnswer::default() }
-        }
-        Nid::Tcp(address) => NetAnswer {
-            net: "tcp".to_owned(),
-            nid: nid.to_string(),
-            interface: interfaces::name_of(&interfaces, address.ip()),
-            accepts: true,
-        },
+    let ni = |nid: Nid| NetAnswer {
+        net: nid.net().map_or("lo".to_owned(), |net| net.to_string()),
+        nid: nid.to_string(),
+        interface: nid
+            .address()
+            .and_then(|address| interfaces::name_of(&interfaces, address.ip())),
+        accepts: nid != Nid::Loopback,
     };
-    LnetAnswer {
-        nets: rpc.nids().into_iter().map(net).collect(),
-        peers: peers(view),
-        routes: Vec::new(),
+    let mut nets: Vec<NetAnswer> = rpc.nids().into_iter().map(ni).collect();
+    let quiet = rpc.nets().into_iter().map(|net| net.to_string());
+    let quiet: Vec<String> =
+        quiet.filter(|net| nets.iter().all(|known| known.net != *net)).collect();
+    // A process that only mounts is on networks, and accepts nothing.
+    for net in quiet {
+        let on = view.settings().networks.0.iter().find(|setting| setting.net.to_string() == net);
+        let words = on.map(|setting| setting.on.clone()).unwrap_or_default();
+        let found = interfaces::addresses(&words, PORT_DEFAULT).unwrap_or_default();
+        nets.extend(found.into_iter().map(|address| NetAnswer {
+            net: net.clone(),
+            nid: format!("{}@{net}", address.ip()),
+            interface: interfaces::name_of(&interfaces, address.ip()),
+            accepts: false,
+        }));
     }
+    LnetAnswer { nets, peers: peers(view), routes: Vec::new() }
 }
 
 fn peers(view: &Arc<View>) -> Vec<PeerAnswer> {
@@ -81,55 +91,89 @@ fn peers(view: &Arc<View>) -> Vec<PeerAnswer> {
 
 /// Port at which this process accepts connections; `None`: it accepts none.
 fn port(view: &Arc<View>) -> Option<u16> {
-    view.parts().rpc.nids().iter().find_map(|nid| match nid {
-        Nid::Tcp(address) => Some(address.port()),
-        Nid::Loopback => None,
+    view.parts().rpc.nids().iter().find_map(|nid| nid.address()).map(|address| address.port())
+}
+
+fn addresses(on: &[String], port: u16) -> Result<Vec<SocketAddr>, Failed> {
+    interfaces::addresses(on, port).map_err(|error| match &error {
+        NoAddress::Interface(_) => (Errno::ENODEV, error.to_string()),
+        NoAddress::Unspecified(_) => (Errno::EINVAL, error.to_string()),
+        NoAddress::List(system) => (Errno::from(system), error.to_string()),
     })
 }
 
-/// The addresses that words mean: names of interfaces, addresses, addresses with a port.
-fn addresses(on: &[String], port: u16) -> Result<Vec<SocketAddr>, Failed> {
-    let interfaces = interfaces::all()
-        .map_err(|e| (Errno::from(&e), format!("cannot list the interfaces: {e}")))?;
-    let one = |word: &String| {
-        let bare = word.trim_start_matches('[').trim_end_matches(']');
-        let ip = bare.parse().ok().or_else(|| interfaces::address_of(&interfaces, word));
-        match (word.parse::<SocketAddr>(), ip) {
-            (Ok(address), _) => Ok(address),
-            (Err(_), Some(ip)) => Ok(SocketAddr::new(ip, port)),
-            (Err(_), None) => {
-                let sentence = format!("{word}: no interface of this host, or it has no address");
-                Err((Errno::ENODEV, sentence))
-            }
-        }
-    };
-    on.iter().map(one).collect()
-}
-
-fn check_net(net: &str) -> Result<(), Failed> {
-    match net {
-        "tcp" | "tcp0" => Ok(()),
-        _ => Err((Errno::EINVAL, format!("{net}: the only network is tcp"))),
-    }
+fn named(net: &str) -> Result<Net, Failed> {
+    net.parse().map_err(|bad: BadNet| (Errno::EINVAL, bad.to_string()))
 }
 
 async fn add_net(view: &Arc<View>, net: &str, on: &[String]) -> Result<(), Failed> {
-    check_net(net)?;
-    let Some(port) = port(view) else {
-        return Err((Errno::ENOENT, "this daemon accepts no connections".to_owned()));
-    };
+    let net = named(net)?;
+    let rpc = &view.parts().rpc;
+    let known = rpc.nets();
+    if !known.contains(&net) && known.len() >= NETS_MAX {
+        return Err((Errno::ENOSPC, format!("a daemon is on at most {NETS_MAX} networks")));
+    }
     let mut added = false;
-    for address in addresses(on, port)? {
-        if view.parts().rpc.nids().contains(&Nid::Tcp(address)) {
+    // One that only mounts is on the network from now on, and accepts nothing.
+    for address in addresses(on, port(view).unwrap_or(PORT_DEFAULT))? {
+        let nid = Nid::new(net, address);
+        if port(view).is_none() || rpc.nids().contains(&nid) {
             continue;
         }
         check_open(view, address)?;
-        let listened = view.parts().rpc.listen(address).await;
-        let bound = listened.map_err(|e| (EADDRNOTAVAIL, e.to_string()))?;
-        tracing::info!(%bound, "accepts connections here, too");
+        let listened = rpc.listen_on(net, address).await;
+        listened.map_err(|e| (EADDRNOTAVAIL, e.to_string()))?;
+        tracing::info!(%nid, "accepts connections here, too");
         added = true;
     }
+    rpc.join(net);
     if added { tell_mgs(view).await } else { Ok(()) }
+}
+
+/// A daemon that was started for this host only stays so.
+fn check_open(view: &Arc<View>, address: SocketAddr) -> Result<(), Failed> {
+    let nids = view.parts().rpc.nids();
+    let is_local = nids.iter().all(|nid| nid.is_loopback());
+    if is_local && !Nid::Tcp(address).is_loopback() {
+        let sentence = format!(
+            "{address}: this daemon was started for this host only; start it with --listen ADDRESS:PORT"
+        );
+        return Err((Errno::EACCES, sentence));
+    }
+    Ok(())
+}
+
+async fn del_net(view: &Arc<View>, net: &str, on: &[String]) -> Result<(), Failed> {
+    let net = named(net)?;
+    let rpc = &view.parts().rpc;
+    if !rpc.nets().contains(&net) {
+        return Err((Errno::ENOENT, format!("this daemon is not on the network {net}")));
+    }
+    let nids: Vec<Nid> = rpc.nids().into_iter().filter(|nid| *nid != Nid::Loopback).collect();
+    let meant: Vec<Nid> = match on.is_empty() {
+        true => nids.iter().copied().filter(|nid| nid.net() == Some(net)).collect(),
+        false => addresses(on, port(view).unwrap_or(PORT_DEFAULT))?
+            .into_iter()
+            .map(|address| Nid::new(net, address))
+            .filter(|nid| nids.contains(nid))
+            .collect(),
+    };
+    if !on.is_empty() && meant.is_empty() {
+        return Err((Errno::ENOENT, "this daemon accepts no connections there".to_owned()));
+    }
+    let serves = !view.settings().targets.is_empty();
+    if serves && nids.iter().all(|nid| meant.contains(nid)) {
+        let sentence = "nobody could reach the targets of this daemon any more".to_owned();
+        return Err((Errno::EBUSY, sentence));
+    }
+    for nid in &meant {
+        rpc.stop_listening(*nid);
+        tracing::info!(%nid, "accepts no connections here any more");
+    }
+    if on.is_empty() {
+        rpc.leave(net);
+    }
+    if meant.is_empty() { Ok(()) } else { tell_mgs(view).await }
 }
 
 /// The MGS learns the NIDs of today, and tells all others.
@@ -152,53 +196,6 @@ async fn tell_mgs(view: &Arc<View>) -> Result<(), Failed> {
             Err((Errno::ETIMEDOUT, "the MGS was not told the new NIDs: it does not answer".to_owned()))
         }
     }
-}
-
-/// A daemon that was started for this host only stays so.
-fn check_open(view: &Arc<View>, address: SocketAddr) -> Result<(), Failed> {
-    if address.ip().is_unspecified() {
-        let sentence = format!("{address}: name an address that others can reach");
-        return Err((Errno::EINVAL, sentence));
-    }
-    let nids = view.parts().rpc.nids();
-    let is_local = nids.iter().all(|nid| nid.is_loopback());
-    if is_local && !Nid::Tcp(address).is_loopback() {
-        let sentence = format!(
-            "{address}: this daemon was started for this host only; start it with --listen ADDRESS:PORT"
-        );
-        return Err((Errno::EACCES, sentence));
-    }
-    Ok(())
-}
-
-async fn del_net(view: &Arc<View>, net: &str, on: &[String]) -> Result<(), Failed> {
-    check_net(net)?;
-    let nids: Vec<Nid> =
-        view.parts().rpc.nids().into_iter().filter(|nid| *nid != Nid::Loopback).collect();
-    let Some(port) = port(view) else {
-        return Err((Errno::ENOENT, "this daemon accepts no connections".to_owned()));
-    };
-    let meant: Vec<Nid> = match on.is_empty() {
-        true => nids.clone(),
-        false => addresses(on, port)?
-            .into_iter()
-            .map(Nid::Tcp)
-            .filter(|nid| nids.contains(nid))
-            .collect(),
-    };
-    if meant.is_empty() {
-        return Err((Errno::ENOENT, "this daemon accepts no connections there".to_owned()));
-    }
-    let serves = !view.settings().targets.is_empty();
-    if serves && nids.iter().all(|nid| meant.contains(nid)) {
-        let sentence = "nobody could reach the targets of this daemon any more".to_owned();
-        return Err((Errno::EBUSY, sentence));
-    }
-    for nid in &meant {
-        view.parts().rpc.stop_listening(*nid);
-        tracing::info!(%nid, "accepts no connections here any more");
-    }
-    tell_mgs(view).await
 }
 
 fn parsed(nids: &[String]) -> Result<Vec<Nid>, Failed> {

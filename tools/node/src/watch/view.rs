@@ -108,9 +108,9 @@ impl View {
         self.live.lock().state = state;
     }
 
-    /// Notes that it listens.
+    /// Notes that it listens; the first address is shown.
     pub fn set_listen(&self, addr: SocketAddr) {
-        self.live.lock().listen = Some(addr);
+        self.live.lock().listen.get_or_insert(addr);
     }
 
     /// Notes that it answers HTTP, and the token that readers need.

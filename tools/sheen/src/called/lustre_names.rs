@@ -191,7 +191,7 @@ const SO_ANYWAY: [&str; 9] = [
 const OF_SERVERS: &str = "targets are served, not mounted: sheen serve DIR";
 
 /// Words of `-o` that cannot be had, up to an equals sign.
-const MOUNT_REFUSED: [(&str, &str); 18] = [
+const MOUNT_REFUSED: [(&str, &str); 17] = [
     ("nouser_xattr", "extended attributes of users are always there"),
     ("noacl", "ACLs are always there"),
     ("nolazystatfs", "statfs never waits for a target that is away"),
@@ -202,7 +202,6 @@ const MOUNT_REFUSED: [(&str, &str); 18] = [
     ("always_ping", "a client always pings what it uses"),
     ("skpath", "links are not encrypted"),
     ("context", "there are no security labels"),
-    ("network", "the routes of the host say which network a client uses"),
     ("retry", "a mount that fails is not tried again; systemd's x-systemd.automount does that"),
     ("abort_recov", OF_SERVERS),
     ("abort_recov_mdt", OF_SERVERS),

@@ -10,8 +10,10 @@ use crate::spawn;
 use crate::terminal::outcome::{Exit, Failure, Outcome};
 use crate::terminal::output;
 use crate::terminal::progress::Progress;
+use node::config::client_file;
 use node::config::mount_options::{BadMountOption, MountOptions};
 use node::config::mount_source::MountSource;
+use node::config::networks::{NetSetting, Networks};
 use node::config::settings::{Listen, MountSettings, Settings};
 use node::host::announce::{Announce, Event, Silent};
 use node::host::mount_point;
@@ -45,7 +47,7 @@ pub fn run(args: &MountArgs) -> Outcome {
     check_mount_point(&at)?;
     if args.foreground {
         crate::log::start();
-        lifecycle::run(settings(&args.source, &at, options), None, Box::new(Silent))
+        lifecycle::run(settings(&args.source, &at, options)?, None, Box::new(Silent))
             .map_err(Failure::failed)?;
         return Ok(Exit::Done);
     }
@@ -102,20 +104,38 @@ pub fn daemon(args: &MountDaemonArgs) -> Outcome {
     crate::log::start();
     rustix::process::setsid()
         .map_err(|e| Failure::Failed(format!("cannot start a session: {e}")))?;
-    let settings = settings(&args.source, &args.dir, args.options.clone());
-    match lifecycle::run(settings, None, Box::new(Starter)) {
+    let ran = settings(&args.source, &args.dir, args.options.clone()).and_then(|settings| {
+        lifecycle::run(settings, None, Box::new(Starter)).map_err(Failure::failed)
+    });
+    match ran {
         Ok(()) => Ok(Exit::Done),
         Err(e) => {
             Starter.event(Event::Failed { reason: e.to_string() });
-            Err(Failure::failed(e))
+            Err(e)
         }
     }
 }
 
-fn settings(source: &MountSource, at: &Path, options: MountOptions) -> Settings {
-    Settings {
+/// What the mount option says of networks, else what this host's file says.
+fn networks(at: &Path, options: &MountOptions) -> Result<Networks, Failure> {
+    if let Some(net) = options.network {
+        return Ok(Networks(vec![NetSetting { net, on: Vec::new() }]));
+    }
+    let file = client_file::read(options.config.as_deref())
+        .map_err(|e| Failure::Failed(format!("cannot mount at {}: {e}", at.display())))?;
+    Ok(file.networks)
+}
+
+fn settings(
+    source: &MountSource,
+    at: &Path,
+    options: MountOptions,
+) -> Result<Settings, Failure> {
+    let networks = networks(at, &options)?;
+    Ok(Settings {
         fsname: source.fsname,
         listen: Listen::None,
+        networks,
         mgs: source.mgs.clone(),
         http: options.http,
         http_token_file: options.http_token_file.clone(),
@@ -127,7 +147,7 @@ fn settings(source: &MountSource, at: &Path, options: MountOptions) -> Settings 
             options,
         }],
         ..Settings::default()
-    }
+    })
 }
 
 /// All `-o` together. Sloppy (`-s`, from autofs) drops unknown ones, as mount(8) documents.

@@ -89,6 +89,9 @@ fn settings(args: &ServeArgs) -> Result<(Home, Settings), Failure> {
         settings.service_nodes = args.servicenode.clone();
     }
     settings.listen = args.listen.unwrap_or(settings.listen);
+    if let Some(networks) = &args.networks {
+        settings.networks = networks.clone();
+    }
     settings.http = args.http.unwrap_or(settings.http);
     if let Some(file) = &args.http_token_file {
         settings.http_token_file = Some(absolute(file)?);

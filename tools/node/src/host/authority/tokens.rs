@@ -140,7 +140,7 @@ impl AuthorityDir {
         self.write_tokens(&tokens)?;
         let list = self.list()?;
         let mgs = list.mgs.iter().filter_map(|nid| nid.parse().ok());
-        let mgs = mgs.filter(|nid| matches!(nid, Nid::Tcp(_))).take(TOKEN_NIDS_MAX).collect();
+        let mgs = mgs.filter(|nid: &Nid| nid.address().is_some()).take(TOKEN_NIDS_MAX).collect();
         Ok(Token { number, secret, authority: authority.fingerprint(), mgs })
     }
 
