@@ -412,8 +412,8 @@ mod tests {
         let wrong = |text: &str| text.parse::<NidRanges>().unwrap_err();
         for (text, expected) in [
             ("10.0.0.1", Wrong::NoNet),
-            ("10.0.0.1@o2ib", Wrong::Net),
-            ("10.0.0.1@tcp1", Wrong::Net),
+            ("10.0.0.1@elan", Wrong::Net),
+            ("10.0.0.1@tcp256", Wrong::Net),
             ("1@lo", Wrong::Loopback),
             ("10.0.0@tcp", Wrong::Address),
             ("10.0.0.1.2@tcp", Wrong::Address),
@@ -473,6 +473,21 @@ mod tests {
 
     proptest! {
         #[test]
+    fn a_range_is_of_one_network() {
+        let ranges = |text: &str| text.parse::<NidRanges>().unwrap();
+        let nid = |text: &str| text.parse::<Nid>().unwrap();
+        assert!(ranges("10.0.0.*@tcp1").covers(nid("10.0.0.1@tcp1")));
+        for other in ["10.0.0.*@tcp", "*@o2ib", "10.0.0.0/24@tcp2"] {
+            assert!(!ranges(other).covers(nid("10.0.0.1@tcp1")), "{other}");
+        }
+        assert!(ranges("*@tcp0").covers(nid("10.0.0.1@tcp")));
+        assert!(ranges("0@lo").covers(Nid::Loopback) && !ranges("*@tcp").covers(Nid::Loopback));
+        let range = |text: &str| text.parse::<NidRange>().unwrap();
+        assert!(!range("*@tcp").overlaps(&range("*@tcp1")));
+        assert!(range("*@tcp1").overlaps(&range("10.0.0.1@tcp1")));
+    }
+
+    #[test]
         fn a_range_covers_what_its_words_list(
             parts in vec(words_of_numbers(), 4),
             asked in any::<[u8; 4]>(),

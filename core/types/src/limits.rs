@@ -61,6 +61,12 @@ pub const FILE_BYTES_MAX: u64 = i64::MAX as u64;
 pub const LINKS_PER_PEER: usize = 3;
 /// Networks that one process is on.
 pub const NETS_MAX: usize = 16;
+/// Routers on the way from one node to another.
+pub const HOPS_MAX: u16 = 4;
+/// Circuits of one router: connections that it forwards.
+pub const CIRCUITS_MAX: usize = 2048;
+/// Circuits of one router from one address: half is always left to the others.
+pub const CIRCUITS_PER_ADDRESS_MAX: usize = CIRCUITS_MAX / 2;
 /// Routes of one process.
 pub const ROUTES_MAX: usize = 256;
 /// NIDs of one node, at most.

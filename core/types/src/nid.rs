@@ -174,7 +174,9 @@ mod tests {
 
     #[test]
     fn text_round_trips() {
-        for text in ["0@lo", "10.0.0.1@tcp", "10.0.0.1:7988@tcp1", "[::1]:7988@tcp", "10.0.0.1@o2ib3"] {
+        for text in
+            ["0@lo", "10.0.0.1@tcp", "10.0.0.1:7988@tcp1", "[::1]:7988@tcp", "10.0.0.1@o2ib3"]
+        {
             assert_eq!(text.parse::<Nid>().unwrap().to_string(), text);
         }
         assert_eq!("::1@tcp".parse::<Nid>().unwrap(), Nid::Tcp("[::1]:988".parse().unwrap()));

@@ -4,15 +4,15 @@
 //! rest, so the lengths are trusted only after it was verified. A stranger on the port is told
 //! apart by the magic before that.
 //!
-//! **Invariant:** the header of `Hello` and `HelloReply` keeps this form in every version to come,
-//! so that two builds without a common version can still tell each other so.
+//! **Invariant:** the header of `Hello`, `HelloReply`, `Route` and `Routed` keeps this form in
+//! every version to come, so that two builds without a common version can still tell each other so.
 //!
 //! | at  | size | field      | meaning                                                        |
 //! |-----|------|------------|----------------------------------------------------------------|
 //! |   0 |    4 | header_crc | crc32c of bytes 4..104                                         |
 //! |   4 |    4 | magic      | `SHEE`                                                         |
 //! |   8 |    2 | version    | protocol version of this frame                                 |
-//! |  10 |    1 | kind       | 1 Hello, 2 HelloReply, 3 Request, 4 Reply, 5 Goodbye           |
+//! |  10 |    1 | kind       | 1 Hello, 2 HelloReply, 3 Request, 4 Reply, 5 Goodbye, 6 Route, 7 Routed |
 //! |  11 |    1 | flags      | 1: body_crc is meant, 2: bulk_crc is meant                     |
 //! |  12 |    4 | body_bytes | length of the body                                             |
 //! |  16 |    4 | bulk_bytes | length of the bulk data behind it                              |
@@ -61,6 +61,11 @@ pub enum FrameKind {
     Reply = 4,
     /// The sender sends no more requests and closes when all its answers are out. No body.
     Goodbye = 5,
+    /// To a router, before the greeting: the way to the header's target is wanted. Body:
+    /// [`crate::route::Route`].
+    Route = 6,
+    /// Its answer; body: [`crate::route::Routed`].
+    Routed = 7,
 }
 
 impl FrameKind {
@@ -72,13 +77,21 @@ impl FrameKind {
             3 => FrameKind::Request,
             4 => FrameKind::Reply,
             5 => FrameKind::Goodbye,
+            6 => FrameKind::Route,
+            7 => FrameKind::Routed,
             _ => return None,
         })
     }
 
-    /// Does it belong to the greeting, whose form never changes?
+    /// The kind that the bytes of a header name, whatever else is in it.
+    pub fn of_header(bytes: &[u8; HEADER_BYTES]) -> Option<FrameKind> {
+        FrameKind::from_u8(bytes[10])
+    }
+
+    /// Does it belong to the greeting, or stand before it? Their form never changes.
     pub const fn is_hello(self) -> bool {
-        matches!(self, FrameKind::Hello | FrameKind::HelloReply)
+        use FrameKind::{Hello, HelloReply, Route, Routed};
+        matches!(self, Hello | HelloReply | Route | Routed)
     }
 }
 
@@ -208,7 +221,8 @@ const _: () = assert!(size_of::<Raw>() == HEADER_BYTES);
 
 impl RawNid {
     fn new(nid: Nid) -> RawNid {
-        let nothing = RawNid { kind: 0, number: 0, port: 0.into(), scope: 0.into(), address: [0; 16] };
+        let nothing =
+            RawNid { kind: 0, number: 0, port: 0.into(), scope: 0.into(), address: [0; 16] };
         let (Some(net), Some(at)) = (nid.net(), nid.address()) else { return nothing };
         let of_net = match net.kind {
             NetKind::Tcp => 1,
@@ -387,7 +401,9 @@ mod tests {
 
     #[test]
     fn every_network_round_trips() {
-        for text in ["0@lo", "10.0.0.1@tcp", "10.0.0.1:7@tcp255", "10.0.0.1@o2ib", "[fd00::1]:7@o2ib7"] {
+        for text in
+            ["0@lo", "10.0.0.1@tcp", "10.0.0.1:7@tcp255", "10.0.0.1@o2ib", "[fd00::1]:7@o2ib7"]
+        {
             let header = Header { source: text.parse().unwrap(), ..sample() };
             assert_eq!(Header::decode(&header.encode()), Ok(header), "{text}");
         }

@@ -20,3 +20,4 @@ pub mod mgs;
 pub mod opcode;
 pub mod ost;
 pub mod report;
+pub mod route;

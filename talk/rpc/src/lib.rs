@@ -27,7 +27,9 @@ use error::RpcError;
 use futures_util::future::join_all;
 use import::{Import, Owner};
 use lnet::fault::Faults;
+use lnet::nets::Route;
 use lnet::node::{Lnet, PeerState};
+use lnet::relay::RelayCounts;
 use lnet::seal::Seal;
 use observe::registry::Registry;
 use parking_lot::Mutex;
@@ -133,6 +135,41 @@ impl Rpc {
             .listen(addr)
             .await
             .map_err(|error| RpcError::Listen { addr, reason: error.to_string() })
+    }
+
+    /// One more route to another network. `false`: there are ROUTES_MAX.
+    pub fn add_route(&self, route: Route) -> bool {
+        self.lnet.add_route(route)
+    }
+
+    /// One route less. `false`: there is none.
+    pub fn remove_route(&self, net: Net, gateway: Nid) -> bool {
+        self.lnet.remove_route(net, gateway)
+    }
+
+    /// Routes, each with whether its gateway did what it was last asked.
+    pub fn routes(&self) -> Vec<(Route, bool)> {
+        self.lnet.routes()
+    }
+
+    /// From now on this process forwards for others, or does not.
+    pub fn forward(&self, on: bool) {
+        self.lnet.forward(on);
+    }
+
+    /// True if it forwards for others.
+    pub fn forwards(&self) -> bool {
+        self.lnet.forwards()
+    }
+
+    /// NIDs to which it may forward, in place of those that were named under the same word.
+    pub fn allow_forwarding(&self, word: &str, nids: Vec<Nid>) {
+        self.lnet.allow_forwarding(word, nids);
+    }
+
+    /// What it forwarded, and forwards.
+    pub fn relay_counts(&self) -> RelayCounts {
+        self.lnet.relay_counts()
     }
 
     /// As [`Rpc::listen`], on this network.

@@ -12,7 +12,6 @@ pub const ABSENT: Absent = Absent {
         ("global", "windows, links and time limits follow the line by themselves"),
         ("lnet", "daemons join their networks when they start"),
         ("recovery", "a peer that is lost is connected again when it is needed"),
-        ("routing", "there are no routers yet"),
         ("set", "windows, links and time limits follow the line by themselves"),
         ("stats", "lctl get_param *.*.stats counts requests"),
         ("udsp", "there are no rules by which paths are chosen"),

@@ -29,6 +29,7 @@ pub enum LnetctlCommand {
     Net(NetArgs),
     Peer(PeerArgs),
     Route(RouteArgs),
+    Routing(RoutingArgs),
     /// Ask whether nodes can be reached
     Ping(PingArgs),
     /// Ask whether nodes can be reached, and list their NIDs
@@ -46,6 +47,7 @@ impl LnetctlCommand {
             LnetctlCommand::Net(_) => "net",
             LnetctlCommand::Peer(_) => "peer",
             LnetctlCommand::Route(_) => "route",
+            LnetctlCommand::Routing(_) => "routing",
             LnetctlCommand::Ping(_) => "ping",
             LnetctlCommand::Discover(_) => "discover",
             LnetctlCommand::Export(_) => "export",
@@ -176,6 +178,52 @@ pub struct RouteArgs {
 #[allow(missing_docs, reason = "a doc comment would be the help text, which the arguments give")]
 pub enum RouteCommand {
     Show(RouteShowArgs),
+    Add(RouteAddArgs),
+    Del(RouteDelArgs),
+}
+
+/// Reach a network through routers, until the daemons start anew
+#[derive(Debug, Args)]
+pub struct RouteAddArgs {
+    /// The network
+    #[arg(long, value_name = "NET")]
+    pub net: String,
+    /// NIDs of the routers
+    #[arg(long, value_name = "NID", value_delimiter = ',', required = true)]
+    pub gateway: Vec<Nid>,
+    /// Routers on the way
+    #[arg(long = "hop", visible_alias = "hop-count", value_name = "N", value_parser = clap::value_parser!(u8).range(1..=4))]
+    pub hop: Option<u8>,
+    /// The lowest number goes first
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub priority: u32,
+}
+
+/// Use routers no longer, until the daemons start anew
+#[derive(Debug, Args)]
+pub struct RouteDelArgs {
+    /// The network
+    #[arg(long, value_name = "NET")]
+    pub net: String,
+    /// NIDs of the routers
+    #[arg(long, value_name = "NID", value_delimiter = ',', required = true)]
+    pub gateway: Vec<Nid>,
+}
+
+/// Show what routers of this host forward
+#[derive(Debug, Args)]
+pub struct RoutingArgs {
+    /// What to do
+    #[command(subcommand)]
+    pub command: RoutingCommand,
+}
+
+/// Sub-commands of `lnetctl routing` and `lnetctl stats`.
+#[derive(Debug, Subcommand)]
+#[allow(missing_docs, reason = "a doc comment would be the help text, which the arguments give")]
+pub enum RoutingCommand {
+    /// Show it
+    Show,
 }
 
 /// Show the routes of this host's daemons

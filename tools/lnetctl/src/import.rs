@@ -23,7 +23,7 @@ pub fn export(
     let mut found = networks::ask(daemons, report);
     // Clients connect by themselves: no daemon can connect to them.
     found.peers.retain(|peer| peer.links > 0);
-    let wanted = Wanted::verbose(u8::from(!args.backup));
+    let wanted = Wanted::verbose(1);
     let sections = [Section::Net, Section::Route, Section::Peer];
     let entries: Vec<_> = sections
         .into_iter()
@@ -131,6 +131,7 @@ fn steps(document: &Yaml, action: Action, report: &mut Report<'_>) -> Vec<(Secti
             let made = match name.as_str() {
                 "net" => nets(item, action),
                 "peer" => peer(item, action),
+                "route" => route(item, action),
                 // Sections of Lustre that say what adapts by itself here.
                 _ => Ok(Vec::new()),
             };
@@ -183,6 +184,18 @@ fn nets(item: &Yaml, action: Action) -> Result<Vec<(Section, LnetAsked)>, &'stat
     Ok(vec![(Section::Net, asked)])
 }
 
+fn route(item: &Yaml, action: Action) -> Result<Vec<(Section, LnetAsked)>, &'static str> {
+    let (net, gateway) = (text(item, "net")?, text(item, "gateway")?);
+    let number = |key: &str| item[key].as_i64().and_then(|number| u32::try_from(number).ok());
+    let hops = number("hop").and_then(|hops| u8::try_from(hops).ok()).filter(|hops| *hops > 0);
+    let priority = number("priority").unwrap_or(0);
+    let asked = match action {
+        Action::Del => LnetAsked::DelRoute { net, gateway },
+        Action::Add | Action::Show => LnetAsked::AddRoute { net, gateway, hops, priority },
+    };
+    Ok(vec![(Section::Route, asked)])
+}
+
 fn peer(item: &Yaml, action: Action) -> Result<Vec<(Section, LnetAsked)>, &'static str> {
     let mut nids = vec![text(item, "primary nid")?];
     for ni in item["peer ni"].as_vec().map(Vec::as_slice).unwrap_or_default() {
@@ -229,6 +242,11 @@ net:
           tunables:
               peer_timeout: 180
         - nid: 10.0.1.1:7988@tcp
+route:
+    - net: tcp1
+      gateway: 10.0.0.9@tcp
+      hop: -1
+      priority: 2
 peer:
     - primary nid: 10.0.0.2@tcp
       Multi-Rail: True
@@ -246,9 +264,21 @@ global:
         let (steps, said) = read(FILE, Action::Add);
         assert_eq!(said, "");
         let add = LnetAsked::AddNet { net: net.clone(), on: on.clone() };
-        assert_eq!(steps, [add, LnetAsked::AddPeer { nids: nids.clone() }]);
+        let (to, gateway) = ("tcp1".to_owned(), "10.0.0.9@tcp".to_owned());
+        let route = LnetAsked::AddRoute {
+            net: to.clone(),
+            gateway: gateway.clone(),
+            hops: None,
+            priority: 2,
+        };
+        assert_eq!(steps, [add, route, LnetAsked::AddPeer { nids: nids.clone() }]);
         let (steps, _) = read(FILE, Action::Del);
-        assert_eq!(steps, [LnetAsked::DelNet { net, on }, LnetAsked::DelPeer { nids }]);
+        let del = [
+            LnetAsked::DelNet { net, on },
+            LnetAsked::DelRoute { net: to, gateway },
+            LnetAsked::DelPeer { nids },
+        ];
+        assert_eq!(steps, del);
     }
 
     #[test]

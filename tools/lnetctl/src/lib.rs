@@ -13,7 +13,10 @@ mod networks;
 pub mod showmount;
 pub mod yaml;
 
-use cli::{Lnetctl, LnetctlCommand, NetCommand, PeerCommand, PeerDelArgs, RouteCommand};
+use cli::{
+    Lnetctl, LnetctlCommand, NetCommand, PeerCommand, PeerDelArgs, RouteAddArgs, RouteCommand,
+    RouteDelArgs, RoutingCommand,
+};
 use lctl::daemons::Daemons;
 use networks::Wanted;
 use node::manage::lnet::LnetAsked;
@@ -81,6 +84,31 @@ fn command(
                 let (net, nid) = (args.net.as_deref(), args.gateway);
                 let wanted = Wanted { net, nid, ..Wanted::verbose(args.verbose) };
                 networks::show(networks::Section::Route, &wanted, daemons, out, report)
+            }
+            RouteCommand::Add(RouteAddArgs { net, gateway, hop, priority }) => {
+                for gateway in gateway {
+                    let asked = LnetAsked::AddRoute {
+                        net: net.clone(),
+                        gateway: gateway.to_string(),
+                        hops: *hop,
+                        priority: *priority,
+                    };
+                    networks::change(asked, daemons, report);
+                }
+                Ok(())
+            }
+            RouteCommand::Del(RouteDelArgs { net, gateway }) => {
+                for gateway in gateway {
+                    let (net, gateway) = (net.clone(), gateway.to_string());
+                    networks::change(LnetAsked::DelRoute { net, gateway }, daemons, report);
+                }
+                Ok(())
+            }
+        },
+        LnetctlCommand::Routing(args) => match args.command {
+            RoutingCommand::Show => {
+                let section = networks::Section::Routing;
+                networks::show(section, &Wanted::verbose(0), daemons, out, report)
             }
         },
         LnetctlCommand::Ping(args) => networks::ping("ping", &args.nids, daemons, out, report),

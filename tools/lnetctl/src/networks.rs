@@ -4,7 +4,9 @@ use crate::yaml::{self, Out, entry};
 use lctl::daemons::{self, Answered, Daemons};
 use lctl::network::resolved;
 use node::manage::control::{Answer, Request};
-use node::manage::lnet::{LnetAnswer, LnetAsked, NetAnswer, PeerAnswer, RouteAnswer};
+use node::manage::lnet::{
+    LnetAnswer, LnetAsked, NetAnswer, PeerAnswer, RouteAnswer, RoutingAnswer,
+};
 use report::{Report, strerror};
 use std::io::{self, Write};
 use types::errno::Errno;
@@ -19,6 +21,8 @@ pub enum Section {
     Peer,
     /// Ways to other networks.
     Route,
+    /// What routers forward.
+    Routing,
 }
 
 /// What is to be shown.
@@ -79,6 +83,13 @@ fn merge(all: &mut LnetAnswer, more: LnetAnswer) {
             None => all.routes.push(route),
         }
     }
+    if let Some(more) = more.routing {
+        let all = all.routing.get_or_insert_default();
+        all.circuits += more.circuits;
+        all.made += more.made;
+        all.refused += more.refused;
+        all.bytes += more.bytes;
+    }
 }
 
 /// Prints a section.
@@ -113,6 +124,7 @@ pub fn section_of(
         Section::Net => ("net", nets(wanted, &found.nets)),
         Section::Peer => ("peer", peers(wanted, &found.peers)),
         Section::Route => ("route", routes(wanted, &found.routes)),
+        Section::Routing => return Some(entry("routing", routing(found.routing.as_ref()))),
     };
     (!list.is_empty()).then(|| entry(name, Out::List(list)))
 }
@@ -197,6 +209,17 @@ fn routes(wanted: &Wanted<'_>, routes: &[RouteAnswer]) -> Vec<Out> {
     meant.map(of).collect()
 }
 
+fn routing(found: Option<&RoutingAnswer>) -> Out {
+    let Some(found) = found else { return Out::Map(vec![entry("enable", Out::text(0))]) };
+    Out::Map(vec![
+        entry("enable", Out::text(1)),
+        entry("circuits", Out::text(found.circuits)),
+        entry("route_count", Out::text(found.made)),
+        entry("refused", Out::text(found.refused)),
+        entry("route_length", Out::text(found.bytes)),
+    ])
+}
+
 /// Changes the networks of all daemons. `false`: not of all, and that is reported.
 pub fn change(asked: LnetAsked, daemons: &Daemons, report: &mut Report<'_>) -> bool {
     if !daemons.are_of_one_cluster(report) {
@@ -212,8 +235,10 @@ pub fn change(asked: LnetAsked, daemons: &Daemons, report: &mut Report<'_>) -> b
             other => daemons::unexpected(&other, report),
         }
     }
-    // A daemon that it does not concern says ENOENT.
-    failed.retain(|(errno, _)| !done || Errno(*errno) != Errno::ENOENT);
+    // Daemons that it does not concern: they have no such thing, or are on the network themselves,
+    // or not on that of the router.
+    let elsewhere = [Errno::ENOENT, Errno::EEXIST, Errno::EHOSTUNREACH];
+    failed.retain(|(errno, _)| !done || !elsewhere.contains(&Errno(*errno)));
     failed.dedup();
     match failed.first() {
         Some(_) => {
@@ -305,12 +330,12 @@ mod tests {
         let one = LnetAnswer {
             nets: vec![net("lo", "0@lo"), net("tcp", "10.0.0.1@tcp")],
             peers: vec![peer("10.0.0.2@tcp", false)],
-            routes: Vec::new(),
+            ..LnetAnswer::default()
         };
         let other = LnetAnswer {
             nets: vec![net("lo", "0@lo"), net("tcp", "10.0.0.1:7988@tcp")],
             peers: vec![peer("10.0.0.2@tcp", true)],
-            routes: Vec::new(),
+            ..LnetAnswer::default()
         };
         merge(&mut all, one);
         merge(&mut all, other);

@@ -169,7 +169,10 @@ mod tests {
             "obdfilter.sheen-OST0000.exports.[fd00::1]:40102@tcp",
             "obdfilter.sheen-OST0000.num_exports",
         ];
-        assert_eq!(printed(&args(), &names), "0@lo\nfd00::1@tcp\n10.0.0.[1-2,4]@tcp\n10.0.0.3@tcp1\n");
+        assert_eq!(
+            printed(&args(), &names),
+            "0@lo\nfd00::1@tcp\n10.0.0.[1-2,4]@tcp\n10.0.0.3@tcp1\n"
+        );
         let enumerated = Lshowmount { enumerate: true, ..args() };
         let all = "0@lo\n10.0.0.1@tcp\n10.0.0.2@tcp\n10.0.0.4@tcp\nfd00::1@tcp\n10.0.0.3@tcp1\n";
         assert_eq!(printed(&enumerated, &names), all);

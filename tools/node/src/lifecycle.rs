@@ -91,7 +91,9 @@ async fn live(
     let mut told = Told::new()?;
     let rpc =
         Rpc::new(env.clone(), RpcConfig { cluster: ClusterId(0), checksums: settings.checksums });
-    rpc.accept_at_most(bounds.links);
+    // What a router accepts, it connects to another node.
+    let sockets_per_link = if settings.forwards.is_empty() { 1 } else { 2 };
+    rpc.accept_at_most(bounds.links / sockets_per_link);
     let place = home
         .map(|h| h.home().dir())
         .or(settings.mounts.first().map(|m| &*m.at))

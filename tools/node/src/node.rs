@@ -20,6 +20,7 @@ use crate::role::mount::{self, MountRole};
 use crate::role::object_targets::Followed;
 use crate::role::ost::OstRole;
 use crate::role::parts::{Parts, blocking};
+use crate::role::router::RouterRole;
 use crate::role::standby::{Place, Service, Standby};
 use crate::watch::view::View;
 use disk::superblock::Superblock;
@@ -55,6 +56,7 @@ pub struct Node {
     mdts: Vec<MdtRole>,
     standbys: Vec<Standby>,
     mounts: Vec<MountRole>,
+    router: Option<RouterRole>,
 }
 
 impl Node {
@@ -80,6 +82,7 @@ impl Node {
             mdts: Vec::new(),
             standbys: Vec::new(),
             mounts: Vec::new(),
+            router: None,
         }
     }
 
@@ -107,6 +110,9 @@ impl Node {
         }
         self.persistent = Persistent::new(self.own_params()?);
         self.parts.rpc.set_nets(&self.settings.networks.names());
+        for route in self.settings.routes.each() {
+            self.parts.rpc.add_route(route);
+        }
         for (net, addr) in interfaces::to_listen(&self.settings)? {
             let nid = Nid::new(net, addr);
             step(format!("listening at {nid}"));
@@ -122,6 +128,10 @@ impl Node {
                 }
                 Err(e) => return Err(NodeError::Listen { addr, reason: e.to_string() }),
             }
+        }
+        if !self.settings.forwards.is_empty() {
+            step("forwarding between networks".to_owned());
+            self.router = Some(RouterRole::start(&self.parts, &self.settings.forwards));
         }
         for (dir, _) in dirs.iter().filter(|(_, block)| block.kind == TargetKind::Mgt) {
             step(format!("starting the MGS ({})", dir.display()));
@@ -244,6 +254,9 @@ impl Node {
             }
         };
         self.persistent.stop();
+        if let Some(router) = &self.router {
+            router.stop(&self.parts);
+        }
         for mount in self.mounts {
             note(mount.stop(&self.parts).await);
         }

@@ -7,4 +7,5 @@ pub mod object_targets;
 pub mod ost;
 pub mod parts;
 pub mod registration;
+pub mod router;
 pub mod standby;

@@ -7,7 +7,7 @@ use etcd::url::Members;
 use node::config::http_settings::HttpListen;
 use node::config::mount_options::MountOptions;
 use node::config::mount_source::MountSource;
-use node::config::networks::Networks;
+use node::config::networks::{Networks, Routes};
 use node::config::security::Security;
 use node::config::settings::Listen;
 use std::path::PathBuf;
@@ -44,6 +44,7 @@ pub enum Command {
     Top(TopArgs),
     Why(WhyArgs),
     Serve(ServeArgs),
+    Router(RouterArgs),
     #[command(visible_alias = "mkfs.sheen")]
     Mkfs(MkfsArgs),
     #[command(visible_alias = "mount.sheen")]
@@ -227,6 +228,9 @@ pub struct ServeArgs {
     /// of --listen: tcp0(eth0),tcp1(eth1) [default: tcp]
     #[arg(long, value_name = "NETS")]
     pub networks: Option<Networks>,
+    /// Ways to other networks: "tcp1 10.0.0.9@tcp; o2ib 10.0.0.9@tcp"
+    #[arg(long, value_name = "ROUTES")]
+    pub routes: Option<Routes>,
     /// Where to show metrics (and with the MGS the page of the cluster), or none; port 0 takes any
     /// free one [default: 127.0.0.1:0]
     #[arg(long, value_name = "ADDR:PORT")]
@@ -253,6 +257,38 @@ pub struct ServeArgs {
     /// Tell the starter on standard output, one JSON line per step, how the start goes
     #[arg(long, hide = true)]
     pub announce: bool,
+}
+
+/// Forward between networks, in the foreground
+///
+/// A node that is not on a server's network reaches it through this host, which is on both. Only
+/// the servers of the file systems named here are reached. What passes is not read; where keys are
+/// asked for, it is sealed from end to end. Logs go to standard error; SIGTERM or Ctrl-C stops.
+#[derive(Debug, Args)]
+pub struct RouterArgs {
+    /// Networks, with the interfaces or addresses where to accept connections on them:
+    /// tcp0(eth0),tcp1(eth1)
+    #[arg(long, value_name = "NETS")]
+    pub networks: Networks,
+    /// NIDs of the MGS
+    #[arg(long, value_name = "NID", value_delimiter = ',', required = true)]
+    pub mgsnode: Vec<Nid>,
+    /// File systems whose servers may be reached
+    #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "sheen")]
+    pub fsname: Vec<FsName>,
+    /// Ways to further networks: "tcp2 10.0.0.9@tcp1; o2ib 10.0.0.8@tcp"
+    #[arg(long, value_name = "ROUTES")]
+    pub routes: Option<Routes>,
+    /// Port at which connections are accepted
+    #[arg(long, value_name = "PORT", default_value_t = types::nid::PORT_DEFAULT)]
+    pub port: u16,
+    /// Whether connections must show keys: on, off, or auto (on if there is a key of the cluster,
+    /// see `sheen auth`) [default: auto]
+    #[arg(long, value_name = "WHETHER")]
+    pub security: Option<Security>,
+    /// File with the key of this process [default: in /etc/sheen/keys]
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
 }
 
 /// Make one target

@@ -12,6 +12,7 @@ pub(crate) mod lnetctl;
 pub(crate) mod man;
 pub(crate) mod mkfs;
 pub(crate) mod mount;
+pub(crate) mod router;
 pub(crate) mod scrub;
 pub(crate) mod serve;
 pub(crate) mod status;

@@ -18,8 +18,8 @@ use called::applet;
 use clap::{CommandFactory, FromArgMatches};
 use cli::{Cli, Command};
 use commands::{
-    auth, bench, completion, dash, down, fsck, lctl, lfs, lnetctl, man, mkfs, mount, scrub, serve,
-    status, top, up, why,
+    auth, bench, completion, dash, down, fsck, lctl, lfs, lnetctl, man, mkfs, mount, router, scrub,
+    serve, status, top, up, why,
 };
 use node::config::units;
 use std::ffi::OsString;
@@ -66,6 +66,7 @@ fn sheen(args: Vec<OsString>) -> Outcome {
         Command::Top(args) => top::run(&args),
         Command::Why(args) => why::run(&args),
         Command::Serve(args) => serve::run(&args),
+        Command::Router(args) => router::run(&args),
         Command::Mkfs(args) => mkfs::run(&args),
         Command::Mount(args) => mount::run(&args),
         Command::MountDaemon(args) => mount::daemon(&args),

@@ -174,7 +174,7 @@ impl Driver {
                 }
             }
             FrameKind::Goodbye => self.link.heard_goodbye(),
-            FrameKind::Hello | FrameKind::HelloReply => {
+            FrameKind::Hello | FrameKind::HelloReply | FrameKind::Route | FrameKind::Routed => {
                 let reason = "greets a second time".to_owned();
                 return Err(LinkError::Protocol { nid: self.link.nid(), reason });
             }

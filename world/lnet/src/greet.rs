@@ -24,22 +24,22 @@ use wire::message::{VERSION_MAX, VERSION_MIN};
 pub(crate) struct Line {
     /// Whose the other end is; `None`: it is plain.
     pub(crate) principal: Option<Arc<Principal>>,
-    /// What was read of it already.
-    pub(crate) start: Option<[u8; START_BYTES]>,
+    /// The header of its first frame, if it was read already.
+    pub(crate) header: Option<[u8; HEADER_BYTES]>,
     pub(crate) read: Read,
     pub(crate) write: Write,
 }
 
 impl Line {
     /// A plain one.
-    pub(crate) fn plain(start: Option<[u8; START_BYTES]>, read: Read, write: Write) -> Line {
-        Line { principal: None, start, read, write }
+    pub(crate) fn plain(header: Option<[u8; HEADER_BYTES]>, read: Read, write: Write) -> Line {
+        Line { principal: None, header, read, write }
     }
 }
 
 impl From<Sealed> for Line {
     fn from(Sealed { principal, read, write }: Sealed) -> Line {
-        Line { principal: Some(principal), start: None, read, write }
+        Line { principal: Some(principal), header: None, read, write }
     }
 }
 
@@ -74,7 +74,7 @@ pub(crate) async fn call(
     source: Nid,
     nid: Nid,
     purpose: Purpose,
-    Line { principal, start, mut read, mut write }: Line,
+    Line { principal, header, mut read, mut write }: Line,
 ) -> Result<Greeted, LinkError> {
     let cluster = shared.cluster();
     let (process, pairing) = (shared.process, shared.secret.pairing(nid));
@@ -87,7 +87,7 @@ pub(crate) async fn call(
         pairing,
     };
     send(FrameKind::Hello, &hello.encode(), cluster, source, nid, &mut write).await?;
-    let body = receive(FrameKind::HelloReply, nid, start, &mut read).await?;
+    let (_, body) = receive(FrameKind::HelloReply, nid, header, &mut read).await?;
     let reply = HelloReply::decode(&body)
         .map_err(|e| LinkError::Protocol { nid, reason: e.to_string() })?;
     match reply.welcome {
@@ -127,7 +127,7 @@ pub(crate) async fn call(
 }
 
 /// A process of another user of this host may not connect: it could act as anybody.
-fn may_connect(nid: Nid, owner: io::Result<PeerOwner>) -> Result<(), LinkError> {
+pub(crate) fn may_connect(nid: Nid, owner: io::Result<PeerOwner>) -> Result<(), LinkError> {
     let reason = match owner {
         Ok(PeerOwner::Trusted) => return Ok(()),
         // What comes to another address may come from any host.
@@ -147,9 +147,9 @@ pub(crate) async fn answer(
     accepted: &Accepted,
     (source, nid): (Nid, Nid),
     owner: io::Result<PeerOwner>,
-    Line { principal, start, mut read, mut write }: Line,
+    Line { principal, header, mut read, mut write }: Line,
 ) -> Result<Greeted, LinkError> {
-    let body = receive(FrameKind::Hello, nid, start, &mut read).await?;
+    let (_, body) = receive(FrameKind::Hello, nid, header, &mut read).await?;
     let hello =
         Hello::decode(&body).map_err(|e| LinkError::Protocol { nid, reason: e.to_string() })?;
     let cluster = shared.cluster();
@@ -239,13 +239,13 @@ async fn send_reply(
 }
 
 /// Closing with unread bytes would reset the connection, and the peer might never see why.
-async fn linger(shared: &Shared, read: &mut Read) {
+pub(crate) async fn linger(shared: &Shared, read: &mut Read) {
     let mut rest = [0; 64];
     let until_closed = async { while let Ok(1..) = read.read(&mut rest).await {} };
     select(pin!(until_closed), shared.env.clock.sleep(Duration::from_secs(1))).await;
 }
 
-async fn send(
+pub(crate) async fn send(
     kind: FrameKind,
     body: &[u8],
     cluster: ClusterId,
@@ -270,28 +270,40 @@ async fn send(
     write.flush().await.map_err(|error| lost(target, &error))
 }
 
-/// `before`: what was read of it already.
-async fn receive(
-    kind: FrameKind,
+/// The rest of a header, of which the start was read.
+pub(crate) async fn header(
     nid: Nid,
-    before: Option<[u8; START_BYTES]>,
+    start: [u8; START_BYTES],
     read: &mut Read,
-) -> Result<Vec<u8>, LinkError> {
-    let mut bytes = [0; HEADER_BYTES];
-    let frame_error = |error| LinkError::Frame { nid, error };
+) -> Result<[u8; HEADER_BYTES], LinkError> {
     // A foreign client may send less than a header and wait for an answer: look at the magic first.
-    let (start, rest) = bytes.split_at_mut(START_BYTES);
-    match before {
-        Some(before) => start.copy_from_slice(&before),
-        None => {
-            read.read_exact(start).await.map_err(|error| lost(nid, &error))?;
-        }
-    }
     if start[4..] != MAGIC {
         let found = [start[4], start[5], start[6], start[7]];
-        return Err(frame_error(FrameError::Magic { found }));
+        return Err(LinkError::Frame { nid, error: FrameError::Magic { found } });
     }
+    let mut bytes = [0; HEADER_BYTES];
+    let (first, rest) = bytes.split_at_mut(START_BYTES);
+    first.copy_from_slice(&start);
     read.read_exact(rest).await.map_err(|error| lost(nid, &error))?;
+    Ok(bytes)
+}
+
+/// A frame of this kind. `before`: its header, if it was read already.
+pub(crate) async fn receive(
+    kind: FrameKind,
+    nid: Nid,
+    before: Option<[u8; HEADER_BYTES]>,
+    read: &mut Read,
+) -> Result<(Header, Vec<u8>), LinkError> {
+    let frame_error = |error| LinkError::Frame { nid, error };
+    let bytes = match before {
+        Some(bytes) => bytes,
+        None => {
+            let mut start = [0; START_BYTES];
+            read.read_exact(&mut start).await.map_err(|error| lost(nid, &error))?;
+            header(nid, start, read).await?
+        }
+    };
     let header = Header::decode(&bytes).map_err(frame_error)?;
     if header.kind != kind || header.bulk_bytes != 0 {
         return Err(LinkError::Protocol {
@@ -303,7 +315,7 @@ async fn receive(
     let mut body = vec![0; header.body_bytes as usize];
     read.read_exact(&mut body).await.map_err(|error| lost(nid, &error))?;
     header.check_body(&body).map_err(frame_error)?;
-    Ok(body)
+    Ok((header, body))
 }
 
 /// The end of a connection.

@@ -6,6 +6,9 @@
 //! node: a control link, bulk links beside it, and the window of requests in flight. `node::Lnet`
 //! owns both, accepts connections and ends everything.
 //!
+//! A process may be on several networks (`nets`), reach others through routers (`road`), and be a
+//! router itself (`relay`).
+//!
 //! It knows no file system: bodies are bytes, and requests go to the [`link::Handler`] of the layer
 //! above.
 
@@ -13,6 +16,7 @@
 
 mod accepted;
 mod budget;
+mod circuit;
 mod driver;
 pub mod error;
 pub mod fault;
@@ -21,11 +25,13 @@ mod greet;
 mod inbox;
 pub mod link;
 mod links;
-mod nets;
+pub mod nets;
 pub mod node;
 mod outbox;
 pub mod payload;
 pub mod peer;
+pub mod relay;
+mod road;
 pub mod seal;
 mod shared;
 mod window;

@@ -7,7 +7,7 @@ use crate::driver::Driver;
 use crate::error::LinkError;
 use crate::greet::{self, Greeted, Line};
 use crate::link::{Ends, Handler, Link};
-use crate::nets::no_way;
+use crate::road::{self, Road};
 use crate::seal::Read;
 use crate::shared::Shared;
 use env::watch;
@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::oneshot;
+use types::limits::HOPS_MAX;
 use types::nid::Nid;
 use wire::hello::Purpose;
 
@@ -154,15 +155,7 @@ async fn connect(
     nid: Nid,
     purpose: Purpose,
 ) -> Result<(Arc<Link>, Read), LinkError> {
-    let cannot = |error: std::io::Error| LinkError::Connect { nid, reason: error.to_string() };
-    let (Some(addr), Some(net)) = (nid.address(), nid.net()) else { return Err(no_way(nid)) };
-    if !shared.nets.reaches(nid) {
-        return Err(no_way(nid));
-    }
-    let stream = shared.env.net.connect(addr).await.map_err(cannot)?;
-    let source = Nid::new(net, stream.local_addr().map_err(cannot)?);
-    let round_trip = stream.round_trip();
-    let (read, write) = stream.split();
+    let Road { read, write, source, round_trip } = road::open(shared, nid, HOPS_MAX).await?;
     let line = match shared.seal() {
         Some(seal) => seal.call(nid, read, write).await?.into(),
         None => Line::plain(None, read, write),

@@ -1,52 +1,164 @@
-//! Networks that this process is on.
+//! Networks that this process is on, and ways to others.
+//!
+//! A way to another network leads through a *gateway*, a router on a network of this process. Of
+//! several the one of the lowest priority and the fewest hops is used, equal ones by turns. One
+//! that failed comes after all others for [`AVOIDED`].
 
 use crate::error::LinkError;
+use env::clock::Monotonic;
 use parking_lot::Mutex;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use types::limits::ROUTES_MAX;
 use types::net::Net;
 use types::nid::Nid;
 
+/// A gateway that failed is tried last for so long.
+pub(crate) const AVOIDED: Duration = Duration::from_secs(10);
+
+/// A way to another network.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Route {
+    /// The network.
+    pub net: Net,
+    /// The router.
+    pub gateway: Nid,
+    /// Routers on the way; `None`: unknown, taken for 1.
+    pub hops: Option<u8>,
+    /// The lowest number goes first.
+    pub priority: u32,
+}
+
+/// How a NID is reached.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Way {
+    /// It is on a network of this process, or on this host.
+    Direct,
+    /// Through one of these routers, best first.
+    Through(Vec<Nid>),
+    /// Not at all.
+    None,
+}
+
 /// See the module. A process that names no network is on `tcp`.
-pub(crate) struct Nets {
-    local: Mutex<BTreeSet<Net>>,
+pub(crate) struct Nets(Mutex<Known>);
+
+struct Known {
+    local: BTreeSet<Net>,
+    routes: Vec<Route>,
+    /// Gateways that failed, and until when they are avoided.
+    avoided: BTreeMap<Nid, Monotonic>,
+    /// Whose turn it is among equal gateways.
+    turn: usize,
 }
 
 impl Default for Nets {
     fn default() -> Nets {
-        Nets { local: Mutex::new(BTreeSet::from([Net::TCP])) }
+        let local = BTreeSet::from([Net::TCP]);
+        Nets(Mutex::new(Known { local, routes: Vec::new(), avoided: BTreeMap::new(), turn: 0 }))
     }
 }
 
 impl Nets {
     /// Networks of this process, in order.
     pub(crate) fn local(&self) -> Vec<Net> {
-        self.local.lock().iter().copied().collect()
+        self.0.lock().local.iter().copied().collect()
     }
 
     /// These, and no others.
     pub(crate) fn set(&self, nets: impl IntoIterator<Item = Net>) {
-        *self.local.lock() = nets.into_iter().collect();
+        self.0.lock().local = nets.into_iter().collect();
     }
 
     /// One more.
     pub(crate) fn join(&self, net: Net) {
-        self.local.lock().insert(net);
+        self.0.lock().local.insert(net);
     }
 
     /// One less. `false`: this process is not on it.
     pub(crate) fn leave(&self, net: Net) -> bool {
-        self.local.lock().remove(&net)
+        self.0.lock().local.remove(&net)
     }
 
-    /// True if this process can connect to it: what is on this host needs no network.
-    pub(crate) fn reaches(&self, nid: Nid) -> bool {
-        nid.is_loopback() || nid.net().is_some_and(|net| self.local.lock().contains(&net))
+    /// Routes, each with whether its gateway is not avoided.
+    pub(crate) fn routes(&self, now: Monotonic) -> Vec<(Route, bool)> {
+        let known = self.0.lock();
+        known.routes.iter().map(|route| (*route, !known.is_avoided(route.gateway, now))).collect()
     }
 
-    /// NIDs without those that cannot be reached, unless that is true of all.
+    /// One more route; it replaces one to the same network by the same gateway. `false`: there are
+    /// [`ROUTES_MAX`].
+    pub(crate) fn add_route(&self, route: Route) -> bool {
+        let mut known = self.0.lock();
+        known.routes.retain(|old| (old.net, old.gateway) != (route.net, route.gateway));
+        if known.routes.len() == ROUTES_MAX {
+            return false;
+        }
+        known.routes.push(route);
+        true
+    }
+
+    /// One route less. `false`: there is none.
+    pub(crate) fn remove_route(&self, net: Net, gateway: Nid) -> bool {
+        let mut known = self.0.lock();
+        let before = known.routes.len();
+        known.routes.retain(|route| (route.net, route.gateway) != (net, gateway));
+        known.routes.len() < before
+    }
+
+    /// How to reach it.
+    pub(crate) fn way(&self, nid: Nid, now: Monotonic) -> Way {
+        let mut known = self.0.lock();
+        let Some(net) = nid.net() else { return Way::None };
+        if nid.is_loopback() || known.local.contains(&net) {
+            return Way::Direct;
+        }
+        let rank = |route: &Route| {
+            let hops = route.hops.unwrap_or(1);
+            (known.is_avoided(route.gateway, now), route.priority, hops)
+        };
+        let mut routes: Vec<Route> =
+            known.routes.iter().filter(|route| route.net == net).copied().collect();
+        routes.sort_by_key(rank);
+        let Some(first) = routes.first() else { return Way::None };
+        let best = routes.iter().filter(|route| rank(route) == rank(first)).count();
+        known.turn = known.turn.wrapping_add(1);
+        let turn = known.turn % best;
+        routes[..best].rotate_left(turn);
+        Way::Through(routes.into_iter().map(|route| route.gateway).collect())
+    }
+
+    /// NIDs in the order in which they are to be tried, without those that cannot be reached,
+    /// unless that is true of all.
     pub(crate) fn sorted(&self, nids: Vec<Nid>) -> Vec<Nid> {
-        let reached: Vec<Nid> = nids.iter().copied().filter(|nid| self.reaches(*nid)).collect();
-        if reached.is_empty() { nids } else { reached }
+        let known = self.0.lock();
+        let rank = |nid: &Nid| match nid.net() {
+            _ if nid.is_loopback() => 0,
+            Some(net) if known.local.contains(&net) => 0,
+            Some(net) if known.routes.iter().any(|route| route.net == net) => 1,
+            _ => 2,
+        };
+        let mut sorted: Vec<Nid> = nids.iter().copied().filter(|nid| rank(nid) < 2).collect();
+        sorted.sort_by_key(rank);
+        if sorted.is_empty() { nids } else { sorted }
+    }
+
+    /// A gateway failed; it is avoided for a while.
+    pub(crate) fn failed(&self, gateway: Nid, now: Monotonic) {
+        let mut known = self.0.lock();
+        known.avoided.retain(|_, until| now < *until);
+        known.avoided.insert(gateway, now + AVOIDED);
+    }
+
+    /// A gateway did what it was asked.
+    pub(crate) fn answered(&self, gateway: Nid) {
+        self.0.lock().avoided.remove(&gateway);
+    }
+}
+
+impl Known {
+    fn is_avoided(&self, gateway: Nid, now: Monotonic) -> bool {
+        self.avoided.get(&gateway).is_some_and(|until| now < *until)
     }
 }
 
@@ -55,8 +167,8 @@ pub(crate) fn no_way(nid: Nid) -> LinkError {
     let reason = match nid.net() {
         None => "there is no route from here into another process".to_owned(),
         Some(net) => format!(
-            "this process is not on the network {net}: the setting networks, or the mount option network={net}, says that \
-             it is"
+            "this process is not on the network {net}, and has no route to it; networks = \"{net}(INTERFACE)\", the \
+             mount option network={net} or lnetctl says that it is, lnetctl route add names a router"
         ),
     };
     LinkError::Connect { nid, reason }
@@ -70,19 +182,66 @@ mod tests {
         text.parse().unwrap()
     }
 
+    fn route(net: &str, gateway: &str, priority: u32) -> Route {
+        Route { net: net.parse().unwrap(), gateway: nid(gateway), hops: None, priority }
+    }
+
     #[test]
-    fn only_own_networks_and_this_host_are_reached() {
-        let nets = Nets::default();
-        assert!(nets.reaches(nid("10.0.0.1@tcp")) && !nets.reaches(nid("10.0.0.1@tcp1")));
-        nets.set(["tcp1".parse().unwrap(), "o2ib".parse().unwrap()]);
-        assert!(!nets.reaches(nid("10.0.0.1@tcp")) && nets.reaches(nid("10.0.0.1@tcp1")));
-        assert!(nets.reaches(nid("127.0.0.1@tcp")), "it is on this host");
+    fn what_is_on_an_own_network_is_reached_directly() {
+        let (nets, now) = (Nets::default(), Duration::ZERO);
+        assert_eq!(nets.way(nid("10.0.0.1@tcp"), now), Way::Direct);
+        assert_eq!(nets.way(nid("10.0.0.1@tcp1"), now), Way::None);
+        nets.set(["tcp1".parse().unwrap()]);
+        assert_eq!(nets.way(nid("10.0.0.1@tcp"), now), Way::None);
+        assert_eq!(nets.way(nid("127.0.0.1@tcp"), now), Way::Direct, "it is on this host");
+        assert_eq!(nets.way(nid("10.0.0.1@tcp1"), now), Way::Direct);
+        assert_eq!(nets.way(Nid::Loopback, now), Way::None);
         let nids = ["10.0.0.1@tcp", "10.1.0.1@tcp1", "10.2.0.1@o2ib"].map(nid);
-        assert_eq!(nets.sorted(nids.to_vec()), nids[1..]);
-        assert!(nets.leave("o2ib".parse().unwrap()) && !nets.leave("o2ib".parse().unwrap()));
         assert_eq!(nets.sorted(nids.to_vec()), [nids[1]]);
-        assert_eq!(nets.sorted(nids[..1].to_vec()), nids[..1], "a failure needs a reason");
-        nets.join(Net::TCP);
-        assert_eq!(nets.local(), [Net::TCP, "tcp1".parse().unwrap()]);
+        assert!(nets.add_route(route("o2ib", "10.1.0.9@tcp1", 0)));
+        assert_eq!(nets.sorted(nids.to_vec()), [nids[1], nids[2]]);
+        assert_eq!(
+            nets.sorted(nids[..1].to_vec()),
+            nids[..1],
+            "a reason for the failure is needed"
+        );
+    }
+
+    #[test]
+    fn equal_gateways_take_turns_and_those_that_failed_come_last() {
+        let (nets, mut now) = (Nets::default(), Duration::ZERO);
+        let [a, b, c] = ["10.0.0.1@tcp", "10.0.0.2@tcp", "10.0.0.3@tcp"];
+        for (gateway, priority) in [(c, 1), (a, 0), (b, 0)] {
+            assert!(nets.add_route(route("tcp1", gateway, priority)));
+        }
+        let way = |now| match nets.way(nid("10.1.0.1@tcp1"), now) {
+            Way::Through(gateways) => gateways,
+            other => panic!("{other:?}"),
+        };
+        let (first, second) = (way(now), way(now));
+        assert_eq!((first[2], second[2]), (nid(c), nid(c)));
+        assert_ne!(first[0], second[0]);
+        nets.failed(nid(a), now);
+        assert_eq!(way(now), [b, c, a].map(nid));
+        assert_eq!(nets.routes(now).iter().filter(|(_, up)| !up).count(), 1);
+        now += AVOIDED;
+        assert_eq!(way(now)[2], nid(c), "it is tried again");
+        nets.failed(nid(a), now);
+        nets.answered(nid(a));
+        assert_eq!(way(now)[2], nid(c));
+        assert!(nets.remove_route("tcp1".parse().unwrap(), nid(a)));
+        assert!(!nets.remove_route("tcp1".parse().unwrap(), nid(a)));
+        assert_eq!(way(now), [b, c].map(nid));
+    }
+
+    #[test]
+    fn routes_are_bounded() {
+        let nets = Nets::default();
+        for n in 0..ROUTES_MAX as u16 {
+            let gateway = format!("10.0.0.1:{}@tcp", n + 1);
+            assert!(nets.add_route(route("tcp1", &gateway, 0)));
+        }
+        assert!(nets.add_route(route("tcp1", "10.0.0.1:1@tcp", 7)), "it replaces one");
+        assert!(!nets.add_route(route("tcp2", "10.0.0.1:1@tcp", 0)));
     }
 }

@@ -4,12 +4,15 @@
 //! for them. Bound: [`Lnet::accept_at_most`] accepted connections.
 
 use crate::accepted::{Accepted, address_of};
+use crate::circuit::{self, Circuit};
 use crate::error::LinkError;
 use crate::fault::Faults;
 use crate::greet::{self, Greeted, Line};
 use crate::link::{Handler, Link};
 use crate::links::Links;
+use crate::nets::Route;
 use crate::peer::Peer;
+use crate::relay::RelayCounts;
 use crate::seal::{self, START_BYTES, Seal};
 use crate::shared::Shared;
 use env::Env;
@@ -27,6 +30,7 @@ use types::net::Net;
 use types::nid::{Nid, PORT_DEFAULT};
 use types::proof::Secret;
 use types::session::ClusterId;
+use wire::frame::FrameKind;
 
 /// Goodbyes and tasks have this long at the end.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -211,7 +215,44 @@ impl Lnet {
         self.shared.nets.leave(net)
     }
 
-    /// NIDs without those that this process cannot reach, unless that is true of all.
+    /// One more route; it replaces one to the same network by the same gateway. `false`: there are
+    /// ROUTES_MAX.
+    pub fn add_route(&self, route: Route) -> bool {
+        self.shared.nets.add_route(route)
+    }
+
+    /// One route less. `false`: there is none.
+    pub fn remove_route(&self, net: Net, gateway: Nid) -> bool {
+        self.shared.nets.remove_route(net, gateway)
+    }
+
+    /// Routes, each with whether its gateway did what it was last asked.
+    pub fn routes(&self) -> Vec<(Route, bool)> {
+        self.shared.nets.routes(self.shared.env.clock.now())
+    }
+
+    /// From now on it forwards for others, or does not. Circuits that stand go on.
+    pub fn forward(&self, on: bool) {
+        self.shared.relay.forward(on);
+    }
+
+    /// True if it forwards for others.
+    pub fn forwards(&self) -> bool {
+        self.shared.relay.forwards()
+    }
+
+    /// NIDs to which it may forward, in place of those that were named under the same word.
+    pub fn allow_forwarding(&self, word: &str, nids: Vec<Nid>) {
+        self.shared.relay.allow(word, nids);
+    }
+
+    /// What it forwarded, and forwards.
+    pub fn relay_counts(&self) -> RelayCounts {
+        self.shared.relay.counts()
+    }
+
+    /// NIDs in the order in which they are to be tried, without those that this process cannot
+    /// reach, unless that is true of all.
     pub fn sorted(&self, nids: Vec<Nid>) -> Vec<Nid> {
         self.shared.nets.sorted(nids)
     }
@@ -300,7 +341,7 @@ async fn accept(
     source: Nid,
 ) {
     let shared = &links.shared;
-    // Whoever comes to an address of a network is on that network.
+    // A node that comes to an address of a network is on that network.
     let net = source.net().unwrap_or(Net::TCP);
     loop {
         match listener.accept().await {
@@ -329,6 +370,15 @@ async fn accept(
     }
 }
 
+/// What an accepted connection turned out to be.
+enum Arrived {
+    Link(Box<Greeted>),
+    /// It goes on to another node.
+    Circuit(Circuit),
+    /// It was for something else than messages, and is done with.
+    Other,
+}
+
 /// An accepted connection, from its greeting to its end.
 async fn serve(
     links: &Arc<Links>,
@@ -341,37 +391,50 @@ async fn serve(
     let (place, ended) = accepted.arrive(address_of(nid));
     let owner = stream.peer_owner();
     let (mut read, write) = stream.split();
-    let greeted = {
+    let arrived = {
         let greeting = async {
             let mut start = [0; START_BYTES];
             read.read_exact(&mut start).await.map_err(|error| greet::lost(nid, &error))?;
             let line = match (seal::is_sealed(&start), shared.seal()) {
-                (false, _) => Line::plain(Some(start), read, write),
+                (false, _) => {
+                    let header = greet::header(nid, start, &mut read).await?;
+                    if FrameKind::of_header(&header) == Some(FrameKind::Route) {
+                        let ends = (read, write);
+                        let circuit = circuit::answer(shared, (source, nid), owner, header, ends);
+                        return circuit.await.map(Arrived::Circuit);
+                    }
+                    Line::plain(Some(header), read, write)
+                }
                 (true, None) => {
-                    return greet::refuse_sealed(shared, (source, nid), read, write)
-                        .await
-                        .map(Some);
+                    let refused = greet::refuse_sealed(shared, (source, nid), read, write);
+                    return refused.await.map(|greeted| Arrived::Link(Box::new(greeted)));
                 }
                 (true, Some(seal)) => match seal.answer(nid, start, read, write).await? {
                     Some(sealed) => sealed.into(),
-                    None => return Ok(None),
+                    None => return Ok(Arrived::Other),
                 },
             };
-            greet::answer(shared, accepted, (source, nid), owner, line).await.map(Some)
+            let greeted = greet::answer(shared, accepted, (source, nid), owner, line).await?;
+            Ok(Arrived::Link(Box::new(greeted)))
         };
         match select(pin!(greet::in_time(shared, nid, greeting)), ended).await {
-            Either::Left((greeted, _)) => greeted,
+            Either::Left((arrived, _)) => arrived,
             Either::Right(_) => {
                 let reason = "too many connections have no session".to_owned();
                 Err(LinkError::Protocol { nid, reason })
             }
         }
     };
-    match greeted {
-        Ok(Some(Greeted { ends, read, write })) => {
+    match arrived {
+        Ok(Arrived::Link(greeted)) => {
+            let Greeted { ends, read, write } = *greeted;
             links.run(Link::new(shared.clone(), ends, write, Some(place)), read).await;
         }
-        Ok(None) => {}
+        Ok(Arrived::Circuit(circuit)) => {
+            drop(place);
+            circuit::run(shared, circuit).await;
+        }
+        Ok(Arrived::Other) => {}
         Err(error) => shared.refused(nid, &error),
     }
 }

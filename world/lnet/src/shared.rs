@@ -4,6 +4,7 @@ use crate::budget::Budget;
 use crate::error::LinkError;
 use crate::fault::Faults;
 use crate::nets::Nets;
+use crate::relay::Relay;
 use crate::seal::Seal;
 use env::Env;
 use env::ration::Ration;
@@ -27,6 +28,7 @@ pub(crate) struct Shared {
     pub(crate) faults: Faults,
     pub(crate) budget: Arc<Budget>,
     pub(crate) nets: Nets,
+    pub(crate) relay: Arc<Relay>,
     /// Absent: no keys are asked for, and none is shown.
     seal: OnceLock<Arc<dyn Seal>>,
     /// For log lines about connections that any peer can cause.
@@ -47,6 +49,7 @@ impl Shared {
             faults: Faults::default(),
             budget: Budget::new(RECEIVE_BYTES_MAX, RECEIVE_BYTES_PER_ADDRESS_MAX),
             nets: Nets::default(),
+            relay: Arc::default(),
             seal: OnceLock::new(),
             refusals: Ration::default(),
             cluster: Mutex::new(cluster),

@@ -211,7 +211,9 @@ impl Import {
     pub(crate) async fn reach(&self, nid: Nid) -> Result<Arc<Peer>, RpcError> {
         match nid {
             Nid::Loopback => Err(RpcError::NoTarget { nid, target: self.target }),
-            Nid::Tcp(_) | Nid::On(..) => self.rpc.lnet().peer(nid).await.map_err(|error| self.link_error(error)),
+            Nid::Tcp(_) | Nid::On(..) => {
+                self.rpc.lnet().peer(nid).await.map_err(|error| self.link_error(error))
+            }
         }
     }
 

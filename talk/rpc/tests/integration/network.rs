@@ -567,7 +567,7 @@ fn fault_rules_delay_and_lose_frames() {
     use types::nid::NidPattern;
     let p = pair();
     let import = p.import();
-    let target = NidPattern::Exact(p.addr);
+    let target = NidPattern::Exact(types::net::Net::TCP, p.addr);
     let call = |import: &Arc<Import>| {
         let import = import.clone();
         let begin = std::time::Instant::now();

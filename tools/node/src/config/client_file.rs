@@ -1,10 +1,11 @@
 //! `/etc/sheen/client.toml`: what this host wishes for its mounts, whatever the MGS says.
 //!
-//! `networks`: the networks of this host, as in `node.toml`. One table, `[params]`: the name or
-//! pattern of a parameter, as for `lctl set_param`, and its value. The default file may be absent; a file that a mount option names must exist. Anything
+//! `networks` and `routes`: the networks of this host and the ways to others, as in `node.toml`.
+//! One table, `[params]`: the name or pattern of a parameter, as for `lctl set_param`, and its
+//! value. The default file may be absent; a file that a mount option names must exist. Anything
 //! that is not understood is an error, so that a typo is not a silent default.
 
-use crate::config::networks::{BadNetworks, Networks};
+use crate::config::networks::{BadNetworks, Networks, Routes};
 use serde::Deserialize;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -41,6 +42,8 @@ struct File {
     #[serde(default)]
     networks: String,
     #[serde(default)]
+    routes: String,
+    #[serde(default)]
     params: toml::Table,
 }
 
@@ -49,6 +52,8 @@ struct File {
 pub struct ClientFile {
     /// Networks; none: it says nothing of them.
     pub networks: Networks,
+    /// Ways to other networks.
+    pub routes: Routes,
     /// Pattern and value of each parameter, ordered by name: of two that mean the same parameter
     /// the later one counts.
     pub params: Vec<(String, String)>,
@@ -84,7 +89,8 @@ pub fn read(named: Option<&Path>) -> Result<ClientFile, BadClientFile> {
     let mut params = pairs.collect::<Result<Vec<_>, _>>()?;
     params.sort();
     let networks = file.networks.parse().map_err(|e: BadNetworks| bad(e.to_string()))?;
-    Ok(ClientFile { networks, params })
+    let routes = file.routes.parse().map_err(|e: BadNetworks| bad(e.to_string()))?;
+    Ok(ClientFile { networks, routes, params })
 }
 
 #[cfg(test)]
@@ -100,18 +106,22 @@ mod tests {
             read(Some(&path)).map_err(|e| e.to_string())
         };
         let found =
-            parsed("networks = \"tcp1(eth1)\"\n[params]\n\"osc.*.n\" = 8\n\"llite.*.t\" = \"64M\"\n\"llite.*.on\" = true\n")
+            parsed("networks = \"tcp1(eth1)\"\nroutes = \"tcp 10.0.0.9@tcp1\"\n[params]\n\"osc.*.n\" = 8\n\"llite.*.t\" = \"64M\"\n\"llite.*.on\" = true\n")
                 .unwrap();
         let pair = |n: &str, v: &str| (n.to_owned(), v.to_owned());
         assert_eq!(found.networks.to_string(), "tcp1(eth1)");
+        assert_eq!(found.routes.to_string(), "tcp 10.0.0.9@tcp1");
         assert_eq!(
             found.params,
             [pair("llite.*.on", "1"), pair("llite.*.t", "64M"), pair("osc.*.n", "8")]
         );
         assert_eq!(parsed(""), Ok(ClientFile::default()));
-        for (text, words) in
-            [("[parms]\n", "parms"), ("networks = \"eth0\"", "no network;"), ("[params]\na = 1.5\n", "number"), ("x", "client.toml")]
-        {
+        for (text, words) in [
+            ("[parms]\n", "parms"),
+            ("networks = \"eth0\"", "no network;"),
+            ("[params]\na = 1.5\n", "number"),
+            ("x", "client.toml"),
+        ] {
             let error = parsed(text).unwrap_err();
             assert!(error.contains(words), "{text}: {error}");
         }

@@ -1,10 +1,12 @@
-//! Networks as settings say them, in the words of Lustre's module option:
-//! `tcp0(eth0),tcp1(eth1,eth2),o2ib(ib0)`.
+//! Networks and routes as settings say them, in the words of Lustre's module options: `tcp0(eth0),
+//! tcp1(eth1,eth2),o2ib(ib0)` and `tcp1 10.0.0.9@tcp; o2ib 2 10.0.0.8@tcp 10.0.0.9@tcp:1`.
 
+use lnet::nets::Route;
 use std::fmt;
 use std::str::FromStr;
-use types::limits::NETS_MAX;
+use types::limits::{NETS_MAX, ROUTES_MAX};
 use types::net::{BadNet, Net};
+use types::nid::{BadNid, Nid};
 
 /// A network of this host, and where it is on it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -20,20 +22,62 @@ pub struct NetSetting {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Networks(pub Vec<NetSetting>);
 
+/// A way to another network.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RouteSetting {
+    /// The network.
+    pub net: Net,
+    /// Routers on the way; `None`: it is not said.
+    pub hops: Option<u8>,
+    /// Each with its priority: the lowest number goes first.
+    pub gateways: Vec<(Nid, u32)>,
+}
+
+/// All routes of a process.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Routes(pub Vec<RouteSetting>);
+
+impl Routes {
+    /// True if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// One by one.
+    pub fn each(&self) -> impl Iterator<Item = Route> + '_ {
+        self.0.iter().flat_map(|RouteSetting { net, hops, gateways }| {
+            gateways.iter().map(|(gateway, priority)| Route {
+                net: *net,
+                gateway: *gateway,
+                hops: *hops,
+                priority: *priority,
+            })
+        })
+    }
+}
+
 /// The text says no networks, or no routes.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadNetworks {
     /// A bad name.
     #[error(transparent)]
     Net(#[from] BadNet),
+    /// A bad NID.
+    #[error(transparent)]
+    Nid(#[from] BadNid),
     /// Brackets without an end, or nothing in them.
-    #[error("{0:?} is no network of a host; write tcp1(eth1) or tcp1(eth1,eth2), commas between several")]
+    #[error(
+        "{0:?} is no network of a host; write tcp1(eth1) or tcp1(eth1,eth2), commas between several"
+    )]
     Form(String),
     /// The same twice.
     #[error("the network {0} is named twice")]
     Twice(Net),
+    /// A route without a gateway.
+    #[error("{0:?} is no route; write NET [HOPS] NID [NID...], semicolons between several")]
+    Route(String),
     /// Too many.
-    #[error("there are at most {NETS_MAX} networks")]
+    #[error("there are at most {NETS_MAX} networks and {ROUTES_MAX} routes")]
     Many,
 }
 
@@ -108,6 +152,63 @@ impl fmt::Display for Networks {
     }
 }
 
+impl FromStr for Routes {
+    type Err = BadNetworks;
+
+    fn from_str(s: &str) -> Result<Routes, BadNetworks> {
+        let mut all = Vec::new();
+        let mut count = 0;
+        for text in s.split(';').map(str::trim).filter(|text| !text.is_empty()) {
+            let mut words = text.split_whitespace().peekable();
+            let net = words.next().unwrap_or_default().parse()?;
+            let hops = words.peek().and_then(|word| word.parse::<u8>().ok());
+            if hops.is_some() {
+                words.next();
+            }
+            let gateways = words.map(gateway).collect::<Result<Vec<_>, _>>()?;
+            if gateways.is_empty() || hops == Some(0) {
+                return Err(BadNetworks::Route(text.to_owned()));
+            }
+            count += gateways.len();
+            if count > ROUTES_MAX {
+                return Err(BadNetworks::Many);
+            }
+            all.push(RouteSetting { net, hops, gateways });
+        }
+        Ok(Routes(all))
+    }
+}
+
+/// `10.0.0.9@tcp:1`: a router and its priority.
+fn gateway(word: &str) -> Result<(Nid, u32), BadNid> {
+    let bad = || BadNid(word.to_owned());
+    let (address, net) = word.rsplit_once('@').ok_or_else(bad)?;
+    let (net, priority) = match net.split_once(':') {
+        Some((net, priority)) => (net, priority.parse().map_err(|_| bad())?),
+        None => (net, 0),
+    };
+    let nid: Nid = format!("{address}@{net}").parse()?;
+    if nid.address().is_some() { Ok((nid, priority)) } else { Err(bad()) }
+}
+
+impl fmt::Display for Routes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, RouteSetting { net, hops, gateways }) in self.0.iter().enumerate() {
+            write!(f, "{}{net}", if n == 0 { "" } else { "; " })?;
+            if let Some(hops) = hops {
+                write!(f, " {hops}")?;
+            }
+            for (nid, priority) in gateways {
+                write!(f, " {nid}")?;
+                if *priority > 0 {
+                    write!(f, ":{priority}")?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,5 +233,27 @@ mod tests {
             let error = text.parse::<Networks>().unwrap_err().to_string();
             assert!(error.contains(why), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn routes_round_trip() {
+        for text in
+            ["", "tcp1 10.0.0.9@tcp", "o2ib 2 10.0.0.8:7988@tcp [::1]:7@tcp1:3; tcp 10.0.0.1@o2ib"]
+        {
+            assert_eq!(text.parse::<Routes>().unwrap().to_string(), text);
+        }
+        for (text, why) in [
+            ("tcp1", "no route"),
+            ("tcp1 0 10.0.0.1@tcp", "no route"),
+            ("10.0.0.1@tcp", "no network;"),
+            ("tcp1 0@lo", "no NID"),
+            ("tcp1 10.0.0.1@tcp:x", "no NID"),
+            ("tcp1 10.0.0.1", "no NID"),
+        ] {
+            let error = text.parse::<Routes>().unwrap_err().to_string();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+        let many = vec!["10.0.0.1@tcp"; ROUTES_MAX + 1].join(" ");
+        assert_eq!(format!("tcp1 {many}").parse::<Routes>(), Err(BadNetworks::Many));
     }
 }

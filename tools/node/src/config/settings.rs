@@ -6,7 +6,7 @@
 
 use crate::config::http_settings::HttpListen;
 use crate::config::mount_options::MountOptions;
-use crate::config::networks::Networks;
+use crate::config::networks::{Networks, Routes};
 use crate::config::security::Security;
 use crate::home::{Home, SETTINGS_BYTES_MAX};
 use serde::{Deserialize, Serialize};
@@ -101,6 +101,13 @@ pub struct Settings {
     /// only the port. Absent: `tcp`.
     #[serde(with = "text", default, skip_serializing_if = "Networks::is_empty")]
     pub networks: Networks,
+    /// Ways to other networks: `tcp1 10.0.0.9@tcp; o2ib 10.0.0.9@tcp`.
+    #[serde(with = "text", default, skip_serializing_if = "Routes::is_empty")]
+    pub routes: Routes,
+    /// File systems whose servers this process lets others reach through it; empty: it is no
+    /// router.
+    #[serde(with = "texts", default, skip_serializing_if = "Vec::is_empty")]
+    pub forwards: Vec<FsName>,
     /// NIDs of the MGS, best first; empty if one of `targets` is the MGT.
     #[serde(with = "texts", default)]
     pub mgs: Vec<Nid>,
@@ -175,6 +182,8 @@ impl Default for Settings {
             fsname: FsName::default(),
             listen: Listen::default(),
             networks: Networks::default(),
+            routes: Routes::default(),
+            forwards: Vec::new(),
             mgs: Vec::new(),
             service_nodes: Vec::new(),
             targets: Vec::new(),
@@ -382,7 +391,7 @@ impl Settings {
     /// # Errors
     /// The first that is not.
     pub fn check(&self) -> Result<(), SettingsError> {
-        if self.targets.is_empty() && self.mounts.is_empty() {
+        if self.targets.is_empty() && self.mounts.is_empty() && self.forwards.is_empty() {
             return Err(SettingsError::Empty);
         }
         if let ([], [], [mount, ..]) = (&self.targets[..], &self.mgs[..], &self.mounts[..]) {

@@ -22,6 +22,24 @@ pub enum LnetAsked {
         /// Interfaces, or addresses; empty: all of the network.
         on: Vec<String>,
     },
+    /// Use a router to reach a network.
+    AddRoute {
+        /// Name of the network.
+        net: String,
+        /// NID of the router.
+        gateway: String,
+        /// Routers on the way, if that is said.
+        hops: Option<u8>,
+        /// The lowest number goes first.
+        priority: u32,
+    },
+    /// Use a router no longer.
+    DelRoute {
+        /// Name of the network.
+        net: String,
+        /// NID of the router.
+        gateway: String,
+    },
     /// Connect to a node.
     AddPeer {
         /// Its NIDs.
@@ -43,6 +61,22 @@ pub struct LnetAnswer {
     pub peers: Vec<PeerAnswer>,
     /// Ways to other networks.
     pub routes: Vec<RouteAnswer>,
+    /// What it forwards for others; absent: it is no router.
+    #[serde(default)]
+    pub routing: Option<RoutingAnswer>,
+}
+
+/// What a router does.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoutingAnswer {
+    /// Circuits now.
+    pub circuits: u64,
+    /// Circuits since its start.
+    pub made: u64,
+    /// Circuits that it refused.
+    pub refused: u64,
+    /// Bytes forwarded, both ways together.
+    pub bytes: u64,
 }
 
 /// A NID of the process.

@@ -2,17 +2,20 @@
 
 use crate::host::interfaces::{self, NoAddress};
 use crate::manage::control::Answer;
-use crate::manage::lnet::{LnetAnswer, LnetAsked, NetAnswer, PeerAnswer};
+use crate::manage::lnet::{
+    LnetAnswer, LnetAsked, NetAnswer, PeerAnswer, RouteAnswer, RoutingAnswer,
+};
 use crate::role::registration;
 use crate::watch::view::View;
+use lnet::nets::Route;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use types::errno::Errno;
-use types::limits::{NETS_MAX, PEER_NIDS_MAX};
+use types::limits::{NETS_MAX, PEER_NIDS_MAX, ROUTES_MAX};
 use types::net::{BadNet, Net};
-use types::nid::{Nid, PORT_DEFAULT};
+use types::nid::{BadNid, Nid, PORT_DEFAULT};
 
 /// A node that is added as a peer answers within this time, or not at all.
 const REACH_TIMEOUT: Duration = Duration::from_secs(5);
@@ -27,6 +30,10 @@ pub async fn answer(view: &Arc<View>, asked: LnetAsked) -> Answer {
         LnetAsked::Show => Answer::Lnet { lnet: Box::new(show(view)) },
         LnetAsked::AddNet { net, on } => outcome(add_net(view, &net, &on).await),
         LnetAsked::DelNet { net, on } => outcome(del_net(view, &net, &on).await),
+        LnetAsked::AddRoute { net, gateway, hops, priority } => {
+            outcome(add_route(view, (&net, &gateway), hops, priority))
+        }
+        LnetAsked::DelRoute { net, gateway } => outcome(del_route(view, (&net, &gateway))),
         LnetAsked::AddPeer { nids } => outcome(add_peer(view, &nids).await),
         LnetAsked::DelPeer { nids } => outcome(del_peer(view, &nids)),
     }
@@ -47,9 +54,7 @@ fn show(view: &Arc<View>) -> LnetAnswer {
     let ni = |nid: Nid| NetAnswer {
         net: nid.net().map_or("lo".to_owned(), |net| net.to_string()),
         nid: nid.to_string(),
-        interface: nid
-            .address()
-            .and_then(|address| interfaces::name_of(&interfaces, address.ip())),
+        interface: nid.address().and_then(|address| interfaces::name_of(&interfaces, address.ip())),
         accepts: nid != Nid::Loopback,
     };
     let mut nets: Vec<NetAnswer> = rpc.nids().into_iter().map(ni).collect();
@@ -68,7 +73,22 @@ fn show(view: &Arc<View>) -> LnetAnswer {
             accepts: false,
         }));
     }
-    LnetAnswer { nets, peers: peers(view), routes: Vec::new() }
+    let route = |(route, up): (Route, bool)| RouteAnswer {
+        net: route.net.to_string(),
+        gateway: route.gateway.to_string(),
+        hops: route.hops,
+        priority: route.priority,
+        up,
+    };
+    let counts = rpc.relay_counts();
+    let routing = rpc.forwards().then_some(RoutingAnswer {
+        circuits: counts.circuits,
+        made: counts.made,
+        refused: counts.refused,
+        bytes: counts.bytes,
+    });
+    let routes = rpc.routes().into_iter().map(route).collect();
+    LnetAnswer { nets, peers: peers(view), routes, routing }
 }
 
 fn peers(view: &Arc<View>) -> Vec<PeerAnswer> {
@@ -195,6 +215,42 @@ async fn tell_mgs(view: &Arc<View>) -> Result<(), Failed> {
         () = parts.env.clock.sleep(REGISTER_TIMEOUT) => {
             Err((Errno::ETIMEDOUT, "the MGS was not told the new NIDs: it does not answer".to_owned()))
         }
+    }
+}
+
+fn route_of((net, gateway): (&str, &str)) -> Result<(Net, Nid), Failed> {
+    let net = named(net)?;
+    let gateway: Nid = gateway.parse().map_err(|bad: BadNid| (Errno::EINVAL, bad.to_string()))?;
+    Ok((net, gateway))
+}
+
+fn add_route(
+    view: &Arc<View>,
+    names: (&str, &str),
+    hops: Option<u8>,
+    priority: u32,
+) -> Result<(), Failed> {
+    let (net, gateway) = route_of(names)?;
+    let rpc = &view.parts().rpc;
+    let nets = rpc.nets();
+    if nets.contains(&net) {
+        return Err((Errno::EEXIST, format!("this daemon is itself on the network {net}")));
+    }
+    if !gateway.net().is_some_and(|net| nets.contains(&net)) {
+        let sentence = format!("this daemon is not on the network of {gateway}");
+        return Err((Errno::EHOSTUNREACH, sentence));
+    }
+    match rpc.add_route(Route { net, gateway, hops, priority }) {
+        true => Ok(()),
+        false => Err((Errno::ENOSPC, format!("a daemon has at most {ROUTES_MAX} routes"))),
+    }
+}
+
+fn del_route(view: &Arc<View>, names: (&str, &str)) -> Result<(), Failed> {
+    let (net, gateway) = route_of(names)?;
+    match view.parts().rpc.remove_route(net, gateway) {
+        true => Ok(()),
+        false => Err((Errno::ENOENT, format!("there is no route to {net} by {gateway}"))),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::terminal::progress::Progress;
 use node::config::client_file;
 use node::config::mount_options::{BadMountOption, MountOptions};
 use node::config::mount_source::MountSource;
-use node::config::networks::{NetSetting, Networks};
+use node::config::networks::{NetSetting, Networks, Routes};
 use node::config::settings::{Listen, MountSettings, Settings};
 use node::host::announce::{Announce, Event, Silent};
 use node::host::mount_point;
@@ -116,26 +116,24 @@ pub fn daemon(args: &MountDaemonArgs) -> Outcome {
     }
 }
 
-/// What the mount option says of networks, else what this host's file says.
-fn networks(at: &Path, options: &MountOptions) -> Result<Networks, Failure> {
-    if let Some(net) = options.network {
-        return Ok(Networks(vec![NetSetting { net, on: Vec::new() }]));
-    }
+/// Networks, as the mount option says, else this host's file; and routes, as the file says.
+fn networks(at: &Path, options: &MountOptions) -> Result<(Networks, Routes), Failure> {
     let file = client_file::read(options.config.as_deref())
         .map_err(|e| Failure::Failed(format!("cannot mount at {}: {e}", at.display())))?;
-    Ok(file.networks)
+    let networks = match options.network {
+        Some(net) => Networks(vec![NetSetting { net, on: Vec::new() }]),
+        None => file.networks,
+    };
+    Ok((networks, file.routes))
 }
 
-fn settings(
-    source: &MountSource,
-    at: &Path,
-    options: MountOptions,
-) -> Result<Settings, Failure> {
-    let networks = networks(at, &options)?;
+fn settings(source: &MountSource, at: &Path, options: MountOptions) -> Result<Settings, Failure> {
+    let (networks, routes) = networks(at, &options)?;
     Ok(Settings {
         fsname: source.fsname,
         listen: Listen::None,
         networks,
+        routes,
         mgs: source.mgs.clone(),
         http: options.http,
         http_token_file: options.http_token_file.clone(),

@@ -92,6 +92,9 @@ fn settings(args: &ServeArgs) -> Result<(Home, Settings), Failure> {
     if let Some(networks) = &args.networks {
         settings.networks = networks.clone();
     }
+    if let Some(routes) = &args.routes {
+        settings.routes = routes.clone();
+    }
     settings.http = args.http.unwrap_or(settings.http);
     if let Some(file) = &args.http_token_file {
         settings.http_token_file = Some(absolute(file)?);

@@ -1,0 +1,142 @@
+//! The router's side: circuits.
+//!
+//! A node connects and sends `Route`; this process connects to what that names, or to the next
+//! router, and from then on copies bytes both ways. It reads none of them: where keys are asked
+//! for, they are sealed from end to end.
+//!
+//! Bounds: CIRCUITS_MAX circuits, CIRCUITS_PER_ADDRESS_MAX from one address, a buffer of
+//! [`BUFFER_BYTES`] for each direction of each. A direction waits only for its own receiver, and no
+//! more is read until that has taken what was read: so TCP holds the sender back, no circuit waits
+//! for another one, and no memory runs out. A circuit leaves the table as soon as one of its ends
+//! is gone; what is left of it lives for [`FAREWELL`] at most.
+
+use crate::accepted::address_of;
+use crate::error::LinkError;
+use crate::greet::{linger, may_connect, receive, send};
+use crate::nets::Way;
+use crate::relay::{CircuitPlace, Relay};
+use crate::road::{self, Road};
+use crate::seal::{Read, Write};
+use crate::shared::Shared;
+use env::net::PeerOwner;
+use futures_util::future::{Either, select};
+use std::io;
+use std::pin::pin;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use types::nid::Nid;
+use wire::frame::{FrameKind, HEADER_BYTES};
+use wire::route::{Route, Routed};
+
+/// Bytes that one direction of a circuit has read and not written, at most.
+const BUFFER_BYTES: usize = 64 << 10;
+/// What a circuit leads to answers within this time, or there is no circuit. It is less than the
+/// patience of a node that waits for it.
+const PATIENCE: Duration = Duration::from_millis(1500);
+/// After one direction has ended, the other one has so long to end.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// Two connections that are to be joined.
+pub(crate) struct Circuit {
+    place: CircuitPlace,
+    near: (Read, Write),
+    far: (Read, Write),
+}
+
+/// Reads what a node wants that sent `Route` (its header was read), and makes the second half of
+/// the circuit, or refuses.
+pub(crate) async fn answer(
+    shared: &Shared,
+    (source, nid): (Nid, Nid),
+    owner: io::Result<PeerOwner>,
+    header: [u8; HEADER_BYTES],
+    (mut read, mut write): (Read, Write),
+) -> Result<Circuit, LinkError> {
+    let (header, body) = receive(FrameKind::Route, nid, Some(header), &mut read).await?;
+    let route = Route::decode(&body)
+        .map_err(|short| LinkError::Protocol { nid, reason: short.to_string() })?;
+    // To a server on this host, what comes through here comes from this process.
+    may_connect(nid, owner)?;
+    let made = open(shared, nid, header.target, route.hops).await;
+    let answer = made.as_ref().map_or_else(|why| *why, |_| Routed::Yes);
+    let cluster = shared.cluster();
+    send(FrameKind::Routed, &answer.encode(), cluster, source, nid, &mut write).await?;
+    match made {
+        Ok((place, far)) => {
+            shared.relay.made.fetch_add(1, Ordering::Relaxed);
+            tracing::debug!(%nid, target = %header.target, "circuit");
+            Ok(Circuit { place, near: (read, write), far: (far.read, far.write) })
+        }
+        Err(why) => {
+            shared.relay.refused.fetch_add(1, Ordering::Relaxed);
+            linger(shared, &mut read).await;
+            let reason = format!("wants a way to {}: {why}", header.target);
+            Err(LinkError::Protocol { nid, reason })
+        }
+    }
+}
+
+async fn open(
+    shared: &Shared,
+    from: Nid,
+    target: Nid,
+    hops: u16,
+) -> Result<(CircuitPlace, Road), Routed> {
+    let relay = &shared.relay;
+    if !relay.forwards() {
+        return Err(Routed::NoRouter);
+    }
+    if !relay.may_reach(target) {
+        return Err(Routed::NotAllowed);
+    }
+    let left = hops.checked_sub(1).ok_or(Routed::TooFar)?;
+    match shared.nets.way(target, shared.env.clock.now()) {
+        Way::None => return Err(Routed::NoWay),
+        Way::Through(_) if left == 0 => return Err(Routed::TooFar),
+        Way::Through(_) | Way::Direct => {}
+    }
+    let place = relay.place(address_of(from)).ok_or(Routed::NoRoom)?;
+    let far = road::open(shared, target, left);
+    match select(pin!(far), shared.env.clock.sleep(PATIENCE)).await {
+        Either::Left((Ok(road), _)) => Ok((place, road)),
+        Either::Left((Err(error), _)) => {
+            tracing::debug!(%target, %error, "no second half of a circuit");
+            Err(Routed::NoAnswer)
+        }
+        Either::Right(_) => Err(Routed::NoAnswer),
+    }
+}
+
+/// Copies both ways until one end is gone, or this process stops.
+pub(crate) async fn run(shared: &Shared, circuit: Circuit) {
+    let Circuit { place, near, far } = circuit;
+    let mut there = pin!(copy(&shared.relay, near.0, far.1));
+    let mut back = pin!(copy(&shared.relay, far.0, near.1));
+    let both = async {
+        let (first, rest) = match select(there.as_mut(), back.as_mut()).await {
+            Either::Left((first, rest)) | Either::Right((first, rest)) => (first, rest),
+        };
+        // It takes no room any more, however long the other end keeps its half.
+        drop(place);
+        if first.is_ok() {
+            select(rest, shared.env.clock.sleep(FAREWELL)).await;
+        }
+    };
+    select(pin!(both), pin!(shared.stopped())).await;
+}
+
+/// Copies to the end of what is read, and ends what is written.
+async fn copy(relay: &Relay, mut from: Read, mut to: Write) -> io::Result<()> {
+    let mut buffer = vec![0; BUFFER_BYTES];
+    loop {
+        match from.read(&mut buffer).await? {
+            0 => return to.shutdown().await,
+            bytes => {
+                to.write_all(&buffer[..bytes]).await?;
+                to.flush().await?;
+                relay.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+            }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! How a connection to a NID is made: directly, or through a router.
+
+use crate::error::LinkError;
+use crate::greet::{receive, send};
+use crate::nets::{Way, no_way};
+use crate::seal::{Read, Write};
+use crate::shared::Shared;
+use futures_util::future::{Either, select};
+use std::pin::pin;
+use std::time::Duration;
+use types::nid::Nid;
+use wire::frame::FrameKind;
+use wire::route::{Route, Routed};
+
+/// A gateway that has not made a way after this time is left, if there is another one.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A connection on which nothing was said yet.
+pub(crate) struct Road {
+    pub(crate) read: Read,
+    pub(crate) write: Write,
+    /// NID of this end.
+    pub(crate) source: Nid,
+    /// Of the line to the node or to the first router; `None`: unknown.
+    pub(crate) round_trip: Option<Duration>,
+}
+
+/// Connects to a NID, through at most so many routers. It has no time limit of its own.
+pub(crate) async fn open(shared: &Shared, nid: Nid, hops: u16) -> Result<Road, LinkError> {
+    let gateways = match shared.nets.way(nid, shared.env.clock.now()) {
+        Way::Direct => return direct(shared, nid).await,
+        Way::None => return Err(no_way(nid)),
+        Way::Through(_) if hops == 0 => return Err(refused(nid, nid, Routed::TooFar)),
+        Way::Through(gateways) => gateways,
+    };
+    let mut error = no_way(nid);
+    let silent = |gateway| LinkError::Connect {
+        nid,
+        reason: format!("the router {gateway} does not answer"),
+    };
+    let mut rest = gateways.into_iter().peekable();
+    while let Some(gateway) = rest.next() {
+        let way = through(shared, gateway, nid, hops);
+        let made = match rest.peek() {
+            None => way.await,
+            Some(_) => match select(pin!(way), shared.env.clock.sleep(PATIENCE)).await {
+                Either::Left((made, _)) => made,
+                Either::Right(_) => Err(NoRoad { error: silent(gateway), blamed: true }),
+            },
+        };
+        match made {
+            Ok(road) => {
+                shared.nets.answered(gateway);
+                return Ok(road);
+            }
+            Err(NoRoad { error: this, blamed }) => {
+                tracing::debug!(%nid, %gateway, error = %this, "no way through this router");
+                if blamed {
+                    shared.nets.failed(gateway, shared.env.clock.now());
+                }
+                error = this;
+            }
+        }
+    }
+    Err(error)
+}
+
+async fn direct(shared: &Shared, nid: Nid) -> Result<Road, LinkError> {
+    let cannot = |error: std::io::Error| LinkError::Connect { nid, reason: error.to_string() };
+    let (Some(address), Some(net)) = (nid.address(), nid.net()) else { return Err(no_way(nid)) };
+    let stream = shared.env.net.connect(address).await.map_err(cannot)?;
+    let source = Nid::new(net, stream.local_addr().map_err(cannot)?);
+    let round_trip = stream.round_trip();
+    let (read, write) = stream.split();
+    Ok(Road { read, write, source, round_trip })
+}
+
+/// Why a router made no way.
+struct NoRoad {
+    error: LinkError,
+    /// The router itself failed, and not what is behind it.
+    blamed: bool,
+}
+
+async fn through(shared: &Shared, gateway: Nid, nid: Nid, hops: u16) -> Result<Road, NoRoad> {
+    let blame = |error| NoRoad { error, blamed: true };
+    let mut road = direct(shared, gateway).await.map_err(blame)?;
+    let (cluster, source) = (shared.cluster(), road.source);
+    let body = Route { hops }.encode();
+    let sent = send(FrameKind::Route, &body, cluster, source, nid, &mut road.write).await;
+    sent.map_err(blame)?;
+    let answer = receive(FrameKind::Routed, gateway, None, &mut road.read).await;
+    let (_, body) = answer.map_err(blame)?;
+    match Routed::decode(&body) {
+        Ok(Routed::Yes) => Ok(road),
+        Ok(why) => {
+            let blamed = !matches!(why, Routed::NoAnswer | Routed::TooFar);
+            Err(NoRoad { error: refused(nid, gateway, why), blamed })
+        }
+        Err(short) => Err(blame(LinkError::Protocol { nid: gateway, reason: short.to_string() })),
+    }
+}
+
+fn refused(nid: Nid, gateway: Nid, why: Routed) -> LinkError {
+    LinkError::Connect { nid, reason: format!("the router {gateway} says: {why}") }
+}
