@@ -26,7 +26,7 @@ const FLOORS: [&[&str]; 14] = [
     &["fuse", "crash"],
     &["node"],
     &["bench-args", "bench-report", "fsck", "lctl", "sim"],
-    &["bench", "lnetctl"],
+    &["bench", "lnetctl", "scale"],
     &["sheen"],
 ];
 

@@ -20,7 +20,7 @@ pub struct Costs {
     pub record: Duration,
 }
 
-/// Requests that reached the MDTs, by who sent them.
+/// Requests that reached the MDTs, by their senders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Requests {
     /// From machines of clients.
