@@ -471,8 +471,7 @@ mod tests {
         ]
     }
 
-    proptest! {
-        #[test]
+    #[test]
     fn a_range_is_of_one_network() {
         let ranges = |text: &str| text.parse::<NidRanges>().unwrap();
         let nid = |text: &str| text.parse::<Nid>().unwrap();
@@ -487,7 +486,8 @@ mod tests {
         assert!(range("*@tcp1").overlaps(&range("10.0.0.1@tcp1")));
     }
 
-    #[test]
+    proptest! {
+        #[test]
         fn a_range_covers_what_its_words_list(
             parts in vec(words_of_numbers(), 4),
             asked in any::<[u8; 4]>(),
