@@ -39,6 +39,11 @@ pub mod kernel {
     pub use data::kernel_view::reply_barrier::Token;
 }
 
+/// Bounds and figures of read-ahead.
+pub mod read_ahead {
+    pub use data::read_ahead::ledger::{ReadAheadFigures, ReadAheadLimits};
+}
+
 pub use data::writeback::flags::{WriteFlags, Written};
 pub use ops::attributes::AccessMask;
 pub use ops::directory::{Budget, DirItem};

@@ -11,6 +11,7 @@
 
 use crate::handle::FileHandle;
 use crate::open_prefetch::Prefetched;
+use crate::read_ahead::FileAhead;
 use crate::writeback::dirty_file::DirtyFile;
 use crate::writeback::failures::Failures;
 use bytes::Bytes;
@@ -21,7 +22,7 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
-use tokio::sync::RwLock;
+use tokio::sync::{RwLock, RwLockWriteGuard};
 use types::attr::Attr;
 use types::errno::Errno;
 use types::fid::Fid;
@@ -36,8 +37,10 @@ const SUSPECTS_MAX: usize = 65_536;
 pub struct File {
     /// FID of the inode.
     pub fid: Fid,
-    /// See the module.
+    /// See the module. To have it alone: [`File::alone`].
     pub gate: RwLock<()>,
+    /// What was fetched ahead of its readers.
+    pub(crate) ahead: FileAhead,
     /// Written data that is not stored, or not reported to the MDT.
     pub dirty: Mutex<DirtyFile>,
     /// Held by the task that decides what is sent, and not until it is answered.
@@ -134,6 +137,15 @@ impl File {
     /// The layout is called back.
     pub(crate) fn forget_layout(&self) {
         self.known.lock().layout = None;
+        self.ahead.forget();
+    }
+
+    /// The gate, for an operation that changes bytes of objects or moves the end of the file. What
+    /// was fetched ahead of readers goes, and nothing is fetched meanwhile.
+    pub async fn alone(&self) -> RwLockWriteGuard<'_, ()> {
+        let alone = self.gate.write().await;
+        self.ahead.forget();
+        alone
     }
 
     /// All its bytes came with an open.
@@ -290,6 +302,7 @@ impl FileTable {
         let file = Arc::new(File {
             fid,
             gate: RwLock::new(()),
+            ahead: FileAhead::default(),
             dirty: Mutex::new(DirtyFile::with(failures)),
             flushing: tokio::sync::Mutex::default(),
             reporting: tokio::sync::Mutex::default(),

@@ -6,6 +6,7 @@ use crate::cache::grant::{self, Grants};
 use crate::file::FileTable;
 use crate::locks::Locks;
 use crate::open_prefetch::OpenPrefetch;
+use crate::read_ahead::ledger::Ledger;
 use crate::writeback::Writeback;
 use session::session::Session;
 use std::sync::{Arc, Weak};
@@ -23,6 +24,8 @@ pub struct DataPath {
     pub writeback: Writeback,
     /// Bytes that came with an open.
     pub open_prefetch: OpenPrefetch,
+    /// Budget and account of read-ahead.
+    pub ledger: Arc<Ledger>,
     /// Reads whose times the MDTs do not know yet.
     pub accesses: Accesses,
     me: Weak<DataPath>,
@@ -43,6 +46,7 @@ impl DataPath {
             files,
             writeback: Writeback::new(grants),
             open_prefetch: OpenPrefetch::default(),
+            ledger: Arc::default(),
             accesses,
             me: me.clone(),
         })

@@ -11,6 +11,7 @@ use crate::kernel_view::timers::GIVES_WAY;
 use crate::locks::data_guards::{Admitted, BypassGuard, DataAccess, DataGuard};
 use crate::parts::{clip, push_zeros};
 use crate::path::DataPath;
+use crate::read_ahead::{Ahead, Reader};
 use crate::writeback::overlay::{covers, merge_dirty};
 use bytes::Bytes;
 use session::error::ClientError;
@@ -19,6 +20,7 @@ use tokio::sync::RwLockReadGuard;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::limits::{BULK_BYTES_MAX, FILE_BYTES_MAX};
+use types::ranges::ByteRange;
 
 /// How often the end of a file is asked for while it changes hands.
 const ASKS_MAX: usize = 64;
@@ -54,16 +56,14 @@ impl DataPath {
         credentials: &Credentials,
         file: &Arc<File>,
         (offset, len): (u64, u32),
-        from_page_cache: bool,
+        reader: Reader,
     ) -> Result<Vec<Bytes>, ClientError> {
         if len as usize > BULK_BYTES_MAX {
             return Err(Errno::EINVAL.into());
         }
         let end = offset.saturating_add(u64::from(len)).min(FILE_BYTES_MAX);
         self.session
-            .in_epoch(file.fid, |_| {
-                self.read_in_turn(credentials, file, (offset, end), from_page_cache)
-            })
+            .in_epoch(file.fid, |_| self.read_in_turn(credentials, file, (offset, end), reader))
             .await
     }
 
@@ -72,7 +72,7 @@ impl DataPath {
         credentials: &Credentials,
         file: &Arc<File>,
         (offset, end): (u64, u64),
-        from_page_cache: bool,
+        Reader { handle, from_page_cache }: Reader,
     ) -> Result<Vec<Bytes>, ClientError> {
         let access = match from_page_cache && !self.locks.no_open() {
             // The kernel does not say when a mapped page becomes dirty. So a mount that has the
@@ -85,7 +85,9 @@ impl DataPath {
             match self.ready_to_read(credentials, file, access, end, from_page_cache).await? {
                 Ready::Locked { guard, gate, size } => {
                     let span = (offset, end.min(size));
-                    let read = self.read_held(credentials, file, span, guard.shared().is_none());
+                    let whole = guard.shared().is_none();
+                    let ahead = whole.then_some(Ahead { tenure: guard.tenure(), size, handle });
+                    let read = self.read_held(credentials, file, span, whole, ahead);
                     if from_page_cache {
                         // The kernel holds the pages until then: a callback waits for these, too.
                         return read.await;
@@ -163,6 +165,7 @@ impl DataPath {
         file: &Arc<File>,
         (offset, end): (u64, u64),
         whole: bool,
+        ahead: Option<Ahead>,
     ) -> Result<Vec<Bytes>, ClientError> {
         if offset >= end {
             return Ok(Vec::new());
@@ -186,7 +189,13 @@ impl DataPath {
             Some(bytes) => return Ok(merge_dirty(vec![bytes], offset, dirty)),
             None => match &dirty[..dirty.partition_point(|(over, _)| *over < objects_end)] {
                 before if covers(before, offset, objects_end) => Vec::new(),
-                _ => self.read_known(credentials, file, offset, objects_end).await?,
+                _ => match ahead.filter(|_| dirty.is_empty() && objects_end == end) {
+                    Some(ahead) => {
+                        let range = ByteRange::new(offset, end);
+                        self.read_ahead(credentials, file, range, ahead).await?
+                    }
+                    None => self.read_known(credentials, file, offset, objects_end).await?,
+                },
             },
         };
         let len = read.iter().map(|bytes| bytes.len() as u64).sum::<u64>();
@@ -256,7 +265,7 @@ impl DataPath {
         Ok(data)
     }
 
-    async fn read_known(
+    pub(crate) async fn read_known(
         &self,
         credentials: &Credentials,
         file: &File,

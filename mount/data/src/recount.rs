@@ -52,7 +52,7 @@ impl DataPath {
         epoch: SessionEpoch,
     ) -> Result<(), ClientError> {
         let fid = file.fid;
-        let alone = (self.data_guard(file, DataAccess::WRITE_ALL).await?, file.gate.write().await);
+        let alone = (self.data_guard(file, DataAccess::WRITE_ALL).await?, file.alone().await);
         self.flush_locked(file).await?;
         let counted = tokio::select! {
             biased;

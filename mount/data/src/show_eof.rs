@@ -80,7 +80,7 @@ impl DataPath {
         }
         // The kernel takes the rest of a page that begins with this byte for zeros: under the lock
         // of the whole file that is right.
-        let last = self.read_held(&me, &file, (end - 1, end), true).await?.concat();
+        let last = self.read_held(&me, &file, (end - 1, end), true, None).await?.concat();
         let (Some(kernel), Some(node)) = (self.locks.kernel.get(), self.locks.nodes.node(fid))
         else {
             return Ok(Given::Not);

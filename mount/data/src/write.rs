@@ -111,7 +111,7 @@ impl DataPath {
         };
         let bypasses_others = matches!(turn, Admitted::Bypass(_)) && self.locks.is_shared(file.fid);
         if file.tail_is_suspect() && !bypasses_others {
-            let _alone = file.gate.write().await;
+            let _alone = file.alone().await;
             self.repair_tail(credentials, file, epoch).await?;
         }
         if matches!(turn, Admitted::Locked(_)) {
@@ -121,7 +121,7 @@ impl DataPath {
             }
         }
         // After the dirty data, and without anything new beside it.
-        let _alone = file.gate.write().await;
+        let _alone = file.alone().await;
         if !file.dirty.lock().is_clean() {
             self.flush_locked(file).await?;
         }

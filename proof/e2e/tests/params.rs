@@ -130,8 +130,9 @@ fn scripts_read_what_they_rely_on() {
     let Some(cluster) = worked() else { return };
     // Numbers.
     for (name, least, most) in [
-        ("llite.*.max_read_ahead_mb", 4, 4),
-        ("llite.*.max_read_ahead_per_file_mb", 4, 4),
+        ("llite.*.max_read_ahead_mb", 64, 1024),
+        ("llite.*.max_read_ahead_per_file_mb", 16, 256),
+        ("llite.*.max_read_ahead_whole_mb", 4, 4),
         ("llite.*.hybrid_io", 0, 0),
         ("llite.*.default_easize", 4096, 65_536),
         ("llite.*.max_easize", 4096, 65_536),
@@ -244,9 +245,7 @@ fn what_adapts_by_itself_says_what_governs_it() {
         lctl(&cluster, &["set_param", &format!("{name}={}", value(&cluster, name))]);
     }
     // Unavailable values say so when named, and are left out otherwise.
-    for name in
-        ["llite.*.read_ahead_stats", "osc.*OST0000*.resend_count", "osc.*OST0000*.cur_dirty_bytes"]
-    {
+    for name in ["osc.*OST0000*.resend_count", "osc.*OST0000*.cur_dirty_bytes"] {
         let output = cluster.lctl(&["get_param", name]);
         assert_eq!(output.status.code(), Some(95), "{name}");
         assert!(
@@ -267,7 +266,7 @@ fn what_can_be_set_acts() {
     let set = |setting: &str| lctl(&cluster, &["set_param", "-n", setting]);
     let mnt = cluster.mount();
 
-    // Read-ahead is the kernel's, seen where it keeps it.
+    // The kernel reads ahead, too, by as much, and 4 MiB at most: seen where it keeps it.
     let minor = {
         use std::os::unix::fs::MetadataExt;
         fs::metadata(&mnt).expect("the mount").dev() & 0xff
@@ -277,10 +276,27 @@ fn what_can_be_set_acts() {
             .expect("the kernel's window")
     };
     assert_eq!(window(), "4096\n");
-    for (wanted, kb) in [("0", "0\n"), ("0.5", "512\n"), ("8M", "8192\n"), ("4", "4096\n")] {
+    for (wanted, kb) in [("0", "0\n"), ("0.5", "512\n"), ("8M", "4096\n"), ("256", "4096\n")] {
         set(&format!("llite.*.max_read_ahead_mb={wanted}"));
         assert_eq!(window(), kb, "{wanted}");
     }
+
+    // What the mount reads ahead: blocks in sequence, past the page cache.
+    sh(&mnt, "dd if=/dev/urandom of=long bs=1M count=1 conv=fsync status=none");
+    let asked = || {
+        let before = samples(&cluster, "osc.*.stats", "ost_read");
+        sh(&mnt, "dd if=long of=/dev/null bs=4k count=40 iflag=direct status=none");
+        samples(&cluster, "osc.*.stats", "ost_read") - before
+    };
+    set("llite.*.max_read_ahead_mb=0");
+    let one_by_one = asked();
+    set("llite.*.max_read_ahead_mb=256");
+    set("llite.*.read_ahead_stats=clear");
+    assert_eq!(samples(&cluster, "llite.*.read_ahead_stats", "hits"), 0);
+    let ahead = asked();
+    assert!(one_by_one >= 24 && ahead <= 8, "{one_by_one} and {ahead} requests");
+    let found = samples(&cluster, "llite.*.read_ahead_stats", "hits");
+    assert!((24..=39).contains(&found), "{found} pages");
 
     // Extended attributes: kept, or asked for each time.
     sh(&mnt, "setfattr -n user.x -v 1 f");

@@ -8,6 +8,7 @@
 use crate::directories::Directories;
 use crate::fault_profile::Commits;
 use client::client::{Client, ClientOptions};
+use client::read_ahead::ReadAheadLimits;
 use env::tasks::Tasks;
 use env::{BoxFuture, Env};
 use mds::mds::Mds;
@@ -350,7 +351,12 @@ impl Cluster {
             let rpc = Rpc::new(env.clone(), RpcConfig { cluster: ClusterId(0), checksums: true });
             loop {
                 match Client::mount(env.clone(), rpc.clone(), options.clone()).await {
-                    Ok(client) => break *slot.lock() = Some(client),
+                    Ok(client) => {
+                        // Files are small here: so any read has its file fetched ahead.
+                        let limits = ReadAheadLimits { eager: true, ..client.read_ahead_limits() };
+                        client.set_read_ahead_limits(limits);
+                        break *slot.lock() = Some(client);
+                    }
                     Err(error) => tracing::debug!(%error, "not yet"),
                 }
                 env.clock.sleep(Duration::from_millis(200)).await;

@@ -7,6 +7,7 @@ pub mod interfaces;
 pub mod join;
 pub mod keys;
 pub mod lease_end;
+pub mod memory;
 pub mod mount_point;
 pub mod mount_table;
 pub mod rlimit;

@@ -55,6 +55,8 @@ pub enum Mutant {
     LostAnswerIsRefusal = 22,
     /// An owner answers without asking whether its lease still holds.
     AnswersWithoutLease = 23,
+    /// What was fetched ahead of a reader stays when the lock that covered it is called back.
+    AheadUnlocked = 24,
 }
 
 impl Mutant {
@@ -67,7 +69,7 @@ impl Mutant {
     ];
 
     /// Mutants of whole clusters, with the names that tests choose them by.
-    pub const ALL: [(&str, Mutant); 19] = [
+    pub const ALL: [(&str, Mutant); 20] = [
         ("reply-apart", Mutant::ReplyApart),
         ("committed-too-high", Mutant::CommittedTooHigh),
         ("replay-disorder", Mutant::ReplayDisorder),
@@ -87,6 +89,7 @@ impl Mutant {
         ("coordinator-first", Mutant::CoordinatorFirst),
         ("recorded-once", Mutant::RecordedOnce),
         ("ancestry-free", Mutant::AncestryFree),
+        ("ahead-unlocked", Mutant::AheadUnlocked),
     ];
 }
 

@@ -5,6 +5,7 @@ use crate::client::Client;
 use crate::counters::Operation;
 use crate::open::FileHandle;
 use data::parts::join;
+use data::read_ahead::Reader;
 use data::writeback::flags::WriteFlags;
 use session::error::ClientError;
 use std::sync::Arc;
@@ -26,6 +27,7 @@ impl Client {
         len: u64,
     ) -> Result<u64, ClientError> {
         let _timed = self.timed(Operation::CopyFileRange);
+        let reader = Reader { handle: source, from_page_cache: false };
         let (source, target) = (self.files_open.get(source)?, self.files_open.get(target)?);
         source.check()?;
         target.check()?;
@@ -43,7 +45,7 @@ impl Client {
                         &caller.credentials,
                         &source.file,
                         (source_offset + done, chunk),
-                        false,
+                        reader,
                     )
                     .await?;
                 let data = join(data)?;

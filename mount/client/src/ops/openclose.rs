@@ -214,6 +214,7 @@ impl Client {
             return;
         };
         let fid = open.file.fid;
+        self.data.closed(&open.file, handle);
         if open.mode.flags.write {
             self.flush_before_close(&open.file).await;
         }

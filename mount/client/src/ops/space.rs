@@ -96,7 +96,7 @@ impl Client {
         change: Change,
     ) -> Result<(), ClientError> {
         let _guard = self.data.data_guard(file, DataAccess::WRITE_ALL).await?;
-        let _alone = file.gate.write().await;
+        let _alone = file.alone().await;
         self.data.flush_locked(file).await?;
         self.data.repair_tail(credentials, file, epoch).await?;
         // A range without an object needs none to become a hole.

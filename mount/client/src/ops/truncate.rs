@@ -57,7 +57,7 @@ impl Client {
     ) -> Result<Stat, ClientError> {
         let (_used, _alone) = loop {
             let guard = self.data.data_guard(file, DataAccess::WRITE_ALL).await?;
-            let alone = file.gate.write().await;
+            let alone = file.alone().await;
             if self.data.writeback.kernel_eof.is_quiet(file.fid) {
                 break (guard, alone);
             }

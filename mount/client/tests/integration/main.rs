@@ -7,6 +7,7 @@ mod library;
 mod locks;
 mod operations;
 mod races;
+mod read_ahead;
 mod recount;
 mod remote;
 mod rig;

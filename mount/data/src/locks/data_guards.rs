@@ -152,6 +152,7 @@ pub struct DataGuard {
     fid: Fid,
     writes: bool,
     shared: Option<u64>,
+    tenure: u64,
 }
 
 impl DataGuard {
@@ -159,6 +160,11 @@ impl DataGuard {
     /// the whole file.
     pub fn shared(&self) -> Option<u64> {
         self.shared
+    }
+
+    /// Number of the time for which DATA of the whole file is held; 0: under an extent.
+    pub fn tenure(&self) -> u64 {
+        self.tenure
     }
 }
 
@@ -244,12 +250,13 @@ impl Locks {
                 return Admission::Bypass(BypassGuard { locks: self.clone(), fid });
             }
         }
+        let tenure = if whole { table.data_tenure(fid) } else { 0 };
         let guards = files.entry(fid).or_default();
         let writes = access.writes();
         guards.now += 1;
         guards.writing += usize::from(writes);
         guards.admissions += u64::from(guards.stops > 0);
-        Admission::Begun(DataGuard { locks: self.clone(), fid, writes, shared })
+        Admission::Begun(DataGuard { locks: self.clone(), fid, writes, shared, tenure })
     }
 
     /// Files of an MDT that are being changed under WRITE: no other client was granted it, because
@@ -368,10 +375,15 @@ impl Locks {
         self.data_guards.files.lock().get(&fid).is_some_and(|guards| guards.stops > 0)
     }
 
+    /// Ready when data of this file is being called back.
+    pub(crate) async fn data_stopped(&self, fid: Fid) {
+        self.guards_are(|files| files.get(&fid).is_some_and(|guards| guards.stops > 0)).await;
+    }
+
     /// Ready when data of this file has been called back for this long without a break.
     pub(crate) async fn data_wanted(&self, fid: Fid, long: Duration) {
         loop {
-            self.guards_are(|files| files.get(&fid).is_some_and(|guards| guards.stops > 0)).await;
+            self.data_stopped(fid).await;
             tokio::select! {
                 biased;
                 () = self.data_unstopped(fid) => {}

@@ -11,13 +11,14 @@
 
 mod complete;
 mod gaps;
+mod grants;
 mod shared;
 mod taking;
 pub mod unlinked;
 
 use crate::kernel_view::invalidations::Invalidations;
 use crate::kernel_view::recent::{Asked, Recent, Trust};
-use crate::locks::gate::{Gate, Ticket};
+use crate::locks::gate::Gate;
 use crate::locks::stripes::StripedDirectories;
 use bytes::Bytes;
 use complete::{CompleteListing, PartialListing};
@@ -33,7 +34,6 @@ use types::lock::InodeBits;
 use types::name::Name;
 use types::names::NameRanges;
 use wire::mds::Entry;
-use wire::message::Grant;
 
 /// Inodes with locks; below what an MDT lets one client have, so that it rarely has to call back
 /// for room.
@@ -91,6 +91,8 @@ pub fn bits_of(held: &Held, fid: Fid) -> InodeBits {
 #[derive(Default)]
 struct Slot {
     bits: InodeBits,
+    /// Number of the time for which DATA is held.
+    data_tenure: u64,
     /// Under UPDATE.
     attr: Option<Entry>,
     /// Of a directory, under PERM: mode, owner, ACL. The rest may be old.
@@ -169,6 +171,8 @@ pub struct Table {
     /// ([`Table::untaken_open`]).
     untaken_opens: BTreeSet<Fid>,
     weight: usize,
+    /// Times for which DATA of an inode was held, so far.
+    data_tenures: u64,
     pending: Invalidations,
     /// What the kernel must forget because a reply showed that it is old.
     outdated: Invalidations,
@@ -189,24 +193,6 @@ impl Table {
     /// The gate of an MDT.
     pub fn gate(&mut self, mdt: u16) -> &mut Gate {
         self.gates.entry(mdt).or_default()
-    }
-
-    /// Takes the grants of a reply in; returns those that still hold.
-    pub fn arrived(&mut self, mdt: u16, ticket: Ticket, grants: &[Grant]) -> Held {
-        let mut held = Held::default();
-        self.whole_again(grants);
-        for grant in grants {
-            // The ranges of GAP come separately.
-            let bits = self.gate(mdt).admit(ticket, grant.fid, grant.bits.difference(GAP));
-            // An MDT grants only what is its own.
-            if !bits.is_empty() && grant.fid.mdt() == mdt {
-                let slot = self.slot(grant.fid);
-                slot.bits = slot.bits.union(bits);
-                let known = held.entry(grant.fid).or_default();
-                *known = known.union(bits);
-            }
-        }
-        held
     }
 
     fn slot(&mut self, fid: Fid) -> &mut Slot {

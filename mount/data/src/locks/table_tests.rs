@@ -7,12 +7,14 @@ use super::unlinked::Believed;
 use super::*;
 use crate::kernel_view::invalidations::{NAMES_SENT_ONE_BY_ONE, StaleName};
 use crate::kernel_view::recent::ShownName;
+use crate::locks::gate::Ticket;
 use crate::locks::learn::learn;
 use types::time::Timestamp;
 use wire::mds::{
     Create, CreateKind, Getxattr, Lookup, MdsOp, MdsReply, Removed, Rename, RenameFlags, Setattr,
     Unlink,
 };
+use wire::message::Grant;
 
 const DIR: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 1, ver: 0 };
 const OTHER: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 2, ver: 0 };

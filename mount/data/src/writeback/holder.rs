@@ -9,6 +9,7 @@ use crate::node::NodeId;
 use crate::path::DataPath;
 use env::BoxFuture;
 use futures_util::future::join_all;
+use observe::mutant::{Mutant, is_mutant};
 use std::sync::{Arc, Weak};
 use types::attr::Attr;
 use types::errno::Errno;
@@ -118,6 +119,13 @@ impl DataPath {
     /// No guard of the file's data is out.
     async fn give_data(&self, fid: Fid, bits: InodeBits) {
         self.writeback.note_contended(fid, self.session.env.clock.now());
+        if let Some(file) = self
+            .files
+            .get_used(fid)
+            .filter(|_| bits.contains(InodeBits::DATA) && !is_mutant(Mutant::AheadUnlocked))
+        {
+            file.ahead.forget();
+        }
         if let Some(file) = self.writeback.dirty_file(fid) {
             self.flush_until_clean(&file).await;
         }

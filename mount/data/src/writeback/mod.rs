@@ -130,7 +130,9 @@ impl Writeback {
         let mut files = self.files.lock();
         files.entry(file.fid).or_insert_with(|| file.clone());
         // Before the table is free again: otherwise the file could be forgotten in between.
-        file.dirty.lock()
+        let dirty = file.dirty.lock();
+        file.ahead.forget();
+        dirty
     }
 
     /// Forgets the file if nothing of it is left.

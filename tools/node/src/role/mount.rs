@@ -4,9 +4,11 @@ use crate::config::mount_options::{LockStyle, MountOptions};
 use crate::config::mount_source::MountSource;
 use crate::config::settings::MountSettings;
 use crate::error::NodeError;
+use crate::host::memory::memory_kib;
 use crate::role::parts::{Parts, blocking};
 use client::client::{Client, ClientOptions};
 use client::error::ClientError;
+use client::read_ahead::ReadAheadLimits;
 use env::clock::Monotonic;
 use fuse::interrupt::Waiting;
 use fuse::ops::kernel::{Kernel, MINOR_WITH_EPOCH};
@@ -160,6 +162,9 @@ async fn reach(parts: &Parts, options: &ClientOptions) -> Result<Arc<Client>, Cl
     loop {
         match Client::mount(parts.env.clone(), parts.rpc.clone(), options.clone()).await {
             Ok(client) => {
+                if let Ok(kib) = memory_kib() {
+                    client.set_read_ahead_limits(ReadAheadLimits::of_memory(kib << 10));
+                }
                 wait_for_osts(parts, options.fsname, deadline).await;
                 return Ok(client);
             }

@@ -336,6 +336,12 @@ impl State {
         of_file.map(|(_, bytes)| bytes.len().div_ceil(512) as u64).sum()
     }
 
+    /// Another client changed every byte of a file.
+    pub fn invert_bytes(&mut self, fid: Fid) {
+        let of_file = self.objects.iter_mut().filter(|(object, _)| object.fid == fid);
+        of_file.for_each(|(_, bytes)| bytes.iter_mut().for_each(|byte| *byte = !*byte));
+    }
+
     /// Bytes of a file by its objects.
     pub fn bytes(&self, fid: Fid) -> usize {
         self.objects

@@ -1,11 +1,13 @@
 //! Parameters of mounts: `llite`, `lmv`, `lov`, `mdc`, `osc`, `mgc`.
 
+mod read_ahead;
 mod sessions;
 
 pub(super) use sessions::add_import;
 
 use super::{flags, locks, number, series};
 use crate::config::mount_options::MountOptions;
+use crate::host::memory::memory_kib;
 use crate::watch::view::View;
 use client::StataheadFigures;
 use client::caller::Caller;
@@ -36,8 +38,6 @@ use types::target::{FsName, TargetIndex, TargetName};
 
 /// A target that is asked for its space or pinged answers within this time, or not at all.
 const ASK_TIMEOUT: Duration = Duration::from_secs(5);
-/// Most that the kernel may read ahead of a file, MiB.
-const READ_AHEAD_MB_MAX: u64 = 1024;
 /// Most that a mount may keep back of writes, MiB (Lustre's bound).
 const DIRTY_MB_MAX: u64 = 2047;
 /// Block size that statfs tells.
@@ -154,16 +154,11 @@ fn caches(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, devices: &[&s
         Ok(flags::of_mount(&options, rpc.checksums(), shown.lock_namespace().keeps_xattrs())
             .join(" "))
     });
-    for param in [&LLITE_MAX_READ_AHEAD_MB, &LLITE_MAX_READ_AHEAD_PER_FILE_MB] {
-        let (shown, set) = (client.clone(), client.clone());
-        tree.shows(param, devices, move || Ok(mebibytes_text(shown.kernel()?.read_ahead_kb()?)));
-        tree.takes(param, devices, move |value| {
-            set.kernel()?.set_read_ahead_kb(mebibytes(value, READ_AHEAD_MB_MAX)?)
-        });
-    }
-    tree.explains(&LLITE_READ_AHEAD_STATS, devices);
+    read_ahead::add(tree, view, client, devices);
     statahead(tree, client, devices);
-    tree.shows(&LLITE_MAX_CACHED_MB, devices, || Ok(format!("max_cached_mb: {}\n", memory_mb()?)));
+    tree.shows(&LLITE_MAX_CACHED_MB, devices, || {
+        Ok(format!("max_cached_mb: {}\n", memory_kib()? >> 10))
+    });
     tree.shows(&LLITE_HYBRID_IO, devices, || Ok("0".to_owned()));
     for param in [&LLITE_DEFAULT_EASIZE, &LLITE_MAX_EASIZE] {
         tree.shows(param, devices, || Ok(LAYOUT_BYTES_MAX.to_string()));
@@ -223,15 +218,6 @@ fn switch(text: &str) -> Result<bool, Errno> {
         1 => Ok(true),
         _ => Err(Errno::ERANGE),
     }
-}
-
-/// Memory of the host, MiB.
-fn memory_mb() -> Result<u64, Errno> {
-    let text = std::fs::read_to_string("/proc/meminfo").map_err(|error| Errno::from(&error))?;
-    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let kb: u64 =
-        total.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).ok_or(Errno::EIO)?;
-    Ok(kb >> 10)
 }
 
 /// MiB with a fraction, or with a unit (`64M`, `512K`, `1G`), as KiB.

@@ -1,0 +1,204 @@
+//! Read-ahead acts: what is decided is asked of the objects, and reads are served from what came.
+//!
+//! A read that needs bytes which are on their way waits for them, and not a moment longer than it
+//! may: when DATA is called back it asks for them itself. The callback waits for the read (the
+//! kernel holds its pages meanwhile), so nothing that the callback holds up may hold up the read.
+
+use crate::file::File;
+use crate::handle::FileHandle;
+use crate::path::DataPath;
+use crate::read_ahead::ledger::{Read, Share};
+use crate::read_ahead::pieces::Segment;
+use crate::read_ahead::readers::{Begins, Course, Wanted, Window};
+use crate::read_ahead::{Ahead, State};
+use bytes::Bytes;
+use futures_util::future::try_join_all;
+use observe::cause::{self, follow_job};
+use session::error::ClientError;
+use smallvec::SmallVec;
+use std::sync::Arc;
+use types::credentials::Credentials;
+use types::ranges::ByteRange;
+use types::target::TargetIndex;
+
+/// Bytes ahead of a reader, of each target that the file has there: at least so many, over a short
+/// line and over a long one. A short line carries less, but a target may have to ask its disk.
+const REACH_MIN: u64 = 4 << 20;
+const REACH_MIN_FAR: u64 = 16 << 20;
+/// Largest request, over a short line and over a long one.
+const UNIT: u64 = 1 << 20;
+const UNIT_FAR: u64 = 4 << 20;
+/// Smallest one that does not end with the file.
+const UNIT_MIN: u64 = 32 << 10;
+/// Targets of a file that are counted.
+const TARGETS_MAX: usize = 64;
+
+impl DataPath {
+    /// `[start, end)` of the objects, under DATA of the whole file, the gate shared; the file ends
+    /// at `end` or behind it.
+    pub(crate) async fn read_ahead(
+        &self,
+        credentials: &Credentials,
+        file: &Arc<File>,
+        range: ByteRange,
+        ahead: Ahead,
+    ) -> Result<Vec<Bytes>, ClientError> {
+        let share = self.ledger.share(file, self.session.env.clock.now());
+        let (mut parts, course, begins) = {
+            let State { readers, pieces } = &mut *file.ahead.state.lock();
+            let how = (share.habit, share.eager);
+            let (course, begins) = readers.read(ahead.handle.0, range, ahead.size, how);
+            let parts = match pieces.is_of(ahead.tenure) {
+                true => pieces.read(range),
+                false => vec![Segment::Missing(range)],
+            };
+            (parts, course, begins)
+        };
+        if begins == Begins::Elsewhere && ahead.size <= share.whole {
+            self.ledger.note_habit(false);
+        }
+        self.ledger.note(read_of(&parts, course));
+        let wanted = self.plan(file, course, share, ahead.size);
+        if let [Segment::Here(data)] = parts.as_mut_slice() {
+            self.fetch_ahead(file, wanted, ahead.tenure);
+            return Ok(std::mem::take(data));
+        }
+        let parts =
+            parts.into_iter().map(|part| self.segment(credentials, file, part, ahead.tenure));
+        // What the reader waits for is asked first.
+        let (read, ()) = futures_util::join!(try_join_all(parts), async {
+            self.fetch_ahead(file, wanted, ahead.tenure);
+        });
+        Ok(read?.concat())
+    }
+
+    /// An open file is closed.
+    pub fn closed(&self, file: &File, handle: FileHandle) {
+        let (to_end, unread) = {
+            let State { readers, pieces } = &mut *file.ahead.state.lock();
+            let to_end = readers.closed(handle.0);
+            if readers.is_empty() {
+                pieces.clear();
+            }
+            (to_end, readers.is_empty())
+        };
+        if let Some(to_end) = to_end {
+            self.ledger.note_habit(to_end);
+        }
+        if unread {
+            self.ledger.left(file);
+        }
+    }
+
+    async fn segment(
+        &self,
+        credentials: &Credentials,
+        file: &File,
+        part: Segment,
+        tenure: u64,
+    ) -> Result<Vec<Bytes>, ClientError> {
+        let range = match part {
+            Segment::Here(data) => return Ok(data),
+            Segment::Missing(range) => range,
+            Segment::Coming(range, mut done) => {
+                tokio::select! {
+                    biased;
+                    () = self.locks.data_stopped(file.fid) => {}
+                    // Its sender is gone, whether it came or not.
+                    _over = done.changed() => {
+                        let pieces = &mut file.ahead.state.lock().pieces;
+                        if pieces.is_of(tenure)
+                            && let [Segment::Here(data)] = pieces.read(range).as_mut_slice()
+                        {
+                            return Ok(std::mem::take(data));
+                        }
+                    }
+                }
+                range
+            }
+        };
+        self.read_known(credentials, file, range.start, range.end).await
+    }
+
+    fn plan(&self, file: &File, course: Course, share: Share, size: u64) -> Wanted {
+        let Some(at) = course.at().filter(|_| share.reach > 0) else { return Wanted::new() };
+        let (line, unit) = self.line(file, at);
+        let reach = share.reach.min(line);
+        let unit = (1 << (reach / 4).max(1).ilog2()).clamp(UNIT_MIN, unit);
+        let Share { whole, careful, .. } = share;
+        let window = Window { size, reach, whole, unit, careful };
+        course.plan(window, &file.ahead.state.lock().pieces)
+    }
+
+    /// Bytes that the lines to the targets of the file carry at once, twice, and the largest
+    /// request.
+    fn line(&self, file: &File, at: u64) -> (u64, u64) {
+        let layout = file.layout();
+        let component = layout.as_deref().and_then(|layout| {
+            layout.component_at(at).and_then(|index| layout.components.get(index))
+        });
+        let stripes = component.map_or(&[][..], |component| &component.stripes);
+        let mut seen = SmallVec::<[TargetIndex; 8]>::new();
+        let (mut reach, mut unit) = (0, UNIT);
+        for ost in stripes.iter().take(TARGETS_MAX) {
+            let Ok(osc) = self.session.targets.osc(*ost) else { continue };
+            if !seen.contains(ost) {
+                seen.push(*ost);
+                let far = osc.import().is_far();
+                let least = if far { REACH_MIN_FAR } else { REACH_MIN };
+                unit = if far { UNIT_FAR } else { unit };
+                reach += osc.import().in_flight().saturating_mul(2).max(least);
+            }
+        }
+        (reach.max(REACH_MIN), unit)
+    }
+
+    /// The caller has a guard of DATA in this tenure, and shares the gate.
+    fn fetch_ahead(&self, file: &Arc<File>, wanted: Wanted, tenure: u64) {
+        // A callback that begins now waits for the guard, and drops what is asked for.
+        if wanted.is_empty() || self.locks.is_stopped(file.fid) {
+            return;
+        }
+        for range in wanted {
+            let Some(mut charge) = self.ledger.charge(range.end - range.start) else { return };
+            let asked = {
+                // A write that is absorbed waits here, and drops what is asked for.
+                let dirty = file.dirty.lock();
+                let pieces = &mut file.ahead.state.lock().pieces;
+                if !dirty.is_clean() || !pieces.is_of(tenure) {
+                    charge.brought_nothing();
+                    return;
+                }
+                pieces.ask(range, charge)
+            };
+            let (Some((number, done)), Some(me)) = (asked, self.strong()) else { continue };
+            let file = file.clone();
+            let fetch = async move {
+                let read = me.read_known(&Credentials::root(), &file, range.start, range.end).await;
+                if let Err(error) = &read {
+                    // A reader that needs it asks for itself, and meets the error.
+                    tracing::debug!(fid = %file.fid, offset = range.start, %error, "read ahead");
+                }
+                file.ahead.state.lock().pieces.arrived(range.start, number, read.ok());
+                drop(done);
+            };
+            let fetch = follow_job(cause::job(), fetch);
+            self.session.env.tasks.spawn("read ahead", Box::pin(fetch));
+        }
+    }
+}
+
+fn read_of(parts: &[Segment], course: Course) -> Read {
+    let (mut hit, mut missed, mut waited) = (0, 0, false);
+    for part in parts {
+        match part {
+            Segment::Here(data) => hit += data.iter().map(|bytes| bytes.len() as u64).sum::<u64>(),
+            Segment::Missing(range) => missed += range.end - range.start,
+            Segment::Coming(range, _) => {
+                hit += range.end - range.start;
+                waited = true;
+            }
+        }
+    }
+    Read { hit, missed, waited, anyhow: course == Course::Anyhow }
+}
