@@ -425,7 +425,7 @@ fn what_passes_a_router_is_sealed_from_end_to_end() {
     let source = format!("{nid}:/sheen");
     let mnt = site.mount(4, &source, &format!("config={file},key={of_client}"));
     let path = mnt.join(format!("{MARKER}-name"));
-    fs::write(&path, MARKER.repeat(1 << 16)).expect("write");
+    fs::write(&path, MARKER.repeat(1 << 17)).expect("write");
     e2e::programs::sh(&mnt, "sync *");
     assert!(routing(&site, 2, "route_length") > 1 << 20);
     for tap in taps {

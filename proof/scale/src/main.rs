@@ -2,7 +2,7 @@
 
 use clap::Parser;
 use scale::costs::Costs;
-use scale::report::{Alone, table};
+use scale::report::{Alone, Row, table};
 use scale::run::{Place, Plan, run};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -62,9 +62,10 @@ fn main() -> ExitCode {
             let (seed, items, ranks) = (arguments.seed, arguments.items, usize::from(ranks));
             let plan = Plan { seed, mdts, ranks, items, place, costs };
             match run(plan) {
-                Ok(measured) => rows.extend(
-                    measured.into_iter().map(|one| (plan, one, alone.efficiency(&plan, &one))),
-                ),
+                Ok(all) => rows.extend(all.into_iter().map(|measured| {
+                    let efficiency = alone.efficiency(&plan, &measured);
+                    Row { plan, measured, efficiency }
+                })),
                 Err(error) => {
                     eprintln!("scale: {} with {mdts} MDTs: {error}", place.name());
                     return ExitCode::FAILURE;

@@ -45,11 +45,21 @@ impl Alone {
     }
 }
 
+/// A phase of a run.
+pub struct Row {
+    /// What was run.
+    pub plan: Plan,
+    /// What came of it.
+    pub measured: Measured,
+    /// In all, and in the middle half; `None` if one MDT was not measured.
+    pub efficiency: Option<(f64, f64)>,
+}
+
 /// A table with one row for each phase of each run.
-pub fn table(rows: &[(Plan, Measured, Option<(f64, f64)>)]) -> String {
+pub fn table(rows: &[Row]) -> String {
     let mut builder = Builder::default();
     builder.push_record(HEAD);
-    for (plan, measured, efficiency) in rows {
+    for Row { plan, measured, efficiency } in rows {
         let ratio = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.3}"));
         builder.push_record([
             plan.place.name().to_owned(),
