@@ -23,7 +23,7 @@ pub fn export(
     let mut found = networks::ask(daemons, report);
     // Clients connect by themselves: no daemon can connect to them.
     found.peers.retain(|peer| peer.links > 0);
-    let wanted = Wanted::verbose(1);
+    let wanted = Wanted { only_settings: args.backup, ..Wanted::verbose(1) };
     let sections = [Section::Net, Section::Route, Section::Peer];
     let entries: Vec<_> = sections
         .into_iter()

@@ -34,6 +34,8 @@ pub struct Wanted<'a> {
     pub nid: Option<Nid>,
     /// Say more.
     pub verbose: u8,
+    /// Say what is set, not how it goes.
+    pub only_settings: bool,
 }
 
 impl Wanted<'_> {
@@ -167,11 +169,11 @@ fn peers(wanted: &Wanted<'_>, peers: &[PeerAnswer]) -> Vec<Out> {
     let wanted_nid = wanted.nid.map(|nid| nid.to_string());
     let meant = peers.iter().filter(|peer| wanted_nid.as_ref().is_none_or(|nid| *nid == peer.nid));
     let of = |peer: &PeerAnswer| {
-        let mut ni = vec![
-            entry("nid", Out::text(&peer.nid)),
-            entry("state", Out::text(if peer.up { "up" } else { "down" })),
-        ];
-        if wanted.verbose > 0 {
+        let mut ni = vec![entry("nid", Out::text(&peer.nid))];
+        if !wanted.only_settings {
+            ni.push(entry("state", Out::text(if peer.up { "up" } else { "down" })));
+        }
+        if wanted.verbose > 0 && !wanted.only_settings {
             ni.push(entry("links", Out::text(peer.links)));
             ni.push(entry("accepted links", Out::text(peer.accepted)));
             if peer.window > 0 {
@@ -202,6 +204,8 @@ fn routes(wanted: &Wanted<'_>, routes: &[RouteAnswer]) -> Vec<Out> {
         if wanted.verbose > 0 {
             map.push(entry("hop", Out::text(route.hops.map_or(-1, i64::from))));
             map.push(entry("priority", Out::text(route.priority)));
+        }
+        if wanted.verbose > 0 && !wanted.only_settings {
             map.push(entry("state", Out::text(if route.up { "up" } else { "down" })));
         }
         Out::Map(map)
