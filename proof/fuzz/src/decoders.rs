@@ -39,6 +39,8 @@ pub const ALL: &[Decoder] = &[
     wire_messages::FRAME_HEADER,
     wire_messages::HELLO,
     wire_messages::HELLO_REPLY,
+    wire_messages::ROUTE,
+    wire_messages::ROUTED,
     wire_messages::ENVELOPE,
     wire_messages::REQUEST,
     wire_messages::REPLY,

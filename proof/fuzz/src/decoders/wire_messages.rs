@@ -12,6 +12,7 @@ use wire::envelope::{Envelope, Refusal};
 use wire::frame::{HEADER_BYTES, Header};
 use wire::hello::{Hello, HelloReply};
 use wire::message::{Reply, Request};
+use wire::route::{Route, Routed};
 
 pub const FRAME_HEADER: Decoder = Decoder {
     name: "frame header",
@@ -48,6 +49,24 @@ pub const HELLO_REPLY: Decoder = Decoder {
             || HelloReply::decode(bytes),
             |reply| HelloReply::decode(&reply.encode()) == Ok(*reply),
         )
+    },
+};
+
+pub const ROUTE: Decoder = Decoder {
+    name: "route",
+    seeds: || vec![Route { hops: 4 }.encode().to_vec()],
+    repair: |_| (),
+    run: |bytes| {
+        judge(|| Route::decode(bytes), |route| Route::decode(&route.encode()) == Ok(*route))
+    },
+};
+
+pub const ROUTED: Decoder = Decoder {
+    name: "routed",
+    seeds: || [Routed::Yes, Routed::NoAnswer].map(|routed| routed.encode().to_vec()).to_vec(),
+    repair: |_| (),
+    run: |bytes| {
+        judge(|| Routed::decode(bytes), |routed| Routed::decode(&routed.encode()) == Ok(*routed))
     },
 };
 
