@@ -7,8 +7,9 @@
 //! Bounds: CIRCUITS_MAX circuits, CIRCUITS_PER_ADDRESS_MAX from one address, a buffer of
 //! [`BUFFER_BYTES`] for each direction of each. A direction waits only for its own receiver, and no
 //! more is read until that has taken what was read: so TCP holds the sender back, no circuit waits
-//! for another one, and no memory runs out. A circuit leaves the table as soon as one of its ends
-//! is gone; what is left of it lives for [`FAREWELL`] at most.
+//! for another one, and no memory runs out. When one end of a circuit is gone, the other one has
+//! [`FAREWELL`] at most. The circuit keeps its place in the table until then: as long as it has
+//! sockets and a buffer, it counts.
 
 use crate::accepted::address_of;
 use crate::error::LinkError;
@@ -110,15 +111,13 @@ async fn open(
 
 /// Copies both ways until one end is gone, or this process stops.
 pub(crate) async fn run(shared: &Shared, circuit: Circuit) {
-    let Circuit { place, near, far } = circuit;
+    let Circuit { place: _place, near, far } = circuit;
     let mut there = pin!(copy(&shared.relay, near.0, far.1));
     let mut back = pin!(copy(&shared.relay, far.0, near.1));
     let both = async {
         let (first, rest) = match select(there.as_mut(), back.as_mut()).await {
             Either::Left((first, rest)) | Either::Right((first, rest)) => (first, rest),
         };
-        // It takes no room any more, however long the other end keeps its half.
-        drop(place);
         if first.is_ok() {
             select(rest, shared.env.clock.sleep(FAREWELL)).await;
         }
