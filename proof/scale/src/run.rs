@@ -29,6 +29,10 @@ const RANKS_OF_CLIENT: usize = 2;
 const COMMITS: Commits = Commits { interval: Duration::from_secs(5), pace_ms: (20, 50) };
 /// One direction of a network in one room, microseconds.
 const DELAYS: Delays = Delays { min_us: 20, max_us: 60, late: 0, late_us: 0, rate: 1000 };
+/// Virtual time in which servers start, and what a phase left to do is done.
+const SETTLE: Duration = Duration::from_secs(10);
+/// Virtual time in which all clients mount.
+const MOUNT: Duration = Duration::from_secs(20);
 /// Virtual time after which a phase is stuck.
 const PHASE_MAX: Duration = Duration::from_secs(3600);
 
@@ -135,14 +139,17 @@ impl Site {
             cluster.world.set_cpu(*machine, cost);
         }
         let run_for = |time| cluster.world.run_until(cluster.world.now() + time);
-        run_for(Duration::from_secs(10));
+        run_for(SETTLE);
         let clients = plan.ranks.div_ceil(RANKS_OF_CLIENT);
         let mounts: Vec<Mount> = (0..clients).map(|_| cluster.mount(None)).collect();
-        run_for(Duration::from_secs(20));
+        run_for(MOUNT);
         let mut mounted = Vec::new();
         for mount in mounts {
             let client = mount.client.lock().clone();
-            mounted.push((mount, client.ok_or("a client is not mounted after 20 s")?));
+            mounted.push((
+                mount,
+                client.ok_or_else(|| format!("a client is not mounted after {MOUNT:?}"))?,
+            ));
         }
         Ok(Site { cluster, mdts, mounts: mounted, counted, plan })
     }
@@ -221,7 +228,7 @@ impl Site {
             works.push((mount, Rank { of, client, clock, dir, items, extra }));
         }
         // What the phase before left to do is not part of this one.
-        self.cluster.world.run_until(self.cluster.world.now() + Duration::from_secs(10));
+        self.cluster.world.run_until(self.cluster.world.now() + SETTLE);
         let before = self.works();
         let Requests { of_clients, of_mdts } = *self.counted.lock();
         let ended = Arc::new(Mutex::new(Vec::new()));
