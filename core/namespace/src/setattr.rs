@@ -74,7 +74,10 @@ pub fn setattr(
     inode.attr.atime = set.atime.map_or(inode.attr.atime, time);
     inode.attr.mtime = set.mtime.map_or(inode.attr.mtime, time);
     inode.changed(ctx);
-    view.put_inode(&inode);
+    match set.mtime {
+        Some(_) => view.put_inode_with_mtime(&inode),
+        None => view.put_inode(&inode),
+    }
     Ok(inode)
 }
 

@@ -122,6 +122,11 @@ pub trait View {
 
     /// Makes or replaces an inode.
     fn put_inode(&mut self, inode: &Inode);
+    /// Replaces an inode whose `mtime` was set, perhaps to what it is. A view that keeps the changes
+    /// of a directory apart from each other must keep the time with this one.
+    fn put_inode_with_mtime(&mut self, inode: &Inode) {
+        self.put_inode(inode);
+    }
     /// Puts a directory of which names came or went at the time of its `mtime` and `ctime`, and
     /// `nlink` sub-directories came (or, negative, went). Nothing else of it has changed. So a view
     /// may let such changes of one directory stand apart from each other.

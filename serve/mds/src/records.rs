@@ -69,13 +69,14 @@ fn record_of(inode: &Inode, base: u64) -> InodeRecord<'_> {
     }
 }
 
-/// Puts an inode, whose record has these bytes; `old`: it is a directory that was there before.
-fn put_whole(tx: &mut Tx<'_>, old: Option<Attr>, new: &InodeRecord<'_>, bytes: &[u8]) {
-    let (fid, transno) = (new.attr.fid, tx.transno().0);
-    tx.put_as(&key::inode(fid), bytes, |log| match old {
-        Some(old) => {
+/// Puts an inode, whose record has these bytes; `delta`: it is a directory that was there before,
+/// and this has changed.
+fn put_whole(tx: &mut Tx<'_>, delta: Option<Delta>, new: &InodeRecord<'_>, bytes: &[u8]) {
+    let fid = new.attr.fid;
+    tx.put_as(&key::inode(fid), bytes, |log| match delta {
+        Some(delta) => {
             log.note_base(fid, &inode::base(new));
-            log.note_delta(fid, &Delta::between(&old, &new.attr, transno));
+            log.note_delta(fid, &delta);
         }
         None => log.note(&key::inode(fid), Some(bytes)),
     });
@@ -554,10 +555,12 @@ impl<'a> Records<'a> {
         let new = inode.zip(value).and_then(|(fid, value)| inode::decode(fid, value).ok());
         match (new, value) {
             (Some(new), Some(value)) => {
-                let old = self
+                let transno = self.tx.transno().0;
+                let delta = self
                     .attr_and_base(new.attr.fid)
-                    .filter(|(old, _)| old.is_dir() && new.attr.is_dir());
-                put_whole(&mut self.tx, old.map(|(old, _)| old), &new, value);
+                    .filter(|(old, _)| old.is_dir() && new.attr.is_dir())
+                    .map(|(old, _)| Delta::between(&old, &new.attr, transno));
+                put_whole(&mut self.tx, delta, &new, value);
             }
             (None, Some(value)) => self.tx.put(key, value),
             (_, None) => self.tx.delete(key),

@@ -135,7 +135,10 @@ fn do_step(
                 ..old
             };
             (inode.flags, inode.tail) = (new.flags, new.tail);
-            records.put_inode(&inode);
+            match mtime {
+                true => records.put_inode_with_mtime(&inode),
+                false => records.put_inode(&inode),
+            }
             for (name, value) in xattrs {
                 match value {
                     Some(value) => records.put_xattr(*fid, name, value),

@@ -139,29 +139,11 @@ impl View for Records<'_> {
     }
 
     fn put_inode(&mut self, inode: &Inode) {
-        let fid = inode.fid();
-        self.note_found(fid);
-        if inode.is_dir() {
-            // The answer may show it.
-            self.depend_on_names(fid, ALL_NAMES);
-        }
-        if !self.lock_context.asked.mask.is_empty() {
-            self.lock_context.outcome.touch(entry_of(inode));
-            self.grant(fid, InodeBits::UPDATE);
-        }
-        let transno = self.tx.transno().0;
-        let old = if inode.is_dir() { self.attr_and_base(fid) } else { None };
-        let base = match old {
-            Some((_, base)) if inode.attr.version != transno => base,
-            _ => inode.attr.version,
-        };
-        if inode.is_dir() {
-            self.note_base(fid, base);
-        }
-        let bytes = &mut self.state.scratch;
-        let record = record_of(inode, base);
-        inode::encode(&record, bytes);
-        put_whole(&mut self.tx, old.map(|(old, _)| old), &record, bytes);
+        self.put(inode, false);
+    }
+
+    fn put_inode_with_mtime(&mut self, inode: &Inode) {
+        self.put(inode, true);
     }
 
     fn put_names_changed(&mut self, dir: &Inode, nlink: i32) {
@@ -213,5 +195,40 @@ impl View for Records<'_> {
 
     fn delete_xattr(&mut self, fid: Fid, name: &[u8]) {
         self.tx.delete(&key::xattr(fid, name));
+    }
+}
+
+impl Records<'_> {
+    /// Puts an inode. Of a directory that was there before, the journal says what has changed:
+    /// `mtime_set` tells a time of modification that was set to what it was from one that was left
+    /// alone. After a crash the change that gave the directory that time may not come back.
+    fn put(&mut self, inode: &Inode, mtime_set: bool) {
+        let fid = inode.fid();
+        self.note_found(fid);
+        if inode.is_dir() {
+            // The answer may show it.
+            self.depend_on_names(fid, ALL_NAMES);
+        }
+        if !self.lock_context.asked.mask.is_empty() {
+            self.lock_context.outcome.touch(entry_of(inode));
+            self.grant(fid, InodeBits::UPDATE);
+        }
+        let transno = self.tx.transno().0;
+        let old = if inode.is_dir() { self.attr_and_base(fid) } else { None };
+        let base = match old {
+            Some((_, base)) if inode.attr.version != transno => base,
+            _ => inode.attr.version,
+        };
+        if inode.is_dir() {
+            self.note_base(fid, base);
+        }
+        let bytes = &mut self.state.scratch;
+        let record = record_of(inode, base);
+        inode::encode(&record, bytes);
+        let delta = old.map(|(old, _)| {
+            let delta = Delta::between(&old, &inode.attr, transno);
+            Delta { mtime: mtime_set.then_some(inode.attr.mtime).or(delta.mtime), ..delta }
+        });
+        put_whole(&mut self.tx, delta, &record, bytes);
     }
 }

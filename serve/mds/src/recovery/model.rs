@@ -258,6 +258,76 @@ fn assert_whole(records: &Snapshot) {
     }
 }
 
+/// Replay of what the clients in `come` bring gives what their changes give alone. `durable`: how
+/// much was, in hundredths of all.
+fn replay(ops: &[Op], durable: usize, come: &BTreeSet<u128>) -> Result<(), TestCaseError> {
+    let (env, _guard) = RealEnv::start(RealConfig { reactors: 1, blocking_threads: 1 }).unwrap();
+    let mut world = World::new(&env, &Snapshot::new(), 0);
+    world.apply(FIRST, 0, |records, ctx| {
+        records.put_inode(&root(ctx));
+        Ok(())
+    }).0.unwrap();
+    // The life before the crash.
+    let mut last = FIRST;
+    let mut states = vec![(last, world.snapshot())];
+    let mut all: Vec<Made> = Vec::new();
+    let mut now = 1000;
+    for &op in ops {
+        now += op.tick;
+        let ((dir, named), (to_dir, _)) = (world.resolve(op.at), world.resolve(op.to));
+        let mut made = Made { op, transno: last + 1, now, dir, to_dir, named, redo: Bytes::new() };
+        if let Some(redo) = world.make(&made) {
+            last += 1;
+            made.redo = redo;
+            all.push(made);
+            states.push((last, world.snapshot()));
+        }
+    }
+    // The crash, and those that come. Each brings what it made, also if it is durable.
+    let (committed, before) = states[states.len() * durable / 100].clone();
+    let restarted = World::new(&env, &before, committed);
+    let brought: Vec<Gathered<Bytes>> = all
+        .iter()
+        .filter(|made| come.contains(&ClientUuid(made.op.client).0))
+        .map(|made| Gathered {
+            transno: Transno(made.transno),
+            client: ClientUuid(made.op.client),
+            change: made.redo.clone(),
+        })
+        .collect();
+    let mut tx = restarted.store.begin();
+    let refused = do_again(&mut tx, TargetName::mdt(Default::default(), 0), &brought).unwrap();
+    tx.finish();
+    let got = restarted.snapshot();
+    assert_whole(&got);
+    if come.len() == CLIENTS as usize {
+        prop_assert!(refused.is_empty());
+        prop_assert!(got == states[states.len() - 1].1, "all came, and something is different");
+    }
+    // The same operations alone, in their order: a client's until the first that was refused.
+    let mut alone = World::new(&env, &before, committed);
+    let mut over: BTreeSet<u128> = BTreeSet::new();
+    for made in all.iter().filter(|made| made.transno > committed && come.contains(&made.op.client)) {
+        if over.contains(&made.op.client) {
+            continue;
+        }
+        let found = |redo: &Bytes| disk::redo::decode(redo).unwrap().found;
+        let unlike = alone.make(made).is_none_or(|redo| found(&redo) != found(&made.redo));
+        if unlike {
+            over.insert(made.op.client);
+            break;
+        }
+    }
+    if over.is_empty() {
+        prop_assert!(refused.is_empty());
+        prop_assert!(accessed_never(&got) == accessed_never(&alone.snapshot()), "these changes alone give something else");
+    } else {
+        let first = over.first().copied().map(ClientUuid);
+        prop_assert!(first.is_some_and(|first| refused.contains(&first)), "a change does not fit, and was made");
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
@@ -267,69 +337,18 @@ proptest! {
         durable in 0..100usize,
         come in prop::collection::btree_set(1..=CLIENTS, 1..=CLIENTS as usize),
     ) {
-        let (env, _guard) = RealEnv::start(RealConfig { reactors: 1, blocking_threads: 1 }).unwrap();
-        let mut world = World::new(&env, &Snapshot::new(), 0);
-        world.apply(FIRST, 0, |records, ctx| {
-            records.put_inode(&root(ctx));
-            Ok(())
-        }).0.unwrap();
-        // The life before the crash.
-        let mut last = FIRST;
-        let mut states = vec![(last, world.snapshot())];
-        let mut all: Vec<Made> = Vec::new();
-        let mut now = 1000;
-        for op in ops {
-            now += op.tick;
-            let ((dir, named), (to_dir, _)) = (world.resolve(op.at), world.resolve(op.to));
-            let mut made = Made { op, transno: last + 1, now, dir, to_dir, named, redo: Bytes::new() };
-            if let Some(redo) = world.make(&made) {
-                last += 1;
-                made.redo = redo;
-                all.push(made);
-                states.push((last, world.snapshot()));
-            }
-        }
-        // The crash, and those that come. Each brings what it made, also if it is durable.
-        let (committed, before) = states[states.len() * durable / 100].clone();
-        let restarted = World::new(&env, &before, committed);
-        let brought: Vec<Gathered<Bytes>> = all
-            .iter()
-            .filter(|made| come.contains(&ClientUuid(made.op.client).0))
-            .map(|made| Gathered {
-                transno: Transno(made.transno),
-                client: ClientUuid(made.op.client),
-                change: made.redo.clone(),
-            })
-            .collect();
-        let mut tx = restarted.store.begin();
-        let refused = do_again(&mut tx, TargetName::mdt(Default::default(), 0), &brought).unwrap();
-        tx.finish();
-        let got = restarted.snapshot();
-        assert_whole(&got);
-        if come.len() == CLIENTS as usize {
-            prop_assert!(refused.is_empty());
-            prop_assert!(got == states[states.len() - 1].1, "all came, and something is different");
-        }
-        // The same operations alone, in their order: a client's until the first that was refused.
-        let mut alone = World::new(&env, &before, committed);
-        let mut over: BTreeSet<u128> = BTreeSet::new();
-        for made in all.iter().filter(|made| made.transno > committed && come.contains(&made.op.client)) {
-            if over.contains(&made.op.client) {
-                continue;
-            }
-            let found = |redo: &Bytes| disk::redo::decode(redo).unwrap().found;
-            let unlike = alone.make(made).is_none_or(|redo| found(&redo) != found(&made.redo));
-            if unlike {
-                over.insert(made.op.client);
-                break;
-            }
-        }
-        if over.is_empty() {
-            prop_assert!(refused.is_empty());
-            prop_assert!(accessed_never(&got) == accessed_never(&alone.snapshot()), "these changes alone give something else");
-        } else {
-            let first = over.first().copied().map(ClientUuid);
-            prop_assert!(first.is_some_and(|first| refused.contains(&first)), "a change does not fit, and was made");
-        }
+        replay(&ops, durable, &come)?;
     }
+}
+
+#[test]
+fn a_time_of_modification_that_was_set_to_what_it_was_is_kept() {
+    let op = |client, what, at, tick| Op { client, what, at, to: (0, 0), tick };
+    // The name that came at 1500 does not come back.
+    let ops = [
+        op(1, What::Mkdir, (0, 0), 0),
+        op(2, What::Create, (1, 0), 500),
+        op(1, What::SetTimes(1500), (0, 0), 1),
+    ];
+    replay(&ops, 25, &BTreeSet::from([1])).unwrap();
 }
