@@ -65,6 +65,9 @@ pub struct Objects {
 /// (inode, mount) -> from when to when.
 type Times = BTreeMap<(u64, u16), Vec<(u64, u64)>>;
 
+/// How long a client whose mount tells no opens may see where a file ended before.
+const ENDED: Duration = Duration::from_secs(1);
+
 /// Times of some operations of each mount: the start, and the latest end so far.
 #[derive(Default)]
 pub struct Spans(BTreeMap<u16, Vec<(u64, u64)>>);
@@ -95,22 +98,28 @@ struct Splitter<'a> {
     record: &'a Record,
     opens_told: bool,
     at: usize,
-    /// Place of each append: write -> slot. From the whole history.
-    places: BTreeMap<u64, u64>,
+    /// Where the parts of each append lie: append -> part -> slot. From the whole history.
+    places: BTreeMap<u64, BTreeMap<u64, u64>>,
     /// Writes that chose their own place: write -> slot.
     placed: BTreeMap<u64, u64>,
     /// Times at which each file was written through each mount.
     writes: Times,
     /// Times at which each file was appended to through each mount.
     appends: Times,
+    /// Times at which the length of each file was set through each mount.
+    cuts: Times,
     /// Operations that give names to files or take them.
     naming: Spans,
+    /// Those of them that take one.
+    removals: Spans,
     /// Inode numbers in the order they were seen: small numbers leave room beside them.
     inodes: BTreeMap<u64, u64>,
 }
 
-/// Splits a history. `opens_told`: the mounts report what is open (`flock`). On others
-/// (`localflock`, `noflock`) a file that is open may answer ESTALE once its last name is gone.
+/// Splits a history. `opens_told`: the mounts report what is open (`flock`). Others (`localflock`,
+/// `noflock`) promise less, as docs/semantics.md says: a file that is open may answer ESTALE once its
+/// last name is gone; an append may lie in several places; a program may see what another program of
+/// its mount is about to write; and a read may see where the file ended a moment before.
 pub fn split(records: &[Record], opens_told: bool) -> Objects {
     let Some(first) = records.first() else { return Objects::default() };
     let mut splitter = Splitter {
@@ -122,26 +131,27 @@ pub fn split(records: &[Record], opens_told: bool) -> Objects {
         placed: BTreeMap::new(),
         writes: Times::new(),
         appends: Times::new(),
+        cuts: Times::new(),
         naming: Spans::default(),
+        removals: Spans::default(),
         inodes: BTreeMap::new(),
     };
     for record in records {
-        if let Action::Write { ino, .. }
-        | Action::Append { ino, .. }
-        | Action::Truncate { ino, .. } = record.action
-        {
-            splitter
-                .writes
-                .entry((ino, record.mount))
-                .or_default()
-                .push((record.begin, record.end));
-        }
-        if let Action::Append { ino, .. } = record.action {
-            splitter
-                .appends
-                .entry((ino, record.mount))
-                .or_default()
-                .push((record.begin, record.end));
+        let span = (record.begin, record.end);
+        let note = |times: &mut Times, ino| {
+            times.entry((ino, record.mount)).or_default().push(span);
+        };
+        match record.action {
+            Action::Write { ino, .. } => note(&mut splitter.writes, ino),
+            Action::Append { ino, .. } => {
+                note(&mut splitter.writes, ino);
+                note(&mut splitter.appends, ino);
+            }
+            Action::Truncate { ino, .. } => {
+                note(&mut splitter.writes, ino);
+                note(&mut splitter.cuts, ino);
+            }
+            _ => {}
         }
         if let Action::Unlink { .. }
         | Action::UnlinkIn { .. }
@@ -150,6 +160,11 @@ pub fn split(records: &[Record], opens_told: bool) -> Objects {
         | Action::Link { .. } = record.action
         {
             splitter.naming.add(record);
+        }
+        if let Action::Unlink { .. } | Action::UnlinkIn { .. } | Action::Rename { .. } =
+            record.action
+        {
+            splitter.removals.add(record);
         }
         if let Action::Write { slot, id, .. } = record.action {
             splitter.placed.insert(id, slot);
@@ -232,12 +247,32 @@ impl Splitter<'_> {
         };
         let expected = match self.placed.get(&id) {
             Some(slot) => *slot,
-            None => *self.places.entry(id).or_insert(begin),
+            None => {
+                let places = self.places.entry(id).or_default();
+                let known = match self.opens_told {
+                    true => places.first_key_value().map(|(part, at)| (*part, *at)),
+                    false => places.get(&part).map(|at| (part, *at)),
+                };
+                places.entry(part).or_insert(at);
+                known.map_or(begin, |(part, at)| at - part)
+            }
         };
         if expected != begin {
             self.wrong(format!(
                 "write {id} was seen to begin in slot {begin}, and in slot {expected} by others"
             ));
+        }
+    }
+
+    /// Where the parts of an append lie. One that was seen in part lies in one piece, where mounts
+    /// promise that.
+    fn place(&self, id: u64, slots: u64) -> Vec<(u64, u64)> {
+        let Some(places) = self.places.get(&id) else { return Vec::new() };
+        match places.first_key_value() {
+            Some((part, at)) if self.opens_told => {
+                (0..slots).map(|other| (other, at - part + other)).collect()
+            }
+            _ => places.iter().map(|(part, at)| (*part, *at)).collect(),
         }
     }
 
@@ -313,14 +348,12 @@ impl Splitter<'_> {
                 (0..*slots).for_each(|part| self.set(*ino, slot + part, *id, part));
             }
             (Action::Append { ino, slots, id }, Answer::Done) => {
-                let at = self.places.get(id).copied();
-                self.length(
-                    *ino,
-                    LengthOp::Append { bytes: slots * SLOT, at: at.map(|at| at * SLOT) },
-                );
+                let places = self.place(*id, *slots);
+                let at = places.first().filter(|_| self.opens_told).map(|(_, at)| at * SLOT);
+                self.length(*ino, LengthOp::Append { bytes: slots * SLOT, at });
                 // An append that was never seen explains nothing and is not missed.
-                if let Some(at) = at {
-                    (0..*slots).for_each(|part| self.set(*ino, at + part, *id, part));
+                for (part, at) in places {
+                    self.set(*ino, at, *id, part);
                 }
             }
             (Action::Truncate { ino, slots }, Answer::Done) => {
@@ -433,20 +466,28 @@ impl Splitter<'_> {
         } else {
             bytes
         };
-        if sure > 0 {
+        let beside_writes = self.is_beside(&self.writes, ino);
+        let (ended, cut) = match self.opens_told {
+            true => (false, false),
+            false => (self.is_after(&self.writes, ino), self.is_after(&self.cuts, ino)),
+        };
+        // A page of a write that waits for its turn may be seen through the mount that writes it.
+        if sure > 0 && (self.opens_told || !beside_writes) {
             self.length(ino, LengthOp::AtLeast(begin + sure));
         }
         // While a program writes, Linux takes no new length from the file system
         // (`FUSE_I_SIZE_UNSTABLE`), and a read through the same mount may end where the file ended
         // before.
-        if bytes < asked && !self.is_beside(&self.writes, ino) {
+        if bytes < asked && !beside_writes && !ended {
             self.length(ino, LengthOp::AtMost(begin + bytes));
         }
         for (n, cell) in cells.iter().enumerate() {
             let key = Key::Slot { ino, slot: slot + n as u64 };
             for cell in flat(cell) {
                 match cell {
+                    Cell::Zero if cut => {}
                     Cell::Zero => self.register(key, RegisterOp::Is(0)),
+                    Cell::Written { .. } if beside_writes && !self.opens_told => {}
                     Cell::Written { id, part } => {
                         self.register(key, RegisterOp::Is(id << 8 | part))
                     }
@@ -476,6 +517,15 @@ impl Splitter<'_> {
         let Record { begin, end, .. } = *self.record;
         let times = times.get(&(ino, self.record.mount));
         times.is_some_and(|times| times.iter().any(|(b, e)| *b <= end && begin <= *e))
+    }
+
+    /// True if this was done to the file through any mount meanwhile, or a moment before.
+    fn is_after(&self, times: &Times, ino: u64) -> bool {
+        let Record { begin, end, .. } = *self.record;
+        let begin = begin.saturating_sub(ENDED.as_nanos() as u64);
+        times
+            .range((ino, u16::MIN)..=(ino, u16::MAX))
+            .any(|(_, times)| times.iter().any(|(b, e)| *b <= end && begin <= *e))
     }
 
     fn failed(&mut self, action: &Action, errno: i32) {
@@ -518,6 +568,9 @@ impl Splitter<'_> {
                 self.name(NameOp::Is(*from, Seen::SomeDir));
                 self.name(NameOp::Is(*to, Seen::FullDir));
             }
+            // Linux counts the links of an inode down by itself when a name of it goes, and refuses
+            // to link one without links: another client may have just given it a second name.
+            (Action::Link { .. }, libc::ENOENT) if self.removals.is_beside(self.record) => {}
             (Action::Link { from, .. }, libc::ENOENT) => self.name(NameOp::LinkGone(*from)),
             (Action::Link { to, .. }, libc::EEXIST) => self.name(NameOp::Is(*to, Seen::Something)),
             (Action::Link { from, .. }, libc::EPERM) => self.name(NameOp::Is(*from, Seen::SomeDir)),
