@@ -94,7 +94,7 @@ pub struct UpArgs {
     #[arg(long, value_name = "ADDR:PORT")]
     pub listen: Option<Listen>,
     /// Where to show metrics (and with the MGS the page of the cluster), or none; port 0 takes any
-    /// free one [default: 127.0.0.1:0]
+    /// free one [default: auto, which is 127.0.0.1:9988 or, if that is taken, any free port]
     #[arg(long, value_name = "ADDR:PORT")]
     pub http: Option<HttpListen>,
     /// File with the token that readers of --http must know; needed where other hosts can reach it
@@ -232,7 +232,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ROUTES")]
     pub routes: Option<Routes>,
     /// Where to show metrics (and with the MGS the page of the cluster), or none; port 0 takes any
-    /// free one [default: 127.0.0.1:0]
+    /// free one [default: auto, which is 127.0.0.1:9988 or, if that is taken, any free port]
     #[arg(long, value_name = "ADDR:PORT")]
     pub http: Option<HttpListen>,
     /// File with the token that readers of --http must know; needed where other hosts can reach it

@@ -261,7 +261,7 @@ pub enum SettingsError {
     /// Figures for the whole world.
     #[error(
         "other hosts can reach {0}, so readers must know a token: name a file that holds one with --http-token-file \
-         FILE, or use --http 127.0.0.1:0"
+         FILE, or use --http auto"
     )]
     NoToken(HttpListen),
     /// Others could not reach the targets.

@@ -59,7 +59,8 @@ const LOOK: Duration = Duration::from_millis(500);
 /// # Errors
 /// An address that was asked for cannot be had; the token file cannot be used.
 pub async fn start(settings: &Settings, view: &Arc<View>) -> Result<Option<Web>, NodeError> {
-    let HttpListen::At(addr) = settings.http else { return Ok(None) };
+    let addresses = settings.http.addresses(!settings.targets.is_empty());
+    let Some(addr) = addresses.first().copied() else { return Ok(None) };
     let token = match &settings.http_token_file {
         Some(file) => Token::read(file).map_err(NodeError::Token)?,
         None => Token::from_random(view.parts().env.random.next_u128()),
@@ -75,22 +76,34 @@ pub async fn start(settings: &Settings, view: &Arc<View>) -> Result<Option<Web>,
         let (view, cluster) = (shown.clone(), known.clone());
         Box::pin(async move { answer(&view, &cluster, ask).await })
     });
-    match Http::start(addr, access, tls, router).await {
-        Ok(http) => {
-            let addr = http.addr();
-            match &fingerprint {
-                Some(fingerprint) => tracing::info!(%addr, fingerprint, "metrics over HTTPS"),
-                None if loopback => tracing::info!(%addr, "metrics over HTTP"),
-                None => tracing::warn!(%addr, "metrics over HTTP: the token travels in the clear"),
+    let mut refused = None;
+    for addr in addresses {
+        match Http::start(addr, access.clone(), tls.clone(), router.clone()).await {
+            Ok(http) => {
+                let addr = http.addr();
+                match &fingerprint {
+                    Some(fingerprint) => tracing::info!(%addr, fingerprint, "metrics over HTTPS"),
+                    None if loopback => tracing::info!(%addr, "metrics over HTTP"),
+                    None => {
+                        tracing::warn!(%addr, "metrics over HTTP: the token travels in the clear");
+                    }
+                }
+                view.set_http(Served { addr, token, fingerprint });
+                return Ok(Some(Web { http, look: tokio::spawn(look(view.clone(), cluster)) }));
             }
-            view.set_http(Served { addr, token, fingerprint });
-            Ok(Some(Web { http, look: tokio::spawn(look(view.clone(), cluster)) }))
+            Err(source) => {
+                tracing::info!(%addr, error = %source, "no metrics over HTTP here");
+                refused = Some(NodeError::Http { addr, source });
+            }
         }
-        Err(error) if settings.http == HttpListen::default() => {
-            tracing::warn!(%error, %addr, "no metrics over HTTP");
+    }
+    match refused {
+        Some(error) if settings.http == HttpListen::Auto => {
+            tracing::warn!(%error, "no metrics over HTTP");
             Ok(None)
         }
-        Err(source) => Err(NodeError::Http { addr, source }),
+        Some(error) => Err(error),
+        None => Ok(None),
     }
 }
 

@@ -28,7 +28,7 @@ pub fn run(args: &DashArgs) -> Outcome {
         Some(address) => output::data(&format!("{address}\n"))?,
         None => {
             return Err(Failure::No(
-                "the node answers no HTTP: start it with --http 127.0.0.1:0".to_owned(),
+                "the node answers no HTTP: start it with --http auto".to_owned(),
             ));
         }
     }
