@@ -75,7 +75,7 @@ impl Mds {
         op: &Create,
     ) -> Result<MdsReply, Errno> {
         self.ours(op.parent)?;
-        let default = self.read(|records| tail::default_stripes(&records.existing(op.parent)?))?;
+        let default = self.read(|records| tail::default_stripes(&records.there(op.parent)?))?;
         match default {
             Some(default) => {
                 let spec = self.spec_of(&default).await;

@@ -266,14 +266,6 @@ impl<'a> Records<'a> {
         self.grant(fid, bits);
     }
 
-    /// An inode that must exist.
-    ///
-    /// # Errors
-    /// ENOENT; EIO.
-    pub fn existing(&self, fid: Fid) -> Result<Inode, Errno> {
-        self.inode(fid)?.ok_or(Errno::ENOENT)
-    }
-
     /// An inode that a client knows by its FID.
     ///
     /// # Errors

@@ -246,9 +246,10 @@ impl Mds {
             };
             if !request.lock_context.outcome.written_elsewhere.is_empty()
                 && let Ok(OpReply::Mds(reply)) = &mut result
-            {
                 // Apart, so that the future of the fast path stays small.
-                Box::pin(self.ask_writers(&mut request, reply)).await;
+                && let Err(errno) = Box::pin(self.ask_writers(&mut request, reply)).await
+            {
+                result = Err(errno);
             }
             let fid = result.as_ref().map_or(Fid::NONE, result_fid);
             if let Ok(OpReply::Mds(MdsReply::Entry(_) | MdsReply::Opened { .. })) = &result {

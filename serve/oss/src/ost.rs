@@ -142,7 +142,7 @@ impl Ost {
     }
 
     /// Changes one object under its gate; returns the blocks it grew by, and the change's number.
-    /// ENOENT if the object was destroyed. `longer_than`: only if it has more bytes than that; else
+    /// ESTALE if the object was destroyed: the file lost its last name. `longer_than`: only if it has more bytes than that; else
     /// nothing happens, and the number is 0. `author` makes the change, with this many bytes of
     /// data.
     pub(crate) fn change(
@@ -154,7 +154,7 @@ impl Ost {
     ) -> Result<(i64, Transno), Errno> {
         let mut gate = self.gates.change(object);
         if self.graveyard.has(object) {
-            return Err(Errno::ENOENT);
+            return Err(Errno::ESTALE);
         }
         let look = || Ok::<_, Errno>(self.objects.size_and_blocks(object)?);
         let (existed, before) = match gate.filter(|(known, _)| *known == object) {

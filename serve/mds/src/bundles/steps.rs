@@ -38,7 +38,7 @@ pub(crate) enum Occasion {
 /// found durable before (rule 1 of docs/dne.md), so it fits; if it does not, records are damaged.
 ///
 /// # Errors
-/// EIO, ENOENT, ENOTDIR: damaged.
+/// EIO, ESTALE, ENOTDIR: damaged.
 pub(crate) fn do_part(
     records: &mut Records<'_>,
     ctx: &Context<'_>,
@@ -99,7 +99,7 @@ fn do_step(
             rmdir::leave(records, &at(*time), *dir, name.as_bytes(), *file_type)?;
         }
         Step::Drop { fid, dir, name, time, .. } => {
-            let mut inode = records.existing(*fid)?;
+            let mut inode = records.there(*fid)?;
             let last = inode.attr.nlink <= 1;
             let lost = Place { parent: *dir, name: name.as_bytes() };
             if last && when == Occasion::Restarted {
@@ -111,18 +111,18 @@ fn do_step(
             }
         }
         Step::Link { fid, dir, name, time, .. } => {
-            let mut inode = records.existing(*fid)?;
+            let mut inode = records.there(*fid)?;
             let got = Place { parent: *dir, name: name.as_bytes() };
             link::add_link(records, &at(*time), &mut inode, got);
         }
         Step::Move { fid, from, to, time, .. } => {
-            let mut inode = records.existing(*fid)?;
+            let mut inode = records.there(*fid)?;
             let from = Place { parent: from.0, name: from.1.as_bytes() };
             let to = Place { parent: to.0, name: to.1.as_bytes() };
             rename::moved(records, &at(*time), &mut inode, from, to);
         }
         Step::Change { fid, atime, mtime, record, xattrs } => {
-            let (mut inode, new) = (records.existing(*fid)?, inode_of(*fid, record)?);
+            let (mut inode, new) = (records.there(*fid)?, inode_of(*fid, record)?);
             let (old, new_attr) = (inode.attr, new.attr);
             inode.attr = Attr {
                 mode: new_attr.mode,

@@ -78,7 +78,7 @@ impl Mds {
                 None => setattr::setattr(records, ctx, fid, set)?,
                 Some(size) => {
                     records.may_write(fid)?;
-                    let before = records.existing(fid)?;
+                    let before = records.there(fid)?;
                     let (grows, has_data) =
                         (size > before.attr.size, before.flags.contains(InodeFlags::HAS_DATA));
                     let layout = match has_data || grows {

@@ -29,7 +29,7 @@ impl Mds {
         self.ours(fid)?;
         if lock.kind != FlockKind::Unlock {
             // Locks are bounded by inode, so there must be one.
-            self.read(|records| records.entry(fid)?.ok_or(Errno::ENOENT))?;
+            self.read(|records| records.entry(fid)?.ok_or(Errno::ESTALE))?;
         }
         let client = export.client();
         let set = {

@@ -21,6 +21,7 @@ use crate::mds::{Mds, RequestContext};
 use futures_util::future::join_all;
 use std::collections::BTreeMap;
 use types::attr::Attr;
+use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::REVOKES_PER_CALLBACK_MAX;
 use types::lock::InodeBits;
@@ -40,8 +41,27 @@ const OF_WRITERS: InodeBits = InodeBits::DATA.union(InodeBits::UPDATE);
 type Answers = BTreeMap<Fid, BTreeMap<ClientUuid, Glimpsed>>;
 
 impl Mds {
-    /// Completes the attributes that a reply shows of files with other writers.
-    pub(crate) async fn ask_writers(&self, request: &mut RequestContext<'_>, reply: &mut MdsReply) {
+    /// Completes the attributes that a reply shows of files with other writers. A list leaves out
+    /// those of a file that was removed meanwhile: what its record said may be older than what its
+    /// writer had been told.
+    ///
+    /// # Errors
+    /// ESTALE: the file was removed; the kernel looks its name up again.
+    pub(crate) async fn ask_writers(
+        &self,
+        request: &mut RequestContext<'_>,
+        reply: &mut MdsReply,
+    ) -> Result<(), Errno> {
+        let gone = self.ask_writers_of(request, reply).await;
+        leave_out(reply, &gone)
+    }
+
+    /// As [`Mds::ask_writers`]; returns the files that were removed meanwhile.
+    async fn ask_writers_of(
+        &self,
+        request: &mut RequestContext<'_>,
+        reply: &mut MdsReply,
+    ) -> Vec<Fid> {
         let withheld: BTreeMap<Fid, InodeBits> =
             std::mem::take(&mut request.lock_context.outcome.written_elsewhere)
                 .into_iter()
@@ -57,6 +77,7 @@ impl Mds {
             .filter_map(|(fid, shown)| Some((*fid, shown.first()?.attr.version)))
             .collect();
         let client = request.client();
+        let mut gone = Vec::new();
         let mut before = Answers::new();
         for round in 1..=ROUNDS {
             let fids: Vec<Fid> = open.keys().copied().collect();
@@ -68,7 +89,12 @@ impl Mds {
             // it, too.
             let looked = self.show(request, |records| {
                 open.retain(|fid, version| {
-                    let Ok(Some(mut fresh)) = records.entry(*fid) else { return false };
+                    // A damaged record: the reply shows what it showed before.
+                    let Ok(looked) = records.entry(*fid) else { return false };
+                    let Some(mut fresh) = looked else {
+                        gone.push(*fid);
+                        return false;
+                    };
                     records.look(*fid, Look::Attr);
                     let Some(shown) = entries.get_mut(fid) else { return false };
                     let told = std::mem::replace(version, fresh.attr.version) != fresh.attr.version;
@@ -101,10 +127,11 @@ impl Mds {
                 Ok(())
             });
             if looked.is_err() || open.is_empty() {
-                return;
+                break;
             }
             before = answers;
         }
+        gone
     }
 
     /// Asks all clients except `client` that write one of these.
@@ -173,6 +200,29 @@ fn apply(entry: &mut Entry, glimpsed: Glimpsed) {
     attr.size = attr.size.max(glimpse.size);
     attr.mtime = attr.mtime.max(glimpse.mtime);
     attr.ctime = attr.ctime.max(glimpse.mtime);
+}
+
+/// Takes files that are gone out of a list.
+fn leave_out(reply: &mut MdsReply, gone: &[Fid]) -> Result<(), Errno> {
+    let is_gone = |entry: &Entry| gone.contains(&entry.attr.fid);
+    match reply {
+        MdsReply::Entry(entry) | MdsReply::Opened { entry, .. } if is_gone(entry) => {
+            Err(Errno::ESTALE)
+        }
+        MdsReply::Attrs(attrs) => {
+            for entry in attrs {
+                entry.take_if(|entry| is_gone(entry));
+            }
+            Ok(())
+        }
+        MdsReply::Entries { entries, .. } => {
+            for entry in entries {
+                entry.entry.take_if(|entry| is_gone(entry));
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Inodes that a reply shows.

@@ -26,14 +26,14 @@ impl Mds {
         self.ours(fid)?;
         if !write {
             let layout = self.show(request, |records| {
-                let layout = layout_of(&records.existing(fid)?)?;
+                let layout = layout_of(&records.there(fid)?)?;
                 records.grant(fid, InodeBits::LAYOUT);
                 Ok(layout)
             })?;
             return Ok(MdsReply::Layout(Arc::new(layout)));
         }
         let extends = self.read(|records| {
-            layout_of(&records.existing(fid)?).map(|layout| is_needed(&layout, start, end))
+            layout_of(&records.there(fid)?).map(|layout| is_needed(&layout, start, end))
         })?;
         if extends {
             // The choice rests on free space, and what is known of it may be seconds old.
@@ -78,7 +78,7 @@ impl Mds {
     ) -> Result<Result<MdsReply, NoSpace>, Errno> {
         let mut no_space = None;
         let reply = self.change(request, |records, ctx| {
-            let mut inode = records.existing(fid)?;
+            let mut inode = records.there(fid)?;
             let mut layout = layout_of(&inode)?;
             if start >= layout.size_max() {
                 // No component will ever cover it.

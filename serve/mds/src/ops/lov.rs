@@ -70,7 +70,7 @@ impl Mds {
         name: LovName,
     ) -> Result<MdsReply, Errno> {
         name.check(credentials, Errno::ENODATA)?;
-        let inode = self.read(|records| records.existing(fid))?;
+        let inode = self.read(|records| records.there(fid))?;
         let (tag, named) = match inode.file_type() {
             FileType::Regular => (ItemTag::Layout, fid),
             FileType::Directory => (ItemTag::DefaultLayout, Fid::NONE),
@@ -91,7 +91,7 @@ impl Mds {
         let wanted = if value.is_empty() { None } else { Some(self.parse_lov(name, value)?) };
         let wanted = wanted.as_ref();
         self.change(request, |records, ctx| {
-            let mut inode = records.existing(fid)?;
+            let mut inode = records.there(fid)?;
             if !ctx.owns(inode.attr.uid) {
                 return Err(Errno::EPERM);
             }

@@ -25,7 +25,7 @@ impl Mds {
         changed: impl FnOnce(&Layout) -> Result<Layout, Errno>,
     ) -> Result<MdsReply, Errno> {
         self.change(request, |records, ctx| {
-            let mut inode = records.existing(fid)?;
+            let mut inode = records.there(fid)?;
             if inode.file_type() != FileType::Regular {
                 return Err(Errno::EOPNOTSUPP);
             }

@@ -88,7 +88,7 @@ impl Mds {
     ) -> Result<MdsReply, Errno> {
         let destroy = |lock_context: &mut LockContext| {
             self.transact(lock_context, |records, ctx| {
-                let mut inode = records.existing(fid)?;
+                let mut inode = records.there(fid)?;
                 if inode.file_type() != FileType::Regular {
                     return Err(Errno::EOPNOTSUPP);
                 }

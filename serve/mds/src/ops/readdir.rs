@@ -89,7 +89,7 @@ impl Mds {
                         .filter(|entry| entry.file_type == FileType::Regular);
                     for entry in files {
                         let layout =
-                            records.existing(entry.fid).and_then(|inode| layout_of(&inode)).ok();
+                            records.there(entry.fid).and_then(|inode| layout_of(&inode)).ok();
                         let size = layout.as_ref().map_or(0, encoded_len);
                         // A client that misses one asks for it.
                         if bytes + size <= bytes_max as usize {

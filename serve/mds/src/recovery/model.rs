@@ -263,10 +263,13 @@ fn assert_whole(records: &Snapshot) {
 fn replay(ops: &[Op], durable: usize, come: &BTreeSet<u128>) -> Result<(), TestCaseError> {
     let (env, _guard) = RealEnv::start(RealConfig { reactors: 1, blocking_threads: 1 }).unwrap();
     let mut world = World::new(&env, &Snapshot::new(), 0);
-    world.apply(FIRST, 0, |records, ctx| {
-        records.put_inode(&root(ctx));
-        Ok(())
-    }).0.unwrap();
+    world
+        .apply(FIRST, 0, |records, ctx| {
+            records.put_inode(&root(ctx));
+            Ok(())
+        })
+        .0
+        .unwrap();
     // The life before the crash.
     let mut last = FIRST;
     let mut states = vec![(last, world.snapshot())];
@@ -307,7 +310,8 @@ fn replay(ops: &[Op], durable: usize, come: &BTreeSet<u128>) -> Result<(), TestC
     // The same operations alone, in their order: a client's until the first that was refused.
     let mut alone = World::new(&env, &before, committed);
     let mut over: BTreeSet<u128> = BTreeSet::new();
-    for made in all.iter().filter(|made| made.transno > committed && come.contains(&made.op.client)) {
+    for made in all.iter().filter(|made| made.transno > committed && come.contains(&made.op.client))
+    {
         if over.contains(&made.op.client) {
             continue;
         }
@@ -320,10 +324,16 @@ fn replay(ops: &[Op], durable: usize, come: &BTreeSet<u128>) -> Result<(), TestC
     }
     if over.is_empty() {
         prop_assert!(refused.is_empty());
-        prop_assert!(accessed_never(&got) == accessed_never(&alone.snapshot()), "these changes alone give something else");
+        prop_assert!(
+            accessed_never(&got) == accessed_never(&alone.snapshot()),
+            "these changes alone give something else"
+        );
     } else {
         let first = over.first().copied().map(ClientUuid);
-        prop_assert!(first.is_some_and(|first| refused.contains(&first)), "a change does not fit, and was made");
+        prop_assert!(
+            first.is_some_and(|first| refused.contains(&first)),
+            "a change does not fit, and was made"
+        );
     }
     Ok(())
 }

@@ -693,6 +693,6 @@ fn a_waiting_lock_is_granted_cancelled_or_freed_with_its_client() {
     // An absent inode cannot be locked: it would cost memory without a bound.
     let nothing = Fid { oid: file.oid + 1000, ..file };
     let absent = |kind| MdsOp::FlockSet(FlockSet { fid: nothing, lock: lock(kind), wait: false });
-    assert_eq!(rig.one(absent(FlockKind::Write)), Err(Errno::ENOENT));
+    assert_eq!(rig.one(absent(FlockKind::Write)), Err(Errno::ESTALE));
     assert_eq!(rig.one(absent(FlockKind::Unlock)), Ok(MdsReply::Done));
 }

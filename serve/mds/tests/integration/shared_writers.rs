@@ -125,6 +125,20 @@ fn size_and_times_are_the_largest_that_members_know() {
 }
 
 #[test]
+fn a_file_that_goes_while_its_writer_is_asked_is_not_shown_with_an_old_size() {
+    let rig = Rig::new();
+    let (a, b) = (rig.holder(10), rig.holder(11));
+    let file = rig.file("f");
+    assert_eq!(granted(rig.by(&a, whole(file))), None);
+    a.answers(Answer::Later);
+    let looks = rig.start(&b, MdsOp::Getattr(Getattr { fid: file }));
+    assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![file] });
+    assert!(rig.by(&a, MdsOp::Unlink(Unlink { parent: Fid::ROOT, name: n("f") })).0.is_ok());
+    a.answers(Answer::Size(Glimpse { size: 10, mtime: Timestamp::default() }));
+    assert_eq!(looks.join().unwrap().results, [Err(Errno::ESTALE)]);
+}
+
+#[test]
 fn who_needs_the_whole_gets_it_when_all_is_back() {
     let rig = Rig::new();
     let (a, b, c) = (rig.holder(10), rig.holder(11), rig.holder(12));

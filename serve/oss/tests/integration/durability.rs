@@ -114,8 +114,8 @@ fn a_late_write_does_not_bring_an_object_back() {
             call(OstOp::Destroy(ObjectDestroy { objects: vec![object(0)] })),
             Ok(OstReply::Done)
         );
-        assert_eq!(call(write(0, false)), Err(Errno::ENOENT));
-        assert_eq!(call(write(0, true)), Err(Errno::ENOENT));
+        assert_eq!(call(write(0, false)), Err(Errno::ESTALE));
+        assert_eq!(call(write(0, true)), Err(Errno::ESTALE));
         assert_eq!(
             call(OstOp::Getattr(ObjectGetattr { object: object(0) })),
             Ok(OstReply::Attr { size: 0, blocks: 0 })
