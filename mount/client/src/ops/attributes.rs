@@ -63,7 +63,7 @@ impl Client {
             None => match self.session.mdc(fid)?.getattr(&caller.credentials, fid).await {
                 Ok(entry) => entry.attr,
                 Err(error) => {
-                    self.note_stale(self.lives_on(fid, error.into()))?;
+                    self.lives_on(fid, error.into())?;
                     return self.removed_stat(fid).ok_or(Errno::ESTALE.into());
                 }
             },
@@ -144,7 +144,7 @@ impl Client {
         };
         let changed = match Finish::new("setattr", &self.session.env.tasks, work).await {
             Err(error) => {
-                self.note_stale(self.lives_on(fid, error))?;
+                self.lives_on(fid, error)?;
                 return self.change_removed(fid, &set).ok_or(Errno::ESTALE.into());
             }
             Ok(changed) => changed,

@@ -127,9 +127,10 @@ impl Client {
             let _in_dir = in_dir;
             mdc.link(&caller.credentials, link).await
         };
-        let entry = Finish::new("link", &self.session.env.tasks, work)
+        let linked = Finish::new("link", &self.session.env.tasks, work)
             .or_else(self.if_abandoned(new_parent, &new_name))
-            .await?;
+            .await;
+        let entry = self.note_stale(linked.map_err(ClientError::from))?;
         self.changed_in(dir, Some(&new_name)).await;
         Ok(self.found_in(dir, self.changed_found(new_parent, &new_name, &entry.attr)))
     }

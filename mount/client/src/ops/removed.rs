@@ -20,7 +20,7 @@ impl Client {
         if error.errno() != Errno::ESTALE {
             return Err(error);
         }
-        let shown = self.nodes.shown(fid).ok_or(error)?;
+        let Some(shown) = self.nodes.shown(fid) else { return self.note_stale(Err(error)) };
         self.removed.note(shown, self.session.env.clock.wall());
         if self.nodes.node(fid).is_none() {
             // It was forgotten in between.

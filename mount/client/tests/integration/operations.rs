@@ -541,6 +541,20 @@ async fn after_an_estale_what_names_lead_to_is_held_until_the_kernel_opened_it()
 }
 
 #[tokio::test]
+async fn after_an_estale_of_link_what_names_lead_to_is_held_too() {
+    let cluster = Cluster::mounted().await;
+    let (gone, _) = create(&cluster, "gone").await;
+    create(&cluster, "there").await;
+    let before = cluster.world.state.lock().open.len();
+    cluster.world.state.lock().inodes.remove(&gone.attr.fid);
+    let client = || cluster.client.clone();
+    let link = client().link(Caller::root(), gone.node, NodeId::ROOT, name("second")).await;
+    assert_eq!(link.unwrap_err().errno(), Errno::ESTALE);
+    client().lookup(Caller::root(), NodeId::ROOT, name("there")).await.unwrap();
+    assert_eq!(cluster.world.state.lock().open.len(), before + 1);
+}
+
+#[tokio::test]
 async fn a_mount_without_its_file_system_says_so() {
     let cluster = Cluster::mounted().await;
     let options = client::client::ClientOptions {
