@@ -4,6 +4,7 @@
 //! (as on its own file systems). The parts of an append are adjacent all the same: nothing gets in
 //! between.
 
+use crate::history::SLOT;
 use judge::{DONE, Model, Phase, START};
 
 const PAGE: u64 = 4096;
@@ -21,6 +22,9 @@ pub enum LengthOp {
         bytes: u64,
         at: Option<u64>,
     },
+    /// An append of so many bytes on a mount that tells no opens: the kernel takes it apart where a
+    /// page would end if the file ended where it believes, and others may get in between.
+    AppendInParts(u64),
     Truncate(u64),
     Is(u64),
     AtLeast(u64),
@@ -54,6 +58,12 @@ impl Model for Length {
                     out.push((stop, if there == bytes { DONE } else { there }));
                 }
             }
+            LengthOp::AppendInParts(bytes) => {
+                for there in (phase + SLOT..=bytes).step_by(SLOT as usize) {
+                    let end = state + there - phase;
+                    out.push((end, if there == bytes { DONE } else { there }));
+                }
+            }
             LengthOp::Truncate(to) => out.push((to, DONE)),
             LengthOp::Append { .. } => {}
             LengthOp::Is(_) | LengthOp::AtLeast(_) | LengthOp::AtMost(_) => {
@@ -73,7 +83,10 @@ impl Model for Length {
             LengthOp::Is(length) => *state == length,
             LengthOp::AtLeast(length) => *state >= length,
             LengthOp::AtMost(length) => *state <= length,
-            LengthOp::Write { .. } | LengthOp::Append { .. } | LengthOp::Truncate(_) => false,
+            LengthOp::Write { .. }
+            | LengthOp::Append { .. }
+            | LengthOp::AppendInParts(_)
+            | LengthOp::Truncate(_) => false,
         }
     }
 }

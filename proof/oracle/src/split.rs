@@ -349,8 +349,14 @@ impl Splitter<'_> {
             }
             (Action::Append { ino, slots, id }, Answer::Done) => {
                 let places = self.place(*id, *slots);
-                let at = places.first().filter(|_| self.opens_told).map(|(_, at)| at * SLOT);
-                self.length(*ino, LengthOp::Append { bytes: slots * SLOT, at });
+                let (bytes, at) = (slots * SLOT, places.first().map(|(_, at)| at * SLOT));
+                self.length(
+                    *ino,
+                    match self.opens_told {
+                        true => LengthOp::Append { bytes, at },
+                        false => LengthOp::AppendInParts(bytes),
+                    },
+                );
                 // An append that was never seen explains nothing and is not missed.
                 for (part, at) in places {
                     self.set(*ino, at, *id, part);
