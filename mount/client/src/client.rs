@@ -5,6 +5,7 @@ use crate::counters::{Counters, Operation, Timed};
 use crate::dir_ahead::DirAhead;
 use crate::expected::Missed;
 use crate::hooks::Tables;
+use crate::last_looks::LastLooks;
 use crate::no_open::NoOpenHandles;
 use crate::open::{DirHandle, FileHandle, Handles, OpenDir, OpenFiles};
 use crate::pins::Pins;
@@ -88,6 +89,7 @@ pub struct Client {
     pub(crate) no_open: NoOpenHandles,
     pub(crate) pins: Pins,
     pub(crate) missed: Missed,
+    pub(crate) last_looks: LastLooks,
     pub(crate) removed: Removed,
     pub(crate) statahead: Mutex<Statahead>,
     pub(crate) dir_ahead: Mutex<DirAhead>,
@@ -155,6 +157,7 @@ impl Client {
             no_open: NoOpenHandles::default(),
             pins: Pins::default(),
             missed: Missed::default(),
+            last_looks: LastLooks::default(),
             removed: Removed::default(),
             statahead: Mutex::default(),
             dir_ahead: Mutex::default(),

@@ -137,13 +137,14 @@ impl Client {
         let mut expected = Vec::new();
         // A thread of another PID namespace has no number, and would not be known again.
         if thread != 0 && !self.missed.take(thread, dir, name, &change) {
-            let second = match &change {
-                NameChange::Rename(new_dir, new_name, _) => Some((*new_dir, new_name)),
-                NameChange::Unlink | NameChange::Rmdir => None,
-            };
-            for (parent, name) in [Some((dir, name)), second].into_iter().flatten() {
-                let inode = self.locks.expected(parent, name);
+            let mut expect = |parent, name: &Name, inode: Option<Fid>| {
                 expected.extend(inode.map(|inode| Expect { parent, name: name.clone(), inode }));
+            };
+            expect(dir, name, self.locks.expected(dir, name));
+            if let NameChange::Rename(new_dir, new_name, _) = &change {
+                let own = self.last_looks.of(thread, *new_dir, new_name);
+                let inode = own.unwrap_or_else(|| self.locks.expected(*new_dir, new_name));
+                expect(*new_dir, new_name, inode);
             }
         }
         (
@@ -174,13 +175,13 @@ impl Client {
         thread: u32,
         parent: NodeId,
         name: &Name,
-        found: Option<FileType>,
+        found: Option<(Fid, FileType)>,
     ) {
-        if self.missed.any.load(Ordering::Acquire)
-            && let Some(dir) = self.nodes.fid(parent)
-        {
-            let dir = self.place_known(dir, name).unwrap_or(dir);
-            self.missed.looked(thread, dir, name, found);
+        let Some(dir) = self.nodes.fid(parent) else { return };
+        let dir = self.place_known(dir, name).unwrap_or(dir);
+        self.last_looks.note(thread, dir, name, found.map(|(fid, _)| fid));
+        if self.missed.any.load(Ordering::Acquire) {
+            self.missed.looked(thread, dir, name, found.map(|(_, file_type)| file_type));
         }
     }
 }

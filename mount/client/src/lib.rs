@@ -17,6 +17,7 @@ mod dir_ahead;
 mod expected;
 mod hooks;
 pub mod inspect;
+mod last_looks;
 mod listing;
 mod merged_listing;
 mod no_open;

@@ -27,10 +27,10 @@ pub enum Looked {
 }
 
 impl Looked {
-    /// Type of the inode, if there is one.
-    fn file_type(self) -> Option<FileType> {
+    /// The inode, and its type, if there is one.
+    fn inode(self) -> Option<(Fid, FileType)> {
         match self {
-            Looked::Found(found) => Some(found.attr.file_type()),
+            Looked::Found(found) => Some((found.attr.fid, found.attr.file_type())),
             Looked::Absent(_) => None,
         }
     }
@@ -75,7 +75,7 @@ impl Client {
             return Ok(known);
         }
         let looked = self.look_up(caller, self.fid(parent)?, name.clone()).await?;
-        self.kernel_looked(thread, parent, &name, looked.file_type());
+        self.kernel_looked(thread, parent, &name, looked.inode());
         Ok(self.as_seen_from(parent, looked))
     }
 
@@ -182,7 +182,7 @@ impl Client {
         let known = self.look_up_in_table(dir, name)?;
         self.statahead.lock().hit(dir);
         self.was_known([Operation::Lookup, Operation::LookupHit], begun);
-        self.kernel_looked(thread, parent, name, known.file_type());
+        self.kernel_looked(thread, parent, name, known.inode());
         Some(self.as_seen_from(parent, known))
     }
 

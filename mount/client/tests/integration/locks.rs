@@ -458,6 +458,31 @@ async fn names_that_another_client_gave_away_are_not_changed_before_the_kernel_l
     client.unmount().await;
 }
 
+/// As in seed 1795844618104 of the oracle: a directory that lived counted as removed.
+#[tokio::test]
+async fn a_rename_names_the_inode_that_its_own_thread_found() {
+    let (cluster, _) = granting().await;
+    let client = cluster.client.clone();
+    make(&client, "moved").await;
+    make(&client, "replaced").await;
+    let thread = |pid| Caller { pid, ..Caller::root() };
+    let look = |pid| client.clone().lookup(thread(pid), NodeId::ROOT, name("replaced"));
+    look(7).await.unwrap();
+    // Another client moves the file away, and another thread of the kernel sees that.
+    let known = fid_at_mdt(&cluster, "replaced");
+    let locks = vec![(Fid::ROOT, InodeBits::UPDATE), (known, InodeBits::LOOKUP)];
+    cluster.callback(ClientOp::Revoke { locks }).await;
+    cluster.world.state.lock().inodes.get_mut(&Fid::ROOT).unwrap().names.remove(&name("replaced"));
+    assert_eq!(look(8).await.unwrap_err().errno(), Errno::ENOENT);
+    let rename = |pid| {
+        let places = ((NodeId::ROOT, name("moved")), (NodeId::ROOT, name("replaced")));
+        client.clone().rename(thread(pid), places.0, places.1, RenameFlags::default())
+    };
+    assert_eq!(rename(7).await.unwrap_err().errno(), Errno::ESTALE, "the kernel looks again");
+    rename(7).await.unwrap();
+    client.unmount().await;
+}
+
 /// As in seed 9105575 of the simulation.
 #[tokio::test]
 async fn open_of_a_removed_file_is_given_back_though_its_grant_was_not_trusted() {
