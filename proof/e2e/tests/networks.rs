@@ -22,6 +22,8 @@ use wire::route::{ROUTE_BYTES, Route, Routed};
 
 /// Longer than anything here takes.
 const SOON: Duration = Duration::from_secs(120);
+/// A silent router is left sooner than a silent host (30 s), also on a busy machine.
+const SILENT_MAX: Duration = Duration::from_secs(20);
 /// What must not be seen.
 const MARKER: &str = "mArKeR-51c0ffee";
 
@@ -326,6 +328,17 @@ fn routers_that_are_killed_under_load_cost_no_error() {
                 let address = format!("{}:988", site.hosts.address(host));
                 site.hosts.on(4, || TcpStream::connect(&address).is_ok())
             });
+            more(&site);
+        }
+        // A cable without a signal: nothing is reset, and a router that was merely slow would be
+        // waited for half a minute.
+        for host in [2, 3] {
+            site.hosts.cable(host, false);
+            let cut = Instant::now();
+            more(&site);
+            let waited = cut.elapsed();
+            assert!(waited < SILENT_MAX, "{waited:?} without router {host}");
+            site.hosts.cable(host, true);
             more(&site);
         }
         stop.store(true, Ordering::Release);

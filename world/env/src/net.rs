@@ -10,6 +10,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 /// on its way at once, and not by the processors.
 pub const LONG_LINE: Duration = Duration::from_millis(1);
 
+/// A watched connection ([`Stream::watch`]) fails when its other end has acknowledged nothing for so
+/// long, though it was asked more than once.
+pub const SILENCE: Duration = Duration::from_millis(1500);
+
 /// Whose process has the other end of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PeerOwner {
@@ -38,6 +42,10 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {
     /// Round trip of the line, as far as the making of the connection has shown it; `None`: it
     /// cannot be told.
     fn round_trip(&self) -> Option<Duration>;
+    /// From now on the connection fails after [`SILENCE`]: its reader gets `TimedOut`. Others wait
+    /// for half a minute, because a host may be busy for seconds. It is for a connection in whose
+    /// place another one works as well.
+    fn watch(&mut self);
     /// Splits into halves that can be used by two tasks.
     fn split(
         self: Box<Self>,

@@ -16,6 +16,7 @@ mod peer_owner;
 pub mod random;
 pub mod reactors;
 mod tcp;
+mod watched;
 
 pub use peer_owner::owner_of;
 

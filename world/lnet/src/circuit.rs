@@ -98,7 +98,7 @@ async fn open(
         Way::Through(_) | Way::Direct => {}
     }
     let place = relay.place(address_of(from)).ok_or(Routed::NoRoom)?;
-    let far = road::open(shared, target, left);
+    let far = road::open(shared, target, left, true);
     match select(pin!(far), shared.env.clock.sleep(PATIENCE)).await {
         Either::Left((Ok(road), _)) => Ok((place, road)),
         Either::Left((Err(error), _)) => {

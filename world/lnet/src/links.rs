@@ -155,7 +155,7 @@ async fn connect(
     nid: Nid,
     purpose: Purpose,
 ) -> Result<(Arc<Link>, Read), LinkError> {
-    let Road { read, write, source, round_trip } = road::open(shared, nid, HOPS_MAX).await?;
+    let Road { read, write, source, round_trip } = road::open(shared, nid, HOPS_MAX, false).await?;
     let line = match shared.seal() {
         Some(seal) => seal.call(nid, read, write).await?.into(),
         None => Line::plain(None, read, write),

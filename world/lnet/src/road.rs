@@ -1,13 +1,22 @@
 //! How a connection to a NID is made: directly, or through a router.
+//!
+//! A part of a way through a router is watched: when its other end is silent (its host hangs, or a
+//! cable is cut), the circuit ends within seconds, and the node makes another one through another
+//! router. Node to node, where nothing may stand in, patience is half a minute.
 
 use crate::error::LinkError;
 use crate::greet::{receive, send};
-use crate::nets::{Way, no_way};
+use crate::nets::{Nets, Way, no_way};
 use crate::seal::{Read, Write};
 use crate::shared::Shared;
+use env::clock::Clock;
 use futures_util::future::{Either, select};
-use std::pin::pin;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::io::{AsyncRead, ReadBuf};
 use types::nid::Nid;
 use wire::frame::FrameKind;
 use wire::route::{Route, Routed};
@@ -25,10 +34,16 @@ pub(crate) struct Road {
     pub(crate) round_trip: Option<Duration>,
 }
 
-/// Connects to a NID, through at most so many routers. It has no time limit of its own.
-pub(crate) async fn open(shared: &Shared, nid: Nid, hops: u16) -> Result<Road, LinkError> {
+/// Connects to a NID, through at most so many routers. `watched`: it is a part of a way through a
+/// router, even if no further one follows. It has no time limit of its own.
+pub(crate) async fn open(
+    shared: &Shared,
+    nid: Nid,
+    hops: u16,
+    watched: bool,
+) -> Result<Road, LinkError> {
     let gateways = match shared.nets.way(nid, shared.env.clock.now()) {
-        Way::Direct => return direct(shared, nid).await,
+        Way::Direct => return direct(shared, nid, watched).await,
         Way::None => return Err(no_way(nid)),
         Way::Through(_) if hops == 0 => return Err(refused(nid, nid, Routed::TooFar)),
         Way::Through(gateways) => gateways,
@@ -65,10 +80,13 @@ pub(crate) async fn open(shared: &Shared, nid: Nid, hops: u16) -> Result<Road, L
     Err(error)
 }
 
-async fn direct(shared: &Shared, nid: Nid) -> Result<Road, LinkError> {
+async fn direct(shared: &Shared, nid: Nid, watched: bool) -> Result<Road, LinkError> {
     let cannot = |error: std::io::Error| LinkError::Connect { nid, reason: error.to_string() };
     let (Some(address), Some(net)) = (nid.address(), nid.net()) else { return Err(no_way(nid)) };
-    let stream = shared.env.net.connect(address).await.map_err(cannot)?;
+    let mut stream = shared.env.net.connect(address).await.map_err(cannot)?;
+    if watched {
+        stream.watch();
+    }
     let source = Nid::new(net, stream.local_addr().map_err(cannot)?);
     let round_trip = stream.round_trip();
     let (read, write) = stream.split();
@@ -84,7 +102,7 @@ struct NoRoad {
 
 async fn through(shared: &Shared, gateway: Nid, nid: Nid, hops: u16) -> Result<Road, NoRoad> {
     let blame = |error| NoRoad { error, blamed: true };
-    let mut road = direct(shared, gateway).await.map_err(blame)?;
+    let mut road = direct(shared, gateway, true).await.map_err(blame)?;
     let (cluster, source) = (shared.cluster(), road.source);
     let body = Route { hops }.encode();
     let sent = send(FrameKind::Route, &body, cluster, source, nid, &mut road.write).await;
@@ -92,12 +110,42 @@ async fn through(shared: &Shared, gateway: Nid, nid: Nid, hops: u16) -> Result<R
     let answer = receive(FrameKind::Routed, gateway, None, &mut road.read).await;
     let (_, body) = answer.map_err(blame)?;
     match Routed::decode(&body) {
-        Ok(Routed::Yes) => Ok(road),
+        Ok(Routed::Yes) => {
+            let (nets, clock) = (shared.nets.clone(), shared.env.clock.clone());
+            road.read = Box::new(FromGateway { read: road.read, gateway, nets, clock });
+            Ok(road)
+        }
         Ok(why) => {
             let blamed = !matches!(why, Routed::NoAnswer | Routed::TooFar);
             Err(NoRoad { error: refused(nid, gateway, why), blamed })
         }
         Err(short) => Err(blame(LinkError::Protocol { nid: gateway, reason: short.to_string() })),
+    }
+}
+
+/// Notes that a gateway is silent, so that the next circuit goes through another one.
+struct FromGateway {
+    read: Read,
+    gateway: Nid,
+    nets: Arc<Nets>,
+    clock: Arc<dyn Clock>,
+}
+
+impl AsyncRead for FromGateway {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let read = Pin::new(&mut this.read).poll_read(cx, buf);
+        if let Poll::Ready(Err(error)) = &read
+            && error.kind() == io::ErrorKind::TimedOut
+        {
+            tracing::info!(gateway = %this.gateway, "the router is silent");
+            this.nets.failed(this.gateway, this.clock.now());
+        }
+        read
     }
 }
 

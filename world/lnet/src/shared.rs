@@ -27,7 +27,7 @@ pub(crate) struct Shared {
     pub(crate) secret: Secret,
     pub(crate) faults: Faults,
     pub(crate) budget: Arc<Budget>,
-    pub(crate) nets: Nets,
+    pub(crate) nets: Arc<Nets>,
     pub(crate) relay: Arc<Relay>,
     /// Absent: no keys are asked for, and none is shown.
     seal: OnceLock<Arc<dyn Seal>>,
@@ -48,7 +48,7 @@ impl Shared {
             secret,
             faults: Faults::default(),
             budget: Budget::new(RECEIVE_BYTES_MAX, RECEIVE_BYTES_PER_ADDRESS_MAX),
-            nets: Nets::default(),
+            nets: Arc::default(),
             relay: Arc::default(),
             seal: OnceLock::new(),
             refusals: Ration::default(),

@@ -165,6 +165,10 @@ impl Stream for Half {
         Some(self.core.network.round_trip())
     }
 
+    fn watch(&mut self) {
+        self.core.network.watch(&self.core.executor, self.id);
+    }
+
     fn split(
         mut self: Box<Self>,
     ) -> (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>) {

@@ -17,6 +17,7 @@ use bytes::Bytes;
 use connection::{Connection, End, Segment};
 use cpu::{Cost, Cpu, Passing};
 use delivery::Delivery;
+use env::net::SILENCE;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, IoSlice};
@@ -212,7 +213,18 @@ impl Network {
             let since = state.next;
             state.next += 1;
             if state.cut.insert((from, to), since).is_none() {
-                after.timers.push((now + USER_TIMEOUT, Delivery::CutTooLong { from, to, since }));
+                let ends = |watched| Delivery::CutTooLong { from, to, since, watched };
+                after.timers.push((now + SILENCE, ends(true)));
+                after.timers.push((now + USER_TIMEOUT, ends(false)));
+            }
+        });
+    }
+
+    /// The connection ends when its machines are cut off from each other for [`SILENCE`].
+    pub(crate) fn watch(&self, executor: &Executor, id: u64) {
+        self.change(executor, |state, _, _| {
+            if let Some(connection) = state.connections.get_mut(&id) {
+                connection.watched = true;
             }
         });
     }
@@ -290,12 +302,12 @@ impl Network {
     pub(crate) fn deliver(&self, executor: &Executor, delivery: Delivery) {
         self.change(executor, |state, now, after| match delivery {
             Delivery::Segments { connection, side } => state.arrive(connection, side, now, after),
-            Delivery::CutTooLong { from, to, since } => {
+            Delivery::CutTooLong { from, to, since, watched } => {
                 if state.cut.get(&(from, to)) == Some(&since) {
                     let ids: Vec<u64> = state
                         .connections
                         .iter()
-                        .filter(|(_, c)| c.is_between(from, to))
+                        .filter(|(_, c)| c.is_between(from, to) && (c.watched || !watched))
                         .map(|(id, _)| *id)
                         .collect();
                     ids.into_iter().for_each(|id| state.reset(id, after));

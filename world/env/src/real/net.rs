@@ -6,6 +6,7 @@
 use super::peer_owner::owner_of;
 use super::reactors::Reactors;
 use super::tcp;
+use super::watched::{ASKED, Watched};
 use crate::BoxFuture;
 use crate::net::{LONG_LINE, Listener, Net, PeerOwner, Stream};
 use rustix::net::sockopt;
@@ -54,7 +55,8 @@ impl Net for RealNet {
         Box::pin(async move {
             let socket = connected.await?;
             tune(&socket)?;
-            Ok(Box::new(RealStream { socket: Socket::Ready(socket), reactors }) as Box<dyn Stream>)
+            let stream = RealStream { socket: Socket::Ready(socket), watched: false, reactors };
+            Ok(Box::new(stream) as Box<dyn Stream>)
         })
     }
 }
@@ -69,6 +71,11 @@ fn tune(socket: &TcpStream) -> io::Result<()> {
         tcp::tune_long_line(socket.as_fd());
     }
     Ok(())
+}
+
+fn ask_often(socket: impl AsFd) -> rustix::io::Result<()> {
+    sockopt::set_tcp_keepidle(&socket, ASKED)?;
+    sockopt::set_tcp_keepintvl(&socket, ASKED)
 }
 
 /// A tokio future that finds a reactor wherever it is polled.
@@ -102,10 +109,8 @@ impl Listener for RealListener {
             .await?;
             tune(&socket)?;
             let socket = Socket::Loose(Some(socket.into_std()?));
-            Ok((
-                Box::new(RealStream { socket, reactors: self.reactors.clone() }) as Box<dyn Stream>,
-                peer,
-            ))
+            let stream = RealStream { socket, watched: false, reactors: self.reactors.clone() };
+            Ok((Box::new(stream) as Box<dyn Stream>, peer))
         })
     }
 
@@ -122,6 +127,7 @@ enum Socket {
 
 struct RealStream {
     socket: Socket,
+    watched: bool,
     reactors: Arc<Reactors>,
 }
 
@@ -168,6 +174,19 @@ impl Stream for RealStream {
         }
     }
 
+    fn watch(&mut self) {
+        let asked = match &self.socket {
+            Socket::Ready(socket) => ask_often(socket),
+            Socket::Loose(Some(socket)) => ask_often(socket),
+            Socket::Loose(None) => Ok(()),
+        };
+        if let Err(error) = asked {
+            // What the kernel sends on its own shows silence, too.
+            tracing::debug!(%error, "an idle end is not asked often");
+        }
+        self.watched = true;
+    }
+
     fn split(
         mut self: Box<Self>,
     ) -> (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>) {
@@ -178,7 +197,10 @@ impl Stream for RealStream {
         match self.socket {
             Socket::Ready(socket) => {
                 let (read, write) = socket.into_split();
-                (Box::new(read), Box::new(write))
+                match self.watched {
+                    true => (Box::new(Watched::new(read, self.reactors)), Box::new(write)),
+                    false => (Box::new(read), Box::new(write)),
+                }
             }
             Socket::Loose(_) => (Box::new(Dead), Box::new(Dead)),
         }

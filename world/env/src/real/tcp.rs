@@ -6,6 +6,7 @@
 //! costs memory only for bytes that are on their way. The receiving side is left to the kernel,
 //! whose window follows the line by itself.
 
+use crate::net::SILENCE;
 use rustix::net::sockopt;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -20,8 +21,25 @@ const UNSENT_MAX: u32 = 256 << 10;
 /// of a full line, and does not begin anew after a pause.
 const LONG_LINE_CONTROL: &str = "bbr";
 
+/// Times that the kernel has asked an end that counts as silent.
+const UNANSWERED: u8 = 2;
+
 /// Smoothed round trip; `None`: the kernel has not measured it, or does not tell.
 pub(super) fn round_trip(socket: BorrowedFd<'_>) -> Option<Duration> {
+    let rtt = info(socket)?.tcpi_rtt;
+    (rtt > 0).then(|| Duration::from_micros(u64::from(rtt)))
+}
+
+/// True if the other end has acknowledged nothing for [`SILENCE`], though the kernel has sent data
+/// or a probe at least [`UNANSWERED`] times. An end that takes no data but lives acknowledges probes.
+pub(super) fn is_silent(socket: BorrowedFd<'_>) -> bool {
+    info(socket).is_some_and(|info| {
+        Duration::from_millis(u64::from(info.tcpi_last_ack_recv)) >= SILENCE
+            && info.tcpi_retransmits.max(info.tcpi_probes) >= UNANSWERED
+    })
+}
+
+fn info(socket: BorrowedFd<'_>) -> Option<libc::tcp_info> {
     // SAFETY: the structure has integers only, for which zero is a value.
     let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
     let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
@@ -30,7 +48,7 @@ pub(super) fn round_trip(socket: BorrowedFd<'_>) -> Option<Duration> {
     let failed = unsafe {
         libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, to, &raw mut len)
     };
-    (failed == 0 && info.tcpi_rtt > 0).then(|| Duration::from_micros(u64::from(info.tcpi_rtt)))
+    (failed == 0).then_some(info)
 }
 
 /// What the kernel refuses stays as the system has it: the connection works all the same.

@@ -7,8 +7,9 @@ use crate::machine::MachineId;
 pub(crate) enum Delivery {
     /// The next segments of a direction of a connection.
     Segments { connection: u64, side: usize },
-    /// A cut has lasted so long that connections across it end, if it is still the same.
-    CutTooLong { from: MachineId, to: MachineId, since: u64 },
+    /// A cut has lasted so long that connections across it end, if it is still the same; `watched`:
+    /// only those that are watched.
+    CutTooLong { from: MachineId, to: MachineId, since: u64, watched: bool },
     /// The peer of a process that lost its power learns of it.
     Silent { connection: u64 },
 }
