@@ -40,14 +40,21 @@ pub enum NodeError {
     },
     /// The address is in use, or not of this host.
     #[error(
-        "cannot listen at {addr}: {reason}; choose another address with --listen ADDR:PORT, or any free port with \
-         --listen {}", SocketAddr::new(.addr.ip(), 0)
+        "cannot listen at {addr}: {reason}; {}", match .router {
+            true => "choose another port with --port PORT, or other addresses with --networks".to_owned(),
+            false => format!(
+                "choose another address with --listen ADDR:PORT, or any free port with --listen {}",
+                SocketAddr::new(.addr.ip(), 0)
+            ),
+        }
     )]
     Listen {
         /// The address.
         addr: SocketAddr,
         /// The reason.
         reason: String,
+        /// The process is a router, which has other flags.
+        router: bool,
     },
     /// The settings name an address that this host does not have.
     #[error(transparent)]

@@ -123,10 +123,14 @@ impl Node {
                     }
                     self.view.set_listen(bound);
                 }
-                Err(RpcError::Listen { addr, reason }) => {
-                    return Err(NodeError::Listen { addr, reason });
+                Err(error) => {
+                    let (addr, reason) = match error {
+                        RpcError::Listen { addr, reason } => (addr, reason),
+                        other => (addr, other.to_string()),
+                    };
+                    let router = !self.settings.forwards.is_empty();
+                    return Err(NodeError::Listen { addr, reason, router });
                 }
-                Err(e) => return Err(NodeError::Listen { addr, reason: e.to_string() }),
             }
         }
         if !self.settings.forwards.is_empty() {
