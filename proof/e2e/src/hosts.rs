@@ -69,6 +69,13 @@ pub fn in_namespace(name: &str, program: &Path) -> Command {
     command
 }
 
+/// Moves this thread into a network namespace of this name: its sockets are made there.
+pub fn enter(name: &str) -> std::io::Result<()> {
+    let file = std::fs::File::open(format!("/run/netns/{name}"))?;
+    move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?;
+    Ok(())
+}
+
 impl Hosts {
     /// `count` hosts; `None` (with a printed reason) where namespaces cannot be made.
     pub fn new(count: usize) -> Option<Hosts> {
@@ -152,14 +159,12 @@ impl Hosts {
     /// Runs `work` in a thread that is on host `n`: its sockets are the host's.
     pub fn on<T: Send>(&self, n: usize, work: impl FnOnce() -> T + Send) -> T {
         assert!((1..=self.count).contains(&n));
-        let file = std::fs::File::open(format!("/run/netns/{}h{n}", self.prefix))
-            .expect("the namespace is there");
-        let enter = move || {
-            let network = Some(LinkNameSpaceType::Network);
-            move_into_link_name_space(file.as_fd(), network).expect("root enters");
+        let namespace = self.namespace(n);
+        let there = move || {
+            enter(&namespace).expect("root enters");
             work()
         };
-        std::thread::scope(|scope| scope.spawn(enter).join().expect("the thread ends"))
+        std::thread::scope(|scope| scope.spawn(there).join().expect("the thread ends"))
     }
 
     /// Plugs the network cable of host `n` in, or pulls it out.

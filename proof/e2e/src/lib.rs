@@ -10,6 +10,7 @@ pub mod browser;
 pub mod c;
 pub mod caches;
 pub mod cluster;
+pub mod far;
 pub mod hosts;
 pub mod http;
 pub mod kills;
@@ -20,6 +21,7 @@ pub mod programs;
 pub mod stranger;
 pub mod tap;
 pub mod terminal;
+pub mod waits;
 
 use std::path::{Path, PathBuf};
 

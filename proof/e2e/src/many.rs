@@ -476,7 +476,7 @@ impl Many {
 }
 
 /// SheenFS processes whose command line names this mount point.
-fn daemons(mount: &Path) -> Vec<i32> {
+pub fn daemons(mount: &Path) -> Vec<i32> {
     let mut pids = Vec::new();
     for entry in std::fs::read_dir("/proc").expect("/proc").flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {

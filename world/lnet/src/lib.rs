@@ -23,6 +23,7 @@ pub mod fault;
 mod gate;
 mod greet;
 mod inbox;
+mod lanes;
 pub mod link;
 mod links;
 pub mod nets;

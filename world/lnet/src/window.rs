@@ -1,18 +1,17 @@
-//! Requests in flight to one peer, fair in order of arrival.
+//! Requests in flight to one peer.
 //!
 //! The window follows bandwidth x delay. It doubles while it is full and answers come within twice
 //! the best time seen, up to REQUESTS_PER_LINK_MAX (a server stops reading a link beyond that).
 //! Large requests do not count there: the bytes that they move have a bound of their own.
 //!
 //! There are two classes: what a program waits for, and work in the background (stores of written
-//! data, listings ahead). The background takes three quarters of either room at most, so a program
-//! never queues behind more of it than is on its way already.
+//! data, listings and reads ahead). The first goes before the second; the background takes three
+//! quarters of either room at most ([`lanes`](crate::lanes)).
 
+use crate::lanes::{Lanes, WindowSlot};
 use env::clock::Monotonic;
 use parking_lot::Mutex;
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use types::limits::{REQUESTS_IN_FLIGHT_INITIAL, REQUESTS_IN_FLIGHT_MAX, REQUESTS_PER_LINK_MAX};
 
 /// Requests in flight, at most.
@@ -27,23 +26,11 @@ const UNIT: usize = 4096;
 /// Below this the round trip shows scheduling rather than the line.
 const NOISE: Duration = Duration::from_micros(100);
 
-/// The background's part of a room.
-const fn background_of(room: usize) -> usize {
-    room / 4 * 3
-}
-
 /// The window.
 pub(crate) struct Window {
-    requests: Room,
-    bulk: Room,
+    requests: Lanes,
+    bulk: Lanes,
     state: Mutex<State>,
-}
-
-/// Room for requests, or for bytes.
-struct Room {
-    all: Arc<Semaphore>,
-    /// Room that work in the background may take.
-    background: Arc<Semaphore>,
 }
 
 struct State {
@@ -52,42 +39,11 @@ struct State {
     grown_at: Monotonic,
 }
 
-/// Place of one request in the window; give it back by dropping it.
-pub(crate) struct WindowSlot {
-    _all: OwnedSemaphorePermit,
-    _background: Option<OwnedSemaphorePermit>,
-}
-
-impl Room {
-    fn new(units: usize) -> Room {
-        let (all, background) = (Semaphore::new(units), Semaphore::new(background_of(units)));
-        Room { all: Arc::new(all), background: Arc::new(background) }
-    }
-
-    async fn enter(&self, units: usize, background: bool) -> WindowSlot {
-        let closed = "nobody closes the window";
-        let take =
-            |room: &Arc<Semaphore>, units: usize| room.clone().acquire_many_owned(units as u32);
-        let _background = match background {
-            true => Some(
-                take(&self.background, units.min(background_of(UNITS_MAX))).await.expect(closed),
-            ),
-            false => None,
-        };
-        WindowSlot { _all: take(&self.all, units).await.expect(closed), _background }
-    }
-
-    /// True if the next request must wait.
-    fn is_full(&self) -> bool {
-        self.all.available_permits() == 0 || self.background.available_permits() == 0
-    }
-}
-
 impl Window {
     pub(crate) fn new() -> Window {
         Window {
-            requests: Room::new(REQUESTS_IN_FLIGHT_INITIAL),
-            bulk: Room::new(UNITS_MAX),
+            requests: Lanes::new(REQUESTS_IN_FLIGHT_INITIAL),
+            bulk: Lanes::new(UNITS_MAX),
             state: Mutex::new(State {
                 limit: REQUESTS_IN_FLIGHT_INITIAL,
                 best: Duration::MAX,
@@ -118,8 +74,8 @@ impl Window {
             let more = state.limit.min(WINDOW_MAX - state.limit);
             state.limit += more;
             state.grown_at = now;
-            self.requests.all.add_permits(more);
-            self.requests.background.add_permits(background_of(more));
+            drop(state);
+            self.requests.grow(more);
         }
     }
 
