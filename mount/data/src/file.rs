@@ -14,7 +14,9 @@ use crate::open_prefetch::Prefetched;
 use crate::read_ahead::FileAhead;
 use crate::writeback::dirty_file::DirtyFile;
 use crate::writeback::failures::Failures;
+use crate::writeback::quiet::Quiet;
 use bytes::Bytes;
+use env::clock::Monotonic;
 use env::watch;
 use foldhash::{HashMap, HashSet};
 use layout::layout::Layout;
@@ -43,6 +45,8 @@ pub struct File {
     pub(crate) ahead: FileAhead,
     /// Written data that is not stored, or not reported to the MDT.
     pub dirty: Mutex<DirtyFile>,
+    /// Whether it lies still though it is open for writing.
+    pub(crate) quiet: Mutex<Quiet>,
     /// Held by the task that decides what is sent, and not until it is answered.
     pub flushing: tokio::sync::Mutex<()>,
     /// Counts requests of `dirty.under_way` that ended.
@@ -220,6 +224,11 @@ impl File {
         self.open_to_write.load(Ordering::SeqCst) > 0
     }
 
+    /// A program opens it for writing.
+    pub fn opened_to_write(&self, now: Monotonic) {
+        self.quiet.lock().opened(now);
+    }
+
     /// True if a program of this mount may read it at any moment.
     pub fn is_open_to_read(&self) -> bool {
         self.open_to_read.load(Ordering::SeqCst) > 0
@@ -304,6 +313,7 @@ impl FileTable {
             gate: RwLock::new(()),
             ahead: FileAhead::default(),
             dirty: Mutex::new(DirtyFile::with(failures)),
+            quiet: Mutex::default(),
             flushing: tokio::sync::Mutex::default(),
             reporting: tokio::sync::Mutex::default(),
             answered: watch::Sender::new(0),

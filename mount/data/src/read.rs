@@ -129,7 +129,7 @@ impl DataPath {
                 false => Admitted::Locked(self.data_guard(file, access).await?),
             };
             // The kernel may keep what it reads; it is told when that is old.
-            self.writeback.note_pages(file.fid);
+            self.writeback.note_pages(file.fid, from_page_cache);
             // The kernel fills up a read that is shorter than the size it knows: not while it cuts
             // the file.
             let gate = file.gate.read().await;

@@ -85,7 +85,7 @@ impl DataPath {
         else {
             return Ok(Given::Not);
         };
-        self.writeback.note_pages(fid);
+        self.writeback.note_pages(fid, true);
         let Some(stored) = kernel.store(node, end - 1, last.into()) else { return Ok(Given::Not) };
         if self.locks.no_open() {
             // A callback waits until the kernel has it, but not under the guard: the kernel may be

@@ -51,8 +51,9 @@ impl DataPath {
         }
         if self.locks.no_open() {
             // The kernel was not told to bypass its pages.
-            self.writeback.note_pages(file.fid);
+            self.writeback.note_pages(file.fid, true);
         }
+        file.quiet.lock().wrote(self.session.env.clock.now());
         let epoch = self.session.epoch(file.fid);
         let write =
             Write { credentials: &credentials, file: &file, offset, data: &data, flags, epoch };

@@ -61,7 +61,7 @@ fn open_elsewhere(far: &Far, verdict: &mut Verdict) {
     std::thread::sleep(STILL);
     found(far, "open");
     let list = || sh(far.far(), "ls -l open | grep -c ' 1000 '");
-    for (what, most) in [("ls -l of 200 open files", 820), ("the same again", 420)] {
+    for (what, most) in [("ls -l of 200 open files", 3), ("the same again", 1)] {
         let waits = far.waits(what, || assert_eq!(list().trim(), "200"));
         verdict.at_most(most, what, waits);
     }

@@ -21,6 +21,9 @@ impl Client {
     /// Adds an open file: leases of this mount that it breaks are over before the program has it.
     pub(crate) fn keep_open(&self, open: OpenFile) -> FileHandle {
         let (fid, writes) = (open.file.fid, open.mode.flags.write);
+        if writes {
+            open.file.opened_to_write(self.session.env.clock.now());
+        }
         let handle = self.files_open.insert(open);
         self.leases.lock().used(fid, writes, |holder| *holder == handle);
         handle

@@ -338,6 +338,35 @@ fn the_kernel_asks_for_a_size_that_another_client_was_told() {
     });
 }
 
+/// The writer of a file that lies still does not keep other clients from its attributes, unless it
+/// may have the file mapped.
+#[test]
+fn a_quiet_file_is_given_up_though_it_is_open_for_writing() {
+    for mapped in [false, true] {
+        simulated(move |rig| async move {
+            let found = rig.file("f", b"abc").await;
+            let handle = rig.open(found.node, libc::O_RDWR).await;
+            let read = rig.read(handle, mapped);
+            rig.settle().await;
+            assert!(read.is_over());
+            let ask = || rig.cluster.callback(ClientOp::Glimpse { fids: vec![found.attr.fid] });
+            let said = |said| ClientReply::Glimpses(vec![said]);
+            rig.wait_ms(999).await;
+            assert_eq!(ask().await, said(Glimpsed::Reported), "it was opened a moment ago");
+            rig.wait_ms(2).await;
+            let quiet = if mapped { Glimpsed::Reported } else { Glimpsed::Idle };
+            assert_eq!(ask().await, said(quiet));
+            let (flags, data) = (WriteFlags::default(), Bytes::from_static(b"x"));
+            rig.client().write(Caller::root(), handle, 0, data, flags).await.unwrap();
+            rig.client().fsync(Caller::root(), handle, false).await.unwrap();
+            rig.wait_ms(1001).await;
+            assert_eq!(ask().await, said(Glimpsed::Reported), "it was wanted again soon");
+            rig.wait_ms(1000).await;
+            assert_eq!(ask().await, said(quiet));
+        });
+    }
+}
+
 /// R42, R43.
 #[test]
 fn attributes_that_a_read_or_write_may_overtake_are_not_trusted() {

@@ -52,8 +52,16 @@ impl DataHolder for ClientData {
             }
             return Glimpsed::Reported;
         }
-        let is_open = client.files.get_used(fid).is_some_and(|file| file.is_open_to_write());
-        match is_open || client.locks.is_used(fid) {
+        if client.locks.is_used(fid) {
+            return Glimpsed::Reported;
+        }
+        let open = client.files.get_used(fid).filter(|file| file.is_open_to_write());
+        // Of pages that are mapped for writing it is not known when they were changed.
+        let needed = |file: Arc<File>| {
+            client.writeback.has_cached_pages(fid)
+                || !file.quiet.lock().gives_up(client.session.env.clock.now())
+        };
+        match open.is_some_and(needed) {
             true => Glimpsed::Reported,
             false => Glimpsed::Idle,
         }

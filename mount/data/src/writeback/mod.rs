@@ -4,7 +4,8 @@
 //! [`dirty_file`] is the dirty data of one file, [`under_way`] what of it is being sent. [`absorb`]
 //! takes a write in. [`flush`] brings it to the objects and reports it to the MDT; [`holder`] does
 //! so when the lock is called back, [`background`] without a caller. [`failures`] reports losses to
-//! programs, [`overlay`] lays dirty bytes over what was read. Locks are taken in this order: a use
+//! programs, [`overlay`] lays dirty bytes over what was read, [`quiet`] knows files that are open
+//! for writing and lie still. Locks are taken in this order: a use
 //! of the lock (`locks::data_guards`), the file's gate, its turn to send, its turn to report; the
 //! small locks inside are never held across a wait.
 
@@ -16,6 +17,7 @@ pub mod flags;
 pub mod flush;
 pub mod holder;
 pub mod overlay;
+pub(crate) mod quiet;
 pub mod under_way;
 
 use crate::cache::grant::Grants;
@@ -27,7 +29,7 @@ use env::clock::Monotonic;
 use env::watch;
 use foldhash::HashMap;
 use parking_lot::{Mutex, MutexGuard};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -71,8 +73,9 @@ pub struct Writeback {
     /// Requests with data of files that are under way, and how many have ended.
     sending: AtomicU64,
     answers: watch::Sender<u64>,
-    /// Inodes of which the kernel may have pages, read under a DATA that is still held.
-    pages: Mutex<BTreeSet<Fid>>,
+    /// Inodes of which the kernel may have pages, read under a DATA that is still held; true: it
+    /// has read some into its page cache.
+    pages: Mutex<BTreeMap<Fid, bool>>,
     /// Where the kernel believes files to end.
     pub kernel_eof: Arc<KernelEof>,
     reported: Mutex<Reported>,
@@ -181,9 +184,9 @@ impl Writeback {
             .copied()
     }
 
-    /// The kernel gets pages of this inode.
-    pub(crate) fn note_pages(&self, fid: Fid) {
-        self.pages.lock().insert(fid);
+    /// A read of this inode begins; `cached`: into the kernel's page cache.
+    pub(crate) fn note_pages(&self, fid: Fid, cached: bool) {
+        *self.pages.lock().entry(fid).or_default() |= cached;
     }
 
     /// The kernel forgot the inode, and its pages.
@@ -193,17 +196,19 @@ impl Writeback {
 
     /// True if the kernel may have pages of the file.
     pub fn has_pages(&self, fid: Fid) -> bool {
-        self.pages.lock().contains(&fid)
+        self.pages.lock().contains_key(&fid)
+    }
+
+    /// True if the kernel may have pages of the file in its page cache.
+    pub(crate) fn has_cached_pages(&self, fid: Fid) -> bool {
+        self.pages.lock().get(&fid).is_some_and(|cached| *cached)
     }
 
     /// Takes those of one MDT.
     fn take_pages(&self, mdt: u16) -> Vec<Fid> {
         let mut pages = self.pages.lock();
-        let (gone, kept) =
-            std::mem::take(&mut *pages).into_iter().partition(|fid: &Fid| fid.mdt() == mdt);
-        *pages = kept;
-        let gone: BTreeSet<Fid> = gone;
-        gone.into_iter().collect()
+        let gone = pages.extract_if(.., |fid, _| fid.mdt() == mdt).map(|(fid, _)| fid);
+        gone.collect()
     }
 
     fn note_contended(&self, fid: Fid, now: Monotonic) {
