@@ -223,6 +223,7 @@ impl Mds {
         // Places of results that are ACLs, where their ids are to be mapped.
         let mut acls = SmallVec::<[usize; 1]>::new();
         for op in ops {
+            let by_name = matches!(op, Op::Mds(MdsOp::Lookup(_)));
             let mut result = match (done.next(), op) {
                 (Some(result), op) => self.open_again(&mut request, &op, result),
                 (None, _) if failed => Err(Errno::ECANCELED),
@@ -249,7 +250,8 @@ impl Mds {
                 // Apart, so that the future of the fast path stays small.
                 && let Err(errno) = Box::pin(self.ask_writers(&mut request, reply)).await
             {
-                result = Err(errno);
+                // Some other file may have the name by now.
+                result = Err(if by_name { Errno::EAGAIN } else { errno });
             }
             let fid = result.as_ref().map_or(Fid::NONE, result_fid);
             if let Ok(OpReply::Mds(MdsReply::Entry(_) | MdsReply::Opened { .. })) = &result {

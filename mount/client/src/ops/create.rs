@@ -115,7 +115,9 @@ impl Client {
         let fid = match mdc.lookup(who, create.parent, create.name.clone()).await {
             Ok(Located::Elsewhere(fid)) => fid,
             Ok(Located::Here(_)) => return Ok(None),
-            Err(error) if error.errno() == Errno::ENOENT => return Ok(None),
+            Err(error) if matches!(error.errno(), Errno::ENOENT | Errno::EAGAIN) => {
+                return Ok(None);
+            }
             Err(error) => return Err(error.into()),
         };
         match self.session.mdc(fid)?.open(who, fid, open.flags).await {

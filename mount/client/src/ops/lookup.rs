@@ -38,8 +38,7 @@ impl Looked {
 
 /// How often a name is looked up whose file goes each time before it can be held.
 const PIN_TRIES: usize = 8;
-/// How often a name is looked up whose inode is on another MDT and goes each time before that is
-/// asked.
+/// How often a name is looked up whose inode goes each time before its MDT, or its writer, is asked.
 const REMOTE_TRIES: usize = 8;
 
 impl Client {
@@ -152,9 +151,13 @@ impl Client {
         for _ in 0..REMOTE_TRIES {
             let fid = match known.take() {
                 Some(fid) => fid,
-                None => match mdc.lookup(who, parent, name.clone()).await? {
-                    Located::Here(entry) => return Ok(entry),
-                    Located::Elsewhere(fid) => fid,
+                None => match mdc.lookup(who, parent, name.clone()).await {
+                    Ok(Located::Here(entry)) => return Ok(entry),
+                    Ok(Located::Elsewhere(fid)) => fid,
+                    // It was removed while its writer was asked for its size. ESTALE would reach a
+                    // program that wants to make something of this name.
+                    Err(error) if error.errno() == Errno::EAGAIN => continue,
+                    Err(error) => return Err(error.into()),
                 },
             };
             match self.session.mdc(fid)?.getattr(who, fid).await {

@@ -10,7 +10,9 @@ use types::lock::{InodeBits, LeaseMode};
 use types::ranges::{ByteRange, Extent, Needs};
 use types::time::Timestamp;
 use wire::client::{ClientOp, Glimpse};
-use wire::mds::{Getattr, Lease, LeaseAct, Lock, MdsOp, MdsReply, Setattr, Unlink, Unlock, Wrote};
+use wire::mds::{
+    Getattr, Lease, LeaseAct, Lock, Lookup, MdsOp, MdsReply, Setattr, Unlink, Unlock, Wrote,
+};
 
 const TO_WRITE: InodeBits = InodeBits::DATA.union(InodeBits::UPDATE).union(InodeBits::WRITE);
 const ALL: ByteRange = ByteRange::ALL;
@@ -126,16 +128,23 @@ fn size_and_times_are_the_largest_that_members_know() {
 
 #[test]
 fn a_file_that_goes_while_its_writer_is_asked_is_not_shown_with_an_old_size() {
-    let rig = Rig::new();
-    let (a, b) = (rig.holder(10), rig.holder(11));
-    let file = rig.file("f");
-    assert_eq!(granted(rig.by(&a, whole(file))), None);
-    a.answers(Answer::Later);
-    let looks = rig.start(&b, MdsOp::Getattr(Getattr { fid: file }));
-    assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![file] });
-    assert!(rig.by(&a, MdsOp::Unlink(Unlink { parent: Fid::ROOT, name: n("f") })).0.is_ok());
-    a.answers(Answer::Size(Glimpse { size: 10, mtime: Timestamp::default() }));
-    assert_eq!(looks.join().unwrap().results, [Err(Errno::ESTALE)]);
+    for (by_name, expected) in [(false, Errno::ESTALE), (true, Errno::EAGAIN)] {
+        let rig = Rig::new();
+        let (a, b) = (rig.holder(10), rig.holder(11));
+        let file = rig.file("f");
+        assert_eq!(granted(rig.by(&a, whole(file))), None);
+        a.answers(Answer::Later);
+        let look = match by_name {
+            true => MdsOp::Lookup(Lookup { parent: Fid::ROOT, name: n("f") }),
+            false => MdsOp::Getattr(Getattr { fid: file }),
+        };
+        let looks = rig.start(&b, look);
+        assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![file] });
+        let unlink = Unlink { parent: Fid::ROOT, name: n("f") };
+        assert!(rig.by(&a, MdsOp::Unlink(unlink)).0.is_ok());
+        a.answers(Answer::Size(Glimpse { size: 10, mtime: Timestamp::default() }));
+        assert_eq!(looks.join().unwrap().results, [Err(expected)]);
+    }
 }
 
 #[test]
