@@ -65,6 +65,14 @@ impl Client {
         }
     }
 
+    /// A write past the page cache is done: what the kernel has read meanwhile of these bytes goes
+    /// (docs/locks/kernel.md, R44).
+    pub async fn drop_written(&self, node: NodeId, offset: u64, len: u64) {
+        if let (Some(kernel), Some(fid)) = (self.locks.kernel.get(), self.nodes.fid(node)) {
+            self.data.drop_written(kernel, node, fid, (offset, len)).await;
+        }
+    }
+
     /// Hold it while a write of `len` bytes at `offset` is under way, from its beginning: on a
     /// mount whose kernel opens files without requests, the write may hold a page of the kernel.
     pub fn holds_page(&self, node: NodeId, offset: u64, len: u64) -> Option<HoldsPage> {

@@ -52,6 +52,10 @@ pub trait KernelCache: Send + Sync + 'static {
             None
         })
     }
+    /// As [`KernelCache::inval_data`], but no other notification waits behind it.
+    fn inval_apart(&self, node: NodeId, offset: u64, len: u64) -> BoxFuture<'static, ()> {
+        self.inval_data(node, offset, len)
+    }
     /// Bytes of a file for the page cache; the file ends after them or goes on. The notification is
     /// on its way when this returns, ahead of every [`KernelCache::inval_data`] that follows; where
     /// writes hold pages it has no such place, and its caller waits for it. Waits for pages that

@@ -283,6 +283,11 @@ impl Locks {
         self.guards_are(|files| files.get(&fid).is_none_or(|guards| guards.admitted == 0)).await;
     }
 
+    /// Ready when DATA of this file is not held any more for the time of this number.
+    pub(crate) async fn tenure_over(&self, fid: Fid, tenure: u64) {
+        self.guards_are(|_| self.table.lock().data_tenure(fid) != tenure).await;
+    }
+
     /// Ready when no use of this file is under way.
     pub(crate) async fn data_quiet(&self, fid: Fid) {
         self.guards_are(|files| files.get(&fid).is_none_or(|guards| guards.now == 0)).await;

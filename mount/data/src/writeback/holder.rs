@@ -167,6 +167,30 @@ impl DataPath {
         }
     }
 
+    /// A write of this mount past the page cache is done. The kernel dropped its pages of these
+    /// bytes before it sent the write; a read into pages may have come in between, and its answer
+    /// may be what was there before. So they go once more, from a thread apart: the kernel waits
+    /// for pages that are being read, and such a read may wait for another client. If DATA goes
+    /// meanwhile, these pages go with it.
+    pub async fn drop_written(
+        &self,
+        kernel: &Arc<dyn KernelCache>,
+        node: NodeId,
+        fid: Fid,
+        (offset, len): (u64, u64),
+    ) {
+        if self.locks.no_open() || len == 0 || !self.writeback.has_cached_pages(fid) {
+            return;
+        }
+        let tenure = self.locks.table.lock().data_tenure(fid);
+        let dropped = kernel.inval_apart(node, offset, len);
+        tokio::select! {
+            biased;
+            () = dropped => {}
+            () = self.locks.tenure_over(fid, tenure) => {}
+        }
+    }
+
     /// The kernel drops its pages of a file. A page that a write of this mount holds while it waits
     /// for its lock goes when that write has ended; nothing can be read from it
     /// (docs/locks/kernel.md, R39).

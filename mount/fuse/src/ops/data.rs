@@ -70,6 +70,8 @@ impl ClientFs {
                 // If it were told after the answer, it would take the size that it asks for next
                 // for an old one.
                 client.drop_pages(node).await;
+            } else if !from_page_cache {
+                client.drop_written(node, offset, u64::from(written.bytes)).await;
             }
             Ok(written)
         };

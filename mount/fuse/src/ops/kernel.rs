@@ -18,17 +18,23 @@ pub const MINOR_WITH_EPOCH: u32 = 44;
 /// Tells the kernel what to forget.
 pub struct Kernel {
     notifier: Notifier,
-    /// Where writes hold pages while they wait: the kernel was not told to bypass them.
-    apart: Option<Apart>,
+    apart: Apart,
+    /// Writes do not hold pages while they wait: the kernel was told to bypass them.
+    opens: bool,
     /// Device number of the mount.
     device: (u32, u32),
 }
 
 impl Kernel {
-    /// Over the notifications of one mount; `apart`: on a mount whose kernel opens files without
-    /// requests; `device`: its device number.
-    pub fn new(notifier: Notifier, apart: Option<Apart>, device: (u32, u32)) -> Kernel {
-        Kernel { notifier, apart, device }
+    /// Over the notifications of one mount; `opens`: its kernel opens files with requests;
+    /// `device`: its device number.
+    pub fn new(notifier: Notifier, apart: Apart, opens: bool, device: (u32, u32)) -> Kernel {
+        Kernel { notifier, apart, opens, device }
+    }
+
+    /// For notifications about pages, where writes hold some.
+    fn apart(&self) -> Option<Apart> {
+        (!self.opens).then(|| self.apart.clone())
     }
 
     fn tell(&self, notification: Notification) -> BoxFuture<'static, bool> {
@@ -88,10 +94,16 @@ impl KernelCache for Kernel {
     }
 
     fn inval_data(&self, node: NodeId, offset: u64, len: u64) -> BoxFuture<'static, ()> {
-        let notification = inval_data(node, offset, len);
-        let Some(apart) = self.apart.clone() else { return self.done(notification) };
+        match self.opens {
+            true => self.done(inval_data(node, offset, len)),
+            false => self.inval_apart(node, offset, len),
+        }
+    }
+
+    fn inval_apart(&self, node: NodeId, offset: u64, len: u64) -> BoxFuture<'static, ()> {
+        let apart = self.apart.clone();
         Box::pin(async move {
-            is_found(apart.begin(notification).await.answer().await);
+            is_found(apart.begin(inval_data(node, offset, len)).await.answer().await);
         })
     }
 
@@ -102,7 +114,7 @@ impl KernelCache for Kernel {
         len: u64,
     ) -> BoxFuture<'static, Option<BoxFuture<'static, ()>>> {
         let notification = inval_data(node, offset, len);
-        let Some(apart) = self.apart.clone() else {
+        let Some(apart) = self.apart() else {
             let done = self.done(notification);
             return Box::pin(async move {
                 done.await;
@@ -119,7 +131,7 @@ impl KernelCache for Kernel {
     }
 
     fn store(&self, node: NodeId, offset: u64, data: Bytes) -> Option<BoxFuture<'static, ()>> {
-        if let Some(apart) = self.apart.clone() {
+        if let Some(apart) = self.apart() {
             return Some(Box::pin(async move {
                 let stored = apart.begin(Notification::Store { node: node.0, offset, data }).await;
                 note_stored(stored.answer().await);

@@ -97,10 +97,10 @@ impl MountRole {
             Ok(session) => {
                 match session.notifier() {
                     Some(notifier) if session.agreed().has_minor(MINOR_WITH_EPOCH) => {
-                        let apart = (!style.opens()).then(|| session.apart());
                         client.attach_kernel(Arc::new(Kernel::new(
                             notifier,
-                            apart,
+                            session.apart(),
+                            style.opens(),
                             session.device_number(),
                         )));
                     }

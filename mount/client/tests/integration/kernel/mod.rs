@@ -16,7 +16,7 @@ const PAGE_BYTES: u64 = 4096;
 pub const FIRST_PAGE: &str = "first page";
 
 /// See the module. Each line begins with its word: `expire` and `drop` (a name), `attr`, `data`,
-/// `store`, `epoch`.
+/// `apart` (data, from a thread apart), `store`, `epoch`.
 #[derive(Default)]
 pub struct RecordedKernel {
     lines: Mutex<Vec<String>>,
@@ -92,6 +92,10 @@ impl KernelCache for RecordedKernel {
                     .expect("the kernel outlives its mount");
             }
         })
+    }
+
+    fn inval_apart(&self, node: NodeId, _: u64, _: u64) -> BoxFuture<'static, ()> {
+        self.told("apart", &format!(" {}", node.0))
     }
 
     fn inval_held(

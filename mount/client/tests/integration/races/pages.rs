@@ -170,6 +170,33 @@ fn a_file_of_which_open_is_not_held_bypasses_the_page_cache() {
     });
 }
 
+/// R44: the kernel has dropped its pages before it sends the write.
+#[test]
+fn what_the_kernel_read_beside_a_write_goes_before_the_write_is_answered() {
+    for pages in [false, true] {
+        simulated(move |rig| async move {
+            let found = rig.file("f", b"abc").await;
+            let handle = rig.open(found.node, libc::O_RDWR).await;
+            let read = rig.read(handle, pages);
+            rig.settle().await;
+            assert!(read.is_over());
+            rig.kernel.take();
+            rig.kernel.hold("apart");
+            let (client, node) = (rig.client(), found.node);
+            let written = rig.begin(async move { client.drop_written(node, 0, 3).await });
+            rig.wait_ms(1000).await;
+            assert_eq!(rig.kernel.count(&format!("apart {}", node.0)), usize::from(pages));
+            assert_eq!(written.is_over(), !pages);
+            // The page that the kernel waits for may be read by a read that waits for its lock.
+            // What was there before goes with the lock.
+            let callback = rig.revoke(found.attr.fid, OF_DATA);
+            rig.wait_ms(1).await;
+            assert!(callback.is_over() && written.is_over());
+            rig.kernel.release("apart");
+        });
+    }
+}
+
 /// R16: `YOUNG`.
 #[test]
 fn a_file_that_changed_a_moment_ago_bypasses_the_page_cache() {
