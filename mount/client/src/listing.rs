@@ -9,7 +9,8 @@
 //! Each page has four times as many entries as the one before it, up to [`PAGE_ENTRIES_MAX`].
 //! While the kernel consumes one page the next is on its way, with attributes if the kernel wants
 //! those of this one. So the number of waits for a large directory does not depend on the kernel's
-//! buffers.
+//! buffers. The kernel asks for attributes with its first call whatever the program wants; so the
+//! second page is ordered by the second call, which shows what is wanted.
 //!
 //! Attributes of a page are handed out only by the call that fetched it: later they may be older
 //! than what the kernel knows. The client has them under locks, in the lock table, and answers an
@@ -196,6 +197,7 @@ impl Listing {
         mut take: impl FnMut(u64, Item<'_>) -> bool + Send,
     ) -> Result<(), ClientError> {
         let mut stream = self.stream.lock().await;
+        let blind = position == 0 && with_attr;
         if position == 0 {
             *stream = Stream::restart();
         }
@@ -232,7 +234,9 @@ impl Listing {
                     Err(error) => return Err(error),
                 },
             };
-            self.fetch_ahead(&mut stream, number, with_attr);
+            if !blind {
+                self.fetch_ahead(&mut stream, number, with_attr);
+            }
             let skip = position.saturating_sub(stream.starts[number].position) as usize;
             let fresh = fetched.contains(&number);
             for entry in page.entries.iter().skip(skip) {
@@ -472,9 +476,13 @@ mod tests {
         for with_attr in [false, true] {
             let memory = Memory::with(6000);
             let listing = listing(&memory);
+            let asked = || memory.asked.load(Ordering::Relaxed);
             chunk(&listing, 0, 10, with_attr).await;
             tokio::task::yield_now().await;
-            assert_eq!(memory.asked.load(Ordering::Relaxed), 2, "the first, and the second ahead");
+            assert_eq!(asked(), if with_attr { 1 } else { 2 }, "the first call is blind");
+            chunk(&listing, 10, 10, with_attr).await;
+            tokio::task::yield_now().await;
+            assert_eq!(asked(), 2, "the first, and the second ahead");
             all(&listing, 100, with_attr).await;
             // `all` starts again, so the first two are asked for once more.
             assert_eq!(memory.asked.load(Ordering::Relaxed), 2 + 3);
@@ -517,6 +525,7 @@ mod tests {
         let listing = listing(&memory);
         let first = chunk(&listing, 0, 20, true).await;
         assert!(first[2..].iter().all(|i| i.2));
+        chunk(&listing, 20, 1, true).await;
         tokio::task::yield_now().await;
         let rest = chunk(&listing, first.last().unwrap().0 + 1, 3000, true).await;
         assert!(

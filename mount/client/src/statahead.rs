@@ -6,6 +6,10 @@
 //! that were not fetched yet. Each further miss fetches twice as many, up to [`WINDOW_MAX`]. So the
 //! order in which a program looks hardly matters.
 //!
+//! The first page of a listing comes with attributes. If the program then asked for names only, and
+//! looks at [`LOOKS`] entries of the first page after that, the first window is fetched before it
+//! misses any. So is each further one, once it looked at half as many entries as were fetched.
+//!
 //! Waste is bounded: an entry is fetched once per listing, so all of it costs what `ls -l` would
 //! have. If [`TRIAL`] entries of one listing or more were fetched and fewer than one in
 //! [`USED_ONE_IN`] was looked at, the next listings of that directory fetch nothing for a while.
@@ -15,6 +19,7 @@
 
 use env::clock::Monotonic;
 use foldhash::HashMap;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -24,13 +29,18 @@ use types::name::Name;
 use wire::mds::DirEntry;
 
 /// Entries of the first window.
-const WINDOW_FIRST: usize = 512;
+const WINDOW_FIRST: usize = 2048;
 /// Entries of a window, at most: one request.
 pub(crate) const WINDOW_MAX: usize = READDIR_ENTRIES_MAX;
 /// Misses before the first window.
 const MISSES: u32 = 2;
+/// Looks at entries with attributes before the first window of a directory of which the rest was
+/// listed without.
+const LOOKS: u32 = 3;
 /// Directories that are watched; beyond it the one that was used longest ago goes.
 const DIRECTORIES_MAX: usize = 256;
+/// Directories of which a program asked for names only, and that it did not look at yet.
+const NAMED_MAX: usize = 64;
 /// Entries of their listings in all, about 100 MB; beyond it the same.
 const ENTRIES_MAX: usize = 1 << 20;
 /// Entries fetched of a listing from which on their use is looked at.
@@ -79,6 +89,8 @@ pub struct StataheadFigures {
 #[derive(Default)]
 pub(crate) struct Statahead {
     directories: HashMap<Fid, Directory>,
+    /// Looks at directories of which a program asked for names only, the newest last.
+    named: VecDeque<(Fid, u32)>,
     /// Counts misses, to tell which use is older.
     uses: u64,
     pub(crate) figures: StataheadFigures,
@@ -97,23 +109,77 @@ struct Directory {
     windows: Vec<watch::Receiver<()>>,
     fetched: u64,
     used: u64,
+    /// More may be fetched before it is missed.
+    goes_on: bool,
     rests_until: Option<Monotonic>,
     rest: Duration,
     last_use: u64,
 }
 
 impl Statahead {
-    /// A lookup in a directory found attributes under locks.
-    pub(crate) fn hit(&mut self, dir: Fid) {
-        if self.directories.is_empty() {
-            return;
+    /// A program lists a directory, and asks for names only.
+    pub(crate) fn named(&mut self, dir: Fid) {
+        match self.named.back_mut().filter(|(newest, _)| *newest == dir) {
+            Some((_, looks)) => *looks = 0,
+            None => {
+                self.named.retain(|(named, _)| *named != dir);
+                if self.named.len() >= NAMED_MAX {
+                    self.named.pop_front();
+                }
+                self.named.push_back((dir, 0));
+            }
         }
+    }
+
+    /// A lookup in a directory found attributes under locks. True if those of the other entries
+    /// will be wanted, too: [`Statahead::rest`] has them.
+    #[must_use]
+    pub(crate) fn hit(&mut self, dir: Fid) -> bool {
         if let Some(directory) =
             self.directories.get_mut(&dir).filter(|directory| directory.size > 0)
         {
             directory.used += 1;
             self.figures.hits += 1;
+            if directory.goes_on && directory.used * 2 >= directory.fetched {
+                directory.goes_on = false;
+                return true;
+            }
         }
+        let Some(at) = self.named.iter().rposition(|(named, _)| *named == dir) else {
+            return false;
+        };
+        self.named[at].1 += 1;
+        let wanted = self.named[at].1 >= LOOKS;
+        if wanted {
+            self.named.remove(at);
+        }
+        wanted
+    }
+
+    /// A program looks at entries of this directory, one after the other, from this name on: what
+    /// to fetch before it misses one. As [`Statahead::miss`].
+    pub(crate) fn rest(
+        &mut self,
+        (dir, name): (Fid, &Name),
+        listing: Option<Arc<[DirEntry]>>,
+        max: usize,
+        is_known: impl Fn(Fid) -> bool,
+        now: Monotonic,
+    ) -> Option<Window> {
+        let listing = listing.filter(|_| max > 0)?;
+        self.uses += 1;
+        let directory = self.directories.entry(dir).or_default();
+        directory.last_use = self.uses;
+        if !Arc::ptr_eq(&listing, &directory.listing) {
+            directory.begin(listing, now, &mut self.figures);
+        }
+        directory.misses = directory.misses.max(MISSES);
+        let place = directory.place(name);
+        let window = place
+            .filter(|_| !directory.rests(now))
+            .and_then(|place| directory.window(place, max, is_known, &mut self.figures));
+        self.make_room();
+        window
     }
 
     /// A lookup in a directory found no attributes. `listing`: the directory as it is known;
@@ -183,11 +249,9 @@ impl Directory {
         now: Monotonic,
         figures: &mut StataheadFigures,
     ) -> OnMiss {
-        let Ok(place) = self.listing.binary_search_by(|entry| entry.name.cmp(name)) else {
-            return OnMiss::Ask;
-        };
+        let Some(place) = self.place(name) else { return OnMiss::Ask };
         self.misses += 1;
-        if self.misses < MISSES || self.rests_until.is_some_and(|until| now < until) {
+        if self.misses < MISSES || self.rests(now) {
             return OnMiss::Ask;
         }
         let window = usize::from(self.window_of[place]).checked_sub(1);
@@ -201,20 +265,44 @@ impl Directory {
             };
         }
         figures.misses += 1;
-        figures.lists += u64::from(self.size == 0);
-        self.size = (self.size * 2).clamp(WINDOW_FIRST, WINDOW_MAX).min(max);
-        let done = watch::Sender::new(());
-        self.windows.push(done.subscribe());
-        let Ok(number) = u16::try_from(self.windows.len()) else { return OnMiss::Ask };
+        self.window(place, max, is_known, figures).map_or(OnMiss::Ask, OnMiss::Fetch)
+    }
+
+    fn place(&self, name: &Name) -> Option<usize> {
+        self.listing.binary_search_by(|entry| entry.name.cmp(name)).ok()
+    }
+
+    fn rests(&self, now: Monotonic) -> bool {
+        self.rests_until.is_some_and(|until| now < until)
+    }
+
+    /// The next window, from a place on.
+    fn window(
+        &mut self,
+        place: usize,
+        max: usize,
+        is_known: impl Fn(Fid) -> bool,
+        figures: &mut StataheadFigures,
+    ) -> Option<Window> {
+        let number = u16::try_from(self.windows.len() + 1).ok()?;
+        let size = (self.size * 2).clamp(WINDOW_FIRST, WINDOW_MAX).min(max);
         let around = (place..self.listing.len()).chain(0..place);
         let missing =
             |place: &usize| self.window_of[*place] == 0 && !is_known(self.listing[*place].fid);
-        let places: Vec<usize> = around.filter(missing).take(self.size).collect();
+        let places: Vec<usize> = around.filter(missing).take(size).collect();
+        if places.is_empty() {
+            return None;
+        }
+        figures.lists += u64::from(self.size == 0);
+        self.size = size;
+        self.goes_on = places.len() == size;
+        let done = watch::Sender::new(());
+        self.windows.push(done.subscribe());
         places.iter().for_each(|place| self.window_of[*place] = number);
         let fids: Vec<Fid> = places.iter().map(|place| self.listing[*place].fid).collect();
         self.fetched += fids.len() as u64;
         figures.total += fids.len() as u64;
-        OnMiss::Fetch(Window { fids, done })
+        Some(Window { fids, done })
     }
 }
 
@@ -256,7 +344,7 @@ mod tests {
         let mut waits = 0;
         for n in order {
             if known.contains(&fid(n)) {
-                statahead.hit(DIR);
+                _ = statahead.hit(DIR);
                 continue;
             }
             waits += 1;
@@ -355,8 +443,28 @@ mod tests {
         assert_eq!(fetches(&mut statahead, 40), 0);
         assert_eq!(fetches(&mut statahead, 40 + 59), 0, "twice as long");
         assert_eq!(fetches(&mut statahead, 40 + 60), 4);
-        (0..500).for_each(|_| statahead.hit(DIR));
+        (0..500).for_each(|_| _ = statahead.hit(DIR));
         assert_eq!(fetches(&mut statahead, 40 + 61), 4);
+    }
+
+    #[test]
+    fn looks_at_the_first_page_fetch_the_rest_if_it_was_listed_without_attributes() {
+        let (mut statahead, listing) = (Statahead::default(), listing(5000));
+        let is_known = |known: Fid| (0..1024).any(|n| fid(n) == known);
+        assert!((0..9).all(|_| !statahead.hit(DIR)), "its attributes came with it");
+        statahead.named(DIR);
+        assert!(!statahead.hit(DIR) && !statahead.hit(DIR) && statahead.hit(DIR));
+        let rest = |statahead: &mut Statahead| {
+            let listing = Some(listing.clone());
+            statahead.rest((DIR, &name(2)), listing, WINDOW_MAX, is_known, at(0))
+        };
+        let window = rest(&mut statahead).expect("what it will look at");
+        assert_eq!(window.fids, (1024..1024 + WINDOW_FIRST).map(fid).collect::<Vec<_>>());
+        assert!((1..WINDOW_FIRST / 2).all(|_| !statahead.hit(DIR)), "enough is on its way");
+        assert!(statahead.hit(DIR));
+        let window = rest(&mut statahead).expect("the next window");
+        assert_eq!(window.fids, (1024 + WINDOW_FIRST..5000).map(fid).collect::<Vec<_>>());
+        assert!((0..5000).all(|_| !statahead.hit(DIR)), "that is all");
     }
 
     #[test]

@@ -165,15 +165,26 @@ impl Far {
         &self.far
     }
 
-    /// How often the far host waits while this runs.
-    pub fn waits(&self, what: &str, work: impl FnOnce()) -> usize {
+    /// How often the far host waits while this runs, and how many bytes come to it.
+    pub fn seen(&self, what: &str, work: impl FnOnce()) -> (usize, u64) {
         let observer = Waits::at(&self.line.namespace(Host::Far));
-        let began = Instant::now();
+        let (before, began) = (self.received(), Instant::now());
         work();
         let took = began.elapsed();
-        let waits = observer.rounds(self.delay);
-        eprintln!("{what}: {waits} waits, {took:.2?}");
-        waits
+        let (waits, bytes) = (observer.rounds(self.delay), self.received() - before);
+        eprintln!("{what}: {waits} waits, {} KiB, {took:.2?}", bytes >> 10);
+        (waits, bytes)
+    }
+
+    /// Bytes that came to the far host so far.
+    fn received(&self) -> u64 {
+        let cat = Path::new("cat");
+        let mut cat = in_namespace(&self.line.namespace(Host::Far), cat);
+        let table = text(&cat.arg("/proc/net/dev").output().expect("cat runs"));
+        let prefix = format!("{}:", self.line.name);
+        let line = table.lines().find_map(|line| line.trim().strip_prefix(&prefix));
+        let bytes = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+        bytes.unwrap_or_else(|| panic!("no {prefix} in {table}"))
     }
 
     fn logs(&self) -> String {

@@ -110,6 +110,8 @@ impl Client {
         }
         if cookie == 0 {
             self.list_ahead(&caller.credentials, open.fid).await;
+        } else if !plus {
+            self.statahead.lock().named(open.fid);
         }
         let mut items = Vec::new();
         let take = |position: u64, item: Item<'_>| {

@@ -183,7 +183,9 @@ impl Client {
         let begun = self.session.env.clock.now();
         let dir = self.place_known(self.nodes.fid(parent)?, name)?;
         let known = self.look_up_in_table(dir, name)?;
-        self.statahead.lock().hit(dir);
+        if self.statahead.lock().hit(dir) {
+            self.stat_rest(dir, name);
+        }
         self.was_known([Operation::Lookup, Operation::LookupHit], begun);
         self.kernel_looked(thread, parent, name, known.inode());
         Some(self.as_seen_from(parent, known))

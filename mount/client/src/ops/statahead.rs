@@ -3,6 +3,7 @@
 use crate::client::Client;
 use crate::ops::elsewhere;
 use crate::statahead::{OnMiss, StataheadFigures, WINDOW_MAX, Window};
+use observe::cause;
 use std::sync::atomic::Ordering;
 use stubs::mdc::Mdc;
 use types::credentials::Credentials;
@@ -36,29 +37,57 @@ impl Client {
                 while done.changed().await.is_ok() {}
                 true
             }
-            OnMiss::Fetch(Window { mut fids, done }) => {
-                let elsewhere: Vec<Fid> =
-                    fids.extract_if(.., |fid| fid.mdt() != dir.mdt()).collect();
-                let (session, mdc, who) = (self.session.clone(), mdc.clone(), who.clone());
-                let mut over = done.subscribe();
+            OnMiss::Fetch(window) => {
+                let mut over = window.done.subscribe();
                 // In the background: others wait for it, too, and this lookup may be interrupted.
-                let work = async move {
-                    let _done = done;
-                    // The replies' locks and attributes are learnt with their arrival. Without a
-                    // reply each lookup asks for itself, and meets the error.
-                    let here = async {
-                        if !fids.is_empty()
-                            && let Err(error) = mdc.getattr_many(&who, fids).await
-                        {
-                            tracing::debug!(%error, "statahead");
-                        }
-                    };
-                    futures_util::join!(here, elsewhere::attributes(&session, &who, elsewhere));
-                };
+                // But the program waits for it.
+                let work = self.fetch_window(who.clone(), mdc.clone(), dir, window);
+                let work = cause::follow(cause::current(), work);
                 self.session.env.tasks.spawn("statahead", Box::pin(work));
                 while over.changed().await.is_ok() {}
                 true
             }
+        }
+    }
+
+    /// A program looks at entries of a directory of which it listed names only: the attributes of
+    /// the others are fetched, from this name on.
+    pub(crate) fn stat_rest(&self, dir: Fid, name: &Name) {
+        let max = self.statahead_max.load(Ordering::Relaxed);
+        let now = self.session.env.clock.now();
+        let window = {
+            let mut table = self.locks.table.lock();
+            let listing = table.listing(dir, false).map(|(entries, _)| entries);
+            self.statahead.lock().rest((dir, name), listing, max, |fid| table.has_attr(fid), now)
+        };
+        if let (Some(window), Ok(mdc)) = (window, self.session.mdc(dir)) {
+            let work = self.fetch_window(Credentials::root(), mdc, dir, window);
+            self.session.env.tasks.spawn("statahead", Box::pin(work));
+        }
+    }
+
+    fn fetch_window(
+        &self,
+        who: Credentials,
+        mdc: Mdc,
+        dir: Fid,
+        window: Window,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let Window { mut fids, done } = window;
+        let elsewhere: Vec<Fid> = fids.extract_if(.., |fid| fid.mdt() != dir.mdt()).collect();
+        let session = self.session.clone();
+        async move {
+            let _done = done;
+            // The replies' locks and attributes are learnt with their arrival. Without a reply each
+            // lookup asks for itself, and meets the error.
+            let here = async {
+                if !fids.is_empty()
+                    && let Err(error) = mdc.getattr_many(&who, fids).await
+                {
+                    tracing::debug!(%error, "statahead");
+                }
+            };
+            futures_util::join!(here, elsewhere::attributes(&session, &who, elsewhere));
         }
     }
 
