@@ -4,6 +4,7 @@ use crate::caller::{Found, Stat};
 use crate::counters::{Counters, Operation, Timed};
 use crate::dir_ahead::DirAhead;
 use crate::expected::Missed;
+use crate::files_ahead::FilesAhead;
 use crate::hooks::Tables;
 use crate::last_looks::LastLooks;
 use crate::no_open::NoOpenHandles;
@@ -93,6 +94,7 @@ pub struct Client {
     pub(crate) removed: Removed,
     pub(crate) statahead: Mutex<Statahead>,
     pub(crate) dir_ahead: Mutex<DirAhead>,
+    pub(crate) files_ahead: Mutex<FilesAhead<Arc<File>>>,
     /// Entries of a window of statahead, at most; 0: off.
     pub(crate) statahead_max: AtomicUsize,
     pub(crate) closes: Arc<Semaphore>,
@@ -161,6 +163,7 @@ impl Client {
             removed: Removed::default(),
             statahead: Mutex::default(),
             dir_ahead: Mutex::default(),
+            files_ahead: Mutex::default(),
             statahead_max: AtomicUsize::new(statahead::WINDOW_MAX),
             closes: Arc::new(Semaphore::new(CLOSES_MAX)),
             counters: Counters::new(),

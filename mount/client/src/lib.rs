@@ -15,6 +15,7 @@ pub mod client;
 pub mod counters;
 mod dir_ahead;
 mod expected;
+mod files_ahead;
 mod hooks;
 pub mod inspect;
 mod last_looks;

@@ -11,6 +11,7 @@ mod dir_ahead;
 pub(crate) mod dir_scan;
 pub(crate) mod directory;
 mod elsewhere;
+mod files_ahead;
 mod groups;
 mod leases;
 pub(crate) mod locks;

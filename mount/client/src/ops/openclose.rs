@@ -29,6 +29,11 @@ const FLUSH_AGAIN: Duration = Duration::from_millis(200);
 const BUSY_PAUSE_MIN: Duration = Duration::from_millis(1);
 const BUSY_PAUSE_MAX: Duration = Duration::from_millis(256);
 
+/// True if locks may cover such an open: it reads, and the MDT need not know.
+fn only_reads(open: OpenMode) -> bool {
+    open.flags.read && !(open.flags.write || open.flags.exec || open.truncate)
+}
+
 impl Client {
     /// Opens an inode that is no directory. 1 round trip; none to read what is covered by OPEN and
     /// LAYOUT.
@@ -43,6 +48,12 @@ impl Client {
         }
         let _timed = self.timed(Operation::Open);
         let fid = self.fid(node)?;
+        if only_reads(open)
+            && self.is_opened_ahead(fid).await
+            && let Some(handle) = self.open_known(&caller.credentials, node, open)
+        {
+            return Ok(handle);
+        }
         let tasks = self.session.env.tasks.clone();
         let (opener, closer) = (self.clone(), self.clone());
         let work = async move { opener.open_fid(caller, fid, open).await };
@@ -63,7 +74,7 @@ impl Client {
         node: NodeId,
         open: OpenMode,
     ) -> Option<FileHandle> {
-        if open.flags.write || open.flags.exec || open.truncate || !open.flags.read {
+        if !only_reads(open) {
             return None;
         }
         let fid = self.nodes.fid(node).filter(|fid| self.session.has_lease(*fid))?;
@@ -81,7 +92,9 @@ impl Client {
         if let Some(entry) = self.locks.attr(fid) {
             file.learn(&entry.attr);
         }
-        Some(self.keep_open(OpenFile::new_local(file, open, credentials.clone(), local)))
+        let handle = self.keep_open(OpenFile::new_local(file, open, credentials.clone(), local));
+        self.open_next(credentials, fid, false);
+        Some(handle)
     }
 
     /// Repeats an open that the MDT refuses because another client executes the file, or has it
@@ -122,6 +135,9 @@ impl Client {
         let attempt = || self.data.open_at_mdt(&caller.credentials, fid, open.flags, open.truncate);
         let opened = self.if_not_executed(to_execute, attempt).await?;
         let handle = self.opened(&caller, opened, open);
+        if only_reads(open) {
+            self.open_next(&caller.credentials, fid, true);
+        }
         if open.truncate {
             let set = SetAttr { size: Some(0), ..SetAttr::default() };
             if let Err(error) = self.clone().truncate(caller.credentials, fid, set).await {

@@ -1,11 +1,13 @@
 //! Read-ahead of a mount: what is fetched before it is asked for, and that it leaves with its lock.
 
-use crate::rig::{OF_DATA, Rig, Running, simulated};
+use crate::rig::{OF_DATA, Rig, Running, SHOWN, simulated};
 use bytes::Bytes;
-use client::WriteFlags;
 use client::caller::{Caller, Found};
+use client::node::NodeId;
 use client::open::FileHandle;
+use client::{Budget, WriteFlags};
 use types::attr::SetAttr;
+use types::lock::InodeBits;
 
 const K4: u64 = 4096;
 /// Bytes of the file.
@@ -55,6 +57,62 @@ fn a_sequence_is_read_without_a_request_from_the_third_read_on() {
         assert_eq!(rig.cluster.asked(), Vec::<String>::new());
         assert_eq!(rig.used(), 0, "what was read is not kept");
         rig.client().release(Caller::root(), handle).await.unwrap();
+    });
+}
+
+/// Files of a directory that another client made, and the kernel listed.
+async fn listed_files(rig: &Rig, count: usize) -> Vec<Found> {
+    let mut files = Vec::new();
+    for n in 0..count {
+        files.push(rig.file(&format!("f{n:02}"), b"some bytes").await);
+    }
+    for found in &files {
+        let bits = SHOWN.union(OF_DATA).union(InodeBits::LAYOUT).union(InodeBits::OPEN);
+        rig.revoked(found.attr.fid, bits).await;
+    }
+    let dir = rig.client().opendir(Caller::root(), NodeId::ROOT).await.unwrap();
+    let budget = Budget { bytes: 1 << 16, per_entry: 152 };
+    let items = rig.client().readdir(Caller::root(), dir, 0, budget, true).await.unwrap();
+    assert_eq!(items.len(), count + 2);
+    rig.client().releasedir(dir);
+    rig.cluster.asked();
+    files
+}
+
+#[test]
+fn the_next_files_of_a_directory_are_opened_and_read_ahead() {
+    simulated(|rig| async move {
+        let files = listed_files(&rig, 40).await;
+        for (n, found) in files.iter().enumerate() {
+            let handle = rig.open(found.node, libc::O_RDONLY).await;
+            let read = rig.read(handle, true);
+            rig.settle().await;
+            assert_eq!(read.take(), Some(b"some bytes".to_vec()), "{n}");
+            rig.client().release(Caller::root(), handle).await.unwrap();
+            rig.settle().await;
+        }
+        let asked = ["Open", "Lock", "Readdir"].map(|word| rig.asked(word));
+        assert_eq!(asked, [2, 2, 1], "the first two, then one question");
+        assert_eq!((rig.asked("Read"), rig.used()), (40, 0));
+    });
+}
+
+#[test]
+fn files_that_no_program_opens_lose_their_bytes() {
+    simulated(|rig| async move {
+        let files = listed_files(&rig, 40).await;
+        for found in &files[..2] {
+            rig.open(found.node, libc::O_RDONLY).await;
+            rig.settle().await;
+        }
+        rig.settle().await;
+        assert_eq!(rig.used(), 16 * 10, "of sixteen files");
+        // Bytes go with DATA.
+        rig.revoked(files[2].attr.fid, OF_DATA).await;
+        assert_eq!(rig.used(), 15 * 10);
+        rig.wait_ms(8000).await;
+        assert_eq!(rig.used(), 0);
+        assert!(rig.client().read_ahead_figures().0.discarded > 0);
     });
 }
 

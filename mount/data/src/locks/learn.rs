@@ -63,6 +63,21 @@ pub fn learn(
                 .flatten()
                 .for_each(|entry| table.learn_entry(entry, bits(entry.attr.fid)));
         }
+        // Files that are about to be opened, and no piece of a listing under way.
+        (
+            MdsOp::Readdir(Readdir { fid, with_layout: true, .. }),
+            Ok(MdsReply::Entries { entries, .. }),
+        ) => {
+            for DirEntry { name, fid: to, entry, layout, .. } in entries {
+                table.learn_name(*fid, name, Some(*to), held);
+                if let Some(entry) = entry {
+                    table.learn_entry(entry, bits(*to));
+                }
+                if let Some(layout) = layout {
+                    table.learn_layout(*to, layout, bits(*to));
+                }
+            }
+        }
         (MdsOp::Readdir(Readdir { fid, after, .. }), Ok(MdsReply::Entries { entries, more })) => {
             // Set aside: what follows teaches names, and a name that is new ends a listing.
             let partial = table.take_partial(*fid, after.as_ref());

@@ -605,6 +605,17 @@ impl Table {
 
     // Answers to the kernel.
 
+    /// A name that leads to an inode, as LOOKUP of the inode covers it.
+    pub fn led_by(&self, fid: Fid) -> Option<(Fid, Name)> {
+        self.slots.get(&fid)?.led_here.first().cloned()
+    }
+
+    /// True if a program may open a file for reading without a request.
+    pub fn opens_to_read(&self, fid: Fid) -> bool {
+        let needed = InodeBits::OPEN.union(InodeBits::LAYOUT);
+        self.slots.get(&fid).is_some_and(|slot| slot.bits.contains(needed) && slot.layout.is_some())
+    }
+
     /// Attributes for the kernel: the newest that are known, and whether it may trust them.
     pub fn attr_for_kernel(&mut self, attr: &Attr) -> (Attr, bool) {
         let Some(slot) = self.slots.get_mut(&attr.fid) else { return (*attr, false) };

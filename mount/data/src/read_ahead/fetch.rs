@@ -6,6 +6,7 @@
 
 use crate::file::File;
 use crate::handle::FileHandle;
+use crate::locks::data_guards::DataAccess;
 use crate::path::DataPath;
 use crate::read_ahead::ledger::{Read, Share};
 use crate::read_ahead::pieces::Segment;
@@ -18,6 +19,7 @@ use session::error::ClientError;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use types::credentials::Credentials;
+use types::fid::Fid;
 use types::ranges::ByteRange;
 use types::target::TargetIndex;
 
@@ -70,6 +72,29 @@ impl DataPath {
             self.fetch_ahead(file, wanted, ahead.tenure);
         });
         Ok(read?.concat())
+    }
+
+    /// Fetches the first bytes of a file that a program is about to open, and will find open under
+    /// locks. The result keeps them. `None`: it is in use, or locks do not cover it.
+    pub fn fetch_first(&self, fid: Fid) -> Option<Arc<File>> {
+        let (layout, size) = {
+            let mut table = self.locks.table.lock();
+            (table.layout(fid).filter(|_| table.opens_to_read(fid))?, table.attr(fid)?.attr.size)
+        };
+        if self.files.get_used(fid).is_some() || self.writeback.has_pages(fid) {
+            return None;
+        }
+        let guard = self.try_data_guard(fid, DataAccess::READ_ALL)?;
+        let file = self.files.get(fid);
+        file.learn_layout(layout);
+        let Ok(gate) = file.gate.try_read() else { return None };
+        let (_, unit) = self.line(&file, 0);
+        if size > 0 {
+            let first = ByteRange::new(0, size.min(unit));
+            self.fetch_ahead(&file, Wanted::from_slice(&[first]), guard.tenure());
+        }
+        drop((gate, guard));
+        Some(file)
     }
 
     /// An open file is closed.

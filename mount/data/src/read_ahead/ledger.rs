@@ -177,6 +177,11 @@ impl Drop for Charge {
 }
 
 impl Books {
+    /// Too much was fetched in vain.
+    fn is_careful(&self) -> bool {
+        self.wasted > self.limits.mount / FREE_ONE_IN + self.read / WASTE_ONE_IN
+    }
+
     fn turn(&mut self, now: Monotonic) {
         while now.saturating_sub(self.since) >= HALVED {
             if self.read + self.wasted == 0 {
@@ -216,10 +221,18 @@ impl Ledger {
         Share {
             reach: part.min(file),
             whole: whole.min(part).min(file),
-            careful: books.wasted > mount / FREE_ONE_IN + books.read / WASTE_ONE_IN,
+            careful: books.is_careful(),
             habit: known >= all && (bits & ((1 << all) - 1)).count_ones() >= agree,
             eager,
         }
+    }
+
+    /// True if files that no program has opened may be fetched: unless it is switched off, or too
+    /// much was fetched in vain.
+    pub fn may_fetch_files(&self) -> bool {
+        let books = self.books.lock();
+        let ReadAheadLimits { mount, file, .. } = books.limits;
+        mount > 0 && file > 0 && !books.is_careful()
     }
 
     /// A file is closed.

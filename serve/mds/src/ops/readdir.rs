@@ -3,7 +3,9 @@
 use super::layout::layout_of;
 use super::lookup::SHOWN;
 use crate::mds::{Mds, RequestContext};
+use crate::records::Records;
 use ::layout::codec::encoded_len;
+use dlm::leases::OpenBy;
 use namespace::access::READ;
 use namespace::readdir::readdir;
 use namespace::view::is_elsewhere;
@@ -11,6 +13,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use types::attr::FileType;
 use types::errno::Errno;
+use types::fid::Fid;
 use types::limits::READDIR_ENTRIES_MAX;
 use types::lock::InodeBits;
 use types::name::Name;
@@ -23,6 +26,20 @@ const ATTR_BYTES: usize = 128;
 /// Inodes read in one transaction: other operations get a turn in between.
 pub(super) const INODES_PER_TURN: usize = 256;
 
+/// What a client may be granted of a file that it is shown with its layout, because a program may
+/// open it next: what an open for reading would be granted. But it is not open, and breaks no
+/// lease; so there is none of that while there are leases.
+fn to_read(records: &Records<'_>, fid: Fid) -> InodeBits {
+    let client = records.lock_context.asked.client;
+    let shown = SHOWN.union(InodeBits::LAYOUT);
+    if !records.state.locks.leases.is_empty() {
+        return shown;
+    }
+    let opens = &records.state.opens;
+    let written = opens.is_written(fid) && opens.others(client, fid) == OpenBy::Writers;
+    shown.union(InodeBits::DATA).union(if written { InodeBits::NONE } else { InodeBits::OPEN })
+}
+
 impl Mds {
     pub(super) fn readdir(
         &self,
@@ -30,6 +47,7 @@ impl Mds {
         op: &Readdir,
     ) -> Result<MdsReply, Errno> {
         let &Readdir { fid, ref after, limit, bytes_max, with_attr, with_layout } = op;
+        let squashed = request.is_squashed;
         self.ours(fid)?;
         self.permit(request, fid, READ)?;
         let limit = (limit as usize).clamp(1, READDIR_ENTRIES_MAX);
@@ -79,8 +97,11 @@ impl Mds {
                     for entry in
                         entries[first..].iter_mut().filter(|entry| !is_elsewhere(fid, entry.fid))
                     {
+                        let reads =
+                            with_layout && entry.file_type == FileType::Regular && !squashed;
+                        let bits = if reads { to_read(records, entry.fid) } else { SHOWN };
                         // Damaged: the name stands, and a lookup reports the error.
-                        entry.entry = records.show(entry.fid, SHOWN).ok().flatten();
+                        entry.entry = records.show(entry.fid, bits).ok().flatten();
                     }
                 }
                 if with_layout {

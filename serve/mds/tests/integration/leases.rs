@@ -11,7 +11,7 @@ use types::lock::{InodeBits, LeaseMode};
 use types::session::OpenHandle;
 use wire::mds::{
     Close, Create, CreateKind, Getattr, Lease, LeaseAct, Lock, MdsOp, MdsReply, Open, OpenFlags,
-    Setattr, SwapLayouts,
+    Readdir, Setattr, SwapLayouts,
 };
 
 const READ: LeaseMode = LeaseMode::Read;
@@ -45,6 +45,30 @@ fn close(rig: &Rig, holder: &Holder, fid: Fid, handle: OpenHandle) {
 
 fn bits_of(granted: &[(Fid, InodeBits)], fid: Fid) -> InodeBits {
     granted.iter().find(|(of, _)| *of == fid).map_or(InodeBits::NONE, |(_, bits)| *bits)
+}
+
+/// A client that reads files ahead asks for what an open would bring. That is no open.
+#[test]
+fn a_listing_with_layouts_grants_what_an_open_would_unless_there_are_leases() {
+    let rig = Rig::new();
+    let b = rig.holder(11);
+    let file = rig.file("f");
+    let list = |holder: &Holder| {
+        let (fid, limit, bytes_max) = (Fid::ROOT, 9, 1 << 20);
+        let op = Readdir { fid, after: None, limit, bytes_max, with_attr: true, with_layout: true };
+        let (answer, granted) = rig.by(holder, MdsOp::Readdir(op));
+        let Ok(MdsReply::Entries { entries, .. }) = answer else { panic!("{answer:?}") };
+        assert!(entries.iter().all(|entry| entry.layout.is_some()));
+        bits_of(&granted, file)
+    };
+    let shown = InodeBits::LOOKUP.union(InodeBits::UPDATE).union(InodeBits::LAYOUT);
+    let to_read = shown.union(InodeBits::DATA).union(InodeBits::OPEN);
+    assert_eq!(list(&rig.holder(10)), to_read);
+    let leased = rig.file("h");
+    open(&rig, &b, leased, false);
+    assert_eq!(acquire(&rig, &b, leased, READ), Ok(()));
+    assert_eq!(list(&rig.holder(12)), shown);
+    assert_eq!(check(&rig, &b, leased), Some(READ), "a listing breaks none");
 }
 
 #[test]

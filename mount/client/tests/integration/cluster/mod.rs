@@ -254,11 +254,13 @@ impl Target {
                 reply.touched.extend(state.entry(*parent).map(|entry| *entry));
             }
             (
-                MdsOp::Readdir(Readdir { fid, .. }),
+                MdsOp::Readdir(Readdir { fid, with_layout, .. }),
                 Ok(OpReply::Mds(MdsReply::Entries { entries, .. })),
             ) => {
                 give(*fid, InodeBits::UPDATE);
-                entries.iter().for_each(|listed| give(listed.fid, shown));
+                let to_read = InodeBits::LAYOUT.union(InodeBits::OPEN).union(InodeBits::DATA);
+                let bits = if *with_layout { shown.union(to_read) } else { shown };
+                entries.iter().for_each(|listed| give(listed.fid, bits));
             }
             (MdsOp::GetattrMany(_), Ok(OpReply::Mds(MdsReply::Attrs(entries)))) => {
                 entries.iter().flatten().for_each(|entry| give(entry.attr.fid, shown));

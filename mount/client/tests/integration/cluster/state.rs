@@ -159,7 +159,7 @@ impl State {
                 self.inode(new_parent)?.names.insert(new_name, fid);
                 MdsReply::Entry(self.entry(fid)?)
             }
-            MdsOp::Readdir(Readdir { fid, after, limit, with_attr, .. }) => {
+            MdsOp::Readdir(Readdir { fid, after, limit, with_attr, with_layout, .. }) => {
                 let names = self.inode(fid)?.names.clone();
                 let mut rest =
                     names.into_iter().filter(|(name, _)| after.as_ref().is_none_or(|a| name > a));
@@ -168,7 +168,9 @@ impl State {
                     let entry = *self.entry(to)?;
                     let file_type = entry.attr.file_type();
                     let entry = (with_attr && to.mdt() == fid.mdt()).then_some(entry);
-                    entries.push(DirEntry { name, fid: to, file_type, entry, layout: None });
+                    let layout = self.inode(to)?.layout.clone();
+                    let layout = (with_layout && file_type == FileType::Regular).then_some(layout);
+                    entries.push(DirEntry { name, fid: to, file_type, entry, layout });
                 }
                 MdsReply::Entries { entries, more: rest.next().is_some() }
             }
