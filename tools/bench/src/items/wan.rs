@@ -1,6 +1,6 @@
 //! `wan`: a cluster on one side of a long link, a client on the other, in network namespaces of
 //! this machine. It measures throughput as percent of the raw TCP throughput over the same link in
-//! the same run, and other items over the link.
+//! the same run, and other items over the link, also as percent of what they reach without delay.
 //!
 //! The link is made by a program that is named (`--wanlink`), or by `tc netem` where the kernel has
 //! it. Everything (hosts, link, servers, mount) is made for the run and removed with it.
@@ -8,6 +8,7 @@
 mod cluster;
 mod line;
 mod link;
+mod own;
 
 use crate::failure::BenchError;
 use crate::item::{self, Item, Rounds};
@@ -24,6 +25,7 @@ use bench_report::figure::{Figure, PlaceReport};
 use cluster::Cluster;
 use line::Line;
 use link::Link;
+use own::AtDelay;
 use std::path::Path;
 
 /// Runs everything at every delay.
@@ -36,7 +38,7 @@ pub fn run(
     rounds: Rounds,
     stop: &Stop,
 ) -> Result<(Vec<PlaceReport>, Vec<Figure>), BenchError> {
-    let (mut places, mut figures) = (Vec::new(), Vec::new());
+    let (mut places, mut done) = (Vec::new(), Vec::new());
     for delay in &args.delays {
         stop.check()?;
         let link = Link::up(delay.0, args)?;
@@ -52,8 +54,8 @@ pub fn run(
                 WanItem::Build => Box::new(Build::new(&args.build())),
                 WanItem::Rtt => Box::new(Rtt::new(&args.rtt())),
             };
-            let done = item::run(&mut *item, &far, rounds, stop)?;
-            figures.extend(done.into_iter().map(|figure| over_the_link(figure, ms)));
+            let figures = item::run(&mut *item, &far, rounds, stop)?;
+            done.extend(figures.into_iter().map(|figure| AtDelay { ms, figure }));
         }
         places.extend(
             far.iter()
@@ -65,7 +67,9 @@ pub fn run(
         drop(cluster);
         drop(link);
     }
-    Ok((places, figures))
+    let shares = own::shares(&done);
+    let figures = done.into_iter().map(|AtDelay { ms, figure }| over_the_link(figure, ms));
+    Ok((places, figures.chain(shares).collect()))
 }
 
 /// The figure of an item as one of `wan`.
