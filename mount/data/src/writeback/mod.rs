@@ -207,8 +207,13 @@ impl Writeback {
     /// Takes those of one MDT.
     fn take_pages(&self, mdt: u16) -> Vec<Fid> {
         let mut pages = self.pages.lock();
-        let gone = pages.extract_if(.., |fid, _| fid.mdt() == mdt).map(|(fid, _)| fid);
-        gone.collect()
+        let mut gone = Vec::new();
+        pages.retain(|fid, _| {
+            let goes = fid.mdt() == mdt;
+            gone.extend(goes.then_some(*fid));
+            !goes
+        });
+        gone
     }
 
     fn note_contended(&self, fid: Fid, now: Monotonic) {
