@@ -18,7 +18,9 @@ const NAMES_BYTES: u64 = 40 * MANY as u64;
 /// since lies still.
 const STILL: Duration = Duration::from_millis(2500);
 
-/// Workloads that waited more often than they may.
+/// Workloads that waited more often than they may. The bounds leave room for what a loaded machine
+/// sends in the background; without the rules that are tested here there are hundreds of waits, or
+/// as many as files.
 #[derive(Default)]
 struct Verdict(Vec<String>);
 
@@ -63,7 +65,7 @@ fn open_elsewhere(far: &Far, verdict: &mut Verdict) {
     std::thread::sleep(STILL);
     found(far, "open");
     let list = || sh(far.far(), "ls -l open | grep -c ' 1000 '");
-    for (what, most) in [("ls -l of 200 open files", 3), ("the same again", 1)] {
+    for (what, most) in [("ls -l of 200 open files", 6), ("the same again", 4)] {
         let (waits, _) = far.seen(what, || assert_eq!(list().trim(), "200"));
         verdict.at_most(most, what, waits);
     }
@@ -81,7 +83,7 @@ fn open_elsewhere(far: &Far, verdict: &mut Verdict) {
 fn copies(far: &Far, verdict: &mut Verdict) {
     let here = tempfile::tempdir().expect("a folder");
     for (folder, files, bytes_each, most) in
-        [("small", 400, 3 << 10, 24), ("large", 200, 200 << 10, 40)]
+        [("small", 400, 3 << 10, 50), ("large", 200, 200 << 10, 50)]
     {
         made(far, folder, files, bytes_each, drop);
         std::thread::sleep(STILL);
@@ -108,11 +110,11 @@ fn listings(far: &Far, verdict: &mut Verdict) {
         assert_eq!(count, MANY);
     };
     let workloads: [(&str, usize, &dyn Fn(&Path)); 5] = [
-        ("ls -U", 3, &script("ls -U | tail -n 1")),
-        ("ls -l", 6, &script("ls -l | tail -n 1")),
-        ("find -size", 8, &script("find . -size +1M")),
-        ("du", 8, &script("du -s")),
-        ("stat in random order", 8, &anyhow),
+        ("ls -U", 6, &script("ls -U | tail -n 1")),
+        ("ls -l", 12, &script("ls -l | tail -n 1")),
+        ("find -size", 16, &script("find . -size +1M")),
+        ("du", 16, &script("du -s")),
+        ("stat in random order", 16, &anyhow),
     ];
     for (n, (what, most, work)) in workloads.into_iter().enumerate() {
         let folder = format!("many{n}");
