@@ -16,11 +16,11 @@
 //! count, and the bound begins anew. This file decides; `ops/dir_ahead.rs` acts.
 
 use env::clock::Monotonic;
+use env::watch;
 use foldhash::HashMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
 use types::fid::Fid;
 
 /// Directories of one parent that a program had to wait for before others are listed ahead.

@@ -18,11 +18,11 @@
 //! (docs/client.md). This file decides; `ops/statahead.rs` acts.
 
 use env::clock::Monotonic;
+use env::watch;
 use foldhash::HashMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
 use types::fid::Fid;
 use types::limits::READDIR_ENTRIES_MAX;
 use types::name::Name;
