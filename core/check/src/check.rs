@@ -27,7 +27,7 @@ pub const FINDINGS_MAX: usize = 100_000;
 /// have been removed.
 const SEQUENCES_AHEAD: u64 = 1 << 16;
 /// Records that are read first.
-pub const FIRST: [Tag; 4] = [Tag::Inode, Tag::ObjectsAt, Tag::Orphan, Tag::Writer];
+pub const FIRST: [Tag; 5] = [Tag::Inode, Tag::ObjectsAt, Tag::Orphan, Tag::Writer, Tag::Moving];
 /// Records that are read second.
 pub const THEN: [Tag; 7] =
     [Tag::Entry, Tag::Xattr, Tag::Chunk, Tag::Destroy, Tag::State, Tag::Bundle, Tag::Peer];
@@ -52,6 +52,8 @@ pub(crate) struct Seen {
     pub(crate) named: Option<Box<(Fid, Vec<u8>)>>,
     pub(crate) orphan: bool,
     pub(crate) writer: bool,
+    /// It is marked as one whose names move between its stripes.
+    pub(crate) moving: bool,
     pub(crate) xattrs: bool,
     pub(crate) file: Option<Box<FileSeen>>,
 }
@@ -110,6 +112,7 @@ impl Check {
             Some(b'O') => self.objects_at(key, value),
             Some(b'P') => self.mark(key, value, |seen| seen.orphan = true),
             Some(b'W') => self.mark(key, value, |seen| seen.writer = true),
+            Some(b'M') => self.mark(key, value, |seen| seen.moving = true),
             Some(b'E') => self.entry(key, value),
             Some(b'X') => self.xattr(key, value),
             Some(b'B') => self.chunk(key, value),
@@ -210,6 +213,7 @@ impl Check {
             named: None,
             orphan: false,
             writer: false,
+            moving: false,
             xattrs: false,
             file: None,
         };
@@ -279,9 +283,12 @@ impl Check {
                 return None;
             }
         }
-        let stripes = self.seen.get(&dir).and_then(|seen| seen.stripes.as_ref());
+        let above = self.seen.get(&dir);
+        let version = above.map_or(0, |seen| seen.version);
+        let stripes = above.and_then(|seen| seen.stripes.as_ref());
+        let whole = stripes.map_or(dir, |stripes| stripes.master());
         if let Some(place) = stripes.map(|stripes| stripes.place(&name())).filter(|at| *at != dir) {
-            self.find(Finding::MisplacedName { dir, name: name(), place });
+            self.find(Finding::MisplacedName { dir, name: name(), place, version });
         }
         let Some(child) = self.seen.get_mut(&fid) else {
             self.find(Finding::Dangling { dir, name: name(), fid });
@@ -294,7 +301,7 @@ impl Check {
             match child.named.take() {
                 None => child.named = Some(this),
                 // The name where its parent is counts.
-                Some(first) if first.0 != child.parent && dir == child.parent => {
+                Some(first) if first.0 != child.parent && whole == child.parent => {
                     child.named = Some(this);
                     self.extra.push((fid, first.0, first.1));
                 }

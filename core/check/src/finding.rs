@@ -145,8 +145,11 @@ pub enum Finding {
         name: Vec<u8>,
         /// The stripe that should have it.
         place: Fid,
+        /// Version of the directory.
+        version: u64,
     },
-    /// A mark of an inode that does not exist, or an orphan's mark at a file that has names.
+    /// A mark of an inode that does not exist, an orphan's mark at a file that has names, or the
+    /// mark of a directory whose names do not move between stripes.
     StrayMark {
         /// Key of the record.
         key: Vec<u8>,
@@ -455,7 +458,7 @@ impl fmt::Display for Finding {
             Finding::UnlikeStripe { fid, master, .. } => {
                 write!(f, "stripe {fid} has another mode or owner than its directory {master}")
             }
-            Finding::MisplacedName { dir, name, place } => {
+            Finding::MisplacedName { dir, name, place, .. } => {
                 write!(f, "name {dir}/{} belongs to stripe {place}", shown(name))
             }
             Finding::StrayMark { key } => {

@@ -4,6 +4,7 @@
 //! else was read. The order matters where two records decide: an absent inode never comes back, so
 //! it is read before the name that leads to it.
 
+use crate::check::read_stripes;
 use crate::files::has_chunk;
 use crate::finding::{Finding, Stray};
 use crate::lost_found;
@@ -93,7 +94,9 @@ impl Finding {
                 keys.push(key::inode(*dir).to_vec());
                 keys
             }
-            Finding::MisplacedName { dir, name, .. } => vec![key::dirent(*dir, name).to_vec()],
+            Finding::MisplacedName { dir, name, .. } => {
+                vec![key::dirent(*dir, name).to_vec(), key::inode(*dir).to_vec()]
+            }
             Finding::LostStripe { fid, .. }
             | Finding::StrayStripe { fid, .. }
             | Finding::UnlikeStripe { fid, .. }
@@ -176,10 +179,12 @@ pub fn judge(finding: &Finding, records: &Records) -> Verdict {
         Finding::LostStripe { fid, version, .. }
         | Finding::StrayStripe { fid, version, .. }
         | Finding::UnlikeStripe { fid, version, .. } => same(records, *fid, *version, |_, _| None),
-        Finding::MisplacedName { dir, name, .. } => match records.get(&key::dirent(*dir, name)) {
-            Some(_) => Verdict::Confirmed(None),
-            None => Verdict::Gone,
-        },
+        Finding::MisplacedName { dir, name, version, .. } => {
+            match records.get(&key::dirent(*dir, name)) {
+                Some(_) => same(records, *dir, *version, |_, _| None),
+                None => Verdict::Gone,
+            }
+        }
         Finding::WrongNlink { fid, counted, version, .. } => {
             change(records, *fid, *version, |record| record.attr.nlink = *counted)
         }
@@ -400,11 +405,21 @@ fn stray_mark(key: &[u8], records: &Records) -> Verdict {
     let (inode, Some(value)) = (records.get(&owner), records.get(key)) else {
         return Verdict::Gone;
     };
-    let named = |bytes: &[u8]| inode::decode(fid, bytes).is_ok_and(|record| record.attr.nlink > 0);
+    let wrong = |bytes: &[u8]| match (key[0], inode::decode(fid, bytes)) {
+        (tag, Ok(record)) if tag == Tag::Orphan as u8 => record.attr.nlink > 0,
+        (tag, Ok(record)) if tag == Tag::Moving as u8 => !names_move(fid, &record),
+        _ => false,
+    };
     match inode {
-        Some(bytes) if key[0] != Tag::Orphan as u8 || !named(bytes) => Verdict::Gone,
+        Some(bytes) if !wrong(bytes) => Verdict::Gone,
         inode => Verdict::Confirmed(Some(remove(key, value, &owner, inode))),
     }
+}
+
+/// True if names of this directory move between its stripes, of which it is the first.
+fn names_move(fid: Fid, record: &InodeRecord<'_>) -> bool {
+    let stripes = read_stripes(record).ok().flatten();
+    stripes.is_some_and(|stripes| stripes.master() == fid && stripes.moving().is_some())
 }
 
 /// Raises the counter of sequences. Without `needed`, the largest sequence that a range was ever

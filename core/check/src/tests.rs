@@ -564,7 +564,7 @@ fn striped() -> (Store, [Fid; 2]) {
         change_inode(&mut store, fid, |record| record.flags = InodeFlags::STRIPED.bits());
     }
     put_inode(&mut store, LINK, FileType::Symlink, 1, Fid::NONE, &[]);
-    put_inode(&mut store, SUB, FileType::Directory, 2, shard, &[]);
+    put_inode(&mut store, SUB, FileType::Directory, 2, DIR, &[]);
     put_name(&mut store, Fid::ROOT, "dir", DIR, FileType::Directory);
     let (even, odd) = ("b", "a");
     assert_eq!((stripes.place(even.as_bytes()), stripes.place(odd.as_bytes())), (DIR, shard));
@@ -617,12 +617,17 @@ fn stripes_of_a_directory_belong_together() {
         found(&|store| {
             let value = store.remove(&key::dirent(shard, b"a")[..]).unwrap();
             store.insert(key::dirent(master, b"a").to_vec(), value);
-            change_inode(store, SUB, |record| record.parent = master);
             change_inode(store, shard, |record| record.attr.nlink = 2);
             change_inode(store, master, |record| record.attr.nlink = 3);
         }),
         ["misplaced-name"]
     );
+    let parent = found(&|store| change_inode(store, SUB, |record| record.parent = shard));
+    assert_eq!(parent, ["wrong-parent"]);
+    let marked = found(&|store| {
+        store.insert(key::moving(master).to_vec(), mark::encode(Mark::default()).to_vec());
+    });
+    assert_eq!(marked, ["stray-mark"]);
     let lost = found(&|store| _ = store.remove(&key::inode(shard)[..]));
     assert!(lost.contains(&"lost-stripe") && lost.contains(&"stray-name"), "{lost:?}");
     let stray = found(&|store| {

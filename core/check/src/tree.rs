@@ -21,7 +21,7 @@ pub(crate) fn judge(
     }
     for (fid, inode) in &*seen {
         if let Some(file_type) = inode.file_type {
-            judge_inode(*fid, inode, file_type == FileType::Directory, findings);
+            judge_inode(seen, *fid, inode, file_type == FileType::Directory, findings);
         }
     }
     judge_stripes(seen, findings);
@@ -57,13 +57,29 @@ fn judge_stripes(seen: &BTreeMap<Fid, Seen>, findings: &mut Vec<Finding>) {
     }
 }
 
-fn judge_inode(fid: Fid, inode: &Seen, is_dir: bool, findings: &mut Vec<Finding>) {
+/// The directory that programs see of one that has a name.
+fn whole(seen: &BTreeMap<Fid, Seen>, dir: Fid) -> Fid {
+    seen.get(&dir).and_then(|inode| master_of(dir, inode)).unwrap_or(dir)
+}
+
+fn judge_inode(
+    seen: &BTreeMap<Fid, Seen>,
+    fid: Fid,
+    inode: &Seen,
+    is_dir: bool,
+    findings: &mut Vec<Finding>,
+) {
     let Seen { version, nlink, names, orphan, .. } = *inode;
     if inode.xattrs && !inode.flags.contains(InodeFlags::HAS_XATTR) {
         findings.push(Finding::HiddenXattrs { fid, version });
     }
     if orphan && nlink > 0 {
         findings.push(Finding::StrayMark { key: key::orphan(fid).to_vec() });
+    }
+    let stripes = inode.stripes.as_ref();
+    let moves = stripes.is_some_and(|all| all.master() == fid && all.moving().is_some());
+    if inode.moving && !moves {
+        findings.push(Finding::StrayMark { key: key::moving(fid).to_vec() });
     }
     // A shard has no name of its own.
     let master = master_of(fid, inode).filter(|_| nlink > 0);
@@ -79,7 +95,7 @@ fn judge_inode(fid: Fid, inode: &Seen, is_dir: bool, findings: &mut Vec<Finding>
     if nlink != counted {
         findings.push(Finding::WrongNlink { fid, recorded: nlink, counted, version });
     }
-    let named = inode.named.as_ref().map(|named| named.0).or(master);
+    let named = inode.named.as_ref().map(|named| whole(seen, named.0)).or(master);
     if let Some(found) = named.filter(|found| is_dir && *found != inode.parent) {
         findings.push(Finding::WrongParent { fid, recorded: inode.parent, found, version });
     }

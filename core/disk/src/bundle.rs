@@ -36,6 +36,9 @@ const DROP: u16 = 6;
 const LINK: u16 = 7;
 const MOVE: u16 = 8;
 const CHANGE: u16 = 9;
+const RESTRIPE: u16 = 10;
+const GIVE: u16 = 11;
+const TAKE: u16 = 12;
 
 const ATIME: u32 = 1;
 const MTIME: u32 = 2;
@@ -65,6 +68,9 @@ const MTIME: u32 = 2;
 /// |      |        | name, type 1, the new name                                                 |
 /// |    9 | change | FID, times that are set 4 (1 atime, 2 mtime), length 4, inode record, then  |
 /// |      |        | xattrs: length 4, name, 1 if it is set (0: removed) 1, length 4, value      |
+/// |   10 | restripe | FID, change of the link count 4, record of the stripes                   |
+/// |   11 | give   | FID of the stripe, type 1, name                                            |
+/// |   12 | take   | FID of the stripe, FID, type 1, name                                       |
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct RawHead {
@@ -217,6 +223,35 @@ pub enum Step {
         /// Extended attributes that are set or removed.
         xattrs: Vec<(Vec<u8>, Option<Vec<u8>>)>,
     },
+    /// The stripes of a directory change, or names pass from one to another.
+    Restripe {
+        /// The stripe.
+        fid: Fid,
+        /// Sub-directories that come (negative: go) with names.
+        nlink: i32,
+        /// The new record of the stripes (`layout::dir_stripes`).
+        record: Vec<u8>,
+    },
+    /// A name goes to another stripe of its directory.
+    Give {
+        /// The stripe.
+        dir: Fid,
+        /// The name.
+        name: Name,
+        /// What is there.
+        file_type: FileType,
+    },
+    /// A name comes from another stripe of its directory.
+    Take {
+        /// The stripe.
+        dir: Fid,
+        /// The name.
+        name: Name,
+        /// Where it leads.
+        fid: Fid,
+        /// What is there.
+        file_type: FileType,
+    },
     /// The reply to the client that asked for it is kept.
     Reply {
         /// The client.
@@ -237,8 +272,12 @@ impl Step {
             | Step::Drop { fid, .. }
             | Step::Link { fid, .. }
             | Step::Move { fid, .. }
-            | Step::Change { fid, .. } => Some(TargetIndex(fid.mdt())),
-            Step::Enter { dir, .. } | Step::Leave { dir, .. } => Some(TargetIndex(dir.mdt())),
+            | Step::Change { fid, .. }
+            | Step::Restripe { fid, .. } => Some(TargetIndex(fid.mdt())),
+            Step::Enter { dir, .. }
+            | Step::Leave { dir, .. }
+            | Step::Give { dir, .. }
+            | Step::Take { dir, .. } => Some(TargetIndex(dir.mdt())),
             Step::Reply { .. } => None,
         }
     }
@@ -388,6 +427,25 @@ fn put_step(step: &Step, out: &mut Vec<u8>) {
             }
             CHANGE
         }
+        Step::Restripe { fid, nlink, record } => {
+            out.extend_from_slice(&fid.to_be_bytes());
+            out.extend_from_slice(&nlink.to_le_bytes());
+            out.extend_from_slice(record);
+            RESTRIPE
+        }
+        Step::Give { dir, name, file_type } => {
+            out.extend_from_slice(&dir.to_be_bytes());
+            out.push(*file_type as u8);
+            out.extend_from_slice(name.as_bytes());
+            GIVE
+        }
+        Step::Take { dir, name, fid, file_type } => {
+            out.extend_from_slice(&dir.to_be_bytes());
+            out.extend_from_slice(&fid.to_be_bytes());
+            out.push(*file_type as u8);
+            out.extend_from_slice(name.as_bytes());
+            TAKE
+        }
         Step::Reply { client, slot, record } => {
             out.extend_from_slice(&client.0.to_be_bytes());
             out.extend_from_slice(&slot.to_le_bytes());
@@ -500,6 +558,21 @@ fn step(kind: u16, mut rest: Rest<'_>) -> Result<Step, Damaged> {
             }
             let (atime, mtime) = (times & ATIME != 0, times & MTIME != 0);
             Step::Change { fid, atime, mtime, record, xattrs }
+        }
+        RESTRIPE => {
+            let (fid, nlink) = (rest.fid()?, i32::from_le_bytes(rest.array()?));
+            let record = std::mem::take(&mut rest.0).to_vec();
+            Step::Restripe { fid, nlink, record }
+        }
+        GIVE => {
+            let dir = rest.fid()?;
+            let (file_type, name) = rest.name()?;
+            Step::Give { dir, name, file_type }
+        }
+        TAKE => {
+            let (dir, fid) = (rest.fid()?, rest.fid()?);
+            let (file_type, name) = rest.name()?;
+            Step::Take { dir, name, fid, file_type }
         }
         REPLY => {
             let client = ClientUuid(u128::from_be_bytes(rest.array()?));

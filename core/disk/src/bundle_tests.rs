@@ -71,10 +71,13 @@ fn sample() -> Kept {
             Step::Move {
                 fid: A,
                 from: (Fid::ROOT, name.clone()),
-                to: (A, name),
+                to: (A, name.clone()),
                 file_type: FileType::Directory,
                 time: TIME,
             },
+            Step::Restripe { fid: A, nlink: -1, record: b"stripes".to_vec() },
+            Step::Give { dir: Fid::ROOT, name: name.clone(), file_type: FileType::Directory },
+            Step::Take { dir: Fid::ROOT, name, fid: A, file_type: FileType::Directory },
             Step::Reply { client: ClientUuid(7), slot: 3, record: reply },
         ],
     }
@@ -104,7 +107,10 @@ fn each_step_is_of_the_mdt_of_its_inode() {
     let Kept::Applied { steps, .. } = sample() else { panic!("it is applied") };
     let mdts: Vec<_> = steps.iter().map(|step| step.mdt().map(|mdt| mdt.0)).collect();
     let (inode, name) = (Some(A.mdt()), Some(Fid::ROOT.mdt()));
-    assert_eq!(mdts, [inode, inode, inode, name, name, inode, inode, inode, None]);
+    assert_eq!(
+        mdts,
+        [inode, inode, inode, name, name, inode, inode, inode, inode, name, name, None]
+    );
 }
 
 #[test]

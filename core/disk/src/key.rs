@@ -8,6 +8,7 @@
 //! | `D` | transno 8, FID 16            | objects of a removed file, to be destroyed         |
 //! | `E` | directory FID 16, name       | directory entry                                    |
 //! | `I` | FID 16                       | inode                                              |
+//! | `M` | FID 16                       | directory whose names move between its stripes     |
 //! | `O` | FID 16                       | file that has the objects named after this one     |
 //! | `P` | FID 16                       | orphan: no name left, was open                     |
 //! | `R` | client UUID 16, slot 2       | reply to a change of a client                      |
@@ -71,6 +72,11 @@ pub fn inode(fid: Fid) -> [u8; 17] {
 /// `owner` itself.
 pub fn objects_at(owner: Fid) -> [u8; 17] {
     tagged(b'O', owner)
+}
+
+/// Mark of a directory whose names move between its stripes.
+pub fn moving(fid: Fid) -> [u8; 17] {
+    tagged(b'M', fid)
 }
 
 /// Orphan mark.
@@ -220,6 +226,8 @@ pub enum Tag {
     Entry = b'E',
     /// Inodes.
     Inode = b'I',
+    /// Directories whose names move between their stripes.
+    Moving = b'M',
     /// Files that have objects named after others.
     ObjectsAt = b'O',
     /// Orphan marks.
@@ -238,7 +246,7 @@ pub enum Tag {
     Xattr = b'X',
 }
 
-/// The FID of an inode, orphan or writer key.
+/// The FID of an inode key or that of a mark.
 pub fn fid_of(key: &[u8]) -> Option<Fid> {
     Some(Fid::from_be_bytes(key.get(1..)?.try_into().ok()?))
 }

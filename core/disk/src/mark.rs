@@ -1,4 +1,5 @@
-//! Marks: records that say nearly everything in their key (orphans, writers).
+//! Marks: records that say nearly everything in their key (orphans, writers, directories whose
+//! names move).
 //!
 //! | at | size | field   | meaning                                                                  |
 //! |----|------|---------|--------------------------------------------------------------------------|

@@ -2,26 +2,57 @@
 //!
 //! Each stripe is an inode of its own, on another MDT, with the names that belong to it. The first
 //! one is the directory itself, the *master*; the others are *shards*. Each of them keeps this
-//! record, which never changes.
+//! record.
+//!
+//! When a directory is split or merged, its names move in their order. The *cursor* is the last one
+//! that has passed: names up to it are where the new count and hash put them, those behind it where
+//! the old ones do. So each name has one place at any time. A shard that a merge has emptied stays
+//! in the record, and the next split takes it again.
 
 use std::sync::OnceLock;
 use types::dir_stripes::{BadDirStripes, DirDefault, DirHash, Levels};
 use types::fid::Fid;
 use types::limits::DIR_STRIPES_MAX;
+use types::name::Name;
 use types::target::TargetIndex;
 
-/// Version of the record of stripes, and of that of a default. 1: first version.
-pub const VERSION: u8 = 1;
+/// Version of the record of stripes. 1: first version, of stripes that never changed. 2: they
+/// change: generation, count, and what moves.
+pub const VERSION: u8 = 2;
+/// Version of the record of a default. 1: first version.
+pub const DEFAULT_VERSION: u8 = 1;
+/// The highest generation: a reply has 30 bits for it.
+pub const GENERATION_MAX: u32 = (1 << 30) - 1;
+
+/// The extended attribute whose value is the record: clients of the file system ask for it.
+pub const RECORD_XATTR: &[u8] = b"sheen.stripes";
 
 /// Groups of names, which `crush` deals out to the stripes.
 const GROUPS: usize = 4096;
 /// Characters that mktemp(3) and rsync(1) put behind the name and a dot.
 const SUFFIX_BYTES: usize = 6;
+/// Bytes in front of the FIDs.
+const HEAD_BYTES: usize = 16;
+
+/// Names move from one placement to another.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Moving {
+    /// How names behind the cursor tell their stripes.
+    pub hash: DirHash,
+    /// Among so many.
+    pub count: u16,
+    /// The last name that has passed; `None`: none has.
+    pub cursor: Option<Name>,
+}
 
 /// The stripes of a directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DirStripes {
     hash: DirHash,
+    /// The first so many have names, or will have when names do not move any more.
+    count: u16,
+    generation: u32,
+    moving: Option<Moving>,
     fids: Vec<Fid>,
 }
 
@@ -31,15 +62,70 @@ impl DirStripes {
     /// # Errors
     /// Fewer than 2 or more than [`DIR_STRIPES_MAX`]; two of them on one MDT.
     pub fn new(hash: DirHash, fids: Vec<Fid>) -> Result<DirStripes, BadDirStripes> {
-        if !(2..=DIR_STRIPES_MAX).contains(&fids.len()) {
+        let count = fids.len() as u16; // checked below
+        DirStripes { hash, count, generation: 1, moving: None, fids }.checked()
+    }
+
+    /// A directory without stripes begins to get some: `more` of them beside itself.
+    ///
+    /// # Errors
+    /// As [`DirStripes::new`].
+    pub fn split(fid: Fid, hash: DirHash, more: Vec<Fid>) -> Result<DirStripes, BadDirStripes> {
+        let moving = Some(Moving { hash, count: 1, cursor: None });
+        let fids: Vec<Fid> = [fid].into_iter().chain(more).collect();
+        let count = fids.len() as u16; // checked below
+        DirStripes { hash, count, generation: 1, moving, fids }.checked()
+    }
+
+    /// Names begin to move to the places that this count and hash give them. `more`: new stripes,
+    /// if there are fewer than that.
+    ///
+    /// # Errors
+    /// As [`DirStripes::new`]; names move already; the count is 0 or more than there are then.
+    pub fn restriped(
+        &self,
+        hash: DirHash,
+        count: u16,
+        more: Vec<Fid>,
+    ) -> Result<DirStripes, BadDirStripes> {
+        if self.moving.is_some() {
+            return Err(BadDirStripes("names move already"));
+        }
+        let moving = Some(Moving { hash: self.hash, count: self.count, cursor: None });
+        let fids = self.fids.iter().copied().chain(more).collect();
+        DirStripes { hash, count, generation: self.after(), moving, fids }.checked()
+    }
+
+    /// All names up to this one have passed; `None`: all names.
+    pub fn passed(&self, cursor: Option<Name>) -> DirStripes {
+        let moving = match (&self.moving, cursor) {
+            (Some(moving), Some(cursor)) => Some(Moving { cursor: Some(cursor), ..moving.clone() }),
+            _ => None,
+        };
+        DirStripes { generation: self.after(), moving, ..self.clone() }
+    }
+
+    fn after(&self) -> u32 {
+        (self.generation + 1).min(GENERATION_MAX)
+    }
+
+    fn checked(self) -> Result<DirStripes, BadDirStripes> {
+        if !(2..=DIR_STRIPES_MAX).contains(&self.fids.len()) {
             return Err(BadDirStripes("number of stripes"));
         }
-        let mut mdts: Vec<u16> = fids.iter().map(|fid| fid.mdt()).collect();
+        let mut mdts: Vec<u16> = self.fids.iter().map(|fid| fid.mdt()).collect();
         mdts.sort_unstable();
         if mdts.windows(2).any(|pair| pair[0] == pair[1]) {
             return Err(BadDirStripes("an MDT twice"));
         }
-        Ok(DirStripes { hash, fids })
+        let counts = [Some(self.count), self.moving.as_ref().map(|moving| moving.count)];
+        if !counts.iter().flatten().all(|n| (1..=self.fids.len()).contains(&usize::from(*n))) {
+            return Err(BadDirStripes("stripes in use"));
+        }
+        if !(1..=GENERATION_MAX).contains(&self.generation) {
+            return Err(BadDirStripes("generation"));
+        }
+        Ok(self)
     }
 
     /// The directory itself.
@@ -47,7 +133,7 @@ impl DirStripes {
         self.fids[0]
     }
 
-    /// All stripes, the directory itself first.
+    /// All stripes, the directory itself first; also those that have no names.
     pub fn all(&self) -> &[Fid] {
         &self.fids
     }
@@ -57,39 +143,131 @@ impl DirStripes {
         &self.fids[1..]
     }
 
-    /// How names tell their stripes.
+    /// The stripes that may have names.
+    pub fn in_use(&self) -> &[Fid] {
+        let old = self.moving.as_ref().map_or(0, |moving| moving.count);
+        &self.fids[..usize::from(self.count.max(old))]
+    }
+
+    /// How many have names when none moves.
+    pub fn count(&self) -> u16 {
+        self.count
+    }
+
+    /// How names tell their stripes when none moves.
     pub fn hash(&self) -> DirHash {
         self.hash
     }
 
-    /// The stripe of a name.
-    pub fn place(&self, name: &[u8]) -> Fid {
-        self.fids[place(self.hash, self.fids.len(), name)]
+    /// Grows with each change of the record.
+    pub fn generation(&self) -> u32 {
+        self.generation
     }
 
-    /// version u8, hash u8, number of stripes u16 (little-endian), their FIDs (16 bytes each, big
-    /// endian).
+    /// What moves.
+    pub fn moving(&self) -> Option<&Moving> {
+        self.moving.as_ref()
+    }
+
+    /// The stripe of a name.
+    pub fn place(&self, name: &[u8]) -> Fid {
+        match &self.moving {
+            Some(Moving { hash, count, cursor })
+                if cursor.as_ref().is_none_or(|cursor| cursor.as_bytes() < name) =>
+            {
+                self.fids[place(*hash, usize::from(*count), name)]
+            }
+            _ => self.place_then(name),
+        }
+    }
+
+    /// The stripe of a name when none moves.
+    pub fn place_then(&self, name: &[u8]) -> Fid {
+        self.fids[place(self.hash, usize::from(self.count), name)]
+    }
+
+    /// | at | size | |
+    /// |----|------|--|
+    /// |  0 |    1 | version |
+    /// |  1 |    1 | hash |
+    /// |  2 |    2 | number of FIDs |
+    /// |  4 |    4 | generation |
+    /// |  8 |    2 | count |
+    /// | 10 |    1 | 1 if names move; else all up to the FIDs is 0 |
+    /// | 11 |    1 | old hash |
+    /// | 12 |    2 | old count |
+    /// | 14 |    2 | length of the cursor; 0: no name has passed |
+    /// | 16 | 16*n | FIDs, big endian |
+    /// |    |      | cursor |
+    ///
+    /// Numbers are little-endian.
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = vec![VERSION, self.hash as u8];
+        let mut bytes = Vec::with_capacity(HEAD_BYTES + 16 * self.fids.len());
+        bytes.extend_from_slice(&[VERSION, self.hash as u8]);
         bytes.extend_from_slice(&(self.fids.len() as u16).to_le_bytes()); // at most DIR_STRIPES_MAX
+        bytes.extend_from_slice(&self.generation.to_le_bytes());
+        bytes.extend_from_slice(&self.count.to_le_bytes());
+        let cursor = self.moving.as_ref().and_then(|moving| moving.cursor.as_ref());
+        let cursor = cursor.map_or(&[][..], Name::as_bytes);
+        let (moves, hash, count) =
+            self.moving.as_ref().map_or((0, 0, 0), |m| (1, m.hash as u8, m.count));
+        bytes.extend_from_slice(&[moves, hash]);
+        bytes.extend_from_slice(&count.to_le_bytes());
+        bytes.extend_from_slice(&(cursor.len() as u16).to_le_bytes()); // a name
         self.fids.iter().for_each(|fid| bytes.extend_from_slice(&fid.to_be_bytes()));
+        bytes.extend_from_slice(cursor);
         bytes
     }
 
     /// # Errors
     /// As [`DirStripes::new`]; another version, hash or length.
     pub fn decode(bytes: &[u8]) -> Result<DirStripes, BadDirStripes> {
-        let (&[version, hash, n0, n1], rest) =
-            bytes.split_first_chunk().ok_or(BadDirStripes("too short"))?;
-        if version != VERSION {
-            return Err(BadDirStripes("version"));
-        }
+        let short = BadDirStripes("too short");
+        let (&[version, hash, n0, n1], rest) = bytes.split_first_chunk().ok_or(short)?;
         let hash = DirHash::of(hash).ok_or(BadDirStripes("hash"))?;
-        let (fids, []) = rest.as_chunks::<16>() else { return Err(BadDirStripes("length")) };
-        if fids.len() != usize::from(u16::from_le_bytes([n0, n1])) {
-            return Err(BadDirStripes("length"));
+        let n = usize::from(u16::from_le_bytes([n0, n1]));
+        let fids = |raw: &[u8]| match raw.as_chunks::<16>() {
+            (fids, []) if fids.len() == n => {
+                Ok(fids.iter().map(|fid| Fid::from_be_bytes(*fid)).collect())
+            }
+            _ => Err(BadDirStripes("length")),
+        };
+        match version {
+            1 => DirStripes::new(hash, fids(rest)?),
+            VERSION => {
+                let (head, rest) = rest.split_first_chunk::<12>().ok_or(short)?;
+                let [g0, g1, g2, g3, c0, c1, moves, old, o0, o1, l0, l1] = *head;
+                let (generation, count) =
+                    (u32::from_le_bytes([g0, g1, g2, g3]), u16::from_le_bytes([c0, c1]));
+                let len = usize::from(u16::from_le_bytes([l0, l1]));
+                let (raw, cursor) = rest.split_at_checked(16 * n).ok_or(BadDirStripes("length"))?;
+                if cursor.len() != len {
+                    return Err(BadDirStripes("length"));
+                }
+                let moving = match moves {
+                    0 if [old, o0, o1, l0, l1] == [0; 5] => None,
+                    1 => Some(Moving {
+                        hash: DirHash::of(old).ok_or(BadDirStripes("hash"))?,
+                        count: u16::from_le_bytes([o0, o1]),
+                        cursor: match cursor {
+                            [] => None,
+                            name => Some(Name::new(name).map_err(|_| BadDirStripes("cursor"))?),
+                        },
+                    }),
+                    _ => return Err(BadDirStripes("what moves")),
+                };
+                DirStripes { hash, count, generation, moving, fids: fids(raw)? }.checked()
+            }
+            _ => Err(BadDirStripes("version")),
         }
-        DirStripes::new(hash, fids.iter().map(|fid| Fid::from_be_bytes(*fid)).collect())
+    }
+
+    /// The generation in a record of which nothing else matters.
+    pub fn generation_in(bytes: &[u8]) -> u32 {
+        match (bytes.first(), bytes.get(4..8).and_then(<[u8]>::first_chunk)) {
+            (Some(&VERSION), Some(raw)) => u32::from_le_bytes(*raw).clamp(1, GENERATION_MAX),
+            _ => 1,
+        }
     }
 }
 
@@ -183,7 +361,7 @@ pub fn encode_default(default: &DirDefault) -> [u8; DEFAULT_BYTES] {
     };
     let ([c0, c1], [m0, m1]) =
         (count.to_le_bytes(), mdt.map_or(u16::MAX, |mdt| mdt.0).to_le_bytes());
-    [VERSION, hash as u8, c0, c1, m0, m1, levels(inherit), levels(by_turns)]
+    [DEFAULT_VERSION, hash as u8, c0, c1, m0, m1, levels(inherit), levels(by_turns)]
 }
 
 /// Reads it.
@@ -193,7 +371,7 @@ pub fn encode_default(default: &DirDefault) -> [u8; DEFAULT_BYTES] {
 pub fn decode_default(bytes: &[u8]) -> Result<DirDefault, BadDirStripes> {
     let [version, hash, c0, c1, m0, m1, inherit, by_turns] =
         <[u8; DEFAULT_BYTES]>::try_from(bytes).map_err(|_| BadDirStripes("length"))?;
-    if version != VERSION {
+    if version != DEFAULT_VERSION {
         return Err(BadDirStripes("version"));
     }
     let levels = |raw: u8| match raw {
@@ -311,10 +489,61 @@ mod tests {
             bad[at] = byte;
             DirStripes::decode(&bad).unwrap_err().0
         };
-        assert_eq!([flip(0, 2), flip(1, 4), flip(2, 3)], ["version", "hash", "length"]);
+        assert_eq!([flip(0, 3), flip(1, 4), flip(2, 3)], ["version", "hash", "length"]);
+        assert_eq!([flip(8, 5), flip(8, 0)], ["stripes in use"; 2]);
+        assert_eq!([flip(4, 0), flip(7, 64)], ["generation"; 2]);
+        assert_eq!([flip(10, 2), flip(12, 1), flip(14, 1)], ["what moves", "what moves", "length"]);
+        let mut first = vec![1, DirHash::Crush as u8, 4, 0];
+        four.all().iter().for_each(|fid| first.extend_from_slice(&fid.to_be_bytes()));
+        assert_eq!(DirStripes::decode(&first), Ok(four.clone()), "of the first version");
         let twice = vec![four.master(), four.master()];
         assert_eq!(DirStripes::new(DirHash::Crush, twice), Err(BadDirStripes("an MDT twice")));
         assert!(DirStripes::new(DirHash::Crush, vec![four.master()]).is_err());
+    }
+
+    fn name(text: &str) -> Name {
+        Name::new(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn each_name_has_one_place_while_names_move() {
+        let four = stripes(DirHash::Crush, 4);
+        let all: Vec<Name> = (0..500).map(|n| name(&format!("file.{n:03}"))).collect();
+        let one = DirStripes::split(four.master(), DirHash::Crush, four.shards().to_vec()).unwrap();
+        let two = four.restriped(DirHash::Fnv1a64, 2, Vec::new()).unwrap();
+        assert_eq!((one.generation(), two.generation()), (1, 2));
+        assert_eq!([one.in_use().len(), two.in_use().len()], [4; 2]);
+        for (begun, before) in [(one, None), (two, Some(&four))] {
+            let old = |name: &Name| match before {
+                None => four.master(),
+                Some(before) => before.place(name.as_bytes()),
+            };
+            assert!(all.iter().all(|name| begun.place(name.as_bytes()) == old(name)));
+            let half = begun.passed(Some(all[249].clone()));
+            assert_eq!(DirStripes::decode(&half.encode()), Ok(half.clone()));
+            assert_eq!(DirStripes::generation_in(&half.encode()), begun.generation() + 1);
+            let end = half.passed(None);
+            assert_eq!(DirStripes::decode(&end.encode()), Ok(end.clone()));
+            assert!(end.moving().is_none() && end.generation() == begun.generation() + 2);
+            for (n, name) in all.iter().enumerate() {
+                let then = begun.place_then(name.as_bytes());
+                let at = if n < 250 { then } else { old(name) };
+                assert_eq!((half.place(name.as_bytes()), end.place(name.as_bytes())), (at, then));
+            }
+            assert!(all.iter().any(|name| old(name) != end.place(name.as_bytes())));
+            assert!(half.restriped(DirHash::Crush, 1, Vec::new()).is_err(), "names move");
+        }
+    }
+
+    #[test]
+    fn a_merged_directory_keeps_its_stripes() {
+        let four = stripes(DirHash::Crush, 4);
+        let one = four.restriped(DirHash::Crush, 1, Vec::new()).unwrap().passed(None);
+        assert_eq!((one.all(), one.in_use()), (four.all(), &four.all()[..1]));
+        assert!((0..100).all(|n| one.place(format!("{n}").as_bytes()) == four.master()));
+        assert!(one.restriped(DirHash::Crush, 5, Vec::new()).is_err());
+        let again = one.restriped(DirHash::Crush, 3, Vec::new()).unwrap().passed(None);
+        assert_eq!((again.in_use(), again.generation()), (&four.all()[..3], 5));
     }
 
     #[test]

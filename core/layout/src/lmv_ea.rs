@@ -27,8 +27,14 @@ pub const LMV_USER_MAGIC: u32 = 0x0CD3_0CD0;
 const HEAD_BYTES: usize = 56;
 const DEFAULT_BYTES: usize = 48;
 const FID_BYTES: usize = 16;
-/// Flags of a hash, which say what a directory goes through; here it goes through nothing.
+/// The hash itself; the other bits say what a directory goes through.
 const HASH_MASK: u32 = 0xffff;
+/// Names move to fewer stripes.
+pub const HASH_FLAG_MERGE: u32 = 0x0400_0000;
+/// Names move to more stripes, or by another hash.
+pub const HASH_FLAG_SPLIT: u32 = 0x0800_0000;
+/// Names move.
+pub const HASH_FLAG_MIGRATION: u32 = 0x8000_0000;
 const ALL_INHERIT: u8 = 0;
 const NONE_INHERIT: u8 = 255;
 const NONE_BY_TURNS: u8 = 0;
@@ -39,39 +45,58 @@ fn word(bytes: &[u8], at: usize) -> Result<u32, BadDirStripes> {
     word.map(|word| u32::from_le_bytes(*word)).ok_or(BadDirStripes("too short"))
 }
 
-/// Stripes as Lustre writes them.
-pub fn encode(stripes: &DirStripes) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(HEAD_BYTES + FID_BYTES * stripes.all().len());
+/// Stripes as Lustre writes them; `None`: all names are in the directory itself, and none moves.
+pub fn encode(stripes: &DirStripes) -> Option<Vec<u8>> {
+    let flags = match stripes.moving() {
+        None if stripes.count() == 1 => return None,
+        None => 0,
+        Some(moving) if moving.count > stripes.count() => HASH_FLAG_MIGRATION | HASH_FLAG_MERGE,
+        Some(_) => HASH_FLAG_MIGRATION | HASH_FLAG_SPLIT,
+    };
+    let fids = stripes.in_use();
+    let mut bytes = Vec::with_capacity(HEAD_BYTES + FID_BYTES * fids.len());
     let head = [
         LMV_MAGIC_V1,
-        stripes.all().len() as u32,
+        fids.len() as u32,
         stripes.master().mdt().into(),
-        stripes.hash() as u32,
-        1,
+        stripes.hash() as u32 | flags,
+        stripes.generation(),
     ];
     head.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
     bytes.resize(HEAD_BYTES, 0);
-    for Fid { seq, oid, ver } in stripes.all() {
+    for Fid { seq, oid, ver } in fids {
         bytes.extend_from_slice(&seq.to_le_bytes());
         bytes.extend_from_slice(&oid.to_le_bytes());
         bytes.extend_from_slice(&ver.to_le_bytes());
     }
-    bytes
+    Some(bytes)
+}
+
+/// Stripes as programs see them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Shown {
+    /// How names tell their stripes.
+    pub hash: DirHash,
+    /// Names move.
+    pub migrating: bool,
+    /// The stripes that have names, the directory itself first; at least one.
+    pub fids: Vec<Fid>,
 }
 
 /// Reads them.
 ///
 /// # Errors
-/// Another magic or length, no such hash, stripes that cannot be.
-pub fn decode(bytes: &[u8]) -> Result<DirStripes, BadDirStripes> {
+/// Another magic or length, no such hash, no stripe.
+pub fn decode(bytes: &[u8]) -> Result<Shown, BadDirStripes> {
     if word(bytes, 0)? != LMV_MAGIC_V1 {
         return Err(BadDirStripes("magic"));
     }
-    let (count, hash) = (word(bytes, 4)?, word(bytes, 12)? & HASH_MASK);
-    let hash = u8::try_from(hash).ok().and_then(DirHash::of).ok_or(BadDirStripes("hash"))?;
+    let (count, flags) = (word(bytes, 4)?, word(bytes, 12)?);
+    let hash = u8::try_from(flags & HASH_MASK).ok().and_then(DirHash::of);
+    let hash = hash.ok_or(BadDirStripes("hash"))?;
     let rest = bytes.get(HEAD_BYTES..).ok_or(BadDirStripes("too short"))?;
     let (fids, rest) = rest.as_chunks::<FID_BYTES>();
-    if !rest.is_empty() || fids.len() != count as usize {
+    if !rest.is_empty() || fids.is_empty() || fids.len() != count as usize {
         return Err(BadDirStripes("length"));
     }
     let fid = |raw: &[u8; FID_BYTES]| {
@@ -82,7 +107,20 @@ pub fn decode(bytes: &[u8]) -> Result<DirStripes, BadDirStripes> {
             ver: u32::from_le_bytes([v0, v1, v2, v3]),
         }
     };
-    DirStripes::new(hash, fids.iter().map(fid).collect())
+    let migrating = flags & HASH_FLAG_MIGRATION != 0;
+    Ok(Shown { hash, migrating, fids: fids.iter().map(fid).collect() })
+}
+
+/// A default says no hash.
+pub fn leave_hash(default: &mut [u8]) {
+    if let Some(hash) = default.get_mut(12..16) {
+        hash.fill(0);
+    }
+}
+
+/// True if a default says which hash, and not just any.
+pub fn names_hash(bytes: &[u8]) -> bool {
+    word(bytes, 12).is_ok_and(|hash| hash & HASH_MASK != 0)
 }
 
 /// A default as Lustre writes it.
@@ -155,11 +193,17 @@ mod tests {
     fn stripes_have_the_form_of_lustre() {
         let fid = |mdt: u64| Fid { seq: Fid::SEQ_NORMAL + mdt * Fid::SEQ_WIDTH, oid: 5, ver: 0 };
         let stripes = DirStripes::new(DirHash::Crush, vec![fid(1), fid(0)]).unwrap();
-        let bytes = encode(&stripes);
+        let bytes = encode(&stripes).unwrap();
         assert_eq!(bytes.len(), 56 + 2 * 16);
         assert_eq!(bytes[..16], [0xd0, 0x0c, 0xd2, 0x0c, 2, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0]);
         assert_eq!(bytes[56..72], [0, 4, 0, 0x40, 2, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(decode(&bytes), Ok(stripes));
+        let (hash, fids) = (stripes.hash(), stripes.all().to_vec());
+        assert_eq!(decode(&bytes), Ok(Shown { hash, migrating: false, fids: fids.clone() }));
+        let merging = stripes.restriped(hash, 1, Vec::new()).unwrap();
+        let raw = encode(&merging).unwrap();
+        assert_eq!(raw[12..20], [3, 0, 0, 0x84, 2, 0, 0, 0]);
+        assert_eq!(decode(&raw), Ok(Shown { hash, migrating: true, fids }));
+        assert_eq!(encode(&merging.passed(None)), None);
         (0..bytes.len()).for_each(|len| assert!(decode(&bytes[..len]).is_err(), "{len} bytes"));
         let mut bad = bytes;
         bad[12] = 7;

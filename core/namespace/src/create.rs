@@ -4,7 +4,9 @@ use crate::access::may_create;
 use crate::acl::{ACL_ACCESS, ACL_DEFAULT, Acl};
 use crate::context::Context;
 use crate::inode::{Dirent, Inode, InodeFlags, Tail};
-use crate::view::{Change, View, directory, directory_of, is_elsewhere, names_changed, target};
+use crate::view::{
+    Change, View, directory, directory_of, is_elsewhere, names_changed, target, whole,
+};
 use libc::{S_ISGID, S_ISVTX, S_IXGRP};
 use types::attr::{Attr, FileType};
 use types::errno::Errno;
@@ -76,12 +78,13 @@ pub fn create(
         check_link_target(new.size)?;
     }
     let inherited = inherit(view, ctx, &dir, &new)?;
+    let above = whole(view, &dir)?;
     view.before(&[Change::name(parent, name)])?;
     let (tail, flags) = tail(&dir)?;
 
-    let mut inode = inode(ctx, &dir, &new, inherited.mode, tail, flags);
+    let mut inode = inode(ctx, (&dir, above), &new, inherited.mode, tail, flags);
     put_acls(view, &mut inode, &inherited);
-    view.named(&mut inode, parent, name);
+    view.named(&mut inode, above, name);
     view.put_inode(&inode);
     view.put_dirent(parent, name, Dirent { fid: new.fid, file_type: new.file_type });
     names_changed(view, ctx, &mut dir, i32::from(is_dir));
@@ -119,11 +122,12 @@ pub fn plan_elsewhere(
         return Err(Errno::EMLINK);
     }
     let inherited = inherit(view, ctx, &dir, &new)?;
+    let above = whole(view, &dir)?;
     view.before(&[Change::name(parent, name)])?;
     let (tail, flags) = tail(&dir)?;
-    let mut inode = inode(ctx, &dir, &new, inherited.mode, tail, flags);
+    let mut inode = inode(ctx, (&dir, above), &new, inherited.mode, tail, flags);
     inode.flags |= inherited.flags();
-    view.named(&mut inode, parent, name);
+    view.named(&mut inode, above, name);
     let xattrs = [(ACL_ACCESS, inherited.access), (ACL_DEFAULT, inherited.default)];
     let xattrs = xattrs.into_iter().filter_map(|(name, value)| Some((name, value?)));
     Ok(Planned { inode, xattrs: xattrs.collect() })
@@ -164,7 +168,7 @@ pub fn create_unnamed(
     may_create(view, ctx, &dir)?;
     let inherited = inherit(view, ctx, &dir, &new)?;
     let (tail, flags) = tail(&dir)?;
-    let mut inode = inode(ctx, &dir, &new, inherited.mode, tail, flags);
+    let mut inode = inode(ctx, (&dir, dir.fid()), &new, inherited.mode, tail, flags);
     inode.flags.set(InodeFlags::LINKABLE, linkable);
     inode.attr.nlink = 0;
     put_acls(view, &mut inode, &inherited);
@@ -240,9 +244,10 @@ fn strip_setgid(ctx: &Context<'_>, dir: &Inode, mode: u32) -> u32 {
     if program && inherits && !ctx.in_group_or_root(dir.attr.gid) { mode & !S_ISGID } else { mode }
 }
 
+/// The new inode. Its directory is `dir`; `above`: as programs see it.
 fn inode(
     ctx: &Context<'_>,
-    dir: &Inode,
+    (dir, above): (&Inode, Fid),
     new: &New,
     mode: u32,
     tail: Tail,
@@ -271,7 +276,7 @@ fn inode(
             btime: ctx.now,
             version: ctx.version,
         },
-        parent: if is_dir { dir.fid() } else { Fid::NONE },
+        parent: if is_dir { above } else { Fid::NONE },
         flags,
         tail,
     }

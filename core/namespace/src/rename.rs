@@ -67,10 +67,9 @@ pub fn rename(
         false => Some(directory_of(view, to.parent, to.name)?),
     };
     // Stripes of one directory are one place to a program.
-    let apart = match &new_dir {
-        Some(new_dir) => whole(view, &old_dir)? != whole(view, new_dir)?,
-        None => false,
-    };
+    let old_whole = whole(view, &old_dir)?;
+    let new_whole = new_dir.as_ref().map_or(Ok(old_whole), |new_dir| whole(view, new_dir))?;
+    let apart = old_whole != new_whole;
     let new_dir = new_dir.filter(|_| to.parent != from.parent);
     let source =
         target(view, from.parent, view.dirent(from.parent, from.name)?.ok_or(Errno::ENOENT)?)?;
@@ -89,7 +88,8 @@ pub fn rename(
         // Two names of one inode: POSIX says that nothing happens.
         return Ok(Renamed { moved: source, replaced: None });
     }
-    let dirs = Directories { old: old_dir, new: new_dir, apart };
+    let wholes = (old_whole, new_whole);
+    let dirs = Directories { old: old_dir, new: new_dir, wholes, apart };
     check_permission(view, ctx, &dirs, &source, replaced.as_ref(), flags)?;
     match replaced {
         Some(other) if flags.exchange => {
@@ -112,6 +112,8 @@ pub fn rename(
 struct Directories {
     old: Inode,
     new: Option<Inode>,
+    /// As programs see them: of the old place, of the new one.
+    wholes: (Fid, Fid),
     /// They are not one directory, nor stripes of one.
     apart: bool,
 }
@@ -186,21 +188,19 @@ fn is_within(view: &mut impl View, dir: Fid, top: Fid, parent: Fid) -> Result<bo
     Err(Errno::EIO)
 }
 
-/// True if a directory of this MDT is above both, or is one of them.
+/// True if the chains upward meet in a directory of this MDT, or in the one to which both leave it.
 fn meet_here(view: &mut impl View, one: Fid, other: Fid) -> Result<bool, Errno> {
-    // The upmost directory of each chain on this MDT: if they meet here at all, it is the same.
-    Ok(view.reaches(one, other) && upmost_here(view, one)? == upmost_here(view, other)?)
+    Ok(view.reaches(one, other) && first_elsewhere(view, one)? == first_elsewhere(view, other)?)
 }
 
-/// The upmost directory above `dir` to which the chain upward leads on this MDT alone.
-fn upmost_here(view: &mut impl View, dir: Fid) -> Result<Fid, Errno> {
+/// The first directory above `dir` that is not on this MDT; the root, if there is none.
+fn first_elsewhere(view: &mut impl View, dir: Fid) -> Result<Fid, Errno> {
     let mut at = dir;
     for _ in 0..DEPTH_MAX {
-        let parent = view.above(at)?;
-        if at == Fid::ROOT || !view.reaches(dir, parent) {
+        if at == Fid::ROOT || !view.reaches(dir, at) {
             return Ok(at);
         }
-        at = parent;
+        at = view.above(at)?;
     }
     Err(Errno::EIO)
 }
@@ -287,32 +287,38 @@ fn replace(
     mut replaced: Option<Inode>,
 ) -> Renamed {
     let Move { from, to, dirs, mut source } = moves;
+    let (old, new) = dirs.wholes;
     let (moved_dir, lost_dir) = (source.is_dir(), replaced.as_ref().is_some_and(Inode::is_dir));
     view.delete_dirent(from.parent, from.name);
-    view.unnamed(&mut source, from.parent, from.name);
-    place(view, ctx, &to, &mut source);
+    view.unnamed(&mut source, old, from.name);
+    place(view, ctx, &to, new, &mut source);
     dirs.store(view, ctx, -i32::from(moved_dir), i32::from(moved_dir) - i32::from(lost_dir));
     if let Some(other) = &mut replaced {
-        if lost_dir { drop_directory(view, ctx, other) } else { drop_link(view, ctx, other, to) }
+        match lost_dir {
+            true => drop_directory(view, ctx, other),
+            false => drop_link(view, ctx, other, Place { parent: new, ..to }),
+        }
     }
     Renamed { moved: source, replaced }
 }
 
 fn exchange(view: &mut impl View, ctx: &Context<'_>, moves: Move<'_>, mut other: Inode) -> Renamed {
     let Move { from, to, dirs, mut source } = moves;
-    view.unnamed(&mut source, from.parent, from.name);
-    view.unnamed(&mut other, to.parent, to.name);
-    place(view, ctx, &to, &mut source);
-    place(view, ctx, &from, &mut other);
+    let (old, new) = dirs.wholes;
+    view.unnamed(&mut source, old, from.name);
+    view.unnamed(&mut other, new, to.name);
+    place(view, ctx, &to, new, &mut source);
+    place(view, ctx, &from, old, &mut other);
     let difference = i32::from(source.is_dir()) - i32::from(other.is_dir());
     dirs.store(view, ctx, -difference, difference);
     Renamed { moved: source, replaced: Some(other) }
 }
 
-/// Puts an inode under a name; its change time is touched, as in ext4.
-fn place(view: &mut impl View, ctx: &Context<'_>, at: &Place<'_>, inode: &mut Inode) {
+/// Puts an inode under a name; its change time is touched, as in ext4. `whole`: the directory as
+/// programs see it.
+fn place(view: &mut impl View, ctx: &Context<'_>, at: &Place<'_>, whole: Fid, inode: &mut Inode) {
     view.put_dirent(at.parent, at.name, Dirent { fid: inode.fid(), file_type: inode.file_type() });
-    named(view, ctx, at, inode);
+    named(view, ctx, &Place { parent: whole, ..*at }, inode);
 }
 
 fn named(view: &mut impl View, ctx: &Context<'_>, at: &Place<'_>, inode: &mut Inode) {
@@ -325,7 +331,7 @@ fn named(view: &mut impl View, ctx: &Context<'_>, at: &Place<'_>, inode: &mut In
 }
 
 /// An inode that is there has another name instead of one that it had. The names themselves may be
-/// at other MDTs.
+/// at other MDTs. The directories are those that programs see.
 pub fn moved(
     view: &mut impl View,
     ctx: &Context<'_>,

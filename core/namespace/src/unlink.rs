@@ -4,7 +4,7 @@ use crate::access::{EXECUTE, WRITE, may_delete, permission};
 use crate::context::Context;
 use crate::inode::Inode;
 use crate::rename::Place;
-use crate::view::{Change, View, directory_of, names_changed, target};
+use crate::view::{Change, View, directory_of, names_changed, target, whole};
 use types::attr::FileType;
 use types::errno::Errno;
 use types::fid::Fid;
@@ -33,15 +33,17 @@ pub fn unlink(
     if inode.is_dir() {
         return Err(Errno::EISDIR);
     }
+    let above = whole(view, &dir)?;
     view.before(&[Change::name(parent, name), Change::named(inode.fid(), inode.attr.nlink <= 1)])?;
 
     view.delete_dirent(parent, name);
     names_changed(view, ctx, &mut dir, 0);
-    drop_link(view, ctx, &mut inode, Place { parent, name });
+    drop_link(view, ctx, &mut inode, Place { parent: above, name });
     Ok(inode)
 }
 
-/// An inode that is no directory, and is there, has lost this name.
+/// An inode that is no directory, and is there, has lost this name. Its directory is the one that
+/// programs see ([`whole`]).
 pub fn drop_link(view: &mut impl View, ctx: &Context<'_>, inode: &mut Inode, lost: Place<'_>) {
     lose_name(view, ctx, inode, lost);
     if inode.attr.nlink == 0 { view.last_name_gone(inode) } else { view.put_inode(inode) }

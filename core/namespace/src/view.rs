@@ -179,7 +179,8 @@ pub fn directory_of(view: &impl View, fid: Fid, name: &[u8]) -> Result<Inode, Er
     Ok(dir)
 }
 
-/// The directory that programs see: of a stripe, the one whose stripe it is.
+/// The directory that programs see: of a stripe, the one whose stripe it is. Inodes record it as
+/// what is above them, so that names may pass from one stripe to another.
 ///
 /// # Errors
 /// EIO: its record is damaged.

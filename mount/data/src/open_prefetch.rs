@@ -88,7 +88,7 @@ mod tests {
             version,
         };
         let prefetched = Prefetched::new(
-            &Entry { attr, has_xattr: false, noatime: false, striped: false },
+            &Entry { attr, has_xattr: false, noatime: false, striped: 0 },
             Bytes::from_static(b"0123"),
             &kept,
         );

@@ -294,7 +294,7 @@ fn refusals(mnt: &Path) {
         mnt,
         &["setdirstripe", "-D", "-c", "4", "above"],
         libc::E2BIG,
-        "error: mkdir: can't set default of 'above': Argument list too long (7); there are fewer MDTs than stripes; \
+        "error: setdirstripe: can't set default of 'above': Argument list too long (7); there are fewer MDTs than stripes; \
          lfs mdts shows all\n",
     );
     let exists = "error: mkdir: can't create directory 's': File exists (17)\n";

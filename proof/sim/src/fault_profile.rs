@@ -202,6 +202,11 @@ impl FaultProfile {
         }
     }
 
+    /// True if the power of the whole house may fail.
+    pub fn is_dark(&self) -> bool {
+        self.faults.iter().any(|(fault, weight)| *fault == Fault::Blackout && *weight > 0)
+    }
+
     /// The next fault.
     pub fn fault(&self, rng: &mut Rng) -> Fault {
         let all: u64 = self.faults.iter().map(|(_, weight)| weight).sum();

@@ -64,6 +64,10 @@ impl Call {
     }
 }
 
+/// The link count of a directory that may be split. It comes from several MDTs at several moments,
+/// or with a name from one of them alone.
+pub const ANY_NLINK: u32 = u32::MAX;
+
 /// The answer that a program got.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {

@@ -81,10 +81,8 @@ impl State {
 /// A name was found, and its inode is still to be asked for.
 const FOUND: Phase = 1;
 
-/// A name that was found to lead to an inode of another MDT, which was asked for it then. A program
-/// that finds a name and then asks for the inode may be told of a state in between, on any file
-/// system.
-fn found_elsewhere(record: &Record) -> Option<(Ino, &str, Ino)> {
+/// A name that was found to lead to an inode, which may have been asked for then.
+fn found_by_name(record: &Record) -> Option<(Ino, &str, Ino)> {
     let Some((_, Answer::Inode { ino, .. })) = &record.ended else { return None };
     let (dir, name) = match &record.call {
         Call::Lookup { parent, name } => (parent, name),
@@ -92,7 +90,14 @@ fn found_elsewhere(record: &Record) -> Option<(Ino, &str, Ino)> {
         Call::Make { parent, name, kind: Kind::File, exclusive: false, .. } => (parent, name),
         _ => return None,
     };
-    (mdt_of(*dir) != mdt_of(*ino)).then_some((*dir, name.as_str(), *ino))
+    Some((*dir, name.as_str(), *ino))
+}
+
+/// A name that was found to lead to an inode of another MDT, which was asked for it then. A program
+/// that finds a name and then asks for the inode may be told of a state in between, on any file
+/// system.
+fn found_elsewhere(record: &Record) -> Option<(Ino, &str, Ino)> {
+    found_by_name(record).filter(|(dir, _, ino)| mdt_of(*dir) != mdt_of(*ino))
 }
 
 /// Directories that were read after a power cut and before any change.
@@ -138,6 +143,8 @@ enum Event {
 struct Names {
     /// What was seen of the directories that only operations of one MDT change.
     seen: Seen,
+    /// Any directory may have been split.
+    splits: bool,
     /// MDTs that may have stopped by now: they keep all that they synced.
     may_stop: Cell<MdtSet>,
 }
@@ -155,12 +162,18 @@ impl Model for Names {
         };
         let answer: Option<&Answer> = record.ended.as_ref().map(|(_, answer)| answer);
         let mut bound = Bound::new();
-        if let Some((dir, name, ino)) = found_elsewhere(record) {
+        let found = if self.splits { found_by_name(record) } else { found_elsewhere(record) };
+        if let Some((dir, name, ino)) = found {
             let (looked, next) = match phase {
                 START => (state.live.leads(dir, name, ino, &mut bound), FOUND),
                 _ => (state.live.apply(&Call::Getattr { ino }, answer, number), DONE),
             };
-            return out.extend(looked.map(|live| (state.looked_at(live, bound), next)));
+            out.extend(looked.map(|live| (state.looked_at(live, bound), next)));
+            if !self.splits || phase != START {
+                return;
+            }
+            // Or name and inode are on one MDT.
+            bound = Bound::new();
         }
         let Some(live) = state.live.apply_and_bind(&record.call, answer, number, &mut bound) else {
             return;
@@ -215,9 +228,20 @@ pub struct Blackout {
 
 /// Checks a history that began with `start`.
 pub fn check(start: Tree, records: &[Record], blackout: Option<Blackout>) -> Verdict {
+    check_over(start, records, blackout, false)
+}
+
+/// As [`check`]; `splits`: any directory may have been split, so that names and inodes of it are on
+/// any MDTs.
+pub fn check_over(
+    start: Tree,
+    records: &[Record],
+    blackout: Option<Blackout>,
+    splits: bool,
+) -> Verdict {
     let ops: Vec<Event> =
         records.iter().cloned().enumerate().map(|(n, record)| Event::Call(n, record)).collect();
-    search(start, records, &ops, blackout).unwrap_or(Verdict::TooTangled)
+    search(start, records, &ops, blackout, splits).unwrap_or(Verdict::TooTangled)
 }
 
 /// What was read after the power cut and before any change.
@@ -236,6 +260,7 @@ fn search(
     records: &[Record],
     ops: &[Event],
     mut blackout: Option<Blackout>,
+    splits: bool,
 ) -> Result<Verdict, TooTangled> {
     let mut events: BTreeMap<Moment, (usize, bool)> = BTreeMap::new();
     for (number, record) in records.iter().enumerate() {
@@ -249,7 +274,7 @@ fn search(
     let shared = shared_directories(records);
     let mut seen = all_seen.clone();
     seen.retain(|dir, _| !shared.contains(dir));
-    let names = Names { seen, may_stop: Cell::new(0) };
+    let names = Names { seen, splits, may_stop: Cell::new(0) };
     let stops: BTreeMap<u16, Event> = blackout
         .iter()
         .flat_map(|blackout| blackout.durable.keys())

@@ -3,7 +3,7 @@
 
 use crate::bytes_seen::{BLOCK, BytesSeen, Change, Read, filled, value_of};
 use crate::directories::Directories;
-use crate::history::{Answer, Call, History, Ino, Kind, Moment, mdt_of};
+use crate::history::{ANY_NLINK, Answer, Call, History, Ino, Kind, Moment, mdt_of};
 use crate::locks_seen::LocksSeen;
 use crate::workload::{Operation, Use, Workload};
 use bytes::Bytes;
@@ -16,14 +16,15 @@ use client::error::ClientError;
 use client::node::NodeId;
 use client::open::{FileHandle, OpenMode};
 use env::Env;
-use layout::lov_ea;
 use layout::stripe_spec::default_layout;
+use layout::{lmv_ea, lov_ea};
 use parking_lot::Mutex;
 use simenv::rng::Rng;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use types::attr::{FileType, SetAttr};
+use types::dir_stripes::DirDefault;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::{Flock, FlockFlavor, FlockKind};
@@ -45,6 +46,8 @@ const BLOCKS: [u64; 6] = [0, 1, 62, 63, 64, 127];
 const BLOCKS_MAX: u64 = 3;
 /// In so many of 1000 cases a file that is there is opened to read only.
 const READS: u64 = 300;
+/// In so many of 1000 cases a program splits or merges a directory before it uses it.
+const SPLITS: u64 = 60;
 /// Longest pause between two operations, microseconds.
 const PAUSE_MAX_US: u64 = 30_000;
 
@@ -100,6 +103,8 @@ pub struct Program {
     pub recorder: Recorder,
     /// The directory below the root that it uses now.
     pub below: Option<Held>,
+    /// It splits and merges directories.
+    pub splits: bool,
 }
 
 fn kind_of(file_type: FileType) -> Kind {
@@ -181,7 +186,13 @@ impl Program {
         victim.iter().for_each(|dir| self.client.forget(dir.node, 1));
         match result {
             Ok(value) => {
-                self.recorder.history.end(record, answer(&value));
+                let answer = match answer(&value) {
+                    Answer::Inode { ino, kind: Kind::Dir, .. } if self.splits => {
+                        Answer::Inode { ino, kind: Kind::Dir, nlink: ANY_NLINK }
+                    }
+                    answer => answer,
+                };
+                self.recorder.history.end(record, answer);
                 Some(value)
             }
             Err(error) => {
@@ -474,6 +485,23 @@ impl Program {
         }
     }
 
+    /// Splits or merges a directory, unless its names move already.
+    async fn restripe(&mut self, dir: Held) {
+        let mdts = self.client.session().mdts().len() as u64;
+        let count = self.rng.between(1, mdts) as u16; // at most MDTS_MAX
+        let wanted = DirDefault { count, ..DirDefault::default() };
+        let (lmv, value) =
+            (Bytes::from_static(b"lustre.lmv"), Bytes::from(lmv_ea::encode_default(&wanted)));
+        let flags = SetxattrFlags::default();
+        let set = self.client.clone().setxattr(Caller::root(), dir.node, lmv, value, flags).await;
+        self.told(set.is_ok());
+        if let Err(error) = set
+            && error.errno() != Errno::EBUSY
+        {
+            self.unexpected("stripes of", dir.ino, &error);
+        }
+    }
+
     /// One operation; returns the inodes it looked up, to be forgotten.
     async fn step(&mut self) -> Vec<Held> {
         let mut held = Vec::new();
@@ -491,6 +519,10 @@ impl Program {
             }
         }
         self.below = (dir.ino != root.ino).then_some(dir);
+        if self.splits && self.rng.chance(SPLITS) {
+            let at = if self.rng.chance(500) { dir } else { root };
+            self.restripe(at).await;
+        }
         let mdts = self.client.session().mdts().len();
         let text = *self.rng.pick(&FILES[..self.workload.files]);
         match self.workload.operation(&mut self.rng) {

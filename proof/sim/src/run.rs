@@ -158,6 +158,8 @@ struct Run {
     /// Time of a client's last death.
     last_death: Duration,
     fault_profile: FaultProfile,
+    /// Programs split and merge directories.
+    splits: bool,
     /// The client that did not hear the last moments of an MDT.
     deaf: Option<usize>,
     /// Time of the power cut.
@@ -175,7 +177,10 @@ struct Run {
 pub fn run(seed: u64, faults: Faults, trace: bool) -> Report {
     let mut rng = Rng::new(seed, "plan");
     let fault_profile = FaultProfile::draw(seed, &mut rng, faults.workloads);
-    let cluster = Cluster::start(seed, faults.mdts.of(seed), fault_profile.commits, trace);
+    let mdts = faults.mdts.of(seed);
+    let cluster = Cluster::start(seed, mdts, fault_profile.commits, trace);
+    // What is left of an MDT after a blackout is judged by the MDTs of directories.
+    let splits = mdts > 1 && !fault_profile.is_dark() && Rng::new(seed, "splits").chance(500);
     let mut run = Run {
         cluster,
         recorder: Recorder::default(),
@@ -187,6 +192,7 @@ pub fn run(seed: u64, faults: Faults, trace: bool) -> Report {
         wrong: Vec::new(),
         last_death: Duration::ZERO,
         fault_profile,
+        splits,
         deaf: None,
         blackout: None,
         losses: Vec::new(),
@@ -379,6 +385,7 @@ impl Run {
             directories,
             recorder,
             below: None,
+            splits: self.splits,
         })
     }
 

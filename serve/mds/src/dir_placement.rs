@@ -120,7 +120,7 @@ impl Mds {
         if count > all.len() && count < DIR_STRIPES_MAX { Err(Errno::E2BIG) } else { Ok(()) }
     }
 
-    fn all_mdts(&self) -> Vec<TargetIndex> {
+    pub(crate) fn all_mdts(&self) -> Vec<TargetIndex> {
         let mut all = self.peers.list();
         all.push(self.name.index);
         all.sort_unstable();
@@ -129,7 +129,7 @@ impl Mds {
 
     /// The MDTs of all stripes: those that are named, then others by turns and by space. MDTs that
     /// are full or do not answer come last.
-    async fn choose_mdts(&self, spec: &DirSpec) -> Result<Vec<TargetIndex>, Errno> {
+    pub(crate) async fn choose_mdts(&self, spec: &DirSpec) -> Result<Vec<TargetIndex>, Errno> {
         let all = self.all_mdts();
         if spec.mdts.iter().any(|mdt| !all.contains(mdt)) {
             return Err(Errno::ERANGE);

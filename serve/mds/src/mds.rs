@@ -99,6 +99,8 @@ pub struct Mds {
     pub(crate) names_free: Notify,
     /// Wakes the task that ends such operations.
     pub(crate) finish: Wake,
+    /// Wakes the task that has names pass between stripes.
+    pub(crate) passing: Wake,
     /// Wakes the destroyer.
     pub(crate) destroy: Wake,
     /// Wakes the settler.
@@ -236,6 +238,7 @@ impl Mds {
             unpinned: Notify::new(),
             names_free: Notify::new(),
             finish: Wake::default(),
+            passing: Wake::default(),
             destroy: Wake::default(),
             settle: Wake::default(),
             look: Wake::default(),
@@ -265,6 +268,7 @@ impl Mds {
         tasks.spawn("mdt destroyer", Box::pin(self.clone().destroy_objects(self.stopper.ear())));
         tasks.spawn("mdt settler", Box::pin(self.clone().settle_sizes(self.stopper.ear())));
         tasks.spawn("mdt bundles", Box::pin(self.clone().finish_bundles(self.stopper.ear())));
+        tasks.spawn("mdt restriper", Box::pin(self.clone().pass_names(self.stopper.ear())));
         tasks.spawn("mdt ost spaces", Box::pin(self.clone().watch_spaces(self.stopper.ear())));
     }
 

@@ -32,6 +32,7 @@ use crate::bundles::change::DirChange;
 use crate::bundles::operation::NameOperation;
 use crate::held_names::Attempt;
 use crate::mds::{Mds, RequestContext};
+use ::layout::dir_stripes::RECORD_XATTR;
 use types::errno::Errno;
 use wire::class::Room;
 use wire::mds::{CreateKind, FlockCancel, FlockTest, MdsOp, MdsReply, Open};
@@ -116,6 +117,9 @@ impl Mds {
             MdsOp::Root(op) => self.in_turn(request, |request| self.root(request, &op)).await,
             MdsOp::Readdir(op) => self.in_turn(request, |request| self.readdir(request, &op)).await,
             MdsOp::Readlink(op) => self.readlink(request, &op),
+            MdsOp::Getxattr(op) if op.name == RECORD_XATTR => {
+                self.get_stripes(request, op.fid).await
+            }
             MdsOp::Getxattr(op) => self.getxattr(request, &op),
             MdsOp::Listxattr(op) => self.listxattr(request, &op),
             MdsOp::Setxattr(op) => self.setxattr(request, &op).await,

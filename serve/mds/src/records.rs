@@ -41,15 +41,15 @@ use wire::message::Gap;
 
 /// Attributes of an inode as a client sees them.
 pub(crate) fn entry_of(inode: &Inode) -> Entry {
-    entry_with(inode.attr, inode.flags)
+    entry_with(inode.attr, inode.flags, &inode.tail)
 }
 
-fn entry_with(attr: Attr, flags: InodeFlags) -> Entry {
+fn entry_with(attr: Attr, flags: InodeFlags, tail: &[u8]) -> Entry {
     Entry {
         attr,
         has_xattr: flags.contains(InodeFlags::HAS_XATTR),
         noatime: flags.contains(InodeFlags::NOATIME),
-        striped: flags.contains(InodeFlags::STRIPED),
+        striped: if flags.contains(InodeFlags::STRIPED) { tail::generation(tail) } else { 0 },
     }
 }
 
@@ -126,7 +126,7 @@ impl<'a> Records<'a> {
             let record = inode::decode(fid, bytes).map_err(|e| damaged(fid, &e))?;
             self.depend(record.base);
             self.depend_on_names(fid, ALL_NAMES);
-            Ok(entry_with(record.attr, InodeFlags::from_bits_retain(record.flags)))
+            Ok(entry_with(record.attr, InodeFlags::from_bits_retain(record.flags), record.tail))
         };
         let entry = self.tx.get(&key::inode(fid), decode)?.transpose();
         if matches!(entry, Ok(None)) {
@@ -170,7 +170,10 @@ impl<'a> Records<'a> {
     pub(crate) fn grant_gap(&mut self, dir: Fid, name: &[u8]) -> Result<(), Errno> {
         let LockRequest { client, mask, now, .. } = self.lock_context.asked;
         let State { locks: Locks { table, actions, .. }, acks, bundles, .. } = &mut *self.state;
-        if !mask.contains(InodeBits::GAP) || table.shown(dir, client).contains(InodeBits::UPDATE) {
+        if !mask.contains(InodeBits::GAP)
+            || table.shown(dir, client).contains(InodeBits::UPDATE)
+            || bundles.pins.grantable(dir, InodeBits::GAP).is_empty()
+        {
             return Ok(());
         }
         let reach = table.gap_at(dir, client, name, now);
@@ -326,6 +329,9 @@ impl<'a> Records<'a> {
         if inode.flags.contains(InodeFlags::HAS_XATTR) {
             self.delete_xattrs(fid);
         }
+        if inode.flags.contains(InodeFlags::STRIPED) {
+            self.names_move(fid, false);
+        }
         if inode.flags.contains(InodeFlags::HAS_DATA) {
             self.tx.delete(&key::writer(fid));
             self.log_objects(inode);
@@ -336,6 +342,35 @@ impl<'a> Records<'a> {
     pub(crate) fn keep_orphan(&mut self, fid: Fid) {
         self.state.orphans.insert(fid);
         self.tx.put(&key::orphan(fid), &mark::encode(Mark { boot: self.boot, cut: false }));
+    }
+
+    /// The names of a directory begin to move between its stripes, or do not any more.
+    pub(crate) fn names_move(&mut self, fid: Fid, moves: bool) {
+        if moves {
+            self.state.moving.insert(fid);
+            self.tx.put(&key::moving(fid), &mark::encode(Mark { boot: self.boot, cut: false }));
+        } else if self.state.moving.remove(&fid) {
+            self.tx.delete(&key::moving(fid));
+        }
+    }
+
+    /// Succeeds if an inode is no stripe of a directory.
+    ///
+    /// # Errors
+    /// EREMOTE: it is one, so all stripes change; EIO.
+    pub(crate) fn is_whole(&self, fid: Fid) -> Result<(), Errno> {
+        match self.entry(fid)?.is_some_and(|entry| entry.striped != 0) {
+            true => Err(Errno::EREMOTE),
+            false => Ok(()),
+        }
+    }
+
+    /// A client is shown names of a directory, or that there are none: it must know whether the
+    /// directory has other stripes, too.
+    pub(crate) fn touch_stripe(&mut self, entry: Entry) {
+        if entry.striped != 0 {
+            self.lock_context.outcome.touch(entry);
+        }
     }
 
     /// A client let go of an inode: if it has no name and is not open any more, it is destroyed.

@@ -50,6 +50,8 @@ pub(crate) struct Recovered {
     pub(crate) marked: Vec<(Fid, bool)>,
     /// Inodes without a name that may be open.
     pub(crate) orphans: Vec<Fid>,
+    /// Directories whose names move between their stripes.
+    pub(crate) moving: Vec<Fid>,
     /// Replies that clients may not have seen.
     pub(crate) replies: Vec<KeptReply>,
     /// Clients whose changes do not fit the records.
@@ -122,6 +124,7 @@ pub(crate) fn recover(
 
     let tx = &records.tx;
     let (orphans, writers) = (marked(tx, Tag::Orphan)?, marked(tx, Tag::Writer)?);
+    let moving = marked(tx, Tag::Moving)?;
     let (replies, bundles) = (kept_replies::read(tx)?, steps::read(tx)?);
     records.tx.put(MDT_STATE, &mdt_state::encode(&MdtState { seq_next: next + RANGE }));
     if name.index.0 == 0 && matches!(records.inode(Fid::ROOT), Ok(None)) {
@@ -137,7 +140,7 @@ pub(crate) fn recover(
     if !orphans.is_empty() || !marked.is_empty() {
         tracing::info!(target = %name, orphans = orphans.len(), unsettled = marked.len(), "recovered");
     }
-    Ok(Recovered { fids: state.fids, marked, orphans, replies, refused, bundles })
+    Ok(Recovered { fids: state.fids, marked, orphans, moving, replies, refused, bundles })
 }
 
 /// Does this MDT's part of these bundles. One that does not fit is damage, and logged.
@@ -280,6 +283,7 @@ fn is_of_operations(key: &[u8]) -> bool {
         Tag::Destroy,
         Tag::Entry,
         Tag::Inode,
+        Tag::Moving,
         Tag::ObjectsAt,
         Tag::Orphan,
         Tag::Reply,

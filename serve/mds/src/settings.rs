@@ -41,6 +41,8 @@ pub struct MdsSettings {
     /// change them: its kernel looks up two names, each twice at most. Short, because a kernel that
     /// ends the call at its second look tells nothing, and others wait for nothing then.
     pub names_held: Duration,
+    /// Names of a directory that pass from one stripe to another in one bundle, at most.
+    pub names_per_bundle: usize,
     /// Time in which living clients come back after the MDT started: until then none of their files
     /// is cut.
     pub clients_return: Duration,
@@ -65,6 +67,7 @@ impl Default for MdsSettings {
             callback_max: LEASE,
             author_grace: Duration::from_millis(500),
             names_held: Duration::from_millis(100),
+            names_per_bundle: 256,
             clients_return: LEASE,
             recovery_window: LEASE * 5 / 6,
         }

@@ -9,6 +9,7 @@ use crate::locks::groups::Groups;
 use crate::opens::Opens;
 use crate::records::fids::Fids;
 use foldhash::HashSet;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use types::fid::Fid;
@@ -28,6 +29,8 @@ pub struct State {
     ack_actions: Vec<AckAction>,
     /// New FIDs.
     pub fids: Fids,
+    /// Directories whose names move between their stripes, and whose first stripe is here.
+    pub moving: BTreeSet<Fid>,
     /// Recovery is not over: orphans may be opened again.
     pub recovering: bool,
     /// Files whose objects are being cut: no client may begin to write them.
@@ -53,6 +56,7 @@ impl State {
             opens: Opens::default(),
             locks: Locks::new(groups),
             orphans: HashSet::default(),
+            moving: BTreeSet::new(),
             acks: Acks::new(author_grace),
             ack_actions: Vec::new(),
             fids,

@@ -49,8 +49,12 @@ pub enum LfsCommand {
     Getname(GetnameArgs),
     Find(FindArgs),
     Check(CheckArgs),
-    #[command(visible_alias = "setdirstripe")]
     Mkdir(MkdirArgs),
+    /// Split or merge directories that are there; else as mkdir
+    ///
+    /// -c says over how many MDTs the names of a directory are to be, -H by which hash. They move
+    /// while the directory is used; getdirstripe says "migrating" until that is done.
+    Setdirstripe(MkdirArgs),
     Getdirstripe(GetdirstripeArgs),
     Ladvise(LadviseArgs),
     Flushctx(FlushctxArgs),
@@ -77,6 +81,7 @@ impl LfsCommand {
             LfsCommand::SwapLayouts(_) => "swap_layouts",
             LfsCommand::Migrate(_) => "migrate",
             LfsCommand::Mkdir(_) => "mkdir",
+            LfsCommand::Setdirstripe(_) => "setdirstripe",
             LfsCommand::Getdirstripe(_) => "getdirstripe",
             LfsCommand::Ladvise(_) => "ladvise",
             LfsCommand::Flushctx(_) => "flushctx",

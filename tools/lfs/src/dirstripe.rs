@@ -4,8 +4,7 @@
 use crate::cli::{GetdirstripeArgs, MkdirArgs};
 use ask::mkdir_at::mkdir_at;
 use ask::{mounts, xattr};
-use layout::dir_stripes::DirStripes;
-use layout::lmv_ea;
+use layout::lmv_ea::{self, Shown};
 use report::{Report, strerror};
 use rustix::fs::{Mode, XattrFlags};
 use std::io::{self, Write};
@@ -119,8 +118,9 @@ impl Wanted {
     }
 }
 
-/// Makes directories, or sets or deletes their defaults.
-pub fn make(args: &MkdirArgs, report: &mut Report<'_>) {
+/// Makes directories, or sets or deletes their defaults. `there`: splits or merges those that are
+/// there.
+pub fn make(args: &MkdirArgs, there: bool, report: &mut Report<'_>) {
     let wanted = match Wanted::of(args) {
         Ok(wanted) => wanted,
         Err(Refused(why)) => return report.errno(&why, Errno::EINVAL),
@@ -136,6 +136,10 @@ pub fn make(args: &MkdirArgs, report: &mut Report<'_>) {
         _ => return report.sentence("-o takes an octal mode: 755", Errno::EINVAL),
     };
     for path in &args.paths {
+        if there && path.is_dir() {
+            restripe(args, path, &wanted, report);
+            continue;
+        }
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let made = mounts::mount_of(parent).and_then(|mount| match wanted.is_plain() {
             true => Ok(rustix::fs::mkdir(path, Mode::from_raw_mode(mode))?),
@@ -152,6 +156,34 @@ pub fn make(args: &MkdirArgs, report: &mut Report<'_>) {
                 report,
             );
         }
+    }
+}
+
+/// Splits or merges a directory.
+fn restripe(args: &MkdirArgs, path: &Path, wanted: &Wanted, report: &mut Report<'_>) {
+    if args.mode.is_some() || !wanted.mdts.is_empty() || wanted.any {
+        let why = format!(
+            "'{}' is there: -c and -H change it; the MDTs of new stripes are chosen",
+            path.display()
+        );
+        return report.sentence(&why, Errno::EINVAL);
+    }
+    let Some(count) = wanted.count else {
+        return report.sentence("over how many MDTs? -c tells", Errno::EINVAL);
+    };
+    let count = if count == -1 { DIR_STRIPES_MAX as u16 } else { count as u16 }; // checked
+    let hash = wanted.hash.unwrap_or_default();
+    let mut value = lmv_ea::encode_default(&DirDefault { count, hash, ..DirDefault::default() });
+    if wanted.hash.is_none() {
+        lmv_ea::leave_hash(&mut value);
+    }
+    if let Err(error) = rustix::fs::setxattr(path, LMV, &value, XattrFlags::empty()) {
+        let what = format!("can't set directory stripes of '{}'", path.display());
+        if error == rustix::io::Errno::BUSY {
+            let why = format!("{what}: its names move already; lfs getdirstripe shows when not");
+            return report.sentence(&why, Errno::EBUSY);
+        }
+        failed(&what, &error.into(), wanted, report);
     }
 }
 
@@ -260,16 +292,19 @@ enum Place {
     /// On this MDT.
     Whole(u16),
     /// On several.
-    Striped(DirStripes),
+    Striped(Shown),
 }
 
 fn shown(args: &GetdirstripeArgs, place: &Place) -> String {
-    let (count, offset, hash, all) = match place {
-        Place::Whole(mdt) => (0, *mdt, "none", &[][..]),
-        Place::Striped(stripes) => {
-            (stripes.all().len(), stripes.master().mdt(), stripes.hash().word(), stripes.all())
+    let (offset, hash, all) = match place {
+        Place::Whole(mdt) => (*mdt, "none".to_owned(), &[][..]),
+        Place::Striped(Shown { hash, migrating, fids }) => {
+            let moves = if *migrating { ",migrating" } else { "" };
+            let offset = fids.first().map_or(0, |master| master.mdt());
+            (offset, format!("{hash}{moves}"), &fids[..])
         }
     };
+    let count = all.len();
     if args.count {
         return format!("{count}\n");
     } else if args.index {
@@ -400,8 +435,11 @@ mod tests {
         assert_eq!(whole(' '), "lmv_stripe_count: 0 lmv_stripe_offset: 2 lmv_hash_type: none\n");
         assert_eq!(['c', 'i', 'H'].map(whole), ["0\n", "2\n", "none\n"]);
         let fid = |mdt: u64| Fid { seq: Fid::SEQ_NORMAL + mdt * Fid::SEQ_WIDTH, oid: 2, ver: 0 };
-        let stripes = DirStripes::new(DirHash::Crush, vec![fid(0), fid(1)]).unwrap();
-        let place = Place::Striped(stripes);
+        let of = |migrating| {
+            Place::Striped(Shown { hash: DirHash::Crush, migrating, fids: vec![fid(0), fid(1)] })
+        };
+        let place = of(false);
+        assert_eq!(shown(&args('H'), &of(true)), "crush,migrating\n");
         assert_eq!(
             shown(&args(' '), &place),
             "lmv_stripe_count: 2 lmv_stripe_offset: 0 lmv_hash_type: crush\n\

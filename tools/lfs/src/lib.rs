@@ -63,7 +63,11 @@ pub fn run(lfs: &Lfs, out: &mut (dyn Write + Send), err: &mut dyn Write) -> u8 {
         LfsCommand::Migrate(args) => migrate::run(args, out, &mut report),
         LfsCommand::Find(args) => find::run(args, out, &mut report),
         LfsCommand::Mkdir(args) => {
-            dirstripe::make(args, &mut report);
+            dirstripe::make(args, false, &mut report);
+            Ok(())
+        }
+        LfsCommand::Setdirstripe(args) => {
+            dirstripe::make(args, true, &mut report);
             Ok(())
         }
         LfsCommand::Getdirstripe(args) => dirstripe::show(args, out, &mut report),

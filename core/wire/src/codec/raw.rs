@@ -322,7 +322,7 @@ impl From<&Entry> for RawEntry {
             rdev: a.rdev.into(),
             flags: (u32::from(entry.has_xattr)
                 | u32::from(entry.noatime) << 1
-                | u32::from(entry.striped) << 2)
+                | entry.striped << 2)
                 .into(),
         }
     }
@@ -330,10 +330,8 @@ impl From<&Entry> for RawEntry {
 
 impl RawEntry {
     pub fn decode(&self) -> Result<Entry, DecodeError> {
-        let (has_xattr, noatime, striped) = match self.flags.get() {
-            flags @ 0..=7 => (flags & 1 != 0, flags & 2 != 0, flags & 4 != 0),
-            other => return Err(DecodeError::Field { field: "entry flags", value: other.into() }),
-        };
+        let flags = self.flags.get();
+        let (has_xattr, noatime, striped) = (flags & 1 != 0, flags & 2 != 0, flags >> 2);
         let attr = Attr {
             fid: (&self.fid).into(),
             mode: self.mode.get(),

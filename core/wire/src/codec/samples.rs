@@ -55,7 +55,7 @@ fn entry() -> Entry {
         btime: at(1_600_000_000),
         version: 42,
     };
-    Entry { attr, has_xattr: true, noatime: false, striped: false }
+    Entry { attr, has_xattr: true, noatime: false, striped: 0 }
 }
 
 fn config() -> FsConfig {
@@ -191,7 +191,7 @@ pub fn sample_replies() -> Vec<OpReply> {
         MdsReply::Attrs(vec![
             Some(entry()),
             None,
-            Some(Entry { noatime: true, striped: true, ..entry() }),
+            Some(Entry { noatime: true, striped: 1, ..entry() }),
         ]),
         MdsReply::Entries {
             entries: vec![

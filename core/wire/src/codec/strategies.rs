@@ -49,14 +49,14 @@ pub fn any_statfs() -> impl Strategy<Value = Statfs> {
 }
 
 pub fn any_entry() -> impl Strategy<Value = Entry> {
-    (any_fid(), any::<[u32; 5]>(), any::<[u64; 3]>(), vec(any_time(), 4), any::<[bool; 3]>())
+    (any_fid(), any::<[u32; 5]>(), any::<[u64; 3]>(), vec(any_time(), 4), any::<([bool; 2], u32)>())
         .prop_map(
             |(
                 fid,
                 [mode, uid, gid, nlink, rdev],
                 [size, blocks, version],
                 t,
-                [has_xattr, noatime, striped],
+                ([has_xattr, noatime], striped),
             )| {
                 let (atime, mtime, ctime, btime) = (t[0], t[1], t[2], t[3]);
                 let attr = Attr {
@@ -74,7 +74,7 @@ pub fn any_entry() -> impl Strategy<Value = Entry> {
                     btime,
                     version,
                 };
-                Entry { attr, has_xattr, noatime, striped }
+                Entry { attr, has_xattr, noatime, striped: striped >> 2 }
             },
         )
 }

@@ -75,6 +75,8 @@ impl Operation for PeerPrepare {
             PeerFind::Inode { fid: FID, loses: false },
             PeerFind::Above(FID),
             PeerFind::Stripe(FID),
+            PeerFind::Names { dir: DIR, after: Some(name("c")), limit: 128 },
+            PeerFind::Names { dir: DIR, after: None, limit: 128 },
         ];
         let others = vec![TargetIndex(2), TargetIndex(3)];
         PeerPrepare { id: sample_id(3), space: true, others, finds }
@@ -92,6 +94,9 @@ impl Operation for PeerPrepare {
             (any_fid(), any::<bool>()).prop_map(|(fid, loses)| PeerFind::Inode { fid, loses }),
             any_fid().prop_map(PeerFind::Above),
             any_fid().prop_map(PeerFind::Stripe),
+            (any_place(), any::<bool>(), any::<u32>()).prop_map(|((dir, name), begins, limit)| {
+                PeerFind::Names { dir, after: (!begins).then_some(name), limit }
+            }),
         ];
         let others = vec(any::<u16>().prop_map(TargetIndex), 0..4);
         (any_id(), any::<bool>(), others, vec(find, 0..5))
@@ -296,12 +301,13 @@ const NAME: u32 = 2;
 const INODE: u32 = 3;
 const ABOVE: u32 = 4;
 const STRIPE: u32 = 5;
+const NAMES: u32 = 6;
 /// Fewest bytes of what is to be pinned.
 const FIND_BYTES_MIN: usize = size_of::<U32>();
 const FIND: &str = "what is to be pinned";
 
 fn put_find(find: &PeerFind, w: &mut Writer) {
-    let kind = |kind: u32, loses: bool| U32::new(kind | u32::from(loses) << 8);
+    let kind = |kind: u32, flag: bool| U32::new(kind | u32::from(flag) << 8);
     match find {
         PeerFind::Token => w.put(&kind(TOKEN, false)),
         PeerFind::Name { dir, name, loses } => {
@@ -320,31 +326,46 @@ fn put_find(find: &PeerFind, w: &mut Writer) {
             w.put(&kind(STRIPE, false));
             put_fid(*fid, w);
         }
+        PeerFind::Names { dir, after, limit } => {
+            w.put(&kind(NAMES, after.is_some()));
+            w.put(&U32::new(*limit));
+            match after {
+                Some(name) => put_entry(*dir, name, w),
+                None => put_fid(*dir, w),
+            }
+        }
     }
 }
 
 fn find(r: &mut Reader<'_>) -> Result<PeerFind, DecodeError> {
     let raw = r.get::<U32>()?.get();
-    let loses = match raw >> 8 {
+    let flag = match raw >> 8 {
         0 => false,
         1 => true,
         _ => return Err(DecodeError::Field { field: FIND, value: raw.into() }),
     };
-    Ok(match (raw & 0xff, loses) {
+    Ok(match (raw & 0xff, flag) {
         (TOKEN, false) => PeerFind::Token,
         (NAME, loses) => PeerFind::Name { dir: fid(r)?, name: r.name()?, loses },
         (INODE, loses) => PeerFind::Inode { fid: fid(r)?, loses },
         (ABOVE, false) => PeerFind::Above(fid(r)?),
         (STRIPE, false) => PeerFind::Stripe(fid(r)?),
+        (NAMES, goes_on) => {
+            let (limit, dir) = (r.get::<U32>()?.get(), fid(r)?);
+            let after = if goes_on { Some(r.name()?) } else { None };
+            PeerFind::Names { dir, after, limit }
+        }
         _ => return Err(DecodeError::Field { field: FIND, value: raw.into() }),
     })
 }
 
-/// Fewest bytes of an inode, a name, and a directory with the one above it.
-const FACT_BYTES_MIN: [usize; 3] = [size_of::<RawFid>() + 12, size_of::<RawFid>() + 3, 32];
+/// Fewest bytes of an inode, a name, a directory with the one above it, and a directory that was
+/// looked through.
+const FACT_BYTES_MIN: [usize; 4] =
+    [size_of::<RawFid>() + 12, size_of::<RawFid>() + 3, 32, size_of::<RawFid>() + 4];
 
 pub(crate) fn put_facts(facts: &PeerFacts, w: &mut Writer) {
-    let PeerFacts { inodes, names, above } = facts;
+    let PeerFacts { inodes, names, above, looked } = facts;
     w.put(&len32(inodes.len()));
     for PeerInode { fid, record, acl, is_empty } in inodes {
         put_fid(*fid, w);
@@ -364,6 +385,14 @@ pub(crate) fn put_facts(facts: &PeerFacts, w: &mut Writer) {
         put_fid(*fid, w);
         put_fid(*parent, w);
     }
+    w.put(&len32(looked.len()));
+    for (dir, up_to) in looked {
+        w.put(&U32::new(up_to.is_some().into()));
+        match up_to {
+            Some(name) => put_entry(*dir, name, w),
+            None => put_fid(*dir, w),
+        }
+    }
 }
 
 pub(crate) fn facts(r: &mut Reader<'_>) -> Result<PeerFacts, DecodeError> {
@@ -371,7 +400,7 @@ pub(crate) fn facts(r: &mut Reader<'_>) -> Result<PeerFacts, DecodeError> {
         let n = count(*r.get()?, "facts", BUNDLE_PINS_MAX)?;
         r.expect(n, each).map(|()| n)
     };
-    let [inode, name, above] = FACT_BYTES_MIN;
+    let [inode, name, above, looked] = FACT_BYTES_MIN;
     let mut facts = PeerFacts::default();
     for _ in 0..of(inode, r)? {
         let fid = fid(r)?;
@@ -396,6 +425,16 @@ pub(crate) fn facts(r: &mut Reader<'_>) -> Result<PeerFacts, DecodeError> {
     }
     for _ in 0..of(above, r)? {
         facts.above.push((fid(r)?, fid(r)?));
+    }
+    for _ in 0..of(looked, r)? {
+        let up_to = r.get::<U32>()?.get();
+        let dir = fid(r)?;
+        let up_to = match up_to {
+            0 => None,
+            1 => Some(r.name()?),
+            other => return Err(DecodeError::Field { field: "end of names", value: other.into() }),
+        };
+        facts.looked.push((dir, up_to));
     }
     Ok(facts)
 }
@@ -484,6 +523,7 @@ pub(crate) fn sample_facts() -> PeerFacts {
             PeerName { dir: DIR, name: name("b"), to: None },
         ],
         above: vec![(DIR, Fid::ROOT)],
+        looked: vec![(DIR, Some(name("b"))), (FID, None)],
     }
 }
 
@@ -497,6 +537,8 @@ pub(crate) fn any_facts() -> impl Strategy<Value = PeerFacts> {
         to: to.map(|fid| (fid, FileType::Symlink)),
     });
     let above = (any_fid(), any_fid());
-    (vec(inode, 0..4), vec(name, 0..4), vec(above, 0..4))
-        .prop_map(|(inodes, names, above)| PeerFacts { inodes, names, above })
+    let looked =
+        (any_place(), any::<bool>()).prop_map(|((dir, name), on)| (dir, on.then_some(name)));
+    (vec(inode, 0..4), vec(name, 0..4), vec(above, 0..4), vec(looked, 0..4))
+        .prop_map(|(inodes, names, above, looked)| PeerFacts { inodes, names, above, looked })
 }

@@ -87,8 +87,8 @@ pub struct Entry {
     /// Is its access time never changed by reading it (`chattr +A`)?
     pub noatime: bool,
     /// Is it a stripe of a directory over several MDTs? Its attributes are part of those of the
-    /// directory.
-    pub striped: bool,
+    /// directory. 0: no; else the generation of its record of stripes.
+    pub striped: u32,
 }
 
 /// One name of a directory.
@@ -138,6 +138,16 @@ pub enum PeerFind {
     },
     /// A stripe of a directory, all but whose names changes.
     Stripe(Fid),
+    /// A stripe of a directory, or a directory that gets stripes, and its names behind this one
+    /// that belong to another stripe, so many of them.
+    Names {
+        /// The stripe.
+        dir: Fid,
+        /// Where it begins; `None`: at its first name.
+        after: Option<Name>,
+        /// The most names.
+        limit: u32,
+    },
     /// A directory, and those above it at the same MDT: none of them gets another parent.
     Above(Fid),
 }
@@ -175,6 +185,8 @@ pub struct PeerFacts {
     pub names: Vec<PeerName>,
     /// Directories, each with the one above it.
     pub above: Vec<(Fid, Fid)>,
+    /// Stripes whose names were looked through, each up to this name; `None`: to its end.
+    pub looked: Vec<(Fid, Option<Name>)>,
 }
 
 /// An operation over several MDTs, as one of them tells it to a restarted one.

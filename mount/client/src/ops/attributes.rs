@@ -209,7 +209,7 @@ impl Client {
             attr: stat.attr,
             has_xattr: true,
             noatime: false,
-            striped: false,
+            striped: 0,
         });
         let entry = match removed
             .or_else(|| self.locks.attr(fid).filter(|_| self.session.has_lease(fid)))
@@ -287,7 +287,7 @@ mod tests {
             btime: now,
             version: 1,
         };
-        Entry { attr, has_xattr: false, noatime: false, striped: false }
+        Entry { attr, has_xattr: false, noatime: false, striped: 0 }
     }
 
     #[test]

@@ -38,11 +38,25 @@ impl Client {
         open: OpenMode,
     ) -> Result<(Found, FileHandle), ClientError> {
         let _timed = self.timed(Operation::Create);
-        let (dir, me) = (parent, self.clone());
-        let parent = self.place(self.fid(parent)?, &name).await?;
+        let fid = self.fid(parent)?;
+        let send = || self.clone().create_sent(caller.clone(), fid, name.clone(), mode, open);
+        let (found, handle) = self.at_stripes(&[fid], send).await?;
+        self.changed_in(parent, Some(&name)).await;
+        Ok((self.found_in(parent, found), handle))
+    }
+
+    async fn create_sent(
+        self: Arc<Self>,
+        caller: Caller,
+        parent: Fid,
+        name: Name,
+        mode: u32,
+        open: OpenMode,
+    ) -> Result<(Found, FileHandle), ClientError> {
+        let parent = self.place(parent, &name).await?;
         let tasks = self.session.env.tasks.clone();
         let (opener, closer) = (self.clone(), self.clone());
-        let (abandoned, made) = (self.if_abandoned(parent, &name), name.clone());
+        let abandoned = self.if_abandoned(parent, &name);
         let work = async move { opener.create_opened(caller, parent, name, mode, open).await };
         let close = |result: Result<(Found, FileHandle), ClientError>| async move {
             if let Ok((found, handle)) = &result {
@@ -51,9 +65,7 @@ impl Client {
             }
             abandoned(result).await;
         };
-        let (found, handle) = Finish::new("create", &tasks, work).or_else(close).await?;
-        me.changed_in(dir, Some(&made)).await;
-        Ok((me.found_in(dir, found), handle))
+        Finish::new("create", &tasks, work).or_else(close).await
     }
 
     async fn create_opened(
@@ -297,8 +309,23 @@ impl Client {
         kind: CreateKind,
         mode: u32,
     ) -> Result<Found, ClientError> {
-        let dir = parent;
-        let parent = self.place(self.fid(parent)?, &name).await?;
+        let dir = self.fid(parent)?;
+        let send = || self.make_sent(caller.clone(), dir, name.clone(), kind.clone(), mode);
+        let (placed, attr) = self.at_stripes(&[dir], send).await?;
+        self.changed_in(parent, Some(&name)).await;
+        Ok(self.found_in(parent, self.made(placed, Some(&name), &attr)))
+    }
+
+    /// Also returns the stripe that has the name.
+    async fn make_sent(
+        &self,
+        caller: Caller,
+        parent: Fid,
+        name: Name,
+        kind: CreateKind,
+        mode: u32,
+    ) -> Result<(Fid, Attr), ClientError> {
+        let parent = self.place(parent, &name).await?;
         let in_dir = self.locks.enter_dir(parent);
         let (mdc, session) = (self.session.mdc(parent)?, self.session.clone());
         let create =
@@ -321,9 +348,7 @@ impl Client {
         let abandoned = self.if_abandoned(parent, &name);
         let made: Result<Attr, ClientError> =
             Finish::new("make", &self.session.env.tasks, work).or_else(abandoned).await;
-        let attr = made?;
-        self.changed_in(dir, Some(&name)).await;
-        Ok(self.found_in(dir, self.made(parent, Some(&name), &attr)))
+        Ok((parent, made?))
     }
 }
 

@@ -13,7 +13,7 @@ use crate::listing::{Item, Listing, Page, PageSource};
 use crate::merged_listing::{Part, merge, share};
 use crate::open::DirHandle;
 use crate::ops::attributes::AccessMask;
-use crate::ops::stripes::stripes_of;
+use crate::ops::stripes::{still, stripes_of};
 use data::locks::Locks;
 use data::node::NodeId;
 use env::BoxFuture;
@@ -96,16 +96,20 @@ impl Source {
     async fn fetch(self, after: Option<Name>, limit: u32) -> Result<Page, ClientError> {
         // `..` is not needed here.
         let parent = after.is_none().then_some(self.fid);
-        let Some(stripes) = stripes_of(&self.session, &self.locks, self.fid).await? else {
-            let fid = self.fid;
-            return merge(vec![self.part(fid, after, limit).await?], parent);
-        };
-        let limit = share(limit, stripes.all().len());
-        let part = |stripe: &Fid| -> BoxFuture<'static, Result<Part, ClientError>> {
-            Box::pin(self.clone().part(*stripe, after.clone(), limit))
-        };
-        let answers = fan_out(stripes.all().iter().map(part).collect()).await;
-        merge(answers.into_iter().collect::<Result<_, _>>()?, parent)
+        loop {
+            let stripes = stripes_of(&self.session, &self.locks, self.fid).await?;
+            let whole = [self.fid];
+            let all = stripes.as_ref().map_or(&whole[..], |stripes| stripes.in_use());
+            let limit = if stripes.is_some() { share(limit, all.len()) } else { limit };
+            let part = |stripe: &Fid| -> BoxFuture<'static, Result<Part, ClientError>> {
+                Box::pin(self.clone().part(*stripe, after.clone(), limit))
+            };
+            let answers = fan_out(all.iter().map(part).collect()).await;
+            let parts = answers.into_iter().collect::<Result<_, _>>()?;
+            if still(&self.locks, self.fid, stripes.as_deref()) {
+                return merge(parts, parent);
+            }
+        }
     }
 }
 

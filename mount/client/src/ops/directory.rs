@@ -7,7 +7,7 @@ use crate::listing::{ENTRIES_KEPT_MAX, Item, Listing, Page, PageSource};
 use crate::merged_listing::{Part, merge, part_of, share};
 use crate::open::{DirHandle, OpenDir};
 use crate::ops::elsewhere;
-use crate::ops::stripes::{stripes_of, whole};
+use crate::ops::stripes::{still, stripes_of, whole};
 use data::locks::stripes::Striped;
 use data::locks::{ListedName, Locks};
 use data::node::NodeId;
@@ -279,11 +279,11 @@ impl Source {
         limit: u32,
         with_attr: bool,
     ) -> Result<Page, ClientError> {
-        let limit = share(limit, stripes.all().len());
+        let limit = share(limit, stripes.in_use().len());
         let part = |stripe: &Fid| -> BoxFuture<'static, Result<(Part, Option<Fid>), ClientError>> {
             Box::pin(self.clone().part(*stripe, after.clone(), limit, with_attr))
         };
-        let answers = fan_out(stripes.all().iter().map(part).collect()).await;
+        let answers = fan_out(stripes.in_use().iter().map(part).collect()).await;
         let (mut parts, mut parent) = (Vec::new(), None);
         for answer in answers {
             let (part, above) = answer?;
@@ -302,11 +302,20 @@ impl Source {
     ) -> Result<Page, ClientError> {
         let (session, locks, who) =
             (self.session.clone(), self.locks.clone(), self.credentials.clone());
-        let mut page = match stripes_of(&session, &locks, self.fid).await? {
-            Some(stripes) => self.merged_page(&stripes, after, limit, with_attr).await?,
-            None => {
-                let ((entries, more), parent) = self.ask(self.fid, after, limit, with_attr).await?;
-                Page { entries: entries.into(), more, parent }
+        let mut page = loop {
+            let stripes = stripes_of(&session, &locks, self.fid).await?;
+            let (me, after) = (self.clone(), after.clone());
+            let page = match &stripes {
+                Some(stripes) => me.merged_page(stripes, after, limit, with_attr).await?,
+                None => {
+                    let ((entries, more), parent) =
+                        self.ask(self.fid, after, limit, with_attr).await?;
+                    Page { entries: entries.into(), more, parent }
+                }
+            };
+            // Else names may have passed from a stripe that had not been asked to one that had.
+            if still(&locks, self.fid, stripes.as_deref()) {
+                break page;
             }
         };
         if let Some(parent) = &mut page.parent {

@@ -73,7 +73,9 @@ impl Client {
         if let Some(known) = self.lookup_known(thread, parent, &name) {
             return Ok(known);
         }
-        let looked = self.look_up(caller, self.fid(parent)?, name.clone()).await?;
+        let dir = self.fid(parent)?;
+        let look_up = || self.look_up(caller.clone(), dir, name.clone());
+        let looked = self.at_stripes(&[dir], look_up).await?;
         self.kernel_looked(thread, parent, &name, looked.inode());
         Ok(self.as_seen_from(parent, looked))
     }

@@ -13,7 +13,7 @@ use session::error::ClientError;
 use std::sync::Arc;
 use types::fid::Fid;
 use types::name::Name;
-use wire::mds::{Link, MdsOp, Rename, RenameFlags, Rmdir, Unlink};
+use wire::mds::{Entry, Link, MdsOp, Rename, RenameFlags, Rmdir, Unlink};
 
 impl Client {
     /// Removes a name that is no directory.
@@ -24,8 +24,20 @@ impl Client {
         name: Name,
     ) -> Result<(), ClientError> {
         let _timed = self.timed(Operation::Unlink);
-        let (dir, gone) = (parent, name.clone());
-        let parent = self.place(self.fid(parent)?, &name).await?;
+        let fid = self.fid(parent)?;
+        let send = || self.clone().unlink_sent(caller.clone(), fid, name.clone());
+        self.at_stripes(&[fid], send).await?;
+        self.changed_in(parent, Some(&name)).await;
+        Ok(())
+    }
+
+    async fn unlink_sent(
+        self: Arc<Self>,
+        caller: Caller,
+        parent: Fid,
+        name: Name,
+    ) -> Result<(), ClientError> {
+        let parent = self.place(parent, &name).await?;
         let (me, mdc, in_dir) =
             (self.clone(), self.session.mdc(parent)?, self.locks.enter_dir(parent));
         let before = self.locks.believed(parent, &name);
@@ -41,9 +53,7 @@ impl Client {
             me.let_go(removed).await;
             Ok::<(), ClientError>(())
         };
-        Finish::new("unlink", &self.session.env.tasks, work).await?;
-        self.changed_in(dir, Some(&gone)).await;
-        Ok(())
+        Finish::new("unlink", &self.session.env.tasks, work).await
     }
 
     /// Removes an empty directory.
@@ -54,8 +64,20 @@ impl Client {
         name: Name,
     ) -> Result<(), ClientError> {
         let _timed = self.timed(Operation::Rmdir);
-        let (dir, gone) = (parent, name.clone());
-        let parent = self.place(self.fid(parent)?, &name).await?;
+        let fid = self.fid(parent)?;
+        let send = || self.clone().rmdir_sent(caller.clone(), fid, name.clone());
+        self.at_stripes(&[fid], send).await?;
+        self.changed_in(parent, Some(&name)).await;
+        Ok(())
+    }
+
+    async fn rmdir_sent(
+        self: Arc<Self>,
+        caller: Caller,
+        parent: Fid,
+        name: Name,
+    ) -> Result<(), ClientError> {
+        let parent = self.place(parent, &name).await?;
         let (me, mdc, in_dir) =
             (self.clone(), self.session.mdc(parent)?, self.locks.enter_dir(parent));
         let (attempt, expected) = self.attempt(&caller, parent, &name, NameChange::Rmdir);
@@ -63,11 +85,9 @@ impl Client {
             let _in_dir = in_dir;
             let rmdir = MdsOp::Rmdir(Rmdir { parent, name });
             let answer = mdc.take(&caller.credentials, expected, rmdir).await;
-            me.attempted(attempt, answer.map_err(ClientError::from))
+            me.attempted(attempt, answer.map_err(ClientError::from)).map(drop)
         };
-        Finish::new("rmdir", &self.session.env.tasks, work).await?;
-        self.changed_in(dir, Some(&gone)).await;
-        Ok(())
+        Finish::new("rmdir", &self.session.env.tasks, work).await
     }
 
     /// Moves a name.
@@ -79,9 +99,25 @@ impl Client {
         flags: RenameFlags,
     ) -> Result<(), ClientError> {
         let _timed = self.timed(Operation::Rename);
-        let places = [(parent, name.clone()), (new_parent, new_name.clone())];
-        let parent = self.place(self.fid(parent)?, &name).await?;
-        let new_parent = self.place(self.fid(new_parent)?, &new_name).await?;
+        let (old, new) = (self.fid(parent)?, self.fid(new_parent)?);
+        let send = || {
+            let places = [(old, name.clone()), (new, new_name.clone())];
+            self.clone().rename_sent(caller.clone(), places, flags)
+        };
+        self.at_stripes(&[old, new], send).await?;
+        self.changed_in(parent, Some(&name)).await;
+        self.changed_in(new_parent, Some(&new_name)).await;
+        Ok(())
+    }
+
+    async fn rename_sent(
+        self: Arc<Self>,
+        caller: Caller,
+        [(parent, name), (new_parent, new_name)]: [(Fid, Name); 2],
+        flags: RenameFlags,
+    ) -> Result<(), ClientError> {
+        let parent = self.place(parent, &name).await?;
+        let new_parent = self.place(new_parent, &new_name).await?;
         // The MDT of the new name asks the others.
         let (me, mdc, locks) = (self.clone(), self.session.mdc(new_parent)?, self.locks.clone());
         let in_dirs = [locks.enter_dir(parent), locks.enter_dir(new_parent)];
@@ -103,11 +139,7 @@ impl Client {
             me.let_go(renamed?).await;
             Ok::<(), ClientError>(())
         };
-        Finish::new("rename", &self.session.env.tasks, work).or_else(abandoned).await?;
-        for (dir, name) in &places {
-            self.changed_in(*dir, Some(name)).await;
-        }
-        Ok(())
+        Finish::new("rename", &self.session.env.tasks, work).or_else(abandoned).await
     }
 
     /// Gives an inode a second name.
@@ -119,20 +151,32 @@ impl Client {
         new_name: Name,
     ) -> Result<Found, ClientError> {
         let _timed = self.timed(Operation::Link);
-        let (fid, dir) = (self.fid(node)?, new_parent);
-        let new_parent = self.place(self.fid(new_parent)?, &new_name).await?;
+        let (fid, dir) = (self.fid(node)?, self.fid(new_parent)?);
+        let send = || self.link_sent(caller.clone(), fid, dir, new_name.clone());
+        let (placed, entry) = self.at_stripes(&[dir], send).await?;
+        self.changed_in(new_parent, Some(&new_name)).await;
+        Ok(self.found_in(new_parent, self.changed_found(placed, &new_name, &entry.attr)))
+    }
+
+    /// Also returns the stripe that has the new name.
+    async fn link_sent(
+        &self,
+        caller: Caller,
+        fid: Fid,
+        new_parent: Fid,
+        new_name: Name,
+    ) -> Result<(Fid, Entry), ClientError> {
+        let new_parent = self.place(new_parent, &new_name).await?;
         let (mdc, in_dir) = (self.session.mdc(new_parent)?, self.locks.enter_dir(new_parent));
         let link = Link { fid, new_parent, new_name: new_name.clone() };
         let work = async move {
             let _in_dir = in_dir;
-            mdc.link(&caller.credentials, link).await
+            mdc.link(&caller.credentials, link).await.map_err(ClientError::from)
         };
         let linked = Finish::new("link", &self.session.env.tasks, work)
             .or_else(self.if_abandoned(new_parent, &new_name))
             .await;
-        let entry = self.note_stale(linked.map_err(ClientError::from))?;
-        self.changed_in(dir, Some(&new_name)).await;
-        Ok(self.found_in(dir, self.changed_found(new_parent, &new_name, &entry.attr)))
+        Ok((new_parent, self.note_stale(linked)?))
     }
 
     /// What to do when a change of this name ends whose caller no longer waits: the kernel, which

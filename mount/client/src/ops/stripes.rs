@@ -10,8 +10,7 @@ use crate::client::Client;
 use data::locks::Locks;
 use data::locks::stripes::Striped;
 use env::BoxFuture;
-use layout::dir_stripes::DirStripes;
-use layout::lmv_ea;
+use layout::dir_stripes::{DirStripes, RECORD_XATTR};
 use session::error::ClientError;
 use session::fan_out::fan_out;
 use session::session::Session;
@@ -22,11 +21,14 @@ use types::errno::Errno;
 use types::fid::Fid;
 use types::name::Name;
 
-/// The attribute with the stripes of a directory.
-const LMV: &[u8] = b"lustre.lmv";
+/// How often the stripes of a directory are asked for that change each time.
+const ASKED_MAX: usize = 8;
+/// How often an operation is sent again, because the name has passed to another stripe.
+const SENT_MAX: usize = 64;
 
 /// The stripes of which this inode is one; `None`: it is none. No request if they are known; 1
-/// round trip for each directory in the life of a mount.
+/// round trip for each directory in the life of a mount, and whenever a reply shows that they have
+/// changed.
 ///
 /// # Errors
 /// Those of the MDT.
@@ -35,20 +37,39 @@ pub(crate) async fn stripes_of(
     locks: &Locks,
     fid: Fid,
 ) -> Result<Option<Arc<DirStripes>>, ClientError> {
-    match locks.striped(fid) {
-        Striped::No => return Ok(None),
-        Striped::Of(stripes) => return Ok(Some(stripes)),
-        Striped::Unknown => {}
+    let mut newest = None;
+    for _ in 0..ASKED_MAX {
+        match locks.striped(fid) {
+            Striped::No => return Ok(None),
+            Striped::Of(stripes) => return Ok(Some(stripes)),
+            Striped::Unknown => {}
+        }
+        let mdc = session.mdc(fid)?;
+        let value = match mdc.getxattr(&Credentials::root(), fid, RECORD_XATTR.into()).await {
+            Err(error) if error.errno() == Errno::ENODATA => {
+                locks.table.lock().stripes.is_whole(fid);
+                return Ok(None);
+            }
+            value => value?,
+        };
+        let stripes = DirStripes::decode(&value).map_err(|error| {
+            tracing::error!(%fid, %error, "the MDT tells stripes of a directory that cannot be");
+            Errno::EPROTO
+        })?;
+        let stripes = Arc::new(stripes);
+        locks.table.lock().stripes.learn(fid, &stripes);
+        newest = Some(stripes);
     }
-    let mdc = session.mdc(fid)?;
-    let value = mdc.getxattr(&Credentials::root(), fid, LMV.into()).await?;
-    let stripes = lmv_ea::decode(&value).map_err(|error| {
-        tracing::error!(%fid, %error, "the MDT tells stripes of a directory that cannot be");
-        Errno::EPROTO
-    })?;
-    let stripes = Arc::new(stripes);
-    locks.table.lock().stripes.learn(fid, &stripes);
-    Ok(Some(stripes))
+    Ok(newest)
+}
+
+/// True if these are still the stripes of an inode, as far as replies have shown.
+pub(crate) fn still(locks: &Locks, fid: Fid, stripes: Option<&DirStripes>) -> bool {
+    match (locks.striped(fid), stripes) {
+        (Striped::No, None) => true,
+        (Striped::Of(now), Some(then)) => now.generation() == then.generation(),
+        _ => false,
+    }
 }
 
 /// The directory that programs know, of one that an MDT named: a stripe may be the one above.
@@ -64,10 +85,10 @@ pub(crate) async fn whole(
     // The kernel knows no shards.
     if locks.striped(fid) == Striped::No && locks.nodes.node(fid).is_none() {
         let entry = session.mdc(fid)?.getattr(who, fid).await?;
-        if !entry.striped {
+        if entry.striped == 0 {
             return Ok(fid);
         }
-        locks.table.lock().stripes.note(fid);
+        locks.table.lock().stripes.note(fid, entry.striped);
     }
     Ok(stripes_of(session, locks, fid).await?.map_or(fid, |stripes| stripes.master()))
 }
@@ -81,6 +102,29 @@ impl Client {
     /// The inode that has, or would have, a name of this directory: itself, or one of its stripes.
     pub(crate) async fn place(&self, dir: Fid, name: &Name) -> Result<Fid, ClientError> {
         Ok(self.stripes(dir).await?.map_or(dir, |stripes| stripes.place(name.as_bytes())))
+    }
+
+    /// Runs an operation on names of these directories, which sends it to the stripes that it finds
+    /// ([`Client::place`]). If a name is not there, what is known of the stripes is too old: they
+    /// are asked for, and it is sent again.
+    ///
+    /// # Errors
+    /// Those of the operation.
+    pub(crate) async fn at_stripes<R, F: Future<Output = Result<R, ClientError>>>(
+        &self,
+        dirs: &[Fid],
+        mut op: impl FnMut() -> F,
+    ) -> Result<R, ClientError> {
+        for _ in 1..SENT_MAX {
+            match op().await {
+                Err(error) if error.errno() == Errno::EREMCHG => {
+                    let stripes = &mut self.locks.table.lock().stripes;
+                    dirs.iter().for_each(|dir| stripes.outdated(*dir));
+                }
+                result => return result,
+            }
+        }
+        op().await
     }
 
     /// As [`Client::place`], if that is known.
@@ -104,7 +148,22 @@ impl Client {
         who: &Credentials,
         attr: Attr,
     ) -> Result<Attr, ClientError> {
-        let Some(stripes) = self.stripes(attr.fid).await? else { return Ok(attr) };
+        loop {
+            let Some(stripes) = self.stripes(attr.fid).await? else { return Ok(attr) };
+            let whole = self.attr_of_all(who, attr, &stripes).await?;
+            // Names may have passed from a stripe that was asked to one that had been.
+            if still(&self.locks, attr.fid, Some(&stripes)) {
+                return Ok(whole);
+            }
+        }
+    }
+
+    async fn attr_of_all(
+        &self,
+        who: &Credentials,
+        attr: Attr,
+        stripes: &DirStripes,
+    ) -> Result<Attr, ClientError> {
         let mut work: Vec<BoxFuture<'static, Result<Attr, ClientError>>> = Vec::new();
         let mut all = vec![attr];
         for stripe in stripes.all().iter().copied().filter(|stripe| *stripe != attr.fid) {

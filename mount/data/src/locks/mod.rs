@@ -282,8 +282,13 @@ impl Locks {
         self.table.lock().stripes.of(fid)
     }
 
-    /// A request goes out that may hold the kernel's lock of this directory.
+    /// A request goes out that may hold the kernel's lock of this directory, or of the one whose
+    /// stripe it is.
     pub fn enter_dir(self: &Arc<Self>, dir: Fid) -> InDir {
+        let dir = match self.striped(dir) {
+            Striped::Of(stripes) => stripes.master(),
+            Striped::No | Striped::Unknown => dir,
+        };
         *self.busy.lock().entry(dir).or_default() += 1;
         InDir { locks: self.clone(), dir }
     }

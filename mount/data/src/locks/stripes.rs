@@ -1,5 +1,8 @@
-//! Directories over several MDTs, as far as replies have shown them. Their stripes never change, so
-//! what was learnt once holds.
+//! Directories over several MDTs, as far as replies have shown them.
+//!
+//! A change of the stripes calls back what covers names and attributes of all of them. Each reply
+//! that shows a stripe, or its names, says the generation of its record. So what is known is used
+//! until a reply shows a newer one.
 //!
 //! Bound: the directories that the kernel knows, and [`UNSHOWN_MAX`].
 
@@ -13,8 +16,10 @@ const UNSHOWN_MAX: usize = 16_384;
 
 #[derive(Default)]
 struct Directory {
-    /// `None`: not asked for yet.
+    /// `None`: not asked for yet, or it is too old.
     stripes: Option<Arc<DirStripes>>,
+    /// The newest generation that a reply has shown.
+    seen: u32,
     /// The kernel knows the directory.
     shown: bool,
 }
@@ -40,9 +45,11 @@ pub struct StripedDirectories {
 }
 
 impl StripedDirectories {
-    /// A reply showed that the inode is a stripe.
-    pub fn note(&mut self, fid: Fid) {
-        if self.known.contains_key(&fid) || self.shards.contains_key(&fid) {
+    /// A reply showed that the inode is a stripe, and the generation of its record.
+    pub fn note(&mut self, fid: Fid, generation: u32) {
+        let master = self.shards.get(&fid).unwrap_or(&fid);
+        if let Some(directory) = self.known.get_mut(master) {
+            directory.seen = directory.seen.max(generation);
             return;
         }
         if self.known.len() - self.shown >= UNSHOWN_MAX {
@@ -50,7 +57,21 @@ impl StripedDirectories {
                 self.known.iter().filter(|(_, dir)| !dir.shown).map(|(fid, _)| *fid).collect();
             unshown.into_iter().for_each(|fid| self.remove(fid));
         }
-        self.known.insert(fid, Directory::default());
+        self.known.insert(fid, Directory { seen: generation, ..Directory::default() });
+    }
+
+    /// An MDT does not have a name in this directory where it should be: what is known is too old.
+    pub fn outdated(&mut self, fid: Fid) {
+        self.note(fid, 0);
+        let master = *self.shards.get(&fid).unwrap_or(&fid);
+        if let Some(directory) = self.known.get_mut(&master) {
+            directory.stripes = None;
+        }
+    }
+
+    /// The inode is no stripe after all.
+    pub fn is_whole(&mut self, fid: Fid) {
+        self.remove(fid);
     }
 
     /// The stripes of which `asked` is one.
@@ -59,7 +80,10 @@ impl StripedDirectories {
         if asked != master {
             self.remove(asked);
         }
-        self.known.entry(master).or_default().stripes = Some(stripes.clone());
+        let directory = self.known.entry(master).or_default();
+        if directory.stripes.as_ref().is_none_or(|k| k.generation() < stripes.generation()) {
+            directory.stripes = Some(stripes.clone());
+        }
         stripes.shards().iter().for_each(|shard| _ = self.shards.insert(*shard, master));
     }
 
@@ -71,8 +95,12 @@ impl StripedDirectories {
         let master = self.shards.get(&fid).unwrap_or(&fid);
         match self.known.get(master) {
             None => Striped::No,
-            Some(Directory { stripes: None, .. }) => Striped::Unknown,
-            Some(Directory { stripes: Some(stripes), .. }) => Striped::Of(stripes.clone()),
+            Some(Directory { stripes: Some(stripes), seen, .. })
+                if stripes.generation() >= *seen =>
+            {
+                Striped::Of(stripes.clone())
+            }
+            Some(_) => Striped::Unknown,
         }
     }
 
@@ -93,7 +121,7 @@ impl StripedDirectories {
     }
 
     fn remove(&mut self, fid: Fid) {
-        let Some(Directory { stripes, shown }) = self.known.remove(&fid) else { return };
+        let Some(Directory { stripes, shown, .. }) = self.known.remove(&fid) else { return };
         self.shown -= usize::from(shown);
         for shard in stripes.iter().flat_map(|stripes| stripes.shards()) {
             self.shards.remove(shard);
@@ -119,11 +147,11 @@ mod tests {
         let mut known = StripedDirectories::default();
         assert_eq!(known.of(fid(1, 1)), Striped::No);
         // The first of it that is seen is a shard.
-        known.note(fid(0, 1));
+        known.note(fid(0, 1), 1);
         assert_eq!(known.of(fid(0, 1)), Striped::Unknown);
         known.learn(fid(0, 1), &stripes(1));
         for mdt in [0, 1] {
-            known.note(fid(mdt, 1));
+            known.note(fid(mdt, 1), 1);
             assert_eq!(known.of(fid(mdt, 1)), Striped::Of(stripes(1)), "MDT {mdt}");
         }
         assert_eq!(known.of(fid(0, 2)), Striped::No);
@@ -137,12 +165,41 @@ mod tests {
     }
 
     #[test]
+    fn what_a_newer_reply_contradicts_is_asked_for_again() {
+        let mut known = StripedDirectories::default();
+        let (old, new) = (stripes(1), Arc::new(stripes(1).passed(None)));
+        known.note(fid(1, 1), 1);
+        known.learn(fid(1, 1), &old);
+        known.note(fid(0, 1), 1);
+        assert_eq!(known.of(fid(1, 1)), Striped::Of(old.clone()));
+        known.note(fid(0, 1), 2);
+        assert_eq!(
+            [known.of(fid(1, 1)), known.of(fid(0, 1))],
+            [Striped::Unknown, Striped::Unknown]
+        );
+        known.learn(fid(1, 1), &old);
+        assert_eq!(known.of(fid(1, 1)), Striped::Unknown, "the answer is older than that");
+        known.learn(fid(0, 1), &new);
+        known.learn(fid(1, 1), &old);
+        assert_eq!(known.of(fid(1, 1)), Striped::Of(new.clone()), "late");
+        known.outdated(fid(0, 1));
+        assert_eq!(known.of(fid(1, 1)), Striped::Unknown);
+        known.learn(fid(1, 1), &new);
+        assert_eq!(known.of(fid(0, 1)), Striped::Of(new));
+        // One that was taken for a whole.
+        known.outdated(fid(2, 7));
+        assert_eq!(known.of(fid(2, 7)), Striped::Unknown);
+        known.is_whole(fid(2, 7));
+        assert_eq!(known.of(fid(2, 7)), Striped::No);
+    }
+
+    #[test]
     fn what_the_kernel_knows_stays() {
         let mut known = StripedDirectories::default();
-        known.note(fid(1, 1));
+        known.note(fid(1, 1), 1);
         known.learn(fid(1, 1), &stripes(1));
         known.shown(fid(1, 1));
-        (2..40_000).for_each(|oid| known.note(fid(1, oid)));
+        (2..40_000).for_each(|oid| known.note(fid(1, oid), 1));
         assert!(known.known.len() <= UNSHOWN_MAX + 1);
         assert_eq!(known.of(fid(0, 1)), Striped::Of(stripes(1)));
         assert_eq!(known.of(fid(1, 39_999)), Striped::Unknown, "the newest is there");

@@ -230,8 +230,8 @@ impl Table {
     /// A reply showed an inode; `bits`: its grants for it that hold.
     pub(crate) fn learn_entry(&mut self, entry: &Entry, bits: InodeBits) {
         let fid = entry.attr.fid;
-        if entry.striped {
-            self.stripes.note(fid);
+        if entry.striped != 0 {
+            self.stripes.note(fid, entry.striped);
         }
         let Some(slot) = self.slots.get_mut(&fid) else { return };
         let known = slot.attr.as_ref().map_or(0, |known| known.attr.version);
@@ -552,8 +552,8 @@ impl Table {
         let slot = self.slots.get_mut(&fid)?;
         slot.changes = 0;
         slot.use_at(self.now);
-        if slot.attr.as_ref().is_some_and(|entry| entry.striped) {
-            self.stripes.note(fid);
+        if let Some(entry) = slot.attr.as_ref().filter(|entry| entry.striped != 0) {
+            self.stripes.note(fid, entry.striped);
         }
         slot.attr.clone()
     }

@@ -42,7 +42,7 @@ fn entry(fid: Fid, version: u64) -> Entry {
         btime: now,
         version,
     };
-    Entry { attr, has_xattr: false, noatime: false, striped: false }
+    Entry { attr, has_xattr: false, noatime: false, striped: 0 }
 }
 
 fn stale(dir: Fid, text: &str) -> StaleName {

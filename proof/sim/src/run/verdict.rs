@@ -1,6 +1,8 @@
 //! Judgement of a run: what its programs saw, and what is left in the stores.
 
 use super::*;
+use disk::inode::ItemTag;
+use layout::dir_stripes::DirStripes;
 
 impl Run {
     pub(super) fn judge(&mut self, ended: bool) -> bool {
@@ -17,7 +19,8 @@ impl Run {
         let durable: BTreeMap<u16, Moment> =
             mdts.map(|mdt| (mdt.index.0, synced.get(&mdt.index.0).copied().unwrap_or(0))).collect();
         let blackout = self.blackout.map(|at| Blackout { at, durable });
-        let states = match linear::check(Tree::new(Fid::ROOT.ino()), &records, blackout) {
+        let start = Tree::new(Fid::ROOT.ino());
+        let states = match linear::check_over(start, &records, blackout, self.splits) {
             Verdict::Explained(states) => states,
             Verdict::Violation(text) => {
                 self.wrong.push(text);
@@ -62,7 +65,9 @@ fn leaks(run: &Run, tree: &Tree) -> Vec<String> {
                         .push(String::from_utf8_lossy(name).into_owned());
                 }
             }
-            Some(b'I') => inodes.extend(disk::key::fid_of(&key).map(Fid::ino)),
+            Some(b'I') if !is_shard(&key, &value) => {
+                inodes.extend(disk::key::fid_of(&key).map(Fid::ino));
+            }
             Some(b'P') => found.push(format!("an orphan is left: {:?}", disk::key::fid_of(&key))),
             Some(b'D') => found.push(format!("objects wait for their destruction: {key:x?}")),
             _ => {}
@@ -92,6 +97,16 @@ fn leaks(run: &Run, tree: &Tree) -> Vec<String> {
         }
     }
     found
+}
+
+/// True if an inode is a stripe of another one, which programs do not see.
+fn is_shard(key: &[u8], value: &[u8]) -> bool {
+    let stripes = disk::key::fid_of(key).and_then(|fid| {
+        let inode = disk::inode::decode(fid, value).ok()?;
+        let record = disk::inode::item(inode.tail, ItemTag::Stripes).ok()??;
+        Some((fid, DirStripes::decode(record).ok()?))
+    });
+    stripes.is_some_and(|(fid, stripes)| stripes.master() != fid)
 }
 
 /// Findings of `fsck` in the records: the same rules.

@@ -8,6 +8,8 @@ mod mounts;
 mod moves;
 mod peers;
 mod seeds;
+mod splits;
+mod splits_seen;
 mod stripes;
 mod stripes_seen;
 mod unmounting;

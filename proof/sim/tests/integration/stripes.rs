@@ -4,7 +4,7 @@
 use crate::by_hand::cuts::{Hand, at_every_step, rename};
 use crate::by_hand::{assert_at_rest, name, start};
 use disk::inode::{ItemTag, item};
-use layout::dir_stripes::{DirStripes, decode_default};
+use layout::dir_stripes::{DirStripes, RECORD_XATTR, decode_default};
 use layout::lmv_ea;
 use sim::cluster::Cluster;
 use std::time::Duration;
@@ -25,9 +25,9 @@ const MODES: [u32; 2] = [0o2770, 0o755];
 
 impl Hand {
     fn stripes(&self, cluster: &Cluster, fid: Fid) -> DirStripes {
-        let ask = Getxattr { fid, name: b"lustre.lmv".as_slice().into() };
+        let ask = Getxattr { fid, name: RECORD_XATTR.into() };
         match self.asks(cluster, fid.mdt(), MdsOp::Getxattr(ask)) {
-            Ok(MdsReply::Bytes(value)) => lmv_ea::decode(&value).expect("stripes"),
+            Ok(MdsReply::Bytes(value)) => DirStripes::decode(&value).expect("stripes"),
             other => panic!("{other:?}"),
         }
     }
@@ -276,11 +276,11 @@ fn directories_go_where_the_one_above_says() {
     let second = make(top, "second");
     let below = DirDefault { inherit: Levels::Some(1), ..default };
     assert_eq!((second.mdt(), striped(second)), (0, (true, Some(below))));
-    let ask = Getxattr { fid: second, name: b"lustre.lmv".as_slice().into() };
+    let ask = Getxattr { fid: second, name: RECORD_XATTR.into() };
     let Ok(MdsReply::Bytes(value)) = client.asks(&cluster, MdsOp::Getxattr(ask)) else {
         panic!("stripes")
     };
-    let stripes = lmv_ea::decode(&value).expect("stripes");
+    let stripes = DirStripes::decode(&value).expect("stripes");
     let third = make(second, &name_in(&stripes, second, "third"));
     assert_eq!(striped(third), (true, None), "the last level hands nothing on");
     // By turns: each MDT gets some.

@@ -17,7 +17,7 @@ use types::errno::Errno;
 use types::target::TargetIndex;
 use wire::mds::RenameFlags;
 
-fn mounted(cluster: &Cluster) -> (Mount, Arc<Client>) {
+pub fn mounted(cluster: &Cluster) -> (Mount, Arc<Client>) {
     let mount = cluster.mount(None);
     for _ in 0..100 {
         run(cluster, Duration::from_millis(100));
@@ -30,7 +30,7 @@ fn mounted(cluster: &Cluster) -> (Mount, Arc<Client>) {
 }
 
 /// Does it as a program of this mount, and runs the world until it is done.
-fn does<R: Send + 'static>(
+pub fn does<R: Send + 'static>(
     cluster: &Cluster,
     mount: &Mount,
     work: impl Future<Output = R> + Send + 'static,
@@ -52,7 +52,7 @@ fn errno<T: std::fmt::Debug>(result: Result<T, ClientError>) -> Errno {
 }
 
 /// All names, in small pieces; each is there once.
-async fn names(client: Arc<Client>, dir: NodeId) -> Result<BTreeSet<String>, ClientError> {
+pub async fn names(client: Arc<Client>, dir: NodeId) -> Result<BTreeSet<String>, ClientError> {
     let handle = client.clone().opendir(Caller::root(), dir).await?;
     let (mut names, mut cookie) = (BTreeSet::new(), 0);
     loop {

@@ -109,12 +109,12 @@ impl Mds {
         change: DirChange<'_>,
     ) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
-        let stripes = self.read(|records| tail::stripes(&records.there(fid)?))?;
-        if stripes.master() != fid {
-            return Err(Errno::EREMCHG);
-        }
         let mut busy = 0;
         loop {
+            let stripes = self.read(|records| tail::stripes(&records.there(fid)?))?;
+            if stripes.master() != fid {
+                return Err(Errno::EREMCHG);
+            }
             match self.attempt_change(request, &stripes, change).await? {
                 Ok(reply) => return Ok(reply),
                 Err(Hindrance::Busy) => {
@@ -141,7 +141,8 @@ impl Mds {
         if let Err(hindrance) = pinned {
             return Ok(Err(hindrance));
         }
-        let (steps, reply) = self.draft_change(request, id, stripes, change)?;
+        let drafted = self.draft_change(request, id, stripes, change)?;
+        let Some((steps, reply)) = drafted else { return Ok(Err(Hindrance::Busy)) };
         if steps.is_empty() {
             return Ok(Ok(reply));
         }
@@ -149,17 +150,21 @@ impl Mds {
         Ok(done.ok_or(Hindrance::Away))
     }
 
+    /// `None`: its stripes have changed since they were pinned.
     fn draft_change(
         &self,
         request: &mut RequestContext<'_>,
         id: BundleId,
         stripes: &DirStripes,
         change: DirChange<'_>,
-    ) -> Result<(Vec<Step>, MdsReply), Errno> {
+    ) -> Result<Option<(Vec<Step>, MdsReply)>, Errno> {
         let fid = stripes.master();
         request.lock_context.asked.bundle = Some(id);
         let drafted = self.plan(request, |records, ctx| {
             let before = records.there(fid)?;
+            if tail::stripes(&before)? != *stripes {
+                return Ok(None);
+            }
             let mut draft = Draft { records, inode: None, xattrs: BTreeMap::new() };
             self.make_dir_change(&mut draft, ctx, fid, change)?;
             let Draft { inode, xattrs, .. } = draft;
@@ -173,11 +178,20 @@ impl Mds {
                 }
                 _ => MdsReply::Done,
             };
-            Ok((steps, reply))
+            Ok(Some((steps, reply)))
         });
         request.lock_context.asked.bundle = None;
         drafted
     }
+}
+
+/// A stripe beside the directory itself has all of its record but what tells its name, and no
+/// extended attributes but the ACLs.
+pub(super) fn as_shard(shard: &mut Inode) -> Result<(), Errno> {
+    let acls = InodeFlags::HAS_ACL | InodeFlags::HAS_DEFAULT_ACL;
+    shard.tail = tail::replace(shard.fid(), &shard.tail, ItemTag::Links, None)?;
+    shard.flags.set(InodeFlags::HAS_XATTR, shard.flags.intersects(acls));
+    Ok(())
 }
 
 /// One step for each stripe.
@@ -189,12 +203,10 @@ fn changes(
 ) -> Result<Vec<Step>, Errno> {
     let atime = before.attr.atime != after.attr.atime;
     let mtime = before.attr.mtime != after.attr.mtime;
-    let acls = InodeFlags::HAS_ACL | InodeFlags::HAS_DEFAULT_ACL;
     let change = |fid: &Fid| {
         let mut stripe = after.clone();
         if *fid != stripes.master() {
-            stripe.tail = tail::replace(*fid, &after.tail, ItemTag::Links, None)?;
-            stripe.flags.set(InodeFlags::HAS_XATTR, after.flags.intersects(acls));
+            as_shard(&mut stripe)?;
         }
         (stripe.attr.fid, stripe.attr.version) = (*fid, 0);
         let xattrs = xattrs.iter().map(|(name, value)| (name.clone(), value.clone())).collect();

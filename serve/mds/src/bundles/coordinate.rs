@@ -157,7 +157,7 @@ impl Mds {
         };
         let Some(bundle) = decided else { return Ok(None) };
         let own_first = is_mutant(Mutant::CoordinatorFirst);
-        if !own_first && let Err(errno) = self.apply_at_all(request.export, &bundle).await? {
+        if !own_first && let Err(errno) = self.apply_at_all(Some(request.export), &bundle).await? {
             return if errno == Errno::EAGAIN { Ok(None) } else { Err(errno) };
         }
         let me = self.name.index;
@@ -175,19 +175,19 @@ impl Mds {
         self.unpinned.notify_waiters();
         self.finish.wake();
         if own_first {
-            let _ = self.apply_at_all(request.export, &bundle).await?;
+            let _ = self.apply_at_all(Some(request.export), &bundle).await?;
         }
         done.map(Some)
     }
 
-    /// Sends the Apply to all others until they have answered. The inner error: they have refused,
-    /// and the bundle never was. EAGAIN: it was stopped.
+    /// Sends the Apply to all others until they have answered. `export`: the client that asked. The
+    /// inner error: they have refused, and the bundle never was. EAGAIN: it was stopped.
     ///
     /// # Errors
     /// ENOTCONN, ESHUTDOWN: the client or this MDT goes; the bundle stays decided.
-    async fn apply_at_all(
+    pub(super) async fn apply_at_all(
         &self,
-        export: &Export,
+        export: Option<&Export>,
         bundle: &Bundle,
     ) -> Result<Result<(), Errno>, Errno> {
         let id = bundle.id;
@@ -224,7 +224,8 @@ impl Mds {
                 }
             }
             if again && self.state.lock().bundles.coordinator.is_decided(id) {
-                self.pause(export).await?;
+                self.until_stopped(self.env.clock.sleep(AGAIN)).await?;
+                export.map_or(Ok(()), alive)?;
             }
         }
     }

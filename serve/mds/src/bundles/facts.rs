@@ -38,7 +38,7 @@ impl Facts {
     /// # Errors
     /// EIO: a record is damaged.
     pub(super) fn learn(&mut self, facts: PeerFacts) -> Result<(), Errno> {
-        let PeerFacts { inodes, names, above } = facts;
+        let PeerFacts { inodes, names, above, looked: _ } = facts;
         for PeerInode { fid, record, acl, is_empty } in inodes {
             let known = match record.is_empty() {
                 true => None,
@@ -79,6 +79,15 @@ impl Facts {
             Some(known) => self.stripes(&known.inode),
             None => Ok(Vec::new()),
         }
+    }
+
+    /// The directory that programs see, of one that is known.
+    ///
+    /// # Errors
+    /// EIO: its record is damaged, or nothing is known of it.
+    pub(super) fn whole(&self, dir: Fid) -> Result<Fid, Errno> {
+        let known = self.inodes.get(&dir).and_then(Option::as_ref).ok_or(Errno::EIO)?;
+        namespace::view::whole(self, &known.inode)
     }
 
     /// What the last plan asked for in vain.

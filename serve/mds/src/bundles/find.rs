@@ -5,7 +5,7 @@ use crate::records::{Records, tail};
 use bytes::Bytes;
 use disk::inode::{InodeRecord, ItemTag, encode};
 use namespace::acl::ACL_ACCESS;
-use namespace::inode::{Inode, InodeFlags, Tail};
+use namespace::inode::{Dirent, Inode, InodeFlags, Tail};
 use namespace::view::{Change, View, directory};
 use observe::mutant::{Mutant, is_mutant};
 use std::ops::ControlFlow;
@@ -14,12 +14,18 @@ use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::BUNDLE_PINS_MAX;
 use types::lock::InodeBits;
+use types::name::Name;
 use types::session::Transno;
 use types::target::TargetIndex;
 use wire::mds::{PeerFacts, PeerFind, PeerInode, PeerName};
 
 /// The MDT that has the token.
 pub(super) const OF_TOKEN: TargetIndex = TargetIndex(0);
+
+/// Names of one stripe that pass in one bundle.
+pub(super) const NAMES_MAX: usize = 256;
+/// Names of one stripe that are looked at for that.
+const LOOKED_MAX: usize = 4096;
 
 /// What covers a directory, but for its opens.
 const ALL_BUT_NAMES: InodeBits = InodeBits::LOOKUP
@@ -35,6 +41,7 @@ pub(super) fn mdt_of(find: &PeerFind) -> TargetIndex {
         PeerFind::Name { dir: fid, .. }
         | PeerFind::Inode { fid, .. }
         | PeerFind::Stripe(fid)
+        | PeerFind::Names { dir: fid, .. }
         | PeerFind::Above(fid) => TargetIndex(fid.mdt()),
     }
 }
@@ -89,6 +96,12 @@ pub(super) fn find(
                 found.changing(records, &inode, false)?;
                 changes.push(Change::of(*fid, ALL_BUT_NAMES));
             }
+            PeerFind::Names { dir, after, limit } => {
+                let inode = directory(records, *dir)?;
+                records.free_of(records.state.bundles.pins.named_in(id, *dir))?;
+                found.names(records, &inode, after.as_ref(), *limit as usize)?;
+                changes.push(Change::of(*dir, ALL_BUT_NAMES));
+            }
             PeerFind::Above(fid) => found.above(records, *fid)?,
         }
     }
@@ -128,6 +141,52 @@ impl Found {
         self.inode(records, inode, is_empty)?;
         self.pins.push(Pin::Inode(inode.fid()));
         Ok(Change::named(inode.fid(), loses && (inode.is_dir() || inode.attr.nlink <= 1)))
+    }
+
+    /// The names of a stripe behind `after` that belong to another one when none moves, at most
+    /// `limit` of them.
+    fn names(
+        &mut self,
+        records: &Records<'_>,
+        inode: &Inode,
+        after: Option<&Name>,
+        limit: usize,
+    ) -> Result<(), Errno> {
+        let dir = inode.fid();
+        self.newest(Transno(inode.attr.version));
+        self.inode(records, inode, false)?;
+        self.pins.extend([Pin::Inode(dir), Pin::Names(dir)]);
+        if limit == 0 {
+            return Ok(());
+        }
+        let (stripes, limit) = (tail::stripes(inode)?, limit.min(NAMES_MAX));
+        let (mut looked, mut taken, mut up_to, mut damaged) = (0, 0, None, None);
+        let names = &mut self.facts.names;
+        records.entries(
+            dir,
+            after.map(Name::as_bytes),
+            &mut |name, Dirent { fid, file_type }| {
+                let name = match Name::new(name) {
+                    Ok(name) => name,
+                    Err(errno) => {
+                        damaged = Some(errno);
+                        return ControlFlow::Break(());
+                    }
+                };
+                looked += 1;
+                if stripes.place_then(name.as_bytes()) != dir {
+                    taken += 1;
+                    names.push(PeerName { dir, name: name.clone(), to: Some((fid, file_type)) });
+                }
+                if looked == LOOKED_MAX || taken == limit {
+                    up_to = Some(name);
+                    return ControlFlow::Break(());
+                }
+                ControlFlow::Continue(())
+            },
+        )?;
+        self.facts.looked.push((dir, up_to));
+        damaged.map_or(Ok(()), |_| Err(Errno::EIO))
     }
 
     fn inode(&mut self, records: &Records<'_>, inode: &Inode, is_empty: bool) -> Result<(), Errno> {

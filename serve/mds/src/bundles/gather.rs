@@ -222,7 +222,7 @@ impl Mds {
     }
 
     /// Each MDT that takes part knows all of them. `false`: one of them does not prepare it again.
-    async fn all_know_all(
+    pub(super) async fn all_know_all(
         &self,
         space: bool,
         id: BundleId,

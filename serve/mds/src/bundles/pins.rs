@@ -26,6 +26,8 @@ pub(crate) enum Pin {
     Inode(Fid),
     /// A name of a directory, which must stay.
     Name(Fid, Name),
+    /// All names of a stripe: some of them pass to other stripes. No other bundle has pinned one.
+    Names(Fid),
     /// A directory above the place to which another one is moved.
     Above(Fid),
     /// The right to move a directory to another parent over several MDTs.
@@ -45,6 +47,7 @@ pub(crate) struct Pins {
     of: BTreeMap<BundleId, Pinned>,
     inodes: HashMap<Fid, BundleId>,
     names: HashMap<Fid, BTreeMap<Name, BundleId>>,
+    passing: HashMap<Fid, BundleId>,
     above: HashMap<Fid, BTreeSet<BundleId>>,
     token: Option<BundleId>,
 }
@@ -90,7 +93,13 @@ impl Pins {
     }
 
     fn named(&self, dir: Fid, name: &[u8]) -> Option<BundleId> {
-        self.names.get(&dir)?.get(name).copied()
+        let name = self.names.get(&dir).and_then(|names| names.get(name));
+        name.or_else(|| self.passing.get(&dir)).copied()
+    }
+
+    /// A bundle, other than `own`, that has pinned a name of this directory.
+    pub(crate) fn named_in(&self, own: BundleId, dir: Fid) -> Option<BundleId> {
+        self.names.get(&dir)?.values().find(|id| **id != own).copied()
     }
 
     /// Pins; no other bundle has pinned it ([`Pins::meets`], [`Pins::above_meets`],
@@ -108,6 +117,7 @@ impl Pins {
             Pin::Name(dir, name) => {
                 _ = self.names.entry(*dir).or_default().insert(name.clone(), id);
             }
+            Pin::Names(dir) => _ = self.passing.insert(*dir, id),
             Pin::Above(fid) => _ = self.above.entry(*fid).or_default().insert(id),
             Pin::Token => self.token = Some(id),
         }
@@ -128,6 +138,7 @@ impl Pins {
                         self.names.remove(&dir);
                     }
                 }
+                Pin::Names(dir) => _ = self.passing.remove(&dir),
                 Pin::Above(fid) => {
                     let Some(bundles) = self.above.get_mut(&fid) else { continue };
                     bundles.remove(&id);
@@ -262,6 +273,21 @@ mod tests {
         assert_eq!(pins.meets(None, &[Change::named(DIR, false)]), Some(id(2)));
         pins.unpin(id(2));
         assert!(pins.is_empty() && pins.above.is_empty());
+    }
+
+    #[test]
+    fn names_pass_while_no_other_bundle_has_pinned_one() {
+        let mut pins = Pins::default();
+        pins.pin(id(1), Pin::Name(DIR, name("a")));
+        assert_eq!([pins.named_in(id(2), DIR), pins.named_in(id(1), DIR)], [Some(id(1)), None]);
+        pins.unpin(id(1));
+        assert!(pins.pin(id(2), Pin::Inode(DIR)) && pins.pin(id(2), Pin::Names(DIR)));
+        assert_eq!(pins.meets(None, &[Change::name(DIR, b"b")]), Some(id(2)));
+        assert_eq!(pins.unsettled_name(DIR, b"b"), None);
+        pins.unsettle(id(2));
+        assert_eq!(pins.unsettled_name(DIR, b"b"), Some(id(2)));
+        pins.unpin(id(2));
+        assert!(pins.is_empty() && pins.passing.is_empty());
     }
 
     #[test]

@@ -2,10 +2,12 @@
 
 use super::{Bundle, RecordedBundles, record_of};
 use crate::records::Records;
-use crate::records::tail::damaged;
+use crate::records::tail::{self, damaged};
 use disk::bundle::{self, Kept, Peer, Step};
+use disk::inode::ItemTag;
 use disk::key::{self, Tag};
 use disk::session;
+use layout::dir_stripes::DirStripes;
 use namespace::context::Context;
 use namespace::inode::{Dirent, Inode, InodeFlags, Tail};
 use namespace::rename::Place;
@@ -145,6 +147,23 @@ fn do_step(
                     None => records.delete_xattr(*fid, name),
                 }
             }
+        }
+        Step::Restripe { fid, nlink, record } => {
+            let stripes = DirStripes::decode(record).map_err(|error| damaged(*fid, &error))?;
+            let mut inode = records.existing(*fid)?;
+            inode.tail = tail::replace(*fid, &inode.tail, ItemTag::Stripes, Some(record))?;
+            inode.flags.insert(InodeFlags::STRIPED);
+            inode.attr.nlink = inode.attr.nlink.saturating_add_signed(*nlink);
+            inode.attr.version = ctx.version;
+            records.put_inode(&inode);
+            if stripes.master() == *fid {
+                records.names_move(*fid, stripes.moving().is_some());
+            }
+        }
+        Step::Give { dir, name, .. } => records.delete_dirent(*dir, name.as_bytes()),
+        Step::Take { dir, name, fid, file_type } => {
+            let to = Dirent { fid: *fid, file_type: *file_type };
+            records.put_dirent(*dir, name.as_bytes(), to);
         }
         Step::Reply { client, slot, record } => {
             if when != Occasion::Asked {

@@ -25,7 +25,7 @@ use types::session::Transno;
 use wire::mds::{Create, MdsReply};
 
 /// Bytes of the steps of one directory, at most: the record of the bundle has a reply, too.
-const STEPS_BYTES_MAX: usize = BUNDLE_BYTES_MAX * 3 / 4;
+pub(super) const STEPS_BYTES_MAX: usize = BUNDLE_BYTES_MAX * 3 / 4;
 
 /// What is made, after all checks.
 struct Draft {

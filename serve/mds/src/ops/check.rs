@@ -88,7 +88,7 @@ fn concerned(key: &[u8]) -> Result<Option<Change<'_>>, Errno> {
         _ if tag == Tag::Entry as u8 => {
             Some(Change::name(fid()?, key::name_of(key).ok_or(Errno::EINVAL)?))
         }
-        _ if [Tag::Orphan, Tag::Writer, Tag::Destroy, Tag::State]
+        _ if [Tag::Orphan, Tag::Writer, Tag::Moving, Tag::Destroy, Tag::State]
             .iter()
             .any(|known| tag == *known as u8) =>
         {

@@ -1,11 +1,14 @@
-//! `lustre.lmv` and `trusted.lmv`: the stripes of a directory in Lustre's binary form, read only;
-//! `lustre.dmv` and `trusted.dmv`: where directories go that are made in it. An empty value (or
-//! `removexattr`) takes that away.
+//! `lustre.lmv` and `trusted.lmv`: the stripes of a directory in Lustre's binary form; setting it
+//! splits or merges the directory. `sheen.stripes`: the record of them. `lustre.dmv` and
+//! `trusted.dmv`: where directories go that are made in it. An empty value (or `removexattr`) takes
+//! that away.
 
 use super::lov::LovName;
 use crate::bundles::change::{DirChange, is_acl};
+use crate::bundles::restripe::Restripe;
 use crate::mds::{Mds, RequestContext};
 use crate::records::tail;
+use ::layout::dir_stripes::RECORD_XATTR;
 use ::layout::lmv_ea;
 use namespace::inode::InodeFlags;
 use namespace::xattr::SetFlags;
@@ -21,6 +24,8 @@ use wire::mds::{MdsReply, Removexattr, Setxattr};
 pub(super) enum LmvName {
     /// Those of the directory.
     Stripes(LovName),
+    /// The record of those.
+    Record,
     /// The default for those that are made in it.
     Default(LovName),
 }
@@ -31,6 +36,7 @@ impl LmvName {
         match name {
             b"lustre.lmv" => Some(LmvName::Stripes(LovName::Lustre)),
             b"trusted.lmv" => Some(LmvName::Stripes(LovName::Trusted)),
+            RECORD_XATTR => Some(LmvName::Record),
             b"lustre.dmv" => Some(LmvName::Default(LovName::Lustre)),
             b"trusted.dmv" => Some(LmvName::Default(LovName::Trusted)),
             _ => None,
@@ -45,14 +51,18 @@ impl Mds {
         fid: Fid,
         name: LmvName,
     ) -> Result<MdsReply, Errno> {
-        let (LmvName::Stripes(who) | LmvName::Default(who)) = name;
-        who.check(credentials, Errno::ENODATA)?;
+        if let LmvName::Stripes(who) | LmvName::Default(who) = name {
+            who.check(credentials, Errno::ENODATA)?;
+        }
         let inode = self.read(|records| records.there(fid))?;
         let bytes = match name {
             LmvName::Stripes(_) if inode.flags.contains(InodeFlags::STRIPED) => {
-                lmv_ea::encode(&tail::stripes(&inode)?)
+                lmv_ea::encode(&tail::stripes(&inode)?).ok_or(Errno::ENODATA)?
             }
-            LmvName::Stripes(_) => return Err(Errno::ENODATA),
+            LmvName::Record if inode.flags.contains(InodeFlags::STRIPED) => {
+                tail::stripes(&inode)?.encode()
+            }
+            LmvName::Stripes(_) | LmvName::Record => return Err(Errno::ENODATA),
             LmvName::Default(_) => {
                 lmv_ea::encode_default(&tail::default_stripes(&inode)?.ok_or(Errno::ENODATA)?)
             }
@@ -60,7 +70,20 @@ impl Mds {
         Ok(MdsReply::Bytes(bytes.into()))
     }
 
-    /// Sets a default, or takes it away (an empty value).
+    /// As [`Mds::get_lmv`], of the record of the stripes, when no bundle is changing it.
+    pub(super) async fn get_stripes(
+        &self,
+        request: &mut RequestContext<'_>,
+        fid: Fid,
+    ) -> Result<MdsReply, Errno> {
+        self.in_turn(request, |request| {
+            self.show(request, |records| records.settled(fid))?;
+            self.get_lmv(request.credentials, fid, LmvName::Record)
+        })
+        .await
+    }
+
+    /// Sets a default, or takes it away (an empty value); splits or merges a directory.
     pub(super) async fn set_lmv(
         &self,
         request: &mut RequestContext<'_>,
@@ -68,7 +91,15 @@ impl Mds {
         name: LmvName,
         value: &[u8],
     ) -> Result<MdsReply, Errno> {
-        let LmvName::Default(who) = name else { return Err(Errno::EOPNOTSUPP) };
+        let who = match name {
+            LmvName::Default(who) => who,
+            LmvName::Stripes(who) if !value.is_empty() => {
+                who.check(request.credentials, Errno::EPERM)?;
+                let wanted = parse_wanted(value)?;
+                return Box::pin(self.restripe(request, fid, wanted)).await;
+            }
+            LmvName::Stripes(_) | LmvName::Record => return Err(Errno::EOPNOTSUPP),
+        };
         who.check(request.credentials, Errno::EPERM)?;
         let default = self.parse_default(value)?;
         let change = DirChange::DefaultStripes(default.as_ref());
@@ -78,6 +109,7 @@ impl Mds {
         let set = |request: &mut RequestContext<'_>| {
             self.change(request, |records, ctx| {
                 records.there(fid)?;
+                records.is_whole(fid)?;
                 self.make_dir_change(records, ctx, fid, change)?;
                 Ok(MdsReply::Done)
             })
@@ -99,7 +131,7 @@ impl Mds {
 
     /// True if an inode is a stripe of a directory.
     pub(super) fn is_striped(&self, fid: Fid) -> Result<bool, Errno> {
-        self.read(|records| Ok(records.entry(fid)?.is_some_and(|entry| entry.striped)))
+        self.read(|records| Ok(records.entry(fid)?.is_some_and(|entry| entry.striped != 0)))
     }
 
     /// An attribute of a striped directory that all stripes have, if it is one; `None`: it is that
@@ -154,6 +186,22 @@ impl Mds {
         };
         Box::pin(self.change_stripes(request, fid, change)).await.map(Some)
     }
+}
+
+/// What a directory is asked to be.
+///
+/// # Errors
+/// EINVAL: it is in no form of Lustre, or names an MDT: those of new stripes are chosen.
+fn parse_wanted(value: &[u8]) -> Result<Restripe, Errno> {
+    let wanted = lmv_ea::decode_default(value).map_err(|error| {
+        tracing::debug!(%error, "stripes refused");
+        Errno::EINVAL
+    })?;
+    if wanted.mdt.is_some() {
+        return Err(Errno::EINVAL);
+    }
+    let hash = lmv_ea::names_hash(value).then_some(wanted.hash);
+    Ok(Restripe { count: wanted.count, hash })
 }
 
 /// The flags of chattr(1), as text.

@@ -40,7 +40,8 @@ impl Mds {
                 Ok(MdsReply::Entry(Box::new(entry)))
             }
             None => {
-                directory_of(records, parent, name)?;
+                let dir = directory_of(records, parent, name)?;
+                records.touch_stripe(entry_of(&dir));
                 // Its absence is worth caching, too.
                 records.grant(parent, InodeBits::UPDATE);
                 records.grant_gap(parent, name)?;

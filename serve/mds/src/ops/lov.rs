@@ -97,6 +97,7 @@ impl Mds {
             }
             match inode.file_type() {
                 FileType::Directory => {
+                    records.is_whole(fid)?;
                     let change = DirChange::DefaultLayout(wanted);
                     self.make_dir_change(records, ctx, fid, change)?;
                     return Ok(MdsReply::Done);

@@ -67,6 +67,9 @@ impl Mds {
             let mut full = false;
             more = self.show(request, |records| {
                 records.settled(fid)?;
+                if let Some(dir) = records.entry(fid)? {
+                    records.touch_stripe(dir);
+                }
                 let more = readdir(records, fid, behind, |name, dirent| {
                     let bytes_with = bytes + per_entry + name.len();
                     // One entry always fits, so that a reader makes progress.

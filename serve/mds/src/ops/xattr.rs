@@ -4,6 +4,7 @@ use super::lmv::{LmvName, parse_flags};
 use super::lov::{LOV_DEFAULT, LovName, has_lov};
 use super::lov_add::LOV_ADD;
 use super::lov_del::LOV_DEL;
+use crate::bundles::change::is_acl;
 use crate::mds::{Mds, RequestContext};
 use namespace::context::Context;
 use namespace::flags;
@@ -82,8 +83,22 @@ impl Mds {
         request: &mut RequestContext<'_>,
         op: &Setxattr,
     ) -> Result<MdsReply, Errno> {
+        self.ours(op.fid)?;
+        loop {
+            match self.setxattr_once(request, op).await {
+                // It has got stripes just now.
+                Err(Errno::EREMOTE) => {}
+                result => return result,
+            }
+        }
+    }
+
+    async fn setxattr_once(
+        &self,
+        request: &mut RequestContext<'_>,
+        op: &Setxattr,
+    ) -> Result<MdsReply, Errno> {
         let &Setxattr { fid, ref name, ref value, flags } = op;
-        self.ours(fid)?;
         if let Some(reply) = self.set_at_stripes(request, op).await? {
             return Ok(reply);
         }
@@ -114,6 +129,7 @@ impl Mds {
             let set = |request: &mut RequestContext<'_>| {
                 self.change(request, |records, ctx| {
                     records.there(fid)?;
+                    records.is_whole(fid)?;
                     flags::set_flags(records, ctx, fid, wanted)?;
                     Ok(MdsReply::Done)
                 })
@@ -125,6 +141,9 @@ impl Mds {
         let set = |request: &mut RequestContext<'_>| {
             self.change(request, |records, ctx| {
                 records.there(fid)?;
+                if is_acl(name) {
+                    records.is_whole(fid)?;
+                }
                 xattr::set(records, ctx, fid, name, value, flags)?;
                 records.grant(fid, InodeBits::XATTR);
                 Ok(MdsReply::Done)
@@ -138,8 +157,22 @@ impl Mds {
         request: &mut RequestContext<'_>,
         op: &Removexattr,
     ) -> Result<MdsReply, Errno> {
+        self.ours(op.fid)?;
+        loop {
+            match self.removexattr_once(request, op).await {
+                // It has got stripes just now.
+                Err(Errno::EREMOTE) => {}
+                result => return result,
+            }
+        }
+    }
+
+    async fn removexattr_once(
+        &self,
+        request: &mut RequestContext<'_>,
+        op: &Removexattr,
+    ) -> Result<MdsReply, Errno> {
         let &Removexattr { fid, ref name } = op;
-        self.ours(fid)?;
         if let Some(reply) = self.remove_at_stripes(request, op).await? {
             return Ok(reply);
         }
@@ -152,6 +185,9 @@ impl Mds {
         let remove = |request: &mut RequestContext<'_>| {
             self.change(request, |records, ctx| {
                 records.there(fid)?;
+                if is_acl(name) {
+                    records.is_whole(fid)?;
+                }
                 xattr::remove(records, ctx, fid, name)?;
                 records.grant(fid, InodeBits::XATTR);
                 Ok(MdsReply::Done)

@@ -96,6 +96,12 @@ pub fn stripes(inode: &Inode) -> Result<DirStripes, Errno> {
     Ok(stripes)
 }
 
+/// The generation of the stripes in the tail of a directory that has them.
+pub fn generation(tail: &[u8]) -> u32 {
+    // What is damaged is reported where it is needed.
+    item(tail, ItemTag::Stripes).ok().flatten().map_or(1, DirStripes::generation_in)
+}
+
 /// Where directories go that are made in this one, if it says so.
 ///
 /// # Errors

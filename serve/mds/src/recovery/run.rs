@@ -349,12 +349,13 @@ impl Mds {
         let now = self.env.clock.now();
         *self.unsettled.lock() =
             Unsettled::after_start(recovered.marked, now, self.settings.clients_return);
-        let State { fids, orphans, acks, bundles, .. } = &mut *self.state.lock();
+        let State { fids, orphans, moving, acks, bundles, .. } = &mut *self.state.lock();
         bundles.restore(self.name.index, &recovered.bundles);
         bundles.gathered.clear();
         *fids = recovered.fids;
         acks.restore(recovered.replies);
         orphans.extend(recovered.orphans);
+        moving.extend(recovered.moving);
     }
 
     /// A client did not come, or did not bring back what it must: it is told when it comes.

@@ -216,12 +216,7 @@ mod tests {
                 btime,
                 version,
             };
-            MdsReply::Entry(Box::new(Entry {
-                attr,
-                has_xattr: false,
-                noatime: false,
-                striped: false,
-            }))
+            MdsReply::Entry(Box::new(Entry { attr, has_xattr: false, noatime: false, striped: 0 }))
         };
         let shown = |mut reply, acl| map_reply(&nodemap, &mut reply, acl).map(|()| reply);
         assert_eq!(shown(entry(5003, 6000), false), Ok(entry(1003, 100)));

@@ -5,7 +5,7 @@ use super::*;
 impl State {
     pub(super) fn entry(&self, fid: Fid) -> Result<Box<Entry>, Errno> {
         let inode = self.inodes.get(&fid).ok_or(Errno::ESTALE)?;
-        Ok(Box::new(Entry { attr: inode.attr, has_xattr: false, noatime: false, striped: false }))
+        Ok(Box::new(Entry { attr: inode.attr, has_xattr: false, noatime: false, striped: 0 }))
     }
 
     pub(super) fn inode(&mut self, fid: Fid) -> Result<&mut Inode, Errno> {

@@ -42,7 +42,7 @@ fn entry(fid: Fid, mode: u32) -> Entry {
         btime,
         version,
     };
-    Entry { attr, has_xattr: false, noatime: false, striped: false }
+    Entry { attr, has_xattr: false, noatime: false, striped: 0 }
 }
 
 fn reply(

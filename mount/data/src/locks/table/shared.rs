@@ -214,7 +214,7 @@ mod tests {
             btime,
             version,
         };
-        Entry { attr, has_xattr: false, noatime: false, striped: false }
+        Entry { attr, has_xattr: false, noatime: false, striped: 0 }
     }
 
     fn extent(start: u64, end: u64, write: bool) -> Extent {

@@ -1,0 +1,201 @@
+//! A directory is split and merged while programs of two mounts use it, and MDS die meanwhile.
+//!
+//! `KILLS` sets the number of kills (6), `KILLS_SEED` repeats their order.
+
+use e2e::kills::Kills;
+use e2e::lustre::{lfs, lfs_refuses, try_lfs};
+use e2e::process::text;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::Output;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Names that stay, and how many of them are of directories.
+const STAY: usize = 1500;
+const DIRECTORIES: usize = 30;
+/// Longest wait of any single operation: restarts of MDS that must hear of each other.
+const STALL_MAX: Duration = Duration::from_secs(60);
+/// Longest time of a split with kills.
+const SPLIT_MAX: Duration = Duration::from_secs(120);
+
+fn is_clean(checked: &Output) {
+    assert!(checked.status.success(), "{}: {}", checked.status, text(checked));
+}
+
+/// Inode numbers by name; each name is listed once.
+fn listed(dir: &Path) -> BTreeMap<String, u64> {
+    let mut all = BTreeMap::new();
+    for entry in fs::read_dir(dir).expect("list") {
+        let entry = entry.expect("list");
+        let name = entry.file_name().into_string().expect("text");
+        let ino = std::os::unix::fs::DirEntryExt::ino(&entry);
+        assert_eq!(all.insert(name.clone(), ino), None, "{name} is listed twice");
+    }
+    all
+}
+
+/// Asks for so many stripes until that may begin.
+fn restripe(mount: &Path, count: &str) {
+    let began = Instant::now();
+    loop {
+        let output = try_lfs(mount, &["setdirstripe", "-c", count, "d"]);
+        if output.status.success() {
+            return;
+        }
+        assert_eq!(output.status.code(), Some(libc::EBUSY), "{}", text(&output));
+        assert!(began.elapsed() < SPLIT_MAX, "its names move for {:?}", began.elapsed());
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Waits until no name moves; says what `getdirstripe` shows then.
+fn settled(mount: &Path) -> String {
+    let began = Instant::now();
+    loop {
+        let shown = lfs(mount, &["getdirstripe", "d"]);
+        if !shown.contains("migrating") {
+            return shown.lines().next().expect("a line").to_owned();
+        }
+        assert!(began.elapsed() < SPLIT_MAX, "its names move for {:?}", began.elapsed());
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Names come, move and go. All that stay are listed each time, each once. Returns the rounds.
+fn work(mount: &Path, who: &str, stop: &AtomicBool) -> u64 {
+    let dir = mount.join("d");
+    let mut rounds = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let began = Instant::now();
+        let at = |text: &str| dir.join(format!("{who}{rounds}{text}"));
+        assert!(fs::metadata(at("")).is_err(), "{who}{rounds} is not there yet");
+        fs::write(at(""), who).expect("write");
+        assert!(File::create_new(at("")).is_err(), "{who}{rounds} is there");
+        fs::rename(at(""), at(".moved")).expect("rename");
+        fs::create_dir(at(".d")).expect("mkdir");
+        fs::write(at(".d/f"), "below").expect("write");
+        assert_eq!(fs::read_to_string(at(".moved")).expect("read"), who);
+        if rounds % 4 == 0 {
+            let names = listed(&dir);
+            let staying = names.keys().filter(|name| name.starts_with("stays")).count();
+            assert_eq!(staying, STAY, "{who}, round {rounds}: all that stay are listed");
+        }
+        fs::remove_file(at(".moved")).expect("unlink");
+        fs::remove_file(at(".d/f")).expect("unlink");
+        fs::remove_dir(at(".d")).expect("rmdir");
+        assert!(fs::metadata(at(".moved")).is_err() && fs::metadata(at(".d")).is_err());
+        assert!(began.elapsed() < STALL_MAX, "a round took {:?}", began.elapsed());
+        rounds += 1;
+    }
+    rounds
+}
+
+/// Everything that stays is there, with the inode number that it had.
+fn assert_stays(mount: &Path, before: &BTreeMap<String, u64>) {
+    let dir = mount.join("d");
+    assert_eq!(&listed(&dir), before, "{}", mount.display());
+    for (name, ino) in before.iter().step_by(17) {
+        let meta = fs::metadata(dir.join(name)).expect("stat");
+        assert_eq!(meta.ino(), *ino, "{name}");
+        if meta.is_file() {
+            assert_eq!(&fs::read_to_string(dir.join(name)).expect("read"), name);
+        }
+    }
+    assert_eq!(fs::metadata(&dir).expect("stat").nlink(), 2 + DIRECTORIES as u64);
+}
+
+#[test]
+fn a_directory_is_split_and_merged_under_load() {
+    let Some(Kills { count: kills, mut rng, mounts, dir: _dir, mut many, .. }) =
+        Kills::up_with_mdts(6, 3)
+    else {
+        return;
+    };
+    let mds: Vec<usize> =
+        (0..many.server_count()).filter(|at| many.server_name(*at).starts_with("mds")).collect();
+    let [first, second] = &mounts;
+    let dir = first.join("d");
+    fs::create_dir(&dir).expect("mkdir");
+    for n in 0..STAY {
+        let name = format!("stays{n:04}");
+        match n % (STAY / DIRECTORIES) {
+            0 => fs::create_dir(dir.join(&name)).expect("mkdir"),
+            _ => fs::write(dir.join(&name), &name).expect("write"),
+        }
+    }
+    let before = listed(&dir);
+    let (ino, fid) = (fs::metadata(&dir).expect("stat").ino(), lfs(first, &["path2fid", "d"]));
+    let mut held =
+        File::options().read(true).append(true).open(dir.join("stays0001")).expect("open");
+    let opened = File::open(&dir).expect("open a directory");
+    assert_eq!(settled(first), "lmv_stripe_count: 0 lmv_stripe_offset: 0 lmv_hash_type: none");
+
+    // At rest: split, seen from both mounts, merged.
+    restripe(first, "3");
+    assert_eq!(settled(second), "lmv_stripe_count: 3 lmv_stripe_offset: 0 lmv_hash_type: crush");
+    mounts.iter().for_each(|mount| assert_stays(mount, &before));
+    restripe(second, "1");
+    assert!(settled(first).starts_with("lmv_stripe_count: 0 "), "merged");
+    mounts.iter().for_each(|mount| assert_stays(mount, &before));
+    lfs_refuses(
+        first,
+        &["setdirstripe", "-c", "4", "d"],
+        libc::E2BIG,
+        "error: setdirstripe: can't set directory stripes of 'd': Argument list too long (7); \
+         there are fewer MDTs than stripes; lfs mdts shows all\n",
+    );
+
+    // Under load, and with kills in the middle.
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut workers = Vec::new();
+    for (n, mount) in mounts.iter().enumerate() {
+        let (mount, stop, name) = (mount.clone(), stop.clone(), format!("c{n}."));
+        workers.push(thread::spawn(move || work(&mount, &name, &stop)));
+    }
+    for n in 0..kills {
+        restripe(&mounts[n as usize % 2], ["3", "1", "2"][n as usize % 3]);
+        thread::sleep(Duration::from_millis(rng.u64(0..60)));
+        let one = mds[n as usize % mds.len()];
+        let both = rng.u32(0..3) == 0;
+        let killed = if both { vec![one, mds[(n as usize + 1) % mds.len()]] } else { vec![one] };
+        many.kill_together(&killed, &[]);
+        killed.iter().for_each(|at| many.start_server_again(*at));
+        println!("kill {n}: {}", settled(first));
+    }
+    restripe(first, "2");
+    println!("then: {}", settled(second));
+    stop.store(true, Ordering::Relaxed);
+    for worker in workers {
+        match worker.join() {
+            Ok(rounds) => println!("{rounds} rounds"),
+            Err(failure) => {
+                eprintln!("{}", many.logs());
+                std::panic::resume_unwind(failure);
+            }
+        }
+    }
+    mounts.iter().for_each(|mount| assert_stays(mount, &before));
+    held.write_all(b"!").expect("append to what was open");
+    let mut all = String::new();
+    File::open(second.join("d/stays0001")).expect("open").read_to_string(&mut all).expect("read");
+    assert_eq!(all, "stays0001!");
+    assert_eq!(opened.metadata().expect("fstat").ino(), ino);
+    assert_eq!(
+        (fs::metadata(&dir).expect("stat").ino(), lfs(second, &["path2fid", "d"])),
+        (ino, fid)
+    );
+    drop((held, opened));
+    is_clean(&many.fsck(&[]));
+    many.stop();
+    is_clean(&many.fsck_at_rest(&[]));
+    many.start();
+    fs::write(dir.join("stays0001"), "stays0001").expect("write");
+    mounts.iter().for_each(|mount| assert_stays(mount, &before));
+    many.stop();
+}

@@ -1,0 +1,259 @@
+//! Names pass from one stripe of a directory to another, while it is split or merged (docs/dne.md,
+//! section 12).
+//!
+//! The MDT of the directory itself takes the next names in their order, at most
+//! `MdsSettings::names_per_bundle`, and moves those that belong elsewhere in one bundle, which also
+//! moves the cursor in all stripes. So the records say at any time which names have passed, and a
+//! restarted MDT goes on from there. No inode changes.
+//!
+//! One task. Bound: one bundle at a time; each directory in turn.
+
+use super::Steps;
+use super::coordinate::{AGAIN, Working};
+use super::find::{NAMES_MAX, find, mdt_of};
+use super::gather::Hindrance;
+use super::restripe::stripes_of;
+use super::steps::{Occasion, do_part, inode_of};
+use super::stripes::STEPS_BYTES_MAX;
+use crate::background::tasks::{Backoff, Stop};
+use crate::locks::context::{LockContext, Obstacle};
+use crate::mds::Mds;
+use disk::bundle::Step;
+use layout::dir_stripes::DirStripes;
+use namespace::view::View;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use types::attr::FileType;
+use types::bundle::BundleId;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::name::Name;
+use types::target::TargetIndex;
+use wire::mds::{PeerFacts, PeerFind, PeerName};
+
+/// Shortest and longest pause between two bundles of one directory, in which it is open to its
+/// users: as long as the bundle took.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
+/// Pauses after failures.
+const FAILED: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
+
+/// How an attempt ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Passed {
+    /// Names have passed, and there are more.
+    Some,
+    /// No name moves any more.
+    All,
+}
+
+impl Mds {
+    /// The task; it ends with the MDT.
+    pub(crate) async fn pass_names(self: Arc<Mds>, mut stop: Stop) {
+        let mut backoff = Backoff::new(FAILED.0, FAILED.1);
+        let mut busy = 0u32;
+        loop {
+            let all: Vec<Fid> = self.state.lock().moving.iter().copied().collect();
+            if all.is_empty() && !self.passing.wait(&self.env, None, &mut stop).await {
+                return;
+            }
+            for fid in all {
+                let begun = self.env.clock.now();
+                let passed = tokio::select! {
+                    biased;
+                    () = stop.stopped() => return,
+                    passed = self.pass_some(fid) => passed,
+                };
+                busy = if matches!(passed, Ok(Err(Hindrance::Busy))) { busy + 1 } else { 0 };
+                let pause = match passed {
+                    Ok(Ok(_)) => {
+                        backoff.succeeded();
+                        self.env.clock.now().saturating_sub(begun).clamp(PAUSE.0, PAUSE.1)
+                    }
+                    Ok(Err(Hindrance::Busy)) => {
+                        // Longer each time: another operation over MDTs is in the way.
+                        let longest = (PAUSE.0 * (1 << busy.min(8))).min(AGAIN).as_micros() as u64;
+                        PAUSE.0 + Duration::from_micros(self.env.random.next_u64() % longest)
+                    }
+                    Ok(Err(Hindrance::Away)) => AGAIN,
+                    Err(errno) => {
+                        tracing::warn!(target = %self.name, %fid, %errno, "names do not pass to their stripes");
+                        backoff.failed()
+                    }
+                };
+                tokio::select! {
+                    biased;
+                    () = stop.stopped() => return,
+                    () = self.env.clock.sleep(pause) => {}
+                }
+            }
+        }
+    }
+
+    /// One bundle.
+    async fn pass_some(&self, fid: Fid) -> Result<Result<Passed, Hindrance>, Errno> {
+        let now = self.read(|records| match records.inode(fid)? {
+            Some(inode) if inode.attr.nlink > 0 => stripes_of(&inode),
+            _ => Ok(None),
+        })?;
+        let Some((stripes, cursor)) = now.and_then(|stripes| {
+            let cursor = stripes.moving()?.cursor.clone();
+            Some((stripes, cursor))
+        }) else {
+            // It was removed.
+            self.transact(&mut LockContext::own(), |records, _| {
+                records.names_move(fid, false);
+                Ok(())
+            })?;
+            return Ok(Ok(Passed::All));
+        };
+        self.store.admit().await?;
+        let begun = self.state.lock().bundles.coordinator.begin(Vec::new());
+        let Some(id) = begun else { return Ok(Err(Hindrance::Away)) };
+        let _working = Working::on(self, id);
+        let facts = match self.gather_names(id, &stripes, cursor.as_ref()).await? {
+            Ok(facts) => facts,
+            Err(hindrance) => return Ok(Err(hindrance)),
+        };
+        let Some(batch) = Batch::of(&stripes, facts)? else { return Ok(Err(Hindrance::Busy)) };
+        let passed = if batch.up_to.is_none() { Passed::All } else { Passed::Some };
+        let names = batch.names.len();
+        let steps = batch.steps(&stripes);
+        let decided = {
+            let bundles = &mut self.state.lock().bundles;
+            let decided = bundles.coordinator.decide(id, Steps::new(steps));
+            if decided.is_some() {
+                bundles.pins.unsettle(id);
+            }
+            decided
+        };
+        let Some(bundle) = decided else { return Ok(Err(Hindrance::Away)) };
+        if let Err(errno) = self.apply_at_all(None, &bundle).await? {
+            return if errno == Errno::EAGAIN { Ok(Err(Hindrance::Away)) } else { Err(errno) };
+        }
+        self.transact(&mut LockContext::own(), |records, ctx| {
+            do_part(records, ctx, self.name.index, &bundle, Occasion::Left)
+        })?;
+        self.unpinned.notify_waiters();
+        self.finish.wake();
+        tracing::debug!(target = %self.name, %fid, bundle = %id, names, ?passed, "names have passed");
+        Ok(Ok(passed))
+    }
+
+    /// Pins all stripes, and asks each for its next names.
+    async fn gather_names(
+        &self,
+        id: BundleId,
+        stripes: &DirStripes,
+        cursor: Option<&Name>,
+    ) -> Result<Result<Vec<PeerFacts>, Hindrance>, Errno> {
+        let old = stripes.moving().map_or(1, |moving| usize::from(moving.count)).max(1);
+        let most = self.settings.names_per_bundle.min(NAMES_MAX);
+        let limit = (most / old).max(1) as u32; // at most NAMES_MAX
+        let mut by_mdt: BTreeMap<TargetIndex, Vec<PeerFind>> = BTreeMap::new();
+        for dir in stripes.all() {
+            let find = PeerFind::Names { dir: *dir, after: cursor.cloned(), limit };
+            by_mdt.entry(mdt_of(&find)).or_default().push(find);
+        }
+        let own = by_mdt.remove(&self.name.index).unwrap_or_default();
+        let mut context = LockContext::own();
+        context.asked.bundle = Some(id);
+        let found = self
+            .in_turn(&mut context, |context| {
+                let found = self.transact(context, |records, _| find(records, id, &own));
+                let outcome = &mut context.outcome;
+                // It begins anew, so that no bundle waits for another one.
+                outcome.obstacle.take_if(|obstacle| matches!(obstacle, Obstacle::Pinned(_)));
+                found
+            })
+            .await;
+        let (facts, newest) = match found {
+            Err(Errno::EAGAIN) => return Ok(Err(Hindrance::Busy)),
+            found => found?,
+        };
+        self.commit_up_to(newest).await?;
+        let seen = std::mem::take(&mut context.outcome.seen);
+        if !seen.is_empty() {
+            self.call_authors_back(seen, false).await;
+        }
+        let others = self.prepare_at(true, id, by_mdt, &mut BTreeMap::new()).await?;
+        Ok(others.map(|mut all| {
+            all.push(facts);
+            all
+        }))
+    }
+}
+
+/// What passes in one bundle.
+struct Batch {
+    names: Vec<PeerName>,
+    /// The new cursor; `None`: all have passed.
+    up_to: Option<Name>,
+}
+
+impl Batch {
+    /// The next names of all stripes together. `None`: a stripe has changed since it was asked.
+    fn of(stripes: &DirStripes, all: Vec<PeerFacts>) -> Result<Option<Batch>, Errno> {
+        let (mut names, mut up_to, mut looked_at) = (Vec::new(), None::<Name>, 0);
+        for facts in all {
+            for found in &facts.inodes {
+                if stripes_in(found.fid, &found.record)?.as_ref() != Some(stripes) {
+                    return Ok(None);
+                }
+            }
+            looked_at += facts.looked.len();
+            for end in facts.looked.into_iter().filter_map(|(_, end)| end) {
+                if up_to.as_ref().is_none_or(|known| end < *known) {
+                    up_to = Some(end);
+                }
+            }
+            names.extend(facts.names);
+        }
+        if looked_at != stripes.all().len() {
+            return Ok(None);
+        }
+        names.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        if let Some(end) = &up_to {
+            names.retain(|found| found.name <= *end);
+        }
+        // What the record of a bundle has room for.
+        let cursors = stripes.all().len() * (stripes.encode().len() + NAME_BYTES);
+        let most = STEPS_BYTES_MAX.saturating_sub(cursors) / (2 * NAME_BYTES);
+        if names.len() > most.max(1) {
+            names.truncate(most.max(1));
+            up_to = names.last().map(|found| found.name.clone());
+        }
+        Ok(Some(Batch { names, up_to }))
+    }
+
+    /// First the records of the stripes, so that names change over what they say.
+    fn steps(self, stripes: &DirStripes) -> Vec<Step> {
+        let record = stripes.passed(self.up_to).encode();
+        let mut nlink: BTreeMap<Fid, i32> = stripes.all().iter().map(|fid| (*fid, 0)).collect();
+        let mut moves = Vec::with_capacity(2 * self.names.len());
+        for PeerName { dir, name, to } in self.names {
+            let Some((fid, file_type)) = to else { continue };
+            let new = stripes.place_then(name.as_bytes());
+            if file_type == FileType::Directory {
+                *nlink.entry(dir).or_default() -= 1;
+                *nlink.entry(new).or_default() += 1;
+            }
+            moves.push(Step::Give { dir, name: name.clone(), file_type });
+            moves.push(Step::Take { dir: new, name, fid, file_type });
+        }
+        let restripe = |(fid, nlink)| Step::Restripe { fid, nlink, record: record.clone() };
+        nlink.into_iter().map(restripe).chain(moves).collect()
+    }
+}
+
+/// Most bytes of a name in a step.
+const NAME_BYTES: usize = 320;
+
+/// The stripes in what an MDT has found of a directory.
+fn stripes_in(fid: Fid, record: &[u8]) -> Result<Option<DirStripes>, Errno> {
+    let inode = inode_of(fid, record)?;
+    match inode.flags.contains(namespace::inode::InodeFlags::STRIPED) {
+        true => crate::records::tail::stripes(&inode).map(Some),
+        false => Ok(None),
+    }
+}

@@ -1,0 +1,246 @@
+//! A directory begins to be split or merged (docs/dne.md, section 12).
+//!
+//! One bundle makes the stripes that are missing, and writes into all of them where names go. No
+//! name has passed then: [`super::passing`] does that. The MDT of the directory itself coordinates.
+
+use super::change::as_shard;
+use super::coordinate::Working;
+use super::facts::Facts;
+use super::gather::Hindrance;
+use super::steps::record_of_inode;
+use super::stripes::STEPS_BYTES_MAX;
+use crate::mds::{Mds, RequestContext};
+use crate::records::{Records, tail};
+use disk::bundle::Step;
+use disk::inode::ItemTag;
+use layout::dir_stripes::DirStripes;
+use namespace::acl::{ACL_ACCESS, ACL_DEFAULT};
+use namespace::inode::{Inode, InodeFlags};
+use namespace::view::{View, directory};
+use rpc::service::Export;
+use std::collections::BTreeMap;
+use types::bundle::BundleId;
+use types::dir_stripes::{DirHash, DirSpec};
+use types::errno::Errno;
+use types::fid::Fid;
+use types::limits::DIR_STRIPES_MAX;
+use types::target::TargetIndex;
+use wire::mds::{MdsReply, PeerFind};
+
+/// What a directory is to be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Restripe {
+    /// Stripes with names; 0 and 1: one, [`DIR_STRIPES_MAX`]: one on each MDT.
+    pub(crate) count: u16,
+    /// How names tell their stripes; `None`: as they do.
+    pub(crate) hash: Option<DirHash>,
+}
+
+/// What one attempt begins with.
+struct Begins {
+    /// The stripes that there are; `None`: it has none.
+    stripes: Option<DirStripes>,
+    count: u16,
+    hash: DirHash,
+    /// The MDTs of the stripes that are missing.
+    mdts: Vec<TargetIndex>,
+}
+
+impl Begins {
+    /// The stripes that there are, itself first.
+    fn all(&self, fid: Fid) -> Vec<Fid> {
+        self.stripes.as_ref().map_or(vec![fid], |stripes| stripes.all().to_vec())
+    }
+}
+
+impl Mds {
+    /// Names of a directory begin to move. Answers `Done`, also if it is as is wished. Waits while
+    /// an MDT that takes part is away.
+    ///
+    /// # Errors
+    /// EPERM: the caller does not own it; ENOTDIR; ENOENT: it was removed; EBUSY: names move
+    /// already; E2BIG: more stripes than MDTs, or its ACLs are too long for so many; ENOSPC;
+    /// EREMCHG: `fid` is a shard.
+    pub(crate) async fn restripe(
+        &self,
+        request: &mut RequestContext<'_>,
+        fid: Fid,
+        wanted: Restripe,
+    ) -> Result<MdsReply, Errno> {
+        self.ours(fid)?;
+        let mut busy = 0;
+        loop {
+            let Some(begins) = self.begins(request.export, fid, wanted).await? else {
+                return Ok(MdsReply::Done);
+            };
+            match self.attempt_restripe(request, fid, &begins).await? {
+                Ok(reply) => {
+                    self.passing.wake();
+                    return Ok(reply);
+                }
+                Err(Hindrance::Busy) => {
+                    self.back_off(request.export, busy).await?;
+                    busy += 1;
+                }
+                Err(Hindrance::Away) => self.pause(request.export).await?,
+            }
+        }
+    }
+
+    /// `None`: nothing is to be done.
+    async fn begins(
+        &self,
+        export: &Export,
+        fid: Fid,
+        wanted: Restripe,
+    ) -> Result<Option<Begins>, Errno> {
+        let stripes = self.read(|records| stripes_of(&directory(records, fid)?))?;
+        let mdts = self.all_mdts().len();
+        let count = match usize::from(wanted.count) {
+            0 => 1,
+            DIR_STRIPES_MAX => mdts.min(DIR_STRIPES_MAX),
+            count => count,
+        };
+        let now = stripes.as_ref().map_or(1, DirStripes::count);
+        let hash = stripes.as_ref().map(DirStripes::hash);
+        let wishes = wanted.hash.or(hash).unwrap_or_default();
+        if usize::from(now) == count && (count == 1 || hash == Some(wishes)) {
+            return Ok(None);
+        }
+        if stripes.as_ref().is_some_and(|stripes| stripes.moving().is_some()) {
+            return Err(Errno::EBUSY);
+        }
+        let count16 = count as u16; // no more than MDTs, or it is refused below
+        let mut begins = Begins { stripes, count: count16, hash: wishes, mdts: Vec::new() };
+        let have: Vec<TargetIndex> =
+            begins.all(fid).iter().map(|stripe| TargetIndex(stripe.mdt())).collect();
+        if have.len() < count {
+            let spec =
+                DirSpec { count: begins.count, hash: wishes, mdts: have.clone(), any: false };
+            begins.mdts = self.choose_mdts(&spec).await?.split_off(have.len());
+        }
+        for mdt in &begins.mdts {
+            self.sequence_of(export, *mdt).await?;
+        }
+        Ok(Some(begins))
+    }
+
+    async fn attempt_restripe(
+        &self,
+        request: &mut RequestContext<'_>,
+        fid: Fid,
+        begins: &Begins,
+    ) -> Result<Result<MdsReply, Hindrance>, Errno> {
+        let begun = self.state.lock().bundles.coordinator.begin(Vec::new());
+        let Some(id) = begun else { return Ok(Err(Hindrance::Away)) };
+        let _working = Working::on(self, id);
+        let pins = |dir: Fid| PeerFind::Names { dir, after: None, limit: 0 };
+        let all: Vec<PeerFind> = begins.all(fid).into_iter().map(pins).collect();
+        let (mut told, mut facts) = (BTreeMap::new(), Facts::default());
+        let pinned = self.pin_all(request, true, id, &all, true, &mut told, &mut facts).await?;
+        if let Err(hindrance) = pinned {
+            return Ok(Err(hindrance));
+        }
+        let nothing = begins.mdts.iter().map(|mdt| (*mdt, Vec::new())).collect();
+        if let Err(hindrance) = self.prepare_at(true, id, nothing, &mut told).await? {
+            return Ok(Err(hindrance));
+        }
+        if !self.all_know_all(true, id, &mut told).await? {
+            return Ok(Err(Hindrance::Away));
+        }
+        let drafted = self.draft_restripe(request, id, fid, begins)?;
+        let Some(steps) = drafted else { return Ok(Err(Hindrance::Busy)) };
+        let done = self.decide_and_apply(request, id, steps, MdsReply::Done).await?;
+        Ok(done.ok_or(Hindrance::Away))
+    }
+
+    /// `None`: it has changed since, or there are too few FIDs.
+    fn draft_restripe(
+        &self,
+        request: &mut RequestContext<'_>,
+        id: BundleId,
+        fid: Fid,
+        begins: &Begins,
+    ) -> Result<Option<Vec<Step>>, Errno> {
+        request.lock_context.asked.bundle = Some(id);
+        let drafted = self.plan(request, |records, ctx| {
+            let inode = directory(records, fid)?;
+            if !ctx.owns(inode.attr.uid) {
+                return Err(Errno::EPERM);
+            }
+            if stripes_of(&inode)? != begins.stripes {
+                return Ok(None);
+            }
+            let bundles = &mut records.state.bundles;
+            let more: Option<Vec<Fid>> =
+                begins.mdts.iter().map(|mdt| bundles.fid_of(*mdt)).collect();
+            let Some(more) = more else { return Ok(None) };
+            let next = match &begins.stripes {
+                None => DirStripes::split(fid, begins.hash, more.clone()),
+                Some(stripes) => stripes.restriped(begins.hash, begins.count, more.clone()),
+            };
+            let next = next.map_err(|error| {
+                tracing::error!(%fid, %error, "stripes that cannot be were chosen");
+                Errno::EINVAL
+            })?;
+            begin(records, &inode, &begins.all(fid), &more, &next).map(Some)
+        });
+        request.lock_context.asked.bundle = None;
+        drafted
+    }
+}
+
+/// The stripes of a directory; `None`: it has none.
+///
+/// # Errors
+/// EREMCHG: it is a shard; EIO.
+pub(super) fn stripes_of(inode: &Inode) -> Result<Option<DirStripes>, Errno> {
+    if !inode.flags.contains(InodeFlags::STRIPED) {
+        return Ok(None);
+    }
+    let stripes = tail::stripes(inode)?;
+    if stripes.master() == inode.fid() { Ok(Some(stripes)) } else { Err(Errno::EREMCHG) }
+}
+
+/// The steps: all stripes that there are learn it, and the new ones are made, as copies of the
+/// directory.
+fn begin(
+    records: &Records<'_>,
+    inode: &Inode,
+    all: &[Fid],
+    more: &[Fid],
+    next: &DirStripes,
+) -> Result<Vec<Step>, Errno> {
+    let record = next.encode();
+    let known = |fid: &Fid| Step::Restripe { fid: *fid, nlink: 0, record: record.clone() };
+    let mut steps: Vec<Step> = all.iter().map(known).collect();
+    let mut xattrs = Vec::new();
+    for name in [ACL_ACCESS, ACL_DEFAULT] {
+        if let Some(value) = records.xattr(inode.fid(), name)? {
+            xattrs.push((name.to_vec(), value));
+        }
+    }
+    for fid in more {
+        let mut shard = inode.clone();
+        (shard.attr.fid, shard.attr.version, shard.attr.nlink) = (*fid, 0, 2);
+        shard.parent = inode.fid();
+        as_shard(&mut shard)?;
+        shard.tail = tail::replace(*fid, &shard.tail, ItemTag::Stripes, Some(&record))?;
+        shard.flags.insert(InodeFlags::STRIPED);
+        let record = record_of_inode(&shard);
+        steps.push(Step::Make { fid: *fid, record, xattrs: xattrs.clone() });
+    }
+    let bytes = steps.iter().map(bytes_of).sum::<usize>();
+    if bytes > STEPS_BYTES_MAX { Err(Errno::E2BIG) } else { Ok(steps) }
+}
+
+fn bytes_of(step: &Step) -> usize {
+    match step {
+        Step::Make { record, xattrs, .. } => {
+            record.len()
+                + xattrs.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>()
+        }
+        Step::Restripe { record, .. } => record.len(),
+        _ => 0,
+    }
+}
