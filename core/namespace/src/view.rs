@@ -122,8 +122,8 @@ pub trait View {
 
     /// Makes or replaces an inode.
     fn put_inode(&mut self, inode: &Inode);
-    /// Replaces an inode whose `mtime` was set, perhaps to what it is. A view that keeps the changes
-    /// of a directory apart from each other must keep the time with this one.
+    /// Replaces an inode whose `mtime` was set, perhaps to what it is. A view that keeps the
+    /// changes of a directory apart from each other must keep the time with this one.
     fn put_inode_with_mtime(&mut self, inode: &Inode) {
         self.put_inode(inode);
     }

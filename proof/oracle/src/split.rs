@@ -117,9 +117,9 @@ struct Splitter<'a> {
 }
 
 /// Splits a history. `opens_told`: the mounts report what is open (`flock`). Others (`localflock`,
-/// `noflock`) promise less, as docs/semantics.md says: a file that is open may answer ESTALE once its
-/// last name is gone; an append may lie in several places; a program may see what another program of
-/// its mount is about to write; and a read may see where the file ended a moment before.
+/// `noflock`) promise less, as docs/semantics.md says: a file that is open may answer ESTALE once
+/// its last name is gone; an append may lie in several places; a program may see what another
+/// program of its mount is about to write; and a read may see where the file ended a moment before.
 pub fn split(records: &[Record], opens_told: bool) -> Objects {
     let Some(first) = records.first() else { return Objects::default() };
     let mut splitter = Splitter {

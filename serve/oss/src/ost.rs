@@ -142,9 +142,9 @@ impl Ost {
     }
 
     /// Changes one object under its gate; returns the blocks it grew by, and the change's number.
-    /// ESTALE if the object was destroyed: the file lost its last name. `longer_than`: only if it has more bytes than that; else
-    /// nothing happens, and the number is 0. `author` makes the change, with this many bytes of
-    /// data.
+    /// ESTALE if the object was destroyed: the file lost its last name. `longer_than`: only if it
+    /// has more bytes than that; else nothing happens, and the number is 0. `author` makes the
+    /// change, with this many bytes of data.
     pub(crate) fn change(
         &self,
         object: ObjectId,

@@ -10,8 +10,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 /// on its way at once, and not by the processors.
 pub const LONG_LINE: Duration = Duration::from_millis(1);
 
-/// A watched connection ([`Stream::watch`]) fails when its other end has acknowledged nothing for so
-/// long, though it was asked more than once.
+/// A watched connection ([`Stream::watch`]) fails when its other end has acknowledged nothing for
+/// so long, though it was asked more than once.
 pub const SILENCE: Duration = Duration::from_millis(1500);
 
 /// Whose process has the other end of a connection.

@@ -29,8 +29,8 @@ const KIND_PLACED: u8 = 5;
 const DIR_SPEC: &str = "MDTs of a directory";
 
 /// Find a name; answers `Entry`, or `Remote` if another MDT has the inode. EAGAIN: the file was
-/// removed while its writer was asked for its size; the client asks again. `..` and `.` are resolved
-/// by [`GetParent`] and the client.
+/// removed while its writer was asked for its size; the client asks again. `..` and `.` are
+/// resolved by [`GetParent`] and the client.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Lookup {
     /// Directory of the name.

@@ -38,7 +38,8 @@ impl Looked {
 
 /// How often a name is looked up whose file goes each time before it can be held.
 const PIN_TRIES: usize = 8;
-/// How often a name is looked up whose inode goes each time before its MDT, or its writer, is asked.
+/// How often a name is looked up whose inode goes each time before its MDT, or its writer, is
+/// asked.
 const REMOTE_TRIES: usize = 8;
 
 impl Client {

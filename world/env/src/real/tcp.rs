@@ -31,7 +31,8 @@ pub(super) fn round_trip(socket: BorrowedFd<'_>) -> Option<Duration> {
 }
 
 /// True if the other end has acknowledged nothing for [`SILENCE`], though the kernel has sent data
-/// or a probe at least [`UNANSWERED`] times. An end that takes no data but lives acknowledges probes.
+/// or a probe at least [`UNANSWERED`] times. An end that takes no data but lives acknowledges
+/// probes.
 pub(super) fn is_silent(socket: BorrowedFd<'_>) -> bool {
     info(socket).is_some_and(|info| {
         Duration::from_millis(u64::from(info.tcpi_last_ack_recv)) >= SILENCE
