@@ -27,6 +27,7 @@ pub mod redo;
 pub mod session;
 pub mod sums;
 pub mod superblock;
+pub mod volume;
 pub mod xattr;
 
 #[cfg(test)]

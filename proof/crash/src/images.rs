@@ -8,6 +8,9 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+/// Files above this, bytes, are mostly holes.
+const SPARSE_BYTES: u64 = 4 << 20;
+
 /// Kind of crash.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Crash {
@@ -180,9 +183,31 @@ fn copy_dir(from: &Path, to: &Path) -> io::Result<()> {
         let target = to.join(entry.file_name());
         if entry.file_type()?.is_dir() {
             copy_dir(&entry.path(), &target)?;
+        } else if entry.metadata()?.len() > SPARSE_BYTES {
+            copy_sparse(&entry.path(), &target)?;
         } else {
             fs::copy(entry.path(), target)?;
         }
+    }
+    Ok(())
+}
+
+/// Copies a large file without its zeros.
+fn copy_sparse(from: &Path, to: &Path) -> io::Result<()> {
+    let (from, to) = (fs::File::open(from)?, fs::File::create(to)?);
+    let len = from.metadata()?.len();
+    to.set_len(len)?;
+    let mut piece = vec![0; 64 << 10];
+    let mut at = 0;
+    while at < len {
+        let read = from.read_at(&mut piece, at)?;
+        if read == 0 {
+            break;
+        }
+        if piece[..read].iter().any(|byte| *byte != 0) {
+            to.write_all_at(&piece[..read], at)?;
+        }
+        at += read as u64;
     }
     Ok(())
 }

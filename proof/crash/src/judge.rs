@@ -9,6 +9,7 @@ use env::real::{RealConfig, RealEnv};
 use std::path::Path;
 use std::time::Duration;
 use store::journalled::{Journalled, JournalledOptions};
+use store::object_store::ObjectStore;
 use store::objects::{Objects, ObjectsOptions};
 use store::store::{Committer, Store, StoreOptions};
 use types::target::TargetIndex;

@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::engine::Fence;
 use store::journalled::{Journalled, JournalledOptions};
+use store::object_store::ObjectStore;
 use store::objects::{Objects, ObjectsOptions};
 use store::store::{Store, StoreOptions};
 use types::attr::{SetAttr, Statfs, WrittenAt};

@@ -141,7 +141,7 @@ fn scrub(env: &Env, dir: &Path) -> ScrubReport {
         ..StoreOptions::default()
     };
     let store = Store::open(engine, env.clone(), options).unwrap();
-    at_rest(&store, &Objects::open(env, dir, ObjectsOptions::default()).unwrap()).unwrap()
+    at_rest(&store, &*Objects::open(env, dir, ObjectsOptions::default()).unwrap()).unwrap()
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::many::{Client, Many};
 use crate::process::{detach, is_mounted, kill_and_wait, text};
 use crate::sheen;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 /// Variable with the registry of daemons.
@@ -27,6 +27,17 @@ impl Cluster {
         let mut all = vec!["--listen".to_owned(), "127.0.0.1:0".to_owned()];
         all.extend(args.iter().map(|a| (*a).to_owned()));
         let mut cluster = Cluster { many: None, args: all, descriptors: None, dir: folder() };
+        cluster.start();
+        cluster
+    }
+
+    /// As [`Cluster::up`], in a folder in which `prepare` has made targets, for example.
+    pub fn up_prepared(args: &[&str], prepare: impl FnOnce(&Path)) -> Cluster {
+        let mut all = vec!["--listen".to_owned(), "127.0.0.1:0".to_owned()];
+        all.extend(args.iter().map(|a| (*a).to_owned()));
+        let mut cluster = Cluster { many: None, args: all, descriptors: None, dir: folder() };
+        std::fs::create_dir_all(cluster.dir()).expect("make a folder");
+        prepare(&cluster.dir());
         cluster.start();
         cluster
     }

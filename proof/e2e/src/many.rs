@@ -27,6 +27,8 @@ struct Server {
 const FIRST_CLIENT: usize = 5;
 /// Clients, at most.
 const CLIENTS_MAX: usize = 4;
+/// Size of each big file.
+const VOLUME_SIZE: &str = "256M";
 /// Port of the first server of each host.
 const PORT: u16 = 988;
 /// Further MDS and their targets, from index 1 on.
@@ -58,6 +60,11 @@ impl Many {
         Many::up_with_mdts(dir, clients, stripes, 1)
     }
 
+    /// As [`Many::up`], with the data of each OST in a big file (`--backfstype=volume`).
+    pub fn up_on_volumes(dir: &Path, clients: Vec<Client>, stripes: &str) -> Option<Many> {
+        Many::made(dir, clients, stripes, 1, true)
+    }
+
     /// As [`Many::up`], with 1 to 4 MDS of an MDT each; those behind the first come after all other
     /// servers.
     pub fn up_with_mdts(
@@ -65,6 +72,16 @@ impl Many {
         clients: Vec<Client>,
         stripes: &str,
         mdts: usize,
+    ) -> Option<Many> {
+        Many::made(dir, clients, stripes, mdts, false)
+    }
+
+    fn made(
+        dir: &Path,
+        clients: Vec<Client>,
+        stripes: &str,
+        mdts: usize,
+        on_volumes: bool,
     ) -> Option<Many> {
         assert!((1..=CLIENTS_MAX).contains(&clients.len()), "1 to {CLIENTS_MAX} clients");
         let hosts = Hosts::new(FIRST_CLIENT + clients.len() - 1)?;
@@ -97,7 +114,12 @@ impl Many {
         // Indexes are given, because the order in which the servers register is not fixed.
         for index in ["0", "1", "2", "3"] {
             let ost = format!("ost{index}");
-            many.mkfs(&["--ost", "--index", index, "--fsname", "sheen", "--mgsnode", &mgs], &ost);
+            let usual = ["--ost", "--index", index, "--fsname", "sheen", "--mgsnode", &mgs];
+            let device = many.dir.join(format!("{ost}.volume"));
+            let device = device.to_str().expect("a path of a test");
+            let volume = ["--backfstype=volume", "--device", device, "--device-size", VOLUME_SIZE];
+            let more = if on_volumes { &volume[..] } else { &[] };
+            many.mkfs(&[&usual[..], more].concat(), &ost);
         }
         many.start();
         Some(many)

@@ -19,6 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use store::engine::Fence;
 use store::journalled::{Journalled, JournalledOptions};
+use store::object_store::ObjectStore;
 use store::objects::{Objects, ObjectsOptions};
 use store::store::{Committer, Store, StoreOptions};
 use store::tx::Tx;

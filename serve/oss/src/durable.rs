@@ -31,7 +31,7 @@ impl Ost {
         }
         // Another sync's record may not be committed yet, nor what this start notes about earlier
         // ones.
-        Ok(to_settle.is_some() || self.ledger.is_beginning())
+        Ok(to_settle.is_some() || self.ledger.is_beginning() || self.objects().needs_commit())
     }
 
     /// Changes of `object` up to `last` are not redone after a power cut, once the store commits.

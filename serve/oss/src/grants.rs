@@ -37,9 +37,22 @@ pub(crate) struct Grants {
     paid: u64,
     /// Being written: a look may or may not count it already.
     writing: u64,
+    /// Bytes that a granted byte may take in the worst case, less 1.
+    weight_above: u64,
 }
 
 impl Grants {
+    /// A granted byte may take this many in the worst case: the volume gives out units, of which
+    /// a client counts blocks.
+    pub(crate) fn with_weight(weight: u64) -> Grants {
+        Grants { weight_above: weight.saturating_sub(1), ..Grants::default() }
+    }
+
+    /// What granted bytes may take.
+    fn weigh(&self, granted: u64) -> u64 {
+        granted.saturating_mul(self.weight_above + 1)
+    }
+
     /// The volume was looked at.
     pub(crate) fn looked(&mut self, free: u64) {
         self.free = free.saturating_sub(self.writing);
@@ -52,14 +65,14 @@ impl Grants {
 
     /// Free bytes that no client was granted.
     pub(crate) fn ungranted(&self) -> u64 {
-        let committed = self.granted + self.paid;
+        let committed = self.weigh(self.granted + self.paid);
         self.free.saturating_sub(committed + committed / OVERHEAD)
     }
 
     /// As [`Grants::ungranted`], plus the bytes held back for records: a volume without room for
     /// grants is not yet full.
     pub(crate) fn available(&self) -> u64 {
-        self.free.saturating_sub(self.granted + self.paid)
+        self.free.saturating_sub(self.weigh(self.granted + self.paid))
     }
 
     /// A request pays with up to `bytes` of its client's grant; returns how many there were. They
@@ -70,18 +83,24 @@ impl Grants {
         paid
     }
 
-    /// `len` bytes will be written, as far as possible out of `payment`. `false`: there is no room.
-    /// Ends with [`Grants::written`].
+    /// Of the bytes that a write takes: those that its payment does not cover.
+    pub(crate) fn unpaid(&self, (pays, takes): (u64, u64), payment: u64) -> u64 {
+        takes.saturating_sub(self.weigh(pays.min(payment)))
+    }
+
+    /// `takes` bytes will be taken for blocks of `pays` bytes, as far as possible out of `payment`.
+    /// `false`: there is no room. Ends with [`Grants::written`].
     #[must_use]
-    pub(crate) fn take(&mut self, len: u64, payment: &mut u64) -> bool {
-        let paid = len.min(*payment);
-        if len > paid && len - paid > self.ungranted() {
+    pub(crate) fn take(&mut self, (pays, takes): (u64, u64), payment: &mut u64) -> bool {
+        let unpaid = self.unpaid((pays, takes), *payment);
+        if unpaid > 0 && unpaid > self.ungranted() {
             return false;
         }
+        let paid = pays.min(*payment);
         *payment -= paid;
         self.paid -= paid;
-        self.free = self.free.saturating_sub(len);
-        self.writing += len;
+        self.free = self.free.saturating_sub(takes);
+        self.writing += takes;
         true
     }
 
@@ -98,7 +117,7 @@ impl Grants {
     /// The client asks for `want` more; returns what it gets, in [`GRANT_UNIT`]s.
     pub(crate) fn grant(&mut self, holder: Holder, want: u64) -> u64 {
         let held = self.holders.get(&holder).copied().unwrap_or(0);
-        let share = self.ungranted() / SHARE;
+        let share = self.ungranted() / self.weigh(SHARE);
         let more = want.min(share).min(GRANT_PER_CLIENT_MAX.saturating_sub(held)) / GRANT_UNIT
             * GRANT_UNIT;
         if more == 0 || share < GRANT_MIN {
@@ -138,12 +157,15 @@ mod tests {
         grants.looked(80 << 20);
         let more = grants.grant(holder(1), 64 << 20);
         assert_eq!(more, 10 << 20);
-        assert!(!grants.take(70 << 20, &mut 0), "granted, with what the file system needs beside");
-        assert!(grants.take(69 << 20, &mut 0));
+        assert!(
+            !grants.take((70 << 20, 70 << 20), &mut 0),
+            "granted, with what the file system needs beside"
+        );
+        assert!(grants.take((69 << 20, 69 << 20), &mut 0));
         grants.written(69 << 20);
         let mut payment = grants.spend(holder(1), u64::MAX);
         assert_eq!(payment, more);
-        assert!(grants.take(more - GRANT_UNIT, &mut payment));
+        assert!(grants.take((more - GRANT_UNIT, more - GRANT_UNIT), &mut payment));
         assert_eq!(payment, GRANT_UNIT);
         grants.refund(payment);
         assert_eq!(grants.granted(), 0);
@@ -193,9 +215,12 @@ mod tests {
     proptest! {
         /// Against a volume: no sum of grants beyond what is free, no paid write without room.
         #[test]
-        fn grants_are_kept(steps in prop::collection::vec(step(), 1..200)) {
+        fn grants_are_kept(
+            steps in prop::collection::vec(step(), 1..200),
+            weight in prop_oneof![Just(1u64), Just(16)],
+        ) {
             let mut free = 16u64 << 20;
-            let mut grants = Grants::default();
+            let mut grants = Grants::with_weight(weight);
             grants.looked(free);
             // The bytes that each client believes it was granted.
             let mut held = [0u64; 3];
@@ -210,9 +235,10 @@ mod tests {
                     Step::Freed(bytes) => free = (free + bytes).min(16 << 20),
                     Step::Look => grants.looked(free),
                     Step::Unpaid(len) => {
-                        if grants.take(len, &mut 0) {
-                            free = free.checked_sub(len).expect("room for what was let through");
-                            grants.written(len);
+                        let takes = len * weight;
+                        if grants.take((len, takes), &mut 0) {
+                            free = free.checked_sub(takes).expect("room for what was let through");
+                            grants.written(takes);
                         }
                     }
                     Step::Paid(c, spend, writes) => {
@@ -221,19 +247,22 @@ mod tests {
                         let mut payment = grants.spend(holder(c), spend);
                         prop_assert_eq!(payment, spend, "a grant is there when it is used");
                         for (len, there) in writes {
-                            let covered = len <= payment;
-                            let taken = grants.take(len, &mut payment);
+                            // In the worst case each block takes a unit, in the best none.
+                            let (covered, takes) = (len <= payment, len * weight);
+                            let taken = grants.take((len, takes), &mut payment);
                             prop_assert!(taken || !covered, "a paid write was refused");
                             if taken {
-                                free = free.checked_sub(len - there.min(len)).expect("room for a paid write");
-                                grants.written(len);
+                                let took = takes - (there * weight).min(takes);
+                                free = free.checked_sub(took).expect("room for a paid write");
+                                grants.written(takes);
                             }
                         }
                         grants.refund(payment);
                     }
                 }
                 prop_assert_eq!(grants.granted(), held.iter().sum::<u64>());
-                prop_assert!(grants.granted() + grants.granted() / OVERHEAD <= free);
+                let committed = grants.granted() * weight;
+                prop_assert!(committed + committed / OVERHEAD <= free);
                 prop_assert_eq!((grants.paid, grants.writing), (0, 0));
             }
         }

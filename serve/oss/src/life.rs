@@ -1,7 +1,7 @@
 //! An OST starts and stops.
 
 use crate::error::StartError;
-use crate::ost::Ost;
+use crate::ost::{Ost, kernel_run};
 use crate::room::Room;
 use crate::settings::OstSettings;
 use crate::window::Found;
@@ -22,7 +22,7 @@ impl Ost {
         settings: OstSettings,
         room: Arc<Room>,
     ) -> Result<Arc<Ost>, StartError> {
-        let found = Found::read(target.store(), env.disk.kernel_run())?;
+        let found = Found::read(target.store(), kernel_run(&target, &env))?;
         let ost = Ost::new(target, env, settings, room, &found)?;
         if ost.window.is_open() {
             // Opening the object files synced what was left, so nothing older has to be settled.

@@ -20,7 +20,7 @@ use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::error::StoreError;
-use store::objects::Objects;
+use store::object_store::{BackEnd, ObjectStore, whole_units};
 use target::Target;
 use tokio::sync::{Notify, oneshot};
 use types::errno::Errno;
@@ -29,6 +29,18 @@ use types::object::ObjectId;
 use types::session::{ClientUuid, Transno, Xid};
 use types::target::{TargetKind, TargetName};
 use wire::message::Reply;
+
+/// Bytes on a volume for each byte that its records may take beside it, in the worst case: a unit
+/// of its own for each small object.
+const BYTES_PER_RECORD_BYTE: u64 = 64;
+
+/// The run of the kernel that keeps what was written and not synced; 0: none does.
+pub(crate) fn kernel_run(target: &Target, env: &Env) -> u128 {
+    match target.objects().is_some_and(|objects| objects.needs_commit()) {
+        true => 0,
+        false => env.disk.kernel_run(),
+    }
+}
 
 /// One object target in service.
 pub struct Ost {
@@ -44,7 +56,7 @@ pub struct Ost {
     pub(crate) settings: OstSettings,
     name: TargetName,
     target: Arc<Target>,
-    objects: Arc<Objects>,
+    objects: Arc<dyn ObjectStore>,
     env: Env,
     /// Held for reading by every operation: once it is set, none is at work.
     pub(crate) stopped: RwLock<bool>,
@@ -78,7 +90,12 @@ impl Ost {
         let no_ost = || StartError::NoOst(target.dir().to_owned());
         let name = target.name().filter(|name| name.kind == TargetKind::Ost).ok_or_else(no_ost)?;
         let objects = target.objects().ok_or_else(no_ost)?.clone();
-        let kernel_run = env.disk.kernel_run();
+        let kernel_run = kernel_run(&target, &env);
+        let (unit, mut settings, mut room) = (objects.space_unit(), settings, room);
+        if objects.back_end() == BackEnd::Volume {
+            // The device is all its own.
+            (settings.volume_sharers, room) = (1, Arc::new(Room::of_units(unit)));
+        }
         let lost_boot = if found.lossy { target.boot() } else { found.state.lost_boot };
         let window = Window::new(found, env.clock.now(), settings.recovery_window);
         Ok(Arc::new(Ost {
@@ -129,11 +146,11 @@ impl Ost {
         self.ledger.last_committed()
     }
 
-    pub(crate) fn objects(&self) -> &Objects {
-        &self.objects
+    pub(crate) fn objects(&self) -> &dyn ObjectStore {
+        &*self.objects
     }
 
-    pub(crate) fn objects_shared(&self) -> Arc<Objects> {
+    pub(crate) fn objects_shared(&self) -> Arc<dyn ObjectStore> {
         self.objects.clone()
     }
 
@@ -194,16 +211,19 @@ impl Ost {
         start: u64,
         len: u64,
     ) -> Result<Option<Taken<'_>>, StoreError> {
-        // The local file system gives whole blocks.
-        let end = start.saturating_add(len);
-        let whole = end.checked_next_multiple_of(GRANT_UNIT).unwrap_or(end)
-            - start / GRANT_UNIT * GRANT_UNIT;
-        let refused = match self.room.take(payment, self.env.clock.now(), &self.look(), whole) {
+        // Clients pay for whole blocks.
+        let pays = whole_units(start, len, GRANT_UNIT);
+        let most = whole_units(start, len, self.objects.space_unit());
+        let now = self.env.clock.now();
+        let refused = match self.room.take(payment, now, &self.look(), (pays, most)) {
             Err(refused @ StoreError::NoSpace { .. }) => refused,
             other => return other.map(Some),
         };
-        match self.objects.seek(object, start, true)? {
-            Some(hole) if hole >= end => Ok(None),
+        match self.objects.takes(object, start, len)? {
+            0 => Ok(None),
+            takes if takes < most => {
+                self.room.take(payment, now, &self.look(), (pays, takes)).map(Some)
+            }
             _ => Err(refused),
         }
     }
@@ -216,7 +236,12 @@ impl Ost {
                 volume.map_err(StoreError::io("look at the volume of", self.target.dir()))?;
             let (reserved, objects) =
                 (crate::room::reserve(volume.bytes_total), self.objects.space()?);
-            let free = volume.bytes_available.saturating_sub(reserved).min(objects.free);
+            let mut free = volume.bytes_available.saturating_sub(reserved);
+            if self.objects.back_end() == BackEnd::Volume {
+                // There are only records of it here.
+                free = free.saturating_mul(BYTES_PER_RECORD_BYTE);
+            }
+            let free = free.min(objects.free);
             Ok(Seen { free, total: objects.total, reserved })
         }
     }

@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 use store::error::StoreError;
+use types::limits::GRANT_UNIT;
 use types::session::ClientUuid;
 use types::target::TargetName;
 
@@ -91,7 +92,15 @@ impl Room {
         Payment { room: self.clone(), left: 0 }
     }
 
-    /// Room for `len` more bytes, until the result is dropped.
+    /// Of a volume that gives out units of this size: a block that a client was granted may take
+    /// a whole one.
+    pub(crate) fn of_units(unit: u64) -> Room {
+        let grants = Grants::with_weight(unit / GRANT_UNIT);
+        Room { state: Mutex::new(State { grants, ..State::default() }) }
+    }
+
+    /// Room for `takes` more bytes, until the result is dropped; of blocks for which a client
+    /// `pays`.
     ///
     /// # Errors
     /// [`StoreError::NoSpace`]; or the volume cannot be asked.
@@ -100,15 +109,15 @@ impl Room {
         payment: &mut Payment,
         now: Monotonic,
         look: Look<'_>,
-        len: u64,
+        (pays, takes): (u64, u64),
     ) -> Result<Taken<'a>, StoreError> {
         let state = &mut *self.state.lock();
-        let unpaid = len.saturating_sub(payment.left);
+        let unpaid = state.grants.unpaid((pays, takes), payment.left);
         let fresh = state.credit >= unpaid && now < state.looked + LOOK_INTERVAL;
         if unpaid > 0 && (!fresh || state.grants.ungranted() < unpaid) {
             state.look(now, look)?;
         }
-        if !state.grants.take(len, &mut payment.left) {
+        if !state.grants.take((pays, takes), &mut payment.left) {
             state.credit = 0;
             let Seen { free, total, reserved } = state.seen;
             let reserved = reserved + state.grants.granted();
@@ -119,7 +128,7 @@ impl Room {
             });
         }
         state.credit = state.credit.saturating_sub(unpaid);
-        Ok(Taken { room: self, len })
+        Ok(Taken { room: self, len: takes })
     }
 
     /// `OstOp::Grant`: (more, paid). Paid bytes go to `payment`.

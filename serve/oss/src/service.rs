@@ -17,6 +17,7 @@ use crate::sums::Begun;
 use env::BoxFuture;
 use rpc::service::{Export, Gone, Service};
 use std::sync::Arc;
+use store::object_store::BackEnd;
 use types::errno::Errno;
 use types::limits::OBJECTS_PER_LIST_MAX;
 use types::nid::Nid;
@@ -140,7 +141,11 @@ impl Ost {
                     *len as usize <= INLINE_BYTES_MAX && self.gates.is_warm(*object)
                 }
                 OstOp::Write(ObjectWrite { object, data, sync, .. }) => {
-                    !sync && data.len() <= INLINE_BYTES_MAX && self.gates.is_warm(*object)
+                    !sync
+                        && data.len() <= INLINE_BYTES_MAX
+                        && self.gates.is_warm(*object)
+                        // A unit that moves is read first.
+                        && self.objects().back_end() == BackEnd::Files
                 }
                 OstOp::Getattr(ObjectGetattr { object }) => self.gates.is_warm(*object),
                 OstOp::Statfs | OstOp::Grant(_) => true,

@@ -67,7 +67,7 @@ impl Ost {
     pub(crate) fn destroy(&self, objects: &[ObjectId]) -> Result<(Transno, bool), Errno> {
         // Changes that earlier starts answered are brought back unless the store says that this
         // start found them.
-        let mut settled = self.ledger.is_beginning();
+        let mut settled = self.ledger.is_beginning() || self.objects().needs_commit();
         for object in objects {
             let mut gate = self.gates.change(*object);
             // First: if the removal fails half-way, nothing may write to the rest.
@@ -97,7 +97,7 @@ impl Ost {
     /// being written.
     pub fn statfs(&self) -> Result<Statfs, Errno> {
         let (space, available) = (self.objects().space()?, self.available()?);
-        let (used, objects) = self.used.get();
+        let (used, objects) = self.objects().used().unwrap_or_else(|| self.used.get());
         let share = u64::from(self.settings.volume_sharers.max(1));
         Ok(Statfs {
             bytes_total: used.saturating_add(space.free / share),
@@ -110,6 +110,9 @@ impl Ost {
 
     /// Counts in the background what objects there are.
     pub(crate) fn start_counting(self: &Arc<Self>) {
+        if self.objects().used().is_some() {
+            return;
+        }
         let ost = Arc::downgrade(self);
         let count = move || {
             for folder in 0..=u8::MAX {

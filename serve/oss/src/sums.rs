@@ -23,7 +23,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use store::error::StoreError;
-use store::objects::Objects;
+use store::object_store::ObjectStore;
 use store::store::Store;
 use types::errno::Errno;
 use types::object::ObjectId;
@@ -318,7 +318,7 @@ impl Sums {
     /// Records the sums of regions that did not change since `upto`; everything up to there is
     /// synced. An object that cannot be read keeps its marker. Blocks. While another call records,
     /// this one returns at once, unless it `waits`.
-    pub(crate) fn record(&self, store: &Store, objects: &Objects, upto: u64, waits: bool) {
+    pub(crate) fn record(&self, store: &Store, objects: &dyn ObjectStore, upto: u64, waits: bool) {
         let Some(_turn) = (if waits { Some(self.turn.lock()) } else { self.turn.try_lock() })
         else {
             return;
@@ -328,14 +328,14 @@ impl Sums {
 
     /// Records everything, when nothing changes any more and all is synced. Large objects that must
     /// be read whole keep their marker.
-    pub(crate) fn record_last(&self, store: &Store, objects: &Objects) {
+    pub(crate) fn record_last(&self, store: &Store, objects: &dyn ObjectStore) {
         let _turn = self.turn.lock();
         if self.number().is_some() {
             self.record_all(store, objects, u64::MAX, true);
         }
     }
 
-    fn record_all(&self, store: &Store, objects: &Objects, upto: u64, last: bool) {
+    fn record_all(&self, store: &Store, objects: &dyn ObjectStore, upto: u64, last: bool) {
         let ready: Vec<ObjectId> = self.state.lock().objects.keys().copied().collect();
         let mut buffer = Vec::new();
         for object in ready {
@@ -365,7 +365,7 @@ impl Sums {
     fn record_object(
         &self,
         store: &Store,
-        objects: &Objects,
+        objects: &dyn ObjectStore,
         object: ObjectId,
         (upto, last): (u64, bool),
         buffer: &mut Vec<u8>,
@@ -486,7 +486,7 @@ fn put(tx: &mut store::tx::Tx<'_>, object: ObjectId, region: u64, found: &[u32])
 }
 
 fn read_sums(
-    objects: &Objects,
+    objects: &dyn ObjectStore,
     object: ObjectId,
     regions: impl Iterator<Item = u64>,
     buffer: &mut Vec<u8>,

@@ -15,6 +15,7 @@ use std::path::Path;
 use store::error::StoreError;
 use store::journalled::{Journalled, JournalledOptions};
 use store::objects::Objects;
+use store::volume::device::{self, VolumeSpec};
 use types::limits;
 use types::proof::ServerKey;
 use types::session::ClusterId;
@@ -26,7 +27,7 @@ pub const LOG: &str = "log";
 const FORMATTING: &str = "formatting";
 /// The files that a target's folder may hold. `lost+found` is the local file system's; `node.toml`
 /// and `run` belong to a process that serves the target.
-const OURS: [&str; 11] = [
+const OURS: [&str; 12] = [
     superblock::SUPERBLOCK,
     superblock::SUPERBLOCK_NEW,
     superblock::LOCK,
@@ -34,6 +35,7 @@ const OURS: [&str; 11] = [
     "journal",
     "tree",
     "objects",
+    device::DEVICE,
     LOG,
     "lost+found",
     "node.toml",
@@ -55,6 +57,8 @@ pub struct FormatSpec {
     pub cluster: ClusterId,
     /// Size of the journal, bytes; `None`: what suits the kind.
     pub journal_bytes: Option<u64>,
+    /// The volume that its objects are to be on; `None`: a file each. An OST only.
+    pub volume: Option<VolumeSpec>,
     /// Destroy the target that is there.
     pub replace: bool,
 }
@@ -68,6 +72,7 @@ impl FormatSpec {
             index: None,
             cluster: ClusterId(0),
             journal_bytes: None,
+            volume: None,
             replace: false,
         }
     }
@@ -117,6 +122,8 @@ pub fn format_over(
     spec: &FormatSpec,
     engine: impl FnOnce(u128) -> Result<Identity, StoreError>,
 ) -> Result<(), TargetError> {
+    // Before anything is made.
+    let suits = spec.volume.as_ref().map(|volume| device::examine(env, volume)).transpose()?;
     let made: Vec<&Path> =
         dir.ancestors().take_while(|folder| env.disk.list(folder).is_err()).collect();
     env.disk.create_dirs(dir).map_err(TargetError::io("create", dir))?;
@@ -145,8 +152,13 @@ pub fn format_over(
     clear(env, dir)?;
 
     let Identity { store, cluster, key } = engine(env.random.next_u128())?;
-    if has_objects(spec.kind) {
-        Objects::create(env, dir)?;
+    match spec.volume.as_ref().zip(suits) {
+        Some((volume, suits)) => {
+            device::make(env, volume, suits, store)?;
+            device::name_device(env, dir, &volume.device)?;
+        }
+        None if has_objects(spec.kind) => Objects::create(env, dir)?,
+        None => {}
     }
     let FormatSpec { fsname, kind, index, .. } = *spec;
     superblock::write(env, dir, &Superblock { cluster, store, boot: 0, fsname, kind, index, key })?;
@@ -169,6 +181,7 @@ fn clear(env: &Env, dir: &Path) -> Result<(), TargetError> {
     env.disk.sync_dir(dir).map_err(TargetError::io("sync", dir))?;
     remove(env, &dir.join("journal"))?;
     remove(env, &dir.join(LOG))?;
+    remove(env, &dir.join(device::DEVICE))?;
     remove_files(env, &dir.join("tree"), 0)?;
     // Three levels: two of folders, then the objects. Empty folders stay and are used again.
     remove_files(env, &dir.join("objects"), 2)

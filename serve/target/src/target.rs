@@ -12,10 +12,12 @@ use env::Env;
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use store::back_end;
 use store::engine::{Engine, Fence};
 use store::error::StoreError;
 use store::journalled::{Journalled, JournalledOptions};
-use store::objects::{Objects, ObjectsOptions};
+use store::object_store::ObjectStore;
+use store::objects::ObjectsOptions;
 use store::store::{Store, StoreOptions};
 use types::proof::ServerKey;
 use types::session::ClusterId;
@@ -44,7 +46,7 @@ pub struct Target {
     dir: PathBuf,
     superblock: Mutex<Superblock>,
     store: Arc<Store>,
-    objects: Option<Arc<Objects>>,
+    objects: Option<Arc<dyn ObjectStore>>,
     shared: bool,
     /// The engine has it too: given up when both no longer need the folder.
     lock: Mutex<Option<Arc<Lock>>>,
@@ -96,13 +98,13 @@ impl Target {
         let mut superblock = superblock::read(env, dir)?;
         check_expected(dir, &superblock, &options)?;
         let engine = engine(&superblock, lock.clone())?;
-        let objects = match has_objects(superblock.kind) {
-            true => Some(Objects::open(env, dir, options.objects)?),
-            false => None,
-        };
         // Targets of versions that kept the epoch in the superblock go on counting there.
         let at_least = Fence(superblock.boot + 1);
         let store = Store::open(engine, env.clone(), StoreOptions { at_least, ..options.store })?;
+        let objects = match has_objects(superblock.kind) {
+            true => Some(back_end::open(env, dir, (superblock.store, &store), options.objects)?),
+            false => None,
+        };
         superblock.boot = store.fence().0;
         superblock::write(env, dir, &superblock)?;
         Ok(Arc::new(Target {
@@ -161,8 +163,8 @@ impl Target {
         &self.store
     }
 
-    /// Object files; an MGS has none.
-    pub fn objects(&self) -> Option<&Arc<Objects>> {
+    /// Data of its objects; an MGS has none.
+    pub fn objects(&self) -> Option<&Arc<dyn ObjectStore>> {
         self.objects.as_ref()
     }
 

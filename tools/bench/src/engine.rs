@@ -103,6 +103,7 @@ impl Engine<'_> {
                 index: None,
                 dir: dir.clone(),
                 log: None,
+                volume: None,
                 replace: false,
             };
             format(&spec).map_err(BenchError::of("make a target"))?;

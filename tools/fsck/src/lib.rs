@@ -17,3 +17,4 @@ pub mod report;
 pub mod run;
 pub mod scrub;
 pub mod source;
+mod volume;

@@ -6,20 +6,26 @@
 
 use crate::error::FsckError;
 use crate::page::{OBJECTS_PER_PAGE, PAGE_BYTES, Page, behind};
+use crate::report::VolumeFinding;
+use crate::volume;
 use check::judge::Mend;
 use disk::inode;
 use disk::key::{self, Tag};
+use disk::superblock::Superblock;
 use env::Env;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use store::back_end;
 use store::engine::Fence;
 use store::error::StoreError;
 use store::journalled::{Journalled, JournalledOptions};
+use store::object_store::ObjectStore;
 use store::objects::{Objects, ObjectsOptions};
 use store::store::{Committer, Store, StoreOptions};
+use store::volume::device_of;
 use stubs::osc::Listed;
 use target::format::LOG;
 use target::superblock;
@@ -36,7 +42,9 @@ struct Mdt {
 
 struct OstFolder {
     name: TargetName,
-    objects: Arc<Objects>,
+    objects: Arc<dyn ObjectStore>,
+    /// Of a volume, with its records.
+    store: Option<Arc<Store>>,
     _lock: Arc<superblock::Lock>,
 }
 
@@ -75,27 +83,23 @@ impl Offline {
             }
             let lock = Arc::new(superblock::lock(env, dir)?);
             let of_store = |source| FsckError::Store { target: name, source };
+            let open_store = || open_store(env, dir, &block, lock.clone()).map_err(of_store);
             if name.kind == TargetKind::Ost {
-                let objects =
-                    Objects::open(env, dir, ObjectsOptions::default()).map_err(of_store)?;
-                offline.osts.insert(name.index, OstFolder { name, objects, _lock: lock });
+                let options = ObjectsOptions::default();
+                let folder = if device_of(env, dir).map_err(of_store)?.is_some() {
+                    let store = open_store()?;
+                    let objects = back_end::open(env, dir, (block.store, &store), options);
+                    let objects = objects.map_err(of_store)?;
+                    OstFolder { name, objects, store: Some(store), _lock: lock }
+                } else {
+                    let objects = Objects::open(env, dir, options).map_err(of_store)?;
+                    OstFolder { name, objects, store: None, _lock: lock }
+                };
+                offline.osts.insert(name.index, folder);
             } else if dir.join(LOG).exists() {
                 return Err(FsckError::SharedLog(dir.clone()));
             } else {
-                let options = JournalledOptions {
-                    apply_interval: NO_APPLYING,
-                    ..JournalledOptions::default()
-                };
-                let engine = Journalled::open(env, dir, block.store, options).map_err(of_store)?;
-                engine.hold(lock);
-                let at_least = Fence(block.boot);
-                let options = StoreOptions {
-                    at_least,
-                    committer: Committer::Caller,
-                    ..StoreOptions::default()
-                };
-                let store = Store::open(engine, env.clone(), options).map_err(of_store)?;
-                offline.mdts.insert(name.index.0, Mdt { name, store });
+                offline.mdts.insert(name.index.0, Mdt { name, store: open_store()? });
             }
         }
         if offline.mdts.is_empty() { Err(FsckError::NoMdt(offline.what)) } else { Ok(offline) }
@@ -122,10 +126,10 @@ impl Offline {
     fn at_ost<R>(
         &self,
         ost: TargetIndex,
-        f: impl FnOnce(&Objects) -> Result<R, StoreError>,
+        f: impl FnOnce(&dyn ObjectStore) -> Result<R, StoreError>,
     ) -> Result<R, FsckError> {
         let folder = &self.osts[&ost];
-        f(&folder.objects).map_err(|source| FsckError::Store { target: folder.name, source })
+        f(&*folder.objects).map_err(|source| FsckError::Store { target: folder.name, source })
     }
 
     pub(crate) fn scan(&self, mdt: u16, start: &[u8], end: &[u8]) -> Result<Page, FsckError> {
@@ -162,6 +166,17 @@ impl Offline {
 
     pub(crate) fn has_object(&self, ost: TargetIndex, object: ObjectId) -> Result<bool, FsckError> {
         Ok(self.at_ost(ost, |objects| objects.size_and_blocks(object))?.is_some())
+    }
+
+    /// Compares the records of volumes, and repairs them if told to.
+    pub(crate) fn volumes(&self, repair: bool) -> Result<Vec<VolumeFinding>, FsckError> {
+        let mut findings = Vec::new();
+        for OstFolder { name, objects, store, .. } in self.osts.values() {
+            let Some(store) = store else { continue };
+            let found = volume::check(*name, (store, objects.units_of_device()), repair);
+            findings.extend(found.map_err(|source| FsckError::Store { target: *name, source })?);
+        }
+        Ok(findings)
     }
 
     pub(crate) fn mend(&self, mdt: u16, mend: &Mend) -> Result<bool, FsckError> {
@@ -202,12 +217,34 @@ impl Offline {
         if !repaired {
             return Ok(());
         }
-        for OstFolder { name, objects, .. } in self.osts.values() {
-            objects.sync_all().map_err(|source| FsckError::Store { target: *name, source })?;
+        for OstFolder { name, objects, store, .. } in self.osts.values() {
+            let fail = |source| FsckError::Store { target: *name, source };
+            objects.sync_all().map_err(fail)?;
+            if let Some(store) = store {
+                store.close().await.map_err(fail)?;
+            }
         }
         for Mdt { name, store } in self.mdts.values() {
             store.close().await.map_err(|source| FsckError::Store { target: *name, source })?;
         }
         Ok(())
     }
+}
+
+/// The records of a target at rest.
+fn open_store(
+    env: &Env,
+    dir: &Path,
+    block: &Superblock,
+    lock: Arc<superblock::Lock>,
+) -> Result<Arc<Store>, StoreError> {
+    let options = JournalledOptions { apply_interval: NO_APPLYING, ..JournalledOptions::default() };
+    let engine = Journalled::open(env, dir, block.store, options)?;
+    engine.hold(lock);
+    let options = StoreOptions {
+        at_least: Fence(block.boot),
+        committer: Committer::Caller,
+        ..StoreOptions::default()
+    };
+    Store::open(engine, env.clone(), options)
 }

@@ -39,6 +39,19 @@ pub struct Told {
     pub outcome: Outcome,
 }
 
+/// Something wrong with the records of a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeFinding {
+    /// Its kind; stable.
+    pub kind: &'static str,
+    /// A sentence.
+    pub text: String,
+    /// What an administrator can do.
+    pub advice: &'static str,
+    /// The repair that was made.
+    pub done: Option<&'static str>,
+}
+
 /// A whole run.
 #[derive(Debug, Default)]
 pub struct Report {
@@ -46,6 +59,8 @@ pub struct Report {
     pub what: String,
     /// Findings in the order in which they were settled.
     pub told: Vec<Told>,
+    /// Findings about volumes.
+    pub volumes: Vec<VolumeFinding>,
     /// How much was looked at, in the last round.
     pub counts: Counts,
     /// Suspicions about inodes that changed each time they were looked at.
@@ -88,12 +103,14 @@ struct JsonReport<'a> {
 impl Report {
     /// Findings that were repaired.
     pub fn repaired(&self) -> usize {
-        self.told.iter().filter(|told| matches!(told.outcome, Outcome::Repaired { .. })).count()
+        let told = self.told.iter();
+        told.filter(|told| matches!(told.outcome, Outcome::Repaired { .. })).count()
+            + self.volumes.iter().filter(|finding| finding.done.is_some()).count()
     }
 
     /// Findings that are still so, those that were not kept included.
     pub fn left(&self) -> u64 {
-        (self.told.len() - self.repaired()) as u64 + self.counts.findings_more
+        (self.told.len() + self.volumes.len() - self.repaired()) as u64 + self.counts.findings_more
     }
 
     /// Exit status: the sum of what applies.
@@ -113,6 +130,12 @@ impl Report {
             match outcome {
                 Outcome::Left { advice } => writeln!(out, "{finding}\n    left; {advice}")?,
                 Outcome::Repaired { what } => writeln!(out, "{finding}\n    repaired: {what}")?,
+            }
+        }
+        for VolumeFinding { text, advice, done, .. } in &self.volumes {
+            match done {
+                None => writeln!(out, "{text}\n    left; {advice}")?,
+                Some(what) => writeln!(out, "{text}\n    repaired: {what}")?,
             }
         }
         if self.counts.findings_more > 0 {
@@ -158,6 +181,13 @@ impl Report {
             let (kind, fid) = (told.finding.kind(), told.finding.fid().map(|fid| fid.to_string()));
             JsonFinding { kind, fid, text: told.finding.to_string(), state, done }
         };
+        let of_volume = |finding: &VolumeFinding| JsonFinding {
+            kind: finding.kind,
+            fid: None,
+            text: finding.text.clone(),
+            state: if finding.done.is_some() { "repaired" } else { "left" },
+            done: finding.done,
+        };
         let report = JsonReport {
             checked: &self.what,
             status: self.status(),
@@ -171,7 +201,12 @@ impl Report {
             rounds: self.rounds,
             unsettled: self.unsettled,
             findings_more: self.counts.findings_more,
-            findings: self.told.iter().map(finding).collect(),
+            findings: self
+                .told
+                .iter()
+                .map(finding)
+                .chain(self.volumes.iter().map(of_volume))
+                .collect(),
             trouble: &self.trouble,
         };
         serde_json::to_writer_pretty(&mut *out, &report)?;

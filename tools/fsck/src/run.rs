@@ -39,7 +39,8 @@ pub async fn run(
     options: Options,
     step: &mut dyn FnMut(&str),
 ) -> Result<Report, FsckError> {
-    let mut report = Report { what: source.describe(), ..Report::default() };
+    let volumes = source.volumes(options.repair)?;
+    let mut report = Report { what: source.describe(), volumes, ..Report::default() };
     loop {
         report.rounds += 1;
         report.trouble.clear();

@@ -15,9 +15,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use store::back_end;
 use store::engine::Fence;
 use store::journalled::{Journalled, JournalledOptions};
-use store::objects::{Objects, ObjectsOptions};
+use store::objects::ObjectsOptions;
 use store::store::{Committer, Store, StoreOptions};
 use target::superblock::{self, SUPERBLOCK};
 use types::target::TargetKind;
@@ -157,7 +158,6 @@ fn folder(
     step(&format!("reading {name}"));
     let lock = Arc::new(superblock::lock(env, dir)?);
     let of_store = |source| FsckError::Store { target: name, source };
-    let objects = Objects::open(env, dir, ObjectsOptions::default()).map_err(of_store)?;
     let options = JournalledOptions { apply_interval: NO_APPLYING, ..JournalledOptions::default() };
     let engine = Journalled::open(env, dir, block.store, options).map_err(of_store)?;
     engine.hold(lock);
@@ -167,7 +167,9 @@ fn folder(
         ..StoreOptions::default()
     };
     let store = Store::open(engine, env.clone(), options).map_err(of_store)?;
-    let scrubbed = match at_rest(&store, &objects) {
+    let objects = back_end::open(env, dir, (block.store, &store), ObjectsOptions::default());
+    let objects = objects.map_err(of_store)?;
+    let scrubbed = match at_rest(&store, &*objects) {
         Ok(report) => Scrubbing::Done(report),
         Err(error) => Scrubbing::Failed(error.to_string()),
     };

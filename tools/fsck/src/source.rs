@@ -4,6 +4,7 @@ use crate::error::FsckError;
 use crate::offline::Offline;
 use crate::online::Online;
 use crate::page::Page;
+use crate::report::VolumeFinding;
 use check::judge::Mend;
 use stubs::osc::Listed;
 use types::object::ObjectId;
@@ -70,6 +71,17 @@ impl Source {
         match self {
             Source::Offline(offline) => offline.objects(ost, after),
             Source::Online(online) => online.objects(ost, after).await,
+        }
+    }
+
+    /// What is wrong with the records of volumes, which are looked at where they are at rest.
+    ///
+    /// # Errors
+    /// As [`Source::scan`].
+    pub fn volumes(&self, repair: bool) -> Result<Vec<VolumeFinding>, FsckError> {
+        match self {
+            Source::Offline(offline) => offline.volumes(repair),
+            Source::Online(_) => Ok(Vec::new()),
         }
     }
 

@@ -35,6 +35,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::open_files::OpenFiles;
+use store::volume::DEVICE;
 use stubs::mgc::Mgc;
 use target::{Target, TargetOptions};
 use types::nid::Nid;
@@ -343,9 +344,10 @@ fn volume(dir: &Path) -> Option<u64> {
     std::fs::metadata(dir).map(|m| m.dev()).ok()
 }
 
-/// Number of OSTs of this process that share the volume of `dir`.
+/// Number of OSTs of this process whose files share the volume of `dir`.
 fn sharers(dir: &Path, targets: &[(PathBuf, Superblock)]) -> u32 {
     let here = volume(dir);
     let osts = targets.iter().filter(|(_, block)| block.kind == TargetKind::Ost);
-    osts.filter(|(other, _)| volume(other) == here).count().max(1) as u32
+    let files = osts.filter(|(other, _)| !other.join(DEVICE).exists());
+    files.filter(|(other, _)| volume(other) == here).count().max(1) as u32
 }

@@ -324,12 +324,34 @@ pub struct MkfsArgs {
     /// command can take the MGS, or the MDT with this --index, over [default: the log is in DIR]
     #[arg(long, value_name = "URL", conflicts_with = "ost")]
     pub log: Option<Members>,
+    /// Where the data of an OST is: files, one in DIR for each object; volume, a device or big file
+    /// with checksums and without a file system
+    #[arg(long, value_name = "TYPE", default_value = "files", conflicts_with_all = ["mgs", "mdt"])]
+    pub backfstype: BackFsType,
+    /// With --backfstype=volume: the block device, or the file
+    #[arg(long, value_name = "DEVICE", conflicts_with_all = ["mgs", "mdt"])]
+    pub device: Option<PathBuf>,
+    /// Bytes of the device that are used; a file that is not there is made with it, as 2T
+    #[arg(long, value_name = "SIZE", requires = "device")]
+    pub device_size: Option<Size>,
+    /// Destroy what is on the device now
+    #[arg(long, requires = "device")]
+    pub reformat: bool,
     /// Destroy the target that is there now
     #[arg(long)]
     pub replace: bool,
     /// Directory of the target
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
+}
+
+/// Where the data of an OST is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum BackFsType {
+    /// A file for each object
+    Files,
+    /// One device, or one big file
+    Volume,
 }
 
 /// Give a cluster keys, so that no host without one gets in and nothing travels in the clear

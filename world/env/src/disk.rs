@@ -25,7 +25,7 @@ pub trait File: Send + Sync {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
     /// Writes all of `buf` at `offset`.
     fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()>;
-    /// (size in bytes, 512-byte blocks allocated).
+    /// (size in bytes, 512-byte blocks allocated). A block device has its size.
     fn size_and_blocks(&self) -> io::Result<(u64, u64)>;
     /// Cuts or grows (with a hole).
     fn set_len(&self, len: u64) -> io::Result<()>;
@@ -52,6 +52,9 @@ pub trait File: Send + Sync {
 pub enum Open {
     /// Must exist; for reading and writing.
     Existing,
+    /// As `Existing`; a block device that is mounted, or that another process has opened so, is
+    /// busy.
+    Sole,
     /// Made if absent.
     Create,
     /// Must not exist.

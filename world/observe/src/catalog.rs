@@ -273,6 +273,8 @@ catalog! {
     OBDFILTER_STATS = Param::counts("obdfilter.*.stats", "Operations that the OST served, with their times and data sizes.");
     OBDFILTER_BRW_STATS = Param::counts("obdfilter.*.brw_stats", "Data requests by pages and by how many were at work.");
     OBDFILTER_CHECKSUM_AT_REST = Param::setting("obdfilter.*.checksum_at_rest", "", "0", "0 or 1", "1: checksums of what is synced are recorded, and compared whenever data is read; what does not fit is EIO. 0: neither.");
+    OBDFILTER_BACKFSTYPE = Param::shown("obdfilter.*.backfstype", "", "Where the data of the OST is: files, or volume.");
+    OBDFILTER_BAD_BLOCKS = Param::shown("obdfilter.*.bad_blocks", "blocks", "Blocks of 4 KiB that were read from the volume and were not what was written; each is an EIO.");
     OBDFILTER_NUM_EXPORTS = Param::gauge("obdfilter.*.num_exports", "sessions", "Sessions of clients and MDTs.");
     OBDFILTER_EXPORT_UUID = Param::shown("obdfilter.*.exports.*.uuid", "", "UUIDs of the clients at this NID.");
     OBDFILTER_EVICT_CLIENT = Param::command("obdfilter.*.evict_client", "UUID of a client, or nid:NID", "Ends sessions. ENOENT: there is none.");

@@ -80,7 +80,7 @@ impl Disk for SimDisk {
                 (Some(Entry::Dir), _) => Err(io::ErrorKind::IsADirectory.into()),
                 (Some(_), Open::CreateNew) => Err(io::ErrorKind::AlreadyExists.into()),
                 (Some(Entry::File(inode)), _) => Ok((inode.clone(), false)),
-                (None, Open::Existing) => Err(not_found()),
+                (None, Open::Existing | Open::Sole) => Err(not_found()),
                 (None, Open::Create | Open::CreateNew) => {
                     let inode = Arc::new(Inode::new(number, usage));
                     dir.change(vec![(name, Some(Entry::File(inode.clone())))]);

@@ -1,5 +1,6 @@
 //! Errors of a store. The errno of each is chosen in one exhaustive match.
 
+use disk::damaged::Damaged;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use types::errno::Errno;
@@ -92,9 +93,84 @@ pub enum StoreError {
         /// LMDB's words.
         reason: String,
     },
+    /// A device will not do for a volume, or is not the one that it was.
+    #[error("{}: {fault}", device.display())]
+    Device {
+        /// The device, or big file.
+        device: PathBuf,
+        /// Why not.
+        fault: DeviceFault,
+    },
     /// The store is closed or closing.
     #[error("the store is closed")]
     Closed,
+}
+
+/// Why a device will not do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DeviceFault {
+    /// There is no such file, and it is not said how large it shall be.
+    #[error("there is no such device; for a file that is to be made, give --device-size")]
+    Missing,
+    /// Too small.
+    #[error("has {}; a volume needs at least {}", plain(*.bytes), plain(*.least))]
+    TooSmall {
+        /// Its size, bytes.
+        bytes: u64,
+        /// The least size, bytes.
+        least: u64,
+    },
+    /// Too large.
+    #[error("has {}; a volume can have at most {}: give --device-size", plain(*.bytes), plain(*.most))]
+    TooLarge {
+        /// Its size, bytes.
+        bytes: u64,
+        /// The largest size, bytes.
+        most: u64,
+    },
+    /// Smaller than what is asked for.
+    #[error("has only {}, not {}", plain(*.bytes), plain(*.wanted))]
+    Smaller {
+        /// Its size, bytes.
+        bytes: u64,
+        /// The size that was asked for, or that the volume has, bytes.
+        wanted: u64,
+    },
+    /// Something is on it.
+    #[error("holds {0}; use --reformat to destroy that")]
+    Holds(String),
+    /// It is mounted, or another process has it.
+    #[error("is in use")]
+    InUse,
+    /// No volume is on it.
+    #[error("holds no volume")]
+    NoVolume,
+    /// The head of the volume is damaged.
+    #[error("the head of the volume is damaged: {0}")]
+    Head(Damaged),
+    /// It belongs to another target.
+    #[error("holds the volume {found:032x} of another target")]
+    Another {
+        /// UUID of the volume.
+        found: u128,
+    },
+    /// Its records cannot be right.
+    #[error("records name too many units twice: they are not those of this volume")]
+    Records,
+}
+
+/// A size in the largest unit that keeps it plain.
+fn plain(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+    let mut unit = 0;
+    while unit + 1 < UNITS.len() && bytes >> (10 * (unit + 1)) != 0 {
+        unit += 1;
+    }
+    let tenths = (u128::from(bytes) * 10) >> (10 * unit);
+    match tenths % 10 {
+        0 => format!("{} {}", tenths / 10, UNITS[unit]),
+        part => format!("{}.{part} {}", tenths / 10, UNITS[unit]),
+    }
 }
 
 impl StoreError {
@@ -110,6 +186,16 @@ impl StoreError {
             StoreError::Damaged { .. } => Errno::EIO,
             StoreError::Io { errno, .. } => *errno,
             StoreError::Tree { .. } => Errno::EIO,
+            StoreError::Device { fault, .. } => match fault {
+                DeviceFault::Missing | DeviceFault::NoVolume => Errno::ENOENT,
+                DeviceFault::TooSmall { .. }
+                | DeviceFault::TooLarge { .. }
+                | DeviceFault::Smaller { .. }
+                | DeviceFault::Another { .. } => Errno::EINVAL,
+                DeviceFault::Holds(_) => Errno::EEXIST,
+                DeviceFault::InUse => Errno::EBUSY,
+                DeviceFault::Head(_) | DeviceFault::Records => Errno::EIO,
+            },
             StoreError::Closed => Errno::ESHUTDOWN,
         }
     }
@@ -124,5 +210,18 @@ impl StoreError {
 impl From<StoreError> for Errno {
     fn from(error: StoreError) -> Errno {
         error.errno()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn sizes_are_told_in_plain_units() {
+        let sizes = [(0, "0 bytes"), (1023, "1023 bytes"), (64 << 20, "64 MiB")];
+        sizes.iter().for_each(|(bytes, text)| assert_eq!(plain(*bytes), *text));
+        assert_eq!(plain((64 << 40) + (1 << 39)), "64.5 TiB");
+        assert_eq!(plain(u64::MAX), "16777215.9 TiB");
     }
 }

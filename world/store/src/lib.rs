@@ -5,13 +5,16 @@
 //! durable as one batch, so what survives a crash is always a prefix of the transno order. The
 //! engine of a real target is [`journalled`]: one checksummed append makes a batch durable, and
 //! LMDB takes it over in the background. [`memory`] is its twin for tests and simulation.
-//! [`objects`] keeps data in one local file per object.
+//! [`object_store`] is where data is: [`objects`] keeps it in one local file per object, [`volume`]
+//! on one device.
 //!
 //! Owner: the target. It knows no network and no file system: keys and values are bytes.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
+pub mod back_end;
 pub mod batch;
+mod blocking;
 pub mod engine;
 pub mod error;
 pub mod journal;
@@ -23,6 +26,7 @@ pub mod log;
 pub mod memory;
 pub mod memory_kv;
 pub mod merge;
+pub mod object_store;
 pub mod objects;
 pub mod open_files;
 pub mod progress;
@@ -34,3 +38,4 @@ pub mod tree;
 pub mod tree_copy;
 pub mod tx;
 pub mod unsynced;
+pub mod volume;

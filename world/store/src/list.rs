@@ -13,11 +13,8 @@ use types::object::ObjectId;
 
 impl Objects {
     /// Up to `limit` objects after `after` (`None`: from the first): size in bytes and 512-byte
-    /// blocks of each.
-    ///
-    /// # Errors
-    /// The disk refuses. Files with other names, or in folders that are not theirs, are skipped.
-    pub fn list(
+    /// blocks of each. Files with other names, or in folders that are not theirs, are skipped.
+    pub(crate) fn page(
         &self,
         after: Option<ObjectId>,
         limit: usize,

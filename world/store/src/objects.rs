@@ -14,6 +14,7 @@
 //! `OBJECT_FILES_UNSYNCED_MAX` (beyond it the whole volume is synced).
 
 use crate::error::StoreError;
+use crate::object_store::{BackEnd, ObjectStore, ObjectsSpace, whole_units};
 use crate::open_files::{OpenFiles, Share};
 use crate::unsynced::Unsynced;
 use disk::checksum::crc32c;
@@ -41,19 +42,6 @@ pub struct ObjectsOptions {
     pub open: Arc<OpenFiles>,
     /// Bytes that all objects together may take; `None`: what the volume has.
     pub bytes_max: Option<u64>,
-}
-
-/// Space for objects, bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ObjectsSpace {
-    /// In all.
-    pub total: u64,
-    /// Free.
-    pub free: u64,
-    /// Inodes of the volume.
-    pub files_total: u64,
-    /// Inodes free.
-    pub files_free: u64,
 }
 
 /// The object files of one target.
@@ -119,202 +107,6 @@ impl Objects {
         Ok(Arc::new(objects))
     }
 
-    /// Reads up to `buf.len()` bytes at `offset`, 0 at the end; `None`: no such object.
-    ///
-    /// # Errors
-    /// The disk refuses.
-    pub fn read(
-        &self,
-        id: ObjectId,
-        buf: &mut [u8],
-        offset: u64,
-    ) -> Result<Option<usize>, StoreError> {
-        let Some(file) = self.existing(id)? else { return Ok(None) };
-        let mut done = 0;
-        while done < buf.len() {
-            match file
-                .read_at(&mut buf[done..], offset + done as u64)
-                .map_err(self.io("read", id))?
-            {
-                0 => break,
-                n => done += n,
-            }
-        }
-        Ok(Some(done))
-    }
-
-    /// Writes all of `data` at `offset`; creates the object if need be.
-    ///
-    /// # Errors
-    /// [`StoreError::NoSpace`]; else the disk refuses.
-    pub fn write(&self, id: ObjectId, data: &[u8], offset: u64) -> Result<(), StoreError> {
-        self.change("write", id, Some((offset, data.len() as u64)), |file| {
-            file.write_all_at(data, offset)
-        })
-    }
-
-    /// Cuts the object or grows it with a hole; creates it if need be.
-    ///
-    /// # Errors
-    /// The disk refuses.
-    pub fn truncate(&self, id: ObjectId, len: u64) -> Result<(), StoreError> {
-        self.change("truncate", id, None, |file| file.set_len(len))
-    }
-
-    /// Deallocates a range; the size stays. Nothing happens to an object that does not exist.
-    ///
-    /// # Errors
-    /// The disk refuses.
-    pub fn punch(&self, id: ObjectId, start: u64, len: u64) -> Result<(), StoreError> {
-        if self.existing(id)?.is_none() {
-            return Ok(());
-        }
-        self.change("punch", id, None, |file| file.punch(start, len))
-    }
-
-    /// Allocates a range, with `zero` as zeros; creates and grows the object if need be.
-    ///
-    /// # Errors
-    /// [`StoreError::NoSpace`]; else the disk refuses.
-    pub fn allocate(
-        &self,
-        id: ObjectId,
-        start: u64,
-        len: u64,
-        zero: bool,
-    ) -> Result<(), StoreError> {
-        self.change("allocate", id, Some((start, len)), |file| file.allocate(start, len, zero))
-    }
-
-    /// Next data (or hole) at or after `offset`; `None` beyond the end and for an object that does
-    /// not exist.
-    ///
-    /// # Errors
-    /// The disk refuses.
-    pub fn seek(&self, id: ObjectId, offset: u64, hole: bool) -> Result<Option<u64>, StoreError> {
-        match self.existing(id)? {
-            Some(file) => file.seek(offset, hole).map_err(self.io("seek in", id)),
-            None => Ok(None),
-        }
-    }
-
-    /// (size in bytes, 512-byte blocks); `None`: no such object.
-    ///
-    /// # Errors
-    /// The disk refuses.
-    pub fn size_and_blocks(&self, id: ObjectId) -> Result<Option<(u64, u64)>, StoreError> {
-        let file = self.existing(id)?;
-        file.map(|f| f.size_and_blocks().map_err(self.io("look at", id))).transpose()
-    }
-
-    /// Removes the object; says whether there was one.
-    ///
-    /// # Errors
-    /// The disk refuses.
-    pub fn destroy(&self, id: ObjectId) -> Result<bool, StoreError> {
-        let counted = self.options.bytes_max.is_some();
-        let blocks =
-            if counted { self.size_and_blocks(id)?.map_or(0, |(_, blocks)| blocks) } else { 0 };
-        self.open.remove(id);
-        self.files.forget(&id);
-        match self.env.disk.remove(&self.path(id)) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
-            done => {
-                done.map_err(self.io("remove", id))?;
-                self.count(blocks, 0);
-                self.folders.mark(&self.folder(id));
-                Ok(true)
-            }
-        }
-    }
-
-    /// The object's data, size and name are durable when this returns.
-    ///
-    /// # Errors
-    /// This sync or an earlier one failed.
-    pub fn sync(&self, id: ObjectId) -> Result<(), StoreError> {
-        self.check()?;
-        let number = self.files.number(&id);
-        if let Some(file) = self.existing(id)? {
-            file.sync_data().map_err(|e| self.fail(self.io("sync", id)(e)))?;
-        }
-        let folder = self.folder(id);
-        // Upper folders last: a name leads to something whole.
-        for folder in folder.ancestors().take(3) {
-            if let Some(number) = self.folders.number(&folder.to_owned()) {
-                self.sync_folder(folder)?;
-                self.folders.synced(&folder.to_owned(), number);
-            }
-        }
-        if let Some(number) = number {
-            self.files.synced(&id, number);
-        }
-        Ok(())
-    }
-
-    /// Starts to write a range out without waiting for it, so that a later sync waits for less.
-    /// Nothing happens to an object that is not open.
-    ///
-    /// # Errors
-    /// The disk refuses. The next sync reports what cannot be written.
-    pub fn start_write_back(&self, id: ObjectId, start: u64, len: u64) -> Result<(), StoreError> {
-        match self.open.get(id) {
-            Some(file) => file.start_write_back(start, len).map_err(self.io("write back", id)),
-            None => Ok(()),
-        }
-    }
-
-    /// Everything that was changed before the call is durable when this returns.
-    ///
-    /// # Errors
-    /// This sync or an earlier one failed.
-    pub fn sync_all(&self) -> Result<(), StoreError> {
-        self.check()?;
-        let (files, folders) = (self.files.note(), self.folders.note());
-        let count = files.marked.len() + folders.marked.len();
-        if files.overflow || folders.overflow || count > limits::OBJECT_FILES_SYNCED_ONE_BY_ONE {
-            let done = self.with_room(|| self.env.disk.sync_volume(&self.root));
-            done.map_err(|e| {
-                self.sync_failed(&e, StoreError::io("sync the volume of", &self.root))
-            })?;
-        } else {
-            for (id, _) in &files.marked {
-                if let Some(file) = self.existing(*id)? {
-                    file.sync_data().map_err(|e| self.fail(self.io("sync", *id)(e)))?;
-                }
-            }
-            for (folder, _) in &folders.marked {
-                self.sync_folder(folder)?;
-            }
-        }
-        self.files.all_synced(&files);
-        self.folders.all_synced(&folders);
-        Ok(())
-    }
-
-    /// Space that objects have.
-    ///
-    /// # Errors
-    /// The volume cannot be asked.
-    pub fn space(&self) -> Result<ObjectsSpace, StoreError> {
-        let volume = self
-            .env
-            .disk
-            .space(&self.root)
-            .map_err(StoreError::io("look at the volume of", &self.root))?;
-        let (mut total, mut free) = (volume.bytes_total, volume.bytes_available);
-        if let Some(max) = self.options.bytes_max {
-            total = total.min(max);
-            free = free.min(max.saturating_sub(self.allocated.load(Ordering::Relaxed)));
-        }
-        Ok(ObjectsSpace {
-            total,
-            free,
-            files_total: volume.files_total,
-            files_free: volume.files_free,
-        })
-    }
-
     /// Calls `f` for every object, in no order.
     ///
     /// # Errors
@@ -336,29 +128,6 @@ impl Objects {
             }
         }
         Ok(())
-    }
-
-    /// The first of the two folders that an object is in, one of 256.
-    pub fn upper_folder(&self, id: ObjectId) -> u8 {
-        folder_hash(id) as u8
-    }
-
-    /// Objects in one of the 256 upper folders, ascending.
-    ///
-    /// # Errors
-    /// The disk refuses.
-    pub fn list_upper_folder(&self, upper: u8) -> Result<Vec<ObjectId>, StoreError> {
-        let upper = self.root.join(format!("{upper:02x}"));
-        let list = |path: &Path| match self.env.disk.list(path) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            names => names.map_err(StoreError::io("list", path)),
-        };
-        let mut objects = Vec::new();
-        for lower in list(&upper)? {
-            objects.extend(list(&upper.join(lower))?.iter().filter_map(|name| parse_name(name)));
-        }
-        objects.sort_unstable();
-        Ok(objects)
     }
 
     /// Changes the object's file, created if need be; `needs`: a range that will take space.
@@ -520,6 +289,181 @@ impl Objects {
         id: ObjectId,
     ) -> impl FnOnce(io::Error) -> StoreError + use<'_> {
         move |e| StoreError::io(action, &self.path(id))(e)
+    }
+}
+
+impl ObjectStore for Objects {
+    fn back_end(&self) -> BackEnd {
+        BackEnd::Files
+    }
+
+    fn read(&self, id: ObjectId, buf: &mut [u8], offset: u64) -> Result<Option<usize>, StoreError> {
+        let Some(file) = self.existing(id)? else { return Ok(None) };
+        let mut done = 0;
+        while done < buf.len() {
+            match file
+                .read_at(&mut buf[done..], offset + done as u64)
+                .map_err(self.io("read", id))?
+            {
+                0 => break,
+                n => done += n,
+            }
+        }
+        Ok(Some(done))
+    }
+
+    fn write(&self, id: ObjectId, data: &[u8], offset: u64) -> Result<(), StoreError> {
+        self.change("write", id, Some((offset, data.len() as u64)), |file| {
+            file.write_all_at(data, offset)
+        })
+    }
+
+    fn truncate(&self, id: ObjectId, len: u64) -> Result<(), StoreError> {
+        self.change("truncate", id, None, |file| file.set_len(len))
+    }
+
+    fn punch(&self, id: ObjectId, start: u64, len: u64) -> Result<(), StoreError> {
+        if self.existing(id)?.is_none() {
+            return Ok(());
+        }
+        self.change("punch", id, None, |file| file.punch(start, len))
+    }
+
+    fn allocate(&self, id: ObjectId, start: u64, len: u64, zero: bool) -> Result<(), StoreError> {
+        self.change("allocate", id, Some((start, len)), |file| file.allocate(start, len, zero))
+    }
+
+    fn seek(&self, id: ObjectId, offset: u64, hole: bool) -> Result<Option<u64>, StoreError> {
+        match self.existing(id)? {
+            Some(file) => file.seek(offset, hole).map_err(self.io("seek in", id)),
+            None => Ok(None),
+        }
+    }
+
+    fn size_and_blocks(&self, id: ObjectId) -> Result<Option<(u64, u64)>, StoreError> {
+        let file = self.existing(id)?;
+        file.map(|f| f.size_and_blocks().map_err(self.io("look at", id))).transpose()
+    }
+
+    fn destroy(&self, id: ObjectId) -> Result<bool, StoreError> {
+        let counted = self.options.bytes_max.is_some();
+        let blocks =
+            if counted { self.size_and_blocks(id)?.map_or(0, |(_, blocks)| blocks) } else { 0 };
+        self.open.remove(id);
+        self.files.forget(&id);
+        match self.env.disk.remove(&self.path(id)) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+            done => {
+                done.map_err(self.io("remove", id))?;
+                self.count(blocks, 0);
+                self.folders.mark(&self.folder(id));
+                Ok(true)
+            }
+        }
+    }
+
+    fn sync(&self, id: ObjectId) -> Result<(), StoreError> {
+        self.check()?;
+        let number = self.files.number(&id);
+        if let Some(file) = self.existing(id)? {
+            file.sync_data().map_err(|e| self.fail(self.io("sync", id)(e)))?;
+        }
+        let folder = self.folder(id);
+        // Upper folders last: a name leads to something whole.
+        for folder in folder.ancestors().take(3) {
+            if let Some(number) = self.folders.number(&folder.to_owned()) {
+                self.sync_folder(folder)?;
+                self.folders.synced(&folder.to_owned(), number);
+            }
+        }
+        if let Some(number) = number {
+            self.files.synced(&id, number);
+        }
+        Ok(())
+    }
+
+    fn start_write_back(&self, id: ObjectId, start: u64, len: u64) -> Result<(), StoreError> {
+        match self.open.get(id) {
+            Some(file) => file.start_write_back(start, len).map_err(self.io("write back", id)),
+            None => Ok(()),
+        }
+    }
+
+    fn sync_all(&self) -> Result<(), StoreError> {
+        self.check()?;
+        let (files, folders) = (self.files.note(), self.folders.note());
+        let count = files.marked.len() + folders.marked.len();
+        if files.overflow || folders.overflow || count > limits::OBJECT_FILES_SYNCED_ONE_BY_ONE {
+            let done = self.with_room(|| self.env.disk.sync_volume(&self.root));
+            done.map_err(|e| {
+                self.sync_failed(&e, StoreError::io("sync the volume of", &self.root))
+            })?;
+        } else {
+            for (id, _) in &files.marked {
+                if let Some(file) = self.existing(*id)? {
+                    file.sync_data().map_err(|e| self.fail(self.io("sync", *id)(e)))?;
+                }
+            }
+            for (folder, _) in &folders.marked {
+                self.sync_folder(folder)?;
+            }
+        }
+        self.files.all_synced(&files);
+        self.folders.all_synced(&folders);
+        Ok(())
+    }
+
+    fn space(&self) -> Result<ObjectsSpace, StoreError> {
+        let volume = self
+            .env
+            .disk
+            .space(&self.root)
+            .map_err(StoreError::io("look at the volume of", &self.root))?;
+        let (mut total, mut free) = (volume.bytes_total, volume.bytes_available);
+        if let Some(max) = self.options.bytes_max {
+            total = total.min(max);
+            free = free.min(max.saturating_sub(self.allocated.load(Ordering::Relaxed)));
+        }
+        Ok(ObjectsSpace {
+            total,
+            free,
+            files_total: volume.files_total,
+            files_free: volume.files_free,
+        })
+    }
+
+    fn upper_folder(&self, id: ObjectId) -> u8 {
+        folder_hash(id) as u8
+    }
+
+    fn list_upper_folder(&self, upper: u8) -> Result<Vec<ObjectId>, StoreError> {
+        let upper = self.root.join(format!("{upper:02x}"));
+        let list = |path: &Path| match self.env.disk.list(path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            names => names.map_err(StoreError::io("list", path)),
+        };
+        let mut objects = Vec::new();
+        for lower in list(&upper)? {
+            objects.extend(list(&upper.join(lower))?.iter().filter_map(|name| parse_name(name)));
+        }
+        objects.sort_unstable();
+        Ok(objects)
+    }
+
+    fn takes(&self, id: ObjectId, start: u64, len: u64) -> Result<u64, StoreError> {
+        match self.seek(id, start, true)? {
+            // Overwriting takes nothing.
+            Some(hole) if hole >= start.saturating_add(len) => Ok(0),
+            _ => Ok(whole_units(start, len, self.space_unit())),
+        }
+    }
+
+    fn list(
+        &self,
+        after: Option<ObjectId>,
+        limit: usize,
+    ) -> Result<Vec<(ObjectId, u64, u64)>, StoreError> {
+        self.page(after, limit)
     }
 }
 

@@ -15,6 +15,7 @@
 //! dropped).
 
 use crate::batch::Batch;
+use crate::blocking::block_on;
 use crate::engine::{Engine, EngineSpace, Fence};
 use crate::error::StoreError;
 use crate::progress::Progress;
@@ -246,6 +247,14 @@ impl Store {
         }
         self.committed(assigned).await?;
         Ok(assigned)
+    }
+
+    /// As [`Store::commit`], on a thread that may block.
+    ///
+    /// # Errors
+    /// The commit failed: the store is poisoned.
+    pub fn commit_blocking(&self) -> Result<Transno, StoreError> {
+        block_on(self.commit())
     }
 
     /// Waits until `transno` is durable, without hastening it.

@@ -4,6 +4,7 @@ use super::{BadBlock, Scrubbing, scrub};
 use crate::ost::Ost;
 use crate::sums::Span;
 use std::sync::Arc;
+use store::object_store::BackEnd;
 
 impl Ost {
     /// Begins to read all objects in the background, unless that is under way. While checksums are
@@ -53,11 +54,23 @@ impl Ost {
 
     /// True if data is compared with its checksums, and new ones are recorded (`checksum_at_rest`).
     pub fn checksum_at_rest(&self) -> bool {
-        self.sums.is_on()
+        self.sums.is_on() || self.objects().back_end() == BackEnd::Volume
     }
 
-    /// Switches that.
+    /// Switches that. A volume has checksums of its own, always.
     pub fn set_checksum_at_rest(&self, on: bool) {
-        self.sums.set_on(on);
+        if self.objects().back_end() == BackEnd::Files {
+            self.sums.set_on(on);
+        }
+    }
+
+    /// Where its data is.
+    pub fn back_end(&self) -> BackEnd {
+        self.objects().back_end()
+    }
+
+    /// Blocks that were read from a volume and were not what was written.
+    pub fn bad_blocks(&self) -> u64 {
+        self.objects().bad_blocks()
     }
 }

@@ -17,6 +17,7 @@ use std::time::Duration;
 use store::error::StoreError;
 use store::journalled::{Journalled, JournalledOptions};
 use store::shared_log::SharedLog;
+pub use store::volume::VolumeSpec;
 use target::TargetError;
 use target::format::{Identity, LOG};
 use types::proof::ServerKey;
@@ -42,6 +43,8 @@ pub struct FormatSpec {
     /// The etcd that has its log; `None`: the log is in the folder. The MGT, or an MDT with an
     /// index.
     pub log: Option<Members>,
+    /// The volume that the data of an OST is to be on; `None`: files in the directory.
+    pub volume: Option<VolumeSpec>,
     /// Destroy the target that is there now.
     pub replace: bool,
 }
@@ -106,6 +109,7 @@ pub fn format(spec: &FormatSpec) -> Result<(), FormatError> {
     // register.
     let wanted = target::FormatSpec {
         index: spec.index,
+        volume: spec.volume.clone(),
         replace: spec.replace,
         ..target::FormatSpec::new(spec.fsname, spec.kind)
     };
@@ -226,6 +230,7 @@ mod tests {
             index: None,
             dir: dir.to_owned(),
             log: None,
+            volume: None,
             replace,
         }
     }

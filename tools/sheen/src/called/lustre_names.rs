@@ -4,7 +4,7 @@
 //! Options that mean something here, or hold anyway, are accepted. Each other option is refused
 //! with a sentence that says why.
 
-use crate::cli::{MkfsArgs, MountArgs};
+use crate::cli::{BackFsType, MkfsArgs, MountArgs};
 use crate::commands::{mkfs, mount};
 use crate::parse;
 use crate::terminal::outcome::{Exit, Failure, Outcome};
@@ -166,8 +166,22 @@ pub fn mkfs(args: Vec<OsString>) -> Outcome {
         dir,
         ..
     } = args;
-    let made =
-        MkfsArgs { mgs, mdt, ost, fsname, index, mgsnode, servicenode, log: None, replace, dir };
+    let made = MkfsArgs {
+        mgs,
+        mdt,
+        ost,
+        fsname,
+        index,
+        mgsnode,
+        servicenode,
+        log: None,
+        backfstype: BackFsType::Files,
+        device: None,
+        device_size: None,
+        reformat: false,
+        replace,
+        dir,
+    };
     mkfs::make(&made, quiet)
 }
 

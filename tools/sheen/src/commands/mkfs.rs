@@ -1,10 +1,10 @@
 //! `mkfs.sheen`: makes one target.
 
-use crate::cli::MkfsArgs;
+use crate::cli::{BackFsType, MkfsArgs};
 use crate::commands::up::absolute;
 use crate::terminal::outcome::{Exit, Failure, Outcome};
 use crate::terminal::output;
-use node::config::format::{self, FormatSpec};
+use node::config::format::{self, FormatSpec, VolumeSpec};
 use node::config::settings::Settings;
 use node::home::Home;
 use types::target::{TargetIndex, TargetKind};
@@ -34,6 +34,22 @@ pub fn make(args: &MkfsArgs, quiet: bool) -> Outcome {
     if args.mdt && args.log.is_some() && args.index.is_none() {
         return Err(Failure::Usage("an MDT whose log is in etcd needs --index".to_owned()));
     }
+    let volume = match (args.backfstype, &args.device) {
+        (BackFsType::Files, None) => None,
+        (BackFsType::Files, Some(_)) => {
+            return Err(Failure::Usage("--device is for --backfstype=volume".to_owned()));
+        }
+        (BackFsType::Volume, None) => {
+            return Err(Failure::Usage(
+                "--backfstype=volume needs --device: a block device, or a file".to_owned(),
+            ));
+        }
+        (BackFsType::Volume, Some(device)) => Some(VolumeSpec {
+            device: absolute(device)?,
+            bytes: args.device_size.map(|size| size.0),
+            reformat: args.reformat,
+        }),
+    };
     let dir = absolute(&args.dir)?;
     let home = Home::new(&dir);
     if dir.is_dir() && home.is_taken().map_err(|e| crate::commands::status::unusable(&home, &e))? {
@@ -45,6 +61,7 @@ pub fn make(args: &MkfsArgs, quiet: bool) -> Outcome {
         index: args.index.map(TargetIndex),
         dir: dir.clone(),
         log: args.log.clone(),
+        volume,
         replace: args.replace,
     };
     format::format(&spec).map_err(Failure::failed)?;

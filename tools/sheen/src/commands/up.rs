@@ -160,6 +160,7 @@ fn prepare(
             index: Some(TargetIndex(target.index)),
             dir: target.dir.clone(),
             log: None,
+            volume: None,
             replace: false,
         };
         format::format(&spec).map_err(Failure::failed)?;

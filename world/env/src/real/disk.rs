@@ -6,7 +6,7 @@ use rustix::fs::{FallocateFlags, FlockOperation, SeekFrom};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -79,6 +79,10 @@ impl File for RealFile {
 
     fn size_and_blocks(&self) -> io::Result<(u64, u64)> {
         let meta = self.file.metadata()?;
+        if meta.file_type().is_block_device() {
+            let bytes = rustix::fs::seek(&self.file, SeekFrom::End(0))?;
+            return Ok((bytes, bytes / 512));
+        }
         Ok((meta.size(), meta.blocks()))
     }
 
@@ -148,6 +152,12 @@ impl Disk for RealDisk {
         options.read(true).write(true);
         match how {
             Open::Existing => {}
+            Open::Sole => {
+                // A file is not a device, and its open knows no such holder.
+                if std::fs::metadata(path)?.file_type().is_block_device() {
+                    options.custom_flags(libc::O_EXCL);
+                }
+            }
             Open::Create => {
                 options.create(true);
             }

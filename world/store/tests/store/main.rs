@@ -9,3 +9,4 @@ mod model;
 mod objects;
 mod support;
 mod tree_copy;
+mod volume;

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use store::error::StoreError;
+use store::object_store::ObjectStore;
 use store::objects::{Objects, ObjectsOptions};
 use store::open_files::OpenFiles;
 use types::fid::Fid;

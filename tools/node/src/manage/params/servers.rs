@@ -61,6 +61,10 @@ pub(super) fn add(tree: &mut Tree, view: &Arc<View>) {
             }
             _ => Err(Errno::EINVAL),
         });
+        let read = ost.clone();
+        tree.shows(&OBDFILTER_BAD_BLOCKS, &[&device], move || Ok(read.bad_blocks().to_string()));
+        let of = ost.clone();
+        tree.shows(&OBDFILTER_BACKFSTYPE, &[&device], move || Ok(of.back_end().word().to_owned()));
         let granted = ost.clone();
         tree.shows(&OBDFILTER_TOT_GRANTED, &[&device], move || Ok(granted.granted().to_string()));
         add_jobs(tree, view, name, &OBDFILTER_JOB_STATS, &OBDFILTER_JOB_CLEANUP_INTERVAL);
