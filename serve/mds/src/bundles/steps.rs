@@ -150,7 +150,7 @@ fn do_step(
         }
         Step::Restripe { fid, nlink, record } => {
             let stripes = DirStripes::decode(record).map_err(|error| damaged(*fid, &error))?;
-            let mut inode = records.existing(*fid)?;
+            let mut inode = records.there(*fid)?;
             inode.tail = tail::replace(*fid, &inode.tail, ItemTag::Stripes, Some(record))?;
             inode.flags.insert(InodeFlags::STRIPED);
             inode.attr.nlink = inode.attr.nlink.saturating_add_signed(*nlink);
