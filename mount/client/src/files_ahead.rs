@@ -165,7 +165,7 @@ impl<B> FilesAhead<B> {
             let done = batch.done.subscribe();
             self.coming.extend(batch.files.iter().map(|file| (*file, done.clone())));
         }
-        Steps { ask, fetch: self.to_fetch(dir), dir: Some(dir) }
+        Steps { ask, fetch: self.next_to_fetch(dir), dir: Some(dir) }
     }
 
     /// A batch of this directory was answered, or will not be. Files whose bytes are to be fetched.
@@ -176,11 +176,11 @@ impl<B> FilesAhead<B> {
             walk.ready.extend(files);
         }
         files.iter().for_each(|file| _ = self.coming.remove(file));
-        self.to_fetch(dir)
+        self.next_to_fetch(dir)
     }
 
     /// Files of a directory whose bytes are to be fetched: as many as there is room for.
-    pub(crate) fn to_fetch(&mut self, dir: Fid) -> Vec<Fid> {
+    pub(crate) fn next_to_fetch(&mut self, dir: Fid) -> Vec<Fid> {
         let held = self.held.len();
         let Some(walk) = self.walks.iter_mut().find(|walk| walk.dir == dir) else {
             return Vec::new();

@@ -87,7 +87,7 @@ impl Client {
                     begins |= self.files_ahead.lock().hold(file, bytes, now);
                 }
             }
-            files = self.files_ahead.lock().to_fetch(dir);
+            files = self.files_ahead.lock().next_to_fetch(dir);
         }
         if begins {
             self.let_go_in_time();
