@@ -18,6 +18,9 @@ const NAMES_BYTES: u64 = 40 * MANY as u64;
 /// since lies still.
 const STILL: Duration = Duration::from_millis(2500);
 
+/// What is done in a directory, how often it may wait, and how it is done.
+type Workload<'a> = (&'static str, usize, &'a dyn Fn(&Path));
+
 /// Workloads that waited more often than they may. The bounds leave room for what a loaded machine
 /// sends in the background; without the rules that are tested here there are hundreds of waits, or
 /// as many as files.
@@ -109,7 +112,7 @@ fn listings(far: &Far, verdict: &mut Verdict) {
         let count = paths.iter().filter(|path| path.symlink_metadata().is_ok()).count();
         assert_eq!(count, MANY);
     };
-    let workloads: [(&str, usize, &dyn Fn(&Path)); 5] = [
+    let workloads: [Workload<'_>; 5] = [
         ("ls -U", 6, &script("ls -U | tail -n 1")),
         ("ls -l", 12, &script("ls -l | tail -n 1")),
         ("find -size", 16, &script("find . -size +1M")),
