@@ -2,8 +2,9 @@
 //!
 //! `KILLS` sets the number of kills (6), `KILLS_SEED` repeats their order.
 
+use e2e::cluster::Cluster;
 use e2e::kills::Kills;
-use e2e::lustre::{lfs, lfs_refuses, try_lfs};
+use e2e::lustre::{lctl, lfs, lfs_refuses, soon, try_lfs};
 use e2e::process::text;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -108,6 +109,42 @@ fn assert_stays(mount: &Path, before: &BTreeMap<String, u64>) {
         }
     }
     assert_eq!(fs::metadata(&dir).expect("stat").nlink(), 2 + DIRECTORIES as u64);
+}
+
+#[test]
+fn a_directory_that_becomes_large_is_split_by_itself() {
+    if !e2e::can_mount() {
+        return;
+    }
+    let mut cluster = Cluster::up(&["--mdts", "3"]);
+    let mnt = cluster.mount();
+    let get = |name: &str| lctl(&cluster, &["get_param", "-n", &format!("mdt.*MDT0000.{name}")]);
+    assert_eq!(
+        ["enable_dir_auto_split", "dir_split_count", "dir_split_delta", "dir_restripe_nsonly"]
+            .map(get),
+        ["1\n", "50000\n", "4\n", "1\n"]
+    );
+    for (name, value) in [("dir_split_count", "0"), ("dir_split_delta", "1")] {
+        let set = format!("mdt.*MDT0000.{name}={value}");
+        assert!(!cluster.lctl(&["set_param", &set]).status.success(), "{set}");
+    }
+    let fill = |dir: &str| {
+        fs::create_dir(mnt.join(dir)).expect("mkdir");
+        for n in 0..400 {
+            fs::write(mnt.join(format!("{dir}/f{n:03}")), "file").expect("write");
+        }
+    };
+    lctl(&cluster, &["set_param", "mdt.*.enable_dir_auto_split=0", "mdt.*.dir_split_count=200"]);
+    fill("off");
+    lctl(&cluster, &["set_param", "mdt.*.enable_dir_auto_split=1"]);
+    fill("d");
+    soon(&"3\n".to_owned(), || lfs(&mnt, &["getdirstripe", "-c", "d"]));
+    assert_eq!(settled(&mnt), "lmv_stripe_count: 3 lmv_stripe_offset: 0 lmv_hash_type: crush");
+    assert_eq!(listed(&mnt.join("d")).len(), 400);
+    assert!(get("dir_names_moved").trim().parse::<u32>().expect("a number") > 100);
+    assert_eq!(get("dir_restriping"), "0\n");
+    assert_eq!(lfs(&mnt, &["getdirstripe", "-c", "off"]), "0\n");
+    cluster.stop();
 }
 
 #[test]

@@ -140,6 +140,9 @@ impl Site {
         }
         let run_for = |time| cluster.world.run_until(cluster.world.now() + time);
         run_for(SETTLE);
+        // What is measured is where directories are put by hand.
+        let served = (0..plan.mdts).filter_map(|mdt| cluster.mdt(TargetIndex(mdt)));
+        served.for_each(|mdt| mdt.set_auto_split(false));
         let clients = plan.ranks.div_ceil(RANKS_OF_CLIENT);
         let mounts: Vec<Mount> = (0..clients).map(|_| cluster.mount(None)).collect();
         run_for(MOUNT);

@@ -57,10 +57,10 @@ const STORE_BYTES: u64 = 256 << 20;
 const DISK_BYTES: u64 = 1 << 30;
 /// Stripes of a file, and their size: small, so that files have several.
 const STRIPES: u16 = 2;
-/// Few, so that splitting a small directory takes many bundles.
-const NAMES_PER_BUNDLE: usize = 4;
 /// See above, bytes.
 pub const STRIPE_BYTES: u32 = 64 << 10;
+/// Few, so that splitting a small directory takes many bundles.
+const NAMES_PER_BUNDLE: usize = 4;
 
 /// A server's machine and what survives there.
 pub struct Server {

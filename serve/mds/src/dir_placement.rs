@@ -168,7 +168,7 @@ impl Mds {
     }
 
     /// Space of all MDTs. Those that are asked answer at once, or count as away.
-    async fn spaces_of_mdts(&self) -> Arc<Vec<OstSpace>> {
+    pub(crate) async fn spaces_of_mdts(&self) -> Arc<Vec<OstSpace>> {
         let now = self.env.clock.now();
         if let Some((at, known)) = &*self.mdt_spaces.known.lock()
             && now.saturating_sub(*at) < SPACE_AGE_MAX

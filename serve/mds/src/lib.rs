@@ -20,6 +20,7 @@
 mod acks;
 pub mod background;
 mod bundles;
+mod dir_growth;
 mod dir_placement;
 pub mod error;
 mod expected;

@@ -36,6 +36,7 @@ use observe::registry::Registry;
 use parking_lot::Mutex;
 use replay::bundle::exchange::Exchange;
 use rpc::service::Export;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, Weak};
 use store::store::Store;
 use target::Target;
@@ -99,6 +100,8 @@ pub struct Mds {
     pub(crate) names_free: Notify,
     /// Wakes the task that ends such operations.
     pub(crate) finish: Wake,
+    /// Names that have passed between stripes.
+    pub(crate) names_moved: AtomicU64,
     /// Wakes the task that has names pass between stripes.
     pub(crate) passing: Wake,
     /// Wakes the destroyer.
@@ -238,6 +241,7 @@ impl Mds {
             unpinned: Notify::new(),
             names_free: Notify::new(),
             finish: Wake::default(),
+            names_moved: AtomicU64::new(0),
             passing: Wake::default(),
             destroy: Wake::default(),
             settle: Wake::default(),

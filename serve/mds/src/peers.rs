@@ -57,6 +57,11 @@ impl Peers {
         self.mdts.read().get(&mdt).map(|(_, mdc)| mdc.clone())
     }
 
+    /// True if no other one is known.
+    pub fn is_empty(&self) -> bool {
+        self.mdts.read().is_empty()
+    }
+
     /// All that are known now, ascending.
     pub fn list(&self) -> Vec<TargetIndex> {
         self.mdts.read().keys().copied().collect()

@@ -4,6 +4,7 @@ mod admin;
 mod admin_squash;
 pub(crate) mod dom_limits;
 pub(crate) mod ids;
+mod splits;
 mod squash;
 pub(crate) mod tunables;
 
@@ -43,6 +44,12 @@ pub struct MdsSettings {
     pub names_held: Duration,
     /// Names of a directory that pass from one stripe to another in one bundle, at most.
     pub names_per_bundle: usize,
+    /// Directories are split by themselves.
+    pub auto_split: bool,
+    /// A directory, or a stripe of one, with more names than this is split by itself.
+    pub split_count: u32,
+    /// Into so many times as many stripes.
+    pub split_delta: u16,
     /// Time in which living clients come back after the MDT started: until then none of their files
     /// is cut.
     pub clients_return: Duration,
@@ -68,6 +75,9 @@ impl Default for MdsSettings {
             author_grace: Duration::from_millis(500),
             names_held: Duration::from_millis(100),
             names_per_bundle: 256,
+            auto_split: true,
+            split_count: 50_000,
+            split_delta: 4,
             clients_return: LEASE,
             recovery_window: LEASE * 5 / 6,
         }

@@ -2,6 +2,7 @@
 
 use crate::acks::{AckAction, AckEvent, Acks};
 use crate::bundles::Bundles;
+use crate::dir_growth::DirGrowth;
 use crate::held_names::HeldNames;
 use crate::locks::Locks;
 use crate::locks::context::{LockContext, LockRequest};
@@ -31,6 +32,8 @@ pub struct State {
     pub fids: Fids,
     /// Directories whose names move between their stripes, and whose first stripe is here.
     pub moving: BTreeSet<Fid>,
+    /// How fast directories grow.
+    pub(crate) growth: DirGrowth,
     /// Recovery is not over: orphans may be opened again.
     pub recovering: bool,
     /// Files whose objects are being cut: no client may begin to write them.
@@ -57,6 +60,7 @@ impl State {
             locks: Locks::new(groups),
             orphans: HashSet::default(),
             moving: BTreeSet::new(),
+            growth: DirGrowth::default(),
             acks: Acks::new(author_grace),
             ack_actions: Vec::new(),
             fids,

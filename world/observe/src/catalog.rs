@@ -248,6 +248,12 @@ catalog! {
     MDT_RECOVERY_STATUS = Param::shown("mdt.*.recovery_status", "", "How far recovery is after a start: status, clients that are waited for, clients that came; MDTs that are waited for.");
     MDT_ABORT_RECOVERY = Param::command("mdt.*.abort_recovery", "1", "Waits no longer for clients of the life before: who has not come is evicted. What `lctl --device MDT abort_recovery` sets.");
     MDT_ABORT_RECOVERY_MDT = Param::command("mdt.*.abort_recovery_mdt", "1", "Waits no longer for other MDTs: what only they know of operations over several MDTs is not done. What `lctl --device MDT abort_recovery_mdt` sets.");
+    MDT_AUTO_SPLIT = Param::setting("mdt.*.enable_dir_auto_split", "", "1", "0 or 1", "Directories that several clients fill at once, or that become large, are spread over more MDTs by themselves (docs/dne.md, section 12). The MDT that has their names decides.");
+    MDT_SPLIT_COUNT = Param::setting("mdt.*.dir_split_count", "names", "50000", "1 to 4294967295", "With more names than this on one MDT a directory is split by itself.");
+    MDT_SPLIT_DELTA = Param::setting("mdt.*.dir_split_delta", "", "4", "2 to 128", "A directory that became large gets so many times as many stripes; one that several clients fill at once gets one on each MDT.");
+    MDT_RESTRIPE_NSONLY = Param::setting("mdt.*.dir_restripe_nsonly", "", "1", "1", "Only names move when a directory is split; inodes stay on their MDTs.");
+    MDT_RESTRIPING = Param::gauge("mdt.*.dir_restriping", "directories", "Directories whose names move between MDTs just now, by their first MDT.");
+    MDT_NAMES_MOVED = Param::gauge("mdt.*.dir_names_moved", "names", "Names that have moved since the MDT started.");
     LOD_STRIPECOUNT = Param::setting("lod.*.stripecount", "stripes", "1 (`stripe_count` of node.toml)", "1 to 2000, -1: one on each OST", "Stripes of a new file whose directory says nothing.");
     LOD_STRIPESIZE = Param::setting("lod.*.stripesize", "bytes", "4194304", "65536 to 4294901760, a multiple of 65536", "Stripe size of such a file.");
     LOD_DOM_STRIPESIZE = Param::setting("lod.*.dom_stripesize", "bytes", "1048576", "0 to 1048576, a multiple of 65536", "Most of a file that may live on the MDT; layouts that ask for more are refused, and 0 lets none (docs/dom.md).");

@@ -250,6 +250,30 @@ fn a_directory_is_split_and_merged() {
 }
 
 #[test]
+fn a_directory_that_becomes_large_is_split_by_itself() {
+    let (cluster, hand, dir, mut names) = prepared(3, 1);
+    for mdt in 0..4 {
+        let mdt = cluster.mdt(TargetIndex(mdt)).expect("a served MDT");
+        mdt.set_split_count(40).expect("a count");
+    }
+    for n in 0..60 {
+        let text = format!("more{n:02}");
+        let mut made = Err(Errno::EREMCHG);
+        while made == Err(Errno::EREMCHG) {
+            let stripes = hand.record(&cluster, dir);
+            let at = stripes.map_or(dir, |stripes| stripes.place(text.as_bytes()));
+            made = hand.asks(&cluster, at.mdt(), create(at, &text, CreateKind::Regular(None)));
+        }
+        names.insert(text, self::made(made));
+    }
+    let stripes = assert_whole(&cluster, dir, &names, "large").expect("stripes");
+    assert_eq!((stripes.count(), stripes.master()), (4, dir));
+    assert_served(&cluster, &hand, dir, &names, "large");
+    let by_mdt = |mdt| names.values().filter(|fid| fid.mdt() == mdt).count();
+    assert!([0, 2, 3].map(by_mdt).into_iter().all(|n| n > 0), "files are made on all MDTs");
+}
+
+#[test]
 fn a_directory_is_split_whatever_loses_power_when() {
     cut_at_each_millisecond(Restripe { from: 1, to: 4 }, 10_000);
 }

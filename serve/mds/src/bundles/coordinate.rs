@@ -342,7 +342,11 @@ impl Mds {
     /// # Errors
     /// ENOTCONN, ESHUTDOWN: the client or this MDT goes; ENOSPC: that MDT has none; ERANGE: it was
     /// removed from the configuration.
-    pub(super) async fn sequence_of(&self, export: &Export, mdt: TargetIndex) -> Result<(), Errno> {
+    pub(super) async fn sequence_of(
+        &self,
+        export: Option<&Export>,
+        mdt: TargetIndex,
+    ) -> Result<(), Errno> {
         loop {
             if self.state.lock().bundles.has_fid_of(mdt) {
                 return Ok(());
@@ -359,7 +363,9 @@ impl Mds {
                 Err(RpcError::Errno(errno)) if !is_of_session(errno) => return Err(errno),
                 Err(error) => {
                     tracing::warn!(?mdt, %error, "another MDT grants no FIDs");
-                    self.pause(export).await?;
+                    self.until_stopped(self.env.clock.sleep(AGAIN)).await?;
+                    // For no client it is tried once.
+                    export.map_or(Err(Errno::EAGAIN), alive)?;
                 }
             }
         }

@@ -238,11 +238,16 @@ impl Mds {
     /// Waits for a while before another attempt, each time longer. Two operations that met wait
     /// differently long.
     pub(super) async fn back_off(&self, export: &Export, busy: u32) -> Result<(), Errno> {
+        self.pause_busy(busy).await?;
+        crate::mds::alive(export)
+    }
+
+    /// As [`Mds::back_off`], for no client.
+    pub(super) async fn pause_busy(&self, busy: u32) -> Result<(), Errno> {
         let longest = (PAUSE * (1 << busy.min(7))).min(AGAIN);
         let random = self.env.random.next_u64() % (longest.as_micros() as u64 + 1); // < 1 s
         let pause = PAUSE + Duration::from_micros(random);
-        self.until_stopped(self.env.clock.sleep(pause)).await?;
-        crate::mds::alive(export)
+        self.until_stopped(self.env.clock.sleep(pause)).await
     }
 }
 

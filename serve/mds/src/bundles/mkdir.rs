@@ -28,7 +28,7 @@ impl Mds {
             return Err(Errno::ERANGE);
         }
         for _ in 0..TRIES_MAX {
-            self.sequence_of(request.export, mdt).await?;
+            self.sequence_of(Some(request.export), mdt).await?;
             let plan = self.in_turn(request, |request| self.plan_mkdir(request, op, mdt)).await?;
             let Some(plan) = plan else {
                 self.pause(request.export).await?;

@@ -23,6 +23,7 @@ use layout::dir_stripes::DirStripes;
 use namespace::view::View;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use types::attr::FileType;
 use types::bundle::BundleId;
@@ -53,8 +54,17 @@ impl Mds {
         let mut backoff = Backoff::new(FAILED.0, FAILED.1);
         let mut busy = 0u32;
         loop {
+            let due = self.state.lock().growth.take_due();
+            if let Some((dir, grows)) = due {
+                tokio::select! {
+                    biased;
+                    () = stop.stopped() => return,
+                    () = self.grown(dir, grows) => {}
+                }
+            }
             let all: Vec<Fid> = self.state.lock().moving.iter().copied().collect();
-            if all.is_empty() && !self.passing.wait(&self.env, None, &mut stop).await {
+            let rests = all.is_empty() && due.is_none();
+            if rests && !self.passing.wait(&self.env, None, &mut stop).await {
                 return;
             }
             for fid in all {
@@ -119,23 +129,10 @@ impl Mds {
         let passed = if batch.up_to.is_none() { Passed::All } else { Passed::Some };
         let names = batch.names.len();
         let steps = batch.steps(&stripes);
-        let decided = {
-            let bundles = &mut self.state.lock().bundles;
-            let decided = bundles.coordinator.decide(id, Steps::new(steps));
-            if decided.is_some() {
-                bundles.pins.unsettle(id);
-            }
-            decided
-        };
-        let Some(bundle) = decided else { return Ok(Err(Hindrance::Away)) };
-        if let Err(errno) = self.apply_at_all(None, &bundle).await? {
-            return if errno == Errno::EAGAIN { Ok(Err(Hindrance::Away)) } else { Err(errno) };
+        if let Err(hindrance) = self.carry_alone(id, steps).await? {
+            return Ok(Err(hindrance));
         }
-        self.transact(&mut LockContext::own(), |records, ctx| {
-            do_part(records, ctx, self.name.index, &bundle, Occasion::Left)
-        })?;
-        self.unpinned.notify_waiters();
-        self.finish.wake();
+        self.names_moved.fetch_add(names as u64, Relaxed);
         tracing::debug!(target = %self.name, %fid, bundle = %id, names, ?passed, "names have passed");
         Ok(Ok(passed))
     }
@@ -150,11 +147,20 @@ impl Mds {
         let old = stripes.moving().map_or(1, |moving| usize::from(moving.count)).max(1);
         let most = self.settings.names_per_bundle.min(NAMES_MAX);
         let limit = (most / old).max(1) as u32; // at most NAMES_MAX
+        let find = |dir: &Fid| PeerFind::Names { dir: *dir, after: cursor.cloned(), limit };
+        self.pin_names(id, stripes.all().iter().map(find), &mut BTreeMap::new()).await
+    }
+
+    /// Pins stripes, for no client: first those that are here. `told`: by MDT, how many MDTs it
+    /// knows to take part.
+    pub(super) async fn pin_names(
+        &self,
+        id: BundleId,
+        finds: impl Iterator<Item = PeerFind>,
+        told: &mut BTreeMap<TargetIndex, usize>,
+    ) -> Result<Result<Vec<PeerFacts>, Hindrance>, Errno> {
         let mut by_mdt: BTreeMap<TargetIndex, Vec<PeerFind>> = BTreeMap::new();
-        for dir in stripes.all() {
-            let find = PeerFind::Names { dir: *dir, after: cursor.cloned(), limit };
-            by_mdt.entry(mdt_of(&find)).or_default().push(find);
-        }
+        finds.for_each(|find| by_mdt.entry(mdt_of(&find)).or_default().push(find));
         let own = by_mdt.remove(&self.name.index).unwrap_or_default();
         let mut context = LockContext::own();
         context.asked.bundle = Some(id);
@@ -176,11 +182,37 @@ impl Mds {
         if !seen.is_empty() {
             self.call_authors_back(seen, false).await;
         }
-        let others = self.prepare_at(true, id, by_mdt, &mut BTreeMap::new()).await?;
+        let others = self.prepare_at(true, id, by_mdt, told).await?;
         Ok(others.map(|mut all| {
             all.push(facts);
             all
         }))
+    }
+
+    /// Decides a bundle that no client has asked for, and has it applied at the others, then here.
+    pub(super) async fn carry_alone(
+        &self,
+        id: BundleId,
+        steps: Vec<Step>,
+    ) -> Result<Result<(), Hindrance>, Errno> {
+        let decided = {
+            let bundles = &mut self.state.lock().bundles;
+            let decided = bundles.coordinator.decide(id, Steps::new(steps));
+            if decided.is_some() {
+                bundles.pins.unsettle(id);
+            }
+            decided
+        };
+        let Some(bundle) = decided else { return Ok(Err(Hindrance::Away)) };
+        if let Err(errno) = self.apply_at_all(None, &bundle).await? {
+            return if errno == Errno::EAGAIN { Ok(Err(Hindrance::Away)) } else { Err(errno) };
+        }
+        self.transact(&mut LockContext::own(), |records, ctx| {
+            do_part(records, ctx, self.name.index, &bundle, Occasion::Left)
+        })?;
+        self.unpinned.notify_waiters();
+        self.finish.wake();
+        Ok(Ok(()))
     }
 }
 

@@ -4,12 +4,12 @@
 //! name has passed then: [`super::passing`] does that. The MDT of the directory itself coordinates.
 
 use super::change::as_shard;
-use super::coordinate::Working;
-use super::facts::Facts;
+use super::coordinate::{AGAIN, Working};
 use super::gather::Hindrance;
 use super::steps::record_of_inode;
 use super::stripes::STEPS_BYTES_MAX;
-use crate::mds::{Mds, RequestContext};
+use crate::locks::context::LockContext;
+use crate::mds::{Mds, alive};
 use crate::records::{Records, tail};
 use disk::bundle::Step;
 use disk::inode::ItemTag;
@@ -20,12 +20,16 @@ use namespace::view::{View, directory};
 use rpc::service::Export;
 use std::collections::BTreeMap;
 use types::bundle::BundleId;
+use types::credentials::Credentials;
 use types::dir_stripes::{DirHash, DirSpec};
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::DIR_STRIPES_MAX;
 use types::target::TargetIndex;
-use wire::mds::{MdsReply, PeerFind};
+use wire::mds::PeerFind;
+
+/// How often it is tried for no client.
+const TRIES_MAX: u32 = 16;
 
 /// What a directory is to be.
 #[derive(Clone, Copy, Debug)]
@@ -54,8 +58,9 @@ impl Begins {
 }
 
 impl Mds {
-    /// Names of a directory begin to move. Answers `Done`, also if it is as is wished. Waits while
-    /// an MDT that takes part is away.
+    /// Names of a directory begin to move, if it is not as is wished. That is durable then. It may
+    /// be asked for again. Waits while an MDT that takes part is away. `export`: the client that
+    /// asks.
     ///
     /// # Errors
     /// EPERM: the caller does not own it; ENOTDIR; ENOENT: it was removed; EBUSY: names move
@@ -63,26 +68,34 @@ impl Mds {
     /// EREMCHG: `fid` is a shard.
     pub(crate) async fn restripe(
         &self,
-        request: &mut RequestContext<'_>,
+        credentials: &Credentials,
+        export: Option<&Export>,
         fid: Fid,
         wanted: Restripe,
-    ) -> Result<MdsReply, Errno> {
+    ) -> Result<(), Errno> {
         self.ours(fid)?;
-        let mut busy = 0;
+        let (mut busy, mut tries) = (0, 0);
         loop {
-            let Some(begins) = self.begins(request.export, fid, wanted).await? else {
-                return Ok(MdsReply::Done);
-            };
-            match self.attempt_restripe(request, fid, &begins).await? {
-                Ok(reply) => {
+            let Some(begins) = self.begins(export, fid, wanted).await? else { return Ok(()) };
+            match self.attempt_restripe(credentials, fid, &begins).await? {
+                Ok(()) => {
                     self.passing.wake();
-                    return Ok(reply);
+                    // No client keeps it.
+                    self.store.commit().await?;
+                    return Ok(());
                 }
                 Err(Hindrance::Busy) => {
-                    self.back_off(request.export, busy).await?;
+                    self.pause_busy(busy).await?;
                     busy += 1;
                 }
-                Err(Hindrance::Away) => self.pause(request.export).await?,
+                Err(Hindrance::Away) => {
+                    self.until_stopped(self.env.clock.sleep(AGAIN)).await?;
+                }
+            }
+            export.map_or(Ok(()), alive)?;
+            tries += 1;
+            if export.is_none() && tries == TRIES_MAX {
+                return Err(Errno::EAGAIN);
             }
         }
     }
@@ -90,7 +103,7 @@ impl Mds {
     /// `None`: nothing is to be done.
     async fn begins(
         &self,
-        export: &Export,
+        export: Option<&Export>,
         fid: Fid,
         wanted: Restripe,
     ) -> Result<Option<Begins>, Errno> {
@@ -104,10 +117,11 @@ impl Mds {
         let now = stripes.as_ref().map_or(1, DirStripes::count);
         let hash = stripes.as_ref().map(DirStripes::hash);
         let wishes = wanted.hash.or(hash).unwrap_or_default();
-        if usize::from(now) == count && (count == 1 || hash == Some(wishes)) {
+        let moves = stripes.as_ref().is_some_and(|stripes| stripes.moving().is_some());
+        if usize::from(now) == count && (hash == Some(wishes) || count == 1 && !moves) {
             return Ok(None);
         }
-        if stripes.as_ref().is_some_and(|stripes| stripes.moving().is_some()) {
+        if moves {
             return Err(Errno::EBUSY);
         }
         let count16 = count as u16; // no more than MDTs, or it is refused below
@@ -127,18 +141,18 @@ impl Mds {
 
     async fn attempt_restripe(
         &self,
-        request: &mut RequestContext<'_>,
+        credentials: &Credentials,
         fid: Fid,
         begins: &Begins,
-    ) -> Result<Result<MdsReply, Hindrance>, Errno> {
+    ) -> Result<Result<(), Hindrance>, Errno> {
+        self.store.admit().await?;
         let begun = self.state.lock().bundles.coordinator.begin(Vec::new());
         let Some(id) = begun else { return Ok(Err(Hindrance::Away)) };
         let _working = Working::on(self, id);
         let pins = |dir: Fid| PeerFind::Names { dir, after: None, limit: 0 };
-        let all: Vec<PeerFind> = begins.all(fid).into_iter().map(pins).collect();
-        let (mut told, mut facts) = (BTreeMap::new(), Facts::default());
-        let pinned = self.pin_all(request, true, id, &all, true, &mut told, &mut facts).await?;
-        if let Err(hindrance) = pinned {
+        let all = begins.all(fid).into_iter().map(pins);
+        let mut told = BTreeMap::new();
+        if let Err(hindrance) = self.pin_names(id, all, &mut told).await? {
             return Ok(Err(hindrance));
         }
         let nothing = begins.mdts.iter().map(|mdt| (*mdt, Vec::new())).collect();
@@ -148,22 +162,23 @@ impl Mds {
         if !self.all_know_all(true, id, &mut told).await? {
             return Ok(Err(Hindrance::Away));
         }
-        let drafted = self.draft_restripe(request, id, fid, begins)?;
-        let Some(steps) = drafted else { return Ok(Err(Hindrance::Busy)) };
-        let done = self.decide_and_apply(request, id, steps, MdsReply::Done).await?;
-        Ok(done.ok_or(Hindrance::Away))
+        match self.draft_restripe(credentials, id, fid, begins)? {
+            Some(steps) => self.carry_alone(id, steps).await,
+            None => Ok(Err(Hindrance::Busy)),
+        }
     }
 
     /// `None`: it has changed since, or there are too few FIDs.
     fn draft_restripe(
         &self,
-        request: &mut RequestContext<'_>,
+        credentials: &Credentials,
         id: BundleId,
         fid: Fid,
         begins: &Begins,
     ) -> Result<Option<Vec<Step>>, Errno> {
-        request.lock_context.asked.bundle = Some(id);
-        let drafted = self.plan(request, |records, ctx| {
+        let mut context = LockContext::own();
+        context.asked.bundle = Some(id);
+        self.transact_as(credentials, &mut context, |records, ctx| {
             let inode = directory(records, fid)?;
             if !ctx.owns(inode.attr.uid) {
                 return Err(Errno::EPERM);
@@ -184,9 +199,7 @@ impl Mds {
                 Errno::EINVAL
             })?;
             begin(records, &inode, &begins.all(fid), &more, &next).map(Some)
-        });
-        request.lock_context.asked.bundle = None;
-        drafted
+        })
     }
 }
 

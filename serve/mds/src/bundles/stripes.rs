@@ -69,7 +69,7 @@ impl Mds {
     ) -> Result<Result<MdsReply, Hindrance>, Errno> {
         let others = || wanted.mdts.iter().copied().filter(|mdt| *mdt != self.name.index);
         for mdt in others() {
-            self.sequence_of(request.export, mdt).await?;
+            self.sequence_of(Some(request.export), mdt).await?;
         }
         let begun = self.state.lock().bundles.coordinator.begin(Vec::new());
         let Some(id) = begun else { return Ok(Err(Hindrance::Away)) };

@@ -88,7 +88,10 @@ impl Mds {
                     }
                     self.opened(records, export.client(), inode, flags, false)
                 }
-                Made::Created(inode) => self.opened(records, export.client(), inode, flags, true),
+                Made::Created(inode) => {
+                    self.has_grown(records.state, parent, export.client());
+                    self.opened(records, export.client(), inode, flags, true)
+                }
             }
         })
     }

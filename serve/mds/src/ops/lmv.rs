@@ -96,7 +96,9 @@ impl Mds {
             LmvName::Stripes(who) if !value.is_empty() => {
                 who.check(request.credentials, Errno::EPERM)?;
                 let wanted = parse_wanted(value)?;
-                return Box::pin(self.restripe(request, fid, wanted)).await;
+                let (credentials, export) = (request.credentials, request.export);
+                Box::pin(self.restripe(credentials, Some(export), fid, wanted)).await?;
+                return Ok(MdsReply::Done);
             }
             LmvName::Stripes(_) | LmvName::Record => return Err(Errno::EOPNOTSUPP),
         };

@@ -11,13 +11,19 @@ use layout::layout::Layout;
 use layout::stripe_spec::{Defaults, plain};
 use parking_lot::RwLock;
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU16, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering::Relaxed};
 use types::target::TargetIndex;
 
 /// See the module.
 pub(crate) struct Tunables {
     pub(super) stripe_count: AtomicU16,
     pub(super) stripe_size: AtomicU32,
+    /// Directories are split by themselves.
+    pub(crate) auto_split: AtomicBool,
+    /// See `MdsSettings`.
+    pub(crate) split_count: AtomicU32,
+    /// See `MdsSettings`.
+    pub(crate) split_delta: AtomicU16,
     /// See `dom_limits`.
     pub(crate) dom: DomLimits,
     /// The ids as which callers act.
@@ -31,6 +37,9 @@ impl Tunables {
         Tunables {
             stripe_count: AtomicU16::new(settings.stripe_count),
             stripe_size: AtomicU32::new(settings.stripe_size),
+            auto_split: AtomicBool::new(settings.auto_split),
+            split_count: AtomicU32::new(settings.split_count),
+            split_delta: AtomicU16::new(settings.split_delta),
             dom: DomLimits::default(),
             squash: Squashing::default(),
             aside: RwLock::default(),

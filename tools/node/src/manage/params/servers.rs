@@ -75,6 +75,38 @@ pub(super) fn add(tree: &mut Tree, view: &Arc<View>) {
     }
 }
 
+/// When directories are split by themselves, and what moves.
+fn add_splits(tree: &mut Tree, mdt: &Arc<Mds>, device: &str) {
+    let device = [device];
+    let shown = mdt.clone();
+    tree.shows(&MDT_AUTO_SPLIT, &device, move || Ok(u8::from(shown.auto_split()).to_string()));
+    let set = mdt.clone();
+    tree.takes(&MDT_AUTO_SPLIT, &device, move |value| match value.trim() {
+        on @ ("0" | "1") => {
+            set.set_auto_split(on == "1");
+            Ok(())
+        }
+        _ => Err(Errno::EINVAL),
+    });
+    let shown = mdt.clone();
+    tree.shows(&MDT_SPLIT_COUNT, &device, move || Ok(shown.split_count().to_string()));
+    let set = mdt.clone();
+    tree.takes(&MDT_SPLIT_COUNT, &device, move |value| set.set_split_count(number(value)?));
+    let shown = mdt.clone();
+    tree.shows(&MDT_SPLIT_DELTA, &device, move || Ok(shown.split_delta().to_string()));
+    let set = mdt.clone();
+    tree.takes(&MDT_SPLIT_DELTA, &device, move |value| set.set_split_delta(number(value)?));
+    tree.shows(&MDT_RESTRIPE_NSONLY, &device, || Ok("1".to_owned()));
+    tree.takes(&MDT_RESTRIPE_NSONLY, &device, |value| match value.trim() {
+        "1" => Ok(()),
+        _ => Err(Errno::EINVAL),
+    });
+    let shown = mdt.clone();
+    tree.shows(&MDT_RESTRIPING, &device, move || Ok(shown.restriping().to_string()));
+    let shown = mdt.clone();
+    tree.shows(&MDT_NAMES_MOVED, &device, move || Ok(shown.names_moved().to_string()));
+}
+
 fn add_mdt(tree: &mut Tree, view: &Arc<View>, mdt: &Arc<Mds>, name: TargetName) {
     let device = name.to_string();
     tree.shows(&MDT_UUID, &[&device], move || Ok(format!("{name}_UUID")));
@@ -129,6 +161,8 @@ fn add_mdt(tree: &mut Tree, view: &Arc<View>, mdt: &Arc<Mds>, name: TargetName) 
         }
         _ => Err(Errno::EINVAL),
     });
+
+    add_splits(tree, mdt, &device);
 
     let lod = format!("{name}-mdtlov");
     let lod = [lod.as_str()];
