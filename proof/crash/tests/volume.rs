@@ -133,7 +133,9 @@ fn run(seed: u64) -> Run {
                 volume.punch(id(oid), start, len).unwrap();
                 if let Some(bytes) = &mut model[oid] {
                     let end = (start + len).min(bytes.len() as u64) as usize;
-                    bytes.get_mut(start as usize..end).map(|range| range.fill(0));
+                    if let Some(range) = bytes.get_mut(start as usize..end) {
+                        range.fill(0);
+                    }
                 }
             }
             2 => {
@@ -148,9 +150,7 @@ fn run(seed: u64) -> Run {
                     false => volume.sync_all().unwrap(),
                 }
                 // A round is for all objects, unless this one needs none.
-                for oid in 0..OBJECTS {
-                    note(&mut histories, oid, &model[oid]);
-                }
+                (0..OBJECTS).for_each(|oid| note(&mut histories, oid, &model[oid]));
             }
             9 => {
                 volume.sync_all().unwrap();

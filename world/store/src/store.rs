@@ -365,6 +365,16 @@ impl Store {
     }
 }
 
+impl Store {
+    /// As [`Store::close`], on a thread that may block.
+    ///
+    /// # Errors
+    /// As [`Store::close`].
+    pub fn close_blocking(&self) -> Result<(), StoreError> {
+        block_on(self.close())
+    }
+}
+
 impl Drop for Store {
     /// Without `close` a failure is not reported, but the group is still committed and the thread
     /// ends.

@@ -32,7 +32,7 @@ use crate::store::Store;
 use allocator::Allocator;
 use disk::volume::{
     FIRST_UNIT, OBJECT_END, OBJECT_PREFIX, ObjectRecord, REGION_BYTES, UNIT_BYTES, UNITS_END,
-    UNITS_PREFIX, decode_units, object_key, object_of, units_of,
+    UNITS_PREFIX, decode_units, units_of,
 };
 use env::Env;
 use inner::SHARDS;
@@ -214,30 +214,24 @@ impl ObjectStore for Volume {
         after: Option<ObjectId>,
         limit: usize,
     ) -> Result<Vec<(ObjectId, u64, u64)>, StoreError> {
-        let mut ids = self.changed_ids(after, limit);
-        let mut from = match after {
-            None => OBJECT_PREFIX.to_vec(),
-            Some(after) => object_key(after),
-        };
-        if after.is_some() {
-            from.push(0);
-        }
-        let mut found = 0;
-        let tx = self.store.begin();
-        let scanned = tx.scan(&from, OBJECT_END, |key, _| {
-            ids.extend(object_of(key));
-            found += 1;
-            if found < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        });
-        tx.finish();
-        scanned?;
-        let mut listed = Vec::new();
-        for id in ids.into_iter().take(limit) {
-            if let Some((size, blocks)) = self.size_and_blocks(id)? {
-                listed.push((id, size, blocks));
+        let (mut listed, mut after) = (Vec::new(), after);
+        loop {
+            let page = self.ids_after(after, limit)?;
+            let more = page.len() == limit;
+            after = page.last().copied();
+            for id in page {
+                // One that went meanwhile makes room for the next.
+                if let Some((size, blocks)) = self.size_and_blocks(id)? {
+                    listed.push((id, size, blocks));
+                }
+                if listed.len() == limit {
+                    return Ok(listed);
+                }
+            }
+            if !more {
+                return Ok(listed);
             }
         }
-        Ok(listed)
     }
 
     fn used(&self) -> Option<(u64, u64)> {

@@ -17,7 +17,7 @@ use disk::volume::{
 };
 use env::disk::File;
 use parking_lot::{Mutex, RwLock};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map};
 use std::hash::BuildHasher;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -152,7 +152,7 @@ impl Volume {
         id: ObjectId,
         make: bool,
     ) -> Result<Option<&'a mut Changed>, StoreError> {
-        if !shard.contains_key(&id) {
+        if let btree_map::Entry::Vacant(vacant) = shard.entry(id) {
             let record = self.object(None, id)?;
             if record.is_none() {
                 if !make {
@@ -160,7 +160,7 @@ impl Volume {
                 }
                 self.space.lock().objects += 1;
             }
-            shard.insert(id, Changed::of(record));
+            vacant.insert(Changed::of(record));
         }
         Ok(shard.get_mut(&id))
     }

@@ -5,8 +5,8 @@ use super::map::Changed;
 use crate::error::StoreError;
 use crate::object_store::Compared;
 use disk::volume::{
-    BLOCK_BYTES, REGION_BYTES, REGION_UNITS, RegionUnits, UNIT_BLOCKS, UNIT_BYTES, Unit, block_sum,
-    units_key, units_of,
+    BLOCK_BYTES, OBJECT_END, OBJECT_PREFIX, REGION_BYTES, REGION_UNITS, RegionUnits, UNIT_BLOCKS,
+    UNIT_BYTES, Unit, block_sum, object_key, object_of, units_key, units_of,
 };
 use std::collections::BTreeSet;
 use std::ops::{Bound, ControlFlow};
@@ -62,7 +62,7 @@ impl Volume {
             }
             let from = (at - offset) as usize;
             let place = u64::from(unit.place) * UNIT_BYTES + (block * BLOCK) as u64;
-            if at % BLOCK_BYTES != 0 || block_end > end {
+            if !at.is_multiple_of(BLOCK_BYTES) || block_end > end {
                 // A part of a block: all of it is read, for its checksum.
                 let mut whole = [0; BLOCK];
                 let start = at / UNIT_BYTES * UNIT_BYTES;
@@ -155,8 +155,34 @@ impl Volume {
         Ok(hole.then_some(size))
     }
 
+    /// The first `limit` objects after `after`; some of them may be gone.
+    pub(super) fn ids_after(
+        &self,
+        after: Option<ObjectId>,
+        limit: usize,
+    ) -> Result<BTreeSet<ObjectId>, StoreError> {
+        let mut ids = self.changed_ids(after, limit);
+        let from = match after {
+            None => OBJECT_PREFIX.to_vec(),
+            Some(after) => [&object_key(after)[..], &[0]].concat(),
+        };
+        let mut found = 0;
+        let tx = self.store.begin();
+        let scanned = tx.scan(&from, OBJECT_END, |key, _| {
+            ids.extend(object_of(key));
+            found += 1;
+            if found < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        tx.finish();
+        scanned?;
+        while ids.len() > limit {
+            ids.pop_last();
+        }
+        Ok(ids)
+    }
+
     /// The first `limit` objects after `after` that memory has, ascending.
-    pub(super) fn changed_ids(&self, after: Option<ObjectId>, limit: usize) -> BTreeSet<ObjectId> {
+    fn changed_ids(&self, after: Option<ObjectId>, limit: usize) -> BTreeSet<ObjectId> {
         let mut ids = BTreeSet::new();
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         for shard in &self.shards {
