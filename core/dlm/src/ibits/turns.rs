@@ -464,11 +464,13 @@ impl IbitsTable {
                 given_up.push(entered.changes[0].fid);
             }
         }
-        given_up.into_iter().for_each(|fid| self.next_turn(fid, out));
         for (fid, _) in &held {
             self.no_longer_held(*fid, client, InodeBits::ALL, owes_nothing, out);
         }
         self.locks.disconnect(client);
+        // Not before: a request whose turn comes would ask the client for what it held, and a later
+        // session of it would answer.
+        given_up.into_iter().for_each(|fid| self.next_turn(fid, out));
         held
     }
 
