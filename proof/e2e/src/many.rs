@@ -344,7 +344,7 @@ impl Many {
             assert!(output.status.success(), "umount: {}", text(&output));
         }
         // umount(8) returns before the process behind the mount has stored what was written last.
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + Duration::from_secs(120);
         while !pids.iter().all(|pid| is_gone(*pid)) {
             assert!(Instant::now() < deadline, "a mount's process lives on\n{}", self.logs());
             std::thread::sleep(Duration::from_millis(10));

@@ -33,11 +33,14 @@ fn same_inside_and_outside(cluster: &Cluster, name: &str, script: &str) {
     let at = cluster.outside().join("at");
     std::fs::create_dir_all(&at).expect("make a folder");
     for dir in [&outside, &inside] {
+        // The new namespace has a copy of every mount of the host. One of another test would keep
+        // that test's mount alive after it was unmounted.
         let bound = format!(
-            "mount --bind {} {}; cd {}; {script}",
-            dir.display(),
-            at.display(),
-            at.display()
+            "mount --bind {dir} {at}; \
+             awk '$3 ~ /^fuse/ && $2 != \"{at}\" {{ print $2 }}' /proc/mounts | xargs -r -n 1 umount -l; \
+             cd {at}; {script}",
+            dir = dir.display(),
+            at = at.display()
         );
         let output =
             Command::new("unshare").args(["-m", "bash", "-euo", "pipefail", "-c", &bound]).output();

@@ -99,8 +99,10 @@ fn a_flipped_bit_is_never_read_as_data() {
     assert_eq!(error.raw_os_error(), Some(libc::EIO));
     let said = cluster.log();
     assert!(said.contains("data on the volume is not what was written"), "{said}");
-    let count = text(&cluster.lctl(&["get_param", "-n", "obdfilter.*.bad_blocks"]));
-    assert!(count.trim().parse::<u64>().is_ok_and(|count| count > 0), "{count}");
+    let output = cluster.lctl(&["get_param", "-n", "obdfilter.*.bad_blocks"]);
+    let count = String::from_utf8_lossy(&output.stdout);
+    let most = count.lines().filter_map(|line| line.trim().parse::<u64>().ok()).max();
+    assert!(most.is_some_and(|most| most > 0), "{}", text(&output));
     scrub(&cluster, 4, "1 bad block");
     let appended = fs::read(&log).expect("another file");
     assert!(appended.chunks(5000).enumerate().all(|(n, part)| part == [n as u8; 5000]));
