@@ -136,6 +136,17 @@ pub enum Item {
         #[command(flatten)]
         args: EngineArgs,
     },
+    /// Back ends of an OST's data on loop devices in DIR: a volume, and files on ext4, XFS, Btrfs;
+    /// needs root
+    Backend {
+        /// Folder for the disks
+        #[arg(value_name = "DIR", default_value = "/tmp")]
+        dir: PathBuf,
+        #[command(flatten)]
+        output: Output,
+        #[command(flatten)]
+        args: BackendArgs,
+    },
     /// Serve an empty file system until it is unmounted (the reference "null")
     #[command(hide = true)]
     Null {
@@ -452,6 +463,23 @@ pub struct EngineArgs {
     pub operations: usize,
 }
 
+/// Arguments of `backend`.
+#[derive(Clone, Debug, Args)]
+pub struct BackendArgs {
+    /// Size of each disk
+    #[arg(long, value_name = "SIZE", default_value = "2G", value_parser = size_of_a_disk)]
+    pub size: Size,
+    /// Objects that are read in pieces of 4 KiB
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = ranks)]
+    pub files: usize,
+    /// Small writes, and new objects, of each round
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = at_least_one)]
+    pub operations: usize,
+    /// File systems under files
+    #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "ext4,xfs,btrfs")]
+    pub filesystems: Vec<String>,
+}
+
 /// Longest round trip of a link.
 const DELAY_MAX: Duration = Duration::from_secs(10);
 /// Longest slice, seconds.
@@ -492,6 +520,10 @@ fn slice(text: &str) -> Result<Span, String> {
     let span: Span = text.parse().map_err(|e: node::config::units::BadSpan| e.to_string())?;
     let whole = span.0.subsec_nanos() == 0 && (1..=SLICE_SECONDS_MAX).contains(&span.0.as_secs());
     if whole { Ok(span) } else { Err(format!("not whole seconds from 1 to {SLICE_SECONDS_MAX}")) }
+}
+
+fn size_of_a_disk(text: &str) -> Result<Size, String> {
+    size_between(text, 512 << 20, 1 << 44)
 }
 
 fn stripes(text: &str) -> Result<u32, String> {

@@ -1,5 +1,6 @@
 //! The items that can be measured.
 
+pub mod backend;
 pub mod build;
 pub mod find;
 pub mod io;

@@ -5,6 +5,7 @@ use crate::daemons::Daemon;
 use crate::engine::Engine;
 use crate::failure::BenchError;
 use crate::item::{self, Item, Rounds};
+use crate::items::backend::Backend;
 use crate::items::build::Build;
 use crate::items::find::Find;
 use crate::items::io::Io;
@@ -65,6 +66,15 @@ pub fn run(bench: &Bench) -> Result<(), BenchError> {
             sheet.end(output)
         }
         What::Net { output, args } => net(output, args),
+        What::Backend { dir, output, args } => {
+            let mut sheet = Sheet::begin(output)?;
+            let (mut item, places) = Backend::new(args, dir)?;
+            sheet.report.places = places.iter().map(described).collect();
+            let figures = item::run(&mut item, &places, sheet.rounds(), &sheet.stop)?;
+            sheet.add(item.name(), item.settings(), figures);
+            drop(item);
+            sheet.end(output)
+        }
         What::Report { files, html } => report(files, html.as_deref()),
         What::Engine { dir, output, args } => {
             let mut sheet = Sheet::begin(output)?;

@@ -185,7 +185,7 @@ impl Node {
             let stripe_count = self.settings.stripe_count as u16;
             let settings = MdsSettings { stripe_count, ..MdsSettings::default() };
             if let Some(members) = members_of(dir)? {
-                let service = Service::Mdt(followed.clone(), settings);
+                let service = Service::Mdt(followed.clone(), Box::new(settings));
                 let name = block.name().ok_or_else(|| NodeError::Unnamed(dir.clone()))?;
                 self.stand_by(dir, name, members, service);
                 continue;

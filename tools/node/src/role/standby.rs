@@ -77,7 +77,7 @@ pub enum Service {
     /// The MGS.
     Mgs,
     /// An MDT, which has these OSTs and peers.
-    Mdt(Arc<Followed>, MdsSettings),
+    Mdt(Arc<Followed>, Box<MdsSettings>),
 }
 
 /// A target in service.
@@ -296,7 +296,7 @@ impl Life {
         match &self.place.service {
             Service::Mgs => MgsRole::start_owned(parts, target, ownership).await.map(Role::Mgs),
             Service::Mdt(followed, settings) => {
-                let settings = settings.clone();
+                let settings = MdsSettings::clone(settings);
                 MdtRole::start_owned(parts, mgc, target, followed, settings, ownership)
                     .await
                     .map(Role::Mdt)

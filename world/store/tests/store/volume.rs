@@ -1,6 +1,7 @@
 //! Objects on a volume: against a model, full, with flipped bits, on devices that will not do.
 
 use crate::support::{quiet, real_env};
+use disk::volume::{ObjectRecord, RegionUnits, Unit, encode_units, object_key, units_key};
 use env::Env;
 use env::disk::Open;
 use env::real::RealGuard;
@@ -14,7 +15,7 @@ use store::memory::Memory;
 use store::object_store::ObjectStore;
 use store::store::Store;
 use store::volume::Volume;
-use store::volume::check::{Checked, check};
+use store::volume::check::{Checked, Wrong, check, repair};
 use store::volume::device::{VolumeSpec, examine, make};
 use types::errno::Errno;
 use types::fid::Fid;
@@ -379,6 +380,59 @@ fn a_part_of_a_bad_block_is_not_overwritten() {
         rig.volume().destroy(id(1)).unwrap();
         rig.volume().space().unwrap().free
     });
+}
+
+#[test]
+fn records_that_do_not_fit_are_found_and_mended() {
+    let mut rig = Rig::new();
+    for oid in 1..3 {
+        rig.volume().write(id(oid), &pattern(0, 100_000, oid as u8), 0).unwrap();
+    }
+    assert_eq!(rig.settle().wrong, []);
+    let mut tx = rig.store.begin();
+    let units = tx.get(&units_key(id(2), 0), <[u8]>::to_vec).unwrap().unwrap();
+    let object = |units| ObjectRecord { size: 100_000, units }.encode();
+    tx.put(&units_key(id(3), 0), &units);
+    tx.put(&object_key(id(3)), &object(2));
+    tx.put(
+        &units_key(id(4), 7),
+        &encode_units(&{
+            let mut region = RegionUnits::default();
+            region[0] = Some(Unit { place: 900, ..Unit::default() });
+            region
+        }),
+    );
+    tx.put(&object_key(id(1)), &object(9));
+    tx.put(&object_key(id(5)), b"no record");
+    tx.finish();
+    let all = (BYTES / UNIT) as u32;
+    let found = check(&rig.store, all).unwrap().wrong;
+    let kinds = |wrong: &[Wrong]| {
+        let count = |is: fn(&Wrong) -> bool| wrong.iter().filter(|wrong| is(wrong)).count();
+        [
+            count(|wrong| matches!(wrong, Wrong::Leaked { units: 1, region: 7, .. })),
+            count(|wrong| matches!(wrong, Wrong::Count { recorded: 9, found: 2, .. })),
+            count(|wrong| matches!(wrong, Wrong::Twice { .. })),
+            count(|wrong| matches!(wrong, Wrong::Damaged { region: None, .. })),
+            wrong.len(),
+        ]
+    };
+    assert_eq!(kinds(&found), [1, 1, 2, 1, 5], "{found:?}");
+    let mended = found.iter().filter_map(|wrong| repair(&rig.store, wrong).unwrap()).count();
+    assert_eq!(mended, 2);
+    assert_eq!(kinds(&check(&rig.store, all).unwrap().wrong), [0, 0, 2, 1, 3]);
+    // No object gets a unit that has two owners, whichever of them goes.
+    rig.reopen();
+    let volume = rig.volume.clone().unwrap();
+    assert!(volume.destroy(id(3)).unwrap());
+    rig.settle();
+    for at in (0..).step_by(1 << 20) {
+        if volume.write(id(6), &vec![6; 1 << 20], at).is_err() {
+            break;
+        }
+    }
+    assert!(rig.content(2).unwrap() == pattern(0, 100_000, 2));
+    assert_eq!(volume.size_and_blocks(id(5)).unwrap_err().errno(), Errno::EIO);
 }
 
 #[test]
