@@ -39,7 +39,8 @@ const CHANGING: &str = "changing object";
 const HEAD_BYTES: usize = 8;
 const ZEROS: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
 
-fn with_object(prefix: &[u8], object: ObjectId) -> Vec<u8> {
+/// Key of something of an object: the prefix, and the object.
+pub(crate) fn with_object(prefix: &[u8], object: ObjectId) -> Vec<u8> {
     let mut key = prefix.to_vec();
     key.extend_from_slice(&object.fid.to_be_bytes());
     key.extend_from_slice(&object.instance.to_be_bytes());
@@ -47,7 +48,8 @@ fn with_object(prefix: &[u8], object: ObjectId) -> Vec<u8> {
     key
 }
 
-fn split_object(bytes: &[u8]) -> Option<(ObjectId, &[u8])> {
+/// The object with which a key goes on behind its prefix, and the rest.
+pub(crate) fn split_object(bytes: &[u8]) -> Option<(ObjectId, &[u8])> {
     let (fid, rest) = bytes.split_first_chunk()?;
     let (instance, rest) = rest.split_first_chunk()?;
     let (stripe, rest) = rest.split_first_chunk()?;

@@ -40,7 +40,7 @@
 
 use crate::checksum::crc32c;
 use crate::damaged::{Damaged, known, seal, unseal};
-use types::fid::Fid;
+use crate::sums::{split_object, with_object};
 use types::object::ObjectId;
 
 /// Bytes of a unit of space.
@@ -289,22 +289,6 @@ pub fn block_sum(block: &[u8]) -> u32 {
     crc32c(block)
 }
 
-fn with_object(prefix: &[u8], object: ObjectId) -> Vec<u8> {
-    let mut key = prefix.to_vec();
-    key.extend_from_slice(&object.fid.to_be_bytes());
-    key.extend_from_slice(&object.instance.to_be_bytes());
-    key.extend_from_slice(&object.stripe.to_be_bytes());
-    key
-}
-
-fn split_object(bytes: &[u8]) -> Option<(ObjectId, &[u8])> {
-    let (fid, rest) = bytes.split_first_chunk()?;
-    let (instance, rest) = rest.split_first_chunk()?;
-    let (stripe, rest) = rest.split_first_chunk()?;
-    let (instance, stripe) = (u32::from_be_bytes(*instance), u32::from_be_bytes(*stripe));
-    Some((ObjectId { fid: Fid::from_be_bytes(*fid), instance, stripe }, rest))
-}
-
 /// Key of an object.
 pub fn object_key(object: ObjectId) -> Vec<u8> {
     with_object(OBJECT_PREFIX, object)
@@ -333,6 +317,7 @@ pub fn units_of(key: &[u8]) -> Option<(ObjectId, u64)> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use types::fid::Fid;
 
     const ID: ObjectId =
         ObjectId { fid: Fid { seq: 0x2_0000_0401, oid: 7, ver: 0 }, instance: 3, stripe: 9 };
