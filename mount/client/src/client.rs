@@ -1,17 +1,17 @@
 //! One mount: its sessions, its tables, its beginning and its end.
 
+use crate::ahead::directory::DirAhead;
+use crate::ahead::files::FilesAhead;
+use crate::ahead::statahead::{self, Statahead};
 use crate::caller::{Found, Stat};
 use crate::counters::{Counters, Operation, Timed};
-use crate::dir_ahead::DirAhead;
 use crate::expected::Missed;
-use crate::files_ahead::FilesAhead;
 use crate::hooks::Tables;
 use crate::last_looks::LastLooks;
 use crate::no_open::NoOpenHandles;
 use crate::open::{DirHandle, FileHandle, Handles, OpenDir, OpenFiles};
 use crate::pins::Pins;
 use crate::removed::Removed;
-use crate::statahead::{self, Statahead};
 use data::accessed::Accesses;
 use data::cache::grant::Grants;
 use data::file::File;

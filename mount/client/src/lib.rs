@@ -10,24 +10,21 @@
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
+mod ahead;
 pub mod caller;
 pub mod client;
 pub mod counters;
-mod dir_ahead;
 mod expected;
-mod files_ahead;
 mod hooks;
 pub mod inspect;
 mod last_looks;
 mod listing;
-mod merged_listing;
 mod no_open;
 pub mod open;
 mod ops;
 mod pins;
 mod removed;
 mod reopen;
-mod statahead;
 mod uncommitted;
 
 /// Numbers by which the kernel names inodes.
@@ -46,10 +43,10 @@ pub mod read_ahead {
     pub use data::read_ahead::ledger::{ReadAheadFigures, ReadAheadLimits};
 }
 
+pub use ahead::statahead::StataheadFigures;
 pub use data::writeback::flags::{WriteFlags, Written};
 pub use ops::attributes::AccessMask;
-pub use ops::directory::{Budget, DirItem};
-pub use ops::lookup::Looked;
-pub use ops::page_cache::PageCache;
+pub use ops::directories::list::{Budget, DirItem};
+pub use ops::files::page_cache::PageCache;
+pub use ops::names::lookup::Looked;
 pub use session::error;
-pub use statahead::StataheadFigures;

@@ -1,4 +1,4 @@
-//! Handles of what the kernel has open without telling ([`crate::ops::no_open`]).
+//! Handles of what the kernel has open without telling ([`crate::ops::files::no_open`]).
 
 use crate::open::FileHandle;
 use foldhash::HashMap;

@@ -1,30 +1,12 @@
 //! Operations: one file per kind, and the one place that sends each to its file.
 
-mod accessed;
 mod attr;
 mod check;
-mod create;
-mod data;
-mod dom;
+mod files;
 mod flock;
-mod glimpse;
-mod layout;
-mod lease;
-mod link;
-mod links;
-mod lmv;
+mod layouts;
 mod lock;
-mod lookup;
-mod lov;
-mod lov_add;
-mod lov_change;
-mod lov_del;
-mod open;
-mod readdir;
-mod remove;
-mod rename;
-mod root;
-mod swap;
+mod names;
 mod totals;
 mod xattr;
 
@@ -32,7 +14,7 @@ use crate::bundles::change::DirChange;
 use crate::bundles::operation::NameOperation;
 use crate::held_names::Attempt;
 use crate::mds::{Mds, RequestContext};
-use ::layout::dir_stripes::RECORD_XATTR;
+use layout::dir_stripes::RECORD_XATTR;
 use types::errno::Errno;
 use wire::class::Room;
 use wire::mds::{CreateKind, FlockCancel, FlockTest, MdsOp, MdsReply, Open};

@@ -4,7 +4,7 @@ use crate::caller::{Caller, Stat};
 use crate::client::Client;
 use crate::counters::Operation;
 use crate::open::FileHandle;
-use crate::ops::by_fid::shown_stat;
+use crate::ops::names::by_fid::shown_stat;
 use bytes::Bytes;
 use data::finish::Finish;
 use data::node::NodeId;

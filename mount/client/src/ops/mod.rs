@@ -1,34 +1,10 @@
 //! The operations, by what they work on.
 
 mod about;
-mod access;
 pub(crate) mod attributes;
-mod below;
-pub(crate) mod by_fid;
-pub(crate) mod copy;
-pub(crate) mod create;
-mod dir_ahead;
-pub(crate) mod dir_scan;
-pub(crate) mod directory;
-mod elsewhere;
-mod files_ahead;
-mod groups;
-mod leases;
-pub(crate) mod locks;
-pub(crate) mod lookup;
+pub(crate) mod directories;
+pub(crate) mod files;
+mod locks;
 pub(crate) mod names;
-pub(crate) mod no_open;
-pub(crate) mod openclose;
-pub(crate) mod page_cache;
-mod pin;
-pub(crate) mod read;
-mod removal;
-mod removed;
-pub(crate) mod space;
-mod statahead;
 pub(crate) mod statfs;
-pub(crate) mod stripes;
-pub(crate) mod sync;
-mod truncate;
-pub(crate) mod write;
 pub(crate) mod xattr;

@@ -1,8 +1,8 @@
 //! Getattr, GetattrMany, Setattr, Readlink.
 
-use super::lookup::{SHOWN, entry};
-use super::readdir::INODES_PER_TURN;
 use crate::mds::{Mds, RequestContext};
+use crate::ops::names::lookup::{SHOWN, entry};
+use crate::ops::names::readdir::INODES_PER_TURN;
 use crate::records::dom::Part;
 use crate::records::tail;
 use bytes::Bytes;

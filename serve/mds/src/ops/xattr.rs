@@ -1,11 +1,11 @@
 //! Getxattr, Listxattr, Setxattr, Removexattr. Layout attributes are another matter: `lov`.
 
-use super::lmv::{LmvName, parse_flags};
-use super::lov::{LOV_DEFAULT, LovName, has_lov};
-use super::lov_add::LOV_ADD;
-use super::lov_del::LOV_DEL;
 use crate::bundles::change::is_acl;
 use crate::mds::{Mds, RequestContext};
+use crate::ops::layouts::lmv::{LmvName, parse_flags};
+use crate::ops::layouts::lov::{LOV_DEFAULT, LovName, has_lov};
+use crate::ops::layouts::lov_add::LOV_ADD;
+use crate::ops::layouts::lov_del::LOV_DEL;
 use namespace::context::Context;
 use namespace::flags;
 use namespace::xattr::{self, SetFlags};

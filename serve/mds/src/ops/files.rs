@@ -1,0 +1,8 @@
+//! Files that are open, and their bytes and sizes.
+
+mod accessed;
+mod dom;
+mod glimpse;
+mod lease;
+mod open;
+mod wrote;

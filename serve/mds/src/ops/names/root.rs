@@ -1,0 +1,83 @@
+//! Root: the directory that a client mounts.
+
+use crate::mds::{Mds, RequestContext};
+use namespace::access::{EXECUTE, permission};
+use namespace::context::Context;
+use namespace::inode::Dirent;
+use namespace::view::{directory, is_elsewhere};
+use rpc::service::Export;
+use types::attr::FileType;
+use types::dir_path::DirPath;
+use types::errno::Errno;
+use types::fid::Fid;
+use wire::mds::{MdsReply, Root};
+
+impl Mds {
+    /// Walks as far as this MDT has the directories. The fileset is the administrator's, so its
+    /// directories are not checked for the caller; those below it are.
+    ///
+    /// # Errors
+    /// ENODEV: there is no such fileset; ENOENT, ENOTDIR: there is no such directory below it.
+    /// ESTALE: the fileset changed while the client asked, here or at the MDT before.
+    pub(in crate::ops) fn root(
+        &self,
+        request: &mut RequestContext<'_>,
+        op: &Root,
+    ) -> Result<MdsReply, Errno> {
+        let fileset = self.fileset_of(request.export)?;
+        let whole = fileset.join(&op.path);
+        let from = if op.from == Fid::NONE { Fid::ROOT } else { op.from };
+        self.ours(from)?;
+        let walked = usize::try_from(op.walked).map_err(|_| Errno::EINVAL)?;
+        if whole.names().len() < walked {
+            return Err(Errno::ESTALE);
+        }
+        let of_fileset = fileset.names().len();
+        let counted = u32::try_from(of_fileset).map_err(|_| Errno::EINVAL)?;
+        if op.from != Fid::NONE && op.fileset != counted {
+            return Err(Errno::ESTALE);
+        }
+        let (credentials, is_squashed) = (request.credentials, request.is_squashed);
+        let (at, end) = self.show(request, |records| {
+            let ctx = Context { credentials, now: Default::default(), version: 0 };
+            let (mut at, mut end) = (from, walked);
+            while end < whole.names().len() && !is_elsewhere(from, at) {
+                let name = &whole.names()[end];
+                let found = directory(records, at).and_then(|dir| {
+                    if is_squashed && end >= of_fileset {
+                        permission(records, &ctx, &dir, EXECUTE)?;
+                    }
+                    records.settled_dirent(at, name)?.ok_or(Errno::ENOENT)
+                });
+                let next = found.and_then(|Dirent { fid, file_type }| match file_type {
+                    FileType::Directory => Ok(fid),
+                    _ => Err(Errno::ENOTDIR),
+                });
+                at = match next {
+                    Err(Errno::ENOENT | Errno::ENOTDIR) if end < of_fileset => {
+                        return Err(Errno::ENODEV);
+                    }
+                    next => next?,
+                };
+                end += 1;
+            }
+            if !is_elsewhere(from, at) {
+                records.settled(at)?;
+                directory(records, at)?;
+            }
+            Ok((at, end))
+        })?;
+        let walked = u32::try_from(end).map_err(|_| Errno::EINVAL)?;
+        let is_root = end == whole.names().len();
+        Ok(MdsReply::Root { fid: at, walked, fileset: counted, is_root })
+    }
+
+    /// The fileset of a client's nodemap; the root: it has none.
+    fn fileset_of(&self, export: &Export) -> Result<DirPath, Errno> {
+        let acting = self.acting(export);
+        let nodemap = acting.as_ref().and_then(|acting| acting.nodemap.as_ref());
+        let Some(nodemap) = nodemap else { return Ok(DirPath::ROOT) };
+        // The MGS checked it.
+        DirPath::parse(nodemap.fileset.as_bytes()).map_err(|_| Errno::ENODEV)
+    }
+}
