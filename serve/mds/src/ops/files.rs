@@ -4,5 +4,5 @@ mod accessed;
 mod dom;
 mod glimpse;
 mod lease;
-mod open;
+pub(super) mod open;
 mod wrote;
