@@ -222,11 +222,12 @@ impl Splitter<'_> {
     /// Learns from a read where appends went, and finds data in places where it was not written.
     fn find_appends(&mut self) {
         let record = self.record;
-        let (Action::Read { slot, .. }, Answer::Cells { cells, .. }) =
+        let (Action::Read { ino, slot, .. }, Answer::Cells { cells, .. }) =
             (&record.action, &record.answer)
         else {
             return;
         };
+        let waits = self.shows_what_waits(*ino);
         for (n, cell) in cells.iter().enumerate() {
             let at = slot + n as u64;
             for cell in flat(cell) {
@@ -234,6 +235,7 @@ impl Splitter<'_> {
                     Cell::Garbage(bytes) => {
                         self.wrong(format!("slot {at} has bytes that nobody wrote: {bytes:x?}"))
                     }
+                    Cell::Written { .. } if waits => {}
                     Cell::Written { id, part } => self.found(*id, *part, at),
                     Cell::Zero | Cell::Mixed(_) => {}
                 }
@@ -477,8 +479,8 @@ impl Splitter<'_> {
             true => (false, false),
             false => (self.is_after(&self.writes, ino), self.is_after(&self.cuts, ino)),
         };
-        // A page of a write that waits for its turn may be seen through the mount that writes it.
-        if sure > 0 && (self.opens_told || !beside_writes) {
+        let waits = self.shows_what_waits(ino);
+        if sure > 0 && !waits {
             self.length(ino, LengthOp::AtLeast(begin + sure));
         }
         // While a program writes, Linux takes no new length from the file system
@@ -493,7 +495,7 @@ impl Splitter<'_> {
                 match cell {
                     Cell::Zero if cut => {}
                     Cell::Zero => self.register(key, RegisterOp::Is(0)),
-                    Cell::Written { .. } if beside_writes && !self.opens_told => {}
+                    Cell::Written { .. } if waits => {}
                     Cell::Written { id, part } => {
                         self.register(key, RegisterOp::Is(id << 8 | part))
                     }
@@ -516,6 +518,12 @@ impl Splitter<'_> {
         for (_, ops) in self.objects.registers.range_mut(beyond) {
             ops.push(clear.clone());
         }
+    }
+
+    /// True if this read may show a page of a write that waits for its turn: the kernel shows it
+    /// through the mount that writes, an append where the kernel believes the end to be.
+    fn shows_what_waits(&self, ino: u64) -> bool {
+        !self.opens_told && self.is_beside(&self.writes, ino)
     }
 
     /// True if this is done to the file through the same mount meanwhile.

@@ -2,7 +2,7 @@
 //! it.
 
 use oracle::check::{Findings, check_history};
-use oracle::history::{Action, Answer, Attributes, Cell, Entry, Place, Record, Times};
+use oracle::history::{Action, Answer, Attributes, Cell, Entry, Place, Record, SLOT, Times};
 
 const A: Place = Place { dir: 0, name: 0 };
 const B: Place = Place { dir: 0, name: 1 };
@@ -446,6 +446,33 @@ fn without_opens_an_append_lies_in_several_places_and_a_read_ends_where_the_file
     assert_eq!(objects(&short(100), true), ["length of 0x1"]);
     assert_eq!(objects(&short(100), false), [""; 0]);
     assert_eq!(objects(&short(2_000_000_000), false), ["length of 0x1"], "much later");
+}
+
+#[test]
+fn without_opens_an_append_that_waits_is_seen_where_its_kernel_puts_it() {
+    let write = (Action::Write { ino: 1, slot: 0, slots: 1, id: 4 }, Answer::Done);
+    let mut records = row(&[create(A, 1), write]);
+    // The kernel puts it behind one slot. Another mount makes the file longer before its turn comes.
+    let longer = at(110, 120, Action::Truncate { ino: 1, slots: 3 }, Answer::Done);
+    let (first, _) = read(1, vec![written(4, 0), written(5, 0)]);
+    let early = |mount| {
+        let cells = vec![written(4, 0), written(5, 0)];
+        let answer = Answer::Cells { bytes: 2 * SLOT, cells };
+        Record { mount, ..at(130, 140, first.clone(), answer) }
+    };
+    let (action, answer) = read(1, vec![written(4, 0), Cell::Zero, Cell::Zero, written(5, 0)]);
+    records.push(at(100, 200, Action::Append { ino: 1, slots: 1, id: 5 }, Answer::Done));
+    records.push(Record { mount: 1, ..longer });
+    let last = at(2_000_000_000, 2_000_000_010, action, answer);
+    let objects = |early: Record, opens_told| {
+        let mut records = records.clone();
+        records.extend([early, last.clone()]);
+        let violations = check_history(&records, opens_told).violations;
+        violations.into_iter().map(|violation| violation.object).collect::<Vec<_>>()
+    };
+    assert_eq!(objects(early(0), false), [""; 0]);
+    assert_eq!(objects(early(0), true)[0], "one answer");
+    assert_eq!(objects(early(1), false)[0], "one answer", "through another mount");
 }
 
 #[test]
