@@ -9,20 +9,6 @@ use session::error::ClientError;
 use types::credentials::Credentials;
 use types::fid::Fid;
 
-/// How often the end of a file is given to the kernel while writes come in between. After that
-/// attributes show it.
-const TRIES: usize = 8;
-
-/// Result of one attempt.
-enum Given {
-    /// The kernel knows this end.
-    Shown(u64),
-    /// A write came that may hold the page.
-    Held,
-    /// The kernel was not told.
-    Not,
-}
-
 impl DataPath {
     /// True if attributes with this size may go to the kernel at once. Otherwise
     /// [`DataPath::pages_gone`] and [`DataPath::show_eof`] come before.
@@ -50,69 +36,50 @@ impl DataPath {
         if !eof.is_behind(fid, size) {
             return;
         }
+        if self.locks.no_open() {
+            // A program may have written into that page already, unknown to the mount, and the byte
+            // would take the place of one of its own. So attributes move the end.
+            return eof.written(fid, size);
+        }
         let Some(_growing) = eof.turn(fid).await else { return };
         if !eof.is_behind(fid, size) {
             return;
         }
-        for _ in 0..TRIES {
-            // The kernel would wait for such a page.
-            self.locks.held_pages.none(fid).await;
-            match self.give_eof(fid, size).await {
-                Ok(Given::Shown(end)) => return eof.written(fid, end),
-                Ok(Given::Held) => {}
-                Ok(Given::Not) => return,
-                Err(error) => {
-                    return tracing::debug!(%fid, %error, "put the end of a file among the kernel's pages");
-                }
+        match self.give_eof(fid, size).await {
+            Ok(Some(end)) => eof.written(fid, end),
+            Ok(None) => {}
+            Err(error) => {
+                tracing::debug!(%fid, %error, "put the end of a file among the kernel's pages");
             }
         }
     }
 
-    /// Puts the last byte of a file of at least this size among the kernel's pages.
-    async fn give_eof(&self, fid: Fid, size: u64) -> Result<Given, ClientError> {
+    /// Puts the last byte of a file of at least this size among the kernel's pages. Returns the end
+    /// that the kernel knows; `None`: it was not told.
+    async fn give_eof(&self, fid: Fid, size: u64) -> Result<Option<u64>, ClientError> {
         let me = Credentials::root();
         let file = self.files.get(fid);
         let epoch = self.session.epoch(fid);
         let ready = self.ready_to_read(&me, &file, DataAccess::PAGES, size, false).await?;
-        let Ready::Locked { guard, gate, size: end } = ready else { return Ok(Given::Not) };
+        let Ready::Locked { guard, gate, size: end } = ready else { return Ok(None) };
         if end < size {
-            return Ok(Given::Not);
+            return Ok(None);
         }
         // The kernel takes the rest of a page that begins with this byte for zeros: under the lock
         // of the whole file that is right.
         let last = self.read_held(&me, &file, (end - 1, end), true, None).await?.concat();
         let (Some(kernel), Some(node)) = (self.locks.kernel.get(), self.locks.nodes.node(fid))
         else {
-            return Ok(Given::Not);
+            return Ok(None);
         };
         self.writeback.note_pages(fid, true);
-        let Some(stored) = kernel.store(node, end - 1, last.into()) else { return Ok(Given::Not) };
-        if self.locks.no_open() {
-            // A callback waits until the kernel has it, but not under the guard: the kernel may be
-            // waiting for a page that is being read, and the reader for the callback.
-            let _storing = self.locks.held_pages.store(fid);
-            drop((gate, guard));
-            let mut stored = stored;
-            tokio::select! {
-                biased;
-                () = &mut stored => return Ok(Given::Shown(end)),
-                () = self.locks.held_pages.other_than(fid, &[]) => {}
-            }
-            // The kernel may be waiting for a page of that write, and a callback must not.
-            let kernel = kernel.clone();
-            let take_back = async move {
-                stored.await;
-                kernel.inval_data(node, end - 1, 1).await;
-            };
-            self.session.env.tasks.spawn("take back the end of a file", Box::pin(take_back));
-            return Ok(Given::Held);
-        }
+        let Some(stored) = kernel.store(node, end - 1, last.into()) else { return Ok(None) };
         // From here on a callback may come: its invalidation reaches the kernel afterwards.
         drop((gate, guard));
         if self.session.epoch(fid) != epoch || !self.session.has_lease(fid) {
             kernel.inval_data(node, 0, 0).await;
         }
         stored.await;
-        Ok(Given::Shown(end))
+        Ok(Some(end))
     }
 }

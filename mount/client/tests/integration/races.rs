@@ -499,6 +499,23 @@ fn the_end_of_a_file_that_grew_before_its_open_is_not_left_to_attributes() {
     });
 }
 
+/// R18: a byte that is stored could take the place of one that a program is just writing.
+#[test]
+fn without_opens_attributes_move_the_end_of_a_file_with_pages() {
+    simulated_with(false, |rig| async move {
+        let found = rig.file("f", b"abc").await;
+        rig.wait_ms(OLD_MS).await;
+        let handle = rig.client().no_open_file(found.node, false).await.unwrap();
+        let read = rig.read(handle, true);
+        rig.settle().await;
+        assert_eq!(read.take(), Some(b"abc".to_vec()));
+        rig.cluster.resize_elsewhere(found.attr.fid, 5).await;
+        rig.kernel.take();
+        let stat = rig.client().getattr(Caller::root(), found.node, None).await.unwrap();
+        assert_eq!((stat.attr.size, rig.kernel.take()), (5, vec![]));
+    });
+}
+
 /// R21.
 #[test]
 fn a_truncate_waits_for_a_later_end_that_is_on_its_way_to_the_kernel() {

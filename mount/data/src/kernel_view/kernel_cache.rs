@@ -57,9 +57,9 @@ pub trait KernelCache: Send + Sync + 'static {
         self.inval_data(node, offset, len)
     }
     /// Bytes of a file for the page cache; the file ends after them or goes on. The notification is
-    /// on its way when this returns, ahead of every [`KernelCache::inval_data`] that follows; where
-    /// writes hold pages it has no such place, and its caller waits for it. Waits for pages that
-    /// are being read. `None`: too much is on its way already.
+    /// on its way when this returns, ahead of every [`KernelCache::inval_data`] that follows. Waits
+    /// for pages that are being read. `None`: too much is on its way already. Never call it where
+    /// the kernel keeps pages of what it writes: the bytes may take the place of newer ones.
     fn store(&self, node: NodeId, offset: u64, data: Bytes) -> Option<BoxFuture<'static, ()>>;
     /// All names are to be asked for again at their next use. Never waits.
     fn inc_epoch(&self) -> BoxFuture<'static, ()>;

@@ -21,8 +21,6 @@ const PAGE: u64 = 4096;
 #[derive(Default)]
 pub struct HeldPages {
     files: Mutex<HashMap<Fid, Vec<Held>>>,
-    /// Bytes that are on their way into pages, by file.
-    stores: Mutex<HashMap<Fid, usize>>,
     changed: Notify,
 }
 
@@ -40,12 +38,6 @@ pub struct HoldsPage {
     pages: Arc<HeldPages>,
     fid: Fid,
     page: u64,
-}
-
-/// A byte is on its way into a page, until this is dropped.
-pub struct StoresPage {
-    pages: Arc<HeldPages>,
-    fid: Fid,
 }
 
 impl HeldPages {
@@ -75,30 +67,10 @@ impl HeldPages {
 
     /// Ready when a write may hold another page of the file than these.
     pub(crate) async fn other_than(&self, fid: Fid, known: &[u64]) {
-        self.are_so(|| self.of(fid).iter().any(|page| !known.contains(page))).await;
-    }
-
-    /// Ready when no write holds a page of the file.
-    pub async fn none(&self, fid: Fid) {
-        self.are_so(|| !self.files.lock().contains_key(&fid)).await;
-    }
-
-    /// A byte of the file goes on its way into a page; its sender has a guard of the data.
-    pub fn store(self: &Arc<Self>, fid: Fid) -> StoresPage {
-        *self.stores.lock().entry(fid).or_default() += 1;
-        StoresPage { pages: self.clone(), fid }
-    }
-
-    /// Ready when no such byte is on its way.
-    pub async fn stored(&self, fid: Fid) {
-        self.are_so(|| !self.stores.lock().contains_key(&fid)).await;
-    }
-
-    async fn are_so(&self, so: impl Fn() -> bool) {
         loop {
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
-            if so() {
+            if self.of(fid).iter().any(|page| !known.contains(page)) {
                 return;
             }
             changed.await;
@@ -137,21 +109,6 @@ impl Drop for HoldsPage {
                 held.retain(|held| held.writes > 0);
                 if held.is_empty() {
                     files.remove(&self.fid);
-                }
-            }
-        }
-        self.pages.changed.notify_waiters();
-    }
-}
-
-impl Drop for StoresPage {
-    fn drop(&mut self) {
-        {
-            let mut stores = self.pages.stores.lock();
-            if let Some(count) = stores.get_mut(&self.fid) {
-                *count -= 1;
-                if *count == 0 {
-                    stores.remove(&self.fid);
                 }
             }
         }
@@ -212,19 +169,9 @@ mod tests {
         let pages = Arc::new(HeldPages::default());
         let held = pages.hold(A, 0, 1);
         let mut other = pin!(pages.other_than(A, &[0]));
-        let mut none = pin!(pages.none(A));
-        assert!(
-            futures_util::poll!(other.as_mut()).is_pending()
-                && futures_util::poll!(none.as_mut()).is_pending()
-        );
+        assert!(futures_util::poll!(other.as_mut()).is_pending());
         let more = pages.hold(A, 4096, 1);
         other.await;
         drop((held, more));
-        none.await;
-        let store = pages.store(A);
-        let mut stored = pin!(pages.stored(A));
-        assert!(futures_util::poll!(stored.as_mut()).is_pending());
-        drop(store);
-        stored.await;
     }
 }

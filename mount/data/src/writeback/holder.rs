@@ -197,7 +197,6 @@ impl DataPath {
     pub async fn drop_pages(&self, kernel: &Arc<dyn KernelCache>, node: NodeId, fid: Fid) {
         let held = &self.locks.held_pages;
         loop {
-            held.stored(fid).await;
             let pages = held.of(fid);
             let rest = between(&pages)
                 .into_iter()

@@ -131,12 +131,6 @@ impl KernelCache for Kernel {
     }
 
     fn store(&self, node: NodeId, offset: u64, data: Bytes) -> Option<BoxFuture<'static, ()>> {
-        if let Some(apart) = self.apart() {
-            return Some(Box::pin(async move {
-                let stored = apart.begin(Notification::Store { node: node.0, offset, data }).await;
-                note_stored(stored.answer().await);
-            }));
-        }
         match self.notifier.begin(Notification::Store { node: node.0, offset, data }) {
             Ok(queued) => Some(Box::pin(async move { note_stored(queued.answer().await) })),
             Err(NotTaken::Full | NotTaken::Ended) => None,
