@@ -452,7 +452,7 @@ fn without_opens_an_append_lies_in_several_places_and_a_read_ends_where_the_file
 fn without_opens_an_append_that_waits_is_seen_where_its_kernel_puts_it() {
     let write = (Action::Write { ino: 1, slot: 0, slots: 1, id: 4 }, Answer::Done);
     let mut records = row(&[create(A, 1), write]);
-    // The kernel puts it behind one slot. Another mount makes the file longer before its turn comes.
+    // The kernel puts it behind one slot. Another mount makes the file longer before its turn.
     let longer = at(110, 120, Action::Truncate { ino: 1, slots: 3 }, Answer::Done);
     let (first, _) = read(1, vec![written(4, 0), written(5, 0)]);
     let early = |mount| {
