@@ -36,6 +36,7 @@ pub mod node {
 pub mod kernel {
     pub use data::kernel_view::kernel_cache::KernelCache;
     pub use data::kernel_view::reply_barrier::Token;
+    pub use data::locks::held_pages::HoldsPage;
 }
 
 /// Bounds and figures of read-ahead.

@@ -6,6 +6,10 @@
 //! would not hold it, and it must be dropped as any other page. The daemon cannot know which it is.
 //! So a callback has each of these pages dropped by itself: either it is dropped at once, or the
 //! kernel waits for it, and then the callback need not.
+//!
+//! A page that was dropped while its write waits may be read anew, as it was before the write. So
+//! reads into pages are known, too, and a write beside one has its pages dropped once it is done
+//! (R46).
 
 use foldhash::HashMap;
 use parking_lot::Mutex;
@@ -21,6 +25,8 @@ const PAGE: u64 = 4096;
 #[derive(Default)]
 pub struct HeldPages {
     files: Mutex<HashMap<Fid, Vec<Held>>>,
+    /// Reads into pages that are under way, by file.
+    reads: Mutex<HashMap<Fid, usize>>,
     changed: Notify,
 }
 
@@ -31,6 +37,8 @@ struct Held {
     writes: usize,
     /// The kernel was told to drop it, and waits for it.
     going: bool,
+    /// A read into pages of the file was under way at the same time as these writes.
+    read: bool,
 }
 
 /// A write may hold a page, until this is dropped.
@@ -40,20 +48,48 @@ pub struct HoldsPage {
     page: u64,
 }
 
+/// A read fills pages of a file, until this is dropped.
+pub struct FillsPages {
+    pages: Arc<HeldPages>,
+    fid: Fid,
+}
+
+impl HoldsPage {
+    /// True if a read filled pages of the file beside the write.
+    pub fn is_beside_a_read(&self) -> bool {
+        let files = self.pages.files.lock();
+        files
+            .get(&self.fid)
+            .is_some_and(|held| held.iter().any(|held| held.page == self.page && held.read))
+    }
+}
+
 impl HeldPages {
     /// A write of `len` bytes (more than 0) at `offset` is under way.
     pub fn hold(self: &Arc<Self>, fid: Fid, offset: u64, len: u64) -> HoldsPage {
         let page = offset.saturating_add(len).saturating_sub(1) / PAGE;
         {
             let mut files = self.files.lock();
+            let read = self.reads.lock().contains_key(&fid);
             let held = files.entry(fid).or_default();
             match held.iter_mut().find(|held| held.page == page) {
-                Some(held) => held.writes += 1,
-                None => held.push(Held { page, writes: 1, going: false }),
+                Some(held) => {
+                    held.writes += 1;
+                    held.read |= read;
+                }
+                None => held.push(Held { page, writes: 1, going: false, read }),
             }
         }
         self.changed.notify_waiters();
         HoldsPage { pages: self.clone(), fid, page }
+    }
+
+    /// A read into pages of a file is under way.
+    pub fn fill(self: &Arc<Self>, fid: Fid) -> FillsPages {
+        let mut files = self.files.lock();
+        *self.reads.lock().entry(fid).or_default() += 1;
+        files.get_mut(&fid).into_iter().flatten().for_each(|held| held.read = true);
+        FillsPages { pages: self.clone(), fid }
     }
 
     /// Pages of a file that writes may hold, in order.
@@ -116,6 +152,18 @@ impl Drop for HoldsPage {
     }
 }
 
+impl Drop for FillsPages {
+    fn drop(&mut self) {
+        let mut reads = self.pages.reads.lock();
+        if let Some(count) = reads.get_mut(&self.fid) {
+            *count -= 1;
+            if *count == 0 {
+                reads.remove(&self.fid);
+            }
+        }
+    }
+}
+
 /// What is left of a file without these pages, as offset and length (0: to the end).
 pub fn between(pages: &[u64]) -> Vec<(u64, u64)> {
     let mut ranges = Vec::with_capacity(pages.len() + 1);
@@ -155,6 +203,22 @@ mod tests {
         assert!(pages.is_going(A, 2) && !pages.is_going(A, 0));
         drop(second);
         assert!(pages.of(A).is_empty() && !pages.is_going(A, 2));
+    }
+
+    #[test]
+    fn a_write_knows_of_reads_beside_it() {
+        let pages = Arc::new(HeldPages::default());
+        let alone = pages.hold(A, 0, 1);
+        assert!(!alone.is_beside_a_read());
+        let read = pages.fill(A);
+        assert!(alone.is_beside_a_read(), "it began before the read");
+        let second = pages.hold(A, 4096, 1);
+        assert!(second.is_beside_a_read(), "it began after the read");
+        drop(read);
+        assert!(second.is_beside_a_read(), "the read is over, its page is there");
+        drop((alone, second));
+        assert!(!pages.hold(A, 0, 1).is_beside_a_read());
+        assert!(pages.reads.lock().is_empty());
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::filesystem::Answer;
 use crate::notification::Notification;
 use crate::reply::Reply;
 use client::WriteFlags;
+use client::kernel::HoldsPage;
 use client::node::NodeId;
 use types::errno::Errno;
 
@@ -63,13 +64,15 @@ impl ClientFs {
         let len = data.len() as u64;
         let call = async move {
             // Pages that mmap made dirty are not held by a program's write.
-            let _held = if from_page_cache { None } else { client.holds_page(node, offset, len) };
+            let held = if from_page_cache { None } else { client.holds_page(node, offset, len) };
             let written = client.clone().write(caller, file.await?, offset, data, flags).await?;
             if written.offset != offset {
                 // The kernel put an append where it believed the end to be: it must not keep that.
                 // If it were told after the answer, it would take the size that it asks for next
                 // for an old one.
                 client.drop_pages(node).await;
+            } else if held.as_ref().is_some_and(HoldsPage::is_beside_a_read) {
+                client.drop_read_beside(node, offset, u64::from(written.bytes)).await;
             } else if !from_page_cache {
                 client.drop_written(node, offset, u64::from(written.bytes)).await;
             }

@@ -73,6 +73,16 @@ impl Client {
         }
     }
 
+    /// A write that the kernel made in its pages is done, and reads filled pages of the file beside
+    /// it: those of these bytes go (docs/locks/kernel.md, R46). The page that the write itself
+    /// holds goes with its answer.
+    pub async fn drop_read_beside(&self, node: NodeId, offset: u64, len: u64) {
+        let Some(kernel) = self.locks.kernel.get() else { return };
+        if let Some(rest) = kernel.inval_held(node, offset, len).await {
+            self.session.env.tasks.spawn("wait for a page to go", rest);
+        }
+    }
+
     /// Hold it while a write of `len` bytes at `offset` is under way, from its beginning: on a
     /// mount whose kernel opens files without requests, the write may hold a page of the kernel.
     pub fn holds_page(&self, node: NodeId, offset: u64, len: u64) -> Option<HoldsPage> {

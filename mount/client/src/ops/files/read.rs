@@ -34,6 +34,8 @@ impl Client {
                 self.data.writeback.kernel_eof.watch(fid, self.locks.told_size(fid))
             });
         }
+        let _fills = (from_page_cache && self.locks.no_open())
+            .then(|| self.locks.held_pages.fill(open.file.fid));
         let data = self
             .data
             .read_file(

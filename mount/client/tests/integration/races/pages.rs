@@ -197,6 +197,25 @@ fn what_the_kernel_read_beside_a_write_goes_before_the_write_is_answered() {
     }
 }
 
+/// R46.
+#[test]
+fn without_opens_pages_that_were_read_beside_a_write_go() {
+    for pages in [false, true] {
+        simulated_with(false, move |rig| async move {
+            let found = rig.file("f", b"abc").await;
+            let handle = rig.client().no_open_file(found.node, true).await.unwrap();
+            let write = rig.client().holds_page(found.node, 0, 3).expect("the kernel keeps pages");
+            let read = rig.read(handle, pages);
+            rig.settle().await;
+            assert!(read.is_over());
+            assert_eq!(write.is_beside_a_read(), pages);
+            rig.kernel.take();
+            rig.client().drop_read_beside(found.node, 0, 3).await;
+            assert_eq!(rig.kernel.take(), [format!("data {}", found.node.0)]);
+        });
+    }
+}
+
 /// R16: `YOUNG`.
 #[test]
 fn a_file_that_changed_a_moment_ago_bypasses_the_page_cache() {
