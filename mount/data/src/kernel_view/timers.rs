@@ -53,7 +53,7 @@ pub const CAREFUL: Duration = Duration::from_secs(1);
 pub const HELD: Duration = Duration::from_secs(2);
 
 /// R14: how often the kernel is told to drop its pages, because it read some meanwhile. Beyond it
-/// the last ones stay until the next callback (R36).
+/// the last ones go after the callback is answered (R36).
 pub const ROUNDS_MAX: usize = 32;
 /// R14: pause before the second time; twice as long before each further one, up to [`PAUSE_MAX`].
 /// Readers that come to the end of the file wait (R15); the others get there meanwhile.

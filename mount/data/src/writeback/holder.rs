@@ -150,7 +150,15 @@ impl DataPath {
             for round in 1..=ROUNDS_MAX {
                 let before = self.locks.data_admissions(fid);
                 self.drop_pages(kernel, node, fid).await;
-                if self.locks.data_shut(fid, before, round == ROUNDS_MAX) {
+                if self.locks.data_shut(fid, before, false) {
+                    break;
+                }
+                if round == ROUNDS_MAX {
+                    self.locks.data_shut(fid, before, true);
+                    // What was read meanwhile goes soon. The callback does not wait for that: a
+                    // read may hold its pages until another client has the lock.
+                    let dropped = kernel.inval_apart(node, 0, 0);
+                    self.session.env.tasks.spawn("drop what was read last", dropped);
                     break;
                 }
                 self.session.env.clock.sleep(pause).await;

@@ -69,6 +69,8 @@ fn pages_that_are_read_in_each_round_are_dropped_thirty_two_times() {
             (rig.kernel.count(&format!("data {}", found.node.0)), callback.is_over()),
             (32, true)
         );
+        // What was read in the last round, without the callback.
+        assert_eq!(rig.kernel.count(&format!("apart {}", found.node.0)), 1);
     });
 }
 
