@@ -285,7 +285,15 @@ impl Locks {
 
     /// Ready when DATA of this file is not held any more for the time of this number.
     pub(crate) async fn tenure_over(&self, fid: Fid, tenure: u64) {
-        self.guards_are(|_| self.table.lock().data_tenure(fid) != tenure).await;
+        // Not as a condition on the guards: the table is taken before them.
+        loop {
+            let mut changed = pin!(self.data_guards.changed.notified());
+            changed.as_mut().enable();
+            if self.table.lock().data_tenure(fid) != tenure {
+                return;
+            }
+            changed.await;
+        }
     }
 
     /// Ready when no use of this file is under way.
@@ -423,5 +431,31 @@ impl Drop for Stopped<'_> {
         }
         drop(files);
         self.locks.data_guards.changed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::NodeTable;
+    use env::real::{RealConfig, RealEnv};
+    use futures_util::FutureExt;
+
+    #[test]
+    fn the_table_is_not_waited_for_under_the_guards() {
+        let config = RealConfig { reactors: 1, blocking_threads: 1 };
+        let (env, _guard) = RealEnv::start(config).expect("threads");
+        let locks = Locks::new(env, Arc::new(NodeTable::new()), false, Arc::default());
+        let fid = Fid { seq: Fid::SEQ_NORMAL, oid: 1, ver: 0 };
+        // As an access that begins holds it, before it takes the guards.
+        let table = locks.table.lock();
+        let theirs = locks.clone();
+        let waits = std::thread::spawn(move || theirs.tenure_over(fid, 1).now_or_never());
+        for _ in 0..100 {
+            assert!(locks.data_guards.files.try_lock().is_some(), "an access would wait for ever");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        drop(table);
+        assert_eq!(waits.join().expect("no panic"), Some(()), "nothing is held");
     }
 }
