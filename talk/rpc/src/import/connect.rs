@@ -34,7 +34,7 @@ const PAUSE_MIN: Duration = Duration::from_millis(25);
 /// Longest pause: a restarted server is found within this time.
 const PAUSE_MAX: Duration = Duration::from_millis(400);
 /// The same for a target that another host may take over at any moment.
-const PAUSE_OF_HOSTS_MAX: Duration = Duration::from_millis(100);
+pub(crate) const PAUSE_OF_HOSTS_MAX: Duration = Duration::from_millis(100);
 /// A NID that has not answered for so long no longer holds up the next one.
 const NEXT_NID_AFTER: Duration = Duration::from_millis(100);
 
@@ -168,6 +168,8 @@ impl Import {
 
     /// Every NID once: hosts are reached side by side, and asked whether they serve the target, if
     /// there are several. Those that do are asked for a session one after another; the first wins.
+    /// A host that vanished says nothing for long. Meanwhile those that refused are asked again:
+    /// one of them may take the target over.
     async fn first_session(&self, nids: Vec<Nid>, boot: u64) -> Result<(), RpcError> {
         if let Some(served) = self.rpc.served().get_local(self.target) {
             return self.connect_local(&served);
@@ -175,16 +177,23 @@ impl Import {
         let reason = "no NID is known".to_owned();
         let mut error = RpcError::Unreachable { target: self.target, nids: nids.clone(), reason };
         let several = nids.len() > 1;
+        // Hosts that have not said anything.
+        let mut silent = nids.len();
         let mut rest = nids.into_iter();
+        let look = |nid, pause: Duration| async move {
+            if !pause.is_zero() {
+                self.rpc.env().clock.sleep(pause).await;
+            }
+            let peer = match several {
+                true => self.served_at(nid).await,
+                false => self.reach(nid).await,
+            };
+            (nid, pause.is_zero(), peer)
+        };
         let mut reached = FuturesUnordered::new();
         loop {
             match rest.next() {
-                Some(nid) => reached.push(async move {
-                    match several {
-                        true => (nid, self.served_at(nid).await),
-                        false => (nid, self.reach(nid).await),
-                    }
-                }),
+                Some(nid) => reached.push(look(nid, Duration::ZERO)),
                 None if reached.is_empty() => return Err(error),
                 None => {}
             }
@@ -192,15 +201,20 @@ impl Import {
                 0 => Either::Left(pending()),
                 _ => Either::Right(self.rpc.env().clock.sleep(NEXT_NID_AFTER)),
             };
-            let Either::Left((Some((nid, peer)), _)) = select(reached.next(), next).await else {
+            let Either::Left((Some((nid, first, peer)), _)) = select(reached.next(), next).await
+            else {
                 continue;
             };
+            silent -= usize::from(first);
             let connected = match peer {
                 Ok(peer) => self.connect_remote(nid, peer, boot).await,
                 Err(error) => Err(error),
             };
             let Err(this) = connected else { return Ok(()) };
             tracing::debug!(target = %self.target, %nid, error = %this, "cannot connect");
+            if silent > 0 && !is_final(&this) {
+                reached.push(look(nid, PAUSE_OF_HOSTS_MAX));
+            }
             // That the target is there and recovers says more than that it is not elsewhere.
             if !is_recovering(&error) {
                 error = this;

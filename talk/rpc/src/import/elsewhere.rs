@@ -7,6 +7,7 @@
 
 use crate::error::RpcError;
 use crate::import::Import;
+use crate::import::connect::PAUSE_OF_HOSTS_MAX;
 use crate::import::remote::{Opened, Outcome, RemoteSession, open, payload_of};
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
@@ -72,10 +73,24 @@ impl Import {
         }
         let here = remote.peer.nid();
         let nids = self.link.lock().nids.clone();
-        let mut asked: FuturesUnordered<_> =
-            nids.into_iter().filter(|nid| *nid != here).map(|nid| self.served_at(nid)).collect();
-        while let Some(found) = asked.next().await {
-            let Ok(peer) = found else { continue };
+        let look = |nid, pause: Duration| async move {
+            if !pause.is_zero() {
+                self.rpc.env().clock.sleep(pause).await;
+            }
+            (nid, pause.is_zero(), self.served_at(nid).await)
+        };
+        let others = nids.into_iter().filter(|nid| *nid != here);
+        let mut asked: FuturesUnordered<_> = others.map(|nid| look(nid, Duration::ZERO)).collect();
+        let mut silent = asked.len();
+        while let Some((nid, first, found)) = asked.next().await {
+            silent -= usize::from(first);
+            let Ok(peer) = found else {
+                // Another one may be gone, too: this one is not waited for until that is clear.
+                if silent > 0 {
+                    asked.push(look(nid, PAUSE_OF_HOSTS_MAX));
+                }
+                continue;
+            };
             tracing::info!(target = %self.target, silent = %here, nid = %peer.nid(), "another host serves it");
             self.lost_remote(remote);
             remote.end();

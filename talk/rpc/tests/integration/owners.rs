@@ -10,7 +10,7 @@ use rpc::service::Ownership;
 use std::io::Read;
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 use types::nid::Nid;
@@ -51,6 +51,51 @@ fn a_host_that_says_nothing_does_not_hold_up_the_next_one() {
     shutdown(&env, &client);
     let before = connects.recv_timeout(SOON).unwrap();
     assert_eq!(before, 1, "the next host was asked before this one was given up");
+    shutdown(&env, &server);
+}
+
+/// Owns its target from the moment it is told so; counts how often it was asked.
+#[derive(Default)]
+struct OwnsLater {
+    owns: AtomicBool,
+    asked: AtomicUsize,
+}
+
+impl Ownership for OwnsLater {
+    fn holds(&self, _: Monotonic) -> bool {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.owns.load(Ordering::SeqCst)
+    }
+}
+
+#[test]
+fn a_host_that_takes_over_is_found_while_another_says_nothing() {
+    let (env, _guard) = machine();
+    let (server, client) = (process(&env), process(&env));
+    let (service, owner) = (Ost::new(ost(0), 1), Arc::new(OwnsLater::default()));
+    server.add_owned_service(service.clone(), owner.clone());
+    let addr = listen(&env, &server);
+    // The owner before: it takes connections, and answers none.
+    let silent = TcpListener::bind(any_port()).unwrap();
+    let nids = vec![Nid::Tcp(silent.local_addr().unwrap()), Nid::Tcp(addr)];
+    let (given_up, connects) = channel();
+    std::thread::spawn(move || {
+        let (mut stream, _) = silent.accept().unwrap();
+        let mut rest = Vec::new();
+        // Until the client gives this host up, in whatever way.
+        let _ = stream.read_to_end(&mut rest);
+        given_up.send(service.connects.load(Ordering::SeqCst)).unwrap();
+    });
+    let import = client_of(&client, ost(0), nids, None);
+    let (send, answer) = channel();
+    let ask = async move { send.send(simple(&import, OstOp::Statfs).await.map(drop)).unwrap() };
+    env.tasks.spawn("test", Box::pin(ask));
+    eventually("the other host was asked", || owner.asked.load(Ordering::SeqCst) > 0);
+    owner.owns.store(true, Ordering::SeqCst);
+    answer.recv_timeout(SOON).unwrap().unwrap();
+    shutdown(&env, &client);
+    let before = connects.recv_timeout(SOON).unwrap();
+    assert_eq!(before, 1, "the new owner was found before the other host was given up");
     shutdown(&env, &server);
 }
 
