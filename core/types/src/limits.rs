@@ -38,8 +38,10 @@ pub const OPS_PER_REQUEST_MAX: usize = 4096;
 pub const MESSAGE_BYTES_MAX: usize = (16 << 20) + (256 << 10);
 /// Data of one read or write operation, bytes.
 pub const BULK_BYTES_MAX: usize = 16 << 20;
-/// Directory entries in one readdir reply: some 3 MB with attributes.
-pub const READDIR_ENTRIES_MAX: usize = 16_384;
+/// Directory entries in one readdir reply: some 6 MB of names.
+pub const READDIR_ENTRIES_MAX: usize = 131_072;
+/// Inodes whose attributes one reply brings: some 6 MB.
+pub const INODES_PER_REPLY_MAX: usize = 32_768;
 /// Stripes of one component (LOV_MAX_STRIPE_COUNT).
 pub const STRIPES_MAX: usize = 2000;
 /// Components of one layout.
@@ -149,7 +151,7 @@ pub const REVOKES_PER_CALLBACK_MAX: usize = 4096;
 /// Locks that one reply grants, and inodes that it describes beside the results. In the largest
 /// listing each entry may be granted twice (again when its writer gave WRITE back), and the
 /// directory once for some hundred entries.
-pub const GRANTS_PER_REPLY_MAX: usize = 3 * READDIR_ENTRIES_MAX;
+pub const GRANTS_PER_REPLY_MAX: usize = 3 * INODES_PER_REPLY_MAX;
 /// Space that one OST grants to one client, bytes: four times what a client keeps dirty for one
 /// OST.
 pub const GRANT_PER_CLIENT_MAX: u64 = 256 << 20;

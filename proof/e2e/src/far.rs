@@ -1,4 +1,4 @@
-//! A file system and a client far away from it: servers and one client near one another, the other
+//! A file system and a client far away from it: servers and some clients near one another, another
 //! client behind a line with a delay.
 //!
 //! The line is made by `wanlink`, a program that delays packets between network namespaces, for not
@@ -10,6 +10,8 @@ use crate::many::daemons;
 use crate::process::{detach, is_mounted, text};
 use crate::waits::Waits;
 use crate::{can_mount, sheen};
+use std::fs::File;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,6 +21,10 @@ use std::time::{Duration, Instant};
 const WANLINK: &str = "SHEEN_WANLINK";
 /// Servers, and mounts, are there within this time.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Clients beside the servers.
+const NEAR: usize = 4;
+/// OSTs of the file system.
+const OSTS: usize = 4;
 
 static SEQUENCE: AtomicU32 = AtomicU32::new(0);
 
@@ -30,11 +36,12 @@ struct Line {
 }
 
 /// A host.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Host {
     Servers = 1,
     Near,
     Far,
+    Mgs,
 }
 
 impl Line {
@@ -43,7 +50,8 @@ impl Line {
         let line = Line { wanlink, name: format!("sd{id}"), subnet: id % 250 };
         let mut up = Command::new(&line.wanlink);
         up.args(["up", "--name", &line.name, "--daemon", "--rtt", "0"]);
-        for (host, rtt) in [(Host::Servers, 0), (Host::Near, 0), (Host::Far, delay.as_micros())] {
+        for host in [Host::Servers, Host::Near, Host::Far, Host::Mgs] {
+            let rtt = if host == Host::Far { delay.as_micros() } else { 0 };
             let (namespace, address) = (line.namespace(host), line.address(host));
             up.arg("--host").arg(format!("{namespace}={address},rtt={rtt}us"));
         }
@@ -56,8 +64,8 @@ impl Line {
         format!("{}h{}", self.name, host as u32)
     }
 
-    fn address(&self, host: Host) -> String {
-        format!("10.233.{}.{}", self.subnet, host as u32)
+    fn address(&self, host: Host) -> Ipv4Addr {
+        Ipv4Addr::new(10, 233, self.subnet as u8, host as u8)
     }
 }
 
@@ -90,8 +98,8 @@ fn wanlink(dir: &Path) -> Option<PathBuf> {
 
 /// See the module. Everything ends with the value.
 pub struct Far {
-    server: Child,
-    near: PathBuf,
+    servers: Vec<Child>,
+    near: Vec<PathBuf>,
     far: PathBuf,
     delay: Duration,
     line: Line,
@@ -100,7 +108,7 @@ pub struct Far {
 }
 
 impl Far {
-    /// Servers with one MDT and two OSTs, and both clients; `None`, with a printed reason, where
+    /// Servers with one MDT and four OSTs, and all clients; `None`, with a printed reason, where
     /// they cannot be.
     pub fn up(delay: Duration) -> Option<Far> {
         if !can_mount() {
@@ -109,41 +117,50 @@ impl Far {
         let dir = tempfile::Builder::new().prefix("sheen-far.").tempdir().expect("a folder");
         let line = Line::up(wanlink(dir.path())?, delay);
         let at = |name: &str| dir.path().join(name);
-        let mgs = format!("{}@tcp", line.address(Host::Servers));
-        let targets = ["mgt", "mdt", "ost0", "ost1"];
-        for (name, kind) in targets.iter().zip(["--mgs", "--mdt", "--ost", "--ost"]) {
+        let mgs = format!("{}@tcp", line.address(Host::Mgs));
+        let osts = (0..OSTS).map(|n| (format!("ost{n}"), "--ost"));
+        let targets = [("mgt".to_owned(), "--mgs"), ("mdt".to_owned(), "--mdt")];
+        let targets: Vec<_> = targets.into_iter().chain(osts).collect();
+        for (name, kind) in &targets {
             let mut mkfs = Command::new(sheen());
             mkfs.args(["mkfs", kind, "--fsname", "sheen"]);
-            if kind != "--mgs" {
+            if *kind != "--mgs" {
                 mkfs.args(["--mgsnode", &mgs]);
             }
             let output = mkfs.arg(at(name)).output().expect("sheen runs");
             assert!(output.status.success(), "sheen mkfs {kind}: {}", text(&output));
         }
-        let log = std::fs::File::create(at("server.log")).expect("a log");
-        let mut serve = in_namespace(&line.namespace(Host::Servers), &sheen());
-        serve.env(RUN_DIR, at("run")).arg("serve").args(targets.map(at));
-        serve.args(["--listen", &format!("{}:988", line.address(Host::Servers))]);
-        serve.args(["--security", "off"]);
-        serve.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        let server = serve.spawn().expect("sheen runs");
-        let far = Far { server, near: at("near"), far: at("far"), delay, line, dir };
-        far.mount(Host::Near, &far.near);
-        far.mount(Host::Far, &far.far);
+        let (mgt, others) = targets.split_at(1);
+        let serve = |(host, targets): (Host, &[(String, &str)])| {
+            let log = File::create(at(&format!("server{}.log", host as u32))).expect("a log");
+            let mut serve = in_namespace(&line.namespace(host), &sheen());
+            serve.env(RUN_DIR, at("run")).arg("serve");
+            serve.args(targets.iter().map(|(name, _)| at(name)));
+            serve.args(["--listen", &format!("{}:988", line.address(host))]);
+            serve.args(["--security", "off"]);
+            serve.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+            serve.spawn().expect("sheen runs")
+        };
+        let servers = [(Host::Mgs, mgt), (Host::Servers, others)].map(serve).into();
+        let near = (0..NEAR).map(|n| at(&format!("near{n}"))).collect();
+        let far = Far { servers, near, far: at("far"), delay, line, dir };
+        for (host, mount) in far.mounts() {
+            std::fs::create_dir(mount).expect("a mount point");
+            far.mount(host, mount);
+        }
         Some(far)
     }
 
     fn mount(&self, host: Host, at: &Path) {
-        std::fs::create_dir(at).expect("a mount point");
         let log = format!("log={}.log", at.display());
-        let from = format!("{}@tcp:/sheen", self.line.address(Host::Servers));
+        let from = format!("{}@tcp:/sheen", self.line.address(Host::Mgs));
         let mut mount = in_namespace(&self.line.namespace(host), &sheen());
         mount.env(RUN_DIR, self.dir.path().join("run")).stdin(Stdio::null());
         let output = mount.args(["mount", "-o", &log, &from]).arg(at).output();
         let output = output.expect("sheen runs");
         assert!(output.status.success(), "sheen mount: {}\n{}", text(&output), self.logs());
         let deadline = Instant::now() + PATIENCE;
-        while self.osts(at) < 2 {
+        while self.osts(at) < OSTS {
             assert!(Instant::now() < deadline, "OSTs are missing\n{}", self.logs());
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -155,9 +172,36 @@ impl Far {
         text(&output.expect("sheen runs")).matches("-OST").count()
     }
 
-    /// Mount of the client beside the servers.
+    fn mounts(&self) -> impl Iterator<Item = (Host, &Path)> {
+        let near = self.near.iter().map(|mount| (Host::Near, mount.as_path()));
+        near.chain([(Host::Far, self.far.as_path())])
+    }
+
+    /// Mount of the first client beside the servers.
     pub fn near(&self) -> &Path {
+        &self.near[0]
+    }
+
+    /// Mounts of all clients beside the servers.
+    pub fn all_near(&self) -> &[PathBuf] {
         &self.near
+    }
+
+    /// The far client forgets everything.
+    pub fn mount_anew(&self) {
+        let umount = Command::new("umount").arg(&self.far).status().expect("umount runs");
+        assert!(umount.success(), "umount: {umount}");
+        self.gone([self.far.as_path()].into_iter());
+        self.mount(Host::Far, &self.far);
+    }
+
+    /// Waits until the daemons of these mounts are gone.
+    fn gone<'a>(&self, mounts: impl Iterator<Item = &'a Path> + Clone) {
+        let deadline = Instant::now() + PATIENCE;
+        let lives = |mount: &Path| !daemons(mount).is_empty();
+        while mounts.clone().any(lives) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// Mount of the client behind the line.
@@ -165,9 +209,11 @@ impl Far {
         &self.far
     }
 
-    /// How often the far host waits while this runs, and how many bytes come to it.
+    /// How often the far host waits while this runs, and how many bytes come to it. What it tells
+    /// the MGS, mostly reports each second, is no wait: no program waits for it.
     pub fn seen(&self, what: &str, work: impl FnOnce()) -> (usize, u64) {
-        let observer = Waits::at(&self.line.namespace(Host::Far));
+        let mgs = self.line.address(Host::Mgs);
+        let observer = Waits::at(&self.line.namespace(Host::Far), mgs);
         let (before, began) = (self.received(), Instant::now());
         work();
         let took = began.elapsed();
@@ -189,7 +235,8 @@ impl Far {
 
     fn logs(&self) -> String {
         let log = |name: &str| std::fs::read_to_string(self.dir.path().join(name));
-        let logs = ["server.log", "near.log", "far.log"].map(|name| log(name).unwrap_or_default());
+        let logs = ["server4.log", "server1.log", "near0.log", "far.log"]
+            .map(|name| log(name).unwrap_or_default());
         logs.join("\n---\n")
     }
 }
@@ -199,20 +246,18 @@ impl Drop for Far {
         if std::thread::panicking() {
             eprintln!("{}", self.logs());
         }
-        for mount in [&self.far, &self.near] {
+        for (_, mount) in self.mounts() {
             let umount = Command::new("umount").arg(mount).status();
             if !umount.is_ok_and(|status| status.success()) && is_mounted(mount) {
                 detach(mount);
             }
         }
         // What was written last is stored before the servers go.
-        let deadline = Instant::now() + PATIENCE;
-        let lives = |mount: &PathBuf| !daemons(mount).is_empty();
-        while [&self.far, &self.near].into_iter().any(lives) && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        if let Err(error) = self.server.kill().and_then(|()| self.server.wait().map(drop)) {
-            eprintln!("end the servers: {error}");
+        self.gone(self.mounts().map(|(_, mount)| mount).collect::<Vec<_>>().into_iter());
+        for server in &mut self.servers {
+            if let Err(error) = server.kill().and_then(|()| server.wait().map(drop)) {
+                eprintln!("end a server: {error}");
+            }
         }
     }
 }

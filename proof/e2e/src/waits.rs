@@ -9,6 +9,7 @@
 
 use crate::hosts::enter;
 use std::io;
+use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,15 +30,16 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// On all interfaces of a network namespace, by its name.
-    pub fn at(namespace: &str) -> Waits {
+    /// On all interfaces of a network namespace, by its name. What goes to the address `ignored` is
+    /// not counted.
+    pub fn at(namespace: &str, ignored: Ipv4Addr) -> Waits {
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, namespace) = (stop.clone(), namespace.to_owned());
         let (ready, listens) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
             let socket = listen(&namespace).expect("root listens");
             ready.send(()).expect("the test waits");
-            hear(&socket, &stopped)
+            hear(&socket, ignored, &stopped)
         });
         listens.recv().expect("the observer listens");
         Waits { stop, thread }
@@ -89,7 +91,7 @@ fn passed(socket: &OwnedFd) -> Option<Duration> {
     (!failed && at.tv_sec > 0).then(|| Duration::new(at.tv_sec as u64, at.tv_nsec as u32))
 }
 
-fn hear(socket: &OwnedFd, stopped: &AtomicBool) -> Vec<Duration> {
+fn hear(socket: &OwnedFd, ignored: Ipv4Addr, stopped: &AtomicBool) -> Vec<Duration> {
     let (mut sent, mut packet) = (Vec::new(), [0; HEADERS]);
     // What passed before the end is taken first.
     loop {
@@ -113,7 +115,8 @@ fn hear(socket: &OwnedFd, stopped: &AtomicBool) -> Vec<Duration> {
             }
             continue;
         }
-        if from.sll_pkttype == libc::PACKET_OUTGOING && has_content(&packet, bytes as usize) {
+        let counts = has_content(&packet, bytes as usize) && packet[16..20] != ignored.octets();
+        if from.sll_pkttype == libc::PACKET_OUTGOING && counts {
             sent.extend(passed(socket));
         }
     }

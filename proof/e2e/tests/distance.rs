@@ -1,41 +1,98 @@
 //! What a client far away from its servers waits for, counted at the network card of its host. The
-//! files are made by another client, which is near the servers and keeps what it holds.
+//! files are made by other clients, which are near the servers and keep what they hold.
+//!
+//! Sizes are for a test that runs with all others. `DISTANCE_FILES=100000`,
+//! `DISTANCE_DIRECTORIES=5000` and `DISTANCE_DELAY_MS=210` count at full size
+//! (docs/distance.md).
 
 use e2e::far::Far;
 use e2e::programs::{assert_same, sh};
+use e2e::sheen;
+use std::cell::RefCell;
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 /// There and back.
-const DELAY: Duration = Duration::from_millis(60);
+fn delay() -> Duration {
+    Duration::from_millis(number("DISTANCE_DELAY_MS", 60) as u64)
+}
+
 /// Files of a large directory.
-const MANY: usize = 5_000;
-/// Bytes of their names in a listing, about.
-const NAMES_BYTES: u64 = 40 * MANY as u64;
+fn many() -> usize {
+    number("DISTANCE_FILES", 5_000)
+}
+
+/// Directories of a tree.
+fn directories() -> usize {
+    number("DISTANCE_DIRECTORIES", 200)
+}
+
+/// Files in each of them.
+const FILES_OF_EACH: usize = 16;
+/// Directories of one directory of the tree.
+const WIDTH: usize = 50;
+/// Bytes of a name in a listing, about.
+const NAME_BYTES: usize = 40;
+/// Of so many files of a directory one stays open to write.
+const OPEN_ONE_IN: usize = 5;
+/// Waits of what a mount knows, and bytes that come to it meanwhile: only what it says in the
+/// background, mostly that it lives.
+const WARM: (usize, u64) = (5, 24 << 10);
 /// By then what was written is stored and reported, and a file that is open and was not written
 /// since lies still.
 const STILL: Duration = Duration::from_millis(2500);
 
-/// What is done in a directory, how often it may wait, and how it is done.
-type Workload<'a> = (&'static str, usize, &'a dyn Fn(&Path));
+fn number(variable: &str, otherwise: usize) -> usize {
+    std::env::var(variable).map_or(otherwise, |text| text.parse().expect(variable))
+}
 
-/// Workloads that waited more often than they may. The bounds leave room for what a loaded machine
-/// sends in the background; without the rules that are tested here there are hundreds of waits, or
-/// as many as files.
+/// Attempts at a workload that waits too often.
+const ATTEMPTS: usize = 3;
+
+/// What is done in a directory.
+type Work<'a> = &'a dyn Fn(&Path);
+
+/// Workloads that waited more often than they may. Without the rules that are tested here there are
+/// hundreds of waits, or as many as files.
 #[derive(Default)]
 struct Verdict(Vec<String>);
 
 impl Verdict {
-    fn at_most(&mut self, most: usize, what: &str, waits: usize) {
-        if waits > most {
-            self.0.push(format!("{what}: {waits} waits, not {most}"));
+    /// Works in a folder that `prepare` makes, and counts waits, and bytes that come. A busy
+    /// machine spreads over several round trips what belongs to one, so the cheapest of some
+    /// attempts counts, each in a folder of its own or on a mount that forgot everything.
+    fn counted(
+        &mut self,
+        far: &Far,
+        (what, most): (&str, usize),
+        prepare: &dyn Fn(usize) -> PathBuf,
+        work: Work<'_>,
+    ) -> (usize, u64) {
+        let mut cheapest = (usize::MAX, u64::MAX);
+        for attempt in 0..ATTEMPTS {
+            let dir = prepare(attempt);
+            cheapest = cheapest.min(far.seen(what, || work(&dir)));
+            if cheapest.0 <= most {
+                return cheapest;
+            }
+        }
+        self.0.push(format!("{what}: {} waits, not {most}", cheapest.0));
+        cheapest
+    }
+
+    /// Works in a folder of which all is known. What was fetched ahead may still be on its way.
+    fn asks_nobody(&mut self, far: &Far, what: &str, dir: &Path, work: Work<'_>) {
+        let mut seen = (0..ATTEMPTS).map(|_| far.seen(what, || work(dir)));
+        if !seen.any(|(waits, bytes)| waits <= WARM.0 && bytes <= WARM.1) {
+            self.0.push(format!("{what}: not within {} waits and {} bytes", WARM.0, WARM.1));
         }
     }
 }
 
-/// The near client makes files of so many bytes, and gives each to `keep`.
+/// The first near client makes files of so many bytes, and gives each to `keep`.
 fn made(far: &Far, folder: &str, files: usize, bytes: usize, mut keep: impl FnMut(File)) {
     let dir = far.near().join(folder);
     fs::create_dir(&dir).expect("mkdir");
@@ -47,88 +104,208 @@ fn made(far: &Far, folder: &str, files: usize, bytes: usize, mut keep: impl FnMu
     }
 }
 
-/// The far client knows the way to a folder, and nothing of what is in it.
-fn found(far: &Far, folder: &str) {
-    fs::metadata(far.far().join(folder)).expect("it is there");
+/// All near clients make many files at the same time, by turns, each of so many stripes; the files
+/// that `is_kept` says stay open to write.
+fn made_by_all(
+    far: &Far,
+    folder: &str,
+    stripes: usize,
+    is_kept: impl Fn(usize) -> bool + Sync,
+) -> Vec<File> {
+    let dir = far.near().join(folder);
+    fs::create_dir(&dir).expect("mkdir");
+    let mut lfs = Command::new(sheen());
+    let status = lfs.args(["lfs", "setstripe", "-c", &stripes.to_string()]).arg(&dir).status();
+    assert!(status.expect("sheen runs").success(), "setstripe");
+    let (makers, is_kept) = (far.all_near(), &is_kept);
+    std::thread::scope(|scope| {
+        let make = |(first, mount): (usize, &Path)| {
+            let dir = mount.join(folder);
+            scope.spawn(move || {
+                let mut kept = Vec::new();
+                for n in (first..many()).step_by(makers.len()) {
+                    let mut file = File::create(dir.join(format!("f{n:06}"))).expect("create");
+                    file.write_all(&[b'x'; 100]).expect("write");
+                    kept.extend(is_kept(n).then_some(file));
+                }
+                kept
+            })
+        };
+        let mounts = makers.iter().map(|mount| mount.as_path()).enumerate();
+        let threads: Vec<_> = mounts.map(make).collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("it makes files")).collect()
+    })
+}
+
+/// A folder on the far client, which knows the way to it and nothing of what is in it, after what
+/// was written is stored.
+fn found(far: &Far, folder: &str) -> PathBuf {
+    std::thread::sleep(STILL);
+    let dir = far.far().join(folder);
+    fs::metadata(&dir).expect("it is there");
+    dir
+}
+
+/// A folder on the far client, which has forgotten everything.
+fn found_anew(far: &Far, folder: &str) -> PathBuf {
+    far.mount_anew();
+    found(far, folder)
 }
 
 #[test]
 fn waits_do_not_grow_with_the_number_of_files() {
-    let Some(far) = Far::up(DELAY) else { return };
+    let Some(far) = Far::up(delay()) else { return };
     let mut verdict = Verdict::default();
     open_elsewhere(&far, &mut verdict);
     copies(&far, &mut verdict);
     listings(&far, &mut verdict);
+    among_writers(&far, &mut verdict);
+    tree(&far, &mut verdict);
     assert!(verdict.0.is_empty(), "{}", verdict.0.join("\n"));
 }
 
 fn open_elsewhere(far: &Far, verdict: &mut Verdict) {
-    let mut open = Vec::new();
-    made(far, "open", 200, 1000, |file| open.push(file));
-    std::thread::sleep(STILL);
-    found(far, "open");
-    let list = || sh(far.far(), "ls -l open | grep -c ' 1000 '");
-    for (what, most) in [("ls -l of 200 open files", 6), ("the same again", 4)] {
-        let (waits, _) = far.seen(what, || assert_eq!(list().trim(), "200"));
-        verdict.at_most(most, what, waits);
-    }
+    let open = RefCell::new(Vec::new());
+    let prepare = |attempt| {
+        open.borrow_mut().clear();
+        let folder = format!("open{attempt}");
+        made(far, &folder, 200, 1000, |file| open.borrow_mut().push(file));
+        found(far, &folder)
+    };
+    let list = |dir: &Path| assert_eq!(sh(dir, "ls -l | grep -c ' 1000 '").trim(), "200");
+    let dir = RefCell::new(PathBuf::new());
+    let work = |at: &Path| {
+        list(at);
+        *dir.borrow_mut() = at.to_owned();
+    };
+    verdict.counted(far, ("ls -l of 200 open files", 6), &prepare, &work);
+    let dir = dir.into_inner();
+    verdict.asks_nobody(far, "the same again", &dir, &list);
     // What their maker writes next is seen at once.
-    for (n, file) in open.iter_mut().enumerate() {
+    for (n, file) in open.into_inner().iter_mut().enumerate() {
         file.write_all(b"more").expect("write");
         if n % 40 == 0 {
-            let seen = fs::metadata(far.far().join(format!("open/f{n:05}"))).expect("stat");
+            let seen = fs::metadata(dir.join(format!("f{n:05}"))).expect("stat");
             assert_eq!(seen.len(), 1004, "{n}");
         }
     }
-    assert_eq!(sh(far.far(), "ls -l open | grep -c ' 1004 '").trim(), "200");
+    assert_eq!(sh(&dir, "ls -l | grep -c ' 1004 '").trim(), "200");
 }
 
 fn copies(far: &Far, verdict: &mut Verdict) {
     let here = tempfile::tempdir().expect("a folder");
-    for (folder, files, bytes_each, most) in
+    for (kind, files, bytes_each, most) in
         [("small", 400, 3 << 10, 50), ("large", 200, 200 << 10, 50)]
     {
-        made(far, folder, files, bytes_each, drop);
-        std::thread::sleep(STILL);
-        found(far, folder);
+        let prepare = |attempt| {
+            let folder = format!("{kind}{attempt}");
+            made(far, &folder, files, bytes_each, drop);
+            found(far, &folder)
+        };
         let what = format!("cp -r of {files} files of {} KB", bytes_each >> 10);
-        let copy = here.path().join(folder);
-        let script = format!("cp -r {folder} {}", copy.display());
-        let (waits, bytes) = far.seen(&what, || _ = sh(far.far(), &script));
+        let work = |dir: &Path| {
+            let copy = here.path().join(dir.file_name().expect("a name"));
+            _ = sh(dir, &format!("cp -r . {}", copy.display()));
+        };
+        let (_, bytes) = verdict.counted(far, (&what, most), &prepare, &work);
         let least = (files * bytes_each) as u64;
         assert!(bytes <= least * 5 / 4 + (1 << 20), "{bytes} bytes for {least}");
-        verdict.at_most(most, &what, waits);
-        let sums = |dir: &Path| sh(dir, "sha256sum *");
-        assert_same(&what, &sums(&copy), &sums(&far.near().join(folder)));
+        let folder = format!("{kind}0");
+        let sums = |dir: &Path| sh(&dir.join(&folder), "sha256sum *");
+        assert_same(&what, &sums(here.path()), &sums(far.near()));
     }
+}
+
+/// Looks at all entries in a random order.
+fn in_random_order(dir: &Path) {
+    let names = fs::read_dir(dir).expect("list").map(|entry| entry.expect("entry").path());
+    let mut paths: Vec<_> = names.collect();
+    fastrand::Rng::with_seed(7).shuffle(&mut paths);
+    let count = paths.iter().filter(|path| path.symlink_metadata().is_ok()).count();
+    assert_eq!(count, many());
+}
+
+fn lists(dir: &Path) {
+    // Lines of files of 100 bytes: attributes are those of now.
+    assert_eq!(sh(dir, "ls -l | grep -c ' 100 '").trim(), many().to_string());
 }
 
 fn listings(far: &Far, verdict: &mut Verdict) {
     let script = |script: &'static str| move |dir: &Path| _ = sh(dir, script);
-    let anyhow = |dir: &Path| {
-        let names = fs::read_dir(dir).expect("list").map(|entry| entry.expect("entry").path());
-        let mut paths: Vec<_> = names.collect();
-        fastrand::Rng::with_seed(7).shuffle(&mut paths);
-        let count = paths.iter().filter(|path| path.symlink_metadata().is_ok()).count();
-        assert_eq!(count, MANY);
-    };
-    let workloads: [Workload<'_>; 5] = [
-        ("ls -U", 6, &script("ls -U | tail -n 1")),
-        ("ls -l", 12, &script("ls -l | tail -n 1")),
-        ("find -size", 16, &script("find . -size +1M")),
-        ("du", 16, &script("du -s")),
-        ("stat in random order", 16, &anyhow),
-    ];
-    for (n, (what, most, work)) in workloads.into_iter().enumerate() {
-        let folder = format!("many{n}");
-        made(far, &folder, MANY, 0, drop);
-        found(far, &folder);
-        let what = format!("{what} of {MANY} files");
-        let (waits, bytes) = far.seen(&what, || work(&far.far().join(&folder)));
-        verdict.at_most(most, &what, waits);
-        if n == 0 {
-            // No attributes that no program wants, but for those of the first page.
-            assert!(bytes <= NAMES_BYTES + (400 << 10), "{bytes} bytes for names");
+    let (names, sizes, blocks) =
+        (script("ls -U | tail -n 1"), script("find . -size +1M"), script("du -s"));
+    let mut cost = Vec::new();
+    for stripes in [1, 4] {
+        let prepare = |attempt| {
+            let folder = format!("stripes{stripes}.{attempt}");
+            drop(made_by_all(far, &folder, stripes, |_| false));
+            found(far, &folder)
+        };
+        let what = format!("ls -l of {} files of {stripes} stripes", many());
+        let (_, bytes) = verdict.counted(far, (&what, 10), &prepare, &lists);
+        cost.push(bytes);
+        let dir = far.far().join(format!("stripes{stripes}.0"));
+        lists(&dir);
+        let works: [(&str, Work<'_>); 4] =
+            [("ls -l", &lists), ("ls -U", &names), ("find -size", &sizes), ("du", &blocks)];
+        for (command, work) in works {
+            verdict.asks_nobody(far, &format!("{command} again"), &dir, work);
         }
+    }
+    // Stripes cost nothing: OSTs are not asked.
+    assert!(cost[1] <= cost[0] * 21 / 20 + WARM.1, "{cost:?} bytes");
+    let folder = "stripes1.0";
+    let works: [(&str, usize, Work<'_>); 4] = [
+        ("ls -U", 4, &names),
+        ("find -size", 20, &sizes),
+        ("du", 20, &blocks),
+        ("stat in random order", 20, &in_random_order),
+    ];
+    for (command, most, work) in works {
+        let what = format!("{command} of {} files", many());
+        let prepare = |_| found_anew(far, folder);
+        let (_, bytes) = verdict.counted(far, (&what, most), &prepare, work);
+        if command == "ls -U" {
+            // No attributes that no program wants, but for those of the first page.
+            let most = (NAME_BYTES * many()) as u64 + (400 << 10);
+            assert!(bytes <= most, "{bytes} bytes for names");
+            verdict.asks_nobody(far, "ls -U again", &far.far().join(folder), work);
+        }
+    }
+}
+
+/// One file in five is open to write on the client that made it.
+fn among_writers(far: &Far, verdict: &mut Verdict) {
+    let open = RefCell::new(Vec::new());
+    let prepare = |attempt| {
+        let folder = format!("written{attempt}");
+        open.replace(made_by_all(far, &folder, 1, |n| n % OPEN_ONE_IN == 0));
+        found(far, &folder)
+    };
+    let what = format!("ls -l of {} files, one in {OPEN_ONE_IN} open to write", many());
+    verdict.counted(far, (&what, 10), &prepare, &lists);
+    let dir = far.far().join("written0");
+    if open.borrow().is_empty() {
+        panic!("none is open");
+    }
+    lists(&dir);
+    verdict.asks_nobody(far, "ls -l again", &dir, &lists);
+}
+
+fn tree(far: &Far, verdict: &mut Verdict) {
+    let top = far.near().join("tree");
+    for n in 0..directories() {
+        let dir = top.join(format!("d{}/e{n:05}", n / WIDTH));
+        fs::create_dir_all(&dir).expect("mkdir");
+        for file in 0..FILES_OF_EACH {
+            File::create(dir.join(format!("f{file}"))).expect("create");
+        }
+    }
+    let dir = far.far().join("tree");
+    for script in ["find . -size +1M", "ls -lR | tail -n 1", "du -s"] {
+        let what = format!("{script} in {} directories", directories());
+        let work = |dir: &Path| _ = sh(dir, script);
+        verdict.counted(far, (&what, 40), &|_| found_anew(far, "tree"), &work);
+        verdict.asks_nobody(far, &format!("{script} again"), &dir, &work);
     }
 }

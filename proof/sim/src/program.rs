@@ -238,18 +238,23 @@ impl Program {
 
     async fn readdir(&mut self, dir: Held) -> Option<BTreeMap<String, Ino>> {
         let client = self.client.clone();
+        // With attributes some later lookups need no request.
+        let plus = self.rng.below(2) == 0;
         let work = async move {
             let handle = client.clone().opendir(Caller::root(), dir.node).await?;
             let (mut names, mut cookie) = (BTreeMap::new(), 0);
             let result = loop {
-                let budget = Budget { bytes: 64 << 10, per_entry: 24 };
-                match client.clone().readdir(Caller::root(), handle, cookie, budget, false).await {
+                let budget = Budget { bytes: 64 << 10, per_entry: if plus { 152 } else { 24 } };
+                match client.clone().readdir(Caller::root(), handle, cookie, budget, plus).await {
                     Err(error) => break Err(error),
                     Ok(items) if items.is_empty() => break Ok(names),
                     Ok(items) => {
                         for item in items {
                             cookie = item.next;
                             let text = String::from_utf8_lossy(&item.name).into_owned();
+                            if let Some(found) = item.found {
+                                client.forget(found.node, 1);
+                            }
                             if text != "." && text != ".." {
                                 names.insert(text, item.ino);
                             }

@@ -32,9 +32,8 @@ impl Mds {
                 self.in_turn(request, |request| self.get_parent(request, &op)).await
             }
             MdsOp::Getattr(op) => self.in_turn(request, |request| self.getattr(request, &op)).await,
-            MdsOp::GetattrMany(op) => {
-                self.in_turn(request, |request| self.getattr_many(request, &op)).await
-            }
+            // Apart, as for `Create`: they give others their turns.
+            MdsOp::GetattrMany(op) => Box::pin(self.getattr_many(request, &op)).await,
             MdsOp::Setattr(op) => {
                 match self.in_turn(request, |request| self.setattr(request, &op)).await {
                     // It is striped.
@@ -97,7 +96,7 @@ impl Mds {
                 self.or_over_mdts(request, NameOperation::Link(&op), result).await
             }
             MdsOp::Root(op) => self.in_turn(request, |request| self.root(request, &op)).await,
-            MdsOp::Readdir(op) => self.in_turn(request, |request| self.readdir(request, &op)).await,
+            MdsOp::Readdir(op) => Box::pin(self.readdir(request, &op)).await,
             MdsOp::Readlink(op) => self.readlink(request, &op),
             MdsOp::Getxattr(op) if op.name == RECORD_XATTR => {
                 self.get_stripes(request, op.fid).await

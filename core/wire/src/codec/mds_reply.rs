@@ -13,8 +13,8 @@ use std::sync::Arc;
 use types::attr::FileType;
 use types::errno::Errno;
 use types::limits::{
-    BUNDLE_BYTES_MAX, EXTENTS_PER_REPLY_MAX, LAYOUT_BYTES_MAX, READDIR_ENTRIES_MAX,
-    RECORDS_PER_SCAN_MAX, XATTR_VALUE_BYTES_MAX,
+    BUNDLE_BYTES_MAX, EXTENTS_PER_REPLY_MAX, INODES_PER_REPLY_MAX, LAYOUT_BYTES_MAX,
+    READDIR_ENTRIES_MAX, RECORDS_PER_SCAN_MAX, XATTR_VALUE_BYTES_MAX,
 };
 use types::name::Name;
 use types::ranges::ByteRange;
@@ -191,7 +191,7 @@ pub(super) fn decode(
             MdsReply::Opened { entry, created, handle, layout }
         }
         answer::MDS_ATTRS => {
-            let n = count(*r.get()?, "attributes", READDIR_ENTRIES_MAX)?;
+            let n = count(*r.get()?, "attributes", INODES_PER_REPLY_MAX)?;
             r.expect(n, size_of::<U32>())?;
             let mut entries = Vec::with_capacity(n);
             for _ in 0..n {

@@ -14,7 +14,7 @@ use types::attr::SetAttr;
 #[cfg(test)]
 use types::attr::SetTime;
 use types::fid::Fid;
-use types::limits::{READDIR_ENTRIES_MAX, XATTR_VALUE_BYTES_MAX};
+use types::limits::{INODES_PER_REPLY_MAX, XATTR_VALUE_BYTES_MAX};
 use types::time::Timestamp;
 use zerocopy::little_endian::{I64, U32, U64};
 
@@ -48,7 +48,7 @@ impl Operation for Getattr {
     }
 }
 
-/// Attributes of many; answers `Attrs`, in order; at most READDIR_ENTRIES_MAX.
+/// Attributes of many; answers `Attrs`, in order; at most INODES_PER_REPLY_MAX.
 #[derive(Clone, PartialEq, Debug)]
 pub struct GetattrMany {
     /// The inodes.
@@ -75,7 +75,7 @@ impl Operation for GetattrMany {
 
     fn get(flags: u16, r: &mut Reader<'_>, _: &mut Bulk) -> Result<GetattrMany, DecodeError> {
         plain(flags)?;
-        let n = count(*r.get()?, "inodes", READDIR_ENTRIES_MAX)?;
+        let n = count(*r.get()?, "inodes", INODES_PER_REPLY_MAX)?;
         Ok(GetattrMany { fids: r.slice_of::<RawFid>(n)?.iter().map(Fid::from).collect() })
     }
 

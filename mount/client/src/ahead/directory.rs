@@ -12,8 +12,10 @@
 //! comes first.
 //!
 //! At most [`AHEAD_FIRST`] directories are listed ahead and not visited, [`GROWTH`] more for each
-//! that is visited, up to [`AHEAD_MAX`]. Those that no program visits for [`EXPIRY`] no longer
-//! count, and the bound begins anew. This file decides; `ops/dir_ahead.rs` acts.
+//! that is visited, up to [`AHEAD_MAX`]. A request is sent when a quarter of that, or a whole
+//! request, has room, so that a walk does not send one for each visit. Those that no program visits
+//! for [`EXPIRY`] no longer count, and the bound begins anew. This file decides; `ops/dir_ahead.rs`
+//! acts.
 
 use env::clock::Monotonic;
 use env::watch;
@@ -221,7 +223,8 @@ impl DirAhead {
     /// The next request to send; `None`: no more for now.
     pub(crate) fn next(&mut self) -> Option<Batch> {
         let room = self.allowed.saturating_sub(self.ahead).min(BATCH_MAX);
-        if room == 0 || self.batches >= BATCHES_MAX {
+        let worth_it = BATCH_MAX.min(self.allowed / 4).min(self.queue.len());
+        if room == 0 || room < worth_it || self.batches >= BATCHES_MAX {
             return None;
         }
         let done = watch::Sender::new(());
@@ -345,12 +348,19 @@ mod tests {
         assert_eq!(batches, [[fid(1), fid(4)], [far(2), far(3)]]);
     }
 
-    /// Walks depth first; the number of waits. An answer comes when the program waits next.
-    fn waits(tree: &Tree) -> (usize, usize) {
+    /// What a walk costs.
+    struct Cost {
+        waits: usize,
+        requests: usize,
+        directories: usize,
+    }
+
+    /// Walks depth first. An answer comes when the program waits next.
+    fn cost(tree: &Tree) -> Cost {
         let mut order = Vec::new();
         tree.walk(fid(0), &mut order);
         let (mut ahead, mut sent) = (DirAhead::default(), Vec::new());
-        let (mut waits, mut most) = (0, 0);
+        let (mut waits, mut requests, mut most) = (0, 0, 0);
         for dir in &order {
             let mut waited = false;
             let known = matches!(ahead.states.get(dir), Some(State::Ahead(_)));
@@ -359,6 +369,7 @@ mod tests {
             sent.extend(std::iter::from_fn(|| ahead.next()));
             if waited {
                 waits += 1;
+                requests += sent.len();
                 for batch in std::mem::take(&mut sent) {
                     let listed = |dir: &Fid| (*dir, Answer::Listed(tree.directories(*dir)));
                     ahead.answered(batch.dirs.iter().map(listed).collect(), at(0));
@@ -374,16 +385,17 @@ mod tests {
             most = most.max(ahead.ahead);
         }
         assert!(most <= AHEAD_MAX);
-        (waits, order.len())
+        Cost { waits, requests: requests + sent.len(), directories: order.len() }
     }
 
     #[test]
     fn a_walk_waits_rarely() {
         for (width, depth, most) in [(17, 3, 40), (70, 2, 40), (5000, 1, 40), (2, 11, 50)] {
-            let (waits, directories) = waits(&Tree { width, depth });
+            let Cost { waits, requests, directories } = cost(&Tree { width, depth });
             assert!(
-                waits <= most,
-                "{waits} waits for {directories} directories, {width} in each, {depth} deep"
+                waits <= most && requests <= 70 + directories / 32,
+                "{waits} waits, {requests} requests for {directories} directories, {width} in \
+                 each, {depth} deep"
             );
         }
     }

@@ -10,6 +10,9 @@
 //! looks at [`LOOKS`] entries of the first page after that, the first window is fetched before it
 //! misses any. So is each further one, once it looked at half as many entries as were fetched.
 //!
+//! A directory whose names are all known is listed from memory, also where attributes are not
+//! known: then the first miss fetches the first window.
+//!
 //! Waste is bounded: an entry is fetched once per listing, so all of it costs what `ls -l` would
 //! have. If [`TRIAL`] entries of one listing or more were fetched and fewer than one in
 //! [`USED_ONE_IN`] was looked at, the next listings of that directory fetch nothing for a while.
@@ -24,14 +27,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use types::fid::Fid;
-use types::limits::READDIR_ENTRIES_MAX;
 use types::name::Name;
 use wire::mds::DirEntry;
 
 /// Entries of the first window.
 const WINDOW_FIRST: usize = 2048;
-/// Entries of a window, at most: one request.
-pub(crate) const WINDOW_MAX: usize = READDIR_ENTRIES_MAX;
+/// Entries of a window, at most: one request, half of what one may ask for.
+pub(crate) const WINDOW_MAX: usize = 16_384;
 /// Misses before the first window.
 const MISSES: u32 = 2;
 /// Looks at entries with attributes before the first window of a directory of which the rest was
@@ -129,6 +131,27 @@ impl Statahead {
                 self.named.push_back((dir, 0));
             }
         }
+    }
+
+    /// A program lists a directory anew, of which this listing is known. True if the names will do:
+    /// the attributes of all that is missing are fetched from the first miss on. False: nothing is
+    /// fetched in this directory for a while.
+    #[must_use]
+    pub(crate) fn listed_again(
+        &mut self,
+        dir: Fid,
+        listing: Arc<[DirEntry]>,
+        now: Monotonic,
+    ) -> bool {
+        self.uses += 1;
+        let directory = self.directories.entry(dir).or_default();
+        directory.last_use = self.uses;
+        // What was fetched before may have been called back since.
+        directory.begin(listing, now, &mut self.figures);
+        directory.misses = MISSES - 1;
+        let will_do = !directory.rests(now);
+        self.make_room();
+        will_do
     }
 
     /// A lookup in a directory found attributes under locks. True if those of the other entries
@@ -465,6 +488,36 @@ mod tests {
         let window = rest(&mut statahead).expect("the next window");
         assert_eq!(window.fids, (1024 + WINDOW_FIRST..5000).map(fid).collect::<Vec<_>>());
         assert!((0..5000).all(|_| !statahead.hit(DIR)), "that is all");
+    }
+
+    #[test]
+    fn a_directory_that_is_listed_from_memory_is_fetched_from_its_first_miss_on() {
+        let mut statahead = Statahead::default();
+        let listing = listing(10);
+        let miss = |statahead: &mut Statahead, n, known: bool| {
+            let listing = Some(listing.clone());
+            statahead.miss((DIR, &name(n)), listing, WINDOW_MAX, |_| known, at(0))
+        };
+        // What was fetched for one listing is called back before the next one.
+        for _ in 0..3 {
+            assert!(statahead.listed_again(DIR, listing.clone(), at(0)));
+            let OnMiss::Fetch(window) = miss(&mut statahead, 4, false) else { panic!("it waits") };
+            assert_eq!(window.fids, (4..10).chain(0..4).map(fid).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_directory_at_rest_is_not_listed_from_memory() {
+        let (mut statahead, listing) = (Statahead::default(), listing(2 * WINDOW_MAX));
+        let again =
+            |statahead: &mut Statahead, at| statahead.listed_again(DIR, listing.clone(), at);
+        assert!(again(&mut statahead, at(0)));
+        for n in [0, 10_000, 20_000] {
+            let listing = Some(listing.clone());
+            _ = statahead.miss((DIR, &name(n)), listing, WINDOW_MAX, |_| false, at(0));
+        }
+        assert!(!again(&mut statahead, at(1)), "nothing of it was looked at");
+        assert!(!again(&mut statahead, at(30)) && again(&mut statahead, at(31)));
     }
 
     #[test]

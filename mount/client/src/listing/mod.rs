@@ -6,11 +6,13 @@
 //! appears twice. Position 0 is `.`, 1 is `..`, 2 the first name; asking for position 0 starts all
 //! over.
 //!
-//! Each page has four times as many entries as the one before it, up to [`PAGE_ENTRIES_MAX`].
+//! With attributes each page has four times as many entries as the one before it, up to
+//! [`PAGE_ENTRIES_MAX`]. The second page of names only has all of them, up to [`PAGE_NAMES_MAX`].
 //! While the kernel consumes one page the next is on its way, with attributes if the kernel wants
 //! those of this one. So the number of waits for a large directory does not depend on the kernel's
 //! buffers. The kernel asks for attributes with its first call whatever the program wants; so the
-//! second page is ordered by the second call, which shows what is wanted.
+//! second page is ordered by the second call, which shows what is wanted. And if all names are
+//! known under locks, they will do for the first call ([`Wanted::AttributesOrNames`]).
 //!
 //! Attributes of a page are handed out only by the call that fetched it: later they may be older
 //! than what the kernel knows. The client has them under locks, in the lock table, and answers an
@@ -28,14 +30,16 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, oneshot};
 use types::errno::Errno;
 use types::fid::Fid;
-use types::limits::READDIR_ENTRIES_MAX;
+use types::limits::{INODES_PER_REPLY_MAX, READDIR_ENTRIES_MAX};
 use types::name::Name;
 use wire::mds::DirEntry;
 
 /// Entries of the first page.
 const PAGE_ENTRIES_FIRST: u32 = 1024;
-/// Entries of a page, at most: some 3 MB with attributes, which an MDT answers in many turns.
-pub(crate) const PAGE_ENTRIES_MAX: u32 = READDIR_ENTRIES_MAX as u32;
+/// Entries of a page with attributes, at most: some 6 MB, which an MDT answers in many turns.
+pub(crate) const PAGE_ENTRIES_MAX: u32 = INODES_PER_REPLY_MAX as u32;
+/// Entries of a page without attributes, at most: as much.
+pub(crate) const PAGE_NAMES_MAX: u32 = READDIR_ENTRIES_MAX as u32;
 /// Entries kept per open directory, about; one page is kept however large it is.
 pub(crate) const ENTRIES_KEPT_MAX: usize = 65_536;
 /// Position of the first name, after `.` and `..`.
@@ -61,6 +65,20 @@ pub(crate) trait PageSource: Send + Sync + 'static {
         limit: u32,
         with_attr: bool,
     ) -> BoxFuture<'static, Result<Page, ClientError>>;
+
+    /// The whole directory without attributes, if locks cover all its names.
+    fn known_names(&self) -> Option<Page>;
+}
+
+/// What a call wants of names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Nothing else.
+    Names,
+    /// Their attributes.
+    Attributes,
+    /// Their attributes; but names will do if locks cover all of them.
+    AttributesOrNames,
 }
 
 /// One position.
@@ -186,22 +204,27 @@ impl Listing {
         Listing { fid, source, tasks, entries_kept_max, stream: Mutex::new(Stream::restart()) }
     }
 
-    /// Hands out items from `position` on, until `take` refuses one or the directory ends. With
-    /// `with_attr` pages are asked for with attributes, which names bring along where they are
-    /// fresh.
+    /// Hands out items from `position` on, until `take` refuses one or the directory ends. If
+    /// attributes are wanted pages are asked for with them, and names bring them along where they
+    /// are fresh.
     ///
     /// # Errors
     /// Those of the source, unless entries were handed out already.
     pub(crate) async fn read(
         &self,
         mut position: u64,
-        with_attr: bool,
+        wanted: Wanted,
         mut take: impl FnMut(u64, Item<'_>) -> bool + Send,
     ) -> Result<(), ClientError> {
         let mut stream = self.stream.lock().await;
+        let with_attr = wanted != Wanted::Names;
         let blind = position == 0 && with_attr;
         if position == 0 {
             *stream = Stream::restart();
+            let known = (wanted == Wanted::AttributesOrNames).then(|| self.source.known_names());
+            if let Some(page) = known.flatten() {
+                stream.take_in(0, page, self.entries_kept_max)?;
+            }
         }
         let mut fetched = SmallVec::<[usize; 4]>::new();
         let mut handed_out = false;
@@ -274,14 +297,15 @@ impl Listing {
             }
         }
         let after = stream.starts[number].after.clone();
-        let mut page = self.source.page(after, page_entries(number), with_attr).await?;
+        let mut page = self.source.page(after, page_entries(number, with_attr), with_attr).await?;
         // A page that is fetched again must reach to where the next one starts.
         if let Some(bound) = stream.starts.get(number + 1).and_then(|next| next.after.as_ref()) {
             while let Some(last) =
                 page.entries.last().filter(|last| page.more && last.name < *bound)
             {
                 let after = Some(last.name.clone());
-                let rest = self.source.page(after, PAGE_ENTRIES_MAX, with_attr).await?;
+                let rest =
+                    self.source.page(after, page_entries(usize::MAX, with_attr), with_attr).await?;
                 page.more = rest.more && !rest.entries.is_empty();
                 page.entries = page.entries.iter().chain(rest.entries.iter()).cloned().collect();
             }
@@ -298,8 +322,8 @@ impl Listing {
         if !wanted || there {
             return;
         }
-        let page =
-            self.source.page(stream.starts[next].after.clone(), page_entries(next), with_attr);
+        let after = stream.starts[next].after.clone();
+        let page = self.source.page(after, page_entries(next, with_attr), with_attr);
         let (sender, receiver) = oneshot::channel();
         stream.ahead = Some(Ahead { number: next, with_attr, page: receiver });
         let work = async move {
@@ -311,9 +335,12 @@ impl Listing {
 }
 
 /// Entries to ask for in a page.
-fn page_entries(number: usize) -> u32 {
-    let growth =
-        u32::try_from(2 * number).ok().and_then(|bits| 1_u32.checked_shl(bits)).unwrap_or(u32::MAX);
+fn page_entries(number: usize, with_attr: bool) -> u32 {
+    if !with_attr && number > 0 {
+        return PAGE_NAMES_MAX;
+    }
+    let growth = number.checked_mul(2).and_then(|bits| u32::try_from(bits).ok());
+    let growth = growth.and_then(|bits| 1_u32.checked_shl(bits)).unwrap_or(u32::MAX);
     PAGE_ENTRIES_FIRST.saturating_mul(growth).min(PAGE_ENTRIES_MAX)
 }
 
@@ -322,7 +349,7 @@ mod tests {
     use super::*;
     use parking_lot::Mutex as Lock;
     use std::collections::BTreeSet;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use types::attr::FileType;
 
     const DIR: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 1, ver: 0 };
@@ -332,6 +359,8 @@ mod tests {
     struct Memory {
         names: Lock<BTreeSet<Name>>,
         asked: AtomicUsize,
+        /// Locks cover all names.
+        known: AtomicBool,
     }
 
     impl Memory {
@@ -360,18 +389,28 @@ mod tests {
                 memory.asked.fetch_add(1, Ordering::Relaxed);
                 let names = memory.names.lock();
                 let mut rest = names.iter().filter(|n| after.as_ref().is_none_or(|a| *n > a));
-                let entry = |n: &Name| DirEntry {
-                    name: n.clone(),
-                    fid: DIR,
-                    file_type: FileType::Regular,
-                    entry: None,
-                    layout: None,
-                };
                 let entries: Vec<DirEntry> =
                     rest.by_ref().take(limit as usize).map(entry).collect();
                 let parent = after.is_none().then_some(Fid::ROOT);
                 Ok(Page { entries: entries.into(), more: rest.next().is_some(), parent })
             })
+        }
+
+        fn known_names(&self) -> Option<Page> {
+            let names = self.0.names.lock();
+            let entries = names.iter().map(entry).collect();
+            let known = self.0.known.load(Ordering::Relaxed);
+            known.then_some(Page { entries, more: false, parent: Some(Fid::ROOT) })
+        }
+    }
+
+    fn entry(name: &Name) -> DirEntry {
+        DirEntry {
+            name: name.clone(),
+            fid: DIR,
+            file_type: FileType::Regular,
+            entry: None,
+            layout: None,
         }
     }
 
@@ -407,6 +446,12 @@ mod tests {
         count: usize,
         with_attr: bool,
     ) -> Vec<(u64, String, bool)> {
+        // As the client asks: the first call of the kernel says nothing of what is wanted.
+        let wanted = match (with_attr, from) {
+            (false, _) => Wanted::Names,
+            (true, 0) => Wanted::AttributesOrNames,
+            (true, _) => Wanted::Attributes,
+        };
         let mut items = Vec::new();
         let take = |position, item: Item<'_>| {
             if items.len() == count {
@@ -426,7 +471,7 @@ mod tests {
             items.push((position, name, fresh));
             true
         };
-        listing.read(from, with_attr, take).await.unwrap();
+        listing.read(from, wanted, take).await.unwrap();
         items
     }
 
@@ -487,17 +532,35 @@ mod tests {
             assert_eq!(asked(), 2, "the first, and the second ahead");
             all(&listing, 100, with_attr).await;
             // `all` starts again, so the first two are asked for once more.
-            assert_eq!(memory.asked.load(Ordering::Relaxed), 2 + 3);
+            let pages = if with_attr { 3 } else { 2 };
+            assert_eq!(memory.asked.load(Ordering::Relaxed), 2 + pages);
         }
     }
 
     #[tokio::test]
     async fn few_pages_are_many_names() {
-        let memory = Memory::with(100_000);
-        let whole = all(&listing(&memory), 390, true).await;
-        assert_eq!(whole.len(), 100_002);
-        // 1,024, 4,096, and six of 16,384.
-        assert_eq!(memory.asked.load(Ordering::Relaxed), 8);
+        // With attributes 1,024, 4,096, 16,384, and three of 32,768; names 1,024 and the rest.
+        for (with_attr, pages) in [(true, 6), (false, 2)] {
+            let memory = Memory::with(100_000);
+            let whole = all(&listing(&memory), 390, with_attr).await;
+            assert_eq!(whole.len(), 100_002);
+            assert_eq!(memory.asked.load(Ordering::Relaxed), pages);
+        }
+    }
+
+    #[tokio::test]
+    async fn names_that_are_known_are_not_asked_for() {
+        let memory = Memory::with(5000);
+        memory.known.store(true, Ordering::Relaxed);
+        let listing = listing(&memory);
+        let first = chunk(&listing, 0, 1500, true).await;
+        assert!(first.iter().all(|item| !item.2), "they have no attributes");
+        assert_eq!(chunk(&listing, 1500, 5000, false).await.len(), 3502);
+        assert_eq!(memory.asked.load(Ordering::Relaxed), 0);
+        // It says that it wants attributes.
+        let wants = |_: u64, _: Item<'_>| true;
+        listing.read(0, Wanted::Attributes, wants).await.unwrap();
+        assert_eq!(memory.asked.load(Ordering::Relaxed), 1);
     }
 
     #[tokio::test]
@@ -559,7 +622,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_forgotten_page_comes_back_the_same() {
-        let count = ENTRIES_KEPT_MAX + 2 * PAGE_ENTRIES_MAX as usize;
+        let count = ENTRIES_KEPT_MAX + 2 * PAGE_NAMES_MAX as usize;
         let memory = Memory::with(count);
         let listing = listing(&memory);
         all(&listing, 50_000, false).await;

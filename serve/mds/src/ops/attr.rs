@@ -15,7 +15,7 @@ use namespace::view::View;
 use types::attr::FileType;
 use types::errno::Errno;
 use types::fid::Fid;
-use types::limits::READDIR_ENTRIES_MAX;
+use types::limits::INODES_PER_REPLY_MAX;
 use types::lock::InodeBits;
 use wire::mds::{Getattr, GetattrMany, MdsReply, Readlink, Setattr};
 
@@ -33,25 +33,34 @@ impl Mds {
         })
     }
 
-    pub(super) fn getattr_many(
+    pub(super) async fn getattr_many(
         &self,
         request: &mut RequestContext<'_>,
         op: &GetattrMany,
     ) -> Result<MdsReply, Errno> {
         let GetattrMany { fids } = op;
-        if fids.len() > READDIR_ENTRIES_MAX {
+        if fids.len() > INODES_PER_REPLY_MAX {
             return Err(Errno::E2BIG);
         }
         let mut attrs = Vec::with_capacity(fids.len());
         for turn in fids.chunks(INODES_PER_TURN) {
-            self.show(request, |records| {
-                // One damaged inode must not hide the others.
-                let mut show = |fid: &Fid| {
-                    self.ours(*fid).and_then(|()| records.show(*fid, SHOWN)).ok().flatten()
-                };
-                attrs.extend(turn.iter().map(&mut show));
-                Ok(())
-            })?;
+            let first = attrs.len();
+            if first > 0 {
+                tokio::task::yield_now().await;
+            }
+            self.in_turn(request, |request| {
+                // It may be the second attempt.
+                attrs.truncate(first);
+                self.show(request, |records| {
+                    // One damaged inode must not hide the others.
+                    let mut show = |fid: &Fid| {
+                        self.ours(*fid).and_then(|()| records.show(*fid, SHOWN)).ok().flatten()
+                    };
+                    attrs.extend(turn.iter().map(&mut show));
+                    Ok(())
+                })
+            })
+            .await?;
         }
         Ok(MdsReply::Attrs(attrs))
     }

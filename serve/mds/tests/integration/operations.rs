@@ -9,7 +9,7 @@ use types::attr::{FileType, SetAttr};
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
-use types::limits::READDIR_ENTRIES_MAX;
+use types::limits::INODES_PER_REPLY_MAX;
 use types::lock::{Flock, FlockFlavor, FlockKind};
 use types::session::{ClientUuid, OpenHandle};
 use types::target::TargetIndex;
@@ -163,7 +163,7 @@ fn attributes_are_changed_and_many_are_read_at_once() {
         ),
         Err(Errno::EPERM)
     );
-    let too_many = GetattrMany { fids: vec![file; READDIR_ENTRIES_MAX + 1] };
+    let too_many = GetattrMany { fids: vec![file; INODES_PER_REPLY_MAX + 1] };
     assert_eq!(rig.one(MdsOp::GetattrMany(too_many)), Err(Errno::E2BIG));
 }
 

@@ -4,7 +4,7 @@ use crate::caller::{Caller, Found};
 use crate::client::Client;
 use crate::counters::Operation;
 use crate::listing::merged::{Part, merge, part_of, share};
-use crate::listing::{ENTRIES_KEPT_MAX, Item, Listing, Page, PageSource};
+use crate::listing::{ENTRIES_KEPT_MAX, Item, Listing, Page, PageSource, Wanted};
 use crate::open::{DirHandle, OpenDir};
 use crate::ops::directories::stripes::{still, stripes_of, whole};
 use crate::ops::names::elsewhere;
@@ -26,7 +26,7 @@ use types::name::Name;
 use wire::mds::{DirEntry, GetParent, MdsOp, MdsReply, Readdir};
 
 /// Bytes of one page, about.
-const PAGE_BYTES: u32 = 4 << 20;
+const PAGE_BYTES: u32 = 6 << 20;
 
 /// One entry for the kernel.
 #[derive(Clone, PartialEq, Debug)]
@@ -88,10 +88,9 @@ impl Client {
     }
 
     /// Entries from `cookie` on (0 = start again) that fit into `budget`; empty at the end. 1 round
-    /// trip per page, of which each has four times as many entries as the one before it, 1,024 to
-    /// 16,384; the next one is on its way while one is consumed. 1 more per page with `plus` if
-    /// other MDTs have inodes of it. No round trip for a directory that
-    /// was listed from start to end and is covered since.
+    /// trip per page (`listing.rs`); the next one is on its way while one is consumed. 1 more per
+    /// page with `plus` if other MDTs have inodes of it. No round trip for a directory that was
+    /// listed from start to end and of which names, and with `plus` attributes, are covered since.
     ///
     /// # Errors
     /// EBADF, and those of the MDT.
@@ -140,8 +139,13 @@ impl Client {
             }
             fits
         };
+        let wanted = match (plus, cookie) {
+            (false, _) => Wanted::Names,
+            (true, 0) if self.names_will_do(open.fid) => Wanted::AttributesOrNames,
+            (true, _) => Wanted::Attributes,
+        };
         let _in_dir = self.locks.enter_dir(open.fid);
-        if let Err(error) = open.listing.read(cookie, plus, take).await {
+        if let Err(error) = open.listing.read(cookie, wanted, take).await {
             self.lives_on(open.fid, error)?;
             return Ok(Vec::new());
         }
@@ -155,6 +159,23 @@ impl Client {
             DirItem { found, ..item }
         };
         Ok(items.into_iter().map(counted).collect())
+    }
+
+    /// True if a listing may begin with known names, without attributes: the kernel asks for these
+    /// whatever the program wants, and if it wants them statahead fetches those that are missing
+    /// with the first one that is looked at.
+    fn names_will_do(&self, dir: Fid) -> bool {
+        let listing = {
+            let mut table = self.locks.table.lock();
+            if table.listing(dir, true).is_some() {
+                return true;
+            }
+            table.listing(dir, false)
+        };
+        let fetches = self.statahead_max() > 0 && !self.is_careful();
+        let Some((entries, _)) = listing.filter(|_| fetches) else { return false };
+        let now = self.session.env.clock.now();
+        self.statahead.lock().listed_again(dir, entries, now)
     }
 
     /// What the kernel is told of a listed name beside the name itself. `fresh`: attributes that
@@ -207,7 +228,8 @@ impl Source {
         self.locks.table.lock().listing(fid, with_attr)
     }
 
-    /// The whole directory, if it has no stripes and locks cover it.
+    /// The whole directory, if it has no stripes and locks cover it; `with_attr`: and all its
+    /// attributes.
     fn known_page(&self, with_attr: bool) -> Option<Page> {
         if self.locks.striped(self.fid) != Striped::No {
             return None;
@@ -337,6 +359,10 @@ impl PageSource for Source {
             return Box::pin(ready(Ok(page)));
         }
         Box::pin(self.clone().fetch(after, limit, with_attr))
+    }
+
+    fn known_names(&self) -> Option<Page> {
+        self.known_page(false)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::caller::Caller;
 use crate::client::Client;
 use crate::counters::Operation;
 use crate::listing::merged::{Part, merge, share};
-use crate::listing::{Item, Listing, Page, PageSource};
+use crate::listing::{Item, Listing, Page, PageSource, Wanted};
 use crate::open::DirHandle;
 use crate::ops::attributes::AccessMask;
 use crate::ops::directories::stripes::{still, stripes_of};
@@ -72,7 +72,8 @@ impl Client {
             }
             take(position + 1, &newest)
         };
-        listing.read(position, false, hand_out).await
+        // Its pages have attributes anyway.
+        listing.read(position, Wanted::Names, hand_out).await
     }
 }
 
@@ -121,5 +122,9 @@ impl PageSource for Source {
         _: bool,
     ) -> BoxFuture<'static, Result<Page, ClientError>> {
         Box::pin(self.clone().fetch(after, limit))
+    }
+
+    fn known_names(&self) -> Option<Page> {
+        None
     }
 }
