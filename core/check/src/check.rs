@@ -286,7 +286,7 @@ impl Check {
         let above = self.seen.get(&dir);
         let version = above.map_or(0, |seen| seen.version);
         let stripes = above.and_then(|seen| seen.stripes.as_ref());
-        let whole = stripes.map_or(dir, |stripes| stripes.master());
+        let home = stripes.map_or(dir, |stripes| stripes.home(&name()));
         if let Some(place) = stripes.map(|stripes| stripes.place(&name())).filter(|at| *at != dir) {
             self.find(Finding::MisplacedName { dir, name: name(), place, version });
         }
@@ -301,7 +301,7 @@ impl Check {
             match child.named.take() {
                 None => child.named = Some(this),
                 // The name where its parent is counts.
-                Some(first) if first.0 != child.parent && whole == child.parent => {
+                Some(first) if first.0 != child.parent && home == child.parent => {
                     child.named = Some(this);
                     self.extra.push((fid, first.0, first.1));
                 }

@@ -57,9 +57,10 @@ fn judge_stripes(seen: &BTreeMap<Fid, Seen>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The directory that programs see of one that has a name.
-fn whole(seen: &BTreeMap<Fid, Seen>, dir: Fid) -> Fid {
-    seen.get(&dir).and_then(|inode| master_of(dir, inode)).unwrap_or(dir)
+/// The directory that the inode of a name records, of the stripe that has the name.
+fn home(seen: &BTreeMap<Fid, Seen>, dir: Fid, name: &[u8]) -> Fid {
+    let stripes = seen.get(&dir).and_then(|inode| inode.stripes.as_ref());
+    stripes.map_or(dir, |stripes| stripes.home(name))
 }
 
 fn judge_inode(
@@ -95,7 +96,7 @@ fn judge_inode(
     if nlink != counted {
         findings.push(Finding::WrongNlink { fid, recorded: nlink, counted, version });
     }
-    let named = inode.named.as_ref().map(|named| whole(seen, named.0)).or(master);
+    let named = inode.named.as_ref().map(|named| home(seen, named.0, &named.1)).or(master);
     if let Some(found) = named.filter(|found| is_dir && *found != inode.parent) {
         findings.push(Finding::WrongParent { fid, recorded: inode.parent, found, version });
     }

@@ -4,8 +4,11 @@
 //! A bundle is a list of steps. Each step belongs to the MDT of its FID, the reply to the
 //! coordinator; each MDT does those that are its own, and keeps all.
 
+mod rest;
+
 use crate::damaged::{Damaged, known, seal, unseal};
 use crate::inode;
+use rest::{Rest, field, good_name};
 use types::attr::FileType;
 use types::bundle::Place;
 use types::fid::Fid;
@@ -39,6 +42,9 @@ const CHANGE: u16 = 9;
 const RESTRIPE: u16 = 10;
 const GIVE: u16 = 11;
 const TAKE: u16 = 12;
+const HOME: u16 = 13;
+const OBJECTS: u16 = 14;
+const DISCARD: u16 = 15;
 
 const ATIME: u32 = 1;
 const MTIME: u32 = 2;
@@ -71,6 +77,10 @@ const MTIME: u32 = 2;
 /// |   10 | restripe | FID, change of the link count 4, record of the stripes                   |
 /// |   11 | give   | FID of the stripe, type 1, name                                            |
 /// |   12 | take   | FID of the stripe, FID, type 1, name                                       |
+/// |   13 | home   | FID, FID of the directory before, FID of the directory, type 1, name       |
+/// |   14 | objects | FID, FID after which they are named, then bytes on the MDT: number 4,     |
+/// |      |        | length 4, bytes                                                            |
+/// |   15 | discard | FID                                                                       |
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct RawHead {
@@ -252,6 +262,34 @@ pub enum Step {
         /// What is there.
         file_type: FileType,
     },
+    /// The directory of a name goes to another inode, and so the inode of the name records that one
+    /// as its directory. Times stay as they are.
+    Home {
+        /// The inode.
+        fid: Fid,
+        /// The inode of the directory before.
+        from: Fid,
+        /// Its inode now.
+        to: Fid,
+        /// The name.
+        name: Name,
+        /// The type of the inode.
+        file_type: FileType,
+    },
+    /// An inode that is made has the objects of one that is discarded.
+    Objects {
+        /// The inode.
+        fid: Fid,
+        /// The file after which they are named.
+        named: Fid,
+        /// Bytes on the MDT: numbers of chunks, and their bytes.
+        chunks: Vec<(u32, Vec<u8>)>,
+    },
+    /// An inode is another MDT's now, under another FID, with its names and objects.
+    Discard {
+        /// The inode that was.
+        fid: Fid,
+    },
     /// The reply to the client that asked for it is kept.
     Reply {
         /// The client.
@@ -273,6 +311,9 @@ impl Step {
             | Step::Link { fid, .. }
             | Step::Move { fid, .. }
             | Step::Change { fid, .. }
+            | Step::Home { fid, .. }
+            | Step::Objects { fid, .. }
+            | Step::Discard { fid }
             | Step::Restripe { fid, .. } => Some(TargetIndex(fid.mdt())),
             Step::Enter { dir, .. }
             | Step::Leave { dir, .. }
@@ -446,6 +487,24 @@ fn put_step(step: &Step, out: &mut Vec<u8>) {
             out.extend_from_slice(name.as_bytes());
             TAKE
         }
+        Step::Home { fid, from, to, name, file_type } => {
+            [fid, from, to].into_iter().for_each(|fid| out.extend_from_slice(&fid.to_be_bytes()));
+            out.push(*file_type as u8);
+            out.extend_from_slice(name.as_bytes());
+            HOME
+        }
+        Step::Objects { fid, named, chunks } => {
+            [fid, named].into_iter().for_each(|fid| out.extend_from_slice(&fid.to_be_bytes()));
+            for (n, bytes) in chunks {
+                out.extend_from_slice(&n.to_le_bytes());
+                sized(bytes, out);
+            }
+            OBJECTS
+        }
+        Step::Discard { fid } => {
+            out.extend_from_slice(&fid.to_be_bytes());
+            DISCARD
+        }
         Step::Reply { client, slot, record } => {
             out.extend_from_slice(&client.0.to_be_bytes());
             out.extend_from_slice(&slot.to_le_bytes());
@@ -497,10 +556,6 @@ pub fn decode(bytes: &[u8]) -> Result<Kept, Damaged> {
         return Err(rest.trailing());
     }
     Ok(Kept::Applied { others: all, steps: list })
-}
-
-fn field(field: &'static str, found: u64) -> Damaged {
-    Damaged::Field { record: RECORD, field, found }
 }
 
 fn step(kind: u16, mut rest: Rest<'_>) -> Result<Step, Damaged> {
@@ -574,6 +629,19 @@ fn step(kind: u16, mut rest: Rest<'_>) -> Result<Step, Damaged> {
             let (file_type, name) = rest.name()?;
             Step::Take { dir, name, fid, file_type }
         }
+        HOME => {
+            let (fid, from, to) = (rest.fid()?, rest.fid()?, rest.fid()?);
+            let (file_type, name) = rest.name()?;
+            Step::Home { fid, from, to, name, file_type }
+        }
+        OBJECTS => {
+            let (fid, named, mut chunks) = (rest.fid()?, rest.fid()?, Vec::new());
+            while !rest.0.is_empty() {
+                chunks.push((u32::from_le_bytes(rest.array()?), rest.sized()?.to_vec()));
+            }
+            Step::Objects { fid, named, chunks }
+        }
+        DISCARD => Step::Discard { fid: rest.fid()? },
         REPLY => {
             let client = ClientUuid(u128::from_be_bytes(rest.array()?));
             let slot = u16::from_le_bytes(rest.array()?);
@@ -584,63 +652,6 @@ fn step(kind: u16, mut rest: Rest<'_>) -> Result<Step, Damaged> {
         kind => return Err(field("kind of a step", kind.into())),
     };
     if rest.0.is_empty() { Ok(step) } else { Err(rest.trailing()) }
-}
-
-fn good_name(bytes: &[u8]) -> Result<Name, Damaged> {
-    Name::new(bytes).map_err(|_| field("length of a name", bytes.len() as u64))
-}
-
-struct Rest<'a>(&'a [u8]);
-
-impl<'a> Rest<'a> {
-    fn take(&mut self, len: usize) -> Result<&'a [u8], Damaged> {
-        let short = Damaged::Short { record: RECORD, found: self.0.len() };
-        let (taken, rest) = self.0.split_at_checked(len).ok_or(short)?;
-        self.0 = rest;
-        Ok(taken)
-    }
-
-    fn get<T: FromBytes + KnownLayout + Immutable + Unaligned>(
-        &mut self,
-    ) -> Result<&'a T, Damaged> {
-        let bytes = self.take(size_of::<T>())?;
-        T::ref_from_bytes(bytes).map_err(|_| Damaged::Short { record: RECORD, found: bytes.len() })
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Damaged> {
-        let bytes = self.take(N)?;
-        <[u8; N]>::try_from(bytes)
-            .map_err(|_| Damaged::Short { record: RECORD, found: bytes.len() })
-    }
-
-    fn fid(&mut self) -> Result<Fid, Damaged> {
-        self.array().map(Fid::from_be_bytes)
-    }
-
-    fn time(&mut self) -> Result<Timestamp, Damaged> {
-        let raw: &RawTime = self.get()?;
-        match raw.nsec.get() {
-            nsec if nsec < 1_000_000_000 => Ok(Timestamp { sec: raw.sec.get(), nsec }),
-            nsec => Err(field("nanos", nsec.into())),
-        }
-    }
-
-    fn sized(&mut self) -> Result<&'a [u8], Damaged> {
-        let len = u32::from_le_bytes(self.array()?);
-        self.take(len as usize)
-    }
-
-    /// A type and a name, which ends the step.
-    fn name(&mut self) -> Result<(FileType, Name), Damaged> {
-        let [raw] = self.array()?;
-        let file_type = FileType::from_dtype(raw).ok_or(field("file type", raw.into()))?;
-        let bytes = std::mem::take(&mut self.0);
-        Ok((file_type, good_name(bytes)?))
-    }
-
-    fn trailing(&self) -> Damaged {
-        field("bytes behind the end", self.0.len() as u64)
-    }
 }
 
 #[cfg(test)]

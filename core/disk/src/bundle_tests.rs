@@ -77,7 +77,15 @@ fn sample() -> Kept {
             },
             Step::Restripe { fid: A, nlink: -1, record: b"stripes".to_vec() },
             Step::Give { dir: Fid::ROOT, name: name.clone(), file_type: FileType::Directory },
-            Step::Take { dir: Fid::ROOT, name, fid: A, file_type: FileType::Directory },
+            Step::Take {
+                dir: Fid::ROOT,
+                name: name.clone(),
+                fid: A,
+                file_type: FileType::Directory,
+            },
+            Step::Home { fid: A, from: Fid::ROOT, to: A, name, file_type: FileType::Directory },
+            Step::Objects { fid: A, named: Fid::ROOT, chunks: vec![(3, b"bytes".to_vec())] },
+            Step::Discard { fid: A },
             Step::Reply { client: ClientUuid(7), slot: 3, record: reply },
         ],
     }
@@ -109,7 +117,10 @@ fn each_step_is_of_the_mdt_of_its_inode() {
     let (inode, name) = (Some(A.mdt()), Some(Fid::ROOT.mdt()));
     assert_eq!(
         mdts,
-        [inode, inode, inode, name, name, inode, inode, inode, inode, name, name, None]
+        [
+            inode, inode, inode, name, name, inode, inode, inode, inode, name, name, inode, inode,
+            inode, None
+        ]
     );
 }
 

@@ -8,6 +8,10 @@
 //! that has passed: names up to it are where the new count and hash put them, those behind it where
 //! the old ones do. So each name has one place at any time. A shard that a merge has emptied stays
 //! in the record, and the next split takes it again.
+//!
+//! A directory that goes to other MDTs gets other inodes: the new stripes come first in the record,
+//! the new master at their head, and names move from the old ones behind them. The last change of
+//! the record leaves the old ones out.
 
 use std::sync::OnceLock;
 use types::dir_stripes::{BadDirStripes, DirDefault, DirHash, Levels};
@@ -17,8 +21,9 @@ use types::name::Name;
 use types::target::TargetIndex;
 
 /// Version of the record of stripes. 1: first version, of stripes that never changed. 2: they
-/// change: generation, count, and what moves.
-pub const VERSION: u8 = 2;
+/// change: generation, count, and what moves. 3: names may move to other inodes, and one stripe may
+/// be all.
+pub const VERSION: u8 = 3;
 /// Version of the record of a default. 1: first version.
 pub const DEFAULT_VERSION: u8 = 1;
 /// The highest generation: a reply has 30 bits for it.
@@ -26,6 +31,10 @@ pub const GENERATION_MAX: u32 = (1 << 30) - 1;
 
 /// The extended attribute whose value is the record: clients of the file system ask for it.
 pub const RECORD_XATTR: &[u8] = b"sheen.stripes";
+
+/// The extended attribute that takes a directory to other MDTs when it is set, to a
+/// [`types::dir_stripes::DirSpec`].
+pub const MDTS_XATTR: &[u8] = b"sheen.mdts";
 
 /// Groups of names, which `crush` deals out to the stripes.
 const GROUPS: usize = 4096;
@@ -41,8 +50,17 @@ pub struct Moving {
     pub hash: DirHash,
     /// Among so many.
     pub count: u16,
+    /// Which are those behind the new ones: the directory goes to other inodes.
+    pub leaves: bool,
     /// The last name that has passed; `None`: none has.
     pub cursor: Option<Name>,
+}
+
+impl Moving {
+    /// True if this name has not passed.
+    fn is_before(&self, name: &[u8]) -> bool {
+        self.cursor.as_ref().is_none_or(|cursor| cursor.as_bytes() < name)
+    }
 }
 
 /// The stripes of a directory.
@@ -52,6 +70,8 @@ pub struct DirStripes {
     /// The first so many have names, or will have when names do not move any more.
     count: u16,
     generation: u32,
+    /// It was split, or merged, by itself.
+    by_itself: bool,
     moving: Option<Moving>,
     fids: Vec<Fid>,
 }
@@ -60,10 +80,10 @@ impl DirStripes {
     /// With these stripes, the directory itself first.
     ///
     /// # Errors
-    /// Fewer than 2 or more than [`DIR_STRIPES_MAX`]; two of them on one MDT.
+    /// None or more than [`DIR_STRIPES_MAX`]; two of them on one MDT.
     pub fn new(hash: DirHash, fids: Vec<Fid>) -> Result<DirStripes, BadDirStripes> {
         let count = fids.len() as u16; // checked below
-        DirStripes { hash, count, generation: 1, moving: None, fids }.checked()
+        DirStripes { hash, count, generation: 1, by_itself: false, moving: None, fids }.checked()
     }
 
     /// A directory without stripes begins to get some: `more` of them beside itself.
@@ -71,10 +91,10 @@ impl DirStripes {
     /// # Errors
     /// As [`DirStripes::new`].
     pub fn split(fid: Fid, hash: DirHash, more: Vec<Fid>) -> Result<DirStripes, BadDirStripes> {
-        let moving = Some(Moving { hash, count: 1, cursor: None });
+        let moving = Some(Moving { hash, count: 1, leaves: false, cursor: None });
         let fids: Vec<Fid> = [fid].into_iter().chain(more).collect();
         let count = fids.len() as u16; // checked below
-        DirStripes { hash, count, generation: 1, moving, fids }.checked()
+        DirStripes { hash, count, generation: 1, by_itself: false, moving, fids }.checked()
     }
 
     /// Names begin to move to the places that this count and hash give them. `more`: new stripes,
@@ -91,9 +111,34 @@ impl DirStripes {
         if self.moving.is_some() {
             return Err(BadDirStripes("names move already"));
         }
-        let moving = Some(Moving { hash: self.hash, count: self.count, cursor: None });
+        let (old, count_now) = (self.hash, self.count);
+        let moving = Some(Moving { hash: old, count: count_now, leaves: false, cursor: None });
         let fids = self.fids.iter().copied().chain(more).collect();
-        DirStripes { hash, count, generation: self.after(), moving, fids }.checked()
+        let generation = self.after();
+        DirStripes { hash, count, generation, by_itself: false, moving, fids }.checked()
+    }
+
+    /// The directory `fid`, which has the stripes `old` if it has any, begins to go to these
+    /// inodes, the new master first.
+    ///
+    /// # Errors
+    /// As [`DirStripes::new`]; names move already; `old` is of another directory.
+    pub fn going(
+        fid: Fid,
+        old: Option<&DirStripes>,
+        hash: DirHash,
+        to: Vec<Fid>,
+    ) -> Result<DirStripes, BadDirStripes> {
+        let count = to.len().min(DIR_STRIPES_MAX + 1) as u16; // checked below
+        let (old_hash, old_count, before, generation) = match old {
+            None => (hash, 1, vec![fid], 1),
+            Some(old) if old.moving.is_some() => return Err(BadDirStripes("names move already")),
+            Some(old) if old.master() != fid => return Err(BadDirStripes("another directory")),
+            Some(old) => (old.hash, old.count, old.fids.clone(), old.after()),
+        };
+        let moving = Some(Moving { hash: old_hash, count: old_count, leaves: true, cursor: None });
+        let fids = to.into_iter().chain(before).collect();
+        DirStripes { hash, count, generation, by_itself: false, moving, fids }.checked()
     }
 
     /// All names up to this one have passed; `None`: all names.
@@ -102,7 +147,22 @@ impl DirStripes {
             (Some(moving), Some(cursor)) => Some(Moving { cursor: Some(cursor), ..moving.clone() }),
             _ => None,
         };
-        DirStripes { generation: self.after(), moving, ..self.clone() }
+        let stay = if moving.is_none() { self.old_from() } else { self.fids.len() };
+        let fids = self.fids[..stay].to_vec();
+        DirStripes { generation: self.after(), moving, fids, ..self.clone() }
+    }
+
+    /// Where the stripes begin that the directory leaves; behind all, if it leaves none.
+    fn old_from(&self) -> usize {
+        match &self.moving {
+            Some(Moving { leaves: true, .. }) => usize::from(self.count).min(self.fids.len()),
+            _ => self.fids.len(),
+        }
+    }
+
+    /// The stripes that go when all names have passed, the old master first.
+    pub fn leaves(&self) -> &[Fid] {
+        &self.fids[self.old_from()..]
     }
 
     fn after(&self) -> u32 {
@@ -110,22 +170,42 @@ impl DirStripes {
     }
 
     fn checked(self) -> Result<DirStripes, BadDirStripes> {
-        if !(2..=DIR_STRIPES_MAX).contains(&self.fids.len()) {
-            return Err(BadDirStripes("number of stripes"));
+        let (new, old) = self.fids.split_at(self.old_from());
+        for (part, least) in [(new, 1), (old, 0)] {
+            if !(least..=DIR_STRIPES_MAX).contains(&part.len()) {
+                return Err(BadDirStripes("number of stripes"));
+            }
+            let mut mdts: Vec<u16> = part.iter().map(|fid| fid.mdt()).collect();
+            mdts.sort_unstable();
+            if mdts.windows(2).any(|pair| pair[0] == pair[1]) {
+                return Err(BadDirStripes("an MDT twice"));
+            }
         }
-        let mut mdts: Vec<u16> = self.fids.iter().map(|fid| fid.mdt()).collect();
-        mdts.sort_unstable();
-        if mdts.windows(2).any(|pair| pair[0] == pair[1]) {
-            return Err(BadDirStripes("an MDT twice"));
+        if old.iter().any(|fid| new.contains(fid)) {
+            return Err(BadDirStripes("a stripe twice"));
         }
-        let counts = [Some(self.count), self.moving.as_ref().map(|moving| moving.count)];
-        if !counts.iter().flatten().all(|n| (1..=self.fids.len()).contains(&usize::from(*n))) {
+        let has = |part: &[Fid], count: u16| (1..=part.len()).contains(&usize::from(count));
+        let old_count = self
+            .moving
+            .as_ref()
+            .map(|moving| has(if moving.leaves { old } else { new }, moving.count));
+        if !has(new, self.count) || old_count == Some(false) {
             return Err(BadDirStripes("stripes in use"));
         }
         if !(1..=GENERATION_MAX).contains(&self.generation) {
             return Err(BadDirStripes("generation"));
         }
         Ok(self)
+    }
+
+    /// No administrator has chosen these stripes.
+    pub fn by_itself(self) -> DirStripes {
+        DirStripes { by_itself: true, ..self }
+    }
+
+    /// True if the directory was split, or merged, by itself.
+    pub fn is_by_itself(&self) -> bool {
+        self.by_itself
     }
 
     /// The directory itself.
@@ -145,8 +225,12 @@ impl DirStripes {
 
     /// The stripes that may have names.
     pub fn in_use(&self) -> &[Fid] {
-        let old = self.moving.as_ref().map_or(0, |moving| moving.count);
-        &self.fids[..usize::from(self.count.max(old))]
+        let used = match &self.moving {
+            None => self.count,
+            Some(moving) if moving.leaves => self.count + moving.count, // each <= DIR_STRIPES_MAX
+            Some(moving) => self.count.max(moving.count),
+        };
+        &self.fids[..usize::from(used)]
     }
 
     /// How many have names when none moves.
@@ -172,12 +256,20 @@ impl DirStripes {
     /// The stripe of a name.
     pub fn place(&self, name: &[u8]) -> Fid {
         match &self.moving {
-            Some(Moving { hash, count, cursor })
-                if cursor.as_ref().is_none_or(|cursor| cursor.as_bytes() < name) =>
-            {
-                self.fids[place(*hash, usize::from(*count), name)]
+            Some(moving) if moving.is_before(name) => {
+                let from = if moving.leaves { self.old_from() } else { 0 };
+                self.fids[from + place(moving.hash, usize::from(moving.count), name)]
             }
             _ => self.place_then(name),
+        }
+    }
+
+    /// The directory that the inode of a name records as the one above it, and as that of its name:
+    /// the master, or the old one as long as the name has not passed.
+    pub fn home(&self, name: &[u8]) -> Fid {
+        match &self.moving {
+            Some(moving) if moving.leaves && moving.is_before(name) => self.fids[self.old_from()],
+            _ => self.master(),
         }
     }
 
@@ -193,7 +285,8 @@ impl DirStripes {
     /// |  2 |    2 | number of FIDs |
     /// |  4 |    4 | generation |
     /// |  8 |    2 | count |
-    /// | 10 |    1 | 1 if names move; else all up to the FIDs is 0 |
+    /// | 10 |    1 | 1: names move; 2: to other inodes; 0: then all up to the FIDs is 0. 128 more: it |
+    /// |    |      | was split by itself                                                               |
     /// | 11 |    1 | old hash |
     /// | 12 |    2 | old count |
     /// | 14 |    2 | length of the cursor; 0: no name has passed |
@@ -209,9 +302,11 @@ impl DirStripes {
         bytes.extend_from_slice(&self.count.to_le_bytes());
         let cursor = self.moving.as_ref().and_then(|moving| moving.cursor.as_ref());
         let cursor = cursor.map_or(&[][..], Name::as_bytes);
-        let (moves, hash, count) =
-            self.moving.as_ref().map_or((0, 0, 0), |m| (1, m.hash as u8, m.count));
-        bytes.extend_from_slice(&[moves, hash]);
+        let (moves, hash, count) = self
+            .moving
+            .as_ref()
+            .map_or((0, 0, 0), |m| (1 + u8::from(m.leaves), m.hash as u8, m.count));
+        bytes.extend_from_slice(&[moves | u8::from(self.by_itself) << 7, hash]);
         bytes.extend_from_slice(&count.to_le_bytes());
         bytes.extend_from_slice(&(cursor.len() as u16).to_le_bytes()); // a name
         self.fids.iter().for_each(|fid| bytes.extend_from_slice(&fid.to_be_bytes()));
@@ -234,7 +329,7 @@ impl DirStripes {
         };
         match version {
             1 => DirStripes::new(hash, fids(rest)?),
-            VERSION => {
+            2 | VERSION => {
                 let (head, rest) = rest.split_first_chunk::<12>().ok_or(short)?;
                 let [g0, g1, g2, g3, c0, c1, moves, old, o0, o1, l0, l1] = *head;
                 let (generation, count) =
@@ -244,11 +339,13 @@ impl DirStripes {
                 if cursor.len() != len {
                     return Err(BadDirStripes("length"));
                 }
-                let moving = match moves {
+                let by_itself = moves & 128 != 0;
+                let moving = match moves & 127 {
                     0 if [old, o0, o1, l0, l1] == [0; 5] => None,
-                    1 => Some(Moving {
+                    1 | 2 => Some(Moving {
                         hash: DirHash::of(old).ok_or(BadDirStripes("hash"))?,
                         count: u16::from_le_bytes([o0, o1]),
+                        leaves: moves & 127 == 2,
                         cursor: match cursor {
                             [] => None,
                             name => Some(Name::new(name).map_err(|_| BadDirStripes("cursor"))?),
@@ -256,7 +353,8 @@ impl DirStripes {
                     }),
                     _ => return Err(BadDirStripes("what moves")),
                 };
-                DirStripes { hash, count, generation, moving, fids: fids(raw)? }.checked()
+                let fids = fids(raw)?;
+                DirStripes { hash, count, generation, by_itself, moving, fids }.checked()
             }
             _ => Err(BadDirStripes("version")),
         }
@@ -265,7 +363,7 @@ impl DirStripes {
     /// The generation in a record of which nothing else matters.
     pub fn generation_in(bytes: &[u8]) -> u32 {
         match (bytes.first(), bytes.get(4..8).and_then(<[u8]>::first_chunk)) {
-            (Some(&VERSION), Some(raw)) => u32::from_le_bytes(*raw).clamp(1, GENERATION_MAX),
+            (Some(&(2 | VERSION)), Some(raw)) => u32::from_le_bytes(*raw).clamp(1, GENERATION_MAX),
             _ => 1,
         }
     }
@@ -393,178 +491,5 @@ pub fn decode_default(bytes: &[u8]) -> Result<DirDefault, BadDirStripes> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn stripes(hash: DirHash, count: u16) -> DirStripes {
-        let fid = |mdt: u16| Fid {
-            seq: Fid::SEQ_NORMAL + u64::from(mdt) * Fid::SEQ_WIDTH,
-            oid: 7,
-            ver: 0,
-        };
-        DirStripes::new(hash, (0..count).map(fid).collect()).unwrap()
-    }
-
-    /// The fullest stripe to the mean.
-    fn fullest(hash: DirHash, count: u16, names: u32) -> f64 {
-        let stripes = stripes(hash, count);
-        let mut taken = vec![0u32; count.into()];
-        for n in 0..names {
-            let at = stripes.place(format!("file.mdtest.{}.{}", n % 168, n / 168).as_bytes());
-            taken[usize::from(at.mdt())] += 1;
-        }
-        f64::from(*taken.iter().max().unwrap()) * f64::from(count) / f64::from(names)
-    }
-
-    #[test]
-    fn names_are_spread_evenly() {
-        for (count, most) in [(2, 1.01), (4, 1.02), (16, 1.03), (38, 1.05), (128, 1.15)] {
-            for hash in [DirHash::Crush, DirHash::Fnv1a64] {
-                let fullest = fullest(hash, count, 200_000);
-                println!("{hash} {count}: {fullest:.3}");
-                assert!(fullest < most, "{hash} over {count}: {fullest}");
-            }
-        }
-    }
-
-    #[test]
-    fn groups_are_dealt_out_evenly_and_stay_where_they_are() {
-        for count in [2, 4, 16, 37] {
-            let (few, more) = (deal(count), deal(count + 1));
-            let mut taken = vec![0usize; count];
-            few.iter().for_each(|stripe| taken[usize::from(*stripe)] += 1);
-            assert!(taken.iter().all(|n| *n <= GROUPS.div_ceil(count)));
-            let moved = few.iter().zip(more.iter()).filter(|(a, b)| a != b).count();
-            assert!(moved < 2 * GROUPS / (count + 1), "{moved} groups move from {count}");
-        }
-    }
-
-    /// Names that exist are found where they are only if this never changes.
-    #[test]
-    fn the_place_of_a_name_never_changes() {
-        let at = |hash, count, name: &[u8]| place(hash, count, name);
-        let names: [&[u8]; 4] = [b"a", b"file.1", b".profile", "caf\u{e9}".as_bytes()];
-        let all = |hash, count| names.map(|name| at(hash, count, name));
-        assert_eq!(all(DirHash::AllChar, 4), [1, 3, 3, 2]);
-        assert_eq!(fnv_1a_64(b"a"), 0xaf63_dc4c_8601_ec8c, "as published");
-        assert_eq!(all(DirHash::Fnv1a64, 4), FNV);
-        assert_eq!(all(DirHash::Crush, 4), CRUSH_4);
-        assert_eq!(all(DirHash::Crush, 38), CRUSH_38);
-        let sum =
-            |count| table(count).iter().zip(1u64..).map(|(s, n)| u64::from(*s) * n).sum::<u64>();
-        assert_eq!([2, 4, 16, 38, 128].map(sum), SUMS);
-    }
-    const FNV: [usize; 4] = [0, 2, 2, 1];
-    const CRUSH_4: [usize; 4] = [0, 2, 2, 3];
-    const CRUSH_38: [usize; 4] = [4, 18, 9, 29];
-    const SUMS: [u64; 5] = [4_180_182, 12_576_981, 62_575_021, 155_188_090, 532_223_777];
-
-    #[test]
-    fn a_temporary_name_is_with_its_lasting_one() {
-        for (name, stem) in [(".a.Xy3z45", "a"), (".core.c.aB3dEf", "core.c")] {
-            assert_eq!(lasting(name.as_bytes()), stem.as_bytes());
-        }
-        for name in [
-            "a.Xy3z45",
-            ".Xy3z45",
-            "..Xy3z45",
-            ".a.123456",
-            ".a.backup",
-            ".a.BACKUP",
-            ".a.Xy3z4",
-            ".a.Xy3z4_",
-        ] {
-            assert_eq!(lasting(name.as_bytes()), name.as_bytes(), "{name}");
-        }
-    }
-
-    #[test]
-    fn stripes_are_read_again() {
-        let four = stripes(DirHash::Crush, 4);
-        let bytes = four.encode();
-        assert_eq!(DirStripes::decode(&bytes), Ok(four.clone()));
-        (0..bytes.len()).for_each(|len| assert!(DirStripes::decode(&bytes[..len]).is_err()));
-        let flip = |at: usize, byte: u8| {
-            let mut bad = bytes.clone();
-            bad[at] = byte;
-            DirStripes::decode(&bad).unwrap_err().0
-        };
-        assert_eq!([flip(0, 3), flip(1, 4), flip(2, 3)], ["version", "hash", "length"]);
-        assert_eq!([flip(8, 5), flip(8, 0)], ["stripes in use"; 2]);
-        assert_eq!([flip(4, 0), flip(7, 64)], ["generation"; 2]);
-        assert_eq!([flip(10, 2), flip(12, 1), flip(14, 1)], ["what moves", "what moves", "length"]);
-        let mut first = vec![1, DirHash::Crush as u8, 4, 0];
-        four.all().iter().for_each(|fid| first.extend_from_slice(&fid.to_be_bytes()));
-        assert_eq!(DirStripes::decode(&first), Ok(four.clone()), "of the first version");
-        let twice = vec![four.master(), four.master()];
-        assert_eq!(DirStripes::new(DirHash::Crush, twice), Err(BadDirStripes("an MDT twice")));
-        assert!(DirStripes::new(DirHash::Crush, vec![four.master()]).is_err());
-    }
-
-    fn name(text: &str) -> Name {
-        Name::new(text.as_bytes()).unwrap()
-    }
-
-    #[test]
-    fn each_name_has_one_place_while_names_move() {
-        let four = stripes(DirHash::Crush, 4);
-        let all: Vec<Name> = (0..500).map(|n| name(&format!("file.{n:03}"))).collect();
-        let one = DirStripes::split(four.master(), DirHash::Crush, four.shards().to_vec()).unwrap();
-        let two = four.restriped(DirHash::Fnv1a64, 2, Vec::new()).unwrap();
-        assert_eq!((one.generation(), two.generation()), (1, 2));
-        assert_eq!([one.in_use().len(), two.in_use().len()], [4; 2]);
-        for (begun, before) in [(one, None), (two, Some(&four))] {
-            let old = |name: &Name| match before {
-                None => four.master(),
-                Some(before) => before.place(name.as_bytes()),
-            };
-            assert!(all.iter().all(|name| begun.place(name.as_bytes()) == old(name)));
-            let half = begun.passed(Some(all[249].clone()));
-            assert_eq!(DirStripes::decode(&half.encode()), Ok(half.clone()));
-            assert_eq!(DirStripes::generation_in(&half.encode()), begun.generation() + 1);
-            let end = half.passed(None);
-            assert_eq!(DirStripes::decode(&end.encode()), Ok(end.clone()));
-            assert!(end.moving().is_none() && end.generation() == begun.generation() + 2);
-            for (n, name) in all.iter().enumerate() {
-                let then = begun.place_then(name.as_bytes());
-                let at = if n < 250 { then } else { old(name) };
-                assert_eq!((half.place(name.as_bytes()), end.place(name.as_bytes())), (at, then));
-            }
-            assert!(all.iter().any(|name| old(name) != end.place(name.as_bytes())));
-            assert!(half.restriped(DirHash::Crush, 1, Vec::new()).is_err(), "names move");
-        }
-    }
-
-    #[test]
-    fn a_merged_directory_keeps_its_stripes() {
-        let four = stripes(DirHash::Crush, 4);
-        let one = four.restriped(DirHash::Crush, 1, Vec::new()).unwrap().passed(None);
-        assert_eq!((one.all(), one.in_use()), (four.all(), &four.all()[..1]));
-        assert!((0..100).all(|n| one.place(format!("{n}").as_bytes()) == four.master()));
-        assert!(one.restriped(DirHash::Crush, 5, Vec::new()).is_err());
-        let again = one.restriped(DirHash::Crush, 3, Vec::new()).unwrap().passed(None);
-        assert_eq!((again.in_use(), again.generation()), (&four.all()[..3], 5));
-    }
-
-    #[test]
-    fn a_default_is_read_again() {
-        let default = DirDefault {
-            count: 4,
-            hash: DirHash::Fnv1a64,
-            mdt: Some(TargetIndex(2)),
-            inherit: Levels::All,
-            by_turns: Levels::Some(3),
-        };
-        let none = DirDefault { mdt: None, by_turns: Levels::None, ..default };
-        for default in [default, none] {
-            let bytes = encode_default(&default);
-            assert_eq!(decode_default(&bytes), Ok(default));
-            (0..bytes.len()).for_each(|len| assert!(decode_default(&bytes[..len]).is_err()));
-            for (at, byte) in [(0, 2), (1, 0), (3, 9), (5, 0x20), (6, 251)] {
-                let mut bad = bytes;
-                bad[at] = byte;
-                assert!(decode_default(&bad).is_err(), "byte {at}");
-            }
-        }
-    }
-}
+#[path = "dir_stripes_tests.rs"]
+mod tests;

@@ -10,7 +10,8 @@
 //! | 16 |    4 | version             |    | 16 |    4 | type, 0                                    |
 //! | 20 |   20 | zero                |    | 20 |    1 | levels that inherit: 0 all, 255 none       |
 //! | 40 |   16 | zero (pool)         |    | 21 |    1 | levels by turns: 0 none, 255 all           |
-//! | 56 | 16*n | FIDs (seq, oid, ver) |   | 22 |   10 | zero                                       |
+//! | 56 | 16*n | FIDs (seq, oid, ver) |   | 22 |    1 | 1: an MDT asks by itself, else zero        |
+//! |    |      |                     |    | 23 |    9 | zero                                       |
 //! |    |      |                     |    | 32 |   16 | zero (pool)                                |
 
 use crate::dir_stripes::DirStripes;
@@ -26,6 +27,7 @@ pub const LMV_USER_MAGIC: u32 = 0x0CD3_0CD0;
 
 const HEAD_BYTES: usize = 56;
 const DEFAULT_BYTES: usize = 48;
+const BY_ITSELF_AT: usize = 22;
 const FID_BYTES: usize = 16;
 /// The hash itself; the other bits say what a directory goes through.
 const HASH_MASK: u32 = 0xffff;
@@ -50,6 +52,7 @@ pub fn encode(stripes: &DirStripes) -> Option<Vec<u8>> {
     let flags = match stripes.moving() {
         None if stripes.count() == 1 => return None,
         None => 0,
+        Some(moving) if moving.leaves => HASH_FLAG_MIGRATION,
         Some(moving) if moving.count > stripes.count() => HASH_FLAG_MIGRATION | HASH_FLAG_MERGE,
         Some(_) => HASH_FLAG_MIGRATION | HASH_FLAG_SPLIT,
     };
@@ -116,6 +119,18 @@ pub fn leave_hash(default: &mut [u8]) {
     if let Some(hash) = default.get_mut(12..16) {
         hash.fill(0);
     }
+}
+
+/// No administrator asks for what a default says, but an MDT by itself.
+pub fn by_itself(default: &mut [u8]) {
+    if let Some(by_itself) = default.get_mut(BY_ITSELF_AT) {
+        *by_itself = 1;
+    }
+}
+
+/// True if an MDT asks by itself.
+pub fn is_by_itself(bytes: &[u8]) -> bool {
+    bytes.get(BY_ITSELF_AT) == Some(&1)
 }
 
 /// True if a default says which hash, and not just any.

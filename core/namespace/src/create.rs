@@ -5,7 +5,7 @@ use crate::acl::{ACL_ACCESS, ACL_DEFAULT, Acl};
 use crate::context::Context;
 use crate::inode::{Dirent, Inode, InodeFlags, Tail};
 use crate::view::{
-    Change, View, directory, directory_of, is_elsewhere, names_changed, target, whole,
+    Change, View, directory, directory_of, home, is_elsewhere, names_changed, target,
 };
 use libc::{S_ISGID, S_ISVTX, S_IXGRP};
 use types::attr::{Attr, FileType};
@@ -78,7 +78,7 @@ pub fn create(
         check_link_target(new.size)?;
     }
     let inherited = inherit(view, ctx, &dir, &new)?;
-    let above = whole(view, &dir)?;
+    let above = home(view, &dir, name)?;
     view.before(&[Change::name(parent, name)])?;
     let (tail, flags) = tail(&dir)?;
 
@@ -122,7 +122,7 @@ pub fn plan_elsewhere(
         return Err(Errno::EMLINK);
     }
     let inherited = inherit(view, ctx, &dir, &new)?;
-    let above = whole(view, &dir)?;
+    let above = home(view, &dir, name)?;
     view.before(&[Change::name(parent, name)])?;
     let (tail, flags) = tail(&dir)?;
     let mut inode = inode(ctx, (&dir, above), &new, inherited.mode, tail, flags);
@@ -244,7 +244,7 @@ fn strip_setgid(ctx: &Context<'_>, dir: &Inode, mode: u32) -> u32 {
     if program && inherits && !ctx.in_group_or_root(dir.attr.gid) { mode & !S_ISGID } else { mode }
 }
 
-/// The new inode. Its directory is `dir`; `above`: as programs see it.
+/// The new inode. Its directory is `dir`; `above`: as the inode records it ([`home`]).
 fn inode(
     ctx: &Context<'_>,
     (dir, above): (&Inode, Fid),

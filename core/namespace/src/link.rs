@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::flags::check_unprotected;
 use crate::inode::{Dirent, Inode, InodeFlags};
 use crate::rename::Place;
-use crate::view::{Change, View, directory_of, names_changed, whole};
+use crate::view::{Change, View, directory_of, home, names_changed};
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::LINKS_MAX;
@@ -42,7 +42,7 @@ pub fn link(
     if inode.attr.nlink >= LINKS_MAX {
         return Err(Errno::EMLINK);
     }
-    let above = whole(view, &dir)?;
+    let above = home(view, &dir, name)?;
     view.before(&[Change::name(parent, name), Change::of(fid, InodeBits::UPDATE)])?;
 
     add_link(view, ctx, &mut inode, Place { parent: above, name });
@@ -52,7 +52,7 @@ pub fn link(
 }
 
 /// An inode that is no directory, and is there, has got this name, too. Its directory is the one
-/// that programs see ([`whole`]).
+/// that the inode records ([`home`]).
 pub fn add_link(view: &mut impl View, ctx: &Context<'_>, inode: &mut Inode, got: Place<'_>) {
     inode.attr.nlink += 1;
     inode.changed(ctx);

@@ -8,7 +8,7 @@ use crate::access::{WRITE, may_create, may_delete, permission};
 use crate::context::Context;
 use crate::inode::{Dirent, Inode, InodeFlags};
 use crate::unlink::{drop_directory, drop_link};
-use crate::view::{Change, View, directory_of, is_empty, names_changed, target, whole};
+use crate::view::{Change, View, directory_of, home, is_empty, names_changed, target, whole};
 use smallvec::SmallVec;
 use types::errno::Errno;
 use types::fid::Fid;
@@ -88,8 +88,10 @@ pub fn rename(
         // Two names of one inode: POSIX says that nothing happens.
         return Ok(Renamed { moved: source, replaced: None });
     }
-    let wholes = (old_whole, new_whole);
-    let dirs = Directories { old: old_dir, new: new_dir, wholes, apart };
+    let old_home = home(view, &old_dir, from.name)?;
+    let new_home = home(view, new_dir.as_ref().unwrap_or(&old_dir), to.name)?;
+    let homes = (old_home, new_home);
+    let dirs = Directories { old: old_dir, new: new_dir, homes, apart };
     check_permission(view, ctx, &dirs, &source, replaced.as_ref(), flags)?;
     match replaced {
         Some(other) if flags.exchange => {
@@ -112,8 +114,8 @@ pub fn rename(
 struct Directories {
     old: Inode,
     new: Option<Inode>,
-    /// As programs see them: of the old place, of the new one.
-    wholes: (Fid, Fid),
+    /// As inodes record them ([`home`]): of the old place, of the new one.
+    homes: (Fid, Fid),
     /// They are not one directory, nor stripes of one.
     apart: bool,
 }
@@ -287,7 +289,7 @@ fn replace(
     mut replaced: Option<Inode>,
 ) -> Renamed {
     let Move { from, to, dirs, mut source } = moves;
-    let (old, new) = dirs.wholes;
+    let (old, new) = dirs.homes;
     let (moved_dir, lost_dir) = (source.is_dir(), replaced.as_ref().is_some_and(Inode::is_dir));
     view.delete_dirent(from.parent, from.name);
     view.unnamed(&mut source, old, from.name);
@@ -304,7 +306,7 @@ fn replace(
 
 fn exchange(view: &mut impl View, ctx: &Context<'_>, moves: Move<'_>, mut other: Inode) -> Renamed {
     let Move { from, to, dirs, mut source } = moves;
-    let (old, new) = dirs.wholes;
+    let (old, new) = dirs.homes;
     view.unnamed(&mut source, old, from.name);
     view.unnamed(&mut other, new, to.name);
     place(view, ctx, &to, new, &mut source);
@@ -314,11 +316,11 @@ fn exchange(view: &mut impl View, ctx: &Context<'_>, moves: Move<'_>, mut other:
     Renamed { moved: source, replaced: Some(other) }
 }
 
-/// Puts an inode under a name; its change time is touched, as in ext4. `whole`: the directory as
-/// programs see it.
-fn place(view: &mut impl View, ctx: &Context<'_>, at: &Place<'_>, whole: Fid, inode: &mut Inode) {
+/// Puts an inode under a name; its change time is touched, as in ext4. `home`: the directory as
+/// it records it.
+fn place(view: &mut impl View, ctx: &Context<'_>, at: &Place<'_>, home: Fid, inode: &mut Inode) {
     view.put_dirent(at.parent, at.name, Dirent { fid: inode.fid(), file_type: inode.file_type() });
-    named(view, ctx, &Place { parent: whole, ..*at }, inode);
+    named(view, ctx, &Place { parent: home, ..*at }, inode);
 }
 
 fn named(view: &mut impl View, ctx: &Context<'_>, at: &Place<'_>, inode: &mut Inode) {
@@ -331,7 +333,7 @@ fn named(view: &mut impl View, ctx: &Context<'_>, at: &Place<'_>, inode: &mut In
 }
 
 /// An inode that is there has another name instead of one that it had. The names themselves may be
-/// at other MDTs. The directories are those that programs see.
+/// at other MDTs. The directories are those that inodes record ([`home`]).
 pub fn moved(
     view: &mut impl View,
     ctx: &Context<'_>,

@@ -4,7 +4,7 @@ use crate::access::{EXECUTE, WRITE, may_delete, permission};
 use crate::context::Context;
 use crate::inode::Inode;
 use crate::rename::Place;
-use crate::view::{Change, View, directory_of, names_changed, target, whole};
+use crate::view::{Change, View, directory_of, home, names_changed, target};
 use types::attr::FileType;
 use types::errno::Errno;
 use types::fid::Fid;
@@ -33,7 +33,7 @@ pub fn unlink(
     if inode.is_dir() {
         return Err(Errno::EISDIR);
     }
-    let above = whole(view, &dir)?;
+    let above = home(view, &dir, name)?;
     view.before(&[Change::name(parent, name), Change::named(inode.fid(), inode.attr.nlink <= 1)])?;
 
     view.delete_dirent(parent, name);
@@ -43,7 +43,7 @@ pub fn unlink(
 }
 
 /// An inode that is no directory, and is there, has lost this name. Its directory is the one that
-/// programs see ([`whole`]).
+/// the inode records ([`home`]).
 pub fn drop_link(view: &mut impl View, ctx: &Context<'_>, inode: &mut Inode, lost: Place<'_>) {
     lose_name(view, ctx, inode, lost);
     if inode.attr.nlink == 0 { view.last_name_gone(inode) } else { view.put_inode(inode) }

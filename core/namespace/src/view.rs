@@ -100,6 +100,16 @@ pub trait View {
         Ok(dir.fid())
     }
 
+    /// The directory that the inode of a name records as its own: [`whole`], unless the directory
+    /// goes to another inode and this name has not passed. As [`View::stripes`].
+    ///
+    /// # Errors
+    /// EIO: its record is damaged.
+    fn home_of(&self, dir: &Inode, name: &[u8]) -> Result<Fid, Errno> {
+        let _ = name;
+        self.stripes(dir)?.first().copied().ok_or(Errno::EIO)
+    }
+
     /// The directory above a directory, on the way upward from a place to which a directory is
     /// moved. The view may refuse for now, as in [`View::before`].
     ///
@@ -170,10 +180,20 @@ pub fn directory(view: &impl View, fid: Fid) -> Result<Inode, Errno> {
 /// A live directory in which a name is, or may come to be.
 ///
 /// # Errors
-/// As [`directory`]; EREMCHG: another stripe of the directory has names like this.
+/// As [`directory`]; EREMCHG: another stripe of the directory has names like this, or `fid` does
+/// not exist: it may have been a stripe.
 pub fn directory_of(view: &impl View, fid: Fid, name: &[u8]) -> Result<Inode, Errno> {
-    let dir = directory(view, fid)?;
-    if dir.flags.contains(InodeFlags::STRIPED) && view.place(&dir, name)? != fid {
+    let dir = view.inode(fid)?.ok_or(Errno::EREMCHG)?;
+    if !dir.is_dir() {
+        return Err(Errno::ENOTDIR);
+    }
+    let striped = dir.flags.contains(InodeFlags::STRIPED);
+    if dir.attr.nlink == 0 {
+        // One stripe may go before the others do.
+        let shard = striped && view.stripes(&dir)?.first() != Some(&fid);
+        return Err(if shard { Errno::EREMCHG } else { Errno::ENOENT });
+    }
+    if striped && view.place(&dir, name)? != fid {
         return Err(Errno::EREMCHG);
     }
     Ok(dir)
@@ -187,6 +207,17 @@ pub fn directory_of(view: &impl View, fid: Fid, name: &[u8]) -> Result<Inode, Er
 pub fn whole(view: &impl View, dir: &Inode) -> Result<Fid, Errno> {
     match dir.flags.contains(InodeFlags::STRIPED) {
         true => view.stripes(dir)?.first().copied().ok_or(Errno::EIO),
+        false => Ok(dir.fid()),
+    }
+}
+
+/// The directory that the inode of a name in `dir` records as its own ([`View::home_of`]).
+///
+/// # Errors
+/// EIO: its record is damaged.
+pub fn home(view: &impl View, dir: &Inode, name: &[u8]) -> Result<Fid, Errno> {
+    match dir.flags.contains(InodeFlags::STRIPED) {
+        true => view.home_of(dir, name),
         false => Ok(dir.fid()),
     }
 }

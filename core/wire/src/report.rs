@@ -168,6 +168,9 @@ pub struct TargetReport {
     pub granted_bytes: u64,
     /// While it waits for clients of its last life.
     pub recovery: Option<Recovery>,
+    /// Of an MDT: directories whose names move, and operations that wait for other MDTs, in words.
+    #[serde(default, deserialize_with = "types::bounded::vec")]
+    pub moves: Vec<String>,
     /// What jobs did there, as far as mounts name them (`jobid_var`); the busiest.
     #[serde(deserialize_with = "types::bounded::vec")]
     pub jobs: Vec<JobCount>,

@@ -240,7 +240,8 @@ impl Client {
 
     /// The inode behind a node.
     pub(crate) fn fid(&self, node: NodeId) -> Result<Fid, ClientError> {
-        self.nodes.fid(node).ok_or(ClientError::UnknownNode(node.0))
+        let fid = self.nodes.fid(node).ok_or(ClientError::UnknownNode(node.0))?;
+        Ok(self.locks.inode_now(fid))
     }
 
     /// An inode for the kernel, counting one lookup. It is the last step of an operation: its

@@ -7,6 +7,7 @@
 
 use crate::directories::Directories;
 use crate::fault_profile::Commits;
+use crate::went::Went;
 use client::client::{Client, ClientOptions};
 use client::read_ahead::ReadAheadLimits;
 use env::tasks::Tasks;
@@ -110,6 +111,8 @@ pub struct Cluster {
     pub world: World,
     /// MGS, MDTs, OSTs.
     pub servers: Vec<Server>,
+    /// Directories that went to other MDTs.
+    pub went: Went,
     seed: u64,
     commits: Commits,
     /// What a committed record costs the CPU of a server's machine, nanoseconds.
@@ -132,6 +135,7 @@ struct Mortal {
     process: Arc<Process>,
     /// Charges the machine's CPU for so many records.
     charge: Box<dyn Fn(usize) + Send + Sync>,
+    went: Went,
     _lock: Arc<Lock>,
 }
 
@@ -156,6 +160,9 @@ impl Engine for Mortal {
     fn commit(&self, batch: &Arc<Batch>, fence: Fence) -> Result<(), StoreError> {
         self.alive()?;
         (self.charge)(batch.len());
+        for (key, value) in batch.iter() {
+            value.inspect(|value| self.went.note(key, value));
+        }
         self.engine.commit(batch, fence)
     }
 
@@ -210,8 +217,8 @@ impl Cluster {
                 ost: Arc::default(),
             });
         }
-        let (record_cost, started) = Default::default();
-        let cluster = Cluster { world, servers, seed, commits, record_cost, started };
+        let (record_cost, started, went) = Default::default();
+        let cluster = Cluster { world, servers, went, seed, commits, record_cost, started };
         (0..cluster.servers.len()).for_each(|number| cluster.start_server(number));
         cluster
     }
@@ -240,6 +247,7 @@ impl Cluster {
         let charge = Box::new(move |records| {
             charger(Duration::from_nanos(cost.load(Ordering::Relaxed) * records as u64));
         });
+        let went = self.went.clone();
         let (mds, ost, started) = (server.mds.clone(), server.ost.clone(), self.started.clone());
         *mds.lock() = Weak::new();
         *ost.lock() = Weak::new();
@@ -261,7 +269,8 @@ impl Cluster {
             };
             let options = TargetOptions { kind: Some(kind), store, ..TargetOptions::default() };
             let over = |_: &_, lock| {
-                Ok(Arc::new(Mortal { engine, process, charge, _lock: lock }) as Arc<dyn Engine>)
+                Ok(Arc::new(Mortal { engine, process, charge, went, _lock: lock })
+                    as Arc<dyn Engine>)
             };
             let target = Target::open_over(&env, Path::new(DIR), options, over);
             let target = target

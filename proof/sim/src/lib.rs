@@ -22,4 +22,5 @@ pub mod mutants;
 pub mod program;
 pub mod run;
 pub mod tree;
+pub mod went;
 pub mod workload;

@@ -1,6 +1,8 @@
 //! Programs: each runs on one client, one operation after the other, over a small name space, so
 //! that they meet often. Everything that is asked and answered goes into the histories.
 
+mod restripe;
+
 use crate::bytes_seen::{BLOCK, BytesSeen, Change, Read, filled, value_of};
 use crate::directories::Directories;
 use crate::history::{ANY_NLINK, Answer, Call, History, Ino, Kind, Moment, mdt_of};
@@ -16,15 +18,14 @@ use client::error::ClientError;
 use client::node::NodeId;
 use client::open::{FileHandle, OpenMode};
 use env::Env;
+use layout::lov_ea;
 use layout::stripe_spec::default_layout;
-use layout::{lmv_ea, lov_ea};
 use parking_lot::Mutex;
 use simenv::rng::Rng;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use types::attr::{FileType, SetAttr};
-use types::dir_stripes::DirDefault;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::{Flock, FlockFlavor, FlockKind};
@@ -48,6 +49,8 @@ const BLOCKS_MAX: u64 = 3;
 const READS: u64 = 300;
 /// In so many of 1000 cases a program splits or merges a directory before it uses it.
 const SPLITS: u64 = 60;
+/// In so many of 1000 cases it takes one that is not the root to other MDTs.
+const MIGRATES: u64 = 80;
 /// Longest pause between two operations, microseconds.
 const PAUSE_MAX_US: u64 = 30_000;
 
@@ -490,23 +493,6 @@ impl Program {
         }
     }
 
-    /// Splits or merges a directory, unless its names move already.
-    async fn restripe(&mut self, dir: Held) {
-        let mdts = self.client.session().mdts().len() as u64;
-        let count = self.rng.between(1, mdts) as u16; // at most MDTS_MAX
-        let wanted = DirDefault { count, ..DirDefault::default() };
-        let (lmv, value) =
-            (Bytes::from_static(b"lustre.lmv"), Bytes::from(lmv_ea::encode_default(&wanted)));
-        let flags = SetxattrFlags::default();
-        let set = self.client.clone().setxattr(Caller::root(), dir.node, lmv, value, flags).await;
-        self.told(set.is_ok());
-        if let Err(error) = set
-            && error.errno() != Errno::EBUSY
-        {
-            self.unexpected("stripes of", dir.ino, &error);
-        }
-    }
-
     /// One operation; returns the inodes it looked up, to be forgotten.
     async fn step(&mut self) -> Vec<Held> {
         let mut held = Vec::new();
@@ -527,6 +513,9 @@ impl Program {
         if self.splits && self.rng.chance(SPLITS) {
             let at = if self.rng.chance(500) { dir } else { root };
             self.restripe(at).await;
+        }
+        if self.splits && dir.ino != root.ino && self.rng.chance(MIGRATES) {
+            self.migrate(dir).await;
         }
         let mdts = self.client.session().mdts().len();
         let text = *self.rng.pick(&FILES[..self.workload.files]);

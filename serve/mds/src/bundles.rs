@@ -3,11 +3,12 @@
 //! `replay::bundle` decides. [`gather`] finds out what an operation on names is about ([`find`])
 //! and plans it ([`operation`], over [`facts`]), [`mkdir`] plans a new directory, [`stripes`] a
 //! striped one, [`change`] a change of one, [`restripe`] begins to split or merge a directory,
-//! [`passing`] has its names pass, [`growing`] begins that by itself. [`coordinate`] carries a
-//! bundle through for a client, [`steps`] does this MDT's part, [`serve`] answers other MDTs,
-//! [`restart`] asks them after a restart, [`task`] ends what no request works on. Bounds:
-//! `BUNDLES_OPEN_MAX` bundles of each coordinator, `BUNDLE_PINS_MAX` pins of each, one record per
-//! other MDT.
+//! [`migrate`] to take it to other MDTs, [`migrate_inode`] takes what is no directory there,
+//! [`passing`] has its names pass, [`growing`] begins that by itself, and [`shrinking`] takes it
+//! back. [`coordinate`] carries a bundle through for a client, [`steps`] does this MDT's part,
+//! [`serve`] answers other MDTs, [`restart`] asks them after a restart, [`task`] ends what no
+//! request works on. Bounds: `BUNDLES_OPEN_MAX` bundles of each coordinator, `BUNDLE_PINS_MAX` pins
+//! of each, one record per other MDT.
 
 pub(crate) mod change;
 pub(crate) mod coordinate;
@@ -15,6 +16,8 @@ mod facts;
 mod find;
 pub(crate) mod gather;
 mod growing;
+pub(crate) mod migrate;
+mod migrate_inode;
 pub(crate) mod mkdir;
 pub(crate) mod operation;
 mod passing;
@@ -22,6 +25,7 @@ pub(crate) mod pins;
 pub(crate) mod restart;
 pub(crate) mod restripe;
 pub(crate) mod serve;
+mod shrinking;
 pub(crate) mod steps;
 pub(crate) mod stripes;
 pub(crate) mod task;

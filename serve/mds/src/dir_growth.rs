@@ -73,6 +73,13 @@ impl DirGrowth {
         true
     }
 
+    /// Directories, and stripes of some, in which names were made.
+    pub(crate) fn watched(&self) -> Vec<Fid> {
+        let mut all: Vec<Fid> = self.of.keys().copied().collect();
+        all.sort_unstable();
+        all
+    }
+
     /// Takes a directory that is to be looked at.
     pub(crate) fn take_due(&mut self) -> Option<(Fid, Grows)> {
         self.due.pop_first()

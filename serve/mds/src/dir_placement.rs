@@ -167,7 +167,8 @@ impl Mds {
         own * 100 < most * u128::from(100 - FULLER_PERCENT)
     }
 
-    /// Space of all MDTs. Those that are asked answer at once, or count as away.
+    /// Space of all MDTs. Those that are asked answer at once, or count as away: not active, and no
+    /// space in all. One that is full, or takes no directories (`no_create`), is not active either.
     pub(crate) async fn spaces_of_mdts(&self) -> Arc<Vec<OstSpace>> {
         let now = self.env.clock.now();
         if let Some((at, known)) = &*self.mdt_spaces.known.lock()
@@ -187,7 +188,8 @@ impl Mds {
             };
             match told {
                 Some(s) => {
-                    OstSpace { index, free: s.bytes_available, total: s.bytes_total, active: true }
+                    let active = s.files_free > 0;
+                    OstSpace { index, free: s.bytes_available, total: s.bytes_total, active }
                 }
                 None => OstSpace { index, free: 0, total: 0, active: false },
             }

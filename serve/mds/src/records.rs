@@ -338,6 +338,27 @@ impl<'a> Records<'a> {
         }
     }
 
+    /// An inode is another MDT's now, with all that belongs to it. No client has it open.
+    ///
+    /// # Errors
+    /// ESTALE, EIO: it is not there, or damaged.
+    pub(crate) fn gone_elsewhere(&mut self, fid: Fid) -> Result<(), Errno> {
+        let mut inode = self.there(fid)?;
+        if inode.flags.contains(InodeFlags::HAS_DATA) {
+            self.tx.delete(&key::writer(fid));
+            if let Some(layout) = tail::layout(fid, &inode.tail, ItemTag::Layout)? {
+                self.delete_chunks(Part::of(&layout, fid));
+                if layout.owner != Fid::NONE {
+                    self.tx.delete(&key::objects_at(layout.owner));
+                }
+            }
+            // Its objects stay.
+            inode.flags.remove(InodeFlags::HAS_DATA);
+        }
+        self.destroy(&inode);
+        Ok(())
+    }
+
     /// An inode without a name is kept while it is open.
     pub(crate) fn keep_orphan(&mut self, fid: Fid) {
         self.state.orphans.insert(fid);
@@ -365,10 +386,24 @@ impl<'a> Records<'a> {
         }
     }
 
+    /// An inode whose extended attributes a client asks for.
+    ///
+    /// # Errors
+    /// As [`Records::there`]; EREMCHG: it is a stripe of a directory beside the directory itself,
+    /// which has the attributes.
+    pub(crate) fn attributed(&self, fid: Fid) -> Result<Inode, Errno> {
+        let inode = self.there(fid)?;
+        let striped = inode.flags.contains(InodeFlags::STRIPED);
+        if striped && tail::stripes(&inode)?.master() != fid {
+            return Err(Errno::EREMCHG);
+        }
+        Ok(inode)
+    }
+
     /// A client is shown names of a directory, or that there are none: it must know whether the
     /// directory has other stripes, too.
     pub(crate) fn touch_stripe(&mut self, entry: Entry) {
-        if entry.striped != 0 {
+        if entry.striped != 0 && !is_mutant(Mutant::GenerationHidden) {
             self.lock_context.outcome.touch(entry);
         }
     }
@@ -390,7 +425,7 @@ impl<'a> Records<'a> {
 
     /// True if it is open: by a handle, under OPEN, or by an answer that was lost with an earlier
     /// life.
-    fn is_used(&self, fid: Fid) -> bool {
+    pub(crate) fn is_used(&self, fid: Fid) -> bool {
         let State { opens, locks, acks, .. } = &*self.state;
         opens.is_open(fid) || locks.table.is_held(fid, InodeBits::OPEN) || acks.may_be_open(fid)
     }

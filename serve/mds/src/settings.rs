@@ -48,6 +48,9 @@ pub struct MdsSettings {
     pub auto_split: bool,
     /// A directory, or a stripe of one, with more names than this is split by itself.
     pub split_count: u32,
+    /// One that was split by itself, has few names and was left alone for so many seconds is
+    /// merged; 0: none is.
+    pub merge_idle: u32,
     /// Into so many times as many stripes.
     pub split_delta: u16,
     /// Time in which living clients come back after the MDT started: until then none of their files
@@ -77,6 +80,7 @@ impl Default for MdsSettings {
             names_per_bundle: 256,
             auto_split: true,
             split_count: 50_000,
+            merge_idle: 3600,
             split_delta: 4,
             clients_return: LEASE,
             recovery_window: LEASE * 5 / 6,

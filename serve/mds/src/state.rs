@@ -9,6 +9,7 @@ use crate::locks::context::{LockContext, LockRequest};
 use crate::locks::groups::Groups;
 use crate::opens::Opens;
 use crate::records::fids::Fids;
+use crate::went::Went;
 use foldhash::HashSet;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -32,6 +33,8 @@ pub struct State {
     pub fids: Fids,
     /// Directories whose names move between their stripes, and whose first stripe is here.
     pub moving: BTreeSet<Fid>,
+    /// Directories that went to other MDTs.
+    pub(crate) went: Went,
     /// How fast directories grow.
     pub(crate) growth: DirGrowth,
     /// Recovery is not over: orphans may be opened again.
@@ -60,6 +63,7 @@ impl State {
             locks: Locks::new(groups),
             orphans: HashSet::default(),
             moving: BTreeSet::new(),
+            went: Went::default(),
             growth: DirGrowth::default(),
             acks: Acks::new(author_grace),
             ack_actions: Vec::new(),

@@ -167,7 +167,7 @@ impl Cluster {
             _ if state == "starting" || state == "stopping" => (state.as_str(), String::new()),
             _ => match target.recovery {
                 Some(recovery) => ("recovering", recovery_note(recovery)),
-                None => ("up", String::new()),
+                None => ("up", target.moves.join("; ")),
             },
         };
         let is_up = !matches!(state, "down" | "silent");

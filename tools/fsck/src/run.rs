@@ -134,8 +134,15 @@ impl Round<'_> {
     async fn records(&self, finding: &Finding) -> Result<Records, FsckError> {
         let mut records = Records::default();
         for key in finding.keys() {
-            let page = self.source.scan(finding.mdt(), &key, &behind(&key)).await?;
-            page.records.into_iter().for_each(|(key, value)| records.insert(key, value));
+            // The MDT to which a file went says so of objects that are named after its first inode.
+            let mdts = match key.first() == Some(&(Tag::ObjectsAt as u8)) {
+                true => self.source.mdts(),
+                false => vec![finding.mdt()],
+            };
+            for mdt in mdts {
+                let page = self.source.scan(mdt, &key, &behind(&key)).await?;
+                page.records.into_iter().for_each(|(key, value)| records.insert(key, value));
+            }
         }
         Ok(records)
     }

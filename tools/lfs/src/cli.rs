@@ -6,7 +6,7 @@ pub(crate) mod setstripe;
 pub use setstripe::{Fewer, MigrateSpec, SetstripeArgs, SetstripeFlags, Step};
 
 use crate::lov_fields::{Bound, EndBound, FlagWords, MirrorWord};
-use crate::spec::{Bandwidth, End};
+use crate::spec::{Bandwidth, End, MdtList};
 use clap::{ArgAction, Args, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -410,12 +410,23 @@ pub struct MigrateArgs {
     /// Bytes per second; K, M, G are understood
     #[arg(short = 'W', long, value_name = "RATE")]
     pub bandwidth: Option<Bandwidth>,
-    /// Accepted: of a file that is done nothing is said, as by Lustre
+    /// With -m: print what was moved
     #[arg(short = 'v', long)]
     pub verbose: bool,
-    /// Not offered: move directories to another MDT
-    #[arg(short = 'm', long = "mdt-index", value_name = "INDEX", allow_hyphen_values = true)]
-    pub mdt: Option<String>,
+    /// Move directories, and all that is below them, to these MDTs; -1: to any
+    ///
+    /// -c tells the number of stripes (else as many as MDTs are named), -H the hash of names. With
+    /// -d a directory is moved, but not what is in it. For root.
+    #[arg(
+        short = 'm',
+        long = "mdt-index",
+        value_name = "INDEX[,INDEX...]",
+        allow_hyphen_values = true
+    )]
+    pub mdt: Option<MdtList>,
+    /// With -m: how names tell their stripes (all_char, fnv_1a_64, crush)
+    #[arg(short = 'H', long = "mdt-hash", value_name = "HASH", requires = "mdt")]
+    pub hash: Option<String>,
 }
 
 /// Show the name of mounts

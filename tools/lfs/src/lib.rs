@@ -24,6 +24,7 @@ pub mod hints;
 pub mod lov_fields;
 pub mod lov_text;
 pub mod migrate;
+pub mod migrate_mdt;
 pub mod path2fid;
 pub mod pool_list;
 pub mod setstripe;

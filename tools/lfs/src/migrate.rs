@@ -7,7 +7,7 @@
 //! that begins with `.lfs-migrate.`.
 
 use crate::cli::MigrateArgs;
-use crate::setstripe;
+use crate::{migrate_mdt, setstripe};
 use ask::{links, mounts, versions, xattr};
 use layout::layout::{POOL_IGNORED, Pattern, PoolName};
 use layout::lov_ea::{LovEa, decode, encode_spec};
@@ -56,11 +56,11 @@ enum Wish {
 /// # Errors
 /// `out` cannot be written.
 pub fn run(args: &MigrateArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
+    if let Some(mdts) = &args.mdt {
+        return migrate_mdt::run(args, mdts, out, report);
+    }
     let spec = &args.spec.0;
     let refused = match () {
-        () if args.mdt.is_some() => {
-            Some(("directories cannot be moved to another MDT yet", Errno::EOPNOTSUPP))
-        }
         () if spec.delete => Some((
             "-d is for setstripe; --restripe gives the layout of the directory",
             Errno::EINVAL,

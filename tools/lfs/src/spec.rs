@@ -5,7 +5,9 @@ use layout::layout::{ALL_OSTS, Component, EOF, Layout, Pattern, PoolName};
 use layout::lov_ea::LovEa;
 use layout::stripe_spec::{BadSpec, Defaults, complete};
 use std::str::FromStr;
-use types::limits::{DOM_BYTES_MAX, STRIPE_BYTES_MAX, STRIPE_BYTES_MIN, STRIPES_MAX};
+use types::limits::{
+    DIR_STRIPES_MAX, DOM_BYTES_MAX, STRIPE_BYTES_MAX, STRIPE_BYTES_MIN, STRIPES_MAX, TARGETS_MAX,
+};
 use types::target::TargetIndex;
 
 /// Number of stripes: 0 for the default, `ALL_OSTS` for -1.
@@ -44,6 +46,10 @@ pub struct PoolWord(pub PoolName);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PatternWord(pub Pattern);
 
+/// MDTs of a command: indexes, or any.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MdtList(pub Option<Vec<TargetIndex>>);
+
 impl FromStr for Count {
     type Err = String;
 
@@ -52,6 +58,29 @@ impl FromStr for Count {
             Ok(-1) => Ok(Count(ALL_OSTS)),
             Ok(n) if (0..=STRIPES_MAX as i64).contains(&n) => Ok(Count(n as u16)),
             _ => Err(format!("a stripe count is 0 to {STRIPES_MAX}, or -1 for all OSTs")),
+        }
+    }
+}
+
+impl FromStr for MdtList {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<MdtList, String> {
+        if text == "-1" {
+            return Ok(MdtList(None));
+        }
+        let mut all = Vec::new();
+        for word in text.split(',') {
+            let index = word.parse().ok().filter(|index| usize::from(*index) < TARGETS_MAX);
+            let index = index.ok_or_else(|| format!("bad MDT index '{word}'"))?;
+            if all.contains(&TargetIndex(index)) {
+                return Err(format!("MDT index '{word}' is there twice"));
+            }
+            all.push(TargetIndex(index));
+        }
+        match all.len() {
+            0..=DIR_STRIPES_MAX => Ok(MdtList(Some(all))),
+            _ => Err(format!("at most {DIR_STRIPES_MAX} MDTs are possible")),
         }
     }
 }
@@ -508,5 +537,17 @@ mod tests {
             ("--overstripe-count=-1", "number of stripes"),
             ("-d -c 2", "cannot be used with"),
         ]);
+    }
+
+    #[test]
+    fn mdts_are_indexes_or_any() {
+        let all = |text: &str| text.parse::<MdtList>();
+        assert_eq!(all("-1"), Ok(MdtList(None)));
+        let two = vec![TargetIndex(2), TargetIndex(0)];
+        assert_eq!(all("2,0"), Ok(MdtList(Some(two))));
+        assert_eq!(all("1,1"), Err("MDT index '1' is there twice".to_owned()));
+        for bad in ["", "x", "-2", "0,-1", "70000", "0,,1"] {
+            assert!(all(bad).unwrap_err().starts_with("bad MDT index"), "{bad}");
+        }
     }
 }

@@ -251,8 +251,12 @@ catalog! {
     MDT_AUTO_SPLIT = Param::setting("mdt.*.enable_dir_auto_split", "", "1", "0 or 1", "Directories that several clients fill at once, or that become large, are spread over more MDTs by themselves (docs/dne.md, section 12). The MDT that has their names decides.");
     MDT_SPLIT_COUNT = Param::setting("mdt.*.dir_split_count", "names", "50000", "1 to 4294967295", "With more names than this on one MDT a directory is split by itself.");
     MDT_SPLIT_DELTA = Param::setting("mdt.*.dir_split_delta", "", "4", "2 to 128", "A directory that became large gets so many times as many stripes; one that several clients fill at once gets one on each MDT.");
+    MDT_MERGE_IDLE = Param::setting("mdt.*.dir_merge_idle", "seconds", "3600", "0 to 4294967295; 0: none is", "A directory that was split by itself is merged to one MDT again if it has at most a quarter of `dir_split_count` names, and no name of it came or went for so long (docs/dne.md, section 12).");
     MDT_RESTRIPE_NSONLY = Param::setting("mdt.*.dir_restripe_nsonly", "", "1", "1", "Only names move when a directory is split; inodes stay on their MDTs.");
     MDT_RESTRIPING = Param::gauge("mdt.*.dir_restriping", "directories", "Directories whose names move between MDTs just now, by their first MDT.");
+    MDT_DIR_MOVES = Param::shown("mdt.*.dir_moves", "", "These directories, one a line: why names move (split, merge, migrate), from which MDTs to which, and the last name that has passed.");
+    MDT_BUNDLES_WAITING = Param::shown("mdt.*.bundles_waiting", "", "Operations over several MDTs that this MDT coordinates, that are decided, and that wait for other MDTs, one a line.");
+    MDT_NO_CREATE = Param::setting("mdt.*.no_create", "", "0", "0 or 1", "1: no directory is made on this MDT where MDTs are chosen (`-i -1`, stripes, splits), only where it is named, and in directories that are there (docs/dne.md, section 13). It tells that no inodes are free. What `lctl set_param -P` keeps holds after a restart.");
     MDT_NAMES_MOVED = Param::gauge("mdt.*.dir_names_moved", "names", "Names that have moved since the MDT started.");
     LOD_STRIPECOUNT = Param::setting("lod.*.stripecount", "stripes", "1 (`stripe_count` of node.toml)", "1 to 2000, -1: one on each OST", "Stripes of a new file whose directory says nothing.");
     LOD_STRIPESIZE = Param::setting("lod.*.stripesize", "bytes", "4194304", "65536 to 4294901760, a multiple of 65536", "Stripe size of such a file.");

@@ -57,6 +57,16 @@ pub enum Mutant {
     AnswersWithoutLease = 23,
     /// What was fetched ahead of a reader stays when the lock that covered it is called back.
     AheadUnlocked = 24,
+    /// An MDT does not check that a name belongs to the stripe that is asked.
+    StripeUnchecked = 25,
+    /// What covers a directory is not called back when names pass between its stripes.
+    StripesHeld = 26,
+    /// Names pass, and the cursor stays.
+    CursorStays = 27,
+    /// Replies do not say which generation of the stripes they show.
+    GenerationHidden = 28,
+    /// Inodes do not learn that their directory has another inode.
+    HomeForgotten = 29,
 }
 
 impl Mutant {
@@ -69,7 +79,7 @@ impl Mutant {
     ];
 
     /// Mutants of whole clusters, with the names that tests choose them by.
-    pub const ALL: [(&str, Mutant); 20] = [
+    pub const ALL: [(&str, Mutant); 25] = [
         ("reply-apart", Mutant::ReplyApart),
         ("committed-too-high", Mutant::CommittedTooHigh),
         ("replay-disorder", Mutant::ReplayDisorder),
@@ -90,6 +100,11 @@ impl Mutant {
         ("recorded-once", Mutant::RecordedOnce),
         ("ancestry-free", Mutant::AncestryFree),
         ("ahead-unlocked", Mutant::AheadUnlocked),
+        ("stripe-unchecked", Mutant::StripeUnchecked),
+        ("stripes-held", Mutant::StripesHeld),
+        ("cursor-stays", Mutant::CursorStays),
+        ("generation-hidden", Mutant::GenerationHidden),
+        ("home-forgotten", Mutant::HomeForgotten),
     ];
 }
 

@@ -63,6 +63,13 @@ impl Client {
             None => match self.session.mdc(fid)?.getattr(&caller.credentials, fid).await {
                 Ok(entry) => entry.attr,
                 Err(error) => {
+                    if self.went(fid, error.errno()).await {
+                        let now = self.locks.inode_now(fid);
+                        let entry =
+                            self.session.mdc(now)?.getattr(&caller.credentials, now).await?;
+                        let attr = self.whole_attr(&caller.credentials, entry.attr).await?;
+                        return Ok(self.stat_of(node, self.stat(&attr)));
+                    }
                     self.lives_on(fid, error.into())?;
                     return self.removed_stat(fid).ok_or(Errno::ESTALE.into());
                 }
@@ -123,6 +130,21 @@ impl Client {
         handle: Option<FileHandle>,
         set: SetAttr,
     ) -> Result<Stat, ClientError> {
+        match self.clone().setattr_once(caller.clone(), node, handle, set).await {
+            Err(error) if error.errno() == Errno::EREMCHG => {
+                self.setattr_once(caller, node, handle, set).await
+            }
+            set => set,
+        }
+    }
+
+    async fn setattr_once(
+        self: Arc<Self>,
+        caller: Caller,
+        node: NodeId,
+        handle: Option<FileHandle>,
+        set: SetAttr,
+    ) -> Result<Stat, ClientError> {
         let fid = self.fid_of(node, handle)?;
         if set.size.is_some() {
             self.leases.lock().used(fid, true, |holder| Some(*holder) == handle);
@@ -144,6 +166,9 @@ impl Client {
         };
         let changed = match Finish::new("setattr", &self.session.env.tasks, work).await {
             Err(error) => {
+                if self.went(fid, error.errno()).await {
+                    return Err(Errno::EREMCHG.into());
+                }
                 self.lives_on(fid, error)?;
                 return self.change_removed(fid, &set).ok_or(Errno::ESTALE.into());
             }

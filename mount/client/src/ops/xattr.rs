@@ -33,7 +33,12 @@ impl Client {
             Some(About::Links(of)) => return self.links_of(&caller.credentials, of).await,
             Some(what) => return Ok(self.about(&caller.credentials, fid, what).await?.into()),
         }
-        self.xattr_of(&caller.credentials, fid, name).await
+        match self.xattr_of(&caller.credentials, fid, name.clone()).await {
+            Err(error) if error.errno() == Errno::EREMCHG => {
+                self.xattr_of(&caller.credentials, self.fid(node)?, name).await
+            }
+            value => value,
+        }
     }
 
     /// A stored value. No request if it, or its absence, is covered.
@@ -52,6 +57,9 @@ impl Client {
             None => match self.session.mdc(fid)?.getxattr(credentials, fid, name.clone()).await {
                 Ok(value) => Ok(value),
                 Err(error) => {
+                    if self.went(fid, error.errno()).await {
+                        return Err(Errno::EREMCHG.into());
+                    }
                     self.lives_on(fid, error.into())?;
                     Ok(self.removed_xattr(fid, &name).ok_or(Errno::ESTALE)??)
                 }
@@ -100,6 +108,15 @@ impl Client {
         node: NodeId,
     ) -> Result<Bytes, ClientError> {
         let _timed = self.timed(Operation::Listxattr);
+        match self.listxattr_once(&caller, node).await {
+            Err(error) if error.errno() == Errno::EREMCHG => {
+                self.listxattr_once(&caller, node).await
+            }
+            list => list,
+        }
+    }
+
+    async fn listxattr_once(&self, caller: &Caller, node: NodeId) -> Result<Bytes, ClientError> {
         let fid = self.fid(node)?;
         if fid.is_shown_only() {
             return Ok(Bytes::new());
@@ -115,6 +132,9 @@ impl Client {
             {
                 Ok(list) => list,
                 Err(error) => {
+                    if self.went(fid, error.errno()).await {
+                        return Err(Errno::EREMCHG.into());
+                    }
                     self.lives_on(fid, error.into())?;
                     self.removed_xattrs(fid).ok_or(Errno::ESTALE)??
                 }
@@ -125,6 +145,23 @@ impl Client {
 
     /// Sets one.
     pub async fn setxattr(
+        self: Arc<Self>,
+        caller: Caller,
+        node: NodeId,
+        name: Bytes,
+        value: Bytes,
+        flags: SetxattrFlags,
+    ) -> Result<(), ClientError> {
+        let (me, who) = (self.clone(), caller.clone());
+        match me.setxattr_once(who, node, name.clone(), value.clone(), flags).await {
+            Err(error) if error.errno() == Errno::EREMCHG => {
+                self.setxattr_once(caller, node, name, value, flags).await
+            }
+            set => set,
+        }
+    }
+
+    async fn setxattr_once(
         self: Arc<Self>,
         caller: Caller,
         node: NodeId,
@@ -150,6 +187,9 @@ impl Client {
         match Finish::new("setxattr", &self.session.env.tasks, work).await {
             Ok(()) => Ok(()),
             Err(error) => {
+                if self.went(fid, error.errno()).await {
+                    return Err(Errno::EREMCHG.into());
+                }
                 self.lives_on(fid, error.into())?;
                 Ok(self.set_removed_xattr(fid, name, Some(value), flags).ok_or(Errno::ESTALE)??)
             }
@@ -158,6 +198,20 @@ impl Client {
 
     /// Removes one.
     pub async fn removexattr(
+        self: Arc<Self>,
+        caller: Caller,
+        node: NodeId,
+        name: Bytes,
+    ) -> Result<(), ClientError> {
+        match self.clone().removexattr_once(caller.clone(), node, name.clone()).await {
+            Err(error) if error.errno() == Errno::EREMCHG => {
+                self.removexattr_once(caller, node, name).await
+            }
+            removed => removed,
+        }
+    }
+
+    async fn removexattr_once(
         self: Arc<Self>,
         caller: Caller,
         node: NodeId,
@@ -175,6 +229,9 @@ impl Client {
         match Finish::new("removexattr", &self.session.env.tasks, work).await {
             Ok(()) => Ok(()),
             Err(error) => {
+                if self.went(fid, error.errno()).await {
+                    return Err(Errno::EREMCHG.into());
+                }
                 self.lives_on(fid, error.into())?;
                 Ok(self.set_removed_xattr(fid, name, None, flags).ok_or(Errno::ESTALE)??)
             }

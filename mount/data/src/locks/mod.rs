@@ -37,11 +37,13 @@ use crate::node::NodeTable;
 use bytes::Bytes;
 use env::Env;
 use foldhash::HashMap;
+use layout::dir_stripes::DirStripes;
 use observe::histogram::Histogram;
 use parking_lot::Mutex;
 use rpc::error::RpcError;
 use std::pin::pin;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 use stubs::mdc::{Sent, Watch};
 use tokio::sync::Notify;
@@ -105,6 +107,8 @@ pub struct Locks {
     /// Bits that replies may grant.
     keeps: Mutex<InodeBits>,
     no_open: bool,
+    /// A directory of this mount has gone to other inodes: the kernel may know an old one.
+    dirs_went: AtomicBool,
     /// An own request that changes a name is over.
     pub names_changed: Notify,
     /// Something is due: upkeep looks now.
@@ -138,6 +142,7 @@ impl Locks {
             sending: Arc::default(),
             busy: Mutex::default(),
             keeps: Mutex::new(KEEPS),
+            dirs_went: AtomicBool::new(false),
             names_changed: Notify::new(),
             wake_upkeep: Notify::new(),
             callbacks: AtomicU64::new(0),
@@ -280,6 +285,22 @@ impl Locks {
     /// What is known of an inode as a stripe of a directory.
     pub fn striped(&self, fid: Fid) -> Striped {
         self.table.lock().stripes.of(fid)
+    }
+
+    /// An MDT has told the stripes of which `asked` is one.
+    pub fn learn_stripes(&self, asked: Fid, stripes: &Arc<DirStripes>) {
+        self.table.lock().stripes.learn(asked, stripes);
+        if !stripes.leaves().is_empty() || !stripes.all().contains(&asked) {
+            self.dirs_went.store(true, Release);
+        }
+    }
+
+    /// The inode that a directory has now, of one that the kernel knows.
+    pub fn inode_now(&self, fid: Fid) -> Fid {
+        match self.dirs_went.load(Acquire) {
+            true => self.table.lock().stripes.master(fid),
+            false => fid,
+        }
     }
 
     /// A request goes out that may hold the kernel's lock of this directory, or of the one whose

@@ -4,6 +4,9 @@
 //! that shows a stripe, or its names, says the generation of its record. So what is known is used
 //! until a reply shows a newer one.
 //!
+//! A directory that goes to other MDTs gets other inodes. The kernel may know it by the old one,
+//! which is a shard then; it leads to the directory as long as that is known.
+//!
 //! Bound: the directories that the kernel knows, and [`UNSHOWN_MAX`].
 
 use foldhash::HashMap;
@@ -11,6 +14,8 @@ use layout::dir_stripes::DirStripes;
 use std::sync::Arc;
 use types::fid::Fid;
 
+/// Inodes that a directory has left, of which it is remembered that they lead to it.
+const LEFT_MAX: usize = 64;
 /// Striped directories that are remembered though the kernel does not know them.
 const UNSHOWN_MAX: usize = 16_384;
 
@@ -22,6 +27,8 @@ struct Directory {
     seen: u32,
     /// The kernel knows the directory.
     shown: bool,
+    /// Inodes that it has left.
+    left: Vec<Fid>,
 }
 
 /// What is known of an inode.
@@ -74,17 +81,36 @@ impl StripedDirectories {
         self.remove(fid);
     }
 
-    /// The stripes of which `asked` is one.
+    /// The stripes of which `asked` is one, or was one before the directory left it.
     pub fn learn(&mut self, asked: Fid, stripes: &Arc<DirStripes>) {
         let master = stripes.master();
-        if asked != master {
+        let mut left = Vec::new();
+        let gone = (!stripes.all().contains(&asked)).then_some(&asked);
+        for old in stripes.leaves().iter().chain(gone) {
+            if let Some(directory) = self.known.remove(old) {
+                self.shown -= usize::from(directory.shown);
+                left.extend(directory.left);
+            }
+            left.push(*old);
+        }
+        if asked != master && gone.is_none() {
             self.remove(asked);
         }
+        left.iter().for_each(|old| _ = self.shards.insert(*old, master));
         let directory = self.known.entry(master).or_default();
+        left.retain(|old| !directory.left.contains(old));
+        directory.left.append(&mut left);
+        let forgotten = directory.left.len().saturating_sub(LEFT_MAX);
+        directory.left.drain(..forgotten).for_each(|old| _ = self.shards.remove(&old));
         if directory.stripes.as_ref().is_none_or(|k| k.generation() < stripes.generation()) {
             directory.stripes = Some(stripes.clone());
         }
         stripes.shards().iter().for_each(|shard| _ = self.shards.insert(*shard, master));
+    }
+
+    /// The directory of which this inode is known to be a stripe; else the inode.
+    pub fn master(&self, fid: Fid) -> Fid {
+        *self.shards.get(&fid).unwrap_or(&fid)
     }
 
     /// What is known of an inode.
@@ -95,6 +121,12 @@ impl StripedDirectories {
         let master = self.shards.get(&fid).unwrap_or(&fid);
         match self.known.get(master) {
             None => Striped::No,
+            // It has gone from one MDT to another, and is whole again.
+            Some(Directory { stripes: Some(stripes), seen, .. })
+                if stripes.generation() >= *seen && stripes.all() == [fid] =>
+            {
+                Striped::No
+            }
             Some(Directory { stripes: Some(stripes), seen, .. })
                 if stripes.generation() >= *seen =>
             {
@@ -121,8 +153,9 @@ impl StripedDirectories {
     }
 
     fn remove(&mut self, fid: Fid) {
-        let Some(Directory { stripes, shown, .. }) = self.known.remove(&fid) else { return };
+        let Some(Directory { stripes, shown, left, .. }) = self.known.remove(&fid) else { return };
         self.shown -= usize::from(shown);
+        left.iter().for_each(|old| _ = self.shards.remove(old));
         for shard in stripes.iter().flat_map(|stripes| stripes.shards()) {
             self.shards.remove(shard);
         }
@@ -191,6 +224,40 @@ mod tests {
         assert_eq!(known.of(fid(2, 7)), Striped::Unknown);
         known.is_whole(fid(2, 7));
         assert_eq!(known.of(fid(2, 7)), Striped::No);
+    }
+
+    #[test]
+    fn an_inode_that_a_directory_has_left_leads_to_it() {
+        let (old, new) = (fid(0, 1), fid(1, 5));
+        let going = DirStripes::going(old, None, DirHash::Crush, vec![new]).unwrap();
+        let mut known = StripedDirectories::default();
+        known.note(old, 1);
+        known.shown(old);
+        let going = Arc::new(going);
+        known.learn(old, &going);
+        known.note(new, 1);
+        let now = Striped::Of(going.clone());
+        assert_eq!([known.of(old), known.of(new)], [now.clone(), now]);
+        assert_eq!((known.master(old), known.shown), (new, 0));
+        let end = Arc::new(going.passed(None));
+        known.note(new, 2);
+        assert_eq!([known.of(old), known.of(new)], [Striped::Unknown, Striped::Unknown]);
+        known.learn(new, &end);
+        assert_eq!([known.of(old), known.of(new)], [Striped::Of(end.clone()), Striped::No]);
+        known.note(new, 3);
+        assert_eq!(known.of(new), Striped::Unknown, "it goes on");
+        let third = fid(2, 9);
+        let on = Arc::new(DirStripes::going(new, Some(&end), DirHash::Crush, vec![third]).unwrap());
+        known.learn(new, &on);
+        let then = Striped::Of(on);
+        assert_eq!([old, new, third].map(|fid| known.of(fid)), [then.clone(), then.clone(), then]);
+        known.remove(third);
+        assert!(known.known.is_empty() && known.shards.is_empty());
+        // All that is known of an inode that is gone.
+        known.outdated(old);
+        let one = Arc::new(DirStripes::new(DirHash::Crush, vec![third]).unwrap());
+        known.learn(old, &one);
+        assert_eq!([known.of(old), known.of(third)], [Striped::Of(one), Striped::No]);
     }
 
     #[test]

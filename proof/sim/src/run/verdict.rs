@@ -13,7 +13,7 @@ impl Run {
         let gone: Vec<_> =
             self.recorder.gone.lock().iter().filter(|(mount, _)| kept(*mount)).cloned().collect();
         self.wrong.extend(gone.into_iter().map(|(_, text)| text));
-        let records = self.recorder.history.records();
+        let records = self.cluster.went.told(self.recorder.history.records());
         let synced = self.recorder.durable.lock().clone();
         let mdts = self.cluster.servers.iter().filter(|server| server.kind == TargetKind::Mdt);
         let durable: BTreeMap<u16, Moment> =
@@ -60,13 +60,14 @@ fn leaks(run: &Run, tree: &Tree) -> Vec<String> {
                     (disk::dirent::decode(&value), disk::key::name_of(&key))
                 {
                     names
-                        .entry(fid.ino())
+                        .entry(run.cluster.went.first(fid.ino()))
                         .or_default()
                         .push(String::from_utf8_lossy(name).into_owned());
                 }
             }
             Some(b'I') if !is_shard(&key, &value) => {
-                inodes.extend(disk::key::fid_of(&key).map(Fid::ino));
+                let ino = disk::key::fid_of(&key).map(Fid::ino);
+                inodes.extend(ino.map(|ino| run.cluster.went.first(ino)));
             }
             Some(b'P') => found.push(format!("an orphan is left: {:?}", disk::key::fid_of(&key))),
             Some(b'D') => found.push(format!("objects wait for their destruction: {key:x?}")),

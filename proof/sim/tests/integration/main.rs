@@ -4,6 +4,8 @@ mod bundles;
 mod by_hand;
 mod closing;
 mod eviction;
+mod migrations;
+mod migrations_seen;
 mod mounts;
 mod moves;
 mod peers;

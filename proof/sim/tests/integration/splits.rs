@@ -22,9 +22,9 @@ use wire::mds::{
 /// Names of the directory, some of them of directories.
 const NAMES: u32 = 24;
 /// Longer than a split takes if all MDTs are there.
-const LONGEST: Duration = Duration::from_millis(120);
+pub(crate) const LONGEST: Duration = Duration::from_millis(120);
 /// MDTs that lose power at once.
-const VICTIMS: [&[usize]; 6] = [&[0], &[1], &[2], &[1, 2], &[0, 3], &[0, 1, 2, 3]];
+pub(crate) const VICTIMS: [&[usize]; 6] = [&[0], &[1], &[2], &[1, 2], &[0, 3], &[0, 1, 2, 3]];
 
 fn create(parent: Fid, text: &str, kind: CreateKind) -> MdsOp {
     MdsOp::Create(Create { parent, name: name(text), kind, mode: 0o755, umask: 0, exclusive: true })
@@ -54,10 +54,10 @@ impl Restripe {
     }
 }
 
-type Names = BTreeMap<String, Fid>;
+pub(crate) type Names = BTreeMap<String, Fid>;
 
 /// The directory on MDT 1, its name on MDT 0.
-fn prepared(seed: u64, from: u16) -> (Cluster, Hand, Fid, Names) {
+pub(crate) fn prepared(seed: u64, from: u16) -> (Cluster, Hand, Fid, Names) {
     let (cluster, client) = start(seed, 4);
     let hand = Hand::new(&cluster, client, 1);
     let mdts: Vec<TargetIndex> =
@@ -84,7 +84,7 @@ fn prepared(seed: u64, from: u16) -> (Cluster, Hand, Fid, Names) {
 
 impl Hand {
     /// The record of the stripes of a directory, if it has any.
-    fn record(&self, cluster: &Cluster, fid: Fid) -> Option<DirStripes> {
+    pub(crate) fn record(&self, cluster: &Cluster, fid: Fid) -> Option<DirStripes> {
         let ask = Getxattr { fid, name: RECORD_XATTR.into() };
         match self.asks(cluster, fid.mdt(), MdsOp::Getxattr(ask)) {
             Ok(MdsReply::Bytes(value)) => Some(DirStripes::decode(&value).expect("stripes")),
@@ -113,12 +113,17 @@ fn recorded(cluster: &Cluster, dir: Fid, what: &str) -> Option<DirStripes> {
     stripes
 }
 
-fn is_marked(cluster: &Cluster) -> bool {
+pub(crate) fn is_marked(cluster: &Cluster) -> bool {
     cluster.mdt_records().iter().any(|record| record.key[0] == b'M')
 }
 
 /// Everything has come to rest, each name is where it belongs, and `sheen fsck` finds nothing.
-fn assert_whole(cluster: &Cluster, dir: Fid, names: &Names, what: &str) -> Option<DirStripes> {
+pub(crate) fn assert_whole(
+    cluster: &Cluster,
+    dir: Fid,
+    names: &Names,
+    what: &str,
+) -> Option<DirStripes> {
     assert_at_rest(cluster, what);
     for _ in 0..100 {
         if !is_marked(cluster) {
@@ -156,7 +161,7 @@ fn assert_whole(cluster: &Cluster, dir: Fid, names: &Names, what: &str) -> Optio
 }
 
 /// Each name is found, and listed, where the record says.
-fn assert_served(cluster: &Cluster, hand: &Hand, dir: Fid, names: &Names, what: &str) {
+pub(crate) fn assert_served(cluster: &Cluster, hand: &Hand, dir: Fid, names: &Names, what: &str) {
     let stripes = hand.record(cluster, dir);
     let mut listed = Vec::new();
     for stripe in stripes.as_ref().map_or(vec![dir], |stripes| stripes.all().to_vec()) {
@@ -249,13 +254,14 @@ fn a_directory_is_split_and_merged() {
     assert_eq!(hand.asks(&cluster, shard.mdt(), op), Err(Errno::EREMCHG));
 }
 
-#[test]
-fn a_directory_that_becomes_large_is_split_by_itself() {
-    let (cluster, hand, dir, mut names) = prepared(3, 1);
-    for mdt in 0..4 {
-        let mdt = cluster.mdt(TargetIndex(mdt)).expect("a served MDT");
-        mdt.set_split_count(40).expect("a count");
-    }
+fn at_each_mdt(cluster: &Cluster, set: impl Fn(&mds::mds::Mds)) {
+    (0..4).for_each(|mdt| set(&cluster.mdt(TargetIndex(mdt)).expect("a served MDT")));
+}
+
+/// A directory that has become large, and was split by itself.
+fn grown(seed: u64) -> (Cluster, Hand, Fid, Names) {
+    let (cluster, hand, dir, mut names) = prepared(seed, 1);
+    at_each_mdt(&cluster, |mdt| mdt.set_split_count(40).expect("a count"));
     for n in 0..60 {
         let text = format!("more{n:02}");
         let mut made = Err(Errno::EREMCHG);
@@ -267,10 +273,38 @@ fn a_directory_that_becomes_large_is_split_by_itself() {
         names.insert(text, self::made(made));
     }
     let stripes = assert_whole(&cluster, dir, &names, "large").expect("stripes");
-    assert_eq!((stripes.count(), stripes.master()), (4, dir));
+    assert_eq!((stripes.count(), stripes.master(), stripes.is_by_itself()), (4, dir, true));
+    (cluster, hand, dir, names)
+}
+
+#[test]
+fn a_directory_that_becomes_large_is_split_by_itself() {
+    let (cluster, hand, dir, names) = grown(3);
     assert_served(&cluster, &hand, dir, &names, "large");
     let by_mdt = |mdt| names.values().filter(|fid| fid.mdt() == mdt).count();
     assert!([0, 2, 3].map(by_mdt).into_iter().all(|n| n > 0), "files are made on all MDTs");
+}
+
+#[test]
+fn a_directory_that_became_small_is_merged_by_itself() {
+    let (cluster, hand, dir, names) = grown(4);
+    let count = |what: &str| assert_whole(&cluster, dir, &names, what).expect("stripes").count();
+    at_each_mdt(&cluster, |mdt| mdt.set_merge_idle(20));
+    run(&cluster, Duration::from_secs(60));
+    assert_eq!(count("has many names"), 4);
+    // Now that is few.
+    at_each_mdt(&cluster, |mdt| mdt.set_split_count(1000).expect("a count"));
+    at_each_mdt(&cluster, |mdt| mdt.set_merge_idle(0));
+    run(&cluster, Duration::from_secs(60));
+    assert_eq!(count("is not to be merged"), 4);
+    at_each_mdt(&cluster, |mdt| mdt.set_merge_idle(20));
+    run(&cluster, Duration::from_secs(60));
+    assert_eq!(count("was left alone"), 1);
+    assert_served(&cluster, &hand, dir, &names, "merged");
+    // What an administrator has split stays so.
+    hand.asks(&cluster, 1, Restripe { from: 1, to: 3 }.asked(dir)).expect("it begins");
+    run(&cluster, Duration::from_secs(60));
+    assert_eq!(count("was asked for"), 3);
 }
 
 #[test]

@@ -17,10 +17,10 @@ use types::errno::Errno;
 use wire::mds::{RenameFlags, SetxattrFlags};
 
 /// Names that stay, and names that come and go.
-const STAY: usize = 60;
+pub(crate) const STAY: usize = 60;
 const ROUNDS: usize = 150;
 
-fn stays(n: usize) -> String {
+pub(crate) fn stays(n: usize) -> String {
     format!("stays{n:02}")
 }
 
@@ -50,7 +50,7 @@ async fn restripe(client: Arc<Client>, dir: NodeId, ends: Arc<AtomicBool>, done:
 
 /// Names of its own come, move and go; each is there exactly when it should be. All that stay are
 /// listed, each once.
-async fn uses(client: Arc<Client>, dir: NodeId, who: &'static str) {
+pub(crate) async fn uses(client: Arc<Client>, dir: NodeId, who: &'static str) {
     let caller = Caller::root;
     let mode = libc::S_IFREG | 0o644;
     let look = |text: String| {

@@ -81,13 +81,14 @@ impl Facts {
         }
     }
 
-    /// The directory that programs see, of one that is known.
+    /// The directory that the inode of a name records ([`namespace::view::home`]), of one that is
+    /// known.
     ///
     /// # Errors
     /// EIO: its record is damaged, or nothing is known of it.
-    pub(super) fn whole(&self, dir: Fid) -> Result<Fid, Errno> {
+    pub(super) fn home(&self, dir: Fid, name: &Name) -> Result<Fid, Errno> {
         let known = self.inodes.get(&dir).and_then(Option::as_ref).ok_or(Errno::EIO)?;
-        namespace::view::whole(self, &known.inode)
+        namespace::view::home(self, &known.inode, name)
     }
 
     /// What the last plan asked for in vain.
@@ -145,6 +146,10 @@ impl View for Facts {
 
     fn place(&self, dir: &Inode, name: &[u8]) -> Result<Fid, Errno> {
         Ok(tail::stripes(dir)?.place(name))
+    }
+
+    fn home_of(&self, dir: &Inode, name: &[u8]) -> Result<Fid, Errno> {
+        Ok(tail::stripes(dir)?.home(name))
     }
 
     fn above(&mut self, fid: Fid) -> Result<Fid, Errno> {

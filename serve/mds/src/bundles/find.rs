@@ -51,7 +51,8 @@ pub(super) fn mdt_of(find: &PeerFind) -> TargetIndex {
 ///
 /// # Errors
 /// EAGAIN, with the obstacle in the lock context: clients hold some of it, or another bundle has
-/// pinned it; nothing is pinned. ENOENT, ENOTDIR: no such directory; E2BIG: it is too much; EIO.
+/// pinned it; nothing is pinned. ENOENT, ENOTDIR, EREMCHG: no such directory; E2BIG: it is too
+/// much; EIO.
 pub(super) fn find(
     records: &mut Records<'_>,
     id: BundleId,
@@ -69,7 +70,7 @@ pub(super) fn find(
                 }
             }
             PeerFind::Name { dir, name, loses } => {
-                let parent = directory(records, *dir)?;
+                let parent = stripe(records, *dir)?;
                 found.newest(records.newest_of(*dir, name.as_bytes()));
                 found.inode(records, &parent, false)?;
                 let to = records.dirent(*dir, name.as_bytes())?;
@@ -100,7 +101,9 @@ pub(super) fn find(
                 let inode = directory(records, *dir)?;
                 records.free_of(records.state.bundles.pins.named_in(id, *dir))?;
                 found.names(records, &inode, after.as_ref(), *limit as usize)?;
-                changes.push(Change::of(*dir, ALL_BUT_NAMES));
+                if !is_mutant(Mutant::StripesHeld) {
+                    changes.push(Change::of(*dir, ALL_BUT_NAMES));
+                }
             }
             PeerFind::Above(fid) => found.above(records, *fid)?,
         }
@@ -217,6 +220,21 @@ impl Found {
             at = parent;
         }
         Err(Errno::E2BIG)
+    }
+}
+
+/// A live directory, or stripe of one, of which a name was asked for.
+///
+/// # Errors
+/// As [`directory`]; EREMCHG: it may have been a stripe that its directory has left.
+fn stripe(records: &Records<'_>, fid: Fid) -> Result<Inode, Errno> {
+    match records.inode(fid)? {
+        None => Err(Errno::EREMCHG),
+        Some(inode) if inode.attr.nlink == 0 && inode.flags.contains(InodeFlags::STRIPED) => {
+            let shard = tail::stripes(&inode)?.master() != fid;
+            Err(if shard { Errno::EREMCHG } else { Errno::ENOENT })
+        }
+        Some(_) => directory(records, fid),
     }
 }
 

@@ -79,13 +79,14 @@ impl Mds {
         }
         match self.peers.get(TargetIndex(master.mdt())) {
             None => {
-                let wanted = Restripe { count, hash: None };
+                let wanted = Restripe { count, hash: None, by_itself: true };
                 self.restripe(&Credentials::root(), None, master, wanted).await?;
             }
             Some(peer) => {
                 let mut value =
                     lmv_ea::encode_default(&DirDefault { count, ..DirDefault::default() });
                 lmv_ea::leave_hash(&mut value);
+                lmv_ea::by_itself(&mut value);
                 let (name, flags) = (b"lustre.lmv".as_slice().into(), SetxattrFlags::default());
                 let set = Setxattr { fid: master, name, value: value.into(), flags };
                 let who = Credentials::root();
@@ -100,7 +101,7 @@ impl Mds {
     }
 
     /// True if there are more names than this.
-    async fn has_more(&self, dir: Fid, than: usize) -> Result<bool, Errno> {
+    pub(super) async fn has_more(&self, dir: Fid, than: usize) -> Result<bool, Errno> {
         let (mut counted, mut after) = (0, None::<Name>);
         while counted <= than {
             let (n, last) = self.read(|records| {

@@ -137,7 +137,7 @@ fn loses(
 ) -> Result<Vec<Step>, Errno> {
     let (fid, file_type, time) = (inode.fid(), inode.file_type(), ctx.now);
     if !inode.is_dir() {
-        let dir = facts.whole(dir)?;
+        let dir = facts.home(dir, name)?;
         return Ok(vec![Step::Drop { fid, dir, name: name.clone(), file_type, time }]);
     }
     let shards = facts.stripes_of(fid)?.into_iter().filter(|stripe| *stripe != fid);
@@ -173,7 +173,7 @@ fn plan_link(op: &Link, facts: &mut Facts, ctx: &Context<'_>) -> Result<Planned,
     }
     let inode = link::link(facts, ctx, *fid, *new_parent, new_name)?;
     let (name, time) = (new_name.clone(), ctx.now);
-    let (dir, file_type) = (facts.whole(*new_parent)?, inode.file_type());
+    let (dir, file_type) = (facts.home(*new_parent, new_name)?, inode.file_type());
     let steps = vec![
         Step::Link { fid: *fid, dir, name, file_type, time },
         enter((*new_parent, new_name), &inode, ctx),
@@ -191,8 +191,8 @@ fn plan_rename(
     expected.taken(facts, *parent, name)?;
     expected.replaced(facts, *new_parent, new_name)?;
     let (from, to) = ((*parent, name), (*new_parent, new_name));
-    let old = (facts.whole(*parent)?, name.clone());
-    let new = (facts.whole(*new_parent)?, new_name.clone());
+    let old = (facts.home(*parent, name)?, name.clone());
+    let new = (facts.home(*new_parent, new_name)?, new_name.clone());
     let flags = Flags { no_replace: flags.no_replace, exchange: flags.exchange };
     let places = [
         Place { parent: *parent, name: name.as_bytes() },

@@ -4,7 +4,8 @@
 //! The MDT of the directory itself takes the next names in their order, at most
 //! `MdsSettings::names_per_bundle`, and moves those that belong elsewhere in one bundle, which also
 //! moves the cursor in all stripes. So the records say at any time which names have passed, and a
-//! restarted MDT goes on from there. No inode changes.
+//! restarted MDT goes on from there. No inode changes; but if the directory goes to other inodes,
+//! those of its names record that, and the old ones end with the last bundle.
 //!
 //! One task. Bound: one bundle at a time; each directory in turn.
 
@@ -21,6 +22,7 @@ use crate::mds::Mds;
 use disk::bundle::Step;
 use layout::dir_stripes::DirStripes;
 use namespace::view::View;
+use observe::mutant::{Mutant, is_mutant};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -31,6 +33,7 @@ use types::errno::Errno;
 use types::fid::Fid;
 use types::name::Name;
 use types::target::TargetIndex;
+use types::time::Timestamp;
 use wire::mds::{PeerFacts, PeerFind, PeerName};
 
 /// Shortest and longest pause between two bundles of one directory, in which it is open to its
@@ -52,7 +55,7 @@ impl Mds {
     /// The task; it ends with the MDT.
     pub(crate) async fn pass_names(self: Arc<Mds>, mut stop: Stop) {
         let mut backoff = Backoff::new(FAILED.0, FAILED.1);
-        let mut busy = 0u32;
+        let (mut busy, mut met, mut looked) = (0u32, Vec::new(), self.env.clock.now());
         loop {
             let due = self.state.lock().growth.take_due();
             if let Some((dir, grows)) = due {
@@ -64,15 +67,24 @@ impl Mds {
             }
             let all: Vec<Fid> = self.state.lock().moving.iter().copied().collect();
             let rests = all.is_empty() && due.is_none();
-            if rests && !self.passing.wait(&self.env, None, &mut stop).await {
+            if rests && !self.passing.wait(&self.env, self.next_look(), &mut stop).await {
                 return;
+            }
+            let now = self.env.clock.now();
+            if self.next_look().is_some_and(|between| now.saturating_sub(looked) >= between) {
+                looked = now;
+                tokio::select! {
+                    biased;
+                    () = stop.stopped() => return,
+                    () = self.merge_small() => {}
+                }
             }
             for fid in all {
                 let begun = self.env.clock.now();
                 let passed = tokio::select! {
                     biased;
                     () = stop.stopped() => return,
-                    passed = self.pass_some(fid) => passed,
+                    passed = self.pass_some(fid, &mut met) => passed,
                 };
                 busy = if matches!(passed, Ok(Err(Hindrance::Busy))) { busy + 1 } else { 0 };
                 let pause = match passed {
@@ -100,8 +112,13 @@ impl Mds {
         }
     }
 
-    /// One bundle.
-    async fn pass_some(&self, fid: Fid) -> Result<Result<Passed, Hindrance>, Errno> {
+    /// One bundle. `met`: inodes that clients held when the attempt before came to them; they are
+    /// asked first.
+    async fn pass_some(
+        &self,
+        fid: Fid,
+        met: &mut Vec<PeerFind>,
+    ) -> Result<Result<Passed, Hindrance>, Errno> {
         let now = self.read(|records| match records.inode(fid)? {
             Some(inode) if inode.attr.nlink > 0 => stripes_of(&inode),
             _ => Ok(None),
@@ -121,14 +138,25 @@ impl Mds {
         let begun = self.state.lock().bundles.coordinator.begin(Vec::new());
         let Some(id) = begun else { return Ok(Err(Hindrance::Away)) };
         let _working = Working::on(self, id);
-        let facts = match self.gather_names(id, &stripes, cursor.as_ref()).await? {
+        let (mut told, first) = (BTreeMap::new(), std::mem::take(met));
+        let facts = match self.gather_names(id, &stripes, cursor.as_ref(), first, &mut told).await?
+        {
             Ok(facts) => facts,
             Err(hindrance) => return Ok(Err(hindrance)),
         };
-        let Some(batch) = Batch::of(&stripes, facts)? else { return Ok(Err(Hindrance::Busy)) };
+        let Some(mut batch) = Batch::of(&stripes, facts)? else { return Ok(Err(Hindrance::Busy)) };
+        if !stripes.leaves().is_empty() {
+            match self.pin_inodes(id, &stripes, &mut batch, &mut told).await? {
+                Ok(()) => {}
+                Err(Held { hindrance, finds }) => {
+                    *met = finds;
+                    return Ok(Err(hindrance));
+                }
+            }
+        }
         let passed = if batch.up_to.is_none() { Passed::All } else { Passed::Some };
         let names = batch.names.len();
-        let steps = batch.steps(&stripes);
+        let steps = batch.steps(&stripes, self.env.clock.wall());
         if let Err(hindrance) = self.carry_alone(id, steps).await? {
             return Ok(Err(hindrance));
         }
@@ -137,18 +165,65 @@ impl Mds {
         Ok(Ok(passed))
     }
 
-    /// Pins all stripes, and asks each for its next names.
+    /// Pins all stripes and these inodes, and asks each stripe for its next names.
     async fn gather_names(
         &self,
         id: BundleId,
         stripes: &DirStripes,
         cursor: Option<&Name>,
+        first: Vec<PeerFind>,
+        told: &mut BTreeMap<TargetIndex, usize>,
     ) -> Result<Result<Vec<PeerFacts>, Hindrance>, Errno> {
         let old = stripes.moving().map_or(1, |moving| usize::from(moving.count)).max(1);
         let most = self.settings.names_per_bundle.min(NAMES_MAX);
         let limit = (most / old).max(1) as u32; // at most NAMES_MAX
         let find = |dir: &Fid| PeerFind::Names { dir: *dir, after: cursor.cloned(), limit };
-        self.pin_names(id, stripes.all().iter().map(find), &mut BTreeMap::new()).await
+        self.pin_names(id, stripes.all().iter().map(find).chain(first), told).await
+    }
+
+    /// The directory goes to other inodes: pins the inodes of the names that pass, which record
+    /// that, and in the last bundle those that the directory leaves.
+    async fn pin_inodes(
+        &self,
+        id: BundleId,
+        stripes: &DirStripes,
+        batch: &mut Batch,
+        told: &mut BTreeMap<TargetIndex, usize>,
+    ) -> Result<Result<(), Held>, Errno> {
+        let inode = |fid: Fid, loses: bool| PeerFind::Inode { fid, loses };
+        let of_names = batch.names.iter().filter_map(|found| Some(inode(found.to?.0, false)));
+        let mut finds: Vec<PeerFind> = of_names.collect();
+        if batch.up_to.is_none() {
+            finds.extend(stripes.leaves().iter().map(|fid| inode(*fid, true)));
+        }
+        let mut by_mdt: BTreeMap<TargetIndex, Vec<PeerFind>> = BTreeMap::new();
+        for find in finds.iter().filter(|find| !batch.has_pinned(find)) {
+            let all = by_mdt.entry(mdt_of(find)).or_default();
+            // A file may have several of the names.
+            if !all.contains(find) {
+                all.push(find.clone());
+            }
+        }
+        let held = |hindrance| Ok(Err(Held { hindrance, finds: finds.clone() }));
+        if let Some(own) = by_mdt.remove(&self.name.index) {
+            let mut context = LockContext::own();
+            context.asked.bundle = Some(id);
+            let found = self.transact(&mut context, |records, _| find(records, id, &own));
+            let (facts, newest) = match found {
+                Err(Errno::EAGAIN) => return held(Hindrance::Busy),
+                found => found?,
+            };
+            self.commit_up_to(newest).await?;
+            batch.learn(facts);
+        }
+        match self.prepare_at(true, id, by_mdt, told).await? {
+            Ok(all) => all.into_iter().for_each(|facts| batch.learn(facts)),
+            Err(hindrance) => return held(hindrance),
+        }
+        match self.all_know_all(true, id, told).await? {
+            true => Ok(Ok(())),
+            false => held(Hindrance::Away),
+        }
     }
 
     /// Pins stripes, for no client: first those that are here. `told`: by MDT, how many MDTs it
@@ -216,20 +291,31 @@ impl Mds {
     }
 }
 
+/// Clients, or another operation, have some of these inodes.
+struct Held {
+    hindrance: Hindrance,
+    finds: Vec<PeerFind>,
+}
+
 /// What passes in one bundle.
 struct Batch {
     names: Vec<PeerName>,
     /// The new cursor; `None`: all have passed.
     up_to: Option<Name>,
+    /// Inodes that are pinned beside the stripes; `false`: there is no such inode.
+    inodes: BTreeMap<Fid, bool>,
 }
 
 impl Batch {
     /// The next names of all stripes together. `None`: a stripe has changed since it was asked.
     fn of(stripes: &DirStripes, all: Vec<PeerFacts>) -> Result<Option<Batch>, Errno> {
         let (mut names, mut up_to, mut looked_at) = (Vec::new(), None::<Name>, 0);
+        let mut inodes = BTreeMap::new();
         for facts in all {
             for found in &facts.inodes {
-                if stripes_in(found.fid, &found.record)?.as_ref() != Some(stripes) {
+                if !stripes.all().contains(&found.fid) {
+                    inodes.insert(found.fid, !found.record.is_empty());
+                } else if stripes_in(found.fid, &found.record)?.as_ref() != Some(stripes) {
                     return Ok(None);
                 }
             }
@@ -250,17 +336,37 @@ impl Batch {
         }
         // What the record of a bundle has room for.
         let cursors = stripes.all().len() * (stripes.encode().len() + NAME_BYTES);
-        let most = STEPS_BYTES_MAX.saturating_sub(cursors) / (2 * NAME_BYTES);
+        let steps = if stripes.leaves().is_empty() { 2 } else { 3 };
+        let most = STEPS_BYTES_MAX.saturating_sub(cursors) / (steps * NAME_BYTES);
         if names.len() > most.max(1) {
             names.truncate(most.max(1));
             up_to = names.last().map(|found| found.name.clone());
         }
-        Ok(Some(Batch { names, up_to }))
+        Ok(Some(Batch { names, up_to, inodes }))
     }
 
-    /// First the records of the stripes, so that names change over what they say.
-    fn steps(self, stripes: &DirStripes) -> Vec<Step> {
-        let record = stripes.passed(self.up_to).encode();
+    fn learn(&mut self, facts: PeerFacts) {
+        let inodes = facts.inodes.into_iter().map(|found| (found.fid, !found.record.is_empty()));
+        self.inodes.extend(inodes);
+    }
+
+    /// True if it need not be asked for any more.
+    fn has_pinned(&self, find: &PeerFind) -> bool {
+        match find {
+            // It loses nothing: that is how all of these are asked for.
+            PeerFind::Inode { fid, loses: false } => self.inodes.contains_key(fid),
+            _ => false,
+        }
+    }
+
+    /// First the records of the stripes, so that names change over what they say; last, those that
+    /// the directory leaves end.
+    fn steps(self, stripes: &DirStripes, time: Timestamp) -> Vec<Step> {
+        let next = match is_mutant(Mutant::CursorStays) && self.up_to.is_some() {
+            true => stripes.clone(),
+            false => stripes.passed(self.up_to),
+        };
+        let (record, leaves) = (next.encode(), stripes.leaves());
         let mut nlink: BTreeMap<Fid, i32> = stripes.all().iter().map(|fid| (*fid, 0)).collect();
         let mut moves = Vec::with_capacity(2 * self.names.len());
         for PeerName { dir, name, to } in self.names {
@@ -271,10 +377,22 @@ impl Batch {
                 *nlink.entry(new).or_default() += 1;
             }
             moves.push(Step::Give { dir, name: name.clone(), file_type });
+            // A name without an inode is damage, which is left to the checker.
+            if let Some(from) =
+                leaves.first().copied().filter(|_| self.inodes.get(&fid) == Some(&true))
+                && !is_mutant(Mutant::HomeForgotten)
+            {
+                let (to, name) = (stripes.master(), name.clone());
+                moves.push(Step::Home { fid, from, to, name, file_type });
+            }
             moves.push(Step::Take { dir: new, name, fid, file_type });
         }
+        let ends = |fid: &Fid| !next.all().contains(fid);
+        let removed =
+            leaves.iter().filter(|fid| ends(fid)).map(|fid| Step::Remove { fid: *fid, time });
         let restripe = |(fid, nlink)| Step::Restripe { fid, nlink, record: record.clone() };
-        nlink.into_iter().map(restripe).chain(moves).collect()
+        let stay = nlink.into_iter().filter(|(fid, _)| !ends(fid));
+        stay.map(restripe).chain(moves).chain(removed).collect()
     }
 }
 

@@ -38,6 +38,8 @@ pub(crate) struct Restripe {
     pub(crate) count: u16,
     /// How names tell their stripes; `None`: as they do.
     pub(crate) hash: Option<DirHash>,
+    /// No administrator asks for it.
+    pub(crate) by_itself: bool,
 }
 
 /// What one attempt begins with.
@@ -48,6 +50,7 @@ struct Begins {
     hash: DirHash,
     /// The MDTs of the stripes that are missing.
     mdts: Vec<TargetIndex>,
+    by_itself: bool,
 }
 
 impl Begins {
@@ -125,7 +128,9 @@ impl Mds {
             return Err(Errno::EBUSY);
         }
         let count16 = count as u16; // no more than MDTs, or it is refused below
-        let mut begins = Begins { stripes, count: count16, hash: wishes, mdts: Vec::new() };
+        let by_itself = wanted.by_itself;
+        let mut begins =
+            Begins { stripes, count: count16, hash: wishes, mdts: Vec::new(), by_itself };
         let have: Vec<TargetIndex> =
             begins.all(fid).iter().map(|stripe| TargetIndex(stripe.mdt())).collect();
         if have.len() < count {
@@ -198,6 +203,7 @@ impl Mds {
                 tracing::error!(%fid, %error, "stripes that cannot be were chosen");
                 Errno::EINVAL
             })?;
+            let next = if begins.by_itself { next.by_itself() } else { next };
             begin(records, &inode, &begins.all(fid), &more, &next).map(Some)
         })
     }
@@ -247,13 +253,15 @@ fn begin(
     if bytes > STEPS_BYTES_MAX { Err(Errno::E2BIG) } else { Ok(steps) }
 }
 
-fn bytes_of(step: &Step) -> usize {
+/// Bytes of a step that count: those of records and extended attributes.
+pub(super) fn bytes_of(step: &Step) -> usize {
     match step {
         Step::Make { record, xattrs, .. } => {
             record.len()
                 + xattrs.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>()
         }
-        Step::Restripe { record, .. } => record.len(),
+        Step::Objects { chunks, .. } => chunks.iter().map(|(_, bytes)| bytes.len() + 8).sum(),
+        Step::Restripe { record, .. } | Step::Change { record, .. } => record.len(),
         _ => 0,
     }
 }

@@ -178,7 +178,7 @@ impl Mds {
                 }
             }
         });
-        self.unpinned.notify_waiters();
+        self.part_done();
         self.finish.wake();
         answer
     }

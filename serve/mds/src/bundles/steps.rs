@@ -6,7 +6,7 @@ use crate::records::tail::{self, damaged};
 use disk::bundle::{self, Kept, Peer, Step};
 use disk::inode::ItemTag;
 use disk::key::{self, Tag};
-use disk::session;
+use disk::{objects_at, session};
 use layout::dir_stripes::DirStripes;
 use namespace::context::Context;
 use namespace::inode::{Dirent, Inode, InodeFlags, Tail};
@@ -86,6 +86,12 @@ fn do_step(
         }
         Step::Remove { fid, time } => {
             let inode = rmdir::nameless(records, &at(*time), *fid)?;
+            if inode.flags.contains(InodeFlags::STRIPED) {
+                let stripes = tail::stripes(&inode)?;
+                if stripes.leaves().contains(fid) {
+                    records.state.went.note(*fid, stripes.master());
+                }
+            }
             if when == Occasion::Restarted {
                 records.put_inode(&inode);
                 records.keep_orphan(*fid);
@@ -165,6 +171,29 @@ fn do_step(
             let to = Dirent { fid: *fid, file_type: *file_type };
             records.put_dirent(*dir, name.as_bytes(), to);
         }
+        Step::Home { fid, from, to, name, .. } => {
+            let mut inode = records.there(*fid)?;
+            if inode.is_dir() {
+                inode.parent = *to;
+            }
+            tail::change_links(&mut inode, |list| {
+                match disk::links::each(list).any(|link| link == Ok((*from, name.as_bytes()))) {
+                    true => disk::links::with(
+                        &disk::links::without(list, *from, name.as_bytes()),
+                        *to,
+                        name.as_bytes(),
+                    ),
+                    false => list.to_vec(),
+                }
+            });
+            inode.attr.version = ctx.version;
+            records.put_inode(&inode);
+        }
+        Step::Objects { fid, named, chunks } => {
+            records.take_chunks(*named, chunks);
+            records.tx.put(&key::objects_at(*named), &objects_at::encode(*fid));
+        }
+        Step::Discard { fid } => records.gone_elsewhere(*fid)?,
         Step::Reply { client, slot, record } => {
             if when != Occasion::Asked {
                 keep_reply(&mut records.tx, *client, *slot, record)?;

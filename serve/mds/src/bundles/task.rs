@@ -157,8 +157,17 @@ impl Mds {
                 Ended::Do(bundle) => do_part(records, ctx, me, &bundle, Occasion::Left),
             }
         })?;
-        self.unpinned.notify_waiters();
+        self.part_done();
         Ok(())
+    }
+
+    /// This MDT has done its part of a bundle, or never does it: others may have waited for that,
+    /// and names may move now.
+    pub(super) fn part_done(&self) {
+        self.unpinned.notify_waiters();
+        if !self.state.lock().moving.is_empty() {
+            self.passing.wake();
+        }
     }
 
     /// The bundles that are decided, that no request works on, and whose Apply is not answered.
@@ -209,7 +218,7 @@ impl Mds {
         self.transact(&mut LockContext::own(), |records, ctx| {
             do_part(records, ctx, me, bundle, Occasion::Left)
         })?;
-        self.unpinned.notify_waiters();
+        self.part_done();
         Ok(())
     }
 

@@ -27,7 +27,8 @@ impl Mds {
             bytes_free: free,
             bytes_available: space.available(),
             files_total: space.used / BYTES_PER_INODE + space.available() / BYTES_PER_INODE,
-            files_free: space.available() / BYTES_PER_INODE,
+            // So other MDTs know that they should make nothing here.
+            files_free: if self.no_create() { 0 } else { space.available() / BYTES_PER_INODE },
         })
     }
 

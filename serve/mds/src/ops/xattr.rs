@@ -42,7 +42,7 @@ impl Mds {
         }
         let ctx = reading(request);
         self.show(request, |records| {
-            records.there(fid)?;
+            records.attributed(fid)?;
             match xattr::get(records, &ctx, fid, name) {
                 Ok(value) => {
                     records.grant(fid, InodeBits::XATTR);
@@ -68,7 +68,7 @@ impl Mds {
         self.ours(fid)?;
         let ctx = reading(request);
         self.show(request, |records| {
-            let inode = records.there(fid)?;
+            let inode = records.attributed(fid)?;
             let mut names = xattr::list(records, &ctx, fid)?;
             if ctx.is_root() && has_lov(&inode) {
                 names.extend_from_slice(b"trusted.lov\0");
@@ -140,7 +140,7 @@ impl Mds {
             SetFlags { create: flags.create, replace: flags.replace, kill_sgid: flags.kill_sgid };
         let set = |request: &mut RequestContext<'_>| {
             self.change(request, |records, ctx| {
-                records.there(fid)?;
+                records.attributed(fid)?;
                 if is_acl(name) {
                     records.is_whole(fid)?;
                 }
@@ -184,7 +184,7 @@ impl Mds {
         }
         let remove = |request: &mut RequestContext<'_>| {
             self.change(request, |records, ctx| {
-                records.there(fid)?;
+                records.attributed(fid)?;
                 if is_acl(name) {
                     records.is_whole(fid)?;
                 }

@@ -102,6 +102,15 @@ impl Records<'_> {
         }
     }
 
+    /// Puts bytes that another MDT had, named after this file.
+    pub(crate) fn take_chunks(&mut self, named: Fid, chunks: &[(u32, Vec<u8>)]) {
+        for (n, bytes) in chunks {
+            let record = &mut self.state.scratch;
+            chunk::encode(bytes, record);
+            self.tx.put(&key::chunk(named, *n), record);
+        }
+    }
+
     /// Removes all bytes of a file, readable or not.
     pub(crate) fn delete_chunks(&mut self, part: Part) {
         if part.end == 0 {

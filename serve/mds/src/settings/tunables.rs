@@ -24,6 +24,10 @@ pub(crate) struct Tunables {
     pub(crate) split_count: AtomicU32,
     /// See `MdsSettings`.
     pub(crate) split_delta: AtomicU16,
+    /// See `bundles::shrinking`, seconds.
+    pub(crate) merge_idle: AtomicU32,
+    /// No directory is made here by choice of MDTs.
+    pub(crate) no_create: AtomicBool,
     /// See `dom_limits`.
     pub(crate) dom: DomLimits,
     /// The ids as which callers act.
@@ -40,6 +44,8 @@ impl Tunables {
             auto_split: AtomicBool::new(settings.auto_split),
             split_count: AtomicU32::new(settings.split_count),
             split_delta: AtomicU16::new(settings.split_delta),
+            merge_idle: AtomicU32::new(settings.merge_idle),
+            no_create: AtomicBool::new(false),
             dom: DomLimits::default(),
             squash: Squashing::default(),
             aside: RwLock::default(),

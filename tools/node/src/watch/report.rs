@@ -24,6 +24,9 @@ use wire::report::{
     NodeReport, OperationCount, Recovery, SessionReport, SpaceReport, TargetReport,
 };
 
+/// Directories whose names move, and operations that wait, that are told of one MDT.
+const MOVES_MAX: usize = 4;
+
 /// Microseconds of a tick of `/proc/*/stat`.
 const TICK_MS: u64 = 10;
 
@@ -135,8 +138,15 @@ fn of_mdt(view: &View, samples: &[Sample], mdt: &Arc<Mds>, target: &Target) -> T
         lock_waits: lock_waits as u32,
         open_files: mdt.open_count() as u64,
         recovery: recovery(mdt),
+        moves: moves(mdt),
         ..of_target(view, samples, mdt.name(), target)
     }
+}
+
+/// What moves there, and what waits for other MDTs.
+fn moves(mdt: &Mds) -> Vec<String> {
+    let dirs = mdt.dir_moves(MOVES_MAX).into_iter().map(|moves| moves.to_string());
+    dirs.chain(mdt.bundle_waits(MOVES_MAX).into_iter().map(|waits| waits.to_string())).collect()
 }
 
 /// Jobs that moved or asked most: a request counts as much as a page of data.

@@ -6,7 +6,7 @@ use crate::counters::Operation;
 use crate::listing::merged::{Part, merge, part_of, share};
 use crate::listing::{ENTRIES_KEPT_MAX, Item, Listing, Page, PageSource, Wanted};
 use crate::open::{DirHandle, OpenDir};
-use crate::ops::directories::stripes::{still, stripes_of, whole};
+use crate::ops::directories::stripes::{may_have_left, still, stripes_of, whole};
 use crate::ops::names::elsewhere;
 use data::locks::stripes::Striped;
 use data::locks::{ListedName, Locks};
@@ -324,16 +324,19 @@ impl Source {
     ) -> Result<Page, ClientError> {
         let (session, locks, who) =
             (self.session.clone(), self.locks.clone(), self.credentials.clone());
+        let mut again = false;
         let mut page = loop {
             let stripes = stripes_of(&session, &locks, self.fid).await?;
             let (me, after) = (self.clone(), after.clone());
             let page = match &stripes {
-                Some(stripes) => me.merged_page(stripes, after, limit, with_attr).await?,
-                None => {
-                    let ((entries, more), parent) =
-                        self.ask(self.fid, after, limit, with_attr).await?;
-                    Page { entries: entries.into(), more, parent }
-                }
+                Some(all) => me.merged_page(all, after, limit, with_attr).await,
+                None => self.ask(self.fid, after, limit, with_attr).await.map(
+                    |((entries, more), parent)| Page { entries: entries.into(), more, parent },
+                ),
+            };
+            let page = match page {
+                Err(error) if may_have_left(&locks, self.fid, &error, &mut again) => continue,
+                page => page?,
             };
             // Else names may have passed from a stripe that had not been asked to one that had.
             if still(&locks, self.fid, stripes.as_deref()) {

@@ -13,7 +13,7 @@ use crate::listing::merged::{Part, merge, share};
 use crate::listing::{Item, Listing, Page, PageSource, Wanted};
 use crate::open::DirHandle;
 use crate::ops::attributes::AccessMask;
-use crate::ops::directories::stripes::{still, stripes_of};
+use crate::ops::directories::stripes::{may_have_left, still, stripes_of};
 use data::locks::Locks;
 use data::node::NodeId;
 use env::BoxFuture;
@@ -97,6 +97,7 @@ impl Source {
     async fn fetch(self, after: Option<Name>, limit: u32) -> Result<Page, ClientError> {
         // `..` is not needed here.
         let parent = after.is_none().then_some(self.fid);
+        let mut again = false;
         loop {
             let stripes = stripes_of(&self.session, &self.locks, self.fid).await?;
             let whole = [self.fid];
@@ -106,7 +107,10 @@ impl Source {
                 Box::pin(self.clone().part(*stripe, after.clone(), limit))
             };
             let answers = fan_out(all.iter().map(part).collect()).await;
-            let parts = answers.into_iter().collect::<Result<_, _>>()?;
+            let parts = match answers.into_iter().collect::<Result<_, _>>() {
+                Err(error) if may_have_left(&self.locks, self.fid, &error, &mut again) => continue,
+                parts => parts?,
+            };
             if still(&self.locks, self.fid, stripes.as_deref()) {
                 return merge(parts, parent);
             }

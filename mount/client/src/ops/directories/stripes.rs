@@ -44,6 +44,8 @@ pub(crate) async fn stripes_of(
             Striped::Of(stripes) => return Ok(Some(stripes)),
             Striped::Unknown => {}
         }
+        // An inode that the directory has left may be gone.
+        let fid = locks.table.lock().stripes.master(fid);
         let mdc = session.mdc(fid)?;
         let value = match mdc.getxattr(&Credentials::root(), fid, RECORD_XATTR.into()).await {
             Err(error) if error.errno() == Errno::ENODATA => {
@@ -57,10 +59,26 @@ pub(crate) async fn stripes_of(
             Errno::EPROTO
         })?;
         let stripes = Arc::new(stripes);
-        locks.table.lock().stripes.learn(fid, &stripes);
+        locks.learn_stripes(fid, &stripes);
         newest = Some(stripes);
     }
     Ok(newest)
+}
+
+/// A request to a directory, or a stripe of it, failed. True if that may be an inode which the
+/// directory has left, and what is known of its stripes was too old: it is asked for again, once.
+pub(crate) fn may_have_left(
+    locks: &Locks,
+    fid: Fid,
+    error: &ClientError,
+    asked: &mut bool,
+) -> bool {
+    let gone = [Errno::ESTALE, Errno::ENOENT].contains(&error.errno());
+    if !gone || std::mem::replace(asked, true) {
+        return false;
+    }
+    locks.table.lock().stripes.outdated(fid);
+    true
 }
 
 /// True if these are still the stripes of an inode, as far as replies have shown.
@@ -117,14 +135,37 @@ impl Client {
     ) -> Result<R, ClientError> {
         for _ in 1..SENT_MAX {
             match op().await {
-                Err(error) if error.errno() == Errno::EREMCHG => {
-                    let stripes = &mut self.locks.table.lock().stripes;
-                    dirs.iter().for_each(|dir| stripes.outdated(*dir));
-                }
+                Err(error) if error.errno() == Errno::EREMCHG => self.outdated(dirs),
                 result => return result,
+            }
+            for dir in dirs {
+                match self.stripes(*dir).await {
+                    // There is no stripe any more: the directory was removed.
+                    Err(error) if error.errno() == Errno::ESTALE => {
+                        return Err(Errno::ENOENT.into());
+                    }
+                    stripes => drop(stripes?),
+                }
             }
         }
         op().await
+    }
+
+    fn outdated(&self, dirs: &[Fid]) {
+        let stripes = &mut self.locks.table.lock().stripes;
+        dirs.iter().for_each(|dir| stripes.outdated(*dir));
+    }
+
+    /// An operation on an inode failed: true if that is because a directory has another inode by
+    /// now, which is known then ([`Client::fid`]).
+    pub(crate) async fn went(&self, fid: Fid, errno: Errno) -> bool {
+        if ![Errno::EREMCHG, Errno::ESTALE].contains(&errno) {
+            return false;
+        }
+        self.outdated(&[fid]);
+        // If its MDT does not say, it is as it was.
+        let _ = self.stripes(fid).await;
+        self.locks.inode_now(fid) != fid
     }
 
     /// As [`Client::place`], if that is known.
@@ -148,9 +189,24 @@ impl Client {
         who: &Credentials,
         attr: Attr,
     ) -> Result<Attr, ClientError> {
+        let mut gone = false;
         loop {
-            let Some(stripes) = self.stripes(attr.fid).await? else { return Ok(attr) };
-            let whole = self.attr_of_all(who, attr, &stripes).await?;
+            let stripes = match self.stripes(attr.fid).await {
+                Ok(Some(stripes)) => stripes,
+                Ok(None) => return Ok(attr),
+                // It was removed, and a program has it open.
+                Err(error) if error.errno() == Errno::ENOENT => return Ok(attr),
+                Err(error) => return Err(error),
+            };
+            let whole = match self.attr_of_all(who, attr, &stripes).await {
+                Err(error) if error.errno() == Errno::ESTALE && !gone => {
+                    // The directory may have left that stripe.
+                    gone = true;
+                    self.outdated(&[attr.fid]);
+                    continue;
+                }
+                whole => whole?,
+            };
             // Names may have passed from a stripe that was asked to one that had been.
             if still(&self.locks, attr.fid, Some(&stripes)) {
                 return Ok(whole);

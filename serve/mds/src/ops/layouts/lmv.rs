@@ -1,5 +1,6 @@
 //! `lustre.lmv` and `trusted.lmv`: the stripes of a directory in Lustre's binary form; setting it
-//! splits or merges the directory. `sheen.stripes`: the record of them. `lustre.dmv` and
+//! splits or merges the directory. `sheen.stripes`: the record of them. `sheen.mdts`: setting
+//! it takes the directory to other MDTs. `lustre.dmv` and
 //! `trusted.dmv`: where directories go that are made in it. An empty value (or `removexattr`) takes
 //! that away.
 
@@ -8,13 +9,14 @@ use crate::bundles::restripe::Restripe;
 use crate::mds::{Mds, RequestContext};
 use crate::ops::layouts::lov::LovName;
 use crate::records::tail;
-use layout::dir_stripes::RECORD_XATTR;
+use layout::dir_stripes::{DirStripes, MDTS_XATTR, RECORD_XATTR};
 use layout::lmv_ea;
 use namespace::inode::InodeFlags;
+use namespace::view::View;
 use namespace::xattr::SetFlags;
 use types::about::FLAGS;
 use types::credentials::Credentials;
-use types::dir_stripes::DirDefault;
+use types::dir_stripes::{DirDefault, DirHash, DirSpec};
 use types::errno::Errno;
 use types::fid::Fid;
 use wire::mds::{MdsReply, Removexattr, Setxattr};
@@ -28,6 +30,8 @@ pub(in crate::ops) enum LmvName {
     Record,
     /// The default for those that are made in it.
     Default(LovName),
+    /// The MDTs to which it goes.
+    Mdts,
 }
 
 impl LmvName {
@@ -37,6 +41,7 @@ impl LmvName {
             b"lustre.lmv" => Some(LmvName::Stripes(LovName::Lustre)),
             b"trusted.lmv" => Some(LmvName::Stripes(LovName::Trusted)),
             RECORD_XATTR => Some(LmvName::Record),
+            MDTS_XATTR => Some(LmvName::Mdts),
             b"lustre.dmv" => Some(LmvName::Default(LovName::Lustre)),
             b"trusted.dmv" => Some(LmvName::Default(LovName::Trusted)),
             _ => None,
@@ -54,7 +59,24 @@ impl Mds {
         if let LmvName::Stripes(who) | LmvName::Default(who) = name {
             who.check(credentials, Errno::ENODATA)?;
         }
-        let inode = self.read(|records| records.there(fid))?;
+        let (inode, went) = self.read(|records| {
+            let inode = records.inode(fid)?;
+            let lives = inode.as_ref().is_some_and(|inode| inode.attr.nlink > 0);
+            Ok((inode, records.state.went.to(fid).filter(|_| !lives)))
+        })?;
+        let inode = match (inode, went) {
+            (_, Some(now)) if name == LmvName::Record => {
+                // It has had such a record since.
+                let one = DirStripes::new(DirHash::default(), vec![now]);
+                return Ok(MdsReply::Bytes(one.map_err(|_| Errno::EIO)?.encode().into()));
+            }
+            (None, _) => return Err(Errno::ESTALE),
+            // Names are not looked for any more.
+            (Some(inode), _) if name == LmvName::Record && inode.attr.nlink == 0 => {
+                return Err(Errno::ENOENT);
+            }
+            (Some(inode), _) => inode,
+        };
         let bytes = match name {
             LmvName::Stripes(_) if inode.flags.contains(InodeFlags::STRIPED) => {
                 lmv_ea::encode(&tail::stripes(&inode)?).ok_or(Errno::ENODATA)?
@@ -62,7 +84,7 @@ impl Mds {
             LmvName::Record if inode.flags.contains(InodeFlags::STRIPED) => {
                 tail::stripes(&inode)?.encode()
             }
-            LmvName::Stripes(_) | LmvName::Record => return Err(Errno::ENODATA),
+            LmvName::Stripes(_) | LmvName::Record | LmvName::Mdts => return Err(Errno::ENODATA),
             LmvName::Default(_) => {
                 lmv_ea::encode_default(&tail::default_stripes(&inode)?.ok_or(Errno::ENODATA)?)
             }
@@ -100,7 +122,18 @@ impl Mds {
                 Box::pin(self.restripe(credentials, Some(export), fid, wanted)).await?;
                 return Ok(MdsReply::Done);
             }
-            LmvName::Stripes(_) | LmvName::Record => return Err(Errno::EOPNOTSUPP),
+            LmvName::Mdts if !value.is_empty() => {
+                let spec = DirSpec::decode(value).map_err(|error| {
+                    tracing::debug!(%error, "MDTs refused");
+                    Errno::EINVAL
+                })?;
+                let (credentials, export) = (request.credentials, request.export);
+                Box::pin(self.migrate(credentials, export, fid, &spec)).await?;
+                return Ok(MdsReply::Done);
+            }
+            LmvName::Stripes(_) | LmvName::Record | LmvName::Mdts => {
+                return Err(Errno::EOPNOTSUPP);
+            }
         };
         who.check(request.credentials, Errno::EPERM)?;
         let default = self.parse_default(value)?;
@@ -203,7 +236,7 @@ fn parse_wanted(value: &[u8]) -> Result<Restripe, Errno> {
         return Err(Errno::EINVAL);
     }
     let hash = lmv_ea::names_hash(value).then_some(wanted.hash);
-    Ok(Restripe { count: wanted.count, hash })
+    Ok(Restripe { count: wanted.count, hash, by_itself: lmv_ea::is_by_itself(value) })
 }
 
 /// The flags of chattr(1), as text.

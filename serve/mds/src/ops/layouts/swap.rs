@@ -65,7 +65,11 @@ impl Mds {
         Ok(MdsReply::Done)
     }
 
-    fn may_swap(
+    /// Succeeds if the data of a file may go to another inode.
+    ///
+    /// # Errors
+    /// EINVAL, EPERM, EBUSY; EAGAIN: it has changed since that version, if one is named.
+    pub(crate) fn may_swap(
         &self,
         records: &mut Records<'_>,
         inode: &Inode,

@@ -75,6 +75,14 @@ pub(super) fn add(tree: &mut Tree, view: &Arc<View>) {
     }
 }
 
+/// Most directories and operations that one parameter shows.
+const MOVES_MAX: usize = 100;
+
+/// One on each line.
+fn lines(all: Vec<impl std::fmt::Display>) -> String {
+    all.iter().map(|one| one.to_string()).collect::<Vec<_>>().join("\n")
+}
+
 /// When directories are split by themselves, and what moves.
 fn add_splits(tree: &mut Tree, mdt: &Arc<Mds>, device: &str) {
     let device = [device];
@@ -96,6 +104,13 @@ fn add_splits(tree: &mut Tree, mdt: &Arc<Mds>, device: &str) {
     tree.shows(&MDT_SPLIT_DELTA, &device, move || Ok(shown.split_delta().to_string()));
     let set = mdt.clone();
     tree.takes(&MDT_SPLIT_DELTA, &device, move |value| set.set_split_delta(number(value)?));
+    let shown = mdt.clone();
+    tree.shows(&MDT_MERGE_IDLE, &device, move || Ok(shown.merge_idle().to_string()));
+    let set = mdt.clone();
+    tree.takes(&MDT_MERGE_IDLE, &device, move |value| {
+        set.set_merge_idle(number(value)?);
+        Ok(())
+    });
     tree.shows(&MDT_RESTRIPE_NSONLY, &device, || Ok("1".to_owned()));
     tree.takes(&MDT_RESTRIPE_NSONLY, &device, |value| match value.trim() {
         "1" => Ok(()),
@@ -103,6 +118,20 @@ fn add_splits(tree: &mut Tree, mdt: &Arc<Mds>, device: &str) {
     });
     let shown = mdt.clone();
     tree.shows(&MDT_RESTRIPING, &device, move || Ok(shown.restriping().to_string()));
+    let shown = mdt.clone();
+    tree.shows(&MDT_DIR_MOVES, &device, move || Ok(lines(shown.dir_moves(MOVES_MAX))));
+    let shown = mdt.clone();
+    tree.shows(&MDT_BUNDLES_WAITING, &device, move || Ok(lines(shown.bundle_waits(MOVES_MAX))));
+    let shown = mdt.clone();
+    tree.shows(&MDT_NO_CREATE, &device, move || Ok(u8::from(shown.no_create()).to_string()));
+    let set = mdt.clone();
+    tree.takes(&MDT_NO_CREATE, &device, move |value| match value.trim() {
+        on @ ("0" | "1") => {
+            set.set_no_create(on == "1");
+            Ok(())
+        }
+        _ => Err(Errno::EINVAL),
+    });
     let shown = mdt.clone();
     tree.shows(&MDT_NAMES_MOVED, &device, move || Ok(shown.names_moved().to_string()));
 }
