@@ -144,6 +144,25 @@ impl Many {
         assert!(output.status.success(), "sheen mkfs {args:?}: {}", text(&output));
     }
 
+    /// Adds an MDS with an MDT to the file system at work, and waits until all clients know it.
+    /// Returns its place among the servers.
+    pub fn add_mds(&mut self) -> usize {
+        let mdts = self.servers.iter().flat_map(|s| s.targets).filter(|t| t.starts_with("mdt"));
+        let index = mdts.count();
+        let (name, targets) = MORE_MDS[index - 1];
+        let (port, mgs) = (PORT + index as u16, self.mgs_nid()); // at most 3 more
+        let number = index.to_string();
+        self.mkfs(
+            &["--mdt", "--index", &number, "--fsname", "sheen", "--mgsnode", &mgs],
+            targets[0],
+        );
+        self.servers.push(Server { host: 2, port, name, targets, child: None });
+        let at = self.servers.len() - 1;
+        self.start_server(at, &mgs);
+        self.clients.iter().for_each(|client| self.wait_for_targets(&client.mount));
+        at
+    }
+
     /// Starts the servers that do not run, and mounts.
     pub fn start(&mut self) {
         let mgs = self.mgs_nid();

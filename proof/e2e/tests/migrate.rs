@@ -129,8 +129,9 @@ fn layouts_change_under_readers_and_writers() {
             22,
             "lfs migrate: cannot migrate '.': Invalid argument (22)\n",
         );
-        let said = "error: migrate: directories cannot be moved to another MDT yet\n";
-        lfs_refuses(&mnt, &["migrate", "-m", "1", "."], 95, said);
+        let said = "error: migrate: can't migrate '.': Device or resource busy (16); \
+                    it is the root of the file system, or its names move\n";
+        lfs_refuses(&mnt, &["migrate", "-d", "-m", "1", "."], 16, said);
         assert_eq!(sh(&mnt, "tail -c 4 f; ls -A"), "lastempty\nf\nsparse\n");
 
         // Writers that come and go.
