@@ -1,12 +1,17 @@
 //! The map of free units: a bit for each in memory (64 TiB: 128 MiB), and a count for each 4,096.
 //!
-//! Next fit: a search begins behind what was given last, so that what is written one after the
-//! other lies together.
+//! What was given back last is given first, if the run is long enough: the kernel still has its
+//! pages, and a thin device its space. Otherwise next fit: a search begins behind what was given
+//! last, so that what is written one after the other lies together.
 
 use std::ops::Range;
 
 /// Units of a group that is passed over at once if none is free.
 const GROUP: u32 = 4096;
+/// Runs that were given back last, as far as they are noted.
+const RECENT_MAX: usize = 64;
+/// A run of so many units is long enough for whatever is asked: 1 MiB.
+const RECENT_UNITS: u32 = 16;
 /// Units of a word.
 const WORD: u32 = u64::BITS;
 
@@ -26,6 +31,8 @@ pub(super) struct Allocator {
     units: u32,
     free: u64,
     next: u32,
+    /// Runs that were given back, the newest last. Of some, units may be taken again.
+    recent: Vec<Extent>,
 }
 
 impl Allocator {
@@ -38,6 +45,7 @@ impl Allocator {
             units: units.end,
             free: 0,
             next: units.start,
+            recent: Vec::new(),
         };
         units.for_each(|unit| allocator.release(unit));
         allocator
@@ -79,13 +87,53 @@ impl Allocator {
 
     /// Gives some back.
     pub(super) fn release_all(&mut self, extent: Extent) {
-        (extent.start..extent.start + extent.len).for_each(|unit| self.release(unit));
+        let Extent { start, len } = extent;
+        (start..start + len).for_each(|unit| self.release(unit));
+        match self.recent.last_mut() {
+            Some(last) if last.start + last.len == start => last.len += len,
+            Some(last) if start + len == last.start => {
+                (last.start, last.len) = (start, last.len + len)
+            }
+            _ => {
+                if self.recent.len() == RECENT_MAX {
+                    self.recent.remove(0);
+                }
+                self.recent.push(extent);
+            }
+        }
+    }
+
+    /// Takes up to `want` units of a run that was given back, if one is long enough.
+    fn reuse(&mut self, want: u32) -> Option<Extent> {
+        for at in (0..self.recent.len()).rev() {
+            let run = self.recent[at];
+            if run.len < want.min(RECENT_UNITS) {
+                continue;
+            }
+            let mut len = 0;
+            while len < want.min(run.len) && self.take(run.start + len) {
+                len += 1;
+            }
+            if len == 0 || len == run.len {
+                // Its first unit was taken meanwhile, or all are now.
+                self.recent.remove(at);
+            } else {
+                self.recent[at] = Extent { start: run.start + len, len: run.len - len };
+            }
+            if len > 0 {
+                return Some(Extent { start: run.start, len });
+            }
+        }
+        None
     }
 
     /// Takes the next run of up to `want` units; `None`: none is free.
     pub(super) fn allocate(&mut self, want: u32) -> Option<Extent> {
         if self.free == 0 || want == 0 {
             return None;
+        }
+        if let Some(extent) = self.reuse(want) {
+            return Some(extent);
         }
         let start = self.find(self.next..self.units).or_else(|| self.find(0..self.next))?;
         let mut len = 0;
@@ -139,6 +187,32 @@ mod tests {
         assert_eq!(allocator.allocate(5000), Some(Extent { start: 121, len: 4879 }));
         assert_eq!(allocator.allocate(9), Some(Extent { start: 20, len: 2 }));
         assert_eq!((allocator.allocate(1), allocator.free()), (None, 0));
+    }
+
+    #[test]
+    fn what_was_given_back_is_given_first_where_it_is_long_enough() {
+        let mut allocator = Allocator::new(0..5000);
+        assert_eq!(allocator.allocate(1000), Some(Extent { start: 0, len: 1000 }));
+        for (start, len) in [(100, 40), (500, 3), (503, 2), (700, 1)] {
+            allocator.release_all(Extent { start, len });
+        }
+        assert_eq!(allocator.allocate(1), Some(Extent { start: 700, len: 1 }));
+        assert_eq!(allocator.allocate(2), Some(Extent { start: 500, len: 2 }));
+        assert_eq!(allocator.allocate(30), Some(Extent { start: 100, len: 30 }));
+        assert_eq!(
+            allocator.allocate(30),
+            Some(Extent { start: 1000, len: 30 }),
+            "ten are too few"
+        );
+        // One that was taken otherwise is passed over.
+        assert!(allocator.take(502) && allocator.take(130));
+        assert_eq!(allocator.allocate(1), Some(Extent { start: 1030, len: 1 }));
+        assert_eq!(allocator.recent, []);
+        // No more than some are noted.
+        (0..200).map(|n| 2 * n).filter(|n| !(100..140).contains(n)).for_each(|start| {
+            allocator.release_all(Extent { start, len: 1 });
+        });
+        assert_eq!(allocator.recent.len(), RECENT_MAX);
     }
 
     proptest! {

@@ -36,7 +36,6 @@ impl Volume {
         }
         let len = (end - offset) as usize;
         let buf = &mut buf[..len];
-        buf.fill(0);
         let mut run: Option<Run> = None;
         let mut at = offset;
         let mut known: Option<(u64, Option<RegionUnits>)> = None;
@@ -51,16 +50,14 @@ impl Volume {
             let unit = units.and_then(|units| {
                 units[(at % REGION_BYTES / UNIT_BYTES) as usize].filter(|unit| unit.data != 0)
             });
-            let Some(unit) = unit else {
-                at = unit_end;
+            let from = (at - offset) as usize;
+            let block = (at % UNIT_BYTES / BLOCK_BYTES) as usize;
+            let Some(unit) = unit.filter(|unit| unit.data & 1 << block != 0) else {
+                let to = if unit.is_none() { unit_end } else { block_end }.min(end);
+                buf[from..(to - offset) as usize].fill(0);
+                at = to;
                 continue;
             };
-            let block = (at % UNIT_BYTES / BLOCK_BYTES) as usize;
-            if unit.data & 1 << block == 0 {
-                at = block_end;
-                continue;
-            }
-            let from = (at - offset) as usize;
             let place = u64::from(unit.place) * UNIT_BYTES + (block * BLOCK) as u64;
             if !at.is_multiple_of(BLOCK_BYTES) || block_end > end {
                 // A part of a block: all of it is read, for its checksum.
