@@ -315,6 +315,43 @@ fn a_directory_is_read_in_pieces_by_name() {
     assert_eq!(rig.one(op), Err(Errno::ENOTDIR));
 }
 
+/// How often a request gives others a turn before it is answered.
+fn turns_given(rig: &Rig, op: MdsOp) -> usize {
+    let mut request = rig.send(CLIENT, &Credentials::root(), vec![op]);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let mut turns = 0;
+    while request.as_mut().poll(&mut context).is_pending() {
+        turns += 1;
+        // Others change the directory and look meanwhile.
+        let file = rig.file("meanwhile");
+        let look = MdsOp::Getattr(Getattr { fid: file });
+        assert!(rig.one_as(ClientUuid(2), &Credentials::root(), look).is_ok());
+        assert!(rig.unlink("meanwhile").is_ok());
+    }
+    turns
+}
+
+#[test]
+fn others_have_their_turns_while_a_large_directory_is_listed() {
+    let rig = Rig::new();
+    let fids: Vec<Fid> = (0..3000).map(|i| rig.file(&format!("n{i:04}"))).collect();
+    let readdir = |limit, with_attr| {
+        let (bytes_max, with_layout) = (u32::MAX, false);
+        MdsOp::Readdir(Readdir {
+            fid: Fid::ROOT,
+            after: None,
+            limit,
+            bytes_max,
+            with_attr,
+            with_layout,
+        })
+    };
+    assert_eq!(turns_given(&rig, readdir(100, true)), 0, "a small one is answered at once");
+    assert!(turns_given(&rig, readdir(3000, true)) >= 20);
+    assert!(turns_given(&rig, readdir(3000, false)) >= 2);
+    assert!(turns_given(&rig, MdsOp::GetattrMany(GetattrMany { fids })) >= 20);
+}
+
 #[test]
 fn extended_attributes_are_kept_listed_and_removed() {
     let rig = Rig::new();
