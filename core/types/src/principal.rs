@@ -1,5 +1,6 @@
 //! The peer at the other end of a connection, as its certificate proves.
 
+use crate::nid::{Nid, NidPattern};
 use crate::proof::Proof;
 use crate::session::ClusterId;
 use std::fmt;
@@ -58,6 +59,8 @@ pub struct Principal {
     pub name: KeyName,
     /// Its key.
     pub key: KeyHash,
+    /// NIDs that its certificate bears: behind routers it is seen under them, and under no others.
+    pub nids: Vec<NidPattern>,
 }
 
 /// The owner of a session, as a target records it.
@@ -183,13 +186,23 @@ impl Principal {
         format!("spiffe://{}/{}/{}", self.cluster, self.role, self.name)
     }
 
-    /// From its certificate; `None`: it is no principal of ours.
+    /// True if its certificate bears this NID, whatever the port.
+    pub fn bears(&self, nid: Nid) -> bool {
+        self.nids.iter().any(|pattern| pattern.matches(nid))
+    }
+
+    /// True if both are of one owner, perhaps with another key.
+    pub fn is_same_owner(&self, other: &Principal) -> bool {
+        (self.cluster, self.role, &self.name) == (other.cluster, other.role, &other.name)
+    }
+
+    /// From its certificate, without its NIDs; `None`: it is no principal of ours.
     pub fn from_uri(uri: &str, key: KeyHash) -> Option<Principal> {
         let mut parts = uri.strip_prefix("spiffe://")?.split('/');
         let (cluster, role, name) =
             (parts.next()?, parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
         let cluster = ClusterId(u128::from_str_radix(&cluster.replace('-', ""), 16).ok()?);
-        let principal = Principal { cluster, role, name, key };
+        let principal = Principal { cluster, role, name, key, nids: Vec::new() };
         // One spelling each, and nothing behind.
         (principal.uri() == uri).then_some(principal)
     }
@@ -206,6 +219,7 @@ mod tests {
             role: Role::Client,
             name: "node7.site".parse().unwrap(),
             key: KeyHash([7; 32]),
+            nids: Vec::new(),
         };
         let uri = principal.uri();
         assert_eq!(uri, "spiffe://00000000-0000-0000-0000-000000000abc/client/node7.site");
@@ -232,6 +246,7 @@ mod tests {
             role,
             name: name.parse().unwrap(),
             key: KeyHash([key; 32]),
+            nids: Vec::new(),
         };
         let node7 = of("node7", Role::Client, 1);
         let owner = Owner::of(Some(&node7));
@@ -240,6 +255,19 @@ mod tests {
         assert!(!owner.is(Some(&of("node7", Role::Administrator, 1))) && !owner.is(None));
         assert!(Owner::of(None).is(None) && !Owner::of(None).is(Some(&node7)));
         assert!(Owner::Unknown.is(None) && Owner::Unknown.is(Some(&node7)));
+    }
+
+    #[test]
+    fn a_key_bears_the_nids_of_its_certificate_and_no_others() {
+        let uri = "spiffe://00000000-0000-0000-0000-000000000abc/client/a";
+        let mut key = Principal::from_uri(uri, KeyHash([1; 32])).unwrap();
+        let bears = |key: &Principal, nid: &str| key.bears(nid.parse().unwrap());
+        assert!(!bears(&key, "10.0.0.1@tcp1"));
+        key.nids = ["10.0.0.1@tcp1", "*@o2ib"].map(|text| text.parse().unwrap()).to_vec();
+        assert!(bears(&key, "10.0.0.1@tcp1") && bears(&key, "10.0.0.1:4711@tcp1"));
+        assert!(bears(&key, "10.9.9.9@o2ib"));
+        assert!(!bears(&key, "10.0.0.1@tcp") && !bears(&key, "10.0.0.2@tcp1"));
+        assert!(!bears(&key, "0@lo"));
     }
 
     #[test]

@@ -189,7 +189,7 @@ pub enum FrameError {
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct RawNid {
+pub(crate) struct RawNid {
     kind: u8,
     number: u8,
     port: U16,
@@ -220,7 +220,7 @@ const _: () = assert!(size_of::<RawNid>() == 24);
 const _: () = assert!(size_of::<Raw>() == HEADER_BYTES);
 
 impl RawNid {
-    fn new(nid: Nid) -> RawNid {
+    pub(crate) fn new(nid: Nid) -> RawNid {
         let nothing =
             RawNid { kind: 0, number: 0, port: 0.into(), scope: 0.into(), address: [0; 16] };
         let (Some(net), Some(at)) = (nid.net(), nid.address()) else { return nothing };
@@ -240,7 +240,7 @@ impl RawNid {
         RawNid { kind: of_net + of_address, number: net.number, port, scope, address }
     }
 
-    fn nid(&self) -> Result<Nid, FrameError> {
+    pub(crate) fn nid(&self) -> Result<Nid, FrameError> {
         let [a, b, c, d, ..] = self.address;
         let port = self.port.get();
         let kind = match self.kind {

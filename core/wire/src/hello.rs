@@ -12,11 +12,15 @@
 //! |  6 |    2 | zero                       | 0 welcome, 1 no common version, 2 other cluster, 3 busy, 4 stopping, 5 other user, 6 key needed, 7 key revoked, 8 no key here |
 //! |  8 |   16 | process                    | process                                               |
 //! | 24 |   16 | cluster, 0 = not known yet | cluster, 0 = not known yet                            |
-//! | 40 |   16 | pairing; may be missing: 0 |                                                       |
+//! | 40 |   16 | pairing; may be missing: 0 | number of NIDs that follow, 4 bytes; may be missing: 0 |
+//! | 44 |   24 |                            | a NID at which the process accepts connections, as in the header of a frame; further ones behind it |
 
+use crate::frame::RawNid;
 use crate::message::{VERSION_MAX, VERSION_MIN};
+use types::limits::PEER_NIDS_MAX;
+use types::nid::Nid;
 use types::session::{ClientUuid, ClusterId, Pairing};
-use zerocopy::little_endian::{U16, U128};
+use zerocopy::little_endian::{U16, U32, U128};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Length of an encoded [`Hello`].
@@ -178,7 +182,32 @@ impl HelloReply {
         })
     }
 
-    /// From a body; what a later version added behind is ignored.
+    /// The bytes, with the NIDs at which the process accepts connections; the first PEER_NIDS_MAX
+    /// of them. A process with one NID does not tell it: the side that connected knows it.
+    pub fn encode_with(&self, nids: &[Nid]) -> Vec<u8> {
+        let mut bytes = self.encode().to_vec();
+        if nids.len() > 1 {
+            let nids = &nids[..nids.len().min(PEER_NIDS_MAX)];
+            bytes.extend((nids.len() as u32).to_le_bytes());
+            nids.iter().for_each(|nid| bytes.extend(RawNid::new(*nid).as_bytes()));
+        }
+        bytes
+    }
+
+    /// The NIDs that a body tells, PEER_NIDS_MAX at most. Those that a later version names in
+    /// another way are left out; so is everything if the body is shorter than it says.
+    pub fn nids(body: &[u8]) -> Vec<Nid> {
+        let rest = body.get(HELLO_REPLY_BYTES..).unwrap_or_default();
+        let Ok((count, rest)) = U32::ref_from_prefix(rest) else { return Vec::new() };
+        let count = count.get().min(PEER_NIDS_MAX as u32) as usize;
+        match <[RawNid]>::ref_from_prefix_with_elems(rest, count) {
+            Ok((nids, _)) => nids.iter().filter_map(|nid| nid.nid().ok()).collect(),
+            Err(_) => Vec::new(),
+        }
+    }
+
+    /// From a body; what a later version added behind is ignored, and NIDs are told by
+    /// [`HelloReply::nids`].
     ///
     /// # Errors
     /// The body is too short.
@@ -248,6 +277,30 @@ mod tests {
         ] {
             assert_eq!(HelloReply::decode(&reply(welcome).encode()), Ok(reply(welcome)));
         }
+    }
+
+    #[test]
+    fn a_process_with_several_nids_tells_them() {
+        let nid = |text: &str| text.parse::<Nid>().unwrap();
+        let nids = ["10.0.0.1@tcp", "10.1.0.1:7@tcp1", "[fd00::1]:988@o2ib"].map(nid);
+        let reply = reply(Welcome::Yes);
+        let bytes = reply.encode_with(&nids);
+        crate::golden::check("hello_reply_nids", &bytes);
+        assert_eq!(HelloReply::decode(&bytes), Ok(reply));
+        assert_eq!(HelloReply::nids(&bytes), nids);
+        assert_eq!(reply.encode_with(&nids[..1]), reply.encode(), "one goes without saying");
+        assert!(HelloReply::nids(&reply.encode()).is_empty(), "an earlier version tells none");
+        for short in [0, 39, 40, 43, 44, bytes.len() - 1] {
+            assert!(HelloReply::nids(&bytes[..short]).is_empty(), "{short}");
+        }
+        let mut later = bytes.clone();
+        later[HELLO_REPLY_BYTES + 4] = 77;
+        assert_eq!(HelloReply::nids(&later), nids[1..], "a kind of NID of a later version");
+        let many = vec![nids[0]; PEER_NIDS_MAX + 3];
+        assert_eq!(HelloReply::nids(&reply.encode_with(&many)).len(), PEER_NIDS_MAX);
+        let mut boast = bytes;
+        boast[HELLO_REPLY_BYTES..][..4].fill(255);
+        assert!(HelloReply::nids(&boast).is_empty(), "more than there are");
     }
 
     #[test]

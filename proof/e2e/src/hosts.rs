@@ -126,6 +126,25 @@ impl Hosts {
         format!("10.231.{}.{n}", self.subnet)
     }
 
+    /// Address of host `n`, from 1, once it has one of IPv6 only ([`Hosts::leave_ipv4`]).
+    pub fn address6(&self, n: usize) -> String {
+        assert!((1..=self.count).contains(&n));
+        format!("fd10:231:{:x}::{n:x}", self.subnet)
+    }
+
+    /// From now on all hosts have addresses of IPv6 only, on the first network.
+    pub fn leave_ipv4(&self) {
+        let mut script = String::new();
+        for n in 1..=self.count {
+            let (namespace, address) = (self.namespace(n), self.address6(n));
+            script += &format!(
+                "ip -n {namespace} -4 addr flush dev eth0\n\
+                 ip -n {namespace} addr add {address}/64 dev eth0 nodad\n"
+            );
+        }
+        sh(Path::new("/"), &script);
+    }
+
     /// Address of host `n`, from 1, on the second network.
     pub fn second_address(&self, n: usize) -> String {
         assert!(self.second.contains(&n));
@@ -136,6 +155,17 @@ impl Hosts {
     pub fn second_interface(&self, n: usize) -> String {
         assert!(self.second.contains(&n));
         format!("{}w{n}", self.prefix)
+    }
+
+    /// Bytes that host `n` has sent and received over a cable, by the end of it that is in the
+    /// namespace of the test, as the kernel counts them.
+    pub fn carried(interface: &str) -> u64 {
+        let count = |name: &str| {
+            let path = format!("/sys/class/net/{interface}/statistics/{name}_bytes");
+            let text = std::fs::read_to_string(path).expect("the kernel counts");
+            text.trim().parse::<u64>().expect("a number")
+        };
+        count("rx") + count("tx")
     }
 
     /// The end of its network cable that is in the namespace of the test.
@@ -169,9 +199,28 @@ impl Hosts {
 
     /// Plugs the network cable of host `n` in, or pulls it out.
     pub fn cable(&self, n: usize, plugged: bool) {
-        assert!((1..=self.count).contains(&n));
-        let words = format!("{}v{n} {}", self.prefix, if plugged { "up" } else { "down" });
+        self.set_cable(&self.interface(n), plugged);
+    }
+
+    /// As [`Hosts::cable`], of the cable to the second network.
+    pub fn second_cable(&self, n: usize, plugged: bool) {
+        self.set_cable(&self.second_interface(n), plugged);
+    }
+
+    fn set_cable(&self, interface: &str, plugged: bool) {
+        let words = format!("{interface} {}", if plugged { "up" } else { "down" });
         self.cables.lock().unwrap_or_else(PoisonError::into_inner).set(&words);
+    }
+
+    /// All cards of host `n` send at this rate at most, in bits a second.
+    pub fn limit(&self, n: usize, rate: u64) {
+        let namespace = self.namespace(n);
+        let cards = if self.second.contains(&n) { "eth0 eth1" } else { "eth0" };
+        let script = format!(
+            "for card in {cards}; do tc -n {namespace} qdisc replace dev $card root tbf \
+             rate {rate}bit burst 64kb latency 100ms; done"
+        );
+        sh(Path::new("/"), &script);
     }
 }
 

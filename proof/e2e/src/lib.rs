@@ -18,6 +18,7 @@ pub mod lustre;
 pub mod many;
 pub mod process;
 pub mod programs;
+pub mod site;
 pub mod stranger;
 pub mod tap;
 pub mod terminal;

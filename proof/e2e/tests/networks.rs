@@ -1,18 +1,14 @@
 //! Several networks: a client takes the NID of a server that is on its own network, and goes
 //! through routers to servers on others.
 
-use e2e::can_mount;
-use e2e::hosts::Hosts;
-use e2e::process::{detach, is_mounted, kill_and_wait, text};
-use e2e::sheen;
+use e2e::process::text;
+use e2e::site::{SOON, Site, client_file, mgs, routed, routing, start_router, under_load};
 use e2e::tap::Tap;
-use std::fs::{self, File};
+use std::fs::{self, Permissions};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::path::Path;
 use std::time::{Duration, Instant};
 use types::nid::Nid;
 use types::session::ClusterId;
@@ -20,143 +16,10 @@ use wire::frame::{FrameKind, HEADER_BYTES, Header};
 use wire::message::VERSION_MAX;
 use wire::route::{ROUTE_BYTES, Route, Routed};
 
-/// Longer than anything here takes.
-const SOON: Duration = Duration::from_secs(120);
 /// A silent router is left sooner than a silent host (30 s), also on a busy machine.
 const SILENT_MAX: Duration = Duration::from_secs(20);
 /// What must not be seen.
 const MARKER: &str = "mArKeR-51c0ffee";
-
-/// Hosts on two networks; daemons by name. Each host has its own registry of daemons.
-struct Site {
-    hosts: Hosts,
-    dir: tempfile::TempDir,
-    daemons: Vec<(String, Child)>,
-    mounts: Vec<PathBuf>,
-}
-
-impl Site {
-    /// `first`: hosts on the first network, as `eth0`; `second`: on the second one, as `eth1`.
-    fn new(first: &[usize], second: &[usize]) -> Option<Site> {
-        if !can_mount() {
-            return None;
-        }
-        let hosts = Hosts::on_two_networks(first, second)?;
-        let dir = tempfile::tempdir().expect("a folder");
-        Some(Site { hosts, dir, daemons: Vec::new(), mounts: Vec::new() })
-    }
-
-    fn at(&self, name: &str) -> String {
-        self.dir.path().join(name).display().to_string()
-    }
-
-    fn command(&self, host: usize) -> Command {
-        let mut command = self.hosts.command(host, &sheen());
-        command.env(e2e::cluster::RUN_DIR, self.at(&format!("run{host}"))).stdin(Stdio::null());
-        command
-    }
-
-    fn must(&self, host: usize, args: &[&str]) -> String {
-        let output = self.command(host).args(args).output().expect("sheen runs");
-        assert!(output.status.success(), "sheen {args:?}: {}\n{}", text(&output), self.logs());
-        String::from_utf8(output.stdout).expect("text")
-    }
-
-    /// `lnetctl` on a host.
-    fn lnetctl(&self, host: usize, args: &[&str]) -> String {
-        self.must(host, &[&["lnetctl"], args].concat())
-    }
-
-    /// A daemon in the foreground.
-    fn start(&mut self, host: usize, name: &str, args: &[&str]) {
-        let path = self.at(&format!("{name}.log"));
-        let log = File::options().create(true).append(true).open(path).expect("a log");
-        let mut command = self.command(host);
-        command.args(args).stdout(Stdio::null()).stderr(log);
-        self.daemons.push((name.to_owned(), command.spawn().expect("sheen runs")));
-    }
-
-    fn kill(&mut self, name: &str) {
-        let at = self.daemons.iter().position(|(known, _)| known == name).expect("it runs");
-        let (_, mut child) = self.daemons.remove(at);
-        child.kill().expect("it lives");
-        child.wait().expect("it ends");
-    }
-
-    /// One server with all targets on host 1.
-    fn serve(&mut self, networks: &str, more: &[&str]) {
-        let targets = ["mgt", "mdt", "ost0", "ost1"].map(|name| self.at(name));
-        if !Path::new(&targets[0]).exists() {
-            self.must(1, &["mkfs", "--mgs", &targets[0]]);
-            self.must(1, &["mkfs", "--mdt", "--index", "0", &targets[1]]);
-            self.must(1, &["mkfs", "--ost", "--index", "0", &targets[2]]);
-            self.must(1, &["mkfs", "--ost", "--index", "1", &targets[3]]);
-        }
-        let targets = targets.each_ref().map(String::as_str);
-        let args = [&["serve"], &targets[..], &["--networks", networks], more].concat();
-        self.start(1, "server", &args);
-    }
-
-    fn mount(&mut self, host: usize, source: &str, options: &str) -> PathBuf {
-        let at = self.dir.path().join(format!("mnt{host}"));
-        let output = self.try_mount(host, source, options, &at);
-        assert!(output.status.success() && is_mounted(&at), "{}\n{}", text(&output), self.logs());
-        self.mounts.push(at.clone());
-        at
-    }
-
-    fn try_mount(&self, host: usize, source: &str, options: &str, at: &Path) -> Output {
-        fs::create_dir_all(at).expect("a folder");
-        let log = format!("{options},log={}", self.at(&format!("client{host}.log")));
-        let mut command = self.command(host);
-        command.args(["mount", "-o", &log, source]).arg(at);
-        command.output().expect("sheen runs")
-    }
-
-    /// Waits until it is so.
-    fn wait_for(&self, what: &str, is: impl Fn() -> bool) {
-        let deadline = Instant::now() + SOON;
-        while !is() {
-            assert!(Instant::now() < deadline, "{what}: not within {SOON:?}\n{}", self.logs());
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    }
-
-    fn log(&self, name: &str) -> String {
-        fs::read_to_string(self.at(&format!("{name}.log"))).unwrap_or_default()
-    }
-
-    fn wait_in_service(&self, name: &str) {
-        self.wait_for(name, || self.log(name).contains("in service"));
-    }
-
-    fn logs(&self) -> String {
-        let names = ["server", "router2", "router3", "client2", "client3", "client4"];
-        let tail = |name: &&str| {
-            let log = self.log(name);
-            let lines: Vec<&str> = log.lines().collect();
-            let last = lines[lines.len().saturating_sub(30)..].join("\n");
-            if last.is_empty() { String::new() } else { format!("--- {name}\n{last}\n") }
-        };
-        names.iter().map(tail).collect()
-    }
-}
-
-impl Drop for Site {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("{}", self.logs());
-        }
-        for mount in &self.mounts {
-            detach(mount);
-        }
-        for (_, child) in &mut self.daemons {
-            kill_and_wait(child.id() as i32);
-            // It was just killed.
-            let _ = child.wait();
-        }
-    }
-}
 
 #[test]
 fn a_client_takes_the_nid_on_its_own_network() {
@@ -172,7 +35,7 @@ fn a_client_takes_the_nid_on_its_own_network() {
     }
 
     // A client on neither network says so at once.
-    let at = site.dir.path().join("nowhere");
+    let at = site.path().join("nowhere");
     let output = site.try_mount(3, &source, "network=tcp9", &at);
     let said = text(&output);
     assert!(!output.status.success() && said.contains("not on the network"), "{said}");
@@ -205,79 +68,6 @@ fn a_client_takes_the_nid_on_its_own_network() {
     assert_eq!(fs::read(one.join("g")).expect("read"), b"after");
 }
 
-/// Server on the second network only, client on the first only, routers on both.
-fn routed(security: &[&str]) -> Option<Site> {
-    let mut site = Site::new(&[2, 3, 4], &[1, 2, 3])?;
-    site.serve("tcp(eth1)", security);
-    Some(site)
-}
-
-fn mgs(site: &Site) -> String {
-    format!("{}@tcp", site.hosts.second_address(1))
-}
-
-fn start_router(site: &mut Site, host: usize, more: &[&str]) {
-    let (name, mgs) = (format!("router{host}"), mgs(site));
-    let networks = ["router", "--networks", "tcp1(eth0),tcp(eth1)", "--mgsnode", &mgs];
-    site.start(host, &name, &[&networks[..], more].concat());
-}
-
-/// The file that tells the client its network and its routers.
-fn client_file(site: &Site, routers: &[usize]) -> String {
-    let gateways: Vec<String> =
-        routers.iter().map(|host| format!("{}@tcp1", site.hosts.address(*host))).collect();
-    let path = site.at("client.toml");
-    let text = format!("networks = \"tcp1(eth0)\"\nroutes = \"tcp {}\"\n", gateways.join(" "));
-    fs::write(&path, text).expect("write");
-    path
-}
-
-/// A figure of `lnetctl routing show` on a router.
-fn routing(site: &Site, host: usize, figure: &str) -> u64 {
-    let shown = site.lnetctl(host, &["routing", "show"]);
-    let value = |line: &str| line.trim().strip_prefix(figure)?.strip_prefix(": ")?.parse().ok();
-    shown.lines().find_map(value).unwrap_or_else(|| panic!("{figure}: {shown}"))
-}
-
-/// Tells the writers to stop.
-struct StopOnDrop<'a>(&'a AtomicBool);
-
-impl Drop for StopOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
-    }
-}
-
-/// Files that a writer has made, each synced, and read again.
-fn write_and_verify(dir: &Path, writer: u64, stop: &AtomicBool, done: &AtomicU64) -> u64 {
-    let content = |n: u64| -> Vec<u8> {
-        (0..96 << 10).map(|at: u64| (at.wrapping_mul(31) ^ n ^ writer << 5) as u8).collect()
-    };
-    let mut n = 0;
-    while !stop.load(Ordering::Acquire) {
-        let path = dir.join(format!("w{writer}-{n}"));
-        let mut file = File::create(&path).expect("create");
-        file.write_all(&content(n)).expect("write");
-        file.sync_all().expect("fsync");
-        drop(file);
-        if n > 0 {
-            let before = dir.join(format!("w{writer}-{}", n - 1));
-            assert!(
-                fs::read(before).expect("read") == content(n - 1),
-                "file {} of {writer}",
-                n - 1
-            );
-        }
-        n += 1;
-        done.fetch_add(1, Ordering::AcqRel);
-    }
-    for n in 0..n {
-        let path = dir.join(format!("w{writer}-{n}"));
-        assert!(fs::read(path).expect("read") == content(n), "file {n} of {writer}, at the end");
-    }
-    n
-}
-
 #[test]
 fn routers_that_are_killed_under_load_cost_no_error() {
     let Some(mut site) = routed(&["--security", "off"]) else { return };
@@ -294,7 +84,7 @@ fn routers_that_are_killed_under_load_cost_no_error() {
     assert!(!way.status.success(), "{}", text(&way));
     let alone = site.at("alone.toml");
     fs::write(&alone, "networks = \"tcp1(eth0)\"\n").expect("write");
-    let at = site.dir.path().join("nowhere");
+    let at = site.path().join("nowhere");
     let output = site.try_mount(4, &source, &format!("config={alone}"), &at);
     assert!(!output.status.success() && text(&output).contains("no route"), "{}", text(&output));
 
@@ -304,45 +94,29 @@ fn routers_that_are_killed_under_load_cost_no_error() {
     assert_eq!(routes.matches("net: tcp\n").count(), 2, "{routes}");
     assert_eq!(routes.matches("state: up").count(), 2, "{routes}");
 
-    let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
-    let written: u64 = std::thread::scope(|scope| {
-        let (mnt, stop, done) = (&mnt, &stop, &done);
-        let writers: Vec<_> = (0..3)
-            .map(|writer| scope.spawn(move || write_and_verify(mnt, writer, stop, done)))
-            .collect();
-        // They end, too, when this thread fails.
-        let _stop = StopOnDrop(stop);
-        // A writer that fails ends the wait, and says why at the join.
-        let more = |site: &Site| {
-            let wanted = done.load(Ordering::Acquire) + 30;
-            let failed = || writers.iter().any(std::thread::ScopedJoinHandle::is_finished);
-            site.wait_for("more files", || done.load(Ordering::Acquire) >= wanted || failed());
-        };
-        more(&site);
+    let written = under_load(&mut site, &mnt, |site, more| {
         for host in [2, 3, 2, 3] {
             site.kill(&format!("router{host}"));
-            more(&site);
-            start_router(&mut site, host, &["--security", "off"]);
+            more(site);
+            start_router(site, host, &["--security", "off"]);
             // Connections go through it again once it is used: the other one is killed next.
             site.wait_for("the router answers", || {
                 let address = format!("{}:988", site.hosts.address(host));
                 site.hosts.on(4, || TcpStream::connect(&address).is_ok())
             });
-            more(&site);
+            more(site);
         }
         // A cable without a signal: nothing is reset, and a router that was merely slow would be
         // waited for half a minute.
         for host in [2, 3] {
             site.hosts.cable(host, false);
             let cut = Instant::now();
-            more(&site);
+            more(site);
             let waited = cut.elapsed();
             assert!(waited < SILENT_MAX, "{waited:?} without router {host}");
             site.hosts.cable(host, true);
-            more(&site);
+            more(site);
         }
-        stop.store(true, Ordering::Release);
-        writers.into_iter().map(|writer| writer.join().expect("no error")).sum()
     });
     assert!(written >= 100, "{written} files");
 
@@ -406,28 +180,161 @@ fn ask_for_way(router: SocketAddr, target: Nid, hops: u16) -> Routed {
     Routed::decode(body).expect("an answer")
 }
 
+/// Clients that the MDT lists.
+fn clients(site: &Site) -> Vec<String> {
+    let shown = site.must(1, &["lctl", "get_param", "-N", "mdt.*.exports.*.uuid"]);
+    let nid = |line: &str| Some(line.split_once(".exports.")?.1.strip_suffix(".uuid")?.to_owned());
+    let listed: Vec<String> = shown.lines().filter_map(nid).collect();
+    let mounted = site.must(1, &["lshowmount", "-e"]);
+    assert!(listed.iter().all(|nid| mounted.lines().any(|line| line == nid)), "{mounted}");
+    listed
+}
+
+/// A new file of root: whose it is, or why it cannot be made.
+fn made_by_root(mnt: &Path, name: &str) -> Result<u32, i32> {
+    use std::os::unix::fs::MetadataExt;
+    let path = mnt.join(name);
+    fs::write(&path, "x").map_err(|error| error.raw_os_error().expect("an errno"))?;
+    Ok(fs::metadata(path).expect("stat").uid())
+}
+
+#[test]
+fn a_server_knows_clients_behind_routers_by_their_own_nids() {
+    let Some(mut site) = Site::new(&[2, 3, 4, 5], &[1, 2, 3]) else { return };
+    let router = format!("{}@tcp", site.hosts.second_address(2));
+    let routes = format!("tcp1 {router}");
+    site.serve("tcp(eth1)", &["--security", "off", "--routes", &routes]);
+    site.wait_in_service("server");
+    for host in [2, 3] {
+        start_router(&mut site, host, &["--security", "off"]);
+        site.wait_in_service(&format!("router{host}"));
+    }
+    let [spared, other] = [4, 5].map(|host| format!("{}@tcp1", site.hosts.address(host)));
+    let source = format!("{}:/sheen", mgs(&site));
+    let file = client_file(&site, &[2]);
+    let by_first = site.mount(4, &source, &format!("config={file}"));
+    assert!(clients(&site).contains(&spared), "{:?}", clients(&site));
+    assert!(!clients(&site).contains(&router), "{:?}", clients(&site));
+
+    // The server has no route by the second router: clients behind it are that router.
+    let file = client_file(&site, &[3]);
+    let by_second = site.mount(5, &source, &format!("config={file}"));
+    let unknown = format!("{}@tcp", site.hosts.second_address(3));
+    assert!(clients(&site).contains(&unknown) && !clients(&site).contains(&other));
+
+    fs::set_permissions(&by_first, Permissions::from_mode(0o777)).expect("chmod");
+    site.must(1, &["lctl", "set_param", "-P", "mdt.*.root_squash=99:99"]);
+    let exempt = format!("mdt.*.nosquash_nids={spared}");
+    site.must(1, &["lctl", "set_param", "-P", &exempt]);
+    site.wait_for("root of one client is squashed", || {
+        made_by_root(&by_second, &format!("s{:?}", Instant::now())) == Ok(99)
+    });
+    site.wait_for("root of the other one is not", || {
+        made_by_root(&by_first, &format!("r{:?}", Instant::now())) == Ok(0)
+    });
+    // Known to the server, the second router stands for its client, too.
+    let gateway = ["route", "add", "--net", "tcp1", "--gateway", &unknown];
+    site.lnetctl(1, &gateway);
+    site.kill("router3");
+    start_router(&mut site, 3, &["--security", "off"]);
+    site.wait_for("the client comes back", || clients(&site).contains(&other));
+    let evict = format!("mdt.*.evict_client=nid:{other}");
+    site.must(1, &["lctl", "set_param", &evict]);
+    assert_eq!(made_by_root(&by_first, "unharmed"), Ok(0));
+}
+
+#[test]
+fn a_key_says_which_nids_its_owner_may_have_behind_routers() {
+    let Some(mut site) = Site::new(&[2, 4, 5], &[1, 2]) else { return };
+    let nid = mgs(&site);
+    site.secure(&nid);
+    let own = |host: usize| format!("{}@tcp1", site.hosts.address(host));
+    let of_router = site.key("router", &[]);
+    // The second one bears the NID of the first.
+    let (right, wrong) =
+        (site.key("client4", &["--nid", &own(4)]), site.key("client5", &["--nid", &own(4)]));
+    let [first, second] = [4, 5].map(own);
+    // A route does not make a server believe the router, where there are keys.
+    let router = format!("{}@tcp", site.hosts.second_address(2));
+    site.serve("tcp(eth1)", &["--routes", &format!("tcp1 {router}")]);
+    site.wait_in_service("server");
+    start_router(&mut site, 2, &["--key", &of_router]);
+    site.wait_in_service("router2");
+    let file = client_file(&site, &[2]);
+    let source = format!("{nid}:/sheen");
+    site.mount(4, &source, &format!("config={file},key={right}"));
+    assert!(clients(&site).contains(&first), "{:?}", clients(&site));
+    assert!(!clients(&site).contains(&router), "{:?}", clients(&site));
+    site.mount(5, &source, &format!("config={file},key={wrong}"));
+    assert!(clients(&site).contains(&router), "{:?}", clients(&site));
+    assert!(!clients(&site).contains(&second), "{:?}", clients(&site));
+    let listed = site.must(1, &["auth", "list", &site.at("mgt")]);
+    assert!(listed.contains(&first), "{listed}");
+    flavors_are_those_of_the_keys(&site);
+}
+
+/// Security flavours in Lustre's words, on a cluster with keys.
+fn flavors_are_those_of_the_keys(site: &Site) {
+    let lctl = |args: &[&str]| site.must(1, &[&["lctl"], args].concat());
+    assert_eq!(lctl(&["get_param", "-n", "srpc.flavor.default"]), "skpi\n");
+    lctl(&["conf_param", "sheen.srpc.flavor.default=skpi"]);
+    lctl(&["set_param", "-P", "srpc.flavor.tcp1.cli2mdt=ska"]);
+    let kept = lctl(&["get_param", "-P", "srpc.flavor"]);
+    assert_eq!(kept, "all srpc.flavor.default=skpi\nall srpc.flavor.tcp1.cli2mdt=ska\n");
+    for (flavor, errno, why) in
+        [("null", 95, "must show one"), ("krb5p", 95, "no Kerberos"), ("tls", 22, "is no flavour")]
+    {
+        let setting = format!("sheen.srpc.flavor.default={flavor}");
+        let mut command = site.command(1);
+        let output = command.args(["lctl", "conf_param", &setting]).output().expect("sheen runs");
+        let said = text(&output);
+        assert!(output.status.code() == Some(errno) && said.contains(why), "{flavor}: {said}");
+    }
+}
+
+#[test]
+fn a_token_leads_through_a_router() {
+    let Some(mut site) = Site::new(&[2, 4], &[1, 2]) else { return };
+    let nid = format!("{}@o2ib3", site.hosts.second_address(1));
+    site.secure(&nid);
+    let of_router = site.key("router", &[]);
+    site.serve("o2ib3(eth1)", &[]);
+    site.wait_in_service("server");
+    let networks = ["router", "--networks", "tcp1(eth0),o2ib3(eth1)", "--mgsnode", &nid];
+    site.start(2, "router2", &[&networks[..], &["--key", &of_router]].concat());
+    site.wait_in_service("router2");
+    let token = site.must(1, &["auth", "token", &site.at("mgt"), "--nid", "*@tcp1"]);
+    let join = |site: &Site, file: &str| {
+        let mut command = site.command(4);
+        command.args(["auth", "join", token.trim(), "--name", "node4", "--config", file]);
+        command.env("SHEEN_KEYS_DIR", site.at("keys4"));
+        command.output().expect("sheen runs")
+    };
+    let alone = site.at("alone.toml");
+    fs::write(&alone, "networks = \"tcp1(eth0)\"\n").expect("write");
+    let output = join(&site, &alone);
+    assert!(!output.status.success() && text(&output).contains("no route"), "{}", text(&output));
+    let file = site.at("client.toml");
+    let gateway = site.hosts.address(2);
+    let routes = format!("networks = \"tcp1(eth0)\"\nroutes = \"o2ib3 {gateway}@tcp1\"\n");
+    fs::write(&file, routes).expect("write");
+    let output = join(&site, &file);
+    assert!(output.status.success(), "{}", text(&output));
+    assert!(text(&output).contains(&nid), "{}", text(&output));
+    let key = fs::read_dir(site.at("keys4")).expect("a key").next().expect("one").expect("it");
+    let options = format!("config={file},key={}", key.path().display());
+    site.mount(4, &format!("{nid}:/sheen"), &options);
+    let seen = format!("{}@tcp1", site.hosts.address(4));
+    assert!(clients(&site).contains(&seen), "{:?}", clients(&site));
+}
+
 #[test]
 fn what_passes_a_router_is_sealed_from_end_to_end() {
     let Some(mut site) = Site::new(&[2, 4], &[1, 2]) else { return };
     // The keys are made before the servers run.
-    let mgt = site.at("mgt");
-    site.must(1, &["mkfs", "--mgs", &mgt]);
-    for (kind, index, name) in
-        [("--mdt", "0", "mdt"), ("--ost", "0", "ost0"), ("--ost", "1", "ost1")]
-    {
-        let target = site.at(name);
-        site.must(1, &["mkfs", kind, "--index", index, &target]);
-    }
     let nid = mgs(&site);
-    site.must(1, &["auth", "init", &mgt, "--mgsnode", &nid]);
-    let key = |site: &Site, name: &str| {
-        let key = site.must(1, &["auth", "issue", &mgt, "--name", name, "--role", "client"]);
-        let path = site.at(&format!("{name}.pem"));
-        fs::write(&path, key).expect("write");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("private");
-        path
-    };
-    let (of_router, of_client) = (key(&site, "router"), key(&site, "client"));
+    site.secure(&nid);
+    let (of_router, of_client) = (site.key("router", &[]), site.key("client", &[]));
     site.serve("tcp(eth1)", &[]);
     site.wait_in_service("server");
     start_router(&mut site, 2, &["--key", &of_router]);
@@ -448,7 +355,7 @@ fn what_passes_a_router_is_sealed_from_end_to_end() {
         assert!(!heard.windows(marker.len()).any(|bytes| bytes == marker), "in the clear");
     }
     // A client without a key comes no further for the router.
-    let at = site.dir.path().join("nokey");
+    let at = site.path().join("nokey");
     let output = site.try_mount(4, &source, &format!("config={file}"), &at);
     assert!(!output.status.success() && text(&output).contains("key"), "{}", text(&output));
 }

@@ -6,7 +6,7 @@ use e2e::hosts::Hosts;
 use e2e::process::{detach, is_mounted, kill_and_wait, text};
 use e2e::sheen;
 use e2e::tap::Tap;
-use seal::authority::Authority;
+use seal::authority::{Authority, Subject};
 use seal::credentials::Credentials;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -251,7 +251,11 @@ fn what_travels_between_hosts_with_keys_is_sealed_and_nobody_else_gets_in() {
     let authority = fs::read_to_string(site.dir.path().join("mgt/auth/authority.pem")).unwrap();
     let authority = Authority::from_text(own.principal().cluster, &authority).unwrap();
     let expired = authority
-        .issue_key((Role::Client, &"late".parse().unwrap()), Vec::new(), (1_000_000_000, 60))
+        .issue_key(
+            Subject { role: Role::Client, name: &"late".parse().unwrap(), nids: &[] },
+            Vec::new(),
+            (1_000_000_000, 60),
+        )
         .unwrap();
     let expired = site.keep("expired", &expired.to_text());
     let readable = site.keep("readable", &fs::read_to_string(&client3).unwrap());

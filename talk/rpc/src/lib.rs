@@ -28,9 +28,11 @@ use futures_util::future::join_all;
 use import::{Import, Owner};
 use lnet::fault::Faults;
 use lnet::nets::Route;
-use lnet::node::{Lnet, PeerState};
+use lnet::node::{AcceptedState, Lnet, PeerState};
+use lnet::rails::Rail;
 use lnet::relay::RelayCounts;
 use lnet::seal::Seal;
+use lnet::traffic::Traffic;
 use observe::registry::Registry;
 use parking_lot::Mutex;
 use service::inbound::Inbound;
@@ -137,6 +139,16 @@ impl Rpc {
             .map_err(|error| RpcError::Listen { addr, reason: error.to_string() })
     }
 
+    /// Interfaces at which connections to this network begin, in place of those named before.
+    pub fn set_rails(&self, net: Net, rails: Vec<Rail>) {
+        self.lnet.set_rails(net, rails);
+    }
+
+    /// Interfaces that were named for this network.
+    pub fn rails(&self, net: Net) -> Vec<Rail> {
+        self.lnet.rails(net)
+    }
+
     /// One more route to another network. `false`: there are ROUTES_MAX.
     pub fn add_route(&self, route: Route) -> bool {
         self.lnet.add_route(route)
@@ -240,8 +252,13 @@ impl Rpc {
     }
 
     /// Connections that others made, by their address.
-    pub fn accepted(&self) -> BTreeMap<Nid, usize> {
+    pub fn accepted(&self) -> BTreeMap<Nid, AcceptedState> {
         self.lnet.accepted()
+    }
+
+    /// What went over connections since the start, by the address of this process.
+    pub fn traffic(&self) -> BTreeMap<Nid, Traffic> {
+        self.lnet.traffic()
     }
 
     /// Closes the connections to the node at this NID; new ones are made when they are needed.

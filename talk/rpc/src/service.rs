@@ -135,9 +135,7 @@ pub(crate) struct Identity {
 /// True if both are keys of one owner, which may have got a new key meanwhile, or both are none.
 pub(crate) fn is_same_owner(one: Option<&Arc<Principal>>, other: Option<&Arc<Principal>>) -> bool {
     match (one, other) {
-        (Some(one), Some(other)) => {
-            (one.cluster, one.role, &one.name) == (other.cluster, other.role, &other.name)
-        }
+        (Some(one), Some(other)) => one.is_same_owner(other),
         (one, other) => one.is_none() && other.is_none(),
     }
 }

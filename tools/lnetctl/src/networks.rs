@@ -5,7 +5,8 @@ use lctl::daemons::{self, Answered, Daemons};
 use lctl::network::resolved;
 use node::manage::control::{Answer, Request};
 use node::manage::lnet::{
-    LnetAnswer, LnetAsked, NetAnswer, PeerAnswer, RouteAnswer, RoutingAnswer,
+    LnetAnswer, LnetAsked, NetAnswer, PeerAnswer, PeerNidAnswer, RouteAnswer, RoutingAnswer,
+    TrafficAnswer,
 };
 use report::{Report, strerror};
 use std::io::{self, Write};
@@ -61,8 +62,10 @@ pub fn ask(daemons: &Daemons, report: &mut Report<'_>) -> LnetAnswer {
 
 fn merge(all: &mut LnetAnswer, more: LnetAnswer) {
     for net in more.nets {
-        if !all.nets.iter().any(|known| (&known.net, &known.nid) == (&net.net, &net.nid)) {
-            all.nets.push(net);
+        let same = |known: &&mut NetAnswer| (&known.net, &known.nid) == (&net.net, &net.nid);
+        match all.nets.iter_mut().find(same) {
+            Some(known) => add(&mut known.traffic, net.traffic),
+            None => all.nets.push(net),
         }
     }
     for peer in more.peers {
@@ -73,6 +76,8 @@ fn merge(all: &mut LnetAnswer, more: LnetAnswer) {
                 known.up |= peer.up;
                 known.window = known.window.max(peer.window);
                 known.round_trip_us = known.round_trip_us.max(peer.round_trip_us);
+                add(&mut known.traffic, peer.traffic);
+                peer.nids.into_iter().for_each(|nid| merge_nid(&mut known.nids, nid));
             }
             None => all.peers.push(peer),
         }
@@ -92,6 +97,24 @@ fn merge(all: &mut LnetAnswer, more: LnetAnswer) {
         all.refused += more.refused;
         all.bytes += more.bytes;
     }
+}
+
+fn merge_nid(all: &mut Vec<PeerNidAnswer>, more: PeerNidAnswer) {
+    match all.iter_mut().find(|known| known.nid == more.nid) {
+        Some(known) => {
+            known.up |= more.up;
+            known.links += more.links;
+            add(&mut known.traffic, more.traffic);
+        }
+        None => all.push(more),
+    }
+}
+
+fn add(all: &mut TrafficAnswer, more: TrafficAnswer) {
+    all.sent += more.sent;
+    all.sent_bytes += more.sent_bytes;
+    all.received += more.received;
+    all.received_bytes += more.received_bytes;
 }
 
 /// Prints a section.
@@ -153,6 +176,9 @@ fn nets(wanted: &Wanted<'_>, nets: &[NetAnswer]) -> Vec<Out> {
             ni.push(entry("lnd", Out::text("tcp")));
             let accepts = Out::text(if net.accepts { "yes" } else { "no" });
             ni.push(entry("accepts connections", accepts));
+            if !wanted.only_settings {
+                ni.push(statistics(net.traffic));
+            }
         }
         match list.iter_mut().find(|(name, _)| *name == net.net) {
             Some((_, nis)) => nis.push(Out::Map(ni)),
@@ -165,31 +191,63 @@ fn nets(wanted: &Wanted<'_>, nets: &[NetAnswer]) -> Vec<Out> {
     list.into_iter().map(of).collect()
 }
 
+/// What was counted, in Lustre's words.
+fn statistics(traffic: TrafficAnswer) -> (String, Out) {
+    let figures = [
+        ("send_count", traffic.sent),
+        ("recv_count", traffic.received),
+        ("send_length", traffic.sent_bytes),
+        ("recv_length", traffic.received_bytes),
+    ];
+    let figures = figures.map(|(name, figure)| entry(name, Out::text(figure)));
+    entry("statistics", Out::Map(figures.into()))
+}
+
 fn peers(wanted: &Wanted<'_>, peers: &[PeerAnswer]) -> Vec<Out> {
     let wanted_nid = wanted.nid.map(|nid| nid.to_string());
-    let meant = peers.iter().filter(|peer| wanted_nid.as_ref().is_none_or(|nid| *nid == peer.nid));
+    let is_meant = |peer: &&PeerAnswer| match &wanted_nid {
+        None => true,
+        Some(nid) => peer.nid == *nid || peer.nids.iter().any(|known| known.nid == *nid),
+    };
+    let verbose = wanted.verbose > 0 && !wanted.only_settings;
     let of = |peer: &PeerAnswer| {
-        let mut ni = vec![entry("nid", Out::text(&peer.nid))];
-        if !wanted.only_settings {
-            ni.push(entry("state", Out::text(if peer.up { "up" } else { "down" })));
+        let mut nids = peer.nids.clone();
+        if nids.is_empty() {
+            let (nid, up, links) = (peer.nid.clone(), peer.up, peer.links);
+            nids.push(PeerNidAnswer { nid, up, links, traffic: TrafficAnswer::default() });
         }
-        if wanted.verbose > 0 && !wanted.only_settings {
-            ni.push(entry("links", Out::text(peer.links)));
-            ni.push(entry("accepted links", Out::text(peer.accepted)));
-            if peer.window > 0 {
-                ni.push(entry("max_ni_tx_credits", Out::text(peer.window)));
+        // What it sent over connections of its own came from where it is.
+        add(&mut nids[0].traffic, peer.traffic);
+        nids[0].up |= peer.up;
+        let ni = |(at, nid): (usize, &PeerNidAnswer)| {
+            let mut ni = vec![entry("nid", Out::text(&nid.nid))];
+            if !wanted.only_settings {
+                ni.push(entry("state", Out::text(if nid.up { "up" } else { "down" })));
             }
-            if peer.round_trip_us > 0 {
-                ni.push(entry("round trip (us)", Out::text(peer.round_trip_us)));
+            if verbose {
+                ni.push(entry("links", Out::text(nid.links)));
             }
-        }
+            if verbose && at == 0 {
+                ni.push(entry("accepted links", Out::text(peer.accepted)));
+                if peer.window > 0 {
+                    ni.push(entry("max_ni_tx_credits", Out::text(peer.window)));
+                }
+                if peer.round_trip_us > 0 {
+                    ni.push(entry("round trip (us)", Out::text(peer.round_trip_us)));
+                }
+            }
+            if verbose {
+                ni.push(statistics(nid.traffic));
+            }
+            Out::Map(ni)
+        };
         Out::Map(vec![
             entry("primary nid", Out::text(&peer.nid)),
-            entry("Multi-Rail", Out::text("False")),
-            entry("peer ni", Out::List(vec![Out::Map(ni)])),
+            entry("Multi-Rail", Out::text(if nids.len() > 1 { "True" } else { "False" })),
+            entry("peer ni", Out::List(nids.iter().enumerate().map(ni).collect())),
         ])
     };
-    meant.map(of).collect()
+    peers.iter().filter(is_meant).map(of).collect()
 }
 
 fn routes(wanted: &Wanted<'_>, routes: &[RouteAnswer]) -> Vec<Out> {
@@ -316,12 +374,61 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_peer_with_several_nids_shows_what_went_to_each() {
+        let nid = |nid: &str, up, sent_bytes| PeerNidAnswer {
+            nid: nid.into(),
+            up,
+            links: 2,
+            traffic: TrafficAnswer { sent: 7, sent_bytes, ..TrafficAnswer::default() },
+        };
+        let peer = |up, bytes| PeerAnswer {
+            nid: "10.0.0.1@tcp".into(),
+            up: true,
+            nids: vec![nid("10.0.0.1@tcp", true, bytes), nid("10.1.0.1@tcp", up, bytes)],
+            ..PeerAnswer::default()
+        };
+        let mut all = LnetAnswer { peers: vec![peer(false, 100)], ..LnetAnswer::default() };
+        merge(&mut all, LnetAnswer { peers: vec![peer(true, 11)], ..LnetAnswer::default() });
+        let wanted = Wanted { nid: "10.1.0.1@tcp".parse().ok(), ..Wanted::verbose(1) };
+        let mut out = Vec::new();
+        let entries = section_of(Section::Peer, &wanted, &all);
+        yaml::print(&mut out, entries.as_slice()).unwrap();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "\
+peer:
+    - primary nid: 10.0.0.1@tcp
+      Multi-Rail: True
+      peer ni:
+        - nid: 10.0.0.1@tcp
+          state: up
+          links: 4
+          accepted links: 0
+          statistics:
+              send_count: 14
+              recv_count: 0
+              send_length: 111
+              recv_length: 0
+        - nid: 10.1.0.1@tcp
+          state: up
+          links: 4
+          statistics:
+              send_count: 14
+              recv_count: 0
+              send_length: 111
+              recv_length: 0
+"
+        );
+    }
+
+    #[test]
     fn what_several_daemons_say_is_shown_once() {
         let net = |net: &str, nid: &str| NetAnswer {
             net: net.into(),
             nid: nid.into(),
             interface: (net != "lo").then(|| "eth0".into()),
             accepts: net != "lo",
+            traffic: TrafficAnswer::default(),
         };
         let peer = |nid: &str, up| PeerAnswer {
             nid: nid.into(),

@@ -111,6 +111,9 @@ impl Node {
         }
         self.persistent = Persistent::new(self.own_params()?);
         self.parts.rpc.set_nets(&self.settings.networks.names());
+        for (net, rails) in interfaces::all_rails(&self.settings.networks)? {
+            self.parts.rpc.set_rails(net, rails);
+        }
         for route in self.settings.routes.each() {
             self.parts.rpc.add_route(route);
         }

@@ -11,7 +11,7 @@ use node::config::networks::{Networks, Routes};
 use node::config::security::Security;
 use node::config::settings::Listen;
 use std::path::PathBuf;
-use types::nid::Nid;
+use types::nid::{Nid, NidPattern};
 use types::principal::{KeyName, Role};
 use types::target::FsName;
 
@@ -354,6 +354,14 @@ pub enum BackFsType {
     Volume,
 }
 
+/// What a key can bear.
+fn nid_of_key(text: &str) -> Result<NidPattern, String> {
+    match text.parse() {
+        Ok(nid @ (NidPattern::Net(_) | NidPattern::Address(..))) => Ok(nid),
+        _ => Err("name an address, 10.1.0.7@tcp1, or a network, *@tcp1".to_owned()),
+    }
+}
+
 /// Give a cluster keys, so that no host without one gets in and nothing travels in the clear
 ///
 /// First `init` where the MGS is, then start it again. Every other host gets a key: `issue` where
@@ -416,6 +424,10 @@ pub struct AuthIssueArgs {
     /// and change the cluster)
     #[arg(long, value_name = "ROLE", default_value = "client")]
     pub role: Role,
+    /// NIDs under which servers may see the host behind routers: 10.1.0.7@tcp1, or *@tcp1 for any
+    /// of a network
+    #[arg(long, value_name = "NID", value_delimiter = ',', value_parser = nid_of_key)]
+    pub nid: Vec<NidPattern>,
     /// How long the key is good
     #[arg(long, value_name = "DAYS", default_value_t = 365, value_parser = clap::value_parser!(u16).range(1..=7300))]
     pub days: u16,
@@ -435,6 +447,9 @@ pub struct AuthTokenArgs {
     /// Name of the host [default: what it calls itself, if no other key has that name]
     #[arg(long, value_name = "NAME")]
     pub name: Option<KeyName>,
+    /// NIDs under which servers may see the host behind routers; see issue
+    #[arg(long, value_name = "NID", value_delimiter = ',', value_parser = nid_of_key)]
+    pub nid: Vec<NidPattern>,
     /// Hosts that may use it
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub uses: u16,
@@ -459,6 +474,9 @@ pub struct AuthJoinArgs {
     /// Name of this host's key [default: the name of the host]
     #[arg(long, value_name = "NAME")]
     pub name: Option<KeyName>,
+    /// File with the networks of this host, and its routes [default: /etc/sheen/client.toml]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
 }
 
 /// Take a key for this host

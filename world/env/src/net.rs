@@ -2,7 +2,7 @@
 
 use crate::BoxFuture;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -28,6 +28,9 @@ pub enum PeerOwner {
     Gone,
 }
 
+/// Watches a connection from the call on ([`Stream::watcher`]).
+pub type Watcher = Box<dyn FnOnce() + Send>;
+
 /// A connected byte stream.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {
     /// Address of the peer.
@@ -39,6 +42,9 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {
     /// # Errors
     /// The kernel cannot tell.
     fn peer_owner(&self) -> io::Result<PeerOwner>;
+    /// Turns on later, for a half that was split off, what [`Stream::watch`] does: to be called
+    /// before the reader waits.
+    fn watcher(&mut self) -> Watcher;
     /// Round trip of the line, as far as the making of the connection has shown it; `None`: it
     /// cannot be told.
     fn round_trip(&self) -> Option<Duration>;
@@ -93,4 +99,10 @@ pub trait Net: Send + Sync {
     fn listen(&self, addr: SocketAddr) -> BoxFuture<'static, io::Result<Box<dyn Listener>>>;
     /// Connects. It has no time limit of its own.
     fn connect(&self, addr: SocketAddr) -> BoxFuture<'static, io::Result<Box<dyn Stream>>>;
+    /// Connects from this address of the host. The host's own routes say over which interface.
+    fn connect_from(
+        &self,
+        source: IpAddr,
+        addr: SocketAddr,
+    ) -> BoxFuture<'static, io::Result<Box<dyn Stream>>>;
 }

@@ -1,8 +1,8 @@
 //! The router's side: circuits.
 //!
 //! A node connects and sends `Route`; this process connects to what that names, or to the next
-//! router, and from then on copies bytes both ways. It reads none of them: where keys are asked
-//! for, they are sealed from end to end.
+//! router, and from then on copies bytes both ways. Where keys are asked for, they are sealed from
+//! end to end. Where none are, it sees to it that the greeting names the node that it comes from.
 //!
 //! Bounds: CIRCUITS_MAX circuits, CIRCUITS_PER_ADDRESS_MAX from one address, a buffer of
 //! [`BUFFER_BYTES`] for each direction of each. A direction waits only for its own receiver, and no
@@ -15,9 +15,10 @@ use crate::accepted::address_of;
 use crate::error::LinkError;
 use crate::greet::{linger, may_connect, receive, send};
 use crate::nets::Way;
-use crate::relay::{CircuitPlace, Relay};
+use crate::rails::Path;
+use crate::relay::CircuitPlace;
 use crate::road::{self, Road};
-use crate::seal::{Read, Write};
+use crate::seal::{Read, START_BYTES, Write, is_plain};
 use crate::shared::Shared;
 use env::net::PeerOwner;
 use futures_util::future::{Either, select};
@@ -27,7 +28,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use types::nid::Nid;
-use wire::frame::{FrameKind, HEADER_BYTES};
+use wire::frame::{FrameKind, HEADER_BYTES, Header};
 use wire::route::{Route, Routed};
 
 /// Bytes that one direction of a circuit has read and not written, at most.
@@ -41,6 +42,8 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// Two connections that are to be joined.
 pub(crate) struct Circuit {
     place: CircuitPlace,
+    /// Where the first one came from.
+    nid: Nid,
     near: (Read, Write),
     far: (Read, Write),
 }
@@ -67,7 +70,7 @@ pub(crate) async fn answer(
         Ok((place, far)) => {
             shared.relay.made.fetch_add(1, Ordering::Relaxed);
             tracing::debug!(%nid, target = %header.target, "circuit");
-            Ok(Circuit { place, near: (read, write), far: (far.read, far.write) })
+            Ok(Circuit { place, nid, near: (read, write), far: (far.read, far.write) })
         }
         Err(why) => {
             shared.relay.refused.fetch_add(1, Ordering::Relaxed);
@@ -98,7 +101,7 @@ async fn open(
         Way::Through(_) | Way::Direct => {}
     }
     let place = relay.place(address_of(from)).ok_or(Routed::NoRoom)?;
-    let far = road::open(shared, target, left, true);
+    let far = road::open(shared, Path::any(target), left, true);
     match select(pin!(far), shared.env.clock.sleep(PATIENCE)).await {
         Either::Left((Ok(road), _)) => Ok((place, road)),
         Either::Left((Err(error), _)) => {
@@ -111,9 +114,9 @@ async fn open(
 
 /// Copies both ways until one end is gone, or this process stops.
 pub(crate) async fn run(shared: &Shared, circuit: Circuit) {
-    let Circuit { place: _place, near, far } = circuit;
-    let mut there = pin!(copy(&shared.relay, near.0, far.1));
-    let mut back = pin!(copy(&shared.relay, far.0, near.1));
+    let Circuit { place: _place, nid, near, far } = circuit;
+    let mut there = pin!(copy(shared, Some(nid), near.0, far.1));
+    let mut back = pin!(copy(shared, None, far.0, near.1));
     let both = async {
         let (first, rest) = match select(there.as_mut(), back.as_mut()).await {
             Either::Left((first, rest)) | Either::Right((first, rest)) => (first, rest),
@@ -125,8 +128,47 @@ pub(crate) async fn run(shared: &Shared, circuit: Circuit) {
     select(pin!(both), pin!(shared.stopped())).await;
 }
 
-/// Copies to the end of what is read, and ends what is written.
-async fn copy(relay: &Relay, mut from: Read, mut to: Write) -> io::Result<()> {
+/// Forwards the start of what a node sends. Where no keys are asked for, it is a greeting, and its
+/// header names the NID of the node: a server that knows this router believes it. So it is put
+/// right, unless the node is at that address, or the greeting comes from another router that leads
+/// to its network, and has seen to it.
+async fn vouch(shared: &Shared, nid: Nid, from: &mut Read, to: &mut Write) -> io::Result<()> {
+    let mut start = [0; START_BYTES];
+    from.read_exact(&mut start).await?;
+    let mut bytes = start.to_vec();
+    if is_plain(&start) {
+        let mut whole = [0; HEADER_BYTES];
+        let (first, rest) = whole.split_at_mut(START_BYTES);
+        first.copy_from_slice(&start);
+        from.read_exact(rest).await?;
+        bytes = whole.to_vec();
+        // What is no header is the server's to refuse.
+        if let Ok(header) = Header::decode(&whole)
+            && header.kind == FrameKind::Hello
+            && !is_at(header.source, nid)
+            && !shared.nets.is_gateway(nid, header.source)
+        {
+            bytes = Header { source: nid, ..header }.encode().to_vec();
+        }
+    }
+    to.write_all(&bytes).await?;
+    to.flush().await?;
+    shared.relay.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+    Ok(())
+}
+
+/// True if both are one address on one network; ports may differ.
+fn is_at(one: Nid, other: Nid) -> bool {
+    let address = |nid: Nid| nid.address().map(|at| at.ip().to_canonical());
+    one.net() == other.net() && address(one) == address(other)
+}
+
+/// Copies to the end of what is read, and ends what is written. `node`: where it comes from, if it
+/// begins with a greeting.
+async fn copy(shared: &Shared, node: Option<Nid>, mut from: Read, mut to: Write) -> io::Result<()> {
+    if let Some(node) = node {
+        vouch(shared, node, &mut from, &mut to).await?;
+    }
     let mut buffer = vec![0; BUFFER_BYTES];
     loop {
         match from.read(&mut buffer).await? {
@@ -134,7 +176,7 @@ async fn copy(relay: &Relay, mut from: Read, mut to: Write) -> io::Result<()> {
             bytes => {
                 to.write_all(&buffer[..bytes]).await?;
                 to.flush().await?;
-                relay.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+                shared.relay.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
             }
         }
     }

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::io::AsyncRead;
 use types::limits::REQUESTS_PER_LINK_MAX;
-use wire::frame::{FrameError, FrameKind};
+use wire::frame::{FrameError, FrameKind, HEADER_BYTES};
 
 /// Requests of one link that wait for other clients; further ones count as usual.
 const WAITING_MAX: usize = 65_536;
@@ -139,6 +139,7 @@ impl Driver {
 
     /// A frame came; a fault rule may lose or delay it.
     fn receive(&mut self, frame: Frame, cx: &mut Context<'_>) -> Result<(), LinkError> {
+        self.link.meter.received(HEADER_BYTES + frame.body.len() + frame.bulk.len());
         match self.link.verdict_on_received(frame.header.kind) {
             None => self.take(frame, cx),
             Some(Fault::Drop) => Ok(()),
@@ -260,6 +261,8 @@ impl Drop for Driver {
     fn drop(&mut self) {
         // Only if the reactor went first; else it has been closed with a reason.
         self.link.close(LinkError::Shutdown);
+        let link = &self.link;
+        link.shared.totals.ended(link.source(), &link.meter);
         self.link.hang_up();
         self.link.leave_place();
     }

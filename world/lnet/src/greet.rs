@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use types::limits::CONNECT_TIMEOUT;
 use types::nid::Nid;
 use types::principal::Principal;
-use types::session::ClusterId;
+use types::session::{ClusterId, Pairing};
 use wire::frame::{FrameError, FrameKind, HEADER_BYTES, Header, MAGIC};
 use wire::hello::{Hello, HelloReply, Purpose, Welcome, common_version};
 use wire::message::{VERSION_MAX, VERSION_MIN};
@@ -71,13 +71,11 @@ const OWN_KEY_REVOKED: &str =
 /// The side that connected.
 pub(crate) async fn call(
     shared: &Shared,
-    source: Nid,
-    nid: Nid,
-    purpose: Purpose,
+    (source, nid): (Nid, Nid),
+    (purpose, pairing): (Purpose, Pairing),
     Line { principal, header, mut read, mut write }: Line,
 ) -> Result<Greeted, LinkError> {
-    let cluster = shared.cluster();
-    let (process, pairing) = (shared.process, shared.secret.pairing(nid));
+    let (cluster, process) = (shared.cluster(), shared.process);
     let hello = Hello {
         version_min: VERSION_MIN,
         version_max: VERSION_MAX,
@@ -103,6 +101,8 @@ pub(crate) async fn call(
                 pairing,
                 group: None,
                 principal,
+                origin: nid,
+                paths: shared.nets.paths(nid, &HelloReply::nids(&body)),
             };
             Ok(Greeted { ends, read, write })
         }
@@ -141,6 +141,18 @@ pub(crate) fn may_connect(nid: Nid, owner: io::Result<PeerOwner>) -> Result<(), 
     Err(LinkError::Local { nid, reason })
 }
 
+/// The NID under which a node is known that came from `nid` and says that it is at `told`. It is
+/// believed if its certificate bears that NID. Where no keys are asked for, it is believed if it
+/// came from a router by which this process itself has a route to that network: the router has seen
+/// to it that it is true ([`crate::circuit`]).
+fn origin_of(shared: &Shared, nid: Nid, told: Nid, principal: Option<&Principal>) -> Nid {
+    let is_true = match principal {
+        Some(principal) => principal.bears(told),
+        None => shared.nets.is_gateway(nid, told),
+    };
+    if is_true && !told.is_loopback() { told } else { nid }
+}
+
 /// The side that accepted. A refusal is sent before it is returned as the error.
 pub(crate) async fn answer(
     shared: &Shared,
@@ -149,7 +161,7 @@ pub(crate) async fn answer(
     owner: io::Result<PeerOwner>,
     Line { principal, header, mut read, mut write }: Line,
 ) -> Result<Greeted, LinkError> {
-    let (_, body) = receive(FrameKind::Hello, nid, header, &mut read).await?;
+    let (header, body) = receive(FrameKind::Hello, nid, header, &mut read).await?;
     let hello =
         Hello::decode(&body).map_err(|e| LinkError::Protocol { nid, reason: e.to_string() })?;
     let cluster = shared.cluster();
@@ -195,7 +207,9 @@ pub(crate) async fn answer(
                     round_trip: None,
                     pairing,
                     group,
+                    origin: origin_of(shared, nid, header.source, principal.as_deref()),
                     principal,
+                    paths: Vec::new(),
                 }),
             )
         }
@@ -235,7 +249,13 @@ async fn send_reply(
     let cluster = shared.cluster();
     let (version_min, version_max, process) = (VERSION_MIN, VERSION_MAX, shared.process);
     let reply = HelloReply { version_min, version_max, version, welcome, process, cluster };
-    send(FrameKind::HelloReply, &reply.encode(), cluster, source, nid, write).await
+    // A peer that is refused is not told where else this process is.
+    let nids = match welcome {
+        Welcome::Yes => shared.nids.lock().iter().filter(|n| !n.is_loopback()).copied().collect(),
+        _ => Vec::new(),
+    };
+    let body = reply.encode_with(&nids);
+    send(FrameKind::HelloReply, &body, cluster, source, nid, write).await
 }
 
 /// Closing with unread bytes would reset the connection, and the peer might never see why.

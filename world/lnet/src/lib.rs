@@ -3,7 +3,8 @@
 //!
 //! A *link* is one connection, driven by one task on one reactor: everything that one read brings
 //! is handled in place, and the replies leave in one write. A *peer* is the client's side of a
-//! node: a control link, bulk links beside it, and the window of requests in flight. `node::Lnet`
+//! node: a control link, bulk links beside it over one or several paths (`rails`, `bulk`), and the
+//! window of requests in flight. `node::Lnet`
 //! owns both, accepts connections and ends everything.
 //!
 //! A process may be on several networks (`nets`), reach others through routers (`road`), and be a
@@ -16,6 +17,7 @@
 
 mod accepted;
 mod budget;
+mod bulk;
 mod circuit;
 mod driver;
 pub mod error;
@@ -31,8 +33,10 @@ pub mod node;
 mod outbox;
 pub mod payload;
 pub mod peer;
+pub mod rails;
 pub mod relay;
 mod road;
 pub mod seal;
 mod shared;
+pub mod traffic;
 mod window;

@@ -12,7 +12,9 @@ use crate::fault::Fault;
 use crate::gate::Side;
 use crate::outbox::Outbox;
 use crate::payload::{Frame, Payload};
+use crate::rails::Path;
 use crate::shared::Shared;
+use crate::traffic::Meter;
 use bytes::Bytes;
 use env::BoxFuture;
 use env::clock::Monotonic;
@@ -32,7 +34,7 @@ use types::nid::Nid;
 use types::principal::Principal;
 use types::session::{ClientUuid, Pairing};
 use wire::checksum::{crc32c, crc32c_of};
-use wire::frame::{FrameKind, Header};
+use wire::frame::{FrameKind, HEADER_BYTES, Header};
 use wire::hello::Purpose;
 
 /// A request that holds receive memory has at least this time to arrive.
@@ -71,6 +73,11 @@ pub(crate) struct Ends {
     pub(crate) group: Option<Arc<Group>>,
     /// Whose the other end is, as its key proves; `None`: the connection is plain.
     pub(crate) principal: Option<Arc<Principal>>,
+    /// The NID under which the other end is known: its own one, if it came through a router that is
+    /// believed, or has a key that bears it.
+    pub(crate) origin: Nid,
+    /// Paths to the process at the other end; empty: it made this connection.
+    pub(crate) paths: Vec<Path>,
 }
 
 /// A connection.
@@ -80,6 +87,7 @@ pub struct Link {
     outbox: Mutex<Outbox>,
     writer: Mutex<Writer>,
     waiters: Mutex<Waiters>,
+    pub(crate) meter: Meter,
     /// The task that drives it.
     pub(crate) driver: AtomicWaker,
     closed: Mutex<Option<LinkError>>,
@@ -128,6 +136,7 @@ impl Link {
             outbox: Mutex::default(),
             writer: Mutex::new(Writer { socket, going: Outbox::default() }),
             waiters: Mutex::default(),
+            meter: Meter::default(),
             driver: AtomicWaker::new(),
             closed: Mutex::new(None),
             is_closed: AtomicBool::new(false),
@@ -204,6 +213,22 @@ impl Link {
     /// The other end.
     pub fn nid(&self) -> Nid {
         self.ends.nid
+    }
+
+    /// This end.
+    pub(crate) fn source(&self) -> Nid {
+        self.ends.source
+    }
+
+    /// Paths to the process at the other end.
+    pub(crate) fn paths(&self) -> &[Path] {
+        &self.ends.paths
+    }
+
+    /// NID under which the other end is known. Behind a router it is the node's own one, as far as
+    /// that is proven (docs/networks.md, "Clients behind routers"); else that of [`Link::nid`].
+    pub fn origin(&self) -> Nid {
+        self.ends.origin
     }
 
     /// The process at the other end, by its own name: all links of one process have the same.
@@ -426,6 +451,7 @@ impl Link {
             source: self.ends.source,
             target: self.ends.nid,
         };
+        self.meter.sent(HEADER_BYTES + body_bytes + bulk_bytes);
         self.outbox.lock().push(&header, payload);
     }
 

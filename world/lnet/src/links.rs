@@ -7,6 +7,7 @@ use crate::driver::Driver;
 use crate::error::LinkError;
 use crate::greet::{self, Greeted, Line};
 use crate::link::{Ends, Handler, Link};
+use crate::rails::Path;
 use crate::road::{self, Road};
 use crate::seal::Read;
 use crate::shared::Shared;
@@ -19,7 +20,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::oneshot;
 use types::limits::HOPS_MAX;
-use types::nid::Nid;
+use types::session::Pairing;
 use wire::hello::Purpose;
 
 /// Overdue requests are looked for this often.
@@ -120,26 +121,27 @@ impl Links {
     }
 
     /// Makes a connection; a task on a reactor of its choice drives it, and calls `on_end` at its
-    /// end.
+    /// end. If the caller is gone before it stands, it is dropped.
     pub(crate) async fn open(
         self: &Arc<Self>,
-        nid: Nid,
-        purpose: Purpose,
+        call: Call,
         on_end: Box<dyn FnOnce(LinkError) + Send>,
     ) -> Result<Arc<Link>, LinkError> {
+        let nid = call.path.to;
         let (made, outcome) = oneshot::channel();
         let (links, task) = (self.clone(), self.task());
         let drive = async move {
             let _task = task;
-            match greet::in_time(&links.shared, nid, connect(&links.shared, nid, purpose)).await {
+            match greet::in_time(&links.shared, nid, connect(&links.shared, call)).await {
                 Err(error) => {
                     // The receiver is gone: the caller was dropped.
                     let _ = made.send(Err(error));
                 }
                 Ok((link, read)) => {
-                    if made.send(Ok(link.clone())).is_ok() {
-                        links.run(link.clone(), read).await;
+                    if made.send(Ok(link.clone())).is_err() {
+                        return;
                     }
+                    links.run(link.clone(), read).await;
                     let gone = || LinkError::Lost { nid, reason: "closed".to_owned() };
                     on_end(link.closed().unwrap_or_else(gone));
                 }
@@ -150,17 +152,30 @@ impl Links {
     }
 }
 
-async fn connect(
-    shared: &Arc<Shared>,
-    nid: Nid,
-    purpose: Purpose,
-) -> Result<(Arc<Link>, Read), LinkError> {
-    let Road { read, write, source, round_trip } = road::open(shared, nid, HOPS_MAX, false).await?;
+/// A connection that is to be made.
+#[derive(Clone, Copy)]
+pub(crate) struct Call {
+    pub(crate) path: Path,
+    pub(crate) purpose: Purpose,
+    /// What it shows: all connections to a peer show the same.
+    pub(crate) pairing: Pairing,
+}
+
+async fn connect(shared: &Arc<Shared>, call: Call) -> Result<(Arc<Link>, Read), LinkError> {
+    let Call { path, purpose, pairing } = call;
+    let nid = path.to;
+    let Road { read, write, source, round_trip, watcher } =
+        road::open(shared, path, HOPS_MAX, false).await?;
     let line = match shared.seal() {
         Some(seal) => seal.call(nid, read, write).await?.into(),
         None => Line::plain(None, read, write),
     };
-    let Greeted { ends, read, write } = greet::call(shared, source, nid, purpose, line).await?;
+    let Greeted { ends, read, write } =
+        greet::call(shared, (source, nid), (purpose, pairing), line).await?;
+    if ends.paths.len() > 1 {
+        // Where another one works as well, a silent one is left soon.
+        watcher();
+    }
     let ends = Ends { round_trip, ..ends };
     Ok((Link::new(shared.clone(), ends, write, None), read))
 }

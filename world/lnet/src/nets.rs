@@ -5,6 +5,7 @@
 //! that failed comes after all others for [`AVOIDED`].
 
 use crate::error::LinkError;
+use crate::rails::{self, Path, Rail};
 use env::clock::Monotonic;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,6 +46,10 @@ pub(crate) struct Nets(Mutex<Known>);
 
 struct Known {
     local: BTreeSet<Net>,
+    /// Interfaces that were named for them.
+    rails: Vec<Rail>,
+    /// Peers are reached over one path only.
+    single: bool,
     routes: Vec<Route>,
     /// Gateways that failed, and until when they are avoided.
     avoided: BTreeMap<Nid, Monotonic>,
@@ -55,7 +60,14 @@ struct Known {
 impl Default for Nets {
     fn default() -> Nets {
         let local = BTreeSet::from([Net::TCP]);
-        Nets(Mutex::new(Known { local, routes: Vec::new(), avoided: BTreeMap::new(), turn: 0 }))
+        Nets(Mutex::new(Known {
+            local,
+            rails: Vec::new(),
+            single: false,
+            routes: Vec::new(),
+            avoided: BTreeMap::new(),
+            turn: 0,
+        }))
     }
 }
 
@@ -78,6 +90,44 @@ impl Nets {
     /// One less. `false`: this process is not on it.
     pub(crate) fn leave(&self, net: Net) -> bool {
         self.0.lock().local.remove(&net)
+    }
+
+    /// Interfaces of this process on this network, in place of those named before.
+    pub(crate) fn set_rails(&self, net: Net, rails: Vec<Rail>) {
+        let mut known = self.0.lock();
+        known.rails.retain(|rail| rail.net != net);
+        known.rails.extend(rails.into_iter().filter(|rail| rail.net == net));
+    }
+
+    /// Peers are reached over one path each from now on, whatever they tell, or over all of them.
+    pub(crate) fn set_single(&self, single: bool) {
+        self.0.lock().single = single;
+    }
+
+    /// Interfaces that were named for this network.
+    pub(crate) fn rails(&self, net: Net) -> Vec<Rail> {
+        self.0.lock().rails.iter().filter(|rail| rail.net == net).copied().collect()
+    }
+
+    /// Paths to a peer that was found at `nid`, and says that it is at `told`, too. Those that are
+    /// not on a network of this process, and those of one host only, do not count.
+    pub(crate) fn paths(&self, nid: Nid, told: &[Nid]) -> Vec<Path> {
+        let known = self.0.lock();
+        let is_direct = |nid: &Nid| {
+            !nid.is_loopback() && nid.net().is_some_and(|net| known.local.contains(&net))
+        };
+        if !is_direct(&nid) {
+            return vec![Path::any(nid)];
+        }
+        let can_be = |nid: &&Nid| {
+            is_direct(nid)
+                && nid.address().is_some_and(|at| at.port() != 0 && !at.ip().is_unspecified())
+        };
+        let others = told.iter().filter(can_be).filter(|other| **other != nid);
+        let nids: Vec<Nid> = std::iter::once(nid).chain(others.copied()).collect();
+        let mut paths = rails::paths(&known.rails, &nids);
+        paths.truncate(if known.single { 1 } else { paths.len() });
+        paths
     }
 
     /// Routes, each with whether its gateway is not avoided.
@@ -126,6 +176,20 @@ impl Nets {
         let turn = known.turn % best;
         routes[..best].rotate_left(turn);
         Way::Through(routes.into_iter().map(|route| route.gateway).collect())
+    }
+
+    /// True if what comes from `nid` may have been forwarded for `origin`: there is a route to its
+    /// network by a router at that address, and this process is not itself on that network.
+    pub(crate) fn is_gateway(&self, nid: Nid, origin: Nid) -> bool {
+        let known = self.0.lock();
+        let (Some(at), Some(net)) = (nid.address(), origin.net()) else { return false };
+        let is_it = |route: &Route| {
+            let gateway = route.gateway.address().map(|at| at.ip().to_canonical());
+            route.net == net
+                && route.gateway.net() == nid.net()
+                && gateway == Some(at.ip().to_canonical())
+        };
+        !known.local.contains(&net) && known.routes.iter().any(is_it)
     }
 
     /// NIDs in the order in which they are to be tried, without those that cannot be reached,
@@ -208,6 +272,30 @@ mod tests {
     }
 
     #[test]
+    fn a_peer_that_tells_several_nids_is_reached_over_those_on_own_networks() {
+        let nets = Nets::default();
+        let [a, b, c] = ["10.0.0.1@tcp", "10.1.0.1@tcp1", "10.2.0.1@o2ib"].map(nid);
+        let to = |nets: &Nets, nid, told: &[Nid]| {
+            nets.paths(nid, told).into_iter().map(|path| path.to).collect::<Vec<_>>()
+        };
+        assert_eq!(to(&nets, a, &[b, a, c]), [a]);
+        nets.join("o2ib".parse().unwrap());
+        assert_eq!(to(&nets, a, &[b, a, c]), [a, c]);
+        assert_eq!(to(&nets, b, &[a, c]), [b], "it is reached through a router, whatever it says");
+        let nobody = ["127.0.0.1@tcp", "0.0.0.0@tcp", "10.0.0.9:0@tcp", "0@lo"].map(nid);
+        assert_eq!(to(&nets, a, &nobody), [a]);
+        let rail =
+            |address: &str| Rail { net: Net::TCP, address: address.parse().unwrap(), prefix: 24 };
+        nets.set_rails(Net::TCP, vec![rail("10.0.0.2"), rail("10.0.0.3")]);
+        assert_eq!(nets.paths(a, &[]).len(), 2);
+        nets.set_single(true);
+        assert_eq!(nets.paths(a, &[c]).len(), 1);
+        nets.set_single(false);
+        nets.set_rails(Net::TCP, vec![rail("10.0.0.3")]);
+        assert_eq!((nets.paths(a, &[]).len(), nets.rails(Net::TCP).len()), (1, 1));
+    }
+
+    #[test]
     fn equal_gateways_take_turns_and_those_that_failed_come_last() {
         let (nets, mut now) = (Nets::default(), Duration::ZERO);
         let [a, b, c] = ["10.0.0.1@tcp", "10.0.0.2@tcp", "10.0.0.3@tcp"];
@@ -232,6 +320,21 @@ mod tests {
         assert!(nets.remove_route("tcp1".parse().unwrap(), nid(a)));
         assert!(!nets.remove_route("tcp1".parse().unwrap(), nid(a)));
         assert_eq!(way(now), [b, c].map(nid));
+    }
+
+    #[test]
+    fn a_router_stands_for_the_networks_that_it_leads_to() {
+        let nets = Nets::default();
+        assert!(nets.add_route(route("tcp1", "10.0.0.9@tcp", 0)));
+        let is = |from: &str, origin: &str| nets.is_gateway(nid(from), nid(origin));
+        assert!(is("10.0.0.9:40000@tcp", "10.1.0.1@tcp1"));
+        assert!(is("[::ffff:10.0.0.9]:40000@tcp", "10.1.0.1@tcp1"));
+        assert!(!is("10.0.0.8@tcp", "10.1.0.1@tcp1"), "no router");
+        assert!(!is("10.0.0.9@tcp2", "10.1.0.1@tcp1"), "another network");
+        assert!(!is("10.0.0.9@tcp", "10.1.0.1@tcp2"), "it does not lead there");
+        assert!(!is("10.0.0.9@tcp", "0@lo"));
+        nets.join("tcp1".parse().unwrap());
+        assert!(!is("10.0.0.9@tcp", "10.1.0.1@tcp1"), "who is there comes directly");
     }
 
     #[test]

@@ -10,11 +10,14 @@ use crate::fault::Faults;
 use crate::greet::{self, Greeted, Line};
 use crate::link::{Handler, Link};
 use crate::links::Links;
-use crate::nets::Route;
-use crate::peer::Peer;
+use crate::nets::{Route, Way};
+use crate::peer::{Peer, PeerNid};
+use crate::rails::{Path, Rail};
 use crate::relay::RelayCounts;
+use crate::road;
 use crate::seal::{self, START_BYTES, Seal};
 use crate::shared::Shared;
+use crate::traffic::{self, Traffic};
 use env::Env;
 use env::net::{Listener, Stream};
 use env::watch;
@@ -26,10 +29,11 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
+use types::limits::HOPS_MAX;
 use types::net::Net;
-use types::nid::{Nid, PORT_DEFAULT};
+use types::nid::Nid;
 use types::proof::Secret;
-use types::session::ClusterId;
+use types::session::{ClientUuid, ClusterId};
 use wire::frame::FrameKind;
 
 /// Goodbyes and tasks have this long at the end.
@@ -38,7 +42,7 @@ const FAREWELL: Duration = Duration::from_secs(5);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What is known of a node that this process connected to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PeerState {
     /// NID that it was connected at.
     pub nid: Nid,
@@ -50,6 +54,19 @@ pub struct PeerState {
     pub window: usize,
     /// Round trip of the line when it was connected; `None`: unknown.
     pub round_trip: Option<Duration>,
+    /// The process there; `None`: it is not connected.
+    pub process: Option<ClientUuid>,
+    /// NIDs at which it is reached.
+    pub nids: Vec<PeerNid>,
+}
+
+/// What is known of a node that connected to this process.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct AcceptedState {
+    /// Connections that it made.
+    pub links: usize,
+    /// What went over them.
+    pub traffic: Traffic,
 }
 
 /// An address where connections are accepted, until it is told to stop.
@@ -160,6 +177,7 @@ impl Lnet {
         let (stop, mut told) = watch::channel(false);
         let nid = Nid::new(net, addr);
         self.listening.lock().push(Listening { nid, stop });
+        self.tell_nids();
         let (links, accepted, task) =
             (self.links.clone(), self.accepted.clone(), self.links.task());
         let accept = async move {
@@ -194,6 +212,17 @@ impl Lnet {
         Ok(peer)
     }
 
+    /// A connection to a node, directly or through routers, on which nothing was said yet. It is
+    /// for other protocols than that of messages.
+    ///
+    /// # Errors
+    /// There is no answer, or no way.
+    pub async fn stream(&self, nid: Nid) -> Result<(seal::Read, seal::Write), LinkError> {
+        let shared = &self.shared;
+        let road = road::open(shared, Path::any(nid), HOPS_MAX, false);
+        greet::in_time(shared, nid, road).await.map(|road| (road.read, road.write))
+    }
+
     /// Networks of this process.
     pub fn nets(&self) -> Vec<Net> {
         self.shared.nets.local()
@@ -213,6 +242,27 @@ impl Lnet {
     /// This process leaves a network: connections that stand go on. `false`: it is not on it.
     pub fn leave(&self, net: Net) -> bool {
         self.shared.nets.leave(net)
+    }
+
+    /// Connections to NIDs of this network begin at these interfaces, in place of those named
+    /// before. With one or none the host's own routes choose.
+    pub fn set_rails(&self, net: Net, rails: Vec<Rail>) {
+        self.shared.nets.set_rails(net, rails);
+    }
+
+    /// Peers that are connected from now on are reached over one path only, or over all of them.
+    pub fn set_single_path(&self, single: bool) {
+        self.shared.nets.set_single(single);
+    }
+
+    /// True if a node at this NID is reached without a router.
+    pub fn is_direct(&self, nid: Nid) -> bool {
+        self.shared.nets.way(nid, self.shared.env.clock.now()) == Way::Direct
+    }
+
+    /// Interfaces that were named for this network.
+    pub fn rails(&self, net: Net) -> Vec<Rail> {
+        self.shared.nets.rails(net)
     }
 
     /// One more route; it replaces one to the same network by the same gateway. `false`: there are
@@ -264,7 +314,15 @@ impl Lnet {
             return false;
         };
         listening.remove(at).stop.send_replace(true);
+        drop(listening);
+        self.tell_nids();
         true
+    }
+
+    /// Those that connect from now on are told at which NIDs this process is.
+    fn tell_nids(&self) {
+        let nids = self.listening();
+        *self.shared.nids.lock() = nids;
     }
 
     /// Nodes that this process connected to, by NID.
@@ -276,30 +334,47 @@ impl Lnet {
             let slot = slot.try_lock();
             let peer = slot.as_ref().ok().and_then(|slot| slot.as_ref());
             match peer.filter(|peer| peer.is_open()) {
-                None => PeerState { nid, up: false, links: 0, window: 0, round_trip: None },
+                None => PeerState {
+                    nid,
+                    up: false,
+                    links: 0,
+                    window: 0,
+                    round_trip: None,
+                    process: None,
+                    nids: Vec::new(),
+                },
                 Some(peer) => PeerState {
                     nid,
                     up: true,
                     links: 1 + peer.bulk_links(),
                     window: peer.window(),
                     round_trip: peer.round_trip(),
+                    process: Some(peer.process()),
+                    nids: peer.nids(),
                 },
             }
         };
         slots.into_iter().map(state).collect()
     }
 
-    /// Connections that others made, by their address; ports of nodes that connect mean nothing.
-    pub fn accepted(&self) -> BTreeMap<Nid, usize> {
-        let mut by_address = BTreeMap::new();
+    /// Connections that others made, by the NID that they are known under; ports of nodes that
+    /// connect mean nothing.
+    pub fn accepted(&self) -> BTreeMap<Nid, AcceptedState> {
+        let mut by_address: BTreeMap<Nid, AcceptedState> = BTreeMap::new();
         for link in self.links.live() {
             if !link.is_dialled() && link.is_open() {
-                let address = SocketAddr::new(address_of(link.nid()), PORT_DEFAULT);
-                let net = link.nid().net().unwrap_or(Net::TCP);
-                *by_address.entry(Nid::new(net, address)).or_default() += 1;
+                let state = by_address.entry(traffic::address(link.origin())).or_default();
+                state.links += 1;
+                state.traffic += link.meter.traffic();
             }
         }
         by_address
+    }
+
+    /// What went over connections since the start, by the address of this process.
+    pub fn traffic(&self) -> BTreeMap<Nid, Traffic> {
+        let live = self.links.live();
+        self.shared.totals.with(live.iter().map(|link| (link.source(), &link.meter)))
     }
 
     /// Closes the connections to the node at this NID. `false`: there are none.

@@ -8,22 +8,28 @@
 //! first two are closed again. Of as many links as the present need calls for, a large request
 //! takes the one that has least to carry.
 //!
-//! If one of the links is lost, all are closed, and their waiting requests fail: the next user
-//! makes a new peer.
+//! A peer that tells several NIDs, or to which several interfaces lead, has bulk links on each path
+//! ([`rails`](crate::rails)), and one that fails is left for a while ([`bulk`](crate::bulk)). Its
+//! waiting requests fail, and are sent again by the layer above. If the control link is lost, or
+//! one of the bulk links of a peer with a single path, all are closed: the next user makes a new
+//! peer.
 
+use crate::bulk::{BULK_LINKS_MIN, Bulk, Ended, LINKS_IDLE, Load, Order};
 use crate::error::LinkError;
 use crate::link::Link;
-use crate::links::Links;
+use crate::links::{Call, Links};
+use crate::nets::no_way;
 use crate::payload::{Frame, Payload};
+use crate::traffic::Traffic;
 use crate::window::Window;
-use env::clock::Monotonic;
 use env::net::LONG_LINE;
 use env::watch;
+use futures_util::future::{Either, select};
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use types::limits::{LINKS_PER_PEER, LINKS_PER_PEER_MAX, MESSAGE_BYTES_MAX};
+use types::limits::{LINKS_PER_PEER_MAX, MESSAGE_BYTES_MAX};
 use types::nid::Nid;
 use types::session::{ClientUuid, Pairing};
 use wire::hello::Purpose;
@@ -45,14 +51,10 @@ pub struct Ask {
     pub background: bool,
 }
 
-/// Bulk links that every peer has once there is need for one.
-const BULK_LINKS_MIN: usize = LINKS_PER_PEER - 1;
-/// Data on its way for which a long line has one more bulk link.
-const BYTES_PER_LINK: usize = 4 << 20;
-/// Links that were not needed for this long are closed.
-const LINKS_IDLE: Duration = Duration::from_secs(60);
-/// Pause after a link could not be made, before another is tried.
-const LINK_PAUSE: Duration = Duration::from_secs(10);
+/// A path that has not made a control link after this time is left, if there is another one.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// A bulk link on a path that failed is made within this time, or not at all.
+const PROBE: Duration = Duration::from_secs(2);
 
 /// Bulk links that a line of this round trip may have.
 fn bulk_links_max(round_trip: Option<Duration>) -> usize {
@@ -69,93 +71,34 @@ pub struct Peer {
     links: Arc<Links>,
     me: Weak<Peer>,
     control: Arc<Link>,
-    bulk: Mutex<Bulk>,
+    bulk: Mutex<Bulk<Arc<Link>>>,
     window: Window,
     closed: watch::Sender<bool>,
 }
 
-#[derive(Default)]
-struct Bulk {
-    links: Vec<Arc<BulkLink>>,
-    /// Links that are being made.
-    opening: usize,
-    /// Number of the next link.
-    next: u64,
-    /// No link is made before this time.
-    not_before: Monotonic,
-    /// When more than the first links were needed.
-    needed_at: Monotonic,
-    /// A task will close those that are needed no more.
-    shrinking: bool,
-    closed: bool,
-}
-
-struct BulkLink {
-    number: u64,
-    link: Arc<Link>,
-    /// Data of the requests that it carries, there and back.
-    bytes: AtomicUsize,
-}
-
-/// Data of a request on its link, while the request lasts.
-struct Load(Arc<BulkLink>, usize);
-
-impl Drop for Load {
-    fn drop(&mut self) {
-        self.0.bytes.fetch_sub(self.1, Ordering::Relaxed);
-    }
-}
-
-impl Bulk {
-    /// Links that are wanted for one more request with so much data, `max` at most.
-    fn wanted(&self, bytes: usize, max: usize) -> usize {
-        let load: usize = self.links.iter().map(|link| link.bytes.load(Ordering::Relaxed)).sum();
-        (load + bytes).div_ceil(BYTES_PER_LINK).clamp(BULK_LINKS_MIN, max)
-    }
-
-    /// How many links are to be made now, if so many are wanted.
-    fn missing(&self, wanted: usize, now: Monotonic) -> usize {
-        match self.closed || now < self.not_before {
-            true => 0,
-            false => wanted.saturating_sub(self.links.len() + self.opening),
-        }
-    }
-
-    /// Of the first links, as many as are wanted, the one with the least data. Others lie idle: few
-    /// requests spread over many connections would find none of them at speed.
-    fn lightest(&self, wanted: usize) -> Option<Arc<BulkLink>> {
-        let used = &self.links[..wanted.min(self.links.len())];
-        used.iter().min_by_key(|link| link.bytes.load(Ordering::Relaxed)).cloned()
-    }
-
-    /// Takes out idle links that are not needed any more.
-    fn idle(&mut self, now: Monotonic) -> Vec<Arc<BulkLink>> {
-        let mut idle = Vec::new();
-        if now.saturating_sub(self.needed_at) < LINKS_IDLE {
-            return idle;
-        }
-        let mut spare = self.links.len().saturating_sub(BULK_LINKS_MIN);
-        self.links.retain(|link| {
-            let goes = spare > 0 && link.bytes.load(Ordering::Relaxed) == 0;
-            if goes {
-                spare -= 1;
-                idle.push(link.clone());
-            }
-            !goes
-        });
-        idle
-    }
+/// A NID of a peer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PeerNid {
+    /// The NID.
+    pub nid: Nid,
+    /// It takes links.
+    pub up: bool,
+    /// Links that stand.
+    pub links: usize,
+    /// What went over them.
+    pub traffic: Traffic,
 }
 
 impl Peer {
     pub(crate) async fn connect(links: Arc<Links>, nid: Nid) -> Result<Arc<Peer>, LinkError> {
         let end = Arc::new(Mutex::new(Weak::<Peer>::new()));
-        let control = links.open(nid, Purpose::Control, close_of(end.clone())).await?;
+        let control = control_link(&links, nid, &end).await?;
+        let bulk = Mutex::new(Bulk::new(control.paths().to_vec()));
         let peer = Arc::new_cyclic(|me| Peer {
             links,
             me: me.clone(),
             control,
-            bulk: Mutex::default(),
+            bulk,
             window: Window::new(),
             closed: watch::Sender::new(false),
         });
@@ -192,7 +135,38 @@ impl Peer {
 
     /// Bulk links that stand.
     pub fn bulk_links(&self) -> usize {
-        self.bulk.lock().links.len()
+        self.bulk.lock().len()
+    }
+
+    /// Paths to it.
+    pub fn paths(&self) -> usize {
+        self.bulk.lock().uses().len()
+    }
+
+    /// NIDs at which it is reached, the one of its control link first.
+    pub fn nids(&self) -> Vec<PeerNid> {
+        let bulk = self.bulk.lock();
+        let mut all: Vec<PeerNid> = vec![PeerNid {
+            nid: self.nid(),
+            up: self.is_open(),
+            links: 1,
+            traffic: self.control.meter.traffic(),
+        }];
+        for one in bulk.uses() {
+            match all.iter_mut().find(|known| known.nid == one.path.to) {
+                Some(known) => known.links += one.links,
+                None => {
+                    let (nid, up, links) = (one.path.to, one.up, one.links);
+                    all.push(PeerNid { nid, up, links, traffic: Traffic::default() });
+                }
+            }
+        }
+        for link in bulk.links() {
+            if let Some(known) = all.iter_mut().find(|known| known.nid == link.nid()) {
+                known.traffic += link.meter.traffic();
+            }
+        }
+        all
     }
 
     /// True if it can take requests.
@@ -232,7 +206,7 @@ impl Peer {
             Some(self.window.enter(bulk, ask.background).await)
         };
         let load = if large { self.bulk_link(data) } else { None };
-        let link = load.as_ref().map_or(&self.control, |load| &load.0.link);
+        let link = load.as_ref().map_or(&self.control, Load::link);
         let sent = self.links.shared.env.clock.now();
         let frame = link.request(payload, ask.limit).await?;
         if !large && !ask.outside_window {
@@ -244,80 +218,66 @@ impl Peer {
 
     /// Closes all links.
     pub fn close(&self, why: &LinkError) {
-        let links = {
-            let mut bulk = self.bulk.lock();
-            bulk.closed = true;
-            std::mem::take(&mut bulk.links)
-        };
+        let links = self.bulk.lock().close();
         links.iter().for_each(|bulk| bulk.link.close(why.clone()));
         self.control.close(why.clone());
         self.closed.send_replace(true);
     }
 
     /// A bulk link for so much data, and as many new ones as it calls for; `None`: none stands yet.
-    fn bulk_link(&self, bytes: usize) -> Option<Load> {
+    fn bulk_link(&self, bytes: usize) -> Option<Load<Arc<Link>>> {
         let mut bulk = self.bulk.lock();
         let wanted = self.open_missing(&mut bulk, bytes);
-        let link = bulk.lightest(wanted)?;
-        link.bytes.fetch_add(bytes, Ordering::Relaxed);
-        Some(Load(link, bytes))
+        bulk.take(bytes, wanted)
     }
 
-    /// Makes the links that are wanted for one more request with so much data; their number.
-    fn open_missing(&self, bulk: &mut Bulk, bytes: usize) -> usize {
+    /// Makes the links that are wanted for one more request with so much data; how many each path
+    /// is to have.
+    fn open_missing(&self, bulk: &mut Bulk<Arc<Link>>, bytes: usize) -> usize {
         let now = self.links.shared.env.clock.now();
-        let wanted = bulk.wanted(bytes, bulk_links_max(self.round_trip()));
-        let missing = bulk.missing(wanted, now);
-        bulk.opening += missing;
-        for _ in 0..missing {
-            bulk.next += 1;
-            self.open_bulk(bulk.next);
-        }
-        if wanted > BULK_LINKS_MIN {
-            bulk.needed_at = now;
-            if !std::mem::replace(&mut bulk.shrinking, true) {
-                let (me, clock) = (self.me.clone(), self.links.shared.env.clock.clone());
-                let shrink = async move {
-                    loop {
-                        clock.sleep(LINKS_IDLE).await;
-                        let Some(peer) = me.upgrade() else { return };
-                        if peer.shrink() {
-                            return;
-                        }
+        let (orders, wanted) = bulk.order(bytes, bulk_links_max(self.round_trip()), now);
+        orders.into_iter().for_each(|order| self.open_bulk(order));
+        if wanted > BULK_LINKS_MIN && !std::mem::replace(&mut bulk.shrinking, true) {
+            let (me, clock) = (self.me.clone(), self.links.shared.env.clock.clone());
+            let shrink = async move {
+                loop {
+                    clock.sleep(LINKS_IDLE).await;
+                    let Some(peer) = me.upgrade() else { return };
+                    if peer.shrink() {
+                        return;
                     }
-                };
-                self.links.shared.env.tasks.spawn("close idle bulk links", Box::pin(shrink));
-            }
+                }
+            };
+            self.links.shared.env.tasks.spawn("close idle bulk links", Box::pin(shrink));
         }
         wanted
     }
 
     /// Closes links that are needed no more; true once there is nothing left to do.
     fn shrink(&self) -> bool {
-        let (idle, done) = {
-            let mut bulk = self.bulk.lock();
-            let idle = bulk.idle(self.links.shared.env.clock.now());
-            let done = bulk.closed || bulk.links.len() + bulk.opening <= BULK_LINKS_MIN;
-            bulk.shrinking = !done;
-            (idle, done)
-        };
+        let now = self.links.shared.env.clock.now();
+        let (idle, done) = self.bulk.lock().shrink(now);
         let why = LinkError::Lost { nid: self.nid(), reason: "not needed any more".to_owned() };
         idle.iter().for_each(|bulk| bulk.link.close(why.clone()));
         done
     }
 
-    fn open_bulk(&self, number: u64) {
-        let (me, all, nid) = (self.me.clone(), self.links.clone(), self.nid());
+    fn open_bulk(&self, order: Order) {
+        let (me, all, nid) = (self.me.clone(), self.links.clone(), order.path.to);
+        let call = Call { path: order.path, purpose: Purpose::Bulk, pairing: self.pairing() };
         let open = async move {
             let ended = me.clone();
             let on_end = Box::new(move |why| {
                 if let Some(peer) = ended.upgrade() {
-                    peer.lost_bulk(number, &why);
+                    peer.lost_bulk(order, &why);
                 }
             });
-            let made = all.open(nid, Purpose::Bulk, on_end).await;
+            let made = match order.is_probe {
+                false => all.open(call, on_end).await,
+                true => within(&all, PROBE, nid, all.open(call, on_end)).await,
+            };
             let unused = match (me.upgrade(), made) {
-                (Some(peer), made) => peer.take_bulk(number, made),
+                (Some(peer), made) => peer.take_bulk(order, made),
                 (None, made) => made.ok(),
             };
             if let Some(link) = unused {
@@ -327,31 +287,86 @@ impl Peer {
         self.links.shared.env.tasks.spawn("open a bulk link", Box::pin(open));
     }
 
-    /// Puts a new link into service; returns one that came too late.
-    fn take_bulk(&self, number: u64, made: Result<Arc<Link>, LinkError>) -> Option<Arc<Link>> {
+    /// Puts a new link into service; returns one that came too late, or from another process.
+    fn take_bulk(&self, order: Order, made: Result<Arc<Link>, LinkError>) -> Option<Arc<Link>> {
+        let now = self.links.shared.env.clock.now();
+        let other = |nid| LinkError::Protocol {
+            nid,
+            reason: format!("another process than that of {} answers here", self.nid()),
+        };
+        let same = |link: &Arc<Link>| {
+            let owner = match (link.principal(), self.control.principal()) {
+                (Some(one), Some(other)) => one.is_same_owner(other),
+                (one, other) => one.is_none() && other.is_none(),
+            };
+            owner && link.process() == self.process()
+        };
         let mut bulk = self.bulk.lock();
-        bulk.opening -= 1;
-        match made {
-            Ok(link) if link.is_open() && !bulk.closed => {
-                bulk.links.push(Arc::new(BulkLink { number, link, bytes: AtomicUsize::new(0) }));
-                None
+        let (unused, error) = match made {
+            Ok(link) if !link.is_open() => (Some(link), None),
+            Ok(link) if !same(&link) => {
+                let error = other(link.nid());
+                (Some(link), Some(error))
             }
-            Ok(link) => Some(link),
-            Err(error) => {
-                bulk.not_before = self.links.shared.env.clock.now() + LINK_PAUSE;
-                drop(bulk);
-                tracing::warn!(nid = %self.nid(), %error, "no further bulk link");
-                None
-            }
+            Ok(link) => return bulk.made(order, link).err(),
+            Err(error) => (None, Some(error)),
+        };
+        let news = bulk.not_made(order, now);
+        drop(bulk);
+        if let Some(error) = error.filter(|_| news) {
+            tracing::warn!(nid = %self.nid(), at = %order.path.to, %error, "no further bulk link");
         }
+        unused
     }
 
-    /// A bulk link ended. Unless it was of no use any more, the peer is lost with it.
-    fn lost_bulk(&self, number: u64, why: &LinkError) {
-        let in_use = self.bulk.lock().links.iter().any(|bulk| bulk.number == number);
-        if in_use {
-            self.close(why);
+    /// A bulk link ended. Unless it was of no use any more, its path failed; without another one
+    /// the peer is lost with it.
+    fn lost_bulk(&self, order: Order, why: &LinkError) {
+        let now = self.links.shared.env.clock.now();
+        let ended = self.bulk.lock().ended(order, now);
+        match ended {
+            Ended::Nothing => {}
+            Ended::Path => {
+                tracing::info!(nid = %self.nid(), at = %order.path.to, %why, "other paths go on");
+            }
+            Ended::Peer => self.close(why),
         }
+    }
+}
+
+/// Over the first path that answers.
+async fn control_link(
+    links: &Arc<Links>,
+    nid: Nid,
+    end: &Arc<Mutex<Weak<Peer>>>,
+) -> Result<Arc<Link>, LinkError> {
+    let shared = &links.shared;
+    let pairing = shared.secret.pairing(nid);
+    let mut paths = shared.nets.paths(nid, &[]).into_iter().peekable();
+    loop {
+        let Some(path) = paths.next() else { return Err(no_way(nid)) };
+        let call = Call { path, purpose: Purpose::Control, pairing };
+        let made = links.open(call, close_of(end.clone()));
+        let Some(next) = paths.peek() else { return made.await };
+        match within(links, PATIENCE, nid, made).await {
+            // What it says, it says over each path.
+            Err(error @ (LinkError::Connect { .. } | LinkError::NoAnswer { .. })) => {
+                tracing::debug!(%nid, ?path, ?next, %error, "the next path");
+            }
+            made => return made,
+        }
+    }
+}
+
+async fn within<T>(
+    links: &Links,
+    time: Duration,
+    nid: Nid,
+    made: impl Future<Output = Result<T, LinkError>>,
+) -> Result<T, LinkError> {
+    match select(pin!(made), links.shared.env.clock.sleep(time)).await {
+        Either::Left((made, _)) => made,
+        Either::Right(_) => Err(LinkError::NoAnswer { nid, seconds: time.as_secs() }),
     }
 }
 
@@ -381,24 +396,5 @@ mod tests {
         let links = |us| bulk_links_max(Some(Duration::from_micros(us)));
         assert_eq!([20, 999, 1000, 2500, 32_500, 210_000].map(links), [2, 2, 4, 4, 8, 16]);
         assert_eq!(bulk_links_max(None), 2);
-    }
-
-    #[test]
-    fn links_are_made_by_need_within_bounds() {
-        let (now, mut bulk) = (Duration::from_secs(1), Bulk::default());
-        assert_eq!(bulk.wanted(100 << 10, 16), 2, "the first ones");
-        assert_eq!(bulk.wanted(64 << 20, 2), 2, "a short line has no more");
-        assert_eq!([8 << 20, 20 << 20, 256 << 20].map(|bytes| bulk.wanted(bytes, 16)), [2, 5, 16]);
-        assert_eq!(bulk.missing(5, now), 5);
-        bulk.opening = 4;
-        assert_eq!(bulk.missing(5, now), 1);
-        bulk.not_before = 2 * now;
-        assert_eq!(
-            (bulk.missing(5, now), bulk.missing(5, 2 * now)),
-            (0, 1),
-            "one could not be made a moment ago"
-        );
-        bulk.closed = true;
-        assert_eq!(bulk.missing(5, 2 * now), 0);
     }
 }

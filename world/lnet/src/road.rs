@@ -7,9 +7,11 @@
 use crate::error::LinkError;
 use crate::greet::{receive, send};
 use crate::nets::{Nets, Way, no_way};
+use crate::rails::Path;
 use crate::seal::{Read, Write};
 use crate::shared::Shared;
 use env::clock::Clock;
+use env::net::Watcher;
 use futures_util::future::{Either, select};
 use std::io;
 use std::pin::{Pin, pin};
@@ -32,18 +34,21 @@ pub(crate) struct Road {
     pub(crate) source: Nid,
     /// Of the line to the node or to the first router; `None`: unknown.
     pub(crate) round_trip: Option<Duration>,
+    /// Watches it from now on.
+    pub(crate) watcher: Watcher,
 }
 
-/// Connects to a NID, through at most so many routers. `watched`: it is a part of a way through a
+/// Connects over a path, through at most so many routers. `watched`: it is part of a way through a
 /// router, even if no further one follows. It has no time limit of its own.
 pub(crate) async fn open(
     shared: &Shared,
-    nid: Nid,
+    path: Path,
     hops: u16,
     watched: bool,
 ) -> Result<Road, LinkError> {
+    let nid = path.to;
     let gateways = match shared.nets.way(nid, shared.env.clock.now()) {
-        Way::Direct => return direct(shared, nid, watched).await,
+        Way::Direct => return direct(shared, path, watched).await,
         Way::None => return Err(no_way(nid)),
         Way::Through(_) if hops == 0 => return Err(refused(nid, nid, Routed::TooFar)),
         Way::Through(gateways) => gateways,
@@ -80,17 +85,23 @@ pub(crate) async fn open(
     Err(error)
 }
 
-async fn direct(shared: &Shared, nid: Nid, watched: bool) -> Result<Road, LinkError> {
+async fn direct(shared: &Shared, path: Path, watched: bool) -> Result<Road, LinkError> {
+    let Path { from, to: nid } = path;
     let cannot = |error: std::io::Error| LinkError::Connect { nid, reason: error.to_string() };
     let (Some(address), Some(net)) = (nid.address(), nid.net()) else { return Err(no_way(nid)) };
-    let mut stream = shared.env.net.connect(address).await.map_err(cannot)?;
+    let connect = match from {
+        None => shared.env.net.connect(address),
+        Some(from) => shared.env.net.connect_from(from, address),
+    };
+    let mut stream = connect.await.map_err(cannot)?;
     if watched {
         stream.watch();
     }
+    let watcher = stream.watcher();
     let source = Nid::new(net, stream.local_addr().map_err(cannot)?);
     let round_trip = stream.round_trip();
     let (read, write) = stream.split();
-    Ok(Road { read, write, source, round_trip })
+    Ok(Road { read, write, source, round_trip, watcher })
 }
 
 /// Why a router made no way.
@@ -102,7 +113,7 @@ struct NoRoad {
 
 async fn through(shared: &Shared, gateway: Nid, nid: Nid, hops: u16) -> Result<Road, NoRoad> {
     let blame = |error| NoRoad { error, blamed: true };
-    let mut road = direct(shared, gateway, true).await.map_err(blame)?;
+    let mut road = direct(shared, Path::any(gateway), true).await.map_err(blame)?;
     let (cluster, source) = (shared.cluster(), road.source);
     let body = Route { hops }.encode();
     let sent = send(FrameKind::Route, &body, cluster, source, nid, &mut road.write).await;

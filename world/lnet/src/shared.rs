@@ -6,6 +6,7 @@ use crate::fault::Faults;
 use crate::nets::Nets;
 use crate::relay::Relay;
 use crate::seal::Seal;
+use crate::traffic::Totals;
 use env::Env;
 use env::ration::Ration;
 use env::watch;
@@ -29,6 +30,10 @@ pub(crate) struct Shared {
     pub(crate) budget: Arc<Budget>,
     pub(crate) nets: Arc<Nets>,
     pub(crate) relay: Arc<Relay>,
+    /// What went over links that ended.
+    pub(crate) totals: Totals,
+    /// NIDs at which this process accepts connections.
+    pub(crate) nids: Mutex<Vec<Nid>>,
     /// Absent: no keys are asked for, and none is shown.
     seal: OnceLock<Arc<dyn Seal>>,
     /// For log lines about connections that any peer can cause.
@@ -50,6 +55,8 @@ impl Shared {
             budget: Budget::new(RECEIVE_BYTES_MAX, RECEIVE_BYTES_PER_ADDRESS_MAX),
             nets: Arc::default(),
             relay: Arc::default(),
+            totals: Totals::default(),
+            nids: Mutex::default(),
             seal: OnceLock::new(),
             refusals: Ration::default(),
             cluster: Mutex::new(cluster),

@@ -1,6 +1,6 @@
 //! The authority of a cluster: the key that signs the certificates of all its keys.
 
-use crate::certificate::sha256;
+use crate::certificate::{self, sha256};
 use crate::credentials::Credentials;
 use crate::error::SealError;
 use crate::pem;
@@ -11,7 +11,7 @@ use rcgen::{
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use time::OffsetDateTime;
-use types::nid::Nid;
+use types::nid::{Nid, NidPattern};
 use types::principal::{KeyHash, KeyName, Principal, Role};
 use types::session::ClusterId;
 
@@ -51,6 +51,17 @@ impl PublicKey {
             .map_err(|_| SealError::NoKey("it is not of Ed25519"))?;
         Ok(PublicKey(raw))
     }
+}
+
+/// Whose a key is, and what its certificate says beside that.
+#[derive(Clone, Copy)]
+pub struct Subject<'a> {
+    /// What it may be.
+    pub role: Role,
+    /// Its name.
+    pub name: &'a KeyName,
+    /// NIDs under which it may be seen behind routers: addresses, or whole networks.
+    pub nids: &'a [NidPattern],
 }
 
 /// The authority of a cluster.
@@ -135,12 +146,12 @@ impl Authority {
     /// The certificate cannot be made.
     pub fn issue(
         &self,
-        (role, name): (Role, &KeyName),
+        Subject { role, name, nids }: Subject<'_>,
         public: PublicKey,
         (now, life): (i64, i64),
     ) -> Result<CertificateDer<'static>, SealError> {
-        let principal =
-            Principal { cluster: self.cluster, role, name: name.clone(), key: public.hash() };
+        let (cluster, name, key) = (self.cluster, name.clone(), public.hash());
+        let principal = Principal { cluster, role, name, key, nids: Vec::new() };
         let mut params = CertificateParams::default();
         params.not_before = at(now - SKEW)?;
         params.not_after = at(now.saturating_add(life))?;
@@ -153,6 +164,10 @@ impl Authority {
             params.extended_key_usages.push(ExtendedKeyUsagePurpose::ServerAuth);
             params.subject_alt_names.push(SanType::DnsName(SERVER_NAME.try_into()?));
         }
+        for nid in nids {
+            let name = certificate::name_of_nid(*nid).ok_or(SealError::Nid(*nid))?;
+            params.subject_alt_names.push(SanType::DnsName(name.try_into()?));
+        }
         params.use_authority_key_identifier_extension = true;
         Ok(params.signed_by(&public, &self.issuer)?.der().clone())
     }
@@ -163,12 +178,12 @@ impl Authority {
     /// As [`Authority::issue`].
     pub fn issue_key(
         &self,
-        (role, name): (Role, &KeyName),
+        subject: Subject<'_>,
         mgs: Vec<Nid>,
         (now, life): (i64, i64),
     ) -> Result<Credentials, SealError> {
         let key = KeyPair::generate_for(&PKCS_ED25519)?;
-        let certificate = self.issue((role, name), PublicKey::of(&key)?, (now, life))?;
+        let certificate = self.issue(subject, PublicKey::of(&key)?, (now, life))?;
         Credentials::new(
             key.serialize_der(),
             certificate,
@@ -193,16 +208,21 @@ mod tests {
         assert_eq!(read.to_text(), made.to_text());
         let name: KeyName = "node7".parse().unwrap();
         let public = PublicKey([9; 32]);
-        for authority in [made, read] {
-            let certificate =
-                authority.issue((Role::Client, &name), public, (1_000_000, KEY_LIFE)).unwrap();
+        let nids = ["10.1.0.7@tcp1", "fd00::7@o2ib12", "*@tcp"].map(|nid| nid.parse().unwrap());
+        let subject = Subject { role: Role::Client, name: &name, nids: &nids };
+        for authority in [&made, &read] {
+            let certificate = authority.issue(subject, public, (1_000_000, KEY_LIFE)).unwrap();
             let principal = principal_of(&certificate).unwrap();
             assert_eq!(
                 (principal.cluster, principal.role, &principal.name),
                 (CLUSTER, Role::Client, &name)
             );
-            assert_eq!(principal.key, public.hash());
+            assert_eq!((principal.key, &principal.nids[..]), (public.hash(), &nids[..]));
         }
+        let one = ["10.0.0.1:988@tcp".parse().unwrap()];
+        let subject = Subject { nids: &one, ..subject };
+        let refused = made.issue(subject, public, (1_000_000, KEY_LIFE)).err();
+        assert_eq!(refused, Some(SealError::Nid(one[0])), "a port means nothing");
         assert_eq!(
             Authority::from_text(CLUSTER, "x").err(),
             Some(SealError::NoKey("it has no key"))

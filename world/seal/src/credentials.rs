@@ -103,7 +103,7 @@ impl Credentials {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::authority::Authority;
+    use crate::authority::{Authority, Subject};
     use types::principal::Role;
     use types::session::ClusterId;
 
@@ -112,7 +112,7 @@ mod tests {
         let authority = Authority::make(ClusterId(7), 1_000_000).unwrap();
         let made = authority
             .issue_key(
-                (Role::Server, &"a".parse().unwrap()),
+                Subject { role: Role::Server, name: &"a".parse().unwrap(), nids: &[] },
                 vec!["10.0.0.1@tcp".parse().unwrap()],
                 (1_000_000, 1_000),
             )

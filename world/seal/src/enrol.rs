@@ -247,7 +247,7 @@ impl ServerCertVerifier for Pinned {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::authority::Authority;
+    use crate::authority::{Authority, Subject};
     use crate::keys::Keys;
     use crate::tests::{DAY, NID, NOW, answered, authority, clock, credentials, keys, run, split};
     use parking_lot::Mutex;
@@ -265,7 +265,8 @@ mod tests {
         fn enrol(&self, _: Nid, asked: Asked) -> BoxFuture<'_, Answer> {
             let given = match asked.secret {
                 [7, ..] => {
-                    let owner = (Role::Client, &asked.name.parse().unwrap());
+                    let name = asked.name.parse().unwrap();
+                    let owner = Subject { role: Role::Client, name: &name, nids: &[] };
                     let public = PublicKey(asked.public);
                     let certificate = self.authority.issue(owner, public, (NOW, DAY)).unwrap();
                     Ok(Given {

@@ -1,6 +1,7 @@
 //! Errors of keys and certificates.
 
 use rustls::{AlertDescription, CertificateError, Error};
+use types::nid::NidPattern;
 use types::principal::{BadKeyName, BadRole};
 
 /// Something is wrong with a key or a certificate.
@@ -15,6 +16,9 @@ pub enum SealError {
     /// The certificate names no owner that a cluster could have.
     #[error("the certificate names no key of a cluster")]
     NoPrincipal,
+    /// What a certificate cannot bear.
+    #[error("{0} is no NID for a key: name an address, 10.1.0.7@tcp1, or a network, *@tcp1")]
+    Nid(NidPattern),
     /// A part of the handshake cannot be prepared.
     #[error("{0}")]
     Tls(String),

@@ -1,6 +1,6 @@
 //! Two ends, honest and not.
 
-use crate::authority::Authority;
+use crate::authority::{Authority, Subject};
 use crate::credentials::Credentials;
 use crate::handshake::{Shaken, halves, shake};
 use crate::keys::Keys;
@@ -50,7 +50,9 @@ pub(crate) fn authority() -> Authority {
 }
 
 pub(crate) fn credentials(authority: &Authority, role: Role, name: &str) -> Credentials {
-    authority.issue_key((role, &name.parse().unwrap()), Vec::new(), (NOW, DAY)).unwrap()
+    let name = name.parse().unwrap();
+    let subject = Subject { role, name: &name, nids: &[] };
+    authority.issue_key(subject, Vec::new(), (NOW, DAY)).unwrap()
 }
 
 pub(crate) fn keys(credentials: &Credentials, seconds: i64) -> Arc<Keys> {

@@ -5,6 +5,7 @@ use data_encoding::{BASE32_NOPAD, Encoding};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
+use types::net::{Net, NetKind};
 use types::nid::Nid;
 
 /// NIDs of the MGS in a token.
@@ -13,6 +14,11 @@ pub const TOKEN_NIDS_MAX: usize = 4;
 const PREFIX: &str = "sheen1-";
 /// Digits by which a token that lost or changed a letter is known.
 const CHECK_BYTES: usize = 4;
+/// Before an address of another network than `tcp`, with the network's number behind it: `tcp1` and
+/// the like. Earlier versions take such a token for damaged.
+const NAMED: u8 = 16;
+/// The same of `o2ib`.
+const NAMED_O2IB: u8 = NAMED + 1;
 const LETTERS: Encoding = BASE32_NOPAD;
 
 /// A token. Its reader can get the key that it is for, once.
@@ -54,7 +60,14 @@ impl fmt::Display for Token {
         bytes.extend(self.secret);
         bytes.extend(self.authority);
         for nid in self.mgs.iter().take(TOKEN_NIDS_MAX) {
-            let Some(address) = nid.address() else { continue };
+            let (Some(address), Some(net)) = (nid.address(), nid.net()) else { continue };
+            if net != Net::TCP {
+                let named = match net.kind {
+                    NetKind::Tcp => NAMED,
+                    NetKind::O2ib => NAMED_O2IB,
+                };
+                bytes.extend([named, net.number]);
+            }
             match address.ip() {
                 IpAddr::V4(ip) => {
                     bytes.push(4);
@@ -95,13 +108,25 @@ impl FromStr for Token {
         let (secret, authority) = (take(&mut bytes)?, take(&mut bytes)?);
         let mut mgs = Vec::new();
         while !bytes.is_empty() && mgs.len() < TOKEN_NIDS_MAX {
-            let ip: IpAddr = match take(&mut bytes)? {
+            let mut first: [u8; 1] = take(&mut bytes)?;
+            let kind = match first {
+                [NAMED] => Some(NetKind::Tcp),
+                [NAMED_O2IB] => Some(NetKind::O2ib),
+                _ => None,
+            };
+            let mut net = Net::TCP;
+            if let Some(kind) = kind {
+                let [number] = take(&mut bytes)?;
+                net = Net { kind, number };
+                first = take(&mut bytes)?;
+            }
+            let ip: IpAddr = match first {
                 [4] => take::<4>(&mut bytes)?.into(),
                 [6] => take::<16>(&mut bytes)?.into(),
                 _ => return Err(BadToken::Damaged),
             };
             let port = u16::from_le_bytes(take(&mut bytes)?);
-            mgs.push(Nid::Tcp(SocketAddr::new(ip, port)));
+            mgs.push(Nid::new(net, SocketAddr::new(ip, port)));
         }
         match bytes {
             [] if !mgs.is_empty() => Ok(Token { number, secret, authority, mgs }),
@@ -113,6 +138,14 @@ impl FromStr for Token {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_token_names_the_networks_of_the_mgs() {
+        let nids = ["10.0.0.1@tcp", "10.1.0.1:7@tcp1", "fd00::1@o2ib", "10.2.0.1@o2ib255"];
+        let mgs = nids.map(|nid| nid.parse().unwrap()).to_vec();
+        let token = Token { number: 1, secret: [2; 16], authority: [3; 32], mgs };
+        assert_eq!(token.to_string().parse(), Ok(token));
+    }
 
     #[test]
     fn a_token_is_one_word_and_survives_being_copied() {

@@ -21,15 +21,34 @@ impl MachineId {
         IpAddr::V4(Ipv4Addr::new(10, 0, high, low))
     }
 
-    /// The machine with this address.
+    /// Its address on a further cable; 0: that of [`MachineId::ip`].
+    pub fn ip_on(self, cable: u8) -> IpAddr {
+        match self.ip() {
+            IpAddr::V4(ip) => {
+                let [first, _, high, low] = ip.octets();
+                Ipv4Addr::new(first, cable, high, low).into()
+            }
+            other => other,
+        }
+    }
+
+    /// The machine with this address, whichever cable it is on.
     pub(crate) fn of(ip: IpAddr) -> Option<MachineId> {
         match ip {
             IpAddr::V4(ip) => match ip.octets() {
-                [10, 0, high, low] => u16::from_be_bytes([high, low]).checked_sub(1).map(MachineId),
+                [10, _, high, low] => u16::from_be_bytes([high, low]).checked_sub(1).map(MachineId),
                 _ => None,
             },
             IpAddr::V6(_) => None,
         }
+    }
+}
+
+/// The cable on which a machine has this address.
+pub(crate) fn cable_of(ip: IpAddr) -> u8 {
+    match ip {
+        IpAddr::V4(ip) => ip.octets()[1],
+        IpAddr::V6(_) => 0,
     }
 }
 

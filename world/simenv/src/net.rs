@@ -2,11 +2,11 @@
 
 use crate::core::Core;
 use crate::executor::Action;
-use crate::machine::{MachineId, Process};
+use crate::machine::{MachineId, Process, cable_of};
 use env::BoxFuture;
-use env::net::{Listener, Net, PeerOwner, Stream};
+use env::net::{Listener, Net, PeerOwner, Stream, Watcher};
 use std::io::{self, IoSlice};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -37,8 +37,9 @@ impl Net for SimNet {
             let Some(to) = MachineId::of(addr.ip()) else {
                 return Err(io::ErrorKind::HostUnreachable.into());
             };
+            let cable = cable_of(addr.ip());
             loop {
-                let (delay, passes) = core.network.travel(from, to);
+                let (delay, passes) = core.network.travel(from, to, cable);
                 pause(&core, delay).await;
                 if !passes {
                     pause(&core, SYN_PAUSE).await;
@@ -47,7 +48,7 @@ impl Net for SimNet {
                 let opened = core.network.open(&core.executor, &process, addr);
                 // Held already: dropped in the middle, it closes.
                 let half = opened.map(|(id, _)| Half::new(&core, id, 0, addr, opened));
-                let (delay, passes) = core.network.travel(to, from);
+                let (delay, passes) = core.network.travel(to, from, cable);
                 pause(&core, delay).await;
                 match half {
                     Some(half) if passes => return Ok(Box::new(half) as Box<dyn Stream>),
@@ -56,6 +57,18 @@ impl Net for SimNet {
                 }
             }
         })
+    }
+
+    fn connect_from(
+        &self,
+        source: IpAddr,
+        addr: SocketAddr,
+    ) -> BoxFuture<'static, io::Result<Box<dyn Stream>>> {
+        // A cable joins addresses of its own number, and no others.
+        match cable_of(source) == cable_of(addr.ip()) {
+            true => self.connect(addr),
+            false => Box::pin(async { Err(io::ErrorKind::HostUnreachable.into()) }),
+        }
     }
 }
 
@@ -167,6 +180,11 @@ impl Stream for Half {
 
     fn watch(&mut self) {
         self.core.network.watch(&self.core.executor, self.id);
+    }
+
+    fn watcher(&mut self) -> Watcher {
+        let (core, id) = (self.core.clone(), self.id);
+        Box::new(move || core.network.watch(&core.executor, id))
     }
 
     fn split(

@@ -11,7 +11,7 @@ pub(crate) mod delivery;
 
 use crate::executor::{Action, Executor};
 use crate::hash::{self, Event};
-use crate::machine::{Kill, MachineId, Process};
+use crate::machine::{Kill, MachineId, Process, cable_of};
 use crate::rng::Rng;
 use bytes::Bytes;
 use connection::{Connection, End, Segment};
@@ -77,6 +77,8 @@ struct State {
     connections: BTreeMap<u64, Connection>,
     /// Cut directions, with the number of the cut.
     cut: BTreeMap<(MachineId, MachineId), u64>,
+    /// Cables that are cut for all machines, with the number of the cut.
+    dark: BTreeMap<u8, u64>,
     off: BTreeSet<MachineId>,
     cpus: BTreeMap<MachineId, Cpu>,
 }
@@ -117,8 +119,9 @@ impl State {
         Duration::from_micros(self.rng.between(self.delays.min_us, most) + line)
     }
 
-    fn passes(&self, from: MachineId, to: MachineId) -> bool {
-        !self.cut.contains_key(&(from, to)) && !self.off.contains(&from) && !self.off.contains(&to)
+    fn passes(&self, from: MachineId, to: MachineId, cable: u8) -> bool {
+        let cut = self.cut.contains_key(&(from, to)) || self.dark.contains_key(&cable);
+        !cut && !self.off.contains(&from) && !self.off.contains(&to)
     }
 
     /// Puts a segment on its way from `side`.
@@ -155,6 +158,7 @@ impl Network {
             listening: BTreeMap::new(),
             connections: BTreeMap::new(),
             cut: BTreeMap::new(),
+            dark: BTreeMap::new(),
             off: BTreeSet::new(),
             cpus: BTreeMap::new(),
         };
@@ -220,6 +224,19 @@ impl Network {
         });
     }
 
+    /// Nothing passes on a cable, whichever machines it joins.
+    pub(crate) fn cut_cable(&self, executor: &Executor, cable: u8) {
+        self.change(executor, |state, now, after| {
+            let since = state.next;
+            state.next += 1;
+            if state.dark.insert(cable, since).is_none() {
+                let ends = |watched| Delivery::DarkTooLong { cable, since, watched };
+                after.timers.push((now + SILENCE, ends(true)));
+                after.timers.push((now + USER_TIMEOUT, ends(false)));
+            }
+        });
+    }
+
     /// The connection ends when its machines are cut off from each other for [`SILENCE`].
     pub(crate) fn watch(&self, executor: &Executor, id: u64) {
         self.change(executor, |state, _, _| {
@@ -232,6 +249,7 @@ impl Network {
     pub(crate) fn heal(&self, executor: &Executor) {
         self.change(executor, |state, now, after| {
             state.cut.clear();
+            state.dark.clear();
             state.retransmit(now, after);
         });
     }
@@ -313,6 +331,14 @@ impl Network {
                     ids.into_iter().for_each(|id| state.reset(id, after));
                 }
             }
+            Delivery::DarkTooLong { cable, since, watched } => {
+                if state.dark.get(&cable) == Some(&since) {
+                    let on_it = |c: &Connection| c.cable == cable && (c.watched || !watched);
+                    let all = state.connections.iter();
+                    let ids: Vec<u64> = all.filter(|(_, c)| on_it(c)).map(|(id, _)| *id).collect();
+                    ids.into_iter().for_each(|id| state.reset(id, after));
+                }
+            }
             Delivery::Silent { connection } => state.reset(connection, after),
         });
     }
@@ -380,9 +406,9 @@ impl Network {
     }
 
     /// Delay in one direction, and whether a message would arrive.
-    pub(crate) fn travel(&self, from: MachineId, to: MachineId) -> (Duration, bool) {
+    pub(crate) fn travel(&self, from: MachineId, to: MachineId, cable: u8) -> (Duration, bool) {
         let mut state = self.state.lock();
-        (state.delay(0), state.passes(from, to))
+        (state.delay(0), state.passes(from, to, cable))
     }
 
     /// The listener takes a connection. `None` if there is no listener.
@@ -397,11 +423,12 @@ impl Network {
             let listening = state.listening.get_mut(&to)?;
             let id = state.next;
             state.next += 1;
-            let from = SocketAddr::new(process.machine().ip(), port);
+            let cable = cable_of(to.ip());
+            let from = SocketAddr::new(process.machine().ip_on(cable), port);
             listening.queue.push_back((id, from));
             after.wake.extend(listening.waker.take());
             let ends = [process.clone(), listening.process.clone()];
-            state.connections.insert(id, Connection::new(ends));
+            state.connections.insert(id, Connection::new(ends, cable));
             after.notes.push((Event::Connection, id, 1));
             Some((id, from))
         })
@@ -499,7 +526,7 @@ impl State {
     fn arrive(&mut self, id: u64, side: usize, now: Duration, after: &mut After) {
         let Some(connection) = self.connections.get(&id) else { return };
         let (from, to) = (connection.machines[side], connection.machines[1 - side]);
-        if !self.passes(from, to) {
+        if !self.passes(from, to, connection.cable) {
             return;
         }
         let Some(connection) = self.connections.get_mut(&id) else { return };

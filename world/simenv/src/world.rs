@@ -288,6 +288,11 @@ impl NetworkHandle<'_> {
         self.core.network.cut(&self.core.executor, from, to);
     }
 
+    /// Nothing passes between addresses of this cable ([`MachineId::ip_on`]) until it is healed.
+    pub fn cut_cable(&self, cable: u8) {
+        self.core.network.cut_cable(&self.core.executor, cable);
+    }
+
     /// Heals all cuts.
     pub fn heal(&self) {
         self.core.network.heal(&self.core.executor);

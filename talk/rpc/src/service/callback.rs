@@ -49,9 +49,12 @@ async fn ask(export: &Export, op: ClientOp) -> Result<ClientReply, RpcError> {
         };
         if let Some(link) = link {
             let payload = payload.get_or_insert_with(|| question(export, &op)).clone();
-            let ended = pin!(renewals.wait_for(|_| export.is_gone()));
-            match select(pin!(link.request(payload, Some(LEASE))), ended).await {
-                Either::Right(_) => return Err(evicted()),
+            let moved = pin!(renewals.wait_for(|_| export.is_gone() || !is_route(export, &link)));
+            match select(pin!(link.request(payload, Some(LEASE))), moved).await {
+                Either::Right(_) if export.is_gone() => return Err(evicted()),
+                // The client came back over another connection: this one may be silent for long
+                // before it ends.
+                Either::Right(_) => continue,
                 Either::Left((Ok(frame), _)) => match understand(export, &link, &frame) {
                     // It has just begun to look for the target elsewhere.
                     Err(RpcError::OtherProcess { .. }) => {}
@@ -67,8 +70,7 @@ async fn ask(export: &Export, op: ClientOp) -> Result<ClientReply, RpcError> {
             }
             // The link may have been replaced during the request: wait only if it is still the
             // same.
-            if matches!(export.route(), CallbackRoute::Link(now) if !std::ptr::eq(now.as_ptr(), Arc::as_ptr(&link)))
-            {
+            if !is_route(export, &link) {
                 continue;
             }
         }
@@ -78,6 +80,11 @@ async fn ask(export: &Export, op: ClientOp) -> Result<ClientReply, RpcError> {
             return Err(evicted());
         }
     }
+}
+
+/// True if callbacks go over this link.
+fn is_route(export: &Export, link: &Arc<Link>) -> bool {
+    matches!(export.route(), CallbackRoute::Link(now) if std::ptr::eq(now.as_ptr(), Arc::as_ptr(link)))
 }
 
 fn question(export: &Export, op: &ClientOp) -> Payload {

@@ -205,7 +205,7 @@ fn connect(
         None => Role::Anonymous,
     };
     let route = CallbackRoute::Link(Arc::downgrade(link));
-    let (nid, description) = (link.nid(), hello.description.clone());
+    let (nid, description) = (link.origin(), hello.description.clone());
     let origin = Origin { nid, description, route, pairing: Some(pairing), principal };
     match served.connect(&hello, origin, role) {
         Ok(connected) => {

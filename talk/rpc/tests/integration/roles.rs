@@ -44,6 +44,7 @@ fn renewed(role: Role, number: u8, renewals: u8) -> Arc<Principal> {
         role,
         name,
         key: KeyHash([number + 100 * renewals; 32]),
+        nids: Vec::new(),
     })
 }
 

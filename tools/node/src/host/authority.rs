@@ -15,7 +15,7 @@ pub mod tokens;
 use crate::host::keys::{AUTHORITY_DIR, MGS_KEY};
 use crate::host::secret_file;
 use rustix::fs::FlockOperation;
-use seal::authority::Authority;
+use seal::authority::{Authority, Subject};
 use seal::credentials::Credentials;
 use seal::error::SealError;
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
-use types::nid::Nid;
+use types::nid::{Nid, NidPattern};
 use types::principal::{KeyHash, KeyName, Role};
 use types::session::ClusterId;
 
@@ -91,6 +91,9 @@ pub struct Issued {
     pub issued: i64,
     /// When its certificate ends, seconds since 1970.
     pub expires: i64,
+    /// NIDs that its certificate bears.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nids: Vec<String>,
     /// When it was revoked, seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked: Option<i64>,
@@ -188,7 +191,8 @@ impl AuthorityDir {
         let mgs = mgs.iter().map(Nid::to_string).collect();
         self.write_list(&KeyList { cluster: cluster.to_string(), mgs, keys: Vec::new() })?;
         let authority = Authority::make(cluster, now())?;
-        let key = self.issue_by(&authority, (Role::Server, name), life)?;
+        let subject = Subject { role: Role::Server, name, nids: &[] };
+        let key = self.issue_by(&authority, subject, life)?;
         secret_file::write(&self.0.join(MGS_KEY), &key.to_text()).map_err(self.at(MGS_KEY))?;
         // Last: with it, all is there.
         secret_file::write(&self.0.join(AUTHORITY), &authority.to_text())
@@ -201,10 +205,10 @@ impl AuthorityDir {
     ///
     /// # Errors
     /// There is no authority, or the list cannot be written.
-    pub fn issue(&self, owner: (Role, &KeyName), life: i64) -> Result<Credentials, AuthorityError> {
+    pub fn issue(&self, subject: Subject<'_>, life: i64) -> Result<Credentials, AuthorityError> {
         let authority = self.authority()?;
         let _lock = self.lock()?;
-        self.issue_by(&authority, owner, life)
+        self.issue_by(&authority, subject, life)
     }
 
     fn authority(&self) -> Result<Authority, AuthorityError> {
@@ -226,20 +230,20 @@ impl AuthorityDir {
     fn issue_by(
         &self,
         authority: &Authority,
-        (role, name): (Role, &KeyName),
+        subject: Subject<'_>,
         life: i64,
     ) -> Result<Credentials, AuthorityError> {
         let mgs = self.list()?.mgs.iter().filter_map(|nid| nid.parse().ok()).collect();
         let issued = now();
-        let key = authority.issue_key((role, name), mgs, (issued, life))?;
-        self.add((role, name), key.principal().key, (issued, key.expires()))?;
+        let key = authority.issue_key(subject, mgs, (issued, life))?;
+        self.add(subject, key.principal().key, (issued, key.expires()))?;
         Ok(key)
     }
 
     /// Adds a key that was made to the list, which is locked. Returns the NIDs of the MGS.
     fn add(
         &self,
-        (role, name): (Role, &KeyName),
+        Subject { role, name, nids }: Subject<'_>,
         key: KeyHash,
         (issued, expires): (i64, i64),
     ) -> Result<Vec<String>, AuthorityError> {
@@ -253,6 +257,7 @@ impl AuthorityDir {
             key: key.to_string(),
             issued,
             expires,
+            nids: nids.iter().map(NidPattern::to_string).collect(),
             revoked: None,
         });
         self.write_list(&list)?;
@@ -269,7 +274,8 @@ impl AuthorityDir {
         let path = self.0.join(MGS_KEY);
         let own = secret_file::read(&path).map_err(self.at(MGS_KEY))?;
         let own = Credentials::from_text(&own)?.principal().clone();
-        let key = self.issue_by(&authority, (own.role, &own.name), life)?;
+        let subject = Subject { role: own.role, name: &own.name, nids: &own.nids };
+        let key = self.issue_by(&authority, subject, life)?;
         secret_file::write(&path, &key.to_text()).map_err(self.at(MGS_KEY))?;
         Ok(key)
     }
@@ -326,15 +332,16 @@ mod tests {
     use crate::host::keys;
     use std::os::unix::fs::MetadataExt;
 
+    fn subject(name: &KeyName) -> Subject<'_> {
+        Subject { role: Role::Client, name, nids: &[] }
+    }
+
     #[test]
     fn keys_are_made_listed_and_revoked() {
         let mgt = tempfile::tempdir().unwrap();
         let authority = AuthorityDir::of(mgt.path());
         let name = |text: &str| text.parse::<KeyName>().unwrap();
-        assert!(matches!(
-            authority.issue((Role::Client, &name("a")), 60),
-            Err(AuthorityError::None(_))
-        ));
+        assert!(matches!(authority.issue(subject(&name("a")), 60), Err(AuthorityError::None(_))));
         let nids = ["10.0.0.1@tcp".parse().unwrap()];
         authority.make(ClusterId(7), &nids, &name("mgs"), 60).unwrap();
         assert!(matches!(
@@ -351,8 +358,7 @@ mod tests {
         assert_ne!(renewed.principal().key, own.principal().key);
         let own = keys::read(&mgt.path().join(AUTHORITY_DIR).join(MGS_KEY)).unwrap();
         assert_eq!(own.principal(), renewed.principal());
-        let made =
-            ["a", "b", "a"].map(|of| authority.issue((Role::Client, &name(of)), 60).unwrap());
+        let made = ["a", "b", "a"].map(|of| authority.issue(subject(&name(of)), 60).unwrap());
         assert_eq!(authority.revoke(&name("a")).unwrap(), 2);
         assert!(matches!(authority.revoke(&name("a")), Err(AuthorityError::NoName(_))));
         let list = authority.list().unwrap();

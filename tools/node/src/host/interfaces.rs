@@ -1,6 +1,9 @@
 //! Network interfaces of this host, their addresses, and where a process listens.
 
+use crate::config::networks::{NetSetting, Networks};
 use crate::config::settings::{Listen, Settings};
+use if_addrs::IfAddr;
+use lnet::rails::Rail;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use types::net::Net;
@@ -13,6 +16,8 @@ pub struct Interface {
     pub name: String,
     /// An address of it.
     pub address: IpAddr,
+    /// Bits of the address that its subnet shares.
+    pub prefix: u8,
 }
 
 /// All of them.
@@ -21,10 +26,16 @@ pub struct Interface {
 /// The system cannot list them.
 pub fn all() -> io::Result<Vec<Interface>> {
     let list = if_addrs::get_if_addrs()?;
-    Ok(list
-        .into_iter()
-        .map(|interface| Interface { address: interface.ip(), name: interface.name })
-        .collect())
+    let prefix = |address: &IfAddr| match address {
+        IfAddr::V4(v4) => v4.prefixlen,
+        IfAddr::V6(v6) => v6.prefixlen,
+    };
+    let one = |interface: if_addrs::Interface| Interface {
+        address: interface.ip(),
+        prefix: prefix(&interface.addr),
+        name: interface.name,
+    };
+    Ok(list.into_iter().map(one).collect())
 }
 
 /// The interface that has this address.
@@ -102,6 +113,44 @@ pub fn to_listen(settings: &Settings) -> Result<Vec<(Net, SocketAddr)>, NoAddres
     Ok(found)
 }
 
+/// The interfaces that words name for a network.
+///
+/// # Errors
+/// A word means none.
+pub fn rails(net: Net, words: &[String]) -> Result<Vec<Rail>, NoAddress> {
+    let interfaces = all()?;
+    let prefix = |address: IpAddr| {
+        let of = interfaces.iter().find(|interface| interface.address == address);
+        // An address that the host does not have yet is in no subnet.
+        of.map_or(if address.is_ipv4() { 32 } else { 128 }, |interface| interface.prefix)
+    };
+    let rail = |address: SocketAddr| {
+        let address = address.ip();
+        Rail { net, address, prefix: prefix(address) }
+    };
+    Ok(addresses(words, PORT_DEFAULT)?.into_iter().map(rail).collect())
+}
+
+/// Those of all networks. An interface that is not there, or has no address yet, is left out: what
+/// else is named works.
+///
+/// # Errors
+/// The system cannot list the interfaces.
+pub fn all_rails(networks: &Networks) -> Result<Vec<(Net, Vec<Rail>)>, NoAddress> {
+    let of = |setting: &NetSetting| {
+        let mut found = Vec::new();
+        for word in &setting.on {
+            match rails(setting.net, std::slice::from_ref(word)) {
+                Ok(more) => found.extend(more),
+                Err(error @ NoAddress::List(_)) => return Err(error),
+                Err(error) => tracing::warn!(net = %setting.net, %error, "not used"),
+            }
+        }
+        Ok((setting.net, found))
+    };
+    networks.0.iter().map(of).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,9 +183,23 @@ mod tests {
     }
 
     #[test]
+    fn networks_name_interfaces_with_their_subnets() {
+        let rails = |networks: &str| all_rails(&networks.parse().unwrap()).unwrap();
+        let tcp = rails("tcp(lo,10.255.0.9),o2ib");
+        assert_eq!((tcp.len(), tcp[1].1.len()), (2, 0));
+        let found: Vec<_> =
+            tcp[0].1.iter().map(|rail| (rail.address.to_string(), rail.prefix)).collect();
+        assert_eq!(found, [("127.0.0.1".into(), 8), ("10.255.0.9".into(), 32)]);
+        assert_eq!(rails("tcp(nosuch0,lo)")[0].1.len(), 1, "the other one works");
+    }
+
+    #[test]
     fn addresses_of_one_cable_only_are_left_out() {
-        let interface =
-            |address: &str| Interface { name: "e".into(), address: address.parse().unwrap() };
+        let interface = |address: &str| Interface {
+            name: "e".into(),
+            address: address.parse().unwrap(),
+            prefix: 64,
+        };
         let all = ["fe80::1", "fd00::1", "10.0.0.2", "10.0.0.1"].map(interface);
         assert_eq!(address_of(&all, "e"), Some("10.0.0.2".parse().unwrap()));
         assert_eq!(address_of(&all[..2], "e"), Some("fd00::1".parse().unwrap()));

@@ -90,6 +90,35 @@ pub struct NetAnswer {
     pub interface: Option<String>,
     /// Connections are accepted there.
     pub accepts: bool,
+    /// What went over it.
+    #[serde(default)]
+    pub traffic: TrafficAnswer,
+}
+
+/// Messages and bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrafficAnswer {
+    /// Messages sent.
+    pub sent: u64,
+    /// Bytes of them.
+    pub sent_bytes: u64,
+    /// Messages received.
+    pub received: u64,
+    /// Bytes of them.
+    pub received_bytes: u64,
+}
+
+/// A NID of a node at the other end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerNidAnswer {
+    /// The NID.
+    pub nid: String,
+    /// It takes connections.
+    pub up: bool,
+    /// Connections to it.
+    pub links: u64,
+    /// What went over them.
+    pub traffic: TrafficAnswer,
 }
 
 /// A node at the other end.
@@ -107,6 +136,12 @@ pub struct PeerAnswer {
     pub window: u64,
     /// Round trip when it was connected, microseconds; 0: unknown.
     pub round_trip_us: u64,
+    /// NIDs at which it is reached, that one first; absent: only there.
+    #[serde(default)]
+    pub nids: Vec<PeerNidAnswer>,
+    /// What went over connections that it made.
+    #[serde(default)]
+    pub traffic: TrafficAnswer,
 }
 
 /// A way to another network.

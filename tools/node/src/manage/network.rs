@@ -3,11 +3,15 @@
 use crate::host::interfaces::{self, NoAddress};
 use crate::manage::control::Answer;
 use crate::manage::lnet::{
-    LnetAnswer, LnetAsked, NetAnswer, PeerAnswer, RouteAnswer, RoutingAnswer,
+    LnetAnswer, LnetAsked, NetAnswer, PeerAnswer, PeerNidAnswer, RouteAnswer, RoutingAnswer,
+    TrafficAnswer,
 };
 use crate::role::registration;
 use crate::watch::view::View;
 use lnet::nets::Route;
+use lnet::peer::PeerNid;
+use lnet::rails::Rail;
+use lnet::traffic::{self, Traffic};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,6 +20,7 @@ use types::errno::Errno;
 use types::limits::{NETS_MAX, PEER_NIDS_MAX, ROUTES_MAX};
 use types::net::{BadNet, Net};
 use types::nid::{BadNid, Nid, PORT_DEFAULT};
+use types::session::ClientUuid;
 
 /// A node that is added as a peer answers within this time, or not at all.
 const REACH_TIMEOUT: Duration = Duration::from_secs(5);
@@ -51,26 +56,29 @@ fn outcome(result: Result<(), Failed>) -> Answer {
 fn show(view: &Arc<View>) -> LnetAnswer {
     let interfaces = interfaces::all().unwrap_or_default();
     let rpc = &view.parts().rpc;
+    let counted = rpc.traffic();
+    let traffic = |nid: Nid| counted.get(&traffic::address(nid)).copied().unwrap_or_default();
     let ni = |nid: Nid| NetAnswer {
         net: nid.net().map_or("lo".to_owned(), |net| net.to_string()),
         nid: nid.to_string(),
         interface: nid.address().and_then(|address| interfaces::name_of(&interfaces, address.ip())),
         accepts: nid != Nid::Loopback,
+        traffic: traffic_of(traffic(nid)),
     };
     let mut nets: Vec<NetAnswer> = rpc.nids().into_iter().map(ni).collect();
-    let quiet = rpc.nets().into_iter().map(|net| net.to_string());
-    let quiet: Vec<String> =
-        quiet.filter(|net| nets.iter().all(|known| known.net != *net)).collect();
+    let accepts = |net: &Net| nets.iter().any(|known| known.net == net.to_string());
+    let quiet: Vec<Net> = rpc.nets().into_iter().filter(|net| !accepts(net)).collect();
     // A process that only mounts is on networks, and accepts nothing.
-    for net in quiet {
-        let on = view.settings().networks.0.iter().find(|setting| setting.net.to_string() == net);
-        let words = on.map(|setting| setting.on.clone()).unwrap_or_default();
-        let found = interfaces::addresses(&words, PORT_DEFAULT).unwrap_or_default();
-        nets.extend(found.into_iter().map(|address| NetAnswer {
-            net: net.clone(),
-            nid: format!("{}@{net}", address.ip()),
-            interface: interfaces::name_of(&interfaces, address.ip()),
-            accepts: false,
+    for named in quiet {
+        nets.extend(rpc.rails(named).into_iter().map(|rail| {
+            let nid = Nid::new(named, SocketAddr::new(rail.address, PORT_DEFAULT));
+            NetAnswer {
+                net: named.to_string(),
+                nid: nid.to_string(),
+                interface: interfaces::name_of(&interfaces, rail.address),
+                accepts: false,
+                traffic: traffic_of(traffic(nid)),
+            }
         }));
     }
     let route = |(route, up): (Route, bool)| RouteAnswer {
@@ -93,20 +101,60 @@ fn show(view: &Arc<View>) -> LnetAnswer {
 
 fn peers(view: &Arc<View>) -> Vec<PeerAnswer> {
     let mut all: BTreeMap<Nid, PeerAnswer> = BTreeMap::new();
+    let mut known: BTreeMap<ClientUuid, Nid> = BTreeMap::new();
     let answer = |nid: Nid| PeerAnswer { nid: nid.to_string(), ..PeerAnswer::default() };
     for peer in view.parts().rpc.peers() {
-        let about = all.entry(peer.nid).or_insert_with(|| answer(peer.nid));
+        // Targets of one process may have been found at different NIDs of it.
+        let primary = match peer.process {
+            Some(process) => *known.entry(process).or_insert(peer.nid),
+            None if known_at(&all, peer.nid) => continue,
+            None => peer.nid,
+        };
+        let about = all.entry(primary).or_insert_with(|| answer(primary));
         about.up |= peer.up;
         about.links += peer.links as u64;
-        about.window = peer.window as u64;
+        about.window = about.window.max(peer.window as u64);
         about.round_trip_us = peer.round_trip.map_or(0, |time| time.as_micros() as u64);
+        for more in peer.nids {
+            add_nid(&mut about.nids, more);
+        }
     }
-    for (nid, links) in view.parts().rpc.accepted() {
+    for (nid, accepted) in view.parts().rpc.accepted() {
         let about = all.entry(nid).or_insert_with(|| answer(nid));
         about.up = true;
-        about.accepted += links as u64;
+        about.accepted += accepted.links as u64;
+        add(&mut about.traffic, traffic_of(accepted.traffic));
     }
     all.into_values().collect()
+}
+
+/// True if a node that is connected is reached at this NID, too.
+fn known_at(all: &BTreeMap<Nid, PeerAnswer>, nid: Nid) -> bool {
+    let nid = nid.to_string();
+    all.values().any(|peer| peer.nids.iter().any(|known| known.nid == nid))
+}
+
+fn add_nid(all: &mut Vec<PeerNidAnswer>, more: PeerNid) {
+    let nid = more.nid.to_string();
+    let at = all.iter().position(|known| known.nid == nid).unwrap_or_else(|| {
+        all.push(PeerNidAnswer { nid, ..PeerNidAnswer::default() });
+        all.len() - 1
+    });
+    all[at].up |= more.up;
+    all[at].links += more.links as u64;
+    add(&mut all[at].traffic, traffic_of(more.traffic));
+}
+
+fn traffic_of(traffic: Traffic) -> TrafficAnswer {
+    let Traffic { sent, sent_bytes, received, received_bytes } = traffic;
+    TrafficAnswer { sent, sent_bytes, received, received_bytes }
+}
+
+fn add(all: &mut TrafficAnswer, more: TrafficAnswer) {
+    all.sent += more.sent;
+    all.sent_bytes += more.sent_bytes;
+    all.received += more.received;
+    all.received_bytes += more.received_bytes;
 }
 
 /// Port at which this process accepts connections; `None`: it accepts none.
@@ -115,11 +163,16 @@ fn port(view: &Arc<View>) -> Option<u16> {
 }
 
 fn addresses(on: &[String], port: u16) -> Result<Vec<SocketAddr>, Failed> {
-    interfaces::addresses(on, port).map_err(|error| match &error {
-        NoAddress::Interface(_) => (Errno::ENODEV, error.to_string()),
-        NoAddress::Unspecified(_) => (Errno::EINVAL, error.to_string()),
-        NoAddress::List(system) => (Errno::from(system), error.to_string()),
-    })
+    interfaces::addresses(on, port).map_err(|error| failed(&error))
+}
+
+fn failed(error: &NoAddress) -> Failed {
+    let errno = match error {
+        NoAddress::Interface(_) => Errno::ENODEV,
+        NoAddress::Unspecified(_) => Errno::EINVAL,
+        NoAddress::List(system) => Errno::from(system),
+    };
+    (errno, error.to_string())
 }
 
 fn named(net: &str) -> Result<Net, Failed> {
@@ -147,6 +200,14 @@ async fn add_net(view: &Arc<View>, net: &str, on: &[String]) -> Result<(), Faile
         added = true;
     }
     rpc.join(net);
+    let mut rails = rpc.rails(net);
+    let mut new = interfaces::rails(net, on).map_err(|error| failed(&error))?;
+    if known.contains(&net) && rails.is_empty() && new.len() == 1 {
+        // It has named none, so it uses all of them, as the routes of the host say.
+        new.clear();
+    }
+    rails.extend(new.into_iter().filter(|rail| !rpc.rails(net).contains(rail)));
+    rpc.set_rails(net, rails);
     if added { tell_mgs(view).await } else { Ok(()) }
 }
 
@@ -178,7 +239,12 @@ async fn del_net(view: &Arc<View>, net: &str, on: &[String]) -> Result<(), Faile
             .filter(|nid| nids.contains(nid))
             .collect(),
     };
-    if !on.is_empty() && meant.is_empty() {
+    let leaves = |rail: &Rail| {
+        let there = |at: SocketAddr| at.ip() == rail.address;
+        on.is_empty() || addresses(on, PORT_DEFAULT).is_ok_and(|found| found.into_iter().any(there))
+    };
+    let (gone, stay): (Vec<Rail>, Vec<Rail>) = rpc.rails(net).into_iter().partition(leaves);
+    if !on.is_empty() && meant.is_empty() && gone.is_empty() {
         return Err((Errno::ENOENT, "this daemon accepts no connections there".to_owned()));
     }
     let serves = !view.settings().targets.is_empty();
@@ -190,6 +256,7 @@ async fn del_net(view: &Arc<View>, net: &str, on: &[String]) -> Result<(), Faile
         rpc.stop_listening(*nid);
         tracing::info!(%nid, "accepts no connections here any more");
     }
+    rpc.set_rails(net, stay);
     if on.is_empty() {
         rpc.leave(net);
     }

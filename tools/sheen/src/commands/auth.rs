@@ -17,14 +17,15 @@ use node::home::Home;
 use node::host::authority::tokens::TokenSpec;
 use node::host::authority::{AuthorityDir, now};
 use node::host::{join, keys};
-use seal::authority::KEY_LIFE;
+use seal::authority::{KEY_LIFE, Subject};
 use seal::token::{BadToken, Token};
 use std::io::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use tabled::builder::Builder;
 use tabled::settings::Style;
-use types::nid::Nid;
+use types::limits::PEER_NIDS_MAX;
+use types::nid::{Nid, NidPattern};
 use types::principal::KeyName;
 use types::session::ClusterId;
 use types::target::TargetKind;
@@ -132,7 +133,8 @@ fn host_name() -> Result<KeyName, Failure> {
 fn issue(args: &AuthIssueArgs) -> Outcome {
     let authority = AuthorityDir::of(&mgt_of(&args.dir)?);
     let life = i64::from(args.days) * DAY;
-    let key = authority.issue((args.role, &args.name), life).map_err(Failure::failed)?;
+    let subject = Subject { role: args.role, name: &args.name, nids: few(&args.nid)? };
+    let key = authority.issue(subject, life).map_err(Failure::failed)?;
     output::data(&key.to_text())?;
     output::talk(&format!(
         "made a key of {}, good for {} days; keep it secret",
@@ -142,11 +144,20 @@ fn issue(args: &AuthIssueArgs) -> Outcome {
     Ok(Exit::Done)
 }
 
+/// No more than a certificate may have.
+fn few(nids: &[NidPattern]) -> Result<&[NidPattern], Failure> {
+    match nids.len() <= PEER_NIDS_MAX {
+        true => Ok(nids),
+        false => Err(Failure::Usage(format!("a key bears at most {PEER_NIDS_MAX} NIDs"))),
+    }
+}
+
 fn token(args: &AuthTokenArgs) -> Outcome {
     let authority = AuthorityDir::of(&mgt_of(&args.dir)?);
     let spec = TokenSpec {
         role: args.role,
         name: args.name.clone(),
+        nids: few(&args.nid)?.to_vec(),
         uses: args.uses.into(),
         life: i64::from(args.minutes) * 60,
         key_life: i64::from(args.days) * DAY,
@@ -174,7 +185,7 @@ fn join(args: &AuthJoinArgs) -> Outcome {
         Some(name) => name.clone(),
         None => host_name()?,
     };
-    let key = join::key_for(&token, &name).map_err(Failure::failed)?;
+    let key = join::key_for(&token, &name, args.config.as_deref()).map_err(Failure::failed)?;
     installed(&key.to_text())
 }
 
@@ -233,14 +244,15 @@ fn list(args: &AuthListArgs) -> Outcome {
         return Ok(Exit::Done);
     }
     let mut rows = Builder::default();
-    rows.push_record(["NAME", "ROLE", "STATE", "KEY"]);
+    rows.push_record(["NAME", "ROLE", "STATE", "KEY", "NIDS"]);
     for key in &list.keys {
         let state = match (key.revoked, days(key.expires)) {
             (Some(_), _) => "revoked".to_owned(),
             (None, days) if days < 0 => "expired".to_owned(),
             (None, days) => format!("good for {days} days"),
         };
-        rows.push_record([&key.name, &key.role, &state, key.key.get(..16).unwrap_or_default()]);
+        let (hash, nids) = (key.key.get(..16).unwrap_or_default(), key.nids.join(","));
+        rows.push_record([&key.name, &key.role, &state, hash, &nids]);
     }
     let mut table = rows.build();
     table.with(Style::blank());

@@ -6,19 +6,20 @@
 use super::peer_owner::owner_of;
 use super::reactors::Reactors;
 use super::tcp;
-use super::watched::{ASKED, Watched};
+use super::watched::Watched;
 use crate::BoxFuture;
-use crate::net::{LONG_LINE, Listener, Net, PeerOwner, Stream};
+use crate::net::{LONG_LINE, Listener, Net, PeerOwner, Stream, Watcher};
 use rustix::net::sockopt;
 use std::io::{self, IoSlice};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 /// An idle peer is asked for a sign of life after this long, then again at the same interval.
 const KEEPALIVE: Duration = Duration::from_secs(10);
@@ -49,14 +50,38 @@ impl Net for RealNet {
     }
 
     fn connect(&self, addr: SocketAddr) -> BoxFuture<'static, io::Result<Box<dyn Stream>>> {
+        self.connected(TcpStream::connect(addr))
+    }
+
+    fn connect_from(
+        &self,
+        source: IpAddr,
+        addr: SocketAddr,
+    ) -> BoxFuture<'static, io::Result<Box<dyn Stream>>> {
+        self.connected(async move {
+            let socket = match addr {
+                SocketAddr::V4(_) => TcpSocket::new_v4()?,
+                SocketAddr::V6(_) => TcpSocket::new_v6()?,
+            };
+            socket.bind(SocketAddr::new(source, 0))?;
+            socket.connect(addr).await
+        })
+    }
+}
+
+impl RealNet {
+    fn connected(
+        &self,
+        connect: impl Future<Output = io::Result<TcpStream>> + Send + 'static,
+    ) -> BoxFuture<'static, io::Result<Box<dyn Stream>>> {
         let reactors = self.reactors.clone();
-        let connected =
-            Inside { reactors: reactors.clone(), future: Box::pin(TcpStream::connect(addr)) };
+        let connected = Inside { reactors: reactors.clone(), future: Box::pin(connect) };
         Box::pin(async move {
             let socket = connected.await?;
             tune(&socket)?;
-            let stream = RealStream { socket: Socket::Ready(socket), watched: false, reactors };
-            Ok(Box::new(stream) as Box<dyn Stream>)
+            let socket = Socket::Ready(socket);
+            Ok(Box::new(RealStream { socket, watched: Arc::default(), reactors })
+                as Box<dyn Stream>)
         })
     }
 }
@@ -71,11 +96,6 @@ fn tune(socket: &TcpStream) -> io::Result<()> {
         tcp::tune_long_line(socket.as_fd());
     }
     Ok(())
-}
-
-fn ask_often(socket: impl AsFd) -> rustix::io::Result<()> {
-    sockopt::set_tcp_keepidle(&socket, ASKED)?;
-    sockopt::set_tcp_keepintvl(&socket, ASKED)
 }
 
 /// A tokio future that finds a reactor wherever it is polled.
@@ -109,7 +129,8 @@ impl Listener for RealListener {
             .await?;
             tune(&socket)?;
             let socket = Socket::Loose(Some(socket.into_std()?));
-            let stream = RealStream { socket, watched: false, reactors: self.reactors.clone() };
+            let (watched, reactors) = (Arc::default(), self.reactors.clone());
+            let stream = RealStream { socket, watched, reactors };
             Ok((Box::new(stream) as Box<dyn Stream>, peer))
         })
     }
@@ -127,7 +148,7 @@ enum Socket {
 
 struct RealStream {
     socket: Socket,
-    watched: bool,
+    watched: Arc<AtomicBool>,
     reactors: Arc<Reactors>,
 }
 
@@ -175,16 +196,12 @@ impl Stream for RealStream {
     }
 
     fn watch(&mut self) {
-        let asked = match &self.socket {
-            Socket::Ready(socket) => ask_often(socket),
-            Socket::Loose(Some(socket)) => ask_often(socket),
-            Socket::Loose(None) => Ok(()),
-        };
-        if let Err(error) = asked {
-            // What the kernel sends on its own shows silence, too.
-            tracing::debug!(%error, "an idle end is not asked often");
-        }
-        self.watched = true;
+        self.watched.store(true, Ordering::Release);
+    }
+
+    fn watcher(&mut self) -> Watcher {
+        let watched = self.watched.clone();
+        Box::new(move || watched.store(true, Ordering::Release))
     }
 
     fn split(
@@ -197,8 +214,13 @@ impl Stream for RealStream {
         match self.socket {
             Socket::Ready(socket) => {
                 let (read, write) = socket.into_split();
-                match self.watched {
-                    true => (Box::new(Watched::new(read, self.reactors)), Box::new(write)),
+                // Without a watcher beside it, nothing turns it on later.
+                let later = Arc::strong_count(&self.watched) > 1;
+                match later || self.watched.load(Ordering::Acquire) {
+                    true => {
+                        let read = Watched::new(read, self.watched, self.reactors);
+                        (Box::new(read), Box::new(write))
+                    }
                     false => (Box::new(read), Box::new(write)),
                 }
             }

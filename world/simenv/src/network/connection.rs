@@ -175,15 +175,16 @@ impl Pipe {
 pub(super) struct Connection {
     ends: [Arc<Process>; 2],
     pub(super) machines: [MachineId; 2],
+    pub(super) cable: u8,
     pub(super) pipes: [Pipe; 2],
     /// It ends as soon as its machines are cut off from each other for a moment.
     pub(super) watched: bool,
 }
 
 impl Connection {
-    pub(super) fn new(ends: [Arc<Process>; 2]) -> Connection {
+    pub(super) fn new(ends: [Arc<Process>; 2], cable: u8) -> Connection {
         let machines = [ends[0].machine(), ends[1].machine()];
-        Connection { ends, machines, pipes: Default::default(), watched: false }
+        Connection { ends, machines, cable, pipes: Default::default(), watched: false }
     }
 
     pub(super) fn side_of(&self, process: &Arc<Process>) -> Option<usize> {

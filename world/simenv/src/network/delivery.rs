@@ -10,6 +10,8 @@ pub(crate) enum Delivery {
     /// A cut has lasted so long that connections across it end, if it is still the same; `watched`:
     /// only those that are watched.
     CutTooLong { from: MachineId, to: MachineId, since: u64, watched: bool },
+    /// The same of a cable that is cut for all machines.
+    DarkTooLong { cable: u8, since: u64, watched: bool },
     /// The peer of a process that lost its power learns of it.
     Silent { connection: u64 },
 }

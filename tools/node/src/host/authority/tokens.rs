@@ -7,12 +7,12 @@
 use super::{AuthorityDir, AuthorityError, now};
 use crate::host::secret_file;
 use rustix::rand::{GetRandomFlags, getrandom};
-use seal::authority::PublicKey;
+use seal::authority::{PublicKey, Subject};
 use seal::enrol::{Asked, Given};
 use seal::token::{TOKEN_NIDS_MAX, Token};
 use serde::{Deserialize, Serialize};
 use std::io;
-use types::nid::Nid;
+use types::nid::{Nid, NidPattern};
 use types::principal::{KeyName, Role};
 
 /// Tokens that can be good at once.
@@ -31,6 +31,8 @@ pub struct TokenSpec {
     pub role: Role,
     /// Name of the key; `None`: the host says its own, which no good key may have.
     pub name: Option<KeyName>,
+    /// NIDs that the keys bear.
+    pub nids: Vec<NidPattern>,
     /// Keys that it is good for.
     pub uses: u32,
     /// How long it is good, seconds; at most [`TOKEN_LIFE_MAX`].
@@ -48,6 +50,8 @@ struct Kept {
     role: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     name: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    nids: Vec<String>,
     /// Keys that it is still good for.
     uses: u32,
     /// Wrong secrets that it still stands.
@@ -132,6 +136,7 @@ impl AuthorityDir {
             secret,
             role: wanted.role.to_string(),
             name: wanted.name.as_ref().map(KeyName::to_string),
+            nids: wanted.nids.iter().map(NidPattern::to_string).collect(),
             uses: wanted.uses,
             tries: TRIES_MAX,
             expires: now().saturating_add(wanted.life.min(TOKEN_LIFE_MAX)),
@@ -174,13 +179,15 @@ impl AuthorityDir {
                 name
             }
         };
+        let nids: Vec<NidPattern> = token.nids.iter().filter_map(|nid| nid.parse().ok()).collect();
         token.uses -= 1;
         self.write_tokens(&tokens)?;
         let (public, issued) = (PublicKey(asked.public), now());
-        let certificate = authority.issue((role, &name), public, (issued, life));
+        let subject = Subject { role, name: &name, nids: &nids };
+        let certificate = authority.issue(subject, public, (issued, life));
         let certificate = certificate.map_err(AuthorityError::Seal)?;
         let expires = issued.saturating_add(life);
-        let mgs = self.add((role, &name), public.hash(), (issued, expires))?;
+        let mgs = self.add(subject, public.hash(), (issued, expires))?;
         let (certificate, authority) = (certificate.to_vec(), authority.certificate().to_vec());
         Ok(Given { certificate, authority, mgs, expires })
     }
@@ -202,7 +209,8 @@ mod tests {
 
     fn spec(uses: u32, name: Option<&str>) -> TokenSpec {
         let name = name.map(|name| name.parse().unwrap());
-        TokenSpec { role: Role::Client, name, uses, life: 3600, key_life: 86_400 }
+        let nids = vec!["*@tcp1".parse().unwrap()];
+        TokenSpec { role: Role::Client, name, nids, uses, life: 3600, key_life: 86_400 }
     }
 
     fn asks(token: &Token, name: &str, key: u8) -> Asked {
@@ -227,6 +235,9 @@ mod tests {
         let names: Vec<String> =
             authority.list().unwrap().keys.into_iter().map(|key| key.name).collect();
         assert_eq!(names, ["mgs", "a", "b"]);
+        let bears: Vec<usize> =
+            authority.list().unwrap().keys.into_iter().map(|key| key.nids.len()).collect();
+        assert_eq!(bears, [0, 1, 1]);
         // One that names its host gives a key of that name, whatever the host says.
         let token = authority.make_token(&spec(1, Some("a"))).unwrap();
         authority.redeem(&asks(&token, "mgs", 4)).unwrap();

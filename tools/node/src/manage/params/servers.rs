@@ -3,6 +3,7 @@
 use super::mount::{SpaceParams, add_import, pool_text, space};
 use super::{number, series, session};
 use crate::watch::view::View;
+use lnet::traffic;
 use mds::mds::Mds;
 use mds::recovery::window::Phase;
 use observe::catalog::*;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use target::Target;
 use types::errno::Errno;
 use types::job::JobId;
-use types::nid::Nid;
+use types::nid::{Nid, NidPattern};
 use types::session::ClientUuid;
 use types::target::{TargetIndex, TargetName};
 
@@ -328,7 +329,8 @@ pub(super) fn add_exports(
     tree.shows(count, devices, move || Ok(counted.exports(target).len().to_string()));
     let mut by_nid: BTreeMap<Nid, Vec<Arc<Export>>> = BTreeMap::new();
     for export in view.parts().rpc.exports(target) {
-        by_nid.entry(export.nid()).or_default().push(export);
+        // Ports of nodes that connect mean nothing.
+        by_nid.entry(traffic::address(export.nid())).or_default().push(export);
     }
     for (nid, exports) in by_nid {
         let nid = nid.to_string();
@@ -346,8 +348,8 @@ fn add_evict(tree: &mut Tree, view: &Arc<View>, target: TargetName, param: &'sta
         let value = value.trim();
         let wanted: Box<dyn Fn(&Export) -> bool> = match value.strip_prefix("nid:") {
             Some(nid) => {
-                let nid: Nid = nid.parse().map_err(|_| Errno::EINVAL)?;
-                Box::new(move |export| export.nid() == nid)
+                let nid: NidPattern = nid.parse().map_err(|_| Errno::EINVAL)?;
+                Box::new(move |export| nid.matches(export.nid()))
             }
             None => {
                 let digits: String = value.chars().filter(|c| *c != '-').collect();
