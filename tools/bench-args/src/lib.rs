@@ -5,6 +5,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use node::config::mount_source::MountSource;
+use node::config::networks::{Networks, Routes};
 use node::config::units::{Size, Span};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -439,6 +440,13 @@ pub struct NetArgs {
     /// End when standard input does
     #[arg(long, hide = true, requires = "serve")]
     pub tied: bool,
+    /// Networks of this host, as for `sheen serve`; with --serve, listen at the interfaces in
+    /// brackets, at the port of ADDR:PORT
+    #[arg(long, value_name = "NETWORKS", default_value = "")]
+    pub networks: Networks,
+    /// Ways to other networks, as for `sheen serve`
+    #[arg(long, value_name = "ROUTES", default_value = "", conflicts_with = "serve")]
+    pub routes: Routes,
     /// Small requests
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = at_least_one)]
     pub pings: usize,

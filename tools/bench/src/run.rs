@@ -89,19 +89,20 @@ pub fn run(bench: &Bench) -> Result<(), BenchError> {
 /// The self-test, or the other end of it.
 fn net(output: &Output, args: &NetArgs) -> Result<(), BenchError> {
     if let Some(address) = args.serve {
-        return responder::serve(address, args.tied, &Stop::on_signals()?);
+        return responder::serve(address, &args.networks, args.tied, &Stop::on_signals()?);
     }
     let mut sheet = Sheet::begin(output)?;
     let local = if args.nid.is_none() { Some(Local::start()?) } else { None };
     let nid = args.nid.or(local.as_ref().map(Local::nid)).unwrap_or(Nid::Loopback);
     let other_end =
         local.iter().map(|local| Daemon::new(local.pid(), "other end")).collect::<Vec<_>>();
-    let places = [
-        Place::bare(net::LNET, Role::Target, other_end.clone()),
-        Place::bare(net::RAW, Role::Reference, other_end),
-    ];
-    sheet.report.places = places.iter().map(described).collect();
     let mut item = Net::connect(args, nid)?;
+    let place = |name| {
+        let role = if name == net::LNET { Role::Target } else { Role::Reference };
+        Place::bare(name, role, other_end.clone())
+    };
+    let places: Vec<Place> = item.places().into_iter().map(place).collect();
+    sheet.report.places = places.iter().map(described).collect();
     let figures = item::run(&mut item, &places, sheet.rounds(), &sheet.stop)?;
     sheet.add(item.name(), item.settings(), figures);
     drop(item);

@@ -1,5 +1,6 @@
 //! Why a check could not be made.
 
+use node::config::client_file::BadClientFile;
 use node::config::mount_source::MountSource;
 use node::config::settings::SettingsError;
 use node::host::keys::KeyError;
@@ -28,6 +29,9 @@ pub enum FsckError {
         "{0}: records are shown to servers only; run this as root on a host that serves a target of the cluster"
     )]
     NoServer(String),
+    /// What this host says of its networks.
+    #[error(transparent)]
+    Networks(#[from] BadClientFile),
     /// The key of this host.
     #[error(transparent)]
     Key(#[from] KeyError),

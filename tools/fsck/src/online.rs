@@ -7,12 +7,15 @@ use crate::page::{OBJECTS_PER_PAGE, PAGE_BYTES, Page, behind};
 use bytes::Bytes;
 use check::judge::{Change, Mend};
 use env::Env;
+use lnet::nets::Route;
+use node::config::client_file::{self, ClientFile};
 use node::config::mount_source::MountSource;
 use node::config::settings::Settings;
 use node::home::Home;
 use node::host::keys;
 use node::local;
 use node::manage::control::{self, Answer, Request};
+use node::manage::lnet::{LnetAnswer, LnetAsked};
 use rpc::error::RpcError;
 use rpc::{Rpc, RpcConfig};
 use seal::keys::Keys;
@@ -24,6 +27,7 @@ use stubs::mgc::Mgc;
 use stubs::osc::{Listed, Osc};
 use types::credentials::Credentials;
 use types::errno::Errno;
+use types::net::Net;
 use types::nid::Nid;
 use types::object::ObjectId;
 use types::proof::ServerKey;
@@ -55,6 +59,7 @@ impl Online {
         if let Some(keys) = host_key(env, &mgs, home.clone())? {
             rpc.set_seal(keys);
         }
+        set_networks(&rpc, &mgs, home.clone())?;
         let uuid = ClientUuid(env.random.next_u128());
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let description = format!("{host}:fsck {}", std::process::id());
@@ -190,6 +195,42 @@ fn host_key(env: &Env, mgs: &[Nid], home: Option<PathBuf>) -> Result<Option<Arc<
         }
     }
     Ok(None)
+}
+
+/// The check is on the networks of the daemons of this host, and has their routes. Without a daemon
+/// it has those of `/etc/sheen/client.toml`. Where nothing is said, it tries what is named.
+fn set_networks(rpc: &Rpc, mgs: &[Nid], home: Option<PathBuf>) -> Result<(), FsckError> {
+    let asked = Request::Lnet { lnet: LnetAsked::Show };
+    let homes = home.map(Home::new).into_iter().chain(local::daemons());
+    let answers = homes.filter_map(|home| match control::ask(&home, &asked) {
+        Ok((Answer::Lnet { lnet }, _)) => Some(*lnet),
+        // A daemon that ends, or is not this user's.
+        Ok(_) | Err(_) => None,
+    });
+    let (mut nets, mut routes) = (Vec::new(), Vec::new());
+    for LnetAnswer { nets: on, routes: by, .. } in answers {
+        nets.extend(on.iter().filter_map(|net| net.net.parse::<Net>().ok()));
+        routes.extend(by.iter().filter_map(|route| {
+            let (net, gateway) = (route.net.parse().ok()?, route.gateway.parse().ok()?);
+            Some(Route { net, gateway, hops: route.hops, priority: route.priority })
+        }));
+    }
+    if nets.is_empty() {
+        let ClientFile { networks, routes: by, .. } = client_file::read(None)?;
+        routes.extend(by.each());
+        nets = match networks.is_empty() && routes.is_empty() {
+            true => mgs.iter().filter_map(|nid| nid.net()).collect(),
+            false => networks.names(),
+        };
+    }
+    rpc.set_nets(&nets);
+    for route in routes {
+        if !rpc.add_route(route) {
+            // Daemons of one host with more than ROUTES_MAX together: the first ones do.
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// The key of the servers of a cluster, from a daemon of this host. The time-out of the socket

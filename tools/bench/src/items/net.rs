@@ -2,8 +2,9 @@
 //! addresses.
 //!
 //! The other end is `sheen bench net --serve ADDRESS:PORT` on its host; without a NID it is a
-//! process of this host. Requests are those of the file system's own transport, with its links,
-//! windows and checksums, but without any work for them.
+//! process of this host. With several paths to it, one alone stands beside them. Requests are those
+//! of the file system's own transport, with its links, windows and checksums, but without any work
+//! for them.
 
 pub mod responder;
 mod selftest;
@@ -35,6 +36,8 @@ const TASKS: [Task; 4] = [Task::Latency, Task::Rate, Task::Put, Task::Get];
 
 /// Name of the LNet place, and of the TCP place.
 pub const LNET: &str = "LNet";
+/// LNet over one path, where there are several.
+pub const SINGLE: &str = "LNet, one path";
 /// See [`LNET`].
 pub const RAW: &str = "raw TCP";
 
@@ -42,6 +45,8 @@ pub const RAW: &str = "raw TCP";
 pub struct Net {
     args: NetArgs,
     test: SelfTest,
+    /// The same over one path only; absent: there is one anyway.
+    single: Option<SelfTest>,
     raw: SocketAddr,
 }
 
@@ -51,14 +56,27 @@ impl Net {
     /// # Errors
     /// There is no answer, or not from a responder.
     pub fn connect(args: &NetArgs, nid: Nid) -> Result<Net, BenchError> {
-        let test = SelfTest::connect(nid)?;
+        let test = SelfTest::connect(args, nid, false)?;
+        let single = match test.paths() {
+            1 => None,
+            _ => Some(SelfTest::connect(args, nid, true)?),
+        };
         let port = test.raw_port()?;
         let Some(address) = nid.address() else {
             return Err(BenchError::Usage(
                 "0@lo is this process; name a NID of TCP, or none".to_owned(),
             ));
         };
-        Ok(Net { args: args.clone(), test, raw: SocketAddr::new(address.ip(), port) })
+        let (args, raw) = (args.clone(), SocketAddr::new(address.ip(), port));
+        Ok(Net { args, test, single, raw })
+    }
+
+    /// Places that can be measured: over several paths if there are, and raw TCP if no router
+    /// stands between.
+    pub fn places(&self) -> Vec<&'static str> {
+        let single = self.single.as_ref().map(|_| SINGLE);
+        let raw = self.test.is_direct().then_some(RAW);
+        [LNET].into_iter().chain(single).chain(raw).collect()
     }
 
     fn raw(&self, task: Task) -> Result<f64, BenchError> {
@@ -72,17 +90,13 @@ impl Net {
         done.map_err(|e| BenchError::Failed(format!("raw TCP to {}: {e}", self.raw)))
     }
 
-    fn lnet(&self, task: Task, spot: &Spot<'_>) -> Result<f64, BenchError> {
+    fn lnet(&self, test: &SelfTest, task: Task, spot: &Spot<'_>) -> Result<f64, BenchError> {
         let (pings, bulks) = (self.args.pings, (self.args.size.0 >> 20) as usize);
         match task {
-            Task::Latency => self.test.pings(pings, 1, spot.stop).map(|()| pings as f64),
-            Task::Rate => self.test.pings(pings, IN_FLIGHT, spot.stop).map(|()| pings as f64),
-            Task::Put => {
-                self.test.puts(bulks, BULKS_IN_FLIGHT, spot.stop).map(|()| bulks as f64 * MIB)
-            }
-            Task::Get => {
-                self.test.gets(bulks, BULKS_IN_FLIGHT, spot.stop).map(|()| bulks as f64 * MIB)
-            }
+            Task::Latency => test.pings(pings, 1, spot.stop).map(|()| pings as f64),
+            Task::Rate => test.pings(pings, IN_FLIGHT, spot.stop).map(|()| pings as f64),
+            Task::Put => test.puts(bulks, BULKS_IN_FLIGHT, spot.stop).map(|()| bulks as f64 * MIB),
+            Task::Get => test.gets(bulks, BULKS_IN_FLIGHT, spot.stop).map(|()| bulks as f64 * MIB),
         }
     }
 }
@@ -93,7 +107,7 @@ impl Item for Net {
     }
 
     fn settings(&self) -> serde_json::Value {
-        serde_json::json!({ "pings": self.args.pings, "bytes": self.args.size.0, "nid": self.test.nid().to_string() })
+        serde_json::json!({ "pings": self.args.pings, "bytes": self.args.size.0, "nid": self.test.nid().to_string(), "paths": self.test.paths() })
     }
 
     fn steps(&self) -> Vec<Step> {
@@ -108,7 +122,11 @@ impl Item for Net {
 
     fn perform(&mut self, step: usize, spot: &Spot<'_>) -> Result<Done, BenchError> {
         let task = TASKS[step];
-        let amount = if spot.place.name == RAW { self.raw(task)? } else { self.lnet(task, spot)? };
+        let amount = match (&spot.place.name[..], &self.single) {
+            (RAW, _) => self.raw(task)?,
+            (SINGLE, Some(single)) => self.lnet(single, task, spot)?,
+            _ => self.lnet(&self.test, task, spot)?,
+        };
         Ok(Done::Work(Work { amount, ..Work::default() }))
     }
 }

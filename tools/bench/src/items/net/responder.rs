@@ -9,6 +9,9 @@ use env::real::{RealConfig, RealEnv};
 use lnet::link::{Handler, Link, Work};
 use lnet::node::Lnet;
 use lnet::payload::{Frame, HEAD_BYTES, Payload};
+use node::config::networks::Networks;
+use node::config::settings::{Listen, Settings};
+use node::host::interfaces::to_listen;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
@@ -69,11 +72,20 @@ impl Handler for Responder {
     }
 }
 
-/// Serves until it is stopped, or (`tied`) until standard input ends. Prints its NID first.
+/// Serves until it is stopped, or (`tied`) until standard input ends. Prints its NIDs first.
 ///
 /// # Errors
 /// The address cannot be listened at.
-pub fn serve(address: SocketAddr, tied: bool, stop: &Stop) -> Result<(), BenchError> {
+pub fn serve(
+    address: SocketAddr,
+    networks: &Networks,
+    tied: bool,
+    stop: &Stop,
+) -> Result<(), BenchError> {
+    let settings =
+        Settings { listen: Listen::At(address), networks: networks.clone(), ..Settings::default() };
+    let all = to_listen(&settings).map_err(|error| BenchError::Usage(error.to_string()))?;
+    let address = all.first().map_or(address, |(_, first)| *first);
     let listen = |e: std::io::Error| BenchError::Failed(format!("cannot listen at {address}: {e}"));
     let raw = TcpListener::bind((address.ip(), 0)).map_err(listen)?;
     let raw_port = raw.local_addr().map_err(listen)?.port();
@@ -84,7 +96,12 @@ pub fn serve(address: SocketAddr, tied: bool, stop: &Stop) -> Result<(), BenchEr
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .map_err(BenchError::of("start a runtime"))?;
-    let bound = runtime.block_on(lnet.listen(address)).map_err(listen)?;
+    lnet.set_nets(&networks.names());
+    let mut nids = Vec::new();
+    for (net, address) in all {
+        let bound = runtime.block_on(lnet.listen_on(net, address)).map_err(listen)?;
+        nids.push(Nid::new(net, bound).to_string());
+    }
     let start = |name: &str, work: Box<dyn FnOnce() + Send>| {
         std::thread::Builder::new()
             .name(name.to_owned())
@@ -101,7 +118,7 @@ pub fn serve(address: SocketAddr, tied: bool, stop: &Stop) -> Result<(), BenchEr
         };
         start("parent", Box::new(watch))?;
     }
-    crate::run::print(&format!("{}\n", Nid::Tcp(bound)))?;
+    crate::run::print(&format!("{}\n", nids.join(",")))?;
     while !stop.is_asked() {
         std::thread::sleep(LOOK);
     }

@@ -5,6 +5,7 @@ use crate::failure::BenchError;
 use crate::item::MIB;
 use crate::raw_tcp;
 use crate::stop::Stop;
+use bench_args::NetArgs;
 use bytes::Bytes;
 use env::real::{RealConfig, RealEnv, RealGuard};
 use futures_util::stream::{self, StreamExt};
@@ -12,6 +13,7 @@ use lnet::link::{Handler, Link, Work};
 use lnet::node::Lnet;
 use lnet::payload::{Frame, HEAD_BYTES, Payload};
 use lnet::peer::{Ask, Peer};
+use node::host::interfaces::all_rails;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -44,17 +46,25 @@ fn lost(error: lnet::error::LinkError) -> BenchError {
 }
 
 impl SelfTest {
-    /// Reaches the responder.
+    /// Reaches the responder, over the networks and routes of `args`. `single`: over one path only.
     ///
     /// # Errors
-    /// There is no answer.
-    pub fn connect(nid: Nid) -> Result<SelfTest, BenchError> {
+    /// There is no answer, or no such interface here.
+    pub fn connect(args: &NetArgs, nid: Nid, single: bool) -> Result<SelfTest, BenchError> {
         let (env, guard) =
             RealEnv::start(RealConfig::default()).map_err(BenchError::of("start threads"))?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
             .map_err(BenchError::of("start a runtime"))?;
         let lnet = Lnet::new(env, ClusterId(0), true, Arc::new(Nobody));
+        lnet.set_nets(&args.networks.names());
+        let rails = all_rails(&args.networks).map_err(|e| BenchError::Usage(e.to_string()))?;
+        rails.into_iter().for_each(|(net, rails)| lnet.set_rails(net, rails));
+        for route in args.routes.each() {
+            // The argument names ROUTES_MAX at most.
+            lnet.add_route(route);
+        }
+        lnet.set_single_path(single);
         let peer = runtime.block_on(lnet.peer(nid)).map_err(|error| {
             BenchError::Failed(format!(
                 "{error}; is `sheen bench net --serve ADDRESS:PORT` running there?"
@@ -69,6 +79,16 @@ impl SelfTest {
     /// The other end.
     pub fn nid(&self) -> Nid {
         self.peer.nid()
+    }
+
+    /// Paths to the other end.
+    pub fn paths(&self) -> usize {
+        self.peer.paths()
+    }
+
+    /// True if no router stands between.
+    pub fn is_direct(&self) -> bool {
+        self.lnet.is_direct(self.nid())
     }
 
     /// Port at which the responder answers raw TCP.
@@ -164,13 +184,26 @@ async fn ask(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bench_args::{Bench, Item};
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        bench: Bench,
+    }
 
     #[test]
     fn nobody_there_is_told_with_what_to_do() {
-        let told = SelfTest::connect("127.0.0.1:1@tcp".parse().unwrap())
-            .err()
-            .expect("nobody is there")
-            .to_string();
-        assert!(told.contains("--serve"), "{told}");
+        let told = |words: &str| {
+            let cli = Cli::parse_from(["bench", "net"].into_iter().chain(words.split(' ')));
+            let Item::Net { args, .. } = cli.bench.item else { panic!("it is net") };
+            let nid = args.nid.expect("it is named");
+            SelfTest::connect(&args, nid, false).err().expect("nobody is there").to_string()
+        };
+        let said = told("127.0.0.1:1@tcp");
+        assert!(said.contains("--serve"), "{said}");
+        let said = told("10.0.0.1:1@tcp1");
+        assert!(said.contains("not on the network tcp1"), "{said}");
     }
 }
