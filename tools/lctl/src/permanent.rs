@@ -8,6 +8,7 @@ use crate::daemons::{self, Answered, Daemons};
 use crate::set_param::pairs;
 use idmap::scope::Scope;
 use node::manage::control::{Answer, Request};
+use node::manage::flavor;
 use node::manage::kept::KeptParam;
 use observe::catalog;
 use report::Report;
@@ -118,6 +119,8 @@ fn named(words: &[String], delete: bool, report: &mut Report<'_>) -> Vec<(String
 fn translated(name: &str) -> Vec<String> {
     let parts: Vec<&str> = name.splitn(3, '.').collect();
     match parts[..] {
+        // Of a file system in Lustre; here one cluster has one flavour.
+        [_, "srpc", param] if param.starts_with("flavor.") => vec![format!("srpc.{param}")],
         [_, "", _] | [_, _, ""] => Vec::new(),
         // It gets no new objects, and no client asks for those that it has.
         [device, "osc", "active"] => {
@@ -178,6 +181,9 @@ fn keep(
             Answer::Done => kept = true,
             // A daemon that only mounts. One server is enough.
             Answer::Failed { errno, .. } if errno == Errno::EACCES.0 => is_unheard = true,
+            Answer::Failed { errno, reason } if name.starts_with(flavor::PREFIX) => {
+                report.sentence(&reason, Errno(errno));
+            }
             Answer::Failed { errno, .. } => {
                 report.errno(&format!("keeping {name} at the MGS"), Errno(errno))
             }
@@ -216,6 +222,8 @@ mod tests {
         assert_eq!(translated("sheen.llite.max_read_ahead_mb"), "llite.sheen*.max_read_ahead_mb");
         assert_eq!(translated("sheen-MDT0000.lod.stripecount"), "lod.sheen-MDT0000*.stripecount");
         assert_eq!(translated("sheen.sys.timeout"), "timeout");
+        let flavor = translated("sheen.srpc.flavor.default.cli2mdt");
+        assert_eq!(flavor, "srpc.flavor.default.cli2mdt");
         assert_eq!(translated("sheen-OST0001.ost.brw_size"), "obdfilter.sheen-OST0001*.brw_size");
         for bad in ["x", "x.y", "x..z", "x.y."] {
             assert_eq!(translated(bad), "", "{bad}");

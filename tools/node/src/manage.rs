@@ -6,6 +6,7 @@ pub mod control;
 pub mod devices;
 mod enrolment;
 pub mod faults;
+pub mod flavor;
 pub mod kept;
 pub mod lnet;
 mod network;

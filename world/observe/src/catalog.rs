@@ -117,6 +117,8 @@ catalog! {
     DEBUG = Param::setting("debug", "", "the words below `info` of SHEEN_LOG's level", "Lustre's words, +word and -word change the set, 0 none, -1 all; or a number", "What the process logs beyond errors and warnings. Words mean levels: info, neterror, ha, config and console level info; trace, iotrace, malloc, net, buffs, nettrace and page level trace; all others level debug. The most detailed word counts, and takes the place of SHEEN_LOG.");
     VERSION = Param::shown("version", "", "Version of the program that runs.");
     HEALTH_CHECK = Param::shown("health_check", "", "`healthy`, or `NOT HEALTHY` and the local targets whose store has failed.");
+    SRPC_FLAVOR = Param::setting("srpc.flavor.*", "", "", "null, skn, ska, ski or skpi", "How connections over a network (`default`: all) are protected: skpi by TLS 1.3, null not at all. The keys of the cluster decide (docs/security.md); what does not fit to them is refused.");
+    SRPC_FLAVOR_OF = Param::setting("srpc.flavor.*.*", "", "", "null, skn, ska, ski or skpi", "The same in one direction: cli2mdt, cli2ost, mdt2mdt, mdt2ost.");
     TIMEOUT = Param::shown("timeout", "s", "A request that is not answered for so long fails.");
     PING_INTERVAL = Param::shown("ping_interval", "s", "An idle session is pinged this often.");
     NIS = Param::shown("nis", "", "Local NIDs and their state.");

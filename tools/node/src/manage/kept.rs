@@ -2,6 +2,7 @@
 //! nodemaps.
 
 use crate::manage::control::Answer;
+use crate::manage::flavor;
 use crate::watch::view::View;
 use idmap::scope::Scope;
 use idmap::set::NodemapChange;
@@ -54,8 +55,21 @@ pub enum PoolAsked {
     Destroy,
 }
 
+/// Whether a value can be kept, where this process can tell.
+fn fits(view: &View, name: &str, value: Option<&str>) -> Result<(), (Errno, String)> {
+    match value {
+        Some(value) if name.starts_with(flavor::PREFIX) => {
+            flavor::check(name, value, view.parts().keys.is_some())
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Keeps a parameter of every file system, or with `None` forgets it.
 pub async fn set(view: &Arc<View>, name: String, value: Option<String>) -> Answer {
+    if let Err((errno, reason)) = fits(view, &name, value.as_deref()) {
+        return Answer::Failed { errno: errno.0, reason };
+    }
     let mgc = view.parts().mgc();
     answered(
         in_time(view, mgc.set_param(EVERY_FILE_SYSTEM.to_owned(), name, value))
@@ -71,6 +85,9 @@ pub async fn set_scoped(
     name: String,
     value: Option<String>,
 ) -> Answer {
+    if let Err((errno, reason)) = fits(view, &name, value.as_deref()) {
+        return Answer::Failed { errno: errno.0, reason };
+    }
     let mgc = view.parts().mgc();
     answered(in_time(view, mgc.set_scoped(scope, name, value)).await.map(|()| Answer::Done))
 }

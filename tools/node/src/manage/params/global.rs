@@ -1,9 +1,10 @@
 //! Parameters of the process as a whole.
 
+use crate::manage::flavor;
 use crate::watch::view::View;
 use observe::catalog::{
     DEBUG, FAIL_LOC, FAIL_VAL, FAULT, FAULT_POINTS, HEALTH_CHECK, JOBID_NAME, JOBID_VAR, MEMUSED,
-    NIS, PING_INTERVAL, TIMEOUT, VERSION,
+    NIS, PING_INTERVAL, SRPC_FLAVOR, TIMEOUT, VERSION,
 };
 use observe::fault;
 use observe::tree::Tree;
@@ -39,6 +40,14 @@ pub(super) fn add(tree: &mut Tree, view: &Arc<View>) {
     tree.takes(&JOBID_NAME, &[], move |value| set.set_pattern(value));
     let shown = view.clone();
     tree.shows(&HEALTH_CHECK, &[], move || Ok(health(&shown)));
+    let secured = view.parts().keys.is_some();
+    tree.shows(&SRPC_FLAVOR, &["default"], move || Ok(flavor::holds(secured).to_owned()));
+    tree.takes(&SRPC_FLAVOR, &["default"], move |value| {
+        flavor::check("srpc.flavor.default", value.trim(), secured).map_err(|(errno, why)| {
+            tracing::warn!(%why, "flavour");
+            errno
+        })
+    });
     let shown = view.clone();
     tree.shows(&NIS, &[], move || {
         let mut text = format!("{:24} status\n", "nid");

@@ -1,0 +1,326 @@
+//! Lines that are not what they seem: address translation, IPv6 only, a router that lies, and load
+//! over routers for as long as one likes.
+
+use e2e::hosts::enter;
+use e2e::process::text;
+use e2e::programs::{sh, try_sh};
+use e2e::site::{SOON, Site, client_file, mgs, start_router, under_load};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use wire::frame::{FrameKind, HEADER_BYTES, Header};
+use wire::route::{ROUTE_BYTES, Routed};
+
+/// What must not be seen.
+const MARKER: &str = "mArKeR-70u7e511e5";
+/// What a lying router hears is kept up to so much.
+const HEARD_MAX: usize = 64 << 20;
+
+/// Mounts take turns to add lines to one file, and each sees all of them.
+fn take_turns(mounts: &[&PathBuf], rounds: usize) {
+    for round in 0..rounds {
+        for (at, mnt) in mounts.iter().enumerate() {
+            let open = OpenOptions::new().create(true).append(true).open(mnt.join("turns"));
+            writeln!(open.expect("open"), "{round} {at}").expect("append");
+        }
+    }
+    for mnt in mounts {
+        let seen = fs::read_to_string(mnt.join("turns")).expect("read");
+        assert_eq!(seen.lines().count(), rounds * mounts.len(), "{}", mnt.display());
+    }
+}
+
+#[test]
+fn clients_behind_translated_addresses_share_files_and_lose_nothing() {
+    if try_sh(Path::new("/"), "nft --version").status.code() != Some(0) {
+        eprintln!("skipped: there is no nft here");
+        return;
+    }
+    // Host 2 translates addresses of the first network to its own one on the second.
+    let Some(mut site) = Site::new(&[2, 4, 5], &[1, 2, 3]) else { return };
+    let (box_, outside) = (site.hosts.namespace(2), site.hosts.second_address(1));
+    let rules = "add table ip t; add chain ip t c { type nat hook postrouting priority 100; }; \
+                 add rule ip t c oifname eth1 masquerade";
+    let set_up = format!(
+        "nsenter --net=/run/netns/{box_} sysctl -qw net.ipv4.ip_forward=1\n\
+         nsenter --net=/run/netns/{box_} nft '{rules}'\n"
+    );
+    let output = try_sh(Path::new("/"), &set_up);
+    if !output.status.success() {
+        eprintln!("skipped: no translation of addresses here: {}", text(&output));
+        return;
+    }
+    for host in [4, 5] {
+        let (namespace, gateway) = (site.hosts.namespace(host), site.hosts.address(2));
+        sh(Path::new("/"), &format!("ip -n {namespace} route add {outside}/32 via {gateway}"));
+    }
+    site.serve("tcp(eth1)", &["--security", "off"]);
+    site.wait_in_service("server");
+    let source = format!("{}:/sheen", mgs(&site));
+    let [a, b, c] = [4, 5, 3].map(|host| site.mount(host, &source, "network=tcp"));
+    let shown = site.must(1, &["lctl", "get_param", "-n", "mdt.*.num_exports"]);
+    assert_eq!(shown.trim(), "3", "three sessions");
+    take_turns(&[&a, &b, &c], 10);
+    let written = under_load(&mut site, &a, |site, more| {
+        for _ in 0..3 {
+            // The box forgets all connections that it translates.
+            sh(Path::new("/"), &format!("ip -n {box_} link set eth1 down"));
+            sh(Path::new("/"), &format!("ip -n {box_} link set eth1 up"));
+            more(site);
+        }
+    });
+    assert!(written > 100, "{written} files");
+    fs::remove_file(c.join("turns")).expect("remove");
+    take_turns(&[&a, &b, &c], 10);
+}
+
+#[test]
+fn a_cluster_can_have_ipv6_only() {
+    let Some(mut site) = Site::new(&[1, 2, 3], &[]) else { return };
+    site.hosts.leave_ipv4();
+    let nid = format!("{}@tcp", site.hosts.address6(1));
+    site.secure(&nid);
+    let keys = ["client2", "client3"].map(|name| site.key(name, &[]));
+    site.serve("tcp(eth0)", &[]);
+    site.wait_in_service("server");
+    let shown = site.lnetctl(1, &["net", "show"]);
+    assert!(shown.contains(&format!("- nid: {nid}\n")), "{shown}");
+    let source = format!("{nid}:/sheen");
+    let [a, b] = [2, 3]
+        .map(|host| site.mount(host, &source, &format!("network=tcp,key={}", keys[host - 2])));
+    take_turns(&[&a, &b], 10);
+    let pinged = site.must(2, &["lnetctl", "ping", &nid]);
+    assert!(pinged.contains(&nid), "{pinged}");
+    let clients = site.must(1, &["lshowmount", "-e"]);
+    for host in [2, 3] {
+        let client = format!("{}@tcp", site.hosts.address6(host));
+        assert!(clients.lines().any(|line| line == client), "{clients}");
+    }
+    let fsck = site.must(1, &["fsck", &nid]);
+    assert!(fsck.contains("clean"), "{fsck}");
+    let written = under_load(&mut site, &a, |site, more| {
+        site.kill("server");
+        site.serve("tcp(eth0)", &[]);
+        more(site);
+    });
+    assert!(written > 30, "{written} files");
+}
+
+/// What a lying router does next to a piece of what passes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+enum Lie {
+    Nothing,
+    FlipBit,
+    Repeat,
+    LeaveOut,
+    SendBack,
+    Invent,
+}
+
+const LIES: [Lie; 5] = [Lie::FlipBit, Lie::Repeat, Lie::LeaveOut, Lie::SendBack, Lie::Invent];
+
+/// A router that reads and changes what it forwards. It shares no code with the real one.
+#[derive(Default)]
+struct Liar {
+    next: AtomicU8,
+    told: AtomicU64,
+    heard: Mutex<Vec<u8>>,
+}
+
+impl Liar {
+    /// Forwards from a listener on the first network to `server`, as long as the test runs.
+    fn run(self: Arc<Self>, namespace: &str, at: &str, server: SocketAddr) {
+        let (namespace, at) = (namespace.to_owned(), format!("{at}:988"));
+        let (ready, listens) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            enter(&namespace).expect("root enters");
+            let listener = TcpListener::bind(at).expect("the port is free");
+            ready.send(()).expect("the test waits");
+            for near in listener.incoming() {
+                let Ok(near) = near else { return };
+                let liar = self.clone();
+                std::thread::spawn(move || liar.circuit(near, server));
+            }
+        });
+        listens.recv().expect("it listens");
+    }
+
+    /// Errors are ends of connections.
+    fn circuit(self: Arc<Self>, mut near: TcpStream, server: SocketAddr) -> io::Result<()> {
+        let mut asked = [0; HEADER_BYTES + ROUTE_BYTES];
+        near.read_exact(&mut asked)?;
+        let header = asked.first_chunk().expect("it is longer");
+        let header = Header::decode(header).map_err(io::Error::other)?;
+        let far = TcpStream::connect(server)?;
+        let body = Routed::Yes.encode();
+        let answer = Header {
+            kind: FrameKind::Routed,
+            body_bytes: body.len() as u32,
+            body_crc: None,
+            source: header.target,
+            target: header.source,
+            ..header
+        };
+        near.write_all(&[&answer.encode()[..], &body].concat())?;
+        let ends = [(near.try_clone()?, far.try_clone()?), (far, near)];
+        for (from, to) in ends {
+            let liar = self.clone();
+            std::thread::spawn(move || {
+                let ended = liar.copy(&from, &to);
+                let both = [&from, &to].map(|end| end.shutdown(Shutdown::Both));
+                (ended, both)
+            });
+        }
+        Ok(())
+    }
+
+    fn copy(&self, mut from: &TcpStream, mut to: &TcpStream) -> io::Result<()> {
+        let mut buffer = vec![0; 64 << 10];
+        loop {
+            let bytes = from.read(&mut buffer)?;
+            if bytes == 0 {
+                return Ok(());
+            }
+            let piece = &mut buffer[..bytes];
+            let mut heard = self.heard.lock().expect("nobody panics with it");
+            if heard.len() < HEARD_MAX {
+                heard.extend_from_slice(piece);
+            }
+            drop(heard);
+            // Greetings are short; data is not.
+            let lie = match bytes > 1000 {
+                true => self.next.swap(Lie::Nothing as u8, Ordering::AcqRel),
+                false => 0,
+            };
+            self.told.fetch_add(u64::from(lie != 0), Ordering::AcqRel);
+            let middle = bytes / 2;
+            match LIES.into_iter().find(|known| *known as u8 == lie).unwrap_or(Lie::Nothing) {
+                Lie::Nothing => to.write_all(piece)?,
+                Lie::FlipBit => {
+                    piece[middle] ^= 4;
+                    to.write_all(piece)?;
+                }
+                Lie::Repeat => to.write_all(&[&*piece, &*piece].concat())?,
+                Lie::LeaveOut => {}
+                Lie::SendBack => {
+                    from.write_all(piece)?;
+                    to.write_all(piece)?;
+                }
+                Lie::Invent => {
+                    let (first, rest) = piece.split_at(middle);
+                    to.write_all(&[first, &[7; 100], rest].concat())?;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_router_that_lies_learns_nothing_and_changes_nothing() {
+    let Some(mut site) = Site::new(&[2, 4], &[1, 2]) else { return };
+    let nid = mgs(&site);
+    site.secure(&nid);
+    let key = site.key("client", &[]);
+    // The server believes that host 2 is a router.
+    let routes = format!("tcp1 {}@tcp", site.hosts.second_address(2));
+    site.serve("tcp(eth1)", &["--routes", &routes]);
+    site.wait_in_service("server");
+    let liar = Arc::<Liar>::default();
+    let server = format!("{}:988", site.hosts.second_address(1)).parse().expect("an address");
+    liar.clone().run(&site.hosts.namespace(2), &site.hosts.address(2), server);
+    let file = client_file(&site, &[2]);
+    let mnt = site.mount(4, &format!("{nid}:/sheen"), &format!("config={file},key={key}"));
+    fs::write(mnt.join(format!("{MARKER}-name")), MARKER.repeat(1 << 16)).expect("write");
+    sh(&mnt, "sync *");
+    under_load(&mut site, &mnt, |site, more| {
+        for lie in LIES {
+            let before = liar.told.load(Ordering::Acquire);
+            liar.next.store(lie as u8, Ordering::Release);
+            site.wait_for("the lie was told", || liar.told.load(Ordering::Acquire) > before);
+            more(site);
+        }
+    });
+    assert_eq!(
+        fs::read_to_string(mnt.join(format!("{MARKER}-name"))).expect("read"),
+        MARKER.repeat(1 << 16)
+    );
+    let heard = liar.heard.lock().expect("nobody panics with it");
+    assert!(heard.len() > 8 << 20, "it heard {} bytes", heard.len());
+    let is_heard = |what: &[u8]| heard.windows(what.len()).any(|bytes| bytes == what);
+    assert!(!is_heard(MARKER.as_bytes()) && !is_heard(b"client4:"), "in the clear");
+}
+
+/// Writes, reads and shares, until told to stop; counts what is done.
+fn work(mounts: &[PathBuf], own: usize, stop: &AtomicBool, done: &AtomicU64) -> io::Result<()> {
+    let data = |round: u64| -> Vec<u8> {
+        (0..4_u64 << 20).map(|at| (at.wrapping_mul(7) ^ round ^ own as u64) as u8).collect()
+    };
+    let mut round = 0;
+    while !stop.load(Ordering::Acquire) {
+        let path = mounts[own].join(format!("big{own}"));
+        let mut file = File::create(&path)?;
+        file.write_all(&data(round))?;
+        file.sync_all()?;
+        // Another mount reads it: the lock is called back, and the data comes the other way.
+        let other = &mounts[(own + 1) % mounts.len()];
+        assert!(fs::read(other.join(format!("big{own}")))? == data(round), "round {round}");
+        let shared = OpenOptions::new().create(true).append(true).open(other.join("shared"));
+        writeln!(shared?, "{own} {round}")?;
+        round += 1;
+        done.fetch_add(1, Ordering::AcqRel);
+    }
+    Ok(())
+}
+
+/// ROUTER_LOAD: seconds that it takes, 10 if it is not set.
+#[test]
+fn routers_carry_load_both_ways_without_standing_still() {
+    let Some(mut site) = Site::new(&[2, 3, 4, 5, 6, 7], &[1, 2, 3]) else { return };
+    site.serve("tcp(eth1)", &["--security", "off"]);
+    site.wait_in_service("server");
+    for host in [2, 3] {
+        start_router(&mut site, host, &["--security", "off"]);
+        site.wait_in_service(&format!("router{host}"));
+    }
+    let (file, source) = (client_file(&site, &[2, 3]), format!("{}:/sheen", mgs(&site)));
+    let mounts = [4, 5, 6, 7].map(|host| site.mount(host, &source, &format!("config={file}")));
+    let seconds = std::env::var("ROUTER_LOAD").ok().and_then(|text| text.parse().ok());
+    let end = Instant::now() + Duration::from_secs(seconds.unwrap_or(10));
+    let (stop, done) = (AtomicBool::new(false), [const { AtomicU64::new(0) }; 4]);
+    std::thread::scope(|scope| {
+        let (mounts, stop) = (&mounts, &stop);
+        let workers: Vec<_> = done
+            .iter()
+            .enumerate()
+            .map(|(own, done)| scope.spawn(move || work(mounts, own, stop, done)))
+            .collect();
+        let mut seen = [(0, Instant::now()); 4];
+        // Each has done something, however short the time is.
+        while Instant::now() < end || seen.iter().any(|(count, _)| *count == 0) {
+            std::thread::sleep(Duration::from_millis(200));
+            for (own, (count, since)) in seen.iter_mut().enumerate() {
+                let now = done[own].load(Ordering::Acquire);
+                if now > *count {
+                    (*count, *since) = (now, Instant::now());
+                }
+                if workers[own].is_finished() || since.elapsed() > SOON {
+                    stop.store(true, Ordering::Release);
+                    panic!("client {own} stands still after {count} rounds\n{}", site.logs());
+                }
+            }
+        }
+        stop.store(true, Ordering::Release);
+        for worker in workers {
+            worker.join().expect("right data").expect("no error");
+        }
+    });
+    let rounds = done.map(|done| done.load(Ordering::Acquire));
+    println!("rounds of each client: {rounds:?}");
+    let lines = fs::read_to_string(mounts[0].join("shared")).expect("read").lines().count() as u64;
+    assert_eq!(lines, rounds.iter().sum::<u64>(), "each line once");
+}
