@@ -96,7 +96,7 @@ pub enum NodeError {
         /// File of the key.
         path: PathBuf,
         /// Its owner.
-        principal: Principal,
+        principal: Box<Principal>,
     },
     /// A target.
     #[error(transparent)]

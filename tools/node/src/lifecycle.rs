@@ -171,7 +171,7 @@ fn secure(settings: &Settings, parts: &mut Parts) -> Result<Option<Secured>, Nod
     let Some((path, key)) = keys::of(settings)? else { return Ok(None) };
     let principal = key.principal();
     if !settings.targets.is_empty() && principal.role != Role::Server {
-        return Err(NodeError::KeyRole { path, principal: principal.clone() });
+        return Err(NodeError::KeyRole { path, principal: Box::new(principal.clone()) });
     }
     let keys = Keys::new(&key, parts.env.clock.clone())?;
     tracing::info!(key = %path.display(), owner = %principal, "secured: every connection must show a key");

@@ -296,11 +296,11 @@ pub(super) fn leads(all: &[PeerFacts], dir: Fid, name: &Name, fid: Fid) -> Resul
     Ok(if there { Leads::There } else { Leads::Elsewhere })
 }
 
+/// Name and value of an extended attribute.
+type Xattr = (Vec<u8>, Vec<u8>);
+
 /// All extended attributes of an inode.
-pub(super) fn all_xattrs(
-    records: &Records<'_>,
-    fid: Fid,
-) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Errno> {
+pub(super) fn all_xattrs(records: &Records<'_>, fid: Fid) -> Result<Vec<Xattr>, Errno> {
     let (mut names, mut xattrs) = (Vec::new(), Vec::new());
     records.xattr_names(fid, &mut |name| {
         names.push(name.to_vec());
