@@ -1,7 +1,7 @@
 //! Pools of OSTs: kept by the MGS, sent to MDTs and clients, obeyed by new files.
 
 use e2e::cluster::{Cluster, everywhere};
-use e2e::lustre::{lctl, lctl_refuses, lctl_says, lfs, lfs_refuses, soon};
+use e2e::lustre::{lctl, lctl_refuses, lctl_says, lfs, lfs_refuses, parameter, soon};
 use e2e::programs::write_and_sync;
 use std::collections::BTreeSet;
 use std::fs;
@@ -28,8 +28,8 @@ fn a_pool_holds_the_files_that_name_it() {
         // The client and the MDT hear of it.
         let by_path = format!("{}.flash", mnt.display());
         soon(&members, || lfs(&mnt, &["pool_list", &by_path]));
-        let known = || lctl(cluster, &["get_param", "-n", "lod.*.pools.flash"]);
-        soon(&"sheen-OST0001_UUID\nsheen-OST0003_UUID\n".to_owned(), known);
+        let alone = "sheen-OST0001_UUID\nsheen-OST0003_UUID\n".to_owned();
+        soon(&alone, || parameter(cluster, "lod.*.pools.flash"));
 
         // Files of a directory with the pool are on its OSTs, however many stripes they wish for;
         // so are those below.
