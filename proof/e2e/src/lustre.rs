@@ -35,7 +35,7 @@ pub fn lctl(cluster: &Cluster, args: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// A parameter, without its name; empty as long as nobody on this host has it.
+/// A parameter, without its name; empty as long as no daemon of this host has it.
 pub fn parameter(cluster: &Cluster, name: &str) -> String {
     let output = cluster.lctl(&["get_param", "-n", name]);
     String::from_utf8(output.stdout).expect("text")
