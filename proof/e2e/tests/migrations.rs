@@ -193,6 +193,14 @@ fn an_mdt_that_is_added_takes_part() {
     lfs(first, &["mkdir", "-i", "2", "on2"]);
     fs::write(second.join("on2/file"), "file").expect("write");
     assert_eq!(lfs(second, &["getstripe", "-m", "on2/file"]), "2\n");
+    // Others hear of it in their own time.
+    let made = Cell::new(0);
+    soon(&true, || {
+        made.set(made.get() + 1);
+        let name = format!("early{}", made.get());
+        lfs(first, &["mkdir", "-i", "-1", &name]);
+        lfs(second, &["getdirstripe", "-m", &name]) == "2\n"
+    });
     let by_turns: BTreeMap<String, u32> = (0..12).fold(BTreeMap::new(), |mut all, n| {
         let name = format!("any{n}");
         lfs(first, &["mkdir", "-i", "-1", &name]);

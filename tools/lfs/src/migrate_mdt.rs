@@ -14,12 +14,13 @@ use report::{Report, strerror};
 use rustix::fs::XattrFlags;
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use types::dir_stripes::{DirHash, DirSpec};
 use types::errno::Errno;
 use types::limits::DIR_STRIPES_MAX;
-use types::target::TargetKind;
+use types::target::{TargetIndex, TargetKind};
 
 /// The first pause between two looks at a directory; each is twice the one before, up to the last.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -110,7 +111,7 @@ impl Work<'_, '_> {
                     continue;
                 }
             };
-            let moved = if is_dir { self.directory(&path) } else { self.ask(&path) };
+            let moved = if is_dir { self.directory(&path) } else { self.file(&path) };
             if let Err(error) = moved {
                 self.failed(&path, &error);
                 continue;
@@ -141,7 +142,7 @@ impl Work<'_, '_> {
     fn directory(&self, path: &Path) -> io::Result<()> {
         let mut pause = PAUSE;
         for tries in 1.. {
-            match self.ask(path) {
+            match ask(path, &self.spec) {
                 Err(error)
                     if error.raw_os_error() == Some(Errno::EBUSY.0)
                         && tries < BUSY_MAX
@@ -160,9 +161,16 @@ impl Work<'_, '_> {
         Ok(())
     }
 
-    fn ask(&self, path: &Path) -> io::Result<()> {
-        let name = String::from_utf8_lossy(MDTS_XATTR);
-        Ok(rustix::fs::lsetxattr(path, &*name, &self.spec.encode(), XattrFlags::empty())?)
+    /// Has anything but a directory go. Of several MDTs it goes to the one that has its name.
+    fn file(&self, path: &Path) -> io::Result<()> {
+        let DirSpec { count, mdts, .. } = &self.spec;
+        if *count <= 1 {
+            return ask(path, &self.spec);
+        }
+        let all_named = mdts.len() >= usize::from(*count);
+        let mdt = mdt_of_name(path)?.filter(|mdt| !all_named || mdts.contains(mdt));
+        let mdts = mdt.or(mdts.first().copied()).into_iter().collect();
+        ask(path, &DirSpec { count: 1, mdts, ..self.spec.clone() })
     }
 
     fn failed(&mut self, path: &Path, error: &io::Error) {
@@ -189,6 +197,19 @@ impl Work<'_, '_> {
     }
 }
 
+fn ask(path: &Path, spec: &DirSpec) -> io::Result<()> {
+    let name = String::from_utf8_lossy(MDTS_XATTR);
+    Ok(rustix::fs::lsetxattr(path, &*name, &spec.encode(), XattrFlags::empty())?)
+}
+
+/// The MDT that has a name, if its directory lies on several.
+fn mdt_of_name(path: &Path) -> io::Result<Option<TargetIndex>> {
+    let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else { return Ok(None) };
+    let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+    let stripes = stripes_of(dir)?;
+    Ok(stripes.map(|stripes| TargetIndex(stripes.place(name.as_bytes()).mdt())))
+}
+
 fn wait(pause: &mut Duration) {
     std::thread::sleep(*pause);
     *pause = (*pause * 2).min(PAUSE_MAX);
@@ -196,13 +217,17 @@ fn wait(pause: &mut Duration) {
 
 /// True if names of a directory move between its stripes.
 fn names_move(path: &Path) -> io::Result<bool> {
+    Ok(stripes_of(path)?.is_some_and(|stripes| stripes.moving().is_some()))
+}
+
+/// The stripes of a directory that lies, or lay, on several MDTs.
+fn stripes_of(path: &Path) -> io::Result<Option<DirStripes>> {
     let record = match xattr::get(path, &String::from_utf8_lossy(RECORD_XATTR)) {
-        Err(error) if error.raw_os_error() == Some(Errno::ENODATA.0) => return Ok(false),
+        Err(error) if error.raw_os_error() == Some(Errno::ENODATA.0) => return Ok(None),
         record => record?,
     };
-    let stripes = DirStripes::decode(&record)
-        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-    Ok(stripes.moving().is_some())
+    let stripes = DirStripes::decode(&record);
+    stripes.map(Some).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 /// What is in a directory. Other mounts are left alone: they are not asked what they are.

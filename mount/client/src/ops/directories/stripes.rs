@@ -52,6 +52,12 @@ pub(crate) async fn stripes_of(
                 locks.table.lock().stripes.is_whole(fid);
                 return Ok(None);
             }
+            Err(error) if error.errno() == Errno::ESTALE => {
+                // It was removed, and a program may have it open. Its stripes are not asked for
+                // with each operation on it.
+                locks.table.lock().stripes.is_whole(fid);
+                return Err(error.into());
+            }
             value => value?,
         };
         let stripes = DirStripes::decode(&value).map_err(|error| {
