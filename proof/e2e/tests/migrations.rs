@@ -123,7 +123,10 @@ fn what_goes_to_another_mdt_is_what_it_was() {
     fs::remove_file(dir.join("new")).expect("unlink");
 
     // Over two MDTs, with what is in it; and back.
-    lfs(&mnt, &["migrate", "-m", "1,0", "-H", "fnv_1a_64", "d"]);
+    // The MDT hears of the last closes in their own time.
+    let path = dir.display().to_string();
+    let migrate = ["migrate", "-m", "1,0", "-H", "fnv_1a_64", &path];
+    soon(&true, || cluster.called("lfs", &migrate).status.success());
     assert_planted(&dir);
     let shown = lfs(&mnt, &["getdirstripe", "d"]);
     assert!(shown.starts_with("lmv_stripe_count: 2 lmv_stripe_offset: 1 lmv_hash_type: fnv_1a_64"));
