@@ -305,7 +305,7 @@ fn rename_answers_as_linux_does() {
         ((a, "f"), (ROOT, "empty"), NO_REPLACE, Errno::EEXIST),
         ((a, "f"), (ROOT, "none"), EXCHANGE, Errno::ENOENT),
         ((a, "f"), (f, "x"), PLAIN, Errno::ENOTDIR),
-        ((a, "f"), (fid(99), "x"), PLAIN, Errno::ENOENT),
+        ((a, "f"), (fid(99), "x"), PLAIN, Errno::EREMCHG),
         ((a, "f"), (ROOT, "x"), Flags { no_replace: true, exchange: true }, Errno::EINVAL),
     ] {
         let before = w.memory.clone();
