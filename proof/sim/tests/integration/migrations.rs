@@ -12,7 +12,7 @@ use types::dir_stripes::DirSpec;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::target::TargetIndex;
-use wire::mds::{Lookup, MdsOp, MdsReply, Setxattr, SetxattrFlags};
+use wire::mds::{Link, Lookup, MdsOp, MdsReply, Setxattr, SetxattrFlags};
 
 fn spec(mdts: &[u16]) -> DirSpec {
     let count = mdts.len() as u16;
@@ -82,6 +82,37 @@ fn a_directory_goes_to_other_mdts() {
     refused(dir, &spec(&[4]), Errno::ERANGE);
     refused(dir, &DirSpec { count: 5, ..spec(&[1]) }, Errno::E2BIG);
     refused(Fid::ROOT, &spec(&[1]), Errno::EBUSY);
+}
+
+/// Names of one file in two stripes are found in two attempts, of which the second meets what the
+/// first one has pinned.
+#[test]
+fn a_file_with_names_in_two_stripes_goes_to_other_mdts() {
+    let (cluster, hand, dir, names) = prepared(4, 2);
+    let stripes = hand.record(&cluster, dir).expect("stripes");
+    let place = |text: &str| stripes.place(text.as_bytes());
+    let find = |text: &str| {
+        let look = Lookup { parent: place(text), name: crate::by_hand::name(text) };
+        match hand.asks(&cluster, place(text).mdt(), MdsOp::Lookup(look)) {
+            Ok(MdsReply::Entry(entry)) => entry.attr.fid,
+            Ok(MdsReply::Remote { fid, .. }) => fid,
+            other => panic!("{text}: {other:?}"),
+        }
+    };
+    for text in ["name01", "name02", "name03"] {
+        let mut others = (0..).map(|n| format!("{text}-{n}"));
+        let other = others.find(|other| place(other) != place(text)).expect("one of all");
+        let (new_parent, new_name) = (place(&other), crate::by_hand::name(&other));
+        let link = MdsOp::Link(Link { fid: names[text], new_parent, new_name });
+        hand.asks(&cluster, new_parent.mdt(), link).expect("a second name");
+        for mdt in [2, 1, 0] {
+            let fid = find(text);
+            hand.asks(&cluster, fid.mdt(), asked(fid, &spec(&[mdt]))).expect("it goes");
+            let now = find(text);
+            assert_eq!((now.mdt(), find(&other)), (mdt, now), "{text}");
+            assert_eq!(hand.nlink(&cluster, now), Some(2), "{text}");
+        }
+    }
 }
 
 #[test]

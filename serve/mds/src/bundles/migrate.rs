@@ -57,8 +57,11 @@ impl Goes {
 pub(super) enum Tried {
     /// It is done as far as one bundle does it.
     Begun,
-    /// Another stripe of the directory above has the name.
+    /// Another stripe of the directory above has the name. It is tried again there, and there only:
+    /// what this attempt has pinned may be in the way of the next one for a moment.
     At(Fid),
+    /// What is known of its names is too old: they are searched anew.
+    Moved,
     /// It is tried again.
     Hindered(Hindrance),
 }
@@ -100,7 +103,7 @@ impl Mds {
             for mdt in mdts.iter().filter(|mdt| **mdt != self.name.index) {
                 self.sequence_of(Some(export), *mdt).await?;
             }
-            match self.attempt_migrate(fid, &goes, at.take()).await? {
+            match self.attempt_migrate(fid, &goes, at).await? {
                 Tried::Begun => {
                     self.passing.wake();
                     // No client keeps it.
@@ -109,6 +112,11 @@ impl Mds {
                     return Ok(());
                 }
                 Tried::At(stripe) => at = Some(stripe),
+                Tried::Moved => {
+                    at = None;
+                    self.pause_busy(busy).await?;
+                    busy += 1;
+                }
                 Tried::Hindered(Hindrance::Busy) => {
                     self.pause_busy(busy).await?;
                     busy += 1;
@@ -188,9 +196,7 @@ impl Mds {
         let mut told = BTreeMap::new();
         let facts = match self.pin_names(id, finds.into_iter(), &mut told).await {
             // It has been moved, or removed.
-            Err(Errno::ENOENT | Errno::ESTALE | Errno::EREMCHG) => {
-                return Ok(Tried::Hindered(Hindrance::Busy));
-            }
+            Err(Errno::ENOENT | Errno::ESTALE | Errno::EREMCHG) => return Ok(Tried::Moved),
             facts => match facts? {
                 Ok(facts) => facts,
                 Err(hindrance) => return Ok(Tried::Hindered(hindrance)),
@@ -199,7 +205,7 @@ impl Mds {
         match leads(&facts, dir, name, fid)? {
             Leads::There => {}
             Leads::Stripe(stripe) => return Ok(Tried::At(stripe)),
-            Leads::Elsewhere => return Ok(Tried::Hindered(Hindrance::Busy)),
+            Leads::Elsewhere => return Ok(Tried::Moved),
         }
         let new = goes.to.mdts.iter().filter(|mdt| **mdt != self.name.index);
         let nothing = new.filter(|mdt| !told.contains_key(mdt)).map(|mdt| (*mdt, Vec::new()));
@@ -211,7 +217,7 @@ impl Mds {
             return Ok(Tried::Hindered(Hindrance::Away));
         }
         let Some(steps) = self.draft_migrate(id, fid, goes, dir)? else {
-            return Ok(Tried::Hindered(Hindrance::Busy));
+            return Ok(Tried::Moved);
         };
         Ok(match self.carry_alone(id, steps).await? {
             Ok(()) => Tried::Begun,

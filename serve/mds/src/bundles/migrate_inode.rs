@@ -77,8 +77,12 @@ impl Mds {
                     return Ok(());
                 }
                 Tried::At(_) => {}
-                Tried::Hindered(Hindrance::Busy) => {
+                Tried::Moved => {
                     at.clear();
+                    self.pause_busy(busy).await?;
+                    busy += 1;
+                }
+                Tried::Hindered(Hindrance::Busy) => {
                     self.pause_busy(busy).await?;
                     busy += 1;
                 }
@@ -119,15 +123,14 @@ impl Mds {
         let mut told = BTreeMap::new();
         let pinned = self.pin_inode(id, fid, own).await;
         let mut all = match pinned {
-            Err(Errno::EREMCHG | Errno::ENOENT) => return Ok(Tried::Hindered(Hindrance::Busy)),
+            Err(Errno::EREMCHG | Errno::ENOENT) => return Ok(Tried::Moved),
             pinned => match pinned? {
                 Ok(facts) => vec![facts],
                 Err(hindrance) => return Ok(Tried::Hindered(hindrance)),
             },
         };
         match self.prepare_at(true, id, by_mdt, &mut told).await {
-            // A name has been moved.
-            Err(Errno::EREMCHG | Errno::ENOENT) => return Ok(Tried::Hindered(Hindrance::Busy)),
+            Err(Errno::EREMCHG | Errno::ENOENT) => return Ok(Tried::Moved),
             prepared => match prepared? {
                 Ok(more) => all.extend(more),
                 Err(hindrance) => return Ok(Tried::Hindered(hindrance)),
@@ -140,7 +143,7 @@ impl Mds {
                     at.insert(place.clone(), stripe);
                     return Ok(Tried::At(stripe));
                 }
-                Leads::Elsewhere => return Ok(Tried::Hindered(Hindrance::Busy)),
+                Leads::Elsewhere => return Ok(Tried::Moved),
             }
         }
         if !told.contains_key(&to) {
@@ -153,7 +156,7 @@ impl Mds {
             return Ok(Tried::Hindered(Hindrance::Away));
         }
         let Some(steps) = self.draft_inode(id, fid, to, places, &names)? else {
-            return Ok(Tried::Hindered(Hindrance::Busy));
+            return Ok(Tried::Moved);
         };
         Ok(match self.carry_alone(id, steps).await? {
             Ok(()) => Tried::Begun,
