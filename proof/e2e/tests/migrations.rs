@@ -77,7 +77,6 @@ fn assert_planted(dir: &Path) {
 }
 
 #[test]
-#[ignore = "it stood still once where a directory goes over two MDTs and back: not traced"]
 fn what_goes_to_another_mdt_is_what_it_was() {
     if !e2e::can_mount() {
         return;
@@ -131,6 +130,13 @@ fn what_goes_to_another_mdt_is_what_it_was() {
     assert_planted(&dir);
     let shown = lfs(&mnt, &["getdirstripe", "d"]);
     assert!(shown.starts_with("lmv_stripe_count: 2 lmv_stripe_offset: 1 lmv_hash_type: fnv_1a_64"));
+    let inodes = || {
+        let of = |name: &str| fs::metadata(dir.join(name)).expect("stat").ino();
+        ["f001", "f002", "below", "below/second"].map(of)
+    };
+    let there = inodes();
+    lfs(&mnt, &["migrate", "-m", "1,0", "-H", "fnv_1a_64", "d"]);
+    assert_eq!(inodes(), there, "what is there stays, also with names in two stripes");
     lfs(&mnt, &["migrate", "-d", "-m", "0", "d"]);
     assert_eq!(lfs(&mnt, &["getdirstripe", "-m", "d"]), "0\n");
     assert_eq!(lfs(&mnt, &["getdirstripe", "-m", "d/below"]), "1\n", "-d moves nothing below");

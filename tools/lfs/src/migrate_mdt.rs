@@ -15,10 +15,13 @@ use rustix::fs::XattrFlags;
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use types::about;
 use types::dir_stripes::{DirHash, DirSpec};
 use types::errno::Errno;
+use types::fid::Fid;
 use types::limits::DIR_STRIPES_MAX;
 use types::target::{TargetIndex, TargetKind};
 
@@ -104,14 +107,14 @@ impl Work<'_, '_> {
     fn tree(&mut self, path: &Path, out: &mut dyn Write) -> io::Result<()> {
         let mut waiting = vec![path.to_owned()];
         while let Some(path) = waiting.pop() {
-            let is_dir = match fs::symlink_metadata(&path) {
-                Ok(meta) => meta.is_dir(),
+            let (is_dir, names) = match fs::symlink_metadata(&path) {
+                Ok(meta) => (meta.is_dir(), meta.nlink()),
                 Err(error) => {
                     self.failed(&path, &error);
                     continue;
                 }
             };
-            let moved = if is_dir { self.directory(&path) } else { self.file(&path) };
+            let moved = if is_dir { self.directory(&path) } else { self.file(&path, names) };
             if let Err(error) = moved {
                 self.failed(&path, &error);
                 continue;
@@ -161,13 +164,17 @@ impl Work<'_, '_> {
         Ok(())
     }
 
-    /// Has anything but a directory go. Of several MDTs it goes to the one that has its name.
-    fn file(&self, path: &Path) -> io::Result<()> {
+    /// Has anything but a directory go. Of several MDTs it goes to the one that has its name. If it
+    /// has several names and is on any of the MDTs it stays: each name would take it elsewhere.
+    fn file(&self, path: &Path, names: u64) -> io::Result<()> {
         let DirSpec { count, mdts, .. } = &self.spec;
         if *count <= 1 {
             return ask(path, &self.spec);
         }
         let all_named = mdts.len() >= usize::from(*count);
+        if names > 1 && (!all_named || mdts.contains(&TargetIndex(fid_of(path)?.mdt()))) {
+            return Ok(());
+        }
         let mdt = mdt_of_name(path)?.filter(|mdt| !all_named || mdts.contains(mdt));
         let mdts = mdt.or(mdts.first().copied()).into_iter().collect();
         ask(path, &DirSpec { count: 1, mdts, ..self.spec.clone() })
@@ -200,6 +207,11 @@ impl Work<'_, '_> {
 fn ask(path: &Path, spec: &DirSpec) -> io::Result<()> {
     let name = String::from_utf8_lossy(MDTS_XATTR);
     Ok(rustix::fs::lsetxattr(path, &*name, &spec.encode(), XattrFlags::empty())?)
+}
+
+fn fid_of(path: &Path) -> io::Result<Fid> {
+    let fid = xattr::get_text(path, about::FID)?;
+    fid.parse().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 /// The MDT that has a name, if its directory lies on several.
