@@ -5,6 +5,7 @@ mod dom;
 mod gaps;
 mod groups;
 mod leases;
+mod listings;
 mod locks;
 mod operations;
 mod restart;
