@@ -24,10 +24,16 @@ const PAGE: u64 = 4096;
 /// See the module. At most one page for each write under way.
 #[derive(Default)]
 pub struct HeldPages {
-    files: Mutex<HashMap<Fid, Vec<Held>>>,
-    /// Reads into pages that are under way, by file.
-    reads: Mutex<HashMap<Fid, usize>>,
+    files: Mutex<HashMap<Fid, InPages>>,
     changed: Notify,
+}
+
+/// What is under way in the pages of a file.
+#[derive(Default)]
+struct InPages {
+    held: Vec<Held>,
+    /// Reads that fill pages.
+    reads: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -57,10 +63,7 @@ pub struct FillsPages {
 impl HoldsPage {
     /// True if a read filled pages of the file beside the write.
     pub fn is_beside_a_read(&self) -> bool {
-        let files = self.pages.files.lock();
-        files
-            .get(&self.fid)
-            .is_some_and(|held| held.iter().any(|held| held.page == self.page && held.read))
+        self.pages.has(self.fid, |held| held.page == self.page && held.read)
     }
 }
 
@@ -70,8 +73,8 @@ impl HeldPages {
         let page = offset.saturating_add(len).saturating_sub(1) / PAGE;
         {
             let mut files = self.files.lock();
-            let read = self.reads.lock().contains_key(&fid);
-            let held = files.entry(fid).or_default();
+            let InPages { held, reads } = files.entry(fid).or_default();
+            let read = *reads > 0;
             match held.iter_mut().find(|held| held.page == page) {
                 Some(held) => {
                     held.writes += 1;
@@ -87,8 +90,9 @@ impl HeldPages {
     /// A read into pages of a file is under way.
     pub fn fill(self: &Arc<Self>, fid: Fid) -> FillsPages {
         let mut files = self.files.lock();
-        *self.reads.lock().entry(fid).or_default() += 1;
-        files.get_mut(&fid).into_iter().flatten().for_each(|held| held.read = true);
+        let InPages { held, reads } = files.entry(fid).or_default();
+        *reads += 1;
+        held.iter_mut().for_each(|held| held.read = true);
         FillsPages { pages: self.clone(), fid }
     }
 
@@ -96,7 +100,7 @@ impl HeldPages {
     pub fn of(&self, fid: Fid) -> Vec<u64> {
         let files = self.files.lock();
         let mut pages: Vec<u64> =
-            files.get(&fid).into_iter().flatten().map(|held| held.page).collect();
+            files.get(&fid).into_iter().flat_map(|file| &file.held).map(|held| held.page).collect();
         pages.sort_unstable();
         pages
     }
@@ -115,52 +119,45 @@ impl HeldPages {
 
     /// The kernel waits for a page that it was told to drop, or no longer.
     pub(crate) fn set_going(&self, fid: Fid, page: u64, going: bool) {
-        if let Some(held) = self
-            .files
-            .lock()
-            .get_mut(&fid)
-            .and_then(|held| held.iter_mut().find(|h| h.page == page))
-        {
-            held.going = going;
-        }
+        let mut files = self.files.lock();
+        let held = files.get_mut(&fid).into_iter().flat_map(|file| &mut file.held);
+        held.filter(|held| held.page == page).for_each(|held| held.going = going);
     }
 
     /// True if the kernel waits for this page already in order to drop it.
     pub(crate) fn is_going(&self, fid: Fid, page: u64) -> bool {
-        self.files
-            .lock()
-            .get(&fid)
-            .is_some_and(|held| held.iter().any(|held| held.page == page && held.going))
+        self.has(fid, |held| held.page == page && held.going)
+    }
+
+    fn has(&self, fid: Fid, is: impl Fn(&Held) -> bool) -> bool {
+        self.files.lock().get(&fid).is_some_and(|file| file.held.iter().any(is))
+    }
+
+    /// A write or a read is over.
+    fn over(&self, fid: Fid, end: impl FnOnce(&mut InPages)) {
+        let mut files = self.files.lock();
+        let Some(file) = files.get_mut(&fid) else { return };
+        end(file);
+        if file.held.is_empty() && file.reads == 0 {
+            files.remove(&fid);
+        }
     }
 }
 
 impl Drop for HoldsPage {
     fn drop(&mut self) {
-        {
-            let mut files = self.pages.files.lock();
-            if let Some(held) = files.get_mut(&self.fid) {
-                held.iter_mut()
-                    .filter(|held| held.page == self.page)
-                    .for_each(|held| held.writes -= 1);
-                held.retain(|held| held.writes > 0);
-                if held.is_empty() {
-                    files.remove(&self.fid);
-                }
-            }
-        }
+        self.pages.over(self.fid, |file| {
+            let held = file.held.iter_mut().filter(|held| held.page == self.page);
+            held.for_each(|held| held.writes -= 1);
+            file.held.retain(|held| held.writes > 0);
+        });
         self.pages.changed.notify_waiters();
     }
 }
 
 impl Drop for FillsPages {
     fn drop(&mut self) {
-        let mut reads = self.pages.reads.lock();
-        if let Some(count) = reads.get_mut(&self.fid) {
-            *count -= 1;
-            if *count == 0 {
-                reads.remove(&self.fid);
-            }
-        }
+        self.pages.over(self.fid, |file| file.reads -= 1);
     }
 }
 
@@ -218,7 +215,7 @@ mod tests {
         assert!(second.is_beside_a_read(), "the read is over, its page is there");
         drop((alone, second));
         assert!(!pages.hold(A, 0, 1).is_beside_a_read());
-        assert!(pages.reads.lock().is_empty());
+        assert!(pages.files.lock().is_empty());
     }
 
     #[test]

@@ -9,6 +9,7 @@
 
 use crate::callbacks::CallbackRoute;
 use crate::error::RpcError;
+use crate::import::elsewhere::Looked;
 use crate::import::{Import, LocalSession, Session};
 use crate::service::Origin;
 use crate::service::served::{ConnectError, Served};
@@ -180,20 +181,10 @@ impl Import {
         // Hosts that have not said anything.
         let mut silent = nids.len();
         let mut rest = nids.into_iter();
-        let look = |nid, pause: Duration| async move {
-            if !pause.is_zero() {
-                self.rpc.env().clock.sleep(pause).await;
-            }
-            let peer = match several {
-                true => self.served_at(nid).await,
-                false => self.reach(nid).await,
-            };
-            (nid, pause.is_zero(), peer)
-        };
         let mut reached = FuturesUnordered::new();
         loop {
             match rest.next() {
-                Some(nid) => reached.push(look(nid, Duration::ZERO)),
+                Some(nid) => reached.push(self.look_at(nid, several, Duration::ZERO)),
                 None if reached.is_empty() => return Err(error),
                 None => {}
             }
@@ -201,7 +192,8 @@ impl Import {
                 0 => Either::Left(pending()),
                 _ => Either::Right(self.rpc.env().clock.sleep(NEXT_NID_AFTER)),
             };
-            let Either::Left((Some((nid, first, peer)), _)) = select(reached.next(), next).await
+            let Either::Left((Some(Looked { nid, first, peer }), _)) =
+                select(reached.next(), next).await
             else {
                 continue;
             };
@@ -213,7 +205,7 @@ impl Import {
             let Err(this) = connected else { return Ok(()) };
             tracing::debug!(target = %self.target, %nid, error = %this, "cannot connect");
             if silent > 0 && !is_final(&this) {
-                reached.push(look(nid, PAUSE_OF_HOSTS_MAX));
+                reached.push(self.look_at(nid, several, PAUSE_OF_HOSTS_MAX));
             }
             // That the target is there and recovers says more than that it is not elsewhere.
             if !is_recovering(&error) {

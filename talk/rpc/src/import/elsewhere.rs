@@ -26,6 +26,16 @@ use wire::message::{Op, Request};
 /// and if it does not say so in the same time, the others are.
 const SILENCE: Duration = Duration::from_millis(500);
 
+/// What came of one look for a host.
+pub(crate) struct Looked {
+    /// Its NID.
+    pub(crate) nid: Nid,
+    /// It had not been asked before.
+    pub(crate) first: bool,
+    /// The host, or why it is none.
+    pub(crate) peer: Result<Arc<Peer>, RpcError>,
+}
+
 impl Import {
     /// True if the target may be served by another host than that of this session.
     pub(crate) fn has_other_hosts(&self) -> bool {
@@ -73,21 +83,16 @@ impl Import {
         }
         let here = remote.peer.nid();
         let nids = self.link.lock().nids.clone();
-        let look = |nid, pause: Duration| async move {
-            if !pause.is_zero() {
-                self.rpc.env().clock.sleep(pause).await;
-            }
-            (nid, pause.is_zero(), self.served_at(nid).await)
-        };
         let others = nids.into_iter().filter(|nid| *nid != here);
-        let mut asked: FuturesUnordered<_> = others.map(|nid| look(nid, Duration::ZERO)).collect();
+        let mut asked: FuturesUnordered<_> =
+            others.map(|nid| self.look_at(nid, true, Duration::ZERO)).collect();
         let mut silent = asked.len();
-        while let Some((nid, first, found)) = asked.next().await {
+        while let Some(Looked { nid, first, peer }) = asked.next().await {
             silent -= usize::from(first);
-            let Ok(peer) = found else {
+            let Ok(peer) = peer else {
                 // Another one may be gone, too: this one is not waited for until that is clear.
                 if silent > 0 {
-                    asked.push(look(nid, PAUSE_OF_HOSTS_MAX));
+                    asked.push(self.look_at(nid, true, PAUSE_OF_HOSTS_MAX));
                 }
                 continue;
             };
@@ -98,8 +103,21 @@ impl Import {
         }
     }
 
+    /// Looks for a host, after a pause if it was asked before. `serves`: it must say that it serves
+    /// the target.
+    pub(crate) async fn look_at(&self, nid: Nid, serves: bool, pause: Duration) -> Looked {
+        if !pause.is_zero() {
+            self.rpc.env().clock.sleep(pause).await;
+        }
+        let peer = match serves {
+            true => self.served_at(nid).await,
+            false => self.reach(nid).await,
+        };
+        Looked { nid, first: pause.is_zero(), peer }
+    }
+
     /// The host at a NID, if it serves the target.
-    pub(crate) async fn served_at(&self, nid: Nid) -> Result<Arc<Peer>, RpcError> {
+    async fn served_at(&self, nid: Nid) -> Result<Arc<Peer>, RpcError> {
         let peer = self.reach(nid).await?;
         self.serves(&peer, CONNECT_TIMEOUT).await?;
         Ok(peer)
