@@ -9,6 +9,7 @@
 //! | [`kernel_cache`]: how names and attributes are forgotten without waiting for this mount | R1, R2, R3, R11 |
 //! | [`invalidations`]: what is to be forgotten, and which names are dropped | R2, R3 |
 //! | [`recent`]: names and links that the kernel changes on its own a moment after an answer; what was called back a moment ago | R3, R4, R6, R7, R12 |
+//! | [`given_back`]: inodes that it gives back while they are shown to it | R47 |
 //! | [`reply_barrier`]: answers on their way to the kernel | R10, R26 |
 //! | [`kernel_eof`]: where it believes files to end whose pages it has | R15, R18, R19, R21, R32 |
 //! | [`timers`]: all times, with their reasons | R1, R3, R4, R6, R11 to R16, R28, R30 |
@@ -25,6 +26,7 @@
 //! | `fuse`: what goes to the kernel with an answer, or after it | R3, R10, R16, R22, R23, R24 |
 //! | `session::validity`: trust ends before the MDT may evict | R27 |
 
+pub mod given_back;
 pub mod invalidations;
 pub mod kernel_cache;
 pub mod kernel_eof;

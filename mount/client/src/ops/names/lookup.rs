@@ -3,6 +3,7 @@
 use crate::caller::{Caller, Found};
 use crate::client::Client;
 use crate::counters::Operation;
+use data::kernel_view::given_back::GivenBack;
 use data::kernel_view::recent::Asked;
 use data::locks::table::Known;
 use data::node::NodeId;
@@ -279,13 +280,9 @@ impl Client {
 
     /// The kernel gives back `count` lookups of a node.
     pub fn forget(&self, node: NodeId, count: u64) {
-        let Some(fid) = self.nodes.forget(node, count) else { return };
-        let removed = {
-            let mut table = self.locks.table.lock();
-            table.kernel_forgot(fid);
-            table.is_removed(fid)
-        };
-        self.data.writeback.forget_pages(fid);
+        let pages = |fid| self.data.writeback.forget_pages(fid);
+        let given_back = self.locks.given_back(node, count, pages);
+        let Some(GivenBack { fid, removed }) = given_back else { return };
         self.removed.forget(fid);
         if self.locks.no_open() {
             self.forgotten(fid);
