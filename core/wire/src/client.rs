@@ -30,6 +30,8 @@ pub enum ClientOp {
     Glimpse {
         /// The files.
         fids: Vec<Fid>,
+        /// What was written of them is stored and told first.
+        store: bool,
     },
     /// Give up these bytes of these files. The client first stores what was written of the files
     /// and tells the MDT. Answers `Done`.

@@ -243,6 +243,9 @@ impl DataPath {
         offset: u64,
         end: u64,
     ) -> Result<Vec<Bytes>, ClientError> {
+        if self.locks.is_shared(file.fid) {
+            return self.read_shared_bypassing(credentials, file, offset, end).await;
+        }
         if offset < end
             && let Some(data) = self.read_small(credentials, file, offset, end).await?
         {
@@ -265,6 +268,25 @@ impl DataPath {
         Ok(data)
     }
 
+    /// As [`DataPath::read_bypassing`], of a file that other clients are writing under extents:
+    /// what they wrote before is stored first (R37).
+    async fn read_shared_bypassing(
+        &self,
+        credentials: &Credentials,
+        file: &File,
+        offset: u64,
+        end: u64,
+    ) -> Result<Vec<Bytes>, ClientError> {
+        let end = end.min(self.ask_size(credentials, file).await?);
+        if offset >= end {
+            return Ok(Vec::new());
+        }
+        match self.read_small(credentials, file, offset, end).await? {
+            Some(data) => Ok(data),
+            None => self.read_known(credentials, file, offset, end).await,
+        }
+    }
+
     pub(crate) async fn read_known(
         &self,
         credentials: &Credentials,
@@ -279,13 +301,13 @@ impl DataPath {
         self.fetch(&layout, file.fid, start, end).await
     }
 
-    /// The size that the MDT has now.
+    /// The size that the MDT has now, for a read that no lock covers.
     pub(crate) async fn ask_size(
         &self,
         credentials: &Credentials,
         file: &File,
     ) -> Result<u64, ClientError> {
-        let entry = self.session.mdc(file.fid)?.getattr(credentials, file.fid).await?;
+        let entry = self.session.mdc(file.fid)?.getattr_stored(credentials, file.fid).await?;
         file.learn(&entry.attr);
         Ok(entry.attr.size)
     }

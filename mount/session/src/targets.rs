@@ -313,7 +313,7 @@ pub async fn getattr_and_layout(
     fid: Fid,
 ) -> Result<(Attr, Arc<Layout>), ClientError> {
     let get_layout = MdsOp::GetLayout(GetLayout { fid, write: false, start: 0, end: EOF });
-    match two(mdc, credentials, MdsOp::Getattr(Getattr { fid }), get_layout).await? {
+    match two(mdc, credentials, MdsOp::Getattr(Getattr::of(fid)), get_layout).await? {
         (MdsReply::Entry(entry), Ok(MdsReply::Layout(layout))) => Ok((entry.attr, layout)),
         (_, Err(error)) => Err(error),
         other => Err(misfit(mdc.import(), &other)),

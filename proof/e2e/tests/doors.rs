@@ -595,7 +595,7 @@ fn uuids_of_clients_are_not_told_and_callbacks_of_strangers_are_not_heard() {
     let bytes = reports();
     assert!(!contains(&bytes, uuid.as_bytes()) && !contains(&bytes, &client.0.to_le_bytes()));
 
-    let revoke = Op::Client(ClientOp::Glimpse { fids: vec![Fid::ROOT] });
+    let revoke = Op::Client(ClientOp::Glimpse { fids: vec![Fid::ROOT], store: false });
     let mut caller = Stranger::greet(ELSEWHERE, &listen, 8);
     assert_eq!(caller.ask(client, mdt(), revoke).expect("an answer"), Some(Refusal::OtherProcess));
     still_works(&cluster);

@@ -86,7 +86,7 @@ impl Rank {
         match phase {
             Phase::Create => {
                 if let Some(import) = &self.extra {
-                    let ask = Op::Mds(MdsOp::Getattr(Getattr { fid: Fid::ROOT }));
+                    let ask = Op::Mds(MdsOp::Getattr(Getattr::of(Fid::ROOT)));
                     import.one(&Credentials::root(), ask).await.map_err(ClientError::from)?;
                 }
                 let mode = OpenMode::from_libc(libc::O_WRONLY | libc::O_EXCL, false);

@@ -185,7 +185,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         other => panic!("{other:?}"),
     });
     measure("getattr", files, |i| {
-        client.one(MdsOp::Getattr(Getattr { fid: fids[i as usize] }));
+        client.one(MdsOp::Getattr(Getattr::of(fids[i as usize])));
     });
     measure("lookup", files, |i| {
         client.one(MdsOp::Lookup(Lookup { parent: Fid::ROOT, name: name("f", i) }));

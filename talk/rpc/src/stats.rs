@@ -373,7 +373,7 @@ mod tests {
         let registry = Arc::new(Registry::default());
         let target = TargetName::mdt(Default::default(), 0);
         let stats = CallStats::of_target(registry.clone(), target);
-        let ops = [Op::Mds(MdsOp::Getattr(Getattr { fid: Fid::ROOT })), Op::Mds(MdsOp::Sync)];
+        let ops = [Op::Mds(MdsOp::Getattr(Getattr::of(Fid::ROOT))), Op::Mds(MdsOp::Sync)];
         let dropped = stats.begin(&ops, JobId::NONE, Duration::ZERO);
         let answered = stats.begin(&ops, JobId::NONE, Duration::from_secs(1));
         assert_eq!(stats.in_flight(), [2, 0, 0, 0]);

@@ -162,7 +162,7 @@ impl Mdc {
         credentials: &Credentials,
         root: Root,
     ) -> Result<(OnTheWay, Option<Entry>), RpcError> {
-        let ops = vec![MdsOp::Root(root), MdsOp::Getattr(Getattr { fid: Fid::result_of(0) })];
+        let ops = vec![MdsOp::Root(root), MdsOp::Getattr(Getattr::of(Fid::result_of(0)))];
         let mut results = self.ask(credentials, ops).await?.into_iter();
         let next = match results.next() {
             Some(result) => match result? {
@@ -191,7 +191,24 @@ impl Mdc {
 
     /// Attributes.
     pub async fn getattr(&self, credentials: &Credentials, fid: Fid) -> Result<Entry, RpcError> {
-        match self.call(credentials, MdsOp::Getattr(Getattr { fid })).await? {
+        self.getattr_as(credentials, Getattr::of(fid)).await
+    }
+
+    /// Attributes for a read that no lock covers ([`Getattr::stored`]).
+    pub async fn getattr_stored(
+        &self,
+        credentials: &Credentials,
+        fid: Fid,
+    ) -> Result<Entry, RpcError> {
+        self.getattr_as(credentials, Getattr { fid, stored: true }).await
+    }
+
+    async fn getattr_as(
+        &self,
+        credentials: &Credentials,
+        getattr: Getattr,
+    ) -> Result<Entry, RpcError> {
+        match self.call(credentials, MdsOp::Getattr(getattr)).await? {
             MdsReply::Entry(e) => Ok(*e),
             other => Err(unexpected(&self.import, &other)),
         }

@@ -18,7 +18,7 @@ pub(super) fn encode(op: &ClientOp, w: &mut Writer) {
             w.put(&len32(names.len()));
             names.iter().for_each(|name| w.name(name));
         }),
-        ClientOp::Glimpse { fids } => w.op(opcode::CLIENT_GLIMPSE, 0, |w| {
+        ClientOp::Glimpse { fids, store } => w.op(opcode::CLIENT_GLIMPSE, bits([*store]), |w| {
             w.put(&len32(fids.len()));
             fids.iter().for_each(|fid| w.put(&RawFid::from(*fid)));
         }),
@@ -42,6 +42,12 @@ pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>) -> Result<Clie
     if number == opcode::CLIENT_SQUASH {
         return squash::get(unpack("squash flags", flags)?, r).map(ClientOp::Squash);
     }
+    if number == opcode::CLIENT_GLIMPSE {
+        let [store] = unpack("glimpse flags", flags)?;
+        let n = count(*r.get()?, "inodes", REVOKES_PER_CALLBACK_MAX)?;
+        let fids = r.slice_of::<RawFid>(n)?.iter().map(Into::into).collect();
+        return Ok(ClientOp::Glimpse { fids, store });
+    }
     let [] = unpack("callback flags", flags)?;
     match number {
         opcode::CLIENT_REVOKE => Ok(ClientOp::Revoke { locks: locks(r)? }),
@@ -55,12 +61,6 @@ pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>) -> Result<Clie
                 names.push(r.name()?);
             }
             Ok(ClientOp::Changing { dir, names })
-        }
-        opcode::CLIENT_GLIMPSE => {
-            let n = count(*r.get()?, "inodes", REVOKES_PER_CALLBACK_MAX)?;
-            Ok(ClientOp::Glimpse {
-                fids: r.slice_of::<RawFid>(n)?.iter().map(Into::into).collect(),
-            })
         }
         opcode::CLIENT_REVOKE_EXTENTS => {
             let n = count(*r.get()?, "extents", REVOKES_PER_CALLBACK_MAX)?;

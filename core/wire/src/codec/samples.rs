@@ -140,7 +140,7 @@ pub fn sample_ops() -> Vec<Op> {
     let client = [
         ClientOp::Revoke { locks: vec![(FID, InodeBits::LOOKUP.union(InodeBits::UPDATE))] },
         ClientOp::Changing { dir: DIR, names: vec![name("a"), name("bc")] },
-        ClientOp::Glimpse { fids: vec![FID] },
+        ClientOp::Glimpse { fids: vec![FID], store: true },
         ClientOp::RevokeExtents { extents: vec![(FID, ByteRange::new(4096, u64::MAX))] },
         ClientOp::Squash(squash()),
     ];

@@ -160,7 +160,8 @@ pub fn any_op() -> impl Strategy<Value = Op> {
         any_locks().prop_map(|locks| ClientOp::Revoke { locks }),
         (any_fid(), vec(any_name(), 0..5))
             .prop_map(|(dir, names)| ClientOp::Changing { dir, names }),
-        vec(any_fid(), 0..20).prop_map(|fids| ClientOp::Glimpse { fids }),
+        (vec(any_fid(), 0..20), any::<bool>())
+            .prop_map(|(fids, store)| ClientOp::Glimpse { fids, store }),
         vec((any_fid(), any_range()), 0..20)
             .prop_map(|extents| ClientOp::RevokeExtents { extents }),
         any_squash().prop_map(ClientOp::Squash),

@@ -23,28 +23,43 @@ use zerocopy::little_endian::{I64, U32, U64};
 pub struct Getattr {
     /// The inode.
     pub fid: Fid,
+    /// For a read that no lock covers: other clients that write the file store what they have
+    /// written before they tell its size, and the answer waits for nothing that may wait for this
+    /// client.
+    pub stored: bool,
+}
+
+impl Getattr {
+    /// As the MDT and the writers know them.
+    pub fn of(fid: Fid) -> Getattr {
+        Getattr { fid, stored: false }
+    }
 }
 
 impl Operation for Getattr {
     fids!(fid);
+
+    fn flags(&self) -> u16 {
+        bits([self.stored])
+    }
 
     fn put(&self, w: &mut Writer) {
         put_fid(self.fid, w);
     }
 
     fn get(flags: u16, r: &mut Reader<'_>, _: &mut Bulk) -> Result<Getattr, DecodeError> {
-        plain(flags)?;
-        Ok(Getattr { fid: fid(r)? })
+        let [stored] = unpack(FLAGS, flags)?;
+        Ok(Getattr { fid: fid(r)?, stored })
     }
 
     #[cfg(test)]
     fn sample() -> Getattr {
-        Getattr { fid: FID }
+        Getattr { fid: FID, stored: true }
     }
 
     #[cfg(test)]
     fn any() -> BoxedStrategy<Getattr> {
-        any_fid().prop_map(|fid| Getattr { fid }).boxed()
+        (any_fid(), any::<bool>()).prop_map(|(fid, stored)| Getattr { fid, stored }).boxed()
     }
 }
 

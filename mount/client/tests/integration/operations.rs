@@ -112,7 +112,8 @@ async fn what_is_on_its_way_is_read_and_told_of() {
     tokio::time::sleep(Duration::from_millis(20)).await;
     write(&cluster.client, file, 2, b"der").await.unwrap();
     assert_eq!(read(&cluster.client, file, 0, 100).await, b"older");
-    let glimpse = cluster.callback(ClientOp::Glimpse { fids: vec![found.attr.fid] }).await;
+    let glimpse =
+        cluster.callback(ClientOp::Glimpse { fids: vec![found.attr.fid], store: false }).await;
     let ClientReply::Glimpses(sizes) = glimpse else { panic!("{glimpse:?}") };
     assert!(matches!(sizes[..], [Glimpsed::Dirty(Glimpse { size: 5, .. })]), "{sizes:?}");
     cluster.world.hold_writes.send_replace(false);
@@ -124,11 +125,27 @@ async fn what_is_on_its_way_is_read_and_told_of() {
         5,
         "told before the lock is given"
     );
-    let glimpse = cluster.callback(ClientOp::Glimpse { fids: vec![found.attr.fid] }).await;
+    let glimpse =
+        cluster.callback(ClientOp::Glimpse { fids: vec![found.attr.fid], store: false }).await;
     assert_eq!(glimpse, ClientReply::Glimpses(vec![Glimpsed::Reported]), "it is open for writing");
     cluster.client.clone().release(Caller::root(), file).await.unwrap();
-    let glimpse = cluster.callback(ClientOp::Glimpse { fids: vec![found.attr.fid] }).await;
+    let glimpse =
+        cluster.callback(ClientOp::Glimpse { fids: vec![found.attr.fid], store: false }).await;
     assert_eq!(glimpse, ClientReply::Glimpses(vec![Glimpsed::Idle]));
+}
+
+#[tokio::test]
+async fn what_was_written_is_stored_for_a_client_that_reads_without_a_lock() {
+    let cluster = Cluster::mounted().await;
+    let (found, file) = create(&cluster, "f").await;
+    write(&cluster.client, file, 0, b"abc").await.unwrap();
+    let fids = vec![found.attr.fid];
+    cluster.callback(ClientOp::Glimpse { fids: fids.clone(), store: false }).await;
+    assert!(cluster.world.state.lock().objects.is_empty(), "a look at the size stores nothing");
+    let glimpse = cluster.callback(ClientOp::Glimpse { fids, store: true }).await;
+    assert_eq!(glimpse, ClientReply::Glimpses(vec![Glimpsed::Reported]));
+    let state = cluster.world.state.lock();
+    assert_eq!((state.objects.len(), state.inodes[&found.attr.fid].attr.size), (1, 3));
 }
 
 #[tokio::test]
@@ -162,7 +179,8 @@ async fn what_was_kept_of_a_file_that_is_gone_is_not_tried_for_ever() {
         tokio::time::timeout(Duration::from_secs(10), cluster.callback(ClientOp::Revoke { locks }))
             .await;
     assert_eq!(answer.expect("it ends"), ClientReply::Done);
-    let glimpse = cluster.callback(ClientOp::Glimpse { fids: vec![found.attr.fid] }).await;
+    let glimpse =
+        cluster.callback(ClientOp::Glimpse { fids: vec![found.attr.fid], store: false }).await;
     assert_eq!(glimpse, ClientReply::Glimpses(vec![Glimpsed::Reported]));
 }
 

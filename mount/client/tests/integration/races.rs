@@ -317,7 +317,8 @@ fn an_inode_that_the_kernel_gave_back_is_not_tried_again() {
 fn the_kernel_asks_for_a_size_that_another_client_was_told() {
     simulated(|rig| async move {
         let found = rig.file("f", b"abc").await;
-        let (fid, ask) = (found.attr.fid, ClientOp::Glimpse { fids: vec![found.attr.fid] });
+        let (fid, ask) =
+            (found.attr.fid, ClientOp::Glimpse { fids: vec![found.attr.fid], store: false });
         let trusted = rig.client().getattr(Caller::root(), found.node, None).await.unwrap();
         assert!(trusted.attr_valid > Duration::ZERO);
         // From here on the kernel is told attributes without trust (R43), but it has these.
@@ -349,7 +350,9 @@ fn a_quiet_file_is_given_up_though_it_is_open_for_writing() {
             let read = rig.read(handle, mapped);
             rig.settle().await;
             assert!(read.is_over());
-            let ask = || rig.cluster.callback(ClientOp::Glimpse { fids: vec![found.attr.fid] });
+            let ask = || {
+                rig.cluster.callback(ClientOp::Glimpse { fids: vec![found.attr.fid], store: false })
+            };
             let said = |said| ClientReply::Glimpses(vec![said]);
             rig.wait_ms(999).await;
             assert_eq!(ask().await, said(Glimpsed::Reported), "it was opened a moment ago");

@@ -65,8 +65,11 @@ impl CallbackHandler {
             ClientOp::Revoke { locks } => self.revoke(locks).await,
             ClientOp::Changing { dir, names } => self.changing(dir, &names).await,
             ClientOp::RevokeExtents { extents } => self.revoke_extents(extents).await,
-            ClientOp::Glimpse { fids } => {
+            ClientOp::Glimpse { fids, store } => {
                 let data = self.locks.data.get();
+                if let (true, Some(data)) = (store, data) {
+                    join_all(fids.iter().map(|fid| data.store(*fid))).await;
+                }
                 let glimpse =
                     |fid: &Fid| data.map_or(Glimpsed::Reported, |data| data.glimpse(*fid));
                 let glimpsed: Vec<Glimpsed> = fids.iter().map(glimpse).collect();

@@ -78,6 +78,13 @@ pub trait DataHolder: Send + Sync + 'static {
     fn given_back(&self, fid: Fid) {
         let _ = fid;
     }
+    /// Stores what this mount has written, and tells the MDT, as far as the lock is held and
+    /// targets answer in time. May wait for OSTs and for `Wrote`, but for nothing that could wait
+    /// for a lock.
+    fn store(&self, fid: Fid) -> BoxFuture<'static, ()> {
+        let _ = fid;
+        Box::pin(std::future::ready(()))
+    }
     /// Size and times, if this mount wrote something that the MDT does not know, and whether it
     /// may write more.
     fn glimpse(&self, fid: Fid) -> Glimpsed;

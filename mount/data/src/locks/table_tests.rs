@@ -257,7 +257,7 @@ fn a_lost_mdt_takes_everything_of_it() {
     let invalidations = rig.0.lose(DIR.mdt());
     assert!(invalidations.all_names);
     assert_eq!((invalidations.attrs, rig.0.size()), (vec![FILE], (0, 0)));
-    let op = MdsOp::Getattr(wire::mds::Getattr { fid: FILE });
+    let op = MdsOp::Getattr(wire::mds::Getattr::of(FILE));
     rig.reply(
         under_way,
         &op,
@@ -275,7 +275,7 @@ fn the_oldest_unused_go_first_and_the_kernels_forgotten_before_them() {
     let count = LOCKS_MAX as u32 + 3;
     for oid in 0..count {
         let ticket = rig.send();
-        let op = MdsOp::Getattr(wire::mds::Getattr { fid: fid(oid + 10) });
+        let op = MdsOp::Getattr(wire::mds::Getattr::of(fid(oid + 10)));
         let result = Ok(MdsReply::Entry(Box::new(entry(fid(oid + 10), 1))));
         rig.reply(ticket, &op, result, &[(fid(oid + 10), UPDATE)], &[]);
     }
@@ -430,7 +430,7 @@ fn permissions_are_known_while_names_change() {
         let shown = MdsReply::Entry(Box::new(entry(DIR, version)));
         rig.reply(
             ticket,
-            &MdsOp::Getattr(wire::mds::Getattr { fid: DIR }),
+            &MdsOp::Getattr(wire::mds::Getattr::of(DIR)),
             Ok(shown),
             &[(DIR, bits)],
             &[],
@@ -456,24 +456,12 @@ fn an_own_chmod_ends_what_was_known_of_permissions_and_what_is_under_way() {
     let mut rig = Rig::default();
     let shown = |version| Ok(MdsReply::Entry(Box::new(entry(DIR, version))));
     let (first, late) = (rig.send(), rig.send());
-    rig.reply(
-        first,
-        &MdsOp::Getattr(wire::mds::Getattr { fid: DIR }),
-        shown(1),
-        &[(DIR, PERM)],
-        &[],
-    );
+    rig.reply(first, &MdsOp::Getattr(wire::mds::Getattr::of(DIR)), shown(1), &[(DIR, PERM)], &[]);
     let chmod = rig.send();
     let op = MdsOp::Setattr(Setattr { fid: DIR, set: types::attr::SetAttr::default() });
     rig.reply(chmod, &op, shown(2), &[(DIR, UPDATE)], &[]);
     assert_eq!(rig.0.permissions(DIR), None);
-    rig.reply(
-        late,
-        &MdsOp::Getattr(wire::mds::Getattr { fid: DIR }),
-        shown(1),
-        &[(DIR, PERM)],
-        &[],
-    );
+    rig.reply(late, &MdsOp::Getattr(wire::mds::Getattr::of(DIR)), shown(1), &[(DIR, PERM)], &[]);
     assert_eq!(rig.0.permissions(DIR), None, "it may show the mode before");
 }
 
@@ -510,7 +498,7 @@ fn locks_of_a_removed_inode_end_with_it() {
     rig.0.bury(FILE);
     assert_eq!((rig.0.removed(), rig.0.count()), (vec![], 1));
     // An answer of the time before does not bring it back.
-    let getattr = MdsOp::Getattr(wire::mds::Getattr { fid: FILE });
+    let getattr = MdsOp::Getattr(wire::mds::Getattr::of(FILE));
     rig.reply(late, &getattr, Ok(MdsReply::Entry(Box::new(entry(FILE, 1)))), &[(FILE, BOTH)], &[]);
     assert_eq!(rig.0.count(), 1);
     rig.0.lost_last_name(FILE);

@@ -181,7 +181,7 @@ impl DataPath {
     }
 
     /// True if a lock covers the dirty data of a file.
-    fn holds_write(&self, file: &File) -> bool {
+    pub(super) fn holds_write(&self, file: &File) -> bool {
         let fid = file.fid;
         if !self.session.has_lease(fid) {
             return false;

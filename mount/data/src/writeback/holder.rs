@@ -2,7 +2,7 @@
 
 use crate::file::File;
 use crate::kernel_view::kernel_cache::KernelCache;
-use crate::kernel_view::timers::{PAUSE_MAX, PAUSE_MIN, ROUNDS_MAX};
+use crate::kernel_view::timers::{GIVES_WAY, PAUSE_MAX, PAUSE_MIN, ROUNDS_MAX};
 use crate::locks::data_guards::{DataHolder, Loss};
 use crate::locks::held_pages::{between, bytes_of};
 use crate::node::NodeId;
@@ -38,6 +38,17 @@ impl DataHolder for ClientData {
         if let Some(path) = self.0.upgrade() {
             path.writeback.forget_contended(fid);
         }
+    }
+
+    fn store(&self, fid: Fid) -> BoxFuture<'static, ()> {
+        let path = self.0.upgrade();
+        Box::pin(async move {
+            if let Some(path) = path
+                && let Some(file) = path.writeback.dirty_file(fid)
+            {
+                path.store_for_others(&file).await;
+            }
+        })
     }
 
     fn glimpse(&self, fid: Fid) -> Glimpsed {
@@ -122,6 +133,24 @@ impl DataPath {
         let mut files = self.writeback.dirty_files();
         files.retain(|file| file.fid.mdt() == mdt);
         files
+    }
+
+    /// A client reads the file without a lock (docs/locks/kernel.md, R37). What this mount wrote
+    /// before this call is in the objects afterwards, unless a target is away: then the read waits
+    /// for that target itself, or its client for this one's MDT.
+    async fn store_for_others(&self, file: &Arc<File>) {
+        if !self.holds_write(file) {
+            return;
+        }
+        tokio::select! {
+            biased;
+            stored = self.flush_locked(file) => {
+                if let Err(error) = stored {
+                    tracing::debug!(fid = %file.fid, %error, "not stored for a reader");
+                }
+            }
+            () = self.session.env.clock.sleep(GIVES_WAY) => {}
+        }
     }
 
     /// No guard of the file's data is out.

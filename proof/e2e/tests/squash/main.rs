@@ -298,7 +298,7 @@ fn a_client_that_lies_is_squashed() {
         let client = ClientUuid(78);
         let mut true_root = Stranger::greet(IpAddr::V4(spared), &many.mds_address(), 8);
         assert_eq!(true_root.session(client, target).expect("an answer"), None);
-        let getattr = Op::Mds(MdsOp::Getattr(Getattr { fid: secret }));
+        let getattr = Op::Mds(MdsOp::Getattr(Getattr::of(secret)));
         assert!(true_root.result(client, target, getattr).0.is_ok());
         let set = SetAttr { mode: Some(0o640), ..SetAttr::default() };
         let set = Op::Mds(MdsOp::Setattr(Setattr { fid: secret, set }));

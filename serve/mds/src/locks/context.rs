@@ -72,6 +72,9 @@ pub(crate) struct LockRequest {
     pub(crate) modifier: Option<Modifier>,
     /// Of one operation: it stores bytes just now (`Records::storing`).
     pub(crate) storing: Option<Storing>,
+    /// Of one operation: writers of what it shows store what they have written before they tell
+    /// its size.
+    pub(crate) stored: bool,
     /// It is part of this operation over several MDTs: what that has pinned is not in its way. The
     /// client's own locks are, for another MDT may show the change before the client is answered.
     pub(crate) bundle: Option<BundleId>,
@@ -93,8 +96,9 @@ pub(crate) struct LockOutcome {
     pub(crate) written_elsewhere: Vec<(Fid, InodeBits)>,
     /// Changes that were looked at and that their authors may not know yet.
     pub(crate) seen: Vec<(ClientUuid, Changed)>,
-    /// An operation stored what is being called back from its client: the answer must not wait for
-    /// other clients, which may themselves be waiting for this one.
+    /// An operation stored what is being called back from its client, or reads for pages that a
+    /// callback waits for: the answer must not wait for other clients, which may themselves be
+    /// waiting for this one.
     pub(crate) urgent: bool,
 }
 

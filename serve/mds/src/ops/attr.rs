@@ -25,7 +25,9 @@ impl Mds {
         request: &mut RequestContext<'_>,
         op: &Getattr,
     ) -> Result<MdsReply, Errno> {
-        let &Getattr { fid } = op;
+        let &Getattr { fid, stored } = op;
+        request.lock_context.asked.stored = stored;
+        request.lock_context.outcome.urgent |= stored;
         self.ours(fid)?;
         // As `Records::there`.
         self.show(request, |records| {

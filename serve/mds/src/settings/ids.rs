@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn the_root_is_outside_of_every_fileset() {
-        let getattr = |fid| MdsOp::Getattr(Getattr { fid });
+        let getattr = |fid| MdsOp::Getattr(Getattr::of(fid));
         let below = Fid { seq: Fid::SEQ_NORMAL, oid: 7, ver: 0 };
         assert!(is_outside(&mut getattr(Fid::ROOT)));
         assert!(!is_outside(&mut getattr(below)));

@@ -151,7 +151,8 @@ fn everybody_forgets_what_goes_also_whoever_asks() {
         let revoked = holder.revoked();
         assert!(revoked.iter().all(|(of, bits)| *of == fid && bits.contains(data)), "{revoked:?}");
     }
-    let size = |holder| entry(rig.by(holder, MdsOp::Getattr(Getattr { fid })).0.unwrap()).attr.size;
+    let size =
+        |holder| entry(rig.by(holder, MdsOp::Getattr(Getattr::of(fid))).0.unwrap()).attr.size;
     assert_eq!(size(&a), 5 * MIB, "not before all have answered");
     c.answers(Answer::Done);
     assert!(asks.join().unwrap().results[0].is_ok());

@@ -134,7 +134,7 @@ fn what_lets_others_go_on_without_telling_is_called_back() {
     assert_eq!(bits_of(&b.revoked(), file), InodeBits::OPEN);
     // From now on its mount must ask, and that breaks it.
     assert_eq!(check(&rig, &a, file), Some(WRITE));
-    assert!(rig.by(&b, MdsOp::Getattr(Getattr { fid: file })).0.is_ok());
+    assert!(rig.by(&b, MdsOp::Getattr(Getattr::of(file))).0.is_ok());
     assert_eq!(check(&rig, &a, file), Some(WRITE), "looking is no use");
     open(&rig, &b, file, false);
     assert_eq!(check(&rig, &a, file), None);
@@ -215,7 +215,7 @@ fn what_breaks_a_lease() {
     assert_eq!(both(&|fid| MdsOp::Setattr(Setattr { fid, set: size(7) })), (true, true));
     let chmod = SetAttr { mode: Some(0o600), ..SetAttr::default() };
     assert_eq!(both(&|fid| MdsOp::Setattr(Setattr { fid, set: chmod })), (false, false));
-    assert_eq!(both(&|fid| MdsOp::Getattr(Getattr { fid })), (false, false));
+    assert_eq!(both(&|fid| MdsOp::Getattr(Getattr::of(fid))), (false, false));
 }
 
 #[test]

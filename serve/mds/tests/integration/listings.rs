@@ -69,7 +69,7 @@ fn turns_given(rig: &Rig, op: MdsOp) -> usize {
         turns += 1;
         // Others change the directory and look meanwhile.
         let file = rig.file("meanwhile");
-        let look = MdsOp::Getattr(Getattr { fid: file });
+        let look = MdsOp::Getattr(Getattr::of(file));
         assert!(rig.one_as(ClientUuid(2), &Credentials::root(), look).is_ok());
         assert!(rig.unlink("meanwhile").is_ok());
     }

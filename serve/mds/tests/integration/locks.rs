@@ -72,7 +72,7 @@ fn what_is_shown_is_granted() {
     let file = rig.create(dir, "f", CreateKind::Regular(None)).unwrap();
     assert_eq!(rig.by(&a, lookup(dir, "f")).1, [(file, SHOWN), (dir, UPDATE)]);
     assert_eq!(rig.by(&a, lookup(dir, "none")), (Err(Errno::ENOENT), vec![(dir, UPDATE)]));
-    assert_eq!(rig.by(&a, MdsOp::Getattr(Getattr { fid: file })).1, [(file, SHOWN)]);
+    assert_eq!(rig.by(&a, MdsOp::Getattr(Getattr::of(file))).1, [(file, SHOWN)]);
     let of_directory = SHOWN.union(InodeBits::PERM);
     assert_eq!(
         rig.by(&a, MdsOp::GetattrMany(GetattrMany { fids: vec![file, dir] })).1,
@@ -152,11 +152,11 @@ fn holders_are_asked_before_something_changes() {
     let rig = Rig::new();
     let (a, b) = (rig.holder(10), rig.holder(11));
     let file = rig.file("f");
-    rig.warm(&a, MdsOp::Getattr(Getattr { fid: file }));
+    rig.warm(&a, MdsOp::Getattr(Getattr::of(file)));
     a.answers(Answer::Later);
     let waiting = rig.start(&b, chmod(file, 0o600));
     assert_eq!(a.revoked(), [(file, UPDATE)]);
-    let (shown, grants) = rig.by(&a, MdsOp::Getattr(Getattr { fid: file }));
+    let (shown, grants) = rig.by(&a, MdsOp::Getattr(Getattr::of(file)));
     assert_eq!(
         (entry(shown.unwrap()).attr.mode, grants),
         (0o100755, vec![(file, LOOKUP)]),
@@ -167,7 +167,7 @@ fn holders_are_asked_before_something_changes() {
     let reply = waiting.join().unwrap();
     assert_eq!(entry(mds_reply(reply.results[0].clone().unwrap())).attr.mode, 0o100600);
     assert_eq!(reply.grants[0].bits, UPDATE);
-    assert_eq!(rig.by(&a, MdsOp::Getattr(Getattr { fid: file })).1, [(file, SHOWN)]);
+    assert_eq!(rig.by(&a, MdsOp::Getattr(Getattr::of(file))).1, [(file, SHOWN)]);
     a.at_rest();
     b.at_rest();
 }
@@ -182,13 +182,13 @@ fn who_looks_at_a_change_that_its_author_may_not_know_waits_for_the_author() {
     rig.unheard.store(true, std::sync::atomic::Ordering::Relaxed);
     rig.warm(&a, chmod(file, 0o600));
     a.answers(Answer::Later);
-    let waiting = rig.start(&b, MdsOp::Getattr(Getattr { fid: file }));
+    let waiting = rig.start(&b, MdsOp::Getattr(Getattr::of(file)));
     assert_eq!(a.revoked(), [(file, UPDATE)]);
     assert!(!waiting.is_finished(), "the author's kernel shows the old mode yet");
     a.answers(Answer::Done);
     let reply = waiting.join().unwrap();
     assert_eq!(entry(mds_reply(reply.results[0].clone().unwrap())).attr.mode, 0o100600);
-    rig.warm(&b, MdsOp::Getattr(Getattr { fid: file }));
+    rig.warm(&b, MdsOp::Getattr(Getattr::of(file)));
     a.at_rest();
     // A name that comes: a client that is refused because of it has seen it, too. Another name of
     // the directory has not changed.
@@ -276,7 +276,7 @@ fn a_client_that_goes_is_in_nobodys_way() {
     let rig = Rig::new();
     let (a, b) = (rig.holder(10), rig.holder(11));
     let file = rig.file("f");
-    rig.warm(&a, MdsOp::Getattr(Getattr { fid: file }));
+    rig.warm(&a, MdsOp::Getattr(Getattr::of(file)));
     a.answers(Answer::Later);
     let waiting = rig.start(&b, chmod(file, 0o600));
     a.revoked();
@@ -299,7 +299,7 @@ fn a_client_that_never_answers_is_evicted() {
     assert!(a.export.is_gone());
     until("what it had open is closed", || rig.mds.open_count() == 0);
     assert_eq!(rig.by(&a, chmod(file, 0o644)).0, Err(Errno::ENOTCONN), "its session is over");
-    assert_eq!(rig.by(&a, MdsOp::Getattr(Getattr { fid: file })).1, []);
+    assert_eq!(rig.by(&a, MdsOp::Getattr(Getattr::of(file))).1, []);
 }
 
 #[test]
@@ -307,7 +307,7 @@ fn an_author_that_goes_changes_nothing_any_more() {
     let rig = Rig::new();
     let (a, b) = (rig.holder(10), rig.holder(11));
     let file = rig.file("f");
-    rig.warm(&a, MdsOp::Getattr(Getattr { fid: file }));
+    rig.warm(&a, MdsOp::Getattr(Getattr::of(file)));
     a.answers(Answer::Later);
     let waiting = rig.start(&b, chmod(file, 0o600));
     a.revoked();
@@ -316,7 +316,7 @@ fn an_author_that_goes_changes_nothing_any_more() {
     a.answers(Answer::Done);
     assert_eq!(waiting.join().unwrap().results[0], Err(Errno::ENOTCONN));
     assert_eq!(rig.getattr(file).unwrap().mode, 0o100755);
-    assert_eq!(rig.by(&a, MdsOp::Getattr(Getattr { fid: file })).1, [(file, SHOWN)], "it has left");
+    assert_eq!(rig.by(&a, MdsOp::Getattr(Getattr::of(file))).1, [(file, SHOWN)], "it has left");
 }
 
 fn told(dir: Fid, name: &str) -> ClientOp {
@@ -466,7 +466,7 @@ fn what_locks_cost_is_counted() {
     rig.mds.count_in(&registry);
     let (a, b) = (rig.holder(10), rig.holder(11));
     let file = rig.file("f");
-    rig.warm(&a, MdsOp::Getattr(Getattr { fid: file }));
+    rig.warm(&a, MdsOp::Getattr(Getattr::of(file)));
     assert_eq!(rig.mds.lock_count(), 1);
     assert!(rig.by(&b, chmod(file, 0o600)).0.is_ok());
     let samples = registry.snapshot(|source| source.starts_with("ldlm.namespaces.mdt-"));
@@ -491,14 +491,14 @@ fn an_access_moves_the_access_time_once_and_holders_are_asked_first() {
     let file = rig.file("f");
     let made = rig.getattr(file).unwrap();
     let at = |sec: i64| Timestamp { sec: made.ctime.sec + sec, ..made.ctime };
-    rig.warm(&a, MdsOp::Getattr(Getattr { fid: file }));
+    rig.warm(&a, MdsOp::Getattr(Getattr::of(file)));
     let reply = rig.reply(&b, vec![accessed(file, at(1), false)]);
     assert_eq!(a.revoked(), [(file, UPDATE)]);
     let moved = types::attr::Attr { atime: at(1), ..made };
     assert_eq!(rig.getattr(file).unwrap(), moved, "nothing else changes");
     assert_eq!((reply.touched[0].attr, reply.grants[0].bits), (moved, UPDATE));
     // relatime says no: nothing changes, and no holder is asked.
-    rig.warm(&a, MdsOp::Getattr(Getattr { fid: file }));
+    rig.warm(&a, MdsOp::Getattr(Getattr::of(file)));
     assert!(rig.reply(&b, vec![accessed(file, at(2), false)]).touched.is_empty());
     a.at_rest();
     assert!(rig.by(&a, accessed(file, at(3), true)).0.is_ok());
@@ -519,7 +519,7 @@ fn an_access_moves_the_access_time_once_and_holders_are_asked_first() {
         flags: SetxattrFlags::default(),
     });
     rig.one(flags).unwrap();
-    assert!(entry(rig.one(MdsOp::Getattr(Getattr { fid: file })).unwrap()).noatime);
+    assert!(entry(rig.one(MdsOp::Getattr(Getattr::of(file))).unwrap()).noatime);
     let now = rig.getattr(file).unwrap();
     assert!(
         rig.by(&b, accessed(file, Timestamp { sec: now.ctime.sec + 9, nsec: 0 }, true)).0.is_ok()

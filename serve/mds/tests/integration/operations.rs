@@ -287,14 +287,14 @@ fn extended_attributes_are_kept_listed_and_removed() {
     );
     let theirs = rig.one_as(CLIENT, &user(9), MdsOp::Listxattr(Listxattr { fid: file }));
     assert_eq!(theirs, Ok(MdsReply::Bytes(b(b"user.a\0"))));
-    assert!(entry(rig.one(MdsOp::Getattr(Getattr { fid: file })).unwrap()).has_xattr);
+    assert!(entry(rig.one(MdsOp::Getattr(Getattr::of(file))).unwrap()).has_xattr);
     for name in [&b"user.a"[..], b"trusted.b"] {
         assert_eq!(
             rig.one(MdsOp::Removexattr(Removexattr { fid: file, name: b(name) })),
             Ok(MdsReply::Done)
         );
     }
-    assert!(!entry(rig.one(MdsOp::Getattr(Getattr { fid: file })).unwrap()).has_xattr);
+    assert!(!entry(rig.one(MdsOp::Getattr(Getattr::of(file))).unwrap()).has_xattr);
     assert_eq!(
         rig.one(MdsOp::Getxattr(Getxattr { fid: file, name: b(b"user.a") })),
         Err(Errno::ENODATA)
@@ -349,7 +349,7 @@ fn a_vector_uses_results_and_stops_at_the_first_failure() {
         create(Fid::result_of(0), "b", CreateKind::Directory { mdt: None }),
         MdsOp::Lookup(Lookup { parent: Fid::ROOT, name: n("a") }),
         MdsOp::Lookup(Lookup { parent: Fid::result_of(2), name: n("b") }),
-        MdsOp::Getattr(Getattr { fid: Fid::result_of(3) }),
+        MdsOp::Getattr(Getattr::of(Fid::result_of(3))),
         MdsOp::Lookup(Lookup { parent: Fid::result_of(2), name: n("missing") }),
         create(Fid::ROOT, "never", CreateKind::Directory { mdt: None }),
     ]);
@@ -358,9 +358,9 @@ fn a_vector_uses_results_and_stops_at_the_first_failure() {
     assert_eq!(results[5], Err(Errno::ENOENT));
     assert_eq!(results[6], Err(Errno::ECANCELED));
     assert_eq!(rig.names(Fid::ROOT), ["a"]);
-    let results = rig.ops(vec![MdsOp::Getattr(Getattr { fid: Fid::result_of(0) }), MdsOp::Statfs]);
+    let results = rig.ops(vec![MdsOp::Getattr(Getattr::of(Fid::result_of(0))), MdsOp::Statfs]);
     assert_eq!(results, [Err(Errno::EINVAL), Err(Errno::ECANCELED)]);
-    let results = rig.ops(vec![MdsOp::Statfs, MdsOp::Getattr(Getattr { fid: Fid::result_of(0) })]);
+    let results = rig.ops(vec![MdsOp::Statfs, MdsOp::Getattr(Getattr::of(Fid::result_of(0)))]);
     assert_eq!(results[1], Err(Errno::EINVAL), "an operation without an inode as its result");
 }
 
@@ -379,7 +379,7 @@ fn replies_carry_the_transno_of_the_newest_change() {
     ));
     assert_ne!(changed.transno.0, 0);
     assert_eq!(rig.getattr(file).unwrap().version, changed.transno.0);
-    let read = wait(rig.send(CLIENT, &root, vec![MdsOp::Getattr(Getattr { fid: file })]));
+    let read = wait(rig.send(CLIENT, &root, vec![MdsOp::Getattr(Getattr::of(file))]));
     assert_eq!(read.transno, changed.transno, "what the answer shows is durable with it");
     assert_eq!(rig.one(MdsOp::Sync), Ok(MdsReply::Done));
     let read = wait(rig.send(CLIENT, &root, vec![MdsOp::Statfs]));

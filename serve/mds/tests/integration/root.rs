@@ -42,7 +42,7 @@ fn a_path_leads_to_the_root_of_a_mount() {
     let (path, from, walked) = ("/a/b".parse().unwrap(), Fid::NONE, 0);
     let ops = vec![
         MdsOp::Root(Root { path, from, walked, fileset: 0 }),
-        MdsOp::Getattr(Getattr { fid: Fid::result_of(0) }),
+        MdsOp::Getattr(Getattr::of(Fid::result_of(0))),
     ];
     let results = rig.ops(ops);
     assert!(matches!(&results[1], Ok(MdsReply::Entry(entry)) if entry.attr.fid == b));

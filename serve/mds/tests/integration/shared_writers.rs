@@ -105,13 +105,12 @@ fn size_and_times_are_the_largest_that_members_know() {
     let size = |size, sec| Answer::Size(Glimpse { size, mtime: Timestamp { sec, nsec: 0 } });
     a.answers(size(10, 1 << 40));
     b.answers(size(20, 1 << 39));
-    let (Ok(MdsReply::Entry(entry)), grants) = rig.by(&c, MdsOp::Getattr(Getattr { fid: file }))
-    else {
+    let (Ok(MdsReply::Entry(entry)), grants) = rig.by(&c, MdsOp::Getattr(Getattr::of(file))) else {
         panic!("an entry")
     };
     assert_eq!((entry.attr.size, entry.attr.mtime.sec), (20, 1 << 40));
     assert_eq!(grants, [(file, InodeBits::LOOKUP)], "attributes are not covered");
-    let glimpse = ClientOp::Glimpse { fids: vec![file] };
+    let glimpse = ClientOp::Glimpse { fids: vec![file], store: false };
     for member in [&a, &b] {
         assert_eq!(
             (member.asked(), member.asked()),
@@ -121,9 +120,13 @@ fn size_and_times_are_the_largest_that_members_know() {
         member.at_rest();
     }
     // A member asks for what the others know.
-    assert!(rig.by(&a, MdsOp::Getattr(Getattr { fid: file })).0.is_ok());
+    assert!(rig.by(&a, MdsOp::Getattr(Getattr::of(file))).0.is_ok());
     assert_eq!(b.asked(), glimpse);
     a.at_rest();
+    // A read without a lock: what they wrote is stored first.
+    let stored = MdsOp::Getattr(Getattr { fid: file, stored: true });
+    assert!(rig.by(&a, stored).0.is_ok());
+    assert_eq!(b.asked(), ClientOp::Glimpse { fids: vec![file], store: true });
 }
 
 #[test]
@@ -136,10 +139,10 @@ fn a_file_that_goes_while_its_writer_is_asked_is_not_shown_with_an_old_size() {
         a.answers(Answer::Later);
         let look = match by_name {
             true => MdsOp::Lookup(Lookup { parent: Fid::ROOT, name: n("f") }),
-            false => MdsOp::Getattr(Getattr { fid: file }),
+            false => MdsOp::Getattr(Getattr::of(file)),
         };
         let looks = rig.start(&b, look);
-        assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![file] });
+        assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![file], store: false });
         let unlink = Unlink { parent: Fid::ROOT, name: n("f") };
         assert!(rig.by(&a, MdsOp::Unlink(unlink)).0.is_ok());
         a.answers(Answer::Size(Glimpse { size: 10, mtime: Timestamp::default() }));
@@ -192,7 +195,7 @@ fn what_a_client_had_is_free_when_it_is_gone_or_gives_it_up() {
     assert_eq!(rig.mds.lock_count(), 0, "the file is no longer shared");
     assert_eq!(
         rig.by(&a, lock(file, 5, 5)).0,
-        Ok(rig.by(&a, MdsOp::Getattr(Getattr { fid: file })).0.unwrap())
+        Ok(rig.by(&a, MdsOp::Getattr(Getattr::of(file))).0.unwrap())
     );
 }
 

@@ -65,7 +65,7 @@ impl State {
                     is_root: end == path.names().len(),
                 }
             }
-            MdsOp::Getattr(Getattr { fid }) => MdsReply::Entry(self.entry(fid)?),
+            MdsOp::Getattr(Getattr { fid, .. }) => MdsReply::Entry(self.entry(fid)?),
             MdsOp::Lock(lock) => {
                 let entry = self.entry(lock.fid)?;
                 self.locks.push(lock);

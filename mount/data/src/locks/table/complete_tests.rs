@@ -229,7 +229,7 @@ fn late_page(between: fn(&mut Table)) -> Table {
     list_page(&mut table, None, &[("a", 10)], true);
     show_parent(&mut table);
     let shown = MdsReply::Entry(Box::new(entry(DIR, 0o040755)));
-    reply(&mut table, &MdsOp::Getattr(Getattr { fid: DIR }), Ok(shown), &[(DIR, UPDATE)]);
+    reply(&mut table, &MdsOp::Getattr(Getattr::of(DIR)), Ok(shown), &[(DIR, UPDATE)]);
     let ticket = table.gate(DIR.mdt()).send();
     between(&mut table);
     let (op, page, grants) = page(Some("a"), &[("b", 11)], false);
@@ -254,7 +254,7 @@ fn an_own_access_between_two_pages_ends_no_listing() {
     assert_eq!(table.name(DIR, &name("aa")), Known::Absent);
     // A reply that was under way shows the old access time.
     let older = MdsReply::Entry(Box::new(entry(DIR, 0o040755)));
-    reply(&mut table, &MdsOp::Getattr(Getattr { fid: DIR }), Ok(older), &[(DIR, UPDATE)]);
+    reply(&mut table, &MdsOp::Getattr(Getattr::of(DIR)), Ok(older), &[(DIR, UPDATE)]);
     assert_eq!(table.attr(DIR).expect("it is known").attr.atime, read_at);
 }
 

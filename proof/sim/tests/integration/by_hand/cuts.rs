@@ -47,7 +47,7 @@ impl Hand {
 
     /// The link count of an inode that is there.
     pub fn nlink(&self, cluster: &Cluster, fid: Fid) -> Option<u32> {
-        match self.asks(cluster, fid.mdt(), MdsOp::Getattr(Getattr { fid })) {
+        match self.asks(cluster, fid.mdt(), MdsOp::Getattr(Getattr::of(fid))) {
             Ok(MdsReply::Entry(entry)) => Some(entry.attr.nlink),
             Err(Errno::ESTALE) => None,
             other => panic!("{fid}: {other:?}"),

@@ -76,12 +76,12 @@ impl Mds {
             .iter()
             .filter_map(|(fid, shown)| Some((*fid, shown.first()?.attr.version)))
             .collect();
-        let client = request.client();
+        let (client, stored) = (request.client(), request.lock_context.asked.stored);
         let mut gone = Vec::new();
         let mut before = Answers::new();
         for round in 1..=ROUNDS {
             let fids: Vec<Fid> = open.keys().copied().collect();
-            let answers = self.glimpse(client, &fids).await;
+            let answers = self.glimpse(client, &fids, stored).await;
             if !request.lock_context.outcome.urgent {
                 self.call_idle_writers_back(&answers).await;
             }
@@ -134,12 +134,13 @@ impl Mds {
         gone
     }
 
-    /// Asks all clients except `client` that write one of these.
-    async fn glimpse(&self, client: ClientUuid, fids: &[Fid]) -> Answers {
+    /// Asks all clients except `client` that write one of these. `store`: they store what they have
+    /// written first.
+    async fn glimpse(&self, client: ClientUuid, fids: &[Fid], store: bool) -> Answers {
         let writers = self.state.lock().locks.writers(client, fids);
         let questions = writers.iter().flat_map(|(export, fids)| {
             fids.chunks(REVOKES_PER_CALLBACK_MAX).map(move |fids| async move {
-                match self.answer(export, ClientOp::Glimpse { fids: fids.to_vec() }).await {
+                match self.answer(export, ClientOp::Glimpse { fids: fids.to_vec(), store }).await {
                     Some(ClientReply::Glimpses(glimpses)) if glimpses.len() == fids.len() => {
                         let client = export.client();
                         fids.iter()

@@ -22,7 +22,7 @@ fn a_lone_writer_may_keep_what_it_writes() {
     let all = MADE.union(TO_WRITE);
     assert_eq!(rig.by(&a, open(file, true)).1, [(file, all)]);
     assert_eq!(rig.by(&b, open(file, true)).1, [(file, LOOKUP.union(LAYOUT))]);
-    assert!(matches!(a.asked(), ClientOp::Glimpse { fids } if fids == [file]));
+    assert!(matches!(a.asked(), ClientOp::Glimpse { fids, .. } if fids == [file]));
     assert!(rig.by(&a, wrote(file, 5)).0.is_ok(), "it answers for size and times");
     a.at_rest();
     b.at_rest();
@@ -99,13 +99,13 @@ fn the_writer_is_asked_for_size_and_times() {
     [f, g].into_iter().for_each(|fid| _ = rig.warm(&a, lock(fid, InodeBits::WRITE)));
     let later = 1 << 40;
     a.answers(size(1000, later));
-    let (shown, grants) = rig.by(&b, MdsOp::Getattr(Getattr { fid: f }));
+    let (shown, grants) = rig.by(&b, MdsOp::Getattr(Getattr::of(f)));
     let attr = entry(shown.unwrap()).attr;
     assert_eq!(
         (attr.size, attr.mtime.sec, attr.ctime.sec, grants),
         (1000, later, later, vec![(f, LOOKUP)])
     );
-    assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![f] });
+    assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![f], store: false });
     let readdir = MdsOp::Readdir(Readdir {
         fid: Fid::ROOT,
         after: None,
@@ -118,7 +118,7 @@ fn the_writer_is_asked_for_size_and_times() {
         panic!("entries")
     };
     assert!(entries.iter().all(|entry| entry.entry.as_ref().unwrap().attr.size == 1000));
-    assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![f, g] }, "once for all");
+    assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![f, g], store: false }, "once for all");
     a.answers(Answer::Done);
     assert_eq!(
         entry(rig.by(&b, lookup(Fid::ROOT, "f")).0.unwrap()).attr.size,
@@ -139,13 +139,13 @@ fn an_idle_writer_gives_write_back_to_the_first_client_that_looks() {
         rig.by(&b, MdsOp::GetattrMany(GetattrMany { fids: vec![f, g] })).1,
         [(f, SHOWN), (g, SHOWN)]
     );
-    assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![f, g] });
+    assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![f, g], store: false });
     assert_eq!(
         a.revoked(),
         [(f, InodeBits::WRITE), (g, InodeBits::WRITE)],
         "it keeps what it reads under"
     );
-    assert!(rig.by(&b, MdsOp::Getattr(Getattr { fid: f })).0.is_ok());
+    assert!(rig.by(&b, MdsOp::Getattr(Getattr::of(f))).0.is_ok());
     a.at_rest();
     // It writes again: the other one's attributes are called back first.
     a.answers(Answer::Done);
@@ -169,8 +169,8 @@ fn a_reader_of_what_an_idle_writer_made_may_keep_its_data() {
 fn shown_while_asked(rig: &Rig, a: &Holder, file: Fid, does: impl FnOnce()) -> u64 {
     rig.warm(a, lock(file, InodeBits::WRITE));
     a.answers(Answer::Later);
-    let shown = rig.start(&rig.holder(11), MdsOp::Getattr(Getattr { fid: file }));
-    assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![file] });
+    let shown = rig.start(&rig.holder(11), MdsOp::Getattr(Getattr::of(file)));
+    assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![file], store: false });
     does();
     a.answers(Answer::Done);
     entry(mds_reply(shown.join().unwrap().results[0].clone().unwrap())).attr.size
@@ -198,7 +198,7 @@ fn what_a_writer_changes_while_it_is_asked_is_shown_when_its_own_mount_cannot_hi
     assert_eq!(shown, 4096);
     assert_eq!(
         a.asked(),
-        ClientOp::Glimpse { fids: vec![file] },
+        ClientOp::Glimpse { fids: vec![file], store: false },
         "what it said belongs to the state before"
     );
     assert_eq!(
@@ -217,7 +217,7 @@ fn a_writer_that_is_silent_is_evicted_and_its_size_asked_of_the_objects() {
     let (ost, object) = rig.objects(file)[0];
     rig.osts.objects.lock().insert((ost, object), (123, 1));
     a.answers(Answer::Later);
-    assert!(rig.by(&b, MdsOp::Getattr(Getattr { fid: file })).0.is_ok());
+    assert!(rig.by(&b, MdsOp::Getattr(Getattr::of(file))).0.is_ok());
     assert!(a.export.is_gone());
     until("the size is settled", || rig.getattr(file).unwrap().size == 123);
 }
@@ -253,7 +253,7 @@ fn who_is_asked_tells_what_it_stores_without_waiting_for_the_answers_to_reach_ot
     // Each looks at what the other changed, whose mount may not show it yet. The other answers no
     // callback before it has told all.
     rig.unheard.store(true, Ordering::Relaxed);
-    let other = MdsOp::Getattr(Getattr { fid: Fid::ROOT });
+    let other = MdsOp::Getattr(Getattr::of(Fid::ROOT));
     for end in [10, 20] {
         for holder in [&a, &b] {
             assert!(rig.by(holder, wrote(file, end)).0.is_ok());

@@ -67,13 +67,13 @@ impl Callbacks for Script {
                     )
                 }
                 (ClientOp::Changing { .. }, Answer::Dropped) => ClientReply::Dropped,
-                (ClientOp::Glimpse { fids }, Answer::Size(glimpse)) => {
+                (ClientOp::Glimpse { fids, .. }, Answer::Size(glimpse)) => {
                     ClientReply::Glimpses(vec![Glimpsed::Dirty(glimpse); fids.len()])
                 }
-                (ClientOp::Glimpse { fids }, Answer::Idle) => {
+                (ClientOp::Glimpse { fids, .. }, Answer::Idle) => {
                     ClientReply::Glimpses(vec![Glimpsed::Idle; fids.len()])
                 }
-                (ClientOp::Glimpse { fids }, _) => {
+                (ClientOp::Glimpse { fids, .. }, _) => {
                     ClientReply::Glimpses(vec![Glimpsed::Reported; fids.len()])
                 }
                 _ => ClientReply::Done,

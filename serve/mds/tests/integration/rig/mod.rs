@@ -302,7 +302,7 @@ impl Rig {
     }
 
     pub fn getattr(&self, fid: Fid) -> Result<Attr, Errno> {
-        self.one(MdsOp::Getattr(Getattr { fid })).map(|r| entry(r).attr)
+        self.one(MdsOp::Getattr(Getattr::of(fid))).map(|r| entry(r).attr)
     }
 
     pub fn setattr(&self, fid: Fid, set: SetAttr) -> Result<Attr, Errno> {
