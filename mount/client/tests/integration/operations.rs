@@ -149,12 +149,25 @@ async fn what_was_written_is_stored_for_a_client_that_reads_without_a_lock() {
 }
 
 #[tokio::test]
+async fn a_file_that_is_freed_while_it_is_truncated_is_stale() {
+    let cluster = Cluster::mounted().await;
+    let (found, file) = create(&cluster, "f").await;
+    write(&cluster.client, file, 0, b"abc").await.unwrap();
+    cluster.client.clone().fsync(Caller::root(), file, false).await.unwrap();
+    // Another client closes it last, after the MDT has answered this one.
+    cluster.world.state.lock().broken_ost = Some((0, Errno::ENOENT));
+    let cut = SetAttr { size: Some(1), ..SetAttr::default() };
+    let cut = cluster.client.clone().setattr(Caller::root(), found.node, Some(file), cut).await;
+    assert_eq!(cut.unwrap_err().errno(), Errno::ESTALE);
+}
+
+#[tokio::test]
 async fn what_is_lost_is_told_once_to_each_open_file() {
     let cluster = Cluster::mounted().await;
     let (found, file) = create(&cluster, "f").await;
     let other = cluster.client.clone().open(Caller::root(), found.node, RDWR).await.unwrap();
     write(&cluster.client, file, 0, b"abc").await.unwrap();
-    cluster.world.state.lock().broken_ost = Some(0);
+    cluster.world.state.lock().broken_ost = Some((0, Errno::EIO));
     let sync = |handle| cluster.client.clone().fsync(Caller::root(), handle, false);
     assert_eq!(sync(file).await.unwrap_err().errno(), Errno::EIO);
     cluster.world.state.lock().broken_ost = None;
@@ -250,7 +263,7 @@ async fn a_component_is_instantiated_by_its_first_write() {
 async fn a_write_that_fails_in_the_middle_is_short() {
     let cluster = Cluster::mounted().await;
     let (found, file) = create(&cluster, "f").await;
-    cluster.world.state.lock().broken_ost = Some(1);
+    cluster.world.state.lock().broken_ost = Some((1, Errno::EIO));
     cluster.world.state.lock().stingy = true;
     let written = write(&cluster.client, file, 0, &vec![5; 3 * STRIPE as usize]).await.unwrap();
     assert_eq!(u64::from(written.bytes), STRIPE, "up to the stripe that failed");

@@ -103,7 +103,11 @@ impl Client {
         };
         file.learn(&entry.attr);
         self.data.rest_on_answers(file);
-        let freed = self.data.cut(&layout, file, epoch, size).await?;
+        let freed = match self.data.cut(&layout, file, epoch, size).await {
+            // It was freed since: a mount that tells no opens does not keep other clients from it.
+            Err(error) if error.errno() == Errno::ENOENT => return Err(Errno::ESTALE.into()),
+            freed => freed?,
+        };
         file.mark_tail(false);
         if freed == 0 {
             return Ok(self.changed_stat(&entry.attr));

@@ -75,7 +75,7 @@ pub struct State {
     /// The requests, in order.
     pub log: Vec<String>,
     /// OST that answers EIO to writes and punches.
-    pub broken_ost: Option<u16>,
+    pub broken_ost: Option<(u16, Errno)>,
     /// The lock that is held, and the request that waits.
     pub lock: Option<Flock>,
     waiting: Vec<(Flock, oneshot::Sender<Result<(), Errno>>)>,

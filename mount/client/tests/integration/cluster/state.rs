@@ -258,8 +258,10 @@ impl State {
     }
 
     pub(super) fn ost(&mut self, index: u16, op: OstOp) -> Result<OstReply, Errno> {
-        if self.broken_ost == Some(index) && matches!(op, OstOp::Write(_) | OstOp::Punch(_)) {
-            return Err(Errno::EIO);
+        if let Some((_, errno)) = self.broken_ost.filter(|(broken, _)| *broken == index)
+            && matches!(op, OstOp::Write(_) | OstOp::Punch(_))
+        {
+            return Err(errno);
         }
         let blocks = |object: Option<&Vec<u8>>| object.map_or(0, |o| o.len().div_ceil(512)) as i64;
         Ok(match op {

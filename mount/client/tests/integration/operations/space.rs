@@ -82,7 +82,7 @@ async fn a_tail_that_could_not_be_cut_is_cut_before_the_file_grows() {
     let cluster = Cluster::mounted().await;
     let (found, file) = create(&cluster, "f").await;
     write(&cluster.client, file, 0, &vec![1; 2 * STRIPE as usize]).await.unwrap();
-    cluster.world.state.lock().broken_ost = Some(1);
+    cluster.world.state.lock().broken_ost = Some((1, Errno::EIO));
     assert_eq!(truncate(&cluster, &found, 0).await.unwrap_err().errno(), Errno::EIO);
     cluster.client.clone().release(Caller::root(), file).await.unwrap();
     cluster.world.state.lock().broken_ost = None;
