@@ -29,6 +29,7 @@ mod shrinking;
 pub(crate) mod steps;
 pub(crate) mod stripes;
 pub(crate) mod task;
+pub mod waits;
 
 use crate::records::fids::OIDS_PER_SEQ;
 use disk::bundle::{self, Kept, Peer, Step};
@@ -43,6 +44,7 @@ use types::bundle::{BundleId, Place};
 use types::fid::Fid;
 use types::session::Transno;
 use types::target::TargetIndex;
+use waits::Waits;
 
 /// The steps of all MDTs.
 pub(crate) type Steps = Arc<Vec<Step>>;
@@ -101,6 +103,8 @@ pub(crate) struct Bundles {
     pub(crate) peers: BTreeMap<TargetIndex, Known>,
     /// While this MDT recovers: the bundles that its clients brought.
     pub(crate) gathered: Vec<Bundle>,
+    /// What waits for other MDTs.
+    pub(crate) waits: Waits,
     fids: BTreeMap<TargetIndex, Sequence>,
 }
 
@@ -121,6 +125,7 @@ impl Bundles {
             worked_on: BTreeSet::new(),
             peers: BTreeMap::new(),
             gathered: Vec::new(),
+            waits: Waits::default(),
             fids: BTreeMap::new(),
         }
     }

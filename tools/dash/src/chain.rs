@@ -156,13 +156,15 @@ impl<'a> Index<'a> {
     fn step(&self, process: usize, wait: &Wait, chain: &mut Chain) {
         let (kind, target, text) = match &wait.what {
             Waiting::Program { .. } => return,
-            Waiting::Request { target, operation, session, .. } => {
-                let how = if session == "FULL" {
+            Waiting::Request { target, xid, operation, session, .. } => {
+                let how = if session == "FULL" || session.is_empty() {
                     String::new()
                 } else {
                     format!("; the session is {session}")
                 };
-                ("request", target, format!("asks {target}: {operation}{how}"))
+                // One without a number has not been sent.
+                let does = if *xid == 0 { "waits for" } else { "asks" };
+                ("request", target, format!("{does} {target}: {operation}{how}"))
             }
             Waiting::Served { target, operation, .. } => {
                 ("target", target, format!("{target} works on {operation}"))
@@ -323,6 +325,25 @@ cp (process 42) on a: OPEN of [0x1:0x2:0x0] at /mnt waits for 3.0 s
             chains[0].steps[0].kind, "target",
             "work whose asker does not report stands for itself"
         );
+    }
+
+    #[test]
+    fn a_chain_ends_at_an_mdt_that_is_away() {
+        let away = Waiting::Request {
+            client: "m0".into(),
+            target: "sheen-MDT0001".into(),
+            xid: 0,
+            operation: "its part of an operation over several MDTs".into(),
+            fid: String::new(),
+            session: "CONNECTING".into(),
+        };
+        let chain =
+            chains(&[process("s", vec![wait(1, 0, 9000, served(7)), wait(5, 1, 8000, away)])]);
+        let text = chain[0].text();
+        let end = "\
+  -> waits for sheen-MDT0001: its part of an operation over several MDTs; the session is CONNECTING (8.0 s)
+";
+        assert!(text.ends_with(end), "{text}");
     }
 
     #[test]

@@ -201,6 +201,15 @@ impl<B: Clone> Coordinator<B> {
         }
     }
 
+    /// The MDTs that have not answered what was asked of them last, for people: to prepare a
+    /// bundle, or to apply it. None: it is finished, was given up, or only its own part is due.
+    pub fn awaited(&self, id: BundleId) -> Vec<TargetIndex> {
+        match self.open.get(&id) {
+            Some(Stage::Preparing { waiting, .. }) => waiting.iter().copied().collect(),
+            _ => self.waits_for(id).unwrap_or_default(),
+        }
+    }
+
     /// The bundles that all others have applied, and this MDT has not: its own part is due.
     pub fn due(&self) -> impl Iterator<Item = &Bundle<B>> {
         self.open.values().filter_map(|stage| match stage {

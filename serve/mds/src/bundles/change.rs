@@ -110,6 +110,7 @@ impl Mds {
     ) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
         let mut busy = 0;
+        let _trying = self.trying();
         loop {
             let stripes = self.read(|records| tail::stripes(&records.there(fid)?))?;
             if stripes.master() != fid {

@@ -193,6 +193,7 @@ impl Mds {
         let id = bundle.id;
         let record = Bytes::from(record_of(bundle));
         let mut why = Errno::EAGAIN;
+        let began = self.env.clock.now();
         loop {
             let Some(waiting) = self.state.lock().bundles.coordinator.waits_for(id) else {
                 return Ok(Err(why));
@@ -219,6 +220,7 @@ impl Mds {
                     }
                     Err(error) => {
                         again = true;
+                        self.note_hindered(mdt, began);
                         tracing::warn!(bundle = %id, %error, "another MDT does not apply its part");
                     }
                 }
@@ -347,6 +349,7 @@ impl Mds {
         export: Option<&Export>,
         mdt: TargetIndex,
     ) -> Result<(), Errno> {
+        let began = self.env.clock.now();
         loop {
             if self.state.lock().bundles.has_fid_of(mdt) {
                 return Ok(());
@@ -362,6 +365,7 @@ impl Mds {
                 }
                 Err(RpcError::Errno(errno)) if !is_of_session(errno) => return Err(errno),
                 Err(error) => {
+                    self.note_hindered(mdt, began);
                     tracing::warn!(?mdt, %error, "another MDT grants no FIDs");
                     self.until_stopped(self.env.clock.sleep(AGAIN)).await?;
                     // For no client it is tried once.

@@ -52,6 +52,7 @@ impl Mds {
         self.ours(op.dir())?;
         let mut finds = op.finds();
         let mut busy = 0;
+        let _trying = self.trying();
         loop {
             match self.attempt(request, op, &mut finds).await? {
                 Ok(reply) => return Ok(reply),
@@ -191,6 +192,7 @@ impl Mds {
                 }
             }
         };
+        let asked = self.env.clock.now();
         let answers = self.until_stopped(join_all(finds.into_iter().map(ask))).await?;
         let (mut all, mut instead) = (Vec::new(), None);
         for answer in answers {
@@ -208,13 +210,17 @@ impl Mds {
                         false => instead = Some(Hindrance::Away),
                     }
                 }
-                Err(RpcError::Errno(Errno::EAGAIN)) => instead = Some(Hindrance::Busy),
+                Err(RpcError::Errno(Errno::EAGAIN)) => {
+                    instead = Some(Hindrance::Busy);
+                    self.note_hindered(mdt, asked);
+                }
                 Err(RpcError::Errno(errno)) if !is_of_session(errno) => {
                     return Err(too_much(errno));
                 }
                 Err(error) => {
                     tracing::warn!(bundle = %id, ?mdt, %error, "another MDT does not prepare its part");
                     instead = Some(Hindrance::Away);
+                    self.note_hindered(mdt, asked);
                 }
             }
         }

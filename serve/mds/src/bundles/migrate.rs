@@ -98,6 +98,7 @@ impl Mds {
             };
         }
         let (mut busy, mut away, mut at) = (0, 0, None);
+        let _trying = self.trying();
         loop {
             let Some(goes) = self.goes(fid, spec, &mdts)? else { return Ok(()) };
             for mdt in mdts.iter().filter(|mdt| **mdt != self.name.index) {

@@ -67,6 +67,7 @@ impl Mds {
         }
         let mut at: BTreeMap<Place, Fid> = BTreeMap::new();
         let (mut busy, mut away) = (0, 0);
+        let _trying = self.trying();
         loop {
             self.sequence_of(Some(export), to).await?;
             let places = self.read(|records| places_of(&records.there(fid)?))?;

@@ -27,6 +27,7 @@ impl Mds {
         if self.peers.get(mdt).is_none() {
             return Err(Errno::ERANGE);
         }
+        let _trying = self.trying();
         for _ in 0..TRIES_MAX {
             self.sequence_of(Some(request.export), mdt).await?;
             let plan = self.in_turn(request, |request| self.plan_mkdir(request, op, mdt)).await?;

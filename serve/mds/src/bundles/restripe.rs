@@ -78,6 +78,7 @@ impl Mds {
     ) -> Result<(), Errno> {
         self.ours(fid)?;
         let (mut busy, mut tries) = (0, 0);
+        let _trying = self.trying();
         loop {
             let Some(begins) = self.begins(export, fid, wanted).await? else { return Ok(()) };
             match self.attempt_restripe(credentials, fid, &begins).await? {

@@ -49,6 +49,7 @@ impl Mds {
     ) -> Result<MdsReply, Errno> {
         self.ours(op.parent)?;
         let mut busy = 0;
+        let _trying = self.trying();
         loop {
             match self.attempt_stripes(request, op, wanted).await? {
                 Ok(reply) => return Ok(reply),

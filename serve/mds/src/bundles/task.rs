@@ -291,17 +291,4 @@ impl Mds {
             Ok(())
         })
     }
-
-    /// Waits until a bundle has let go of what it had pinned.
-    pub(crate) async fn unpinned(&self, id: BundleId) {
-        loop {
-            let unpinned = self.unpinned.notified();
-            tokio::pin!(unpinned);
-            unpinned.as_mut().enable();
-            if !self.state.lock().bundles.pins.has(id) {
-                return;
-            }
-            unpinned.await;
-        }
-    }
 }

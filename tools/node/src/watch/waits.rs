@@ -15,7 +15,7 @@ use std::time::Duration;
 use types::fid::Fid;
 use types::lock::{FlockKind, InodeBits};
 use types::session::ClientUuid;
-use types::target::TargetKind;
+use types::target::{TargetKind, TargetName};
 use wire::opcode;
 use wire::report::{HOLDERS_PER_WAIT_MAX, Holder, WAITS_PER_REPORT_MAX, Wait, Waiting};
 
@@ -30,6 +30,7 @@ pub(crate) fn list(view: &View) -> Vec<Wait> {
     requests(view, &mut list);
     for (mdt, _) in view.alive().mdts() {
         locks(&mdt, &mut list);
+        peers(view, &mdt, &mut list);
     }
     let mut waits = list.waits;
     waits.sort_by_key(|wait| std::cmp::Reverse(wait.age_ms));
@@ -136,6 +137,28 @@ fn is_told(request: &UnderWay) -> bool {
 
 fn operation(request: &UnderWay) -> String {
     opcode::row(request.operation).map_or_else(String::new, |row| row.name.to_owned())
+}
+
+/// Waits of an MDT for other ones that are no requests under way: as one that is not sent yet.
+fn peers(view: &View, mdt: &Mds, list: &mut List) {
+    for wait in mdt.peer_waits(WAITS_PER_REPORT_MAX) {
+        list.push(observe::cause::fresh(), wait.cause, wait.since, || {
+            let target = TargetName { index: wait.mdt, ..mdt.name() };
+            let client = mdt.peers().client();
+            let session = client.and_then(|client| view.parts().rpc.state_of(target, client));
+            Waiting::Request {
+                client: client.map(|client| client.instance().to_string()).unwrap_or_default(),
+                target: target.to_string(),
+                xid: 0,
+                operation: match wait.ends {
+                    None => "its part of an operation over several MDTs".to_owned(),
+                    Some(id) => format!("the end of operation {id} over several MDTs"),
+                },
+                fid: String::new(),
+                session: session.map(state_word).unwrap_or_default(),
+            }
+        });
+    }
 }
 
 fn locks(mdt: &Mds, list: &mut List) {
