@@ -337,6 +337,9 @@ pub struct WanArgs {
     /// Round trips of the link
     #[arg(long, value_name = "TIME", value_delimiter = ',', default_value = "0ms,2.5ms,32.5ms,210ms", value_parser = delay)]
     pub delays: Vec<Span>,
+    /// One more delay that the seed says: 5 to 250 ms
+    #[arg(long)]
+    pub drawn: bool,
     /// The program that makes links (wanlink); without it the kernel's netem is used
     #[arg(long, value_name = "PROGRAM", env = "SHEEN_WANLINK", hide_env_values = true)]
     pub wanlink: Option<PathBuf>,
@@ -368,9 +371,12 @@ pub struct WanArgs {
     /// Data of line
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size_of_a_mebibyte)]
     pub size: Size,
-    /// Files of ls, and of each of two ranks of mdtest
+    /// Files of ls and beside, and of each of two ranks of mdtest
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = at_least_one)]
     pub files: usize,
+    /// Files of reads, 1 MiB each
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = ranks)]
+    pub read_files: usize,
 }
 
 /// What `wan` can do.
@@ -378,6 +384,10 @@ pub struct WanArgs {
 pub enum WanItem {
     /// Throughput as percent of raw TCP
     Line,
+    /// Reads of 4 KiB: of many files as percent of reads of 1 MiB, and at random places
+    Reads,
+    /// The slowest stats of another client while this one lists
+    Beside,
     /// Listings
     Ls,
     /// Metadata: files of 0 and 3,901 bytes, unique directories

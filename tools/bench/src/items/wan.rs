@@ -5,10 +5,12 @@
 //! The link is made by a program that is named (`--wanlink`), or by `tc netem` where the kernel has
 //! it. Everything (hosts, link, servers, mount) is made for the run and removed with it.
 
+mod beside;
 mod cluster;
 mod line;
 mod link;
 mod own;
+mod reads;
 
 use crate::failure::BenchError;
 use crate::item::{self, Item, Rounds};
@@ -22,11 +24,18 @@ use crate::stop::Stop;
 use bench_args::{WanArgs, WanItem};
 use bench_report::figure::Role;
 use bench_report::figure::{Figure, PlaceReport};
+use beside::Beside;
 use cluster::Cluster;
 use line::Line;
 use link::Link;
 use own::AtDelay;
+use reads::Reads;
 use std::path::Path;
+use std::time::Duration;
+
+/// Bounds of a round trip that is drawn, milliseconds.
+const DRAWN_MS_MIN: u64 = 5;
+const DRAWN_MS_MAX: u64 = 250;
 
 /// Runs everything at every delay.
 ///
@@ -39,17 +48,20 @@ pub fn run(
     stop: &Stop,
 ) -> Result<(Vec<PlaceReport>, Vec<Figure>), BenchError> {
     let (mut places, mut done) = (Vec::new(), Vec::new());
-    for delay in &args.delays {
+    let delays = args.delays.iter().map(|delay| delay.0);
+    for delay in delays.chain(args.drawn.then(|| drawn(rounds.seed))) {
         stop.check()?;
-        let link = Link::up(delay.0, args)?;
+        let link = Link::up(delay, args)?;
         let cluster = Cluster::up(&link, args, dir)?;
         let far = [Place::mounts(&[cluster.mount().to_owned()], Role::Target)?];
-        let rounds = Rounds { link_delay: delay.0.as_secs_f64(), ..rounds };
-        let ms = delay.0.as_secs_f64() * 1000.0;
+        let rounds = Rounds { link_delay: delay.as_secs_f64(), ..rounds };
+        let ms = delay.as_secs_f64() * 1000.0;
         for which in &args.items {
             let mut item: Box<dyn Item> = match which {
                 WanItem::Line => Box::new(Line::new(args, &link)?),
                 WanItem::Mdtest => Box::new(Mdtest::new(&args.mdtest())),
+                WanItem::Reads => Box::new(Reads::new(args, &link, cluster.beside(&link)?)),
+                WanItem::Beside => Box::new(Beside::new(args, cluster.beside(&link)?)),
                 WanItem::Ls => Box::new(Ls::new(&args.ls())),
                 WanItem::Build => Box::new(Build::new(&args.build())),
                 WanItem::Rtt => Box::new(Rtt::new(&args.rtt())),
@@ -72,6 +84,13 @@ pub fn run(
     Ok((places, figures.chain(shares).collect()))
 }
 
+/// A round trip for which nothing was tuned, from the seed.
+fn drawn(seed: u64) -> Duration {
+    let most = (DRAWN_MS_MAX - DRAWN_MS_MIN) * 10;
+    let tenths = fastrand::Rng::with_seed(seed).u64(0..=most);
+    Duration::from_micros(DRAWN_MS_MIN * 1000 + tenths * 100)
+}
+
 /// The figure of an item as one of `wan`.
 fn over_the_link(figure: Figure, ms: f64) -> Figure {
     let mut tags = figure.tags;
@@ -87,5 +106,18 @@ fn over_the_link(figure: Figure, ms: f64) -> Figure {
         tags,
         results,
         ..figure
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_drawn_depends_on_the_seed_and_lies_between_the_bounds() {
+        let delays: Vec<Duration> = (0..100).map(drawn).collect();
+        let bounds = Duration::from_millis(DRAWN_MS_MIN)..=Duration::from_millis(DRAWN_MS_MAX);
+        assert!(delays.iter().all(|delay| bounds.contains(delay)));
+        assert!(delays[0] == drawn(0) && delays.iter().any(|delay| *delay != delays[0]));
     }
 }

@@ -1,4 +1,5 @@
-//! The file system on the near side of the link, mounted from the far side.
+//! The file system on the near side of the link, mounted from the far side, and by another client
+//! beside the servers.
 
 use super::link::{Link, Side};
 use crate::daemons;
@@ -15,10 +16,13 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Servers in one process, and a mount. They end with the value.
+/// Servers in one process, and mounts. They end with the value.
 pub struct Cluster {
     server: Option<Child>,
+    fsname: String,
+    mgs: String,
     mount: PathBuf,
+    beside: PathBuf,
     // Last: the others have files in it.
     _dir: tempfile::TempDir,
 }
@@ -66,14 +70,18 @@ impl Cluster {
             .args(["--security", "off"]);
         serve.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).process_group(0);
         let server = serve.spawn().map_err(BenchError::of("start the servers"))?;
-        let mount = dir.path().join("mnt");
-        std::fs::create_dir(&mount).map_err(BenchError::at("make", &mount))?;
-        let cluster = Cluster { server: Some(server), mount, _dir: dir };
-        let log = format!("log={}", cluster._dir.path().join("client.log").display());
-        let mut far = link.sheen(Side::Far)?;
-        far.args(["mount", "-o", &log]).arg(format!("{mgs}:/{fsname}")).arg(&cluster.mount);
-        run(&mut far, "mount over the link")?;
+        let (mount, beside) = (dir.path().join("mnt"), dir.path().join("beside"));
+        let cluster = Cluster { server: Some(server), fsname, mgs, mount, beside, _dir: dir };
+        cluster.mount_on(link, Side::Far, &cluster.mount)?;
         Ok(cluster)
+    }
+
+    fn mount_on(&self, link: &Link, side: Side, at: &Path) -> Result<(), BenchError> {
+        std::fs::create_dir(at).map_err(BenchError::at("make", at))?;
+        let mut mount = link.sheen(side)?;
+        mount.args(["mount", "-o", &format!("log={}.log", at.display())]);
+        mount.arg(format!("{}:/{}", self.mgs, self.fsname)).arg(at);
+        run(&mut mount, "mount over the link")
     }
 
     /// Directory that it is mounted on.
@@ -81,27 +89,43 @@ impl Cluster {
         &self.mount
     }
 
-    fn is_mounted(&self) -> bool {
-        node::host::mount_table::mounted_at(&self.mount).is_ok_and(|mount| mount.is_some())
+    /// Directory that another client has it mounted on, beside the servers; it is mounted when it
+    /// is first asked for.
+    ///
+    /// # Errors
+    /// It cannot be mounted.
+    pub fn beside(&self, link: &Link) -> Result<&Path, BenchError> {
+        if !is_mounted(&self.beside) {
+            self.mount_on(link, Side::Near, &self.beside)?;
+        }
+        Ok(&self.beside)
+    }
+}
+
+fn is_mounted(at: &Path) -> bool {
+    node::host::mount_table::mounted_at(at).is_ok_and(|mount| mount.is_some())
+}
+
+fn unmount(at: &Path) {
+    if !is_mounted(at) {
+        return;
+    }
+    let umount = |flags: &[&str]| run(Command::new("umount").args(flags).arg(at), "unmount");
+    if let Err(error) = umount(&[]).or_else(|_| umount(&["-l"])) {
+        eprintln!("sheen bench: {error}");
+    }
+    // umount(8) returns before the process behind the mount has stored everything: the servers
+    // must outlive it.
+    let deadline = Instant::now() + PATIENCE;
+    while !daemons::mounted_by(at).is_empty() && Instant::now() < deadline {
+        std::thread::sleep(LOOK);
     }
 }
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        if self.is_mounted() {
-            let umount = |flags: &[&str]| {
-                run(Command::new("umount").args(flags).arg(&self.mount), "unmount")
-            };
-            if let Err(error) = umount(&[]).or_else(|_| umount(&["-l"])) {
-                eprintln!("sheen bench: {error}");
-            }
-            // umount(8) returns before the process behind the mount has stored everything: the
-            // servers must outlive it.
-            let deadline = Instant::now() + PATIENCE;
-            while !daemons::mounted_by(&self.mount).is_empty() && Instant::now() < deadline {
-                std::thread::sleep(LOOK);
-            }
-        }
+        unmount(&self.beside);
+        unmount(&self.mount);
         if let Some(mut server) = self.server.take() {
             if let Some(pid) = Pid::from_raw(server.id() as i32) {
                 // Ended of itself: then there is nothing to tell it.
