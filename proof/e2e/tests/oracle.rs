@@ -13,9 +13,8 @@ const SECONDS: &str = "ORACLE_SECONDS";
 /// Threads, spread over the mounts.
 const THREADS: u64 = 8;
 
-/// Set: the program under test acknowledges callbacks before it forgets, and that must be found
-/// (`./run mutant`).
-const MUTANT: &str = "ORACLE_MUTANT";
+/// Set: the program under test makes this mistake, and that must be found (`./run mutant`).
+const MUTANT: &str = "SHEEN_MUTANT";
 
 /// Mount options of all three clients, for example `localflock`.
 const OPTIONS: &str = "ORACLE_OPTIONS";
@@ -80,7 +79,7 @@ fn every_answer_fits_one_order() {
 }
 
 #[test]
-fn a_client_that_promises_before_it_forgets_is_found() {
+fn a_client_that_is_wrong_on_purpose_is_found() {
     if !can_mount() || std::env::var_os(MUTANT).is_none() {
         return eprintln!("skipped: ./run mutant builds the client that is wrong on purpose");
     }

@@ -10,6 +10,8 @@ mod cli;
 mod commands;
 mod inside;
 mod log;
+#[cfg(feature = "mutants")]
+mod mutants;
 mod parse;
 mod spawn;
 mod terminal;
@@ -32,6 +34,8 @@ fn main() -> ExitCode {
     // The background process is started as /proc/self/exe; ps and top shall not call it "exe". Only
     // a name: no harm if not.
     let _ = rustix::thread::set_name(c"sheen");
+    #[cfg(feature = "mutants")]
+    mutants::choose();
     let args: Vec<OsString> = std::env::args_os().collect();
     let argv0 = args.first().map(Path::new).unwrap_or(Path::new("sheen"));
     let (name, outcome) = match applet::called_by(argv0) {

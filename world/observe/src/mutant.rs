@@ -67,6 +67,11 @@ pub enum Mutant {
     GenerationHidden = 28,
     /// Inodes do not learn that their directory has another inode.
     HomeForgotten = 29,
+    /// Names and attributes stay in a mount when the locks that covered them are called back, and
+    /// are handed out; only the kernel forgets the attributes.
+    EntryUnlocked = 30,
+    /// A client answers callbacks before it forgets.
+    AckEarly = 31,
 }
 
 impl Mutant {
@@ -76,6 +81,13 @@ impl Mutant {
         ("unanswered-is-durable", Mutant::UnansweredIsDurable),
         ("lost-answer-is-refusal", Mutant::LostAnswerIsRefusal),
         ("answers-without-lease", Mutant::AnswersWithoutLease),
+    ];
+
+    /// Mutants of clients, which the oracle finds (`./run mutant`).
+    pub const OF_CLIENT: [(&str, Mutant); 3] = [
+        ("ack-early", Mutant::AckEarly),
+        ("ahead-unlocked", Mutant::AheadUnlocked),
+        ("entry-unlocked", Mutant::EntryUnlocked),
     ];
 
     /// Mutants of whole clusters, with the names that tests choose them by.

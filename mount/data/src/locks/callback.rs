@@ -15,6 +15,7 @@ use crate::locks::data_guards::TO_WRITE;
 use env::BoxFuture;
 use futures_util::future::join_all;
 use observe::metric::{Metric, Unit};
+use observe::mutant::{Mutant, is_mutant};
 use rpc::callbacks::Callbacks;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,6 +37,9 @@ pub const CALLBACK_ANSWER: Metric = Metric {
 /// Bits of which the data path decides.
 const OF_DATA: InodeBits = InodeBits::DATA.union(InodeBits::WRITE);
 
+/// Bits that cover names and attributes.
+const OF_ENTRIES: InodeBits = InodeBits::LOOKUP.union(InodeBits::UPDATE);
+
 /// Answers callbacks of this mount's targets.
 pub struct CallbackHandler {
     /// Locks of the mount.
@@ -45,8 +49,9 @@ pub struct CallbackHandler {
 impl Callbacks for CallbackHandler {
     fn callback(self: Arc<Self>, op: ClientOp) -> BoxFuture<'static, Result<ClientReply, Errno>> {
         self.locks.callbacks.fetch_add(1, Ordering::Relaxed);
-        #[cfg(feature = "mutant-ack-early")]
-        if let Some(answer) = self.clone().too_early(&op) {
+        if is_mutant(Mutant::AckEarly)
+            && let Some(answer) = self.clone().too_early(&op)
+        {
             return answer;
         }
         Box::pin(async move {
@@ -110,7 +115,12 @@ impl CallbackHandler {
             let mut opens = me.opens.lock();
             let mut kept = Vec::new();
             for (fid, bits) in &locks {
-                table.take(*fid, *bits, invalidations);
+                if is_mutant(Mutant::EntryUnlocked) {
+                    table.distrust_attr(*fid, invalidations);
+                    table.take(*fid, bits.difference(OF_ENTRIES), invalidations);
+                } else {
+                    table.take(*fid, *bits, invalidations);
+                }
                 if bits.contains(InodeBits::OPEN) && me.keeps_open(&mut opens, *fid) {
                     kept.push((*fid, InodeBits::OPEN));
                 }
@@ -162,8 +172,8 @@ impl CallbackHandler {
         if kept { ClientReply::Done } else { ClientReply::Dropped }
     }
 
-    /// Deliberately wrong: a checker must notice that the answer comes before the deed.
-    #[cfg(feature = "mutant-ack-early")]
+    /// Deliberately wrong ([`Mutant::AckEarly`]): a checker must notice that the answer comes
+    /// before the deed.
     fn too_early(
         self: Arc<Self>,
         op: &ClientOp,

@@ -1,0 +1,21 @@
+//! A program that is wrong on purpose (feature `mutants`), for checkers that must notice it. The
+//! variable is inherited by the daemons that it starts.
+
+use observe::mutant::Mutant;
+
+/// Names the mistake; unset: none.
+const VARIABLE: &str = "SHEEN_MUTANT";
+
+/// Makes the mistake that the environment names from now on.
+///
+/// # Panics
+/// There is no such mistake.
+pub fn choose() {
+    let Ok(wanted) = std::env::var(VARIABLE) else { return };
+    let found = Mutant::OF_CLIENT.into_iter().find(|(name, _)| *name == wanted);
+    let Some((_, mutant)) = found else {
+        let names = Mutant::OF_CLIENT.map(|(name, _)| name).join(", ");
+        panic!("{VARIABLE}={wanted}: one of {names}");
+    };
+    observe::mutant::choose(Some(mutant));
+}
