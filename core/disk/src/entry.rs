@@ -1,20 +1,24 @@
 //! An entry of a shared log: the value under its key (docs/ownership.md).
 //!
 //! An entry that is too large for one value begins in parts, under keys of their own; this value
-//! has the rest of it. Head and changes are those of a journal record, without its padding.
+//! has the rest of it. Or all its changes are in a blob, and this value is a head alone. Head and
+//! changes are those of a journal record, without its padding.
 
 use crate::checksum::crc32c;
 use zerocopy::little_endian::{U32, U64, U128};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 const MAGIC: [u8; 4] = *b"SLE1";
+/// Of an entry whose changes are in a blob: programs that know of no blobs must not take it for one
+/// without changes.
+const MAGIC_BLOB: [u8; 4] = *b"SLE2";
 
 /// Head of an entry. 64 bytes.
 ///
 /// | at | size | field       | meaning                                              |
 /// |----|------|-------------|------------------------------------------------------|
 /// |  0 |    4 | crc         | crc32c of bytes 4..64                                |
-/// |  4 |    4 | magic       | `SLE1`                                               |
+/// |  4 |    4 | magic       | `SLE1`; `SLE2`: the changes are in a blob            |
 /// |  8 |   16 | store       | uuid of the store                                    |
 /// | 24 |    8 | number      | number of the entry, from 1, without gaps            |
 /// | 32 |    8 | transno     | newest transno in it                                 |
@@ -22,7 +26,7 @@ const MAGIC: [u8; 4] = *b"SLE1";
 /// | 48 |    4 | parts       | how many parts come before this value                |
 /// | 52 |    4 | changes     | how many                                             |
 /// | 56 |    4 | payload_crc | crc32c of all changes, those in parts first          |
-/// | 60 |    4 | zero        |                                                      |
+/// | 60 |    4 | blob_bytes  | bytes of the blob; 0: there is none                  |
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EntryHead {
     /// Uuid of the store.
@@ -39,6 +43,8 @@ pub struct EntryHead {
     pub changes: u32,
     /// The crc32c of all changes.
     pub payload_crc: u32,
+    /// Bytes of the blob that has the changes; 0: there is none.
+    pub blob_bytes: u32,
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -53,7 +59,7 @@ struct Raw {
     parts: U32,
     changes: U32,
     payload_crc: U32,
-    zero: U32,
+    blob_bytes: U32,
 }
 
 const _: () = assert!(size_of::<Raw>() == EntryHead::SIZE);
@@ -66,7 +72,7 @@ impl EntryHead {
     pub fn encode(&self) -> [u8; Self::SIZE] {
         let raw = Raw {
             crc: U32::new(0),
-            magic: MAGIC,
+            magic: if self.blob_bytes == 0 { MAGIC } else { MAGIC_BLOB },
             store: self.store.into(),
             number: self.number.into(),
             transno: self.transno.into(),
@@ -74,7 +80,7 @@ impl EntryHead {
             parts: self.parts.into(),
             changes: self.changes.into(),
             payload_crc: self.payload_crc.into(),
-            zero: U32::new(0),
+            blob_bytes: U32::new(self.blob_bytes),
         };
         let mut bytes: [u8; Self::SIZE] = zerocopy::transmute!(raw);
         let crc = crc32c(&bytes[4..]);
@@ -85,7 +91,8 @@ impl EntryHead {
     /// The head, and what stands behind it; `None` if no whole head is there.
     pub fn decode(bytes: &[u8]) -> Option<(EntryHead, &[u8])> {
         let (raw, rest) = Raw::ref_from_prefix(bytes).ok()?;
-        if raw.magic != MAGIC || raw.crc.get() != crc32c(&bytes[4..Self::SIZE]) {
+        let magic = if raw.blob_bytes.get() == 0 { MAGIC } else { MAGIC_BLOB };
+        if raw.magic != magic || raw.crc.get() != crc32c(&bytes[4..Self::SIZE]) {
             return None;
         }
         let head = EntryHead {
@@ -96,6 +103,7 @@ impl EntryHead {
             parts: raw.parts.get(),
             changes: raw.changes.get(),
             payload_crc: raw.payload_crc.get(),
+            blob_bytes: raw.blob_bytes.get(),
         };
         Some((head, rest))
     }
@@ -114,13 +122,33 @@ mod tests {
             parts: 2,
             changes: 4,
             payload_crc: 0xdead_beef,
+            blob_bytes: 0,
         }
+    }
+
+    fn of_blob() -> EntryHead {
+        EntryHead { parts: 0, blob_bytes: 70_000, ..sample() }
     }
 
     #[test]
     fn bytes_never_change() {
-        let hex: String = sample().encode().iter().map(|b| format!("{b:02x}")).collect();
-        assert_eq!(hex, include_str!("golden/entry_head.hex").trim());
+        let hex = |head: EntryHead| -> String {
+            head.encode().iter().map(|b| format!("{b:02x}")).collect()
+        };
+        assert_eq!(hex(sample()), include_str!("golden/entry_head.hex").trim());
+        assert_eq!(hex(of_blob()), include_str!("golden/entry_head_blob.hex").trim());
+    }
+
+    #[test]
+    fn a_blob_and_its_magic_belong_together() {
+        assert_eq!(EntryHead::decode(&of_blob().encode()), Some((of_blob(), &b""[..])));
+        for (head, other) in [(sample(), MAGIC_BLOB), (of_blob(), MAGIC)] {
+            let mut bytes = head.encode();
+            bytes[4..8].copy_from_slice(&other);
+            let crc = crc32c(&bytes[4..]);
+            bytes[..4].copy_from_slice(&crc.to_le_bytes());
+            assert_eq!(EntryHead::decode(&bytes), None);
+        }
     }
 
     #[test]

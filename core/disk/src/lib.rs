@@ -7,6 +7,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 pub mod bundle;
+pub mod checkpoint;
 pub mod checksum;
 pub mod chunk;
 pub mod config;

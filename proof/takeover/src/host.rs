@@ -10,22 +10,29 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use store::checkpoint;
 use store::error::StoreError;
 use store::kv::{Kv, LeaseId};
 use store::lease::Lease;
-use store::log::Position;
+use store::log::{Log, Position};
 use store::memory::Memory;
+use store::memory_blobs::{BlobConnection, MemoryBlobs};
 use store::memory_kv::{Connection, Delivery, MemoryKv};
 use store::replica::Replica;
-use store::shared_log::SharedLog;
+use store::shared_log::{BlobStore, SharedLog};
 use store::store::{Committer, Store, StoreOptions};
+use store::sweep::sweep;
+
 /// Time of a lease.
 pub const LEASE: Duration = Duration::from_secs(2);
 
 /// Uuid of the store.
 const STORE: u128 = 7;
 
-/// Faults of the line between a host and the keys.
+/// Changes beyond which an entry goes into a blob, bytes: two records.
+const ENTRY_BYTES: usize = 30;
+
+/// Faults of the line between a host and the keys, and the blobs.
 pub struct Line {
     pub cut: AtomicBool,
     rng: Mutex<Rng>,
@@ -54,24 +61,41 @@ pub struct Host {
     rate: u64,
     pub line: Arc<Line>,
     keys: Arc<Connection>,
+    blobs: Arc<BlobConnection>,
     log: Arc<SharedLog>,
     tree: Arc<Replica>,
+    /// It lost its folder: it is made anew before it does anything else.
+    unmade: bool,
     lease: Option<(LeaseId, Duration)>,
     pub owner: Option<Owner>,
     pub answers: Vec<Answer>,
 }
 
 impl Host {
-    pub fn new(number: u64, seed: u64, kv: &Arc<MemoryKv>, lossy: bool) -> Host {
+    pub fn new(
+        number: u64,
+        seed: u64,
+        (kv, blobs): (&Arc<MemoryKv>, &Arc<MemoryBlobs>),
+        lossy: bool,
+    ) -> Host {
         let name = format!("host{number}");
         let mut rng = Rng::new(seed, &name);
         let rate = rng.between(950, 1050);
         let line = Arc::new(Line { cut: AtomicBool::new(false), rng: Mutex::new(rng), lossy });
         let theirs = line.clone();
         let keys = kv.connect(move || theirs.deliver());
-        let log = Arc::new(SharedLog::new(keys.clone(), "sheen-MDT0000", STORE, &name, &name));
+        let theirs = line.clone();
+        let blobs = blobs.connect(move || theirs.deliver());
+        let store = BlobStore {
+            entry_bytes: ENTRY_BYTES,
+            checkpoint_bytes: 1,
+            ..BlobStore::new(blobs.clone(), "blobs".into())
+        };
+        let log = SharedLog::new(keys.clone(), "sheen-MDT0000", STORE, &name, &name);
+        let log = Arc::new(log.with_blobs(Some(store)));
         let tree = empty_tree(&log);
-        Host { name, rate, line, keys, log, tree, lease: None, owner: None, answers: Vec::new() }
+        let (lease, owner, answers) = (None, None, Vec::new());
+        Host { name, rate, line, keys, blobs, log, tree, unmade: true, lease, owner, answers }
     }
 
     /// Its own clock.
@@ -88,15 +112,52 @@ impl Host {
         (self.owner, self.lease) = (None, None);
         self.answers.clear();
         if folder {
-            self.tree = empty_tree(&self.log);
+            (self.tree, self.unmade) = (empty_tree(&self.log), true);
         }
+    }
+
+    /// Makes its folder and joins, and gets its tree from the checkpoint if it must. `false`: it
+    /// tries again later.
+    fn join(&mut self, judge: &mut Judge) -> bool {
+        if self.unmade {
+            self.unmade = self.log.create("").is_err();
+        }
+        let failed = match self.tree.follow() {
+            _ if self.unmade => return false,
+            Ok(()) | Err(StoreError::NoAnswer { .. }) => return true,
+            Err(StoreError::Behind { .. }) => {
+                let memory = Memory::new(u64::MAX / 4);
+                match Replica::from_checkpoint(&self.log, &*self.blobs, memory) {
+                    Ok(Some(tree)) => {
+                        self.tree = tree;
+                        return true;
+                    }
+                    // The log went on meanwhile.
+                    Ok(None) | Err(StoreError::Behind { .. } | StoreError::NoAnswer { .. }) => {
+                        return false;
+                    }
+                    Err(error) => error,
+                }
+            }
+            Err(error) => error,
+        };
+        judge.wrong.push(format!("{}: follow: {failed}", self.name));
+        false
+    }
+
+    /// What it has in its tree need not be kept for it.
+    fn trim(&self) {
+        // It may fail, and is done again.
+        let _ = self.log.trim(self.tree.position());
     }
 
     /// As a standby: follows the log, and takes the target over if it has no owner.
     pub fn stand_by(&mut self, env: &Env, now: Duration, judge: &mut Judge) {
-        match self.tree.follow() {
-            Ok(()) | Err(StoreError::NoAnswer { .. }) => {}
-            Err(error) => judge.wrong.push(format!("{}: follow: {error}", self.name)),
+        if !self.join(judge) {
+            return;
+        }
+        if now.as_millis().is_multiple_of(5) {
+            self.trim();
         }
         let over = |(_, asked): &(LeaseId, Duration)| self.clock(now) > *asked + LEASE / 2;
         if self.lease.as_ref().is_none_or(over) {
@@ -114,7 +175,9 @@ impl Host {
                 self.lease = None;
                 self.owner = Some(Owner { store, lease, lease_id, written: BTreeMap::new() });
             }
-            Err(StoreError::NoAnswer { .. } | StoreError::Owned { .. }) => {}
+            Err(
+                StoreError::NoAnswer { .. } | StoreError::Owned { .. } | StoreError::Behind { .. },
+            ) => {}
             Err(error) => judge.wrong.push(format!("{}: claim: {error}", self.name)),
         }
     }
@@ -124,7 +187,17 @@ impl Host {
         let own_now = self.clock(now);
         let Some(owner) = &mut self.owner else { return };
         let told = Told { fence: owner.store.fence(), evaluated: now };
-        match rng.below(10) {
+        match rng.below(12) {
+            10 => {
+                self.trim();
+                let (now, id) = (self.log.checkpoint(), rng.below(u64::MAX));
+                if now.is_ok_and(|now| self.log.wants_checkpoint(now.as_ref(), 0)) {
+                    let made =
+                        checkpoint::write(&*self.tree, &self.log, &*self.blobs, id, &|| false);
+                    judge.failed(&self.name, made.err());
+                }
+            }
+            11 => judge.failed(&self.name, sweep(&self.log, &*self.blobs, &|| false).err()),
             0..3 => {
                 let key = format!("k{}", rng.below(4)).into_bytes();
                 let mut tx = owner.store.begin();

@@ -3,7 +3,9 @@
 use disk::entry::EntryHead;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use store::checkpoint::Checkpoint;
 use store::engine::Fence;
+use store::error::StoreError;
 
 /// Something that an owner told a client.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +29,13 @@ pub struct Judge {
 impl Judge {
     fn wrong(&mut self, what: String) {
         self.wrong.push(what);
+    }
+
+    /// What a host did about blobs failed: only an answer may be missing.
+    pub fn failed(&mut self, host: &str, error: Option<StoreError>) {
+        if let Some(error) = error.filter(|error| !matches!(error, StoreError::NoAnswer { .. })) {
+            self.wrong(format!("{host}: blobs: {error}"));
+        }
     }
 
     /// An owner answered.
@@ -64,8 +73,8 @@ impl Judge {
         }
     }
 
-    /// Looks at all keys of the log after a step.
-    pub fn look(&mut self, keys: &[(String, Vec<u8>)], now: Duration) {
+    /// Looks at all keys of the log, and at the names of all blobs, after a step.
+    pub fn look(&mut self, keys: &[(String, Vec<u8>)], blobs: &[String], now: Duration) {
         let text = |name: &str| {
             let found = keys.iter().find(|(key, _)| key.ends_with(name));
             found.map(|(_, value)| String::from_utf8_lossy(value).into_owned()).unwrap_or_default()
@@ -73,8 +82,25 @@ impl Judge {
         if let Ok(epoch) = u64::from_str_radix(&text("/epoch"), 16) {
             self.epochs.entry(epoch).or_insert(now);
         }
-        let (mut next, mut fence) = (1, 0);
-        for (key, value) in keys.iter().filter(|(key, _)| key.contains("/log/")) {
+        let has = |end: &str| blobs.iter().any(|name| name.ends_with(end));
+        let checkpoint = keys.iter().find(|(key, _)| key.ends_with("/checkpoint"));
+        let checkpoint = checkpoint.and_then(|(_, value)| Checkpoint::decode(value));
+        if let Some(Checkpoint { number, id, pages, .. }) = checkpoint {
+            for page in 0..pages {
+                if !has(&format!("/{number:016x}-{id:016x}/{page:08x}")) {
+                    self.wrong(format!("page {page} of the checkpoint of entry {number} is gone"));
+                }
+            }
+        }
+        let entries = || keys.iter().filter(|(key, _)| key.contains("/log/"));
+        let number = |key: &str| u64::from_str_radix(key.rsplit('/').next()?, 16).ok();
+        let covered = checkpoint.map_or(0, |checkpoint| checkpoint.number);
+        let first = entries().next().and_then(|(key, _)| number(key)).unwrap_or(covered + 1);
+        if first > covered + 1 {
+            self.wrong(format!("the log begins with entry {first}, the checkpoint has {covered}"));
+        }
+        let (mut next, mut fence) = (first, 0);
+        for (key, value) in entries() {
             let Some((head, _)) = EntryHead::decode(value) else {
                 self.wrong(format!("{key} is no entry"));
                 return;
@@ -84,6 +110,10 @@ impl Judge {
             }
             if head.fence < fence {
                 self.wrong(format!("entry {next} of epoch {} follows epoch {fence}", head.fence));
+            }
+            let EntryHead { number, fence: of, payload_crc, .. } = head;
+            if head.blob_bytes > 0 && !has(&format!("/{number:016x}-{of:016x}-{payload_crc:08x}")) {
+                self.wrong(format!("the blob of entry {number} is not there"));
             }
             (next, fence) = (head.number + 1, head.fence);
         }

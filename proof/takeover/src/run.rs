@@ -6,12 +6,13 @@ use simenv::rng::Rng;
 use simenv::world::World;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use store::memory_blobs::MemoryBlobs;
 use store::memory_kv::MemoryKv;
 
 /// Steps of a run.
 const STEPS: u64 = 400;
 /// Steps within which a healthy target has an owner.
-const HEALTHY_STEPS: u64 = 50;
+const HEALTHY_STEPS: u64 = 100;
 
 /// What came of a run.
 pub struct Report {
@@ -28,10 +29,10 @@ pub fn run(seed: u64) -> Report {
     let world = World::with_trace(seed, false);
     let machine = world.machine(1 << 20);
     let (env, _process) = world.start(machine);
-    let kv = MemoryKv::new();
+    let (kv, blobs) = (MemoryKv::new(), MemoryBlobs::new());
     let mut rng = Rng::new(seed, "take-over");
     let lossy = rng.chance(700);
-    let mut hosts: Vec<Host> = (0..3).map(|n| Host::new(n, seed, &kv, lossy)).collect();
+    let mut hosts: Vec<Host> = (0..3).map(|n| Host::new(n, seed, (&kv, &blobs), lossy)).collect();
     let mut judge = Judge::default();
     while hosts[0].log().create("").is_err() {}
     let mut now = Duration::ZERO;
@@ -40,7 +41,7 @@ pub fn run(seed: u64) -> Report {
         let pause = if rng.chance(15) { rng.between(100, 3000) } else { rng.between(1, 60) };
         now += Duration::from_millis(pause);
         kv.set_time(now);
-        judge.look(&kv.all(), now);
+        judge.look(&kv.all(), &blobs.names(), now);
         let host = rng.below(3) as usize;
         let host = &mut hosts[host];
         match rng.below(1000) {
@@ -53,7 +54,7 @@ pub fn run(seed: u64) -> Report {
             _ if host.owner.is_some() => host.work(&mut rng, now, step + 1, &mut judge),
             _ => host.stand_by(&env, now, &mut judge),
         }
-        judge.look(&kv.all(), now);
+        judge.look(&kv.all(), &blobs.names(), now);
     }
     // Everything heals: one of them becomes the owner, and has it all.
     hosts.iter().for_each(|host| host.line.cut.store(false, Ordering::Relaxed));
@@ -68,7 +69,7 @@ pub fn run(seed: u64) -> Report {
     if left == 0 {
         judge.wrong.push("no host takes the target over, though everything is in order".into());
     }
-    judge.look(&kv.all(), now);
+    judge.look(&kv.all(), &blobs.names(), now);
     let shown = loop {
         match hosts[0].log().show() {
             Ok(shown) => break shown,

@@ -166,7 +166,8 @@ impl Line {
     }
 }
 
-fn text_of(path: &Path) -> io::Result<String> {
+/// The text of a small file.
+pub(crate) fn text_of(path: &Path) -> io::Result<String> {
     let named = |reason: String| io::Error::other(format!("{}: {reason}", path.display()));
     match std::fs::metadata(path) {
         Ok(found) if found.len() > FILE_BYTES_MAX => {
@@ -175,6 +176,11 @@ fn text_of(path: &Path) -> io::Result<String> {
         Ok(_) => std::fs::read_to_string(path).map_err(|error| named(error.to_string())),
         Err(error) => Err(named(error.to_string())),
     }
+}
+
+/// TLS to servers of these authorities, without an own certificate.
+pub(crate) fn tls_of_authorities(ca: &Path) -> io::Result<TlsClient> {
+    tls_of(&TlsFiles { ca: ca.to_owned(), own: None })
 }
 
 fn tls_of(files: &TlsFiles) -> io::Result<TlsClient> {
@@ -202,35 +208,41 @@ async fn connect(
     let mut failed = String::new();
     for _ in 0..members.len() {
         let name = &members[*member];
-        match timeout(CONNECT, TcpStream::connect(name)).await {
-            Ok(Ok(stream)) => {
-                if let Err(error) = stream.set_nodelay(true) {
-                    tracing::debug!(member = name, %error, "etcd: small messages may be delayed");
-                }
-                let (read, write) = stream.into_split();
-                let (read, write): (Read, Write) = (Box::new(read), Box::new(write));
-                let halves = match tls {
-                    None => Ok((read, write)),
-                    Some(tls) => tls.connect(host_of(name), read, write).await,
-                };
-                match halves {
-                    Ok((read, write)) => {
-                        let made = handshake(TokioIo::new(join(read, write))).await;
-                        let (sender, connection) =
-                            made.map_err(|error| format!("{name}: {error}"))?;
-                        // Its end shows as an error of the call that uses it.
-                        tokio::spawn(async move { drop(connection.await) });
-                        return Ok(sender);
-                    }
-                    Err(error) => failed = format!("{name}: {error}"),
-                }
+        match open(name, tls, CONNECT).await {
+            Ok((read, write)) => {
+                let made = handshake(TokioIo::new(join(read, write))).await;
+                let (sender, connection) = made.map_err(|error| format!("{name}: {error}"))?;
+                // Its end shows as an error of the call that uses it.
+                tokio::spawn(async move { drop(connection.await) });
+                return Ok(sender);
             }
-            Ok(Err(error)) => failed = format!("{name}: {error}"),
-            Err(_) => failed = format!("{name} takes no connection in {CONNECT:?}"),
+            Err(error) => failed = error,
         }
         *member = (*member + 1) % members.len();
     }
     Err(failed)
+}
+
+/// A connection to `HOST:PORT`, with TLS if it is given.
+pub(crate) async fn open(
+    name: &str,
+    tls: Option<&TlsClient>,
+    within: Duration,
+) -> Result<(Read, Write), String> {
+    let failed = |error: io::Error| format!("{name}: {error}");
+    let stream = match timeout(within, TcpStream::connect(name)).await {
+        Ok(stream) => stream.map_err(failed)?,
+        Err(_) => return Err(format!("{name} takes no connection in {within:?}")),
+    };
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(name, %error, "small messages may be delayed");
+    }
+    let (read, write) = stream.into_split();
+    let (read, write): (Read, Write) = (Box::new(read), Box::new(write));
+    match tls {
+        None => Ok((read, write)),
+        Some(tls) => tls.connect(host_of(name), read, write).await.map_err(failed),
+    }
 }
 
 /// The host of `HOST:PORT`, without the brackets of an address.

@@ -7,7 +7,11 @@
 //! A [`client::Etcd`] has one connection, to one member at a time. A call is one attempt with a
 //! deadline; the next one goes to another member. Its callers are threads that may block: the
 //! commit thread of a store, the one that renews a lease.
+//!
+//! Beside it an [`s3::S3`] keeps what is too large for etcd, as blobs.
 
+pub mod bucket;
 pub mod client;
 mod json;
+pub mod s3;
 pub mod url;

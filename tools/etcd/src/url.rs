@@ -1,5 +1,6 @@
-//! `etcd://HOST[:PORT][,HOST[:PORT]...][/NAME][?OPTION=VALUE[&...]]`: where the members of an etcd
-//! are, and how a client proves its name. `etcds://` is with TLS.
+//! `etcd://HOST[:PORT][,HOST[:PORT]...][/NAME][?OPTION=VALUE[&...]][,s3://...]`: where the members
+//! of an etcd are, and how a client proves its name. `etcds://` is with TLS. Behind a comma stands
+//! where large entries and checkpoints go ([`crate::bucket`]).
 //!
 //! | option | what |
 //! |---|---|
@@ -9,6 +10,7 @@
 //!
 //! Where etcd has users, `cert` must have no common name in its subject: etcd refuses others.
 
+use crate::bucket::Bucket;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -31,6 +33,8 @@ pub struct Members {
     pub tls: Option<TlsFiles>,
     /// As this user.
     pub user: Option<UserFile>,
+    /// The store of blobs beside it.
+    pub blobs: Option<Bucket>,
 }
 
 /// Files for TLS.
@@ -77,11 +81,16 @@ impl Members {
 }
 
 fn member(text: &str) -> Option<String> {
-    let (host, port) = match text.rsplit_once(':') {
+    host_and_port(text, PORT_DEFAULT)
+}
+
+/// As `HOST:PORT`.
+pub(crate) fn host_and_port(text: &str, port_default: u16) -> Option<String> {
+    let (host, port): (_, u16) = match text.rsplit_once(':') {
         // The colons of an IPv6 address without a port.
-        Some(_) if text.ends_with(']') => (text, PORT_DEFAULT),
+        Some(_) if text.ends_with(']') => (text, port_default),
         Some((host, port)) => (host, port.parse().ok()?),
-        None => (text, PORT_DEFAULT),
+        None => (text, port_default),
     };
     let letter = |c: char| c.is_ascii_alphanumeric() || "-._[]:".contains(c);
     (!host.is_empty() && host.chars().all(letter)).then(|| format!("{host}:{port}"))
@@ -96,6 +105,10 @@ impl FromStr for Members {
     type Err = BadMembers;
 
     fn from_str(text: &str) -> Result<Members, BadMembers> {
+        let (text, blobs) = match text.split_once(",s3://") {
+            None => (text, None),
+            Some((members, bucket)) => (members, Some(Bucket::parse(bucket)?)),
+        };
         let form = || BadMembers::Form(text.to_owned());
         let (scheme, rest) = text.split_once("://").ok_or_else(form)?;
         let tls = match scheme {
@@ -113,7 +126,7 @@ impl FromStr for Members {
         if name.as_deref().is_some_and(|name| !is_name(name)) {
             return Err(form());
         }
-        Members { hosts, name, ..Members::default() }.with(options, tls)
+        Members { hosts, name, blobs, ..Members::default() }.with(options, tls)
     }
 }
 
@@ -184,9 +197,12 @@ impl fmt::Display for Members {
             options.push(format!("user={user}"));
             options.push(format!("password-file={}", password_file.display()));
         }
-        match options.is_empty() {
-            true => Ok(()),
-            false => write!(f, "?{}", options.join("&")),
+        if !options.is_empty() {
+            write!(f, "?{}", options.join("&"))?;
+        }
+        match &self.blobs {
+            Some(bucket) => write!(f, ",{bucket}"),
+            None => Ok(()),
         }
     }
 }

@@ -321,7 +321,9 @@ pub struct MkfsArgs {
     #[arg(long, value_name = "NID", value_delimiter = ',')]
     pub servicenode: Vec<Nid>,
     /// The etcd that keeps its log, etcd://HOST:PORT,HOST:PORT,HOST:PORT: any host with the same
-    /// command can take the MGS, or the MDT with this --index, over [default: the log is in DIR]
+    /// command can take the MGS, or the MDT with this --index, over. Behind it may stand
+    /// ,s3://BUCKET/PREFIX?endpoint=URL&key-file=FILE for large entries and checkpoints
+    /// [default: the log is in DIR]
     #[arg(long, value_name = "URL", conflicts_with = "ost")]
     pub log: Option<Members>,
     /// Where the data of an OST is: files, one in DIR for each object; volume, a device or big file

@@ -72,15 +72,18 @@ pub enum Mutant {
     EntryUnlocked = 30,
     /// A client answers callbacks before it forgets.
     AckEarly = 31,
+    /// An entry of a shared log is there before the blob that it names.
+    PointerBeforeBlob = 32,
 }
 
 impl Mutant {
     /// Mutants of shared logs and their owners, which the simulation of take-overs finds.
-    pub const OF_TAKE_OVER: [(&str, Mutant); 4] = [
+    pub const OF_TAKE_OVER: [(&str, Mutant); 5] = [
         ("append-without-epoch", Mutant::AppendWithoutEpoch),
         ("unanswered-is-durable", Mutant::UnansweredIsDurable),
         ("lost-answer-is-refusal", Mutant::LostAnswerIsRefusal),
         ("answers-without-lease", Mutant::AnswersWithoutLease),
+        ("pointer-before-blob", Mutant::PointerBeforeBlob),
     ];
 
     /// Mutants of clients, which the oracle finds (`./run mutant`).

@@ -14,7 +14,9 @@
 
 pub mod back_end;
 pub mod batch;
+pub mod blobs;
 mod blocking;
+pub mod checkpoint;
 pub mod engine;
 pub mod error;
 pub mod journal;
@@ -24,6 +26,7 @@ pub mod lease;
 mod list;
 pub mod log;
 pub mod memory;
+pub mod memory_blobs;
 pub mod memory_kv;
 pub mod merge;
 pub mod object_store;
@@ -34,6 +37,7 @@ pub mod replica;
 pub mod ring;
 pub mod shared_log;
 pub mod store;
+pub mod sweep;
 pub mod tree;
 pub mod tree_copy;
 pub mod tx;

@@ -2,10 +2,13 @@
 //! simulation of take-overs.
 
 use crate::batch::Batch;
+use crate::blobs::Blobs;
+use crate::checkpoint;
 use crate::engine::{Engine, EngineSpace, Fence, Visit};
 use crate::error::StoreError;
 use crate::log::{Entry, Log, Position};
 use crate::memory::Memory;
+use crate::shared_log::SharedLog;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use types::session::Transno;
@@ -21,6 +24,26 @@ impl Replica {
     /// A tree that has the log up to `head`.
     pub fn new(log: Arc<dyn Log>, tree: Arc<Memory>, head: Position) -> Arc<Replica> {
         Arc::new(Replica { log, tree, head: Mutex::new(head) })
+    }
+
+    /// A tree made from the checkpoint of the log. `None`: there is none, or the log does not go on
+    /// from it.
+    ///
+    /// # Errors
+    /// As [`checkpoint::read`].
+    pub fn from_checkpoint(
+        log: &Arc<SharedLog>,
+        blobs: &dyn Blobs,
+        tree: Arc<Memory>,
+    ) -> Result<Option<Arc<Replica>>, StoreError> {
+        let Some(of) = log.checkpoint()? else { return Ok(None) };
+        checkpoint::check(log, blobs, &of, &|| false)?;
+        let Some(place) = log.hold(Some(of.place()))? else { return Ok(None) };
+        for number in 0..of.pages {
+            let page = checkpoint::read(log, blobs, &of, number)?;
+            tree.commit(&Arc::new(page.records()?), Fence(u64::MAX))?;
+        }
+        Ok(Some(Replica::new(log.clone(), tree, place)))
     }
 
     /// How far the tree is.

@@ -7,22 +7,27 @@
 //! Every call is one attempt. [`StoreError::NoAnswer`] says that it is not known whether it was
 //! done; the same call again finds out, and does no harm.
 
+mod beside;
+mod entries;
+mod kept;
+mod shown;
+mod trim;
+
 use crate::batch::Batch;
 use crate::engine::Fence;
 use crate::error::StoreError;
-use crate::journal::batch_of;
 use crate::kv::{Change, Compare, Kv, KvError, LeaseId, Outcome, Txn};
 use crate::log::{Entry, Log, Position, Room};
-use disk::checksum::crc32c;
+pub use beside::BlobStore;
+pub(crate) use beside::Needed;
 use disk::entry::EntryHead;
-use disk::journal::encode_change;
+use entries::Written;
+use kept::AllKept;
 use observe::mutant::{Mutant, is_mutant};
 use parking_lot::Mutex;
-use std::collections::VecDeque;
-use std::fmt;
-use std::ops::Range;
+pub use shown::{Founded, HostTree, Owner, Shown};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use types::session::Transno;
 
 /// Bytes of one value: etcd takes 1.5 MiB in one request.
@@ -33,78 +38,15 @@ const PARTS_MAX: u32 = 1024;
 const RANGE_KEYS: u32 = 16;
 /// Bytes of entries that are kept; beyond it commits wait for a trim.
 const BYTES_MAX: u64 = 256 << 20;
-/// Bytes of entries beyond which hosts that lack them no longer count: they get the owner's tree
-/// when they come back.
-const BYTES_FOR_OTHERS_MAX: u64 = BYTES_MAX / 2;
 /// How often a claim looks again because something changed meanwhile.
 const CLAIM_ROUNDS_MAX: u32 = 8;
 
-/// The process that owns a target.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Owner {
-    /// Its lease.
-    pub lease: LeaseId,
-    /// Its epoch.
-    pub fence: Fence,
-    /// Its host and NIDs, for people.
-    pub place: String,
-}
-
-impl Owner {
-    fn encode(&self) -> Vec<u8> {
-        format!("{:016x} {:016x} {}", self.lease, self.fence.0, self.place).into_bytes()
-    }
-
-    fn decode(bytes: &[u8]) -> Option<Owner> {
-        let mut words = std::str::from_utf8(bytes).ok()?.splitn(3, ' ');
-        let mut number = || u64::from_str_radix(words.next()?, 16).ok();
-        let (lease, fence) = (number()?, Fence(number()?));
-        Some(Owner { lease, fence, place: words.next()?.to_owned() })
-    }
-}
-
-impl fmt::Display for Owner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.place)
-    }
-}
-
-/// A host that has a copy of the tree.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct HostTree {
-    /// Its host.
-    pub host: String,
-    /// Number of the newest entry that is durable in its tree.
-    pub applied: u64,
-}
-
-/// State of a log, for people.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Shown {
-    /// The newest epoch.
-    pub fence: Fence,
-    /// Number of the oldest entry that is kept; one more than `head`: none is.
-    pub first: u64,
-    /// Number of the newest entry.
-    pub head: u64,
-    /// The owner; none: the target is not served.
-    pub owner: Option<Owner>,
-    /// Hosts with a copy of the tree.
-    pub replicas: Vec<HostTree>,
-}
-
-/// What a log was made with.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Founded {
-    /// Uuid of the store.
-    pub store: u128,
-    /// What else all hosts of the target need before they serve it: see [`SharedLog::create`].
-    pub identity: String,
-}
-
-/// A log in a store of keys.
+/// A log in a store of keys, with its large entries in a store of blobs, if it has one.
 pub struct SharedLog {
     kv: Arc<dyn Kv>,
+    blobs: Option<BlobStore>,
+    /// Large entries that are still to go under keys, because a blob was refused.
+    without_blobs: AtomicU32,
     /// Name of the target, or what else the keys begin with.
     target: String,
     store: u128,
@@ -114,8 +56,8 @@ pub struct SharedLog {
     place: String,
     /// The lease of the next claim.
     lease: AtomicU64,
-    /// Entries that are kept: the number of each, and its bytes.
-    kept: Mutex<VecDeque<(u64, u64)>>,
+    /// Entries that are kept.
+    kept: Mutex<AllKept>,
     /// Number of the newest entry that was trimmed, as far as this host knows.
     trimmed: AtomicU64,
     /// The epoch in which this process owns the target; 0: it does not, as far as it knows.
@@ -128,8 +70,20 @@ impl SharedLog {
     pub fn new(kv: Arc<dyn Kv>, target: &str, store: u128, host: &str, place: &str) -> SharedLog {
         let (target, host, place) = (target.to_owned(), host.to_owned(), place.to_owned());
         let (lease, kept, trimmed) = (AtomicU64::new(0), Mutex::default(), AtomicU64::new(0));
-        let owned = AtomicU64::new(0);
-        SharedLog { kv, target, store, host, place, lease, kept, trimmed, owned }
+        let (owned, blobs, without_blobs) = (AtomicU64::new(0), None, AtomicU32::new(0));
+        SharedLog {
+            kv,
+            blobs,
+            without_blobs,
+            target,
+            store,
+            host,
+            place,
+            lease,
+            kept,
+            trimmed,
+            owned,
+        }
     }
 
     /// Makes an empty log of this store, unless the target has one: then that of its store. This
@@ -149,8 +103,9 @@ impl SharedLog {
                 put(self.key("head"), head_of(Position::default())),
                 put(self.replica_key(), number(0)),
                 put(self.key("identity"), identity.as_bytes().to_vec()),
+                put(self.key("blobs"), self.blobs_place().as_bytes().to_vec()),
             ],
-            otherwise: vec![self.key("store"), self.key("identity")],
+            otherwise: ["store", "identity", "blobs"].map(|name| self.key(name)).to_vec(),
         };
         let mut found = match self.kv.txn(&txn).map_err(|e| self.error(e))? {
             Outcome::Done => {
@@ -161,6 +116,7 @@ impl SharedLog {
         let store = self.store_of(found.next().flatten().as_deref())?;
         let identity = String::from_utf8(found.next().flatten().unwrap_or_default())
             .map_err(|_| self.damaged("its identity is no text".into()))?;
+        self.check_blobs(found.next().flatten().as_deref())?;
         // From here on nothing is trimmed that this host lacks.
         let joined = Txn { then: vec![put(self.replica_key(), number(0))], ..Txn::default() };
         self.kv.txn(&joined).map_err(|e| self.error(e))?;
@@ -173,20 +129,22 @@ impl SharedLog {
         Ok(Founded { store, identity })
     }
 
-    /// Succeeds if the log is that of this store.
+    /// Succeeds if the log is that of this store, and its blobs are where this host looks for them.
     ///
     /// # Errors
-    /// There is none, or it is that of another store; or the keys cannot be read.
+    /// There is none, or it is that of another store, or has another store of blobs; or the keys
+    /// cannot be read.
     pub fn check(&self) -> Result<(), StoreError> {
-        let found = self.kv.get(&[self.key("store")]).map_err(|e| self.error(e))?;
-        let theirs = self.store_of(found.into_iter().next().flatten().as_deref())?;
+        let keys = ["store", "blobs"].map(|name| self.key(name));
+        let mut found = self.kv.get(&keys).map_err(|e| self.error(e))?.into_iter();
+        let theirs = self.store_of(found.next().flatten().as_deref())?;
         if theirs != self.store {
             let ours = self.store;
             let reason =
                 format!("it is the log of store {theirs:032x}, this target is {ours:032x}");
             return Err(self.damaged(reason));
         }
-        Ok(())
+        self.check_blobs(found.next().flatten().as_deref())
     }
 
     fn store_of(&self, value: Option<&[u8]>) -> Result<u128, StoreError> {
@@ -215,8 +173,7 @@ impl SharedLog {
             otherwise: vec![key.clone()],
         };
         let was_there = self.kv.txn(&gone).map_err(|e| self.error(e))? != Outcome::Done;
-        let end = format!("{key}\0");
-        let gone = Txn { then: vec![Change::DeleteRange(key, end)], ..Txn::default() };
+        let gone = Txn { then: vec![trim::one(key)], ..Txn::default() };
         self.kv.txn(&gone).map_err(|e| self.error(e))?;
         Ok(was_there)
     }
@@ -321,7 +278,8 @@ impl SharedLog {
         let oldest = self.kv.range(&start, &end, 1).map_err(|e| self.error(e))?.pop();
         let first = oldest.and_then(|(key, _)| parse(key.rsplit('/').next()?.as_bytes()));
         let first = first.unwrap_or(head.number + 1);
-        Ok(Shown { fence, first, head: head.number, owner, replicas: self.replicas()? })
+        let (replicas, checkpoint) = (self.replicas()?, self.checkpoint_now()?.1);
+        Ok(Shown { fence, first, head: head.number, owner, replicas, checkpoint })
     }
 
     fn replicas(&self) -> Result<Vec<HostTree>, StoreError> {
@@ -386,84 +344,6 @@ impl SharedLog {
     fn damaged(&self, reason: String) -> StoreError {
         StoreError::Damaged { file: self.name().into(), offset: 0, reason }
     }
-
-    /// The values of an entry: of its parts, and the one that makes it an entry.
-    fn encode(&self, entry: u64, batch: &Batch, fence: Fence) -> (Vec<Vec<u8>>, Vec<u8>) {
-        let mut payload = Vec::new();
-        batch.iter().for_each(|(key, value)| encode_change(key, value, &mut payload));
-        let mut pieces: Vec<Vec<u8>> =
-            payload.chunks(VALUE_BYTES_MAX).map(<[u8]>::to_vec).collect();
-        let rest = pieces.pop().unwrap_or_default();
-        let head = EntryHead {
-            store: self.store,
-            number: entry,
-            transno: batch.transno().0,
-            fence: fence.0,
-            parts: pieces.len() as u32,
-            changes: batch.len() as u32,
-            payload_crc: crc32c(&payload),
-        };
-        let mut last = head.encode().to_vec();
-        last.extend_from_slice(&rest);
-        (pieces, last)
-    }
-
-    /// An entry from its values, parts first.
-    fn decode(&self, entry: u64, last: &[u8], parts: &[Vec<u8>]) -> Result<Entry, StoreError> {
-        let bad = |reason: &str| self.damaged(format!("entry {entry}: {reason}"));
-        let (head, rest) = EntryHead::decode(last).ok_or_else(|| bad("its head is damaged"))?;
-        if head.store != self.store || head.number != entry {
-            return Err(bad("it is that of another place"));
-        }
-        let mut payload = parts.concat();
-        payload.extend_from_slice(rest);
-        if head.payload_crc != crc32c(&payload) {
-            return Err(bad("its checksum is wrong"));
-        }
-        let batch = batch_of(&payload, head.changes);
-        let mut batch = batch.ok_or_else(|| bad("a change cannot be read"))?;
-        batch.set_transno(Transno(head.transno));
-        batch.freeze();
-        let end = Position { number: entry, transno: batch.transno(), at: 0 };
-        Ok(Entry { batch: Arc::new(batch), fence: Fence(head.fence), end })
-    }
-
-    /// An entry of this number, from its value and its parts.
-    fn entry(&self, entry: u64, last: &[u8]) -> Result<Entry, StoreError> {
-        let parts = EntryHead::decode(last).map_or(0, |(head, _)| head.parts);
-        if parts > PARTS_MAX {
-            return Err(self.damaged(format!("entry {entry}: it has {parts} parts")));
-        }
-        let keys: Vec<String> = (0..parts).map(|part| self.part_key(entry, part)).collect();
-        let mut found = Vec::new();
-        for key in keys {
-            // One by one: together they may be more than one answer takes.
-            let part = self.kv.get(std::slice::from_ref(&key)).map_err(|e| self.error(e))?;
-            let missing = || self.damaged(format!("{key} is missing"));
-            found.push(part.into_iter().next().flatten().ok_or_else(missing)?);
-        }
-        self.decode(entry, last, &found)
-    }
-
-    fn part_key(&self, entry: u64, part: u32) -> String {
-        self.key(&format!("part/{entry:016x}.{part:04x}"))
-    }
-
-    /// Keys of entries, and of their parts, with these numbers.
-    fn ranges(&self, entries: Range<u64>) -> [Change; 2] {
-        let part = |entry: u64| self.key(&format!("part/{entry:016x}"));
-        [
-            Change::DeleteRange(self.entry_key(entries.start), self.entry_key(entries.end)),
-            Change::DeleteRange(part(entries.start), part(entries.end)),
-        ]
-    }
-
-    fn note_kept(&self, entry: u64, bytes: usize) {
-        let mut kept = self.kept.lock();
-        if kept.back().is_none_or(|(last, _)| *last < entry) {
-            kept.push_back((entry, bytes as u64));
-        }
-    }
 }
 
 fn number(value: u64) -> Vec<u8> {
@@ -527,14 +407,15 @@ impl Log for SharedLog {
         fence: Fence,
     ) -> Result<Position, StoreError> {
         let entry = after.number + 1;
-        let (parts, last) = self.encode(entry, batch, fence);
+        let (head, payload) = self.head(entry, batch, fence);
+        let Written { head, parts, last } = self.write(head, &payload);
         let end = Position { number: entry, transno: batch.transno(), at: 0 };
         let bytes = parts.iter().map(Vec::len).sum::<usize>() + last.len();
         let of_epoch = Compare::Is(self.key("epoch"), number(fence.0));
         let names = || ["epoch", "head"].map(|name| self.key(name)).to_vec();
-        let steps = parts.into_iter().enumerate().map(|(part, value)| Txn {
+        let steps = self.part_keys(entry, parts).into_iter().map(|(key, value)| Txn {
             compare: vec![of_epoch.clone()],
-            then: vec![put(self.part_key(entry, part as u32), value)],
+            then: vec![put(key, value)],
             otherwise: names(),
         });
         let mut whole = Txn {
@@ -557,21 +438,33 @@ impl Log for SharedLog {
                 Err(error) => return Err(self.error(error)),
             };
             let mut found = found.into_iter();
-            let (epoch, head) = (found.next().flatten(), found.next().flatten());
+            let (epoch, its_head) = (found.next().flatten(), found.next().flatten());
             let now = self.epoch_of(epoch.as_deref())?;
             if now != fence {
                 self.owned.store(0, Ordering::Release);
                 return Err(StoreError::Fenced { ours: fence.0, current: now.0 });
             }
-            let ours = found.next().flatten().is_some_and(|value| value == last);
+            // An earlier attempt may have put its changes elsewhere.
+            let theirs = found.next().flatten();
+            let theirs = theirs.as_deref().and_then(EntryHead::decode).map(|(theirs, _)| theirs);
+            let ours = theirs.is_some_and(|theirs| {
+                (theirs.store, theirs.number, theirs.fence, theirs.payload_crc)
+                    == (head.store, head.number, head.fence, head.payload_crc)
+            });
             if !ours || is_mutant(Mutant::LostAnswerIsRefusal) {
-                let head = self.head_of(head.as_deref())?.number;
+                let head = self.head_of(its_head.as_deref())?.number;
                 let reason =
                     format!("its head is entry {head}, though this owner wrote {}", after.number);
                 return Err(self.damaged(reason));
             }
         }
-        self.note_kept(entry, bytes);
+        if is_mutant(Mutant::PointerBeforeBlob)
+            && let (Some(store), true) = (&self.blobs, head.blob_bytes > 0)
+        {
+            // Too late: it may fail, or the process may end before.
+            let _ = store.blobs.put(&self.blob_of(&head), payload);
+        }
+        self.kept.lock().note(entry, bytes, head.blob_bytes);
         Ok(end)
     }
 
@@ -605,7 +498,9 @@ impl Log for SharedLog {
                     return Err(self.damaged(reason));
                 }
                 fence = entry.fence;
-                self.note_kept(next, value.len() + entry.batch.bytes());
+                let blob = EntryHead::decode(&value).map_or(0, |(head, _)| head.blob_bytes);
+                let keys = if blob > 0 { value.len() } else { entry.batch.bytes() };
+                self.kept.lock().note(next, keys, blob);
                 each(entry);
                 next += 1;
             }
@@ -617,51 +512,11 @@ impl Log for SharedLog {
     }
 
     fn room(&self, _: &Batch) -> Room {
-        let kept: u64 = self.kept.lock().iter().map(|(_, bytes)| bytes).sum();
+        let kept = self.kept.lock().bytes(0).keys;
         if kept < BYTES_MAX { Room::Now } else { Room::AfterTrim }
     }
 
     fn trim(&self, through: Position) -> Result<(), StoreError> {
-        let own = through.number;
-        let note = Txn { then: vec![put(self.replica_key(), number(own))], ..Txn::default() };
-        let full = match self.kv.txn(&note) {
-            // Removing is what makes room.
-            Err(KvError::Full(_)) => true,
-            noted => noted.map(|_| false).map_err(|e| self.error(e))?,
-        };
-        let replicas = self.replicas()?;
-        let others = || replicas.iter().filter(|replica| replica.host != self.host);
-        let all = others().map(|replica| replica.applied).min().unwrap_or(own).min(own);
-        let kept: u64 = self.kept.lock().iter().map(|(_, bytes)| bytes).sum();
-        let owned = self.owned.load(Ordering::Acquire);
-        // The owner's tree has it all: hosts that lack what goes get that.
-        let alone = owned != 0 && all < own && (full || kept > BYTES_FOR_OTHERS_MAX);
-        let through = if alone { own } else { all };
-        if through <= self.trimmed.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        // From the beginning: an earlier owner may have left some.
-        let mut gone = Txn { then: self.ranges(0..through + 1).to_vec(), ..Txn::default() };
-        if alone {
-            // Only an owner may: the tree of another host may be behind that of the owner.
-            gone.compare.push(Compare::Is(self.key("epoch"), number(owned)));
-            for HostTree { host, applied } in others().filter(|replica| replica.applied < own) {
-                tracing::warn!(
-                    log = self.name(),
-                    host,
-                    applied,
-                    "trimmed without this host; it will get the tree anew"
-                );
-                let key = self.replica_key_of(host);
-                let end = format!("{key}\0");
-                gone.then.push(Change::DeleteRange(key, end));
-            }
-        }
-        if self.kv.txn(&gone).map_err(|e| self.error(e))? != Outcome::Done {
-            return Ok(());
-        }
-        self.trimmed.store(through, Ordering::Release);
-        self.kept.lock().retain(|(entry, _)| *entry > through);
-        Ok(())
+        self.trim_to(through.number)
     }
 }

@@ -316,6 +316,11 @@ impl Store {
         read.ok().and_then(|page| page.clone()).unwrap_or(Err(StoreError::Closed))
     }
 
+    /// The engine under it: what is committed.
+    pub fn engine(&self) -> &dyn Engine {
+        &*self.shared.engine
+    }
+
     /// Space of the engine.
     ///
     /// # Errors

@@ -35,6 +35,45 @@ pub struct Page {
     pub bytes: Vec<u8>,
 }
 
+impl Page {
+    fn bad(reason: &str) -> StoreError {
+        StoreError::Damaged {
+            file: "a page of the owner's tree".into(),
+            offset: 0,
+            reason: reason.to_owned(),
+        }
+    }
+
+    /// Its records, frozen, if they are those of a page behind the key `after`; and the last key.
+    fn records_behind(&self, after: &[u8]) -> Result<(Batch, Vec<u8>), StoreError> {
+        let mut batch = batch_of(&self.bytes, self.records)
+            .ok_or_else(|| Page::bad("its records cannot be read"))?;
+        batch.freeze();
+        let (mut last, mut count) = (after.to_vec(), 0);
+        for (key, value) in batch.iter() {
+            if value.is_none() || key <= &last[..] {
+                return Err(Page::bad("its records are not those behind the last one"));
+            }
+            last = key.to_vec();
+            count += 1;
+        }
+        if count != self.records || self.more && count == 0 {
+            return Err(Page::bad("it has fewer records than it says"));
+        }
+        Ok((batch, last))
+    }
+
+    /// Its records, frozen.
+    pub(crate) fn records(&self) -> Result<Batch, StoreError> {
+        self.records_behind(b"").map(|(records, _)| records)
+    }
+
+    /// The key of its last record, if it can be taken behind the key `after`.
+    pub(crate) fn end_behind(&self, after: &[u8]) -> Result<Vec<u8>, StoreError> {
+        self.records_behind(after).map(|(_, last)| last)
+    }
+}
+
 /// The committed records behind `after`, up to about `bytes`, and one at least if there is any.
 ///
 /// # Errors
@@ -87,6 +126,34 @@ impl TreeCopy {
                 missing: applied.sequence + 1,
             });
         };
+        TreeCopy::begin(tree, store, place, options)
+    }
+
+    /// Begins a copy from a checkpoint, whose pages have everything up to this place. Blocks.
+    ///
+    /// # Errors
+    /// As [`TreeCopy::open`]; [`StoreError::Behind`]: the log does not go on from that place.
+    pub fn from_checkpoint(
+        env: &Env,
+        dir: &Path,
+        store: u128,
+        (log, place): (&SharedLog, Position),
+        options: &JournalledOptions,
+    ) -> Result<TreeCopy, StoreError> {
+        let (tree, _) = Tree::open_any(env, &tree_path(dir), store)?;
+        let Some(place) = log.hold(Some(place))? else {
+            let missing = place.number + 1;
+            return Err(StoreError::Behind { log: log.name().into(), missing });
+        };
+        TreeCopy::begin(tree, store, place, options)
+    }
+
+    fn begin(
+        tree: Tree,
+        store: u128,
+        place: Position,
+        options: &JournalledOptions,
+    ) -> Result<TreeCopy, StoreError> {
         let applied = Applied {
             store,
             sequence: place.number,
@@ -108,25 +175,7 @@ impl TreeCopy {
     /// # Errors
     /// These are no records behind the last one: nothing was taken. Or the disk refuses.
     pub fn take(&mut self, page: &Page) -> Result<bool, StoreError> {
-        let bad = |reason: &str| StoreError::Damaged {
-            file: "a page of the owner's tree".into(),
-            offset: 0,
-            reason: reason.to_owned(),
-        };
-        let mut batch: Batch =
-            batch_of(&page.bytes, page.records).ok_or_else(|| bad("its records cannot be read"))?;
-        batch.freeze();
-        let (mut after, mut count) = (self.copying.after.clone(), 0);
-        for (key, value) in batch.iter() {
-            if value.is_none() || key <= &after[..] {
-                return Err(bad("its records are not those behind the last one"));
-            }
-            after = key.to_vec();
-            count += 1;
-        }
-        if count != page.records || page.more && count == 0 {
-            return Err(bad("it has fewer records than it says"));
-        }
+        let (batch, after) = page.records_behind(&self.copying.after)?;
         let next = page.more.then_some(Copying { after });
         let records = Layers::new(std::iter::once(&batch), &[], &KEY_END);
         self.tree.take_copied(records, &self.applied, next.as_ref())?;

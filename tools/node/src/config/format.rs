@@ -1,7 +1,7 @@
 //! Makes targets, as `mkfs.sheen` and `up` ask for it.
 
 use crate::home::Home;
-use crate::host::shared_log::{identity_of, identity_text, replica_of};
+use crate::host::shared_log::{blobs_of, identity_of, identity_text, replica_of};
 use disk::superblock::Superblock;
 use env::Env;
 use env::disk::Open;
@@ -61,6 +61,9 @@ pub enum FormatError {
     /// Only a target whose name is known can be on a shared log.
     #[error("only the MGT, or an MDT with --index, can have its log in etcd")]
     NotShared,
+    /// Files that the address of the log names cannot be used.
+    #[error("--log: {0}")]
+    Log(#[source] io::Error),
     /// Others cannot be kept out.
     #[error("cannot make {} private: {source}", .dir.display())]
     Private {
@@ -152,11 +155,14 @@ fn format_shared(
         Ok(Identity { store, cluster, key })
     };
     let name = name.to_string();
-    let kv = Arc::new(Etcd::new(members.clone(), Etcd::DEADLINE).map_err(FormatError::Threads)?);
+    let kv = Arc::new(Etcd::new(members.clone(), Etcd::DEADLINE).map_err(FormatError::Log)?);
+    let blobs = blobs_of(members).map_err(FormatError::Log)?;
     let dir = &spec.dir;
     let made = target::format::format_over(env, dir, wanted, |drawn| {
         let replica = replica_of(dir);
-        let log = SharedLog::new(kv, &members.keys_of(&name), drawn, &replica, &replica);
+        let log = SharedLog::new(kv, &members.keys_of(&name), drawn, &replica, &replica)
+            .with_blobs(blobs);
+        log.probe_blobs()?;
         let new = match spec.kind {
             TargetKind::Mgt => {
                 let drawn = || env.random.next_u128().max(1);

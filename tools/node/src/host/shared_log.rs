@@ -3,9 +3,13 @@
 use crate::config::settings::Settings;
 use crate::error::NodeError;
 use disk::superblock::Superblock;
+use etcd::bucket::Bucket;
+use etcd::s3::S3;
 use etcd::url::Members;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use store::shared_log::BlobStore;
 use target::format::LOG;
 use target::superblock::SUPERBLOCK;
 use types::nid::Nid;
@@ -32,6 +36,18 @@ pub fn members_of(dir: &Path) -> Result<Option<Members>, NodeError> {
         Err(error) => return Err(fail(error.to_string())),
     };
     text.trim().parse().map(Some).map_err(|error: etcd::url::BadMembers| fail(error.to_string()))
+}
+
+/// The store of blobs beside a log; `None`: it has none. Not connected yet. Blocks.
+///
+/// # Errors
+/// A file that its address names cannot be used.
+pub fn blobs_of(members: &Members) -> io::Result<Option<BlobStore>> {
+    let connect = |bucket: &Bucket| {
+        let blobs = Arc::new(S3::new(bucket)?);
+        Ok(BlobStore::new(blobs, bucket.place()))
+    };
+    members.blobs.as_ref().map(connect).transpose()
 }
 
 /// True if this is the folder of an MGT that other hosts can take over. A superblock that cannot be

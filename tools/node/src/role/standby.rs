@@ -5,13 +5,15 @@
 //! A host whose tree cannot be completed from the log gets that of the owner first
 //! ([`fetch`]).
 //!
-//! Owner of one task, and of three threads: `follow log` while it stands by, `keep lease` while it
-//! owns the target, `watch log` for people. All end with [`Standby::stop`].
+//! Owner of one task, and of these threads: `follow log` while it stands by, `keep lease` and, with
+//! a store of blobs, `keep blobs` ([`blobs`]) while it owns the target, `watch log` for people. All
+//! end with [`Standby::stop`].
 
+mod blobs;
 mod fetch;
 
 use crate::error::NodeError;
-use crate::host::shared_log::{identity_of, identity_text, place_text, replica_of};
+use crate::host::shared_log::{blobs_of, identity_of, identity_text, place_text, replica_of};
 use crate::manage::alive;
 use crate::role::mdt::MdtRole;
 use crate::role::mgs::MgsRole;
@@ -327,6 +329,7 @@ impl Life {
         self.view.add_target(role.name(), &self.place.dir);
         role.show(&self.view, target);
         self.note_identity(taken).await;
+        self.keep_blobs(taken);
         let lost = async {
             while !lease.is_ended() && !store.is_fenced() {
                 parts.env.clock.sleep(LOOK).await;
@@ -405,7 +408,8 @@ impl Opener {
             block.store,
             &replica,
             place,
-        );
+        )
+        .with_blobs(blobs_of(members).map_err(NodeError::Process)?);
         Ok(Opened { name, block, lock, kv, log: Arc::new(log) })
     }
 }

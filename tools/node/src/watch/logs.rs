@@ -3,18 +3,25 @@
 //! A thread per log asks its etcd each [`LOOK`]; readers get what it saw last.
 
 use crate::watch::status::{LogHost, LogStatus};
+use etcd::bucket::Bucket;
 use etcd::client::Etcd;
+use etcd::s3::S3;
 use etcd::url::Members;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use store::blobs::Blobs;
 use store::kv::KvError;
 use store::shared_log::{HostTree, SharedLog, Shown};
 use types::target::TargetName;
 
 /// How often a log is looked at.
 const LOOK: Duration = Duration::from_secs(1);
+/// How often it is seen whether the store of blobs answers.
+const LOOK_AT_BLOBS: Duration = Duration::from_secs(10);
+/// A folder without blobs.
+const NONE: &str = "sheen/none";
 /// How soon the thread ends.
 const STEP: Duration = Duration::from_millis(50);
 
@@ -32,7 +39,8 @@ impl WatchedLog {
     pub fn new(target: TargetName, members: Members, replica: String) -> Arc<WatchedLog> {
         let seen = LogStatus {
             target: target.to_string(),
-            etcd: members.to_string(),
+            etcd: Members { blobs: None, ..members.clone() }.to_string(),
+            blobs: members.blobs.as_ref().map(Bucket::place),
             trouble: Some("it did not answer yet".to_owned()),
             ..LogStatus::default()
         };
@@ -59,10 +67,19 @@ impl WatchedLog {
             }
         };
         let log = self.log(&kv);
-        let mut next = Instant::now();
+        let blobs = self.members.blobs.as_ref().map(S3::new).transpose();
+        let (mut next, mut next_blobs, mut trouble) = (Instant::now(), Instant::now(), None);
         while !stopped.load(Ordering::Acquire) {
+            if Instant::now() >= next_blobs {
+                trouble = match &blobs {
+                    Ok(None) => None,
+                    Ok(Some(blobs)) => blobs.list(NONE, "").err().map(|error| error.to_string()),
+                    Err(error) => Some(error.to_string()),
+                };
+                next_blobs = Instant::now() + LOOK_AT_BLOBS;
+            }
             if Instant::now() >= next {
-                self.look(&kv, &log);
+                self.look(&kv, &log, trouble.clone());
                 next = Instant::now() + LOOK;
             }
             std::thread::sleep(STEP);
@@ -80,7 +97,7 @@ impl WatchedLog {
         )
     }
 
-    fn look(&self, kv: &Etcd, log: &SharedLog) {
+    fn look(&self, kv: &Etcd, log: &SharedLog, blobs: Option<String>) {
         let shown = log.show();
         let alarms = match kv.alarms() {
             Ok(alarms) if alarms.is_empty() => None,
@@ -91,7 +108,7 @@ impl WatchedLog {
         };
         let mut seen = self.seen.lock();
         match shown {
-            Ok(Shown { fence, first, head, owner, replicas }) => {
+            Ok(Shown { fence, first, head, owner, replicas, checkpoint }) => {
                 let owner = owner.map(|owner| owner.place);
                 let owns = |host: &str| owner.as_deref().is_some_and(|place| is_at(host, place));
                 let host = |HostTree { host, applied }: HostTree| LogHost {
@@ -102,7 +119,8 @@ impl WatchedLog {
                 };
                 seen.hosts = replicas.into_iter().map(host).collect();
                 (seen.owner, seen.epoch, seen.first, seen.head) = (owner, fence.0, first, head);
-                seen.trouble = alarms;
+                seen.checkpoint = checkpoint.map(|checkpoint| checkpoint.number);
+                seen.trouble = alarms.or(blobs);
             }
             Err(error) => seen.trouble = Some(error.to_string()),
         }

@@ -61,7 +61,13 @@ pub struct LogStatus {
     pub head: u64,
     /// Hosts that have its tree, or get it.
     pub hosts: Vec<LogHost>,
-    /// What is wrong with the etcd; absent: it answers.
+    /// Where large entries and checkpoints are; absent: it has no store of blobs.
+    #[serde(default)]
+    pub blobs: Option<String>,
+    /// Number of the entry up to which the newest checkpoint has the log; absent: there is none.
+    #[serde(default)]
+    pub checkpoint: Option<u64>,
+    /// What is wrong with the etcd or the store of blobs; absent: they answer.
     pub trouble: Option<String>,
 }
 

@@ -151,6 +151,19 @@ fn table(status: &NodeStatus) -> String {
             }
         }
         text.push_str(&section(rows));
+        for log in &status.logs {
+            let Some(blobs) = &log.blobs else { continue };
+            let _ = match log.checkpoint {
+                Some(entry) => {
+                    writeln!(
+                        text,
+                        "\n{}: blobs in {blobs}, checkpoint of entry {entry}",
+                        log.target
+                    )
+                }
+                None => writeln!(text, "\n{}: blobs in {blobs}, no checkpoint yet", log.target),
+            };
+        }
         for log in status.logs.iter().filter(|log| log.owner.is_none()) {
             let _ = writeln!(text, "\n{} has no owner", log.target);
         }
@@ -271,6 +284,8 @@ mod tests {
                         applied,
                     })
                     .to_vec(),
+                blobs: Some("s3://logs/site".into()),
+                checkpoint: Some(39),
                 trouble: Some("etcd has the alarm NOSPACE".into()),
             }],
             mounts: vec![MountStatus {

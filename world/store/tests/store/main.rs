@@ -1,5 +1,6 @@
 //! The store against a model, against crashes at every write, against failing and full disks.
 
+mod blobs;
 mod crash;
 mod epochs;
 mod failures;

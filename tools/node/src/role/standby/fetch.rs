@@ -1,9 +1,10 @@
 //! A host that joins late, or that lost its folder, gets the tree of the owner.
 //!
-//! It asks page by page, and makes each durable before the next: a copy that is cut short goes on
+//! With a store of blobs it takes the checkpoint, if the log goes on from that. Otherwise it asks
+//! the owner page by page, and makes each durable before the next: a copy that is cut short goes on
 //! where it was. If the owner changes meanwhile, the next page comes from the new one.
 
-use super::{Life, Opened, identity_of, is_unanswered, on_thread};
+use super::{Life, Opened, Opener, identity_of, is_unanswered, on_thread};
 use crate::error::NodeError;
 use crate::host::shared_log::nids_of_place;
 use disk::superblock::Superblock;
@@ -13,6 +14,7 @@ use rpc::import::Import;
 use std::sync::Arc;
 use std::time::Duration;
 use store::error::StoreError;
+use store::shared_log::SharedLog;
 use store::tree_copy::{Page, TreeCopy};
 use target::{TargetError, superblock};
 use types::credentials::Credentials;
@@ -23,21 +25,42 @@ use wire::message::{Op, OpReply, TreePage};
 /// An owner that does not answer for so long may be none any more: it is looked for again.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+impl Opener {
+    /// Notes the cluster that the log tells, if this host knows none yet.
+    pub(super) fn learn_identity(
+        &self,
+        log: &SharedLog,
+        block: Superblock,
+    ) -> Result<Superblock, NodeError> {
+        let identity = log.identity().map_err(TargetError::from)?;
+        let (Some((cluster, key)), ClusterId(0)) = (identity_of(&identity), block.cluster) else {
+            return Ok(block);
+        };
+        let block = Superblock { cluster, key, ..block };
+        superblock::write(&self.env, &self.dir, &block)?;
+        Ok(block)
+    }
+}
+
 impl Life {
-    /// Copies the owner's tree, or as much of it as goes.
+    /// Copies the checkpoint or the owner's tree, or as much of it as goes.
     pub(super) async fn fetch_tree(
         &self,
         stop: &mut watch::Receiver<bool>,
     ) -> Result<(), NodeError> {
         let (opener, engine) = (self.opener(), self.place.options.engine.clone());
+        let (theirs, stopped) = (engine.clone(), self.stopped.clone());
+        let restore = move || Life::restore(&opener, &theirs, &stopped);
+        match on_thread(&self.parts.env, "read a checkpoint", restore).await? {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(error) => tracing::warn!(%error, "no tree from the checkpoint; asking the owner"),
+        }
+        let opener = self.opener();
         let begin = move || {
-            let Opened { name, mut block, lock, log, .. } = opener.open()?;
+            let Opened { name, block, lock, log, .. } = opener.open()?;
             log.check().map_err(TargetError::from)?;
-            let identity = log.identity().map_err(TargetError::from)?;
-            if let (Some((cluster, key)), ClusterId(0)) = (identity_of(&identity), block.cluster) {
-                block = Superblock { cluster, key, ..block };
-                superblock::write(&opener.env, &opener.dir, &block)?;
-            }
+            let block = opener.learn_identity(&log, block)?;
             let owner = log.owner().map_err(TargetError::from)?;
             let copy = TreeCopy::open(&opener.env, &opener.dir, block.store, &log, &engine);
             let copy = copy.map_err(TargetError::from)?;
