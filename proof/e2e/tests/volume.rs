@@ -28,7 +28,11 @@ fn device(cluster: &Cluster) -> PathBuf {
 
 /// All roles in one process, with the one OST on a big file of this size.
 fn up(size: &str) -> Cluster {
-    Cluster::up_prepared(&["--osts", "1"], |dir| {
+    up_with(size, &[])
+}
+
+fn up_with(size: &str, args: &[&str]) -> Cluster {
+    Cluster::up_prepared(&[&["--osts", "1"][..], args].concat(), |dir| {
         let made = mkfs(&["--device-size", size], &dir.join("device"), &dir.join("ost0000"));
         assert!(made.status.success(), "{}", text(&made));
     })
@@ -209,6 +213,34 @@ fn three_kills_of_a_server_lose_nothing() {
     for (name, bytes) in &model {
         assert!(fs::read(mount.join(name)).expect("read") == *bytes, "{name} at the end");
     }
+}
+
+#[test]
+fn a_limit_below_the_device_is_kept() {
+    if !can_mount() {
+        return;
+    }
+    let mut cluster = up_with("512M", &["--ost-size", "128M"]);
+    let size = |cluster: &Cluster| -> u64 {
+        let df = sh(&cluster.mount(), "df -B1 --output=size . | tail -1");
+        df.trim().parse().expect("a number")
+    };
+    assert!((110 << 20..=128 << 20).contains(&size(&cluster)), "{}", size(&cluster));
+    let full = cluster.mount().join("full");
+    let chunk = pattern(1, 1 << 20);
+    let mut file = File::create(&full).expect("create");
+    let refused = (0..400).find_map(|_| file.write_all(&chunk).and(file.sync_data()).err());
+    assert_eq!(refused.and_then(|error| error.raw_os_error()), Some(libc::ENOSPC));
+    drop(file);
+    let has = fs::metadata(&full).expect("stat").blocks() * 512;
+    assert!((64 << 20..=128 << 20).contains(&has), "{has} bytes");
+    // It is kept in the settings.
+    cluster.stop();
+    cluster.start();
+    assert!(size(&cluster) <= 128 << 20, "{}", size(&cluster));
+    let mut file = File::create(cluster.mount().join("more")).expect("create");
+    let refused = (0..40).find_map(|_| file.write_all(&chunk).and(file.sync_data()).err());
+    assert_eq!(refused.and_then(|error| error.raw_os_error()), Some(libc::ENOSPC));
 }
 
 #[test]

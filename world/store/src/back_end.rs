@@ -20,7 +20,11 @@ pub fn open(
     options: ObjectsOptions,
 ) -> Result<Arc<dyn ObjectStore>, StoreError> {
     Ok(match device_of(env, dir)? {
-        Some(device) => Volume::open(env, &device, (uuid, store))?,
+        Some(device) => {
+            let volume = Volume::open(env, &device, (uuid, store))?;
+            options.bytes_max.into_iter().for_each(|bytes| volume.limit(bytes));
+            volume
+        }
         None => Objects::open(env, dir, options)?,
     })
 }

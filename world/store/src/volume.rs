@@ -116,6 +116,12 @@ impl Volume {
             _lock: lock,
         }))
     }
+
+    /// Objects may have no more than so many bytes from now on, in units of 64 KiB. What is there
+    /// already stays.
+    pub fn limit(&self, bytes: u64) {
+        self.space.lock().limit(bytes);
+    }
 }
 
 impl ObjectStore for Volume {

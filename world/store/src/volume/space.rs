@@ -7,6 +7,7 @@
 //! waits for a round and a commit if need be.
 
 use super::allocator::{Allocator, Extent, push};
+use disk::volume::UNIT_BYTES;
 use std::collections::{BTreeSet, VecDeque};
 use types::session::Transno;
 
@@ -27,7 +28,9 @@ pub(super) const WAITING_MAX: usize = 1 << 20;
 /// See the module.
 pub(super) struct Space {
     allocator: Allocator,
-    /// Units that objects may have in all.
+    /// Units of the volume.
+    all: u64,
+    /// Units that objects may have in all, with those that are kept.
     total: u64,
     waiting: VecDeque<(Transno, Vec<Extent>)>,
     waiting_units: u64,
@@ -59,6 +62,7 @@ pub(super) enum Reserved {
 impl Space {
     pub(super) fn new(allocator: Allocator) -> Space {
         Space {
+            all: allocator.free(),
             total: allocator.free(),
             allocator,
             waiting: VecDeque::new(),
@@ -71,6 +75,11 @@ impl Space {
             doubtful: BTreeSet::new(),
             objects: 0,
         }
+    }
+
+    /// Objects may have no more than so many bytes. What is there already stays.
+    pub(super) fn limit(&mut self, bytes: u64) {
+        self.total = self.all.min(bytes / UNIT_BYTES);
     }
 
     /// Takes a unit that a record names. If another one does, or there is none, no object gets
@@ -94,11 +103,11 @@ impl Space {
 
     /// Units that objects have.
     pub(super) fn used(&self) -> u64 {
-        self.total - self.unused()
+        self.all - (self.allocator.free() + self.waiting_units + self.superseded)
     }
 
     fn unused(&self) -> u64 {
-        self.allocator.free() + self.waiting_units + self.superseded
+        self.total.saturating_sub(self.used())
     }
 
     fn kept(&self) -> u64 {
@@ -209,6 +218,26 @@ mod tests {
         space.supersede(33);
         space.end(0, 0, 33);
         assert_eq!((space.free(), space.used()), (0, 904));
+    }
+
+    #[test]
+    fn a_limit_leaves_room_for_overwrites_only() {
+        let mut space = Space::new(Allocator::new(16..10_016));
+        space.limit(1000 * UNIT_BYTES);
+        assert_eq!((space.used(), space.free(), space.total()), (0, 904, 904));
+        assert_eq!(space.reserve(953, 953), Reserved::Full);
+        assert_eq!(space.reserve(904, 904), Reserved::Yes);
+        assert_eq!(space.take(904, 904).len, 904);
+        space.end(0, 0, 0);
+        assert_eq!((space.used(), space.free()), (904, 0));
+        assert_eq!(space.reserve(500, 0), Reserved::Yes, "the volume has room for what moves");
+        space.end(500, 0, 0);
+        // Less than there is.
+        space.limit(500 * UNIT_BYTES);
+        assert_eq!((space.used(), space.free(), space.total()), (904, 0, 404));
+        assert_eq!((space.reserve(1, 1), space.reserve(1, 0)), (Reserved::Full, Reserved::Yes));
+        space.limit(u64::MAX);
+        assert_eq!(space.total(), 10_000 - 200);
     }
 
     #[test]
