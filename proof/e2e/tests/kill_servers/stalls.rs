@@ -44,7 +44,7 @@ pub fn next_answers(kills: &[Kill], spans: &[(Instant, Instant)]) -> Vec<Stall> 
 }
 
 /// The longest operation between each kill and the next: a caller that needs the dead server waits
-/// in it.
+/// in it. What it waits from the next kill on is counted there.
 pub fn longest_operations(kills: &[Kill], spans: &[(Instant, Instant)]) -> Vec<Stall> {
     let mut stalls = Vec::new();
     for (n, Kill { at, server, .. }) in kills.iter().enumerate() {
@@ -52,13 +52,14 @@ pub fn longest_operations(kills: &[Kill], spans: &[(Instant, Instant)]) -> Vec<S
         let first = spans.partition_point(|(_, ended)| ended <= at);
         let while_it_lasts =
             spans[first..].iter().take_while(|(began, _)| until.is_none_or(|until| *began < until));
-        let longest = while_it_lasts.map(|(began, ended)| *ended - (*began).max(*at)).max();
+        let end = |ended: Instant| until.map_or(ended, |until| ended.min(until));
+        let longest = while_it_lasts.map(|(began, ended)| end(*ended) - (*began).max(*at)).max();
         stalls.extend(longest.map(|time| Stall { time, server }));
     }
     stalls
 }
 
-/// A histogram with p50, p90, p99 and the longest, for all servers together and each by itself.
+/// A histogram with p50, p90, p95, p99 and the longest, for all servers and each by itself.
 pub fn histogram(what: &str, stalls: &[Stall], servers: &[&'static str]) -> String {
     let mut text = format!("{what}, {} times:\n", stalls.len());
     for (n, bound) in BOUNDS_MS.iter().enumerate() {
@@ -88,9 +89,10 @@ fn line(what: &str, stalls: &[Stall]) -> String {
     let at = |percent: usize| times[((times.len() * percent).div_ceil(100)).max(1) - 1].as_millis();
     let (count, max) = (times.len(), longest.as_millis());
     format!(
-        "  {what:>5}: p50 {} ms, p90 {} ms, p99 {} ms, max {max} ms ({count})\n",
+        "  {what:>5}: p50 {} ms, p90 {} ms, p95 {} ms, p99 {} ms, max {max} ms ({count})\n",
         at(50),
         at(90),
+        at(95),
         at(99)
     )
 }
