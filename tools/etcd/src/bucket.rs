@@ -135,7 +135,6 @@ impl fmt::Display for Bucket {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::url::Members;
 
     #[test]
