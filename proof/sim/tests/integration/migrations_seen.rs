@@ -1,22 +1,28 @@
 //! A directory that goes from one MDT to another again and again, as two clients see it meanwhile.
 //! They know it by the inode that it had first.
 
-use crate::by_hand::{run, start};
+use crate::by_hand::{Client as Hand, run, start};
 use crate::splits_seen::{STAY, stays, uses};
 use crate::stripes_seen::{does, mounted};
 use bytes::Bytes;
 use client::caller::Caller;
 use client::client::Client;
 use client::node::NodeId;
+use env::Env;
 use layout::dir_stripes::MDTS_XATTR;
 use parking_lot::Mutex;
+use rpc::import::Import;
+use simenv::network::Delays;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
+use types::credentials::Credentials;
 use types::dir_stripes::DirSpec;
 use types::errno::Errno;
+use types::fid::Fid;
 use types::target::TargetIndex;
-use wire::mds::SetxattrFlags;
+use wire::mds::{Getattr, Lookup, MdsOp, MdsReply, SetxattrFlags};
+use wire::message::{Op, OpReply};
 
 /// Has it go until it is told to end; counts how often.
 async fn migrate(client: Arc<Client>, dir: NodeId, ends: Arc<AtomicBool>, done: Arc<AtomicU32>) {
@@ -35,7 +41,8 @@ async fn migrate(client: Arc<Client>, dir: NodeId, ends: Arc<AtomicBool>, done: 
             let (name, value, flags) = (name.clone(), value.clone(), SetxattrFlags::default());
             match client.clone().setxattr(Caller::root(), dir, name, value, flags).await {
                 Ok(()) => break,
-                Err(error) if error.errno() == Errno::EBUSY => {}
+                // It moves, or has moved twice since the client asked where it is.
+                Err(error) if [Errno::EBUSY, Errno::EREMCHG].contains(&error.errno()) => {}
                 Err(error) => panic!("{error}"),
             }
             client.session().env.clock.sleep(Duration::from_millis(2)).await;
@@ -93,4 +100,77 @@ fn seen(seed: u64) {
 #[test]
 fn two_clients_use_a_directory_that_goes_from_mdt_to_mdt_all_the_time() {
     (1..=6).for_each(seen);
+}
+
+/// Asks MDTs by hand: nothing is asked again, as a client would.
+struct Asks {
+    env: Env,
+    imports: Vec<Arc<Import>>,
+}
+
+impl Asks {
+    async fn one(&self, mdt: u16, op: MdsOp) -> Result<MdsReply, Errno> {
+        match self.imports[usize::from(mdt)].one(&Credentials::root(), Op::Mds(op)).await {
+            Ok(OpReply::Mds(reply)) => Ok(reply),
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => Err(error.errno()),
+        }
+    }
+
+    /// The inode that the name leads to; `None`: that is on the MDT of the root.
+    async fn leads(&self) -> Option<Fid> {
+        let look = Lookup { parent: Fid::ROOT, name: crate::by_hand::name("d") };
+        match self.one(0, MdsOp::Lookup(look)).await {
+            Ok(MdsReply::Remote { fid, .. }) => Some(fid),
+            other => other.map(|_| None).expect("it is there"),
+        }
+    }
+
+    /// Looks until it is told to end; counts how often it was on another MDT.
+    async fn look(self, ends: Arc<AtomicBool>, done: Arc<AtomicU32>) {
+        while !ends.load(Ordering::Relaxed) {
+            self.env.clock.sleep(Duration::from_micros(300)).await;
+            let Some(fid) = self.leads().await else { continue };
+            match self.one(fid.mdt(), MdsOp::Getattr(Getattr::of(fid))).await {
+                // It may have gone on since, but then its name leads to where it is.
+                Err(Errno::ESTALE) => {
+                    assert_ne!(self.leads().await, Some(fid), "its name leads to what is not there")
+                }
+                told => drop(told.expect("its attributes")),
+            }
+            done.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Messages are late: for a long time some MDTs have done their part, and others have not.
+fn found(seed: u64) {
+    let (cluster, hand) = start(seed, 3);
+    let (first, one) = mounted(&cluster);
+    let client = one.clone();
+    let dir = does(&cluster, &first, async move {
+        let d = crate::by_hand::name("d");
+        client.mkdir(Caller::root(), NodeId::ROOT, d, 0o755).await.expect("a directory")
+    });
+    let late = Delays { min_us: 20, max_us: 200, late: 250, late_us: 80_000, rate: 1000 };
+    cluster.world.network().set_delays(late);
+    let ends = Arc::new(AtomicBool::new(false));
+    let (went, looked) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let life = migrate(one.clone(), dir.node, ends.clone(), went.clone());
+    first.env.tasks.spawn("migrate", Box::pin(life));
+    let env = hand.env.clone();
+    let imports = (0..3).map(|mdt| Hand::import(&cluster, &env, 2, mdt)).collect();
+    let look = Asks { env, imports }.look(ends.clone(), looked.clone());
+    hand.env.tasks.spawn("look", Box::pin(look));
+    run(&cluster, Duration::from_secs(20));
+    ends.store(true, Ordering::Relaxed);
+    assert!(cluster.world.failures().is_empty(), "seed {seed}: {:?}", cluster.world.failures());
+    let (went, looked) = (went.load(Ordering::Relaxed), looked.load(Ordering::Relaxed));
+    println!("seed {seed}: it went {went} times, and was looked up {looked} times");
+    assert!(went > 4 && looked > 20, "seed {seed}: {went}, {looked}");
+}
+
+#[test]
+fn its_name_leads_to_it_though_messages_are_late() {
+    (1..=4).for_each(found);
 }

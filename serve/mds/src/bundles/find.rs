@@ -85,12 +85,14 @@ pub(super) fn find(
             }
             PeerFind::Inode { fid, loses } => match records.inode(*fid)? {
                 Some(inode) => changes.push(found.changing(records, &inode, *loses)?),
-                None => found.facts.inodes.push(PeerInode {
-                    fid: *fid,
-                    record: Bytes::new(),
-                    acl: Bytes::new(),
-                    is_empty: false,
-                }),
+                None => {
+                    let (record, acl) = (Bytes::new(), Bytes::new());
+                    let none = PeerInode { fid: *fid, record, acl, is_empty: false };
+                    found.facts.inodes.push(none);
+                    // This operation, or another one, may be about to make it.
+                    records.free_of(records.state.bundles.pins.above_meets(Some(id), *fid))?;
+                    found.pins.push(Pin::Inode(*fid));
+                }
             },
             PeerFind::Stripe(fid) => {
                 let inode = records.there(*fid)?;

@@ -6,7 +6,9 @@
 
 use super::change::{as_shard, is_acl};
 use super::coordinate::{AGAIN, Working};
+use super::find::mdt_of;
 use super::gather::Hindrance;
+use super::pins::Pin;
 use super::restripe::{bytes_of, stripes_of};
 use super::steps::{inode_of, record_of_inode};
 use super::stripes::STEPS_BYTES_MAX;
@@ -208,16 +210,14 @@ impl Mds {
             Leads::Stripe(stripe) => return Ok(Tried::At(stripe)),
             Leads::Elsewhere => return Ok(Tried::Moved),
         }
-        let new = goes.to.mdts.iter().filter(|mdt| **mdt != self.name.index);
-        let nothing = new.filter(|mdt| !told.contains_key(mdt)).map(|mdt| (*mdt, Vec::new()));
-        let nothing: BTreeMap<TargetIndex, Vec<PeerFind>> = nothing.collect();
-        if let Err(hindrance) = self.prepare_at(true, id, nothing, &mut told).await? {
+        let Some(new) = self.new_fids(id, &goes.to.mdts)? else { return Ok(Tried::Moved) };
+        if let Err(hindrance) = self.prepare_new(id, &new, &mut told).await? {
             return Ok(Tried::Hindered(hindrance));
         }
         if !self.all_know_all(true, id, &mut told).await? {
             return Ok(Tried::Hindered(Hindrance::Away));
         }
-        let Some(steps) = self.draft_migrate(id, fid, goes, dir)? else {
+        let Some(steps) = self.draft_migrate((id, fid), goes, new, dir)? else {
             return Ok(Tried::Moved);
         };
         Ok(match self.carry_alone(id, steps).await? {
@@ -226,32 +226,63 @@ impl Mds {
         })
     }
 
-    /// `dir`: the stripe that has its name. `None`: it has changed since, or there are too few
-    /// FIDs.
-    fn draft_migrate(
+    /// FIDs of inodes that a bundle makes, one on each of these MDTs. Those of this MDT are pinned.
+    /// `None`: there are too few.
+    pub(super) fn new_fids(
         &self,
         id: BundleId,
-        fid: Fid,
-        goes: &Goes,
-        dir: Fid,
-    ) -> Result<Option<Vec<Step>>, Errno> {
+        mdts: &[TargetIndex],
+    ) -> Result<Option<Vec<Fid>>, Errno> {
         let last = self.store.last_committed();
-        let mut context = LockContext::own();
-        context.asked.bundle = Some(id);
-        self.transact(&mut context, |records, _| {
-            let inode = directory(records, fid)?;
-            if stripes_of(&inode)? != goes.stripes || place_of(&inode)? != goes.place {
-                return Ok(None);
-            }
-            let mut new = Vec::with_capacity(goes.to.mdts.len());
-            for mdt in &goes.to.mdts {
+        self.transact(&mut LockContext::own(), |records, _| {
+            let mut new = Vec::with_capacity(mdts.len());
+            for mdt in mdts {
                 let Records { tx, state, .. } = &mut *records;
                 let fid = match *mdt == self.name.index {
                     true => Some(state.fids.next(tx, last)?),
                     false => state.bundles.fid_of(*mdt),
                 };
                 let Some(fid) = fid else { return Ok(None) };
+                if *mdt == self.name.index && !state.bundles.pins.pin(id, Pin::Inode(fid)) {
+                    return Err(Errno::E2BIG);
+                }
                 new.push(fid);
+            }
+            Ok(Some(new))
+        })
+    }
+
+    /// The MDTs of inodes that a bundle makes prepare for them: a client that finds a name to lead
+    /// to one waits for it there.
+    pub(super) async fn prepare_new(
+        &self,
+        id: BundleId,
+        new: &[Fid],
+        told: &mut BTreeMap<TargetIndex, usize>,
+    ) -> Result<Result<(), Hindrance>, Errno> {
+        let mut finds: BTreeMap<TargetIndex, Vec<PeerFind>> = BTreeMap::new();
+        for fid in new {
+            let find = PeerFind::Inode { fid: *fid, loses: false };
+            finds.entry(mdt_of(&find)).or_default().push(find);
+        }
+        finds.remove(&self.name.index);
+        Ok(self.prepare_at(true, id, finds, told).await?.map(drop))
+    }
+
+    /// `dir`: the stripe that has its name; `new`: its new stripes. `None`: it has changed since.
+    fn draft_migrate(
+        &self,
+        (id, fid): (BundleId, Fid),
+        goes: &Goes,
+        new: Vec<Fid>,
+        dir: Fid,
+    ) -> Result<Option<Vec<Step>>, Errno> {
+        let mut context = LockContext::own();
+        context.asked.bundle = Some(id);
+        self.transact(&mut context, |records, _| {
+            let inode = directory(records, fid)?;
+            if stripes_of(&inode)? != goes.stripes || place_of(&inode)? != goes.place {
+                return Ok(None);
             }
             let next = DirStripes::going(fid, goes.stripes.as_ref(), goes.to.hash, new);
             let next = next.map_err(|error| {

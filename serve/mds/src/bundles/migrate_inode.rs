@@ -147,16 +147,16 @@ impl Mds {
                 Leads::Elsewhere => return Ok(Tried::Moved),
             }
         }
-        if !told.contains_key(&to) {
-            let nothing = BTreeMap::from([(to, Vec::new())]);
-            if let Err(hindrance) = self.prepare_at(true, id, nothing, &mut told).await? {
-                return Ok(Tried::Hindered(hindrance));
-            }
+        let Some(new) = self.new_fids(id, &[to])?.and_then(|all| all.first().copied()) else {
+            return Ok(Tried::Moved);
+        };
+        if let Err(hindrance) = self.prepare_new(id, &[new], &mut told).await? {
+            return Ok(Tried::Hindered(hindrance));
         }
         if !self.all_know_all(true, id, &mut told).await? {
             return Ok(Tried::Hindered(Hindrance::Away));
         }
-        let Some(steps) = self.draft_inode(id, fid, to, places, &names)? else {
+        let Some(steps) = self.draft_inode(id, (fid, new), places, &names)? else {
             return Ok(Tried::Moved);
         };
         Ok(match self.carry_alone(id, steps).await? {
@@ -207,12 +207,11 @@ impl Mds {
         Ok(Ok(facts))
     }
 
-    /// `None`: it has changed since, or there are too few FIDs.
+    /// `None`: it has changed since.
     fn draft_inode(
         &self,
         id: BundleId,
-        fid: Fid,
-        to: TargetIndex,
+        (fid, new): (Fid, Fid),
         places: &[Place],
         names: &[(Fid, Name)],
     ) -> Result<Option<Vec<Step>>, Errno> {
@@ -223,7 +222,6 @@ impl Mds {
             if places_of(&inode)? != places {
                 return Ok(None);
             }
-            let Some(new) = records.state.bundles.fid_of(to) else { return Ok(None) };
             let mut steps = made_anew(records, &inode, new)?;
             for (dir, name) in names {
                 let (dir, name, file_type) = (*dir, name.clone(), inode.file_type());

@@ -174,7 +174,7 @@ impl Pins {
         })
     }
 
-    /// A bundle, other than `own`, that is about to move or remove this directory.
+    /// A bundle, other than `own`, that is about to change, make or remove this inode.
     pub(crate) fn above_meets(&self, own: Option<BundleId>, fid: Fid) -> Option<BundleId> {
         self.inodes.get(&fid).copied().filter(|id| Some(*id) != own)
     }
