@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// One server process and its targets.
@@ -29,6 +30,8 @@ const FIRST_CLIENT: usize = 5;
 const CLIENTS_MAX: usize = 4;
 /// Size of each big file.
 const VOLUME_SIZE: &str = "256M";
+/// A server that was started serves its targets by then.
+const SERVES: Duration = Duration::from_secs(30);
 /// Port of the first server of each host.
 const PORT: u16 = 988;
 /// Further MDS and their targets, from index 1 on.
@@ -250,7 +253,7 @@ impl Many {
         let deadline = Instant::now() + Duration::from_secs(30);
         while !is_gone(pid) {
             assert!(Instant::now() < deadline, "the client does not end\n{}", self.logs());
-            std::thread::sleep(Duration::from_millis(10));
+            thread::sleep(Duration::from_millis(10));
         }
     }
 
@@ -307,7 +310,7 @@ impl Many {
                     text(&output),
                     self.logs()
                 );
-                std::thread::sleep(Duration::from_millis(10));
+                thread::sleep(Duration::from_millis(10));
             }
         }
     }
@@ -366,7 +369,7 @@ impl Many {
         let deadline = Instant::now() + Duration::from_secs(120);
         while !pids.iter().all(|pid| is_gone(*pid)) {
             assert!(Instant::now() < deadline, "a mount's process lives on\n{}", self.logs());
-            std::thread::sleep(Duration::from_millis(10));
+            thread::sleep(Duration::from_millis(10));
         }
         for at in (0..self.servers.len()).rev() {
             let Some(mut child) = self.servers[at].child.take() else { continue };
@@ -383,7 +386,7 @@ impl Many {
                     self.servers[at].name,
                     self.logs()
                 );
-                std::thread::sleep(Duration::from_millis(10));
+                thread::sleep(Duration::from_millis(10));
             };
             assert!(
                 status.success(),
@@ -394,16 +397,25 @@ impl Many {
         }
     }
 
-    /// `sheen fsck` of the cluster at work, by the host of a server, with these arguments.
+    /// `sheen fsck` of the cluster at work, by the host of a server, with these arguments. A server
+    /// that has just been started may not serve its targets yet: then it is run again.
     pub fn fsck(&self, args: &[&str]) -> Output {
-        let mut command = self.hosts.command(self.servers[0].host, &sheen());
-        command
-            .arg("fsck")
-            .args(args)
-            .arg(self.mgs_nid())
-            .env(RUN_DIR, self.run_dir())
-            .stdin(Stdio::null());
-        command.output().expect("sheen runs")
+        let until = Instant::now() + SERVES;
+        loop {
+            let mut command = self.hosts.command(self.servers[0].host, &sheen());
+            command
+                .arg("fsck")
+                .args(args)
+                .arg(self.mgs_nid())
+                .env(RUN_DIR, self.run_dir())
+                .stdin(Stdio::null());
+            let checked = command.output().expect("sheen runs");
+            let starts = String::from_utf8_lossy(&checked.stderr).contains(" does not serve ");
+            if !starts || Instant::now() > until {
+                return checked;
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
     }
 
     /// `sheen fsck` of the targets' folders, while no server runs, with these arguments.
@@ -495,7 +507,7 @@ impl Many {
                 text(&output),
                 self.logs()
             );
-            std::thread::sleep(Duration::from_millis(20));
+            thread::sleep(Duration::from_millis(20));
         }
     }
 
