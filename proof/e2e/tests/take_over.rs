@@ -301,7 +301,6 @@ fn log_of_mdt(cluster: &Fixture, dir: &str) -> serde_json::Value {
 }
 
 #[test]
-#[ignore = "sometimes no second checkpoint is made within three minutes; not traced"]
 fn an_mdt_outlives_all_its_hosts_with_checkpoints_in_s3() {
     if !e2e::can_mount() {
         return;

@@ -73,7 +73,8 @@ impl Weed {
                 "-s3.port.lance=0",
                 "-s3.autoCreateBucket=false",
                 "-master.telemetry=false",
-                "-volume.max=8",
+                // Checkpoints replace each other, and what they had is not freed at once.
+                "-volume.max=64",
                 "-master.volumeSizeLimitMB=64",
                 &format!("-s3.config={}", at("keys.json")),
                 &format!("-dir={}", at("")),
