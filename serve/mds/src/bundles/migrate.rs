@@ -11,7 +11,7 @@ use super::gather::Hindrance;
 use super::pins::Pin;
 use super::restripe::{bytes_of, stripes_of};
 use super::steps::{inode_of, record_of_inode};
-use super::stripes::STEPS_BYTES_MAX;
+use super::stripes::{STEPS_BYTES_MAX, new_fids};
 use crate::locks::context::LockContext;
 use crate::mds::{Mds, alive};
 use crate::records::Records;
@@ -210,7 +210,7 @@ impl Mds {
             Leads::Stripe(stripe) => return Ok(Tried::At(stripe)),
             Leads::Elsewhere => return Ok(Tried::Moved),
         }
-        let Some(new) = self.new_fids(id, &goes.to.mdts)? else { return Ok(Tried::Moved) };
+        let Some(new) = self.pinned_fids(id, &goes.to.mdts)? else { return Ok(Tried::Moved) };
         if let Err(hindrance) = self.prepare_new(id, &new, &mut told).await? {
             return Ok(Tried::Hindered(hindrance));
         }
@@ -226,29 +226,23 @@ impl Mds {
         })
     }
 
-    /// FIDs of inodes that a bundle makes, one on each of these MDTs. Those of this MDT are pinned.
-    /// `None`: there are too few.
-    pub(super) fn new_fids(
+    /// As [`new_fids`]; those of this MDT are pinned.
+    pub(super) fn pinned_fids(
         &self,
         id: BundleId,
         mdts: &[TargetIndex],
     ) -> Result<Option<Vec<Fid>>, Errno> {
         let last = self.store.last_committed();
         self.transact(&mut LockContext::own(), |records, _| {
-            let mut new = Vec::with_capacity(mdts.len());
-            for mdt in mdts {
-                let Records { tx, state, .. } = &mut *records;
-                let fid = match *mdt == self.name.index {
-                    true => Some(state.fids.next(tx, last)?),
-                    false => state.bundles.fid_of(*mdt),
-                };
-                let Some(fid) = fid else { return Ok(None) };
-                if *mdt == self.name.index && !state.bundles.pins.pin(id, Pin::Inode(fid)) {
-                    return Err(Errno::E2BIG);
-                }
-                new.push(fid);
+            let Some(new) = new_fids(records, self.name.index, last, mdts)? else {
+                return Ok(None);
+            };
+            let pins = &mut records.state.bundles.pins;
+            let mut own = new.iter().filter(|fid| fid.mdt() == self.name.index.0);
+            match own.all(|fid| pins.pin(id, Pin::Inode(*fid))) {
+                true => Ok(Some(new)),
+                false => Err(Errno::E2BIG),
             }
-            Ok(Some(new))
         })
     }
 

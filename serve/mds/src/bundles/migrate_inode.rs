@@ -147,7 +147,7 @@ impl Mds {
                 Leads::Elsewhere => return Ok(Tried::Moved),
             }
         }
-        let Some(new) = self.new_fids(id, &[to])?.and_then(|all| all.first().copied()) else {
+        let Some(new) = self.pinned_fids(id, &[to])?.and_then(|all| all.first().copied()) else {
             return Ok(Tried::Moved);
         };
         if let Err(hindrance) = self.prepare_new(id, &[new], &mut told).await? {

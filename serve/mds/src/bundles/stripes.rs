@@ -22,6 +22,7 @@ use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::BUNDLE_BYTES_MAX;
 use types::session::Transno;
+use types::target::TargetIndex;
 use wire::mds::{Create, MdsReply};
 
 /// Bytes of the steps of one directory, at most: the record of the bundle has a reply, too.
@@ -104,16 +105,9 @@ impl Mds {
                 self.new_tail(dir, kind, false)
             })?;
             let found = records.newest_of(*parent, name.as_bytes());
-            let mut fids = Vec::with_capacity(mdts.len());
-            for mdt in mdts {
-                let Records { tx, state, .. } = &mut *records;
-                let fid = match *mdt == self.name.index {
-                    true => Some(state.fids.next(tx, last)?),
-                    false => state.bundles.fid_of(*mdt),
-                };
-                let Some(fid) = fid else { return Ok(None) };
-                fids.push(fid);
-            }
+            let Some(fids) = new_fids(records, self.name.index, last, mdts)? else {
+                return Ok(None);
+            };
             let stripes = DirStripes::new(hash, fids).map_err(|error| {
                 tracing::error!(%error, ?mdts, "stripes that cannot be were chosen");
                 Errno::EINVAL
@@ -125,6 +119,25 @@ impl Mds {
             Ok(Some(Draft { steps, reply: MdsReply::Remote { fid, file_type }, found }))
         })
     }
+}
+
+/// FIDs of inodes that a bundle makes, one on each of these MDTs; `me` is this one, and `last` the
+/// newest durable transno. `None`: another MDT has granted too few.
+///
+/// # Errors
+/// This MDT has none left.
+pub(super) fn new_fids(
+    records: &mut Records<'_>,
+    me: TargetIndex,
+    last: Transno,
+    mdts: &[TargetIndex],
+) -> Result<Option<Vec<Fid>>, Errno> {
+    let Records { tx, state, .. } = records;
+    let fid = |mdt: &TargetIndex| match *mdt == me {
+        true => state.fids.next(tx, last).map(Some),
+        false => Ok(state.bundles.fid_of(*mdt)),
+    };
+    mdts.iter().map(fid).collect()
 }
 
 /// One step for each stripe. The directory itself has its name and all extended attributes, the
