@@ -243,13 +243,19 @@ impl DataPath {
         offset: u64,
         end: u64,
     ) -> Result<Vec<Bytes>, ClientError> {
-        if self.locks.is_shared(file.fid) {
-            return self.read_shared_bypassing(credentials, file, offset, end).await;
-        }
+        // Other clients write it under extents: what they wrote before is stored first (R37).
+        let shared = self.locks.is_shared(file.fid);
+        let end = match shared {
+            true => end.min(self.ask_size(credentials, file).await?),
+            false => end,
+        };
         if offset < end
             && let Some(data) = self.read_small(credentials, file, offset, end).await?
         {
             return Ok(data);
+        }
+        if shared {
+            return self.read_known(credentials, file, offset, end).await;
         }
         let known_before = file.size().unwrap_or(0);
         let first_end = end.min(known_before);
@@ -266,25 +272,6 @@ impl DataPath {
             );
         }
         Ok(data)
-    }
-
-    /// As [`DataPath::read_bypassing`], of a file that other clients are writing under extents:
-    /// what they wrote before is stored first (R37).
-    async fn read_shared_bypassing(
-        &self,
-        credentials: &Credentials,
-        file: &File,
-        offset: u64,
-        end: u64,
-    ) -> Result<Vec<Bytes>, ClientError> {
-        let end = end.min(self.ask_size(credentials, file).await?);
-        if offset >= end {
-            return Ok(Vec::new());
-        }
-        match self.read_small(credentials, file, offset, end).await? {
-            Some(data) => Ok(data),
-            None => self.read_known(credentials, file, offset, end).await,
-        }
     }
 
     pub(crate) async fn read_known(

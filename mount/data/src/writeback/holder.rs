@@ -136,8 +136,8 @@ impl DataPath {
     }
 
     /// A client reads the file without a lock (docs/locks/kernel.md, R37). What this mount wrote
-    /// before this call is in the objects afterwards, unless a target is away: then the read waits
-    /// for that target itself, or its client for this one's MDT.
+    /// before this call is in the objects afterwards, unless a target does not answer within
+    /// [`GIVES_WAY`]: this client must answer in time.
     async fn store_for_others(&self, file: &Arc<File>) {
         if !self.holds_write(file) {
             return;
