@@ -36,7 +36,10 @@ pub fn start() {
 
 /// What `SHEEN_LOG` says is logged, info if it is not set, and why it is not used.
 fn filter(text: Option<String>) -> (Targets, Option<ParseError>) {
-    let info = Targets::new().with_default(LevelFilter::INFO);
+    // That crate logs each request that it sends again. The log of a target tells what came of it.
+    let info = Targets::new()
+        .with_default(LevelFilter::INFO)
+        .with_target("object_store", LevelFilter::WARN);
     match text.filter(|text| !text.is_empty()).map(|text| text.parse()) {
         None => (info, None),
         Some(Ok(filter)) => (filter, None),
