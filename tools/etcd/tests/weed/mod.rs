@@ -88,12 +88,16 @@ impl Weed {
             let path = format!("/buckets/{BUCKET}/");
             weed.ask(weed.filer, "POST", &path, 0).is_some_and(|status| status == 201)
         });
-        // The first bytes make it allocate its files, which may take seconds.
-        weed.until("takes bytes", || {
-            let path = format!("/buckets/{BUCKET}/first");
-            weed.ask(weed.filer, "PUT", &path, 100_000).is_some_and(|status| status == 201)
-        });
+        weed.wait_for_room();
         Some(weed)
+    }
+
+    /// Waits until it takes bytes. It answers before its volumes have told it of themselves, and
+    /// the first bytes make it allocate files; either may take seconds.
+    fn wait_for_room(&self) {
+        let path = format!("/buckets/{BUCKET}/first");
+        let takes = || self.ask(self.filer, "PUT", &path, 100_000).is_some_and(|it| it == 201);
+        self.until("takes bytes", takes);
     }
 
     fn until(&self, what: &str, done: impl Fn() -> bool) {
@@ -148,6 +152,7 @@ impl Weed {
     pub fn start_again(&mut self) {
         self.child = spawn(&self.program, &self.arguments, self.dir.path());
         self.wait();
+        self.wait_for_room();
     }
 }
 
