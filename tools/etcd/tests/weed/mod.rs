@@ -118,7 +118,7 @@ impl Weed {
     /// The status of an answer to a request with so many bytes.
     fn ask(&self, port: u16, method: &str, path: &str, bytes: usize) -> Option<u16> {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok()?;
-        stream.set_read_timeout(Some(Duration::from_secs(20))).ok()?;
+        stream.set_read_timeout(Some(Duration::from_secs(3))).ok()?;
         let head = format!("Content-Length: {bytes}\r\nConnection: close");
         write!(stream, "{method} {path} HTTP/1.1\r\nHost: localhost\r\n{head}\r\n\r\n").ok()?;
         stream.write_all(&vec![b'x'; bytes]).ok()?;
