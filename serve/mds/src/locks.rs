@@ -10,6 +10,7 @@ pub(crate) mod context;
 pub(crate) mod extents;
 pub mod flocks;
 pub mod groups;
+pub(crate) mod refused;
 pub(crate) mod shared_writers;
 pub(crate) mod stats;
 pub(crate) mod turns;

@@ -14,7 +14,7 @@ use crate::acks::AckEvent;
 use crate::acks::unacked::Look;
 use crate::held_names::InTheWay;
 use crate::locks::Locks;
-use crate::locks::context::{LockContext, LockRequest, Obstacle, Storing, owned};
+use crate::locks::context::{LockContext, LockRequest, OF_WRITERS, Obstacle, Storing, owned};
 use crate::locks::shared_writers::SHARED_BITS;
 use crate::records::dom::Part;
 use crate::records::tail::damaged;
@@ -142,8 +142,14 @@ impl<'a> Records<'a> {
 
     /// Grants the client those of these bits that nothing is in the way of; returns them.
     pub(crate) fn grant(&mut self, fid: Fid, bits: InodeBits) -> InodeBits {
-        let mut bits =
-            self.state.bundles.pins.grantable(fid, bits.intersection(self.lock_context.asked.mask));
+        let asked = bits.intersection(self.lock_context.asked.mask);
+        let granted = self.try_grant(fid, self.lock_context.outcome.refused.others(fid, asked));
+        self.lock_context.outcome.refused.note(fid, asked.difference(granted));
+        granted
+    }
+
+    fn try_grant(&mut self, fid: Fid, bits: InodeBits) -> InodeBits {
+        let mut bits = self.state.bundles.pins.grantable(fid, bits);
         if self.state.locks.groups.shut_out(fid, self.lock_context.asked.client) {
             bits = bits.difference(InodeBits::DATA.union(InodeBits::WRITE));
         }
@@ -252,21 +258,19 @@ impl<'a> Records<'a> {
     pub(crate) fn shown(&mut self, fid: Fid, bits: InodeBits) {
         self.look(fid, Look::Attr);
         self.depend_on_names(fid, ALL_NAMES);
-        if self
-            .state
-            .locks
-            .table
-            .writer(fid)
-            .is_some_and(|writer| writer != self.lock_context.asked.client)
-        {
-            self.lock_context.outcome.written_elsewhere.push((fid, bits));
-            self.state.locks.end_if_alone(
-                fid,
-                self.lock_context.asked.client,
-                self.lock_context.asked.now,
-            );
+        let LockRequest { client, now, .. } = self.lock_context.asked;
+        let written_elsewhere = &mut self.lock_context.outcome.written_elsewhere;
+        let writer = self.state.locks.table.writer(fid).filter(|writer| *writer != client);
+        // Or a writer was there when the same operation showed it before.
+        if writer.is_some() || written_elsewhere.iter().any(|(shown, _)| *shown == fid) {
+            written_elsewhere.push((fid, bits));
+            if writer.is_some() {
+                self.state.locks.end_if_alone(fid, client, now);
+            }
+            self.grant(fid, bits.difference(OF_WRITERS));
+        } else {
+            self.grant(fid, bits);
         }
-        self.grant(fid, bits);
     }
 
     /// An inode that a client knows by its FID.

@@ -253,6 +253,7 @@ impl Mds {
                 // Some other file may have the name by now.
                 result = Err(if by_name { Errno::EAGAIN } else { errno });
             }
+            request.lock_context.outcome.refused.next_step();
             let fid = result.as_ref().map_or(Fid::NONE, result_fid);
             if let Ok(OpReply::Mds(MdsReply::Entry(_) | MdsReply::Opened { .. })) = &result {
                 request.lock_context.outcome.untouch(fid);

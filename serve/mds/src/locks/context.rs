@@ -7,6 +7,7 @@
 use crate::acks::kept_replies::Origin;
 use crate::acks::unacked::Changed;
 use crate::held_names::InTheWay;
+use crate::locks::refused::Refused;
 use disk::redo::Found;
 use dlm::ibits::{Change, Modifier};
 use namespace::view;
@@ -26,6 +27,11 @@ use wire::message::{Gap, Grant, Redo};
 /// Number of grants and touched inodes at the end of a reply that are searched for an inode. If a
 /// request comes back to one later, the reply has it twice, and the later one counts.
 const RECENT: usize = 8;
+
+/// Bits of a file that another client writes. They are granted late, when the last writer has given
+/// WRITE back. Whether a client may have other bits (OPEN, WRITE) was decided when the operation
+/// ran, and may be otherwise by now.
+pub(crate) const OF_WRITERS: InodeBits = InodeBits::DATA.union(InodeBits::UPDATE);
 
 /// What must be over before an operation can be applied.
 pub(crate) enum Obstacle {
@@ -85,6 +91,8 @@ pub(crate) struct LockRequest {
 pub(crate) struct LockOutcome {
     /// Bits that the client is granted.
     pub(crate) grants: Vec<Grant>,
+    /// Bits that it went without when it was shown something.
+    pub(crate) refused: Refused,
     /// Absent names that it is granted.
     pub(crate) gap: Option<Gap>,
     /// Inodes that were changed and are not in the results.

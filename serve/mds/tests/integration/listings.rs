@@ -1,12 +1,19 @@
 //! Directories are listed, in pieces, and others have their turns meanwhile.
 
+use crate::rig::holder::{Answer, Holder};
 use crate::rig::*;
+use std::thread::JoinHandle;
 use types::attr::FileType;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
+use types::lock::InodeBits;
 use types::session::ClientUuid;
-use wire::mds::{Getattr, GetattrMany, MdsOp, MdsReply, Readdir};
+use wire::client::ClientOp;
+use wire::mds::{
+    Create, CreateKind, GetParent, Getattr, GetattrMany, Lock, MdsOp, MdsReply, Readdir,
+};
+use wire::message::{OpReply, Reply};
 
 #[test]
 fn a_directory_is_read_in_pieces_by_name() {
@@ -95,4 +102,66 @@ fn others_have_their_turns_while_a_large_directory_is_listed() {
     assert!(turns_given(&rig, readdir(3000, true)) >= 20);
     assert!(turns_given(&rig, readdir(3000, false)) >= 2);
     assert!(turns_given(&rig, MdsOp::GetattrMany(GetattrMany { fids })) >= 20);
+}
+
+fn list(with_attr: bool) -> MdsOp {
+    let (fid, after, limit, bytes_max) = (Fid::ROOT, None, 1024, u32::MAX);
+    MdsOp::Readdir(Readdir { fid, after, limit, bytes_max, with_attr, with_layout: false })
+}
+
+fn grants_of_root(reply: &Reply) -> InodeBits {
+    let grants = reply.grants.iter().filter(|grant| grant.fid == Fid::ROOT);
+    grants.fold(InodeBits::NONE, |bits, grant| bits.union(grant.bits))
+}
+
+/// A change of the root's names that waits for a holder of UPDATE; until that answers, no client is
+/// granted it.
+fn change_that_waits(rig: &Rig) -> (Holder, JoinHandle<Reply>) {
+    let (holder, author) = (rig.holder(20), rig.holder(21));
+    rig.warm(&holder, list(false));
+    holder.answers(Answer::Later);
+    let kind = CreateKind::Regular(None);
+    let create =
+        Create { parent: Fid::ROOT, name: n("new"), kind, mode: 0o644, umask: 0, exclusive: true };
+    let change = rig.start(&author, MdsOp::Create(create));
+    assert!(matches!(holder.asked(), ClientOp::Changing { .. }));
+    (holder, change)
+}
+
+#[test]
+fn a_listing_without_update_is_not_covered_by_what_a_later_operation_is_granted() {
+    let rig = Rig::new();
+    let (writer, reader) = (rig.holder(10), rig.holder(11));
+    let file = rig.file("f");
+    rig.warm(&writer, MdsOp::Lock(Lock { fid: file, bits: InodeBits::WRITE, needs: None }));
+    writer.answers(Answer::Later);
+    let (holder, change) = change_that_waits(&rig);
+    // It lists the directory without UPDATE, and waits for the size of `f`.
+    let parent = MdsOp::GetParent(GetParent { fid: Fid::ROOT });
+    let request = rig.send(reader.client, &Credentials::root(), vec![list(true), parent]);
+    let listing = std::thread::spawn(move || wait(request));
+    assert!(matches!(writer.asked(), ClientOp::Glimpse { .. }));
+    holder.answers(Answer::Done);
+    assert!(change.join().unwrap().results[0].is_ok());
+    writer.answers(Answer::Done);
+    let reply = listing.join().unwrap();
+    let Ok(OpReply::Mds(MdsReply::Entries { entries, .. })) = &reply.results[0] else { panic!() };
+    assert_eq!(entries.len(), 1, "as it was before the change");
+    assert!(!grants_of_root(&reply).contains(InodeBits::UPDATE), "{:?}", reply.grants);
+    assert!(rig.warm(&reader, list(false)).contains(&(Fid::ROOT, InodeBits::UPDATE)));
+}
+
+#[test]
+fn a_listing_is_covered_by_update_from_its_first_turn_or_not_at_all() {
+    let rig = Rig::new();
+    (0..300).for_each(|i| _ = rig.file(&format!("n{i:04}")));
+    let reader = rig.holder(11);
+    let (holder, change) = change_that_waits(&rig);
+    let mut request = rig.send(reader.client, &Credentials::root(), vec![list(true)]);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(request.as_mut().poll(&mut context).is_pending(), "the first turn is over");
+    holder.answers(Answer::Done);
+    assert!(change.join().unwrap().results[0].is_ok());
+    let reply = wait(request);
+    assert!(!grants_of_root(&reply).contains(InodeBits::UPDATE), "{:?}", reply.grants);
 }

@@ -17,6 +17,7 @@
 //! the operation, as the names in the same answer do.
 
 use crate::acks::unacked::Look;
+use crate::locks::context::OF_WRITERS;
 use crate::mds::{Mds, RequestContext};
 use futures_util::future::join_all;
 use std::collections::BTreeMap;
@@ -32,10 +33,6 @@ use wire::mds::{Entry, MdsReply};
 /// A writer that reports something between every callback and the look at the records is believed
 /// at last: its report is not older than the request.
 const ROUNDS: usize = 4;
-
-/// Bits that are granted late, when the last writer has given WRITE back. Whether a client may have
-/// other bits (OPEN, WRITE) was decided when the operation ran, and may be otherwise by now.
-const OF_WRITERS: InodeBits = InodeBits::DATA.union(InodeBits::UPDATE);
 
 /// Of each file, what its writers say.
 type Answers = BTreeMap<Fid, BTreeMap<ClientUuid, Glimpsed>>;
@@ -62,7 +59,7 @@ impl Mds {
         request: &mut RequestContext<'_>,
         reply: &mut MdsReply,
     ) -> Vec<Fid> {
-        let withheld: BTreeMap<Fid, InodeBits> =
+        let mut withheld: BTreeMap<Fid, InodeBits> =
             std::mem::take(&mut request.lock_context.outcome.written_elsewhere)
                 .into_iter()
                 .collect();
@@ -108,7 +105,7 @@ impl Mds {
                             // another client has changed more than data meanwhile (the link count),
                             // there is none.
                             if shown.iter().all(|entry| differs_in_data_only(entry, &fresh)) {
-                                let withheld = withheld.get(fid).copied().unwrap_or_default();
+                                let withheld = withheld.remove(fid).unwrap_or_default();
                                 records.grant(*fid, withheld.intersection(OF_WRITERS));
                                 shown.iter_mut().for_each(|entry| **entry = fresh.clone());
                             }
@@ -131,6 +128,8 @@ impl Mds {
             }
             before = answers;
         }
+        let refused = &mut request.lock_context.outcome.refused;
+        withheld.iter().for_each(|(fid, bits)| refused.note(*fid, bits.intersection(OF_WRITERS)));
         gone
     }
 

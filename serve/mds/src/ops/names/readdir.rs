@@ -138,6 +138,7 @@ impl Mds {
             let (first, bytes) = (listing.entries.len(), listing.bytes);
             if first > 0 {
                 tokio::task::yield_now().await;
+                request.lock_context.outcome.refused.next_step();
             }
             self.in_turn(request, |request| {
                 // It may be the second attempt.
