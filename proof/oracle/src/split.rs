@@ -468,16 +468,17 @@ impl Splitter<'_> {
         if bytes > asked {
             return self.wrong(format!("{bytes} bytes for {asked}"));
         }
-        // Two looks, not one: a read goes page by page, and the file may shrink meanwhile.
-        let sure = if self.is_beside(&self.appends, ino) {
-            bytes - zeros_at_the_end(bytes, cells)
-        } else {
-            bytes
-        };
         let beside_writes = self.is_beside(&self.writes, ino);
         let (ended, cut) = match self.opens_told {
             true => (false, false),
             false => (self.is_after(&self.writes, ino), self.is_after(&self.cuts, ino)),
+        };
+        // Two looks, not one: a read goes page by page, and the file may shrink meanwhile. Nor are
+        // zeros sure that lie behind the end up to where the file ended a moment before.
+        let sure = if ended || self.is_beside(&self.appends, ino) {
+            bytes - zeros_at_the_end(bytes, cells)
+        } else {
+            bytes
         };
         let waits = self.shows_what_waits(ino);
         if sure > 0 && !waits {

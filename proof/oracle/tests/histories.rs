@@ -446,6 +446,20 @@ fn without_opens_an_append_lies_in_several_places_and_a_read_ends_where_the_file
     assert_eq!(objects(&short(100), true), ["length of 0x1"]);
     assert_eq!(objects(&short(100), false), [""; 0]);
     assert_eq!(objects(&short(2_000_000_000), false), ["length of 0x1"], "much later");
+
+    // The file was cut through another mount, and the reader's kernel reads up to the former end.
+    let long = |later: u64| {
+        let mut shown = cells[..2].to_vec();
+        shown.extend([Cell::Zero, Cell::Zero]);
+        let (action, answer) = read(1, shown);
+        let mut records = row(&[create(A, 1), write.clone()]);
+        records.push(at(90, 95, Action::Truncate { ino: 1, slots: 2 }, Answer::Done));
+        records.push(Record { mount: 1, ..at(later, later + 10, action, answer) });
+        records
+    };
+    assert_eq!(objects(&long(100), true), ["length of 0x1"]);
+    assert_eq!(objects(&long(100), false), [""; 0]);
+    assert_eq!(objects(&long(2_000_000_000), false), ["length of 0x1"], "much later");
 }
 
 #[test]
