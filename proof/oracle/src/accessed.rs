@@ -10,6 +10,8 @@
 //!   a read must have reached the file system: of bytes that another mount has just written. Linux
 //!   may take in attributes late that it asked for before the file was opened to read, and trust
 //!   them (docs/locks/kernel.md, R42): a read within such an operation of its mount asks nothing.
+//!   Where mounts report no opens, so may every answer that it asked for before the read was over:
+//!   then a read beside an operation of its mount that may ask for attributes asks nothing.
 
 use crate::history::{Action, Answer, Attributes, Record, SLOT};
 use crate::split::{Spans, Wrong};
@@ -37,13 +39,23 @@ struct File<'a> {
     looks: Vec<(usize, &'a Record, Attributes)>,
 }
 
-/// Access times that fit no read.
-pub fn check(records: &[Record]) -> Vec<Wrong> {
+/// Operations beside which a read asks nothing.
+enum Beside {
+    /// Mounts report opens: those that began before the file was opened, and ended after the read.
+    Open(Spans),
+    /// They do not: those that may ask for attributes, and were not over before the read.
+    Read(Spans),
+}
+
+/// Access times that fit no read. `opens_told` as in [`split`](crate::split::split).
+pub fn check(records: &[Record], opens_told: bool) -> Vec<Wrong> {
     let mut files = BTreeMap::<u64, File<'_>>::new();
     let mut naming = Vec::new();
     let mut all = Spans::default();
     for (at, record) in records.iter().enumerate() {
-        all.add(record);
+        if opens_told || may_ask_for_attributes(&record.action) {
+            all.add(record);
+        }
         let within = (record.begin as i64, record.end as i64);
         match (&record.action, &record.answer) {
             (
@@ -84,10 +96,18 @@ pub fn check(records: &[Record]) -> Vec<Wrong> {
             _ => {}
         }
     }
+    let beside = if opens_told { Beside::Open(all) } else { Beside::Read(all) };
     let wrong = files
         .values()
-        .flat_map(|file| file.looks.iter().filter_map(|look| file.judge(look, &naming, &all)));
+        .flat_map(|file| file.looks.iter().filter_map(|look| file.judge(look, &naming, &beside)));
     wrong.collect()
+}
+
+fn may_ask_for_attributes(action: &Action) -> bool {
+    !matches!(
+        action,
+        Action::Read { .. } | Action::Write { .. } | Action::Append { .. } | Action::Close { .. }
+    )
 }
 
 impl File<'_> {
@@ -95,7 +115,7 @@ impl File<'_> {
         &self,
         (at, look, found): &(usize, &Record, Attributes),
         naming: &[(i64, i64)],
-        all: &Spans,
+        beside: &Beside,
     ) -> Option<Wrong> {
         let wrong = |why: String| Some(Wrong { record: *at, why });
         let accessed = found.times.access;
@@ -108,7 +128,7 @@ impl File<'_> {
                 accessed / 1000
             ));
         }
-        let read = self.read_before(look, naming, all)?;
+        let read = self.read_before(look, naming, beside)?;
         if accessed >= found.times.change {
             return None;
         }
@@ -122,7 +142,12 @@ impl File<'_> {
     }
 
     /// A read that the look must show: of what the last change wrote, which is of another mount.
-    fn read_before(&self, look: &Record, naming: &[(i64, i64)], all: &Spans) -> Option<&Record> {
+    fn read_before(
+        &self,
+        look: &Record,
+        naming: &[(i64, i64)],
+        beside: &Beside,
+    ) -> Option<&Record> {
         let last = self
             .changes
             .iter()
@@ -150,18 +175,24 @@ impl File<'_> {
                 && read.mount != last.mount
                 && last.end < read.begin
                 && shown < look.begin
-                && !self.is_within(read, all)
+                && !self.is_beside(read, beside)
         })
     }
 
-    /// True if an operation of the reader's mount began before the file was opened there last, and
-    /// was over after the read.
-    fn is_within(&self, read: &Record, all: &Spans) -> bool {
-        let opened =
-            self.opens.iter().filter(|open| open.mount == read.mount && open.end <= read.begin);
-        opened
-            .map(|open| open.end)
-            .max()
-            .is_some_and(|opened| all.reach(read.mount, opened, read.end))
+    /// True if the kernel may take in attributes after the read that were made before it.
+    fn is_beside(&self, read: &Record, beside: &Beside) -> bool {
+        match beside {
+            Beside::Open(all) => {
+                let opened = self
+                    .opens
+                    .iter()
+                    .filter(|open| open.mount == read.mount && open.end <= read.begin);
+                opened
+                    .map(|open| open.end)
+                    .max()
+                    .is_some_and(|opened| all.reach(read.mount, opened, read.end))
+            }
+            Beside::Read(asking) => asking.reach(read.mount, read.end, read.begin),
+        }
     }
 }

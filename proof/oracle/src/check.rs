@@ -50,7 +50,7 @@ pub fn check_history(records: &[Record], opens_told: bool) -> Findings {
             window: vec![record],
         });
     }
-    for Wrong { record, why } in accessed::check(records) {
+    for Wrong { record, why } in accessed::check(records, opens_told) {
         findings.violations.push(Violation {
             object: "access time".into(),
             record,

@@ -469,13 +469,14 @@ impl Splitter<'_> {
             return self.wrong(format!("{bytes} bytes for {asked}"));
         }
         let beside_writes = self.is_beside(&self.writes, ino);
+        // Until a truncate returns, a read through the same mount may show zeros where it cuts.
         let (ended, cut) = match self.opens_told {
-            true => (false, false),
+            true => (false, self.is_beside(&self.cuts, ino)),
             false => (self.is_after(&self.writes, ino), self.is_after(&self.cuts, ino)),
         };
         // Two looks, not one: a read goes page by page, and the file may shrink meanwhile. Nor are
         // zeros sure that lie behind the end up to where the file ended a moment before.
-        let sure = if ended || self.is_beside(&self.appends, ino) {
+        let sure = if ended || cut || self.is_beside(&self.appends, ino) {
             bytes - zeros_at_the_end(bytes, cells)
         } else {
             bytes

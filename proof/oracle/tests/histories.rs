@@ -316,6 +316,10 @@ fn access_times_follow_reads() {
     };
     good(&beside(2900));
     assert_eq!(bad(&beside(3500)).0, "access time", "it was open by then");
+    // Where mounts report no opens, what was asked for before the read was over.
+    let without_opens = |records: &[Record]| check_history(records, false).violations.len();
+    assert_eq!(without_opens(&beside(3500)), 0);
+    assert_eq!(without_opens(&accessed(1, 1, 1500)), 1);
     // Moved by something that read nothing: the write, the stat.
     for wrong in [accessed(0, 1, 2600), accessed(0, 7000, 11_000), accessed(1, 1, 9000)] {
         let (object, text) = bad(&wrong);
@@ -487,6 +491,26 @@ fn without_opens_an_append_that_waits_is_seen_where_its_kernel_puts_it() {
     assert_eq!(objects(early(0), false), [""; 0]);
     assert_eq!(objects(early(0), true)[0], "one answer");
     assert_eq!(objects(early(1), false)[0], "one answer", "through another mount");
+}
+
+#[test]
+fn zeros_show_beside_a_truncate_of_the_same_mount_only() {
+    let cells: Vec<Cell> = (0..4).map(|part| written(4, part)).collect();
+    let write = (Action::Write { ino: 1, slot: 0, slots: 4, id: 4 }, Answer::Done);
+    let seen = |mount, begin| {
+        let mut shown = cells[..2].to_vec();
+        shown.extend([Cell::Zero, Cell::Zero]);
+        let (action, answer) = read(1, shown);
+        let mut records = row(&[create(A, 1), write.clone()]);
+        records.push(at(90, 110, Action::Truncate { ino: 1, slots: 2 }, Answer::Done));
+        let (look, shorter) = stat(A, 1, 2 * 512, 1);
+        records.push(Record { mount: 1, ..at(95, 100, look, shorter) });
+        records.push(Record { mount, ..at(begin, begin + 10, action, answer) });
+        records
+    };
+    good(&seen(0, 105));
+    assert_eq!(bad(&seen(1, 105)).0, "length of 0x1");
+    assert_eq!(bad(&seen(0, 111)).0, "length of 0x1");
 }
 
 #[test]
