@@ -145,12 +145,11 @@ fn a_callback_waits_for_answers_that_are_not_with_the_kernel_yet() {
 
 /// R16.
 #[test]
-fn files_that_are_open_for_writing_or_young_are_opened_past_the_page_cache() {
+fn files_that_are_open_for_writing_or_contended_are_opened_past_the_page_cache() {
     simulated(|rig| async move {
         let door = Door::new(&rig, Style::Flock);
         let found = rig.file("f", b"abc").await;
         for (flags, told) in [(libc::O_RDONLY, open::KEEP_CACHE), (libc::O_RDWR, open::DIRECT_IO)] {
-            rig.wait_ms(3000).await;
             let handle = door.open(found.node, libc::O_RDONLY).await.handle;
             let read = rig.read(client::open::FileHandle(handle), true);
             rig.settle().await;

@@ -20,8 +20,8 @@ use wire::mds::RenameFlags;
 
 const UPDATE: InodeBits = InodeBits::UPDATE;
 const DATA: InodeBits = InodeBits::UPDATE.union(InodeBits::DATA);
-/// Time after which a file that changed is no longer young.
-const OLD_MS: u64 = 3000;
+/// Time after which a file that was called back is no longer contended (R16).
+const QUIET_MS: u64 = 3000;
 
 fn chmod() -> SetAttr {
     SetAttr { mode: Some(0o600), ..SetAttr::default() }
@@ -38,7 +38,6 @@ async fn with_pages(
     bytes: &'static [u8],
 ) -> (client::caller::Found, client::open::FileHandle) {
     let found = rig.file(text, bytes).await;
-    rig.wait_ms(OLD_MS).await;
     let handle = rig.open(found.node, libc::O_RDONLY).await;
     assert_ne!(rig.client().page_cache(handle), PageCache::Bypassed);
     let read = rig.read(handle, true);
@@ -482,7 +481,7 @@ fn the_end_of_a_file_that_grew_before_its_open_is_not_left_to_attributes() {
         rig.cluster.resize_elsewhere(found.attr.fid, 5).await;
         let handle = rig.open(found.node, libc::O_RDONLY).await;
         let read = rig.read(handle, false);
-        rig.wait_ms(OLD_MS).await;
+        rig.wait_ms(QUIET_MS).await;
         assert_eq!(read.take().map(|bytes| bytes.len()), Some(5), "past the page cache");
         let handle = rig.open(found.node, libc::O_RDONLY).await;
         assert_ne!(rig.client().page_cache(handle), PageCache::Bypassed);
@@ -507,7 +506,6 @@ fn the_end_of_a_file_that_grew_before_its_open_is_not_left_to_attributes() {
 fn without_opens_attributes_move_the_end_of_a_file_with_pages() {
     simulated_with(false, |rig| async move {
         let found = rig.file("f", b"abc").await;
-        rig.wait_ms(OLD_MS).await;
         let handle = rig.client().no_open_file(found.node, false).await.unwrap();
         let read = rig.read(handle, true);
         rig.settle().await;

@@ -66,10 +66,8 @@ pub const PAUSE_MAX: Duration = Duration::from_millis(4);
 /// for that. Longer than all pauses of R14 together.
 pub(crate) const PAGES_GO: Duration = Duration::from_secs(1);
 
-/// R16: for this long after it changed, by whichever client, a file is opened without the kernel's
-/// page cache: pages that go again and again are of no use.
-pub const YOUNG: Duration = Duration::from_secs(2);
-/// R16: the same after its data was called back.
+/// R16: for this long after its data was called back, a file is opened without the kernel's page
+/// cache: pages that go again and again are of no use.
 pub(crate) const CONTENDED: Duration = Duration::from_secs(2);
 
 /// R28: grain of the time of a write where the kernel keeps pages of its writes (`localflock`,

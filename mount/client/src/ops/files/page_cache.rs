@@ -3,15 +3,13 @@
 //! A file that is open for writing bypasses the page cache: then the kernel holds no page that a
 //! callback would wait for while the write waits for its lock. A file that is open only for reading
 //! has it, unless another client has the file open for writing (then the MDT does not grant OPEN),
-//! or the file changed or was called back a moment ago: pages that go again and again are of no use
+//! or its data was called back a moment ago: pages that go again and again are of no use
 //! (docs/locks/kernel.md, R16).
 
 use crate::client::Client;
 use crate::open::FileHandle;
-use data::kernel_view::timers::YOUNG;
 use data::locks::held_pages::HoldsPage;
 use data::node::NodeId;
-use types::fid::Fid;
 use types::lock::InodeBits;
 
 /// How the kernel is to treat a file that was opened.
@@ -38,7 +36,6 @@ impl Client {
             && self.locks.bits(fid).contains(InodeBits::DATA.union(InodeBits::OPEN));
         if open.mode.flags.write
             || !held
-            || self.is_young(fid)
             || self.data.writeback.is_contended(fid, self.session.env.clock.now())
         {
             return PageCache::Bypassed;
@@ -46,15 +43,6 @@ impl Client {
         open.eof
             .get_or_init(|| self.data.writeback.kernel_eof.watch(fid, self.locks.told_size(fid)));
         if self.data.writeback.has_pages(fid) { PageCache::Kept } else { PageCache::Fresh }
-    }
-
-    /// True if it changed a moment ago. By the clocks of two hosts: where they differ by more,
-    /// nothing is young.
-    fn is_young(&self, fid: Fid) -> bool {
-        let changed = self.locks.attr(fid).map(|entry| entry.attr.ctime.as_nanos());
-        changed.is_none_or(|changed| {
-            (self.session.env.clock.wall().as_nanos() - changed).unsigned_abs() < YOUNG.as_nanos()
-        })
     }
 
     /// The kernel drops its pages of a file. Waits for pages that are being read; never call it for
