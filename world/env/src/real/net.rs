@@ -50,7 +50,7 @@ impl Net for RealNet {
     }
 
     fn connect(&self, addr: SocketAddr) -> BoxFuture<'static, io::Result<Box<dyn Stream>>> {
-        self.connected(TcpStream::connect(addr))
+        self.connected(async move { socket_for(addr)?.connect(addr).await })
     }
 
     fn connect_from(
@@ -59,10 +59,7 @@ impl Net for RealNet {
         addr: SocketAddr,
     ) -> BoxFuture<'static, io::Result<Box<dyn Stream>>> {
         self.connected(async move {
-            let socket = match addr {
-                SocketAddr::V4(_) => TcpSocket::new_v4()?,
-                SocketAddr::V6(_) => TcpSocket::new_v6()?,
-            };
+            let socket = socket_for(addr)?;
             socket.bind(SocketAddr::new(source, 0))?;
             socket.connect(addr).await
         })
@@ -86,7 +83,18 @@ impl RealNet {
     }
 }
 
+fn socket_for(addr: SocketAddr) -> io::Result<TcpSocket> {
+    let socket = match addr {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // What asks for the connection may be lost, too.
+    tcp::resend_soon(socket.as_fd());
+    Ok(socket)
+}
+
 fn tune(socket: &TcpStream) -> io::Result<()> {
+    tcp::resend_soon(socket.as_fd());
     socket.set_nodelay(true)?;
     sockopt::set_socket_keepalive(socket, true)?;
     sockopt::set_tcp_keepidle(socket, KEEPALIVE)?;

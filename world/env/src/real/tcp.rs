@@ -21,6 +21,12 @@ const UNSENT_MAX: u32 = 256 << 10;
 /// of a full line, and does not begin anew after a pause.
 const LONG_LINE_CONTROL: &str = "bbr";
 
+/// Longest time between two attempts of the kernel to send the same bytes, milliseconds. The kernel
+/// doubles it to 120 s: a network that was gone for 10 s would count as gone for up to 10 s more.
+const RESEND_MS_MAX: libc::c_int = 1500;
+/// TCP_RTO_MAX_MS, which Linux has since 6.15.
+const TCP_RTO_MAX_MS: libc::c_int = 44;
+
 /// Times that the kernel has asked an end that counts as silent.
 const UNANSWERED: u8 = 2;
 
@@ -52,6 +58,21 @@ fn info(socket: BorrowedFd<'_>) -> Option<libc::tcp_info> {
     (failed == 0).then_some(info)
 }
 
+/// Bytes that were lost with the network are sent again soon after it is back. A kernel that cannot
+/// do that sends them again later.
+pub(super) fn resend_soon(socket: BorrowedFd<'_>) {
+    let (most, len) = (RESEND_MS_MAX, size_of::<libc::c_int>() as libc::socklen_t);
+    let from = (&raw const most).cast();
+    // SAFETY: the kernel reads `len` bytes from there, and the descriptor is borrowed.
+    let failed = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, TCP_RTO_MAX_MS, from, len)
+    };
+    if failed != 0 {
+        let error = std::io::Error::last_os_error();
+        tracing::debug!(%error, "the system's times of sending again stay");
+    }
+}
+
 /// What the kernel refuses stays as the system has it: the connection works all the same.
 pub(super) fn tune_long_line(socket: BorrowedFd<'_>) {
     if let Err(errno) = sockopt::set_tcp_congestion(socket, LONG_LINE_CONTROL) {
@@ -74,6 +95,23 @@ mod tests {
     use super::*;
     use std::net::{Ipv4Addr, TcpListener, TcpStream};
     use std::os::fd::AsFd;
+
+    #[test]
+    fn a_kernel_that_can_sends_again_soon() {
+        let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let now = || {
+            let (mut value, mut len): (libc::c_int, _) = (0, size_of::<libc::c_int>() as u32);
+            let (fd, to) = (socket.as_fd().as_raw_fd(), (&raw mut value).cast());
+            // SAFETY: the kernel writes at most `len` bytes there.
+            let failed = unsafe {
+                libc::getsockopt(fd, libc::IPPROTO_TCP, TCP_RTO_MAX_MS, to, &raw mut len)
+            };
+            (failed == 0).then_some(value)
+        };
+        let could = now().is_some();
+        resend_soon(socket.as_fd());
+        assert_eq!(now(), could.then_some(RESEND_MS_MAX));
+    }
 
     #[test]
     fn a_connection_tells_its_round_trip_and_can_be_set_up_for_a_long_line() {
