@@ -27,7 +27,7 @@ use observe::mutant::{Mutant, is_mutant};
 use parking_lot::Mutex;
 pub use shown::{Founded, HostTree, Owner, Shown};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use types::session::Transno;
 
 /// Bytes of one value: etcd takes 1.5 MiB in one request.
@@ -47,6 +47,8 @@ pub struct SharedLog {
     blobs: Option<BlobStore>,
     /// Large entries that are still to go under keys, because a blob was refused.
     without_blobs: AtomicU32,
+    /// The newest blob was refused, and the log says so.
+    blobs_refused: AtomicBool,
     /// Name of the target, or what else the keys begin with.
     target: String,
     store: u128,
@@ -75,6 +77,7 @@ impl SharedLog {
             kv,
             blobs,
             without_blobs,
+            blobs_refused: AtomicBool::new(false),
             target,
             store,
             host,

@@ -218,14 +218,24 @@ impl SharedLog {
             return of_blob;
         }
         match store.blobs.put(&self.blob_of(&head_of_blob), payload.to_vec()) {
-            Ok(()) => of_blob,
+            Ok(()) => {
+                if self.blobs_refused.swap(false, Ordering::AcqRel) {
+                    tracing::info!(log = self.name(), place = store.place, "blobs are taken again");
+                }
+                of_blob
+            }
             Err(error) => {
-                tracing::warn!(
-                    log = self.name(),
-                    place = store.place,
-                    %error,
-                    "no blob: large entries go into etcd for now"
-                );
+                // `sheen status` tells the newest error (`trouble`).
+                if self.blobs_refused.swap(true, Ordering::AcqRel) {
+                    tracing::debug!(log = self.name(), place = store.place, %error, "still no blob");
+                } else {
+                    tracing::warn!(
+                        log = self.name(),
+                        place = store.place,
+                        %error,
+                        "no blob: large entries go into etcd until it takes some again"
+                    );
+                }
                 self.without_blobs.store(WITHOUT_BLOBS, Ordering::Release);
                 self.under_keys(head, payload)
             }
