@@ -262,7 +262,7 @@ fn a_key_says_which_nids_its_owner_may_have_behind_routers() {
     site.wait_in_service("router2");
     let file = client_file(&site, &[2]);
     let source = format!("{nid}:/sheen");
-    site.mount(4, &source, &format!("config={file},key={right}"));
+    let mnt = site.mount(4, &source, &format!("config={file},key={right}"));
     assert!(clients(&site).contains(&first), "{:?}", clients(&site));
     assert!(!clients(&site).contains(&router), "{:?}", clients(&site));
     site.mount(5, &source, &format!("config={file},key={wrong}"));
@@ -271,6 +271,22 @@ fn a_key_says_which_nids_its_owner_may_have_behind_routers() {
     let listed = site.must(1, &["auth", "list", &site.at("mgt")]);
     assert!(listed.contains(&first), "{listed}");
     flavors_are_those_of_the_keys(&site);
+    // What seals the sessions of a mount, and until when. One with an OST is made for its data.
+    fs::write(mnt.join("data"), vec![7; 4 << 20]).expect("write");
+    e2e::programs::sh(&mnt, "sync data");
+    for device in ["mdc", "osc", "mgc"] {
+        let shown = |what| site.must(4, &["lctl", "get_param", &format!("{device}.*.{what}")]);
+        let info = shown("srpc_info");
+        for line in ["rpc flavor:     skpi\n", "peer:           server ", "cipher:         TLS13_"]
+        {
+            assert!(info.contains(line), "{device}: {info}");
+        }
+        let contexts = shown("srpc_contexts");
+        let left = contexts.split_once("(+").and_then(|(_, rest)| rest.split_once(')'));
+        let left: u64 = left.and_then(|(seconds, _)| seconds.parse().ok()).expect("a time");
+        // The key of the server is good for a year.
+        assert!((300 * 86_400..=366 * 86_400).contains(&left), "{device}: {contexts}");
+    }
 }
 
 /// Security flavours in Lustre's words, on a cluster with keys.
@@ -290,6 +306,51 @@ fn flavors_are_those_of_the_keys(site: &Site) {
         let said = text(&output);
         assert!(output.status.code() == Some(errno) && said.contains(why), "{flavor}: {said}");
     }
+}
+
+#[test]
+fn a_check_reaches_servers_behind_routers() {
+    let Some(mut site) = Site::new(&[2, 3, 4], &[1, 2, 3]) else { return };
+    let nid = mgs(&site);
+    let [mgt, mdt, ost, far] = ["mgt", "mdt", "ost0", "far"].map(|name| site.at(name));
+    for (dir, kind) in [(&mgt, "--mgs"), (&mdt, "--mdt"), (&ost, "--ost")] {
+        site.must(1, &["mkfs", kind, dir]);
+    }
+    site.must(4, &["mkfs", "--ost", "--index", "1", "--mgsnode", &nid, &far]);
+    let open = ["--security", "off"];
+    let [to_far, to_near] = [
+        format!("tcp1 {}@tcp", site.hosts.second_address(2)),
+        format!("tcp {}@tcp1", site.hosts.address(2)),
+    ];
+    let near = ["serve", &mgt, &mdt, &ost, "--networks", "tcp(eth1)", "--routes", &to_far];
+    site.start(1, "server", &[&near[..], &open].concat());
+    site.wait_in_service("server");
+    start_router(&mut site, 2, &open);
+    site.wait_in_service("router2");
+    let behind = ["serve", &far, "--networks", "tcp1(eth0)", "--routes", &to_near];
+    site.start(4, "far", &[&behind[..], &open].concat());
+    site.wait_in_service("far");
+    let file = site.at("client.toml");
+    fs::write(&file, "networks = \"tcp(eth1),tcp1(eth0)\"\n").expect("write");
+    let mnt = site.mount(3, &format!("{nid}:/sheen"), &format!("config={file}"));
+    site.wait_for("both OSTs are used", || {
+        let shown = site.must(3, &["lctl", "get_param", "-n", "lov.*.numobd"]);
+        shown.trim() == "2"
+    });
+    for n in 0..8 {
+        fs::write(mnt.join(format!("f{n}")), vec![n; 100_000]).expect("write");
+    }
+    e2e::programs::sh(&mnt, "sync f*");
+    // Each server finds the other one's targets, and has looked at them.
+    for host in [1, 4] {
+        let shown = site.must(host, &["fsck", &nid]);
+        assert!(shown.contains("clean"), "{host}: {shown}");
+    }
+    site.kill("router2");
+    let mut command = site.command(1);
+    let output = command.args(["fsck", &nid]).output().expect("sheen runs");
+    let said = text(&output);
+    assert!(output.status.code() == Some(8) && said.contains("OST0001"), "{said}");
 }
 
 #[test]

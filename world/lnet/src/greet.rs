@@ -3,7 +3,7 @@
 use crate::accepted::Accepted;
 use crate::error::LinkError;
 use crate::link::Ends;
-use crate::seal::{IT_IS_OPEN, KeyRefused, Read, START_BYTES, Sealed, Write};
+use crate::seal::{IT_IS_OPEN, KeyRefused, Protection, Read, START_BYTES, Sealed, Write};
 use crate::shared::Shared;
 use env::net::PeerOwner;
 use futures_util::future::{Either, select};
@@ -24,6 +24,8 @@ use wire::message::{VERSION_MAX, VERSION_MIN};
 pub(crate) struct Line {
     /// Whose the other end is; `None`: it is plain.
     pub(crate) principal: Option<Arc<Principal>>,
+    /// How it is sealed; `None`: it is plain.
+    pub(crate) protection: Option<Protection>,
     /// The header of its first frame, if it was read already.
     pub(crate) header: Option<[u8; HEADER_BYTES]>,
     pub(crate) read: Read,
@@ -33,13 +35,14 @@ pub(crate) struct Line {
 impl Line {
     /// A plain one.
     pub(crate) fn plain(header: Option<[u8; HEADER_BYTES]>, read: Read, write: Write) -> Line {
-        Line { principal: None, header, read, write }
+        Line { principal: None, protection: None, header, read, write }
     }
 }
 
 impl From<Sealed> for Line {
-    fn from(Sealed { principal, read, write }: Sealed) -> Line {
-        Line { principal: Some(principal), header: None, read, write }
+    fn from(Sealed { principal, protection, read, write }: Sealed) -> Line {
+        let (principal, protection) = (Some(principal), Some(protection));
+        Line { principal, protection, header: None, read, write }
     }
 }
 
@@ -73,7 +76,7 @@ pub(crate) async fn call(
     shared: &Shared,
     (source, nid): (Nid, Nid),
     (purpose, pairing): (Purpose, Pairing),
-    Line { principal, header, mut read, mut write }: Line,
+    Line { principal, protection, header, mut read, mut write }: Line,
 ) -> Result<Greeted, LinkError> {
     let (cluster, process) = (shared.cluster(), shared.process);
     let hello = Hello {
@@ -101,6 +104,7 @@ pub(crate) async fn call(
                 pairing,
                 group: None,
                 principal,
+                protection,
                 origin: nid,
                 paths: shared.nets.paths(nid, &HelloReply::nids(&body)),
             };
@@ -159,7 +163,7 @@ pub(crate) async fn answer(
     accepted: &Accepted,
     (source, nid): (Nid, Nid),
     owner: io::Result<PeerOwner>,
-    Line { principal, header, mut read, mut write }: Line,
+    Line { principal, protection, header, mut read, mut write }: Line,
 ) -> Result<Greeted, LinkError> {
     let (header, body) = receive(FrameKind::Hello, nid, header, &mut read).await?;
     let hello =
@@ -209,6 +213,7 @@ pub(crate) async fn answer(
                     group,
                     origin: origin_of(shared, nid, header.source, principal.as_deref()),
                     principal,
+                    protection,
                     paths: Vec::new(),
                 }),
             )

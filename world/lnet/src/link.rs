@@ -13,6 +13,7 @@ use crate::gate::Side;
 use crate::outbox::Outbox;
 use crate::payload::{Frame, Payload};
 use crate::rails::Path;
+use crate::seal::Protection;
 use crate::shared::Shared;
 use crate::traffic::Meter;
 use bytes::Bytes;
@@ -73,6 +74,8 @@ pub(crate) struct Ends {
     pub(crate) group: Option<Arc<Group>>,
     /// Whose the other end is, as its key proves; `None`: the connection is plain.
     pub(crate) principal: Option<Arc<Principal>>,
+    /// How it is sealed; `None`: it is plain.
+    pub(crate) protection: Option<Protection>,
     /// The NID under which the other end is known: its own one, if it came through a router that is
     /// believed, or has a key that bears it.
     pub(crate) origin: Nid,
@@ -171,6 +174,11 @@ impl Link {
     /// Whose the other end is, as its key proves; `None`: no key was asked for.
     pub fn principal(&self) -> Option<&Arc<Principal>> {
         self.ends.principal.as_ref()
+    }
+
+    /// How it is sealed; `None`: it is plain.
+    pub fn protection(&self) -> Option<Protection> {
+        self.ends.protection
     }
 
     /// True if this process made the connection. Then the other side is the process that answers at

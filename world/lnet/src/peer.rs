@@ -20,6 +20,7 @@ use crate::link::Link;
 use crate::links::{Call, Links};
 use crate::nets::no_way;
 use crate::payload::{Frame, Payload};
+use crate::seal::Protection;
 use crate::traffic::Traffic;
 use crate::window::Window;
 use env::net::LONG_LINE;
@@ -31,6 +32,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use types::limits::{LINKS_PER_PEER_MAX, MESSAGE_BYTES_MAX};
 use types::nid::Nid;
+use types::principal::Principal;
 use types::session::{ClientUuid, Pairing};
 use wire::hello::Purpose;
 
@@ -117,6 +119,11 @@ impl Peer {
     /// Process of the peer; another one after a restart.
     pub fn process(&self) -> ClientUuid {
         self.control.process()
+    }
+
+    /// Whose its key is, and how the connections to it are sealed; `None`: they are plain.
+    pub fn sealed(&self) -> Option<(Arc<Principal>, Protection)> {
+        Some((self.control.principal()?.clone(), self.control.protection()?))
     }
 
     /// Number that all connections to it show.

@@ -40,10 +40,22 @@ pub fn is_plain(start: &[u8; START_BYTES]) -> bool {
 #[error("{0}")]
 pub struct KeyRefused(pub String);
 
+/// How a connection is sealed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Protection {
+    /// Name of the cipher.
+    pub cipher: &'static str,
+    /// When the certificate that the other end showed ends, seconds since 1970; `None`: it does not
+    /// say.
+    pub expires: Option<i64>,
+}
+
 /// A connection whose other end proved its owner.
 pub struct Sealed {
     /// Owner of the other end.
     pub principal: Arc<Principal>,
+    /// How it is sealed.
+    pub protection: Protection,
     /// What arrives, opened.
     pub read: Read,
     /// What is sent; it is sealed on its way.

@@ -86,6 +86,22 @@ const fn checksum_type(path: &'static str) -> Param {
     )
 }
 
+const fn srpc_info(path: &'static str) -> Param {
+    Param::shown(
+        path,
+        "",
+        "How the connections of the session are protected: flavour (`skpi`, `null`), whose key the server showed, cipher.",
+    )
+}
+
+const fn srpc_contexts(path: &'static str) -> Param {
+    Param::shown(
+        path,
+        "",
+        "The server's key that the connections of the session rest on: owner, connections, when its certificate ends (seconds since 1970, and from now). Nothing where they are plain.",
+    )
+}
+
 const fn connect_flags(path: &'static str) -> Param {
     Param::shown(
         path,
@@ -185,6 +201,8 @@ catalog! {
     OSC_STATS = Param::counts("osc.*.stats", "Requests to the OST: time of each operation, data sizes, requests in flight.");
     OSC_RPC_STATS = Param::counts("osc.*.rpc_stats", "Data requests by pages and by how many were in flight.");
     OSC_IMPORT = Param::shown("osc.*.import", "", "How the session with the OST stands, as YAML.");
+    OSC_SRPC_INFO = srpc_info("osc.*.srpc_info");
+    OSC_SRPC_CONTEXTS = srpc_contexts("osc.*.srpc_contexts");
     OSC_STATE = Param::shown("osc.*.state", "", "State of the session.");
     OSC_TIMEOUTS = Param::shown("osc.*.timeouts", "", "Requests that were not answered in time.");
     OSC_OST_SERVER_UUID = Param::shown("osc.*.ost_server_uuid", "", "UUID of the OST and state of the session.");
@@ -214,6 +232,8 @@ catalog! {
     MDC_STATS = Param::counts("mdc.*.stats", "Requests to the MDT: time of each operation, requests in flight.");
     MDC_RPC_STATS = Param::counts("mdc.*.rpc_stats", "Changing requests by how many were in flight.");
     MDC_IMPORT = Param::shown("mdc.*.import", "", "How the session with the MDT stands, as YAML.");
+    MDC_SRPC_INFO = srpc_info("mdc.*.srpc_info");
+    MDC_SRPC_CONTEXTS = srpc_contexts("mdc.*.srpc_contexts");
     MDC_STATE = Param::shown("mdc.*.state", "", "State of the session.");
     MDC_TIMEOUTS = Param::shown("mdc.*.timeouts", "", "Requests that were not answered in time.");
     MDC_MDS_SERVER_UUID = Param::shown("mdc.*.mds_server_uuid", "", "UUID of the MDT and state of the session.");
@@ -233,6 +253,8 @@ catalog! {
     MDC_PING = Param::command("mdc.*.ping", "anything", "Asks the MDT whether it is there; fails if it does not answer within 5 s.");
 
     MGC_IMPORT = Param::shown("mgc.*.import", "", "How the session with the MGS stands, as YAML.");
+    MGC_SRPC_INFO = srpc_info("mgc.*.srpc_info");
+    MGC_SRPC_CONTEXTS = srpc_contexts("mgc.*.srpc_contexts");
     MGC_STATS = Param::counts("mgc.*.stats", "Requests to the MGS; the time that questions for news are kept waiting included.");
 
     MDT_UUID = Param::shown("mdt.*.uuid", "", "UUID of the MDT.");
@@ -279,6 +301,8 @@ catalog! {
     OSP_DESTROYS_IN_FLIGHT = Param::shown("osp.*.destroys_in_flight", "objects", "Objects of removed files on this OST that it has not destroyed yet.");
     OSP_STATS = Param::counts("osp.*.stats", "Requests of this node's servers to the OST; MDTs of one process share a session.");
     OSP_IMPORT = Param::shown("osp.*.import", "", "How the session with the OST stands, as YAML.");
+    OSP_SRPC_INFO = srpc_info("osp.*.srpc_info");
+    OSP_SRPC_CONTEXTS = srpc_contexts("osp.*.srpc_contexts");
     OSP_STATE = Param::shown("osp.*.state", "", "State of the session.");
 
     OBDFILTER_UUID = Param::shown("obdfilter.*.uuid", "", "UUID of the OST.");

@@ -4,6 +4,7 @@ use crate::error::SealError;
 use ring::digest::{SHA256, digest};
 use rustls::pki_types::CertificateDer;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use time::Date;
 use types::limits::PEER_NIDS_MAX;
 use types::net::Net;
 use types::nid::NidPattern;
@@ -28,6 +29,59 @@ pub(crate) fn principal_of(certificate: &CertificateDer<'_>) -> Result<Principal
     let principal = Principal::from_uri(uri, key).ok_or(SealError::NoPrincipal)?;
     let nids = certificate.valid_dns_names().filter_map(nid_of_name).take(PEER_NIDS_MAX).collect();
     Ok(Principal { nids, ..principal })
+}
+
+/// When a certificate ends, seconds since 1970; `None`: it cannot be read. Its signature is not
+/// looked at.
+pub(crate) fn expires_of(certificate: &CertificateDer<'_>) -> Option<i64> {
+    let (_, certificate, _) = element(certificate)?;
+    let (_, mut fields, _) = element(certificate)?;
+    // Version, serial number, algorithm and issuer stand before the two times (RFC 5280, 4.1).
+    for _ in 0..4 {
+        (_, _, fields) = element(fields)?;
+    }
+    let (_, times, _) = element(fields)?;
+    let (_, _, rest) = element(times)?;
+    let (kind, text, _) = element(rest)?;
+    seconds(kind, std::str::from_utf8(text).ok()?)
+}
+
+/// UTCTime, whose year has two digits, and GeneralizedTime.
+const UTC_TIME: u8 = 0x17;
+const GENERALIZED_TIME: u8 = 0x18;
+
+fn seconds(kind: u8, text: &str) -> Option<i64> {
+    let (year, rest) = match kind {
+        UTC_TIME => {
+            let (year, rest) = text.split_at_checked(2)?;
+            let year: i32 = year.parse().ok()?;
+            (if year < 50 { 2000 + year } else { 1900 + year }, rest)
+        }
+        GENERALIZED_TIME => {
+            let (year, rest) = text.split_at_checked(4)?;
+            (year.parse().ok()?, rest)
+        }
+        _ => return None,
+    };
+    let part = |at: usize| rest.get(at..at + 2)?.parse::<u8>().ok();
+    let date = Date::from_calendar_date(year, part(0)?.try_into().ok()?, part(2)?).ok()?;
+    let time = date.with_hms(part(4)?, part(6)?, part(8)?).ok()?;
+    (rest.get(10..) == Some("Z")).then(|| time.assume_utc().unix_timestamp())
+}
+
+/// The first element of DER: its tag, its content, and what is behind it.
+fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let (&[tag, first], rest) = bytes.split_first_chunk()?;
+    let (length, rest) = match first {
+        0..=0x7f => (usize::from(first), rest),
+        0x81..=0x83 => {
+            let (digits, rest) = rest.split_at_checked(usize::from(first & 3))?;
+            (digits.iter().fold(0, |sum, digit| sum << 8 | usize::from(*digit)), rest)
+        }
+        _ => return None,
+    };
+    let (content, rest) = rest.split_at_checked(length)?;
+    Some((tag, content, rest))
 }
 
 /// End of the names that stand for NIDs: `10-1-0-7.tcp1.nid.sheenfs.internal`, for an address of
@@ -71,6 +125,31 @@ fn nid_of_name(name: &str) -> Option<NidPattern> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_certificate_says_when_it_ends_and_a_part_of_it_nothing() {
+        use crate::authority::{Authority, PublicKey, Subject};
+        use types::principal::Role;
+        use types::session::ClusterId;
+        // The second one ends in 2054.
+        for (now, life) in [(1_790_000_000, 3600), (1_790_000_000, 28 * 365 * 86400)] {
+            let authority = Authority::make(ClusterId(7), now).unwrap();
+            let name = "oss1".parse().unwrap();
+            let subject = Subject { role: Role::Server, name: &name, nids: &[] };
+            let public = PublicKey([9; 32]);
+            let certificate = authority.issue(subject, public, (now, life)).unwrap();
+            assert_eq!(expires_of(&certificate), Some(now + life));
+            for length in 0..certificate.len() {
+                let part = CertificateDer::from(certificate[..length].to_vec());
+                assert_eq!(expires_of(&part), None, "{length} bytes");
+            }
+        }
+        for text in
+            ["", "5", "991332000000Z", "990101000000", "990101000000X", "99010100000\u{df}Z"]
+        {
+            assert_eq!(seconds(UTC_TIME, text), None, "{text}");
+        }
+    }
 
     #[test]
     fn nids_have_one_name_each() {

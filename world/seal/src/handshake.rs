@@ -48,6 +48,8 @@ pub(crate) struct Shaken {
     /// The certificate of the other end.
     pub(crate) certificate: Option<CertificateDer<'static>>,
     pub(crate) protocol: Option<Vec<u8>>,
+    /// Name of the cipher.
+    pub(crate) cipher: &'static str,
     pub(crate) sealing: Sealing,
     pub(crate) opening: Opening,
 }
@@ -222,5 +224,6 @@ pub(crate) fn halves<E: End>(
     });
     let sealing = Sealing::new(write, traffic.clone(), tx)?;
     let opening = Opening::new(read, traffic, rx, (early, incoming))?;
-    Ok(Shaken { certificate, protocol, sealing, opening })
+    let cipher = suite.common.suite.as_str().unwrap_or("TLS13");
+    Ok(Shaken { certificate, protocol, cipher, sealing, opening })
 }

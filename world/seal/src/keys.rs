@@ -4,7 +4,7 @@
 //! renewed; connections that stand go on.
 
 use crate::authority::SERVER_NAME;
-use crate::certificate::principal_of;
+use crate::certificate::{expires_of, principal_of};
 use crate::credentials::Credentials;
 use crate::enrol::{self, ENROLMENT, Enroller};
 use crate::error::SealError;
@@ -13,7 +13,7 @@ use env::BoxFuture;
 use env::clock::Clock;
 use futures_util::future::select;
 use lnet::error::LinkError;
-use lnet::seal::{Read, START_BYTES, Seal, Sealed, Write};
+use lnet::seal::{Protection, Read, START_BYTES, Seal, Sealed, Write};
 use parking_lot::RwLock;
 use rustls::client::{Resumption, UnbufferedClientConnection};
 use rustls::crypto::CryptoProvider;
@@ -272,14 +272,16 @@ fn failed(nid: Nid, failed: Failed) -> LinkError {
 
 fn sealed(
     nid: Nid,
-    Shaken { certificate, protocol, sealing, opening }: Shaken,
+    Shaken { certificate, protocol, cipher, sealing, opening }: Shaken,
 ) -> Result<Sealed, LinkError> {
     if protocol.as_deref() != Some(MESSAGES) {
         return Err(key(nid, "it wants something else than messages".to_owned()));
     }
     let certificate = certificate.ok_or_else(|| key(nid, "it shows no key".to_owned()))?;
     let principal = principal_of(&certificate).map_err(|error| key(nid, error.to_string()))?;
-    Ok(Sealed { principal: Arc::new(principal), read: Box::new(opening), write: Box::new(sealing) })
+    let protection = Protection { cipher, expires: expires_of(&certificate) };
+    let (principal, read, write) = (Arc::new(principal), Box::new(opening), Box::new(sealing));
+    Ok(Sealed { principal, protection, read, write })
 }
 
 impl Seal for Keys {

@@ -1,7 +1,10 @@
 //! The state of a session, for people.
 
 use crate::import::{Import, ImportState, Session};
+use lnet::seal::Protection;
+use std::sync::Arc;
 use types::nid::Nid;
+use types::principal::Principal;
 
 /// State of a session at one moment.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -12,6 +15,9 @@ pub struct ImportReport {
     pub nids: Vec<Nid>,
     /// NID at which it was found; `None`: there is no session.
     pub current: Option<Nid>,
+    /// Whose key that peer showed, how the connections are sealed, and how many stand; `None`: they
+    /// are plain, or there are none.
+    pub sealed: Option<(Arc<Principal>, Protection, usize)>,
     /// Requests that may be in flight to that peer now; `None`: there is no network between.
     pub window: Option<usize>,
     /// Attempts to connect over the network so far.
@@ -36,10 +42,15 @@ impl Import {
     /// State of the session, for people.
     pub fn report(&self) -> ImportReport {
         let link = self.link.lock();
-        let (current, window) = match &link.session {
-            Some(Session::Local(_)) => (Some(Nid::Loopback), None),
-            Some(Session::Remote(remote)) => (Some(remote.peer.nid()), Some(remote.peer.window())),
-            None => (None, None),
+        let (current, window, sealed) = match &link.session {
+            Some(Session::Local(_)) => (Some(Nid::Loopback), None, None),
+            Some(Session::Remote(remote)) => {
+                let peer = &remote.peer;
+                let links = 1 + peer.bulk_links();
+                let sealed = peer.sealed().map(|(owner, how)| (owner, how, links));
+                (Some(peer.nid()), Some(peer.window()), sealed)
+            }
+            None => (None, None, None),
         };
         let [in_flight, reads_in_flight, writes_in_flight, changes_in_flight] =
             self.stats.in_flight();
@@ -47,6 +58,7 @@ impl Import {
             state: link.machine.state(),
             nids: link.nids.clone(),
             current,
+            sealed,
             window,
             attempts: *self.attempts.borrow(),
             boot: link.machine.boot(),

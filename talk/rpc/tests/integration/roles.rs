@@ -5,7 +5,7 @@
 use crate::support::*;
 use env::BoxFuture;
 use lnet::error::LinkError;
-use lnet::seal::{IT_IS_OPEN, Read, START_BYTES, Seal, Sealed, Write, is_sealed};
+use lnet::seal::{IT_IS_OPEN, Protection, Read, START_BYTES, Seal, Sealed, Write, is_sealed};
 use parking_lot::Mutex;
 use rpc::Rpc;
 use rpc::error::RpcError;
@@ -76,6 +76,7 @@ impl Seal for Twin {
             }
             Ok(Sealed {
                 principal: renewed(Role::of_number(start[2]), start[3], start[4]),
+                protection: Protection { cipher: "none", expires: None },
                 read,
                 write,
             })
@@ -93,6 +94,7 @@ impl Seal for Twin {
             write.write_all(&self.start()).await.map_err(lost(nid))?;
             Ok(Some(Sealed {
                 principal: renewed(Role::of_number(start[2]), start[3], start[4]),
+                protection: Protection { cipher: "none", expires: None },
                 read,
                 write,
             }))

@@ -360,7 +360,7 @@ fn target_params(
 fn add_osc(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, osc: &Osc) {
     let params = SessionParams {
         stats: &OSC_STATS,
-        import: &OSC_IMPORT,
+        import: [&OSC_IMPORT, &OSC_SRPC_INFO, &OSC_SRPC_CONTEXTS],
         state: &OSC_STATE,
         timeouts: &OSC_TIMEOUTS,
         server_uuid: &OSC_OST_SERVER_UUID,
@@ -460,7 +460,7 @@ fn data_bounds(tree: &mut Tree, client: &Arc<Client>, device: &str, ost: TargetI
 fn add_mdc(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, mdc: &Mdc) {
     let params = SessionParams {
         stats: &MDC_STATS,
-        import: &MDC_IMPORT,
+        import: [&MDC_IMPORT, &MDC_SRPC_INFO, &MDC_SRPC_CONTEXTS],
         state: &MDC_STATE,
         timeouts: &MDC_TIMEOUTS,
         server_uuid: &MDC_MDS_SERVER_UUID,
@@ -496,7 +496,14 @@ fn add_mdc(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, mdc: &Mdc) {
 /// Session with the MGS.
 pub(super) fn add_mgc(tree: &mut Tree, view: &Arc<View>, import: &Arc<Import>) {
     let device = device(import);
-    add_import(tree, view, &MGC_IMPORT, &device, import, false);
+    add_import(
+        tree,
+        view,
+        [&MGC_IMPORT, &MGC_SRPC_INFO, &MGC_SRPC_CONTEXTS],
+        &device,
+        import,
+        false,
+    );
     series::stats(tree, view, &MGC_STATS, &[&device], import.source());
 }
 

@@ -306,7 +306,14 @@ fn add_osp(tree: &mut Tree, view: &Arc<View>, mdt: &Arc<Mds>, index: TargetIndex
     });
     let Some(import) = view.parts().known_session(ost) else { return };
     series::stats(tree, view, &OSP_STATS, &[&device], import.source());
-    add_import(tree, view, &OSP_IMPORT, &device, &import, false);
+    add_import(
+        tree,
+        view,
+        [&OSP_IMPORT, &OSP_SRPC_INFO, &OSP_SRPC_CONTEXTS],
+        &device,
+        &import,
+        false,
+    );
     let shown = import.clone();
     tree.shows(&OSP_MAX_RPCS_IN_FLIGHT, &[&device], move || {
         Ok(shown.report().window.unwrap_or(0).to_string())

@@ -1,5 +1,6 @@
 //! Sessions with targets: `import`, `state` and what goes with them.
 
+use crate::manage::flavor;
 use rpc::import::report::ImportReport;
 use rpc::import::{Import, ImportState};
 use std::fmt::Write;
@@ -27,6 +28,36 @@ pub(super) fn server_uuid(import: &Import) -> String {
 pub(super) fn conn_uuid(import: &Import) -> String {
     let report = import.report();
     report.current.or(report.nids.first().copied()).unwrap_or(Nid::Loopback).to_string()
+}
+
+/// How the connections of the session are protected, in Lustre's words: flavour, then whose key the
+/// other end showed, the cipher, and the connections that stand.
+pub(super) fn srpc_info(report: &ImportReport) -> String {
+    let flavor = match report.current {
+        Some(_) => flavor::holds(report.sealed.is_some()),
+        None => "none, there is no connection",
+    };
+    let mut text = format!("rpc flavor:     {flavor}\nbulk flavor:    {flavor}\n");
+    if let Some((owner, how, links)) = &report.sealed {
+        write!(
+            text,
+            "peer:           {owner}\ncipher:         {}\nconnections:    {links}\n",
+            how.cipher
+        )
+        .expect("a string takes all");
+    }
+    text
+}
+
+/// The key by which the connections of the session are sealed, a line; none where they are plain.
+/// `now`: seconds since 1970.
+pub(super) fn srpc_contexts(report: &ImportReport, now: i64) -> String {
+    let Some((owner, how, links)) = &report.sealed else { return String::new() };
+    let expires = how.expires.map_or_else(
+        || "expire unknown".to_owned(),
+        |at| format!("expire {at}({:+})", at.saturating_sub(now)),
+    );
+    format!("{owner}: ref {links}, {expires}, fl uptodate, mech: {}\n", how.cipher)
 }
 
 /// Figures of the session's requests.
@@ -86,13 +117,16 @@ fn body(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lnet::seal::Protection;
+    use types::principal::{KeyHash, Principal};
+    use types::session::ClusterId;
 
-    #[test]
-    fn an_import_is_yaml_as_lustre_writes_it() {
-        let report = ImportReport {
+    fn report() -> ImportReport {
+        ImportReport {
             state: ImportState::Full,
             nids: vec![Nid::Loopback, "10.0.0.1@tcp".parse().unwrap()],
             current: Some(Nid::Loopback),
+            sealed: None,
             window: None,
             attempts: 2,
             boot: 7,
@@ -102,7 +136,33 @@ mod tests {
             writes_in_flight: 0,
             changes_in_flight: 0,
             timeouts: 1,
-        };
+        }
+    }
+
+    #[test]
+    fn connections_say_whose_key_seals_them_and_how_long() {
+        let key = KeyHash([0; 32]);
+        let owner = Principal::from_uri(&format!("spiffe://{}/server/oss1", ClusterId(7)), key);
+        let how = Protection { cipher: "TLS13_AES_128_GCM_SHA256", expires: Some(1_000_060) };
+        let sealed = ImportReport { sealed: Some((owner.unwrap().into(), how, 3)), ..report() };
+        assert_eq!(
+            srpc_info(&sealed),
+            "rpc flavor:     skpi\nbulk flavor:    skpi\npeer:           server oss1\n\
+             cipher:         TLS13_AES_128_GCM_SHA256\nconnections:    3\n"
+        );
+        let line = |now| srpc_contexts(&sealed, now);
+        let end = ", fl uptodate, mech: TLS13_AES_128_GCM_SHA256\n";
+        assert_eq!(line(1_000_000), format!("server oss1: ref 3, expire 1000060(+60){end}"));
+        assert_eq!(line(1_000_061), format!("server oss1: ref 3, expire 1000060(-1){end}"));
+        assert_eq!(srpc_info(&report()), "rpc flavor:     null\nbulk flavor:    null\n");
+        assert_eq!(srpc_contexts(&report(), 0), "");
+        let lost = ImportReport { current: None, ..report() };
+        assert!(srpc_info(&lost).starts_with("rpc flavor:     none, there is no connection\n"));
+    }
+
+    #[test]
+    fn an_import_is_yaml_as_lustre_writes_it() {
+        let report = report();
         let waits = Waits { mean: Duration::from_micros(250), max: Duration::from_millis(1200) };
         let expected = "\
 import:

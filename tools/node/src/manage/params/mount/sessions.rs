@@ -22,7 +22,8 @@ use types::target::TargetKind;
 /// Declarations of one kind of session.
 pub(super) struct SessionParams {
     pub(super) stats: &'static Param,
-    pub(super) import: &'static Param,
+    /// `import`, `srpc_info`, `srpc_contexts`.
+    pub(super) import: [&'static Param; 3],
     pub(super) state: &'static Param,
     pub(super) timeouts: &'static Param,
     pub(super) server_uuid: &'static Param,
@@ -37,11 +38,11 @@ pub(super) struct SessionParams {
     pub(super) checksum_type: &'static Param,
 }
 
-/// `import` of any session.
+/// `import`, `srpc_info` and `srpc_contexts` of any session.
 pub(in crate::manage::params) fn add_import(
     tree: &mut Tree,
     view: &Arc<View>,
-    param: &'static Param,
+    [param, info, contexts]: [&'static Param; 3],
     device: &str,
     import: &Arc<Import>,
     read_only: bool,
@@ -52,6 +53,12 @@ pub(in crate::manage::params) fn add_import(
     tree.shows(param, &[device], move || {
         let flags = flags::of_session(shown.target().kind, read_only, rpc.checksums());
         Ok(session::import(&shown, &name, &flags, waits(&registry, shown.source())))
+    });
+    let shown = import.clone();
+    tree.shows(info, &[device], move || Ok(session::srpc_info(&shown.report())));
+    let (shown, clock) = (import.clone(), view.parts().env.clock.clone());
+    tree.shows(contexts, &[device], move || {
+        Ok(session::srpc_contexts(&shown.report(), clock.wall().sec))
     });
 }
 
