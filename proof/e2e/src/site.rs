@@ -76,6 +76,12 @@ impl Site {
         child.wait().expect("it ends");
     }
 
+    /// Process of a daemon.
+    pub fn pid(&self, name: &str) -> u32 {
+        let known = self.daemons.iter().find(|(known, _)| known == name);
+        known.expect("it runs").1.id()
+    }
+
     /// Targets of host 1, made if they are not there yet.
     fn format(&self) -> [String; 4] {
         let targets = ["mgt", "mdt", "ost0", "ost1"].map(|name| self.at(name));
@@ -119,7 +125,12 @@ impl Site {
 
     /// Mounts on a host.
     pub fn mount(&mut self, host: usize, source: &str, options: &str) -> PathBuf {
-        let at = self.dir.path().join(format!("mnt{host}"));
+        self.mount_as(host, &format!("mnt{host}"), source, options)
+    }
+
+    /// As [`Site::mount`], in a folder of this name.
+    pub fn mount_as(&mut self, host: usize, name: &str, source: &str, options: &str) -> PathBuf {
+        let at = self.dir.path().join(name);
         let output = self.try_mount(host, source, options, &at);
         assert!(output.status.success() && is_mounted(&at), "{}\n{}", text(&output), self.logs());
         self.mounts.push(at.clone());

@@ -12,7 +12,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use types::session::{ClientUuid, ClusterId};
 use wire::frame::{FrameKind, HEADER_BYTES, Header};
+use wire::hello::{HelloReply, Welcome};
+use wire::message::{VERSION_MAX, VERSION_MIN};
 use wire::route::{ROUTE_BYTES, Routed};
 
 /// What must not be seen.
@@ -124,11 +127,29 @@ enum Lie {
 
 const LIES: [Lie; 5] = [Lie::FlipBit, Lie::Repeat, Lie::LeaveOut, Lie::SendBack, Lie::Invent];
 
+/// What it says of the server at the other end of a new circuit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+enum Server {
+    /// It leads there.
+    Itself,
+    /// That it has no key, in the clear.
+    WithoutKey,
+    /// It leads to a server of another cluster instead.
+    Another,
+}
+
+/// Where that one listens, on the host of the router.
+const ANOTHER: &str = "127.0.0.1:989";
+
 /// A router that reads and changes what it forwards. It shares no code with the real one.
 #[derive(Default)]
 struct Liar {
     next: AtomicU8,
     told: AtomicU64,
+    server: AtomicU8,
+    /// Circuits that did not lead to the server.
+    astray: AtomicU64,
     heard: Mutex<Vec<u8>>,
 }
 
@@ -156,17 +177,33 @@ impl Liar {
         near.read_exact(&mut asked)?;
         let header = asked.first_chunk().expect("it is longer");
         let header = Header::decode(header).map_err(io::Error::other)?;
-        let far = TcpStream::connect(server)?;
-        let body = Routed::Yes.encode();
-        let answer = Header {
-            kind: FrameKind::Routed,
-            body_bytes: body.len() as u32,
-            body_crc: None,
-            source: header.target,
-            target: header.source,
-            ..header
+        let answer = |kind, body: &[u8]| {
+            let (source, target) = (header.target, header.source);
+            let body_bytes = body.len() as u32;
+            let answer = Header { kind, body_bytes, body_crc: None, source, target, ..header };
+            [&answer.encode()[..], body].concat()
         };
-        near.write_all(&[&answer.encode()[..], &body].concat())?;
+        near.write_all(&answer(FrameKind::Routed, &Routed::Yes.encode()))?;
+        let says = self.server.load(Ordering::Acquire);
+        let is_astray = says != Server::Itself as u8;
+        self.astray.fetch_add(u64::from(is_astray), Ordering::AcqRel);
+        if says == Server::WithoutKey as u8 {
+            let reply = HelloReply {
+                version_min: VERSION_MIN,
+                version_max: VERSION_MAX,
+                version: 0,
+                welcome: Welcome::NoKey,
+                process: ClientUuid(7),
+                cluster: ClusterId(0),
+            };
+            near.read_exact(&mut [0; 8])?;
+            near.write_all(&answer(FrameKind::HelloReply, &reply.encode_with(&[])))?;
+            return near.read_to_end(&mut Vec::new()).map(drop);
+        }
+        let far = match is_astray {
+            true => TcpStream::connect(ANOTHER)?,
+            false => TcpStream::connect(server)?,
+        };
         let ends = [(near.try_clone()?, far.try_clone()?), (far, near)];
         for (from, to) in ends {
             let liar = self.clone();
@@ -230,6 +267,12 @@ fn a_router_that_lies_learns_nothing_and_changes_nothing() {
     let routes = format!("tcp1 {}@tcp", site.hosts.second_address(2));
     site.serve("tcp(eth1)", &["--routes", &routes]);
     site.wait_in_service("server");
+    // A server of another cluster, with the same names.
+    let other = site.at("other");
+    site.must(2, &["mkfs", "--mgs", &other]);
+    site.must(2, &["auth", "init", &other, "--mgsnode", &nid]);
+    site.start(2, "impostor", &["serve", &other, "--listen", ANOTHER, "--security", "on"]);
+    site.wait_in_service("impostor");
     let liar = Arc::<Liar>::default();
     let server = format!("{}:988", site.hosts.second_address(1)).parse().expect("an address");
     liar.clone().run(&site.hosts.namespace(2), &site.hosts.address(2), server);
@@ -244,6 +287,17 @@ fn a_router_that_lies_learns_nothing_and_changes_nothing() {
             site.wait_for("the lie was told", || liar.told.load(Ordering::Acquire) > before);
             more(site);
         }
+        // Sessions stand, so their programs wait until circuits lead to the server again.
+        for says in [Server::WithoutKey, Server::Another] {
+            let before = liar.astray.load(Ordering::Acquire);
+            liar.server.store(says as u8, Ordering::Release);
+            liar.next.store(Lie::FlipBit as u8, Ordering::Release);
+            site.wait_for("circuits go astray", || {
+                liar.astray.load(Ordering::Acquire) > before + 3
+            });
+            liar.server.store(Server::Itself as u8, Ordering::Release);
+            more(site);
+        }
     });
     assert_eq!(
         fs::read_to_string(mnt.join(format!("{MARKER}-name"))).expect("read"),
@@ -255,10 +309,15 @@ fn a_router_that_lies_learns_nothing_and_changes_nothing() {
     assert!(!is_heard(MARKER.as_bytes()) && !is_heard(b"client4:"), "in the clear");
 }
 
+/// Bytes that each client writes at a time.
+const PIECE: u64 = 16 << 20;
+/// Two on each of four hosts.
+const CLIENTS: usize = 8;
+
 /// Writes, reads and shares, until told to stop; counts what is done.
 fn work(mounts: &[PathBuf], own: usize, stop: &AtomicBool, done: &AtomicU64) -> io::Result<()> {
     let data = |round: u64| -> Vec<u8> {
-        (0..4_u64 << 20).map(|at| (at.wrapping_mul(7) ^ round ^ own as u64) as u8).collect()
+        (0..PIECE).map(|at| (at.wrapping_mul(7) ^ round ^ own as u64) as u8).collect()
     };
     let mut round = 0;
     while !stop.load(Ordering::Acquire) {
@@ -288,10 +347,13 @@ fn routers_carry_load_both_ways_without_standing_still() {
         site.wait_in_service(&format!("router{host}"));
     }
     let (file, source) = (client_file(&site, &[2, 3]), format!("{}:/sheen", mgs(&site)));
-    let mounts = [4, 5, 6, 7].map(|host| site.mount(host, &source, &format!("config={file}")));
+    let options = format!("config={file}");
+    let mounts: [PathBuf; CLIENTS] = std::array::from_fn(|own| {
+        site.mount_as(4 + own % 4, &format!("mnt{own}"), &source, &options)
+    });
     let seconds = std::env::var("ROUTER_LOAD").ok().and_then(|text| text.parse().ok());
     let end = Instant::now() + Duration::from_secs(seconds.unwrap_or(10));
-    let (stop, done) = (AtomicBool::new(false), [const { AtomicU64::new(0) }; 4]);
+    let (stop, done) = (AtomicBool::new(false), [const { AtomicU64::new(0) }; CLIENTS]);
     std::thread::scope(|scope| {
         let (mounts, stop) = (&mounts, &stop);
         let workers: Vec<_> = done
@@ -299,7 +361,7 @@ fn routers_carry_load_both_ways_without_standing_still() {
             .enumerate()
             .map(|(own, done)| scope.spawn(move || work(mounts, own, stop, done)))
             .collect();
-        let mut seen = [(0, Instant::now()); 4];
+        let mut seen = [(0, Instant::now()); CLIENTS];
         // Each has done something, however short the time is.
         while Instant::now() < end || seen.iter().any(|(count, _)| *count == 0) {
             std::thread::sleep(Duration::from_millis(200));

@@ -103,7 +103,12 @@ async fn open(
     let place = relay.place(address_of(from)).ok_or(Routed::NoRoom)?;
     let far = road::open(shared, Path::any(target), left, true);
     match select(pin!(far), shared.env.clock.sleep(PATIENCE)).await {
-        Either::Left((Ok(road), _)) => Ok((place, road)),
+        Either::Left((Ok(road), _)) => {
+            if let Some(gateway) = road.gateway {
+                shared.nets.answered(gateway);
+            }
+            Ok((place, road))
+        }
         Either::Left((Err(error), _)) => {
             tracing::debug!(%target, %error, "no second half of a circuit");
             Err(Routed::NoAnswer)

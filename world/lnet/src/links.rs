@@ -11,6 +11,7 @@ use crate::rails::Path;
 use crate::road::{self, Road};
 use crate::seal::Read;
 use crate::shared::Shared;
+use env::net::Watcher;
 use env::watch;
 use futures_util::future::{Either, select};
 use parking_lot::Mutex;
@@ -20,6 +21,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::oneshot;
 use types::limits::HOPS_MAX;
+use types::nid::Nid;
 use types::session::Pairing;
 use wire::hello::Purpose;
 
@@ -161,15 +163,61 @@ pub(crate) struct Call {
     pub(crate) pairing: Pairing,
 }
 
+/// A connection before its greeting.
+struct Begun {
+    line: Line,
+    /// NID of this end.
+    source: Nid,
+    round_trip: Option<Duration>,
+    watcher: Watcher,
+}
+
+/// Reaches the node, which proves its key if keys are asked for. What is heard before it has done
+/// so may come from a router that lies: then the next one is asked.
+async fn begin(shared: &Shared, path: Path) -> Result<Begun, LinkError> {
+    let nid = path.to;
+    let mut asked = Vec::new();
+    loop {
+        let Road { read, write, gateway, source, round_trip, watcher } =
+            road::open(shared, path, HOPS_MAX, false).await?;
+        let line = match shared.seal() {
+            Some(seal) => seal.call(nid, read, write).await.map(Line::from),
+            None => Ok(Line::plain(None, read, write)),
+        };
+        match (line, gateway) {
+            (Ok(line), gateway) => {
+                gateway.into_iter().for_each(|gateway| shared.nets.answered(gateway));
+                return Ok(Begun { line, source, round_trip, watcher });
+            }
+            (Err(error), None) => return Err(error),
+            (Err(error), Some(gateway)) => {
+                tracing::debug!(%nid, %gateway, %error, "no server is proven behind this router");
+                shared.nets.failed(gateway, shared.env.clock.now());
+                // Each is asked once: there are ROUTES_MAX at most.
+                if asked.contains(&gateway) {
+                    return Err(behind(nid, gateway, error));
+                }
+                asked.push(gateway);
+            }
+        }
+    }
+}
+
+/// What went wrong behind a router is not for sure what the node says.
+fn behind(nid: Nid, gateway: Nid, error: LinkError) -> LinkError {
+    match error {
+        LinkError::Key { reason, .. } => LinkError::Connect {
+            nid,
+            reason: format!("the router {gateway} leads to none that proves to be it: {reason}"),
+        },
+        error => error,
+    }
+}
+
 async fn connect(shared: &Arc<Shared>, call: Call) -> Result<(Arc<Link>, Read), LinkError> {
     let Call { path, purpose, pairing } = call;
     let nid = path.to;
-    let Road { read, write, source, round_trip, watcher } =
-        road::open(shared, path, HOPS_MAX, false).await?;
-    let line = match shared.seal() {
-        Some(seal) => seal.call(nid, read, write).await?.into(),
-        None => Line::plain(None, read, write),
-    };
+    let Begun { line, source, round_trip, watcher } = begin(shared, path).await?;
     let Greeted { ends, read, write } =
         greet::call(shared, (source, nid), (purpose, pairing), line).await?;
     if ends.paths.len() > 1 {

@@ -214,7 +214,7 @@ impl Nets {
         known.avoided.insert(gateway, now + AVOIDED);
     }
 
-    /// A gateway did what it was asked.
+    /// A gateway did what it was asked, and the node behind it proved its key, if it has one.
     pub(crate) fn answered(&self, gateway: Nid) {
         self.0.lock().avoided.remove(&gateway);
     }

@@ -30,6 +30,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) struct Road {
     pub(crate) read: Read,
     pub(crate) write: Write,
+    /// The router that it leads through first; `None`: it is direct.
+    pub(crate) gateway: Option<Nid>,
     /// NID of this end.
     pub(crate) source: Nid,
     /// Of the line to the node or to the first router; `None`: unknown.
@@ -39,7 +41,8 @@ pub(crate) struct Road {
 }
 
 /// Connects over a path, through at most so many routers. `watched`: it is part of a way through a
-/// router, even if no further one follows. It has no time limit of its own.
+/// router, even if no further one follows. It has no time limit of its own. A router that says that
+/// there is a way is not believed yet ([`Nets::answered`]).
 pub(crate) async fn open(
     shared: &Shared,
     path: Path,
@@ -69,10 +72,7 @@ pub(crate) async fn open(
             },
         };
         match made {
-            Ok(road) => {
-                shared.nets.answered(gateway);
-                return Ok(road);
-            }
+            Ok(road) => return Ok(road),
             Err(NoRoad { error: this, blamed }) => {
                 tracing::debug!(%nid, %gateway, error = %this, "no way through this router");
                 if blamed {
@@ -101,7 +101,7 @@ async fn direct(shared: &Shared, path: Path, watched: bool) -> Result<Road, Link
     let source = Nid::new(net, stream.local_addr().map_err(cannot)?);
     let round_trip = stream.round_trip();
     let (read, write) = stream.split();
-    Ok(Road { read, write, source, round_trip, watcher })
+    Ok(Road { read, write, gateway: None, source, round_trip, watcher })
 }
 
 /// Why a router made no way.
@@ -124,6 +124,7 @@ async fn through(shared: &Shared, gateway: Nid, nid: Nid, hops: u16) -> Result<R
         Ok(Routed::Yes) => {
             let (nets, clock) = (shared.nets.clone(), shared.env.clock.clone());
             road.read = Box::new(FromGateway { read: road.read, gateway, nets, clock });
+            road.gateway = Some(gateway);
             Ok(road)
         }
         Ok(why) => {
