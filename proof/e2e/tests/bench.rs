@@ -279,8 +279,9 @@ fn every_item_runs_beside_references_and_leaves_nothing() {
     assert!(
         each(&report)
             .iter()
-            .all(|(_, results)| results.len() == 2 && median(&results[1]) > Some(0.0))
+            .all(|(_, results)| results.len() == 3 && median(&results[1]) > Some(0.0))
     );
+    assert_eq!(each(&report)[0].1[1]["place"], "LNet, with keys");
 
     let report = figures(&cluster, "engine", &[outside, "--operations", "200"]);
     assert!(each(&report).len() >= 10);

@@ -450,6 +450,9 @@ pub struct NetArgs {
     /// End when standard input does
     #[arg(long, hide = true, requires = "serve")]
     pub tied: bool,
+    /// Take only sealed connections, by the key in this file
+    #[arg(long, value_name = "FILE", hide = true, requires = "serve")]
+    pub key: Option<PathBuf>,
     /// Networks of this host, as for `sheen serve`; with --serve, listen at the interfaces in
     /// brackets, at the port of ADDR:PORT
     #[arg(long, value_name = "NETWORKS", default_value = "")]

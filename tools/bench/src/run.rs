@@ -89,17 +89,25 @@ pub fn run(bench: &Bench) -> Result<(), BenchError> {
 /// The self-test, or the other end of it.
 fn net(output: &Output, args: &NetArgs) -> Result<(), BenchError> {
     if let Some(address) = args.serve {
-        return responder::serve(address, &args.networks, args.tied, &Stop::on_signals()?);
+        return responder::serve(address, args, &Stop::on_signals()?);
     }
     let mut sheet = Sheet::begin(output)?;
-    let local = if args.nid.is_none() { Some(Local::start()?) } else { None };
-    let nid = args.nid.or(local.as_ref().map(Local::nid)).unwrap_or(Nid::Loopback);
-    let other_end =
-        local.iter().map(|local| Daemon::new(local.pid(), "other end")).collect::<Vec<_>>();
-    let mut item = Net::connect(args, nid)?;
+    let key = responder::make_key()?;
+    let local = match args.nid {
+        Some(_) => None,
+        None => Some([Local::start(None)?, Local::start(Some(&key))?]),
+    };
+    let nids = local.as_ref().map(|ends| ends.each_ref().map(Local::nid));
+    let nid = args.nid.or(nids.map(|[plain, _]| plain)).unwrap_or(Nid::Loopback);
+    let mut item = Net::connect(args, nid, nids.map(|[_, sealed]| (sealed, &key)))?;
     let place = |name| {
         let role = if name == net::LNET { Role::Target } else { Role::Reference };
-        Place::bare(name, role, other_end.clone())
+        let end = local.as_ref().map(|[plain, sealed]| match name {
+            net::SEALED => sealed,
+            _ => plain,
+        });
+        let other_end = end.map(|end| Daemon::new(end.pid(), "other end"));
+        Place::bare(name, role, other_end.into_iter().collect())
     };
     let places: Vec<Place> = item.places().into_iter().map(place).collect();
     sheet.report.places = places.iter().map(described).collect();

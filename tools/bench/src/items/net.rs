@@ -2,9 +2,9 @@
 //! addresses.
 //!
 //! The other end is `sheen bench net --serve ADDRESS:PORT` on its host; without a NID it is a
-//! process of this host. With several paths to it, one alone stands beside them. Requests are those
-//! of the file system's own transport, with its links, windows and checksums, but without any work
-//! for them.
+//! process of this host, and a second one asks for keys. With several paths to it, one alone stands
+//! beside them. Requests are those of the file system's own transport, with its links, windows and
+//! checksums, but without any work for them.
 
 pub mod responder;
 mod selftest;
@@ -14,7 +14,8 @@ use crate::item::{Done, Item, MIB, Spot, Step, Work};
 use crate::raw_tcp;
 use bench_args::NetArgs;
 use bench_report::figure::Unit;
-use selftest::SelfTest;
+use seal::credentials::Credentials;
+use selftest::{Over, SelfTest};
 use std::net::SocketAddr;
 use types::nid::Nid;
 
@@ -38,6 +39,8 @@ const TASKS: [Task; 4] = [Task::Latency, Task::Rate, Task::Put, Task::Get];
 pub const LNET: &str = "LNet";
 /// LNet over one path, where there are several.
 pub const SINGLE: &str = "LNet, one path";
+/// LNet over connections that are sealed by keys.
+pub const SEALED: &str = "LNet, with keys";
 /// See [`LNET`].
 pub const RAW: &str = "raw TCP";
 
@@ -47,20 +50,28 @@ pub struct Net {
     test: SelfTest,
     /// The same over one path only; absent: there is one anyway.
     single: Option<SelfTest>,
+    /// The same with keys, to another process; absent: there is none.
+    sealed: Option<SelfTest>,
     raw: SocketAddr,
 }
 
 impl Net {
-    /// Reaches the other end.
+    /// Reaches the other end. `sealed`: one that asks for keys, and the key for it.
     ///
     /// # Errors
     /// There is no answer, or not from a responder.
-    pub fn connect(args: &NetArgs, nid: Nid) -> Result<Net, BenchError> {
-        let test = SelfTest::connect(args, nid, false)?;
+    pub fn connect(
+        args: &NetArgs,
+        nid: Nid,
+        sealed: Option<(Nid, &Credentials)>,
+    ) -> Result<Net, BenchError> {
+        let test = SelfTest::connect(args, nid, &Over::AllPaths)?;
         let single = match test.paths() {
             1 => None,
-            _ => Some(SelfTest::connect(args, nid, true)?),
+            _ => Some(SelfTest::connect(args, nid, &Over::OnePath)?),
         };
+        let sealed = sealed.map(|(nid, key)| SelfTest::connect(args, nid, &Over::Keys(key)));
+        let sealed = sealed.transpose()?;
         let port = test.raw_port()?;
         let Some(address) = nid.address() else {
             return Err(BenchError::Usage(
@@ -68,15 +79,16 @@ impl Net {
             ));
         };
         let (args, raw) = (args.clone(), SocketAddr::new(address.ip(), port));
-        Ok(Net { args, test, single, raw })
+        Ok(Net { args, test, single, sealed, raw })
     }
 
-    /// Places that can be measured: over several paths if there are, and raw TCP if no router
-    /// stands between.
+    /// Places that can be measured: over several paths if there are, with keys if the other end is
+    /// of this host, and raw TCP if no router stands between.
     pub fn places(&self) -> Vec<&'static str> {
         let single = self.single.as_ref().map(|_| SINGLE);
         let raw = self.test.is_direct().then_some(RAW);
-        [LNET].into_iter().chain(single).chain(raw).collect()
+        let sealed = self.sealed.as_ref().map(|_| SEALED);
+        [LNET].into_iter().chain(single).chain(sealed).chain(raw).collect()
     }
 
     fn raw(&self, task: Task) -> Result<f64, BenchError> {
@@ -122,9 +134,10 @@ impl Item for Net {
 
     fn perform(&mut self, step: usize, spot: &Spot<'_>) -> Result<Done, BenchError> {
         let task = TASKS[step];
-        let amount = match (&spot.place.name[..], &self.single) {
-            (RAW, _) => self.raw(task)?,
-            (SINGLE, Some(single)) => self.lnet(single, task, spot)?,
+        let amount = match (&spot.place.name[..], &self.single, &self.sealed) {
+            (RAW, ..) => self.raw(task)?,
+            (SINGLE, Some(single), _) => self.lnet(single, task, spot)?,
+            (SEALED, _, Some(sealed)) => self.lnet(sealed, task, spot)?,
             _ => self.lnet(&self.test, task, spot)?,
         };
         Ok(Done::Work(Work { amount, ..Work::default() }))

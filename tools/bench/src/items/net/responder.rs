@@ -4,22 +4,28 @@ use crate::failure::BenchError;
 use crate::program;
 use crate::raw_tcp;
 use crate::stop::Stop;
+use bench_args::NetArgs;
 use bytes::Bytes;
+use env::Env;
 use env::real::{RealConfig, RealEnv};
 use lnet::link::{Handler, Link, Work};
 use lnet::node::Lnet;
 use lnet::payload::{Frame, HEAD_BYTES, Payload};
-use node::config::networks::Networks;
 use node::config::settings::{Listen, Settings};
 use node::host::interfaces::to_listen;
+use seal::authority::{Authority, KEY_LIFE, Subject};
+use seal::credentials::Credentials;
+use seal::error::SealError;
+use seal::keys::Keys;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use types::limits::BULK_BYTES_MAX;
 use types::nid::Nid;
+use types::principal::Role;
 use types::session::ClusterId;
 
 /// First byte of a request's body.
@@ -72,16 +78,41 @@ impl Handler for Responder {
     }
 }
 
-/// Serves until it is stopped, or (`tied`) until standard input ends. Prints its NIDs first.
+/// A key, and the authority that signed it, for one run. It is that of a server: both ends use it.
 ///
 /// # Errors
-/// The address cannot be listened at.
-pub fn serve(
-    address: SocketAddr,
-    networks: &Networks,
-    tied: bool,
-    stop: &Stop,
-) -> Result<(), BenchError> {
+/// There is no randomness for it.
+pub fn make_key() -> Result<Credentials, BenchError> {
+    let made = || {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = now.as_secs().try_into().unwrap_or_default();
+        let authority = Authority::make(ClusterId(1), now)?;
+        let name = "bench".parse().map_err(|_| SealError::NoPrincipal)?;
+        let subject = Subject { role: Role::Server, name: &name, nids: &[] };
+        authority.issue_key(subject, Vec::new(), (now, KEY_LIFE))
+    };
+    made().map_err(no_key)
+}
+
+fn no_key(error: SealError) -> BenchError {
+    BenchError::Failed(format!("no key for the self-test: {error}"))
+}
+
+/// What seals connections by a key.
+///
+/// # Errors
+/// The key cannot be used.
+pub fn keys(key: &Credentials, env: &Env) -> Result<Arc<Keys>, BenchError> {
+    Keys::new(key, env.clock.clone()).map_err(no_key)
+}
+
+/// Serves at `address` until it is stopped, or (`tied`) until standard input ends. Prints its NIDs
+/// first.
+///
+/// # Errors
+/// The address cannot be listened at, or the key cannot be used.
+pub fn serve(address: SocketAddr, args: &NetArgs, stop: &Stop) -> Result<(), BenchError> {
+    let NetArgs { networks, tied, key, .. } = args;
     let settings =
         Settings { listen: Listen::At(address), networks: networks.clone(), ..Settings::default() };
     let all = to_listen(&settings).map_err(|error| BenchError::Usage(error.to_string()))?;
@@ -92,7 +123,17 @@ pub fn serve(
     let (env, guard) =
         RealEnv::start(RealConfig::default()).map_err(BenchError::of("start threads"))?;
     let data = Bytes::from(vec![0x5a; BULK_BYTES_MAX]);
+    let keys = match key {
+        None => None,
+        Some(file) => {
+            let text = std::fs::read_to_string(file).map_err(BenchError::at("read", file))?;
+            Some(keys(&Credentials::from_text(&text).map_err(no_key)?, &env)?)
+        }
+    };
     let lnet = Arc::new(Lnet::new(env, ClusterId(0), true, Arc::new(Responder { raw_port, data })));
+    if let Some(keys) = keys {
+        lnet.set_seal(keys);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .map_err(BenchError::of("start a runtime"))?;
@@ -109,7 +150,7 @@ pub fn serve(
             .map_err(BenchError::of("start a thread"))
     };
     start("raw TCP", Box::new(move || raw_tcp::serve(&raw)))?;
-    if tied {
+    if *tied {
         let ends = stop.clone();
         let watch = move || {
             // Anything but waiting means that the parent is gone.
@@ -135,13 +176,20 @@ pub struct Local {
 }
 
 impl Local {
-    /// Starts it on the loopback address.
+    /// Starts it on the loopback address. `key`: it asks for keys, by this one.
     ///
     /// # Errors
     /// It does not start.
-    pub fn start() -> Result<Local, BenchError> {
+    pub fn start(key: Option<&Credentials>) -> Result<Local, BenchError> {
         let mut command = program::own();
         command.args(["net", "--tied", "--serve", "127.0.0.1:0"]).process_group(0);
+        // Only this user can read it. It is removed when the other end has said that it listens.
+        let mut file = tempfile::NamedTempFile::new().map_err(BenchError::of("make a file"))?;
+        if let Some(key) = key {
+            let written = file.write_all(key.to_text().as_bytes());
+            written.map_err(BenchError::at("write", file.path()))?;
+            command.arg("--key").arg(file.path());
+        }
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(BenchError::of("start the other end"))?;
         let lifeline = child.stdin.take();

@@ -1,6 +1,6 @@
 //! This end of the self-test: requests to a responder, a given number in flight.
 
-use super::responder::{GET, PING, PUT, WHERE_IS_RAW};
+use super::responder::{GET, PING, PUT, WHERE_IS_RAW, keys};
 use crate::failure::BenchError;
 use crate::item::MIB;
 use crate::raw_tcp;
@@ -14,6 +14,7 @@ use lnet::node::Lnet;
 use lnet::payload::{Frame, HEAD_BYTES, Payload};
 use lnet::peer::{Ask, Peer};
 use node::host::interfaces::all_rails;
+use seal::credentials::Credentials;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -32,6 +33,16 @@ impl Handler for Nobody {
     }
 }
 
+/// What a responder is reached over.
+pub enum Over<'a> {
+    /// All of them, without keys.
+    AllPaths,
+    /// One of them, without keys.
+    OnePath,
+    /// All of them, with this key.
+    Keys(&'a Credentials),
+}
+
 /// A connection to a responder.
 pub struct SelfTest {
     lnet: Lnet,
@@ -46,17 +57,24 @@ fn lost(error: lnet::error::LinkError) -> BenchError {
 }
 
 impl SelfTest {
-    /// Reaches the responder, over the networks and routes of `args`. `single`: over one path only.
+    /// Reaches the responder, over the networks and routes of `args`.
     ///
     /// # Errors
     /// There is no answer, or no such interface here.
-    pub fn connect(args: &NetArgs, nid: Nid, single: bool) -> Result<SelfTest, BenchError> {
+    pub fn connect(args: &NetArgs, nid: Nid, over: &Over<'_>) -> Result<SelfTest, BenchError> {
         let (env, guard) =
             RealEnv::start(RealConfig::default()).map_err(BenchError::of("start threads"))?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
             .map_err(BenchError::of("start a runtime"))?;
+        let keys = match over {
+            Over::AllPaths | Over::OnePath => None,
+            Over::Keys(key) => Some(keys(key, &env)?),
+        };
         let lnet = Lnet::new(env, ClusterId(0), true, Arc::new(Nobody));
+        if let Some(keys) = keys {
+            lnet.set_seal(keys);
+        }
         lnet.set_nets(&args.networks.names());
         let rails = all_rails(&args.networks).map_err(|e| BenchError::Usage(e.to_string()))?;
         rails.into_iter().for_each(|(net, rails)| lnet.set_rails(net, rails));
@@ -64,7 +82,7 @@ impl SelfTest {
             // The argument names ROUTES_MAX at most.
             lnet.add_route(route);
         }
-        lnet.set_single_path(single);
+        lnet.set_single_path(matches!(over, Over::OnePath));
         let peer = runtime.block_on(lnet.peer(nid)).map_err(|error| {
             BenchError::Failed(format!(
                 "{error}; is `sheen bench net --serve ADDRESS:PORT` running there?"
@@ -199,7 +217,10 @@ mod tests {
             let cli = Cli::parse_from(["bench", "net"].into_iter().chain(words.split(' ')));
             let Item::Net { args, .. } = cli.bench.item else { panic!("it is net") };
             let nid = args.nid.expect("it is named");
-            SelfTest::connect(&args, nid, false).err().expect("nobody is there").to_string()
+            SelfTest::connect(&args, nid, &Over::AllPaths)
+                .err()
+                .expect("nobody is there")
+                .to_string()
         };
         let said = told("127.0.0.1:1@tcp");
         assert!(said.contains("--serve"), "{said}");
