@@ -9,11 +9,17 @@ use e2e::tap::Tap;
 use seal::authority::{Authority, Subject};
 use seal::credentials::Credentials;
 use std::fs::{self, File, Permissions};
+use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
+use types::nid::Nid;
 use types::principal::Role;
+use types::session::{ClientUuid, ClusterId, Pairing};
+use wire::frame::{FrameKind, HEADER_BYTES, Header};
+use wire::hello::{Hello, Purpose};
+use wire::message::{VERSION_MAX, VERSION_MIN};
 
 /// What must not be seen.
 const MARKER: &str = "mArKeR-7f3a91c4";
@@ -332,4 +338,92 @@ fn what_travels_between_hosts_with_keys_is_sealed_and_nobody_else_gets_in() {
     let one = site.mount(3, &format!("key={client3}"));
     assert_eq!(fs::read_to_string(one.join("theirs")).unwrap(), "goes on");
     site.stop();
+}
+
+/// What another implementation of TLS 1.3 (openssl) gets for a greeting, with these arguments.
+fn greeted_by_openssl(site: &Site, more: &[&str]) -> Vec<u8> {
+    let hello = Hello {
+        version_min: VERSION_MIN,
+        version_max: VERSION_MAX,
+        purpose: Purpose::Control,
+        process: ClientUuid(7),
+        cluster: ClusterId(0),
+        pairing: Pairing(9),
+    };
+    let body = hello.encode();
+    let target: Nid = site.mgs().parse().expect("a NID");
+    let header = Header {
+        version: VERSION_MAX,
+        kind: FrameKind::Hello,
+        tag: 0,
+        body_bytes: body.len() as u32,
+        bulk_bytes: 0,
+        body_crc: None,
+        bulk_crc: None,
+        cluster: ClusterId(0),
+        source: target,
+        target,
+    };
+    let address = format!("{}:988", site.hosts.address(1));
+    let mut command = site.hosts.command(3, Path::new("openssl"));
+    command.args(["s_client", "-connect", &address, "-tls1_3", "-alpn", "sheen/1", "-quiet"]);
+    command.args(["-servername", "server.sheenfs.internal", "-verify_return_error"]);
+    command.args(["-verify_hostname", "server.sheenfs.internal"]).args(more);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut openssl = command.spawn().expect("openssl runs");
+    let mut to = openssl.stdin.take().expect("a pipe");
+    to.write_all(&[&header.encode()[..], &body].concat()).expect("it is read");
+    let mut answer = [0; HEADER_BYTES];
+    let read = openssl.stdout.take().expect("a pipe").read_exact(&mut answer);
+    drop(to);
+    kill_and_wait(openssl.id() as i32);
+    // It was just killed.
+    let _ = openssl.wait();
+    read.map(|()| answer.to_vec()).unwrap_or_default()
+}
+
+/// The private key of a key file in the first version of PKCS #8: openssl 3.0 reads no second one,
+/// which has the public key, too.
+fn key_for_openssl(text: &str) -> Vec<u8> {
+    let start = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
+    let lines = text.lines().skip_while(|line| *line != "-----BEGIN PRIVATE KEY-----").skip(1);
+    let lines: String = lines.take_while(|line| !line.starts_with("-----")).collect();
+    let mut decode = Command::new("base64");
+    decode.arg("-d").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut decode = decode.spawn().expect("base64 runs");
+    decode.stdin.take().expect("a pipe").write_all(lines.as_bytes()).expect("it is read");
+    let key = decode.wait_with_output().expect("it ends").stdout;
+    let at = key.windows(4).position(|bytes| bytes == &start[12..]).expect("an Ed25519 key") + 4;
+    [&start[..], &key[at..at + 32]].concat()
+}
+
+#[test]
+fn another_implementation_of_tls_is_answered_if_it_shows_a_key() {
+    let there = Command::new("openssl").arg("version").output().is_ok_and(|o| o.status.success());
+    if !can_mount() || !there {
+        eprintln!("skipped: no mounts here, or no openssl");
+        return;
+    }
+    let Some(mut site) = Site::new() else { return };
+    let mgt = site.at("mgt");
+    site.must(1, &["auth", "init", &mgt, "--mgsnode", &site.mgs(), "--name", "mds"]);
+    let key = site.key("client3", "client");
+    site.serve(1, "mds", &["mgt", "mdt"], &[]);
+    let text = fs::read_to_string(&key).unwrap();
+    let [own, all] = ["client3.der", "certificates.pem"].map(|name| site.at(name));
+    fs::write(&own, key_for_openssl(&text)).unwrap();
+    // Its certificate, then that of the authority.
+    fs::write(&all, &text[text.find("-----BEGIN CERTIFICATE").expect("one")..]).unwrap();
+    let shows = ["-CAfile", &all, "-cert", &all, "-keyform", "DER", "-key", &own];
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let answer = loop {
+        let answer = greeted_by_openssl(&site, &shows);
+        if !answer.is_empty() || Instant::now() > deadline {
+            break answer;
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    };
+    let header = Header::decode(answer.first_chunk().expect("an answer")).expect("a header");
+    assert_eq!(header.kind, FrameKind::HelloReply);
+    assert!(greeted_by_openssl(&site, &shows[..2]).is_empty(), "without a key");
 }
