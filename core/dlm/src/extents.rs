@@ -446,7 +446,8 @@ impl ExtentTable {
         self.advance(fid, now, out);
     }
 
-    /// Gives a member back exactly what it held before the target restarted. `false` if another
+    /// Gives a member back exactly what it held before the target restarted. If the shared owner
+    /// has been asked for the file meanwhile, that is called back at once. `false` if another
     /// member has it.
     pub fn restore(
         &mut self,
@@ -454,6 +455,7 @@ impl ExtentTable {
         client: ClientUuid,
         (range, write): (ByteRange, bool),
         now: Duration,
+        out: &mut Vec<ExtentAction>,
     ) -> bool {
         let file = self.files.entry(fid).or_insert_with(|| File { shared: now, ..File::default() });
         let mut others = file.holders.iter().filter(|(other, _)| **other != client);
@@ -464,6 +466,10 @@ impl ExtentTable {
         match write {
             true => held.write.insert(range),
             false => held.read.insert(range),
+        }
+        if file.closing {
+            let new = held.ask(range);
+            out.extend(new.iter().map(|new| ExtentAction::Revoke(client, fid, new)));
         }
         self.members.entry(client).or_default().insert(fid);
         true

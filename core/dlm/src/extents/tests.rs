@@ -194,10 +194,24 @@ fn who_is_gone_holds_nothing_and_what_it_wrote_is_told() {
 #[test]
 fn what_was_held_before_a_restart_is_held_again_and_no_more() {
     let mut rig = Rig::new();
-    assert!(rig.table.restore(FID, A, (range(0, 10), true), rig.now));
-    assert!(!rig.table.restore(FID, B, (range(9, 20), true), rig.now));
-    assert!(rig.table.restore(FID, B, (range(10, 20), true), rig.now));
+    let mut out = Vec::new();
+    assert!(rig.table.restore(FID, A, (range(0, 10), true), rig.now, &mut out));
+    assert!(!rig.table.restore(FID, B, (range(9, 20), true), rig.now, &mut out));
+    assert!(rig.table.restore(FID, B, (range(10, 20), true), rig.now, &mut out));
+    assert_eq!(out, []);
     assert_eq!(rig.asks(C, 20, 21, true), [granted(1, 20, u64::MAX)]);
+}
+
+#[test]
+fn what_is_held_again_of_a_file_that_is_called_back_is_called_back_too() {
+    let mut rig = Rig::new();
+    let mut out = Vec::new();
+    assert!(rig.table.restore(FID, A, (range(0, 10), true), rig.now, &mut out));
+    rig.table.call_back(FID, &mut out);
+    assert!(rig.table.restore(FID, B, (range(10, 20), true), rig.now, &mut out));
+    assert_eq!(out, [revoke(A, 0, 10), revoke(B, 10, 20)]);
+    assert_eq!(rig.released(A, 0, 10), []);
+    assert_eq!(rig.released(B, 10, 20), [ExtentAction::Over(FID)]);
 }
 
 #[test]

@@ -154,10 +154,19 @@ impl Mds {
         self.with_state(When::Later, |state| {
             alive(request.export)?;
             let Locks { table, actions, shared_writers, .. } = &mut state.locks;
-            if table.writer(fid) != Some(SHARED) && table.grant(fid, SHARED, SHARED_BITS, now, actions) != SHARED_BITS
-                || !shared_writers.table.restore(fid, request.export.client(), (extent.range, extent.write), now)
+            let SharedWriters { table: extents, actions: of_extents, .. } = shared_writers;
+            let client = request.export.client();
+            let held = (extent.range, extent.write);
+            if table.writer(fid) != Some(SHARED)
+                && table.grant(fid, SHARED, SHARED_BITS, now, actions) != SHARED_BITS
+                || !extents.restore(fid, client, held, now, of_extents)
             {
-                tracing::error!(%fid, client = %request.export.client().brief(), ?extent, "somebody else has what this client had");
+                tracing::error!(
+                    %fid,
+                    client = %client.brief(),
+                    ?extent,
+                    "somebody else has what this client had"
+                );
                 return Err(Errno::EBUSY);
             }
             Ok(())
