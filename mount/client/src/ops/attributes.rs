@@ -52,6 +52,15 @@ impl Client {
         node: NodeId,
         handle: Option<FileHandle>,
     ) -> Result<Stat, ClientError> {
+        self.where_it_is(|| self.getattr_once(&caller.credentials, node, handle)).await
+    }
+
+    async fn getattr_once(
+        &self,
+        who: &Credentials,
+        node: NodeId,
+        handle: Option<FileHandle>,
+    ) -> Result<Stat, ClientError> {
         let fid = self.fid_of(node, handle)?;
         if let Some(stat) = self.attr_known(fid) {
             return Ok(self.stat_of(node, stat));
@@ -60,22 +69,18 @@ impl Client {
         self.data.pages_gone(fid).await;
         let attr = match self.locks.attr(fid).filter(|_| self.session.has_lease(fid)) {
             Some(entry) => entry.attr,
-            None => match self.session.mdc(fid)?.getattr(&caller.credentials, fid).await {
+            None => match self.session.mdc(fid)?.getattr(who, fid).await {
                 Ok(entry) => entry.attr,
                 Err(error) => {
                     if self.went(fid, error.errno()).await {
-                        let now = self.locks.inode_now(fid);
-                        let entry =
-                            self.session.mdc(now)?.getattr(&caller.credentials, now).await?;
-                        let attr = self.whole_attr(&caller.credentials, entry.attr).await?;
-                        return Ok(self.stat_of(node, self.stat(&attr)));
+                        return Err(Errno::EREMCHG.into());
                     }
                     self.lives_on(fid, error.into())?;
                     return self.removed_stat(fid).ok_or(Errno::ESTALE.into());
                 }
             },
         };
-        let attr = self.whole_attr(&caller.credentials, attr).await?;
+        let attr = self.whole_attr(who, attr).await?;
         self.data.show_eof(fid, self.locks.with_dirty(attr).size).await;
         Ok(self.stat_of(node, self.stat(&attr)))
     }
@@ -130,12 +135,7 @@ impl Client {
         handle: Option<FileHandle>,
         set: SetAttr,
     ) -> Result<Stat, ClientError> {
-        match self.clone().setattr_once(caller.clone(), node, handle, set).await {
-            Err(error) if error.errno() == Errno::EREMCHG => {
-                self.setattr_once(caller, node, handle, set).await
-            }
-            set => set,
-        }
+        self.where_it_is(|| self.clone().setattr_once(caller.clone(), node, handle, set)).await
     }
 
     async fn setattr_once(
@@ -192,7 +192,8 @@ impl Client {
         mask: AccessMask,
     ) -> Result<(), ClientError> {
         let _timed = self.timed(Operation::Access);
-        self.permitted(&caller.credentials, self.fid(node)?, mask).await
+        let who = &caller.credentials;
+        self.where_it_is(|| async { self.permitted(who, self.fid(node)?, mask).await }).await
     }
 
     /// What becomes of a user of this host. Of one that acts as another the kernel has made sure of
@@ -217,7 +218,8 @@ impl Client {
         node: NodeId,
         mask: AccessMask,
     ) -> Result<(), ClientError> {
-        self.permitted(&caller.credentials, self.fid(node)?, mask).await
+        let who = &caller.credentials;
+        self.where_it_is(|| async { self.permitted(who, self.fid(node)?, mask).await }).await
     }
 
     async fn permitted(

@@ -33,12 +33,12 @@ impl Client {
             Some(About::Links(of)) => return self.links_of(&caller.credentials, of).await,
             Some(what) => return Ok(self.about(&caller.credentials, fid, what).await?.into()),
         }
-        match self.xattr_of(&caller.credentials, fid, name.clone()).await {
-            Err(error) if error.errno() == Errno::EREMCHG => {
-                self.xattr_of(&caller.credentials, self.fid(node)?, name).await
-            }
-            value => value,
-        }
+        let (me, who) = (&self, &caller.credentials);
+        self.where_it_is(|| {
+            let name = name.clone();
+            async move { me.xattr_of(who, me.fid(node)?, name).await }
+        })
+        .await
     }
 
     /// A stored value. No request if it, or its absence, is covered.
@@ -77,14 +77,21 @@ impl Client {
         node: NodeId,
     ) -> Result<u32, ClientError> {
         let _timed = self.timed(Operation::Getxattr);
-        let fid = self.fid(node)?;
-        let told = self
-            .session
-            .mdc(fid)?
-            .getxattr(&caller.credentials, fid, Bytes::from_static(FLAGS.as_bytes()))
-            .await?;
+        let told = self.where_it_is(|| self.inode_flags_once(&caller.credentials, node)).await?;
         let flags = std::str::from_utf8(&told).ok().and_then(|text| text.parse().ok());
         flags.ok_or_else(|| Errno::EPROTO.into())
+    }
+
+    async fn inode_flags_once(
+        &self,
+        who: &Credentials,
+        node: NodeId,
+    ) -> Result<Bytes, ClientError> {
+        let (fid, name) = (self.fid(node)?, Bytes::from_static(FLAGS.as_bytes()));
+        match self.session.mdc(fid)?.getxattr(who, fid, name).await {
+            Err(error) if self.went(fid, error.errno()).await => Err(Errno::EREMCHG.into()),
+            told => Ok(told?),
+        }
     }
 
     /// Replaces all flags. 1 round trip.
@@ -108,12 +115,7 @@ impl Client {
         node: NodeId,
     ) -> Result<Bytes, ClientError> {
         let _timed = self.timed(Operation::Listxattr);
-        match self.listxattr_once(&caller, node).await {
-            Err(error) if error.errno() == Errno::EREMCHG => {
-                self.listxattr_once(&caller, node).await
-            }
-            list => list,
-        }
+        self.where_it_is(|| self.listxattr_once(&caller, node)).await
     }
 
     async fn listxattr_once(&self, caller: &Caller, node: NodeId) -> Result<Bytes, ClientError> {
@@ -152,13 +154,11 @@ impl Client {
         value: Bytes,
         flags: SetxattrFlags,
     ) -> Result<(), ClientError> {
-        let (me, who) = (self.clone(), caller.clone());
-        match me.setxattr_once(who, node, name.clone(), value.clone(), flags).await {
-            Err(error) if error.errno() == Errno::EREMCHG => {
-                self.setxattr_once(caller, node, name, value, flags).await
-            }
-            set => set,
-        }
+        self.where_it_is(|| {
+            let (me, who) = (self.clone(), caller.clone());
+            me.setxattr_once(who, node, name.clone(), value.clone(), flags)
+        })
+        .await
     }
 
     async fn setxattr_once(
@@ -203,12 +203,7 @@ impl Client {
         node: NodeId,
         name: Bytes,
     ) -> Result<(), ClientError> {
-        match self.clone().removexattr_once(caller.clone(), node, name.clone()).await {
-            Err(error) if error.errno() == Errno::EREMCHG => {
-                self.removexattr_once(caller, node, name).await
-            }
-            removed => removed,
-        }
+        self.where_it_is(|| self.clone().removexattr_once(caller.clone(), node, name.clone())).await
     }
 
     async fn removexattr_once(

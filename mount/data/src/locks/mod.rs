@@ -289,7 +289,8 @@ impl Locks {
 
     /// An MDT has told the stripes of which `asked` is one.
     pub fn learn_stripes(&self, asked: Fid, stripes: &Arc<DirStripes>) {
-        self.table.lock().stripes.learn(asked, stripes);
+        let in_kernel = |fid| self.nodes.node(fid).is_some();
+        self.table.lock().stripes.learn(asked, stripes, in_kernel);
         if !stripes.leaves().is_empty() || !stripes.all().contains(&asked) {
             self.dirs_went.store(true, Release);
         }

@@ -7,14 +7,15 @@
 //! A directory that goes to other MDTs gets other inodes. The kernel may know it by the old one,
 //! which is a shard then; it leads to the directory as long as that is known.
 //!
-//! Bound: the directories that the kernel knows, and [`UNSHOWN_MAX`].
+//! Bound: the directories that the kernel knows, [`UNSHOWN_MAX`], and [`LEFT_MAX`] for each.
 
 use foldhash::HashMap;
 use layout::dir_stripes::DirStripes;
 use std::sync::Arc;
 use types::fid::Fid;
 
-/// Inodes that a directory has left, of which it is remembered that they lead to it.
+/// Inodes that a directory has left and the kernel does not know, of which it is remembered that
+/// they lead to it.
 const LEFT_MAX: usize = 64;
 /// Striped directories that are remembered though the kernel does not know them.
 const UNSHOWN_MAX: usize = 16_384;
@@ -81,8 +82,14 @@ impl StripedDirectories {
         self.remove(fid);
     }
 
-    /// The stripes of which `asked` is one, or was one before the directory left it.
-    pub fn learn(&mut self, asked: Fid, stripes: &Arc<DirStripes>) {
+    /// The stripes of which `asked` is one, or was one before the directory left it. `in_kernel`:
+    /// the kernel knows an inode.
+    pub fn learn(
+        &mut self,
+        asked: Fid,
+        stripes: &Arc<DirStripes>,
+        in_kernel: impl Fn(Fid) -> bool,
+    ) {
         let master = stripes.master();
         let mut left = Vec::new();
         let gone = (!stripes.all().contains(&asked)).then_some(&asked);
@@ -100,8 +107,16 @@ impl StripedDirectories {
         let directory = self.known.entry(master).or_default();
         left.retain(|old| !directory.left.contains(old));
         directory.left.append(&mut left);
-        let forgotten = directory.left.len().saturating_sub(LEFT_MAX);
-        directory.left.drain(..forgotten).for_each(|old| _ = self.shards.remove(&old));
+        // The oldest may be the one that the kernel knows.
+        let mut beyond = directory.left.len().saturating_sub(LEFT_MAX);
+        directory.left.retain(|old| {
+            let stays = beyond == 0 || in_kernel(*old);
+            if !stays {
+                beyond -= 1;
+                self.shards.remove(old);
+            }
+            stays
+        });
         if directory.stripes.as_ref().is_none_or(|k| k.generation() < stripes.generation()) {
             directory.stripes = Some(stripes.clone());
         }
@@ -182,7 +197,7 @@ mod tests {
         // The first of it that is seen is a shard.
         known.note(fid(0, 1), 1);
         assert_eq!(known.of(fid(0, 1)), Striped::Unknown);
-        known.learn(fid(0, 1), &stripes(1));
+        known.learn(fid(0, 1), &stripes(1), |_| false);
         for mdt in [0, 1] {
             known.note(fid(mdt, 1), 1);
             assert_eq!(known.of(fid(mdt, 1)), Striped::Of(stripes(1)), "MDT {mdt}");
@@ -202,7 +217,7 @@ mod tests {
         let mut known = StripedDirectories::default();
         let (old, new) = (stripes(1), Arc::new(stripes(1).passed(None)));
         known.note(fid(1, 1), 1);
-        known.learn(fid(1, 1), &old);
+        known.learn(fid(1, 1), &old, |_| false);
         known.note(fid(0, 1), 1);
         assert_eq!(known.of(fid(1, 1)), Striped::Of(old.clone()));
         known.note(fid(0, 1), 2);
@@ -210,14 +225,14 @@ mod tests {
             [known.of(fid(1, 1)), known.of(fid(0, 1))],
             [Striped::Unknown, Striped::Unknown]
         );
-        known.learn(fid(1, 1), &old);
+        known.learn(fid(1, 1), &old, |_| false);
         assert_eq!(known.of(fid(1, 1)), Striped::Unknown, "the answer is older than that");
-        known.learn(fid(0, 1), &new);
-        known.learn(fid(1, 1), &old);
+        known.learn(fid(0, 1), &new, |_| false);
+        known.learn(fid(1, 1), &old, |_| false);
         assert_eq!(known.of(fid(1, 1)), Striped::Of(new.clone()), "late");
         known.outdated(fid(0, 1));
         assert_eq!(known.of(fid(1, 1)), Striped::Unknown);
-        known.learn(fid(1, 1), &new);
+        known.learn(fid(1, 1), &new, |_| false);
         assert_eq!(known.of(fid(0, 1)), Striped::Of(new));
         // One that was taken for a whole.
         known.outdated(fid(2, 7));
@@ -234,7 +249,7 @@ mod tests {
         known.note(old, 1);
         known.shown(old);
         let going = Arc::new(going);
-        known.learn(old, &going);
+        known.learn(old, &going, |_| false);
         known.note(new, 1);
         let now = Striped::Of(going.clone());
         assert_eq!([known.of(old), known.of(new)], [now.clone(), now]);
@@ -242,13 +257,13 @@ mod tests {
         let end = Arc::new(going.passed(None));
         known.note(new, 2);
         assert_eq!([known.of(old), known.of(new)], [Striped::Unknown, Striped::Unknown]);
-        known.learn(new, &end);
+        known.learn(new, &end, |_| false);
         assert_eq!([known.of(old), known.of(new)], [Striped::Of(end.clone()), Striped::No]);
         known.note(new, 3);
         assert_eq!(known.of(new), Striped::Unknown, "it goes on");
         let third = fid(2, 9);
         let on = Arc::new(DirStripes::going(new, Some(&end), DirHash::Crush, vec![third]).unwrap());
-        known.learn(new, &on);
+        known.learn(new, &on, |_| false);
         let then = Striped::Of(on);
         assert_eq!([old, new, third].map(|fid| known.of(fid)), [then.clone(), then.clone(), then]);
         known.remove(third);
@@ -256,15 +271,28 @@ mod tests {
         // All that is known of an inode that is gone.
         known.outdated(old);
         let one = Arc::new(DirStripes::new(DirHash::Crush, vec![third]).unwrap());
-        known.learn(old, &one);
+        known.learn(old, &one, |_| false);
         assert_eq!([known.of(old), known.of(third)], [Striped::Of(one), Striped::No]);
+    }
+
+    #[test]
+    fn the_inode_that_the_kernel_knows_leads_to_it_however_often_it_goes() {
+        let mut known = StripedDirectories::default();
+        let at = |n: u32| fid(u64::from(n % 3), n);
+        for n in 1..300 {
+            let to = Arc::new(DirStripes::new(DirHash::Crush, vec![at(n)]).unwrap());
+            known.learn(at(n - 1), &to, |fid| fid == at(0));
+        }
+        assert_eq!([0, 298, 299].map(|n| known.master(at(n))), [at(299); 3]);
+        assert_eq!(known.master(at(7)), at(7), "forgotten");
+        assert!(known.shards.len() <= LEFT_MAX + 1);
     }
 
     #[test]
     fn what_the_kernel_knows_stays() {
         let mut known = StripedDirectories::default();
         known.note(fid(1, 1), 1);
-        known.learn(fid(1, 1), &stripes(1));
+        known.learn(fid(1, 1), &stripes(1), |_| false);
         known.shown(fid(1, 1));
         (2..40_000).for_each(|oid| known.note(fid(1, oid), 1));
         assert!(known.known.len() <= UNSHOWN_MAX + 1);

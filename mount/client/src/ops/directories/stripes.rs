@@ -162,6 +162,25 @@ impl Client {
         dirs.iter().for_each(|dir| stripes.outdated(*dir));
     }
 
+    /// Runs an operation on an inode, which fails with EREMCHG if it has learned that the directory
+    /// has another one by now ([`Client::went`]). It is run again then, and may find that the
+    /// directory has gone on meanwhile.
+    ///
+    /// # Errors
+    /// Those of the operation; ESTALE: the directory went on each time.
+    pub(crate) async fn where_it_is<R, F: Future<Output = Result<R, ClientError>>>(
+        &self,
+        mut op: impl FnMut() -> F,
+    ) -> Result<R, ClientError> {
+        for _ in 0..SENT_MAX {
+            match op().await {
+                Err(error) if error.errno() == Errno::EREMCHG => {}
+                result => return result,
+            }
+        }
+        Err(Errno::ESTALE.into())
+    }
+
     /// An operation on an inode failed: true if that is because a directory has another inode by
     /// now, which is known then ([`Client::fid`]).
     pub(crate) async fn went(&self, fid: Fid, errno: Errno) -> bool {
