@@ -9,6 +9,7 @@ use crate::expected::Missed;
 use crate::hooks::Tables;
 use crate::last_looks::LastLooks;
 use crate::no_open::NoOpenHandles;
+use crate::not_known::NotKnown;
 use crate::open::{DirHandle, FileHandle, Handles, OpenDir, OpenFiles};
 use crate::pins::Pins;
 use crate::removed::Removed;
@@ -92,6 +93,8 @@ pub struct Client {
     pub(crate) missed: Missed,
     pub(crate) last_looks: LastLooks,
     pub(crate) removed: Removed,
+    /// Directories that no MDT knows any more.
+    pub(crate) not_known: NotKnown,
     pub(crate) statahead: Mutex<Statahead>,
     pub(crate) dir_ahead: Mutex<DirAhead>,
     pub(crate) files_ahead: Mutex<FilesAhead<Arc<File>>>,
@@ -161,6 +164,7 @@ impl Client {
             missed: Missed::default(),
             last_looks: LastLooks::default(),
             removed: Removed::default(),
+            not_known: NotKnown::default(),
             statahead: Mutex::default(),
             dir_ahead: Mutex::default(),
             files_ahead: Mutex::default(),

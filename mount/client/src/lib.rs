@@ -20,6 +20,7 @@ pub mod inspect;
 mod last_looks;
 mod listing;
 mod no_open;
+mod not_known;
 pub mod open;
 mod ops;
 mod pins;

@@ -62,6 +62,14 @@ impl Call {
             Call::Rename { parent, new_parent, .. } => vec![*parent, *new_parent],
         }
     }
+
+    /// The directories in which its names are.
+    pub fn directories(&self) -> Vec<Ino> {
+        match self {
+            Call::Lookup { parent, .. } => vec![*parent],
+            call => call.changes(),
+        }
+    }
 }
 
 /// The link count of a directory that may be split. It comes from several MDTs at several moments,

@@ -9,6 +9,7 @@ use disk::bundle::{Kept, Step};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use types::errno::Errno;
 use types::fid::Fid;
 
 /// By the number of a directory: the one that it had before.
@@ -54,8 +55,14 @@ impl Went {
         self.0.lock().len()
     }
 
-    /// A history by first numbers.
+    /// A history by first numbers. What was refused with ESTALE because a directory has another
+    /// inode by now is left out: nothing was done, and the kernel looks for the path again.
     pub fn told(&self, mut records: Vec<Record>) -> Vec<Record> {
+        let left: BTreeSet<Ino> = self.0.lock().values().copied().collect();
+        records.retain(|record| {
+            let stale = matches!(&record.ended, Some((_, Answer::Refused(Errno::ESTALE))));
+            !stale || !record.call.directories().iter().any(|dir| left.contains(dir))
+        });
         for record in &mut records {
             let at = |ino: &mut Ino| *ino = self.first(*ino);
             match &mut record.call {

@@ -1,7 +1,7 @@
 //! A directory that goes from one MDT to another again and again, as two clients see it meanwhile.
 //! They know it by the inode that it had first.
 
-use crate::by_hand::{Client as Hand, run, start};
+use crate::by_hand::{Client as Hand, FIRST_MDT, run, start};
 use crate::splits_seen::{STAY, stays, uses};
 use crate::stripes_seen::{does, mounted};
 use bytes::Bytes;
@@ -12,6 +12,7 @@ use env::Env;
 use layout::dir_stripes::MDTS_XATTR;
 use parking_lot::Mutex;
 use rpc::import::Import;
+use simenv::machine::Kill;
 use simenv::network::Delays;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -100,6 +101,74 @@ fn seen(seed: u64) {
 #[test]
 fn two_clients_use_a_directory_that_goes_from_mdt_to_mdt_all_the_time() {
     (1..=6).for_each(seen);
+}
+
+/// A directory goes to these MDTs, and is whole there.
+async fn goes(client: &Arc<Client>, dir: NodeId, mdts: &[u16]) {
+    for mdt in mdts {
+        let spec = DirSpec { count: 1, mdts: vec![TargetIndex(*mdt)], ..DirSpec::default() };
+        let (name, value) = (Bytes::from_static(MDTS_XATTR), Bytes::from(spec.encode()));
+        let set = client.clone();
+        let set = set.setxattr(Caller::root(), dir, name, value, SetxattrFlags::default()).await;
+        set.expect("it goes");
+        client.session().env.clock.sleep(Duration::from_secs(2)).await;
+    }
+}
+
+/// What a thread is told that makes this name, time after time.
+async fn makes(client: &Arc<Client>, thread: u32, dir: NodeId, text: &str) -> [Errno; 3] {
+    let mut told = [Errno(0); 3];
+    for told in &mut told {
+        let (caller, name) = (Caller { pid: thread, ..Caller::root() }, crate::by_hand::name(text));
+        let made = client.clone().mknod(caller, dir, name, libc::S_IFREG | 0o644, 0).await;
+        *told = made.map_or_else(|error| error.errno(), |_| Errno(0));
+    }
+    told
+}
+
+#[test]
+fn the_kernel_looks_again_for_a_directory_that_no_mdt_knows() {
+    let (cluster, _) = start(1, 3);
+    let ((first, one), (second, two)) = (mounted(&cluster), mounted(&cluster));
+    let d = || crate::by_hand::name("d");
+    let client = one.clone();
+    let dir = does(&cluster, &first, async move {
+        client.mkdir(Caller::root(), NodeId::ROOT, d(), 0o755).await.expect("a directory")
+    });
+    let find = move |client: Arc<Client>| async move {
+        client.lookup(Caller::root(), NodeId::ROOT, d()).await.expect("it is there")
+    };
+    let old = does(&cluster, &second, find(two.clone()));
+    assert_eq!(old.attr.fid, dir.attr.fid);
+    let client = one.clone();
+    does(&cluster, &first, async move { goes(&client, dir.node, &[1, 2]).await });
+    // The MDT of the first inode has nothing left that says where the directory went.
+    run(&cluster, Duration::from_secs(60));
+    cluster.kill_server(FIRST_MDT, Kill::Power);
+    run(&cluster, Duration::from_millis(300));
+    cluster.start_server(FIRST_MDT);
+    run(&cluster, Duration::from_secs(10));
+    let (again, gone, made, there) = (Errno::ESTALE, Errno::ENOENT, Errno(0), Errno::EEXIST);
+    let client = two.clone();
+    let told = does(&cluster, &second, async move {
+        let unnumbered = makes(&client, 0, old.node, "f").await;
+        let by_path = makes(&client, 7, old.node, "f").await;
+        let now = find(client.clone()).await;
+        (unnumbered, by_path, now, makes(&client, 7, now.node, "f").await)
+    });
+    assert_eq!((told.0, told.1, told.3), ([again; 3], [again, gone, gone], [made, there, there]));
+    let now = told.2;
+    assert_ne!(now.attr.fid, old.attr.fid);
+    let client = one.clone();
+    does(&cluster, &first, async move {
+        let now = find(client.clone()).await;
+        let caller = Caller::root;
+        client.clone().unlink(caller(), now.node, crate::by_hand::name("f")).await.expect("unlink");
+        client.rmdir(caller(), NodeId::ROOT, d()).await.expect("it goes");
+    });
+    let client = two.clone();
+    let told = does(&cluster, &second, async move { makes(&client, 7, now.node, "f").await });
+    assert_eq!(told, [again, gone, gone], "it was removed");
 }
 
 /// Asks MDTs by hand: nothing is asked again, as a client would.

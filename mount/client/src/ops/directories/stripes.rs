@@ -9,6 +9,7 @@
 use crate::client::Client;
 use data::locks::Locks;
 use data::locks::stripes::Striped;
+use data::node::NodeId;
 use env::BoxFuture;
 use layout::dir_stripes::{DirStripes, RECORD_XATTR};
 use session::error::ClientError;
@@ -128,33 +129,43 @@ impl Client {
         Ok(self.stripes(dir).await?.map_or(dir, |stripes| stripes.place(name.as_bytes())))
     }
 
-    /// Runs an operation on names of these directories, which sends it to the stripes that it finds
-    /// ([`Client::place`]). If a name is not there, what is known of the stripes is too old: they
-    /// are asked for, and it is sent again.
+    /// Runs an operation on names of these directories for a thread, which sends it to the stripes
+    /// that it finds ([`Client::place`]). If a name is not there, what is known of the stripes is
+    /// too old: they are asked for, and it is sent again.
     ///
     /// # Errors
-    /// Those of the operation.
-    pub(crate) async fn at_stripes<R, F: Future<Output = Result<R, ClientError>>>(
+    /// Those of the operation; ESTALE, ENOENT: no MDT knows such a directory ([`NotKnown`]).
+    ///
+    /// [`NotKnown`]: crate::not_known::NotKnown
+    pub(crate) async fn at_stripes<
+        const N: usize,
+        R,
+        F: Future<Output = Result<R, ClientError>>,
+    >(
         &self,
-        dirs: &[Fid],
-        mut op: impl FnMut() -> F,
+        thread: u32,
+        dirs: [NodeId; N],
+        mut op: impl FnMut([Fid; N]) -> F,
     ) -> Result<R, ClientError> {
-        for _ in 1..SENT_MAX {
-            match op().await {
-                Err(error) if error.errno() == Errno::EREMCHG => self.outdated(dirs),
+        for _ in 0..SENT_MAX {
+            let mut fids = [Fid::ROOT; N];
+            for (fid, dir) in fids.iter_mut().zip(dirs) {
+                *fid = self.fid(dir)?;
+            }
+            match op(fids).await {
+                Err(error) if error.errno() == Errno::EREMCHG => self.outdated(&fids),
                 result => return result,
             }
-            for dir in dirs {
-                match self.stripes(*dir).await {
-                    // There is no stripe any more: the directory was removed.
+            for (fid, dir) in fids.into_iter().zip(dirs) {
+                match self.stripes(fid).await {
                     Err(error) if error.errno() == Errno::ESTALE => {
-                        return Err(Errno::ENOENT.into());
+                        return Err(self.not_known.errno(thread, dir).into());
                     }
                     stripes => drop(stripes?),
                 }
             }
         }
-        op().await
+        Err(Errno::ESTALE.into())
     }
 
     fn outdated(&self, dirs: &[Fid]) {

@@ -24,9 +24,8 @@ impl Client {
         name: Name,
     ) -> Result<(), ClientError> {
         let _timed = self.timed(Operation::Unlink);
-        let fid = self.fid(parent)?;
-        let send = || self.clone().unlink_sent(caller.clone(), fid, name.clone());
-        self.at_stripes(&[fid], send).await?;
+        let send = |[dir]: [Fid; 1]| self.clone().unlink_sent(caller.clone(), dir, name.clone());
+        self.at_stripes(caller.pid, [parent], send).await?;
         self.changed_in(parent, Some(&name)).await;
         Ok(())
     }
@@ -64,9 +63,8 @@ impl Client {
         name: Name,
     ) -> Result<(), ClientError> {
         let _timed = self.timed(Operation::Rmdir);
-        let fid = self.fid(parent)?;
-        let send = || self.clone().rmdir_sent(caller.clone(), fid, name.clone());
-        self.at_stripes(&[fid], send).await?;
+        let send = |[dir]: [Fid; 1]| self.clone().rmdir_sent(caller.clone(), dir, name.clone());
+        self.at_stripes(caller.pid, [parent], send).await?;
         self.changed_in(parent, Some(&name)).await;
         Ok(())
     }
@@ -99,12 +97,11 @@ impl Client {
         flags: RenameFlags,
     ) -> Result<(), ClientError> {
         let _timed = self.timed(Operation::Rename);
-        let (old, new) = (self.fid(parent)?, self.fid(new_parent)?);
-        let send = || {
+        let send = |[old, new]: [Fid; 2]| {
             let places = [(old, name.clone()), (new, new_name.clone())];
             self.clone().rename_sent(caller.clone(), places, flags)
         };
-        self.at_stripes(&[old, new], send).await?;
+        self.at_stripes(caller.pid, [parent, new_parent], send).await?;
         self.changed_in(parent, Some(&name)).await;
         self.changed_in(new_parent, Some(&new_name)).await;
         Ok(())
@@ -151,9 +148,9 @@ impl Client {
         new_name: Name,
     ) -> Result<Found, ClientError> {
         let _timed = self.timed(Operation::Link);
-        let (fid, dir) = (self.fid(node)?, self.fid(new_parent)?);
-        let send = || self.link_sent(caller.clone(), fid, dir, new_name.clone());
-        let (placed, entry) = self.at_stripes(&[dir], send).await?;
+        let fid = self.fid(node)?;
+        let send = |[dir]: [Fid; 1]| self.link_sent(caller.clone(), fid, dir, new_name.clone());
+        let (placed, entry) = self.at_stripes(caller.pid, [new_parent], send).await?;
         self.changed_in(new_parent, Some(&new_name)).await;
         Ok(self.found_in(new_parent, self.changed_found(placed, &new_name, &entry.attr)))
     }

@@ -38,9 +38,10 @@ impl Client {
         open: OpenMode,
     ) -> Result<(Found, FileHandle), ClientError> {
         let _timed = self.timed(Operation::Create);
-        let fid = self.fid(parent)?;
-        let send = || self.clone().create_sent(caller.clone(), fid, name.clone(), mode, open);
-        let (found, handle) = self.at_stripes(&[fid], send).await?;
+        let send = |[dir]: [Fid; 1]| {
+            self.clone().create_sent(caller.clone(), dir, name.clone(), mode, open)
+        };
+        let (found, handle) = self.at_stripes(caller.pid, [parent], send).await?;
         self.changed_in(parent, Some(&name)).await;
         Ok((self.found_in(parent, found), handle))
     }
@@ -309,9 +310,9 @@ impl Client {
         kind: CreateKind,
         mode: u32,
     ) -> Result<Found, ClientError> {
-        let dir = self.fid(parent)?;
-        let send = || self.make_sent(caller.clone(), dir, name.clone(), kind.clone(), mode);
-        let (placed, attr) = self.at_stripes(&[dir], send).await?;
+        let send =
+            |[dir]: [Fid; 1]| self.make_sent(caller.clone(), dir, name.clone(), kind.clone(), mode);
+        let (placed, attr) = self.at_stripes(caller.pid, [parent], send).await?;
         self.changed_in(parent, Some(&name)).await;
         Ok(self.found_in(parent, self.made(placed, Some(&name), &attr)))
     }

@@ -75,9 +75,8 @@ impl Client {
         if let Some(known) = self.lookup_known(thread, parent, &name) {
             return Ok(known);
         }
-        let dir = self.fid(parent)?;
-        let look_up = || self.look_up(caller.clone(), dir, name.clone());
-        let looked = self.at_stripes(&[dir], look_up).await?;
+        let look_up = |[dir]: [Fid; 1]| self.look_up(caller.clone(), dir, name.clone());
+        let looked = self.at_stripes(thread, [parent], look_up).await?;
         self.kernel_looked(thread, parent, &name, looked.inode());
         Ok(self.as_seen_from(parent, looked))
     }
