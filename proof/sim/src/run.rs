@@ -14,6 +14,7 @@ use crate::tree::{SYNTHETIC, Tree};
 use check::check::{Check, FIRST, THEN};
 use client::client::Client;
 use observe::fault::{self, Act, Planned, Point};
+use observe::mutant::Mutant;
 use parking_lot::Mutex;
 use rpc::import::{Import, ImportState};
 use simenv::machine::{DiskSpeed, Kill, MachineId, Skew};
@@ -82,6 +83,15 @@ impl Faults {
             Mdts::BySeed => " --mdts seed".to_owned(),
         };
         off.chain([mdts]).collect()
+    }
+
+    /// These, with as many MDTs as each seed says if there is one and a mistake needs several to
+    /// show.
+    pub fn showing(self, mutant: Mutant) -> Faults {
+        match self.mdts {
+            Mdts::Fixed(1) if mutant.needs_mdts() => Faults { mdts: Mdts::BySeed, ..self },
+            _ => self,
+        }
     }
 }
 
@@ -462,4 +472,17 @@ impl Run {
 fn imports(client: &Client) -> impl Iterator<Item = Arc<Import>> {
     let mdts = client.session().mdts().into_iter().map(|mdc| mdc.import().clone());
     mdts.chain(client.session().osts().into_iter().map(|osc| osc.import().clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mistakes_over_several_mdts_are_looked_for_there() {
+        let shown = |mutant, mdts| Faults { mdts, ..Faults::default() }.showing(mutant).arguments();
+        assert_eq!(shown(Mutant::CursorStays, Mdts::Fixed(1)), " --mdts seed");
+        assert_eq!(shown(Mutant::CursorStays, Mdts::Fixed(3)), " --mdts 3");
+        assert_eq!(shown(Mutant::ReplyApart, Mdts::Fixed(1)), "");
+    }
 }

@@ -77,6 +77,23 @@ pub enum Mutant {
 }
 
 impl Mutant {
+    /// True if only operations over several MDTs, or directories on several, can show it.
+    pub fn needs_mdts(self) -> bool {
+        matches!(
+            self,
+            Mutant::PinnedShown
+                | Mutant::FoundNotDurable
+                | Mutant::CoordinatorFirst
+                | Mutant::RecordedOnce
+                | Mutant::AncestryFree
+                | Mutant::StripeUnchecked
+                | Mutant::StripesHeld
+                | Mutant::CursorStays
+                | Mutant::GenerationHidden
+                | Mutant::HomeForgotten
+        )
+    }
+
     /// Mutants of shared logs and their owners, which the simulation of take-overs finds.
     pub const OF_TAKE_OVER: [(&str, Mutant); 5] = [
         ("append-without-epoch", Mutant::AppendWithoutEpoch),
