@@ -1,5 +1,6 @@
 //! A process that speaks the protocol over raw sockets, and keeps to no rule.
 
+use crate::site::SOON;
 use bytes::Bytes;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use std::io::{Read, Write};
@@ -22,6 +23,7 @@ use wire::frame::{FrameKind, HEADER_BYTES, Header};
 use wire::hello::{Hello, HelloReply, Purpose, Welcome};
 use wire::mds::{Create, CreateKind, MdsOp};
 use wire::message::{ConnectRequest, Op, OpReply, Request, VERSION_MAX, VERSION_MIN};
+use wire::route::{ROUTE_BYTES, Route, Routed};
 
 /// Makes a directory in the root: a change, so a restarted MDT waits for its author.
 pub fn make_directory(name: &str) -> Op {
@@ -33,6 +35,41 @@ pub fn make_directory(name: &str) -> Op {
         umask: 0,
         exclusive: true,
     }))
+}
+
+/// What stands before a body of so many bytes, from a node that says no name of its own.
+fn header(kind: FrameKind, body_bytes: usize, target: Nid) -> Header {
+    Header {
+        version: VERSION_MAX,
+        kind,
+        tag: 0,
+        body_bytes: body_bytes as u32,
+        bulk_bytes: 0,
+        body_crc: None,
+        bulk_crc: None,
+        cluster: ClusterId(0),
+        source: Nid::Loopback,
+        target,
+    }
+}
+
+/// The bytes of a frame without a checksum.
+pub fn frame(kind: FrameKind, body: &[u8], target: Nid) -> Vec<u8> {
+    [&header(kind, body.len(), target).encode()[..], body].concat()
+}
+
+/// Asks a router for a way to a node over so many further routers: its answer, and the connection,
+/// which is the way if the answer is yes.
+pub fn ask_for_way(router: SocketAddr, target: Nid, hops: u16) -> (Routed, TcpStream) {
+    let mut stream = TcpStream::connect(router).expect("it listens");
+    stream.set_read_timeout(Some(SOON)).expect("a limit");
+    let asked = frame(FrameKind::Route, &Route { hops }.encode(), target);
+    stream.write_all(&asked).expect("it reads");
+    let mut answer = [0; HEADER_BYTES + ROUTE_BYTES];
+    stream.read_exact(&mut answer).expect("it answers");
+    let (header, body) = answer.split_first_chunk().expect("it is longer");
+    assert_eq!(Header::decode(header).expect("a header").kind, FrameKind::Routed);
+    (Routed::decode(body).expect("an answer"), stream)
 }
 
 /// A greeted connection.
@@ -87,18 +124,8 @@ impl Stranger {
     }
 
     fn header(&self, kind: FrameKind, body_bytes: usize, body_crc: Option<u32>) -> Header {
-        Header {
-            version: VERSION_MAX,
-            kind,
-            tag: self.xid,
-            body_bytes: body_bytes as u32,
-            bulk_bytes: 0,
-            body_crc,
-            bulk_crc: None,
-            cluster: self.cluster,
-            source: Nid::Loopback,
-            target: Nid::Loopback,
-        }
+        let plain = header(kind, body_bytes, Nid::Loopback);
+        Header { tag: self.xid, body_crc, cluster: self.cluster, ..plain }
     }
 
     fn frame(&mut self, kind: FrameKind, body: &[u8]) -> std::io::Result<()> {

@@ -2,19 +2,15 @@
 //! through routers to servers on others.
 
 use e2e::process::text;
-use e2e::site::{SOON, Site, client_file, mgs, routed, routing, start_router, under_load};
+use e2e::site::{Site, client_file, mgs, routed, routing, start_router, under_load};
+use e2e::stranger::ask_for_way;
 use e2e::tap::Tap;
 use std::fs::{self, Permissions};
-use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use types::nid::Nid;
-use types::session::ClusterId;
-use wire::frame::{FrameKind, HEADER_BYTES, Header};
-use wire::message::VERSION_MAX;
-use wire::route::{ROUTE_BYTES, Route, Routed};
+use wire::route::Routed;
 
 /// A silent router is left sooner than a silent host (30 s), also on a busy machine.
 const SILENT_MAX: Duration = Duration::from_secs(20);
@@ -146,38 +142,14 @@ fn only_servers_are_reached(site: &Site) {
     ];
     for (target, hops, expected) in &cases {
         let target = target.parse().expect("a NID");
-        let answer = site.hosts.on(4, || ask_for_way(router, target, *hops));
+        let answer = site.hosts.on(4, || ask_for_way(router, target, *hops)).0;
         assert_eq!(answer, *expected, "{target}");
     }
     assert_eq!(routing(site, 2, "refused") - refused, cases.len() as u64 - 1);
     // A server forwards nothing.
     let server: SocketAddr = format!("{server}:988").parse().expect("an address");
     let target = mgs(site).parse().expect("a NID");
-    assert_eq!(site.hosts.on(2, || ask_for_way(server, target, 4)), Routed::NoRouter);
-}
-
-fn ask_for_way(router: SocketAddr, target: Nid, hops: u16) -> Routed {
-    let body = Route { hops }.encode();
-    let header = Header {
-        version: VERSION_MAX,
-        kind: FrameKind::Route,
-        tag: 0,
-        body_bytes: body.len() as u32,
-        bulk_bytes: 0,
-        body_crc: None,
-        bulk_crc: None,
-        cluster: ClusterId(0),
-        source: Nid::Loopback,
-        target,
-    };
-    let mut stream = TcpStream::connect(router).expect("it listens");
-    stream.set_read_timeout(Some(SOON)).expect("a limit");
-    stream.write_all(&[&header.encode()[..], &body].concat()).expect("it reads");
-    let mut answer = [0; HEADER_BYTES + ROUTE_BYTES];
-    stream.read_exact(&mut answer).expect("it answers");
-    let (header, body) = answer.split_first_chunk().expect("it is longer");
-    assert_eq!(Header::decode(header).expect("a header").kind, FrameKind::Routed);
-    Routed::decode(body).expect("an answer")
+    assert_eq!(site.hosts.on(2, || ask_for_way(server, target, 4)).0, Routed::NoRouter);
 }
 
 /// Clients that the MDT lists.

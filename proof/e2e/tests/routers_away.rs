@@ -1,6 +1,7 @@
 //! Routers that are all gone for a while, and routers with circuits that are not read.
 
 use e2e::site::{Site, client_file, mgs, routed, routing, start_router, under_load};
+use e2e::stranger::ask_for_way;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -8,10 +9,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 use types::limits::{CIRCUITS_MAX, CIRCUITS_PER_ADDRESS_MAX};
 use types::nid::Nid;
-use types::session::ClusterId;
-use wire::frame::{FrameKind, HEADER_BYTES, Header};
-use wire::message::VERSION_MAX;
-use wire::route::{ROUTE_BYTES, Route, Routed};
+use wire::route::Routed;
 
 /// Less than the lease of a client, and more.
 const SHORT: Duration = Duration::from_secs(20);
@@ -82,26 +80,10 @@ fn programs_wait_for_routers_and_a_client_that_is_cut_off_for_long_harms_no_othe
 
 /// A circuit through a router to a NID; what it says if there is none.
 fn circuit(router: SocketAddr, target: Nid) -> Result<TcpStream, Routed> {
-    let body = Route { hops: 4 }.encode();
-    let header = Header {
-        version: VERSION_MAX,
-        kind: FrameKind::Route,
-        tag: 0,
-        body_bytes: body.len() as u32,
-        bulk_bytes: 0,
-        body_crc: None,
-        bulk_crc: None,
-        cluster: ClusterId(0),
-        source: Nid::Loopback,
-        target,
-    };
-    let mut stream = TcpStream::connect(router).expect("it listens");
+    let (answer, stream) = ask_for_way(router, target, 4);
     rustix::net::sockopt::set_socket_send_buffer_size(&stream, 64 << 10).expect("a buffer");
-    stream.write_all(&[&header.encode()[..], &body].concat()).expect("it reads");
-    let mut answer = [0; HEADER_BYTES + ROUTE_BYTES];
-    stream.read_exact(&mut answer).expect("it answers");
-    let (_, body) = answer.split_first_chunk::<HEADER_BYTES>().expect("it is longer");
-    match Routed::decode(body).expect("an answer") {
+    stream.set_read_timeout(None).expect("no limit");
+    match answer {
         Routed::Yes => Ok(stream),
         why => Err(why),
     }

@@ -5,6 +5,7 @@ use e2e::can_mount;
 use e2e::hosts::Hosts;
 use e2e::process::{detach, is_mounted, kill_and_wait, text};
 use e2e::sheen;
+use e2e::stranger::frame;
 use e2e::tap::Tap;
 use seal::authority::{Authority, Subject};
 use seal::credentials::Credentials;
@@ -350,20 +351,8 @@ fn greeted_by_openssl(site: &Site, more: &[&str]) -> Vec<u8> {
         cluster: ClusterId(0),
         pairing: Pairing(9),
     };
-    let body = hello.encode();
     let target: Nid = site.mgs().parse().expect("a NID");
-    let header = Header {
-        version: VERSION_MAX,
-        kind: FrameKind::Hello,
-        tag: 0,
-        body_bytes: body.len() as u32,
-        bulk_bytes: 0,
-        body_crc: None,
-        bulk_crc: None,
-        cluster: ClusterId(0),
-        source: target,
-        target,
-    };
+    let greeting = frame(FrameKind::Hello, &hello.encode(), target);
     let address = format!("{}:988", site.hosts.address(1));
     let mut command = site.hosts.command(3, Path::new("openssl"));
     command.args(["s_client", "-connect", &address, "-tls1_3", "-alpn", "sheen/1", "-quiet"]);
@@ -372,7 +361,7 @@ fn greeted_by_openssl(site: &Site, more: &[&str]) -> Vec<u8> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut openssl = command.spawn().expect("openssl runs");
     let mut to = openssl.stdin.take().expect("a pipe");
-    to.write_all(&[&header.encode()[..], &body].concat()).expect("it is read");
+    to.write_all(&greeting).expect("it is read");
     let mut answer = [0; HEADER_BYTES];
     let read = openssl.stdout.take().expect("a pipe").read_exact(&mut answer);
     drop(to);
