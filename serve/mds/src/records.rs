@@ -262,8 +262,8 @@ impl<'a> Records<'a> {
         let written_elsewhere = &mut self.lock_context.outcome.written_elsewhere;
         let writer = self.state.locks.table.writer(fid).filter(|writer| *writer != client);
         // Or a writer was there when the same operation showed it before.
-        if writer.is_some() || written_elsewhere.iter().any(|(shown, _)| *shown == fid) {
-            written_elsewhere.push((fid, bits));
+        if writer.is_some() || written_elsewhere.contains_key(&fid) {
+            written_elsewhere.insert(fid, bits);
             if writer.is_some() {
                 self.state.locks.end_if_alone(fid, client, now);
             }

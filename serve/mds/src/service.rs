@@ -223,6 +223,7 @@ impl Mds {
         // Places of results that are ACLs, where their ids are to be mapped.
         let mut acls = SmallVec::<[usize; 1]>::new();
         for op in ops {
+            request.lock_context.outcome.refused.next_step();
             let by_name = matches!(op, Op::Mds(MdsOp::Lookup(_)));
             let mut result = match (done.next(), op) {
                 (Some(result), op) => self.open_again(&mut request, &op, result),
@@ -253,7 +254,6 @@ impl Mds {
                 // Some other file may have the name by now.
                 result = Err(if by_name { Errno::EAGAIN } else { errno });
             }
-            request.lock_context.outcome.refused.next_step();
             let fid = result.as_ref().map_or(Fid::NONE, result_fid);
             if let Ok(OpReply::Mds(MdsReply::Entry(_) | MdsReply::Opened { .. })) = &result {
                 request.lock_context.outcome.untouch(fid);

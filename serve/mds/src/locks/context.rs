@@ -13,6 +13,7 @@ use dlm::ibits::{Change, Modifier};
 use namespace::view;
 use smallvec::SmallVec;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use types::bundle::BundleId;
 use types::errno::Errno;
@@ -101,7 +102,7 @@ pub(crate) struct LockOutcome {
     pub(crate) obstacle: Option<Obstacle>,
     /// Of one operation: inodes that it showed and whose size another client knows, with the bits
     /// that it grants where it can.
-    pub(crate) written_elsewhere: Vec<(Fid, InodeBits)>,
+    pub(crate) written_elsewhere: BTreeMap<Fid, InodeBits>,
     /// Changes that were looked at and that their authors may not know yet.
     pub(crate) seen: Vec<(ClientUuid, Changed)>,
     /// An operation stored what is being called back from its client, or reads for pages that a

@@ -59,10 +59,7 @@ impl Mds {
         request: &mut RequestContext<'_>,
         reply: &mut MdsReply,
     ) -> Vec<Fid> {
-        let mut withheld: BTreeMap<Fid, InodeBits> =
-            std::mem::take(&mut request.lock_context.outcome.written_elsewhere)
-                .into_iter()
-                .collect();
+        let mut withheld = std::mem::take(&mut request.lock_context.outcome.written_elsewhere);
         let mut entries: BTreeMap<Fid, Vec<&mut Entry>> = BTreeMap::new();
         for entry in entries_of(reply) {
             entries.entry(entry.attr.fid).or_default().push(entry);
