@@ -149,14 +149,19 @@ async fn what_was_written_is_stored_for_a_client_that_reads_without_a_lock() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_freed_while_it_is_truncated_is_stale() {
+async fn a_truncate_that_the_mdt_did_has_happened_though_the_file_is_freed_before_its_end() {
     let cluster = Cluster::mounted().await;
     let (found, file) = create(&cluster, "f").await;
     write(&cluster.client, file, 0, b"abc").await.unwrap();
     cluster.client.clone().fsync(Caller::root(), file, false).await.unwrap();
-    // Another client closes it last, after the MDT has answered this one.
+    // Another client removes it after the MDT has answered this one.
     cluster.world.state.lock().broken_ost = Some((0, Errno::ENOENT));
     let cut = SetAttr { size: Some(1), ..SetAttr::default() };
+    let cut = cluster.client.clone().setattr(Caller::root(), found.node, Some(file), cut).await;
+    assert_eq!(cut.unwrap().attr.size, 1);
+    // The file is gone for what comes later.
+    cluster.world.state.lock().inodes.remove(&found.attr.fid);
+    let cut = SetAttr { size: Some(2), ..SetAttr::default() };
     let cut = cluster.client.clone().setattr(Caller::root(), found.node, Some(file), cut).await;
     assert_eq!(cut.unwrap_err().errno(), Errno::ESTALE);
 }
