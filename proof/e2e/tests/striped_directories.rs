@@ -111,12 +111,26 @@ fn spread(mnt: &Path) {
         sh(&s, "seq -f 'f%03g' 0 299 | md5sum; echo 301")
     );
     for mdt in ["0", "1", "2"] {
+        let striped = ["find", "s", "-type", "d", "-mdt", mdt];
+        assert_eq!(lfs(mnt, &striped).lines().next(), Some("s"), "a stripe is on MDT {mdt}");
         let here = lfs(mnt, &["find", "s", "-type", "f", "-mdt", mdt]).lines().count();
         assert!((60..=140).contains(&here), "{here} of 300 files are on MDT {mdt}");
     }
     for name in &files {
         assert_eq!(&fs::read_to_string(s.join(name)).expect("read"), name);
     }
+    let below =
+        |more: &[&str]| lfs(mnt, &[&["find", ".", "-maxdepth", "1", "-type", "d"], more].concat());
+    for striped in ["-mdt-count 3", "-mdt-count +1", "-mdt-hash crush", "! -mdt-hash none"] {
+        let words: Vec<&str> = striped.split(' ').collect();
+        assert_eq!(below(&words), "./s\n", "{striped}");
+    }
+    assert_eq!(below(&["-mdt-hash", "none,all_char"]), ".\n");
+    let shown = below(&["-printf", "%Lc %Lh %Li %Lo\\n", "-mdt-count", "3"]);
+    assert!(
+        shown.ends_with("3 crush 1 1,2,0\n") || shown.ends_with("3 crush 1 1,0,2\n"),
+        "{shown}"
+    );
     assert_eq!(errno(fs::remove_dir(&s)), Some(libc::ENOTEMPTY));
     assert_eq!(errno(fs::create_dir(s.join("f001"))), Some(libc::EEXIST));
     // A listing goes on where it was while names go.

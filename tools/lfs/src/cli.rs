@@ -471,7 +471,7 @@ pub struct PoolListArgs {
 /// N, -maxdepth N, -skip PERCENT, -threads N [default: 4], -lazy; -stripe-count N, -stripe-size
 /// N[kMG], -stripe-index OST,.., -ost OST,.., -pool NAME, -layout raid0|mdt|released,
 /// -component-count N, -component-start N, -component-end N|eof, -component-flags init, -mdt
-/// MDT,.., -mdt-count N, -mdt-hash, -mirror-count N, -mirror-state, -foreign, -ext-size N.
+/// MDT,.., -mdt-count N, -mdt-hash HASH,.., -mirror-count N, -mirror-state, -foreign, -ext-size N.
 ///
 /// -print, -print0, -ls, -printf FORMAT with %a %A@ %b %c %C@ %g %G %i %k %m %M %n %p %s %t %T@ %u
 /// %U %w %W@ %y and of the layout %La %LF %LP %Lc %Lh %Li %Lo %Lp %LS; flags, widths and precisions

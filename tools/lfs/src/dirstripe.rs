@@ -288,23 +288,48 @@ fn show_below(
 }
 
 /// Where a directory is.
-enum Place {
+pub(crate) enum Place {
     /// On this MDT.
     Whole(u16),
     /// On several.
     Striped(Shown),
 }
 
+impl Place {
+    /// Stripes; 0: it has none beside itself.
+    pub(crate) fn count(&self) -> usize {
+        match self {
+            Place::Whole(_) => 0,
+            Place::Striped(shown) => shown.fids.len(),
+        }
+    }
+
+    /// The MDTs of its stripes; the first is that of the directory itself.
+    pub(crate) fn mdts(&self) -> Vec<u16> {
+        match self {
+            Place::Whole(mdt) => vec![*mdt],
+            Place::Striped(shown) => shown.fids.iter().map(|fid| fid.mdt()).collect(),
+        }
+    }
+
+    /// How names tell their stripes, and whether they move: the words of `getdirstripe`.
+    pub(crate) fn hash(&self) -> String {
+        match self {
+            Place::Whole(_) => "none".to_owned(),
+            Place::Striped(Shown { hash, migrating: false, .. }) => hash.to_string(),
+            Place::Striped(Shown { hash, migrating: true, .. }) => format!("{hash},migrating"),
+        }
+    }
+}
+
 fn shown(args: &GetdirstripeArgs, place: &Place) -> String {
-    let (offset, hash, all) = match place {
-        Place::Whole(mdt) => (*mdt, "none".to_owned(), &[][..]),
-        Place::Striped(Shown { hash, migrating, fids }) => {
-            let moves = if *migrating { ",migrating" } else { "" };
-            let offset = fids.first().map_or(0, |master| master.mdt());
-            (offset, format!("{hash}{moves}"), &fids[..])
+    let (count, hash) = (place.count(), place.hash());
+    let (offset, all) = match place {
+        Place::Whole(mdt) => (*mdt, &[][..]),
+        Place::Striped(Shown { fids, .. }) => {
+            (fids.first().map_or(0, |master| master.mdt()), &fids[..])
         }
     };
-    let count = all.len();
     if args.count {
         return format!("{count}\n");
     } else if args.index {
@@ -381,7 +406,10 @@ fn bad(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
 }
 
 /// Where a directory is.
-fn stripes_of(path: &Path) -> io::Result<Place> {
+///
+/// # Errors
+/// ENOTDIR, or those of getxattr(2). InvalidData: a value that is none.
+pub(crate) fn stripes_of(path: &Path) -> io::Result<Place> {
     is_directory(path)?;
     let text = xattr::get_text(path, types::about::FID)?;
     let fid: Fid = text.trim_end().parse().map_err(bad)?;

@@ -1,6 +1,7 @@
 //! Facts about a file, fetched when they are first asked for.
 
 use super::when::When;
+use crate::dirstripe::{self, Place};
 use ask::xattr;
 use layout::layout::{Component, Pattern};
 use layout::lov_ea::{LovEa, decode_of_file, encode};
@@ -119,6 +120,7 @@ pub struct Facts {
     stat: OnceCell<Stat>,
     fid: OnceCell<Fid>,
     layout: OnceCell<Option<LovEa>>,
+    place: OnceCell<Place>,
 }
 
 impl Facts {
@@ -136,6 +138,7 @@ impl Facts {
             stat: OnceCell::new(),
             fid: OnceCell::new(),
             layout: OnceCell::new(),
+            place: OnceCell::new(),
         }
     }
 
@@ -212,6 +215,31 @@ impl Facts {
             got => got?,
         };
         read_lov(&bytes)
+    }
+
+    /// On which MDTs a directory is. `None`: it is no directory.
+    ///
+    /// # Errors
+    /// As [`Facts::kind`], and those of getxattr(2).
+    pub(crate) fn place(&self) -> io::Result<Option<&Place>> {
+        if self.kind()? != FileType::Directory {
+            return Ok(None);
+        }
+        if self.place.get().is_none() {
+            let _ = self.place.set(dirstripe::stripes_of(&self.path)?);
+        }
+        Ok(self.place.get())
+    }
+
+    /// The MDTs where the file is: its inode, and the stripes of a directory.
+    ///
+    /// # Errors
+    /// As [`Facts::place`] and [`Facts::fid`].
+    pub fn mdts(&self) -> io::Result<Vec<u16>> {
+        match self.place()? {
+            Some(place) => Ok(place.mdts()),
+            None => Ok(vec![self.fid()?.mdt()]),
+        }
     }
 
     /// Components of the layout; none if there is no layout.

@@ -4,6 +4,7 @@ use super::facts::{Facts, Needs, Stat};
 use super::people;
 use super::test::Time;
 use super::words::Print;
+use crate::dirstripe::Place;
 use layout::layout::{ALL_OSTS, Component};
 use rustix::fs::FileType;
 use std::io::{self, Write};
@@ -307,20 +308,25 @@ impl Field {
             Field::Attrs => "---".to_owned(),
             Field::Fid => file.fid()?.to_string(),
             Field::Project => "0".to_owned(),
-            Field::StripeCount => shown(&|c| match c.stripe_count {
-                ALL_OSTS => "-1".to_owned(),
-                count => count.to_string(),
-            })?,
-            Field::Hash => if file.kind()? == FileType::Directory { "none" } else { "" }.to_owned(),
+            Field::StripeCount => match file.place()? {
+                Some(place) => place.count().to_string(),
+                None => shown(&|c| match c.stripe_count {
+                    ALL_OSTS => "-1".to_owned(),
+                    count => count.to_string(),
+                })?,
+            },
+            Field::Hash => file.place()?.map_or_else(String::new, Place::hash),
             Field::First => match file.kind()? {
                 FileType::Directory => file.fid()?.mdt().to_string(),
                 _ => shown(&|c| {
                     c.stripes.first().map_or_else(|| "-1".to_owned(), |ost| ost.0.to_string())
                 })?,
             },
-            Field::Targets => match file.kind()? {
-                FileType::Directory => file.fid()?.mdt().to_string(),
-                _ => {
+            Field::Targets => match file.place()? {
+                Some(place) => {
+                    place.mdts().iter().map(u16::to_string).collect::<Vec<_>>().join(",")
+                }
+                None => {
                     let osts = file
                         .components()?
                         .iter()

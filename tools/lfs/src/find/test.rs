@@ -74,7 +74,7 @@ pub enum Test {
     Attrs(StatxAttributes),
     /// An extended attribute, with a value if one is wanted.
     Xattr(String, Option<Vec<u8>>),
-    /// Metadata target.
+    /// Its inode, or a stripe of a directory, is on one of these.
     Mdt(Vec<u16>),
     /// Has an object on one of these.
     Ost(Vec<TargetIndex>),
@@ -102,8 +102,10 @@ pub enum Test {
     ComponentExtends,
     /// Bytes by which a component extends itself.
     ExtensionSize(Compare),
-    /// Directories: stripes, all of which are plain.
+    /// Stripes of a directory.
     DirStripes(Compare),
+    /// How the names of a directory tell their stripes: one of these words (`lfs getdirstripe -H`).
+    DirHash(Vec<String>),
     /// Mirrors of a file: one.
     Mirrors(Compare),
 }
@@ -117,7 +119,7 @@ impl Test {
             | Test::Kind(_)
             | Test::Attrs(_)
             | Test::Xattr(..) => Needs::default(),
-            Test::DirStripes(_) | Test::Mirrors(_) => Needs::default(),
+            Test::DirStripes(_) | Test::DirHash(_) | Test::Mirrors(_) => Needs::default(),
             Test::Size(_) | Test::Blocks(_) | Test::Uid(_) | Test::Gid(_) | Test::Perm(_) => {
                 Needs::ATTRIBUTES
             }
@@ -170,7 +172,7 @@ impl Test {
                 }
                 Err(e) => Err(e),
             },
-            Test::Mdt(indexes) => Ok(indexes.contains(&file.fid()?.mdt())),
+            Test::Mdt(indexes) => Ok(file.mdts()?.iter().any(|mdt| indexes.contains(mdt))),
             Test::Ost(osts) => any(&|c| c.stripes.iter().any(|ost| osts.contains(ost))),
             Test::Pool(pool) if pool.is_empty() => {
                 Ok(file.layout()?.is_some() && file.components()?.iter().all(|c| c.pool.is_none()))
@@ -199,7 +201,12 @@ impl Test {
             Test::ExtensionSize(size) => {
                 any(&|c| c.extension_size().is_some_and(|bytes| size.size(bytes)))
             }
-            Test::DirStripes(count) => Ok(file.kind()? == FileType::Directory && count.size(0)),
+            Test::DirStripes(count) => {
+                Ok(file.place()?.is_some_and(|place| count.size(place.count() as u64)))
+            }
+            Test::DirHash(wanted) => Ok(file.place()?.is_some_and(|place| {
+                place.hash().split(',').any(|word| wanted.iter().any(|wanted| wanted == word))
+            })),
             Test::Mirrors(count) => Ok(file.kind()? == FileType::RegularFile && count.size(1)),
         }
     }

@@ -12,6 +12,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
+use types::dir_stripes::{DirHash, UnknownHash};
 use types::target::TargetIndex;
 
 /// Threads that search at once by default.
@@ -233,10 +234,7 @@ fn test(name: &str, value: &mut dyn FnMut() -> Result<OsString, String>) -> Resu
             other => return Err(format!("{other:?} is no flag of a component")),
         },
         "mdt-count" | "T" => Test::DirStripes(Compare::number(&text()?)?),
-        "mdt-hash" | "H" => {
-            text()?;
-            Test::Constant(false)
-        }
+        "mdt-hash" | "H" => Test::DirHash(hashes(&text()?)?),
         "mirror-count" | "N" => Test::Mirrors(Compare::number(&text()?)?),
         "extension-size" | "ext-size" | "ext_size" | "z" => {
             Test::ExtensionSize(Compare::bytes(&text()?)?)
@@ -427,6 +425,15 @@ fn layouts(text: &str) -> Result<Test, String> {
     Ok(Test::Layout(patterns))
 }
 
+/// Hashes of names, `none` (a directory without stripes) or `migrating`.
+fn hashes(text: &str) -> Result<Vec<String>, String> {
+    let words = text.split(',').map(|word| match word {
+        "none" | "migrating" => Ok(word.to_owned()),
+        _ => word.parse::<DirHash>().map(|hash| hash.to_string()),
+    });
+    words.collect::<Result<_, UnknownHash>>().map_err(|error| error.to_string())
+}
+
 /// `0,3`, `5-7`, `sheen-OST0003_UUID`, `OST0003`.
 pub(crate) fn targets(text: &str, kind: &str) -> Result<Vec<u16>, String> {
     let mut all = Vec::new();
@@ -499,6 +506,12 @@ mod tests {
             assert_eq!(fast_glob::glob_match(pattern_of, name), wanted, "{pattern} {name}");
         }
         assert!(name_pattern("[a").unwrap_err().contains("is no pattern"));
+    }
+
+    #[test]
+    fn hashes_of_names_by_their_words() {
+        assert_eq!(hashes("crush,none,migrating").unwrap(), ["crush", "none", "migrating"]);
+        assert!(hashes("crush,sha").unwrap_err().contains("there are all_char"));
     }
 
     #[test]
