@@ -13,6 +13,7 @@
 //! | `P` | FID 16                       | orphan: no name left, was open                     |
 //! | `R` | client UUID 16, slot 2       | reply to a change of a client                      |
 //! | `S` | `mdt`                        | state of the MDT as a whole                        |
+//! | `S` | `redo`                       | keys under which redo is sealed (`redo_keys`)      |
 //! | `U` | coordinator 2, boot 8, number 8 | operation over several MDTs (`bundle`)          |
 //! | `V` | MDT 2                        | what is under way with another MDT (`bundle`)      |
 //! | `W` | FID 16                       | written or cut: file and objects may disagree      |
@@ -175,6 +176,8 @@ pub fn peer_of(key: &[u8]) -> Option<TargetIndex> {
 
 /// State of the MDT.
 pub const MDT_STATE: &[u8] = b"Smdt";
+/// Keys under which redo is sealed.
+pub const REDO_KEYS: &[u8] = b"Sredo";
 
 /// Directory entry. Names beyond 255 bytes do not exist (`types::name::Name`).
 ///

@@ -25,6 +25,7 @@ pub mod mdt_state;
 pub mod object;
 pub mod objects_at;
 pub mod redo;
+pub mod redo_keys;
 pub mod session;
 pub mod sums;
 pub mod superblock;

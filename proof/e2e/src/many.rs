@@ -6,9 +6,10 @@ use crate::hosts::Hosts;
 use crate::process::{detach, detach_dying, is_gone, is_mounted, kill_and_wait, signal, text};
 use crate::sheen;
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -38,6 +39,9 @@ const PORT: u16 = 988;
 const MORE_MDS: [(&str, &[&str]); 3] =
     [("mds1", &["mdt1"]), ("mds2", &["mdt2"]), ("mds3", &["mdt3"])];
 
+/// Variable that asks for keys: each server and client then has one of its own.
+pub const KEYS: &str = "E2E_KEYS";
+
 /// A mount and the options it is made with.
 pub struct Client {
     /// The mount point.
@@ -54,6 +58,8 @@ pub struct Many {
     /// Stripes of a new file.
     stripes: String,
     servers: Vec<Server>,
+    /// The cluster asks for keys.
+    secured: bool,
 }
 
 impl Many {
@@ -99,13 +105,18 @@ impl Many {
             servers.push(Server { port, ..server(2, name, targets) });
         }
         let stripes = stripes.to_owned();
-        let mut many = Many { hosts, dir: dir.to_owned(), clients, stripes, servers };
+        let secured = std::env::var_os(KEYS).is_some();
+        let mut many = Many { hosts, dir: dir.to_owned(), clients, stripes, servers, secured };
         std::fs::create_dir_all(&many.dir).expect("make a folder");
         for client in &many.clients {
             std::fs::create_dir_all(&client.mount).expect("make a folder");
         }
         let mgs = many.mgs_nid();
         many.mkfs(&["--mgs"], "mgt");
+        if secured {
+            let mgt = many.dir.join("mgt");
+            many.auth(&["init", mgt.to_str().expect("a path of a test"), "--mgsnode", &mgs]);
+        }
         many.mkfs(&["--mdt", "--fsname", "sheen", "--mgsnode", &mgs], "mdt");
         for (index, (_, targets)) in (1..mdts).zip(MORE_MDS) {
             let index = index.to_string();
@@ -126,6 +137,33 @@ impl Many {
         }
         many.start();
         Some(many)
+    }
+
+    /// Runs `sheen auth`; what it says.
+    fn auth(&self, args: &[&str]) -> String {
+        let mut command = Command::new(sheen());
+        command.arg("auth").args(args).stdin(Stdio::null());
+        let output = command.output().expect("sheen runs");
+        assert!(output.status.success(), "sheen auth {args:?}: {}", text(&output));
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    fn key_folder(&self, name: &str) -> PathBuf {
+        self.dir.join("keys").join(name)
+    }
+
+    /// The file with the key of this name, which is made if it is not there; `None`: the cluster
+    /// asks for none.
+    fn key(&self, name: &str, role: &str) -> Option<String> {
+        let (path, mgt) = (self.key_folder(name).join("key.pem"), self.dir.join("mgt"));
+        let (text, mgt) = (path.to_str()?.to_owned(), mgt.to_str()?);
+        if self.secured && !path.exists() {
+            std::fs::create_dir_all(self.key_folder(name)).expect("make a folder");
+            let key = self.auth(&["issue", mgt, "--name", name, "--role", role]);
+            std::fs::write(&path, key).expect("write");
+            std::fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("private");
+        }
+        self.secured.then_some(text)
     }
 
     /// Beside the cluster's folder, as [`crate::cluster::Cluster::run_dir`] says.
@@ -189,6 +227,10 @@ impl Many {
         let mut command = self.hosts.command(FIRST_CLIENT + n, &sheen());
         let log = format!("log={}", self.client_log(n).display());
         let options = if options.is_empty() { log } else { format!("{options},{log}") };
+        let options = match self.key(&format!("client{n}"), "client") {
+            Some(key) => format!("{options},key={key}"),
+            None => options,
+        };
         command
             .arg("mount")
             .args(["-o", &options])
@@ -330,13 +372,14 @@ impl Many {
         let mut command = self.hosts.command(*host, &sheen());
         command.env(RUN_DIR, self.run_dir());
         command.arg("serve").args(targets.iter().map(|target| self.dir.join(target)));
-        command
-            .arg("--listen")
-            .arg(address.to_string())
-            .args(["--security", "off"])
-            .args(["--stripe-count", &self.stripes]);
+        command.arg("--listen").arg(address.to_string()).args(["--stripe-count", &self.stripes]);
+        if !self.secured {
+            command.args(["--security", "off"]);
+        }
         if *name != "mgs" {
             command.arg("--mgsnode").arg(mgs);
+            // The MGS has its own beside the authority.
+            self.key(name, "server").into_iter().for_each(|key| _ = command.args(["--key", &key]));
         }
         let spawned = command
             .stdin(Stdio::null())

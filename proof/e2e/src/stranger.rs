@@ -22,7 +22,7 @@ use wire::envelope::{ENVELOPE_BYTES, Envelope, Refusal};
 use wire::frame::{FrameKind, HEADER_BYTES, Header};
 use wire::hello::{Hello, HelloReply, Purpose, Welcome};
 use wire::mds::{Create, CreateKind, MdsOp};
-use wire::message::{ConnectRequest, Op, OpReply, Request, VERSION_MAX, VERSION_MIN};
+use wire::message::{ConnectRequest, Op, OpReply, Reply, Request, VERSION_MAX, VERSION_MIN};
 use wire::route::{ROUTE_BYTES, Route, Routed};
 
 /// Makes a directory in the root: a change, so a restarted MDT waits for its author.
@@ -183,11 +183,19 @@ impl Stranger {
         target: TargetName,
         op: Op,
     ) -> (Result<OpReply, Errno>, Vec<u8>) {
+        let (mut reply, body) = self.reply(client, target, op);
+        (reply.results.remove(0), body)
+    }
+
+    /// As [`Stranger::result`], with all that comes with the result.
+    ///
+    /// # Panics
+    /// As [`Stranger::result`].
+    pub fn reply(&mut self, client: ClientUuid, target: TargetName, op: Op) -> (Reply, Vec<u8>) {
         let (refusal, body) = self.exchange(client, target, op).expect("an answer");
         assert_eq!(refusal, None);
         let bytes = Bytes::copy_from_slice(&body[ENVELOPE_BYTES..]);
-        let mut reply = decode_reply(bytes, Bytes::new()).expect("a reply");
-        (reply.results.remove(0), body)
+        (decode_reply(bytes, Bytes::new()).expect("a reply"), body)
     }
 
     fn exchange(

@@ -60,6 +60,7 @@ pub const ALL: &[Decoder] = &[
     disk_records::SESSION_CLIENT,
     disk_records::SESSION_REPLY,
     disk_records::REDO,
+    disk_records::REDO_KEYS,
     disk_records::OST_STATE,
     disk_records::CONFIG_TARGET,
     disk_records::CONFIG_KEY,

@@ -21,6 +21,7 @@ use crate::opens::Opens;
 use crate::peers::Peers;
 use crate::records::Records;
 use crate::records::fids::Fids;
+use crate::recovery::sealed::SealedRedo;
 use crate::recovery::window::Window;
 use crate::recovery::{Brought, recover};
 use crate::settings::MdsSettings;
@@ -86,6 +87,7 @@ pub struct Mds {
     pub(crate) flocks: Mutex<Flocks>,
     pub(crate) groups: Arc<Groups>,
     pub(crate) window: Window,
+    pub(crate) redo: SealedRedo,
     /// Notified when an answer that waits because of what it shows may go out.
     pub(crate) acknowledged: Notify,
     pub(crate) spaces: Spaces,
@@ -201,9 +203,10 @@ impl Mds {
     /// The store cannot be read or written, or an indispensable record is damaged.
     pub async fn start_with(parts: Parts) -> Result<Arc<Mds>, StartError> {
         let Parts { name, cluster, boot, store, env, targets, peers, settings } = parts;
-        let (expected, recorded) = {
+        let (expected, recorded, redo) = {
             let tx = store.begin();
-            (kept_replies::clients(&tx)?, steps::read(&tx)?)
+            let redo = SealedRedo::new(name, boot, &tx, &*env.random)?;
+            (kept_replies::clients(&tx)?, steps::read(&tx)?, redo)
         };
         let mut bundles = Bundles::new(name.index, boot);
         bundles.restore(name.index, &recorded);
@@ -232,6 +235,7 @@ impl Mds {
             flocks: Mutex::new(Flocks::new(groups.clone())),
             groups,
             window,
+            redo,
             acknowledged: Notify::new(),
             spaces: Spaces::default(),
             rotor: Mutex::new(Rotor(env.random.next_u64())),
@@ -254,7 +258,7 @@ impl Mds {
         if at_once {
             let nothing =
                 Brought { changes: &[], late: &[], exchange: &Exchange::new([], []), stopped: &[] };
-            let recovered = recover(&mds.store, &mds.env, name, boot, nothing)?;
+            let recovered = recover(&mds.store, &mds.env, name, boot, &mds.redo.record, nothing)?;
             mds.store.commit().await?;
             mds.take_over(recovered);
             mds.open_for_service();

@@ -10,6 +10,7 @@
 #[cfg(test)]
 mod model;
 pub mod run;
+pub(crate) mod sealed;
 pub mod window;
 
 use crate::acks::kept_replies::{self, KeptReply};
@@ -22,7 +23,7 @@ use crate::records::fids::{Fids, RANGE};
 use crate::state::State;
 use bytes::Bytes;
 use disk::dirent;
-use disk::key::{self, MDT_STATE, Tag};
+use disk::key::{self, MDT_STATE, REDO_KEYS, Tag};
 use disk::mdt_state::{self, MdtState};
 use disk::redo::{self, Change, Found, Redo};
 use env::Env;
@@ -74,12 +75,14 @@ pub(crate) struct Brought<'a> {
 }
 
 /// Redoes the changes that clients brought, does again what other MDTs brought (docs/dne.md,
-/// section 5), forgets late clients, reads and repairs. The caller commits.
+/// section 5), forgets late clients, reads and repairs. `keys`: the record of the keys under which
+/// redo is sealed from now on. The caller commits.
 pub(crate) fn recover(
     store: &Store,
     env: &Env,
     name: TargetName,
     boot: u64,
+    keys: &[u8],
     brought: Brought<'_>,
 ) -> Result<Recovered, StartError> {
     let Brought { changes, late, exchange, stopped } = brought;
@@ -127,6 +130,7 @@ pub(crate) fn recover(
     let moving = marked(tx, Tag::Moving)?;
     let (replies, bundles) = (kept_replies::read(tx)?, steps::read(tx)?);
     records.tx.put(MDT_STATE, &mdt_state::encode(&MdtState { seq_next: next + RANGE }));
+    records.tx.put(REDO_KEYS, keys);
     if name.index.0 == 0 && matches!(records.inode(Fid::ROOT), Ok(None)) {
         let ctx = Context {
             credentials: &credentials,

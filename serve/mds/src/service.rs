@@ -315,6 +315,7 @@ impl Mds {
             }
         }
         redo.extend(others);
+        self.redo.seal(&mut redo);
         Reply {
             xid,
             transno,

@@ -30,6 +30,7 @@ use types::errno::Errno;
 use types::net::Net;
 use types::nid::Nid;
 use types::object::ObjectId;
+use types::principal::Role;
 use types::proof::ServerKey;
 use types::session::{ClientUuid, ClusterId};
 use types::target::{FsName, TargetIndex, TargetKind, TargetName};
@@ -187,14 +188,19 @@ fn host_key(env: &Env, mgs: &[Nid], home: Option<PathBuf>) -> Result<Option<Arc<
     };
     let of_daemons = home.map(Home::new).into_iter().chain(local::daemons()).filter_map(told);
     let of_host = Settings { mgs: mgs.to_vec(), ..Settings::default() };
+    let mut other = None;
     for settings in of_daemons.chain([of_host]) {
         if let Some((_, key)) = keys::of(&settings)?
             && key.mgs().iter().any(|nid| mgs.contains(nid))
         {
-            return Ok(Some(Keys::new(&key, env.clock.clone())?));
+            // A host may mount, too: records are shown to servers only.
+            if key.principal().role == Role::Server {
+                return Ok(Some(Keys::new(&key, env.clock.clone())?));
+            }
+            other.get_or_insert(key);
         }
     }
-    Ok(None)
+    Ok(other.map(|key| Keys::new(&key, env.clock.clone())).transpose()?)
 }
 
 /// The check is on the networks of the daemons of this host, and has their routes. Without a daemon

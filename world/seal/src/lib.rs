@@ -5,6 +5,8 @@
 //! sealed or opened on its own, so that a link writes from any thread while its driver reads.
 //! [`keys`] puts this in the way of the connections of a process.
 //!
+//! What others keep for a target is sealed too, with a key of the target ([`kept`]).
+//!
 //! It knows no messages, and no file system.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
@@ -16,6 +18,7 @@ pub mod enrol;
 pub mod error;
 mod handshake;
 pub mod https;
+pub mod kept;
 pub mod keys;
 mod pem;
 mod records;

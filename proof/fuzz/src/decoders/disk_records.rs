@@ -6,7 +6,10 @@ use disk::config::{ConfigKey, TargetRecord};
 use disk::journal::{self, Applied, RecordHead};
 use disk::object::OstState;
 use disk::superblock::Superblock;
-use disk::{config, destroy_log, dirent, inode, mark, mdt_state, objects_at, redo, session, xattr};
+use disk::{
+    config, destroy_log, dirent, inode, mark, mdt_state, objects_at, redo, redo_keys, session,
+    xattr,
+};
 use types::fid::Fid;
 
 /// A superblock fills one block of the device.
@@ -240,6 +243,18 @@ pub const REDO: Decoder = Decoder {
                 }
                 redo::decode(&log.encode(&read.found)).as_ref() == Ok(read)
             },
+        )
+    },
+};
+
+pub const REDO_KEYS: Decoder = Decoder {
+    name: "redo keys",
+    seeds: || seeds("redo_keys"),
+    repair: |bytes| seal(bytes),
+    run: |bytes| {
+        judge(
+            || redo_keys::decode(bytes),
+            |lives| redo_keys::decode(&redo_keys::encode(lives)).as_ref() == Ok(lives),
         )
     },
 };

@@ -7,7 +7,7 @@
 
 use crate::mds::{Mds, RequestContext};
 use disk::inode;
-use disk::key::{self, Tag};
+use disk::key::{self, MDT_STATE, REDO_KEYS, Tag};
 use namespace::view::{Change, View};
 use std::ops::ControlFlow;
 use types::errno::Errno;
@@ -25,6 +25,10 @@ impl Mds {
         let bytes_max = (bytes_max as usize).min(BYTES_MAX);
         self.read(|seen| {
             seen.tx.scan(start, end, |key, value| {
+                // A secret, which says nothing of the name space.
+                if key == REDO_KEYS {
+                    return ControlFlow::Continue(());
+                }
                 bytes += key.len() + value.len();
                 // One record always fits, so that a reader makes progress.
                 if !records.is_empty()
@@ -88,7 +92,8 @@ fn concerned(key: &[u8]) -> Result<Option<Change<'_>>, Errno> {
         _ if tag == Tag::Entry as u8 => {
             Some(Change::name(fid()?, key::name_of(key).ok_or(Errno::EINVAL)?))
         }
-        _ if [Tag::Orphan, Tag::Writer, Tag::Moving, Tag::Destroy, Tag::State]
+        _ if key == MDT_STATE => None,
+        _ if [Tag::Orphan, Tag::Writer, Tag::Moving, Tag::Destroy]
             .iter()
             .any(|known| tag == *known as u8) =>
         {

@@ -197,9 +197,8 @@ impl Mds {
 
     /// A request before the MDT is in service. `None`: now it may run.
     pub(crate) async fn at_the_door(&self, export: &Export, request: &Request) -> Option<Reply> {
-        let client = export.client();
         let result = match &request.ops[..] {
-            [Op::Replay(changes)] => self.gather(client, changes),
+            [Op::Replay(changes)] => self.gather(export, changes),
             [Op::Replayed] => self.all_gathered(export).await,
             [Op::Restored] => self.all_restored(export).await,
             [Op::Mds(MdsOp::PeerExchange(exchange))] => {
@@ -236,10 +235,24 @@ impl Mds {
         )
     }
 
-    fn gather(&self, client: ClientUuid, changes: &[Redo]) -> Result<(), Errno> {
-        let mut machine = self.window.machine.lock();
-        for Redo { transno, bytes } in changes {
-            machine.replay(client, *transno, bytes.clone(), bytes.len()).map_err(|refused| {
+    fn gather(&self, export: &Export, changes: &[Redo]) -> Result<(), Errno> {
+        let client = export.client();
+        for redo in changes {
+            let transno = redo.transno;
+            let change = match self.redo.open(redo) {
+                Ok(Some(change)) => change,
+                Ok(None) => {
+                    tracing::warn!(target = %self.name, client = %client.brief(), ?transno, "a change of an earlier life is passed over");
+                    continue;
+                }
+                Err(why) => {
+                    tracing::error!(target = %self.name, client = %client.brief(), nid = %export.nid(), ?transno, %why, "a client brought back what this MDT did not give it, and is evicted");
+                    self.evict_late(client);
+                    return Err(Errno::ENOTCONN);
+                }
+            };
+            let bytes = change.len();
+            self.window.machine.lock().replay(client, transno, change, bytes).map_err(|refused| {
                 tracing::warn!(target = %self.name, client = %client.brief(), ?refused, "a change cannot be replayed");
                 Errno::ENOTCONN
             })?;
@@ -326,7 +339,8 @@ impl Mds {
         let count = changes.len();
         let stopped: Vec<_> = self.state.lock().bundles.participant.stopped().collect();
         let brought = Brought { changes: &changes, late: &late, exchange, stopped: &stopped };
-        let recovered = recover(&self.store, &self.env, self.name, self.boot, brought)?;
+        let recovered =
+            recover(&self.store, &self.env, self.name, self.boot, &self.redo.record, brought)?;
         self.store.commit().await?;
         tracing::info!(
             target = %self.name,

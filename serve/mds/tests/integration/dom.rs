@@ -186,7 +186,7 @@ fn exchanged_layouts_take_their_bytes_along() {
     rig.unlink("c").unwrap();
     until("destroyed", || {
         wait(rig.store.commit()).unwrap();
-        rig.engine.snapshot().len() == 2
+        rig.engine.snapshot().len() == 3
     });
     rig.assert_empty();
 }
