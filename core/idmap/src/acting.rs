@@ -50,12 +50,23 @@ impl Acting {
         self.nodemap.as_ref().is_some_and(|nodemap| !nodemap.fileset.is_empty())
     }
 
-    /// True if the client mounts what it did under `before`.
+    /// True if its nodemap lets the client change nothing.
+    pub fn is_read_only(&self) -> bool {
+        self.nodemap.as_ref().is_some_and(|nodemap| nodemap.readonly)
+    }
+
+    /// True if its nodemap has it written down what the client changes.
+    pub fn is_audited(&self) -> bool {
+        self.nodemap.as_ref().is_some_and(|nodemap| nodemap.audit)
+    }
+
+    /// True if the client mounts what it did under `before`, and may change it as then.
     pub fn mounts_as(&self, before: &Acting) -> bool {
-        let fileset = |acting: &Acting| {
-            acting.nodemap.as_ref().map(|nodemap| nodemap.fileset.clone()).unwrap_or_default()
+        let mounts = |acting: &Acting| {
+            let fileset = acting.nodemap.as_ref().map(|nodemap| nodemap.fileset.clone());
+            (fileset.unwrap_or_default(), acting.is_read_only())
         };
-        fileset(self) == fileset(before)
+        mounts(self) == mounts(before)
     }
 
     /// True if the client sees ids as it did under `before`.
@@ -182,6 +193,19 @@ mod tests {
         assert_eq!(of(root, &[], 1000), (Ok(ids(5000, 6000, &[])), ActsAs::Itself));
         let all = Squash { root: Some(guest), others: Some(guest) };
         assert_eq!(of(all, &[], 1000), (Ok(guest.into()), ActsAs::Ids(told)));
+    }
+
+    #[test]
+    fn a_client_of_a_read_only_nodemap_mounts_something_else() {
+        let acting = |properties: &[Property]| Acting {
+            squash: Squash::OFF,
+            nodemap: Some(Arc::new(nodemap(properties))),
+        };
+        let (free, kept) = (acting(&[]), acting(&[Property::ReadOnly(true)]));
+        assert!(kept.is_read_only() && !free.is_read_only() && !Acting::default().is_read_only());
+        assert!(!kept.mounts_as(&free) && kept.shows_as(&free), "it gives back its locks");
+        let audited = acting(&[Property::Audit(true)]);
+        assert!(audited.is_audited() && audited.mounts_as(&free) && audited.shows_as(&free));
     }
 
     proptest! {

@@ -256,6 +256,10 @@ pub enum Property {
     SquashGid(u32),
     /// Which ids are mapped.
     MapMode(MapMode),
+    /// Clients change nothing.
+    ReadOnly(bool),
+    /// What clients change, and what they are refused, is written down.
+    Audit(bool),
 }
 
 /// The words are no property and its value.
@@ -278,13 +282,12 @@ pub enum BadProperty {
 }
 
 /// All of them.
-const PROPERTIES: &str = "admin, trusted, deny_unknown, squash_uid, squash_gid and map_mode";
+const PROPERTIES: &str = "admin, trusted, deny_unknown, squash_uid, squash_gid, map_mode, \
+                          readonly_mount and audit_mode";
 /// Those of Lustre that do nothing here.
-const ABSENT: [&str; 8] = [
+const ABSENT: [&str; 6] = [
     "squash_projid",
-    "audit_mode",
     "forbid_encryption",
-    "readonly_mount",
     "deny_mount",
     "rbac",
     "gssonly_identification",
@@ -305,7 +308,16 @@ impl Property {
     /// # Errors
     /// [`BadProperty`].
     pub fn parse(name: &str, value: &str) -> Result<Property, BadProperty> {
-        let names = ["admin", "trusted", "deny_unknown", "squash_uid", "squash_gid", "map_mode"];
+        let names = [
+            "admin",
+            "trusted",
+            "deny_unknown",
+            "squash_uid",
+            "squash_gid",
+            "map_mode",
+            "readonly_mount",
+            "audit_mode",
+        ];
         let Some(name) = names.into_iter().find(|known| *known == name) else {
             let absent = ABSENT.contains(&name);
             return Err(if absent {
@@ -327,6 +339,8 @@ impl Property {
             "deny_unknown" => Property::DenyUnknown(flag()?),
             "squash_uid" => Property::SquashUid(id()?),
             "squash_gid" => Property::SquashGid(id()?),
+            "readonly_mount" => Property::ReadOnly(flag()?),
+            "audit_mode" => Property::Audit(flag()?),
             _ => Property::MapMode(match value {
                 "both" | "all" => MapMode::Both,
                 "uid" | "uid_only" => MapMode::Uid,
@@ -339,9 +353,9 @@ impl Property {
 
 /// A nodemap.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(try_from = "Stored", into = "Stored")]
 pub struct Nodemap {
     /// Its clients, in the order in which they came in.
-    #[serde(deserialize_with = "types::bounded::vec")]
     pub members: Vec<Members>,
     /// Users.
     pub uids: IdMap,
@@ -361,6 +375,81 @@ pub struct Nodemap {
     pub squash_gid: u32,
     /// The directory that clients mount as the root of the file system, from its root; empty: that.
     pub fileset: String,
+    /// Clients change nothing.
+    pub readonly: bool,
+    /// What clients change, and what they are refused, is written down.
+    pub audit: bool,
+}
+
+/// As it is recorded and sent. `modes` is the number of the map mode, 4 if clients change nothing,
+/// 8 if there is an audit: an earlier version knew only the first, and reads no other.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    #[serde(deserialize_with = "types::bounded::vec")]
+    members: Vec<Members>,
+    uids: IdMap,
+    gids: IdMap,
+    trusted: bool,
+    admin: bool,
+    deny_unknown: bool,
+    modes: u8,
+    squash_uid: u32,
+    squash_gid: u32,
+    fileset: String,
+}
+
+const READ_ONLY: u8 = 4;
+const AUDIT: u8 = 8;
+
+impl From<Nodemap> for Stored {
+    fn from(nodemap: Nodemap) -> Stored {
+        let Nodemap { members, uids, gids, trusted, admin, deny_unknown, .. } = nodemap;
+        let Nodemap { map_mode, squash_uid, squash_gid, fileset, readonly, audit, .. } = nodemap;
+        let flag = |on: bool, bit: u8| if on { bit } else { 0 };
+        let modes = map_mode as u8 | flag(readonly, READ_ONLY) | flag(audit, AUDIT);
+        Stored {
+            members,
+            uids,
+            gids,
+            trusted,
+            admin,
+            deny_unknown,
+            modes,
+            squash_uid,
+            squash_gid,
+            fileset,
+        }
+    }
+}
+
+impl TryFrom<Stored> for Nodemap {
+    type Error = String;
+
+    fn try_from(stored: Stored) -> Result<Nodemap, String> {
+        let Stored { members, uids, gids, trusted, admin, deny_unknown, .. } = stored;
+        let Stored { modes, squash_uid, squash_gid, fileset, .. } = stored;
+        let map_mode = match modes & !(READ_ONLY | AUDIT) {
+            0 => MapMode::Both,
+            1 => MapMode::Uid,
+            2 => MapMode::Gid,
+            _ => return Err(format!("{modes} are no modes of a nodemap")),
+        };
+        let (readonly, audit) = (modes & READ_ONLY != 0, modes & AUDIT != 0);
+        Ok(Nodemap {
+            members,
+            uids,
+            gids,
+            trusted,
+            admin,
+            deny_unknown,
+            map_mode,
+            squash_uid,
+            squash_gid,
+            fileset,
+            readonly,
+            audit,
+        })
+    }
 }
 
 impl Default for Nodemap {
@@ -376,6 +465,8 @@ impl Default for Nodemap {
             squash_uid: SQUASH_DEFAULT.uid,
             squash_gid: SQUASH_DEFAULT.gid,
             fileset: String::new(),
+            readonly: false,
+            audit: false,
         }
     }
 }
@@ -507,6 +598,8 @@ impl Nodemap {
             Property::Trusted(on) => self.trusted = on,
             Property::DenyUnknown(on) => self.deny_unknown = on,
             Property::MapMode(mode) => self.map_mode = mode,
+            Property::ReadOnly(on) => self.readonly = on,
+            Property::Audit(on) => self.audit = on,
             Property::SquashUid(uid) => {
                 free(IdKind::Uid, &self.uids, uid)?;
                 self.squash_uid = uid;

@@ -36,7 +36,7 @@ use session::config;
 use session::error::ClientError;
 use session::session::{Session, UNMOUNT_FLUSH_WAIT};
 use session::targets::Identity;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -102,6 +102,8 @@ pub struct Client {
     pub(crate) statahead_max: AtomicUsize,
     pub(crate) closes: Arc<Semaphore>,
     pub(crate) counters: Counters,
+    /// When it was mounted, the MDTs let it change nothing.
+    read_only: AtomicBool,
     me: Weak<Client>,
 }
 
@@ -171,11 +173,15 @@ impl Client {
             statahead_max: AtomicUsize::new(statahead::WINDOW_MAX),
             closes: Arc::new(Semaphore::new(CLOSES_MAX)),
             counters: Counters::new(),
+            read_only: AtomicBool::new(false),
             me: me.clone(),
         });
         let session = &client.session;
         match session.reach_root(&config, &directory).await {
-            Ok(root) => client.nodes.set_root(root),
+            Ok((root, read_only)) => {
+                client.nodes.set_root(root);
+                client.read_only.store(read_only, Ordering::Relaxed);
+            }
             Err(error) => {
                 client.unmount().await;
                 return Err(error);
@@ -188,6 +194,11 @@ impl Client {
         session.env.tasks.spawn("flush dirty files", Box::pin(flushing));
         session.follow(config.version);
         Ok(client)
+    }
+
+    /// True if the nodemap of this client let it change nothing when it was mounted.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only.load(Ordering::Relaxed)
     }
 
     /// Ends all sessions in order: dirty data is stored, open files are closed, locks dropped. The

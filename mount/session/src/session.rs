@@ -125,7 +125,8 @@ impl Session {
     }
 
     /// Asks which directory is the root of the mount, and for that directory: 1 round trip, and up
-    /// to two for each time that another MDT goes on.
+    /// to two for each time that another MDT goes on. Also returns whether the mount may change
+    /// nothing.
     ///
     /// # Errors
     /// BadConfig; NoDirectory; an MDT does not answer.
@@ -133,7 +134,7 @@ impl Session {
         self: &Arc<Self>,
         config: &FsConfig,
         path: &DirPath,
-    ) -> Result<Fid, ClientError> {
+    ) -> Result<(Fid, bool), ClientError> {
         self.apply(config)?;
         let who = Credentials::root();
         let (mut from, mut walked, mut fileset) = (Fid::NONE, 0, 0);
@@ -142,12 +143,12 @@ impl Session {
             let ask = Root { path: path.clone(), from, walked, fileset };
             let refused = |error| self.no_root(path, error);
             let (next, entry) = mdc.root(&who, ask).await.map_err(refused)?;
-            let OnTheWay { fid, walked: so_far, is_root, .. } = next;
+            let OnTheWay { fid, walked: so_far, is_root, read_only, .. } = next;
             if is_root {
                 if entry.is_none() {
                     self.mdc(fid)?.getattr(&who, fid).await.map_err(refused)?;
                 }
-                return Ok(fid);
+                return Ok((fid, read_only));
             }
             if so_far <= walked {
                 return Err(misfit(mdc.import(), &next));

@@ -18,6 +18,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod acks;
+pub mod audit;
 pub mod background;
 mod bundles;
 mod dir_growth;

@@ -4,6 +4,7 @@
 //! is held across a wait.
 
 use crate::acks::{AckEvent, Applied, kept_replies};
+use crate::audit::Audited;
 use crate::background::spaces::Spaces;
 use crate::background::tasks::{Stopper, Wake};
 use crate::background::unsettled::Unsettled;
@@ -113,6 +114,7 @@ pub struct Mds {
     /// Wakes the watcher of spaces.
     pub(crate) look: Wake,
     pub(crate) lock_stats: OnceLock<LockStats>,
+    pub(crate) audited: Audited,
     pub(crate) stopper: Stopper,
 }
 
@@ -251,6 +253,7 @@ impl Mds {
             settle: Wake::default(),
             look: Wake::default(),
             lock_stats: OnceLock::new(),
+            audited: Audited::default(),
             stopper: Stopper::default(),
             env,
         });

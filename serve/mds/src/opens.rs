@@ -93,6 +93,12 @@ impl Opens {
         executors > 0 && executors > self.own(client, fid, |open| open.exec)
     }
 
+    /// True if this client has a file open for writing.
+    pub fn is_writing(&self, client: ClientUuid, fid: Fid) -> bool {
+        let writers = self.inodes.get(&fid).map_or(0, |inode| inode.writers);
+        writers > 0 && self.own(client, fid, |open| open.write) > 0
+    }
+
     /// Number of a client's open files of an inode of this kind.
     fn own(&self, client: ClientUuid, fid: Fid, kind: impl Fn(OpenFlags) -> bool) -> u32 {
         let held = self

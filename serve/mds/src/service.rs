@@ -2,6 +2,7 @@
 
 use crate::acks::kept_replies::{Kept, Origin};
 use crate::acks::{AckEvent, Begin};
+use crate::audit::Asked;
 use crate::expected::Expected;
 use crate::locks::When;
 use crate::locks::context::{Durability, LockContext, LockOutcome};
@@ -9,7 +10,7 @@ use crate::mds::{Mds, RequestContext};
 use crate::settings::ids;
 use crate::state::State;
 use env::BoxFuture;
-use idmap::acting::Denied;
+use idmap::acting::{Acting, Denied};
 use observe::fault::{self, Act};
 use observe::mutant::{Mutant, is_mutant};
 use rpc::service::{Export, Gone, Service};
@@ -109,6 +110,7 @@ impl Service for Mds {
     }
 
     fn gone(&self, export: &Arc<Export>, why: Gone) {
+        self.audit_ends(export);
         self.session_gone(export.client(), why);
     }
 }
@@ -190,12 +192,16 @@ impl Mds {
         let is_ready = recorded.take_if(unready).is_none();
         let Request { xid, xid_known, slot, mut credentials, ops, locks, replay, .. } = request;
         let acting = self.acting(export);
+        let claimed = (credentials.uid, credentials.gid);
         let (is_squashed, is_denied) = match acting.as_ref().map(|a| a.caller(&mut credentials)) {
             None => (false, false),
             Some(Ok(is_squashed)) => (is_squashed, false),
             Some(Err(Denied)) => (true, true),
         };
-        let has_fileset = acting.as_ref().is_some_and(|acting| acting.has_fileset());
+        let says = |what: fn(&Acting) -> bool| acting.as_ref().is_some_and(|acting| what(acting));
+        let has_fileset = says(Acting::has_fileset);
+        let (is_read_only, is_audited) = (says(Acting::is_read_only), says(Acting::is_audited));
+        let restores = replay != Transno(0) && !self.window.is_open();
         let client = export.client();
         let locks = if is_ready { locks } else { InodeBits::NONE };
         let mut lock_context = LockContext::new(client, locks);
@@ -225,7 +231,15 @@ impl Mds {
         for op in ops {
             request.lock_context.outcome.refused.next_step();
             let by_name = matches!(op, Op::Mds(MdsOp::Lookup(_)));
-            let mut result = match (done.next(), op) {
+            let kept = done.next();
+            let asked = match &op {
+                // The life before has written down what it did.
+                Op::Mds(op) if is_audited && kept.is_none() => {
+                    Some(Box::new(Asked::of(op, &found)))
+                }
+                _ => None,
+            };
+            let mut result = match (kept, op) {
                 (Some(result), op) => self.open_again(&mut request, &op, result),
                 (None, _) if failed => Err(Errno::ECANCELED),
                 (None, Op::Mds(op)) if is_denied && ids::is_denied(&op) => Err(Errno::EACCES),
@@ -239,6 +253,12 @@ impl Mds {
                     };
                     match mapped.and_then(|()| resolve(&mut op, &found)) {
                         Ok(()) if has_fileset && ids::is_outside(&mut op) => Err(Errno::EACCES),
+                        Ok(())
+                            if is_read_only
+                                && self.unless_read_only(export, &op, restores).is_err() =>
+                        {
+                            Err(Errno::EROFS)
+                        }
                         Ok(()) => self.run(&mut request, op).await.map(OpReply::Mds),
                         Err(errno) => Err(errno),
                     }
@@ -255,6 +275,10 @@ impl Mds {
                 result = Err(if by_name { Errno::EAGAIN } else { errno });
             }
             let fid = result.as_ref().map_or(Fid::NONE, result_fid);
+            if let Some(asked) = asked {
+                let done = result.as_ref().map(|_| fid).map_err(|errno| *errno);
+                self.audit(export, (claimed, &credentials), *asked, done);
+            }
             if let Ok(OpReply::Mds(MdsReply::Entry(_) | MdsReply::Opened { .. })) = &result {
                 request.lock_context.outcome.untouch(fid);
             }

@@ -4,6 +4,7 @@ mod admin;
 mod admin_squash;
 pub(crate) mod dom_limits;
 pub(crate) mod ids;
+mod read_only;
 mod splits;
 mod squash;
 pub(crate) mod tunables;

@@ -57,6 +57,8 @@ pub struct OnTheWay {
     pub fileset: u32,
     /// It is the root; else its MDT goes on.
     pub is_root: bool,
+    /// This client may change nothing.
+    pub read_only: bool,
 }
 
 /// Sees the requests of an [`Mdc`] go and their replies come. The keeper of the client's locks
@@ -166,8 +168,8 @@ impl Mdc {
         let mut results = self.ask(credentials, ops).await?.into_iter();
         let next = match results.next() {
             Some(result) => match result? {
-                MdsReply::Root { fid, walked, fileset, is_root } => {
-                    OnTheWay { fid, walked, fileset, is_root }
+                MdsReply::Root { fid, walked, fileset, is_root, read_only } => {
+                    OnTheWay { fid, walked, fileset, is_root, read_only }
                 }
                 other => return Err(unexpected(&self.import, &other)),
             },

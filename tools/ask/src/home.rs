@@ -59,6 +59,11 @@ impl Home {
         self.dir.join("log").join("node.log")
     }
 
+    /// `log/audit.log`
+    pub fn audit_path(&self) -> PathBuf {
+        self.dir.join("log").join("audit.log")
+    }
+
     /// Default mount point of `up`.
     pub fn mount_point_default(&self) -> PathBuf {
         self.dir.join("mnt")

@@ -200,6 +200,7 @@ pub fn info(
 fn show(name: &str, nodemap: &Nodemap, out: &mut dyn Write) -> io::Result<()> {
     let flag = u8::from;
     writeln!(out, "nodemap.{name}.admin_nodemap={}", flag(nodemap.admin))?;
+    writeln!(out, "nodemap.{name}.audit_mode={}", flag(nodemap.audit))?;
     writeln!(out, "nodemap.{name}.deny_unknown={}", flag(nodemap.deny_unknown))?;
     writeln!(out, "nodemap.{name}.fileset={}", nodemap.fileset)?;
     writeln!(out, "nodemap.{name}.idmap=\n[")?;
@@ -216,7 +217,8 @@ fn show(name: &str, nodemap: &Nodemap, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "]\nnodemap.{name}.map_mode={}", nodemap.map_mode)?;
     writeln!(out, "nodemap.{name}.ranges=\n[")?;
     nodemap.members.iter().try_for_each(|range| writeln!(out, " {{ range: {range} }},"))?;
-    writeln!(out, "]\nnodemap.{name}.squash_gid={}", nodemap.squash_gid)?;
+    writeln!(out, "]\nnodemap.{name}.readonly_mount={}", flag(nodemap.readonly))?;
+    writeln!(out, "nodemap.{name}.squash_gid={}", nodemap.squash_gid)?;
     writeln!(out, "nodemap.{name}.squash_uid={}", nodemap.squash_uid)?;
     writeln!(out, "nodemap.{name}.trusted_nodemap={}", flag(nodemap.trusted))
 }

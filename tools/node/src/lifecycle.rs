@@ -21,6 +21,7 @@ use crate::manage::control::{self, Answer, Request};
 use crate::manage::security::Secured;
 use crate::node::Node;
 use crate::role::parts::Parts;
+use crate::watch::audit_log::AuditLog;
 use crate::watch::reporter::Reporter;
 use crate::watch::status::NodeState;
 use crate::watch::view::View;
@@ -100,6 +101,7 @@ async fn live(
         .unwrap_or(Path::new(""));
     let mut parts = Parts::new(env, rpc, mgs_nids(&settings), place);
     parts.service_nodes.clone_from(&settings.service_nodes);
+    parts.audit = home.map(|h| AuditLog::new(&parts.env, h.home().audit_path()));
     let secured = secure(&settings, &mut parts)?;
     let view = Arc::new(View::new(home.map(|h| h.home().clone()), settings.clone(), parts.clone()));
     let enrolled = match local::enrol(home.map(|h| h.home())) {

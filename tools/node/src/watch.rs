@@ -1,5 +1,6 @@
 //! What a node shows of itself: status, report, metrics, log lines, waits.
 
+pub mod audit_log;
 pub mod logs;
 pub mod recent;
 pub mod report;

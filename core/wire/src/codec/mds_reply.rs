@@ -72,8 +72,8 @@ pub(super) fn encode(reply: &MdsReply, w: &mut Writer) {
         MdsReply::Remote { fid, file_type } => w.op(answer::MDS_REMOTE, 0, |w| {
             w.put(&RawRemote { fid: (*fid).into(), file_type: *file_type as u8, zero: [0; 3] });
         }),
-        MdsReply::Root { fid, walked, fileset, is_root } => {
-            w.op(answer::MDS_ROOT, bits([*is_root]), |w| {
+        MdsReply::Root { fid, walked, fileset, is_root, read_only } => {
+            w.op(answer::MDS_ROOT, bits([*is_root, *read_only]), |w| {
                 w.put(&RawFid::from(*fid));
                 w.put(&[U32::new(*walked), U32::new(*fileset)]);
             })
@@ -235,10 +235,10 @@ pub(super) fn decode(
             MdsReply::Remote { fid: (&raw.fid).into(), file_type: file_type(raw.file_type)? }
         }
         answer::MDS_ROOT => {
-            let [is_root] = unpack(FLAGS, flags)?;
+            let [is_root, read_only] = unpack(FLAGS, flags)?;
             let fid = r.get::<RawFid>()?.into();
             let [walked, fileset] = r.get::<[U32; 2]>()?.map(U32::get);
-            MdsReply::Root { fid, walked, fileset, is_root }
+            MdsReply::Root { fid, walked, fileset, is_root, read_only }
         }
         answer::MDS_REMOVED => MdsReply::Removed(Removed {
             fid: r.get::<RawFid>()?.into(),

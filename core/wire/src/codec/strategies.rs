@@ -282,9 +282,11 @@ pub fn any_op_reply() -> impl Strategy<Value = OpReply> {
             .prop_map(|(fid, nlink)| MdsReply::Removed(Removed { fid, nlink })),
         (any_fid(), any_file_type())
             .prop_map(|(fid, file_type)| MdsReply::Remote { fid, file_type }),
-        (any_fid(), any::<(u32, u32, bool)>()).prop_map(|(fid, (walked, fileset, is_root))| {
-            MdsReply::Root { fid, walked, fileset, is_root }
-        }),
+        (any_fid(), any::<(u32, u32, bool, bool)>()).prop_map(
+            |(fid, (walked, fileset, is_root, read_only))| {
+                MdsReply::Root { fid, walked, fileset, is_root, read_only }
+            }
+        ),
         any_statfs().prop_map(MdsReply::Statfs),
         of(any_flock()).prop_map(MdsReply::Flock),
         of(any_lease()).prop_map(MdsReply::Lease),

@@ -79,6 +79,8 @@ pub enum MdsReply {
         fileset: u32,
         /// It is the root; else its MDT goes on.
         is_root: bool,
+        /// The client's nodemap lets it change nothing.
+        read_only: bool,
     },
     /// A name went.
     Removed(Removed),

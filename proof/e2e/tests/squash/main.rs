@@ -2,6 +2,7 @@
 //! system: there the same operations run as the ids that they act as.
 
 mod nodemap;
+mod read_only;
 mod script;
 
 use e2e::cluster::Cluster;

@@ -18,14 +18,14 @@ const USER_IS: Ids = Ids { uid: 5000, gid: 5001 };
 /// Ids that they do not know.
 const UNKNOWN: Ids = Ids { uid: 7000, gid: 7001 };
 /// The maps, the same of users and of groups.
-const MAP: &IdMap =
+pub(super) const MAP: &IdMap =
     &[(1000, 5000), (1001, 5001), (1002, 5002), (4243, 9243), (4244, 9244), (4245, 9245)];
 /// The ids as which squashed callers act.
 const SQUASH: Ids = Ids { uid: 65_532, gid: 65_532 };
 
 /// A cluster whose first client is in the nodemap `tenant`, and whose second, an administrator's,
 /// in the nodemap `admins`.
-fn tenant(map: &IdMap) -> Option<Cluster> {
+pub(super) fn tenant(map: &IdMap) -> Option<Cluster> {
     if !e2e::can_mount() || e2e::need_program("setpriv").is_none() {
         return None;
     }
@@ -54,11 +54,11 @@ fn tenant(map: &IdMap) -> Option<Cluster> {
     Some(cluster)
 }
 
-fn says_nothing(cluster: &Cluster, words: &[&str]) {
+pub(super) fn says_nothing(cluster: &Cluster, words: &[&str]) {
     assert_eq!(lctl_says(cluster, words), "", "{words:?}");
 }
 
-fn modify(cluster: &Cluster, name: &str, properties: &[&str]) {
+pub(super) fn modify(cluster: &Cluster, name: &str, properties: &[&str]) {
     for property in properties {
         let (property, value) = property.split_once('=').expect("PROPERTY=VALUE");
         let words = ["--name", name, "--property", property, "--value", value];

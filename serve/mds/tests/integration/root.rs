@@ -8,7 +8,9 @@ use wire::mds::{CreateKind, Getattr, MdsOp, MdsReply, Rmdir, Root};
 fn root(rig: &Rig, path: &str, from: Fid, walked: u32) -> Result<(Fid, u32, bool), Errno> {
     let path = path.parse().unwrap();
     match rig.one(MdsOp::Root(Root { path, from, walked, fileset: 0 }))? {
-        MdsReply::Root { fid, walked, fileset: 0, is_root } => Ok((fid, walked, is_root)),
+        MdsReply::Root { fid, walked, fileset: 0, is_root, read_only: false } => {
+            Ok((fid, walked, is_root))
+        }
         other => panic!("{other:?}"),
     }
 }

@@ -46,6 +46,8 @@ pub struct NodemapDelArgs {
 /// admin: root acts as root (0, 1). trusted: ids are the same on both sides (0, 1). deny_unknown:
 /// users that the id maps do not know are refused instead of squashed (0, 1). squash_uid,
 /// squash_gid: as which squashed users act. map_mode: which ids are mapped (both, uid, gid).
+/// readonly_mount: clients change nothing (0, 1). audit_mode: what they change, and what they are
+/// refused, is written down at the servers (0, 1).
 #[derive(Debug, Args)]
 pub struct NodemapModifyArgs {
     /// The nodemap

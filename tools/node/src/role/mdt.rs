@@ -63,6 +63,9 @@ impl MdtRole {
             reason: e.to_string(),
         })?;
         mds.count_in(parts.rpc.metrics());
+        if let Some(audit) = &parts.audit {
+            mds.audit_to(audit.clone());
+        }
         // Before the first request: no client is more for a moment than it is later.
         let mut tree = Tree::new();
         add_squash(&mut tree, &mds);

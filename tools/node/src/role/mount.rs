@@ -81,10 +81,23 @@ impl MountRole {
             options.opens = true;
             client = reach(parts, &options).await.map_err(failed)?;
         }
+        let read_only = client.is_read_only() || settings.options.read_only;
+        if read_only && !settings.options.read_only {
+            tracing::warn!(
+                at = %at.display(),
+                "the nodemap of this host lets it change nothing (readonly_mount): mounted read-only"
+            );
+            if options.access_times != AccessTimes::Off {
+                client.unmount().await;
+                options.access_times = AccessTimes::Off;
+                client = reach(parts, &options).await.map_err(failed)?;
+            }
+        }
         let session = {
             let (env, parts, at, client) = (&parts.env, parts.clone(), at.clone(), client.clone());
-            let options =
+            let mut options =
                 fuse_options(source(&parts.mgs, fsname, settings), &settings.options, style);
+            options.read_only = read_only;
             blocking(env, "mounted", move || {
                 stale::clear_stale_mount(&*parts.env.tasks, &at)?;
                 let processes = Arc::new(Processes::with_jobs(parts.jobs.clone()));

@@ -2,6 +2,7 @@
 
 use crate::error::NodeError;
 use crate::host::lease_end::LeaseEnder;
+use crate::watch::audit_log::AuditLog;
 use env::Env;
 use fuse::jobs::JobNames;
 use parking_lot::Mutex;
@@ -36,6 +37,8 @@ pub struct Parts {
     pub leases: Arc<LeaseEnder>,
     /// Names the jobs of programs, for all mounts.
     pub jobs: Arc<JobNames>,
+    /// The audit of its MDTs; `None`: it has no home.
+    pub audit: Option<Arc<AuditLog>>,
     /// This process as a client of targets: a server that asks, not a mount.
     client: ClientUuid,
     /// Description that it gives of itself.
@@ -68,6 +71,7 @@ impl Parts {
             keys: None,
             leases: Arc::default(),
             jobs,
+            audit: None,
             client,
             description,
             sessions: Arc::default(),

@@ -51,6 +51,11 @@ impl Recent {
         }
     }
 
+    /// A copy of all lines, oldest first.
+    pub fn lines(&self) -> Vec<String> {
+        self.0.lock().lines.iter().cloned().collect()
+    }
+
     /// Takes all lines, and how many were dropped since the last time.
     pub fn take(&self) -> (Vec<String>, u64) {
         let mut kept = self.0.lock();

@@ -63,6 +63,7 @@ impl State {
                     walked: end as u32,
                     fileset: 0,
                     is_root: end == path.names().len(),
+                    read_only: false,
                 }
             }
             MdsOp::Getattr(Getattr { fid, .. }) => MdsReply::Entry(self.entry(fid)?),

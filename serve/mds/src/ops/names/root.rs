@@ -69,7 +69,8 @@ impl Mds {
         })?;
         let walked = u32::try_from(end).map_err(|_| Errno::EINVAL)?;
         let is_root = end == whole.names().len();
-        Ok(MdsReply::Root { fid: at, walked, fileset: counted, is_root })
+        let read_only = self.acting(request.export).is_some_and(|acting| acting.is_read_only());
+        Ok(MdsReply::Root { fid: at, walked, fileset: counted, is_root, read_only })
     }
 
     /// The fileset of a client's nodemap; the root: it has none.

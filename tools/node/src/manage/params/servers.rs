@@ -154,6 +154,9 @@ fn add_mdt(tree: &mut Tree, view: &Arc<View>, mdt: &Arc<Mds>, name: TargetName) 
     add_active(tree, view, name, &MDT_ACTIVE);
     add_jobs(tree, view, name, &MDT_JOB_STATS, &MDT_JOB_CLEANUP_INTERVAL);
     add_squash(tree, mdt);
+    if let Some(audit) = view.parts().audit.clone() {
+        tree.shows(&MDT_AUDIT, &[&device], move || Ok(audit.newest(&name.to_string())));
+    }
     let shown = mdt.clone();
     tree.shows(&MDT_RECOVERY_STATUS, &[&device], move || {
         let report = shown.recovery();
