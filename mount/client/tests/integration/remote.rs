@@ -1,12 +1,14 @@
 //! Names that lead to another MDT: which MDT is asked what, and how often.
 
 use crate::cluster::Cluster;
+use bytes::Bytes;
 use client::Budget;
 use client::caller::{Caller, Found};
 use client::error::ClientError;
 use client::node::NodeId;
 use client::open::OpenMode;
 use std::collections::BTreeMap;
+use types::about;
 use types::dir_stripes::DirSpec;
 use types::errno::Errno;
 use types::fid::Fid;
@@ -240,4 +242,27 @@ async fn the_mdt_of_the_new_name_is_asked_to_rename_and_to_link() {
     cluster.asked();
     client.link(Caller::root(), file.node, NodeId::ROOT, name("g")).await.unwrap();
     assert_eq!(cluster.asked(), ["Link"]);
+}
+
+/// FIDs are turned into paths while directories go to other MDTs (`lfs migrate -m`).
+#[tokio::test]
+async fn the_names_of_a_directory_are_found_as_often_as_it_goes_on() {
+    let cluster = Cluster::mounted_with_mdts(3).await;
+    let at = |mdt: u64| Fid { seq: Fid::SEQ_NORMAL + mdt * Fid::SEQ_WIDTH, oid: 9, ver: 0 };
+    let links = async |of: Fid| {
+        let name = Bytes::from(about::links(of));
+        let told = cluster.client.clone().getxattr(Caller::root(), NodeId::ROOT, name).await;
+        (told.map_err(|error| error.errno()), cluster.asked())
+    };
+    let name = Ok(Bytes::from(format!("{}/d\0", Fid::ROOT)));
+    // The answer of each MDT is that it has gone on, and by then it is there no longer.
+    cluster.world.state.lock().gone_on = BTreeMap::from([(at(0), at(1)), (at(1), at(2))]);
+    let asked = ["Getxattr", "Getxattr", "1 Getxattr", "1 Getxattr", "2 Getxattr"];
+    assert_eq!(links(at(0)).await, (name.clone(), asked.map(str::to_owned).to_vec()));
+    // Where it is now is known.
+    assert_eq!(links(at(0)).await, (name, vec!["2 Getxattr".to_owned()]));
+
+    // It never stays.
+    cluster.world.state.lock().gone_on.insert(at(2), at(0));
+    assert_eq!(links(at(0)).await.0, Err(Errno::ESTALE));
 }

@@ -168,7 +168,8 @@ impl Client {
         Err(Errno::ESTALE.into())
     }
 
-    fn outdated(&self, dirs: &[Fid]) {
+    /// What is known of the stripes of these directories is too old: the next use asks for them.
+    pub(crate) fn outdated(&self, dirs: &[Fid]) {
         let stripes = &mut self.locks.table.lock().stripes;
         dirs.iter().for_each(|dir| stripes.outdated(*dir));
     }

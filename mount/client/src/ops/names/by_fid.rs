@@ -11,7 +11,6 @@
 use crate::caller::{Caller, Found, Stat};
 use crate::client::Client;
 use crate::counters::Operation;
-use crate::ops::directories::stripes::whole;
 use crate::ops::names::lookup::Looked;
 use bytes::Bytes;
 use data::finish::Finish;
@@ -153,7 +152,7 @@ impl Client {
     /// directory is mounted.
     ///
     /// # Errors
-    /// ENOENT: no such inode; EPERM: only root may ask.
+    /// ENOENT: no such inode; EPERM: only root may ask; ESTALE: the directory goes on all the time.
     pub(crate) async fn links_of(
         &self,
         credentials: &Credentials,
@@ -162,19 +161,23 @@ impl Client {
         if fid == self.nodes.root() {
             return Ok(Bytes::new());
         }
-        let ask = async |fid| {
-            let mdc = self.owner_of(fid)?;
-            let links = mdc.getxattr(credentials, fid, Bytes::from_static(LINKS.as_bytes())).await;
-            links.map_err(|e| absent(e.into()))
-        };
-        let links = match ask(fid).await {
-            // Names in a stripe are names in its directory.
-            Err(error) if error.errno() == Errno::EREMCHG => {
-                ask(whole(&self.session, &self.locks, credentials, fid).await?).await
-            }
-            links => links,
-        };
-        self.links_below(credentials, links?).await.map_err(absent)
+        let links = self.where_it_is(|| self.links_once(credentials, fid)).await?;
+        self.links_below(credentials, links).await.map_err(absent)
+    }
+
+    /// Names in a stripe are names in its directory. EREMCHG: the inode is a stripe; of which
+    /// directory is known now.
+    async fn links_once(&self, who: &Credentials, fid: Fid) -> Result<Bytes, ClientError> {
+        let dir = self.locks.table.lock().stripes.master(fid);
+        let mdc = self.owner_of(dir)?;
+        let links = mdc.getxattr(who, dir, Bytes::from_static(LINKS.as_bytes())).await;
+        if let Err(error) = &links
+            && error.errno() == Errno::EREMCHG
+        {
+            self.outdated(&[dir]);
+            self.stripes(dir).await.map_err(absent)?;
+        }
+        links.map_err(|e| absent(e.into()))
     }
 
     /// Index of the MDT that has this inode. No request.

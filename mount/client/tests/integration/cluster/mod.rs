@@ -8,6 +8,7 @@ use bytes::Bytes;
 use client::client::{Client, ClientOptions};
 use env::real::{RealConfig, RealEnv, RealGuard};
 use env::{BoxFuture, Env};
+use layout::dir_stripes::{DirStripes, RECORD_XATTR};
 use layout::layout::{Component, EOF, Layout, Pattern};
 use parking_lot::Mutex;
 use rpc::service::{Export, Gone, Service};
@@ -16,7 +17,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{oneshot, watch};
+use types::about::LINKS;
 use types::attr::{AccessTimes, Attr, FileType, Statfs};
+use types::dir_stripes::DirHash;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::{Flock, FlockKind, InodeBits, LeaseMode};
@@ -102,6 +105,8 @@ pub struct State {
     pub locks: Vec<Lock>,
     /// Leases by inode and open file.
     pub leases: BTreeMap<(Fid, u64), LeaseMode>,
+    /// Inodes that their directory leaves, and where it goes.
+    pub gone_on: BTreeMap<Fid, Fid>,
 }
 
 pub struct Inode {

@@ -190,7 +190,20 @@ impl State {
                 attr.blocks = attr.blocks.saturating_add_signed(blocks_delta);
                 MdsReply::Entry(self.entry(fid)?)
             }
-            MdsOp::Getxattr(_) => return Err(Errno::ENODATA),
+            MdsOp::Getxattr(Getxattr { fid, name }) => {
+                let to = self.gone_on.get(&fid);
+                match (&name[..], to) {
+                    (RECORD_XATTR, Some(to)) => {
+                        let record = DirStripes::going(fid, None, DirHash::Crush, vec![*to]);
+                        MdsReply::Bytes(record.expect("one MDT to another").encode().into())
+                    }
+                    (name, Some(_)) if name == LINKS.as_bytes() => return Err(Errno::EREMCHG),
+                    (name, None) if name == LINKS.as_bytes() => {
+                        MdsReply::Bytes(format!("{}/d\0", Fid::ROOT).into())
+                    }
+                    _ => return Err(Errno::ENODATA),
+                }
+            }
             MdsOp::Listxattr(_) => MdsReply::Bytes(Bytes::new()),
             MdsOp::Readlink(_) => MdsReply::Bytes(Bytes::from_static(b"target")),
             MdsOp::Unlock(_) => MdsReply::Done,
