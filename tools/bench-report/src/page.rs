@@ -195,6 +195,28 @@ mod tests {
     }
 
     #[test]
+    fn rates_by_mdts_stand_beside_what_was_published() {
+        let rate = |op, mdts, rate| {
+            let tags = [("kind", "rate"), ("op", op), ("mdts", mdts), ("place", "split")];
+            let mut figure = figure("mdts", "m", Unit::PerSecond, &tags);
+            figure.tags.insert("machine_busy".to_owned(), "0.81".to_owned());
+            figure.results = vec![outcome("/mnt/<b>", Role::Target, rate, None)];
+            figure
+        };
+        let figures = ["create", "mkdir"]
+            .into_iter()
+            .flat_map(|op| [rate(op, "1", 100.0), rate(op, "8", 700.0)])
+            .collect();
+        let page = html(&Report { figures, ..report() }).unwrap();
+        for op in ["create", "mkdir"] {
+            assert!(page.contains(&format!("{op}: how the rate grows")), "{op}");
+        }
+        assert_eq!(page.matches("split, SheenFS").count(), 2);
+        assert_eq!(page.matches("published, at best").count(), 1, "mkdir went on growing");
+        assert!(page.contains("up to 81.0 %"));
+    }
+
+    #[test]
     fn reports_survive_their_file() {
         let text = serde_json::to_string(&report()).unwrap();
         let again: Report = serde_json::from_str(&text).unwrap();

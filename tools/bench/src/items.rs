@@ -6,6 +6,7 @@ pub mod find;
 pub mod io;
 pub mod ls;
 pub mod mdtest;
+pub mod mdts;
 pub mod net;
 pub mod rtt;
 pub mod wan;

@@ -11,6 +11,7 @@ use crate::items::find::Find;
 use crate::items::io::Io;
 use crate::items::ls::Ls;
 use crate::items::mdtest::Mdtest;
+use crate::items::mdts;
 use crate::items::net::responder::{self, Local};
 use crate::items::net::{self, Net};
 use crate::items::rtt::Rtt;
@@ -64,6 +65,18 @@ pub fn run(bench: &Bench) -> Result<(), BenchError> {
             });
             sheet.add("wan", settings, figures);
             sheet.end(output)
+        }
+        What::Mdts { dir, output, args } => {
+            let output = Output { repeats: output.repeats.or(Some(1)), ..output.clone() };
+            let mut sheet = Sheet::begin(&output)?;
+            let (places, figures) = mdts::run(args, dir, sheet.rounds(), &sheet.stop)?;
+            sheet.report.places = places;
+            let settings = serde_json::json!({
+                "ranks_for_each_mdt": args.ranks, "items": args.items, "split_count": args.split_count,
+                "service_time_us": args.service_time.0.as_micros() as u64,
+            });
+            sheet.add("mdts", settings, figures);
+            sheet.end(&output)
         }
         What::Net { output, args } => net(output, args),
         What::Backend { dir, output, args } => {

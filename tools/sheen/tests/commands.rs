@@ -84,8 +84,8 @@ fn help_is_what_was_agreed() {
     }
     golden("help-bench.txt", &stdout(&sheen(&["bench", "--help"])));
     for item in [
-        "mdtest", "io", "ls", "find", "build", "rtt", "warm", "watched", "wan", "net", "report",
-        "memory", "engine",
+        "mdtest", "io", "ls", "find", "build", "rtt", "warm", "watched", "wan", "mdts", "net",
+        "report", "memory", "engine",
     ] {
         let help = sheen(&["bench", item, "--help"]);
         assert_eq!(help.status.code(), Some(0), "{item}");

@@ -300,8 +300,8 @@ catalog! {
     OSP_CREATE_COUNT = precreate("osp.*.create_count");
     OSP_MAX_CREATE_COUNT = precreate("osp.*.max_create_count");
     OSP_DESTROYS_IN_FLIGHT = Param::shown("osp.*.destroys_in_flight", "objects", "Objects of removed files on this OST that it has not destroyed yet.");
-    OSP_STATS = Param::counts("osp.*.stats", "Requests of this node's servers to the OST; MDTs of one process share a session.");
-    OSP_IMPORT = Param::shown("osp.*.import", "", "How the session with the OST stands, as YAML.");
+    OSP_STATS = Param::counts("osp.*.stats", "Requests of this node's servers to the OST, whose session MDTs of one process share; in `osp.*-osp-MDT*` of an MDT to another one (`mds_peer_*`: parts of operations over several).");
+    OSP_IMPORT = Param::shown("osp.*.import", "", "How the session with the OST, or the other MDT, stands, as YAML.");
     OSP_SRPC_INFO = srpc_info("osp.*.srpc_info");
     OSP_SRPC_CONTEXTS = srpc_contexts("osp.*.srpc_contexts");
     OSP_STATE = Param::shown("osp.*.state", "", "State of the session.");

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// One fault point.
 #[derive(Debug)]
@@ -108,6 +108,9 @@ pub struct Rule {
     pub what: Usual,
     /// Of a delay.
     pub delay: Duration,
+    /// Delays follow each other, as at a server that works on one thing at a time: each begins when
+    /// the one before is over.
+    pub in_turn: bool,
     /// Passes over this many first.
     pub skip: u64,
     /// Makes the fault this many times; `u64::MAX`: always.
@@ -117,6 +120,22 @@ pub struct Rule {
     by_number: bool,
     seen: u64,
     done: u64,
+    /// When the last of the delays that follow each other is over.
+    over: Option<Instant>,
+}
+
+impl Rule {
+    /// How long the next one waits.
+    #[allow(clippy::disallowed_methods, reason = "a fault that was asked for takes real time")]
+    fn next_delay(&mut self) -> Duration {
+        if !self.in_turn {
+            return self.delay;
+        }
+        let now = Instant::now();
+        let over = self.over.map_or(now, |over| over.max(now)) + self.delay;
+        self.over = Some(over);
+        over - now
+    }
 }
 
 struct Rules {
@@ -231,10 +250,13 @@ fn by_rules(point: &'static Point) -> Option<Option<Act>> {
     if rule.by_number {
         *fail_loc |= FAILED;
     }
-    tracing::warn!(point = point.name, what = ?rule.what, "fault on purpose");
+    // A line for each would be too many.
+    if !rule.in_turn {
+        tracing::warn!(point = point.name, what = ?rule.what, "fault on purpose");
+    }
     Some(Some(match rule.what {
         Usual::Drop => Act::Drop,
-        Usual::Delay => Act::Delay(rule.delay),
+        Usual::Delay => Act::Delay(rule.next_delay()),
         Usual::Fail(errno) => Act::Fail(errno),
         // As kill -9: no destructor runs, no thread says goodbye.
         Usual::Crash => std::process::abort(),
@@ -258,7 +280,7 @@ pub enum BadRule {
     Point(String),
     /// The text does not have the form of a rule.
     #[error(
-        "{0:?} is no rule; use POINT[=drop|delay:SECONDS|fail:ERRNO|crash][,skip=N][,times=N][,one_in=N], or clear"
+        "{0:?} is no rule; use POINT[=drop|delay:SECONDS|turn:SECONDS|fail:ERRNO|crash][,skip=N][,times=N][,one_in=N], or clear"
     )]
     Form(String),
     /// Too many.
@@ -330,9 +352,11 @@ fn plain(point: &'static Point) -> Rule {
         skip: 0,
         times: u64::MAX,
         one_in: 1,
+        in_turn: false,
         by_number: false,
         seen: 0,
         done: 0,
+        over: None,
     }
 }
 
@@ -365,9 +389,10 @@ pub fn arm(text: &str) -> Result<(), BadRule> {
         None => {}
         Some(("drop", "")) => rule.what = Usual::Drop,
         Some(("crash", "")) => rule.what = Usual::Crash,
-        Some(("delay", seconds)) => {
+        Some((how @ ("delay" | "turn"), seconds)) => {
             let seconds: f64 = seconds.parse().map_err(|_| bad())?;
             rule.what = Usual::Delay;
+            rule.in_turn = how == "turn";
             rule.delay = Duration::try_from_secs_f64(seconds).map_err(|_| bad())?;
         }
         Some(("fail", errno)) => {
@@ -403,7 +428,10 @@ pub fn rules() -> String {
     for rule in &RULES.lock().rules {
         let what = match rule.what {
             Usual::Drop => "drop".to_owned(),
-            Usual::Delay => format!("delay:{}", rule.delay.as_secs_f64()),
+            Usual::Delay => {
+                let how = if rule.in_turn { "turn" } else { "delay" };
+                format!("{how}:{}", rule.delay.as_secs_f64())
+            }
             Usual::Fail(errno) => format!("fail:{errno}"),
             Usual::Crash => "crash".to_owned(),
         };
@@ -490,6 +518,19 @@ mod tests {
         assert_eq!(hit(&PTLRPC_PAUSE_REQ), None);
         arm_number(0).unwrap();
         assert_eq!(numbers(), (0, 3));
+
+        arm("rpc.request=turn:3600").unwrap();
+        assert!(rules().contains("rpc.request=turn:3600,"), "{}", rules());
+        let waits: Vec<Duration> = std::iter::repeat_with(|| hit(&PTLRPC_PAUSE_REQ))
+            .take(3)
+            .map(|act| match act {
+                Some(Act::Delay(delay)) => delay,
+                act => panic!("{act:?}"),
+            })
+            .collect();
+        let hours: Vec<u64> = waits.iter().map(|wait| wait.as_secs().div_ceil(3600)).collect();
+        assert_eq!(hours, [1, 2, 3], "each begins when the one before is over: {waits:?}");
+        arm("clear").unwrap();
 
         let planned = plan(Box::new(|point| (point.name == "mds.reply").then_some(Act::Drop)));
         assert_eq!((hit(&MDS_ALL_REPLY_NET), hit(&OST_EROFS)), (Some(Act::Drop), None));

@@ -14,6 +14,16 @@ const BUILD: &str = include_str!("../../data/build.csv");
 /// ldiskfs.
 pub const MANY_FILES_SHARE: (f64, f64) = (0.20, 0.55);
 
+/// Number of MDTs from which on a rate of Lustre 2.14.51 does not grow any more (mdtest, 24 clients
+/// with 7 ranks each, 1 to 38 MDTs). `None`: it still grows there.
+pub fn flat_after(operation: &str) -> Option<u16> {
+    match operation {
+        "create" | "stat" => Some(4),
+        "remove" | "rmdir" => Some(16),
+        _ => None,
+    }
+}
+
 /// A row of `wan_io.csv`.
 #[derive(Clone, Debug, Deserialize)]
 pub struct WanIo {

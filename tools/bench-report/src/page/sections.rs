@@ -8,7 +8,7 @@ use crate::figure::{Figure, Limit, Outcome, Report, Unit};
 use crate::table::{background, number, ratio, with_unit};
 use crate::verdict;
 use maud::{Markup, PreEscaped, html};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The section of one item.
 ///
@@ -21,6 +21,7 @@ pub fn item(report: &Report, item: &str) -> Result<Markup, PageError> {
     let over_time = over_time(&figures)?;
     let beside = match item {
         "wan" => wan(&figures)?,
+        "mdts" => mdts(&figures)?,
         "build" => builds(&figures)?,
         "io" => many_files(&figures),
         "watched" => html! { @for line in verdict::verdicts(&figures).lines() { p { (line) } } },
@@ -302,6 +303,74 @@ fn listings(figures: &[&Figure]) -> Result<Markup, PageError> {
             (legend(&names))
             (PreEscaped(svg))
         }
+    })
+}
+
+/// Rates by the number of MDTs, as multiples of the rate with the first number, beside what was
+/// published.
+fn mdts(figures: &[&Figure]) -> Result<Markup, PageError> {
+    let rates: Vec<&&Figure> = figures.iter().filter(|f| tag(f, "kind") == Some("rate")).collect();
+    let mut operations: Vec<&str> = rates.iter().filter_map(|f| tag(f, "op")).collect();
+    let mut seen = BTreeSet::new();
+    operations.retain(|operation| seen.insert(*operation));
+    let mut plots = Vec::new();
+    for operation in operations {
+        let mut places: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
+        for figure in rates.iter().filter(|f| tag(f, "op") == Some(operation)) {
+            let count = tag(figure, "mdts").and_then(|mdts| mdts.parse::<f64>().ok());
+            if let Some((place, point)) = tag(figure, "place").zip(count.zip(median(figure))) {
+                places.entry(place).or_default().push(point);
+            }
+        }
+        let most = places.values().flatten().map(|(mdts, _)| *mdts).fold(1.0, f64::max);
+        let mut series: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
+        for (place, points) in places {
+            let first = points.first().copied().filter(|(_, rate)| *rate > 0.0);
+            let Some((one, rate)) = first else { continue };
+            let grown = points.iter().map(|(mdts, many)| (*mdts, one * many / rate)).collect();
+            series.push((format!("{place}, SheenFS"), grown));
+        }
+        series.push(("in step with the MDTs".to_owned(), vec![(1.0, 1.0), (most, most)]));
+        if let Some(flat) = published::flat_after(operation) {
+            let flat = f64::from(flat).min(most);
+            let at_best = vec![(1.0, 1.0), (flat, flat), (most, flat)];
+            series.push(("Lustre 2.14.51, published, at best".to_owned(), at_best));
+        }
+        let names: Vec<(usize, String)> =
+            series.iter().enumerate().map(|(at, (name, _))| (at, name.clone())).collect();
+        let lines: Vec<Series> = series
+            .into_iter()
+            .enumerate()
+            .map(|(at, (_, points))| Series { colour: at, line: true, points })
+            .collect();
+        let svg = plot::lines(
+            &format!("{operation} by MDTs"),
+            ["MDTs", "times the rate of one"],
+            &lines,
+        )?;
+        plots.push(html! {
+            figure {
+                h3 { (operation) ": how the rate grows" }
+                (legend(&names))
+                (PreEscaped(svg))
+            }
+        });
+    }
+    let busiest = |f: &&Figure| tag(f, "machine_busy")?.parse::<f64>().ok();
+    let busy = figures.iter().filter_map(|f| busiest(f)).fold(0.0, f64::max);
+    Ok(html! {
+        p {
+            "The machine was busy for up to " (number(busy * 100.0)) " % of the time. Where it was "
+            "for more than 70 %, steps are limited by the CPU, and their efficiency does not count."
+        }
+        p {
+            "Published of Lustre 2.14.51 with up to 38 MDTs (mdtest, 168 ranks): rates of files "
+            "stop growing at 4 MDTs, removal of files and directories at 16; mkdir slows down "
+            "there. A directory that splits by itself grows to 4 MDTs and stays far below one that "
+            "was striped by hand. The line shows where the growth ends, and is as steep as it can "
+            "be before."
+        }
+        @for plot in &plots { (plot) }
     })
 }
 

@@ -10,6 +10,7 @@ use observe::catalog::*;
 use observe::param::Param;
 use observe::rpc_text;
 use observe::tree::Tree;
+use rpc::import::Import;
 use rpc::service::Export;
 use rpc::stats::source_of_target;
 use std::collections::BTreeMap;
@@ -32,6 +33,9 @@ pub(super) fn add(tree: &mut Tree, view: &Arc<View>) {
         add_store(tree, view, name, &target);
         for (ost, _) in mdt.osts() {
             add_osp(tree, view, &mdt, ost);
+        }
+        for peer in mdt.peers().list() {
+            add_peer(tree, view, &mdt, peer);
         }
     }
     for (ost, target) in view.alive().osts() {
@@ -308,20 +312,33 @@ fn add_osp(tree: &mut Tree, view: &Arc<View>, mdt: &Arc<Mds>, index: TargetIndex
         Ok(counted.destroys_waiting(index)?.to_string())
     });
     let Some(import) = view.parts().known_session(ost) else { return };
-    series::stats(tree, view, &OSP_STATS, &[&device], import.source());
+    add_session(tree, view, &device, &import);
+}
+
+/// What an MDT asks of another one.
+fn add_peer(tree: &mut Tree, view: &Arc<View>, mdt: &Arc<Mds>, index: TargetIndex) {
+    let (name, Some(peer)) = (mdt.name(), mdt.peers().get(index)) else { return };
+    let device = format!("{}-osp-MDT{:04x}", TargetName::mdt(name.fsname, index.0), name.index.0);
+    add_session(tree, view, &device, peer.import());
+}
+
+/// A session of this node's servers with a target.
+fn add_session(tree: &mut Tree, view: &Arc<View>, device: &str, import: &Arc<Import>) {
+    series::stats(tree, view, &OSP_STATS, &[device], import.source());
     add_import(
         tree,
         view,
         [&OSP_IMPORT, &OSP_SRPC_INFO, &OSP_SRPC_CONTEXTS],
-        &device,
-        &import,
+        device,
+        import,
         false,
     );
     let shown = import.clone();
-    tree.shows(&OSP_MAX_RPCS_IN_FLIGHT, &[&device], move || {
+    tree.shows(&OSP_MAX_RPCS_IN_FLIGHT, &[device], move || {
         Ok(shown.report().window.unwrap_or(0).to_string())
     });
-    tree.shows(&OSP_STATE, &[&device], move || {
+    let import = import.clone();
+    tree.shows(&OSP_STATE, &[device], move || {
         Ok(format!("current_state: {}\n", session::state_word(import.state())))
     });
 }
