@@ -128,6 +128,9 @@ pub const OPENS_PER_CLIENT_MAX: usize = 1 << 20;
 pub const FLOCKS_PER_RESOURCE_MAX: usize = 65_536;
 /// Leases at one MDT, or of one mount; beyond it ENOLCK.
 pub const LEASES_MAX: usize = 1 << 20;
+/// Clients that one MDT has evicted and that have not come back, as it and the OSTs remember them.
+/// Beyond it the oldest are forgotten.
+pub const FENCED_MAX: usize = 4096;
 /// Clients of one target.
 pub const CLIENTS_MAX: usize = 16_384;
 /// Sessions with one target of all clients at one address, for example behind one NAT. It is a

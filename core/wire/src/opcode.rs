@@ -401,6 +401,7 @@ operations! {
         0x0306 OST_DESTROY "ost_destroy" Server [Destroy store release survives] Destroy(ObjectDestroy),
         0x0307 OST_SYNC "ost_sync" Both [Sync] Sync(ObjectSync),
         0x0309 OST_GRANT "ost_grant" Client [Grant memory survives] Grant(GrantSpace),
+        0x030a OST_FENCE "ost_fence" Server [Other memory] Fence(FenceClients),
         0x0380 OST_LIST "ost_list" Admin [Other] List(ObjectList),
 
         @plain
@@ -476,6 +477,7 @@ replies! {
     0x0305 OST_OFFSET "ost_offset" OpReply::Ost(OstReply::Offset(_)),
     0x0306 OST_STATFS "ost_statfs" OpReply::Ost(OstReply::Statfs(_)),
     0x0307 OST_GRANTED "ost_granted" OpReply::Ost(OstReply::Granted { .. }),
+    0x0308 OST_FENCED "ost_fenced" OpReply::Ost(OstReply::Fenced { .. }),
     0x0380 OST_OBJECTS "ost_objects" OpReply::Ost(OstReply::Objects { .. }),
 
     0x0401 CLIENT_DONE "client_done" OpReply::Client(ClientReply::Done),
@@ -546,7 +548,7 @@ mod tests {
         "mds_mend",
         "ost_list",
     ];
-    const OF_SERVERS: [&str; 9] = [
+    const OF_SERVERS: [&str; 10] = [
         "tree",
         "mds_peer_fids",
         "mds_peer_prepare",
@@ -556,6 +558,7 @@ mod tests {
         "mds_peer_exchange",
         "mds_peer_ask",
         "ost_destroy",
+        "ost_fence",
     ];
 
     #[test]

@@ -69,9 +69,10 @@ fn range(text: &str) -> Result<Range<u64>, String> {
 
 #[cfg(feature = "mutants")]
 fn mutant(text: &str) -> Result<observe::mutant::Mutant, String> {
-    let all = observe::mutant::Mutant::ALL;
+    let all = [&observe::mutant::Mutant::ALL[..], &observe::mutant::Mutant::HARMLESS].concat();
     let found = all.iter().find(|(name, _)| *name == text).map(|(_, mutant)| *mutant);
-    found.ok_or_else(|| format!("one of {}", all.map(|(name, _)| name).join(", ")))
+    let names = all.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    found.ok_or_else(|| format!("one of {names}"))
 }
 
 fn main() -> ExitCode {

@@ -1,6 +1,7 @@
 //! Background tasks of an MDT, and what they work on.
 
 pub mod destroyer;
+pub(crate) mod fence;
 pub mod settler;
 pub mod spaces;
 pub mod tasks;

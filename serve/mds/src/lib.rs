@@ -25,6 +25,7 @@ mod dir_growth;
 mod dir_placement;
 pub mod error;
 mod expected;
+mod fencing;
 mod held_names;
 pub mod locks;
 pub mod mds;

@@ -12,6 +12,7 @@ use crate::bundles::{Bundles, steps};
 use crate::dir_placement::MdtSpaces;
 use crate::error::StartError;
 use crate::expected::Expected;
+use crate::fencing::Fencing;
 use crate::locks::When;
 use crate::locks::context::LockContext;
 use crate::locks::flocks::Flocks;
@@ -89,6 +90,7 @@ pub struct Mds {
     pub(crate) groups: Arc<Groups>,
     pub(crate) window: Window,
     pub(crate) redo: SealedRedo,
+    pub(crate) fencing: Fencing,
     /// Notified when an answer that waits because of what it shows may go out.
     pub(crate) acknowledged: Notify,
     pub(crate) spaces: Spaces,
@@ -238,6 +240,7 @@ impl Mds {
             groups,
             window,
             redo,
+            fencing: Fencing::default(),
             acknowledged: Notify::new(),
             spaces: Spaces::default(),
             rotor: Mutex::new(Rotor(env.random.next_u64())),

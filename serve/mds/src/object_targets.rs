@@ -8,8 +8,9 @@ use std::sync::Arc;
 use stubs::osc::Osc;
 use types::attr::Statfs;
 use types::object::{ObjectId, ObjectOffset};
+use types::session::ClientUuid;
 use types::target::TargetIndex;
-use wire::ost::PunchKind;
+use wire::ost::{FenceClients, PunchKind};
 
 /// Pools of OSTs by name, bounded by the MGS.
 pub type Pools = BTreeMap<String, Arc<[TargetIndex]>>;
@@ -51,6 +52,21 @@ pub trait ObjectTargets: Send + Sync + 'static {
         ost: TargetIndex,
         objects: Vec<ObjectId>,
     ) -> BoxFuture<'static, Result<(), RpcError>>;
+    /// Boot number of the OST at its newest session; 0: there was none.
+    fn boot(&self, ost: TargetIndex) -> u64 {
+        let _ = ost;
+        0
+    }
+    /// Tells an OST which clients are evicted, also while it is out of use: its boot number, and
+    /// the clients of this MDT that it refuses from now on.
+    fn fence(
+        &self,
+        ost: TargetIndex,
+        fence: FenceClients,
+    ) -> BoxFuture<'static, Result<(u64, Vec<ClientUuid>), RpcError>> {
+        let _ = ost;
+        Box::pin(std::future::ready(Ok((0, fence.clients))))
+    }
 }
 
 /// OSTs reached by stubs; the follower of the configuration adds them.
@@ -139,5 +155,18 @@ impl ObjectTargets for OscSet {
     ) -> BoxFuture<'static, Result<(), RpcError>> {
         let osc = self.get(ost);
         Box::pin(async move { osc?.destroy(objects).await })
+    }
+
+    fn boot(&self, ost: TargetIndex) -> u64 {
+        self.get(ost).map_or(0, |osc| osc.import().boot())
+    }
+
+    fn fence(
+        &self,
+        ost: TargetIndex,
+        fence: FenceClients,
+    ) -> BoxFuture<'static, Result<(u64, Vec<ClientUuid>), RpcError>> {
+        let osc = self.get(ost);
+        Box::pin(async move { osc?.fence(fence).await })
     }
 }

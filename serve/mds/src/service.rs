@@ -60,6 +60,8 @@ impl Service for Mds {
                 state.acknowledge(AckEvent::Connected { client: export.client() });
             }
         });
+        // Behind that: see `Mds::tell_fences`.
+        self.fencing.session(export.client(), true);
         Ok(ConnectReply {
             version: hello.version_max.min(VERSION_MAX),
             cluster: self.cluster,
@@ -106,12 +108,13 @@ impl Service for Mds {
     }
 
     fn pinged(&self, export: &Arc<Export>, known: Xid) {
+        self.heard_again(export);
         self.arrived(export.client(), known, |_| ());
     }
 
     fn gone(&self, export: &Arc<Export>, why: Gone) {
         self.audit_ends(export);
-        self.session_gone(export.client(), why);
+        self.session_gone(export, why);
     }
 }
 
@@ -181,6 +184,7 @@ impl Mds {
         connection: u64,
         kept: Option<Kept>,
     ) -> Reply {
+        self.heard_again(export);
         let over_network = export.nid() != Nid::Loopback;
         // Before any change: a durable change never comes without its client's record.
         let mut recorded =

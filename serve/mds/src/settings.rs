@@ -36,6 +36,9 @@ pub struct MdsSettings {
     pub cut_after: Duration,
     /// A client that does not answer a callback for this long is evicted.
     pub callback_max: Duration,
+    /// How long an OST is waited for, at least, that is to refuse an evicted client before others
+    /// get what the client had.
+    pub fence_wait: Duration,
     /// Time from the arrival of a reply until the client's kernel has surely read it: a machine may
     /// be busy.
     pub author_grace: Duration,
@@ -76,6 +79,7 @@ impl Default for MdsSettings {
             retry_max: Duration::from_secs(10),
             cut_after: Duration::from_secs(10),
             callback_max: LEASE,
+            fence_wait: LEASE / 6,
             author_grace: Duration::from_millis(500),
             names_held: Duration::from_millis(100),
             names_per_bundle: 256,
@@ -101,6 +105,7 @@ impl MdsSettings {
             cut_after: Duration::from_millis(10),
             clients_return: Duration::from_millis(50),
             callback_max: Duration::from_millis(500),
+            fence_wait: Duration::from_millis(100),
             author_grace: Duration::ZERO,
             // No test waits for its end.
             names_held: Duration::from_secs(30),

@@ -53,6 +53,11 @@ impl Gates {
             .is_some_and(|known| known.is_some_and(|(last, _)| last == object))
     }
 
+    /// Returns when every change that is under way now is done.
+    pub(crate) fn pass(&self) {
+        self.gates.iter().for_each(|gate| drop(gate.write()));
+    }
+
     fn of(&self, object: ObjectId) -> &RwLock<Known> {
         &self.gates[self.hasher.hash_one(object) as usize % GATES]
     }

@@ -6,10 +6,10 @@
 //! what the previous life left, and [`recovery`] gets back what a power cut took. [`sums`] are the
 //! checksums of data at rest; [`checked`] reads and changes under them, [`scrub`] compares
 //! everything with them. [`gate`] keeps changes of one object apart, and [`graveyard`] keeps
-//! destroyed objects dead. [`streams`] starts write-back of long writes, [`buffers`] has memory for
-//! long reads. [`room`] and [`grants`] share out the free space, [`used`] counts the space of the
-//! objects. Nothing here knows layouts or names of files: an object's name says only to which file
-//! it belongs.
+//! destroyed objects dead. [`fences`] knows the clients that MDTs have evicted. [`streams`] starts
+//! write-back of long writes, [`buffers`] has memory for long reads. [`room`] and [`grants`] share
+//! out the free space, [`used`] counts the space of the objects. Nothing here knows layouts or
+//! names of files: an object's name says only to which file it belongs.
 //!
 //! An object appears at its first write, reads as empty before, and is durable after a sync of it
 //! or of everything.
@@ -21,6 +21,7 @@ mod checked;
 mod data;
 mod durable;
 pub mod error;
+mod fences;
 mod gate;
 mod grants;
 mod graveyard;

@@ -5,6 +5,7 @@
 
 use crate::buffers::Buffers;
 use crate::error::StartError;
+use crate::fences::Fences;
 use crate::gate::Gates;
 use crate::graveyard::Graveyard;
 use crate::ledger::{Author, Ledger};
@@ -16,6 +17,7 @@ use crate::sums::Sums;
 use crate::used::Used;
 use crate::window::{Found, Known, Window};
 use env::Env;
+use observe::mutant::{Mutant, is_mutant};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -68,6 +70,7 @@ pub struct Ost {
     pub(crate) known: Mutex<BTreeMap<ClientUuid, Known>>,
     /// Evicted clients, and the newest change that may be theirs.
     pub(crate) leavers: Mutex<Vec<(ClientUuid, Transno)>>,
+    pub(crate) fences: Fences,
     /// Held while a state is put together, so that an older one never replaces a newer one.
     pub(crate) recording: Mutex<()>,
     /// Much was written.
@@ -119,6 +122,7 @@ impl Ost {
             kernel_run,
             known: Mutex::new(found.known()),
             leavers: Mutex::default(),
+            fences: Fences::default(),
             recording: Mutex::default(),
             flush: Arc::default(),
         }))
@@ -161,7 +165,7 @@ impl Ost {
     /// Changes one object under its gate; returns the blocks it grew by, and the change's number.
     /// ESTALE if the object was destroyed: the file lost its last name. `longer_than`: only if it
     /// has more bytes than that; else nothing happens, and the number is 0. `author` makes the
-    /// change, with this many bytes of data.
+    /// change, with this many bytes of data; ETIMEDOUT if an MDT has evicted it meanwhile.
     pub(crate) fn change(
         &self,
         object: ObjectId,
@@ -170,6 +174,13 @@ impl Ost {
         apply: impl FnOnce() -> Result<(), StoreError>,
     ) -> Result<(i64, Transno), Errno> {
         let mut gate = self.gates.change(object);
+        // Under the gate: see `Ost::fence`. What is brought back was answered before.
+        if self.fences.has(author.client)
+            && self.window.is_open()
+            && !is_mutant(Mutant::FenceIgnored)
+        {
+            return Err(Errno::ETIMEDOUT);
+        }
         if self.graveyard.has(object) {
             return Err(Errno::ESTALE);
         }

@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering;
 use store::error::StoreError;
 use types::errno::Errno;
 use types::nid::Nid;
-use types::principal::{Claim, Owner};
+use types::principal::{Claim, Owner, Role};
 use types::proof::Proof;
 use types::session::{ClientUuid, Standing, Transno};
 use wire::message::{ConnectRequest, Op, OpReply, Redo, Reply, Request};
@@ -36,7 +36,7 @@ impl Ost {
     /// A client connects.
     ///
     /// # Errors
-    /// EAGAIN: this one is not waited for, and must wait for the others.
+    /// EAGAIN: this one is not waited for, is no server, and must wait for the others.
     pub(crate) fn admit_session(
         &self,
         export: &Arc<Export>,
@@ -58,7 +58,10 @@ impl Ost {
                 merge.gone(client);
                 drop(merge);
                 self.window.nudge();
-                return Err(Errno::EAGAIN);
+                // An MDT says which clients it has evicted; whatever else it asks waits.
+                if export.role() != Role::Server {
+                    return Err(Errno::EAGAIN);
+                }
             }
         }
         self.leavers.lock().retain(|(leaver, _)| *leaver != client);

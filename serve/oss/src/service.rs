@@ -15,6 +15,7 @@ use crate::ost::Ost;
 use crate::room::Payment;
 use crate::sums::Begun;
 use env::BoxFuture;
+use observe::mutant::{Mutant, is_mutant};
 use rpc::service::{Export, Gone, Service};
 use std::sync::Arc;
 use store::object_store::BackEnd;
@@ -26,8 +27,8 @@ use types::session::{ClientUuid, ClusterId, Transno};
 use types::target::TargetName;
 use wire::message::{ConnectReply, ConnectRequest, Op, OpReply, Redo, Reply, Request, VERSION_MAX};
 use wire::ost::{
-    GrantSpace, ObjectDestroy, ObjectGetattr, ObjectList, ObjectPunch, ObjectRead, ObjectSeek,
-    ObjectSync, ObjectWrite, OstOp, OstReply,
+    FenceClients, GrantSpace, ObjectDestroy, ObjectGetattr, ObjectList, ObjectPunch, ObjectRead,
+    ObjectSeek, ObjectSync, ObjectWrite, OstOp, OstReply,
 };
 
 /// Data up to this many bytes is copied on a reactor if the object is warm: less than a hand-off to
@@ -62,6 +63,11 @@ struct Context {
     record: bool,
     /// Before it is answered, the store must commit.
     commit: bool,
+}
+
+/// True if it brings something back to a restarted OST.
+fn is_of_recovery(request: &Request) -> bool {
+    matches!(request.ops.first(), Some(Op::Replay(_) | Op::Replayed | Op::Restored))
 }
 
 impl Ost {
@@ -119,6 +125,10 @@ impl Ost {
                 let objects = self.objects().list(*after, limit)?;
                 unchanged(OstReply::Objects { more: objects.len() == limit, objects })
             }
+            OstOp::Fence(fence) => {
+                let (boot, clients) = (self.target().boot(), self.fence(fence));
+                unchanged(OstReply::Fenced { boot, clients })
+            }
             OstOp::Grant(GrantSpace { spend, back, want }) => {
                 let (holder, asked) = ((self.name(), author.client), (*spend, *back, *want));
                 let (more, paid) = self.room.grant(
@@ -131,6 +141,24 @@ impl Ost {
                 unchanged(OstReply::Granted { more, paid })
             }
         }
+    }
+
+    /// Takes in which clients an MDT has evicted. When it returns, none of their changes is under
+    /// way, and none will begin: each change looks at the list under the gate of its object, and
+    /// all gates are passed after the list was changed.
+    fn fence(&self, fence: &FenceClients) -> Vec<ClientUuid> {
+        let clients = self.fences.take(fence);
+        if !clients.is_empty() && fence.number != 0 {
+            self.gates.pass();
+            tracing::info!(target = %self.name(), mdt = ?fence.mdt, clients = clients.len(), "clients that an MDT has evicted are refused until they come back");
+        }
+        clients
+    }
+
+    /// True if nothing is done for this client now, but that it may bring back what it was
+    /// answered.
+    fn refuses(&self, client: ClientUuid, request: &Request) -> bool {
+        !is_of_recovery(request) && self.fences.has(client) && !is_mutant(Mutant::FenceIgnored)
     }
 
     /// True if a reactor may run this itself.
@@ -153,6 +181,7 @@ impl Ost {
                 | OstOp::Seek(_)
                 | OstOp::Destroy(_)
                 | OstOp::Sync(_)
+                | OstOp::Fence(_)
                 | OstOp::List(_) => false,
             }
     }
@@ -274,15 +303,23 @@ impl Service for Ost {
 
     fn handle(self: Arc<Self>, export: Arc<Export>, request: Request) -> BoxFuture<'static, Reply> {
         Box::pin(async move {
-            let recovers =
-                matches!(request.ops.first(), Some(Op::Replay(_) | Op::Replayed | Op::Restored));
-            if (recovers || !self.window.is_open())
+            // Other clients wait for the door, but not for what an MDT says.
+            let is_fence = matches!(request.ops[..], [Op::Ost(OstOp::Fence(_))]);
+            if (is_of_recovery(&request) || !is_fence && !self.window.is_open())
                 && let Some(reply) = self.at_the_door(&export, &request).await
             {
                 return reply;
             }
+            // A client in this process comes without limits; others may have waited at the door.
+            if self.refuses(export.client(), &request) {
+                return self.refusal(request.xid, request.ops.len(), Errno::ETIMEDOUT);
+            }
             self.serve(export, request).await
         })
+    }
+
+    fn is_fenced(&self, export: &Export, request: &Request) -> bool {
+        self.refuses(export.client(), request)
     }
 
     fn gone(&self, export: &Arc<Export>, why: Gone) {

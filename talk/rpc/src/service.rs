@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use types::errno::Errno;
+use types::limits::LEASE;
 use types::nid::Nid;
 use types::principal::{Claim, Owner, Principal, Role};
 use types::proof::Proof;
@@ -80,6 +81,13 @@ pub trait Service: Send + Sync + 'static {
     /// Connect, Disconnect and Ping are answered before they come here, and what the session may
     /// not send is refused.
     fn handle(self: Arc<Self>, export: Arc<Export>, request: Request) -> BoxFuture<'static, Reply>;
+
+    /// True if nothing may be begun for this client now, because it has lost the locks under which
+    /// it works. It is answered as if the request had come after its limit ([`crate::deadline`]).
+    fn is_fenced(&self, export: &Export, request: &Request) -> bool {
+        let _ = (export, request);
+        false
+    }
 
     /// The client of an idle session says that it has the answers to all requests below `known`.
     fn pinged(&self, export: &Arc<Export>, known: Xid) {
@@ -246,6 +254,17 @@ impl Export {
     /// Hold it until the client has answered or its session has ended.
     pub fn question(&self, now: Monotonic) -> Question<'_> {
         self.questions.ask(now)
+    }
+
+    /// A moment on the own clock, up to which the client may take its session for alive, if it is
+    /// told nothing: one lease after the newest proof that it can have. That of a client in this
+    /// process is over: it needs none.
+    pub fn trusted_until(&self, now: Monotonic) -> Monotonic {
+        if !self.is_remote() {
+            return now;
+        }
+        let open = Duration::from_millis(self.questions.open_ms(now).into());
+        (self.heard_at() + LEASE).saturating_sub(open)
     }
 
     /// How long the client has left a callback open, milliseconds; 0: none is open. Once its

@@ -10,10 +10,11 @@ use types::attr::Statfs;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::object::{ObjectId, ObjectOffset};
+use types::session::ClientUuid;
 use wire::message::{Op, OpReply};
 use wire::ost::{
-    GrantSpace, ObjectDestroy, ObjectGetattr, ObjectList, ObjectPunch, ObjectRead, ObjectSeek,
-    ObjectSync, ObjectWrite, OstOp, OstReply, PunchKind,
+    FenceClients, GrantSpace, ObjectDestroy, ObjectGetattr, ObjectList, ObjectPunch, ObjectRead,
+    ObjectSeek, ObjectSync, ObjectWrite, OstOp, OstReply, PunchKind,
 };
 
 /// Client of one OST.
@@ -213,6 +214,16 @@ impl Osc {
     pub async fn sync(&self, objects: Vec<ObjectId>) -> Result<(), RpcError> {
         match self.call(OstOp::Sync(ObjectSync { objects })).await? {
             OstReply::Done => Ok(()),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Tells an OST which clients an MDT has evicted, or asks it what it was told: its boot number,
+    /// and the clients. Also while the OST is out of use, for clients may use it.
+    pub async fn fence(&self, fence: FenceClients) -> Result<(u64, Vec<ClientUuid>), RpcError> {
+        let op = Op::Ost(OstOp::Fence(fence));
+        match self.import.one(&Credentials::root(), op).await? {
+            OpReply::Ost(OstReply::Fenced { boot, clients }) => Ok((boot, clients)),
             other => Err(unexpected(&self.import, &other)),
         }
     }

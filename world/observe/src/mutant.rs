@@ -23,7 +23,8 @@ pub enum Mutant {
     WriteBeforeKept = 7,
     /// An open whose answer was lost counts as closed.
     UnconfirmedOpensForgotten = 8,
-    /// A request of a client is taken although its limit is over.
+    /// A request of a client is taken although its limit is over, and although an MDT has told that
+    /// it evicted the client.
     FenceIgnored = 9,
     /// A client does not keep what an OST has answered.
     KeptDroppedEarly = 10,
@@ -74,6 +75,9 @@ pub enum Mutant {
     AckEarly = 31,
     /// An entry of a shared log is there before the blob that it names.
     PointerBeforeBlob = 32,
+    /// A request of a client is taken although its limit is over; OSTs are told of evictions, so
+    /// this alone must not be seen ([`Mutant::HARMLESS`]).
+    LimitIgnored = 33,
 }
 
 impl Mutant {
@@ -109,6 +113,9 @@ impl Mutant {
         ("ahead-unlocked", Mutant::AheadUnlocked),
         ("entry-unlocked", Mutant::EntryUnlocked),
     ];
+
+    /// What is done twice: one of two fences is open, and the judges must find nothing.
+    pub const HARMLESS: [(&str, Mutant); 1] = [("limit-ignored", Mutant::LimitIgnored)];
 
     /// Mutants of whole clusters, with the names that tests choose them by.
     pub const ALL: [(&str, Mutant); 25] = [

@@ -4,6 +4,7 @@ use super::cursor::{Bulk, Reader, Writer, bits, count, len32, unpack};
 use super::error::DecodeError;
 use super::raw::{RawListed, RawStatfs};
 use crate::opcode::answer;
+use crate::ost::operations::{clients, put_clients};
 use crate::ost::reply::OstReply;
 use types::limits::OBJECTS_PER_LIST_MAX;
 use types::object::ObjectOffset;
@@ -29,6 +30,10 @@ pub(super) fn encode_reply(reply: &OstReply, w: &mut Writer) {
         OstReply::Granted { more, paid } => w.op(answer::OST_GRANTED, 0, |w| {
             w.put(&U64::new(*more));
             w.put(&U64::new(*paid));
+        }),
+        OstReply::Fenced { boot, clients } => w.op(answer::OST_FENCED, 0, |w| {
+            w.put(&U64::new(*boot));
+            put_clients(clients, w);
         }),
         OstReply::Objects { objects, more } => w.op(answer::OST_OBJECTS, bits([*more]), |w| {
             w.put(&len32(objects.len()));
@@ -68,6 +73,9 @@ pub(super) fn decode_reply(
         answer::OST_STATFS => OstReply::Statfs(r.get::<RawStatfs>()?.into()),
         answer::OST_GRANTED => {
             OstReply::Granted { more: r.get::<U64>()?.get(), paid: r.get::<U64>()?.get() }
+        }
+        answer::OST_FENCED => {
+            OstReply::Fenced { boot: r.get::<U64>()?.get(), clients: clients(r)? }
         }
         answer::OST_OBJECTS => {
             let [more] = unpack(FLAGS, flags)?;

@@ -145,6 +145,9 @@ raw! {
     /// Punch of bytes on the MDT; flag 0: set-id bits go, flag 1: the file grows.
     RawPunchFile 40 { fid: RawFid, start: U64, end: U64, kind: u8, zero: [u8; 7] }
 
+    /// What stands before the clients that an MDT has evicted.
+    RawFence 20 { boot: U64, number: U64, mdt: U32 }
+
     RawPunch 48 { object: RawObject, start: U64, end: U64, kind: u8, zero: [u8; 7] }
 }
 

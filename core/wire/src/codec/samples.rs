@@ -247,6 +247,7 @@ pub fn sample_replies() -> Vec<OpReply> {
         OstReply::Offset(Some(ObjectOffset(65536))),
         OstReply::Statfs(statfs()),
         OstReply::Granted { more: 1 << 20, paid: 4096 },
+        OstReply::Fenced { boot: 4, clients: vec![ClientUuid(0x5678)] },
         OstReply::Objects { objects: vec![(OBJECT, 15, 8)], more: true },
     ];
     let replies = first.into_iter().chain(mds.into_iter().map(OpReply::Mds));

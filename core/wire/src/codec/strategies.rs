@@ -302,6 +302,8 @@ pub fn any_op_reply() -> impl Strategy<Value = OpReply> {
         (vec((any_object(), any::<u64>(), any::<u64>()), 0..9), any::<bool>())
             .prop_map(|(objects, more)| OstReply::Objects { objects, more }),
         any::<(u64, u64)>().prop_map(|(size, blocks)| OstReply::Attr { size, blocks }),
+        (any::<u64>(), vec(any::<u128>().prop_map(ClientUuid), 0..9))
+            .prop_map(|(boot, clients)| OstReply::Fenced { boot, clients }),
         of(any_offset()).prop_map(OstReply::Offset),
         any_statfs().prop_map(OstReply::Statfs),
     ];

@@ -3,15 +3,17 @@
 use crate::codec::cursor::{Bulk, Reader, Writer, bits, count, len32, unpack};
 use crate::codec::error::DecodeError;
 use crate::codec::operation::{Operation, number64};
-use crate::codec::raw::{RawObject, RawPunch, punch_kind};
+use crate::codec::raw::{RawFence, RawObject, RawPunch, punch_kind};
 #[cfg(test)]
 use crate::codec::testing::*;
 use crate::ost::punch::PunchKind;
 use bytes::Bytes;
 use types::fid::Fid;
-use types::limits::OBJECTS_PER_OP_MAX;
+use types::limits::{FENCED_MAX, OBJECTS_PER_OP_MAX, TARGETS_MAX};
 use types::object::{ObjectId, ObjectOffset};
-use zerocopy::little_endian::{U32, U64};
+use types::session::ClientUuid;
+use types::target::TargetIndex;
+use zerocopy::little_endian::{U32, U64, U128};
 
 const FLAGS: &str = "OST operation flags";
 
@@ -44,6 +46,18 @@ fn put_objects(objects: &[ObjectId], w: &mut Writer) {
 fn objects(r: &mut Reader<'_>) -> Result<Vec<ObjectId>, DecodeError> {
     let n = count(*r.get()?, "objects", OBJECTS_PER_OP_MAX)?;
     Ok(r.slice_of::<RawObject>(n)?.iter().map(ObjectId::from).collect())
+}
+
+/// Clients behind their number.
+pub(crate) fn put_clients(clients: &[ClientUuid], w: &mut Writer) {
+    w.put(&len32(clients.len()));
+    clients.iter().for_each(|client| w.put(&U128::new(client.0)));
+}
+
+/// As [`put_clients`] wrote them, at most [`FENCED_MAX`].
+pub(crate) fn clients(r: &mut Reader<'_>) -> Result<Vec<ClientUuid>, DecodeError> {
+    let n = count(*r.get()?, "clients", FENCED_MAX)?;
+    Ok(r.slice_of::<U128>(n)?.iter().map(|client| ClientUuid(client.get())).collect())
 }
 
 /// Bytes at `offset`; shorter (even empty) where the object ends. An object that was never written
@@ -351,6 +365,57 @@ impl Operation for GrantSpace {
     #[cfg(test)]
     fn any() -> BoxedStrategy<GrantSpace> {
         any::<[u64; 3]>().prop_map(|[spend, back, want]| GrantSpace { spend, back, want }).boxed()
+    }
+}
+
+/// These are the clients that an MDT has evicted and that have not come back: the OST does nothing
+/// for them. Replaces what the MDT said before; an older message changes nothing. Answers `Fenced`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FenceClients {
+    /// The MDT.
+    pub mdt: TargetIndex,
+    /// Its boot number.
+    pub boot: u64,
+    /// Number of the message in this life of the MDT; 0: it only asks.
+    pub number: u64,
+    /// The clients.
+    pub clients: Vec<ClientUuid>,
+}
+
+impl Operation for FenceClients {
+    fn put(&self, w: &mut Writer) {
+        let index = u32::from(self.mdt.0).into();
+        w.put(&RawFence { boot: self.boot.into(), number: self.number.into(), mdt: index });
+        put_clients(&self.clients, w);
+    }
+
+    fn get(flags: u16, r: &mut Reader<'_>, _: &mut Bulk) -> Result<FenceClients, DecodeError> {
+        no_flags(flags)?;
+        let raw: &RawFence = r.get()?;
+        let (boot, number, index) = (raw.boot.get(), raw.number.get(), raw.mdt.get());
+        let mdt = u16::try_from(index).ok().filter(|mdt| usize::from(*mdt) < TARGETS_MAX);
+        let wrong = DecodeError::Field { field: "index of an MDT", value: index.into() };
+        let mdt = TargetIndex(mdt.ok_or(wrong)?);
+        Ok(FenceClients { mdt, boot, number, clients: clients(r)? })
+    }
+
+    #[cfg(test)]
+    fn sample() -> FenceClients {
+        let clients = vec![ClientUuid(0x5678), ClientUuid(0x9abc)];
+        FenceClients { mdt: TargetIndex(1), boot: 9, number: 3, clients }
+    }
+
+    #[cfg(test)]
+    fn any() -> BoxedStrategy<FenceClients> {
+        let clients = vec(any::<u128>().prop_map(ClientUuid), 0..9);
+        (0..TARGETS_MAX as u16, any::<[u64; 2]>(), clients)
+            .prop_map(|(mdt, [boot, number], clients)| FenceClients {
+                mdt: TargetIndex(mdt),
+                boot,
+                number,
+                clients,
+            })
+            .boxed()
     }
 }
 

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use types::attr::Statfs;
 use types::object::{ObjectId, ObjectOffset};
+use types::session::ClientUuid;
 
 /// What an operation answered.
 #[derive(Clone, PartialEq, Debug)]
@@ -34,6 +35,14 @@ pub enum OstReply {
         more: u64,
         /// Bytes that had been granted.
         paid: u64,
+    },
+    /// The clients for which the OST does nothing, because this MDT said so, and the boot number of
+    /// the OST.
+    Fenced {
+        /// Boot number.
+        boot: u64,
+        /// The clients.
+        clients: Vec<ClientUuid>,
     },
     /// Objects with their sizes in bytes and their 512-byte blocks; `more` if there are others
     /// behind.

@@ -28,7 +28,13 @@ impl Mds {
     async fn ask_spaces(&self, osts: Vec<TargetIndex>) {
         let asked = self.spaces.ask();
         let ask = |index: TargetIndex| async move {
-            (index, self.within(index, self.targets.statfs(index)).await)
+            let answer = self.within(index, self.targets.statfs(index)).await;
+            if answer.is_ok()
+                && let Err(error) = self.within(index, self.tell_fences(index)).await
+            {
+                tracing::debug!(ost = ?index, %error, "OST does not hear which clients are evicted");
+            }
+            (index, answer)
         };
         let mut answers: FuturesUnordered<_> = osts.into_iter().map(ask).collect();
         while let Some((index, answer)) = answers.next().await {
@@ -111,6 +117,9 @@ impl Mds {
     /// The set of OSTs changed: wakes the task.
     pub fn osts_changed(&self) {
         self.spaces.retain(&self.targets.list());
+        if self.fencing.any() {
+            self.tell_fences_soon();
+        }
         self.look.wake();
         self.destroy.wake();
         self.settle.wake();

@@ -258,7 +258,7 @@ impl Mds {
             stats.evictions.increment();
         }
         if !export.evict() {
-            self.session_gone(export.client(), Gone::Evicted);
+            self.session_gone(export, Gone::Evicted);
         }
     }
 }

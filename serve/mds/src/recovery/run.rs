@@ -169,8 +169,11 @@ impl Mds {
     }
 
     /// A session ended. What its client held goes to others, once a restarted MDT would not take
-    /// the client for one that still has it.
-    pub(crate) fn session_gone(&self, client: ClientUuid, why: Gone) {
+    /// the client for one that still has it, and OSTs do nothing for an evicted one
+    /// ([`fencing`](crate::fencing)).
+    pub(crate) fn session_gone(&self, export: &Export, why: Gone) {
+        let client = export.client();
+        self.fencing.session(client, false);
         let later = match why {
             Gone::Disconnected | Gone::Evicted => self.forget_session(client),
             // The target goes, not the client: the next life waits for it.
@@ -183,8 +186,11 @@ impl Mds {
             return self.release(client, why);
         };
         self.window.evicting.lock().insert(client);
+        let until = self.fence_until(export);
+        self.fencing.add(&[client]);
         let release = async move {
-            if let Err(error) = me.store.commit().await {
+            let fenced = me.until_fenced(until);
+            if let (Err(error), ()) = tokio::join!(me.store.commit(), fenced) {
                 // The MDT stops anyway.
                 tracing::error!(target = %me.name, client = %client.brief(), %error, "an eviction is not durable");
                 return;
@@ -309,7 +315,9 @@ impl Mds {
                     }
                 }
                 Some(RecoveryAction::Open { late }) => {
+                    self.fencing.add(&late);
                     late.iter().for_each(|client| self.evict_late(*client));
+                    self.fence_late().await;
                     // Others get what these had.
                     if !late.is_empty()
                         && let Err(error) = self.store.commit().await
@@ -351,6 +359,8 @@ impl Mds {
         );
         let refused = recovered.refused.clone();
         self.take_over(recovered);
+        self.fencing.add(&late);
+        self.fencing.add(&refused);
         late.into_iter().for_each(|client| self.evict_late(client));
         refused.iter().for_each(|client| self.evict_late(*client));
         self.window.machine.lock().applied(&refused, self.env.clock.now());
@@ -381,7 +391,7 @@ impl Mds {
         };
         match export {
             Some(export) if export.evict() => {}
-            Some(export) => self.session_gone(export.client(), Gone::Evicted),
+            Some(export) => self.session_gone(&export, Gone::Evicted),
             None => {
                 self.with_state(When::Later, |state| {
                     state.acknowledge(AckEvent::Gone { client, returns: false });

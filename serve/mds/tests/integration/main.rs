@@ -2,6 +2,7 @@
 
 mod components;
 mod dom;
+mod fence;
 mod gaps;
 mod groups;
 mod leases;

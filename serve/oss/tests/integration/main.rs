@@ -2,6 +2,7 @@
 
 mod content;
 mod durability;
+mod fence;
 mod full;
 mod power;
 mod rig;

@@ -291,6 +291,9 @@ impl Import {
         if matches!(action, ImportAction::Lost | ImportAction::Renewed) {
             self.tell_restart(boot);
             self.evictions_told.store(self.evictions(), Ordering::Release);
+            // The target waits for a word of the new session, before it lets OSTs work for this
+            // client again.
+            self.ping_soon();
         }
     }
 }

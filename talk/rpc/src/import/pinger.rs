@@ -73,6 +73,16 @@ fn visit(import: &Arc<Import>, seen: &mut Seen) {
     }
 }
 
+impl Import {
+    /// Pings the target now, in a task of its own.
+    pub(crate) fn ping_soon(&self) {
+        let Some(import) = self.me.upgrade() else { return };
+        let (Some(Session::Remote(remote)), _) = import.session_and_history() else { return };
+        let tasks = import.rpc.env().tasks.clone();
+        tasks.spawn("one ping", Box::pin(async move { one(&import, &remote).await }));
+    }
+}
+
 async fn one(import: &Arc<Import>, remote: &Arc<RemoteSession>) {
     if import.pinging.swap(true, Ordering::AcqRel) {
         return;

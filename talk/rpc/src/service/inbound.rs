@@ -343,7 +343,7 @@ fn serve(
     if weight::changes(&request.ops) == Changes::Nothing || envelope.waits {
         let answer = answer(rpc.clone(), served, export, request, envelope.clock);
         return Work {
-            future: Box::pin(async move { Some(answer.await) }),
+            future: Box::pin(async move { Some(answer.await.0) }),
             waits: envelope.waits,
             room: None,
         };
@@ -353,8 +353,12 @@ fn serve(
             let (kept, xid) = (export.clone(), request.xid);
             let answer = answer(rpc.clone(), served, export, request, envelope.clock);
             let future = async move {
-                let payload = answer.await;
-                kept.replies().done(xid, &payload);
+                let (payload, begun) = answer.await;
+                match begun {
+                    true => kept.replies().done(xid, &payload),
+                    // Sent again, with a new limit, it may be begun.
+                    false => kept.replies().not_begun(xid, &payload),
+                }
                 Some(payload)
             };
             Work { future: Box::pin(future), waits: false, room: None }
@@ -368,19 +372,32 @@ fn serve(
     }
 }
 
+/// The answer, and whether the request was begun.
 async fn answer(
     rpc: Arc<Rpc>,
     served: Arc<Served>,
     export: Arc<Export>,
     request: Request,
     limit: u64,
-) -> Payload {
+) -> (Payload, bool) {
     let client = export.client();
-    if deadline::is_late(limit, rpc.env().clock.now()) && !is_mutant(Mutant::FenceIgnored) {
-        tracing::warn!(target = %request.target, client = %client.brief(), "a request came after its limit, and was not begun");
-        return refusal_of(client, Refusal::Late);
+    let is_late = deadline::is_late(limit, rpc.env().clock.now())
+        && !is_mutant(Mutant::FenceIgnored)
+        && !is_mutant(Mutant::LimitIgnored);
+    let is_fenced = served.service.is_fenced(&export, &request);
+    if is_late || is_fenced {
+        if let Some(others) = rpc.complaints.pass(rpc.env().clock.now()) {
+            tracing::warn!(
+                target = %request.target,
+                client = %client.brief(),
+                is_fenced,
+                others,
+                "a request was not begun: it came after its limit, or an MDT has evicted its client"
+            );
+        }
+        return (refusal_of(client, Refusal::Late), false);
     }
     let reply = served.handle(&export, request, &rpc.env().clock).await;
     export.learn_committed(reply.last_committed);
-    reply_in(&rpc, &export, &reply)
+    (reply_in(&rpc, &export, &reply), true)
 }

@@ -75,6 +75,18 @@ impl ReplyCache {
         }
     }
 
+    /// The request was refused before it began: this is the answer, also to its repetitions so far.
+    /// The next one is a new request.
+    pub(crate) fn not_begun(&self, xid: Xid, refusal: &Payload) {
+        let before = self.by_xid.lock().remove(&xid);
+        if let Some(Kept::Running(waiting)) = before {
+            for again in waiting {
+                // An error: that connection is gone, too.
+                let _ = again.send(refusal.clone());
+            }
+        }
+    }
+
     /// Replies kept.
     #[cfg(test)]
     fn len(&self) -> usize {
@@ -101,6 +113,16 @@ mod tests {
         assert_eq!(later.try_recv().unwrap().body, "first");
         let Verdict::Done(again) = cache.begin(Xid(7), Xid(7)) else { panic!("done") };
         assert_eq!(again.body, "first");
+    }
+
+    #[test]
+    fn what_was_not_begun_may_begin_later() {
+        let cache = ReplyCache::default();
+        assert!(matches!(cache.begin(Xid(7), Xid(7)), Verdict::New));
+        let Verdict::Running(mut later) = cache.begin(Xid(7), Xid(7)) else { panic!("under way") };
+        cache.not_begun(Xid(7), &payload("late"));
+        assert_eq!(later.try_recv().unwrap().body, "late");
+        assert!(matches!(cache.begin(Xid(7), Xid(7)), Verdict::New));
     }
 
     #[test]

@@ -123,6 +123,29 @@ fn what_comes_after_its_limit_is_not_begun() {
 }
 
 #[test]
+fn a_fenced_client_gets_nothing_done_until_it_is_let_in_again() {
+    let p = pair();
+    let import = p.import();
+    import.wait_for_ever();
+    p.ost.fenced.store(true, Ordering::SeqCst);
+    let once = import.clone();
+    let error = run(&p.env, async move { write(&once, 1, 0, pattern(1, 100)).await }).unwrap_err();
+    assert_eq!(error, RpcError::Late { target: ost(0) });
+    let (send, answered) = std::sync::mpsc::channel();
+    let awaited = observe::cause::follow(7, async move {
+        send.send(write(&import, 1, 0, pattern(1, 100)).await).unwrap()
+    });
+    p.env.tasks.spawn("a program waits", Box::pin(awaited));
+    eventually("it is refused more than once", || p.ost.refused.load(Ordering::SeqCst) > 2);
+    assert!(answered.try_recv().is_err());
+    assert_eq!(p.ost.writes.load(Ordering::SeqCst), 0);
+    p.ost.fenced.store(false, Ordering::SeqCst);
+    answered.recv_timeout(SOON).expect("it goes on").unwrap();
+    assert_eq!(p.ost.writes.load(Ordering::SeqCst), 1);
+    p.end();
+}
+
+#[test]
 fn threads_that_are_no_reactors_may_call() {
     let p = pair();
     let import = p.import();

@@ -34,6 +34,7 @@ use wire::mds::{
     Setattr, Unlink,
 };
 use wire::message::{Op, OpReply, Reply, Request};
+use wire::ost::FenceClients;
 
 /// OSTs as maps of object sizes.
 #[derive(Default)]
@@ -47,6 +48,8 @@ pub struct FakeOsts {
     pub silent: Mutex<BTreeSet<TargetIndex>>,
     pub count: Mutex<u16>,
     pub pools: Mutex<Pools>,
+    /// What they were told of evicted clients: boot number of the MDT, and the newest list.
+    pub refused: Mutex<BTreeMap<TargetIndex, (u64, Vec<ClientUuid>)>>,
 }
 
 impl FakeOsts {
@@ -80,6 +83,26 @@ impl ObjectTargets for FakeOsts {
             bytes_free: 1 << 39,
             bytes_available: 1 << 39,
             ..Statfs::default()
+        });
+        self.answer(ost, answer)
+    }
+
+    fn boot(&self, _: TargetIndex) -> u64 {
+        1
+    }
+
+    fn fence(
+        &self,
+        ost: TargetIndex,
+        fence: FenceClients,
+    ) -> BoxFuture<'static, Result<(u64, Vec<ClientUuid>), RpcError>> {
+        let answer = self.there(ost).map(|()| {
+            let mut refused = self.refused.lock();
+            let refused = refused.entry(ost).or_default();
+            if fence.number != 0 {
+                *refused = (fence.boot, fence.clients);
+            }
+            (1, refused.1.clone())
         });
         self.answer(ost, answer)
     }
@@ -192,6 +215,11 @@ impl Rig {
             sessions: Mutex::default(),
             unheard: AtomicBool::new(false),
         }
+    }
+
+    /// The outside of the MDT.
+    pub fn env(&self) -> &env::Env {
+        &self.env
     }
 
     /// Stops in order and starts again.

@@ -33,6 +33,9 @@ pub struct Watch {
     pub volume_free: AtomicU64,
     /// The run of the machine's kernel.
     pub kernel_run: AtomicU64,
+    /// Writes are held while this is true.
+    pub hold_writes: (std::sync::Mutex<bool>, std::sync::Condvar),
+    pub held_writes: AtomicUsize,
 }
 
 impl Watch {
@@ -98,6 +101,10 @@ impl File for WatchedFile {
         self.0.read_at(buf, offset)
     }
     fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        let (hold, changed) = &self.1.hold_writes;
+        let held = hold.lock().unwrap();
+        self.1.held_writes.fetch_add(usize::from(*held), Ordering::SeqCst);
+        drop(changed.wait_while(held, |held| *held).unwrap());
         self.0.write_all_at(buf, offset)
     }
     fn size_and_blocks(&self) -> io::Result<(u64, u64)> {
@@ -205,6 +212,12 @@ impl Rig {
     /// Sends one request from a thread that may block.
     pub fn call(&self, ops: Vec<OstOp>) -> Reply {
         wait(self.ost.clone().handle(self.export.clone(), self.request(ops)))
+    }
+
+    /// As [`Rig::one`], by another client.
+    pub fn one_by(&self, client: u128, op: OstOp) -> Result<OstReply, Errno> {
+        let export = Export::local(self.ost.target(), ClientUuid(client), "other".into(), None);
+        only(wait(self.ost.clone().handle(export, self.request(vec![op]))))
     }
 
     /// Sends one request from a reactor.

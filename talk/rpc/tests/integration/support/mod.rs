@@ -95,6 +95,10 @@ pub struct Ost {
     pub connects: AtomicUsize,
     /// What the clients of an earlier life showed.
     pub recorded: Mutex<HashMap<ClientUuid, Claim>>,
+    /// Nothing is done for any client.
+    pub fenced: AtomicBool,
+    /// Requests that were refused for that.
+    pub refused: AtomicUsize,
     transno: AtomicU64,
 }
 
@@ -117,6 +121,8 @@ impl Ost {
             gone: Mutex::default(),
             connects: AtomicUsize::new(0),
             recorded: Mutex::default(),
+            fenced: AtomicBool::new(false),
+            refused: AtomicUsize::new(0),
             transno: AtomicU64::new(0),
         })
     }
@@ -218,6 +224,12 @@ impl Service for Ost {
             let transno = Transno(self.transno.fetch_add(1, Ordering::SeqCst) + 1);
             Reply::new(request.xid, transno, transno, results)
         })
+    }
+
+    fn is_fenced(&self, _: &Export, _: &Request) -> bool {
+        let fenced = self.fenced.load(Ordering::SeqCst);
+        self.refused.fetch_add(usize::from(fenced), Ordering::SeqCst);
+        fenced
     }
 
     fn gone(&self, export: &Arc<Export>, why: Gone) {
