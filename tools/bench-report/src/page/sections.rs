@@ -357,7 +357,7 @@ fn mdts(figures: &[&Figure]) -> Result<Markup, PageError> {
         });
     }
     let busiest = |f: &&Figure| tag(f, "machine_busy")?.parse::<f64>().ok();
-    let busy = figures.iter().filter_map(|f| busiest(f)).fold(0.0, f64::max);
+    let busy = figures.iter().filter_map(busiest).fold(0.0, f64::max);
     Ok(html! {
         p {
             "The machine was busy for up to " (number(busy * 100.0)) " % of the time. Where it was "
