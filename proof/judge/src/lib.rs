@@ -18,6 +18,7 @@
 //! left. What an operation may answer is in their models.
 
 use foldhash::fast::FixedState;
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
@@ -34,6 +35,11 @@ pub const DONE: Phase = u64::MAX;
 pub const UNDER_WAY_MAX: usize = 128;
 /// Situations at one moment; beyond it the search gives up, and says so.
 pub const SITUATIONS_MAX: usize = 200_000;
+/// Situations of a whole search, each at each moment: as many as this, and [`SEARCHED_EACH`] for
+/// each return. So a long history is judged, and one that is tangled all the time ends in minutes.
+pub const SEARCHED_MAX: u64 = 1_000_000;
+/// See [`SEARCHED_MAX`].
+pub const SEARCHED_EACH: u64 = 1_000;
 
 type Set<T> = HashSet<T, FixedState>;
 
@@ -62,7 +68,8 @@ pub trait Model {
     fn holds(&self, op: &Self::Op, state: &Self::State) -> bool;
 }
 
-/// Too much is under way at once: [`UNDER_WAY_MAX`] or [`SITUATIONS_MAX`].
+/// Too much is under way: at once ([`UNDER_WAY_MAX`], [`SITUATIONS_MAX`]), or all the time
+/// ([`SEARCHED_MAX`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TooTangled;
 
@@ -85,6 +92,8 @@ pub struct Search<'a, M: Model> {
     /// Operations under way, by bit.
     under_way: Vec<Option<&'a M::Op>>,
     situations: Vec<Situation<M::State>>,
+    /// Situations that may still be searched.
+    left: Cell<u64>,
 }
 
 impl<'a, M: Model> Search<'a, M> {
@@ -95,6 +104,7 @@ impl<'a, M: Model> Search<'a, M> {
             model,
             under_way: vec![None; UNDER_WAY_MAX],
             situations: states.into_iter().map(first).collect(),
+            left: Cell::new(SEARCHED_MAX),
         }
     }
 
@@ -117,8 +127,9 @@ impl<'a, M: Model> Search<'a, M> {
     /// way lead to. `false`: there is none, so nothing explains its answer.
     ///
     /// # Errors
-    /// There are more than [`SITUATIONS_MAX`].
+    /// There are more than [`SITUATIONS_MAX`], or there were too many in all ([`SEARCHED_MAX`]).
     pub fn returns(&mut self, UnderWay(bit): UnderWay) -> Result<bool, TooTangled> {
+        self.left.set(self.left.get() + SEARCHED_EACH);
         let mask = 1_u128 << bit;
         let work = std::mem::take(&mut self.situations);
         let (mut kept, mut seen) = (Set::default(), Set::default());
@@ -142,7 +153,7 @@ impl<'a, M: Model> Search<'a, M> {
     /// Every state that the object is in now, or may come to by what is under way.
     ///
     /// # Errors
-    /// There are more than [`SITUATIONS_MAX`] situations.
+    /// As [`Search::returns`].
     pub fn reachable(&self) -> Result<impl Iterator<Item = M::State>, TooTangled> {
         let mut seen: Set<_> = self.situations.iter().cloned().collect();
         self.walk(self.situations.clone(), &mut seen, |_| false)?;
@@ -165,6 +176,7 @@ impl<'a, M: Model> Search<'a, M> {
     ) -> Result<(), TooTangled> {
         let mut steps = Vec::new();
         while let Some(situation) = work.pop() {
+            self.left.set(self.left.get().checked_sub(1).ok_or(TooTangled)?);
             if is_enough(&situation) {
                 continue;
             }
@@ -343,5 +355,28 @@ mod tests {
         let mut search = Search::new(&Sum, [0]);
         powers.iter().for_each(|op| _ = search.begins(op).unwrap());
         assert!(search.reachable().is_err(), "a million sums");
+    }
+
+    #[test]
+    fn much_all_the_time_is_said_too_and_a_long_history_is_judged() {
+        let powers: Vec<Op> = (0..10).map(|n| Op::Add(1 << n)).collect();
+        let (nothing, zero) = (Op::Add(0), Op::Is(0));
+        fn sees<'a>(search: &mut Search<'a, Sum>, op: &'a Op) -> Result<bool, TooTangled> {
+            let begun = search.begins(op).unwrap();
+            search.returns(begun)
+        }
+        let mut search = Search::new(&Sum, [0]);
+        powers.iter().for_each(|op| _ = search.begins(op).unwrap());
+        search.left.set(20_000);
+        // Each time there are 1,024 sums without it, and as many with it.
+        let told: Vec<_> = (0..100).map(|_| sees(&mut search, &nothing)).collect();
+        let judged = told.iter().take_while(|told| **told == Ok(true)).count();
+        assert!((2..90).contains(&judged) && told[judged] == Err(TooTangled), "{told:?}");
+
+        let mut search = Search::new(&Sum, [0]);
+        search.left.set(0);
+        for _ in 0..100_000 {
+            assert_eq!(sees(&mut search, &zero), Ok(true));
+        }
     }
 }

@@ -137,6 +137,10 @@ fn main() -> ExitCode {
                 report.faults
             );
         }
+        // Neither good nor bad.
+        if report.tangled {
+            println!("seed {seed}: too tangled to judge its name space");
+        }
         if !report.wrong.is_empty() {
             bad += 1;
             println!("BAD seed {seed}: {}", report.wrong.join("\n  "));
