@@ -1,7 +1,9 @@
 //! Tendencies of a seed: which faults, how often, and how soon targets commit. A world in which
 //! everything happens seldom and at random never meets the coincidences that matter.
 
-use crate::workload::{LOCKERS, NAMERS, REMOVERS, SHARERS, SYNCERS, USUAL, WRITERS, Workload};
+use crate::workload::{
+    LOCKERS, MOVERS, NAMERS, REMOVERS, SHARERS, SYNCERS, USUAL, WRITERS, Workload,
+};
 use simenv::rng::Rng;
 use std::time::Duration;
 
@@ -60,6 +62,8 @@ pub struct FaultProfile {
     /// In this many of 1000 cases the answer to a change is late, while callbacks go on: others see
     /// the change before its author knows of it.
     pub unanswered: u64,
+    /// In so many of 1000 cases a cut is between two MDTs.
+    pub cut_mdts: u64,
     /// Length of the time with faults.
     pub faults_for: Duration,
     /// Preferences of the programs.
@@ -69,13 +73,17 @@ pub struct FaultProfile {
 }
 
 impl FaultProfile {
-    /// The fault_profile of a seed; `rng` is the generator for its plan. `workloads`: some seeds
-    /// have a workload of their own.
-    pub fn draw(seed: u64, rng: &mut Rng, workloads: bool) -> FaultProfile {
+    /// The fault_profile of a seed with so many MDTs; `rng` is the generator for its plan.
+    /// `workloads`: some seeds have a workload of their own.
+    pub fn draw(seed: u64, mdts: u16, rng: &mut Rng, workloads: bool) -> FaultProfile {
         let usual = FaultProfile::draw_usual(rng);
         let mut workload = Rng::new(seed, "taste");
         if !workloads {
             return usual;
+        }
+        let mut movers = Rng::new(seed, "movers");
+        if mdts > 1 && movers.chance(350) {
+            return usual.moving(&mut movers);
         }
         let mut sharers = Rng::new(seed, "sharers");
         if sharers.chance(150) {
@@ -138,6 +146,25 @@ impl FaultProfile {
         }
     }
 
+    /// Names and directories go from one MDT to another all the time. `rng`: of this taste.
+    fn moving(self, rng: &mut Rng) -> FaultProfile {
+        let moving = FaultProfile { workload: MOVERS, mdt: 950, down_us: 300_000, ..self };
+        match rng.below(3) {
+            // MDTs come and go, often two of them at once, before anything is durable.
+            0 => FaultProfile { commits: SLOW, pause_us: 250_000, unheard: 300, ..moving }
+                .with_faults([10, 0, 10, 0, 70, 0, 10, 0]),
+            // They are cut off from each other, often for longer than what is prepared stays.
+            1 => {
+                let faults_for = Duration::from_secs(40);
+                FaultProfile { pause_us: 600_000, cut_mdts: 800, faults_for, ..moving }
+                    .with_faults([5, 25, 2, 0, 3, 0, 40, 0])
+            }
+            // In the end the power of the whole house fails.
+            _ => FaultProfile { commits: SLOW, pause_us: 400_000, ..moving }
+                .with_faults([20, 5, 15, 0, 25, 20, 10, 0]),
+        }
+    }
+
     fn with_faults(mut self, weights: [u64; 8]) -> FaultProfile {
         for ((_, weight), new) in self.faults.iter_mut().zip(weights) {
             *weight = new;
@@ -169,6 +196,7 @@ impl FaultProfile {
                 unheard: 0,
                 late: 0,
                 unanswered: 0,
+                cut_mdts: 0,
                 faults_for: FAULTS_FOR,
                 workload: USUAL,
                 faults: of([35, 20, 25, 7, 8, 0, 5, 0]),
@@ -182,6 +210,7 @@ impl FaultProfile {
                 unheard: 500,
                 late: 0,
                 unanswered: 0,
+                cut_mdts: 0,
                 faults_for: FAULTS_FOR,
                 workload: USUAL,
                 faults: of([20, 0, 10, 0, 60, 0, 10, 0]),
@@ -195,6 +224,7 @@ impl FaultProfile {
                 unheard: 0,
                 late: 0,
                 unanswered: 0,
+                cut_mdts: 0,
                 faults_for: FAULTS_FOR,
                 workload: USUAL,
                 faults: of([30, 5, 15, 0, 10, 30, 10, 0]),

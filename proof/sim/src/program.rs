@@ -1,6 +1,7 @@
 //! Programs: each runs on one client, one operation after the other, over a small name space, so
 //! that they meet often. Everything that is asked and answered goes into the histories.
 
+mod below;
 mod restripe;
 
 use crate::bytes_seen::{BLOCK, BytesSeen, Change, Read, filled, value_of};
@@ -10,7 +11,6 @@ use crate::locks_seen::LocksSeen;
 use crate::workload::{Operation, Use, Workload};
 use bytes::Bytes;
 use client::Budget;
-use client::Looked;
 use client::WriteFlags;
 use client::caller::{Caller, Found};
 use client::client::Client;
@@ -47,8 +47,6 @@ const BLOCKS: [u64; 6] = [0, 1, 62, 63, 64, 127];
 const BLOCKS_MAX: u64 = 3;
 /// In so many of 1000 cases a file that is there is opened to read only.
 const READS: u64 = 300;
-/// In so many of 1000 cases a program splits or merges a directory before it uses it.
-const SPLITS: u64 = 60;
 /// In so many of 1000 cases it takes one that is not the root to other MDTs.
 const MIGRATES: u64 = 80;
 /// Longest pause between two operations, microseconds.
@@ -202,33 +200,6 @@ impl Program {
                 self.recorder.history.end(record, Answer::Refused(error.errno()));
                 None
             }
-        }
-    }
-
-    /// The directory that a call is about to remove: the kernel looks it up, and no program can
-    /// make anything in it meanwhile.
-    async fn victim(&self, call: &Call) -> Option<Held> {
-        let (parent, text) = match call {
-            Call::Rmdir { parent, name }
-            | Call::Rename { new_parent: parent, new_name: name, .. } => (parent, name),
-            _ => return None,
-        };
-        let node = match self.below.filter(|below| below.ino == *parent) {
-            Some(below) => below.node,
-            None if *parent == Fid::ROOT.ino() => NodeId::ROOT,
-            None => return None,
-        };
-        match self.client.clone().lookup_name(Caller::root(), node, name(text)).await {
-            Ok(Looked::Found(found)) => {
-                let held = Held { node: found.node, ino: found.ino };
-                if kind_of(found.attr.file_type()) == Kind::Dir {
-                    return Some(held);
-                }
-                self.client.forget(held.node, 1);
-                None
-            }
-            // The call itself will meet it.
-            Ok(Looked::Absent(_)) | Err(_) => None,
         }
     }
 
@@ -510,7 +481,7 @@ impl Program {
             }
         }
         self.below = (dir.ino != root.ino).then_some(dir);
-        if self.splits && self.rng.chance(SPLITS) {
+        if self.splits && self.rng.chance(self.workload.splits) {
             let at = if self.rng.chance(500) { dir } else { root };
             self.restripe(at).await;
         }
@@ -585,6 +556,15 @@ impl Program {
                     // Into each other, and out again.
                     (from.1, to.1) = (*self.rng.pick(&DIRS), *self.rng.pick(&DIRS));
                     (from.0, to.0) = if self.rng.chance(600) { (root, dir) } else { (dir, root) };
+                }
+                // Two such moves could make a circle of directories that neither of them touches.
+                if mdts > 1 && self.workload.deep > 0 && self.rng.chance(self.workload.deep) {
+                    let text = *self.rng.pick(&DIRS);
+                    if let Some(below) = self.deeper(dir, text).await {
+                        held.push(below);
+                        (from.0, to.0) = (root, below);
+                        self.below = Some(below);
+                    }
                 }
                 let call = Call::Rename {
                     parent: from.0.ino,

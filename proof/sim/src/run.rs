@@ -186,8 +186,8 @@ struct Run {
 /// Runs a seed.
 pub fn run(seed: u64, faults: Faults, trace: bool) -> Report {
     let mut rng = Rng::new(seed, "plan");
-    let fault_profile = FaultProfile::draw(seed, &mut rng, faults.workloads);
     let mdts = faults.mdts.of(seed);
+    let fault_profile = FaultProfile::draw(seed, mdts, &mut rng, faults.workloads);
     let cluster = Cluster::start(seed, mdts, fault_profile.commits, trace);
     // What is left of an MDT after a blackout is judged by the MDTs of directories.
     let splits = mdts > 1 && !fault_profile.is_dark() && Rng::new(seed, "splits").chance(500);

@@ -56,6 +56,10 @@ pub struct Workload {
     pub rounds: (u64, u64),
     /// Longest pause before each use, microseconds.
     pub pause_us: u64,
+    /// In so many of 1000 cases a program splits or merges a directory before it uses it.
+    pub splits: u64,
+    /// In so many of 1000 cases a directory is moved two levels down.
+    pub deep: u64,
     operations: &'static [(Operation, u64)],
     uses: &'static [(Use, u64)],
 }
@@ -67,6 +71,8 @@ pub const USUAL: Workload = Workload {
     count: 40,
     rounds: (1, 3),
     pause_us: 0,
+    splits: 60,
+    deep: 0,
     operations: &[
         (Operation::Create, 25),
         (Operation::Open, 20),
@@ -129,6 +135,8 @@ pub const WRITERS: Workload = Workload {
     count: 5,
     rounds: (20, 60),
     pause_us: 600_000,
+    splits: 60,
+    deep: 0,
     operations: &[(Operation::Create, 1), (Operation::Open, 3)],
     uses: &[(Use::Write, 5), (Use::Read, 4), (Use::Fsync, 1)],
 };
@@ -140,6 +148,8 @@ pub const SHARERS: Workload = Workload {
     count: 6,
     rounds: (20, 80),
     pause_us: 60_000,
+    splits: 60,
+    deep: 0,
     operations: &[
         (Operation::Create, 3),
         (Operation::Open, 12),
@@ -156,6 +166,27 @@ pub const SYNCERS: Workload = Workload {
     pause_us: 60_000,
     uses: &[(Use::Write, 5), (Use::Read, 3), (Use::Fsync, 2)],
     ..WRITERS
+};
+
+/// Names and directories go from one MDT to another, and all programs look.
+pub const MOVERS: Workload = Workload {
+    files: 2,
+    directory: 800,
+    count: 70,
+    splits: 150,
+    deep: 400,
+    operations: &[
+        (Operation::Make, 5),
+        (Operation::Create, 2),
+        (Operation::Unlink, 3),
+        (Operation::Rename, 6),
+        (Operation::Link, 4),
+        (Operation::RenameDirectory, 8),
+        (Operation::Rmdir, 2),
+        (Operation::Stat, 4),
+        (Operation::Readdir, 9),
+    ],
+    ..USUAL
 };
 
 fn draw<T: Copy>(rng: &mut Rng, weights: &[(T, u64)]) -> T {

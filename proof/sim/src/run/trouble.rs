@@ -174,9 +174,17 @@ impl Run {
 
     fn cut_something(&mut self) {
         let (mount, server) = self.pair();
-        let (a, b) = (self.mounts[mount].machine, self.cluster.servers[server].machine);
-        // Until it is healed the client may lose its lease, and with it its locks.
-        self.lost_contact(mount);
+        let (mut a, b) = (self.mounts[mount].machine, self.cluster.servers[server].machine);
+        // If that is never so, nothing is drawn.
+        if self.fault_profile.cut_mdts > 0 && self.rng.chance(self.fault_profile.cut_mdts) {
+            a = self.an_mdt();
+            if self.cluster.servers[server].kind != TargetKind::Mdt || a == b {
+                return;
+            }
+        } else {
+            // Until it is healed the client may lose its lease, and with it its locks.
+            self.lost_contact(mount);
+        }
         match self.rng.below(3) {
             0 => self.cluster.world.network().cut(a, b),
             1 => self.cluster.world.network().cut(b, a),
