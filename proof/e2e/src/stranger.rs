@@ -76,6 +76,8 @@ pub fn ask_for_way(router: SocketAddr, target: Nid, hops: u16) -> (Routed, TcpSt
 pub struct Stranger {
     stream: TcpStream,
     cluster: ClusterId,
+    /// Locks that its requests ask for beside; at first none.
+    pub locks: InodeBits,
     xid: u64,
     /// What it shows to open a session.
     pub proof: Proof,
@@ -104,6 +106,7 @@ impl Stranger {
         let mut stranger = Stranger {
             stream,
             cluster: ClusterId(0),
+            locks: InodeBits::NONE,
             xid: 1,
             proof: Proof(pairing),
             server: Proof(0),
@@ -212,7 +215,7 @@ impl Stranger {
             resent: false,
             replay: Transno(0),
             slot: 0,
-            locks: InodeBits::NONE,
+            locks: self.locks,
             credentials: Credentials::root(),
             job: JobId::NONE,
             ops: vec![op],
