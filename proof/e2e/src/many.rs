@@ -501,6 +501,23 @@ impl Many {
         }
     }
 
+    /// Stops a server process from running (SIGSTOP), as a machine that hangs.
+    pub fn suspend_server(&self, at: usize) {
+        signal(self.servers[at].child.as_ref().expect("it runs").id() as i32, libc::SIGSTOP);
+    }
+
+    /// Lets it run again.
+    pub fn resume_server(&self, at: usize) {
+        signal(self.servers[at].child.as_ref().expect("it runs").id() as i32, libc::SIGCONT);
+    }
+
+    /// `sheen` as an administrator would run it, with the daemons of all hosts in sight.
+    pub fn sheen(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(sheen());
+        command.args(args).env(RUN_DIR, self.run_dir()).stdin(Stdio::null());
+        command.output().expect("sheen runs")
+    }
+
     /// Starts a server process that was killed, with what is in its folders.
     pub fn start_server_again(&mut self, at: usize) {
         let mgs = self.mgs_nid();

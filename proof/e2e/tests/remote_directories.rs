@@ -1,5 +1,6 @@
 //! Directories on other MDTs: for programs they are as any others; and MDS die and come back while
-//! such directories are made, used and removed, and names move from one MDT to another.
+//! such directories are made, used and removed, and names move from one MDT to another. While one
+//! stands still, `sheen why` names it.
 //!
 //! `KILLS` sets the number of kills (12), `KILLS_SEED` repeats their order.
 
@@ -14,7 +15,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -242,6 +243,84 @@ fn check(made: &Made, from: &Path, to: &Path, name: &str) {
     for (file, words) in &made.files {
         assert_eq!(&fs::read_to_string(there(file)).expect("read"), words, "{}", file.display());
     }
+}
+
+/// A program that ends with the test.
+struct Running(Child);
+
+impl Running {
+    fn sh(dir: &Path, script: &str) -> Running {
+        let script = format!("exec {script}");
+        let mut command = Command::new("bash");
+        Running(command.args(["-c", &script]).current_dir(dir).spawn().expect("bash runs"))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn why_names_the_mdt_that_an_operation_waits_for() {
+    let Some(Kills { mounts, dir: _dir, mut many, .. }) = Kills::up_with_mdts(0, 3) else {
+        return;
+    };
+    let [first, second] = &mounts;
+    lfs(first, &["mkdir", "-i", "1", "one"]);
+    lfs(first, &["mkdir", "-i", "2", "two"]);
+    fs::write(first.join("one/f"), "f").expect("write");
+    // MDT0002 has a session with MDT0001 from here on.
+    lfs(first, &["mkdir", "-i", "1", "two/far"]);
+    sh(second, "ls -l two");
+    sh(first, "sync; ls -lR > /dev/null");
+    let stopped = (0..many.server_count()).find(|at| many.server_name(*at) == "mds1");
+    let stopped = stopped.expect("an MDS of MDT0001");
+    many.suspend_server(stopped);
+
+    // MDT0002 coordinates, and asks MDT0001.
+    let mut mover = Running::sh(first, "mv -T one/f two/f");
+    let told_of = |pid: u32, words: &str| {
+        let began = Instant::now();
+        loop {
+            let told = text(&many.sheen(&["why", &pid.to_string()]));
+            if told.contains(words) {
+                return told;
+            }
+            assert!(began.elapsed() < STALL_MAX, "{words:?} is not in {told}");
+            thread::sleep(Duration::from_millis(200));
+        }
+    };
+    let mv = mover.0.id();
+    let told = told_of(mv, "-> asks sheen-MDT0001: mds_peer_prepare");
+    assert!(told.contains(&format!("mv (process {mv})")), "{told}");
+    assert!(told.contains("-> sheen-MDT0002 works on "), "{told}");
+    // Whatever needs the same name waits for the same MDT.
+    let mut toucher = Running::sh(second, "touch two/f");
+    let told = told_of(toucher.0.id(), "-> waits for sheen-MDT0001: the end of operation 0002-");
+    assert!(told.contains("-> waits for sheen-MDT0001"), "{told}");
+
+    many.resume_server(stopped);
+    assert!(mover.0.wait().expect("it is ours").success(), "mv ends");
+    assert!(toucher.0.wait().expect("it is ours").success(), "touch ends");
+    assert!(!first.join("one/f").exists() && second.join("two/f").exists());
+    let began = Instant::now();
+    while text(&many.sheen(&["why"])).contains("MDT0001") {
+        assert!(began.elapsed() < STALL_MAX, "{}", text(&many.sheen(&["why"])));
+        thread::sleep(Duration::from_millis(200));
+    }
+    // What MDTs ask each other is counted where it is asked.
+    let asked = ["lctl", "get_param", "-n", "osp.sheen-MDT0001-osp-MDT0002.stats"];
+    let asked = text(&many.sheen(&asked));
+    for part in ["mds_peer_prepare", "mds_peer_apply"] {
+        assert!(asked.contains(part), "{part} is not in {asked}");
+    }
+    let import = ["lctl", "get_param", "-n", "osp.sheen-MDT0001-osp-MDT0002.import"];
+    let import = text(&many.sheen(&import));
+    assert!(import.contains("state: FULL"), "{import}");
+    many.stop();
 }
 
 fn is_clean(checked: &std::process::Output) {
