@@ -35,9 +35,10 @@ pub const DONE: Phase = u64::MAX;
 pub const UNDER_WAY_MAX: usize = 128;
 /// Situations at one moment; beyond it the search gives up, and says so.
 pub const SITUATIONS_MAX: usize = 200_000;
-/// Situations of a whole search, each at each moment: as many as this, and [`SEARCHED_EACH`] for
-/// each return. So a long history is judged, and one that is tangled all the time ends in minutes.
-pub const SEARCHED_MAX: u64 = 1_000_000;
+/// Steps that a whole search may try: as many as this, and [`SEARCHED_EACH`] for each return. So a
+/// long history is judged, and one that is tangled all the time ends. A step makes a state and
+/// compares it: that is what takes the time.
+pub const SEARCHED_MAX: u64 = 2_000_000;
 /// See [`SEARCHED_MAX`].
 pub const SEARCHED_EACH: u64 = 1_000;
 
@@ -92,7 +93,7 @@ pub struct Search<'a, M: Model> {
     /// Operations under way, by bit.
     under_way: Vec<Option<&'a M::Op>>,
     situations: Vec<Situation<M::State>>,
-    /// Situations that may still be searched.
+    /// Steps that may still be tried.
     left: Cell<u64>,
 }
 
@@ -127,7 +128,7 @@ impl<'a, M: Model> Search<'a, M> {
     /// way lead to. `false`: there is none, so nothing explains its answer.
     ///
     /// # Errors
-    /// There are more than [`SITUATIONS_MAX`], or there were too many in all ([`SEARCHED_MAX`]).
+    /// There are more than [`SITUATIONS_MAX`], or too many steps were tried ([`SEARCHED_MAX`]).
     pub fn returns(&mut self, UnderWay(bit): UnderWay) -> Result<bool, TooTangled> {
         self.left.set(self.left.get() + SEARCHED_EACH);
         let mask = 1_u128 << bit;
@@ -176,7 +177,6 @@ impl<'a, M: Model> Search<'a, M> {
     ) -> Result<(), TooTangled> {
         let mut steps = Vec::new();
         while let Some(situation) = work.pop() {
-            self.left.set(self.left.get().checked_sub(1).ok_or(TooTangled)?);
             if is_enough(&situation) {
                 continue;
             }
@@ -189,6 +189,7 @@ impl<'a, M: Model> Search<'a, M> {
                     .map_or(START, |(_, p)| *p);
                 self.model.steps(op, phase, &situation.state, &mut steps);
                 for (state, phase) in steps.drain(..) {
+                    self.left.set(self.left.get().checked_sub(1).ok_or(TooTangled)?);
                     let mut next = Situation {
                         state,
                         done: situation.done,
@@ -367,7 +368,7 @@ mod tests {
         }
         let mut search = Search::new(&Sum, [0]);
         powers.iter().for_each(|op| _ = search.begins(op).unwrap());
-        search.left.set(20_000);
+        search.left.set(50_000);
         // Each time there are 1,024 sums without it, and as many with it.
         let told: Vec<_> = (0..100).map(|_| sees(&mut search, &nothing)).collect();
         let judged = told.iter().take_while(|told| **told == Ok(true)).count();
