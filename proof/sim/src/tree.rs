@@ -5,6 +5,7 @@
 
 use crate::history::{ANY_NLINK, Answer, Call, Ino, Kind, mdt_of};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use types::errno::Errno;
 
 /// Inodes above this number were made by an operation that was never answered: their numbers are
@@ -37,7 +38,8 @@ pub fn only(mdt: u16) -> MdtSet {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Tree {
     root: Ino,
-    nodes: BTreeMap<Ino, Node>,
+    /// A search makes many states that differ in a node or two.
+    nodes: BTreeMap<Ino, Arc<Node>>,
 }
 
 impl Tree {
@@ -50,7 +52,7 @@ impl Tree {
             parent: root,
             names: BTreeMap::new(),
         };
-        Tree { root, nodes: BTreeMap::from([(root, node)]) }
+        Tree { root, nodes: BTreeMap::from([(root, Arc::new(node))]) }
     }
 
     /// All inodes that have a name: (number, kind).
@@ -107,9 +109,17 @@ impl Tree {
         }
     }
 
+    fn node(&self, ino: Ino) -> Option<&Node> {
+        self.nodes.get(&ino).map(Arc::as_ref)
+    }
+
+    fn node_mut(&mut self, ino: Ino) -> Option<&mut Node> {
+        self.nodes.get_mut(&ino).map(Arc::make_mut)
+    }
+
     /// A directory that can be used as a parent.
     fn dir(&self, ino: Ino) -> Option<&Node> {
-        self.nodes.get(&ino).filter(|node| node.kind == Kind::Dir && node.links > 0)
+        self.node(ino).filter(|node| node.kind == Kind::Dir && node.links > 0)
     }
 
     fn is_below(&self, mut ino: Ino, above: Ino) -> bool {
@@ -129,7 +139,12 @@ impl Tree {
         if let Some(node) = self.nodes.remove(&synthetic) {
             self.nodes.insert(ino, node);
         }
+        let names = |node: &Node| node.names.values().any(|child| *child == synthetic);
         for node in self.nodes.values_mut() {
+            if node.parent != synthetic && !names(node) {
+                continue;
+            }
+            let node = Arc::make_mut(node);
             if node.parent == synthetic {
                 node.parent = ino;
             }
@@ -326,16 +341,9 @@ impl Tree {
                 if self.nodes.contains_key(&ino) {
                     return false;
                 }
-                self.nodes.insert(
-                    ino,
-                    Node {
-                        kind: *kind,
-                        mdt: *mdt,
-                        links: 1,
-                        parent: *parent,
-                        names: BTreeMap::new(),
-                    },
-                );
+                let names = BTreeMap::new();
+                let node = Node { kind: *kind, mdt: *mdt, links: 1, parent: *parent, names };
+                self.nodes.insert(ino, Arc::new(node));
                 self.name(*parent, name, ino);
                 self.fits_inode(ino, answer, bound)
             }
@@ -350,7 +358,7 @@ impl Tree {
                     if over.is_some() {
                         self.remove(*new_parent, new_name);
                     }
-                    if let Some(parent) = self.nodes.get_mut(parent) {
+                    if let Some(parent) = self.node_mut(*parent) {
                         parent.names.remove(name);
                     }
                     self.name(*new_parent, new_name, ino);
@@ -358,7 +366,7 @@ impl Tree {
                 matches!(answer, None | Some(Answer::Done))
             }
             Call::Link { ino, parent, name } => {
-                if let Some(node) = self.nodes.get_mut(ino) {
+                if let Some(node) = self.node_mut(*ino) {
                     node.links += 1;
                 }
                 self.name(*parent, name, *ino);
@@ -367,7 +375,8 @@ impl Tree {
             Call::Readdir { ino } => match answer {
                 None => true,
                 Some(Answer::Names(seen)) => {
-                    let names = self.nodes[ino].names.clone();
+                    let dir = self.nodes[ino].clone();
+                    let names = &dir.names;
                     names.len() == seen.len()
                         && names.iter().all(|(name, child)| {
                             seen.get(name).is_some_and(|s| self.identify(*child, *s, bound))
@@ -379,17 +388,17 @@ impl Tree {
     }
 
     fn name(&mut self, parent: Ino, name: &str, ino: Ino) {
-        if let Some(dir) = self.nodes.get_mut(&parent) {
+        if let Some(dir) = self.node_mut(parent) {
             dir.names.insert(name.to_owned(), ino);
         }
-        if let Some(node) = self.nodes.get_mut(&ino) {
+        if let Some(node) = self.node_mut(ino) {
             node.parent = parent;
         }
     }
 
     fn remove(&mut self, parent: Ino, name: &str) {
-        let removed = self.nodes.get_mut(&parent).and_then(|dir| dir.names.remove(name));
-        if let Some(node) = removed.and_then(|ino| self.nodes.get_mut(&ino)) {
+        let removed = self.node_mut(parent).and_then(|dir| dir.names.remove(name));
+        if let Some(node) = removed.and_then(|ino| self.node_mut(ino)) {
             node.links -= 1;
         }
     }
