@@ -10,6 +10,7 @@ use layout::lmv_ea;
 use sim::cluster::Cluster;
 use simenv::machine::Kill;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
 use types::dir_stripes::{DirDefault, DirHash, DirSpec};
 use types::errno::Errno;
@@ -258,20 +259,25 @@ fn at_each_mdt(cluster: &Cluster, set: impl Fn(&mds::mds::Mds)) {
     (0..4).for_each(|mdt| set(&cluster.mdt(TargetIndex(mdt)).expect("a served MDT")));
 }
 
+/// Makes files with these numbers, each at the MDT of its name.
+fn more(cluster: &Cluster, hand: &Hand, dir: Fid, names: &mut Names, numbers: Range<usize>) {
+    for n in numbers {
+        let text = format!("more{n:02}");
+        let mut made = Err(Errno::EREMCHG);
+        while made == Err(Errno::EREMCHG) {
+            let stripes = hand.record(cluster, dir);
+            let at = stripes.map_or(dir, |stripes| stripes.place(text.as_bytes()));
+            made = hand.asks(cluster, at.mdt(), create(at, &text, CreateKind::Regular(None)));
+        }
+        names.insert(text, self::made(made));
+    }
+}
+
 /// A directory that has become large, and was split by itself.
 fn grown(seed: u64) -> (Cluster, Hand, Fid, Names) {
     let (cluster, hand, dir, mut names) = prepared(seed, 1);
     at_each_mdt(&cluster, |mdt| mdt.set_split_count(40).expect("a count"));
-    for n in 0..60 {
-        let text = format!("more{n:02}");
-        let mut made = Err(Errno::EREMCHG);
-        while made == Err(Errno::EREMCHG) {
-            let stripes = hand.record(&cluster, dir);
-            let at = stripes.map_or(dir, |stripes| stripes.place(text.as_bytes()));
-            made = hand.asks(&cluster, at.mdt(), create(at, &text, CreateKind::Regular(None)));
-        }
-        names.insert(text, self::made(made));
-    }
+    more(&cluster, &hand, dir, &mut names, 0..60);
     let stripes = assert_whole(&cluster, dir, &names, "large").expect("stripes");
     assert_eq!((stripes.count(), stripes.master(), stripes.is_by_itself()), (4, dir, true));
     (cluster, hand, dir, names)
@@ -279,8 +285,9 @@ fn grown(seed: u64) -> (Cluster, Hand, Fid, Names) {
 
 #[test]
 fn a_directory_that_becomes_large_is_split_by_itself() {
-    let (cluster, hand, dir, names) = grown(3);
+    let (cluster, hand, dir, mut names) = grown(3);
     assert_served(&cluster, &hand, dir, &names, "large");
+    more(&cluster, &hand, dir, &mut names, 60..100);
     let by_mdt = |mdt| names.values().filter(|fid| fid.mdt() == mdt).count();
     assert!([0, 2, 3].map(by_mdt).into_iter().all(|n| n > 0), "files are made on all MDTs");
 }

@@ -283,12 +283,12 @@ fn directories_go_where_the_one_above_says() {
     let stripes = DirStripes::decode(&value).expect("stripes");
     let third = make(second, &name_in(&stripes, second, "third"));
     assert_eq!(striped(third), (true, None), "the last level hands nothing on");
-    // By turns: each MDT gets some.
+    // By turns. One whose space is not known just then is passed over.
     let turns = DirDefault { count: 1, mdt: None, by_turns: Levels::All, ..default };
     set(top, Some(&turns)).expect("another default");
-    let mut at: Vec<u16> = (0..12).map(|n| make(top, &format!("t{n}")).mdt()).collect();
-    at.sort_unstable();
-    assert_eq!(at, [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]);
+    let at: Vec<u16> = (0..12).map(|n| make(top, &format!("t{n}")).mdt()).collect();
+    let each = [0, 1, 2].map(|mdt| at.iter().filter(|at| **at == mdt).count());
+    assert!(each.into_iter().all(|count| (3..=5).contains(&count)), "{at:?}");
     set(top, None).expect("it goes");
     assert_eq!(make(top, "plain").mdt(), 0);
 }

@@ -9,6 +9,7 @@ use futures_util::stream::FuturesUnordered;
 use layout::placement::{NoSpace, OstSpace};
 use rpc::error::RpcError;
 use std::sync::Arc;
+use types::attr::Statfs;
 use types::target::{TargetIndex, TargetName};
 
 impl Mds {
@@ -29,31 +30,33 @@ impl Mds {
         let asked = self.spaces.ask();
         let ask = |index: TargetIndex| async move {
             let answer = self.within(index, self.targets.statfs(index)).await;
-            if answer.is_ok()
-                && let Err(error) = self.within(index, self.tell_fences(index)).await
-            {
+            let is_there = answer.is_ok();
+            self.learn_space(asked, index, answer);
+            if is_there && let Err(error) = self.within(index, self.tell_fences(index)).await {
                 tracing::debug!(ost = ?index, %error, "OST does not hear which clients are evicted");
             }
-            (index, answer)
         };
-        let mut answers: FuturesUnordered<_> = osts.into_iter().map(ask).collect();
-        while let Some((index, answer)) = answers.next().await {
-            let before = self.spaces.known(index);
-            let space = match answer {
-                Ok(s) => {
-                    OstSpace { index, free: s.bytes_available, total: s.bytes_total, active: true }
-                }
-                Err(error) => {
-                    if before.is_none_or(|b| b.active) {
-                        tracing::warn!(ost = ?index, %error, "OST does not tell its space; it gets no new files");
-                    }
-                    let unknown = OstSpace { index, free: 0, total: 0, active: false };
-                    OstSpace { active: false, ..before.unwrap_or(unknown) }
-                }
-            };
-            if self.targets.is_known(index) {
-                self.spaces.set(asked, space);
+        let mut asks: FuturesUnordered<_> = osts.into_iter().map(ask).collect();
+        while asks.next().await.is_some() {}
+    }
+
+    /// `asked`: the number of the question.
+    fn learn_space(&self, asked: u64, index: TargetIndex, answer: Result<Statfs, RpcError>) {
+        let before = self.spaces.known(index);
+        let space = match answer {
+            Ok(s) => {
+                OstSpace { index, free: s.bytes_available, total: s.bytes_total, active: true }
             }
+            Err(error) => {
+                if before.is_none_or(|b| b.active) {
+                    tracing::warn!(ost = ?index, %error, "OST does not tell its space; it gets no new files");
+                }
+                let unknown = OstSpace { index, free: 0, total: 0, active: false };
+                OstSpace { active: false, ..before.unwrap_or(unknown) }
+            }
+        };
+        if self.targets.is_known(index) {
+            self.spaces.set(asked, space);
         }
     }
 
