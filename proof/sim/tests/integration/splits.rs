@@ -287,6 +287,7 @@ fn grown(seed: u64) -> (Cluster, Hand, Fid, Names) {
 fn a_directory_that_becomes_large_is_split_by_itself() {
     let (cluster, hand, dir, mut names) = grown(3);
     assert_served(&cluster, &hand, dir, &names, "large");
+    // By now each name has its stripe, and its file is made there.
     more(&cluster, &hand, dir, &mut names, 60..100);
     let by_mdt = |mdt| names.values().filter(|fid| fid.mdt() == mdt).count();
     assert!([0, 2, 3].map(by_mdt).into_iter().all(|n| n > 0), "files are made on all MDTs");
