@@ -273,8 +273,8 @@ mod tests {
         let hex: String = encode(&nodemap).iter().map(|b| format!("{b:02x}")).collect();
         assert_eq!(hex, include_str!("golden/config_nodemap.hex").trim());
         let (plain, mut nodemap) = (encode(&nodemap), nodemap);
-        nodemap.set(idmap::nodemap::Property::ReadOnly(true)).unwrap();
-        nodemap.set(idmap::nodemap::Property::Audit(true)).unwrap();
+        nodemap.set(idmap::property::Property::ReadOnly(true)).unwrap();
+        nodemap.set(idmap::property::Property::Audit(true)).unwrap();
         assert_eq!(decode(&encode(&nodemap)), Ok(nodemap.clone()));
         assert_eq!(encode(&nodemap).len(), plain.len(), "a record of an earlier version is read");
         let nodemap = ConfigKey::Nodemap("physics".parse().unwrap());

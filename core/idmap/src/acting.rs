@@ -1,7 +1,8 @@
 //! The ids as which the callers of one client act: what its nodemap says, and then what the
 //! parameters of the MDT say ([`crate::rules`]).
 
-use crate::nodemap::{Caller, IdKind, MapMode, Nodemap};
+use crate::nodemap::{Caller, IdKind, Nodemap};
+use crate::property::MapMode;
 use std::sync::Arc;
 use types::credentials::{Callers, Credentials, Ids, KnownUsers, Squash};
 
@@ -110,7 +111,8 @@ impl Acting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nodemap::{IdKind, Property};
+    use crate::nodemap::IdKind;
+    use crate::property::Property;
     use proptest::prelude::*;
     use types::credentials::ActsAs;
 

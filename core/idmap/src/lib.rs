@@ -12,6 +12,7 @@ pub mod acting;
 pub mod ids;
 pub mod nids;
 pub mod nodemap;
+pub mod property;
 pub mod rules;
 pub mod scope;
 pub mod set;

@@ -4,7 +4,8 @@
 //! key, or in two by its NID. Bounds: [`NODEMAPS_MAX`], [`nodemap::RANGES_MAX`],
 //! `types::limits::ID_SPANS_MAX`.
 
-use crate::nodemap::{self, BadSet, IdKind, Members, Nodemap, NodemapName, Property};
+use crate::nodemap::{self, BadSet, IdKind, Members, Nodemap, NodemapName};
+use crate::property::Property;
 use crate::spans::Span;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
@@ -369,7 +370,7 @@ mod tests {
         assert_eq!(Property::parse("squash_gid", "99"), Ok(Property::SquashGid(99)));
         assert_eq!(
             Property::parse("map_mode", "uid"),
-            Ok(Property::MapMode(nodemap::MapMode::Uid))
+            Ok(Property::MapMode(crate::property::MapMode::Uid))
         );
     }
 

@@ -3,6 +3,10 @@
 //! It stands apart from the program `sheen-bench` (crate `bench`), which does the work, so that
 //! `sheen` knows the arguments without carrying the benchmarks.
 
+mod mdts;
+
+pub use mdts::{MdtsArgs, MdtsPlace};
+
 use clap::{Args, Subcommand, ValueEnum};
 use node::config::mount_source::MountSource;
 use node::config::networks::{Networks, Routes};
@@ -446,61 +450,6 @@ impl WanArgs {
     /// Those of `rtt` over the link.
     pub fn rtt(&self) -> RttArgs {
         RttArgs { files: self.files.div_ceil(20) }
-    }
-}
-
-/// Arguments of `mdts`.
-#[derive(Clone, Debug, Args)]
-pub struct MdtsArgs {
-    /// Numbers of MDTs; the others are compared to the first
-    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,2,4", value_parser = clap::value_parser!(u16).range(1..=64))]
-    pub mdts: Vec<u16>,
-    /// Ranks for each MDT; there is a client for every two
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
-    pub ranks: u16,
-    /// Files, and then directories, of each rank
-    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub items: u32,
-    /// How long an MDT works on a request, whichever it is
-    #[arg(long, value_name = "TIME", default_value = "2.5ms", value_parser = delay)]
-    pub service_time: Span,
-    /// Where the ranks work
-    #[arg(
-        long,
-        value_name = "PLACE",
-        value_enum,
-        value_delimiter = ',',
-        default_value = "private,shared,split,remote"
-    )]
-    pub places: Vec<MdtsPlace>,
-    /// So many names on one MDT make the directory of "split" split; fewer than by default, as
-    /// requests are slower
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub split_count: u32,
-}
-
-/// Directories of `mdts`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-pub enum MdtsPlace {
-    /// One for each rank, spread over the MDTs as wholes
-    Private,
-    /// One for all, made with a stripe on each MDT
-    Shared,
-    /// One for all, made on one MDT, which splits by itself
-    Split,
-    /// One for each rank; directories that are made in it go to another MDT. Files are left out
-    Remote,
-}
-
-impl MdtsPlace {
-    /// Its name in a report.
-    pub fn name(self) -> &'static str {
-        match self {
-            MdtsPlace::Private => "private",
-            MdtsPlace::Shared => "shared",
-            MdtsPlace::Split => "split",
-            MdtsPlace::Remote => "remote",
-        }
     }
 }
 

@@ -7,7 +7,8 @@ use crate::cli::nodemap::{
     NodemapIdmapArgs, NodemapModifyArgs, NodemapRangeArgs, NodemapSetFilesetArgs, NodemapTestIdArgs,
 };
 use crate::daemons::{self, Answered, Daemons};
-use idmap::nodemap::{IdKind, Members, Nodemap, NodemapName, Property};
+use idmap::nodemap::{IdKind, Members, Nodemap, NodemapName};
+use idmap::property::Property;
 use idmap::set::{NodemapChange, Nodemaps};
 use idmap::spans::Span;
 use node::manage::control::{Answer, Request};
@@ -98,7 +99,7 @@ pub fn modify(
             change(&NodemapChange::Modify(args.name.clone(), property), daemons, report)
         }
         Err(bad) => {
-            let absent = matches!(bad, idmap::nodemap::BadProperty::Absent(_));
+            let absent = matches!(bad, idmap::property::BadProperty::Absent(_));
             let errno = if absent { Errno::EOPNOTSUPP } else { Errno::EINVAL };
             report.sentence(&bad.to_string(), errno);
             Ok(())

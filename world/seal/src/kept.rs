@@ -234,21 +234,4 @@ mod tests {
         let claims = Opener::new(mdt(0), [(7, &OLDER)]);
         assert_eq!(claims.open(CHANGE, &ancient), Err(NotOurs::Changed), "another life's");
     }
-
-    /// What sealing costs: `cargo test --release -p seal -- --ignored --nocapture costs`.
-    #[test]
-    #[ignore = "it measures"]
-    fn costs() {
-        let sealer = Sealer::new(mdt(0), 9, &KEY);
-        for len in [256, 512, 1024, 4096, 16384] {
-            let redo = vec![3; len];
-            let rounds = 200_000;
-            let begun = std::time::Instant::now();
-            for n in 0..rounds {
-                std::hint::black_box(sealer.seal(Transno(n), &redo));
-            }
-            let each = begun.elapsed().as_nanos() as f64 / rounds as f64;
-            println!("{len} bytes: {each:.0} ns");
-        }
-    }
 }

@@ -12,7 +12,8 @@ use crate::message::{
 use crate::mgs::{FsConfig, MgsOp, MgsReply, PoolChange, PoolInfo, ScopesVersion, TargetInfo};
 use crate::ost::{OstOp, OstReply};
 use crate::report::{KeptReport, NodeReport};
-use idmap::nodemap::{IdKind, Members, NodemapName, Property};
+use idmap::nodemap::{IdKind, Members, NodemapName};
+use idmap::property::Property;
 use idmap::scope::{Scope, ScopedParam};
 use idmap::set::NodemapChange;
 use idmap::spans::Span;

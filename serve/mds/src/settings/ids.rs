@@ -130,7 +130,8 @@ pub(crate) fn is_denied(op: &MdsOp) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use idmap::nodemap::{FOREIGN, Property};
+    use idmap::nodemap::FOREIGN;
+    use idmap::property::Property;
     use namespace::acl::Acl;
     use types::attr::{Attr, SetAttr};
     use types::time::Timestamp;

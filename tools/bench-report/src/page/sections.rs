@@ -51,6 +51,14 @@ fn words(settings: &serde_json::Value) -> String {
     told.map(word).collect::<Vec<_>>().join("; ")
 }
 
+/// Each series in a colour of its own: names for the legend, and lines.
+fn coloured(series: Vec<(String, Vec<(f64, f64)>)>) -> (Vec<(usize, String)>, Vec<Series>) {
+    let coloured = series.into_iter().enumerate();
+    coloured
+        .map(|(colour, (name, points))| ((colour, name), Series { colour, line: true, points }))
+        .unzip()
+}
+
 fn legend(names: &[(usize, String)]) -> Markup {
     html! {
         ul.legend {
@@ -289,13 +297,7 @@ fn listings(figures: &[&Figure]) -> Result<Markup, PageError> {
     if !series.iter().any(|(name, _)| name.ends_with("SheenFS")) {
         return Ok(html! {});
     }
-    let names: Vec<(usize, String)> =
-        series.iter().enumerate().map(|(at, (name, _))| (at, name.clone())).collect();
-    let lines: Vec<Series> = series
-        .into_iter()
-        .enumerate()
-        .map(|(at, (_, points))| Series { colour: at, line: true, points })
-        .collect();
+    let (names, lines) = coloured(series);
     let svg = plot::lines("listings over long links", ["round trip, ms", "times as long"], &lines)?;
     Ok(html! {
         figure {
@@ -336,13 +338,7 @@ fn mdts(figures: &[&Figure]) -> Result<Markup, PageError> {
             let at_best = vec![(1.0, 1.0), (flat, flat), (most, flat)];
             series.push(("Lustre 2.14.51, published, at best".to_owned(), at_best));
         }
-        let names: Vec<(usize, String)> =
-            series.iter().enumerate().map(|(at, (name, _))| (at, name.clone())).collect();
-        let lines: Vec<Series> = series
-            .into_iter()
-            .enumerate()
-            .map(|(at, (_, points))| Series { colour: at, line: true, points })
-            .collect();
+        let (names, lines) = coloured(series);
         let svg = plot::lines(
             &format!("{operation} by MDTs"),
             ["MDTs", "times the rate of one"],

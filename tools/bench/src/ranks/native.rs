@@ -10,6 +10,7 @@ use client::client::{Client, ClientOptions};
 use client::error::ClientError;
 use client::node::NodeId;
 use client::open::{FileHandle, OpenMode};
+use env::Env;
 use env::real::{RealConfig, RealEnv, RealGuard};
 use node::config::mount_source::MountSource;
 use rpc::{Rpc, RpcConfig};
@@ -37,11 +38,19 @@ pub struct Native {
     _guard: RealGuard,
 }
 
-fn runtime() -> Result<Runtime, BenchError> {
+/// A runtime for one thread.
+///
+/// # Errors
+/// The system has no more descriptors.
+pub fn runtime() -> Result<Runtime, BenchError> {
     tokio::runtime::Builder::new_current_thread().build().map_err(BenchError::of("start a runtime"))
 }
 
-fn name_of(name: &str) -> Result<Name, BenchError> {
+/// A name of a file.
+///
+/// # Errors
+/// It is too long, or has a slash in it.
+pub fn name_of(name: &str) -> Result<Name, BenchError> {
     Name::new(name.as_bytes())
         .map_err(|errno| BenchError::Failed(format!("{name:?} is no name: {errno}")))
 }
@@ -49,6 +58,29 @@ fn name_of(name: &str) -> Result<Name, BenchError> {
 /// "cannot DO NAME natively: why".
 fn natively<'a>(what: &'a str, name: &'a str) -> impl FnOnce(ClientError) -> BenchError + 'a {
     move |error| BenchError::Failed(format!("cannot {what} {name} natively: {error}"))
+}
+
+/// A client in this process. It answers errors instead of waiting for servers for ever. The caller
+/// unmounts it, and then shuts its connections down.
+///
+/// # Errors
+/// The servers do not answer.
+pub async fn mount(env: &Env, source: &MountSource) -> Result<(Arc<Client>, Arc<Rpc>), BenchError> {
+    let rpc = Rpc::new(env.clone(), RpcConfig { cluster: ClusterId(0), checksums: true });
+    let options = ClientOptions {
+        opens: true,
+        access_times: AccessTimes::default(),
+        nodiratime: false,
+        mgs: source.mgs.clone(),
+        fsname: source.fsname,
+        directory: source.directory.clone(),
+        description: format!("sheen bench, process {}", std::process::id()),
+        soft: true,
+    };
+    match Client::mount(env.clone(), rpc.clone(), options).await {
+        Ok(client) => Ok((client, rpc)),
+        Err(error) => Err(BenchError::Failed(format!("cannot reach {source}: {error}"))),
+    }
 }
 
 impl Native {
@@ -59,21 +91,8 @@ impl Native {
     pub fn connect(source: &MountSource) -> Result<Native, BenchError> {
         let (env, guard) =
             RealEnv::start(RealConfig::default()).map_err(BenchError::of("start threads"))?;
-        let rpc = Rpc::new(env.clone(), RpcConfig { cluster: ClusterId(0), checksums: true });
         let runtime = runtime()?;
-        let options = ClientOptions {
-            opens: true,
-            access_times: AccessTimes::default(),
-            nodiratime: false,
-            mgs: source.mgs.clone(),
-            fsname: source.fsname,
-            directory: source.directory.clone(),
-            description: format!("sheen bench, process {}", std::process::id()),
-            soft: true,
-        };
-        let client = runtime.block_on(Client::mount(env, rpc.clone(), options));
-        let client =
-            client.map_err(|e| BenchError::Failed(format!("cannot reach {source}: {e}")))?;
+        let (client, rpc) = runtime.block_on(mount(&env, source))?;
         let text = format!("sheen-bench-native.{}", std::process::id());
         let folder = name_of(&text)?;
         let made = runtime.block_on(client.clone().mkdir(

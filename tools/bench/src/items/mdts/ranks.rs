@@ -2,25 +2,23 @@
 //! does.
 
 use crate::failure::BenchError;
+use crate::ranks::native::{mount, name_of, runtime};
 use crate::stop::Stop;
 use bench_args::MdtsPlace;
 use client::caller::Caller;
-use client::client::{Client, ClientOptions};
+use client::client::Client;
 use client::error::ClientError;
 use client::node::NodeId;
 use client::open::OpenMode;
-use env::Env;
 use env::real::{RealConfig, RealEnv, RealGuard};
 use node::config::mount_source::MountSource;
-use rpc::{Rpc, RpcConfig};
+use rpc::Rpc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
-use types::attr::AccessTimes;
 use types::dir_stripes::DirSpec;
 use types::errno::Errno;
 use types::name::Name;
-use types::session::ClusterId;
 use types::target::TargetIndex;
 
 /// Ranks of one client.
@@ -94,31 +92,8 @@ pub struct Times {
     pub ended: Vec<Instant>,
 }
 
-fn runtime() -> Result<Runtime, BenchError> {
-    tokio::runtime::Builder::new_current_thread().build().map_err(BenchError::of("start a runtime"))
-}
-
-fn name(text: &str) -> Name {
-    Name::new(text.as_bytes()).expect("a short name")
-}
-
 fn failed(what: &str, error: &ClientError) -> BenchError {
     BenchError::Failed(format!("cannot {what}: {error}"))
-}
-
-async fn mount(env: &Env, rpc: Arc<Rpc>, source: &MountSource) -> Result<Arc<Client>, BenchError> {
-    let options = ClientOptions {
-        opens: true,
-        access_times: AccessTimes::default(),
-        nodiratime: false,
-        mgs: source.mgs.clone(),
-        fsname: source.fsname,
-        directory: source.directory.clone(),
-        description: format!("sheen bench, process {}", std::process::id()),
-        soft: true,
-    };
-    let mounted = Client::mount(env.clone(), rpc, options).await;
-    mounted.map_err(|error| BenchError::Failed(format!("cannot reach {source}: {error}")))
 }
 
 impl Clients {
@@ -131,9 +106,7 @@ impl Clients {
             RealEnv::start(RealConfig::default()).map_err(BenchError::of("start threads"))?;
         let mut clients = Clients { all: Vec::new(), runtime: runtime()?, _guard: guard };
         for _ in 0..ranks.div_ceil(RANKS_OF_CLIENT) {
-            let rpc = Rpc::new(env.clone(), RpcConfig { cluster: ClusterId(0), checksums: true });
-            let client = clients.runtime.block_on(mount(&env, rpc.clone(), source))?;
-            clients.all.push((client, rpc));
+            clients.all.push(clients.runtime.block_on(mount(&env, source))?);
         }
         let deadline = Instant::now() + KNOWN;
         let knows_all = |(client, _): &(Arc<Client>, Arc<Rpc>)| {
@@ -159,7 +132,7 @@ impl Clients {
         let spec = DirSpec { count: stripes, mdts: vec![TargetIndex(mdt)], ..DirSpec::default() };
         let client = self.all[0].0.clone();
         let made =
-            client.clone().mkdir_placed(Caller::root(), NodeId::ROOT, name(dir), 0o755, spec);
+            client.clone().mkdir_placed(Caller::root(), NodeId::ROOT, name_of(dir)?, 0o755, spec);
         let found = self.runtime.block_on(made).map_err(|e| failed("make a directory", &e))?;
         client.forget(found.node, 1);
         Ok(())
@@ -182,7 +155,8 @@ impl Clients {
         for rank in 0..dirs.len() {
             let of = (rank + shift) % dirs.len();
             let client = self.all[rank / RANKS_OF_CLIENT].0.clone();
-            let lookup = client.clone().lookup(Caller::root(), NodeId::ROOT, name(&dirs[of].name));
+            let lookup =
+                client.clone().lookup(Caller::root(), NodeId::ROOT, name_of(&dirs[of].name)?);
             let dir = self.runtime.block_on(lookup).map_err(|e| failed("find a directory", &e))?;
             let made_on = dirs[of].made_on.map(TargetIndex);
             ranks.push((Rank { client, dir: dir.node, of, made_on }, runtime()?));
@@ -238,7 +212,7 @@ impl Rank {
         let mut ended = Vec::with_capacity(items as usize);
         for item in 0..items {
             stop.check()?;
-            let name = name(&format!("file.mdtest.{}.{item}", self.of));
+            let name = name_of(&format!("file.mdtest.{}.{item}", self.of))?;
             runtime.block_on(self.one(phase, name)).map_err(|e| failed(phase.name(), &e))?;
             ended.push(Instant::now());
         }
