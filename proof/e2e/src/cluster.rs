@@ -162,6 +162,13 @@ impl Cluster {
         command.output().expect("sheen runs")
     }
 
+    /// The address at which it listens.
+    pub fn listens_at(&self) -> String {
+        let status = self.command(&["status", "--json"]);
+        let status: serde_json::Value = serde_json::from_slice(&status.stdout).expect("JSON");
+        status["listen"].as_str().expect("the bound address").to_owned()
+    }
+
     /// Stops it in order.
     pub fn stop(&mut self) {
         match &mut self.many {

@@ -39,12 +39,6 @@ const VICTIM: ClientUuid = ClientUuid(0xabc);
 const ATTACKER: ClientUuid = ClientUuid(0xbad);
 const REFUSED: Errno = Errno::EACCES;
 
-fn listen_of(cluster: &Cluster) -> String {
-    let output = cluster.command(&["status", "--json"]);
-    let status: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    status["listen"].as_str().expect("the bound address").to_owned()
-}
-
 fn mdt() -> TargetName {
     TargetName::mdt(FsName::default(), 0)
 }
@@ -68,7 +62,7 @@ fn session_of_server(
     client: ClientUuid,
     target: TargetName,
 ) -> Stranger {
-    let mut stranger = Stranger::greet(ELSEWHERE, &listen_of(cluster), pairing);
+    let mut stranger = Stranger::greet(ELSEWHERE, &cluster.listens_at(), pairing);
     let key = ServerKey(superblock(cluster, "mgt").key);
     stranger.server = key.proof(Pairing(pairing), client, target);
     assert_eq!(stranger.session(client, target).expect("an answer"), None);
@@ -141,7 +135,7 @@ fn other_users_of_the_host_are_not_let_in() {
         return;
     }
     let cluster = Cluster::up(&[]);
-    let listen = listen_of(&cluster);
+    let listen = cluster.listens_at();
     for from in [Ipv4Addr::LOCALHOST.into(), ELSEWHERE] {
         let (mut stranger, welcome) = as_user(NOBODY, || Stranger::try_greet(from, &listen, 1));
         assert_eq!(welcome, Welcome::OtherUser, "from {from}");
@@ -218,10 +212,10 @@ fn objects_are_listed_and_destroyed_by_servers_only() {
             other => panic!("{other:?}"),
         }
     };
-    let mut attacker = session(&listen_of(&cluster), 7, ATTACKER, ost());
+    let mut attacker = session(&cluster.listens_at(), 7, ATTACKER, ost());
     assert_eq!(listed(&mut attacker, ATTACKER), Err(REFUSED));
     // A key that is not the cluster's.
-    let mut liar = Stranger::greet(ELSEWHERE, &listen_of(&cluster), 8);
+    let mut liar = Stranger::greet(ELSEWHERE, &cluster.listens_at(), 8);
     liar.server = Proof(0x1234);
     assert_eq!(liar.session(VICTIM, ost()).expect("an answer"), None);
     assert_eq!(listed(&mut liar, VICTIM), Err(REFUSED));
@@ -263,7 +257,7 @@ fn records_are_shown_to_servers_only_and_fsck_runs_on_their_hosts() {
         }))
     };
     let mend = || Op::Mds(MdsOp::Mend(Mend { expect: Vec::new(), put: Vec::new() }));
-    let mut attacker = session(&listen_of(&cluster), 7, ATTACKER, mdt());
+    let mut attacker = session(&cluster.listens_at(), 7, ATTACKER, mdt());
     let (result, bytes) = attacker.result(ATTACKER, mdt(), scan());
     assert_eq!(result, Err(REFUSED));
     assert!(!contains(&bytes, b"a name of mine"));
@@ -272,7 +266,7 @@ fn records_are_shown_to_servers_only_and_fsck_runs_on_their_hosts() {
     let (result, bytes) = server.result(ClientUuid(1), mdt(), scan());
     assert!(result.is_ok() && contains(&bytes, b"a name of mine"), "a server may");
 
-    let mgs = format!("{}@tcp", listen_of(&cluster));
+    let mgs = format!("{}@tcp", cluster.listens_at());
     let checked = beside(&cluster, "sheen", &["fsck", &mgs]);
     assert!(checked.status.success(), "{}", text(&checked));
     // The same command where no daemon of the cluster can be asked.
@@ -297,7 +291,7 @@ fn nobody_is_told_the_uuid_of_a_store_and_without_it_no_target_is_moved_or_stopp
         return;
     }
     let cluster = Cluster::up(&["--osts", "1"]);
-    let listen = listen_of(&cluster);
+    let listen = cluster.listens_at();
     let store = superblock(&cluster, "ost0000").store;
     let mut attacker = session(&listen, 7, ATTACKER, TargetName::mgs());
     let (nids, version, mut told) = config_of(&mut attacker, ATTACKER);
@@ -341,7 +335,7 @@ fn parameters_pools_and_targets_are_changed_from_servers_only() {
         return;
     }
     let cluster = Cluster::up(&["--osts", "2"]);
-    let listen = listen_of(&cluster);
+    let listen = cluster.listens_at();
     let mut attacker = session(&listen, 7, ATTACKER, TargetName::mgs());
     let (_, version, _) = config_of(&mut attacker, ATTACKER);
     let sheen = || "sheen".to_owned();
@@ -411,7 +405,7 @@ fn a7_a_daemon_does_not_do_at_its_start_what_is_an_action() {
         command.arg0(name).args(args).env(RUN_DIR, &run).stdin(Stdio::null());
         command.output().expect("sheen runs")
     };
-    let source = format!("{}@tcp:/sheen", listen_of(&cluster));
+    let source = format!("{}@tcp:/sheen", cluster.listens_at());
     let options = format!("log={},config={}", log.display(), config.display());
     let mounted = there("mount.sheen", &[&source, mount.to_str().expect("text"), "-o", &options]);
     let test = || {
@@ -444,7 +438,7 @@ fn a_host_that_only_mounts_says_where_to_run_what_changes_the_cluster() {
     let elsewhere = tempfile::tempdir().expect("a folder");
     let (mount, run) = (elsewhere.path().join("mnt"), elsewhere.path().join("run"));
     fs::create_dir(&mount).expect("mkdir");
-    let source = format!("{}@tcp:/sheen", listen_of(&cluster));
+    let source = format!("{}@tcp:/sheen", cluster.listens_at());
     let there = |name: &str, args: &[&str]| {
         let mut command = Command::new(sheen());
         command.arg0(name).args(args).env(RUN_DIR, &run).stdin(Stdio::null());
@@ -499,7 +493,7 @@ fn a_session_is_that_of_its_process_also_after_a_restart() {
         return;
     }
     let mut cluster = Cluster::up(&["--osts", "1"]);
-    let listen = listen_of(&cluster);
+    let listen = cluster.listens_at();
     let mut victim = session(&listen, 7, VICTIM, mdt());
     let mkdir = make_directory("made");
     // From now on a restarted MDT waits for it.
@@ -579,7 +573,7 @@ fn uuids_of_clients_are_not_told_and_callbacks_of_strangers_are_not_heard() {
         return;
     }
     let cluster = Cluster::up(&["--osts", "1"]);
-    let listen = listen_of(&cluster);
+    let listen = cluster.listens_at();
     still_works(&cluster);
     let uuid = lctl(&cluster, &["get_param", "-n", "llite.*.uuid"]).trim().to_owned();
     assert_eq!(uuid.len(), 36, "{uuid}");

@@ -52,14 +52,11 @@ fn an_evicted_client_that_goes_on_changes_nothing_until_it_has_a_new_session() {
     if !can_mount() {
         return;
     }
-    let cluster = Cluster::up(&[]);
+    let cluster = Cluster::up(&["--osts", "1"]);
     let path = cluster.mount().join("file");
     fs::write(&path, "old").expect("write");
     fs::File::open(&path).expect("open").sync_all().expect("fsync");
-    let output = cluster.command(&["status", "--json"]);
-    let status: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let listen = status["listen"].as_str().expect("the bound address");
-    let mut client = Stranger::greet(ELSEWHERE, listen, 7);
+    let mut client = Stranger::greet(ELSEWHERE, &cluster.listens_at(), 7);
     for target in [mdt(), ost()] {
         assert_eq!(client.session(VICTIM, target).expect("an answer"), None);
     }

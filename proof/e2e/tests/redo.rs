@@ -106,9 +106,7 @@ fn redo_says_nothing_to_its_keepers_and_comes_back_as_it_was_or_not_at_all() {
         return;
     }
     let mut cluster = Cluster::up(&["--osts", "1"]);
-    let status = cluster.command(&["status", "--json"]);
-    let status: serde_json::Value = serde_json::from_slice(&status.stdout).expect("JSON");
-    let listen = status["listen"].as_str().expect("the bound address").to_owned();
+    let listen = cluster.listens_at();
     let names = ["honest", "flipped", "renumbered", "swapped", "invented"];
     let mut keepers: Vec<Keeper> =
         (0..names.len()).map(|n| Keeper::new(&listen, 100 + n as u128)).collect();

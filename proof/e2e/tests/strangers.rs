@@ -23,12 +23,6 @@ use wire::message::Op;
 const ELSEWHERE: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 99));
 const MIB: usize = 1 << 20;
 
-fn listen_of(cluster: &Cluster) -> String {
-    let output = cluster.command(&["status", "--json"]);
-    let status: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    status["listen"].as_str().expect("the bound address").to_owned()
-}
-
 /// Resident memory that is no file's, bytes.
 fn resident(pid: i32) -> usize {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
@@ -48,7 +42,7 @@ fn connections_without_a_session_cost_little_memory() {
         return;
     }
     let cluster = Cluster::up(&[]);
-    let (listen, before) = (listen_of(&cluster), resident(cluster.pid()));
+    let (listen, before) = (cluster.listens_at(), resident(cluster.pid()));
     let mut all: Vec<Stranger> =
         (0..100).map(|n| Stranger::greet(ELSEWHERE, &listen, 1000 + n)).collect();
     let sent: usize =
@@ -65,7 +59,7 @@ fn what_clients_send_is_bounded_together() {
         return;
     }
     let cluster = Cluster::up(&[]);
-    let (listen, before) = (listen_of(&cluster), resident(cluster.pid()));
+    let (listen, before) = (cluster.listens_at(), resident(cluster.pid()));
     let target = TargetName::ost(FsName::default(), 0);
     let mut first = Stranger::greet(ELSEWHERE, &listen, 7);
     assert_eq!(first.session(ClientUuid(0xabc), target).expect("an answer"), None);
@@ -85,7 +79,7 @@ fn sessions_that_hold_nothing_delay_no_restart() {
         return;
     }
     let mut cluster = Cluster::up(&[]);
-    let (listen, target) = (listen_of(&cluster), TargetName::mdt(FsName::default(), 0));
+    let (listen, target) = (cluster.listens_at(), TargetName::mdt(FsName::default(), 0));
     let mut phantom = Stranger::greet(ELSEWHERE, &listen, 7);
     for n in 0..3 {
         assert_eq!(phantom.session(ClientUuid(0xabc + n), target).expect("an answer"), None);
@@ -102,7 +96,7 @@ fn sessions_that_hold_nothing_delay_no_restart() {
     still_works(&cluster);
 
     // A client that changed something is waited for: its changes may be brought back.
-    let listen = listen_of(&cluster);
+    let listen = cluster.listens_at();
     let mut author = Stranger::greet(ELSEWHERE, &listen, 8);
     assert_eq!(author.session(ClientUuid(0xdef), target).expect("an answer"), None);
     let mkdir = make_directory("made");
@@ -123,7 +117,7 @@ fn sessions_of_one_address_leave_places_to_others() {
         return;
     }
     let cluster = Cluster::up(&[]);
-    let (listen, target) = (listen_of(&cluster), TargetName::ost(FsName::default(), 0));
+    let (listen, target) = (cluster.listens_at(), TargetName::ost(FsName::default(), 0));
     let mut crowd = Stranger::greet(ELSEWHERE, &listen, 7);
     let mut made = 0;
     for n in 0..CLIENTS_MAX as u128 {
@@ -148,7 +142,7 @@ fn what_strangers_do_fills_no_log_and_the_log_names_no_client() {
         return;
     }
     let mut cluster = Cluster::up(&[]);
-    let listen = listen_of(&cluster);
+    let listen = cluster.listens_at();
     let log = cluster.dir().join("log/node.log");
     let told = || fs::read_to_string(&log).expect("the log").matches("connection refused").count();
     let before = told();
