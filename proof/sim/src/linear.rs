@@ -17,7 +17,7 @@
 //! must be so when the MDT stops, except for the directories that operations over several MDTs may
 //! change; that bounds the search.
 
-use crate::history::{Answer, Call, Ino, Kind, Moment, Record, mdt_of};
+use crate::history::{ANY_NLINK, Answer, Call, Ino, Kind, Moment, Record, mdt_of};
 use crate::tree::{Bound, MdtSet, Tree, only};
 use judge::{DONE, Model, Phase, START, Search, TooTangled};
 use std::cell::Cell;
@@ -100,6 +100,24 @@ fn found_elsewhere(record: &Record) -> Option<(Ino, &str, Ino)> {
     found_by_name(record).filter(|(dir, _, ino)| mdt_of(*dir) != mdt_of(*ino))
 }
 
+/// What a program was told of a directory that it made on another MDT than that of its name, if it
+/// is not what a new one has. Name and directory are there before the program is told, so another
+/// program may have made or removed one in it by then. No program sees this answer: `mkdir` says
+/// that it is done, and the kernel keeps the attributes of the moment at which it got them.
+fn made_elsewhere(record: &Record) -> Option<Ino> {
+    match (&record.call, &record.ended) {
+        (
+            Call::Make { parent, kind: Kind::Dir, mdt, .. },
+            Some((_, Answer::Inode { ino, nlink, .. })),
+        ) if mdt_of(*parent) != *mdt && *nlink > 2 => Some(*ino),
+        _ => None,
+    }
+}
+
+fn any_nlink(ino: Ino) -> Answer {
+    Answer::Inode { ino, kind: Kind::Dir, nlink: ANY_NLINK }
+}
+
 /// Directories that were read after a power cut and before any change.
 type Seen = BTreeMap<Ino, BTreeMap<String, Ino>>;
 
@@ -165,8 +183,16 @@ impl Model for Names {
         if self.splits && matches!(record.call, Call::Readdir { .. }) {
             return out.push((state.clone(), DONE));
         }
-        let answer: Option<&Answer> = record.ended.as_ref().map(|(_, answer)| answer);
+        let mut answer: Option<&Answer> = record.ended.as_ref().map(|(_, answer)| answer);
         let mut bound = Bound::new();
+        let (mut next, made) = (DONE, made_elsewhere(record).map(any_nlink));
+        if let Some(Answer::Inode { ino, .. }) = made {
+            if phase == FOUND {
+                let looked = state.live.apply(&Call::Getattr { ino }, answer, number);
+                return out.extend(looked.map(|live| (state.looked_at(live, bound), DONE)));
+            }
+            (answer, next) = (made.as_ref(), FOUND);
+        }
         let found = if self.splits { found_by_name(record) } else { found_elsewhere(record) };
         if let Some((dir, name, ino)) = found {
             let (looked, next) = match phase {
@@ -188,7 +214,7 @@ impl Model for Names {
             return;
         }
         let Some(kept) = &state.kept else {
-            return out.push((State { live, kept: None, stopped: 0 }, DONE));
+            return out.push((State { live, kept: None, stopped: 0 }, next));
         };
         let mdts = if live == state.live { 0 } else { state.live.changed_mdts(&record.call) };
         let (goes_on, stops) = (mdts & !state.stopped != 0, mdts & state.stopped != 0);
@@ -207,7 +233,7 @@ impl Model for Names {
         }
         for (stopped, mut kept) in ends {
             bound.iter().for_each(|(synthetic, ino)| kept.bind(*synthetic, *ino));
-            out.push((State { live: live.clone(), kept: Some(Box::new(kept)), stopped }, DONE));
+            out.push((State { live: live.clone(), kept: Some(Box::new(kept)), stopped }, next));
         }
     }
 
@@ -444,6 +470,23 @@ mod tests {
         assert!(holds(&history((7, 8), 2)) && !holds(&history((7, 8), 1)), "before");
         assert!(holds(&history((11, 12), 2)) && holds(&history((11, 12), 1)), "meanwhile");
         assert!(!holds(&history((14, 15), 1)), "the name is gone");
+    }
+
+    /// Its name and its MDT have the directory before its maker is told of it.
+    #[test]
+    fn a_directory_of_another_mdt_may_be_told_with_what_others_made_in_it() {
+        let make = |parent, name: &str, ino: Ino, moments: (Moment, Moment), nlink| {
+            let (name, kind) = (name.to_owned(), Kind::Dir);
+            let call = Call::Make { parent, name, kind, exclusive: true, mdt: mdt_of(ino) };
+            record(call, moments.0, Some((moments.1, Answer::Inode { ino, kind, nlink })))
+        };
+        let history = |mdt, below: (Moment, Moment)| {
+            let dir = at(mdt, 1);
+            [make(1, "d", dir, (1, 8), 3), make(dir, "e", at(mdt, 2), below, 2)]
+        };
+        assert!(holds(&history(1, (4, 5))), "while it is made");
+        assert!(!holds(&history(1, (9, 10))), "not before there is one in it");
+        assert!(!holds(&history(0, (4, 5))), "an MDT alone does both at one moment");
     }
 
     #[test]
