@@ -69,6 +69,8 @@ struct World {
     locks: BTreeMap<Modifier, (Fid, ClientUuid, bool)>,
     /// Changes of names, with the client that makes them.
     names: BTreeMap<Modifier, (ClientUuid, Vec<Change>)>,
+    /// Names that holders of UPDATE were told and have forgotten.
+    told: BTreeMap<(Modifier, Fid, ClientUuid), BTreeSet<Name>>,
     /// The names that clients believe absent.
     gaps: BTreeMap<(Fid, ClientUuid), NameRanges>,
     last: u64,
@@ -131,6 +133,21 @@ impl World {
         t.names_change(change.fid, author, change.names.iter().map(|name| &**name), Duration::ZERO);
     }
 
+    /// Before a change is applied: a client that still holds UPDATE has forgotten the names that change.
+    fn check_told(&self, modifier: Modifier, author: ClientUuid, change: &Change) {
+        let holds = |bits: &InodeBits| bits.contains(InodeBits::UPDATE);
+        let holders = self
+            .believed
+            .iter()
+            .filter(|((fid, client), bits)| *fid == change.fid && *client != author && holds(bits));
+        for ((fid, client), _) in holders.filter(|_| holds(&change.bits)) {
+            let told = self.told.get(&(modifier, *fid, *client)).cloned().unwrap_or_default();
+            assert!(!change.names.is_empty(), "{client:?} keeps {fid}, which changes as a whole");
+            let missed: Vec<_> = change.names.iter().filter(|name| !told.contains(*name)).collect();
+            assert!(missed.is_empty(), "{client:?} was not told {missed:?} of {fid}");
+        }
+    }
+
     /// A client is granted bits.
     fn granted(&mut self, fid: Fid, client: ClientUuid, bits: InodeBits) {
         let believed = self.believed.entry((fid, client)).or_default();
@@ -158,7 +175,9 @@ impl World {
                 self.drops(*fid, *client, bits.difference(InodeBits::OPEN))
             }
             Action::Revoke(client, fid, bits) => self.drops(*fid, *client, *bits),
-            Action::Changing(..) if keeps => {}
+            Action::Changing(modifier, client, dir, names) if keeps => {
+                self.told.entry((*modifier, *dir, *client)).or_default().extend(names.clone());
+            }
             Action::Changing(_, client, dir, _) => self.drops(*dir, *client, InodeBits::UPDATE),
             Action::Ready(_) | Action::Cancelled(_) => unreachable!("these are no questions"),
         }
@@ -233,7 +252,10 @@ impl World {
         if let Some((author, changes)) = self.names.remove(&modifier) {
             let is_there =
                 t.locks.number(author).is_some() && !t.modifiers[&modifier].is_orphaned();
-            changes.iter().filter(|_| is_there).for_each(|change| self.make(t, author, change));
+            for change in changes.iter().filter(|_| is_there) {
+                self.check_told(modifier, author, change);
+                self.make(t, author, change);
+            }
         }
         t.leave(modifier, &mut out);
         self.hear(out);

@@ -435,6 +435,27 @@ fn a_name_is_told_and_the_rest_of_the_directory_stays() {
     assert_eq!(t.give(1, B, UPDATE), UPDATE);
 }
 
+/// As a rename within a directory whose inode is on another MDT asks for them: each apart.
+#[test]
+fn all_names_that_one_operation_changes_are_told() {
+    let mut t = table();
+    t.give(1, B, BOTH);
+    let names = SmallVec::from_iter([&name(1, "a"), &name(1, "b")].map(|n| n.names[0].clone()));
+    let told = Changing(Modifier(1), B, fid(1), names);
+    assert_eq!(t.change(1, A, &[name(1, "a"), name(1, "b")]), [told]);
+    let mut out = Vec::new();
+    t.forgot(Modifier(1), B, fid(1), &mut out);
+    assert_eq!(out, [Ready(Modifier(1))]);
+    assert_eq!(t.over(1), []);
+    // If the directory changes as a whole, no name is told.
+    for changes in [[name(1, "a"), of(1, UPDATE)], [of(1, UPDATE), name(1, "a")]] {
+        t.give(1, B, BOTH);
+        assert_eq!(t.change(2, A, &changes), [Revoke(B, fid(1), UPDATE)]);
+        assert_eq!(t.drop_bits(1, B, UPDATE), [Ready(Modifier(2))]);
+        assert_eq!(t.over(2), []);
+    }
+}
+
 #[test]
 fn two_names_of_one_directory_are_told_at_once() {
     let mut t = table();

@@ -78,6 +78,26 @@ impl Entered {
     }
 }
 
+/// One change of each inode, so that each holder is asked once, with all names.
+fn by_inode(changes: impl IntoIterator<Item = Change>) -> SmallVec<[Change; 4]> {
+    let mut all: SmallVec<[Change; 4]> = SmallVec::new();
+    let whole =
+        |change: &Change| change.names.is_empty() && change.bits.contains(InodeBits::UPDATE);
+    for change in changes {
+        let Some(known) = all.iter_mut().find(|known| known.fid == change.fid) else {
+            all.push(change);
+            continue;
+        };
+        if whole(known) || whole(&change) {
+            known.names.clear();
+        } else {
+            known.names.extend(change.names);
+        }
+        known.bits = known.bits.union(change.bits);
+    }
+    all
+}
+
 /// The client is gone, or the inode is: no answer is waited for.
 fn owes_nothing(lock: &mut Lock) {
     (lock.revoking, lock.changing) = (InodeBits::NONE, 0);
@@ -149,7 +169,7 @@ impl IbitsTable {
         now: Duration,
         out: &mut Vec<Action>,
     ) {
-        let changes: SmallVec<[Change; 4]> = changes.into_iter().collect();
+        let changes = by_inode(changes);
         let mut busy = SmallVec::new();
         for change in changes.iter().filter(|change| !change.names.is_empty()) {
             self.heat.note(change.fid, client, now);
