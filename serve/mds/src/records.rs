@@ -538,6 +538,15 @@ impl<'a> Records<'a> {
         self.free_of(self.state.bundles.pins.unsettled_inode(fid))
     }
 
+    /// Succeeds if a client may be granted a lock that it asks for: no operation over several MDTs
+    /// is about to change the inode. It would do so without asking the client.
+    ///
+    /// # Errors
+    /// As [`Records::settled`].
+    pub(crate) fn lockable(&mut self, fid: Fid) -> Result<(), Errno> {
+        self.free_of(self.state.bundles.pins.changing_inode(None, fid))
+    }
+
     /// As [`Records::settled`], of a name.
     ///
     /// # Errors
@@ -569,7 +578,7 @@ impl<'a> Records<'a> {
     /// EAGAIN: it is itself being moved; EIO: there is none.
     pub(crate) fn parent_of(&mut self, fid: Fid) -> Result<Fid, Errno> {
         let own = self.lock_context.asked.bundle;
-        self.free_of(self.state.bundles.pins.above_meets(own, fid))?;
+        self.free_of(self.state.bundles.pins.changing_inode(own, fid))?;
         Ok(self.inode(fid)?.ok_or(Errno::EIO)?.parent)
     }
 

@@ -133,7 +133,8 @@ impl World {
         t.names_change(change.fid, author, change.names.iter().map(|name| &**name), Duration::ZERO);
     }
 
-    /// Before a change is applied: a client that still holds UPDATE has forgotten the names that change.
+    /// Before a change is applied, each client that still holds UPDATE has forgotten the names that
+    /// change.
     fn check_told(&self, modifier: Modifier, author: ClientUuid, change: &Change) {
         let holds = |bits: &InodeBits| bits.contains(InodeBits::UPDATE);
         let holders = self

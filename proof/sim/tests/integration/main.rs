@@ -8,6 +8,7 @@ mod migrations;
 mod migrations_seen;
 mod mounts;
 mod moves;
+mod moves_seen;
 mod peers;
 mod seeds;
 mod splits;

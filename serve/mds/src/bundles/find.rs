@@ -90,7 +90,7 @@ pub(super) fn find(
                     let none = PeerInode { fid: *fid, record, acl, is_empty: false };
                     found.facts.inodes.push(none);
                     // This operation, or another one, may be about to make it.
-                    records.free_of(records.state.bundles.pins.above_meets(Some(id), *fid))?;
+                    records.free_of(records.state.bundles.pins.changing_inode(Some(id), *fid))?;
                     found.pins.push(Pin::Inode(*fid));
                 }
             },

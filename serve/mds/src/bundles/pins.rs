@@ -102,7 +102,7 @@ impl Pins {
         self.names.get(&dir)?.values().find(|id| **id != own).copied()
     }
 
-    /// Pins; no other bundle has pinned it ([`Pins::meets`], [`Pins::above_meets`],
+    /// Pins; no other bundle has pinned it ([`Pins::meets`], [`Pins::changing_inode`],
     /// [`Pins::token_of`]). `false`: the bundle has pinned too much.
     pub(crate) fn pin(&mut self, id: BundleId, pin: Pin) -> bool {
         let pinned = self.of.entry(id).or_default();
@@ -175,7 +175,7 @@ impl Pins {
     }
 
     /// A bundle, other than `own`, that is about to change, make or remove this inode.
-    pub(crate) fn above_meets(&self, own: Option<BundleId>, fid: Fid) -> Option<BundleId> {
+    pub(crate) fn changing_inode(&self, own: Option<BundleId>, fid: Fid) -> Option<BundleId> {
         self.inodes.get(&fid).copied().filter(|id| Some(*id) != own)
     }
 
@@ -248,8 +248,11 @@ mod tests {
         assert!(meets(&[Change::named(DIR, true)]).is_some(), "it must stay");
         assert_eq!(pins.meets(Some(id(1)), &[Change::name(DIR, b"a")]), None, "it is its own");
         assert_eq!(pins.meets(Some(id(1)), &[Change::named(DIR, true)]), Some(id(2)));
-        assert_eq!(pins.above_meets(None, OTHER), Some(id(3)));
-        assert_eq!([pins.above_meets(Some(id(3)), OTHER), pins.above_meets(None, DIR)], [None; 2]);
+        assert_eq!(pins.changing_inode(None, OTHER), Some(id(3)));
+        assert_eq!(
+            [pins.changing_inode(Some(id(3)), OTHER), pins.changing_inode(None, DIR)],
+            [None; 2]
+        );
         let all = InodeBits::LOOKUP.union(InodeBits::UPDATE);
         assert_eq!(pins.grantable(DIR, all), InodeBits::LOOKUP);
         assert_eq!(pins.grantable(OTHER, all), InodeBits::NONE);

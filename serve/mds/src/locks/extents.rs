@@ -9,6 +9,7 @@ use crate::mds::{Mds, RequestContext, alive};
 use dlm::extents::{ExtentRequest, ExtentTicket};
 use dlm::ibits::Modifier;
 use tokio::sync::oneshot;
+use types::bundle::BundleId;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::ranges::{ByteRange, Extent, Needs};
@@ -38,6 +39,8 @@ enum Step<'a> {
     Place(Entered<'a>, oneshot::Receiver<()>),
     PlaceAgain(Modifier, oneshot::Receiver<()>),
     Extent(Waiting<'a>, oneshot::Receiver<Turn>),
+    /// An operation over several MDTs is about to change the inode.
+    Pinned(BundleId),
 }
 
 impl Mds {
@@ -68,6 +71,7 @@ impl Mds {
                     place = Some(entered);
                     self.wait_for_holders(modifier, turn).await?;
                 }
+                Step::Pinned(bundle) => self.unpinned(bundle).await,
                 Step::PlaceAgain(modifier, turn) => self.wait_for_holders(modifier, turn).await?,
                 Step::Extent(waiting, turn) => {
                     let turn = self.wait_for_extent(turn).await?;
@@ -101,6 +105,9 @@ impl Mds {
             let client = request.client();
             if !state.locks.table.is_connected(client) {
                 return Err(Errno::ENOTCONN);
+            }
+            if let Some(bundle) = state.bundles.pins.changing_inode(None, fid) {
+                return Ok(Step::Pinned(bundle));
             }
             let locks = &mut state.locks;
             let held = match place {

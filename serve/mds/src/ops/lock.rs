@@ -3,6 +3,7 @@
 use crate::locks::callbacks::Release;
 use crate::locks::{Locks, When};
 use crate::mds::{Mds, RequestContext, alive};
+use crate::records::Records;
 use rpc::service::Export;
 use types::attr::FileType;
 use types::errno::Errno;
@@ -34,8 +35,12 @@ impl Mds {
         }
         self.of_its_group(request.export, fid).await?;
         let again = needs.is_some_and(|needs| needs.again);
-        if !again && let Some(entry) = self.lock_at_once(request, fid, wants)? {
-            return Ok(MdsReply::Entry(Box::new(entry)));
+        if !again {
+            let at_once =
+                self.in_turn(request, |request| self.lock_at_once(request, fid, wants)).await?;
+            if let Some(entry) = at_once {
+                return Ok(MdsReply::Entry(Box::new(entry)));
+            }
         }
         if let Some(needs) = needs
             && let Some(extent) =
@@ -60,6 +65,10 @@ impl Mds {
     }
 
     /// `None`: another client is in the way.
+    ///
+    /// # Errors
+    /// EAGAIN, with the obstacle in the lock context: an operation over several MDTs is in the way.
+    /// ESTALE, EINVAL: no regular file. EIO.
     fn lock_at_once(
         &self,
         request: &mut RequestContext<'_>,
@@ -69,6 +78,7 @@ impl Mds {
         let export = request.export;
         self.show(request, |records| {
             alive(export)?;
+            records.lockable(fid)?;
             let entry = records.entry(fid)?.ok_or(Errno::ESTALE)?;
             if entry.attr.file_type() != FileType::Regular {
                 return Err(Errno::EINVAL);
@@ -109,9 +119,10 @@ impl Mds {
         })?;
         loop {
             self.wait_for_holders(place.modifier(), turn).await?;
-            let entry = self.show(request, |records| {
+            let take = |records: &mut Records<'_>| {
                 // Woken also when the session ends.
                 alive(export)?;
+                records.lockable(fid)?;
                 let entry = records.entry(fid)?.ok_or(Errno::ESTALE)?;
                 let Locks { table, actions, .. } = &mut records.state.locks;
                 if table.take(place.modifier(), actions) {
@@ -121,7 +132,8 @@ impl Mds {
                 }
                 // A change came between.
                 Ok(Err(records.state.locks.wait_for(place.modifier())))
-            })?;
+            };
+            let entry = self.in_turn(request, |request| self.show(request, take)).await?;
             match entry {
                 Ok(entry) => return Ok(entry),
                 Err(again) => turn = again,
