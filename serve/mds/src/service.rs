@@ -221,7 +221,7 @@ impl Mds {
             export,
             credentials: &credentials,
             is_squashed,
-            restores: replay != Transno(0),
+            restores,
             transno,
             results,
             expected: Expected::default(),
