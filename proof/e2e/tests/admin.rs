@@ -183,6 +183,47 @@ fn nothing_waits_for_an_ost_that_is_away() {
 }
 
 #[test]
+fn df_shows_the_other_mounts_before_one_that_lost_its_servers() {
+    if !can_mount() {
+        return;
+    }
+    // The dead one comes first in the table of mounts.
+    let mut dead = Rig::new();
+    let lost = dead.mount("lost");
+    let mut alive = Rig::new();
+    let one = alive.mount("one");
+    let df = |rig: &Rig, args: &[&str]| {
+        // It waited for ever; then this ends it.
+        let mut command = Command::new("timeout");
+        command.args(["-k", "5", "60"]).arg(sheen()).args(["lfs", "df"]).args(args);
+        command.env(RUN_DIR, rig.path("run")).stdin(Stdio::null());
+        command.output().expect("timeout runs")
+    };
+    let shown = |at: &Path| format!("{}\n", at.display());
+    dead.kill("main");
+    dead.kill("oss1");
+    // The kernel may believe the attributes of the root for a while.
+    let deadline = Instant::now() + Duration::from_secs(100);
+    let looks = || {
+        let mut command = Command::new("timeout");
+        command.args(["-k", "1", "3", "stat", "-c", "%i"]).arg(&lost).stdout(Stdio::null());
+        command.status().expect("timeout runs").success()
+    };
+    while looks() {
+        assert!(Instant::now() < deadline, "the kernel does not ask for the root");
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    let silent = format!("can't ask the mount of '{}': it does not answer within", lost.display());
+    for args in [&[][..], &[lost.to_str().expect("text")]] {
+        let output = df(&alive, args);
+        let said = text(&output);
+        assert_eq!(output.status.code(), Some(libc::ETIMEDOUT), "{args:?}: {said}");
+        assert_eq!(said.contains(&shown(&one)), args.is_empty(), "{args:?}: {said}");
+        assert!(said.contains(&silent), "{args:?}: {said}");
+    }
+}
+
+#[test]
 fn a_target_that_never_comes_back_is_removed() {
     if !can_mount() {
         return;

@@ -329,6 +329,42 @@ fn why_names_the_target_that_does_not_answer() {
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
 }
 
+#[test]
+fn daemons_that_stand_still_cost_one_wait_together() {
+    if !e2e::can_mount() {
+        return;
+    }
+    let cluster = Processes::start();
+    let osts = cluster.servers.iter().filter(|(home, _)| !home.ends_with("mgt"));
+    let pids: Vec<i32> =
+        osts.map(|(_, child)| child.as_ref().expect("it runs").id() as i32).collect();
+    let stopped: Vec<Stopped> = pids.iter().map(|pid| Stopped::new(*pid)).collect();
+    assert_eq!(stopped.len(), 2);
+    // One wait is 4 s. One after the other they were 24 s for `why`, and 40 s for `lctl`.
+    let asked = |args: &[&str]| {
+        let began = Instant::now();
+        let output = cluster.sheen(args);
+        let took = began.elapsed();
+        assert!(took < Duration::from_secs(15), "{args:?} took {took:?}");
+        (output.status.code(), text(&output))
+    };
+    let is_named = |told: &str| {
+        let silent = |pid: &i32| told.contains(&format!("/{pid} does not answer within 4 s"));
+        pids.iter().all(silent)
+    };
+
+    let (code, told) = asked(&["why"]);
+    assert_eq!(code, Some(1), "{told}");
+    assert!(told.contains("nothing waits for longer than a second") && is_named(&told), "{told}");
+    let (code, told) = asked(&["top", "--once"]);
+    assert!(code == Some(0) && told.contains("sheen-MDT0000"), "{told}");
+    let (_, told) = asked(&["lctl", "dl"]);
+    assert!(told.contains("mdt sheen-MDT0000") && is_named(&told), "{told}");
+    let (_, told) = asked(&["lctl", "get_param", "mdt.*.job_cleanup_interval"]);
+    assert!(told.contains("mdt.sheen-MDT0000.job_cleanup_interval=") && is_named(&told), "{told}");
+    drop(stopped);
+}
+
 /// A process that stands still until this is dropped.
 struct Stopped(i32);
 

@@ -13,5 +13,6 @@ pub mod mkdir_at;
 pub mod mounts;
 pub mod params;
 pub mod socket;
+pub mod together;
 pub mod versions;
 pub mod xattr;

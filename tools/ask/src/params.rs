@@ -5,7 +5,8 @@
 
 use crate::home::Home;
 use crate::local;
-use crate::socket::{self, ControlError};
+use crate::socket::{self, ControlError, TIMEOUT};
+use crate::together;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use types::errno::Errno;
@@ -101,6 +102,7 @@ impl From<&ControlError> for Refused {
     fn from(error: &ControlError) -> Refused {
         let errno = match error {
             ControlError::Socket { source, .. } => Errno::from(source),
+            ControlError::Silent { .. } => Errno::ETIMEDOUT,
             ControlError::NotUp(_) => Errno(rustix::io::Errno::SRCH.raw_os_error()),
             ControlError::Answer { .. } => Errno::EPROTO,
         };
@@ -114,14 +116,19 @@ pub fn ask(request: &ParamRequest) -> (BTreeMap<String, ParamAnswer>, Vec<Refuse
     ask_of(&local::daemons(), request)
 }
 
-/// As [`ask`], of these daemons.
+/// As [`ask`], of these daemons. All are asked at once, so those that hang cost one time-out
+/// together.
 pub fn ask_of(
     homes: &[Home],
     request: &ParamRequest,
 ) -> (BTreeMap<String, ParamAnswer>, Vec<Refused>) {
     let (mut all, mut refused) = (BTreeMap::<String, ParamAnswer>::new(), Vec::new());
-    for home in homes {
-        match socket::ask(home, request).map(|(reply, _)| reply) {
+    let request = request.clone();
+    let answers =
+        together::ask(homes.to_vec(), TIMEOUT, move |home| socket::ask(&home, &request)).in_turn();
+    for (home, answer) in homes.iter().zip(answers) {
+        let answer = answer.unwrap_or_else(|| Err(ControlError::silent(home, TIMEOUT)));
+        match answer.map(|(reply, _)| reply) {
             Ok(ParamReply::Params { params }) => {
                 for param in params {
                     match all.get_mut(&param.name) {

@@ -31,6 +31,14 @@ pub enum ControlError {
         /// The system's reason.
         source: io::Error,
     },
+    /// It runs, and does not answer in time.
+    #[error("the node in {} does not answer within {seconds} s", .home.display())]
+    Silent {
+        /// The node's home.
+        home: PathBuf,
+        /// The time that it had, seconds.
+        seconds: u64,
+    },
     /// The answer is not understood by this program.
     #[error("the node in {} answers what this program does not understand ({reason}); is it of another version?", .home.display())]
     Answer {
@@ -39,6 +47,13 @@ pub enum ControlError {
         /// What is not understood.
         reason: String,
     },
+}
+
+impl ControlError {
+    /// The node of this home had so long, and has not answered.
+    pub fn silent(home: &Home, within: Duration) -> ControlError {
+        ControlError::Silent { home: home.dir().to_owned(), seconds: within.as_secs() }
+    }
 }
 
 /// Path of the socket that is short however long the home's path is: socket addresses end at 107
@@ -85,7 +100,7 @@ pub fn ask_public<Q: Serialize, A: DeserializeOwned>(
         let (_dir, path) = public_path(entry)?;
         UnixStream::connect(path)
     };
-    converse(entry, open().map_err(|source| socket_error(entry, source))?, request)
+    converse(entry, open().map_err(|source| socket_error(entry, source))?, request, TIMEOUT)
 }
 
 fn socket_error(home: &Home, source: io::Error) -> ControlError {
@@ -105,20 +120,36 @@ pub fn ask<Q: Serialize, A: DeserializeOwned>(
     home: &Home,
     request: &Q,
 ) -> Result<(A, i32), ControlError> {
+    ask_within(home, request, TIMEOUT)
+}
+
+/// As [`ask`], with another time for the answer.
+///
+/// # Errors
+/// There is no listener; no or a bad answer within that time.
+pub fn ask_within<Q: Serialize, A: DeserializeOwned>(
+    home: &Home,
+    request: &Q,
+    within: Duration,
+) -> Result<(A, i32), ControlError> {
     let socket = |source| socket_error(home, source);
     let dir = open_run_dir(home).map_err(socket)?;
-    converse(home, UnixStream::connect(short_path(&dir)).map_err(socket)?, request)
+    converse(home, UnixStream::connect(short_path(&dir)).map_err(socket)?, request, within)
 }
 
 fn converse<Q: Serialize, A: DeserializeOwned>(
     home: &Home,
     mut stream: UnixStream,
     request: &Q,
+    within: Duration,
 ) -> Result<(A, i32), ControlError> {
-    let socket = |source| socket_error(home, source);
+    let socket = |source: io::Error| match source.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => ControlError::silent(home, within),
+        _ => socket_error(home, source),
+    };
     let peer = rustix::net::sockopt::socket_peercred(&stream).map_err(|e| socket(e.into()))?;
-    stream.set_read_timeout(Some(TIMEOUT)).map_err(socket)?;
-    stream.set_write_timeout(Some(TIMEOUT)).map_err(socket)?;
+    stream.set_read_timeout(Some(within)).map_err(socket)?;
+    stream.set_write_timeout(Some(within)).map_err(socket)?;
     let mut line = serde_json::to_vec(request).expect("plain values");
     line.push(b'\n');
     stream.write_all(&line).map_err(socket)?;

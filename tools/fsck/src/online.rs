@@ -4,6 +4,8 @@
 
 use crate::error::FsckError;
 use crate::page::{OBJECTS_PER_PAGE, PAGE_BYTES, Page, behind};
+use ask::socket::TIMEOUT;
+use ask::together;
 use bytes::Bytes;
 use check::judge::{Change, Mend};
 use env::Env;
@@ -181,12 +183,10 @@ impl Online {
 /// The key of this host for the cluster with this MGS: that of one of its daemons, or the one that
 /// is installed. `None`: it has none.
 fn host_key(env: &Env, mgs: &[Nid], home: Option<PathBuf>) -> Result<Option<Arc<Keys>>, FsckError> {
-    let told = |home: Home| match control::ask(&home, &Request::Settings) {
-        Ok((Answer::Settings { settings }, _)) => Some(*settings),
-        // A daemon that ends, or is not this user's.
-        Ok(_) | Err(_) => None,
-    };
-    let of_daemons = home.map(Home::new).into_iter().chain(local::daemons()).filter_map(told);
+    let of_daemons = told(home, &Request::Settings).into_iter().filter_map(|answer| match answer {
+        Answer::Settings { settings } => Some(*settings),
+        _ => None,
+    });
     let of_host = Settings { mgs: mgs.to_vec(), ..Settings::default() };
     let mut other = None;
     for settings in of_daemons.chain([of_host]) {
@@ -207,11 +207,9 @@ fn host_key(env: &Env, mgs: &[Nid], home: Option<PathBuf>) -> Result<Option<Arc<
 /// it has those of `/etc/sheen/client.toml`. Where nothing is said, it tries what is named.
 fn set_networks(rpc: &Rpc, mgs: &[Nid], home: Option<PathBuf>) -> Result<(), FsckError> {
     let asked = Request::Lnet { lnet: LnetAsked::Show };
-    let homes = home.map(Home::new).into_iter().chain(local::daemons());
-    let answers = homes.filter_map(|home| match control::ask(&home, &asked) {
-        Ok((Answer::Lnet { lnet }, _)) => Some(*lnet),
-        // A daemon that ends, or is not this user's.
-        Ok(_) | Err(_) => None,
+    let answers = told(home, &asked).into_iter().filter_map(|answer| match answer {
+        Answer::Lnet { lnet } => Some(*lnet),
+        _ => None,
     });
     let (mut nets, mut routes) = (Vec::new(), Vec::new());
     for LnetAnswer { nets: on, routes: by, .. } in answers {
@@ -242,14 +240,23 @@ fn set_networks(rpc: &Rpc, mgs: &[Nid], home: Option<PathBuf>) -> Result<(), Fsc
 /// The key of the servers of a cluster, from a daemon of this host. The time-out of the socket
 /// bounds it.
 fn server_key(cluster: ClusterId, home: Option<PathBuf>) -> Option<ServerKey> {
-    let mut homes = home.map(Home::new).into_iter().chain(local::daemons());
-    homes.find_map(|home| match control::ask(&home, &Request::ServerKey) {
-        Ok((Answer::ServerKey { cluster: of, key }, _)) if of == cluster.to_string() => {
+    told(home, &Request::ServerKey).into_iter().find_map(|answer| match answer {
+        Answer::ServerKey { cluster: of, key } if of == cluster.to_string() => {
             u128::from_str_radix(&key, 16).ok().map(ServerKey)
         }
-        // A daemon of another cluster, or one that serves no target, or that is not this user's.
-        Ok(_) | Err(_) => None,
+        // A daemon of another cluster, or one that serves no target.
+        _ => None,
     })
+}
+
+/// Answers of the node of `home` and of the daemons of this host, in this order. All are asked at
+/// once: those that hang cost one time-out together.
+fn told(home: Option<PathBuf>, request: &Request) -> Vec<Answer> {
+    let homes = home.map(Home::new).into_iter().chain(local::daemons()).collect();
+    let request = request.clone();
+    let answers = together::ask(homes, TIMEOUT, move |home| control::ask(&home, &request));
+    // A daemon that ends, that hangs, or that is not this user's, tells nothing.
+    answers.in_turn().into_iter().flatten().flatten().map(|(answer, _)| answer).collect()
 }
 
 fn records(changes: &[Change]) -> Vec<Record> {

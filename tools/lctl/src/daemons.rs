@@ -5,6 +5,8 @@
 //! cluster, or there is only one.
 
 use ask::params::{self, ParamAnswer, ParamRequest, Refused};
+use ask::socket::{self, TIMEOUT};
+use ask::together;
 use node::home::Home;
 use node::local;
 use node::manage::control::{self, Answer, ClusterAnswer, ControlError, Request};
@@ -12,7 +14,12 @@ use report::Report;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
+use std::time::Duration;
 use types::errno::Errno;
+
+/// Time that all daemons together have to say which cluster they belong to. They know it, so that
+/// only one that stands still needs more.
+pub const WHOSE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// A daemon and what it answered.
 pub struct Answered {
@@ -22,9 +29,29 @@ pub struct Answered {
     pub answer: Answer,
 }
 
+/// What a daemon says of itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Whose {
+    /// The cluster that it belongs to.
+    Told(ClusterAnswer),
+    /// It does not tell this user. The reason is reported when it is asked for something.
+    Untold,
+    /// It did not answer in time, and is not asked again.
+    Silent,
+}
+
+impl Whose {
+    fn cluster(&self) -> Option<&ClusterAnswer> {
+        match self {
+            Whose::Told(cluster) => Some(cluster),
+            Whose::Untold | Whose::Silent => None,
+        }
+    }
+}
+
 /// Daemons that a command is about, in the order of their process ids.
 pub struct Daemons {
-    all: Vec<(Home, Option<ClusterAnswer>)>,
+    all: Vec<(Home, Whose)>,
 }
 
 impl Daemons {
@@ -45,13 +72,21 @@ impl Daemons {
     /// ENOENT: no such cluster; EINVAL: several; ESRCH: no daemon can be asked.
     pub fn chosen(choice: Option<&str>) -> Result<Daemons, Refused> {
         let mut daemons = Daemons { all: Vec::new() };
-        for home in local::daemons() {
-            match control::ask(&home, &Request::Cluster) {
-                Ok((Answer::Cluster { cluster }, _)) => daemons.all.push((home, Some(cluster))),
+        let homes = local::daemons();
+        let answers = together::ask(homes.clone(), WHOSE_TIMEOUT, |home| {
+            socket::ask_within::<_, Answer>(&home, &Request::Cluster, WHOSE_TIMEOUT)
+        });
+        for (home, answer) in homes.into_iter().zip(answers.in_turn()) {
+            match answer {
+                Some(Ok((Answer::Cluster { cluster }, _))) => {
+                    daemons.all.push((home, Whose::Told(cluster)))
+                }
                 // The daemon ended, or is ending.
-                Err(ControlError::NotUp(_)) => {}
-                // The reason why it cannot be asked is reported when it is asked for something.
-                Ok(_) | Err(_) => daemons.all.push((home, None)),
+                Some(Err(ControlError::NotUp(_))) => {}
+                None | Some(Err(ControlError::Silent { .. })) => {
+                    daemons.all.push((home, Whose::Silent))
+                }
+                Some(Ok(_) | Err(_)) => daemons.all.push((home, Whose::Untold)),
             }
         }
         let Some(choice) = choice else { return Ok(daemons) };
@@ -86,15 +121,24 @@ impl Daemons {
         }
     }
 
-    /// Their homes by cluster, each cluster with its name. Daemons that do not tell theirs come
-    /// last, together.
+    /// Homes of those that did not say in time which cluster they belong to.
+    pub fn silent(&self) -> Vec<Home> {
+        let silent = self.all.iter().filter(|(_, whose)| *whose == Whose::Silent);
+        silent.map(|(home, _)| home.clone()).collect()
+    }
+
+    /// Homes of the others by cluster, each cluster with its name. Daemons that do not tell theirs
+    /// come last, together.
     pub fn by_cluster(self) -> Vec<(String, Vec<Home>)> {
         let (groups, of) = self.groups();
         let named = groups.iter().map(|group| (group.to_string(), Vec::new()));
         let mut clusters: Vec<(String, Vec<Home>)> =
             named.chain([("unknown".to_owned(), Vec::new())]).collect();
         let unknown = groups.len();
-        for ((home, _), of) in self.all.into_iter().zip(of) {
+        for ((home, whose), of) in self.all.into_iter().zip(of) {
+            if whose == Whose::Silent {
+                continue;
+            }
             clusters[of.unwrap_or(unknown)].1.push(home);
         }
         clusters.retain(|(_, homes)| !homes.is_empty());
@@ -104,7 +148,7 @@ impl Daemons {
     /// The clusters of these daemons, and which one each daemon belongs to, if it says so.
     fn groups(&self) -> (Vec<Group>, Vec<Option<usize>>) {
         let answers: Vec<Option<&ClusterAnswer>> =
-            self.all.iter().map(|(_, cluster)| cluster.as_ref()).collect();
+            self.all.iter().map(|(_, whose)| whose.cluster()).collect();
         group(&answers)
     }
 
@@ -126,28 +170,43 @@ impl Daemons {
 
     /// Only the daemons of which `fits` is true.
     pub fn only(&self, fits: impl Fn(&Home, Option<&ClusterAnswer>) -> bool) -> Daemons {
-        let all = self.all.iter().filter(|(home, cluster)| fits(home, cluster.as_ref()));
-        Daemons {
-            all: all.map(|(home, cluster)| (Home::new(home.dir()), cluster.clone())).collect(),
-        }
+        let all = self.all.iter().filter(|(home, whose)| fits(home, whose.cluster()));
+        Daemons { all: all.cloned().collect() }
     }
 
-    /// Asks all of them.
-    pub fn ask_all(&self, request: &Request, report: &mut Report<'_>) -> Vec<Answered> {
-        let mut answers = Vec::new();
-        for (home, _) in &self.all {
-            let answer = match control::ask(home, request) {
-                // Users other than the owner may still see its public part.
-                Err(ControlError::Socket { source, .. })
-                    if source.kind() == io::ErrorKind::PermissionDenied
-                        && request.is_for_everybody() =>
-                {
-                    control::ask_public(home, request)
+    /// Those that may be asked; the others are reported.
+    fn awake(&self, report: &mut Report<'_>) -> Vec<Home> {
+        let mut awake = Vec::new();
+        for (home, whose) in &self.all {
+            match whose {
+                Whose::Silent => {
+                    tell(&Refused::from(&ControlError::silent(home, WHOSE_TIMEOUT)), report)
                 }
-                answer => answer,
-            };
-            match answer {
-                Ok((answer, _)) => answers.push(Answered { home: Home::new(home.dir()), answer }),
+                Whose::Told(_) | Whose::Untold => awake.push(home.clone()),
+            }
+        }
+        awake
+    }
+
+    /// Asks all of them at once.
+    pub fn ask_all(&self, request: &Request, report: &mut Report<'_>) -> Vec<Answered> {
+        let homes = self.awake(report);
+        let request = request.clone();
+        let asked = move |home: Home| match control::ask(&home, &request) {
+            // Users other than the owner may still see its public part.
+            Err(ControlError::Socket { source, .. })
+                if source.kind() == io::ErrorKind::PermissionDenied
+                    && request.is_for_everybody() =>
+            {
+                control::ask_public(&home, &request)
+            }
+            answer => answer,
+        };
+        let mut answers = Vec::new();
+        let told = together::ask(homes.clone(), TIMEOUT, asked).in_turn();
+        for (home, answer) in homes.into_iter().zip(told) {
+            match answer.unwrap_or_else(|| Err(ControlError::silent(&home, TIMEOUT))) {
+                Ok((answer, _)) => answers.push(Answered { home, answer }),
                 // The daemon ended, or is ending.
                 Err(ControlError::NotUp(_)) => {}
                 Err(error) => tell(&Refused::from(&error), report),
@@ -172,17 +231,13 @@ impl Daemons {
         answers
     }
 
-    fn homes(&self) -> Vec<Home> {
-        self.all.iter().map(|(home, _)| Home::new(home.dir())).collect()
-    }
-
     /// Parameters of all of them by name.
     pub fn params(
         &self,
         request: &ParamRequest,
         report: &mut Report<'_>,
     ) -> BTreeMap<String, ParamAnswer> {
-        let (params, refused) = params::ask_of(&self.homes(), request);
+        let (params, refused) = params::ask_of(&self.awake(report), request);
         refused.iter().for_each(|refused| tell(refused, report));
         params
     }
@@ -204,8 +259,9 @@ impl Daemons {
             recursive: false,
             values: false,
         };
-        let has = |home: &Home| !params::ask_of(&[Home::new(home.dir())], &look).0.is_empty();
-        let meant = self.only(|home, _| has(home));
+        let has = |home: &Home| !params::ask_of(&[home.clone()], &look).0.is_empty();
+        let all = self.all.iter().filter(|(home, whose)| *whose != Whose::Silent && has(home));
+        let meant = Daemons { all: all.cloned().collect() };
         meant.are_of_one_cluster(report).then(|| meant.params(&request, report))
     }
 }

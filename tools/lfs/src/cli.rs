@@ -224,7 +224,7 @@ pub enum Column {
 /// Show the space of each target
 ///
 /// In KiB. A target that does not answer within 5 seconds is shown with its error and not counted.
-#[derive(Debug, Args, Default)]
+#[derive(Clone, Debug, Args, Default)]
 #[command(disable_help_flag = true)]
 pub struct DfArgs {
     /// Show sizes with units of 1024

@@ -16,8 +16,11 @@ use types::target::{FsName, TargetIndex, TargetKind, TargetName};
 /// # Errors
 /// `out` cannot be written.
 pub fn run(args: &DfArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
-    for mount in chosen::mounts(&args.path.iter().cloned().collect::<Vec<_>>(), report) {
-        match asked(&mount, args) {
+    let paths: Vec<_> = args.path.iter().cloned().collect();
+    let wanted = args.clone();
+    let ask = move |mount: &Mount| (mount.clone(), asked(mount, &wanted));
+    chosen::each(&paths, report, ask, |(mount, space), report| {
+        match space {
             Ok(None) => report.errno(
                 &format!("pool '{}'", args.pool.as_deref().unwrap_or_default()),
                 Errno::ENOENT,
@@ -29,13 +32,15 @@ pub fn run(args: &DfArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::R
                     args,
                 };
                 out.write_all(table.text(&mdts, &osts).as_bytes())?;
+                // It is shown before a mount that hangs is waited for.
+                out.flush()?;
             }
             Err(error) => {
                 report.failed(&format!("can't get space of '{}'", mount.dir.display()), &error)
             }
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Space of MDTs and OSTs; of a pool, its OSTs only. `None`: there is no such pool.

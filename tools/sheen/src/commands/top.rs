@@ -43,12 +43,12 @@ WAITING  the chain from the program to who holds the lock
 
 /// Shows.
 pub fn run(args: &TopArgs) -> Outcome {
-    let homes = inside::cluster(&args.dirs, args.cluster.as_deref())?;
+    let mut daemons = inside::cluster(&args.dirs, args.cluster.as_deref())?;
     let mut view = View::default();
-    view.look(inside::reports(&homes, false)?.0);
+    view.look(inside::reports(&mut daemons)?);
     if args.once || args.json {
         std::thread::sleep(APART);
-        view.look(inside::reports(&homes, false)?.0);
+        view.look(inside::reports(&mut daemons)?);
         match args.json {
             true => output::json(view.picture())?,
             false => output::data(&view.text(Order::default()))?,
@@ -65,8 +65,8 @@ pub fn run(args: &TopArgs) -> Outcome {
     let mut shown = Shown::default();
     let mut next = Instant::now();
     loop {
-        let failure = match inside::reports(&homes, false) {
-            Ok((reports, _)) => {
+        let failure = match inside::reports(&mut daemons) {
+            Ok(reports) => {
                 view.look(reports);
                 None
             }

@@ -60,9 +60,9 @@ pub fn run(args: &UpArgs) -> Outcome {
         match control::ask(&home, &Request::Settings) {
             // A killed process holds the home until its last thread is gone; a new one does before
             // it answers.
-            Err(ControlError::NotUp(_) | ControlError::Socket { .. })
-                if Instant::now() < deadline =>
-            {
+            Err(
+                ControlError::NotUp(_) | ControlError::Socket { .. } | ControlError::Silent { .. },
+            ) if Instant::now() < deadline => {
                 std::thread::sleep(PREDECESSOR_PAUSE);
             }
             answer => return already_up(&home, &wanted, answer),

@@ -33,31 +33,23 @@ pub fn run(args: &WhyArgs) -> Outcome {
         None => About::Everything,
         Some(what) => about(what)?,
     };
-    let mut clusters = inside::clusters(&[], args.cluster.as_deref())?;
-    if clusters.is_empty() {
-        // That none answers is said there.
-        clusters.push(Default::default());
-    }
-    let (mut found, mut answered, mut trouble) = (Vec::new(), false, None);
+    let (mut found, mut answered, mut trouble) = (Vec::new(), false, Vec::new());
     // One after the other: a FID is an inode of one cluster.
-    for (name, homes) in &clusters {
-        match inside::reports(homes, false) {
-            Ok((reports, whole)) => {
-                answered = true;
-                found.extend(chains(&reports).into_iter().filter(|chain| is_meant(&about, chain)));
-                if !whole {
-                    output::talk(&format!(
-                        "the MGS of {name} does not answer: only what the daemons of this host know is told"
-                    ));
-                }
-            }
-            Err(failure) => trouble = Some((name, failure)),
+    for (name, heard) in inside::clusters(args.cluster.as_deref())? {
+        let chains = chains(&heard.reports).into_iter();
+        found.extend(chains.filter(|chain| is_meant(&about, chain)));
+        if heard.answered && !heard.whole {
+            trouble.push(format!(
+                "the MGS of {name} does not answer: only what the daemons of this host know is told"
+            ));
         }
+        answered |= heard.answered;
+        trouble.extend(heard.trouble);
     }
-    match trouble {
-        Some((_, failure)) if !answered => return Err(failure),
-        Some((name, failure)) => output::talk(&format!("nothing is known of {name}: {failure}")),
-        None => {}
+    match (answered, trouble.is_empty()) {
+        (true, _) => trouble.iter().for_each(|sentence| output::talk(sentence)),
+        (false, false) => return Err(Failure::Failed(trouble.join("; "))),
+        (false, true) => return Err(inside::nobody()),
     }
     if args.json {
         output::json(&found)?;
