@@ -2,7 +2,7 @@
 //! everything happens seldom and at random never meets the coincidences that matter.
 
 use crate::workload::{
-    LOCKERS, MOVERS, NAMERS, REMOVERS, SHARERS, SYNCERS, USUAL, WRITERS, Workload,
+    LOCKERS, MOVERS, NAMERS, READERS, REMOVERS, SHARERS, SYNCERS, USUAL, WRITERS, Workload,
 };
 use simenv::rng::Rng;
 use std::time::Duration;
@@ -62,6 +62,9 @@ pub struct FaultProfile {
     /// In this many of 1000 cases the answer to a change is late, while callbacks go on: others see
     /// the change before its author knows of it.
     pub unanswered: u64,
+    /// In so many of 1000 cases any reply of an MDT is late, also to another MDT: what that has
+    /// done can be seen before the MDT that asked for it does its own part.
+    pub late_replies: u64,
     /// In so many of 1000 cases a cut is between two MDTs.
     pub cut_mdts: u64,
     /// Length of the time with faults.
@@ -84,6 +87,10 @@ impl FaultProfile {
         let mut movers = Rng::new(seed, "movers");
         if mdts > 1 && movers.chance(350) {
             return usual.moving(&mut movers);
+        }
+        let mut readers = Rng::new(seed, "readers");
+        if mdts > 1 && readers.chance(300) {
+            return usual.read(&mut readers);
         }
         let mut sharers = Rng::new(seed, "sharers");
         if sharers.chance(150) {
@@ -165,6 +172,21 @@ impl FaultProfile {
         }
     }
 
+    /// Programs look at names while others move them. `rng`: of this taste.
+    fn read(self, rng: &mut Rng) -> FaultProfile {
+        let faults_for = Duration::from_secs(30);
+        let (workload, late_replies) = (READERS, 150);
+        let read = FaultProfile { workload, late_replies, mdt: 900, down_us: 300_000, ..self };
+        match rng.chance(700) {
+            // MDTs do not hear each other for a while, but clients hear both: what one MDT has done
+            // can be seen before the other one has.
+            true => FaultProfile { pause_us: 500_000, cut_mdts: 900, faults_for, ..read }
+                .with_faults([5, 40, 25, 0, 5, 0, 25, 0]),
+            false => FaultProfile { pause_us: 300_000, unheard: 300, ..read }
+                .with_faults([15, 0, 10, 0, 60, 0, 15, 0]),
+        }
+    }
+
     fn with_faults(mut self, weights: [u64; 8]) -> FaultProfile {
         for ((_, weight), new) in self.faults.iter_mut().zip(weights) {
             *weight = new;
@@ -196,6 +218,7 @@ impl FaultProfile {
                 unheard: 0,
                 late: 0,
                 unanswered: 0,
+                late_replies: 0,
                 cut_mdts: 0,
                 faults_for: FAULTS_FOR,
                 workload: USUAL,
@@ -210,6 +233,7 @@ impl FaultProfile {
                 unheard: 500,
                 late: 0,
                 unanswered: 0,
+                late_replies: 0,
                 cut_mdts: 0,
                 faults_for: FAULTS_FOR,
                 workload: USUAL,
@@ -224,6 +248,7 @@ impl FaultProfile {
                 unheard: 0,
                 late: 0,
                 unanswered: 0,
+                late_replies: 0,
                 cut_mdts: 0,
                 faults_for: FAULTS_FOR,
                 workload: USUAL,

@@ -3,6 +3,7 @@
 
 mod below;
 mod restripe;
+mod watch;
 
 use crate::bytes_seen::{BLOCK, BytesSeen, Change, Read, filled, value_of};
 use crate::directories::Directories;
@@ -134,6 +135,9 @@ pub struct Held {
 impl Program {
     /// Runs as many operations as it likes.
     pub async fn run(mut self) {
+        if self.workload.watched && self.mount % 2 == 1 {
+            return self.watch().await;
+        }
         for _ in 0..self.workload.count {
             let pause = self.rng.below(PAUSE_MAX_US);
             self.env.clock.sleep(Duration::from_micros(pause)).await;

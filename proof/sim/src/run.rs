@@ -153,6 +153,11 @@ const SILENT_MS: [(u64, u64); 2] = [(9_000, 15_000), (24_000, 29_000)];
 /// that were on their way to the OSTs arrive when others have the locks.
 const LATE_MS: [(u64, u64); 2] = [(200, 1_000), (29_500, 29_950)];
 
+/// Longest time for which the answer to a change is late, microseconds.
+const ANSWER_LATE_MAX_US: u64 = 60_000;
+/// Longest time for which any other reply is: programs ask several things meanwhile.
+const REPLY_LATE_MAX_US: u64 = 200_000;
+
 struct Run {
     cluster: Cluster,
     recorder: Recorder,
@@ -190,7 +195,8 @@ pub fn run(seed: u64, faults: Faults, trace: bool) -> Report {
     let fault_profile = FaultProfile::draw(seed, mdts, &mut rng, faults.workloads);
     let cluster = Cluster::start(seed, mdts, fault_profile.commits, trace);
     // What is left of an MDT after a blackout is judged by the MDTs of directories.
-    let splits = mdts > 1 && !fault_profile.is_dark() && Rng::new(seed, "splits").chance(500);
+    let often = if fault_profile.workload.watched { 850 } else { 500 };
+    let splits = mdts > 1 && !fault_profile.is_dark() && Rng::new(seed, "splits").chance(often);
     let mut run = Run {
         cluster,
         recorder: Recorder::default(),
@@ -219,7 +225,7 @@ pub fn run(seed: u64, faults: Faults, trace: bool) -> Report {
         ]));
     }
     run.rng = rng;
-    let answers = late_answers(seed, run.fault_profile.unanswered);
+    let answers = late_answers(seed, &run.fault_profile);
     let tangled = run.whole(faults);
     drop(answers);
     let world = &run.cluster.world;
@@ -240,14 +246,21 @@ pub fn run(seed: u64, faults: Faults, trace: bool) -> Report {
     }
 }
 
-/// So many of 1000 answers to changes are late.
-fn late_answers(seed: u64, of_1000: u64) -> Option<Planned> {
+/// Some answers to changes, and some replies, are late.
+fn late_answers(seed: u64, profile: &FaultProfile) -> Option<Planned> {
+    let FaultProfile { unanswered, late_replies, .. } = *profile;
     let mut rng = Rng::new(seed, "answers");
     let plan = move |point: &'static Point| {
-        let is_late = point.name == fault::MDS_BEFORE_ANSWER.name && rng.chance(of_1000);
-        is_late.then(|| Act::Delay(Duration::from_micros(rng.between(100, 60_000))))
+        let (often, longest) = match point.name {
+            name if name == fault::MDS_BEFORE_ANSWER.name => (unanswered, ANSWER_LATE_MAX_US),
+            name if name == fault::MDS_ALL_REPLY_NET.name => (late_replies, REPLY_LATE_MAX_US),
+            _ => return None,
+        };
+        // If that is never so, nothing is drawn.
+        let is_late = often > 0 && rng.chance(often);
+        is_late.then(|| Act::Delay(Duration::from_micros(rng.between(100, longest))))
     };
-    (of_1000 > 0).then(|| fault::plan(Box::new(plan)))
+    (unanswered > 0 || late_replies > 0).then(|| fault::plan(Box::new(plan)))
 }
 
 impl Run {

@@ -60,6 +60,8 @@ pub struct Workload {
     pub splits: u64,
     /// In so many of 1000 cases a directory is moved two levels down.
     pub deep: u64,
+    /// The programs of every second mount only look ([`crate::program`]).
+    pub watched: bool,
     operations: &'static [(Operation, u64)],
     uses: &'static [(Use, u64)],
 }
@@ -73,6 +75,7 @@ pub const USUAL: Workload = Workload {
     pause_us: 0,
     splits: 60,
     deep: 0,
+    watched: false,
     operations: &[
         (Operation::Create, 25),
         (Operation::Open, 20),
@@ -137,6 +140,7 @@ pub const WRITERS: Workload = Workload {
     pause_us: 600_000,
     splits: 60,
     deep: 0,
+    watched: false,
     operations: &[(Operation::Create, 1), (Operation::Open, 3)],
     uses: &[(Use::Write, 5), (Use::Read, 4), (Use::Fsync, 1)],
 };
@@ -150,6 +154,7 @@ pub const SHARERS: Workload = Workload {
     pause_us: 60_000,
     splits: 60,
     deep: 0,
+    watched: false,
     operations: &[
         (Operation::Create, 3),
         (Operation::Open, 12),
@@ -185,6 +190,25 @@ pub const MOVERS: Workload = Workload {
         (Operation::Rmdir, 2),
         (Operation::Stat, 4),
         (Operation::Readdir, 9),
+    ],
+    ..USUAL
+};
+
+/// Names go from one MDT to another, and directories are split and merged, while programs on other
+/// mounts do nothing but look.
+pub const READERS: Workload = Workload {
+    files: 2,
+    directory: 850,
+    count: 60,
+    splits: 200,
+    watched: true,
+    operations: &[
+        (Operation::Make, 6),
+        (Operation::Create, 1),
+        (Operation::Unlink, 3),
+        (Operation::Rename, 9),
+        (Operation::Link, 5),
+        (Operation::Stat, 1),
     ],
     ..USUAL
 };
