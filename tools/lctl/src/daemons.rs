@@ -259,7 +259,7 @@ impl Daemons {
             recursive: false,
             values: false,
         };
-        let has = |home: &Home| !params::ask_of(&[home.clone()], &look).0.is_empty();
+        let has = |home: &Home| !params::ask_of(std::slice::from_ref(home), &look).0.is_empty();
         let all = self.all.iter().filter(|(home, whose)| *whose != Whose::Silent && has(home));
         let meant = Daemons { all: all.cloned().collect() };
         meant.are_of_one_cluster(report).then(|| meant.params(&request, report))
