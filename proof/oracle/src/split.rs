@@ -482,7 +482,8 @@ impl Splitter<'_> {
             bytes
         };
         let waits = self.shows_what_waits(ino);
-        if sure > 0 && !waits {
+        // Until then the kernel reads up to the old end, also after a stat has told the new one.
+        if sure > 0 && !waits && !self.is_beside(&self.cuts, ino) {
             self.length(ino, LengthOp::AtLeast(begin + sure));
         }
         // While a program writes, Linux takes no new length from the file system

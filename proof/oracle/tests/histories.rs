@@ -514,6 +514,24 @@ fn zeros_show_beside_a_truncate_of_the_same_mount_only() {
 }
 
 #[test]
+fn what_is_cut_shows_beside_a_truncate_of_the_same_mount_only() {
+    let cells: Vec<Cell> = (0..4).map(|part| written(4, part)).collect();
+    let write = (Action::Write { ino: 1, slot: 0, slots: 4, id: 4 }, Answer::Done);
+    let seen = |mount, begin| {
+        let (action, answer) = read(1, cells.clone());
+        let mut records = row(&[create(A, 1), write.clone()]);
+        records.push(at(90, 110, Action::Truncate { ino: 1, slots: 2 }, Answer::Done));
+        let (look, shorter) = stat(A, 1, 2 * 512, 1);
+        records.push(at(95, 100, look, shorter));
+        records.push(Record { mount, ..at(begin, begin + 10, action, answer) });
+        records
+    };
+    good(&seen(0, 105));
+    assert_eq!(bad(&seen(1, 105)).0, "length of 0x1");
+    assert_eq!(bad(&seen(0, 111)).0, "length of 0x1");
+}
+
+#[test]
 fn a_link_is_not_refused_beside_a_removal_of_another_mount() {
     let unlinked =
         |mount, place| Record { mount, ..at(15, 25, Action::Unlink { at: place }, Answer::Done) };
