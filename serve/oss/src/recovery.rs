@@ -32,6 +32,10 @@ use wire::ost::{ObjectPunch, ObjectWrite, OstOp, PunchKind};
 /// That of a client of which nothing is known.
 const NO_CLAIM: Claim = Claim { proof: Proof(0), owner: Owner::Unknown };
 
+fn cuts(op: &Op) -> bool {
+    matches!(op, Op::Ost(OstOp::Punch(_)))
+}
+
 impl Ost {
     /// A client connects.
     ///
@@ -137,6 +141,10 @@ impl Ost {
                 }
             }
             [Op::Replayed | Op::Restored] => Ok(()),
+            // An MDT keeps writers away only while it waits for the answer. It asks again.
+            ops if export.role() == Role::Server && ops.iter().any(cuts) => {
+                return Some(self.refusal(request.xid, ops.len(), Errno::EAGAIN));
+            }
             _ => {
                 return match window.until(export, || window.is_open()).await {
                     Ok(()) => None,

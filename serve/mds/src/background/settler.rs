@@ -11,7 +11,8 @@
 //! No client may begin to write a file while its objects are being cut
 //! ([`State::cutting`](crate::state::State)). None is cut while a client has it open for writing:
 //! then its last close returns to it. WRITE is called back before, and granted to no client until
-//! the cut is over.
+//! the cut is over. An OST that does not answer is waited for only so long, so a cut must not be
+//! done later: the request has a limit ([`deadline`]), and an OST in recovery refuses it at once.
 
 use crate::background::tasks::{Backoff, Stop};
 use crate::locks::context::LockContext;
@@ -31,7 +32,9 @@ use namespace::dom;
 use namespace::inode::Inode;
 use namespace::view::View;
 use namespace::written::{self, Settled};
+use rpc::deadline;
 use rpc::error::RpcError;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 use types::attr::FileType;
@@ -223,12 +226,19 @@ impl Mds {
         let mut answers = stream::iter(layout.objects(fid))
             .map(|(ost, object)| {
                 let at = cut.get(&object).copied();
-                self.within(ost, async move {
-                    match at {
-                        Some(at) => self.targets.cut(ost, object, at).await,
-                        None => self.targets.getattr(ost, object).await.map(|(_, blocks)| blocks),
+                let mut work = match at {
+                    Some(at) => self.targets.cut(ost, object, at),
+                    None => {
+                        let attr = self.targets.getattr(ost, object);
+                        Box::pin(async move { attr.await.map(|(_, blocks)| blocks) })
                     }
-                })
+                };
+                // Writers are kept away until this gives up: nothing may be cut after that.
+                let begun_until = self.env.clock.now() + self.settings.answer_max / 2;
+                let work = poll_fn(move |context| {
+                    deadline::within(Some(begun_until), || work.as_mut().poll(context))
+                });
+                self.within(ost, work)
             })
             .buffer_unordered(QUESTIONS);
         let mut sum = 0u64;
