@@ -32,6 +32,7 @@ use wire::ost::{ObjectPunch, ObjectWrite, OstOp, PunchKind};
 /// That of a client of which nothing is known.
 const NO_CLAIM: Claim = Claim { proof: Proof(0), owner: Owner::Unknown };
 
+/// True if an MDT that settles a file cuts an object by this.
 fn cuts(op: &Op) -> bool {
     matches!(op, Op::Ost(OstOp::Punch(_)))
 }

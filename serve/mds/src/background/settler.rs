@@ -233,7 +233,8 @@ impl Mds {
                         Box::pin(async move { attr.await.map(|(_, blocks)| blocks) })
                     }
                 };
-                // Writers are kept away until this gives up: nothing may be cut after that.
+                // Writers are kept away until this gives up: nothing may be cut after that. What an
+                // OST begins in the first half of the time has the other half to end.
                 let begun_until = self.env.clock.now() + self.settings.answer_max / 2;
                 let work = poll_fn(move |context| {
                     deadline::within(Some(begun_until), || work.as_mut().poll(context))
