@@ -13,7 +13,7 @@ use crate::listing::merged::{Part, merge, share};
 use crate::listing::{Item, Listing, Page, PageSource, Wanted};
 use crate::open::DirHandle;
 use crate::ops::attributes::AccessMask;
-use crate::ops::directories::stripes::{may_have_left, still, stripes_of};
+use crate::ops::directories::stripes::{AskedAll, may_have_left, stripes_of};
 use data::locks::Locks;
 use data::node::NodeId;
 use env::BoxFuture;
@@ -97,7 +97,7 @@ impl Source {
     async fn fetch(self, after: Option<Name>, limit: u32) -> Result<Page, ClientError> {
         // `..` is not needed here.
         let parent = after.is_none().then_some(self.fid);
-        let mut again = false;
+        let (mut again, mut asked) = (false, AskedAll::default());
         loop {
             let stripes = stripes_of(&self.session, &self.locks, self.fid).await?;
             let whole = [self.fid];
@@ -111,7 +111,7 @@ impl Source {
                 Err(error) if may_have_left(&self.locks, self.fid, &error, &mut again) => continue,
                 parts => parts?,
             };
-            if still(&self.locks, self.fid, stripes.as_deref()) {
+            if asked.still(&self.session, &self.locks, (self.fid, stripes.as_deref())).await? {
                 return merge(parts, parent);
             }
         }

@@ -16,6 +16,7 @@ use session::error::ClientError;
 use session::fan_out::fan_out;
 use session::session::Session;
 use std::sync::Arc;
+use std::time::Duration;
 use types::attr::Attr;
 use types::credentials::Credentials;
 use types::errno::Errno;
@@ -26,6 +27,11 @@ use types::name::Name;
 const ASKED_MAX: usize = 8;
 /// How often an operation is sent again, because the name has passed to another stripe.
 const SENT_MAX: usize = 64;
+/// How often all stripes of a directory are asked that change each time.
+const ASKED_ALL_MAX: u32 = 64;
+/// Pause before they are asked again: doubled each time, up to [`PAUSE_MAX`].
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// The stripes of which this inode is one; `None`: it is none. No request if they are known; 1
 /// round trip for each directory in the life of a mount, and whenever a reply shows that they have
@@ -88,12 +94,45 @@ pub(crate) fn may_have_left(
     true
 }
 
-/// True if these are still the stripes of an inode, as far as replies have shown.
-pub(crate) fn still(locks: &Locks, fid: Fid, stripes: Option<&DirStripes>) -> bool {
-    match (locks.striped(fid), stripes) {
-        (Striped::No, None) => true,
-        (Striped::Of(now), Some(then)) => now.generation() == then.generation(),
-        _ => false,
+/// What is asked of all stripes of a directory at once, until these do not change meanwhile: names
+/// may have passed from a stripe that was asked to one that had been. A change of its stripes is
+/// rare and short, so it is asked again at once, [`ASKED_MAX`] times, and then with pauses.
+#[derive(Default)]
+pub(crate) struct AskedAll {
+    times: u32,
+}
+
+impl AskedAll {
+    /// True if these are still the stripes of an inode, as far as replies have shown. Else all are
+    /// to be asked again, and this has paused for that.
+    ///
+    /// # Errors
+    /// EIO: the stripes have changed [`ASKED_ALL_MAX`] times, in about 50 s: MDTs do not agree
+    /// about them.
+    pub(crate) async fn still(
+        &mut self,
+        session: &Session,
+        locks: &Locks,
+        (fid, stripes): (Fid, Option<&DirStripes>),
+    ) -> Result<bool, ClientError> {
+        let unchanged = match (locks.striped(fid), stripes) {
+            (Striped::No, None) => true,
+            (Striped::Of(now), Some(then)) => now.generation() == then.generation(),
+            _ => false,
+        };
+        if unchanged {
+            return Ok(true);
+        }
+        self.times += 1;
+        if self.times == ASKED_ALL_MAX {
+            tracing::error!(%fid, "MDTs do not agree about the stripes of a directory: sheen fsck finds out");
+            return Err(Errno::EIO.into());
+        }
+        if let Some(doublings) = self.times.checked_sub(ASKED_MAX as u32) {
+            let pause = PAUSE_MIN.saturating_mul(1 << doublings.min(16)).min(PAUSE_MAX);
+            session.env.clock.sleep(pause).await;
+        }
+        Ok(false)
     }
 }
 
@@ -226,7 +265,7 @@ impl Client {
         who: &Credentials,
         attr: Attr,
     ) -> Result<Attr, ClientError> {
-        let mut gone = false;
+        let (mut gone, mut asked) = (false, AskedAll::default());
         loop {
             let stripes = match self.stripes(attr.fid).await {
                 Ok(Some(stripes)) => stripes,
@@ -244,8 +283,7 @@ impl Client {
                 }
                 whole => whole?,
             };
-            // Names may have passed from a stripe that was asked to one that had been.
-            if still(&self.locks, attr.fid, Some(&stripes)) {
+            if asked.still(&self.session, &self.locks, (attr.fid, Some(&stripes))).await? {
                 return Ok(whole);
             }
         }
