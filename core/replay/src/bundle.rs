@@ -29,6 +29,8 @@
 //!    answered.
 //! 8. What an MDT said in a life before the one in which it asked does not count. It announces its
 //!    new life to all others before it answers one that has restarted.
+//! 9. A restarted MDT asks until all have answered the same twice, in the same lives, and brings
+//!    what it takes from then on.
 
 pub mod coordinator;
 pub mod exchange;
@@ -103,6 +105,9 @@ mutants! {
     StoppedTakenFromCoordinator
     StopForgotten
     ExchangeBeforeClients
+    OneRound
+    PastLifeTaken
+    TakenNotShown
     ListNotWhole
 }
 

@@ -101,7 +101,8 @@ pub(crate) struct Bundles {
     pub(crate) worked_on: BTreeSet<BundleId>,
     /// The other MDTs.
     pub(crate) peers: BTreeMap<TargetIndex, Known>,
-    /// While this MDT recovers: the bundles that its clients brought.
+    /// While this MDT recovers: the bundles that its clients brought, and those that it takes from
+    /// other MDTs.
     pub(crate) gathered: Vec<Bundle>,
     /// What waits for other MDTs.
     pub(crate) waits: Waits,

@@ -262,8 +262,12 @@ impl Mds {
         });
         mds.state.lock().opens = Opens::for_boot(boot);
         if at_once {
-            let nothing =
-                Brought { changes: &[], late: &[], exchange: &Exchange::new([], []), stopped: &[] };
+            let nothing = Brought {
+                changes: &[],
+                late: &[],
+                exchange: &Exchange::new(name.index, [], []),
+                stopped: &[],
+            };
             let recovered = recover(&mds.store, &mds.env, name, boot, &mds.redo.record, nothing)?;
             mds.store.commit().await?;
             mds.take_over(recovered);

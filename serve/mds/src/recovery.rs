@@ -99,6 +99,8 @@ pub(crate) fn recover(
     }
     let mut bundles = Bundles::new(name.index, boot);
     bundles.restore(name.index, &steps::read(&tx)?);
+    // As the exchange saw it when it ended.
+    stopped.iter().for_each(|id| bundles.participant.restore_stopped(*id));
     let mut state =
         State::new(Fids::new(next), (Duration::ZERO, Duration::ZERO), Arc::default(), bundles);
     let mut lock_context = LockContext::own();

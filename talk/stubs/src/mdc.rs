@@ -46,6 +46,19 @@ pub enum Located<T> {
     Elsewhere(Fid),
 }
 
+/// A page of what a restarted MDT may have lost.
+#[derive(Clone, PartialEq, Debug)]
+pub struct MayBeLost {
+    /// Boot number of the MDT that answers.
+    pub boot: u64,
+    /// Bundles that it has applied or decided, by name.
+    pub bundles: Vec<PeerBundle>,
+    /// The bundles that are stopped there.
+    pub stopped: Vec<BundleId>,
+    /// There are others behind.
+    pub more: bool,
+}
+
 /// A directory on the way to the root of a mount.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OnTheWay {
@@ -637,14 +650,12 @@ impl Mdc {
         }
     }
 
-    /// Of another MDT, after a restart: what this one may have lost, the bundles that are stopped
-    /// there, and whether there are more.
-    pub async fn peer_exchange(
-        &self,
-        exchange: PeerExchange,
-    ) -> Result<(Vec<PeerBundle>, Vec<BundleId>, bool), RpcError> {
+    /// Of another MDT, after a restart: what this one may have lost.
+    pub async fn peer_exchange(&self, exchange: PeerExchange) -> Result<MayBeLost, RpcError> {
         match self.call(&Credentials::root(), MdsOp::PeerExchange(exchange)).await? {
-            MdsReply::PeerBundles { bundles, stopped, more, .. } => Ok((bundles, stopped, more)),
+            MdsReply::PeerBundles { boot, bundles, stopped, more } => {
+                Ok(MayBeLost { boot, bundles, stopped, more })
+            }
             other => Err(unexpected(&self.import, &other)),
         }
     }

@@ -21,7 +21,7 @@ mod mdt;
 mod search;
 
 use super::coordinator::{Answered, Prepared};
-use super::exchange::{Exchange, Offered};
+use super::exchange::Exchange;
 use super::participant::{Apply, Ended, Told};
 use super::{Bundle, Other, is_mutant};
 use mdt::{Deed, Life, Mdt, Part, Parts, Planned, Record, Redo, Version};
@@ -70,6 +70,8 @@ enum Step {
     Crash(usize),
     /// One step of a recovery.
     Recover(usize),
+    /// A restarted MDT asks another one, which answers.
+    Exchange(usize, usize),
     /// The time of a prepared bundle is over.
     Overdue(usize, BundleId),
     /// Sends again what was not answered.
@@ -148,6 +150,7 @@ impl World {
                 self.wires.retain(|(_, _, to), _| at(*to) != *mdt);
             }
             Step::Recover(mdt) => return self.recover(*mdt),
+            Step::Exchange(mdt, peer) => self.exchange(*mdt, *peer),
             Step::Overdue(mdt, id) => self.stop(*mdt, *id),
             Step::Again(mdt) => self.again(*mdt),
             Step::Tell(mdt) => self.tell(*mdt),
@@ -488,6 +491,9 @@ impl World {
                 let mdt = &mut self.mdts[mdt];
                 mdt.gathered =
                     brought.into_iter().filter(|(transno, _)| *transno > mdt.disk.last).collect();
+                let peers = (0..MDTS).map(index).filter(|peer| *peer != me);
+                let bundles = mdt.gathered_bundles().cloned();
+                mdt.exchange = Some(Exchange::new(me, peers, bundles));
                 mdt.life = Life::Asking;
                 // Before it answers others: what is still on its way of its earlier life must not
                 // arrive behind that answer.
@@ -500,77 +506,83 @@ impl World {
                     peer.participant.lives(me, boot);
                 }
             }
-            Life::Asking => return self.exchange(mdt),
+            Life::Asking => {
+                let mdt = &mut self.mdts[mdt];
+                let Some(exchange) = mdt.exchange.as_mut().filter(|e| e.waiting().is_empty())
+                else {
+                    return Ok(());
+                };
+                if exchange.ends(&mdt.participant) {
+                    (mdt.takes, _) = exchange.to_do(&mdt.participant);
+                    mdt.life = Life::Taking;
+                }
+            }
+            Life::Taking => return self.take(mdt),
             Life::Open => {}
         }
         Ok(())
     }
 
-    /// A step of the recovery of this MDT is possible: the other MDTs answer, if it asks them.
+    /// A step of the recovery of this MDT is possible.
     fn may_recover(&self, mdt: usize) -> bool {
-        let from = if is_mutant!(ExchangeBeforeClients) { Life::Started } else { Life::Asking };
-        match self.mdts[mdt].life {
-            Life::Down | Life::Started => true,
-            Life::Asking => (0..MDTS).all(|peer| self.mdts[peer].life >= from),
+        let Mdt { life, exchange, .. } = &self.mdts[mdt];
+        match life {
+            Life::Down | Life::Started | Life::Taking => true,
+            Life::Asking => exchange.as_ref().is_some_and(|e| e.waiting().is_empty()),
             Life::Open => false,
         }
     }
 
-    fn exchange(&mut self, mdt: usize) -> Judged {
+    /// The MDTs that this one may ask now: they answer when their clients have come.
+    fn may_ask(&self, mdt: usize) -> Vec<usize> {
+        let from = if is_mutant!(ExchangeBeforeClients) { Life::Started } else { Life::Asking };
+        let Mdt { life, exchange, .. } = &self.mdts[mdt];
+        let waiting = exchange.as_ref().filter(|_| *life == Life::Asking);
+        let waiting = waiting.into_iter().flat_map(|exchange| exchange.waiting());
+        waiting.map(|peer| at(*peer)).filter(|peer| self.mdts[*peer].life >= from).collect()
+    }
+
+    fn exchange(&mut self, mdt: usize, peer: usize) {
+        if !self.may_ask(mdt).contains(&peer) {
+            return;
+        }
         let me = index(mdt);
-        let bundles = |gathered: &BTreeMap<u64, Redo>| {
-            let bundle = |redo: &Redo| match redo {
-                Redo::Bundle(bundle) => Some(bundle.clone()),
-                Redo::Single { .. } => None,
-            };
-            gathered.values().filter_map(bundle).collect::<Vec<_>>()
-        };
-        if !self.may_recover(mdt) {
-            return Ok(());
-        }
-        let peers = (0..MDTS).filter(|peer| *peer != mdt);
-        let mut exchange =
-            Exchange::new(peers.clone().map(index), bundles(&self.mdts[mdt].gathered));
-        for peer in peers {
-            for (id, told) in self.mdts[peer].coordinator.restarted(me) {
-                self.mdts[peer].planned.remove(&id);
-                self.mdts[peer].unpin(id);
-                for other in told {
-                    self.send(peer, other, Message::Cancel { id });
-                }
+        for (id, told) in self.mdts[peer].coordinator.restarted(me) {
+            self.mdts[peer].planned.remove(&id);
+            self.mdts[peer].unpin(id);
+            for other in told {
+                self.send(peer, other, Message::Cancel { id });
             }
-            let boot = self.mdts[mdt].boot;
-            let stopped: Vec<BundleId> = self.mdts[mdt].participant.stopped().collect();
-            let peer_mdt = &mut self.mdts[peer];
-            peer_mdt.participant.lives(me, boot);
-            let own = Exchange::new([], bundles(&peer_mdt.gathered));
-            let mut asks = Vec::new();
-            for id in stopped {
-                let mine =
-                    id.coordinator == peer_mdt.me || own.brings(me).any(|bundle| bundle.id == id);
-                if !mine && let Told::Stopped { record: true } = peer_mdt.participant.asked(id) {
-                    // One that recovers itself records it with what it does again, for nothing may
-                    // come before that. If it restarts once more, it hears of the stop again.
-                    if peer_mdt.life == Life::Open {
-                        peer_mdt.record_stop(id);
-                    }
-                    asks.push(id);
-                }
-            }
-            asks.into_iter().for_each(|id| self.ask_others(peer, id));
-            let peer_mdt = &self.mdts[peer];
-            let applied = peer_mdt.participant.brings(me).chain(own.brings(me)).cloned();
-            let applied = applied.map(|bundle| Offered { bundle, applied: true });
-            let decided = peer_mdt.coordinator.brings(me).cloned();
-            let decided = decided.map(|bundle| Offered { bundle, applied: false });
-            let all: Vec<_> = applied.chain(decided).collect();
-            let stopped: Vec<BundleId> = peer_mdt.participant.stopped().collect();
-            exchange.answered(index(peer), all, stopped);
         }
-        assert!(exchange.waiting().is_empty());
+        let boot = self.mdts[mdt].boot;
+        let stopped: Vec<BundleId> = self.mdts[mdt].participant.stopped().collect();
+        let peer_mdt = &mut self.mdts[peer];
+        peer_mdt.participant.lives(me, boot);
+        let mut asks = Vec::new();
+        for id in stopped {
+            let mine =
+                id.coordinator == peer_mdt.me || peer_mdt.knows().any(|bundle| bundle.id == id);
+            if !mine && let Told::Stopped { record: true } = peer_mdt.participant.asked(id) {
+                // One that recovers itself records it with what it does again, for nothing may
+                // come before that. If it restarts once more, it hears of the stop again.
+                if peer_mdt.life == Life::Open {
+                    peer_mdt.record_stop(id);
+                }
+                asks.push(id);
+            }
+        }
+        asks.into_iter().for_each(|id| self.ask_others(peer, id));
+        let answer = self.mdts[peer].tell(me);
+        if let Some(exchange) = &mut self.mdts[mdt].exchange {
+            exchange.answered(index(peer), answer);
+        }
+    }
+
+    /// A restarted MDT does what others and its clients brought.
+    fn take(&mut self, mdt: usize) -> Judged {
         let mdt = &mut self.mdts[mdt];
-        let (first, last) = exchange.to_do(&mdt.participant);
-        for bundle in first {
+        let Some(exchange) = mdt.exchange.take() else { return Ok(()) };
+        for bundle in std::mem::take(&mut mdt.takes) {
             mdt.apply(&bundle, None)?;
             restored(mdt, &bundle);
         }
@@ -589,11 +601,10 @@ impl World {
                 }
             }
         }
+        let (_, last) = exchange.to_do(&mdt.participant);
         for bundle in last {
-            if !mdt.participant.has(bundle.id) {
-                mdt.apply(&bundle, None)?;
-                restored(mdt, &bundle);
-            }
+            mdt.apply(&bundle, None)?;
+            restored(mdt, &bundle);
         }
         for id in exchange.stops(&mdt.participant) {
             mdt.participant.restore_stopped(id);
@@ -625,7 +636,7 @@ impl World {
                     );
                 }
                 _ if self.may_recover(n) => all.push(Step::Recover(n)),
-                _ => {}
+                _ => all.extend(self.may_ask(n).into_iter().map(|peer| Step::Exchange(n, peer))),
             }
         }
         all

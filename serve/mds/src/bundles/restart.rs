@@ -9,20 +9,18 @@ use crate::mds::Mds;
 use bytes::Bytes;
 use disk::bundle;
 use futures_util::future::join_all;
-use replay::bundle::exchange::{Exchange, Offered};
+use replay::bundle::exchange::{Answer, Exchange, Offered};
 use replay::recovery::{Gathered, Phase};
+use rpc::error::RpcError;
 use types::bundle::BundleId;
 use types::limits::BUNDLES_OPEN_MAX;
 use types::target::TargetIndex;
 use wire::mds::PeerExchange;
 
-/// What another MDT has answered.
-type Answer = (TargetIndex, Vec<Offered<Steps>>, Vec<BundleId>);
-
 impl Mds {
     /// This MDT's clients have come. Shows itself to the others with which something may be under
-    /// way, answers those that ask, and asks them; waits until they have answered. `None`: the MDT
-    /// stops.
+    /// way, answers those that ask, and asks them, in rounds, until all answer what they answered
+    /// before. From then on it brings to others what it takes. `None`: the MDT stops.
     pub(crate) async fn exchange(
         &self,
         changes: &[Gathered<Bytes>],
@@ -43,27 +41,48 @@ impl Mds {
             tracing::info!(target = %self.name, ?peers, "asking the MDTs with which something was under way");
         }
         self.window.mdts.lock().extend(&peers);
-        let ask = |mdt: TargetIndex| async move {
-            let answer = self.unless_given_up(self.ask_for_lost(mdt)).await;
-            self.window.mdts.lock().remove(&mdt);
-            answer.unwrap_or_else(|| self.given_up(mdt))
-        };
-        let all = async {
+        let announce = async {
             let announce = |mdt: &TargetIndex| self.unless_given_up(self.announce_to(*mdt));
             join_all(peers.iter().map(announce)).await;
-            self.window.enter(Phase::Applying);
-            join_all(peers.iter().copied().map(ask)).await
         };
-        let answers = tokio::select! {
+        tokio::select! {
             biased;
             () = stop.stopped() => return None,
-            answers = all => answers,
-        };
-        let mut exchange = Exchange::new(peers.iter().copied(), gathered);
-        for (mdt, brought, stopped) in answers {
-            exchange.answered(mdt, brought, stopped);
+            () = announce => self.window.enter(Phase::Applying),
         }
-        Some(exchange)
+        let mut exchange = Exchange::new(self.name.index, peers, gathered);
+        loop {
+            self.window.mdts.lock().extend(exchange.waiting());
+            let ask = |mdt: &TargetIndex| {
+                let mdt = *mdt;
+                async move {
+                    let answer = self.unless_given_up(self.ask_for_lost(mdt)).await;
+                    self.window.mdts.lock().remove(&mdt);
+                    (mdt, answer)
+                }
+            };
+            let all = join_all(exchange.waiting().iter().map(ask));
+            let answers = tokio::select! {
+                biased;
+                () = stop.stopped() => return None,
+                answers = all => answers,
+            };
+            for (mdt, answer) in answers {
+                match answer {
+                    Some(answer) => exchange.answered(mdt, answer),
+                    None => {
+                        self.given_up(mdt);
+                        exchange.given_up(mdt);
+                    }
+                }
+            }
+            let bundles = &mut self.state.lock().bundles;
+            if exchange.ends(&bundles.participant) {
+                let (taken, _) = exchange.to_do(&bundles.participant);
+                bundles.gathered.extend(taken);
+                return Some(exchange);
+            }
+        }
     }
 
     /// `None`: an administrator says that other MDTs are not waited for any longer.
@@ -77,14 +96,13 @@ impl Mds {
         }
     }
 
-    /// An MDT is not waited for any longer: as if it had answered that nothing was lost.
-    fn given_up(&self, mdt: TargetIndex) -> Answer {
+    /// An MDT is not waited for any longer: as if nothing was lost with it.
+    fn given_up(&self, mdt: TargetIndex) {
         let bundles: Vec<BundleId> = {
             let bundles = &self.state.lock().bundles;
             bundles.participant.brings(mdt).map(|bundle| bundle.id).collect()
         };
         tracing::error!(target = %self.name, ?mdt, ?bundles, "an MDT is not waited for: operations with it may be half done; sheen fsck finds them");
-        (mdt, Vec::new(), Vec::new())
     }
 
     fn question(&self, announce: bool, after: Option<BundleId>) -> PeerExchange {
@@ -113,42 +131,46 @@ impl Mds {
     }
 
     /// Asks until it is answered.
-    async fn ask_for_lost(&self, mdt: TargetIndex) -> Answer {
-        'anew: loop {
-            let (mut brought, mut after) = (Vec::new(), None);
-            loop {
-                let answer = match self.peers.get(mdt) {
-                    Some(peer) => peer.peer_exchange(self.question(false, after)).await.map(Some),
-                    None => Ok(None),
-                };
-                match answer {
-                    Ok(Some((bundles, stopped, more))) => {
-                        after = bundles.last().map(|last| last.id);
-                        for told in bundles {
-                            match bundle::decode(&told.bundle) {
-                                Ok(kept) => brought.extend(
-                                    bundle_of(told.id, kept)
-                                        .map(|bundle| Offered { bundle, applied: told.applied }),
-                                ),
-                                Err(error) => {
-                                    tracing::error!(?mdt, bundle = %told.id, %error, "another MDT brings a damaged bundle");
-                                }
-                            }
-                        }
-                        if !more {
-                            return (mdt, brought, stopped);
-                        }
-                    }
-                    Ok(None) => {
-                        self.env.clock.sleep(AGAIN).await;
-                        continue 'anew;
-                    }
+    async fn ask_for_lost(&self, mdt: TargetIndex) -> Answer<Steps> {
+        loop {
+            match self.ask_once(mdt).await {
+                Ok(Some(answer)) => return answer,
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::debug!(?mdt, %error, "another MDT does not say what was lost");
+                }
+            }
+            self.env.clock.sleep(AGAIN).await;
+        }
+    }
+
+    /// Asks for one page after the other. `None`: the configuration does not name the MDT yet, or
+    /// it has restarted meanwhile.
+    async fn ask_once(&self, mdt: TargetIndex) -> Result<Option<Answer<Steps>>, RpcError> {
+        let Some(peer) = self.peers.get(mdt) else { return Ok(None) };
+        let mut page = peer.peer_exchange(self.question(false, None)).await?;
+        let boot = page.boot;
+        let mut brought = Vec::new();
+        loop {
+            let after = page.bundles.last().map(|last| last.id);
+            for told in page.bundles {
+                match bundle::decode(&told.bundle) {
+                    Ok(kept) => brought.extend(
+                        bundle_of(told.id, kept)
+                            .map(|bundle| Offered { bundle, applied: told.applied }),
+                    ),
                     Err(error) => {
-                        tracing::debug!(?mdt, %error, "another MDT does not say what was lost");
-                        self.env.clock.sleep(AGAIN).await;
-                        continue 'anew;
+                        tracing::error!(?mdt, bundle = %told.id, %error, "another MDT brings a damaged bundle");
                     }
                 }
+            }
+            if !page.more {
+                let stopped = page.stopped.into_iter().collect();
+                return Ok(Some(Answer { boot, brought, stopped }));
+            }
+            page = peer.peer_exchange(self.question(false, after)).await?;
+            if page.boot != boot {
+                return Ok(None);
             }
         }
     }

@@ -10,9 +10,7 @@ impl World {
     /// Lets everything come to an end without further harm, and judges.
     pub(super) fn settle(mut self) -> Judged {
         for round in 0..20 {
-            for mdt in 0..MDTS {
-                self.recover(mdt)?;
-            }
+            self.recover_all()?;
             for mdt in 0..MDTS {
                 if self.mdts[mdt].life == Life::Open {
                     for id in self.mdts[mdt].participant.overdue(Duration::MAX) {
@@ -31,6 +29,17 @@ impl World {
             }
         }
         Err(format!("it does not come to rest: {:?}", self.mdts))
+    }
+
+    /// Each MDT comes back into service.
+    fn recover_all(&mut self) -> Judged {
+        while self.mdts.iter().any(|mdt| mdt.life != Life::Open) {
+            for mdt in 0..MDTS {
+                self.recover(mdt)?;
+                self.may_ask(mdt).into_iter().for_each(|peer| self.exchange(mdt, peer));
+            }
+        }
+        Ok(())
     }
 
     fn drain(&mut self) -> Judged {

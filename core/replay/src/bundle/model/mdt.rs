@@ -1,9 +1,10 @@
 //! One MDT of the model: its disk, its memory, and its own part of what bundles do.
 
 use super::super::coordinator::Coordinator;
+use super::super::exchange::{Answer, Exchange, Offered};
 use super::super::participant::Participant;
 use super::super::{Bundle, is_mutant};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use types::bundle::{BundleId, Place};
 use types::session::Transno;
 use types::target::TargetIndex;
@@ -58,6 +59,8 @@ pub(super) enum Life {
     Started,
     /// Its clients have come: it asks the others, and answers them.
     Asking,
+    /// All have answered: it has not done yet what it takes.
+    Taking,
     Open,
 }
 
@@ -84,6 +87,9 @@ pub(super) struct Mdt {
     pub(super) clients: BTreeMap<BundleId, usize>,
     pub(super) pins: BTreeMap<u32, BundleId>,
     pub(super) gathered: BTreeMap<u64, Redo>,
+    pub(super) exchange: Option<Exchange<Parts>>,
+    /// What it takes from others, from the end of its exchange on.
+    pub(super) takes: Vec<Bundle<Parts>>,
 }
 
 impl Mdt {
@@ -101,6 +107,8 @@ impl Mdt {
             clients: BTreeMap::new(),
             pins: BTreeMap::new(),
             gathered: BTreeMap::new(),
+            exchange: None,
+            takes: Vec::new(),
         }
     }
 
@@ -119,6 +127,8 @@ impl Mdt {
         self.clients.clear();
         self.pins.clear();
         self.gathered.clear();
+        self.exchange = None;
+        self.takes.clear();
         for (mdt, below) in &self.memory.watermarks {
             self.participant.restore_watermark(*mdt, *below);
         }
@@ -140,6 +150,34 @@ impl Mdt {
         !self.planned.is_empty()
             || self.coordinator.unanswered().any(|(_, others)| !others.is_empty())
             || self.pins.values().any(|id| !self.participant.unanswered(*id).is_empty())
+    }
+
+    /// The bundles that its clients have brought.
+    pub(super) fn gathered_bundles(&self) -> impl Iterator<Item = &Bundle<Parts>> {
+        self.gathered.values().filter_map(|redo| match redo {
+            Redo::Bundle(bundle) => Some(bundle),
+            Redo::Single { .. } => None,
+        })
+    }
+
+    /// What its clients have brought, and what it takes from others.
+    pub(super) fn knows(&self) -> impl Iterator<Item = &Bundle<Parts>> {
+        let shown = |_: &&Bundle<Parts>| !is_mutant!(TakenNotShown);
+        self.gathered_bundles().chain(self.takes.iter().filter(shown))
+    }
+
+    /// Its answer to an MDT that has restarted.
+    pub(super) fn tell(&self, mdt: TargetIndex) -> Answer<Parts> {
+        let knows = self.knows().filter(|bundle| bundle.concerns(mdt));
+        let applied = self.participant.brings(mdt).chain(knows);
+        let decided = self.coordinator.brings(mdt);
+        let offered = |applied| {
+            move |bundle: &Bundle<Parts>| (bundle.id, Offered { bundle: bundle.clone(), applied })
+        };
+        let mut brought: BTreeMap<BundleId, _> = decided.map(offered(false)).collect();
+        brought.extend(applied.map(offered(true)));
+        let stopped: BTreeSet<BundleId> = self.participant.stopped().collect();
+        Answer { boot: self.boot, brought: brought.into_values().collect(), stopped }
     }
 
     pub(super) fn version(&self, register: u32) -> Version {

@@ -47,7 +47,7 @@ const CLASSES: [(usize, Class); 11] = [
     (5, Class::Tell),
     (4, Class::Crash),
     (1, Class::Die),
-    (10, Class::Recover),
+    (24, Class::Recover),
     (6, Class::Again),
     (5, Class::Overdue),
     (3, Class::Cut),
@@ -116,7 +116,13 @@ impl Draw {
             // One client stays.
             Class::Die if clients.len() < 2 => None,
             Class::Die => self.one_of(&clients).map(Step::Die),
-            Class::Recover => self.one_of(&mdts(&|mdt| world.may_recover(mdt))).map(Step::Recover),
+            Class::Recover => {
+                let goes_on = (0..MDTS).filter(|mdt| world.may_recover(*mdt)).map(Step::Recover);
+                let asks = (0..MDTS).flat_map(|mdt| {
+                    world.may_ask(mdt).into_iter().map(move |peer| Step::Exchange(mdt, peer))
+                });
+                self.one_of(&goes_on.chain(asks).collect::<Vec<_>>())
+            }
             Class::Again => {
                 self.one_of(&mdts(&|mdt| is_open(mdt) && world.mdts[mdt].waits())).map(Step::Again)
             }
@@ -383,12 +389,14 @@ fn each_mutant_is_found() {
     };
     let finds = |allowed: Allowed| exhaustive(allowed, 1_000_000, 3600).is_err();
     let searches: [(&str, &dyn Fn() -> bool); 5] = [
+        ("a run that shows it", &|| {
+            [3_517, 6_553, 22_256].into_iter().any(|seed| random(seed, 240).is_err())
+        }),
+        ("random runs", &|| (0..3000).any(|seed| random(seed, 240).is_err())),
         ("a crash", &|| finds(small())),
-        ("a run that shows it", &|| random(16_515, 240).is_err()),
         ("two MDTs, two crashes", &|| {
             finds(Allowed { bundles: pair(), crashes: 2, deaths: 0, ..small() })
         }),
-        ("random runs", &|| (0..3000).any(|seed| random(seed, 240).is_err())),
         ("two crashes", &|| finds(Allowed { crashes: 2, ..small() })),
     ];
     for mutant in Mutant::ALL {
