@@ -2,9 +2,9 @@
 
 use crate::ledger::Author;
 use crate::ost::Ost;
-use crate::room::Payment;
 use bytes::Bytes;
 use observe::fault;
+use target::room::Payment;
 use types::errno::Errno;
 use types::limits::{BULK_BYTES_MAX, FILE_BYTES_MAX};
 use types::object::{ObjectId, ObjectOffset};

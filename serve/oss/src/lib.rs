@@ -7,7 +7,7 @@
 //! checksums of data at rest; [`checked`] reads and changes under them, [`scrub`] compares
 //! everything with them. [`gate`] keeps changes of one object apart, and [`graveyard`] keeps
 //! destroyed objects dead. [`fences`] knows the clients that MDTs have evicted. [`streams`] starts
-//! write-back of long writes, [`buffers`] has memory for long reads. [`room`] and [`grants`] share
+//! write-back of long writes, [`buffers`] has memory for long reads. [`target::room`] shares
 //! out the free space, [`used`] counts the space of the objects. Nothing here knows layouts or
 //! names of files: an object's name says only to which file it belongs.
 //!
@@ -23,13 +23,11 @@ mod durable;
 pub mod error;
 mod fences;
 mod gate;
-mod grants;
 mod graveyard;
 mod ledger;
 mod life;
 pub mod ost;
 mod recovery;
-pub mod room;
 pub mod scrub;
 mod service;
 pub mod settings;

@@ -2,13 +2,13 @@
 
 use crate::error::StartError;
 use crate::ost::{Ost, kernel_run};
-use crate::room::Room;
 use crate::settings::OstSettings;
 use crate::window::Found;
 use disk::object::{STATE_KEY, settled_key};
 use env::Env;
 use std::sync::Arc;
 use target::Target;
+use target::room::Room;
 use types::errno::Errno;
 
 impl Ost {

@@ -9,7 +9,6 @@ use crate::fences::Fences;
 use crate::gate::Gates;
 use crate::graveyard::Graveyard;
 use crate::ledger::{Author, Ledger};
-use crate::room::{Payment, Room, Seen, Taken};
 use crate::scrub::ScrubState;
 use crate::settings::OstSettings;
 use crate::streams::Streams;
@@ -24,6 +23,7 @@ use std::sync::Arc;
 use store::error::StoreError;
 use store::object_store::{BackEnd, ObjectStore, whole_units};
 use target::Target;
+use target::room::{Payment, Room, Seen, Taken};
 use tokio::sync::{Notify, oneshot};
 use types::errno::Errno;
 use types::limits::GRANT_UNIT;
@@ -246,7 +246,7 @@ impl Ost {
             let volume =
                 volume.map_err(StoreError::io("look at the volume of", self.target.dir()))?;
             let (reserved, objects) =
-                (crate::room::reserve(volume.bytes_total), self.objects.space()?);
+                (target::room::reserve(volume.bytes_total), self.objects.space()?);
             let mut free = volume.bytes_available.saturating_sub(reserved);
             if self.objects.back_end() == BackEnd::Volume {
                 // There are only records of it here.

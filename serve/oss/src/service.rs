@@ -12,13 +12,13 @@
 
 use crate::ledger::Author;
 use crate::ost::Ost;
-use crate::room::Payment;
 use crate::sums::Begun;
 use env::BoxFuture;
 use observe::mutant::{Mutant, is_mutant};
 use rpc::service::{Export, Gone, Service};
 use std::sync::Arc;
 use store::object_store::BackEnd;
+use target::room::Payment;
 use types::errno::Errno;
 use types::limits::OBJECTS_PER_LIST_MAX;
 use types::nid::Nid;

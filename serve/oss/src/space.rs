@@ -3,9 +3,9 @@
 use crate::data::check_end;
 use crate::ledger::Author;
 use crate::ost::Ost;
-use crate::room::Payment;
 use std::sync::Arc;
 use store::error::StoreError;
+use target::room::Payment;
 use types::attr::Statfs;
 use types::errno::Errno;
 use types::object::{ObjectId, ObjectOffset};

@@ -4,11 +4,15 @@
 //! [`format::format`] makes a folder into a target; [`target::Target`] serves one. The boot number
 //! grows durably before the first request, so that handles and FID sequences of an earlier life are
 //! never handed out again.
+//!
+//! [`room`] shares out the free space of a volume, and promises parts of it to clients.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 pub mod error;
 pub mod format;
+mod grants;
+pub mod room;
 pub mod superblock;
 pub mod target;
 pub mod tree;

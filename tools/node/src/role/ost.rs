@@ -4,11 +4,11 @@ use crate::error::NodeError;
 use crate::role::parts::{Parts, blocking};
 use crate::role::registration;
 use oss::ost::Ost;
-use oss::room::Room;
 use oss::settings::OstSettings;
 use std::sync::Arc;
 use stubs::mgc::Mgc;
 use target::Target;
+use target::room::Room;
 use types::target::TargetName;
 
 /// One OST in service.

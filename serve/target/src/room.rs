@@ -7,7 +7,7 @@
 //! granted to others (`grants`).
 //!
 //! The volume is asked again after a second, after [`LOOK_BYTES`], and whenever its reserve may be
-//! near. OSTs of one process that share a volume share its room; those of several processes
+//! near. Targets of one process that share a volume share its room; those of several processes
 //! together overshoot by less than the reserve.
 
 use crate::grants::Grants;
@@ -45,7 +45,7 @@ struct State {
 
 /// A look at the volume.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Seen {
+pub struct Seen {
     /// Bytes that data may take.
     pub free: u64,
     /// Bytes in all.
@@ -55,15 +55,15 @@ pub(crate) struct Seen {
 }
 
 /// Bytes of a volume of this size that data leaves free.
-pub(crate) fn reserve(total: u64) -> u64 {
+pub fn reserve(total: u64) -> u64 {
     (total / 50).min(RESERVE_BYTES_MAX)
 }
 
 /// Looks at the volume.
-pub(crate) type Look<'a> = &'a dyn Fn() -> Result<Seen, StoreError>;
+pub type Look<'a> = &'a dyn Fn() -> Result<Seen, StoreError>;
 
 /// Paid bytes of the request that is being carried out.
-pub(crate) struct Payment {
+pub struct Payment {
     room: Arc<Room>,
     left: u64,
 }
@@ -75,7 +75,7 @@ impl Drop for Payment {
 }
 
 /// Room for one write while it goes on.
-pub(crate) struct Taken<'a> {
+pub struct Taken<'a> {
     room: &'a Room,
     len: u64,
 }
@@ -88,13 +88,13 @@ impl Drop for Taken<'_> {
 
 impl Room {
     /// For a request that has paid nothing yet.
-    pub(crate) fn payment(self: &Arc<Self>) -> Payment {
+    pub fn payment(self: &Arc<Self>) -> Payment {
         Payment { room: self.clone(), left: 0 }
     }
 
     /// Of a volume that gives out units of this size: a block that a client was granted may take
     /// a whole one.
-    pub(crate) fn of_units(unit: u64) -> Room {
+    pub fn of_units(unit: u64) -> Room {
         let grants = Grants::with_weight(unit / GRANT_UNIT);
         Room { state: Mutex::new(State { grants, ..State::default() }) }
     }
@@ -104,7 +104,7 @@ impl Room {
     ///
     /// # Errors
     /// [`StoreError::NoSpace`]; or the volume cannot be asked.
-    pub(crate) fn take<'a>(
+    pub fn take<'a>(
         &'a self,
         payment: &mut Payment,
         now: Monotonic,
@@ -135,7 +135,7 @@ impl Room {
     ///
     /// # Errors
     /// The volume cannot be asked.
-    pub(crate) fn grant(
+    pub fn grant(
         &self,
         payment: &mut Payment,
         now: Monotonic,
@@ -157,7 +157,7 @@ impl Room {
     }
 
     /// The session ended: nothing is granted to it any more.
-    pub(crate) fn gone(&self, holder: (TargetName, ClientUuid)) {
+    pub fn gone(&self, holder: (TargetName, ClientUuid)) {
         self.state.lock().grants.reduce(holder, u64::MAX);
     }
 
@@ -166,7 +166,7 @@ impl Room {
     ///
     /// # Errors
     /// The volume cannot be asked.
-    pub(crate) fn available(&self, now: Monotonic, look: Look<'_>) -> Result<u64, StoreError> {
+    pub fn available(&self, now: Monotonic, look: Look<'_>) -> Result<u64, StoreError> {
         let state = &mut *self.state.lock();
         state.look(now, look)?;
         Ok(state.grants.available())
