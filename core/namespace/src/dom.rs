@@ -4,6 +4,7 @@
 //! those without a chunk, read as zeros and take no space. A change is first planned from the
 //! chunks that exist; carrying it out cannot fail.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{ControlFlow, Range};
 use types::errno::Errno;
 use types::limits::DOM_CHUNK_BYTES;
@@ -87,12 +88,47 @@ pub fn read(chunks: &impl Chunks, start: u64, end: u64) -> Result<Vec<u8>, Errno
 /// # Errors
 /// EIO.
 pub fn write(chunks: &impl Chunks, offset: u64, data: &[u8]) -> Result<Plan, Errno> {
-    each_chunk(chunks, offset, offset + data.len() as u64, |at, bytes, from, to| {
-        if bytes.len() < to {
-            bytes.resize(to, 0);
+    write_all(chunks, &[(offset, data)])
+}
+
+/// Stores several ranges, one after the other, in one plan.
+///
+/// # Errors
+/// EIO.
+pub fn write_all(chunks: &impl Chunks, pieces: &[(u64, &[u8])]) -> Result<Plan, Errno> {
+    let end = |(offset, data): &(u64, &[u8])| offset + data.len() as u64;
+    let touched: BTreeSet<u32> =
+        pieces.iter().flat_map(|piece| numbers(piece.0, end(piece))).collect();
+    // A chunk that does not exist is empty.
+    let mut found: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
+    for n in touched {
+        let mut before = Vec::new();
+        chunks.chunks(n..n.saturating_add(1), &mut |_, bytes| {
+            before = bytes.to_vec();
+            ControlFlow::Continue(())
+        })?;
+        found.insert(n, before);
+    }
+    let mut written = found.clone();
+    for piece @ (offset, data) in pieces {
+        for n in numbers(*offset, end(piece)) {
+            let base = u64::from(n) * CHUNK;
+            let (at, until) = ((*offset).max(base), end(piece).min(base + CHUNK));
+            let (from, to) = ((at - base) as usize, (until - base) as usize);
+            let bytes = written.entry(n).or_default();
+            if bytes.len() < to {
+                bytes.resize(to, 0);
+            }
+            bytes[from..to].copy_from_slice(&data[(at - offset) as usize..][..to - from]);
         }
-        bytes[from..to].copy_from_slice(&data[(at - offset) as usize..][..to - from]);
-    })
+    }
+    let mut plan = Plan::default();
+    for ((n, bytes), before) in written.into_iter().zip(found.into_values()) {
+        if bytes != before {
+            plan.change(n, before.len(), bytes);
+        }
+    }
+    Ok(plan)
 }
 
 /// Changes the allocation of `[start, end)`.
@@ -100,7 +136,7 @@ pub fn write(chunks: &impl Chunks, offset: u64, data: &[u8]) -> Result<Plan, Err
 /// # Errors
 /// EIO.
 pub fn punch(chunks: &impl Chunks, start: u64, end: u64, kind: Punch) -> Result<Plan, Errno> {
-    each_chunk(chunks, start, end, |_, bytes, from, to| match kind {
+    each_chunk(chunks, start, end, |bytes, from, to| match kind {
         Punch::Hole if to >= bytes.len() => bytes.truncate(from),
         Punch::Hole => bytes[from..to].fill(0),
         Punch::Zero | Punch::Allocate => {
@@ -167,13 +203,13 @@ pub fn blocks(chunks: &impl Chunks) -> Result<u64, Errno> {
     Ok(sum)
 }
 
-/// Plans a change of each chunk in `[start, end)`: `change` gets the place in the file, the chunk's
-/// bytes, and the range of them.
+/// Plans a change of each chunk in `[start, end)`: `change` gets the chunk's bytes, and the range
+/// of them.
 fn each_chunk(
     chunks: &impl Chunks,
     start: u64,
     end: u64,
-    mut change: impl FnMut(u64, &mut Vec<u8>, usize, usize),
+    mut change: impl FnMut(&mut Vec<u8>, usize, usize),
 ) -> Result<Plan, Errno> {
     let mut plan = Plan::default();
     let numbers = numbers(start, end);
@@ -187,7 +223,7 @@ fn each_chunk(
         let base = u64::from(n) * CHUNK;
         let (from, to) = (start.max(base), end.min(base + CHUNK));
         let mut bytes = found.clone();
-        change(from, &mut bytes, (from - base) as usize, (to - base) as usize);
+        change(&mut bytes, (from - base) as usize, (to - base) as usize);
         if bytes != found {
             plan.change(n, found.len(), bytes);
         }
@@ -199,7 +235,6 @@ fn each_chunk(
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::collections::BTreeMap;
 
     #[derive(Default, Clone)]
     struct Memory(BTreeMap<u32, Vec<u8>>);
@@ -258,6 +293,7 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Step {
         Write(u64, usize, u8),
+        WriteAll(Vec<(u64, usize, u8)>),
         Cut(u64),
         Punch(u64, u64, Punch),
     }
@@ -275,6 +311,7 @@ mod tests {
         let kind = prop::sample::select(vec![Punch::Hole, Punch::Zero, Punch::Allocate]);
         let step = prop_oneof![
             (at(), 0..40_000usize, 1u8..).prop_map(|(at, len, byte)| Step::Write(at, len, byte)),
+            prop::collection::vec((at(), 0..9_000usize, 1u8..), 0..6).prop_map(Step::WriteAll),
             at().prop_map(Step::Cut),
             (at(), at(), kind).prop_map(|(a, b, kind)| Step::Punch(a.min(b), a.max(b), kind)),
         ];
@@ -291,6 +328,15 @@ mod tests {
                     Step::Write(at, len, byte) => {
                         plain[at as usize..][..len].fill(byte);
                         write(&file, at, &vec![byte; len])
+                    }
+                    Step::WriteAll(writes) => {
+                        let all: Vec<_> =
+                            writes.iter().map(|(at, len, byte)| (*at, vec![*byte; *len])).collect();
+                        for (at, bytes) in &all {
+                            plain[*at as usize..][..bytes.len()].copy_from_slice(bytes);
+                        }
+                        let all: Vec<_> = all.iter().map(|(at, b)| (*at, &b[..])).collect();
+                        write_all(&file, &all)
                     }
                     Step::Cut(size) => {
                         plain[size as usize..].fill(0);

@@ -57,6 +57,9 @@ pub const DOM_BYTES_MAX: u64 = 1 << 20;
 /// Bytes of a file on its MDT that one record has: few, so that a small write costs little; many,
 /// so that a file costs few.
 pub const DOM_CHUNK_BYTES: usize = 16 << 10;
+/// Ranges of bytes that one request stores in a file on its MDT: a page of single bytes, and as
+/// many again.
+pub const DOM_PIECES_MAX: usize = 8192;
 /// Largest file, bytes: i64::MAX, what the kernel's `loff_t` can say.
 pub const FILE_BYTES_MAX: u64 = i64::MAX as u64;
 /// TCP connections per peer over a short line: one for control, the rest for bulk.

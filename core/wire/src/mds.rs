@@ -24,3 +24,4 @@ pub use self::reply::*;
 pub use self::root::Root;
 pub use self::shared::*;
 pub use crate::opcode::MdsOp;
+pub use crate::ost::operations::GrantSpace;

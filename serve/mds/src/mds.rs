@@ -43,15 +43,21 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, Weak};
 use store::store::Store;
 use target::Target;
+use target::room::{Payment, Room};
 use tokio::sync::Notify;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
+use types::limits::{DOM_CHUNK_BYTES, GRANT_UNIT};
 use types::lock::InodeBits;
 use types::session::{ClientUuid, ClusterId, Transno};
 use types::target::TargetName;
 use wire::mds::MdsReply;
 use wire::message::{OpReply, Redo};
+
+/// Most that a block of a client ([`GRANT_UNIT`]) may take in the store, bytes: its chunk, with
+/// zeros up to it, a page more for what begins one, and one for key, inode, and the tree above.
+pub(crate) const BYTES_PER_BLOCK: u64 = DOM_CHUNK_BYTES as u64 + 2 * GRANT_UNIT;
 
 /// The parts of an MDT.
 pub struct Parts {
@@ -85,6 +91,8 @@ pub struct Mds {
     pub(crate) peers: Arc<Peers>,
     pub(crate) tunables: Tunables,
     pub(crate) settings: MdsSettings,
+    /// Space that clients were promised for bytes of files.
+    pub(crate) room: Arc<Room>,
     pub(crate) state: Mutex<State>,
     pub(crate) flocks: Mutex<Flocks>,
     pub(crate) groups: Arc<Groups>,
@@ -137,6 +145,8 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) expected: Expected,
     /// State of its locks.
     pub(crate) lock_context: LockContext,
+    /// What it has paid of its client's grant.
+    pub(crate) payment: Option<Payment>,
 }
 
 impl RequestContext<'_> {
@@ -230,6 +240,7 @@ impl Mds {
             peers,
             tunables: Tunables::new(&settings),
             settings,
+            room: Arc::new(Room::of_units(BYTES_PER_BLOCK)),
             state: Mutex::new(State::new(
                 Fids::new(Fids::first_seq(name.index.0)),
                 (author_grace, names_held),
@@ -261,6 +272,8 @@ impl Mds {
             env,
         });
         mds.state.lock().opens = Opens::for_boot(boot);
+        let room = mds.room.clone();
+        mds.store.leave_room(Box::new(move || room.claimed()));
         if at_once {
             let nothing = Brought {
                 changes: &[],

@@ -117,6 +117,8 @@ impl Mds {
             MdsOp::Punch(op) => {
                 self.in_turn(request, |request| self.punch_data(request, &op)).await
             }
+            MdsOp::Grant(op) => self.grant_space(request, &op),
+            MdsOp::Store(op) => self.store_data(request, &op).await,
             MdsOp::Seek(op) => self.seek_data(request, &op),
             MdsOp::Statfs => self.statfs(),
             MdsOp::Sync => self.sync().await,

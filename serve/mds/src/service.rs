@@ -114,6 +114,7 @@ impl Service for Mds {
 
     fn gone(&self, export: &Arc<Export>, why: Gone) {
         self.audit_ends(export);
+        self.room.gone((self.name, export.client()));
         self.session_gone(export, why);
     }
 }
@@ -226,6 +227,7 @@ impl Mds {
             results,
             expected: Expected::default(),
             lock_context,
+            payment: None,
         };
         let mut found = Found::new();
         let mut failed = false;

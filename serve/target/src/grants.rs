@@ -63,10 +63,15 @@ impl Grants {
         self.granted
     }
 
+    /// Bytes that granted and paid ones may take in the worst case.
+    pub(crate) fn claimed(&self) -> u64 {
+        let committed = self.weigh(self.granted + self.paid);
+        committed + committed / OVERHEAD
+    }
+
     /// Free bytes that no client was granted.
     pub(crate) fn ungranted(&self) -> u64 {
-        let committed = self.weigh(self.granted + self.paid);
-        self.free.saturating_sub(committed + committed / OVERHEAD)
+        self.free.saturating_sub(self.claimed())
     }
 
     /// As [`Grants::ungranted`], plus the bytes held back for records: a volume without room for

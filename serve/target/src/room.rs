@@ -172,6 +172,17 @@ impl Room {
         Ok(state.grants.available())
     }
 
+    /// Something else may have taken from the volume: it is looked at before more is granted.
+    pub fn may_have_shrunk(&self) {
+        self.state.lock().credit = 0;
+    }
+
+    /// What may be taken of the volume, in the worst case, for what clients were granted, or have
+    /// paid for; bytes.
+    pub fn claimed(&self) -> u64 {
+        self.state.lock().grants.claimed()
+    }
+
     /// Granted to clients, bytes.
     pub fn granted(&self) -> u64 {
         self.state.lock().grants.granted()

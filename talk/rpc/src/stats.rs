@@ -19,7 +19,7 @@ use types::job::JobId;
 use types::session::ClientUuid;
 use types::target::{TargetKind, TargetName};
 use wire::class::{Changes, Counted};
-use wire::mds::{MdsOp, MdsReply, Write};
+use wire::mds::{MdsOp, MdsReply, Store, Write};
 use wire::message::{Op, OpReply, Reply};
 use wire::opcode::ROWS;
 use wire::ost::{ObjectWrite, OstOp, OstReply};
@@ -247,6 +247,11 @@ impl CallStats {
                 | Op::Mds(MdsOp::Write(Write { data, .. })) => {
                     started.writes = true;
                     started.written += data.len() as u64;
+                }
+                Op::Mds(MdsOp::Store(Store { pieces, .. })) => {
+                    started.writes = true;
+                    started.written +=
+                        pieces.iter().map(|(_, data)| data.len() as u64).sum::<u64>();
                 }
                 _ => started.changes |= op.class().changes == Changes::Store,
             }

@@ -26,8 +26,8 @@ use env::clock::Monotonic;
 use observe::fault;
 use observe::histogram::Histogram;
 use parking_lot::{Condvar, Mutex};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use types::errno::Errno;
 use types::limits;
@@ -89,6 +89,9 @@ pub struct Commits {
     pub bytes: Arc<Histogram>,
 }
 
+/// Says how many bytes were promised to clients. It asks nothing of the store.
+pub type Promised = Box<dyn Fn() -> u64 + Send + Sync>;
+
 /// State under the lock.
 pub(crate) struct State {
     pub(crate) open: Batch,
@@ -125,6 +128,7 @@ pub(crate) struct Shared {
     /// A test ordered that nothing is committed any more.
     discarding: AtomicBool,
     space_looked: Mutex<Monotonic>,
+    promised: OnceLock<Promised>,
     /// Set once, when the store is closed and its threads have ended.
     closed: Mutex<Option<Result<(), StoreError>>>,
 }
@@ -173,6 +177,7 @@ impl Store {
             full: AtomicBool::new(false),
             discarding: AtomicBool::new(false),
             space_looked: Mutex::new(Duration::ZERO),
+            promised: OnceLock::new(),
             closed: Mutex::new(None),
         });
         shared.look_at_space()?;
@@ -319,6 +324,31 @@ impl Store {
     /// The engine under it: what is committed.
     pub fn engine(&self) -> &dyn Engine {
         &*self.shared.engine
+    }
+
+    /// From now on operations that take space leave what `promised` says. The first one counts.
+    pub fn leave_room(&self, promised: Promised) {
+        // An error: it is said already.
+        let _ = self.shared.promised.set(promised);
+    }
+
+    /// More was promised: whether there is room for other operations is looked up anew.
+    ///
+    /// # Errors
+    /// The volume cannot be asked.
+    pub fn room_changed(&self) -> Result<(), StoreError> {
+        self.shared.look_at_space()
+    }
+
+    /// Space of the engine, and how many bytes operations that need space may still take of it when
+    /// all that is applied has become part of the tree.
+    ///
+    /// # Errors
+    /// The volume cannot be asked.
+    pub fn space_left(&self) -> Result<(EngineSpace, u64), StoreError> {
+        let pending = self.bytes_uncommitted() as u64 * TREE_BYTES_PER_BYTE;
+        let space = self.space()?;
+        Ok((space, space.available().saturating_sub(pending)))
     }
 
     /// Space of the engine.
@@ -594,7 +624,8 @@ impl Shared {
     fn look_at_space(&self) -> Result<(), StoreError> {
         let space = self.engine.space()?;
         let pending = self.bytes_open.load(Ordering::Relaxed) as u64 * TREE_BYTES_PER_BYTE;
-        self.full.store(space.available() <= pending, Ordering::Relaxed);
+        let promised = self.promised.get().map_or(0, |promised| promised());
+        self.full.store(space.available() <= pending + promised, Ordering::Relaxed);
         *self.space_looked.lock() = self.env.clock.now();
         Ok(())
     }

@@ -78,6 +78,9 @@ pub(super) fn encode(reply: &MdsReply, w: &mut Writer) {
                 w.put(&[U32::new(*walked), U32::new(*fileset)]);
             })
         }
+        MdsReply::Granted { more, paid } => w.op(answer::MDS_GRANTED, 0, |w| {
+            w.put(&[U64::new(*more), U64::new(*paid)]);
+        }),
         MdsReply::PeerFids(seq) => w.op(answer::MDS_PEER_FIDS, 0, |w| w.put(&U64::new(*seq))),
         MdsReply::PeerPrepared { boot, facts } => w.op(answer::MDS_PEER_PREPARED, 0, |w| {
             w.put(&U64::new(*boot));
@@ -256,6 +259,10 @@ pub(super) fn decode(
         answer::MDS_RECORDS => {
             let [more] = unpack(FLAGS, flags)?;
             MdsReply::Records { records: records(r, RECORDS_PER_SCAN_MAX)?, more }
+        }
+        answer::MDS_GRANTED => {
+            let [more, paid] = r.get::<[U64; 2]>()?.map(U64::get);
+            MdsReply::Granted { more, paid }
         }
         answer::MDS_PEER_FIDS => MdsReply::PeerFids(r.get::<U64>()?.get()),
         answer::MDS_PEER_PREPARED => {

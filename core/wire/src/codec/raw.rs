@@ -142,6 +142,9 @@ raw! {
     /// Write of bytes on the MDT, whose length follows; flags as of Wrote.
     RawStore 40 { fid: RawFid, offset: U64, time: I64, nsec: U32, zero: U32 }
 
+    /// Store of ranges of bytes on the MDT, which follow: offset, length; flags as of Wrote.
+    RawStoreMany 32 { fid: RawFid, time: I64, nsec: U32, count: U32 }
+
     /// Punch of bytes on the MDT; flag 0: set-id bits go, flag 1: the file grows.
     RawPunchFile 40 { fid: RawFid, start: U64, end: U64, kind: u8, zero: [u8; 7] }
 

@@ -218,6 +218,7 @@ pub fn sample_replies() -> Vec<OpReply> {
         },
         MdsReply::Remote { fid: FID, file_type: FileType::Directory },
         MdsReply::Root { fid: DIR, walked: 3, fileset: 2, is_root: true, read_only: false },
+        MdsReply::Granted { more: 1 << 20, paid: 4096 },
         MdsReply::PeerFids(0x2_4000_0400),
         MdsReply::PeerPrepared { boot: 6, facts: sample_facts() },
         MdsReply::PeerApplied { boot: 6, transno: Transno(77) },

@@ -293,6 +293,7 @@ pub fn any_op_reply() -> impl Strategy<Value = OpReply> {
         of(any_lease()).prop_map(MdsReply::Lease),
         (any_records(), any::<bool>())
             .prop_map(|(records, more)| MdsReply::Records { records, more }),
+        any::<(u64, u64)>().prop_map(|(more, paid)| MdsReply::Granted { more, paid }),
         any_peer_reply(),
     ];
     let ost = prop_oneof![

@@ -1,16 +1,17 @@
 //! Operations on data: what was written to objects, and bytes that live on the MDT.
 
 use crate::class::Class;
-use crate::codec::cursor::{Bulk, Reader, Writer, bits, unpack};
+use crate::codec::cursor::{Bulk, Reader, Writer, bits, count, len32, unpack};
 use crate::codec::error::DecodeError;
 use crate::codec::operation::{FLAGS, Operation, fid, fids, number64, plain, put_fid};
-use crate::codec::raw::{self, RawPunchFile, RawStore, RawWrote, punch_kind};
+use crate::codec::raw::{self, RawPunchFile, RawStore, RawStoreMany, RawWrote, punch_kind};
 #[cfg(test)]
 use crate::codec::testing::*;
 use crate::ost::punch::PunchKind;
 use bytes::Bytes;
 use types::attr::WrittenAt;
 use types::fid::Fid;
+use types::limits::DOM_PIECES_MAX;
 use types::time::Timestamp;
 use zerocopy::little_endian::{I64, U32, U64};
 
@@ -197,6 +198,71 @@ impl Operation for Write {
                 at,
                 kill_suidgid,
             })
+            .boxed()
+    }
+}
+
+/// Store such bytes, of several ranges of one file, that a client kept until now; all that `Wrote`
+/// says comes with them, in one change. What a `Grant` before it in the same request paid for is
+/// never refused with ENOSPC. Answers `Entry`. EREMCHG as above.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Store {
+    /// The inode.
+    pub fid: Fid,
+    /// First byte, and the bytes, of each range; 0..=DOM_PIECES_MAX.
+    pub pieces: Vec<(u64, Bytes)>,
+    /// When they were written: mtime and ctime.
+    pub at: WrittenAt,
+}
+
+impl Operation for Store {
+    fids!(fid);
+
+    fn flags(&self) -> u16 {
+        written_flags(false, self.at)
+    }
+
+    fn put(&self, w: &mut Writer) {
+        let Timestamp { sec, nsec } = time_of(self.at);
+        let (time, nsec, count) = (sec.into(), nsec.into(), len32(self.pieces.len()));
+        w.put(&RawStoreMany { fid: self.fid.into(), time, nsec, count });
+        for (offset, data) in &self.pieces {
+            w.put(&U64::new(*offset));
+            w.bulk(data);
+        }
+    }
+
+    fn get(flags: u16, r: &mut Reader<'_>, bulk: &mut Bulk) -> Result<Store, DecodeError> {
+        let raw: &RawStoreMany = r.get()?;
+        let (false, at) = written(flags, raw.time, raw.nsec)? else {
+            return Err(DecodeError::Field { field: FLAGS, value: flags.into() });
+        };
+        let (fid, n) = ((&raw.fid).into(), count(raw.count, "ranges", DOM_PIECES_MAX)?);
+        r.expect(n, size_of::<U64>() + size_of::<U32>())?;
+        let mut pieces = Vec::with_capacity(n);
+        for _ in 0..n {
+            pieces.push((number64(r)?, r.bulk(bulk)?));
+        }
+        Ok(Store { fid, pieces, at })
+    }
+
+    #[cfg(test)]
+    fn sample() -> Store {
+        Store {
+            fid: FID,
+            pieces: vec![
+                (0, Bytes::from_static(b"the beginning")),
+                (4096, Bytes::from_static(b"and more")),
+            ],
+            at: WrittenAt::At(Timestamp { sec: 1_700_000_000, nsec: 5 }),
+        }
+    }
+
+    #[cfg(test)]
+    fn any() -> BoxedStrategy<Store> {
+        let pieces = proptest::collection::vec((any::<u64>(), any_bytes(100)), 0..4);
+        (any_fid(), pieces, any_written_at())
+            .prop_map(|(fid, pieces, at)| Store { fid, pieces, at })
             .boxed()
     }
 }

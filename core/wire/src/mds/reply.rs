@@ -97,6 +97,14 @@ pub enum MdsReply {
         /// There are others behind.
         more: bool,
     },
+    /// As of an OST: `more` bytes more are granted. `paid` bytes of `spend` had been granted; the
+    /// rest had not (or the session is a new one).
+    Granted {
+        /// Bytes that are granted in addition.
+        more: u64,
+        /// Bytes that had been granted.
+        paid: u64,
+    },
     /// A sequence whose FIDs are the asker's to hand out; they belong to the sender.
     PeerFids(u64),
     /// It is pinned. `boot`: of the sender, here and below.

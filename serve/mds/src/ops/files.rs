@@ -5,4 +5,5 @@ mod dom;
 mod glimpse;
 mod lease;
 pub(super) mod open;
+mod promises;
 mod wrote;

@@ -15,7 +15,7 @@ impl Mds {
         Ok(MdsReply::Statfs(self.totals()?))
     }
 
-    /// Bytes and inodes of this MDT alone.
+    /// Bytes and inodes of this MDT alone. What clients were promised is not available.
     ///
     /// # Errors
     /// The store does not tell.
@@ -25,7 +25,7 @@ impl Mds {
         Ok(Statfs {
             bytes_total: space.capacity,
             bytes_free: free,
-            bytes_available: space.available(),
+            bytes_available: space.available().saturating_sub(self.room.claimed()),
             files_total: space.used / BYTES_PER_INODE + space.available() / BYTES_PER_INODE,
             // So other MDTs know that they should make nothing here.
             files_free: if self.no_create() { 0 } else { space.available() / BYTES_PER_INODE },

@@ -90,6 +90,7 @@ pub(crate) fn map_reply(nodemap: &Nodemap, reply: &mut MdsReply, acl: bool) -> R
         | MdsReply::Flock(_)
         | MdsReply::Lease(_)
         | MdsReply::Records { .. }
+        | MdsReply::Granted { .. }
         | MdsReply::PeerFids(_)
         | MdsReply::PeerPrepared { .. }
         | MdsReply::PeerApplied { .. }

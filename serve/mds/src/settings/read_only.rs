@@ -25,6 +25,7 @@ fn allowed(op: &MdsOp) -> Allowed {
         MdsOp::Open(open) if !open.flags.write => Allowed::Yes,
         MdsOp::Close(_) => Allowed::Yes,
         MdsOp::Write(write) => Allowed::OpenForWriting(write.fid),
+        MdsOp::Store(store) => Allowed::OpenForWriting(store.fid),
         MdsOp::Punch(punch) => Allowed::OpenForWriting(punch.fid),
         MdsOp::Wrote(wrote) => Allowed::OpenForWriting(wrote.fid),
         MdsOp::GetLayout(layout) if layout.write => Allowed::OpenForWriting(layout.fid),

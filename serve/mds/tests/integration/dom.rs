@@ -51,7 +51,7 @@ fn set_layout(rig: &Rig, fid: Fid, end: u64) -> Result<MdsReply, Errno> {
 }
 
 /// A file with 64 KiB on the MDT.
-fn file(rig: &Rig, name: &str) -> Fid {
+pub fn file(rig: &Rig, name: &str) -> Fid {
     let fid = rig.file(name);
     set_layout(rig, fid, 65536).unwrap();
     fid
@@ -63,7 +63,7 @@ fn write(rig: &Rig, fid: Fid, offset: u64, data: &[u8]) -> Result<MdsReply, Errn
 }
 
 /// Bytes, size, blocks.
-fn read(rig: &Rig, fid: Fid, offset: u64, len: u32) -> (Bytes, u64, u64) {
+pub fn read(rig: &Rig, fid: Fid, offset: u64, len: u32) -> (Bytes, u64, u64) {
     match rig.one(MdsOp::Read(Read { fid, offset, len })).unwrap() {
         MdsReply::Data { entry, data } => (data, entry.attr.size, entry.attr.blocks),
         other => panic!("{other:?}"),

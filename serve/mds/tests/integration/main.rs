@@ -9,6 +9,7 @@ mod leases;
 mod listings;
 mod locks;
 mod operations;
+mod promises;
 mod restart;
 mod rig;
 mod root;

@@ -18,11 +18,12 @@ use wire::ost::PunchKind;
 ///
 /// # Errors
 /// [`ELSEWHERE`]: it reaches further than any file has bytes here.
-fn end_of(start: u64, len: u64) -> Result<u64, Errno> {
+pub(super) fn end_of(start: u64, len: u64) -> Result<u64, Errno> {
     start.checked_add(len).filter(|end| *end <= DOM_BYTES_MAX).ok_or(ELSEWHERE)
 }
 
-fn file(inode: &Inode) -> Result<Part, Errno> {
+/// The part of a file that lives here; EINVAL: no file.
+pub(super) fn file(inode: &Inode) -> Result<Part, Errno> {
     if inode.file_type() == FileType::Regular { Part::of_inode(inode) } else { Err(Errno::EINVAL) }
 }
 

@@ -176,10 +176,15 @@ impl Rig {
     }
 
     pub fn with_osts(count: u16) -> Rig {
+        Rig::with(count, 1 << 30)
+    }
+
+    /// A store of so many bytes.
+    pub fn with(count: u16, capacity: u64) -> Rig {
         let (env, guard) = RealEnv::start(RealConfig { reactors: 1, blocking_threads: 1 }).unwrap();
         let osts = Arc::new(FakeOsts::default());
         *osts.count.lock() = count;
-        Rig::over(Memory::new(1 << 30), osts, env, Arc::new(guard), 1)
+        Rig::over(Memory::new(capacity), osts, env, Arc::new(guard), 1)
     }
 
     fn over(
