@@ -3,6 +3,7 @@
 use crate::open::OpenFiles;
 use crate::reopen::{Restorer, reopen_all};
 use crate::uncommitted::lost_objects;
+use data::cache::Keeper;
 use data::cache::grant::Grants;
 use data::file::FileTable;
 use data::locks::callback::CallbackHandler;
@@ -38,6 +39,7 @@ impl Hooks for Tables {
     }
 
     fn mdt_lost(&self, mdt: TargetIndex, evicted: bool) {
+        self.grants.lost(Keeper::Mdt(mdt));
         self.locks.lose(mdt.0, if evicted { Loss::Eviction } else { Loss::Restart });
     }
 
@@ -54,7 +56,7 @@ impl Hooks for Tables {
     }
 
     fn ost_lost(&self, ost: TargetIndex) {
-        self.grants.lost(ost);
+        self.grants.lost(Keeper::Ost(ost));
     }
 
     fn objects_lost(&self, lost: &[Op]) {

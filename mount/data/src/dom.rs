@@ -1,5 +1,6 @@
 //! Bytes of small files that live on their MDT (docs/dom.md): one request reads them with the size,
-//! one stores them and reports what `Wrote` would.
+//! one stores them and reports what `Wrote` would: as they are written ([`store_on_mdt`]), or
+//! later, out of the cache and paid from a grant ([`crate::writeback::sending`]).
 
 use crate::file::File;
 use crate::path::DataPath;

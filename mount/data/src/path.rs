@@ -1,6 +1,7 @@
 //! The data of one mount.
 
 use crate::accessed::Accesses;
+use crate::cache::Keeper;
 use crate::cache::batch::{BATCH_BYTES, BATCH_BYTES_FAR};
 use crate::cache::grant::{self, Grants};
 use crate::file::FileTable;
@@ -8,9 +9,10 @@ use crate::locks::Locks;
 use crate::open_prefetch::OpenPrefetch;
 use crate::read_ahead::ledger::Ledger;
 use crate::writeback::Writeback;
+use rpc::import::Import;
+use session::error::ClientError;
 use session::session::Session;
 use std::sync::{Arc, Weak};
-use types::target::TargetIndex;
 
 /// The data of one mount.
 pub struct DataPath {
@@ -52,15 +54,41 @@ impl DataPath {
         })
     }
 
-    /// Where a request with data to this OST ends, bytes.
-    pub(crate) fn batch_bytes(&self, ost: TargetIndex) -> u64 {
-        let is_far = self.session.targets.osc(ost).is_ok_and(|osc| osc.import().is_far());
+    /// The session with a target that dirty bytes go to.
+    ///
+    /// # Errors
+    /// UnknownTarget.
+    pub(crate) fn import_of(&self, keeper: Keeper) -> Result<Arc<Import>, ClientError> {
+        let targets = &self.session.targets;
+        match keeper {
+            Keeper::Mdt(mdt) => Ok(targets.mdc_at(mdt)?.import().clone()),
+            Keeper::Ost(ost) => Ok(targets.osc(ost)?.import().clone()),
+        }
+    }
+
+    /// Asks for a grant of up to `want` bytes, and gives `back` some: how many more were granted.
+    pub(crate) async fn ask_grant(
+        &self,
+        keeper: Keeper,
+        back: u64,
+        want: u64,
+    ) -> Result<u64, ClientError> {
+        let targets = &self.session.targets;
+        Ok(match keeper {
+            Keeper::Mdt(mdt) => targets.mdc_at(mdt)?.grant(back, want).await?,
+            Keeper::Ost(ost) => targets.osc(ost)?.grant(back, want).await?,
+        })
+    }
+
+    /// Where a request with data to this target ends, bytes.
+    pub(crate) fn batch_bytes(&self, keeper: Keeper) -> u64 {
+        let is_far = self.import_of(keeper).is_ok_and(|import| import.is_far());
         if is_far { BATCH_BYTES_FAR } else { BATCH_BYTES }
     }
 
-    /// Space that this mount wants to be granted by this OST, bytes.
-    pub(crate) fn grant_wanted(&self, ost: TargetIndex) -> u64 {
-        grant::wanted(self.session.targets.osc(ost).map_or(0, |osc| osc.import().in_flight()))
+    /// Space that this mount wants to be granted by this target, bytes.
+    pub(crate) fn grant_wanted(&self, keeper: Keeper) -> u64 {
+        grant::wanted(keeper, self.import_of(keeper).map_or(0, |import| import.in_flight()))
     }
 
     /// Itself, for a task that must not keep it.

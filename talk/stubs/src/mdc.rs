@@ -17,10 +17,11 @@ use types::ranges::{ByteRange, Needs};
 use types::session::{OpenHandle, Transno};
 use wire::mds::{
     Close, Create, DirEntry, Entry, Expect, FlockCancel, FlockSet, FlockTest, GetLayout, GetParent,
-    Getattr, GetattrMany, Getxattr, Lease, LeaseAct, Link, Listxattr, Lock, Lookup, MdsOp,
-    MdsReply, Mend, Open, OpenFlags, PeerApply, PeerAsk, PeerBundle, PeerCancel, PeerExchange,
-    PeerFacts, PeerForget, PeerPrepare, Punch, Read, Readdir, Readlink, Record, Removed,
-    Removexattr, Root, Scan, Seek, Setattr, Setxattr, SwapLayouts, Tmpfile, Unlink, Wrote,
+    Getattr, GetattrMany, Getxattr, GrantSpace, Lease, LeaseAct, Link, Listxattr, Lock, Lookup,
+    MdsOp, MdsReply, Mend, Open, OpenFlags, PeerApply, PeerAsk, PeerBundle, PeerCancel,
+    PeerExchange, PeerFacts, PeerForget, PeerPrepare, Punch, Read, Readdir, Readlink, Record,
+    Removed, Removexattr, Root, Scan, Seek, Setattr, Setxattr, Store, SwapLayouts, Tmpfile, Unlink,
+    Wrote,
 };
 use wire::message::{Op, OpReply, Reply};
 
@@ -35,6 +36,17 @@ pub struct Opened {
     pub handle: OpenHandle,
     /// Layout of the file, if opened.
     pub layout: Option<Arc<Layout>>,
+}
+
+/// Result of [`Mdc::store`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stored {
+    /// Granted on top, bytes.
+    pub more: u64,
+    /// The inode; or why the bytes are not stored.
+    pub entry: Result<Entry, Errno>,
+    /// Whether all of it is durable, if that was asked for.
+    pub durable: Result<(), Errno>,
 }
 
 /// What an MDT answers about an inode that a name leads to.
@@ -146,6 +158,49 @@ impl Mdc {
             Err(errno) => Ok(Err(errno)),
         };
         reply?.results.into_iter().map(mds).collect()
+    }
+
+    /// Asks for a grant of up to `want` bytes for bytes of files on the MDT, and gives `back` some:
+    /// how many more were granted.
+    pub async fn grant(&self, back: u64, want: u64) -> Result<u64, RpcError> {
+        let op = MdsOp::Grant(GrantSpace { spend: 0, back, want });
+        match self.call(&Credentials::root(), op).await? {
+            MdsReply::Granted { more, .. } => Ok(more),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Stores bytes of a file with one request, paid with `spend` granted bytes, and asks for
+    /// `want` more. `durable`: they, and all that the MDT answered before, are durable when this
+    /// returns.
+    ///
+    /// # Errors
+    /// Only if the request as a whole got no answer, or the payment was refused.
+    pub async fn store(
+        &self,
+        (spend, want): (u64, u64),
+        store: Store,
+        durable: bool,
+    ) -> Result<Stored, RpcError> {
+        let grant = MdsOp::Grant(GrantSpace { spend, back: 0, want });
+        let ops = [grant, MdsOp::Store(store)].into_iter().chain(durable.then_some(MdsOp::Sync));
+        let mut results = self.ask(&Credentials::root(), ops.collect()).await?.into_iter();
+        let more = match results.next() {
+            Some(Ok(MdsReply::Granted { more, .. })) => more,
+            Some(Err(errno)) => return Err(RpcError::Errno(errno)),
+            other => return Err(unexpected(&self.import, &other)),
+        };
+        let entry = match results.next() {
+            Some(Ok(MdsReply::Entry(entry))) => Ok(*entry),
+            Some(Err(errno)) => Err(errno),
+            other => return Err(unexpected(&self.import, &other)),
+        };
+        let durable = match results.next() {
+            None | Some(Ok(MdsReply::Done)) => Ok(()),
+            Some(Err(errno)) => Err(errno),
+            other => return Err(unexpected(&self.import, &other)),
+        };
+        Ok(Stored { more, entry, durable })
     }
 
     /// Finds a name.

@@ -1,10 +1,11 @@
-//! Requests out of dirty ranges: split by object, gathered by OST. Pure.
+//! Requests out of dirty ranges: split by object, gathered by target. Pure.
 //!
 //! One request carries many writes, adjacent or not. It ends at [`BATCH_BYTES`], over a long line
 //! at [`BATCH_BYTES_FAR`], or at [`BATCH_WRITES_MAX`], and takes in the rest of the block in which
 //! that ends. So small random writes of a file become few requests. A block is never spread over
 //! two requests, so its space is paid for once.
 
+use crate::cache::Keeper;
 use crate::cache::dirty::block_start;
 use crate::parts::{Where, parts};
 use layout::layout::Layout;
@@ -29,10 +30,8 @@ pub struct Piece {
     pub file: u64,
     /// Bytes.
     pub len: u64,
-    /// Object of the write.
-    pub object: ObjectId,
-    /// Offset in the object.
-    pub offset: ObjectOffset,
+    /// Object of the write, and offset in it; `None`: the bytes live on the MDT.
+    pub object: Option<(ObjectId, ObjectOffset)>,
 }
 
 impl Piece {
@@ -42,18 +41,17 @@ impl Piece {
         let rest = Piece {
             file: self.file + len,
             len: self.len - len,
-            offset: ObjectOffset(self.offset.0 + len),
-            ..self
+            object: self.object.map(|(object, at)| (object, ObjectOffset(at.0 + len))),
         };
         (Piece { len, ..self }, rest)
     }
 }
 
-/// One request to one OST.
+/// One request to one target.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Batch {
-    /// The OST.
-    pub ost: TargetIndex,
+    /// The target.
+    pub keeper: Keeper,
     /// The writes, in file order.
     pub pieces: Vec<Piece>,
     /// Sum of the pieces.
@@ -63,8 +61,8 @@ pub struct Batch {
 }
 
 impl Batch {
-    fn new(ost: TargetIndex) -> Batch {
-        Batch { ost, pieces: Vec::new(), bytes: 0, blocks: 0 }
+    fn new(keeper: Keeper) -> Batch {
+        Batch { keeper, pieces: Vec::new(), bytes: 0, blocks: 0 }
     }
 
     /// Bytes that still fit, from `at` in the file on: to the end of the block in which the request
@@ -92,7 +90,7 @@ impl Batch {
 }
 
 /// Requests for these ranges (in order, without overlap) of a file whose layout is instantiated
-/// there. `bytes_max`: where a request to this OST ends.
+/// there. `bytes_max`: where a request to this target ends.
 ///
 /// # Errors
 /// The layout has no object for one of them.
@@ -100,25 +98,29 @@ pub fn plan(
     layout: &Layout,
     fid: Fid,
     ranges: &[(u64, u64)],
-    bytes_max: impl Fn(TargetIndex) -> u64,
+    bytes_max: impl Fn(Keeper) -> u64,
 ) -> Result<Vec<Batch>, ClientError> {
     let (mut done, mut open): (Vec<Batch>, Vec<Batch>) = (Vec::new(), Vec::new());
     for (start, end) in ranges {
         for part in parts(layout, fid, *start, *end) {
-            let Where::Object(ost, object, offset) = part.place else {
-                let reason = "dirty bytes where the layout has no object";
-                tracing::error!(%fid, offset = part.file, reason);
-                return Err(ClientError::Layout { fid, reason });
+            let (keeper, object) = match part.place {
+                Where::Object(ost, object, at) => (Keeper::Ost(ost), Some((object, at))),
+                Where::Mdt => (Keeper::Mdt(TargetIndex(fid.mdt())), None),
+                Where::Nowhere => {
+                    let reason = "dirty bytes where the layout has no object";
+                    tracing::error!(%fid, offset = part.file, reason);
+                    return Err(ClientError::Layout { fid, reason });
+                }
             };
-            let at = open.iter().position(|batch| batch.ost == ost).unwrap_or_else(|| {
-                open.push(Batch::new(ost));
+            let at = open.iter().position(|batch| batch.keeper == keeper).unwrap_or_else(|| {
+                open.push(Batch::new(keeper));
                 open.len() - 1
             });
-            let mut piece = Piece { file: part.file, len: part.len as u64, object, offset };
+            let mut piece = Piece { file: part.file, len: part.len as u64, object };
             while piece.len > 0 {
-                let room = open[at].room(piece.file, bytes_max(ost));
+                let room = open[at].room(piece.file, bytes_max(keeper));
                 if room == 0 {
-                    done.push(std::mem::replace(&mut open[at], Batch::new(ost)));
+                    done.push(std::mem::replace(&mut open[at], Batch::new(keeper)));
                     continue;
                 }
                 let (fits, rest) = piece.split(room);
@@ -165,11 +167,12 @@ mod tests {
 
     #[test]
     fn a_far_ost_gets_smaller_requests() {
-        let max = |ost: TargetIndex| if ost.0 == 1 { BATCH_BYTES_FAR } else { BATCH_BYTES };
+        let far = Keeper::Ost(TargetIndex(1));
+        let max = |keeper| if keeper == far { BATCH_BYTES_FAR } else { BATCH_BYTES };
         let plan = super::plan(&striped(2), FID, &[(0, 16 << 20)], max).unwrap();
         let of = |ost| {
             plan.iter()
-                .filter(|batch| batch.ost == TargetIndex(ost))
+                .filter(|batch| batch.keeper == Keeper::Ost(TargetIndex(ost)))
                 .map(|b| b.bytes >> 20)
                 .collect::<Vec<_>>()
         };
@@ -181,9 +184,9 @@ mod tests {
         let plan =
             plan(&striped(2), FID, &[(10, 20), (30, 40), (STRIPE - 5, 2 * STRIPE + 5)]).unwrap();
         assert_eq!(plan.len(), 2);
-        let of = |batch: &Batch| {
-            batch.pieces.iter().map(|p| (p.file, p.len, p.offset.0)).collect::<Vec<_>>()
-        };
+        let at = |piece: &Piece| piece.object.map_or(0, |(_, offset)| offset.0);
+        let of =
+            |batch: &Batch| batch.pieces.iter().map(|p| (p.file, p.len, at(p))).collect::<Vec<_>>();
         assert_eq!(
             of(&plan[0]),
             [(10, 10, 10), (30, 10, 30), (STRIPE - 5, 5, STRIPE - 5), (2 * STRIPE, 5, STRIPE)]
@@ -261,6 +264,29 @@ mod tests {
             prop_assert_eq!(sent.iter().map(|(s, e)| e - s).sum::<u64>(), all.iter().map(|(s, e)| e - s).sum::<u64>());
             prop_assert_eq!(joined(sent), joined(all));
         }
+    }
+
+    #[test]
+    fn what_lives_on_the_mdt_goes_there() {
+        let mut mixed = striped(1);
+        mixed.components[0].start = STRIPE;
+        let on_mdt = Component {
+            id: 2,
+            start: 0,
+            end: STRIPE,
+            pattern: Pattern::Mdt,
+            stripe_count: 0,
+            stripes: Vec::new(),
+            ..mixed.components[0].clone()
+        };
+        mixed.components.insert(0, on_mdt);
+        let plan = plan(&mixed, FID, &[(5, 9), (STRIPE - 3, STRIPE + 3)]).unwrap();
+        let mdt = Keeper::Mdt(TargetIndex(FID.mdt()));
+        assert_eq!(
+            plan.iter().map(|batch| (batch.keeper, batch.bytes, batch.blocks)).collect::<Vec<_>>(),
+            [(mdt, 7, 2), (Keeper::Ost(TargetIndex(0)), 3, 1)]
+        );
+        assert!(plan[0].pieces.iter().all(|piece| piece.object.is_none()));
     }
 
     #[test]

@@ -1,46 +1,54 @@
-//! Space that OSTs granted to this mount. Pure, except for the lock around the table.
+//! Space that targets granted to this mount. Pure, except for the lock around the table.
 //!
 //! A write may stay dirty only if its blocks were *reserved* here. Reserved space is spent by the
-//! request that stores the write, which asks for as much again. When an OST lost this mount's
+//! request that stores the write, which asks for as much again. When a target lost this mount's
 //! session, its grants went with it: the table is cleared, and an answer that was on its way does
 //! not count. An idle grant is given back, after [`IDLE`] unless an administrator sets another
 //! time.
 
+use crate::cache::Keeper;
 use env::clock::Monotonic;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use types::limits::{GRANT_PER_CLIENT_MAX, GRANT_UNIT};
-use types::target::TargetIndex;
 
 /// A grant that was not used for this long is given back, unless an administrator sets another
 /// time.
 pub const IDLE: Duration = Duration::from_secs(10);
 
+/// Grant that a mount wants to hold of an MDT at least: many small files. A promised block may take
+/// several in its store.
+const WANTED_OF_MDT_MIN: u64 = 16 << 20;
+
 /// Grant that a mount wants to hold of each OST at least, beside reserved bytes: enough for dirty
 /// data while requests are on their way over a short line.
 const WANTED_MIN: u64 = 64 << 20;
 
-/// Grant that a mount wants to hold of an OST whose line carries so many bytes at once: enough for
-/// data that is sent, for data that waits behind it, and for answers that come late.
-pub(crate) fn wanted(in_flight: u64) -> u64 {
-    in_flight.saturating_mul(4).clamp(WANTED_MIN, GRANT_PER_CLIENT_MAX)
+/// Grant that a mount wants to hold of a target whose line carries so many bytes at once: enough
+/// for data that is sent, for data that waits behind it, and for answers that come late.
+pub(crate) fn wanted(keeper: Keeper, in_flight: u64) -> u64 {
+    let least = match keeper {
+        Keeper::Mdt(_) => WANTED_OF_MDT_MIN,
+        Keeper::Ost(_) => WANTED_MIN,
+    };
+    in_flight.saturating_mul(4).clamp(least, GRANT_PER_CLIENT_MAX)
 }
 
-/// Grant of one OST.
+/// Grant of one target.
 #[derive(Default)]
 struct Grant {
     /// Granted, not reserved.
     free: u64,
     /// Asked for, not answered.
     asked: u64,
-    /// Counts sessions with the OST.
+    /// Counts sessions with the target.
     session: u64,
     used: Monotonic,
     shrink: Shrink,
 }
 
-/// When an unused grant of an OST is given back.
+/// When an unused grant of a target is given back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shrink {
     /// True if it is given back at all.
@@ -55,7 +63,7 @@ impl Default for Shrink {
     }
 }
 
-/// A question on its way to an OST.
+/// A question on its way to a target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GrantRequest {
     /// How much more is wanted.
@@ -67,24 +75,26 @@ pub struct GrantRequest {
 #[derive(Default)]
 pub struct Grants {
     /// In order, so that grants that are given back go out in one request.
-    osts: Mutex<BTreeMap<TargetIndex, Grant>>,
+    keepers: Mutex<BTreeMap<Keeper, Grant>>,
 }
 
 impl Grants {
-    /// Reserves `blocks` at each of these OSTs, all or nothing. The error is an OST that granted
-    /// too little.
+    /// Reserves `blocks` at each of these targets, all or nothing. The error is a target that
+    /// granted too little.
     ///
     /// # Errors
-    /// The OST that has not granted enough.
-    pub fn reserve(&self, now: Monotonic, needs: &[(TargetIndex, u64)]) -> Result<(), TargetIndex> {
-        let mut osts = self.osts.lock();
-        for (ost, blocks) in needs {
-            if *blocks > 0 && osts.get(ost).is_none_or(|grant| grant.free < blocks * GRANT_UNIT) {
-                return Err(*ost);
+    /// The target that has not granted enough.
+    pub fn reserve(&self, now: Monotonic, needs: &[(Keeper, u64)]) -> Result<(), Keeper> {
+        let mut keepers = self.keepers.lock();
+        for (keeper, blocks) in needs {
+            if *blocks > 0
+                && keepers.get(keeper).is_none_or(|grant| grant.free < blocks * GRANT_UNIT)
+            {
+                return Err(*keeper);
             }
         }
-        for (ost, blocks) in needs {
-            let grant = osts.entry(*ost).or_default();
+        for (keeper, blocks) in needs {
+            let grant = keepers.entry(*keeper).or_default();
             grant.free -= blocks * GRANT_UNIT;
             grant.used = now;
         }
@@ -92,39 +102,39 @@ impl Grants {
     }
 
     /// Reserved blocks are not needed: nothing will be sent.
-    pub(crate) fn unreserve(&self, ost: TargetIndex, blocks: u64) {
-        self.osts.lock().entry(ost).or_default().free += blocks * GRANT_UNIT;
+    pub(crate) fn unreserve(&self, keeper: Keeper, blocks: u64) {
+        self.keepers.lock().entry(keeper).or_default().free += blocks * GRANT_UNIT;
     }
 
     /// The grant to ask for, to hold `wanted` bytes beside reserved ones. Every request must be
     /// ended with [`Grants::answered`].
-    pub fn ask(&self, ost: TargetIndex, wanted: u64) -> GrantRequest {
-        let mut osts = self.osts.lock();
-        let grant = osts.entry(ost).or_default();
+    pub fn ask(&self, keeper: Keeper, wanted: u64) -> GrantRequest {
+        let mut keepers = self.keepers.lock();
+        let grant = keepers.entry(keeper).or_default();
         let want = wanted.saturating_sub(grant.free + grant.asked);
         grant.asked += want;
         GrantRequest { want, session: grant.session }
     }
 
-    /// The OST granted `more`; 0 also if it did not answer.
-    pub fn answered(&self, ost: TargetIndex, asked: GrantRequest, more: u64) {
-        let mut osts = self.osts.lock();
-        let grant = osts.entry(ost).or_default();
+    /// The target granted `more`; 0 also if it did not answer.
+    pub fn answered(&self, keeper: Keeper, asked: GrantRequest, more: u64) {
+        let mut keepers = self.keepers.lock();
+        let grant = keepers.entry(keeper).or_default();
         if grant.session == asked.session {
             grant.asked -= asked.want;
             grant.free += more;
         }
     }
 
-    /// True if a question is on its way to the OST.
-    pub(crate) fn is_asked(&self, ost: TargetIndex) -> bool {
-        self.osts.lock().get(&ost).is_some_and(|grant| grant.asked > 0)
+    /// True if a question is on its way to the target.
+    pub(crate) fn is_asked(&self, keeper: Keeper) -> bool {
+        self.keepers.lock().get(&keeper).is_some_and(|grant| grant.asked > 0)
     }
 
-    /// The OST lost this mount's session.
-    pub fn lost(&self, ost: TargetIndex) {
-        let mut osts = self.osts.lock();
-        let grant = osts.entry(ost).or_default();
+    /// The target lost this mount's session.
+    pub fn lost(&self, keeper: Keeper) {
+        let mut keepers = self.keepers.lock();
+        let grant = keepers.entry(keeper).or_default();
         *grant = Grant {
             session: grant.session + 1,
             used: grant.used,
@@ -134,41 +144,42 @@ impl Grants {
     }
 
     /// Takes what lies idle, to be given back.
-    pub(crate) fn take_idle(&self, now: Monotonic) -> Vec<(TargetIndex, u64)> {
+    pub(crate) fn take_idle(&self, now: Monotonic) -> Vec<(Keeper, u64)> {
         let mut idle = Vec::new();
-        for (ost, grant) in self.osts.lock().iter_mut() {
+        for (keeper, grant) in self.keepers.lock().iter_mut() {
             let Shrink { on, after } = grant.shrink;
             if on && grant.free > 0 && grant.asked == 0 && now >= grant.used + after {
-                idle.push((*ost, std::mem::take(&mut grant.free)));
+                idle.push((*keeper, std::mem::take(&mut grant.free)));
             }
         }
         idle
     }
 
-    /// When the grant of this OST is given back.
-    pub fn shrink(&self, ost: TargetIndex) -> Shrink {
-        self.osts.lock().get(&ost).map_or_else(Shrink::default, |grant| grant.shrink)
+    /// When the grant of this target is given back.
+    pub fn shrink(&self, keeper: Keeper) -> Shrink {
+        self.keepers.lock().get(&keeper).map_or_else(Shrink::default, |grant| grant.shrink)
     }
 
     /// As [`Grants::shrink`].
-    pub fn set_shrink(&self, ost: TargetIndex, shrink: Shrink) {
-        self.osts.lock().entry(ost).or_default().shrink = shrink;
+    pub fn set_shrink(&self, keeper: Keeper, shrink: Shrink) {
+        self.keepers.lock().entry(keeper).or_default().shrink = shrink;
     }
 
     /// Granted and not reserved, bytes.
-    pub fn free(&self, ost: TargetIndex) -> u64 {
-        self.osts.lock().get(&ost).map_or(0, |grant| grant.free)
+    pub fn free(&self, keeper: Keeper) -> u64 {
+        self.keepers.lock().get(&keeper).map_or(0, |grant| grant.free)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use types::target::TargetIndex;
 
     const GRANT_WANTED: u64 = WANTED_MIN;
 
-    const A: TargetIndex = TargetIndex(0);
-    const B: TargetIndex = TargetIndex(1);
+    const A: Keeper = Keeper::Ost(TargetIndex(0));
+    const B: Keeper = Keeper::Mdt(TargetIndex(0));
     const NOW: Monotonic = Duration::from_secs(1);
 
     #[test]
@@ -196,8 +207,12 @@ mod tests {
     #[test]
     fn a_longer_line_wants_more_within_bounds() {
         assert_eq!(
-            [0, 1 << 20, 26 << 20, 1 << 40].map(wanted),
+            [0, 1 << 20, 26 << 20, 1 << 40].map(|carries| wanted(A, carries)),
             [64 << 20, 64 << 20, 104 << 20, 256 << 20]
+        );
+        assert_eq!(
+            [0, 1 << 20, 26 << 20, 1 << 40].map(|carries| wanted(B, carries)),
+            [16 << 20, 16 << 20, 104 << 20, 256 << 20]
         );
     }
 

@@ -2,8 +2,19 @@
 //! read.
 //!
 //! [`dirty`] has the dirty bytes of one file; it decides nothing about time or requests. [`batch`]
-//! makes requests of it. [`grant`] counts space that OSTs granted.
+//! makes requests of it. [`grant`] counts space that targets granted.
 
 pub mod batch;
 pub mod dirty;
 pub mod grant;
+
+use types::target::TargetIndex;
+
+/// A target that dirty bytes go to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Keeper {
+    /// The MDT of the file has the bytes itself (docs/dom.md).
+    Mdt(TargetIndex),
+    /// An OST, in objects.
+    Ost(TargetIndex),
+}

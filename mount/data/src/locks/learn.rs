@@ -12,7 +12,7 @@ use types::name::Name;
 use wire::mds::{
     Accessed, Create, DirEntry, Entry, GetLayout, GetParent, Getxattr, Link, Listxattr, Lookup,
     MdsOp, MdsReply, Punch, Readdir, Readlink, Removexattr, Rename, Rmdir, Setattr, Setxattr,
-    Unlink, Write, Wrote,
+    Store, Unlink, Write, Wrote,
 };
 
 /// The entry of an inode among those a reply shows.
@@ -198,6 +198,7 @@ pub fn learn(
             MdsOp::Setattr(Setattr { fid, .. })
             | MdsOp::Wrote(Wrote { fid, .. })
             | MdsOp::Write(Write { fid, .. })
+            | MdsOp::Store(Store { fid, .. })
             | MdsOp::Punch(Punch { fid, .. }),
             Ok(MdsReply::Entry(entry)),
         ) => {
@@ -266,6 +267,7 @@ pub(crate) fn unsure(table: &mut Table, op: &MdsOp) {
         }
         MdsOp::Wrote(Wrote { fid, .. })
         | MdsOp::Write(Write { fid, .. })
+        | MdsOp::Store(Store { fid, .. })
         | MdsOp::Punch(Punch { fid, .. })
         | MdsOp::Accessed(Accessed { fid, .. }) => table.unsure_inode(*fid),
         MdsOp::Setxattr(Setxattr { fid, .. }) | MdsOp::Removexattr(Removexattr { fid, .. }) => {

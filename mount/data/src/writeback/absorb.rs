@@ -1,7 +1,8 @@
 //! Absorbing a write: it goes into the cache if there is room for it, on this mount and on its
-//! OSTs.
+//! targets.
 
 use super::Writeback;
+use crate::cache::Keeper;
 use crate::cache::batch::BATCH_BYTES;
 use crate::file::File;
 use crate::kernel_view::timers::MTIME_GRAIN;
@@ -69,8 +70,8 @@ pub(crate) enum Absorbed {
     NoLayout(u64, u64),
     /// Attributes are not known.
     NoAttr,
-    /// This OST granted too little.
-    NoRoom(TargetIndex),
+    /// This target granted too little.
+    NoRoom(Keeper),
     /// This write is not for the cache.
     Through,
     /// The lock was lost with the session.
@@ -101,10 +102,10 @@ impl DataPath {
                 Absorbed::NoAttr => {
                     self.session.mdc(file.fid)?.getattr(credentials, file.fid).await?;
                 }
-                Absorbed::NoRoom(ost) if self.await_grant(ost).await => {
+                Absorbed::NoRoom(keeper) if self.await_grant(keeper).await => {
                     (tries, waits) = (tries - 1, waits + 1)
                 }
-                Absorbed::NoRoom(ost) if self.make_room(ost, file).await? => {}
+                Absorbed::NoRoom(keeper) if self.make_room(keeper, file).await? => {}
                 Absorbed::NoRoom(_) | Absorbed::Through => return Ok(None),
                 Absorbed::Lost => {
                     return Err(RpcError::Evicted {
@@ -170,14 +171,19 @@ impl DataPath {
             // As much as there is room for, if the layout is still this one.
             return Ok(Absorbed::Through);
         }
+        if start < layout.mdt_bytes() && base.alone.is_none() {
+            // Other clients write the file, too: the MDT has their bytes in the order in which they
+            // came.
+            return Ok(Absorbed::Through);
+        }
         let needs =
             match needs(&layout, file.fid, start, end, |from, to| dirty.bytes.new_blocks(from, to))
             {
                 Ok(needs) => needs,
                 Err(refused) => return Ok(refused),
             };
-        if let Err(ost) = grants.reserve(clock.now(), &needs) {
-            return Ok(Absorbed::NoRoom(ost));
+        if let Err(keeper) = grants.reserve(clock.now(), &needs) {
+            return Ok(Absorbed::NoRoom(keeper));
         }
         let blocks = needs.iter().map(|(_, blocks)| blocks).sum();
         all_blocks.fetch_add(blocks, Ordering::Relaxed);
@@ -195,21 +201,15 @@ impl DataPath {
         Ok(Absorbed::Done(Written { offset: start, bytes: data.len() as u32 }))
     }
 
-    /// An OST granted too little. It is asked for more; if that was done already, something is
+    /// A target granted too little. It is asked for more; if that was done already, something is
     /// stored, because that brings new grants. `false`: no grant can be had.
-    async fn make_room(&self, ost: TargetIndex, file: &Arc<File>) -> Result<bool, ClientError> {
+    async fn make_room(&self, keeper: Keeper, file: &Arc<File>) -> Result<bool, ClientError> {
         let grants = &self.writeback.grants;
-        let asked = grants.ask(ost, self.grant_wanted(ost));
+        let asked = grants.ask(keeper, self.grant_wanted(keeper));
         if asked.want > 0 {
-            let more = match self.session.targets.osc(ost) {
-                Ok(osc) => osc.grant(0, asked.want).await,
-                Err(error) => {
-                    grants.answered(ost, asked, 0);
-                    return Err(error);
-                }
-            };
-            // The OST does not answer: then the write goes through, and reports it.
-            grants.answered(ost, asked, *more.as_ref().unwrap_or(&0));
+            let more = self.ask_grant(keeper, 0, asked.want).await;
+            // The target does not answer: then the write goes through, and reports it.
+            grants.answered(keeper, asked, *more.as_ref().unwrap_or(&0));
             self.writeback.answers.send_modify(|count| *count += 1);
             if more.is_ok_and(|more| more > 0) {
                 return Ok(true);
@@ -219,31 +219,31 @@ impl DataPath {
             self.flush_locked(file).await?;
             return Ok(true);
         }
-        self.make_progress(Some(ost)).await
+        self.make_progress(Some(keeper)).await
     }
 }
 
-/// Blocks that a write needs of each OST.
+/// Blocks that a write needs of each target.
 fn needs(
     layout: &Layout,
     fid: Fid,
     start: u64,
     end: u64,
     new_blocks: impl Fn(u64, u64) -> u64,
-) -> Result<Vec<(TargetIndex, u64)>, Absorbed> {
-    let mut needs: Vec<(TargetIndex, u64)> = Vec::new();
+) -> Result<Vec<(Keeper, u64)>, Absorbed> {
+    let mut needs: Vec<(Keeper, u64)> = Vec::new();
     let mut at = start;
     for piece in pieces(layout, fid, FileOffset(start), FileOffset(end)) {
-        let ost = match piece.place {
-            Place::Object { ost, .. } => ost,
+        let keeper = match piece.place {
+            Place::Object { ost, .. } => Keeper::Ost(ost),
             Place::Absent { .. } => return Err(Absorbed::NoLayout(start, end)),
-            Place::Mdt { .. } => return Err(Absorbed::Through),
+            Place::Mdt { .. } => Keeper::Mdt(TargetIndex(fid.mdt())),
         };
         at = piece.file.0 + piece.len;
         let blocks = new_blocks(piece.file.0, at);
-        match needs.iter_mut().find(|(known, _)| *known == ost) {
+        match needs.iter_mut().find(|(known, _)| *known == keeper) {
             Some((_, sum)) => *sum += blocks,
-            None => needs.push((ost, blocks)),
+            None => needs.push((keeper, blocks)),
         }
     }
     if at < end { Err(Absorbed::NoLayout(start, end)) } else { Ok(needs) }

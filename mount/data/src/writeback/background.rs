@@ -57,12 +57,12 @@ impl DataPath {
     }
 
     async fn give_back_grants(&self) {
-        for (ost, bytes) in self.writeback.grants.take_idle(self.session.env.clock.now()) {
-            let Ok(osc) = self.session.targets.osc(ost) else { continue };
+        for (keeper, bytes) in self.writeback.grants.take_idle(self.session.env.clock.now()) {
+            let Ok(import) = self.import_of(keeper) else { continue };
             self.writeback.given_back.fetch_add(1, Ordering::Relaxed);
-            if let Err(error) = osc.grant(bytes, 0).await {
+            if let Err(error) = self.ask_grant(keeper, bytes, 0).await {
                 // Its session is lost, and the grant with it.
-                tracing::debug!(target = %osc.import().target(), %error, "give back a grant of space");
+                tracing::debug!(target = %import.target(), %error, "give back a grant of space");
             }
         }
     }

@@ -14,6 +14,7 @@ use crate::writeback::under_way::UnderWay;
 use bytes::Bytes;
 use env::clock::Monotonic;
 use rpc::error::RpcError;
+use std::collections::BTreeSet;
 use types::attr::{Attr, WrittenAt};
 use types::credentials::Credentials;
 use types::errno::Errno;
@@ -32,6 +33,8 @@ pub struct DirtyFile {
     pub since: Option<Monotonic>,
     /// What is being sent.
     pub under_way: UnderWay,
+    /// Those of the requests under way that go to the MDT: one after the other, in this order.
+    on_mdt: BTreeSet<u64>,
     /// Last writer, and its job.
     pub writer: (Credentials, JobId),
     /// How often all of it was discarded: work begun before is then void.
@@ -202,6 +205,22 @@ impl DirtyFile {
         bytes
     }
 
+    /// The request of this number goes to the MDT.
+    pub(crate) fn goes_to_mdt(&mut self, number: u64) {
+        self.on_mdt.insert(number);
+    }
+
+    /// True if a request to the MDT is under way. What was written since waits for it, so that the
+    /// MDT has the bytes in the order in which they were written.
+    pub(crate) fn is_on_mdt(&self) -> bool {
+        !self.on_mdt.is_empty()
+    }
+
+    /// True if it is this request's turn.
+    pub(crate) fn is_next_on_mdt(&self, number: u64) -> bool {
+        self.on_mdt.first().is_none_or(|first| *first >= number)
+    }
+
     /// Everything that waited is on its way now.
     pub(crate) fn all_sent(&mut self) {
         let mark = self.mark();
@@ -213,6 +232,7 @@ impl DirtyFile {
         if unanswered.is_some() {
             self.next_sure = None;
         }
+        self.on_mdt.remove(&number);
         self.under_way.ended(number, unanswered);
         if let Some((_, mark)) = self.next_sure.take_if(|(last, _)| self.under_way.is_over(*last)) {
             self.is_sure_of(mark);
@@ -299,6 +319,13 @@ impl DirtyFile {
             made: now,
             discards: self.discards,
         })
+    }
+
+    /// What the MDT learns with bytes up to `end` that it stores itself: one change has both.
+    pub(crate) fn report_with(&mut self, end: u64, now: Monotonic) -> WroteReport {
+        self.shown = self.mtime;
+        let at = if self.time_unreported { WrittenAt::At(self.mtime) } else { WrittenAt::Told };
+        WroteReport { end, grown: 0, at, made: now, discards: self.discards }
     }
 
     /// The report to make before a change of attributes, so that it comes after the time of the

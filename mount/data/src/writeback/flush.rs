@@ -1,4 +1,5 @@
-//! Bringing dirty data to the objects, and reporting it to the MDT.
+//! Bringing dirty data to the objects, and reporting it to the MDT. Bytes that live on the MDT go
+//! there in one change with the report ([`crate::dom`]).
 //!
 //! Requests of a file go out while earlier ones travel. Only those for the same block take turns: a
 //! block on its way is not sent again before its answer. What waits for a file (fsync, a callback,
@@ -11,29 +12,26 @@
 //! that could come later is given up, because the bytes may belong to another client then.
 
 use super::DIRTY_AGE;
-use super::dirty_file::{DirtyFile, WroteReport};
-use crate::cache::batch::{BATCH_BYTES, Batch, Piece, plan};
-use crate::cache::grant::GrantRequest;
+use super::dirty_file::WroteReport;
+use super::sending::{Going, lost, send};
+use crate::cache::Keeper;
+use crate::cache::batch::{BATCH_BYTES, plan};
 use crate::file::File;
 use crate::locks::data_guards::{DataAccess, DataGuard, TO_WRITE};
 use crate::locks::table::Known;
 use crate::path::DataPath;
-use bytes::Bytes;
 use env::BoxFuture;
 use layout::layout::Layout;
 use observe::cause::follow_job;
 use rpc::error::RpcError;
 use rpc::import::ImportState;
-use session::epoch::SessionEpoch;
 use session::error::ClientError;
 use session::fan_out::fan_out;
 use session::targets::misfit;
 use std::collections::BTreeSet;
-use std::future::ready;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use stubs::osc;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
@@ -57,59 +55,10 @@ struct Wave {
     /// Numbers of the first and the last request that a caller waits for.
     first: u64,
     last: u64,
-    /// Bytes wait for a block that is on its way.
+    /// Bytes wait for others that are on their way.
     rest: bool,
-}
-
-/// A request that has begun. Whatever becomes of it, its bytes are stored, lost, or wait again.
-struct Going {
-    path: Arc<DataPath>,
-    file: Arc<File>,
-    /// OST connections, and discards of the file, before it was sent.
-    connections: u64,
-    discards: u64,
-    number: u64,
-    what: Option<(Batch, GrantRequest)>,
-}
-
-impl Going {
-    fn end(mut self, answer: Result<osc::Batch, RpcError>) -> Result<(), RpcError> {
-        match self.what.take() {
-            Some((batch, asked)) => self.settle(batch, asked, answer),
-            None => Ok(()),
-        }
-    }
-
-    fn settle(
-        &self,
-        batch: Batch,
-        asked: GrantRequest,
-        answer: Result<osc::Batch, RpcError>,
-    ) -> Result<(), RpcError> {
-        let Going { path, file, .. } = self;
-        path.note_reconnected(file, self.connections);
-        path.writeback.grants.answered(
-            batch.ost,
-            asked,
-            answer.as_ref().map_or(0, |stored| stored.more),
-        );
-        let unanswered = path.end_request(file, self.discards, &batch, answer).err();
-        file.dirty.lock().request_ended(self.number, unanswered.clone());
-        file.answered.send_modify(|count| *count += 1);
-        path.writeback.sending.fetch_sub(1, Ordering::AcqRel);
-        path.writeback.answers.send_modify(|count| *count += 1);
-        unanswered.map_or(Ok(()), Err)
-    }
-}
-
-impl Drop for Going {
-    fn drop(&mut self) {
-        if let Some((batch, asked)) = self.what.take()
-            && let Err(error) = self.settle(batch, asked, Err(RpcError::Shutdown))
-        {
-            tracing::debug!(fid = %self.file.fid, %error, "given up before its answer");
-        }
-    }
+    /// Becomes true if the MDT has stored all that it gets of this wave, durably.
+    durable: Arc<AtomicBool>,
 }
 
 impl DataPath {
@@ -137,17 +86,25 @@ impl DataPath {
     }
 
     /// As [`DataPath::flush_file`], but it is not reported: for fsync, which reports it beside the
-    /// sync of the objects. Hold the result until then.
+    /// sync of the objects. Hold the guard until then. `true`: there is nothing to report, and all
+    /// that the MDT answered before is durable there.
     ///
     /// # Errors
     /// As [`DataPath::flush_file`].
-    pub async fn store_file(&self, file: &Arc<File>) -> Result<Option<DataGuard>, ClientError> {
+    pub async fn store_file(
+        &self,
+        file: &Arc<File>,
+    ) -> Result<(Option<DataGuard>, bool), ClientError> {
         if file.dirty.lock().is_clean() {
-            return Ok(None);
+            return Ok((None, false));
         }
         let guard = self.guard_to_flush(file).await?;
-        self.store_all(file).await?;
-        Ok(guard)
+        let is_durable = self.store_all(file, true).await?;
+        let all = is_durable && !file.dirty.lock().has_unreported();
+        if all {
+            self.writeback.forget_if_clean(file);
+        }
+        Ok((guard, all))
     }
 
     /// Begins to store what waits, and returns when that is answered. The MDT is told if there is
@@ -155,7 +112,7 @@ impl DataPath {
     pub(crate) async fn flush_some(&self, file: &Arc<File>) -> Result<(), ClientError> {
         if !file.dirty.lock().is_clean() {
             let _guard = self.guard_to_flush(file).await?;
-            let wave = self.begin_wave(file).await?;
+            let wave = self.begin_wave(file, false).await?;
             self.end_wave(wave.sends).await?;
             if self.is_report_due(file) {
                 let _turn = file.reporting.lock().await;
@@ -200,19 +157,21 @@ impl DataPath {
 
     /// As [`DataPath::flush_file`]; the caller has a guard of WRITE, or the callback of it.
     pub async fn flush_locked(&self, file: &Arc<File>) -> Result<(), ClientError> {
-        self.store_all(file).await?;
+        self.store_all(file, false).await?;
         self.report(file).await?;
         self.writeback.forget_if_clean(file);
         Ok(())
     }
 
-    /// Everything that was dirty before this call is stored, or lost.
-    async fn store_all(&self, file: &Arc<File>) -> Result<(), ClientError> {
+    /// Everything that was dirty before this call is stored, or lost. `durable`: the MDT is asked
+    /// to make its part durable in the same request. Returns whether its last part, and with it all
+    /// before, is so.
+    async fn store_all(&self, file: &Arc<File>, durable: bool) -> Result<bool, ClientError> {
         let mut rest = true;
         let mark = file.dirty.lock().mark();
         let mut last = RpcError::Shutdown;
         for _ in 0..WAVES_MAX {
-            let wave = self.begin_wave(file).await?;
+            let wave = self.begin_wave(file, durable).await?;
             self.end_wave(wave.sends).await?;
             let mut answered = file.answered.subscribe();
             let is_over = |_: &u64| file.dirty.lock().under_way.is_over(wave.last);
@@ -230,7 +189,7 @@ impl DataPath {
                 None if again => {}
                 None => {
                     file.dirty.lock().is_sure_of(mark);
-                    return Ok(());
+                    return Ok(wave.durable.load(Ordering::Acquire));
                 }
             }
         }
@@ -277,7 +236,7 @@ impl DataPath {
     }
 
     /// Stores the file whose bytes wait longest ([`DataPath::oldest`]). `false`: there is none.
-    async fn flush_oldest(&self, on: Option<TargetIndex>) -> Result<bool, ClientError> {
+    async fn flush_oldest(&self, on: Option<Keeper>) -> Result<bool, ClientError> {
         match self.oldest(on) {
             Some(file) => self.flush_locked(&file).await.map(|()| true),
             None => Ok(false),
@@ -285,8 +244,8 @@ impl DataPath {
     }
 
     /// Waits until something more of this mount's data is stored, and sees to it that something is:
-    /// that makes room, in the cache or at this OST. `false`: there is nothing that could be.
-    pub(crate) async fn make_progress(&self, on: Option<TargetIndex>) -> Result<bool, ClientError> {
+    /// that makes room, in the cache or at this target. `false`: there is nothing that could be.
+    pub(crate) async fn make_progress(&self, on: Option<Keeper>) -> Result<bool, ClientError> {
         let mut answers = self.writeback.answers.subscribe();
         if self.writeback.sending.load(Ordering::Acquire) == 0 {
             return self.flush_oldest(on).await;
@@ -304,26 +263,27 @@ impl DataPath {
         Ok(true)
     }
 
-    /// Waits until an answer of this OST may have brought space. `false`: it was not asked for any.
-    pub(crate) async fn await_grant(&self, ost: TargetIndex) -> bool {
+    /// Waits until an answer of this target may have brought space. `false`: it was not asked for
+    /// any.
+    pub(crate) async fn await_grant(&self, keeper: Keeper) -> bool {
         let mut answers = self.writeback.answers.subscribe();
-        if !self.writeback.grants.is_asked(ost) {
+        if !self.writeback.grants.is_asked(keeper) {
             return false;
         }
         tokio::select! {
             biased;
             // No error: the sender is here.
             _ = answers.changed() => {}
-            // Another OST may be the one that answers.
+            // Another target may be the one that answers.
             () = self.session.env.clock.sleep(AGAIN) => {}
         }
         true
     }
 
     /// The file whose bytes wait longest, of those whose lock need not be asked for: the caller may
-    /// have what others wait for. `on`: only files with objects on this OST. A file whose OSTs are
+    /// have what others wait for. `on`: only files with bytes on this target. A file whose OSTs are
     /// away is taken last, because the caller may not need these.
-    fn oldest(&self, on: Option<TargetIndex>) -> Option<Arc<File>> {
+    fn oldest(&self, on: Option<Keeper>) -> Option<Arc<File>> {
         let since = |file: &Arc<File>| {
             let since = file.dirty.lock().since;
             since.filter(|_| self.holds_write(file))
@@ -332,9 +292,14 @@ impl DataPath {
         let has = |file: &File, any: &dyn Fn(TargetIndex) -> bool| {
             file.layout().is_some_and(|layout| layout.objects(file.fid).any(|(ost, _)| any(ost)))
         };
+        let mdt_bytes = |file: &File| file.layout().map_or(0, |layout| layout.mdt_bytes());
         let order = |file: &Arc<File>| {
             let since = since(file)?;
-            let wanted = on.is_none_or(|on| has(file, &|ost| ost == on));
+            let wanted = match on {
+                None => true,
+                Some(Keeper::Ost(on)) => has(file, &|ost| ost == on),
+                Some(Keeper::Mdt(on)) => on.0 == file.fid.mdt() && mdt_bytes(file) > 0,
+            };
             wanted.then(|| (!away.is_empty() && has(file, &|ost| away.contains(&ost)), since))
         };
         let oldest =
@@ -377,7 +342,7 @@ impl DataPath {
     }
 
     /// Takes out what can be sent now. Nothing is on its way before the sends are polled.
-    async fn begin_wave(&self, file: &Arc<File>) -> Result<Wave, ClientError> {
+    async fn begin_wave(&self, file: &Arc<File>, durable: bool) -> Result<Wave, ClientError> {
         let _turn = file.flushing.lock().await;
         let (span, (credentials, job)) = {
             let dirty = file.dirty.lock();
@@ -387,10 +352,10 @@ impl DataPath {
             // Writes were absorbed only where it has objects; another one is known only since this
             // mount gave WRITE back.
             let layout = self.layout_for(&credentials, file, true, start, end).await;
-            if layout.is_ok() {
+            if layout.as_ref().is_ok_and(|layout| end > layout.mdt_bytes()) {
                 self.until_recorded(file).await?;
             }
-            match layout.and_then(|layout| self.take_out(layout, file, job)) {
+            match layout.and_then(|layout| self.take_out(layout, file, job, durable)) {
                 Ok(wave) => return Ok(wave),
                 Err(error) if is_decided(&error) => self.give_up(file, error.errno()),
                 Err(error) => return Err(error),
@@ -398,7 +363,7 @@ impl DataPath {
         }
         let dirty = file.dirty.lock();
         let (first, last) = (dirty.under_way.oldest(), dirty.under_way.last());
-        Ok(Wave { sends: Vec::new(), first, last, rest: false })
+        Ok(Wave { sends: Vec::new(), first, last, rest: false, durable: Arc::default() })
     }
 
     fn take_out(
@@ -406,19 +371,30 @@ impl DataPath {
         layout: Arc<Layout>,
         file: &Arc<File>,
         job: JobId,
+        durable: bool,
     ) -> Result<Wave, ClientError> {
         let path = self.strong().ok_or(RpcError::Shutdown)?;
         let (epoch, connections) = (self.session.epoch(file.fid), self.session.ost_connections());
         let mut dirty = file.dirty.lock();
         // Data written since it was asked for may stand in components that only a newer one has.
         let layout = file.layout().unwrap_or(layout);
-        let batches = plan(&layout, file.fid, &dirty.bytes.ready(), |ost| self.batch_bytes(ost))?;
+        let batches =
+            plan(&layout, file.fid, &dirty.bytes.ready(), |keeper| self.batch_bytes(keeper))?;
         let (first, discards) = (dirty.under_way.oldest(), dirty.discards);
+        let waits_for_mdt = dirty.is_on_mdt();
+        let is_durable = Arc::<AtomicBool>::default();
         let mut begun = Vec::with_capacity(batches.len());
         for batch in batches {
+            let to_mdt = matches!(batch.keeper, Keeper::Mdt(_));
+            if to_mdt && waits_for_mdt {
+                continue;
+            }
             let bytes = dirty.send(&batch);
-            let asked = self.writeback.grants.ask(batch.ost, self.grant_wanted(batch.ost));
+            let asked = self.writeback.grants.ask(batch.keeper, self.grant_wanted(batch.keeper));
             let number = dirty.under_way.begin();
+            if to_mdt {
+                dirty.goes_to_mdt(number);
+            }
             self.writeback.sending.fetch_add(1, Ordering::AcqRel);
             let (path, file, pieces) = (path.clone(), file.clone(), batch.pieces.clone());
             let payment = (batch.blocks * GRANT_UNIT, asked.want);
@@ -432,63 +408,12 @@ impl DataPath {
         }
         // One whose OST is unknown ends at once, and looks at the file.
         drop(dirty);
-        let send =
-            |(going, payment, pieces, bytes)| send(going, epoch, job, payment, pieces, bytes);
-        Ok(Wave { sends: begun.into_iter().map(send).collect(), first, last, rest })
-    }
-
-    fn end_request(
-        &self,
-        file: &File,
-        discards: u64,
-        batch: &Batch,
-        answer: Result<osc::Batch, RpcError>,
-    ) -> Result<(), RpcError> {
-        let now = self.session.env.clock.now();
-        let mut dirty = file.dirty.lock();
-        let is_current = dirty.discards == discards;
-        self.writeback.blocks.fetch_sub(batch.blocks, Ordering::Relaxed);
-        let mut failed = None;
-        match answer {
-            Ok(stored) => {
-                for (piece, result) in batch.pieces.iter().zip(stored.pieces) {
-                    dirty.bytes.sent(piece.file);
-                    match result {
-                        Ok(delta) if is_current => {
-                            dirty.stored(piece.file, piece.file + piece.len, now);
-                            dirty.grew(delta);
-                        }
-                        // The one before it says why.
-                        Ok(_) | Err(Errno::ECANCELED) => {}
-                        Err(errno) => failed = failed.or(Some(errno)),
-                    }
-                }
-            }
-            Err(RpcError::Errno(errno)) => {
-                batch.pieces.iter().for_each(|piece| dirty.bytes.sent(piece.file));
-                failed = Some(errno);
-            }
-            Err(error) => {
-                match is_current {
-                    true => self.wait_again(&mut dirty, batch),
-                    false => batch.pieces.iter().for_each(|piece| dirty.bytes.sent(piece.file)),
-                }
-                return Err(error);
-            }
-        }
-        if let Some(errno) = failed {
-            lost(file, &mut dirty, errno);
-        }
-        Ok(())
-    }
-
-    fn wait_again(&self, dirty: &mut DirtyFile, batch: &Batch) {
-        let now = self.session.env.clock.now();
-        let blocks = dirty.unsend(batch, now);
-        self.writeback.blocks.fetch_add(blocks, Ordering::Relaxed);
-        if self.writeback.grants.reserve(now, &[(batch.ost, blocks)]).is_err() {
-            tracing::debug!(ost = %batch.ost.0, "bytes wait without a grant: a full target may refuse them");
-        }
+        let durable = durable.then(|| is_durable.clone());
+        let send = |(going, payment, pieces, bytes)| {
+            send(going, epoch, (job, durable.clone()), payment, pieces, bytes)
+        };
+        let sends = begun.into_iter().map(send).collect();
+        Ok(Wave { sends, first, last, rest, durable: is_durable })
     }
 
     /// The MDT has decided that the dirty data of a file cannot be stored.
@@ -618,7 +543,7 @@ impl DataPath {
                 match plan(&layout, file.fid, &fresh, |_| BATCH_BYTES) {
                     Ok(batches) => {
                         batches.iter().for_each(|batch| {
-                            self.writeback.grants.unreserve(batch.ost, batch.blocks)
+                            self.writeback.grants.unreserve(batch.keeper, batch.blocks)
                         });
                     }
                     // Only data that is lost with its session: then the grants are lost, too.
@@ -633,30 +558,6 @@ impl DataPath {
     }
 }
 
-fn send(
-    going: Going,
-    epoch: SessionEpoch,
-    job: JobId,
-    payment: (u64, u64),
-    pieces: Vec<Piece>,
-    bytes: Vec<Bytes>,
-) -> BoxFuture<'static, Result<(), RpcError>> {
-    let (session, fid) = (going.path.session.clone(), going.file.fid);
-    let osc = going.what.as_ref().map(|(batch, _)| session.targets.osc(batch.ost));
-    let osc = match osc {
-        Some(Ok(osc)) => osc,
-        Some(Err(error)) => return Box::pin(ready(going.end(Err(RpcError::Errno(error.errno()))))),
-        None => return Box::pin(ready(Ok(()))),
-    };
-    let writes =
-        pieces.iter().zip(bytes).map(|(piece, data)| (piece.object, piece.offset, data)).collect();
-    Box::pin(async move {
-        let store = follow_job(job, osc.store(payment, writes, false));
-        let answer = session.while_trusted(fid, epoch, store).await.and_then(|stored| stored);
-        going.end(answer)
-    })
-}
-
 fn wrote(fid: Fid, report: &WroteReport) -> MdsOp {
     MdsOp::Wrote(Wrote {
         fid,
@@ -665,11 +566,6 @@ fn wrote(fid: Fid, report: &WroteReport) -> MdsOp {
         at: report.at,
         kill_suidgid: false,
     })
-}
-
-fn lost(file: &File, dirty: &mut DirtyFile, errno: Errno) {
-    tracing::error!(fid = %file.fid, %errno, "what was written could not be stored; the next fsync, close or write says so");
-    dirty.fail(errno);
 }
 
 /// True if the MDT has refused it. Any other error may pass the next time.

@@ -2,12 +2,12 @@
 //! "Data").
 //!
 //! [`dirty_file`] is the dirty data of one file, [`under_way`] what of it is being sent. [`absorb`]
-//! takes a write in. [`flush`] brings it to the objects and reports it to the MDT; [`holder`] does
-//! so when the lock is called back, [`background`] without a caller. [`failures`] reports losses to
-//! programs, [`overlay`] lays dirty bytes over what was read, [`quiet`] knows files that are open
-//! for writing and lie still. Locks are taken in this order: a use
-//! of the lock (`locks::data_guards`), the file's gate, its turn to send, its turn to report; the
-//! small locks inside are never held across a wait.
+//! takes a write in. [`flush`] brings it to the targets, with the requests of [`sending`], and
+//! reports it to the MDT; [`holder`] does so when the lock is called back, [`background`] without a
+//! caller. [`failures`] reports losses to programs, [`overlay`] lays dirty bytes over what was
+//! read, [`quiet`] knows files that are open for writing and lie still. Locks are taken in this
+//! order: a use of the lock (`locks::data_guards`), the file's gate, its turn to send, its turn to
+//! report; the small locks inside are never held across a wait.
 
 pub mod absorb;
 pub mod background;
@@ -18,6 +18,7 @@ pub mod flush;
 pub mod holder;
 pub mod overlay;
 pub(crate) mod quiet;
+pub(crate) mod sending;
 pub mod under_way;
 
 use crate::cache::grant::Grants;
@@ -64,7 +65,7 @@ struct Reported {
 
 /// State that a mount keeps of writes.
 pub struct Writeback {
-    /// Space that OSTs granted.
+    /// Space that targets granted.
     pub grants: Arc<Grants>,
     /// Files with something that is not stored or not reported.
     files: Mutex<BTreeMap<Fid, Arc<File>>>,

@@ -16,10 +16,10 @@ type Sync = BoxFuture<'static, Result<(), ClientError>>;
 
 impl Client {
     /// Data and attributes of a file are durable when this returns. 1 round trip, 1 more if
-    /// something was not stored, 1 more if the layout is not known. The MDT is told what is stored
-    /// in the request that makes it durable, while the OSTs make the objects durable. Everything of
-    /// a file that is needed to read its data back is in the MDT's records (size, layout), so
-    /// `datasync` makes no difference.
+    /// something was not stored in objects, 1 more if the layout is not known. The MDT is told what
+    /// is stored in the request that makes it durable, while the OSTs make the objects durable.
+    /// Everything of a file that is needed to read its data back is in the MDT's records (size,
+    /// layout), so `datasync` makes no difference.
     pub async fn fsync(
         self: Arc<Self>,
         caller: Caller,
@@ -34,14 +34,16 @@ impl Client {
         // A loss is reported first: an error that comes along with it is covered by that report.
         open.failed_at_sync(caller.pid)?;
         // The lock is held until the MDT knows what is stored.
-        let _guard = stored?;
+        let (_guard, is_told) = stored?;
         // It may have been called back since the last write.
         let layout = self.data.layout_for(&caller.credentials, &open.file, false, 0, 0).await?;
         let mut work: Vec<Sync> = Vec::new();
         let (me, file, thread) = (self.clone(), open.file.clone(), caller.pid);
-        work.push(Box::pin(
-            async move { me.data.report_durably(&file, &caller.credentials).await },
-        ));
+        if !is_told {
+            work.push(Box::pin(
+                async move { me.data.report_durably(&file, &caller.credentials).await },
+            ));
+        }
         let mut by_ost: BTreeMap<TargetIndex, Vec<ObjectId>> = BTreeMap::new();
         for (ost, object) in layout.objects(fid) {
             by_ost.entry(ost).or_default().push(object);

@@ -1,6 +1,7 @@
 //! Traces of writes, step by step.
 
 use super::*;
+use crate::cache::Keeper;
 use crate::cache::batch::Piece;
 use types::fid::Fid;
 use types::object::{ObjectId, ObjectOffset};
@@ -48,8 +49,14 @@ fn write(dirty: &mut DirtyFile, start: u64, len: usize, wall: i128) {
 
 fn send(dirty: &mut DirtyFile, start: u64, end: u64) {
     let object = ObjectId { fid: FID, instance: 1, stripe: 0 };
-    let piece = Piece { file: start, len: end - start, object, offset: ObjectOffset(start) };
-    let batch = Batch { ost: TargetIndex(0), bytes: end - start, blocks: 1, pieces: vec![piece] };
+    let object = Some((object, ObjectOffset(start)));
+    let piece = Piece { file: start, len: end - start, object };
+    let batch = Batch {
+        keeper: Keeper::Ost(TargetIndex(0)),
+        bytes: end - start,
+        blocks: 1,
+        pieces: vec![piece],
+    };
     dirty.send(&batch);
 }
 
@@ -297,7 +304,8 @@ fn what_no_object_can_have_is_known_until_it_is_sent() {
     assert_eq!(dirty.objects_end(7), Some(10), "what the MDT knows");
     send(&mut dirty, 100, 150);
     assert_eq!(dirty.objects_end(7), Some(150));
-    let batch = Batch { ost: TargetIndex(0), bytes: 0, blocks: 0, pieces: Vec::new() };
+    let batch =
+        Batch { keeper: Keeper::Ost(TargetIndex(0)), bytes: 0, blocks: 0, pieces: Vec::new() };
     dirty.unsend(&batch, Monotonic::ZERO);
     write(&mut dirty, 300, 50, 3000);
     assert_eq!(dirty.objects_end(7), Some(150), "it may have come");
@@ -364,4 +372,46 @@ fn what_was_begun_before_a_loss_means_nothing_after_it() {
     write(&mut dirty, 0, 200, 1);
     dirty.reported(&report);
     assert_eq!((dirty.size(), dirty.mtime()), (Some(200), Some(time(1001))));
+}
+
+#[test]
+fn bytes_and_size_on_the_mdt_are_one_report() {
+    let mut dirty = DirtyFile::default();
+    write(&mut dirty, 0, 100, 2000);
+    send(&mut dirty, 0, 100);
+    let number = dirty.under_way.begin();
+    dirty.goes_to_mdt(number);
+    let with = dirty.report_with(100, Monotonic::ZERO);
+    assert_eq!((with.end, with.grown, with.at), (100, 0, WrittenAt::At(time(2000))));
+    // Written on meanwhile.
+    write(&mut dirty, 100, 50, 3000);
+    assert!(dirty.is_on_mdt() && dirty.is_next_on_mdt(number) && !dirty.is_next_on_mdt(number + 1));
+    dirty.bytes.sent(0);
+    dirty.reported(&with);
+    dirty.request_ended(number, None);
+    assert!(!dirty.is_on_mdt());
+    assert_eq!((dirty.size(), dirty.mtime()), (Some(150), Some(time(3000))));
+    let with = dirty.report_with(150, Monotonic::ZERO);
+    send(&mut dirty, 100, 150);
+    dirty.bytes.sent(100);
+    dirty.reported(&with);
+    assert!(dirty.is_clean() && dirty.report(Monotonic::ZERO).is_none(), "nothing is left to tell");
+}
+
+#[test]
+fn what_lies_in_objects_is_told_once_the_part_on_the_mdt_is_there() {
+    let mut dirty = DirtyFile::default();
+    write(&mut dirty, 0, 300, 2000);
+    send(&mut dirty, 0, 100);
+    send(&mut dirty, 100, 300);
+    dirty.bytes.sent(100);
+    dirty.stored(100, 300, Monotonic::ZERO);
+    assert_eq!(dirty.report(Monotonic::ZERO).map_or(0, |report| report.end), 0);
+    let with = dirty.report_with(100, Monotonic::ZERO);
+    dirty.bytes.sent(0);
+    dirty.reported(&with);
+    let report = dirty.report(Monotonic::ZERO).unwrap();
+    assert_eq!((report.end, report.at), (300, WrittenAt::Told));
+    dirty.reported(&report);
+    assert!(dirty.is_clean());
 }

@@ -14,6 +14,7 @@ use client::caller::Caller;
 use client::client::Client;
 use client::counters::Way;
 use client::inspect::DefaultLayout;
+use data::cache::Keeper;
 use data::cache::grant::Shrink;
 use observe::catalog::*;
 use observe::histogram::HistogramSnapshot;
@@ -393,7 +394,7 @@ fn add_osc(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, osc: &Osc) {
     });
     let (granted, ost) = (client.clone(), import.target().index);
     tree.shows(&OSC_GRANT, &[&device], move || {
-        Ok(granted.writeback().grants.free(ost).to_string())
+        Ok(granted.writeback().grants.free(Keeper::Ost(ost)).to_string())
     });
     data_bounds(tree, client, &device, ost);
     let (osc, clock) = (osc.clone(), view.parts().env.clock.clone());
@@ -410,7 +411,7 @@ fn add_osc(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, osc: &Osc) {
 
 /// Bounds of the data that goes to an OST.
 fn data_bounds(tree: &mut Tree, client: &Arc<Client>, device: &str, ost: TargetIndex) {
-    let devices = [device];
+    let (devices, keeper) = ([device], Keeper::Ost(ost));
     tree.shows(&OSC_MAX_PAGES_PER_RPC, &devices, || {
         Ok((BULK_BYTES_MAX as u64 / BLOCK_BYTES).to_string())
     });
@@ -431,24 +432,25 @@ fn data_bounds(tree: &mut Tree, client: &Arc<Client>, device: &str, ost: TargetI
     tree.explains(&OSC_CUR_DIRTY_BYTES, &devices);
     let (shown, set) = (client.clone(), client.clone());
     tree.shows(&OSC_GRANT_SHRINK, &devices, move || {
-        Ok(u8::from(shown.writeback().grants.shrink(ost).on).to_string())
+        Ok(u8::from(shown.writeback().grants.shrink(keeper).on).to_string())
     });
     tree.takes(&OSC_GRANT_SHRINK, &devices, move |value| {
-        set.writeback()
-            .grants
-            .set_shrink(ost, Shrink { on: switch(value)?, ..set.writeback().grants.shrink(ost) });
+        set.writeback().grants.set_shrink(
+            keeper,
+            Shrink { on: switch(value)?, ..set.writeback().grants.shrink(keeper) },
+        );
         Ok(())
     });
     let (shown, set) = (client.clone(), client.clone());
     tree.shows(&OSC_GRANT_SHRINK_INTERVAL, &devices, move || {
-        Ok(shown.writeback().grants.shrink(ost).after.as_secs().to_string())
+        Ok(shown.writeback().grants.shrink(keeper).after.as_secs().to_string())
     });
     tree.takes(&OSC_GRANT_SHRINK_INTERVAL, &devices, move |value| match number::<u64>(value)? {
         seconds @ 1..=65_535 => {
             let after = Duration::from_secs(seconds);
             set.writeback()
                 .grants
-                .set_shrink(ost, Shrink { after, ..set.writeback().grants.shrink(ost) });
+                .set_shrink(keeper, Shrink { after, ..set.writeback().grants.shrink(keeper) });
             Ok(())
         }
         _ => Err(Errno::ERANGE),
