@@ -56,6 +56,11 @@ impl Acting {
         self.nodemap.as_ref().is_some_and(|nodemap| nodemap.readonly)
     }
 
+    /// True if its callers may not do everything: OSTs ask for tickets.
+    pub fn is_restricted(&self) -> bool {
+        self.squash != Squash::OFF || self.nodemap.as_ref().is_some_and(|map| map.is_restricted())
+    }
+
     /// True if its nodemap has it written down what the client changes.
     pub fn is_audited(&self) -> bool {
         self.nodemap.as_ref().is_some_and(|nodemap| nodemap.audit)
@@ -195,6 +200,27 @@ mod tests {
         assert_eq!(of(root, &[], 1000), (Ok(ids(5000, 6000, &[])), ActsAs::Itself));
         let all = Squash { root: Some(guest), others: Some(guest) };
         assert_eq!(of(all, &[], 1000), (Ok(guest.into()), ActsAs::Ids(told)));
+    }
+
+    #[test]
+    fn only_who_may_do_everything_is_not_restricted() {
+        let of = |properties: &[Property]| Acting {
+            squash: Squash::OFF,
+            nodemap: Some(Arc::new(nodemap(properties))),
+        };
+        let all = [Property::Trusted(true), Property::Admin(true)];
+        assert!(!Acting::default().is_restricted() && !of(&all).is_restricted());
+        let with = |property| [&all[..], &[property]].concat();
+        assert!(!of(&with(Property::Audit(true))).is_restricted());
+        for property in [Property::Trusted(false), Property::Admin(false), Property::ReadOnly(true)]
+        {
+            assert!(of(&with(property)).is_restricted(), "{property:?}");
+        }
+        let mut fileset = nodemap(&all);
+        fileset.set_fileset("/tenants/a").unwrap();
+        assert!(Acting { nodemap: Some(Arc::new(fileset)), ..of(&all) }.is_restricted());
+        let squash = Squash { root: Some(NOBODY), others: None };
+        assert!(Acting { squash, ..of(&all) }.is_restricted());
     }
 
     #[test]

@@ -354,6 +354,12 @@ pub enum Caller {
 }
 
 impl Nodemap {
+    /// True if its clients may not do everything: OSTs ask for tickets (docs/security.md, "Object
+    /// tickets").
+    pub fn is_restricted(&self) -> bool {
+        !self.trusted || !self.admin || self.readonly || !self.fileset.is_empty()
+    }
+
     /// The ids of squashed callers.
     pub fn squash(&self) -> Ids {
         Ids { uid: self.squash_uid, gid: self.squash_gid }

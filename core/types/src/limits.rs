@@ -146,6 +146,11 @@ pub const SESSIONS_PER_KEY_MAX: usize = 64;
 pub const DIR_STRIPES_MAX: usize = 128;
 /// Targets of one kind in a file system.
 pub const TARGETS_MAX: usize = 4096;
+/// Files in one request for tickets of objects, and tickets that are shown at once.
+pub const TICKETS_PER_OP_MAX: usize = 1024;
+/// Files whose tickets an OST remembers for one session, and a client of all that it was given.
+/// Beyond it those are forgotten that were not used for the longest.
+pub const SHOWN_TICKETS_MAX: usize = 65_536;
 /// Objects in one Destroy or Sync operation (24 bytes each).
 pub const OBJECTS_PER_OP_MAX: usize = 65_536;
 /// Spans of one map of ids of a nodemap.

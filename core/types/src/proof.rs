@@ -17,12 +17,14 @@ use std::net::{IpAddr, SocketAddr};
 /// The purpose of a hash: the first byte of what is hashed.
 #[derive(Clone, Copy)]
 #[repr(u8)]
-enum Purpose {
+pub(crate) enum Purpose {
     Pairing = 1,
     Session = 2,
     Server = 3,
     Peer = 4,
     PeerSession = 5,
+    TicketEpoch = 6,
+    Ticket = 7,
 }
 
 /// Random number of a process. It never leaves the process.
@@ -142,8 +144,8 @@ fn bytes_of(target: TargetName) -> [u8; 11] {
     bytes
 }
 
-/// The hash of parts that always have the same lengths for one purpose; never 0.
-fn keyed(key: u128, purpose: Purpose, parts: &[&[u8]]) -> u128 {
+/// The hash of parts that always have the same lengths for one purpose, but the last one; never 0.
+pub(crate) fn keyed(key: u128, purpose: Purpose, parts: &[&[u8]]) -> u128 {
     let mut hasher = SipHasher24::new_with_key(&key.to_le_bytes());
     hasher.write(&[purpose as u8]);
     parts.iter().for_each(|part| hasher.write(part));

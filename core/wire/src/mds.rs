@@ -11,6 +11,7 @@ pub(crate) mod peers;
 pub(crate) mod reply;
 pub(crate) mod root;
 pub(crate) mod shared;
+pub(crate) mod tickets;
 
 pub use self::attributes::*;
 pub use self::check::*;
@@ -23,5 +24,6 @@ pub use self::peers::{PeerApply, PeerAsk, PeerCancel, PeerExchange, PeerForget, 
 pub use self::reply::*;
 pub use self::root::Root;
 pub use self::shared::*;
+pub use self::tickets::AskTickets;
 pub use crate::opcode::MdsOp;
 pub use crate::ost::operations::GrantSpace;

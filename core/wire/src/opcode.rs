@@ -20,6 +20,7 @@ use crate::mds::opens::*;
 use crate::mds::peers::*;
 use crate::mds::reply::MdsReply;
 use crate::mds::root::Root;
+use crate::mds::tickets::AskTickets;
 use crate::message::{Op, OpReply};
 use crate::mgs::MgsOp;
 use crate::ost::operations::*;
@@ -373,6 +374,7 @@ operations! {
         0x0224 MDS_ACCESSED "mds_accessed" Client [Setattr store replayed release] Accessed(Accessed),
         0x0225 MDS_EXPECT "mds_expect" Client [Other] Expect(Expect),
         0x0226 MDS_ROOT "mds_root" Client [Lookup] Root(Root),
+        0x0227 MDS_TICKET "mds_ticket" Client [Other] AskTickets(AskTickets),
         0x0228 MDS_GRANT "mds_grant" Client [Grant memory survives] Grant(GrantSpace),
         0x0229 MDS_STORE "mds_store" Client [Write store replayed release] Store(Store),
         0x0231 MDS_PEER_PREPARE "mds_peer_prepare" Server [Other] PeerPrepare(PeerPrepare),
@@ -404,6 +406,7 @@ operations! {
         0x0307 OST_SYNC "ost_sync" Both [Sync] Sync(ObjectSync),
         0x0309 OST_GRANT "ost_grant" Client [Grant memory survives] Grant(GrantSpace),
         0x030a OST_FENCE "ost_fence" Server [Other memory] Fence(FenceClients),
+        0x030b OST_TICKET "ost_ticket" Client [Other] Tickets(ShowTickets),
         0x0380 OST_LIST "ost_list" Admin [Other] List(ObjectList),
 
         @plain
@@ -463,6 +466,7 @@ replies! {
     0x020f MDS_EXTENTS "mds_extents" OpReply::Mds(MdsReply::Extents { .. }),
     0x0210 MDS_REMOTE "mds_remote" OpReply::Mds(MdsReply::Remote { .. }),
     0x0211 MDS_ROOT "mds_root" OpReply::Mds(MdsReply::Root { .. }),
+    0x0212 MDS_TICKETS "mds_tickets" OpReply::Mds(MdsReply::Tickets { .. }),
     0x0228 MDS_GRANTED "mds_granted" OpReply::Mds(MdsReply::Granted { .. }),
     0x0230 MDS_PEER_FIDS "mds_peer_fids" OpReply::Mds(MdsReply::PeerFids(_)),
     0x0231 MDS_PEER_PREPARED "mds_peer_prepared" OpReply::Mds(MdsReply::PeerPrepared { .. }),

@@ -5,15 +5,18 @@ use crate::reopen::{Restorer, reopen_all};
 use crate::uncommitted::lost_objects;
 use data::cache::Keeper;
 use data::cache::grant::Grants;
-use data::file::FileTable;
+use data::file::{File, FileTable};
 use data::locks::callback::CallbackHandler;
 use data::locks::data_guards::Loss;
 use data::locks::{Locks, MdtWatch};
 use rpc::callbacks::Callbacks;
 use rpc::import::hooks::Restore;
 use session::hooks::Hooks;
+use session::tickets::FileUser;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use stubs::mdc::{Mdc, Watch};
+use types::fid::Fid;
 use types::target::TargetIndex;
 use wire::message::Op;
 
@@ -53,6 +56,29 @@ impl Hooks for Tables {
             let forget = kernel.inc_epoch();
             self.locks.env.tasks.spawn("names are looked up anew", forget);
         }
+    }
+
+    fn files_in_use(&self) -> BTreeSet<Fid> {
+        self.files.all_used().iter().map(|file| file.fid).collect()
+    }
+
+    fn users_of(&self, named: Fid) -> Vec<FileUser> {
+        let is_named = |file: &File| {
+            file.fid == named || file.layout().is_some_and(|layout| layout.names(file.fid) == named)
+        };
+        let open = self.files_open.at_server().into_iter().filter(|open| is_named(&open.file));
+        let mut users: Vec<FileUser> = open
+            .map(|open| FileUser { file: open.file.fid, credentials: open.credentials.clone() })
+            .collect();
+        // Closed, and not stored yet.
+        for file in self.files.all_used().into_iter().filter(|file| is_named(file)) {
+            let dirty = file.dirty.lock();
+            if !dirty.is_clean() {
+                let credentials = dirty.writer.0.clone();
+                users.push(FileUser { file: file.fid, credentials });
+            }
+        }
+        users
     }
 
     fn ost_lost(&self, ost: TargetIndex) {

@@ -338,6 +338,11 @@ impl FileTable {
         self.inner.lock().files.get(&fid).and_then(Weak::upgrade)
     }
 
+    /// All inodes in use: open here, dirty, or of an operation under way.
+    pub fn all_used(&self) -> Vec<Arc<File>> {
+        self.inner.lock().files.values().filter_map(Weak::upgrade).collect()
+    }
+
     /// Inodes in use.
     #[cfg(test)]
     pub fn count(&self) -> usize {

@@ -1,10 +1,13 @@
 //! Events of sessions, for the parts of a mount that keep something of them: locks, open files,
 //! grants of space.
 
+use crate::tickets::FileUser;
 use rpc::callbacks::Callbacks;
 use rpc::import::hooks::Restore;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use stubs::mdc::{Mdc, Watch};
+use types::fid::Fid;
 use types::target::TargetIndex;
 use wire::message::Op;
 
@@ -24,6 +27,11 @@ pub trait Hooks: Send + Sync + 'static {
     /// The callers act as others than before: what the kernel keeps of what they may look up is out
     /// of date.
     fn squash_changed(&self);
+    /// Files that are open here, or of which data is dirty.
+    fn files_in_use(&self) -> BTreeSet<Fid>;
+    /// Who has files open here whose objects are named after this one: any of them may have the
+    /// permission to use them.
+    fn users_of(&self, named: Fid) -> Vec<FileUser>;
     /// An OST has lost the session, and with it all grants of space.
     fn ost_lost(&self, ost: TargetIndex);
     /// An OST restarted without these changes, which it had answered and which cannot be brought

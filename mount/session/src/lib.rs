@@ -16,4 +16,5 @@ pub mod session;
 pub mod space;
 pub mod squash;
 pub mod targets;
+pub mod tickets;
 pub mod validity;

@@ -7,6 +7,7 @@ use crate::hooks::Hooks;
 use crate::space::Spaces;
 use crate::squash::Acting;
 use crate::targets::{Identity, Targets, misfit};
+use crate::tickets::Tickets;
 use env::{BoxFuture, Env, watch};
 use rpc::Rpc;
 use rpc::awaited::Requests;
@@ -48,6 +49,8 @@ pub struct Session {
     pub spaces: Arc<Spaces>,
     /// The ids as which callers act.
     pub acts_as: Acting,
+    /// Tickets for objects.
+    pub tickets: Arc<Tickets>,
     mgc: Mgc,
     hooks: Arc<dyn Hooks>,
     ending: watch::Sender<bool>,
@@ -62,10 +65,14 @@ impl Session {
         mgc: Mgc,
         hooks: Arc<dyn Hooks>,
     ) -> Arc<Session> {
-        let targets = Targets::new(rpc, identity, hooks.clone());
+        let tickets = Tickets::new(env.clock.clone(), hooks.clone());
+        let targets = Targets::new(rpc, identity, hooks.clone(), tickets.clone());
         let ending = watch::Sender::new(false);
         let (spaces, acts_as) = (Arc::default(), Acting::default());
-        Arc::new(Session { env, targets, spaces, acts_as, mgc, hooks, ending })
+        let session =
+            Arc::new(Session { env, targets, spaces, acts_as, tickets, mgc, hooks, ending });
+        session.tickets.of(&session);
+        session
     }
 
     /// A (new) configuration.
@@ -172,6 +179,8 @@ impl Session {
     pub fn follow(self: &Arc<Self>, version: u64) {
         let follow = follow(Arc::downgrade(self), version, self.ending());
         self.env.tasks.spawn("follow the configuration", Box::pin(follow));
+        let renew = Tickets::keep_up(Arc::downgrade(&self.tickets), self.ending());
+        self.env.tasks.spawn("renew tickets", Box::pin(renew));
     }
 
     /// Becomes true when the mount ends.

@@ -2,6 +2,7 @@
 
 use crate::error::ClientError;
 use crate::hooks::Hooks;
+use crate::tickets::Tickets;
 use crate::validity;
 use env::clock::Monotonic;
 use layout::layout::{EOF, Layout};
@@ -10,7 +11,7 @@ use rpc::Rpc;
 use rpc::callbacks::Callbacks;
 use rpc::error::RpcError;
 use rpc::import::Import;
-use rpc::import::hooks::OnLost;
+use rpc::import::hooks::{OnLost, Restore, Restoring};
 use rpc::patience;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use types::nid::{BadNid, Nid};
 use types::session::ClientUuid;
 use types::target::{FsName, TargetIndex, TargetKind, TargetName};
 use wire::mds::{GetLayout, Getattr, MdsOp, MdsReply};
+use wire::message::Op;
 use wire::mgs::{FsConfig, PoolInfo};
 
 /// How this mount introduces itself to targets.
@@ -48,6 +50,7 @@ pub struct Targets {
     identity: Identity,
     hooks: Arc<dyn Hooks>,
     callbacks: Arc<dyn Callbacks>,
+    tickets: Arc<Tickets>,
     known: RwLock<Known>,
     /// The mount is made: targets of the configuration are waited for.
     mounted: AtomicBool,
@@ -62,9 +65,14 @@ struct Known {
 
 impl Targets {
     /// Without targets.
-    pub fn new(rpc: Arc<Rpc>, identity: Identity, hooks: Arc<dyn Hooks>) -> Targets {
+    pub fn new(
+        rpc: Arc<Rpc>,
+        identity: Identity,
+        hooks: Arc<dyn Hooks>,
+        tickets: Arc<Tickets>,
+    ) -> Targets {
         let (callbacks, mounted) = (hooks.callbacks(), AtomicBool::new(false));
-        Targets { rpc, identity, hooks, callbacks, known: RwLock::default(), mounted }
+        Targets { rpc, identity, hooks, callbacks, tickets, known: RwLock::default(), mounted }
     }
 
     /// The file system.
@@ -114,7 +122,8 @@ impl Targets {
                         let mdc = Mdc::watched(
                             self.import(name, nids.clone()),
                             self.hooks.watch(name.index),
-                        );
+                        )
+                        .with_tickets(self.tickets.clone());
                         new.push(mdc.clone());
                         known.mdts.insert(name.index, (mdc, nids));
                     }
@@ -122,9 +131,14 @@ impl Targets {
                 TargetKind::Ost => match known.osts.get_mut(&name.index) {
                     Some((osc, old)) => moved(osc.import(), old, nids, info.boot),
                     None => {
-                        let osc = Osc::new(self.import(name, nids.clone()));
-                        let hooks = self.hooks.clone();
-                        osc.import().on_restart(Arc::new(move |_boot| hooks.ost_lost(name.index)));
+                        let (hooks, tickets) = (self.hooks.clone(), self.tickets.clone());
+                        let osc =
+                            Osc::with_tickets(self.import(name, nids.clone()), tickets.clone());
+                        osc.import().on_recovery(Arc::new(ShowFirst(tickets.clone())));
+                        osc.import().on_restart(Arc::new(move |_boot| {
+                            tickets.ost_lost(name.index);
+                            hooks.ost_lost(name.index);
+                        }));
                         osc.import().on_lost(lost.clone());
                         known.osts.insert(name.index, (osc, nids));
                     }
@@ -247,6 +261,19 @@ impl Targets {
     /// All OSTs.
     pub fn oscs(&self) -> Vec<Osc> {
         self.known.read().osts.values().map(|(osc, _)| osc.clone()).collect()
+    }
+}
+
+/// Shows tickets to an OST in recovery, before it is brought changes.
+struct ShowFirst(Arc<Tickets>);
+
+impl Restore for ShowFirst {
+    fn before_changes(&self, changed: &BTreeSet<Fid>) -> Vec<Op> {
+        self.0.for_recovery(changed)
+    }
+
+    fn restore(&self) -> Vec<Restoring> {
+        Vec::new()
     }
 }
 

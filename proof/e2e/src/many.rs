@@ -282,6 +282,12 @@ impl Many {
         format!("{}:988", self.hosts.address(self.servers[1].host))
     }
 
+    /// Address and port of a server process.
+    pub fn server_address(&self, at: usize) -> String {
+        let Server { host, port, .. } = &self.servers[at];
+        format!("{}:{port}", self.hosts.address(*host))
+    }
+
     /// Runs `work` in a thread on the host of client `n`.
     pub fn on_client<T: Send>(&self, n: usize, work: impl FnOnce() -> T + Send) -> T {
         self.hosts.on(FIRST_CLIENT + n, work)

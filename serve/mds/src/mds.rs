@@ -36,7 +36,7 @@ use namespace::context::Context;
 use observe::fault;
 use observe::mutant::{Mutant, is_mutant};
 use observe::registry::Registry;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use replay::bundle::exchange::Exchange;
 use rpc::service::Export;
 use std::sync::atomic::AtomicU64;
@@ -50,6 +50,7 @@ use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::{DOM_CHUNK_BYTES, GRANT_UNIT};
 use types::lock::InodeBits;
+use types::proof::ServerKey;
 use types::session::{ClientUuid, ClusterId, Transno};
 use types::target::TargetName;
 use wire::mds::MdsReply;
@@ -99,6 +100,8 @@ pub struct Mds {
     pub(crate) window: Window,
     pub(crate) redo: SealedRedo,
     pub(crate) fencing: Fencing,
+    /// With which tickets are signed; not known in a test without a cluster.
+    pub(crate) server_key: RwLock<ServerKey>,
     /// Notified when an answer that waits because of what it shows may go out.
     pub(crate) acknowledged: Notify,
     pub(crate) spaces: Spaces,
@@ -135,6 +138,10 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) credentials: &'a Credentials,
     /// It acts as another than its client says: see [`Mds::permit`].
     pub(crate) is_squashed: bool,
+    /// Its client may not do everything, whatever becomes of this caller.
+    pub(crate) is_restricted: bool,
+    /// Its client may change nothing.
+    pub(crate) is_read_only: bool,
     /// It brings back what was open or locked before a restart.
     pub(crate) restores: bool,
     /// The newest change of this request; 0 = none yet.
@@ -196,7 +203,7 @@ impl Mds {
         settings: MdsSettings,
     ) -> Result<Arc<Mds>, StartError> {
         let name = target.name().ok_or(StartError::Unnamed)?;
-        Mds::start_with(Parts {
+        let mds = Mds::start_with(Parts {
             name,
             cluster: target.cluster(),
             boot: target.boot(),
@@ -206,7 +213,9 @@ impl Mds {
             peers,
             settings,
         })
-        .await
+        .await?;
+        mds.set_server_key(target.server_key());
+        Ok(mds)
     }
 
     /// Starts an MDT: recovers what the last life left behind, makes the root of a new MDT0000,
@@ -252,6 +261,7 @@ impl Mds {
             window,
             redo,
             fencing: Fencing::default(),
+            server_key: RwLock::default(),
             acknowledged: Notify::new(),
             spaces: Spaces::default(),
             rotor: Mutex::new(Rotor(env.random.next_u64())),

@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::OPENS_PER_CLIENT_MAX;
+use types::object_ticket::Rights;
 use types::session::{ClientUuid, OpenHandle};
 use wire::mds::OpenFlags;
 
@@ -24,6 +25,8 @@ struct Open {
     client: ClientUuid,
     fid: Fid,
     flags: OpenFlags,
+    /// See [`Opens::vouch`].
+    vouched: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -99,6 +102,33 @@ impl Opens {
         writers > 0 && self.own(client, fid, |open| open.write) > 0
     }
 
+    /// The permission for this open was made sure of: by the MDT, or by the kernel of a client that
+    /// may do everything.
+    pub fn vouch(&mut self, handle: OpenHandle) {
+        if let Some(open) = self.handles.get_mut(&handle) {
+            open.vouched = true;
+        }
+    }
+
+    /// What open files of this client that are vouched for let it do with the bytes of a file.
+    pub fn vouched(&self, client: ClientUuid, fid: Fid) -> Rights {
+        if !self.is_open(fid) {
+            return Rights::NONE;
+        }
+        let held = self.clients.get(&client).into_iter().flatten();
+        let open = held.filter_map(|handle| self.handles.get(handle));
+        let open = open.filter(|open| open.fid == fid && open.vouched);
+        open.fold(Rights::NONE, |rights, Open { flags, .. }| {
+            let reads = if flags.read || flags.exec { Rights::READ } else { Rights::NONE };
+            rights | reads | if flags.write { Rights::WRITE } else { Rights::NONE }
+        })
+    }
+
+    /// True if this client has it open.
+    pub fn has_open(&self, client: ClientUuid, fid: Fid) -> bool {
+        self.is_open(fid) && self.own(client, fid, |_| true) > 0
+    }
+
     /// Number of a client's open files of an inode of this kind.
     fn own(&self, client: ClientUuid, fid: Fid, kind: impl Fn(OpenFlags) -> bool) -> u32 {
         let held = self
@@ -116,7 +146,7 @@ impl Opens {
         let OpenFlags { write, exec, lasting, .. } = flags;
         self.last_handle += 1;
         let handle = OpenHandle(self.last_handle);
-        self.handles.insert(handle, Open { client, fid, flags });
+        self.handles.insert(handle, Open { client, fid, flags, vouched: false });
         self.clients.entry(client).or_default().insert(handle);
         let inode = self.inodes.entry(fid).or_default();
         inode.opens += 1;
@@ -307,6 +337,21 @@ mod tests {
         assert_eq!((opens.others(A, F), opens.others(B, F)), (OpenBy::Nobody, OpenBy::Writers));
         opens.open(B, F, READ);
         assert_eq!(opens.others(A, F), OpenBy::Readers);
+    }
+
+    #[test]
+    fn only_opens_that_are_vouched_for_give_rights() {
+        let mut opens = Opens::default();
+        let (writer, _) = opens.open(A, F, OpenFlags { read: false, ..WRITE });
+        let (program, _) = opens.open(A, F, OpenFlags { read: false, ..EXEC });
+        assert_eq!((opens.vouched(A, F), opens.has_open(A, F)), (Rights::NONE, true));
+        opens.vouch(program);
+        assert_eq!(opens.vouched(A, F), Rights::READ);
+        opens.vouch(writer);
+        assert_eq!(opens.vouched(A, F), Rights::ALL);
+        assert_eq!((opens.vouched(B, F), opens.has_open(B, F)), (Rights::NONE, false));
+        opens.close(A, F, writer).unwrap();
+        assert_eq!(opens.vouched(A, F), Rights::READ);
     }
 
     #[test]

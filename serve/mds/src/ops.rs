@@ -27,6 +27,7 @@ impl Mds {
     ) -> Result<MdsReply, Errno> {
         self.admit(&op).await?;
         match op {
+            MdsOp::AskTickets(op) => self.tickets(request, &op),
             MdsOp::Lookup(op) => self.in_turn(request, |request| self.lookup(request, &op)).await,
             MdsOp::GetParent(op) => {
                 self.in_turn(request, |request| self.get_parent(request, &op)).await

@@ -205,6 +205,7 @@ impl Mds {
         };
         let says = |what: fn(&Acting) -> bool| acting.as_ref().is_some_and(|acting| what(acting));
         let has_fileset = says(Acting::has_fileset);
+        let is_restricted = says(Acting::is_restricted);
         let (is_read_only, is_audited) = (says(Acting::is_read_only), says(Acting::is_audited));
         let restores = replay != Transno(0) && !self.window.is_open();
         let client = export.client();
@@ -222,6 +223,8 @@ impl Mds {
             export,
             credentials: &credentials,
             is_squashed,
+            is_restricted,
+            is_read_only,
             restores,
             transno,
             results,

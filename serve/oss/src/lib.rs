@@ -6,10 +6,11 @@
 //! what the previous life left, and [`recovery`] gets back what a power cut took. [`sums`] are the
 //! checksums of data at rest; [`checked`] reads and changes under them, [`scrub`] compares
 //! everything with them. [`gate`] keeps changes of one object apart, and [`graveyard`] keeps
-//! destroyed objects dead. [`fences`] knows the clients that MDTs have evicted. [`streams`] starts
-//! write-back of long writes, [`buffers`] has memory for long reads. [`target::room`] shares
-//! out the free space, [`used`] counts the space of the objects. Nothing here knows layouts or
-//! names of files: an object's name says only to which file it belongs.
+//! destroyed objects dead. [`fences`] knows the clients that MDTs have evicted, [`tickets`] those
+//! that must show tickets. [`streams`] starts write-back of long writes, [`buffers`] has memory for
+//! long reads. [`target::room`] shares out the free space, [`used`] counts the space of the objects.
+//! Nothing here knows layouts or names of files: an object's name says only to which file it
+//! belongs.
 //!
 //! An object appears at its first write, reads as empty before, and is durable after a sync of it
 //! or of everything.
@@ -31,8 +32,10 @@ mod recovery;
 pub mod scrub;
 mod service;
 pub mod settings;
+mod shown_tickets;
 mod space;
 mod streams;
 mod sums;
+mod tickets;
 mod used;
 mod window;

@@ -13,9 +13,12 @@ use crate::scrub::ScrubState;
 use crate::settings::OstSettings;
 use crate::streams::Streams;
 use crate::sums::Sums;
+use crate::tickets::Tickets;
 use crate::used::Used;
 use crate::window::{Found, Known, Window};
 use env::Env;
+use idmap::rules::Rules;
+use idmap::set::Nodemaps;
 use observe::mutant::{Mutant, is_mutant};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
@@ -71,6 +74,7 @@ pub struct Ost {
     /// Evicted clients, and the newest change that may be theirs.
     pub(crate) leavers: Mutex<Vec<(ClientUuid, Transno)>>,
     pub(crate) fences: Fences,
+    pub(crate) tickets: Tickets,
     /// Held while a state is put together, so that an older one never replaces a newer one.
     pub(crate) recording: Mutex<()>,
     /// Much was written.
@@ -123,6 +127,7 @@ impl Ost {
             known: Mutex::new(found.known()),
             leavers: Mutex::default(),
             fences: Fences::default(),
+            tickets: Tickets::default(),
             recording: Mutex::default(),
             flush: Arc::default(),
         }))
@@ -138,6 +143,16 @@ impl Ost {
 
     pub(crate) fn is_stopped(&self) -> bool {
         *self.stopped.read()
+    }
+
+    /// The nodemaps hold from now on, for every request.
+    pub fn set_nodemaps(&self, nodemaps: Arc<Nodemaps>) {
+        self.tickets.set_nodemaps(nodemaps);
+    }
+
+    /// The callers that the MDTs squash from now on: the rules of each.
+    pub fn set_squash(&self, squash: Vec<Rules>) {
+        self.tickets.set_squash(squash);
     }
 
     /// True if it is in service, and everything that clients brought is restored.

@@ -298,7 +298,7 @@ impl Ost {
     }
 
     /// Stops waiting for this client. When it comes, it is told what it lost.
-    fn give_up(&self, client: ClientUuid) {
+    pub(crate) fn give_up(&self, client: ClientUuid) {
         tracing::warn!(target = %self.name(), client = %client.brief(), "client not recovered: what it wrote and nobody synced is lost");
         self.window.merge.lock().gone(client);
         self.known.lock().remove(&client);

@@ -22,6 +22,7 @@ use target::room::Payment;
 use types::errno::Errno;
 use types::limits::OBJECTS_PER_LIST_MAX;
 use types::nid::Nid;
+use types::object_ticket::Signer;
 use types::principal::Claim;
 use types::session::{ClientUuid, ClusterId, Transno};
 use types::target::TargetName;
@@ -125,6 +126,8 @@ impl Ost {
                 let objects = self.objects().list(*after, limit)?;
                 unchanged(OstReply::Objects { more: objects.len() == limit, objects })
             }
+            // Taken before: see `Ost::lets`.
+            OstOp::Tickets(_) => unchanged(OstReply::Done),
             OstOp::Fence(fence) => {
                 let (boot, clients) = (self.target().boot(), self.fence(fence));
                 unchanged(OstReply::Fenced { boot, clients })
@@ -161,6 +164,16 @@ impl Ost {
         !is_of_recovery(request) && self.fences.has(client) && !is_mutant(Mutant::FenceIgnored)
     }
 
+    /// Takes the tickets that come with these operations; succeeds if the client may do them all.
+    ///
+    /// # Errors
+    /// ENOKEY: it must show a ticket. EKEYREJECTED: what it shows is none.
+    fn lets(&self, export: &Export, ops: &[Op], recovers: bool) -> Result<(), Errno> {
+        let now = u64::try_from(self.env().clock.wall().sec).unwrap_or(0);
+        let signer = Signer::new(self.target().server_key(), self.name().fsname);
+        self.tickets.admit(export, ops, signer, (now, recovers))
+    }
+
     /// True if a reactor may run this itself.
     fn is_quick(&self, op: &OstOp) -> bool {
         !self.ledger.is_full()
@@ -176,7 +189,7 @@ impl Ost {
                         && self.objects().back_end() == BackEnd::Files
                 }
                 OstOp::Getattr(ObjectGetattr { object }) => self.gates.is_warm(*object),
-                OstOp::Statfs | OstOp::Grant(_) => true,
+                OstOp::Statfs | OstOp::Grant(_) | OstOp::Tickets(_) => true,
                 OstOp::Punch(_)
                 | OstOp::Seek(_)
                 | OstOp::Destroy(_)
@@ -305,6 +318,24 @@ impl Service for Ost {
         Box::pin(async move {
             // Other clients wait for the door, but not for what an MDT says.
             let is_fence = matches!(request.ops[..], [Op::Ost(OstOp::Fence(_))]);
+            let recovers = !self.window.is_open();
+            let result = match &request.ops[..] {
+                // Also before what the client brings back.
+                shown @ [Op::Ost(OstOp::Tickets(_))] if recovers => {
+                    let shown = self.lets(&export, shown, true);
+                    let results = vec![shown.map(|()| OpReply::Ost(OstReply::Done))];
+                    let committed = self.last_committed();
+                    return Reply::new(request.xid, Transno(0), committed, results);
+                }
+                [Op::Replay(_), ops @ ..] if recovers => self.lets(&export, ops, true),
+                _ => Ok(()),
+            };
+            if result.is_err() {
+                let client = export.client();
+                tracing::warn!(target = %self.name(), client = %client.brief(), "changes cannot be brought back without tickets");
+                self.give_up(client);
+                return self.refusal(request.xid, request.ops.len(), Errno::ENOTCONN);
+            }
             if (is_of_recovery(&request) || !is_fence && !self.window.is_open())
                 && let Some(reply) = self.at_the_door(&export, &request).await
             {
@@ -313,6 +344,9 @@ impl Service for Ost {
             // A client in this process comes without limits; others may have waited at the door.
             if self.refuses(export.client(), &request) {
                 return self.refusal(request.xid, request.ops.len(), Errno::ETIMEDOUT);
+            }
+            if let Err(errno) = self.lets(&export, &request.ops, false) {
+                return self.refusal(request.xid, request.ops.len(), errno);
             }
             self.serve(export, request).await
         })
@@ -324,6 +358,7 @@ impl Service for Ost {
 
     fn gone(&self, export: &Arc<Export>, why: Gone) {
         self.room.gone((self.name(), export.client()));
+        self.tickets.gone(export.client());
         match why {
             Gone::Disconnected | Gone::Evicted => {
                 self.forget_client(export.client(), why == Gone::Evicted)

@@ -164,6 +164,15 @@ impl Export {
         Export::new(Weak::new(), target, identity, 1, origin)
     }
 
+    /// As [`Export::local`], of a client on the network without a key, whose connection is not
+    /// there: so that a service can be tested with one.
+    pub fn elsewhere(target: TargetName, client: ClientUuid, nid: Nid, role: Role) -> Arc<Export> {
+        let identity = Identity { client, proof: Proof(0), role };
+        let (description, route) = ("test".to_owned(), CallbackRoute::Local(None));
+        let origin = Origin { nid, description, route, pairing: None, principal: None };
+        Export::new(Weak::new(), target, identity, 1, origin)
+    }
+
     pub(crate) fn new(
         served: Weak<Served>,
         target: TargetName,

@@ -6,3 +6,4 @@ pub mod mdc;
 pub mod mgc;
 mod misfit;
 pub mod osc;
+pub mod tickets;

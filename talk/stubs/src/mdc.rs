@@ -1,6 +1,7 @@
 //! Typed calls to a metadata target.
 
 use crate::misfit::unexpected;
+use crate::tickets::{Keeper, TicketKeeper};
 use bytes::Bytes;
 use layout::layout::Layout;
 use rpc::error::RpcError;
@@ -13,15 +14,16 @@ use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::{Flock, InodeBits, LeaseMode};
 use types::name::Name;
+use types::object_ticket::ObjectTicket;
 use types::ranges::{ByteRange, Needs};
 use types::session::{OpenHandle, Transno};
 use wire::mds::{
-    Close, Create, DirEntry, Entry, Expect, FlockCancel, FlockSet, FlockTest, GetLayout, GetParent,
-    Getattr, GetattrMany, Getxattr, GrantSpace, Lease, LeaseAct, Link, Listxattr, Lock, Lookup,
-    MdsOp, MdsReply, Mend, Open, OpenFlags, PeerApply, PeerAsk, PeerBundle, PeerCancel,
-    PeerExchange, PeerFacts, PeerForget, PeerPrepare, Punch, Read, Readdir, Readlink, Record,
-    Removed, Removexattr, Root, Scan, Seek, Setattr, Setxattr, Store, SwapLayouts, Tmpfile, Unlink,
-    Wrote,
+    AskTickets, Close, Create, DirEntry, Entry, Expect, FlockCancel, FlockSet, FlockTest,
+    GetLayout, GetParent, Getattr, GetattrMany, Getxattr, GrantSpace, Lease, LeaseAct, Link,
+    Listxattr, Lock, Lookup, MdsOp, MdsReply, Mend, Open, OpenFlags, PeerApply, PeerAsk,
+    PeerBundle, PeerCancel, PeerExchange, PeerFacts, PeerForget, PeerPrepare, Punch, Read, Readdir,
+    Readlink, Record, Removed, Removexattr, Root, Scan, Seek, Setattr, Setxattr, Store,
+    SwapLayouts, Tmpfile, Unlink, Wrote,
 };
 use wire::message::{Op, OpReply, Reply};
 
@@ -105,17 +107,24 @@ pub trait Sent: Send {
 pub struct Mdc {
     import: Arc<Import>,
     watch: Option<Arc<dyn Watch>>,
+    tickets: Keeper,
 }
 
 impl Mdc {
     /// Over this session.
     pub fn new(import: Arc<Import>) -> Mdc {
-        Mdc { import, watch: None }
+        Mdc { import, watch: None, tickets: None }
     }
 
     /// Over this session; `watch` sees all requests.
     pub fn watched(import: Arc<Import>, watch: Arc<dyn Watch>) -> Mdc {
-        Mdc { import, watch: Some(watch) }
+        Mdc { import, watch: Some(watch), tickets: None }
+    }
+
+    /// The same, which asks for the tickets that this keeper wants.
+    #[must_use]
+    pub fn with_tickets(self, keeper: Arc<dyn TicketKeeper>) -> Mdc {
+        Mdc { tickets: Some(keeper), ..self }
     }
 
     /// The session.
@@ -138,8 +147,10 @@ impl Mdc {
     pub async fn ask(
         &self,
         credentials: &Credentials,
-        ops: Vec<MdsOp>,
+        mut ops: Vec<MdsOp>,
     ) -> Result<Vec<Result<MdsReply, Errno>>, RpcError> {
+        let keeper = self.tickets.as_ref().filter(|keeper| keeper.is_wanted());
+        let behind = keeper.and_then(|keeper| Some((keeper, keeper.behind(credentials, &ops)?)));
         let (locks, mut sent) = match &self.watch {
             Some(watch) => {
                 let (locks, sent) = watch.sent(&ops);
@@ -147,8 +158,13 @@ impl Mdc {
             }
             None => (InodeBits::NONE, None),
         };
-        let reply =
+        ops.extend(behind.iter().map(|(_, asked)| MdsOp::AskTickets(asked.clone())));
+        let mut reply =
             self.import.ask(credentials, ops.into_iter().map(Op::Mds).collect(), locks).await;
+        let answer = match &mut reply {
+            Ok(reply) if behind.is_some() => reply.results.pop(),
+            _ => None,
+        };
         if let Some(sent) = &mut sent {
             sent.arrived(&reply);
         }
@@ -157,7 +173,27 @@ impl Mdc {
             Ok(other) => Err(unexpected(&self.import, &other)),
             Err(errno) => Ok(Err(errno)),
         };
-        reply?.results.into_iter().map(mds).collect()
+        let results = reply?.results.into_iter().map(mds).collect::<Result<Vec<_>, _>>()?;
+        if let (Some((keeper, asked)), Some(answer)) = (behind, answer) {
+            keeper.learn(credentials, &asked, &results, mds(answer)?);
+        }
+        Ok(results)
+    }
+
+    /// Tickets for the objects of files, and for how long they are good, seconds.
+    ///
+    /// # Errors
+    /// Only if the request as a whole was refused, or got no answer.
+    pub async fn tickets(
+        &self,
+        credentials: &Credentials,
+        asked: AskTickets,
+    ) -> Result<(u32, Vec<Result<ObjectTicket, Errno>>), RpcError> {
+        let count = asked.fids.len();
+        match self.call(credentials, MdsOp::AskTickets(asked)).await? {
+            MdsReply::Tickets { life, tickets } if tickets.len() == count => Ok((life, tickets)),
+            other => Err(unexpected(&self.import, &other)),
+        }
     }
 
     /// Asks for a grant of up to `want` bytes for bytes of files on the MDT, and gives `back` some:

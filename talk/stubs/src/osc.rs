@@ -1,32 +1,71 @@
 //! Typed calls to an object target.
 
 use crate::misfit::unexpected;
+use crate::tickets::{Keeper, TicketKeeper, Uses};
 use bytes::Bytes;
 use rpc::error::RpcError;
 use rpc::import::Import;
+use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 use tokio::sync::watch;
 use types::attr::Statfs;
 use types::credentials::Credentials;
 use types::errno::Errno;
+use types::fid::Fid;
+use types::limits::TICKETS_PER_OP_MAX;
 use types::object::{ObjectId, ObjectOffset};
+use types::object_ticket::{ObjectTicket, Rights};
 use types::session::ClientUuid;
 use wire::message::{Op, OpReply};
 use wire::ost::{
     FenceClients, GrantSpace, ObjectDestroy, ObjectGetattr, ObjectList, ObjectPunch, ObjectRead,
-    ObjectSeek, ObjectSync, ObjectWrite, OstOp, OstReply, PunchKind,
+    ObjectSeek, ObjectSync, ObjectWrite, OstOp, OstReply, PunchKind, ShowTickets,
 };
 
 /// Client of one OST.
 #[derive(Clone)]
 pub struct Osc {
     import: Arc<Import>,
+    tickets: Keeper,
     /// Shared by all clones.
     active: Arc<watch::Sender<bool>>,
 }
 
 /// Objects with sizes in bytes and 512-byte blocks, and whether there are more.
 pub type Listed = (Vec<(ObjectId, u64, u64)>, bool);
+
+/// How often a request is repeated because of its tickets: the OST may have forgotten them, and
+/// then they may be no good any more.
+const SHOWN_AGAIN_MAX: usize = 2;
+
+/// Why an OST has refused a whole request, if it has.
+fn refusal(results: &[Result<OpReply, Errno>]) -> Option<Errno> {
+    results.first().and_then(|result| result.as_ref().err().copied())
+}
+
+fn asks_for_tickets(results: &[Result<OpReply, Errno>]) -> bool {
+    matches!(refusal(results), Some(Errno::ENOKEY | Errno::EKEYREJECTED))
+}
+
+fn ticket_op(tickets: &[ObjectTicket]) -> Op {
+    Op::Ost(OstOp::Tickets(ShowTickets { tickets: tickets.to_vec() }))
+}
+
+fn uses_of(ops: &[Op]) -> Uses {
+    let mut uses = BTreeMap::<Fid, Rights>::new();
+    let ops = ops.iter().filter_map(|op| if let Op::Ost(op) = op { Some(op) } else { None });
+    for op in ops {
+        let noted = op.try_each_use(|fid, rights| {
+            *uses.entry(fid).or_default() |= rights;
+            Ok::<_, Infallible>(())
+        });
+        match noted {
+            Ok(()) => {}
+        }
+    }
+    uses.into_iter().collect()
+}
 
 /// Result of [`Osc::store`].
 #[derive(Debug)]
@@ -42,7 +81,12 @@ pub struct Batch {
 impl Osc {
     /// Over this session.
     pub fn new(import: Arc<Import>) -> Osc {
-        Osc { import, active: Arc::new(watch::Sender::new(true)) }
+        Osc { import, tickets: None, active: Arc::new(watch::Sender::new(true)) }
+    }
+
+    /// Over this session; shows the tickets of this keeper if the OST asks for them.
+    pub fn with_tickets(import: Arc<Import>, keeper: Arc<dyn TicketKeeper>) -> Osc {
+        Osc { tickets: Some(keeper), ..Osc::new(import) }
     }
 
     /// True if the OST is in use.
@@ -58,6 +102,76 @@ impl Osc {
     }
 
     async fn ask(&self, ops: Vec<Op>) -> Result<Vec<Result<OpReply, Errno>>, RpcError> {
+        let Some(keeper) = self.tickets.as_ref().filter(|_| !self.import.is_local()) else {
+            return self.send(ops).await;
+        };
+        if !keeper.is_wanted() {
+            // It costs references to the data, and no copies.
+            let again = ops.clone();
+            let results = self.send(ops).await?;
+            return match asks_for_tickets(&results) {
+                false => Ok(results),
+                true => Box::pin(self.ask_with_tickets(&**keeper, again)).await,
+            };
+        }
+        Box::pin(self.ask_with_tickets(&**keeper, ops)).await
+    }
+
+    /// Shows in front of the operations the tickets that the OST does not know yet. If it has
+    /// forgotten them, they are shown again; if it does not believe them, others are asked for,
+    /// once.
+    async fn ask_with_tickets(
+        &self,
+        keeper: &dyn TicketKeeper,
+        ops: Vec<Op>,
+    ) -> Result<Vec<Result<OpReply, Errno>>, RpcError> {
+        let (ost, uses) = (self.import.target().index, uses_of(&ops));
+        if uses.is_empty() {
+            return self.send(ops).await;
+        }
+        for _ in 0..=SHOWN_AGAIN_MAX {
+            let shown = match keeper.to_show(ost, uses.clone()).await {
+                Ok(shown) => shown,
+                // Perhaps the OST asks for none any more.
+                Err(RpcError::Errno(Errno::EACCES)) => {
+                    let results = self.send(ops).await?;
+                    return match asks_for_tickets(&results) {
+                        false => Ok(results),
+                        true => Err(RpcError::Errno(Errno::EACCES)),
+                    };
+                }
+                Err(error) => return Err(error),
+            };
+            let mut chunks: Vec<&[ObjectTicket]> = shown.chunks(TICKETS_PER_OP_MAX).collect();
+            let last = chunks.pop();
+            let mut results = Vec::new();
+            for tickets in chunks {
+                results = self.send(vec![ticket_op(tickets)]).await?;
+                if asks_for_tickets(&results) {
+                    break;
+                }
+            }
+            if !asks_for_tickets(&results) {
+                let request = last.map(ticket_op).into_iter().chain(ops.iter().cloned());
+                results = self.send(request.collect()).await?;
+            }
+            if !asks_for_tickets(&results) {
+                if last.is_some() {
+                    results.drain(..1);
+                    keeper.shown(ost, &shown);
+                }
+                return Ok(results);
+            }
+            // What it was shown just now it has not forgotten.
+            let is_shown = |(fid, _): &(Fid, _)| shown.iter().any(|ticket| ticket.fid == *fid);
+            let forgotten = refusal(&results) == Some(Errno::ENOKEY) && !uses.iter().all(is_shown);
+            keeper.refused(ost, &uses, forgotten);
+        }
+        tracing::warn!(target = %self.import.target(), "the tickets of MDTs are refused");
+        Err(RpcError::Errno(Errno::EACCES))
+    }
+
+    async fn send(&self, ops: Vec<Op>) -> Result<Vec<Result<OpReply, Errno>>, RpcError> {
         let credentials = Credentials::root();
         if !self.is_active() {
             return Err(RpcError::Errno(Errno::EIO));

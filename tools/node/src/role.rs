@@ -7,5 +7,6 @@ pub mod object_targets;
 pub mod ost;
 pub mod parts;
 pub mod registration;
+pub mod restricted;
 pub mod router;
 pub mod standby;

@@ -12,9 +12,9 @@ const VARIABLE: &str = "SHEEN_MUTANT";
 /// There is no such mistake.
 pub fn choose() {
     let Ok(wanted) = std::env::var(VARIABLE) else { return };
-    let found = Mutant::OF_CLIENT.into_iter().find(|(name, _)| *name == wanted);
-    let Some((_, mutant)) = found else {
-        let names = Mutant::OF_CLIENT.map(|(name, _)| name).join(", ");
+    let known = [&Mutant::OF_CLIENT[..], &Mutant::OF_SERVER].concat();
+    let Some((_, mutant)) = known.iter().copied().find(|(name, _)| *name == wanted) else {
+        let names = known.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
         panic!("{VARIABLE}={wanted}: one of {names}");
     };
     observe::mutant::choose(Some(mutant));

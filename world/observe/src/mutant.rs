@@ -78,6 +78,8 @@ pub enum Mutant {
     /// A request of a client is taken although its limit is over; OSTs are told of evictions, so
     /// this alone must not be seen ([`Mutant::HARMLESS`]).
     LimitIgnored = 33,
+    /// An OST does not look for the tickets of restricted clients.
+    TicketNotChecked = 34,
 }
 
 impl Mutant {
@@ -113,6 +115,9 @@ impl Mutant {
         ("ahead-unlocked", Mutant::AheadUnlocked),
         ("entry-unlocked", Mutant::EntryUnlocked),
     ];
+
+    /// Mutants of servers, which the test with a hostile client finds (`./run mutant`).
+    pub const OF_SERVER: [(&str, Mutant); 1] = [("ticket-not-checked", Mutant::TicketNotChecked)];
 
     /// What is done twice: one of two fences is open, and the judges must find nothing.
     pub const HARMLESS: [(&str, Mutant); 1] = [("limit-ignored", Mutant::LimitIgnored)];

@@ -2,7 +2,9 @@
 
 use super::cursor::{Bulk, Reader, Writer, bits, count, len32, unpack};
 use super::error::DecodeError;
-use super::raw::{RawDirEntry, RawEntry, RawFid, RawFlock, RawRemote, RawStatfs, lease_mode};
+use super::raw::{
+    RawDirEntry, RawEntry, RawFid, RawFlock, RawRemote, RawStatfs, RawTicket, lease_mode,
+};
 use super::records::{put_records, records};
 use crate::mds::peers::{bundles, facts, ids, put_bundles, put_facts, put_ids};
 use crate::mds::reply::MdsReply;
@@ -14,7 +16,7 @@ use types::attr::FileType;
 use types::errno::Errno;
 use types::limits::{
     BUNDLE_BYTES_MAX, EXTENTS_PER_REPLY_MAX, INODES_PER_REPLY_MAX, LAYOUT_BYTES_MAX,
-    READDIR_ENTRIES_MAX, RECORDS_PER_SCAN_MAX, XATTR_VALUE_BYTES_MAX,
+    READDIR_ENTRIES_MAX, RECORDS_PER_SCAN_MAX, TICKETS_PER_OP_MAX, XATTR_VALUE_BYTES_MAX,
 };
 use types::name::Name;
 use types::ranges::ByteRange;
@@ -69,6 +71,14 @@ pub(super) fn encode(reply: &MdsReply, w: &mut Writer) {
                     .for_each(|range| w.put(&[U64::new(range.start), U64::new(range.end)]));
             })
         }
+        MdsReply::Tickets { life, tickets } => w.op(answer::MDS_TICKETS, 0, |w| {
+            w.put(&U32::new(*life));
+            w.put(&len32(tickets.len()));
+            for ticket in tickets {
+                w.put(&I32::new(ticket.as_ref().map_or_else(|errno| errno.0, |_| 0)));
+                ticket.iter().for_each(|ticket| w.put(&RawTicket::from(ticket)));
+            }
+        }),
         MdsReply::Remote { fid, file_type } => w.op(answer::MDS_REMOTE, 0, |w| {
             w.put(&RawRemote { fid: (*fid).into(), file_type: *file_type as u8, zero: [0; 3] });
         }),
@@ -242,6 +252,19 @@ pub(super) fn decode(
             let fid = r.get::<RawFid>()?.into();
             let [walked, fileset] = r.get::<[U32; 2]>()?.map(U32::get);
             MdsReply::Root { fid, walked, fileset, is_root, read_only }
+        }
+        answer::MDS_TICKETS => {
+            let life = r.get::<U32>()?.get();
+            let n = count(*r.get()?, "tickets", TICKETS_PER_OP_MAX)?;
+            r.expect(n, size_of::<I32>())?;
+            let mut tickets = Vec::with_capacity(n);
+            for _ in 0..n {
+                tickets.push(match r.get::<I32>()?.get() {
+                    0 => Ok(r.get::<RawTicket>()?.decode()?),
+                    errno => Err(Errno(errno)),
+                });
+            }
+            MdsReply::Tickets { life, tickets }
         }
         answer::MDS_REMOVED => MdsReply::Removed(Removed {
             fid: r.get::<RawFid>()?.into(),

@@ -151,6 +151,9 @@ raw! {
     /// What stands before the clients that an MDT has evicted.
     RawFence 20 { boot: U64, number: U64, mdt: U32 }
 
+    /// A ticket for the objects of a file.
+    RawTicket 48 { fid: RawFid, mac: U128, expires: U64, epoch: U32, rights: u8, zero: [u8; 3] }
+
     RawPunch 48 { object: RawObject, start: U64, end: U64, kind: u8, zero: [u8; 7] }
 }
 

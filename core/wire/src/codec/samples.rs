@@ -1,7 +1,7 @@
 //! One fixed sample of each operation and answer, for the golden bytes and as material of the
 //! strategies.
 
-use super::testing::{DIR, FID, OBJECT, flock, layout, name};
+use super::testing::{DIR, FID, OBJECT, flock, layout, name, ticket};
 use crate::client::{ClientOp, ClientReply, Glimpse, Glimpsed};
 use crate::mds::check::record;
 use crate::mds::peers::{sample_facts, sample_id};
@@ -218,6 +218,7 @@ pub fn sample_replies() -> Vec<OpReply> {
         },
         MdsReply::Remote { fid: FID, file_type: FileType::Directory },
         MdsReply::Root { fid: DIR, walked: 3, fileset: 2, is_root: true, read_only: false },
+        MdsReply::Tickets { life: 1200, tickets: vec![Ok(ticket()), Err(Errno::EACCES)] },
         MdsReply::Granted { more: 1 << 20, paid: 4096 },
         MdsReply::PeerFids(0x2_4000_0400),
         MdsReply::PeerPrepared { boot: 6, facts: sample_facts() },

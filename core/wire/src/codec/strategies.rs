@@ -288,6 +288,11 @@ pub fn any_op_reply() -> impl Strategy<Value = OpReply> {
                 MdsReply::Root { fid, walked, fileset, is_root, read_only }
             }
         ),
+        (any::<u32>(), vec((any_ticket(), of(1..=133)), 0..9)).prop_map(|(life, tickets)| {
+            let or =
+                |(ticket, errno): (_, Option<i32>)| errno.map_or(Ok(ticket), |e| Err(Errno(e)));
+            MdsReply::Tickets { life, tickets: tickets.into_iter().map(or).collect() }
+        }),
         any_statfs().prop_map(MdsReply::Statfs),
         of(any_flock()).prop_map(MdsReply::Flock),
         of(any_lease()).prop_map(MdsReply::Lease),

@@ -12,6 +12,7 @@ use types::fid::Fid;
 use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits, LeaseMode};
 use types::name::Name;
 use types::object::{ObjectId, ObjectOffset};
+use types::object_ticket::{ObjectTicket, Rights};
 use types::ranges::{ByteRange, Needs};
 use types::target::TargetIndex;
 use types::time::Timestamp;
@@ -19,6 +20,20 @@ use types::time::Timestamp;
 pub const FID: Fid = Fid { seq: 0x2_0000_0400, oid: 7, ver: 0 };
 pub const DIR: Fid = Fid { seq: 0x2_0000_0400, oid: 1, ver: 0 };
 pub const OBJECT: ObjectId = ObjectId { fid: FID, instance: 3, stripe: 2 };
+
+pub fn ticket() -> ObjectTicket {
+    let (fid, rights, epoch, expires) = (FID, Rights::ALL, 500_000, 1_800_001_200);
+    ObjectTicket { fid, rights, epoch, expires, mac: 0x0123_4567_89ab_cdef << 60 }
+}
+
+pub fn any_ticket() -> impl Strategy<Value = ObjectTicket> {
+    (any_fid(), 0..=Rights::ALL.bits(), any::<(u32, u64, u128)>()).prop_map(
+        |(fid, rights, (epoch, expires, mac))| {
+            let rights = Rights::from_bits(rights).unwrap();
+            ObjectTicket { fid, rights, epoch, expires, mac }
+        },
+    )
+}
 
 pub fn name(text: &str) -> Name {
     Name::new(text.as_bytes()).unwrap()

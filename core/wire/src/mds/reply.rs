@@ -9,6 +9,7 @@ use types::bundle::BundleId;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::{Flock, LeaseMode};
+use types::object_ticket::ObjectTicket;
 use types::ranges::ByteRange;
 use types::session::{OpenHandle, Transno};
 
@@ -81,6 +82,14 @@ pub enum MdsReply {
         is_root: bool,
         /// The client's nodemap lets it change nothing.
         read_only: bool,
+    },
+    /// Tickets for the objects of files, in the order in which they were asked for: each with all
+    /// that the caller, or what the client had before, gives it; or why there is none.
+    Tickets {
+        /// For how long they are good, seconds.
+        life: u32,
+        /// The tickets.
+        tickets: Vec<Result<ObjectTicket, Errno>>,
     },
     /// A name went.
     Removed(Removed),

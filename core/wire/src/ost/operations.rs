@@ -6,11 +6,13 @@ use crate::codec::operation::{Operation, number64};
 use crate::codec::raw::{RawFence, RawObject, RawPunch, punch_kind};
 #[cfg(test)]
 use crate::codec::testing::*;
+use crate::mds::tickets::{put_tickets, tickets};
 use crate::ost::punch::PunchKind;
 use bytes::Bytes;
 use types::fid::Fid;
 use types::limits::{FENCED_MAX, OBJECTS_PER_OP_MAX, TARGETS_MAX};
 use types::object::{ObjectId, ObjectOffset};
+use types::object_ticket::ObjectTicket;
 use types::session::ClientUuid;
 use types::target::TargetIndex;
 use zerocopy::little_endian::{U32, U64, U128};
@@ -416,6 +418,36 @@ impl Operation for FenceClients {
                 clients,
             })
             .boxed()
+    }
+}
+
+/// Tickets for the objects of files, of which the session's client had not shown all
+/// (docs/security.md, "Object tickets"). In front of operations on these objects, or alone. Answers
+/// `Done`; EKEYREJECTED, of the whole request: one of them is not good.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ShowTickets {
+    /// The tickets, at most TICKETS_PER_OP_MAX.
+    pub tickets: Vec<ObjectTicket>,
+}
+
+impl Operation for ShowTickets {
+    fn put(&self, w: &mut Writer) {
+        put_tickets(&self.tickets, w);
+    }
+
+    fn get(flags: u16, r: &mut Reader<'_>, _: &mut Bulk) -> Result<ShowTickets, DecodeError> {
+        no_flags(flags)?;
+        Ok(ShowTickets { tickets: tickets(r)? })
+    }
+
+    #[cfg(test)]
+    fn sample() -> ShowTickets {
+        ShowTickets { tickets: vec![ticket()] }
+    }
+
+    #[cfg(test)]
+    fn any() -> BoxedStrategy<ShowTickets> {
+        vec(any_ticket(), 0..9).prop_map(|tickets| ShowTickets { tickets }).boxed()
     }
 }
 

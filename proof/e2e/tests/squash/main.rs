@@ -4,6 +4,7 @@
 mod nodemap;
 mod read_only;
 mod script;
+mod tickets;
 
 use e2e::cluster::Cluster;
 use e2e::lustre::{lctl, lctl_says, soon};

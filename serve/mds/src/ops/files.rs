@@ -6,4 +6,5 @@ mod glimpse;
 mod lease;
 pub(super) mod open;
 mod promises;
+mod tickets;
 mod wrote;

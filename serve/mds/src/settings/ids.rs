@@ -85,6 +85,7 @@ pub(crate) fn map_reply(nodemap: &Nodemap, reply: &mut MdsReply, acl: bool) -> R
         | MdsReply::Offset(_)
         | MdsReply::Remote { .. }
         | MdsReply::Root { .. }
+        | MdsReply::Tickets { .. }
         | MdsReply::Removed(_)
         | MdsReply::Statfs(_)
         | MdsReply::Flock(_)
@@ -125,6 +126,7 @@ pub(crate) fn is_denied(op: &MdsOp) -> bool {
                 | MdsOp::Getxattr(_)
                 | MdsOp::Listxattr(_)
                 | MdsOp::SwapLayouts(_)
+                | MdsOp::AskTickets(_)
         )
 }
 

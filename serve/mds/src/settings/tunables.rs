@@ -14,6 +14,9 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering::Relaxed};
 use types::target::TargetIndex;
 
+/// Life of a ticket unless an administrator sets another one, seconds.
+const TICKET_LIFE: u32 = 1200;
+
 /// See the module.
 pub(crate) struct Tunables {
     pub(super) stripe_count: AtomicU16,
@@ -26,6 +29,8 @@ pub(crate) struct Tunables {
     pub(crate) split_delta: AtomicU16,
     /// See `bundles::shrinking`, seconds.
     pub(crate) merge_idle: AtomicU32,
+    /// For how long tickets are good, seconds.
+    pub(crate) ticket_life: AtomicU32,
     /// No directory is made here by choice of MDTs.
     pub(crate) no_create: AtomicBool,
     /// See `dom_limits`.
@@ -45,6 +50,7 @@ impl Tunables {
             split_count: AtomicU32::new(settings.split_count),
             split_delta: AtomicU16::new(settings.split_delta),
             merge_idle: AtomicU32::new(settings.merge_idle),
+            ticket_life: AtomicU32::new(TICKET_LIFE),
             no_create: AtomicBool::new(false),
             dom: DomLimits::default(),
             squash: Squashing::default(),

@@ -14,3 +14,4 @@ mod restart;
 mod rig;
 mod root;
 mod shared_writers;
+mod tickets;

@@ -7,3 +7,4 @@ mod full;
 mod power;
 mod rig;
 mod sums;
+mod tickets;

@@ -1,8 +1,10 @@
 //! What the owner of an import registers: it is told what is lost, and brings back what is not a
 //! change of records.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use types::credentials::Credentials;
+use types::fid::Fid;
 use types::lock::InodeBits;
 use wire::message::{Op, Reply};
 
@@ -25,6 +27,13 @@ pub type OnSquash = Arc<dyn Fn() + Send + Sync>;
 /// to a restarted target after the target has redone this client's changes and before it is in
 /// service.
 pub trait Restore: Send + Sync {
+    /// Operations to send, each as a request, before the changes of the objects that are named after
+    /// these files. Must not wait.
+    fn before_changes(&self, changed: &BTreeSet<Fid>) -> Vec<Op> {
+        let _ = changed;
+        Vec::new()
+    }
+
     /// The requests to send, in any order; each is told its answer. Must not wait.
     fn restore(&self) -> Vec<Restoring>;
 }

@@ -50,7 +50,8 @@ impl Kept {
 /// The objects that are durable when a request is answered.
 pub(crate) fn synced_by(ops: &[Op]) -> &[ObjectId] {
     match ops {
-        [Op::Ost(OstOp::Sync(ObjectSync { objects }))] => objects,
+        [Op::Ost(OstOp::Sync(ObjectSync { objects }))]
+        | [Op::Ost(OstOp::Tickets(_)), Op::Ost(OstOp::Sync(ObjectSync { objects }))] => objects,
         _ => &[],
     }
 }

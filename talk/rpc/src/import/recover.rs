@@ -15,9 +15,11 @@ use futures_util::future::{Either, select};
 use futures_util::stream;
 use lnet::peer::Ask;
 use replay::import::{Event, ImportAction};
+use std::collections::BTreeSet;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+use types::fid::Fid;
 use types::limits::PING_INTERVAL;
 use types::session::Transno;
 use types::target::TargetKind;
@@ -46,6 +48,16 @@ impl Import {
         &self,
         remote: &Arc<RemoteSession>,
     ) -> Result<ImportAction, RpcError> {
+        if let Some(restore) = self.restore.get().filter(|_| self.target.kind == TargetKind::Ost) {
+            let changed: BTreeSet<Fid> = {
+                let link = self.link.lock();
+                let kept = link.machine.kept_after(Transno(0));
+                kept.filter_map(|(_, kept)| kept.object()).map(|object| object.fid).collect()
+            };
+            for op in restore.before_changes(&changed) {
+                self.exchange_in_recovery(remote, vec![op], Some(PING_INTERVAL * 3)).await?;
+            }
+        }
         let (mut after, mut count) = (Transno(0), 0);
         loop {
             let Batch { changes, ops } = self.batch_after(after);

@@ -226,7 +226,7 @@ pub(crate) async fn apply_to(tree: &Tree, kept: Vec<(String, String)>) {
 }
 
 /// The values that parameters of the tree are to have, by full name.
-fn values_of(tree: &Tree, wanted: Vec<(String, String)>) -> BTreeMap<String, String> {
+pub(crate) fn values_of(tree: &Tree, wanted: Vec<(String, String)>) -> BTreeMap<String, String> {
     let mut values: BTreeMap<String, String> = BTreeMap::new();
     for (pattern, value) in wanted {
         match tree.find(&pattern, false) {

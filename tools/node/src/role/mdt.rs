@@ -89,7 +89,11 @@ impl MdtRole {
         }
         let role = MdtRole { name, target, mds };
         match registration::register(parts, mgc, &role.target).await {
-            Ok(_) => Ok(role),
+            Ok(_) => {
+                // An MGS that was made anew has another one.
+                role.mds.set_server_key(role.target.server_key());
+                Ok(role)
+            }
             Err(error) => {
                 role.withdraw(parts).await?;
                 Err(error)

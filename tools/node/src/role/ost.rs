@@ -3,6 +3,7 @@
 use crate::error::NodeError;
 use crate::role::parts::{Parts, blocking};
 use crate::role::registration;
+use crate::role::restricted::Restricted;
 use oss::ost::Ost;
 use oss::settings::OstSettings;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ pub struct OstRole {
     name: TargetName,
     target: Arc<Target>,
     ost: Arc<Ost>,
+    restricted: Restricted,
 }
 
 impl OstRole {
@@ -39,8 +41,9 @@ impl OstRole {
             dir: target.dir().to_owned(),
             reason: e.to_string(),
         })?;
+        let restricted = Restricted::start(parts, mgc, name.fsname, &ost).await?;
         parts.rpc.add_service(ost.clone());
-        let role = OstRole { name, target, ost };
+        let role = OstRole { name, target, ost, restricted };
         match registration::register(parts, mgc, &role.target).await {
             Ok(_) => Ok(role),
             Err(error) => {
@@ -77,6 +80,7 @@ impl OstRole {
     }
 
     async fn withdraw(self, parts: &Parts) -> Result<(), NodeError> {
+        self.restricted.stop();
         parts.rpc.remove_service(self.name);
         let stopped = self.ost.stop().await;
         // Also after a failure: what can be made durable shall be.

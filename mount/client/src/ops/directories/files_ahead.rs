@@ -71,6 +71,7 @@ impl Client {
                 tracing::debug!(%dir, %error, "open files ahead");
             }
         }
+        files.iter().for_each(|file| self.session.tickets.used(*file, *file, who));
         let fetch = self.files_ahead.lock().answered(dir, &files);
         self.fetch_files(dir, fetch);
         drop(done);

@@ -24,6 +24,8 @@ impl Client {
         if writes {
             open.file.opened_to_write(self.session.env.clock.now());
         }
+        let named = open.file.layout().map_or(fid, |layout| layout.names(fid));
+        self.session.tickets.used(named, fid, &open.credentials);
         let handle = self.files_open.insert(open);
         self.leases.lock().used(fid, writes, |holder| *holder == handle);
         handle

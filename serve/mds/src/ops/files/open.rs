@@ -46,11 +46,19 @@ impl Mds {
     ) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
         let export = request.export;
+        let checked = request.is_squashed || !request.is_restricted;
+        let vouched = checked && !request.restores && !flags.lasting;
         self.change(request, |records, _| {
             let client = export.client();
             records.state.opens.admit(client)?;
             let inode = records.there(fid)?;
-            self.opened(records, client, inode, Some(flags), false)
+            let reply = self.opened(records, client, inode, Some(flags), false)?;
+            if let MdsReply::Opened { handle, .. } = &reply
+                && vouched
+            {
+                records.state.opens.vouch(*handle);
+            }
+            Ok(reply)
         })
     }
 

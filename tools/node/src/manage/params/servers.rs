@@ -116,6 +116,10 @@ fn add_splits(tree: &mut Tree, mdt: &Arc<Mds>, device: &str) {
         set.set_merge_idle(number(value)?);
         Ok(())
     });
+    let shown = mdt.clone();
+    tree.shows(&MDT_TICKET_LIFE, &device, move || Ok(shown.ticket_life().to_string()));
+    let set = mdt.clone();
+    tree.takes(&MDT_TICKET_LIFE, &device, move |value| set.set_ticket_life(number(value)?));
     tree.shows(&MDT_RESTRIPE_NSONLY, &device, || Ok("1".to_owned()));
     tree.takes(&MDT_RESTRIPE_NSONLY, &device, |value| match value.trim() {
         "1" => Ok(()),

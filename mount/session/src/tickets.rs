@@ -1,0 +1,615 @@
+//! The tickets of one mount for the objects of files (docs/security.md, "Object tickets").
+//!
+//! As long as no OST has asked for tickets, nothing is kept here. From then on each open brings
+//! tickets along, and what is missing is asked for when an object is about to be used. A ticket is
+//! shown to each OST once. One task renews them when half of their time is over: those in use, and
+//! those of files that are open or locked here.
+//!
+//! Bounds: [`SHOWN_TICKETS_MAX`] files, of which those are forgotten that were not used for the
+//! longest, and [`CALLERS_MAX`] callers of each.
+
+use crate::hooks::Hooks;
+use crate::session::Session;
+use env::clock::{Clock, Monotonic};
+use env::watch;
+use parking_lot::Mutex;
+use rpc::error::RpcError;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+use stubs::tickets::{TicketKeeper, ToShow, Uses};
+use tokio::sync::Notify;
+use types::credentials::Credentials;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::generations::Generations;
+use types::limits::{SHOWN_TICKETS_MAX, TICKETS_PER_OP_MAX};
+use types::object_ticket::{ObjectTicket, Rights};
+use types::target::TargetIndex;
+use wire::mds::{AskTickets, Create, CreateKind, MdsOp, MdsReply, Open, Setattr, Tmpfile};
+use wire::message::Op;
+use wire::ost::{OstOp, ShowTickets};
+
+/// Callers of one file that are remembered: any of them may have the permission.
+const CALLERS_MAX: usize = 4;
+/// Interval at which the task looks for tickets to renew, at most.
+const LOOK_MAX: Duration = Duration::from_secs(60);
+/// The same, at least.
+const LOOK_MIN: Duration = Duration::from_millis(250);
+
+/// A caller that uses a file: the file, which may have another FID than the one after which its
+/// objects are named.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FileUser {
+    /// The file.
+    pub file: Fid,
+    /// The caller.
+    pub credentials: Credentials,
+}
+
+/// A ticket.
+struct Held {
+    ticket: ObjectTicket,
+    /// When it was asked for.
+    at: Monotonic,
+    life: Duration,
+    /// OSTs that were shown it.
+    shown: BTreeSet<TargetIndex>,
+}
+
+impl Held {
+    fn is_good(&self, now: Monotonic) -> bool {
+        now < self.at + self.life
+    }
+
+    fn is_due(&self, now: Monotonic) -> bool {
+        now >= self.at + self.life / 2
+    }
+}
+
+/// Objects that are named after one FID.
+#[derive(Default)]
+struct Named {
+    /// At most one for each right.
+    held: Vec<Held>,
+    /// The newest first.
+    users: Vec<FileUser>,
+}
+
+impl Named {
+    fn gives(&self, rights: Rights, now: Monotonic) -> bool {
+        let good = self.held.iter().filter(|held| held.is_good(now));
+        let all = good.fold(Rights::NONE, |all, held| all | held.ticket.rights);
+        !all.is_empty() && all.contains(rights)
+    }
+
+    fn use_by(&mut self, user: FileUser) {
+        self.users.retain(|known| *known != user);
+        self.users.insert(0, user);
+        self.users.truncate(CALLERS_MAX);
+    }
+
+    fn learn(&mut self, held: Held) {
+        self.held.retain(|known| !held.ticket.rights.contains(known.ticket.rights));
+        self.held.push(held);
+    }
+}
+
+/// See the module.
+pub struct Tickets {
+    wanted: AtomicBool,
+    named: Mutex<Generations<Fid, Named>>,
+    clock: Arc<dyn Clock>,
+    session: OnceLock<Weak<Session>>,
+    hooks: Arc<dyn Hooks>,
+    /// Tickets that are used are due.
+    due: Notify,
+    /// An OST asked for tickets for the first time.
+    first: Notify,
+}
+
+impl Tickets {
+    /// Without tickets. `clock`: of the mount.
+    pub(crate) fn new(clock: Arc<dyn Clock>, hooks: Arc<dyn Hooks>) -> Arc<Tickets> {
+        Arc::new(Tickets {
+            wanted: AtomicBool::new(false),
+            named: Mutex::new(Generations::new(SHOWN_TICKETS_MAX)),
+            clock,
+            session: OnceLock::new(),
+            hooks,
+            due: Notify::new(),
+            first: Notify::new(),
+        })
+    }
+
+    /// Its MDTs are asked.
+    pub(crate) fn of(&self, session: &Arc<Session>) {
+        // An error: it is known already.
+        let _ = self.session.set(Arc::downgrade(session));
+    }
+
+    /// A caller opened a file here, or is about to change it, without a request to the MDT. Nothing
+    /// is noted as long as no OST asks for tickets.
+    pub fn used(&self, named: Fid, file: Fid, credentials: &Credentials) {
+        if self.is_wanted() {
+            let user = FileUser { file, credentials: credentials.clone() };
+            self.named.lock().entry(named, Named::default).use_by(user);
+        }
+    }
+
+    /// An OST has lost the session: it is shown everything again.
+    pub(crate) fn ost_lost(&self, ost: TargetIndex) {
+        if self.is_wanted() {
+            let mut all = self.named.lock();
+            for held in all.iter_mut().flat_map(|(_, named)| &mut named.held) {
+                held.shown.remove(&ost);
+            }
+        }
+    }
+
+    /// What to show an OST that restarted, before it is brought what it may have lost of objects
+    /// with these names: also tickets whose time is over.
+    pub(crate) fn for_recovery(&self, changed: &BTreeSet<Fid>) -> Vec<Op> {
+        if !self.is_wanted() {
+            return Vec::new();
+        }
+        let mut all = self.named.lock();
+        let mut tickets = Vec::new();
+        for fid in changed {
+            if let Some(named) = all.get_mut(*fid) {
+                tickets.extend(named.held.iter().map(|held| held.ticket));
+            }
+        }
+        let op = |tickets: &[ObjectTicket]| {
+            Op::Ost(OstOp::Tickets(ShowTickets { tickets: tickets.to_vec() }))
+        };
+        tickets.chunks(TICKETS_PER_OP_MAX).map(op).collect()
+    }
+
+    /// Renews tickets until the mount ends.
+    pub(crate) async fn keep_up(me: Weak<Tickets>, mut ending: watch::Receiver<bool>) {
+        loop {
+            let Some(tickets) = me.upgrade() else { return };
+            let pause = tickets.look_after();
+            let wait = async {
+                match pause {
+                    None => tickets.first.notified().await,
+                    Some(pause) => tokio::select! {
+                        biased;
+                        () = tickets.due.notified() => {}
+                        () = tickets.clock.sleep(pause) => {}
+                    },
+                }
+            };
+            tokio::select! {
+                biased;
+                _ = ending.changed() => return,
+                () = wait => {}
+            }
+            tickets.renew().await;
+        }
+    }
+
+    /// A quarter of the shortest life; `None`: there are no tickets.
+    fn look_after(&self) -> Option<Duration> {
+        if !self.is_wanted() {
+            return None;
+        }
+        let mut all = self.named.lock();
+        let lives = all.iter_mut().flat_map(|(_, named)| &named.held).map(|held| held.life);
+        let shortest = lives.filter(|life| !life.is_zero()).min().unwrap_or(LOOK_MAX);
+        Some((shortest / 4).clamp(LOOK_MIN, LOOK_MAX))
+    }
+
+    /// Asks for new tickets instead of those whose half is over, if their files are in use.
+    async fn renew(&self) {
+        let now = self.clock.now();
+        let due: Vec<Fid> = {
+            let mut all = self.named.lock();
+            // One that an OST does not believe is asked for anew when it is needed.
+            let is_due = |held: &Held| !held.life.is_zero() && held.is_due(now);
+            let is_due = |named: &Named| named.held.iter().any(is_due);
+            all.iter_mut().filter(|(_, named)| is_due(named)).map(|(fid, _)| fid).collect()
+        };
+        if due.is_empty() {
+            return;
+        }
+        let in_use = self.hooks.files_in_use();
+        let due: Uses = {
+            let mut all = self.named.lock();
+            let is_used =
+                |named: &Named| named.users.iter().any(|user| in_use.contains(&user.file));
+            let used = due.into_iter().filter(|fid| {
+                in_use.contains(fid) || all.get_mut(*fid).is_some_and(|named| is_used(named))
+            });
+            used.map(|fid| (fid, Rights::NONE)).collect()
+        };
+        if let Err(error) = self.fetch(due).await {
+            tracing::debug!(%error, "tickets are not renewed yet");
+        }
+    }
+
+    /// Asks for tickets for these uses, by each of the callers that are known until one has the
+    /// rights. What is refused stays missing.
+    ///
+    /// # Errors
+    /// An MDT does not answer.
+    async fn fetch(&self, mut missing: Uses) -> Result<(), RpcError> {
+        for turn in 0..=CALLERS_MAX {
+            let mut asked = BTreeMap::<(u16, String), (FileUser, Vec<(Fid, Fid)>)>::new();
+            for (named, _) in &missing {
+                let Some(user) = self.user(*named, turn) else { continue };
+                // Callers have no order of their own.
+                let by = (user.file.mdt(), format!("{:?}", user.credentials));
+                let (_, files) = asked.entry(by).or_insert_with(|| (user.clone(), Vec::new()));
+                files.push((*named, user.file));
+            }
+            if asked.is_empty() {
+                break;
+            }
+            for (user, files) in asked.into_values() {
+                for files in files.chunks(TICKETS_PER_OP_MAX / 2) {
+                    self.fetch_of(&user, files).await?;
+                }
+            }
+            let (now, mut all) = (self.clock.now(), self.named.lock());
+            missing.retain(|(fid, rights)| {
+                let fresh = |named: &mut Named| {
+                    named.gives(*rights, now) && !named.held.iter().any(|held| held.is_due(now))
+                };
+                !all.get_mut(*fid).is_some_and(fresh)
+            });
+            if missing.is_empty() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The caller whose turn it is: those noted here, then those of open files, then root.
+    fn user(&self, named: Fid, turn: usize) -> Option<FileUser> {
+        let mut users = match self.named.lock().get_mut(named) {
+            Some(known) => known.users.clone(),
+            None => Vec::new(),
+        };
+        if turn >= users.len() {
+            users.extend(self.hooks.users_of(named).into_iter().take(CALLERS_MAX));
+            users.push(FileUser { file: named, credentials: Credentials::root() });
+            users.dedup();
+        }
+        users.into_iter().nth(turn)
+    }
+
+    /// Asks one MDT for one caller; `files`: the name of the objects, and the file.
+    async fn fetch_of(&self, user: &FileUser, files: &[(Fid, Fid)]) -> Result<(), RpcError> {
+        let Some(session) = self.session.get().and_then(Weak::upgrade) else {
+            return Err(RpcError::Shutdown);
+        };
+        let Ok(mdc) = session.targets.mdc_at(TargetIndex(user.file.mdt())) else { return Ok(()) };
+        for of_objects in [false, true] {
+            // The MDT finds a file whose own FID is not known by the name of its objects.
+            let files: Vec<(Fid, Fid)> = files
+                .iter()
+                .copied()
+                .filter(|(named, file)| (named == file) == of_objects)
+                .collect();
+            if files.is_empty() {
+                continue;
+            }
+            let fids: Vec<Fid> = files.iter().map(|(_, file)| *file).collect();
+            let had = {
+                let mut all = self.named.lock();
+                let mut had = Vec::new();
+                for (named, _) in &files {
+                    if let Some(named) = all.get_mut(*named) {
+                        had.extend(named.held.iter().map(|held| held.ticket));
+                    }
+                }
+                had
+            };
+            let at = self.clock.now();
+            let asked = AskTickets { fids, of_objects, had };
+            let answer = match mdc.tickets(&user.credentials, asked).await {
+                Ok(answer) => answer,
+                // The caller is refused, whatever it asks.
+                Err(RpcError::Errno(errno)) => {
+                    tracing::debug!(%errno, "no tickets for a caller");
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            self.take(&user.credentials, &files, at, answer);
+        }
+        Ok(())
+    }
+
+    fn take(
+        &self,
+        credentials: &Credentials,
+        files: &[(Fid, Fid)],
+        at: Monotonic,
+        (life, tickets): (u32, Vec<Result<ObjectTicket, Errno>>),
+    ) {
+        let mut all = self.named.lock();
+        for ((_, file), ticket) in files.iter().zip(tickets) {
+            match ticket {
+                Ok(ticket) => {
+                    let named = all.entry(ticket.fid, Named::default);
+                    named.use_by(FileUser { file: *file, credentials: credentials.clone() });
+                    let life = Duration::from_secs(life.into());
+                    named.learn(Held { ticket, at, life, shown: BTreeSet::new() });
+                }
+                Err(errno) => tracing::debug!(%file, %errno, "no ticket for a file"),
+            }
+        }
+    }
+
+    /// The first OST asks for tickets.
+    fn want(&self) {
+        if !self.wanted.swap(true, Ordering::AcqRel) {
+            tracing::info!("OSTs ask this mount for tickets");
+            self.first.notify_one();
+        }
+    }
+}
+
+impl TicketKeeper for Tickets {
+    fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Acquire)
+    }
+
+    fn to_show(&self, ost: TargetIndex, uses: Uses) -> ToShow<'_> {
+        self.want();
+        Box::pin(async move {
+            let now = self.clock.now();
+            let missing = |(fid, rights): &(Fid, Rights)| {
+                let mut all = self.named.lock();
+                !all.get_mut(*fid).is_some_and(|named| named.gives(*rights, now))
+            };
+            let missing: Uses = uses.iter().copied().filter(missing).collect();
+            if !missing.is_empty() {
+                self.fetch(missing).await?;
+            }
+            let (now, mut all) = (self.clock.now(), self.named.lock());
+            let (mut shown, mut due) = (Vec::new(), false);
+            for (fid, rights) in uses {
+                let Some(named) = all.get_mut(fid).filter(|named| named.gives(rights, now)) else {
+                    tracing::debug!(%fid, ?rights, "no ticket");
+                    return Err(RpcError::Errno(Errno::EACCES));
+                };
+                for held in named.held.iter().filter(|held| held.is_good(now)) {
+                    due |= held.is_due(now);
+                    if !held.shown.contains(&ost) {
+                        shown.push(held.ticket);
+                    }
+                }
+            }
+            if due {
+                self.due.notify_one();
+            }
+            Ok(shown)
+        })
+    }
+
+    fn shown(&self, ost: TargetIndex, tickets: &[ObjectTicket]) {
+        let mut all = self.named.lock();
+        for ticket in tickets {
+            if let Some(named) = all.get_mut(ticket.fid) {
+                for held in named.held.iter_mut().filter(|held| held.ticket == *ticket) {
+                    held.shown.insert(ost);
+                }
+            }
+        }
+    }
+
+    fn refused(&self, ost: TargetIndex, uses: &Uses, forgotten: bool) {
+        let mut all = self.named.lock();
+        for (fid, _) in uses {
+            if let Some(named) = all.get_mut(*fid) {
+                for held in &mut named.held {
+                    held.shown.remove(&ost);
+                    if !forgotten {
+                        // Good for the MDT, perhaps: it stays to be shown there.
+                        held.life = Duration::ZERO;
+                    }
+                }
+            }
+        }
+    }
+
+    fn behind(&self, credentials: &Credentials, ops: &[MdsOp]) -> Option<AskTickets> {
+        let now = self.clock.now();
+        let mut fids = Vec::new();
+        for (at, op) in (0..).zip(ops) {
+            match op {
+                MdsOp::Open(Open { fid, .. }) => fids.push(*fid),
+                MdsOp::Setattr(Setattr { fid, set }) if set.size.is_some() => fids.push(*fid),
+                MdsOp::Create(Create { kind: CreateKind::Regular(Some(_)), .. })
+                | MdsOp::Tmpfile(Tmpfile { .. }) => fids.push(Fid::result_of(at)),
+                _ => {}
+            }
+        }
+        let mut all = self.named.lock();
+        fids.retain(|fid| match all.get_mut(*fid) {
+            Some(named) => {
+                named.use_by(FileUser { file: *fid, credentials: credentials.clone() });
+                !named.gives(Rights::ALL, now) || named.held.iter().any(|held| held.is_due(now))
+            }
+            None => true,
+        });
+        (!fids.is_empty()).then(|| AskTickets { fids, of_objects: false, had: Vec::new() })
+    }
+
+    fn learn(
+        &self,
+        credentials: &Credentials,
+        asked: &AskTickets,
+        results: &[Result<MdsReply, Errno>],
+        answer: Result<MdsReply, Errno>,
+    ) {
+        let Ok(MdsReply::Tickets { life, tickets }) = answer else { return };
+        let file = |fid: &Fid| match fid.as_result_of() {
+            None => *fid,
+            Some(at) => match results.get(at as usize) {
+                Some(Ok(MdsReply::Opened { entry, .. })) => entry.attr.fid,
+                _ => Fid::NONE,
+            },
+        };
+        let files: Vec<(Fid, Fid)> = asked.fids.iter().map(|fid| (file(fid), file(fid))).collect();
+        // It was asked for before, but not long ago.
+        self.take(credentials, &files, self.clock.now(), (life, tickets));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use env::BoxFuture;
+    use rpc::callbacks::Callbacks;
+    use rpc::import::hooks::Restore;
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+    use stubs::mdc::{Mdc, Watch};
+    use types::session::ClientUuid;
+    use types::time::Timestamp;
+    use wire::mds::OpenFlags;
+
+    #[derive(Default)]
+    struct Stopped(Mutex<Monotonic>);
+
+    impl Clock for Stopped {
+        fn now(&self) -> Monotonic {
+            *self.0.lock()
+        }
+        fn wall(&self) -> Timestamp {
+            Timestamp::default()
+        }
+        fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    struct Nothing;
+
+    impl Hooks for Nothing {
+        fn callbacks(&self) -> Arc<dyn Callbacks> {
+            unreachable!()
+        }
+        fn watch(&self, _: TargetIndex) -> Arc<dyn Watch> {
+            unreachable!()
+        }
+        fn restore(&self, _: &Mdc) -> Arc<dyn Restore> {
+            unreachable!()
+        }
+        fn mdt_lost(&self, _: TargetIndex, _: bool) {}
+        fn mdt_back(&self, _: Mdc) {}
+        fn squash_changed(&self) {}
+        fn files_in_use(&self) -> BTreeSet<Fid> {
+            BTreeSet::new()
+        }
+        fn users_of(&self, _: Fid) -> Vec<FileUser> {
+            Vec::new()
+        }
+        fn ost_lost(&self, _: TargetIndex) {}
+        fn objects_lost(&self, _: &[Op]) {}
+    }
+
+    const FILE: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 7, ver: 0 };
+    const LIFE: u64 = 100;
+    const A: TargetIndex = TargetIndex(0);
+    const B: TargetIndex = TargetIndex(1);
+
+    fn tickets() -> (Arc<Tickets>, Arc<Stopped>) {
+        let clock = Arc::new(Stopped::default());
+        (Tickets::new(clock.clone(), Arc::new(Nothing)), clock)
+    }
+
+    fn ticket(rights: Rights) -> ObjectTicket {
+        let mac = u128::from(rights.bits()) + ClientUuid(8).0;
+        ObjectTicket { fid: FILE, rights, epoch: 1, expires: LIFE, mac }
+    }
+
+    /// An MDT has answered an open.
+    fn opened(tickets: &Tickets, rights: Rights) {
+        let asked = AskTickets { fids: vec![FILE], of_objects: false, had: Vec::new() };
+        let answer = MdsReply::Tickets { life: LIFE as u32, tickets: vec![Ok(ticket(rights))] };
+        tickets.learn(&Credentials::root(), &asked, &[Ok(MdsReply::Done)], Ok(answer));
+    }
+
+    fn now<T>(future: impl Future<Output = T>) -> T {
+        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(value) => value,
+            Poll::Pending => panic!("it waits"),
+        }
+    }
+
+    fn to_show(tickets: &Tickets, ost: TargetIndex, rights: Rights) -> Option<Vec<ObjectTicket>> {
+        now(tickets.to_show(ost, vec![(FILE, rights)])).ok()
+    }
+
+    fn open(tickets: &Tickets) -> bool {
+        let open = MdsOp::Open(Open { fid: FILE, flags: OpenFlags::default() });
+        tickets.behind(&Credentials::root(), &[open]).is_some()
+    }
+
+    #[test]
+    fn a_ticket_is_shown_to_each_ost_once() {
+        let (tickets, clock) = tickets();
+        opened(&tickets, Rights::READ);
+        let read = || ticket(Rights::READ);
+        assert_eq!(to_show(&tickets, A, Rights::READ), Some(vec![read()]));
+        tickets.shown(A, &[read()]);
+        assert_eq!(to_show(&tickets, A, Rights::READ), Some(Vec::new()));
+        assert_eq!(to_show(&tickets, A, Rights::NONE), Some(Vec::new()), "any right");
+        assert_eq!(to_show(&tickets, B, Rights::READ), Some(vec![read()]));
+        // There is no MDT to ask for more.
+        assert_eq!(to_show(&tickets, A, Rights::WRITE), None);
+        opened(&tickets, Rights::WRITE);
+        assert_eq!(to_show(&tickets, A, Rights::ALL), Some(vec![ticket(Rights::WRITE)]));
+        // The OST, or its memory of this client, is gone.
+        tickets.ost_lost(A);
+        assert_eq!(to_show(&tickets, A, Rights::ALL).unwrap().len(), 2);
+        tickets.shown(A, &[read(), ticket(Rights::WRITE)]);
+        tickets.refused(A, &vec![(FILE, Rights::ALL)], true);
+        assert_eq!(to_show(&tickets, A, Rights::ALL).unwrap().len(), 2);
+        tickets.refused(A, &vec![(FILE, Rights::ALL)], false);
+        assert_eq!(to_show(&tickets, A, Rights::READ), None, "it is not believed");
+        opened(&tickets, Rights::ALL);
+        assert_eq!(to_show(&tickets, A, Rights::READ), Some(vec![ticket(Rights::ALL)]));
+        *clock.0.lock() += Duration::from_secs(LIFE);
+        assert_eq!(to_show(&tickets, A, Rights::READ), None, "its time is over");
+    }
+
+    #[test]
+    fn an_open_asks_for_a_ticket_unless_there_is_a_young_one_for_everything() {
+        let (tickets, clock) = tickets();
+        assert!(!tickets.is_wanted());
+        tickets.used(FILE, FILE, &Credentials::root());
+        assert!(tickets.named.lock().is_empty(), "no OST asks for tickets");
+        tickets.want();
+        assert!(open(&tickets));
+        opened(&tickets, Rights::READ);
+        assert!(open(&tickets));
+        opened(&tickets, Rights::ALL);
+        assert!(!open(&tickets));
+        *clock.0.lock() += Duration::from_secs(LIFE / 2);
+        assert!(open(&tickets), "half of its time is over");
+        let create = MdsOp::Getattr(wire::mds::Getattr::of(FILE));
+        assert!(tickets.behind(&Credentials::root(), &[create]).is_none());
+    }
+
+    #[test]
+    fn what_is_brought_back_comes_with_tickets_that_may_be_over() {
+        let (tickets, clock) = tickets();
+        opened(&tickets, Rights::ALL);
+        let changed = BTreeSet::from([FILE]);
+        assert!(tickets.for_recovery(&changed).is_empty(), "no OST asks for tickets");
+        tickets.want();
+        *clock.0.lock() += Duration::from_secs(2 * LIFE);
+        let shown = ShowTickets { tickets: vec![ticket(Rights::ALL)] };
+        assert_eq!(tickets.for_recovery(&changed), [Op::Ost(OstOp::Tickets(shown))]);
+        assert!(tickets.for_recovery(&BTreeSet::new()).is_empty());
+    }
+}

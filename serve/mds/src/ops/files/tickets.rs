@@ -1,0 +1,135 @@
+//! AskTickets: what a client may do with the objects of files, signed for the OSTs
+//! (docs/security.md, "Object tickets").
+//!
+//! A client gets the rights that the caller has by owner, mode and ACL now, whatever else the MDT
+//! leaves to its kernel. It keeps what it had while the file is open or locked there: what it had
+//! is shown by an open file that the MDT vouches for, or by an earlier ticket, which outlives the
+//! MDT's memory.
+
+use crate::mds::{Mds, RequestContext};
+use crate::ops::layouts::layout::layout_of;
+use crate::records::Records;
+use disk::{key, objects_at};
+use namespace::access::{EXECUTE, READ, WRITE, permission};
+use namespace::context::Context;
+use namespace::inode::Inode;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::lock::InodeBits;
+use types::object_ticket::{Bearer, LIFE_SECONDS_MAX, Rights, Signer};
+use types::principal::Owner;
+use types::proof::ServerKey;
+use wire::mds::{AskTickets, MdsReply};
+
+/// Bits under which a client works with the data of a file, or has it open.
+const OF_USERS: InodeBits = InodeBits::OPEN.union(InodeBits::DATA).union(InodeBits::WRITE);
+
+/// What the caller may do with the bytes of a file by itself. Its owner may do everything: it could
+/// give itself the permission. A program that may be executed is read to that end.
+fn permitted(records: &Records<'_>, ctx: &Context<'_>, inode: &Inode) -> Result<Rights, Errno> {
+    let mut rights = Rights::NONE;
+    let owns = ctx.credentials.uid == inode.attr.uid;
+    for (want, gives) in [(READ, Rights::READ), (EXECUTE, Rights::READ), (WRITE, Rights::WRITE)] {
+        match permission(records, ctx, inode, want) {
+            Ok(()) => rights |= gives,
+            Err(Errno::EACCES) if owns => rights |= gives,
+            // EPERM: it is immutable.
+            Err(Errno::EACCES | Errno::EPERM) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(rights)
+}
+
+impl Mds {
+    /// The key of the servers, with which tickets are signed.
+    pub fn set_server_key(&self, key: ServerKey) {
+        *self.server_key.write() = key;
+    }
+
+    /// For how long tickets are good, seconds.
+    pub fn ticket_life(&self) -> u32 {
+        self.tunables.ticket_life.load(Relaxed)
+    }
+
+    /// Sets it, for tickets from now on.
+    ///
+    /// # Errors
+    /// ERANGE: not 2 to [`LIFE_SECONDS_MAX`].
+    pub fn set_ticket_life(&self, seconds: u32) -> Result<(), Errno> {
+        if !(2..=LIFE_SECONDS_MAX).contains(&seconds.into()) {
+            return Err(Errno::ERANGE);
+        }
+        self.tunables.ticket_life.store(seconds, Relaxed);
+        Ok(())
+    }
+
+    pub(in crate::ops) fn tickets(
+        &self,
+        request: &RequestContext<'_>,
+        op: &AskTickets,
+    ) -> Result<MdsReply, Errno> {
+        let key = *self.server_key.read();
+        let signer = Signer::new(key, self.name.fsname).ok_or(Errno::ENOKEY)?;
+        let now = u64::try_from(self.env.clock.wall().sec).unwrap_or(0);
+        let owner = Owner::of(request.export.principal().as_deref());
+        let bearer = Bearer { client: request.client(), owner: &owner };
+        let mut had = BTreeMap::<Fid, Rights>::new();
+        for ticket in &op.had {
+            if signer.check_made(bearer, ticket, now).is_ok() {
+                *had.entry(ticket.fid).or_default() |= ticket.rights;
+            }
+        }
+        let life = self.ticket_life();
+        let ticket = |fid: &Fid| {
+            let (named, rights) = self.rights(request, *fid, op.of_objects, &had)?;
+            match rights.is_empty() {
+                true => Err(Errno::EACCES),
+                false => Ok(signer.make(bearer, (named, rights), now, life.into())),
+            }
+        };
+        // Each by itself, so that a long list keeps no other request waiting.
+        Ok(MdsReply::Tickets { life, tickets: op.fids.iter().map(ticket).collect() })
+    }
+
+    /// What a client may do with the objects of a file, and after which file they are named.
+    fn rights(
+        &self,
+        request: &RequestContext<'_>,
+        fid: Fid,
+        of_objects: bool,
+        had: &BTreeMap<Fid, Rights>,
+    ) -> Result<(Fid, Rights), Errno> {
+        let client = request.client();
+        let ctx = Context { credentials: request.credentials, now: Default::default(), version: 0 };
+        self.read(|records| {
+            let file = match of_objects {
+                true => records.tx.get(&key::objects_at(fid), objects_at::decode)?,
+                false => None,
+            };
+            let file = file.transpose().map_err(|_| Errno::EIO)?.unwrap_or(fid);
+            self.ours(file)?;
+            let inode = records.there(file)?;
+            let named = layout_of(&inode)?.names(file);
+            if of_objects && named != fid {
+                return Err(Errno::ESTALE);
+            }
+            let permitted = permitted(records, &ctx, &inode)?;
+            let opens = &records.state.opens;
+            let vouched = opens.vouched(client, file);
+            let uses = opens.has_open(client, file)
+                || !(records.state.locks.table.shown(file, client) & OF_USERS).is_empty();
+            let kept = had.get(&named).copied().filter(|_| uses).unwrap_or_default();
+            let rights = permitted | vouched | kept;
+            // What it had open when it might change files it may write to the end.
+            if request.is_read_only {
+                let writes = opens.is_writing(client, file);
+                let stays = if writes { vouched | kept } else { Rights::NONE };
+                return Ok((named, rights & (stays | Rights::READ)));
+            }
+            Ok((named, rights))
+        })
+    }
+}

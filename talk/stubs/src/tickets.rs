@@ -1,0 +1,54 @@
+//! Tickets between the calls to MDTs, which give them, and those to OSTs, which ask for them
+//! (docs/security.md, "Object tickets").
+
+use rpc::error::RpcError;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use types::credentials::Credentials;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::object_ticket::{ObjectTicket, Rights};
+use types::target::TargetIndex;
+use wire::mds::{AskTickets, MdsOp, MdsReply};
+
+/// Tickets to show, or why there are none.
+pub type ToShow<'a> =
+    Pin<Box<dyn Future<Output = Result<Vec<ObjectTicket>, RpcError>> + Send + 'a>>;
+
+/// Files after which objects are named, each once, and the rights that are needed to them; `NONE`:
+/// any right.
+pub type Uses = Vec<(Fid, Rights)>;
+
+/// Keeper of the tickets of one client. As long as no OST has asked for tickets it is only asked
+/// [`TicketKeeper::is_wanted`].
+pub trait TicketKeeper: Send + Sync {
+    /// True if an OST has asked this client for tickets.
+    fn is_wanted(&self) -> bool;
+
+    /// Tickets for these uses of objects that the OST was not shown yet. Asks MDTs for those that
+    /// are missing.
+    fn to_show(&self, ost: TargetIndex, uses: Uses) -> ToShow<'_>;
+
+    /// The OST took them.
+    fn shown(&self, ost: TargetIndex, tickets: &[ObjectTicket]);
+
+    /// The OST does not know them any more (`false`: does not believe them) and is to be shown them
+    /// (others) again.
+    fn refused(&self, ost: TargetIndex, uses: &Uses, forgotten: bool);
+
+    /// The tickets to ask for behind these operations of a caller, in the same request.
+    fn behind(&self, credentials: &Credentials, ops: &[MdsOp]) -> Option<AskTickets>;
+
+    /// The answers to those operations, and what was answered to [`TicketKeeper::behind`].
+    fn learn(
+        &self,
+        credentials: &Credentials,
+        asked: &AskTickets,
+        results: &[Result<MdsReply, Errno>],
+        answer: Result<MdsReply, Errno>,
+    );
+}
+
+/// The keeper of a client; `None`: it needs none.
+pub type Keeper = Option<Arc<dyn TicketKeeper>>;
