@@ -1,15 +1,25 @@
 //! Events of sessions, for the parts of a mount that keep something of them: locks, open files,
 //! grants of space.
 
-use crate::tickets::FileUser;
 use rpc::callbacks::Callbacks;
 use rpc::import::hooks::Restore;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use stubs::mdc::{Mdc, Watch};
+use types::credentials::Credentials;
 use types::fid::Fid;
 use types::target::TargetIndex;
 use wire::message::Op;
+
+/// A caller that uses a file: the file, which may have another FID than the one after which its
+/// objects are named.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FileUser {
+    /// The file.
+    pub file: Fid,
+    /// The caller.
+    pub credentials: Credentials,
+}
 
 /// The parts of a mount above its sessions. Sessions keep it as long as they live, so it must not
 /// keep them.
@@ -29,8 +39,8 @@ pub trait Hooks: Send + Sync + 'static {
     fn squash_changed(&self);
     /// Files that are open here, or of which data is dirty.
     fn files_in_use(&self) -> BTreeSet<Fid>;
-    /// Who has files open here whose objects are named after this one: any of them may have the
-    /// permission to use them.
+    /// The callers that have files open here whose objects are named after this one: any of them
+    /// may have the permission.
     fn users_of(&self, named: Fid) -> Vec<FileUser>;
     /// An OST has lost the session, and with it all grants of space.
     fn ost_lost(&self, ost: TargetIndex);

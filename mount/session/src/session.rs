@@ -71,7 +71,9 @@ impl Session {
         let (spaces, acts_as) = (Arc::default(), Acting::default());
         let session =
             Arc::new(Session { env, targets, spaces, acts_as, tickets, mgc, hooks, ending });
-        session.tickets.of(&session);
+        let me = Arc::downgrade(&session);
+        let find = move |mdt| me.upgrade().and_then(|session| session.targets.mdc_at(mdt).ok());
+        session.tickets.ask(Box::new(find));
         session
     }
 

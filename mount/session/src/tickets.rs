@@ -8,8 +8,7 @@
 //! Bounds: [`SHOWN_TICKETS_MAX`] files, of which those are forgotten that were not used for the
 //! longest, and [`CALLERS_MAX`] callers of each.
 
-use crate::hooks::Hooks;
-use crate::session::Session;
+use crate::hooks::{FileUser, Hooks};
 use env::clock::{Clock, Monotonic};
 use env::watch;
 use parking_lot::Mutex;
@@ -18,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
+use stubs::mdc::Mdc;
 use stubs::tickets::{TicketKeeper, ToShow, Uses};
 use tokio::sync::Notify;
 use types::credentials::Credentials;
@@ -38,15 +38,8 @@ const LOOK_MAX: Duration = Duration::from_secs(60);
 /// The same, at least.
 const LOOK_MIN: Duration = Duration::from_millis(250);
 
-/// A caller that uses a file: the file, which may have another FID than the one after which its
-/// objects are named.
-#[derive(Clone, PartialEq, Debug)]
-pub struct FileUser {
-    /// The file.
-    pub file: Fid,
-    /// The caller.
-    pub credentials: Credentials,
-}
+/// Finds the session with an MDT; `None`: the configuration has no such MDT any more.
+pub(crate) type FindMdc = Box<dyn Fn(TargetIndex) -> Option<Mdc> + Send + Sync>;
 
 /// A ticket.
 struct Held {
@@ -101,7 +94,7 @@ pub struct Tickets {
     wanted: AtomicBool,
     named: Mutex<Generations<Fid, Named>>,
     clock: Arc<dyn Clock>,
-    session: OnceLock<Weak<Session>>,
+    mdts: OnceLock<FindMdc>,
     hooks: Arc<dyn Hooks>,
     /// Tickets that are used are due.
     due: Notify,
@@ -116,17 +109,17 @@ impl Tickets {
             wanted: AtomicBool::new(false),
             named: Mutex::new(Generations::new(SHOWN_TICKETS_MAX)),
             clock,
-            session: OnceLock::new(),
+            mdts: OnceLock::new(),
             hooks,
             due: Notify::new(),
             first: Notify::new(),
         })
     }
 
-    /// Its MDTs are asked.
-    pub(crate) fn of(&self, session: &Arc<Session>) {
-        // An error: it is known already.
-        let _ = self.session.set(Arc::downgrade(session));
+    /// The MDTs to ask.
+    pub(crate) fn ask(&self, mdts: FindMdc) {
+        // An error: it knows them already.
+        let _ = self.mdts.set(mdts);
     }
 
     /// A caller opened a file here, or is about to change it, without a request to the MDT. Nothing
@@ -283,10 +276,8 @@ impl Tickets {
 
     /// Asks one MDT for one caller; `files`: the name of the objects, and the file.
     async fn fetch_of(&self, user: &FileUser, files: &[(Fid, Fid)]) -> Result<(), RpcError> {
-        let Some(session) = self.session.get().and_then(Weak::upgrade) else {
-            return Err(RpcError::Shutdown);
-        };
-        let Ok(mdc) = session.targets.mdc_at(TargetIndex(user.file.mdt())) else { return Ok(()) };
+        let find = self.mdts.get().ok_or(RpcError::Shutdown)?;
+        let Some(mdc) = find(TargetIndex(user.file.mdt())) else { return Ok(()) };
         for of_objects in [false, true] {
             // The MDT finds a file whose own FID is not known by the name of its objects.
             let files: Vec<(Fid, Fid)> = files
@@ -471,7 +462,7 @@ mod tests {
     use std::future::Future;
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
-    use stubs::mdc::{Mdc, Watch};
+    use stubs::mdc::Watch;
     use types::session::ClientUuid;
     use types::time::Timestamp;
     use wire::mds::OpenFlags;

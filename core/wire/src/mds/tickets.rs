@@ -85,7 +85,7 @@ impl Operation for AskTickets {
     fn get(flags: u16, r: &mut Reader<'_>, _: &mut Bulk) -> Result<AskTickets, DecodeError> {
         let [of_objects] = unpack(FLAGS, flags)?;
         let n = count(*r.get()?, "files", TICKETS_PER_OP_MAX)?;
-        let fids = r.slice_of::<RawFid>(n)?.iter().map(|fid| Fid::from(fid)).collect();
+        let fids = r.slice_of::<RawFid>(n)?.iter().map(Fid::from).collect();
         Ok(AskTickets { fids, of_objects, had: tickets(r)? })
     }
 
