@@ -8,7 +8,7 @@
 //! everything with them. [`gate`] keeps changes of one object apart, and [`graveyard`] keeps
 //! destroyed objects dead. [`fences`] knows the clients that MDTs have evicted, [`tickets`] those
 //! that must show tickets. [`streams`] starts write-back of long writes, [`buffers`] has memory for
-//! long reads. [`target::room`] shares out the free space, [`used`] counts the space of the objects.
+//! long reads. [`target::room`] shares out the free space, [`used`] counts the space of objects.
 //! Nothing here knows layouts or names of files: an object's name says only to which file it
 //! belongs.
 //!

@@ -27,8 +27,8 @@ pub type OnSquash = Arc<dyn Fn() + Send + Sync>;
 /// to a restarted target after the target has redone this client's changes and before it is in
 /// service.
 pub trait Restore: Send + Sync {
-    /// Operations to send, each as a request, before the changes of the objects that are named after
-    /// these files. Must not wait.
+    /// Operations to send, each as a request, before the changes of the objects that are named
+    /// after these files. Must not wait.
     fn before_changes(&self, changed: &BTreeSet<Fid>) -> Vec<Op> {
         let _ = changed;
         Vec::new()
