@@ -79,7 +79,7 @@ fn squash_of(fsname: FsName, config: &FsConfig) -> Vec<Rules> {
     }
     let values = values_of(&tree, config.params.clone());
     let rules = |mdt: &String| {
-        let value = |name: &str| values.get(&format!("mdt.{mdt}.{name}")).map(String::as_str);
+        let value = |name: &str| values.get(&format!("mdt/{mdt}/{name}")).map(String::as_str);
         // What the MDT refuses changes nothing there.
         let ids = |name| value(name).and_then(|text| ids::parse(text).ok()).flatten();
         let spared = value("nosquash_nids").and_then(|text| parse_spared(text).ok());
