@@ -3,7 +3,7 @@
 use crate::open::OpenFiles;
 use crate::reopen::{Restorer, reopen_all};
 use crate::uncommitted::lost_objects;
-use data::cache::Keeper;
+use data::cache::DataTarget;
 use data::cache::grant::Grants;
 use data::file::{File, FileTable};
 use data::locks::callback::CallbackHandler;
@@ -41,7 +41,7 @@ impl Hooks for Tables {
     }
 
     fn mdt_lost(&self, mdt: TargetIndex, evicted: bool) {
-        self.grants.lost(Keeper::Mdt(mdt));
+        self.grants.lost(DataTarget::Mdt(mdt));
         self.locks.lose(mdt.0, if evicted { Loss::Eviction } else { Loss::Restart });
     }
 
@@ -81,7 +81,7 @@ impl Hooks for Tables {
     }
 
     fn ost_lost(&self, ost: TargetIndex) {
-        self.grants.lost(Keeper::Ost(ost));
+        self.grants.lost(DataTarget::Ost(ost));
     }
 
     fn objects_lost(&self, lost: &[Op]) {

@@ -1,7 +1,7 @@
 //! The data of one mount.
 
 use crate::accessed::Accesses;
-use crate::cache::Keeper;
+use crate::cache::DataTarget;
 use crate::cache::batch::{BATCH_BYTES, BATCH_BYTES_FAR};
 use crate::cache::grant::{self, Grants};
 use crate::file::FileTable;
@@ -58,37 +58,37 @@ impl DataPath {
     ///
     /// # Errors
     /// UnknownTarget.
-    pub(crate) fn import_of(&self, keeper: Keeper) -> Result<Arc<Import>, ClientError> {
+    pub(crate) fn import_of(&self, target: DataTarget) -> Result<Arc<Import>, ClientError> {
         let targets = &self.session.targets;
-        match keeper {
-            Keeper::Mdt(mdt) => Ok(targets.mdc_at(mdt)?.import().clone()),
-            Keeper::Ost(ost) => Ok(targets.osc(ost)?.import().clone()),
+        match target {
+            DataTarget::Mdt(mdt) => Ok(targets.mdc_at(mdt)?.import().clone()),
+            DataTarget::Ost(ost) => Ok(targets.osc(ost)?.import().clone()),
         }
     }
 
     /// Asks for a grant of up to `want` bytes, and gives `back` some: how many more were granted.
     pub(crate) async fn ask_grant(
         &self,
-        keeper: Keeper,
+        target: DataTarget,
         back: u64,
         want: u64,
     ) -> Result<u64, ClientError> {
         let targets = &self.session.targets;
-        Ok(match keeper {
-            Keeper::Mdt(mdt) => targets.mdc_at(mdt)?.grant(back, want).await?,
-            Keeper::Ost(ost) => targets.osc(ost)?.grant(back, want).await?,
+        Ok(match target {
+            DataTarget::Mdt(mdt) => targets.mdc_at(mdt)?.grant(back, want).await?,
+            DataTarget::Ost(ost) => targets.osc(ost)?.grant(back, want).await?,
         })
     }
 
     /// Where a request with data to this target ends, bytes.
-    pub(crate) fn batch_bytes(&self, keeper: Keeper) -> u64 {
-        let is_far = self.import_of(keeper).is_ok_and(|import| import.is_far());
+    pub(crate) fn batch_bytes(&self, target: DataTarget) -> u64 {
+        let is_far = self.import_of(target).is_ok_and(|import| import.is_far());
         if is_far { BATCH_BYTES_FAR } else { BATCH_BYTES }
     }
 
     /// Space that this mount wants to be granted by this target, bytes.
-    pub(crate) fn grant_wanted(&self, keeper: Keeper) -> u64 {
-        grant::wanted(keeper, self.import_of(keeper).map_or(0, |import| import.in_flight()))
+    pub(crate) fn grant_wanted(&self, target: DataTarget) -> u64 {
+        grant::wanted(target, self.import_of(target).map_or(0, |import| import.in_flight()))
     }
 
     /// Itself, for a task that must not keep it.

@@ -5,7 +5,7 @@
 //! that ends. So small random writes of a file become few requests. A block is never spread over
 //! two requests, so its space is paid for once.
 
-use crate::cache::Keeper;
+use crate::cache::DataTarget;
 use crate::cache::dirty::block_start;
 use crate::parts::{Where, parts};
 use layout::layout::Layout;
@@ -51,7 +51,7 @@ impl Piece {
 #[derive(PartialEq, Eq, Debug)]
 pub struct Batch {
     /// The target.
-    pub keeper: Keeper,
+    pub target: DataTarget,
     /// The writes, in file order.
     pub pieces: Vec<Piece>,
     /// Sum of the pieces.
@@ -61,8 +61,8 @@ pub struct Batch {
 }
 
 impl Batch {
-    fn new(keeper: Keeper) -> Batch {
-        Batch { keeper, pieces: Vec::new(), bytes: 0, blocks: 0 }
+    fn new(target: DataTarget) -> Batch {
+        Batch { target, pieces: Vec::new(), bytes: 0, blocks: 0 }
     }
 
     /// Bytes that still fit, from `at` in the file on: to the end of the block in which the request
@@ -98,29 +98,29 @@ pub fn plan(
     layout: &Layout,
     fid: Fid,
     ranges: &[(u64, u64)],
-    bytes_max: impl Fn(Keeper) -> u64,
+    bytes_max: impl Fn(DataTarget) -> u64,
 ) -> Result<Vec<Batch>, ClientError> {
     let (mut done, mut open): (Vec<Batch>, Vec<Batch>) = (Vec::new(), Vec::new());
     for (start, end) in ranges {
         for part in parts(layout, fid, *start, *end) {
-            let (keeper, object) = match part.place {
-                Where::Object(ost, object, at) => (Keeper::Ost(ost), Some((object, at))),
-                Where::Mdt => (Keeper::Mdt(TargetIndex(fid.mdt())), None),
+            let (target, object) = match part.place {
+                Where::Object(ost, object, at) => (DataTarget::Ost(ost), Some((object, at))),
+                Where::Mdt => (DataTarget::Mdt(TargetIndex(fid.mdt())), None),
                 Where::Nowhere => {
                     let reason = "dirty bytes where the layout has no object";
                     tracing::error!(%fid, offset = part.file, reason);
                     return Err(ClientError::Layout { fid, reason });
                 }
             };
-            let at = open.iter().position(|batch| batch.keeper == keeper).unwrap_or_else(|| {
-                open.push(Batch::new(keeper));
+            let at = open.iter().position(|batch| batch.target == target).unwrap_or_else(|| {
+                open.push(Batch::new(target));
                 open.len() - 1
             });
             let mut piece = Piece { file: part.file, len: part.len as u64, object };
             while piece.len > 0 {
-                let room = open[at].room(piece.file, bytes_max(keeper));
+                let room = open[at].room(piece.file, bytes_max(target));
                 if room == 0 {
-                    done.push(std::mem::replace(&mut open[at], Batch::new(keeper)));
+                    done.push(std::mem::replace(&mut open[at], Batch::new(target)));
                     continue;
                 }
                 let (fits, rest) = piece.split(room);
@@ -167,12 +167,12 @@ mod tests {
 
     #[test]
     fn a_far_ost_gets_smaller_requests() {
-        let far = Keeper::Ost(TargetIndex(1));
-        let max = |keeper| if keeper == far { BATCH_BYTES_FAR } else { BATCH_BYTES };
+        let far = DataTarget::Ost(TargetIndex(1));
+        let max = |target| if target == far { BATCH_BYTES_FAR } else { BATCH_BYTES };
         let plan = super::plan(&striped(2), FID, &[(0, 16 << 20)], max).unwrap();
         let of = |ost| {
             plan.iter()
-                .filter(|batch| batch.keeper == Keeper::Ost(TargetIndex(ost)))
+                .filter(|batch| batch.target == DataTarget::Ost(TargetIndex(ost)))
                 .map(|b| b.bytes >> 20)
                 .collect::<Vec<_>>()
         };
@@ -281,10 +281,10 @@ mod tests {
         };
         mixed.components.insert(0, on_mdt);
         let plan = plan(&mixed, FID, &[(5, 9), (STRIPE - 3, STRIPE + 3)]).unwrap();
-        let mdt = Keeper::Mdt(TargetIndex(FID.mdt()));
+        let mdt = DataTarget::Mdt(TargetIndex(FID.mdt()));
         assert_eq!(
-            plan.iter().map(|batch| (batch.keeper, batch.bytes, batch.blocks)).collect::<Vec<_>>(),
-            [(mdt, 7, 2), (Keeper::Ost(TargetIndex(0)), 3, 1)]
+            plan.iter().map(|batch| (batch.target, batch.bytes, batch.blocks)).collect::<Vec<_>>(),
+            [(mdt, 7, 2), (DataTarget::Ost(TargetIndex(0)), 3, 1)]
         );
         assert!(plan[0].pieces.iter().all(|piece| piece.object.is_none()));
     }

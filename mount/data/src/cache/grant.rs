@@ -6,7 +6,7 @@
 //! not count. An idle grant is given back, after [`IDLE`] unless an administrator sets another
 //! time.
 
-use crate::cache::Keeper;
+use crate::cache::DataTarget;
 use env::clock::Monotonic;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -27,10 +27,10 @@ const WANTED_MIN: u64 = 64 << 20;
 
 /// Grant that a mount wants to hold of a target whose line carries so many bytes at once: enough
 /// for data that is sent, for data that waits behind it, and for answers that come late.
-pub(crate) fn wanted(keeper: Keeper, in_flight: u64) -> u64 {
-    let least = match keeper {
-        Keeper::Mdt(_) => WANTED_OF_MDT_MIN,
-        Keeper::Ost(_) => WANTED_MIN,
+pub(crate) fn wanted(target: DataTarget, in_flight: u64) -> u64 {
+    let least = match target {
+        DataTarget::Mdt(_) => WANTED_OF_MDT_MIN,
+        DataTarget::Ost(_) => WANTED_MIN,
     };
     in_flight.saturating_mul(4).clamp(least, GRANT_PER_CLIENT_MAX)
 }
@@ -75,7 +75,7 @@ pub struct GrantRequest {
 #[derive(Default)]
 pub struct Grants {
     /// In order, so that grants that are given back go out in one request.
-    keepers: Mutex<BTreeMap<Keeper, Grant>>,
+    targets: Mutex<BTreeMap<DataTarget, Grant>>,
 }
 
 impl Grants {
@@ -84,17 +84,17 @@ impl Grants {
     ///
     /// # Errors
     /// The target that has not granted enough.
-    pub fn reserve(&self, now: Monotonic, needs: &[(Keeper, u64)]) -> Result<(), Keeper> {
-        let mut keepers = self.keepers.lock();
-        for (keeper, blocks) in needs {
+    pub fn reserve(&self, now: Monotonic, needs: &[(DataTarget, u64)]) -> Result<(), DataTarget> {
+        let mut targets = self.targets.lock();
+        for (target, blocks) in needs {
             if *blocks > 0
-                && keepers.get(keeper).is_none_or(|grant| grant.free < blocks * GRANT_UNIT)
+                && targets.get(target).is_none_or(|grant| grant.free < blocks * GRANT_UNIT)
             {
-                return Err(*keeper);
+                return Err(*target);
             }
         }
-        for (keeper, blocks) in needs {
-            let grant = keepers.entry(*keeper).or_default();
+        for (target, blocks) in needs {
+            let grant = targets.entry(*target).or_default();
             grant.free -= blocks * GRANT_UNIT;
             grant.used = now;
         }
@@ -102,24 +102,24 @@ impl Grants {
     }
 
     /// Reserved blocks are not needed: nothing will be sent.
-    pub(crate) fn unreserve(&self, keeper: Keeper, blocks: u64) {
-        self.keepers.lock().entry(keeper).or_default().free += blocks * GRANT_UNIT;
+    pub(crate) fn unreserve(&self, target: DataTarget, blocks: u64) {
+        self.targets.lock().entry(target).or_default().free += blocks * GRANT_UNIT;
     }
 
     /// The grant to ask for, to hold `wanted` bytes beside reserved ones. Every request must be
     /// ended with [`Grants::answered`].
-    pub fn ask(&self, keeper: Keeper, wanted: u64) -> GrantRequest {
-        let mut keepers = self.keepers.lock();
-        let grant = keepers.entry(keeper).or_default();
+    pub fn ask(&self, target: DataTarget, wanted: u64) -> GrantRequest {
+        let mut targets = self.targets.lock();
+        let grant = targets.entry(target).or_default();
         let want = wanted.saturating_sub(grant.free + grant.asked);
         grant.asked += want;
         GrantRequest { want, session: grant.session }
     }
 
     /// The target granted `more`; 0 also if it did not answer.
-    pub fn answered(&self, keeper: Keeper, asked: GrantRequest, more: u64) {
-        let mut keepers = self.keepers.lock();
-        let grant = keepers.entry(keeper).or_default();
+    pub fn answered(&self, target: DataTarget, asked: GrantRequest, more: u64) {
+        let mut targets = self.targets.lock();
+        let grant = targets.entry(target).or_default();
         if grant.session == asked.session {
             grant.asked -= asked.want;
             grant.free += more;
@@ -127,14 +127,14 @@ impl Grants {
     }
 
     /// True if a question is on its way to the target.
-    pub(crate) fn is_asked(&self, keeper: Keeper) -> bool {
-        self.keepers.lock().get(&keeper).is_some_and(|grant| grant.asked > 0)
+    pub(crate) fn is_asked(&self, target: DataTarget) -> bool {
+        self.targets.lock().get(&target).is_some_and(|grant| grant.asked > 0)
     }
 
     /// The target lost this mount's session.
-    pub fn lost(&self, keeper: Keeper) {
-        let mut keepers = self.keepers.lock();
-        let grant = keepers.entry(keeper).or_default();
+    pub fn lost(&self, target: DataTarget) {
+        let mut targets = self.targets.lock();
+        let grant = targets.entry(target).or_default();
         *grant = Grant {
             session: grant.session + 1,
             used: grant.used,
@@ -144,30 +144,30 @@ impl Grants {
     }
 
     /// Takes what lies idle, to be given back.
-    pub(crate) fn take_idle(&self, now: Monotonic) -> Vec<(Keeper, u64)> {
+    pub(crate) fn take_idle(&self, now: Monotonic) -> Vec<(DataTarget, u64)> {
         let mut idle = Vec::new();
-        for (keeper, grant) in self.keepers.lock().iter_mut() {
+        for (target, grant) in self.targets.lock().iter_mut() {
             let Shrink { on, after } = grant.shrink;
             if on && grant.free > 0 && grant.asked == 0 && now >= grant.used + after {
-                idle.push((*keeper, std::mem::take(&mut grant.free)));
+                idle.push((*target, std::mem::take(&mut grant.free)));
             }
         }
         idle
     }
 
     /// When the grant of this target is given back.
-    pub fn shrink(&self, keeper: Keeper) -> Shrink {
-        self.keepers.lock().get(&keeper).map_or_else(Shrink::default, |grant| grant.shrink)
+    pub fn shrink(&self, target: DataTarget) -> Shrink {
+        self.targets.lock().get(&target).map_or_else(Shrink::default, |grant| grant.shrink)
     }
 
     /// As [`Grants::shrink`].
-    pub fn set_shrink(&self, keeper: Keeper, shrink: Shrink) {
-        self.keepers.lock().entry(keeper).or_default().shrink = shrink;
+    pub fn set_shrink(&self, target: DataTarget, shrink: Shrink) {
+        self.targets.lock().entry(target).or_default().shrink = shrink;
     }
 
     /// Granted and not reserved, bytes.
-    pub fn free(&self, keeper: Keeper) -> u64 {
-        self.keepers.lock().get(&keeper).map_or(0, |grant| grant.free)
+    pub fn free(&self, target: DataTarget) -> u64 {
+        self.targets.lock().get(&target).map_or(0, |grant| grant.free)
     }
 }
 
@@ -178,8 +178,8 @@ mod tests {
 
     const GRANT_WANTED: u64 = WANTED_MIN;
 
-    const A: Keeper = Keeper::Ost(TargetIndex(0));
-    const B: Keeper = Keeper::Mdt(TargetIndex(0));
+    const A: DataTarget = DataTarget::Ost(TargetIndex(0));
+    const B: DataTarget = DataTarget::Mdt(TargetIndex(0));
     const NOW: Monotonic = Duration::from_secs(1);
 
     #[test]

@@ -12,7 +12,7 @@ use types::target::TargetIndex;
 
 /// A target that dirty bytes go to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Keeper {
+pub enum DataTarget {
     /// The MDT of the file has the bytes itself (docs/dom.md).
     Mdt(TargetIndex),
     /// An OST, in objects.

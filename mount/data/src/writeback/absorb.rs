@@ -2,7 +2,7 @@
 //! targets.
 
 use super::Writeback;
-use crate::cache::Keeper;
+use crate::cache::DataTarget;
 use crate::cache::batch::BATCH_BYTES;
 use crate::file::File;
 use crate::kernel_view::timers::MTIME_GRAIN;
@@ -71,7 +71,7 @@ pub(crate) enum Absorbed {
     /// Attributes are not known.
     NoAttr,
     /// This target granted too little.
-    NoRoom(Keeper),
+    NoRoom(DataTarget),
     /// This write is not for the cache.
     Through,
     /// The lock was lost with the session.
@@ -102,10 +102,10 @@ impl DataPath {
                 Absorbed::NoAttr => {
                     self.session.mdc(file.fid)?.getattr(credentials, file.fid).await?;
                 }
-                Absorbed::NoRoom(keeper) if self.await_grant(keeper).await => {
+                Absorbed::NoRoom(target) if self.await_grant(target).await => {
                     (tries, waits) = (tries - 1, waits + 1)
                 }
-                Absorbed::NoRoom(keeper) if self.make_room(keeper, file).await? => {}
+                Absorbed::NoRoom(target) if self.make_room(target, file).await? => {}
                 Absorbed::NoRoom(_) | Absorbed::Through => return Ok(None),
                 Absorbed::Lost => {
                     return Err(RpcError::Evicted {
@@ -182,8 +182,8 @@ impl DataPath {
                 Ok(needs) => needs,
                 Err(refused) => return Ok(refused),
             };
-        if let Err(keeper) = grants.reserve(clock.now(), &needs) {
-            return Ok(Absorbed::NoRoom(keeper));
+        if let Err(target) = grants.reserve(clock.now(), &needs) {
+            return Ok(Absorbed::NoRoom(target));
         }
         let blocks = needs.iter().map(|(_, blocks)| blocks).sum();
         all_blocks.fetch_add(blocks, Ordering::Relaxed);
@@ -203,13 +203,13 @@ impl DataPath {
 
     /// A target granted too little. It is asked for more; if that was done already, something is
     /// stored, because that brings new grants. `false`: no grant can be had.
-    async fn make_room(&self, keeper: Keeper, file: &Arc<File>) -> Result<bool, ClientError> {
+    async fn make_room(&self, target: DataTarget, file: &Arc<File>) -> Result<bool, ClientError> {
         let grants = &self.writeback.grants;
-        let asked = grants.ask(keeper, self.grant_wanted(keeper));
+        let asked = grants.ask(target, self.grant_wanted(target));
         if asked.want > 0 {
-            let more = self.ask_grant(keeper, 0, asked.want).await;
+            let more = self.ask_grant(target, 0, asked.want).await;
             // The target does not answer: then the write goes through, and reports it.
-            grants.answered(keeper, asked, *more.as_ref().unwrap_or(&0));
+            grants.answered(target, asked, *more.as_ref().unwrap_or(&0));
             self.writeback.answers.send_modify(|count| *count += 1);
             if more.is_ok_and(|more| more > 0) {
                 return Ok(true);
@@ -219,7 +219,7 @@ impl DataPath {
             self.flush_locked(file).await?;
             return Ok(true);
         }
-        self.make_progress(Some(keeper)).await
+        self.make_progress(Some(target)).await
     }
 }
 
@@ -230,20 +230,20 @@ fn needs(
     start: u64,
     end: u64,
     new_blocks: impl Fn(u64, u64) -> u64,
-) -> Result<Vec<(Keeper, u64)>, Absorbed> {
-    let mut needs: Vec<(Keeper, u64)> = Vec::new();
+) -> Result<Vec<(DataTarget, u64)>, Absorbed> {
+    let mut needs: Vec<(DataTarget, u64)> = Vec::new();
     let mut at = start;
     for piece in pieces(layout, fid, FileOffset(start), FileOffset(end)) {
-        let keeper = match piece.place {
-            Place::Object { ost, .. } => Keeper::Ost(ost),
+        let target = match piece.place {
+            Place::Object { ost, .. } => DataTarget::Ost(ost),
             Place::Absent { .. } => return Err(Absorbed::NoLayout(start, end)),
-            Place::Mdt { .. } => Keeper::Mdt(TargetIndex(fid.mdt())),
+            Place::Mdt { .. } => DataTarget::Mdt(TargetIndex(fid.mdt())),
         };
         at = piece.file.0 + piece.len;
         let blocks = new_blocks(piece.file.0, at);
-        match needs.iter_mut().find(|(known, _)| *known == keeper) {
+        match needs.iter_mut().find(|(known, _)| *known == target) {
             Some((_, sum)) => *sum += blocks,
-            None => needs.push((keeper, blocks)),
+            None => needs.push((target, blocks)),
         }
     }
     if at < end { Err(Absorbed::NoLayout(start, end)) } else { Ok(needs) }

@@ -57,10 +57,10 @@ impl DataPath {
     }
 
     async fn give_back_grants(&self) {
-        for (keeper, bytes) in self.writeback.grants.take_idle(self.session.env.clock.now()) {
-            let Ok(import) = self.import_of(keeper) else { continue };
+        for (target, bytes) in self.writeback.grants.take_idle(self.session.env.clock.now()) {
+            let Ok(import) = self.import_of(target) else { continue };
             self.writeback.given_back.fetch_add(1, Ordering::Relaxed);
-            if let Err(error) = self.ask_grant(keeper, bytes, 0).await {
+            if let Err(error) = self.ask_grant(target, bytes, 0).await {
                 // Its session is lost, and the grant with it.
                 tracing::debug!(target = %import.target(), %error, "give back a grant of space");
             }

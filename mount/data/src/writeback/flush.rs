@@ -14,7 +14,7 @@
 use super::DIRTY_AGE;
 use super::dirty_file::WroteReport;
 use super::sending::{Going, lost, send};
-use crate::cache::Keeper;
+use crate::cache::DataTarget;
 use crate::cache::batch::{BATCH_BYTES, plan};
 use crate::file::File;
 use crate::locks::data_guards::{DataAccess, DataGuard, TO_WRITE};
@@ -236,7 +236,7 @@ impl DataPath {
     }
 
     /// Stores the file whose bytes wait longest ([`DataPath::oldest`]). `false`: there is none.
-    async fn flush_oldest(&self, on: Option<Keeper>) -> Result<bool, ClientError> {
+    async fn flush_oldest(&self, on: Option<DataTarget>) -> Result<bool, ClientError> {
         match self.oldest(on) {
             Some(file) => self.flush_locked(&file).await.map(|()| true),
             None => Ok(false),
@@ -245,7 +245,7 @@ impl DataPath {
 
     /// Waits until something more of this mount's data is stored, and sees to it that something is:
     /// that makes room, in the cache or at this target. `false`: there is nothing that could be.
-    pub(crate) async fn make_progress(&self, on: Option<Keeper>) -> Result<bool, ClientError> {
+    pub(crate) async fn make_progress(&self, on: Option<DataTarget>) -> Result<bool, ClientError> {
         let mut answers = self.writeback.answers.subscribe();
         if self.writeback.sending.load(Ordering::Acquire) == 0 {
             return self.flush_oldest(on).await;
@@ -265,9 +265,9 @@ impl DataPath {
 
     /// Waits until an answer of this target may have brought space. `false`: it was not asked for
     /// any.
-    pub(crate) async fn await_grant(&self, keeper: Keeper) -> bool {
+    pub(crate) async fn await_grant(&self, target: DataTarget) -> bool {
         let mut answers = self.writeback.answers.subscribe();
-        if !self.writeback.grants.is_asked(keeper) {
+        if !self.writeback.grants.is_asked(target) {
             return false;
         }
         tokio::select! {
@@ -283,7 +283,7 @@ impl DataPath {
     /// The file whose bytes wait longest, of those whose lock need not be asked for: the caller may
     /// have what others wait for. `on`: only files with bytes on this target. A file whose OSTs are
     /// away is taken last, because the caller may not need these.
-    fn oldest(&self, on: Option<Keeper>) -> Option<Arc<File>> {
+    fn oldest(&self, on: Option<DataTarget>) -> Option<Arc<File>> {
         let since = |file: &Arc<File>| {
             let since = file.dirty.lock().since;
             since.filter(|_| self.holds_write(file))
@@ -297,8 +297,8 @@ impl DataPath {
             let since = since(file)?;
             let wanted = match on {
                 None => true,
-                Some(Keeper::Ost(on)) => has(file, &|ost| ost == on),
-                Some(Keeper::Mdt(on)) => on.0 == file.fid.mdt() && mdt_bytes(file) > 0,
+                Some(DataTarget::Ost(on)) => has(file, &|ost| ost == on),
+                Some(DataTarget::Mdt(on)) => on.0 == file.fid.mdt() && mdt_bytes(file) > 0,
             };
             wanted.then(|| (!away.is_empty() && has(file, &|ost| away.contains(&ost)), since))
         };
@@ -379,18 +379,18 @@ impl DataPath {
         // Data written since it was asked for may stand in components that only a newer one has.
         let layout = file.layout().unwrap_or(layout);
         let batches =
-            plan(&layout, file.fid, &dirty.bytes.ready(), |keeper| self.batch_bytes(keeper))?;
+            plan(&layout, file.fid, &dirty.bytes.ready(), |target| self.batch_bytes(target))?;
         let (first, discards) = (dirty.under_way.oldest(), dirty.discards);
         let waits_for_mdt = dirty.is_on_mdt();
         let is_durable = Arc::<AtomicBool>::default();
         let mut begun = Vec::with_capacity(batches.len());
         for batch in batches {
-            let to_mdt = matches!(batch.keeper, Keeper::Mdt(_));
+            let to_mdt = matches!(batch.target, DataTarget::Mdt(_));
             if to_mdt && waits_for_mdt {
                 continue;
             }
             let bytes = dirty.send(&batch);
-            let asked = self.writeback.grants.ask(batch.keeper, self.grant_wanted(batch.keeper));
+            let asked = self.writeback.grants.ask(batch.target, self.grant_wanted(batch.target));
             let number = dirty.under_way.begin();
             if to_mdt {
                 dirty.goes_to_mdt(number);
@@ -543,7 +543,7 @@ impl DataPath {
                 match plan(&layout, file.fid, &fresh, |_| BATCH_BYTES) {
                     Ok(batches) => {
                         batches.iter().for_each(|batch| {
-                            self.writeback.grants.unreserve(batch.keeper, batch.blocks)
+                            self.writeback.grants.unreserve(batch.target, batch.blocks)
                         });
                     }
                     // Only data that is lost with its session: then the grants are lost, too.

@@ -2,7 +2,7 @@
 //! the MDT, which say with the bytes what a report would (docs/dom.md), go one after the other.
 
 use super::dirty_file::{DirtyFile, WroteReport};
-use crate::cache::Keeper;
+use crate::cache::DataTarget;
 use crate::cache::batch::{Batch, Piece};
 use crate::cache::grant::GrantRequest;
 use crate::file::File;
@@ -57,9 +57,9 @@ impl Going {
             }
             Answer::Mdt(_, stored) => stored.as_ref().map_or(0, |stored| stored.more),
         };
-        path.writeback.grants.answered(batch.keeper, asked, more);
+        path.writeback.grants.answered(batch.target, asked, more);
         let unanswered = match answer {
-            Answer::Ost(answer) => path.end_request(file, self.discards, &batch, answer),
+            Answer::Ost(answer) => path.end_on_ost(file, self.discards, &batch, answer),
             Answer::Mdt(report, answer) => {
                 path.end_on_mdt(file, self.discards, &batch, (report, answer))
             }
@@ -84,7 +84,7 @@ impl Drop for Going {
 }
 
 impl DataPath {
-    fn end_request(
+    fn end_on_ost(
         &self,
         file: &File,
         discards: u64,
@@ -116,10 +116,7 @@ impl DataPath {
                 failed = Some(errno);
             }
             Err(error) => {
-                match is_current {
-                    true => self.wait_again(&mut dirty, batch),
-                    false => batch.pieces.iter().for_each(|piece| dirty.bytes.sent(piece.file)),
-                }
+                self.unanswered(&mut dirty, batch, is_current);
                 return Err(error);
             }
         }
@@ -149,10 +146,7 @@ impl DataPath {
             Ok(Ok(_)) => None,
             Ok(Err(errno)) | Err(RpcError::Errno(errno)) => Some(errno),
             Err(error) => {
-                match is_current {
-                    true => self.wait_again(&mut dirty, batch),
-                    false => batch.pieces.iter().for_each(|piece| dirty.bytes.sent(piece.file)),
-                }
+                self.unanswered(&mut dirty, batch, is_current);
                 return Err(error);
             }
         };
@@ -166,12 +160,17 @@ impl DataPath {
         Ok(())
     }
 
-    fn wait_again(&self, dirty: &mut DirtyFile, batch: &Batch) {
+    /// The bytes of a request without an answer wait again, unless they were discarded meanwhile.
+    fn unanswered(&self, dirty: &mut DirtyFile, batch: &Batch, is_current: bool) {
+        if !is_current {
+            batch.pieces.iter().for_each(|piece| dirty.bytes.sent(piece.file));
+            return;
+        }
         let now = self.session.env.clock.now();
         let blocks = dirty.unsend(batch, now);
         self.writeback.blocks.fetch_add(blocks, Ordering::Relaxed);
-        if self.writeback.grants.reserve(now, &[(batch.keeper, blocks)]).is_err() {
-            tracing::debug!(keeper = ?batch.keeper, "bytes wait without a grant: a full target may refuse them");
+        if self.writeback.grants.reserve(now, &[(batch.target, blocks)]).is_err() {
+            tracing::debug!(target = ?batch.target, "bytes wait without a grant: a full target may refuse them");
         }
     }
 }
@@ -186,9 +185,9 @@ pub(super) fn send(
     bytes: Vec<Bytes>,
 ) -> BoxFuture<'static, Result<(), RpcError>> {
     let (session, fid) = (going.path.session.clone(), going.file.fid);
-    let ost = match going.what.as_ref().map(|(batch, _)| batch.keeper) {
-        Some(Keeper::Ost(ost)) => ost,
-        Some(Keeper::Mdt(_)) => {
+    let ost = match going.what.as_ref().map(|(batch, _)| batch.target) {
+        Some(DataTarget::Ost(ost)) => ost,
+        Some(DataTarget::Mdt(_)) => {
             let pieces = pieces.iter().zip(bytes).map(|(piece, data)| (piece.file, data)).collect();
             return Box::pin(store_in_turn(going, epoch, (job, durable), payment, pieces));
         }

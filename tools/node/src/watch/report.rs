@@ -5,7 +5,7 @@ use crate::watch::status::{LogHost, LogStatus, NodeState};
 use crate::watch::view::View;
 use crate::watch::waits;
 use client::client::Client;
-use data::cache::Keeper;
+use data::cache::DataTarget;
 use mds::mds::Mds;
 use mds::recovery::window::Phase;
 use observe::histogram::HistogramSnapshot;
@@ -232,7 +232,7 @@ fn of_session(samples: &[Sample], client: &Client, import: &Import) -> SessionRe
         state: crate::manage::params::state_word(report.state),
         window: report.window.unwrap_or(0) as u32,
         granted_bytes: if kind == TargetKind::Ost {
-            client.writeback().grants.free(Keeper::Ost(index))
+            client.writeback().grants.free(DataTarget::Ost(index))
         } else {
             0
         },

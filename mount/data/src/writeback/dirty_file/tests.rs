@@ -1,7 +1,7 @@
 //! Traces of writes, step by step.
 
 use super::*;
-use crate::cache::Keeper;
+use crate::cache::DataTarget;
 use crate::cache::batch::Piece;
 use types::fid::Fid;
 use types::object::{ObjectId, ObjectOffset};
@@ -52,7 +52,7 @@ fn send(dirty: &mut DirtyFile, start: u64, end: u64) {
     let object = Some((object, ObjectOffset(start)));
     let piece = Piece { file: start, len: end - start, object };
     let batch = Batch {
-        keeper: Keeper::Ost(TargetIndex(0)),
+        target: DataTarget::Ost(TargetIndex(0)),
         bytes: end - start,
         blocks: 1,
         pieces: vec![piece],
@@ -305,7 +305,7 @@ fn what_no_object_can_have_is_known_until_it_is_sent() {
     send(&mut dirty, 100, 150);
     assert_eq!(dirty.objects_end(7), Some(150));
     let batch =
-        Batch { keeper: Keeper::Ost(TargetIndex(0)), bytes: 0, blocks: 0, pieces: Vec::new() };
+        Batch { target: DataTarget::Ost(TargetIndex(0)), bytes: 0, blocks: 0, pieces: Vec::new() };
     dirty.unsend(&batch, Monotonic::ZERO);
     write(&mut dirty, 300, 50, 3000);
     assert_eq!(dirty.objects_end(7), Some(150), "it may have come");

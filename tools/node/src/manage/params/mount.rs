@@ -14,7 +14,7 @@ use client::caller::Caller;
 use client::client::Client;
 use client::counters::Way;
 use client::inspect::DefaultLayout;
-use data::cache::Keeper;
+use data::cache::DataTarget;
 use data::cache::grant::Shrink;
 use observe::catalog::*;
 use observe::histogram::HistogramSnapshot;
@@ -394,7 +394,7 @@ fn add_osc(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, osc: &Osc) {
     });
     let (granted, ost) = (client.clone(), import.target().index);
     tree.shows(&OSC_GRANT, &[&device], move || {
-        Ok(granted.writeback().grants.free(Keeper::Ost(ost)).to_string())
+        Ok(granted.writeback().grants.free(DataTarget::Ost(ost)).to_string())
     });
     data_bounds(tree, client, &device, ost);
     let (osc, clock) = (osc.clone(), view.parts().env.clock.clone());
@@ -411,7 +411,7 @@ fn add_osc(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, osc: &Osc) {
 
 /// Bounds of the data that goes to an OST.
 fn data_bounds(tree: &mut Tree, client: &Arc<Client>, device: &str, ost: TargetIndex) {
-    let (devices, keeper) = ([device], Keeper::Ost(ost));
+    let (devices, target) = ([device], DataTarget::Ost(ost));
     tree.shows(&OSC_MAX_PAGES_PER_RPC, &devices, || {
         Ok((BULK_BYTES_MAX as u64 / BLOCK_BYTES).to_string())
     });
@@ -432,25 +432,25 @@ fn data_bounds(tree: &mut Tree, client: &Arc<Client>, device: &str, ost: TargetI
     tree.explains(&OSC_CUR_DIRTY_BYTES, &devices);
     let (shown, set) = (client.clone(), client.clone());
     tree.shows(&OSC_GRANT_SHRINK, &devices, move || {
-        Ok(u8::from(shown.writeback().grants.shrink(keeper).on).to_string())
+        Ok(u8::from(shown.writeback().grants.shrink(target).on).to_string())
     });
     tree.takes(&OSC_GRANT_SHRINK, &devices, move |value| {
         set.writeback().grants.set_shrink(
-            keeper,
-            Shrink { on: switch(value)?, ..set.writeback().grants.shrink(keeper) },
+            target,
+            Shrink { on: switch(value)?, ..set.writeback().grants.shrink(target) },
         );
         Ok(())
     });
     let (shown, set) = (client.clone(), client.clone());
     tree.shows(&OSC_GRANT_SHRINK_INTERVAL, &devices, move || {
-        Ok(shown.writeback().grants.shrink(keeper).after.as_secs().to_string())
+        Ok(shown.writeback().grants.shrink(target).after.as_secs().to_string())
     });
     tree.takes(&OSC_GRANT_SHRINK_INTERVAL, &devices, move |value| match number::<u64>(value)? {
         seconds @ 1..=65_535 => {
             let after = Duration::from_secs(seconds);
             set.writeback()
                 .grants
-                .set_shrink(keeper, Shrink { after, ..set.writeback().grants.shrink(keeper) });
+                .set_shrink(target, Shrink { after, ..set.writeback().grants.shrink(target) });
             Ok(())
         }
         _ => Err(Errno::ERANGE),
