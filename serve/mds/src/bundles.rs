@@ -103,7 +103,7 @@ pub(crate) struct Bundles {
     pub(crate) peers: BTreeMap<TargetIndex, Known>,
     /// While this MDT recovers: the bundles that its clients brought, and those that it takes from
     /// other MDTs.
-    pub(crate) gathered: Vec<Bundle>,
+    pub(crate) to_restore: Vec<Bundle>,
     /// What waits for other MDTs.
     pub(crate) waits: Waits,
     fids: BTreeMap<TargetIndex, Sequence>,
@@ -125,7 +125,7 @@ impl Bundles {
             pins: Pins::default(),
             worked_on: BTreeSet::new(),
             peers: BTreeMap::new(),
-            gathered: Vec::new(),
+            to_restore: Vec::new(),
             waits: Waits::default(),
             fids: BTreeMap::new(),
         }

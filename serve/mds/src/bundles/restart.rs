@@ -30,7 +30,7 @@ impl Mds {
             changes.iter().filter_map(|gathered| bundle_in(&gathered.change)).collect();
         let peers = {
             let bundles = &mut self.state.lock().bundles;
-            bundles.gathered.clone_from(&gathered);
+            bundles.to_restore.clone_from(&gathered);
             bundles.under_way_with()
         };
         let peers: Vec<TargetIndex> = match self.peers.client() {
@@ -79,7 +79,7 @@ impl Mds {
             let bundles = &mut self.state.lock().bundles;
             if exchange.ends(&bundles.participant) {
                 let (taken, _) = exchange.to_do(&bundles.participant);
-                bundles.gathered.extend(taken);
+                bundles.to_restore.extend(taken);
                 return Some(exchange);
             }
         }

@@ -267,7 +267,7 @@ impl Mds {
     /// again, for nothing may come before that.
     async fn stop_as_told(&self, stopped: &[BundleId]) -> Result<(), Errno> {
         let mine = |bundles: &Bundles, id: BundleId| {
-            id.coordinator == self.name.index || bundles.gathered.iter().any(|b| b.id == id)
+            id.coordinator == self.name.index || bundles.to_restore.iter().any(|b| b.id == id)
         };
         if self.window.is_open() {
             self.transact(&mut LockContext::own(), |records, _| {
@@ -311,7 +311,7 @@ impl Mds {
             }
             let mut all: BTreeMap<BundleId, (bool, &Bundle)> = BTreeMap::new();
             all.extend(bundles.coordinator.brings(from).map(|bundle| (bundle.id, (false, bundle))));
-            let gathered = bundles.gathered.iter().filter(|bundle| bundle.concerns(from));
+            let gathered = bundles.to_restore.iter().filter(|bundle| bundle.concerns(from));
             let applied = bundles.participant.brings(from).chain(gathered);
             all.extend(applied.map(|bundle| (bundle.id, (true, bundle))));
             let mut told = Vec::new();

@@ -375,7 +375,7 @@ impl Mds {
             Unsettled::after_start(recovered.marked, now, self.settings.clients_return);
         let State { fids, orphans, moving, acks, bundles, .. } = &mut *self.state.lock();
         bundles.restore(self.name.index, &recovered.bundles);
-        bundles.gathered.clear();
+        bundles.to_restore.clear();
         *fids = recovered.fids;
         acks.restore(recovered.replies);
         orphans.extend(recovered.orphans);
