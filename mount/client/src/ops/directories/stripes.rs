@@ -29,6 +29,8 @@ const ASKED_MAX: usize = 8;
 const SENT_MAX: usize = 64;
 /// How often all stripes of a directory are asked that change each time.
 const ASKED_ALL_MAX: u32 = 64;
+/// How often they are asked again without a pause.
+const AT_ONCE_MAX: u32 = 8;
 /// Pause before they are asked again: doubled each time, up to [`PAUSE_MAX`].
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -96,7 +98,7 @@ pub(crate) fn may_have_left(
 
 /// What is asked of all stripes of a directory at once, until these do not change meanwhile: names
 /// may have passed from a stripe that was asked to one that had been. A change of its stripes is
-/// rare and short, so it is asked again at once, [`ASKED_MAX`] times, and then with pauses.
+/// rare and short, so it is asked again at once, [`AT_ONCE_MAX`] times, and then with pauses.
 #[derive(Default)]
 pub(crate) struct AskedAll {
     times: u32,
@@ -128,12 +130,17 @@ impl AskedAll {
             tracing::error!(%fid, "MDTs do not agree about the stripes of a directory: sheen fsck finds out");
             return Err(Errno::EIO.into());
         }
-        if let Some(doublings) = self.times.checked_sub(ASKED_MAX as u32) {
-            let pause = PAUSE_MIN.saturating_mul(1 << doublings.min(16)).min(PAUSE_MAX);
+        if let Some(pause) = pause_after(self.times) {
             session.env.clock.sleep(pause).await;
         }
         Ok(false)
     }
+}
+
+/// The pause after this many changes: none at first.
+fn pause_after(times: u32) -> Option<Duration> {
+    let doublings = times.checked_sub(AT_ONCE_MAX)?;
+    Some(PAUSE_MIN.saturating_mul(1 << doublings.min(16)).min(PAUSE_MAX))
 }
 
 /// The directory that programs know, of one that an MDT named: a stripe may be the one above.
@@ -351,6 +358,15 @@ fn merged(master: Fid, all: &[Attr]) -> Attr {
 mod tests {
     use super::*;
     use types::time::Timestamp;
+
+    #[test]
+    fn stripes_that_do_not_agree_are_asked_for_less_than_a_minute() {
+        let pauses: Vec<_> = (1..ASKED_ALL_MAX).map(pause_after).collect();
+        assert!(pauses[..7].iter().all(Option::is_none) && pauses[7] == Some(PAUSE_MIN));
+        assert!(pauses.is_sorted() && pauses.last() == Some(&Some(PAUSE_MAX)));
+        let whole: Duration = pauses.into_iter().flatten().sum();
+        assert!((Duration::from_secs(40)..Duration::from_secs(60)).contains(&whole), "{whole:?}");
+    }
 
     #[test]
     fn a_directory_is_as_new_as_its_newest_stripe_and_has_all_subdirectories() {
