@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// User, group, supplementary groups. At most [`crate::limits::GROUPS_MAX`] of the latter travel.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Credentials {
     /// File system user id.
     pub uid: u32,

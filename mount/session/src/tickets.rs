@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use stubs::mdc::Mdc;
-use stubs::tickets::{TicketKeeper, ToShow, Uses};
+use stubs::tickets::{Refused, TicketKeeper, ToShow, Uses};
 use tokio::sync::Notify;
 use types::credentials::Credentials;
 use types::errno::Errno;
@@ -230,20 +230,19 @@ impl Tickets {
     /// An MDT does not answer.
     async fn fetch(&self, mut missing: Uses) -> Result<(), RpcError> {
         for turn in 0..=CALLERS_MAX {
-            let mut asked = BTreeMap::<(u16, String), (FileUser, Vec<(Fid, Fid)>)>::new();
+            let mut asked = BTreeMap::<(u16, Credentials), Vec<(Fid, Fid)>>::new();
             for (named, _) in &missing {
-                let Some(user) = self.user(*named, turn) else { continue };
-                // Callers have no order of their own.
-                let by = (user.file.mdt(), format!("{:?}", user.credentials));
-                let (_, files) = asked.entry(by).or_insert_with(|| (user.clone(), Vec::new()));
-                files.push((*named, user.file));
+                let Some(FileUser { file, credentials }) = self.user(*named, turn) else {
+                    continue;
+                };
+                asked.entry((file.mdt(), credentials)).or_default().push((*named, file));
             }
             if asked.is_empty() {
                 break;
             }
-            for (user, files) in asked.into_values() {
+            for ((mdt, credentials), files) in asked {
                 for files in files.chunks(TICKETS_PER_OP_MAX / 2) {
-                    self.fetch_of(&user, files).await?;
+                    self.fetch_of(TargetIndex(mdt), &credentials, files).await?;
                 }
             }
             let (now, mut all) = (self.clock.now(), self.named.lock());
@@ -275,9 +274,14 @@ impl Tickets {
     }
 
     /// Asks one MDT for one caller; `files`: the name of the objects, and the file.
-    async fn fetch_of(&self, user: &FileUser, files: &[(Fid, Fid)]) -> Result<(), RpcError> {
+    async fn fetch_of(
+        &self,
+        mdt: TargetIndex,
+        credentials: &Credentials,
+        files: &[(Fid, Fid)],
+    ) -> Result<(), RpcError> {
         let find = self.mdts.get().ok_or(RpcError::Shutdown)?;
-        let Some(mdc) = find(TargetIndex(user.file.mdt())) else { return Ok(()) };
+        let Some(mdc) = find(mdt) else { return Ok(()) };
         for of_objects in [false, true] {
             // The MDT finds a file whose own FID is not known by the name of its objects.
             let files: Vec<(Fid, Fid)> = files
@@ -301,7 +305,7 @@ impl Tickets {
             };
             let at = self.clock.now();
             let asked = AskTickets { fids, of_objects, had };
-            let answer = match mdc.tickets(&user.credentials, asked).await {
+            let answer = match mdc.tickets(credentials, asked).await {
                 Ok(answer) => answer,
                 // The caller is refused, whatever it asks.
                 Err(RpcError::Errno(errno)) => {
@@ -310,7 +314,7 @@ impl Tickets {
                 }
                 Err(error) => return Err(error),
             };
-            self.take(&user.credentials, &files, at, answer);
+            self.take(credentials, &files, at, answer);
         }
         Ok(())
     }
@@ -394,13 +398,13 @@ impl TicketKeeper for Tickets {
         }
     }
 
-    fn refused(&self, ost: TargetIndex, uses: &Uses, forgotten: bool) {
+    fn refused(&self, ost: TargetIndex, uses: &Uses, why: Refused) {
         let mut all = self.named.lock();
         for (fid, _) in uses {
             if let Some(named) = all.get_mut(*fid) {
                 for held in &mut named.held {
                     held.shown.remove(&ost);
-                    if !forgotten {
+                    if why == Refused::NotBelieved {
                         // Good for the MDT, perhaps: it stays to be shown there.
                         held.life = Duration::ZERO;
                     }
@@ -563,9 +567,9 @@ mod tests {
         tickets.ost_lost(A);
         assert_eq!(to_show(&tickets, A, Rights::ALL).unwrap().len(), 2);
         tickets.shown(A, &[read(), ticket(Rights::WRITE)]);
-        tickets.refused(A, &vec![(FILE, Rights::ALL)], true);
+        tickets.refused(A, &vec![(FILE, Rights::ALL)], Refused::Forgotten);
         assert_eq!(to_show(&tickets, A, Rights::ALL).unwrap().len(), 2);
-        tickets.refused(A, &vec![(FILE, Rights::ALL)], false);
+        tickets.refused(A, &vec![(FILE, Rights::ALL)], Refused::NotBelieved);
         assert_eq!(to_show(&tickets, A, Rights::READ), None, "it is not believed");
         opened(&tickets, Rights::ALL);
         assert_eq!(to_show(&tickets, A, Rights::READ), Some(vec![ticket(Rights::ALL)]));

@@ -1,7 +1,7 @@
 //! Typed calls to an object target.
 
 use crate::misfit::unexpected;
-use crate::tickets::{Keeper, TicketKeeper, Uses};
+use crate::tickets::{Refused, TicketKeeper, Uses};
 use bytes::Bytes;
 use rpc::error::RpcError;
 use rpc::import::Import;
@@ -27,7 +27,7 @@ use wire::ost::{
 #[derive(Clone)]
 pub struct Osc {
     import: Arc<Import>,
-    tickets: Keeper,
+    tickets: Option<Arc<dyn TicketKeeper>>,
     /// Shared by all clones.
     active: Arc<watch::Sender<bool>>,
 }
@@ -165,7 +165,8 @@ impl Osc {
             // What it was shown just now it has not forgotten.
             let is_shown = |(fid, _): &(Fid, _)| shown.iter().any(|ticket| ticket.fid == *fid);
             let forgotten = refusal(&results) == Some(Errno::ENOKEY) && !uses.iter().all(is_shown);
-            keeper.refused(ost, &uses, forgotten);
+            let why = if forgotten { Refused::Forgotten } else { Refused::NotBelieved };
+            keeper.refused(ost, &uses, why);
         }
         tracing::warn!(target = %self.import.target(), "the tickets of MDTs are refused");
         Err(RpcError::Errno(Errno::EACCES))

@@ -4,7 +4,6 @@
 use rpc::error::RpcError;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
@@ -20,6 +19,15 @@ pub type ToShow<'a> =
 /// any right.
 pub type Uses = Vec<(Fid, Rights)>;
 
+/// Why an OST is to be shown tickets again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refused {
+    /// It does not know them any more.
+    Forgotten,
+    /// It does not believe them: others are needed.
+    NotBelieved,
+}
+
 /// Keeper of the tickets of one client. As long as no OST has asked for tickets it is only asked
 /// [`TicketKeeper::is_wanted`].
 pub trait TicketKeeper: Send + Sync {
@@ -33,9 +41,8 @@ pub trait TicketKeeper: Send + Sync {
     /// The OST took them.
     fn shown(&self, ost: TargetIndex, tickets: &[ObjectTicket]);
 
-    /// The OST does not know them any more (`false`: does not believe them) and is to be shown them
-    /// (others) again.
-    fn refused(&self, ost: TargetIndex, uses: &Uses, forgotten: bool);
+    /// The OST is to be shown tickets for these uses again.
+    fn refused(&self, ost: TargetIndex, uses: &Uses, why: Refused);
 
     /// The tickets to ask for behind these operations of a caller, in the same request.
     fn behind(&self, credentials: &Credentials, ops: &[MdsOp]) -> Option<AskTickets>;
@@ -49,6 +56,3 @@ pub trait TicketKeeper: Send + Sync {
         answer: Result<MdsReply, Errno>,
     );
 }
-
-/// The keeper of a client; `None`: it needs none.
-pub type Keeper = Option<Arc<dyn TicketKeeper>>;

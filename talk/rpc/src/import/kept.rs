@@ -49,9 +49,9 @@ impl Kept {
 
 /// The objects that are durable when a request is answered.
 pub(crate) fn synced_by(ops: &[Op]) -> &[ObjectId] {
-    match ops {
-        [Op::Ost(OstOp::Sync(ObjectSync { objects }))]
-        | [Op::Ost(OstOp::Tickets(_)), Op::Ost(OstOp::Sync(ObjectSync { objects }))] => objects,
-        _ => &[],
-    }
+    let sync = ops.iter().find_map(|op| match op {
+        Op::Ost(OstOp::Sync(ObjectSync { objects })) => Some(&objects[..]),
+        _ => None,
+    });
+    sync.unwrap_or_default()
 }
