@@ -3,7 +3,10 @@
 //! Written from the standard, not from the code under test. Where POSIX leaves a choice, or where
 //! an inode is gone but may still be held open, every permitted answer fits.
 
+mod nodes;
+
 use crate::history::{ANY_NLINK, Answer, Call, Ino, Kind, mdt_of};
+use nodes::Nodes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use types::errno::Errno;
@@ -38,8 +41,7 @@ pub fn only(mdt: u16) -> MdtSet {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Tree {
     root: Ino,
-    /// A search makes many states that differ in a node or two.
-    nodes: BTreeMap<Ino, Arc<Node>>,
+    nodes: Nodes,
 }
 
 impl Tree {
@@ -52,19 +54,21 @@ impl Tree {
             parent: root,
             names: BTreeMap::new(),
         };
-        Tree { root, nodes: BTreeMap::from([(root, Arc::new(node))]) }
+        let mut nodes = Nodes::new();
+        nodes.insert(root, Arc::new(node));
+        Tree { root, nodes }
     }
 
     /// All inodes that have a name: (number, kind).
     pub fn living(&self) -> impl Iterator<Item = (Ino, Kind)> + '_ {
-        self.nodes.iter().filter(|(_, node)| node.links > 0).map(|(ino, node)| (*ino, node.kind))
+        self.nodes.iter().filter(|(_, node)| node.links > 0).map(|(ino, node)| (ino, node.kind))
     }
 
     /// The MDTs whose records the call changes, if it is done.
     pub fn changed_mdts(&self, call: &Call) -> MdtSet {
-        let of = |ino: &Ino| self.nodes.get(ino).map_or(0, |node| only(node.mdt));
+        let of = |ino: &Ino| self.nodes.get(*ino).map_or(0, |node| only(node.mdt));
         let behind = |parent: &Ino, name: &String| {
-            self.nodes.get(parent).and_then(|dir| dir.names.get(name)).map_or(0, of)
+            self.nodes.get(*parent).and_then(|dir| dir.names.get(name)).map_or(0, of)
         };
         match call {
             Call::Lookup { .. } | Call::Getattr { .. } | Call::Readdir { .. } => 0,
@@ -88,7 +92,7 @@ impl Tree {
     pub fn may_be_seen_at(&self, mdt: u16, seen: &BTreeMap<Ino, BTreeMap<String, Ino>>) -> bool {
         let own = self.nodes.iter().filter(|(_, node)| node.mdt == mdt && node.links > 0);
         own.into_iter().all(|(ino, node)| {
-            seen.get(ino).is_none_or(|seen| {
+            seen.get(&ino).is_none_or(|seen| {
                 let same = |(name, child): (&String, &Ino)| {
                     seen.get(name).is_some_and(|seen| seen == child || *child >= SYNTHETIC)
                 };
@@ -98,23 +102,22 @@ impl Tree {
     }
 
     fn nlink(&self, ino: Ino) -> u32 {
-        let node = &self.nodes[&ino];
+        let node = &self.nodes[ino];
         match node.kind {
             Kind::Dir if node.links == 0 => 0,
             Kind::Dir => {
-                2 + node.names.values().filter(|child| self.nodes[*child].kind == Kind::Dir).count()
-                    as u32
+                2 + node
+                    .names
+                    .values()
+                    .filter(|child| self.nodes[**child].kind == Kind::Dir)
+                    .count() as u32
             }
             Kind::File | Kind::Symlink => node.links,
         }
     }
 
     fn node(&self, ino: Ino) -> Option<&Node> {
-        self.nodes.get(&ino).map(Arc::as_ref)
-    }
-
-    fn node_mut(&mut self, ino: Ino) -> Option<&mut Node> {
-        self.nodes.get_mut(&ino).map(Arc::make_mut)
+        self.nodes.get(ino).map(Arc::as_ref)
     }
 
     /// A directory that can be used as a parent.
@@ -127,7 +130,7 @@ impl Tree {
             if ino == above {
                 return true;
             }
-            match self.nodes.get(&ino) {
+            match self.nodes.get(ino) {
                 Some(node) if ino != self.root => ino = node.parent,
                 _ => return false,
             }
@@ -136,22 +139,20 @@ impl Tree {
 
     /// Gives an inode with an unknown number the number that was seen now.
     pub fn bind(&mut self, synthetic: Ino, ino: Ino) {
-        if let Some(node) = self.nodes.remove(&synthetic) {
+        if let Some(node) = self.nodes.remove(synthetic) {
             self.nodes.insert(ino, node);
         }
         let names = |node: &Node| node.names.values().any(|child| *child == synthetic);
-        for node in self.nodes.values_mut() {
-            if node.parent != synthetic && !names(node) {
-                continue;
-            }
-            let node = Arc::make_mut(node);
-            if node.parent == synthetic {
-                node.parent = ino;
-            }
-            node.names
-                .values_mut()
-                .filter(|child| **child == synthetic)
-                .for_each(|child| *child = ino);
+        let with_it = self.nodes.iter().filter(|(_, node)| node.parent == synthetic || names(node));
+        let with_it: Vec<Ino> = with_it.map(|(ino, _)| ino).collect();
+        for with_it in with_it {
+            self.nodes.change(with_it, |node| {
+                if node.parent == synthetic {
+                    node.parent = ino;
+                }
+                let children = node.names.values_mut().filter(|child| **child == synthetic);
+                children.for_each(|child| *child = ino);
+            });
         }
     }
 
@@ -160,7 +161,7 @@ impl Tree {
         if ino == seen {
             return true;
         }
-        let free = ino >= SYNTHETIC && !self.nodes.contains_key(&seen);
+        let free = ino >= SYNTHETIC && self.nodes.get(seen).is_none();
         if free {
             self.bind(ino, seen);
             bound.push((ino, seen));
@@ -173,7 +174,7 @@ impl Tree {
             None => true,
             Some(Answer::Inode { ino: seen, kind, nlink }) => {
                 self.identify(ino, *seen, bound)
-                    && self.nodes[seen].kind == *kind
+                    && self.nodes[*seen].kind == *kind
                     && (*nlink == ANY_NLINK || self.nlink(*seen) == *nlink)
             }
             Some(_) => false,
@@ -218,7 +219,7 @@ impl Tree {
 
     /// The inode was removed, and the operation looks at the inode itself.
     fn may_be_held(&self, call: &Call) -> bool {
-        matches!(call, Call::Getattr { ino } | Call::Readdir { ino } if self.nodes.contains_key(ino))
+        matches!(call, Call::Getattr { ino } | Call::Readdir { ino } if self.nodes.get(*ino).is_some())
     }
 
     /// Why it must be refused; empty: it must not.
@@ -243,7 +244,7 @@ impl Tree {
         }
         let find = |parent: &Ino, name: &String| {
             let ino = self.dir(*parent).and_then(|dir| dir.names.get(name))?;
-            Some((*ino, &self.nodes[ino]))
+            Some((*ino, &self.nodes[*ino]))
         };
         match call {
             Call::Lookup { parent, name } => {
@@ -252,7 +253,7 @@ impl Tree {
                 }
             }
             Call::Getattr { ino } | Call::Readdir { ino } => {
-                if self.nodes.get(ino).is_none_or(|node| node.links == 0) {
+                if self.nodes.get(*ino).is_none_or(|node| node.links == 0) {
                     errors.extend([Errno::ENOENT, Errno::ESTALE]);
                 }
             }
@@ -308,7 +309,7 @@ impl Tree {
                 if find(parent, name).is_some() {
                     errors.push(Errno::EEXIST);
                 }
-                if self.nodes.get(ino).is_none_or(|node| node.links == 0) {
+                if self.nodes.get(*ino).is_none_or(|node| node.links == 0) {
                     errors.extend([Errno::ENOENT, Errno::ESTALE]);
                 }
             }
@@ -326,19 +327,19 @@ impl Tree {
     ) -> bool {
         match call {
             Call::Lookup { parent, name } => {
-                let ino = self.nodes[parent].names[name];
+                let ino = self.nodes[*parent].names[name];
                 self.fits_inode(ino, answer, bound)
             }
             Call::Getattr { ino } => self.fits_inode(*ino, answer, bound),
             Call::Make { parent, name, kind, mdt, .. } => {
-                if let Some(there) = self.nodes[parent].names.get(name).copied() {
+                if let Some(there) = self.nodes[*parent].names.get(name).copied() {
                     return self.fits_inode(there, answer, bound);
                 }
                 let ino = match answer {
                     Some(Answer::Inode { ino, .. }) => *ino,
                     _ => SYNTHETIC + number as Ino,
                 };
-                if self.nodes.contains_key(&ino) {
+                if self.nodes.get(ino).is_some() {
                     return false;
                 }
                 let names = BTreeMap::new();
@@ -352,30 +353,26 @@ impl Tree {
                 matches!(answer, None | Some(Answer::Done))
             }
             Call::Rename { parent, name, new_parent, new_name } => {
-                let ino = self.nodes[parent].names[name];
-                let over = self.nodes[new_parent].names.get(new_name).copied();
+                let ino = self.nodes[*parent].names[name];
+                let over = self.nodes[*new_parent].names.get(new_name).copied();
                 if over != Some(ino) {
                     if over.is_some() {
                         self.remove(*new_parent, new_name);
                     }
-                    if let Some(parent) = self.node_mut(*parent) {
-                        parent.names.remove(name);
-                    }
+                    self.nodes.change(*parent, |parent| parent.names.remove(name));
                     self.name(*new_parent, new_name, ino);
                 }
                 matches!(answer, None | Some(Answer::Done))
             }
             Call::Link { ino, parent, name } => {
-                if let Some(node) = self.node_mut(*ino) {
-                    node.links += 1;
-                }
+                self.nodes.change(*ino, |node| node.links += 1);
                 self.name(*parent, name, *ino);
                 self.fits_inode(*ino, answer, bound)
             }
             Call::Readdir { ino } => match answer {
                 None => true,
                 Some(Answer::Names(seen)) => {
-                    let dir = self.nodes[ino].clone();
+                    let Some(dir) = self.nodes.get(*ino).cloned() else { return false };
                     let names = &dir.names;
                     names.len() == seen.len()
                         && names.iter().all(|(name, child)| {
@@ -388,18 +385,14 @@ impl Tree {
     }
 
     fn name(&mut self, parent: Ino, name: &str, ino: Ino) {
-        if let Some(dir) = self.node_mut(parent) {
-            dir.names.insert(name.to_owned(), ino);
-        }
-        if let Some(node) = self.node_mut(ino) {
-            node.parent = parent;
-        }
+        self.nodes.change(parent, |dir| dir.names.insert(name.to_owned(), ino));
+        self.nodes.change(ino, |node| node.parent = parent);
     }
 
     fn remove(&mut self, parent: Ino, name: &str) {
-        let removed = self.node_mut(parent).and_then(|dir| dir.names.remove(name));
-        if let Some(node) = removed.and_then(|ino| self.node_mut(ino)) {
-            node.links -= 1;
+        let removed = self.nodes.change(parent, |dir| dir.names.remove(name)).flatten();
+        if let Some(ino) = removed {
+            self.nodes.change(ino, |node| node.links -= 1);
         }
     }
 }
