@@ -230,21 +230,33 @@ fn folder() -> tempfile::TempDir {
     tempfile::Builder::new().prefix("sheen-e2e-").tempdir().expect("a folder for the test")
 }
 
-/// Runs a test on one process and again with every role on a host of its own, with one stripe for
-/// each new file.
+/// Runs a test on one process and again with every role on a host of its own. There are 4 OSTs, and
+/// new files have one stripe.
 pub fn everywhere(test: impl Fn(&mut Cluster)) {
-    everywhere_striped("1", test);
+    if crate::can_mount() {
+        in_one_process("1", &test);
+        on_hosts("1", &test);
+    }
 }
 
-/// As [`everywhere`], with `stripes` stripes for each new file; there are 4 OSTs.
-pub fn everywhere_striped(stripes: &str, test: impl Fn(&mut Cluster)) {
-    if !crate::can_mount() {
-        return;
+/// As [`everywhere`] with `stripes` stripes for each new file, for what keeps the machine busy for
+/// minutes: only with every role on a host of its own, or in one process where that cannot be. With
+/// `E2E_LONG=1` on both.
+pub fn on_hosts_striped(stripes: &str, test: impl Fn(&mut Cluster)) {
+    if crate::can_mount() && (!on_hosts(stripes, &test) || crate::long()) {
+        in_one_process(stripes, &test);
     }
+}
+
+fn in_one_process(stripes: &str, test: &impl Fn(&mut Cluster)) {
     eprintln!("-- all roles in one process");
     test(&mut Cluster::up(&["--osts", "4", "--stripe-count", stripes]));
-    if let Some(mut cluster) = Cluster::on_hosts(stripes) {
-        eprintln!("-- every role on a host of its own");
-        test(&mut cluster);
-    }
+}
+
+/// `false`: this machine has no such hosts, so nothing was tested.
+fn on_hosts(stripes: &str, test: &impl Fn(&mut Cluster)) -> bool {
+    let Some(mut cluster) = Cluster::on_hosts(stripes) else { return false };
+    eprintln!("-- every role on a host of its own");
+    test(&mut cluster);
+    true
 }

@@ -37,6 +37,11 @@ pub fn can_mount() -> bool {
     root && fuse
 }
 
+/// True with `E2E_LONG=1`: tests that keep the machine busy for minutes do all they can.
+pub fn long() -> bool {
+    std::env::var_os("E2E_LONG").is_some_and(|long| long == "1")
+}
+
 /// The `sheen` binary under test: `$SHEEN`, or the one that was built beside this test.
 pub fn sheen() -> PathBuf {
     if let Some(path) = std::env::var_os("SHEEN") {

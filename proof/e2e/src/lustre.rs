@@ -21,6 +21,12 @@ pub fn lfs(dir: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
+/// What `lfs pool_list` prints of a pool; empty as long as the mount has not heard of it.
+pub fn pool_list(dir: &Path, pool: &str) -> String {
+    let output = try_lfs(dir, &["pool_list", pool]);
+    String::from_utf8(output.stdout).expect("text")
+}
+
 /// `lfs` fails with this status and sentence.
 pub fn lfs_refuses(dir: &Path, args: &[&str], status: i32, said: &str) {
     let output = try_lfs(dir, args);

@@ -1,6 +1,6 @@
 //! POSIX conformance suites of others, on the mount and on the ordinary file system beside it.
 
-use e2e::cluster::{everywhere, everywhere_striped};
+use e2e::cluster::{everywhere, on_hosts_striped};
 use e2e::lustre::lfs;
 use e2e::need_program;
 use e2e::programs::try_sh;
@@ -105,7 +105,7 @@ fn fsx(stripes: &str, file_bytes: u32, operation_bytes: u32) {
 /// As [`fsx`], where new files get the layout that these options of `lfs setstripe` describe.
 fn fsx_on(stripes: &str, layout: &[&str], file_bytes: u32, operation_bytes: u32) {
     let Some(program) = need_program("fsx") else { return };
-    everywhere_striped(stripes, |cluster| {
+    on_hosts_striped(stripes, |cluster| {
         let operations = std::env::var("FSX_OPERATIONS").unwrap_or_else(|_| "20000".to_owned());
         let config = cluster.outside().join("fsx.toml");
         let sizes =

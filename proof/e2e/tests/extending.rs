@@ -2,7 +2,7 @@
 //! any other file system.
 
 use e2e::cluster::Cluster;
-use e2e::lustre::{lctl_says, lfs, lfs_refuses, soon};
+use e2e::lustre::{lctl_says, lfs, lfs_refuses, pool_list, soon};
 use e2e::process::text;
 use e2e::programs::sh;
 use std::collections::BTreeSet;
@@ -126,7 +126,7 @@ fn a_full_pool_spills_over_into_the_next_component() {
         lctl_says(&cluster, &["pool_new", &format!("sheen.{pool}")]);
         lctl_says(&cluster, &["pool_add", &format!("sheen.{pool}"), ost]);
     }
-    soon(&2, || lfs(&mnt, &["pool_list", "sheen.big"]).matches("OST").count());
+    soon(&2, || pool_list(&mnt, "sheen.big").matches("OST").count());
     fs::create_dir(mnt.join("d")).expect("a folder");
     let tiers =
         ["-E", "96M", "-z", "8M", "-S", "1M", "-p", "fast", "-E", "-1", "-p", "big", "-c", "2"];

@@ -1,7 +1,7 @@
 //! Layouts that cannot be had: what is said, and that nothing is lost or left behind.
 
 use e2e::cluster::Cluster;
-use e2e::lustre::{lctl, lctl_says, lfs, lfs_refuses, parameter, soon};
+use e2e::lustre::{lctl, lctl_says, lfs, lfs_refuses, parameter, pool_list, soon};
 use e2e::programs::{sh, write_and_sync};
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -59,7 +59,7 @@ fn impossible_layouts_are_refused_in_words() {
         lctl_says(&cluster, command);
     }
     let pool = format!("{}.one", mnt.display());
-    soon(&"Pool: sheen.one\nsheen-OST0002_UUID\n".to_owned(), || lfs(&mnt, &["pool_list", &pool]));
+    soon(&"Pool: sheen.one\nsheen-OST0002_UUID\n".to_owned(), || pool_list(&mnt, &pool));
     soon(&"sheen-OST0002_UUID\n".to_owned(), || parameter(&cluster, "lod.*.pools.one"));
     lfs_refuses(&mnt, &["setstripe", "-p", "one", "x"], 28, &nowhere("x"));
     let said = "error: setstripe: can't set layout of 'x': Invalid argument (22)\n";

@@ -3,7 +3,7 @@
 
 use e2e::c::{prints, prints_with, run};
 use e2e::cluster::Cluster;
-use e2e::lustre::{lctl, lctl_says, lfs, soon};
+use e2e::lustre::{lctl, lctl_says, lfs, pool_list, soon};
 use e2e::process::text;
 use e2e::programs::sh;
 use std::io::{BufRead, BufReader, Write};
@@ -17,7 +17,7 @@ fn cluster() -> Cluster {
     lctl_says(&cluster, &["pool_new", "sheen.two"]);
     lctl_says(&cluster, &["pool_add", "sheen.two", "OST[1-2]"]);
     let members = "Pool: sheen.two\nsheen-OST0001_UUID\nsheen-OST0002_UUID\n".to_owned();
-    soon(&members, || lfs(&cluster.mount(), &["pool_list", "sheen.two"]));
+    soon(&members, || pool_list(&cluster.mount(), "sheen.two"));
     cluster
 }
 

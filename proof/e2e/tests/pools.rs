@@ -1,7 +1,7 @@
 //! Pools of OSTs: kept by the MGS, sent to MDTs and clients, obeyed by new files.
 
 use e2e::cluster::{Cluster, everywhere};
-use e2e::lustre::{lctl, lctl_refuses, lctl_says, lfs, lfs_refuses, parameter, soon};
+use e2e::lustre::{lctl, lctl_refuses, lctl_says, lfs, lfs_refuses, parameter, pool_list, soon};
 use e2e::programs::write_and_sync;
 use std::collections::BTreeSet;
 use std::fs;
@@ -27,7 +27,7 @@ fn a_pool_holds_the_files_that_name_it() {
 
         // The client and the MDT hear of it.
         let by_path = format!("{}.flash", mnt.display());
-        soon(&members, || lfs(&mnt, &["pool_list", &by_path]));
+        soon(&members, || pool_list(&mnt, &by_path));
         let alone = "sheen-OST0001_UUID\nsheen-OST0003_UUID\n".to_owned();
         soon(&alone, || parameter(cluster, "lod.*.pools.flash"));
 
@@ -107,7 +107,7 @@ fn a_pool_holds_the_files_that_name_it() {
         lctl_says(cluster, &["pool_remove", "sheen.flash", "OST[1-3/2]"]);
         let empty =
             "error: setstripe: pool 'sheen.flash' has no OSTs; lctl pool_add sheen.flash OST\n";
-        soon(&"Pool: sheen.flash\n".to_owned(), || lfs(&mnt, &["pool_list", "sheen.flash"]));
+        soon(&"Pool: sheen.flash\n".to_owned(), || pool_list(&mnt, "sheen.flash"));
         lfs_refuses(&mnt, &["setstripe", "-p", "flash", "x"], 22, empty);
         assert_eq!(
             lctl_says(cluster, &["pool_destroy", "sheen.flash"]),
@@ -143,9 +143,7 @@ fn a_pool_without_space_is_enospc_for_its_files_alone() {
     let mnt = cluster.mount();
     lctl_says(&cluster, &["pool_new", "sheen.small"]);
     lctl_says(&cluster, &["pool_add", "sheen.small", "OST0000"]);
-    soon(&"Pool: sheen.small\nsheen-OST0000_UUID\n".to_owned(), || {
-        lfs(&mnt, &["pool_list", "sheen.small"])
-    });
+    soon(&"Pool: sheen.small\nsheen-OST0000_UUID\n".to_owned(), || pool_list(&mnt, "sheen.small"));
     fs::create_dir(mnt.join("d")).expect("a folder");
     lfs(&mnt, &["setstripe", "-p", "small", "d"]);
     fs::write(mnt.join("d/kept"), vec![7; 1 << 20]).expect("write");

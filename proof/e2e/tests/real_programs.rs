@@ -1,7 +1,7 @@
 //! Real source releases are unpacked and built in the mount, and real programs run on it. Every
 //! resulting file must equal that of the same work on an ordinary file system.
 
-use e2e::cluster::{Cluster, everywhere};
+use e2e::cluster::{Cluster, everywhere, on_hosts_striped};
 use e2e::need_program;
 use e2e::programs::{assert_same, contents, manifest, sh};
 use std::path::Path;
@@ -84,7 +84,7 @@ fn a_c_library_builds_to_the_same_bytes_and_runs() {
     if need_program("gcc").is_none() {
         return;
     }
-    everywhere(|cluster| {
+    on_hosts_striped("1", |cluster| {
         let source = vendored(cluster).join("rdkafka-sys/librdkafka");
         // The log and cache of configure name temporary files; nothing else may differ.
         let script = format!(
@@ -100,7 +100,7 @@ fn a_c_library_builds_to_the_same_bytes_and_runs() {
 
 #[test]
 fn a_large_crate_builds_and_runs() {
-    everywhere(|cluster| {
+    on_hosts_striped("1", |cluster| {
         let vendor = vendored(cluster);
         let script = format!(
             r#"mkdir -p src .cargo && cp -a {} vendor
@@ -121,7 +121,7 @@ fn a_python_sdist_builds_installs_and_runs() {
     if need_program("python3").is_none() {
         return;
     }
-    everywhere(|cluster| {
+    on_hosts_striped("1", |cluster| {
         let outside = cluster.outside();
         sh(
             &outside,

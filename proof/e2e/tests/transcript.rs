@@ -6,7 +6,7 @@
 //! `SHEEN_BLESS=1` writes the transcript again; a person reads the difference.
 
 use e2e::cluster::Cluster;
-use e2e::lustre::{lfs, soon, try_lfs};
+use e2e::lustre::{lfs, pool_list, soon, try_lfs};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
@@ -218,9 +218,7 @@ fn parameter(line: &str) -> String {
 /// The client and the MDT hear of a change a moment after the MGS.
 fn wait_for_pool(cluster: &Cluster, mnt: &Path) {
     let wanted = "Pool: sheen.flash\nsheen-OST0001_UUID\nsheen-OST0002_UUID\n".to_owned();
-    soon(&wanted, || {
-        String::from_utf8_lossy(&try_lfs(mnt, &["pool_list", "sheen.flash"]).stdout).into_owned()
-    });
+    soon(&wanted, || pool_list(mnt, "sheen.flash"));
     let known = || {
         String::from_utf8_lossy(&cluster.lctl(&["get_param", "-n", "lod.*.pools.flash"]).stdout)
             .into_owned()
