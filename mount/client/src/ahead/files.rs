@@ -179,14 +179,16 @@ impl<B> FilesAhead<B> {
         self.next_to_fetch(dir)
     }
 
-    /// Files of a directory whose bytes are to be fetched: as many as there is room for.
+    /// Files of a directory whose bytes are to be fetched: as many as there is room for. Few are
+    /// left until there is room for more, so that those on an MDT share a request.
     pub(crate) fn next_to_fetch(&mut self, dir: Fid) -> Vec<Fid> {
         let held = self.held.len();
         let Some(walk) = self.walks.iter_mut().find(|walk| walk.dir == dir) else {
             return Vec::new();
         };
         let most = if walk.is_used { HELD_MAX } else { HELD_FIRST };
-        let count = most.saturating_sub(held).min(walk.ready.len());
+        let (room, ready) = (most.saturating_sub(held), walk.ready.len());
+        let count = if room < ready.min(most / 4) { 0 } else { room.min(ready) };
         walk.ready.drain(..count).collect()
     }
 

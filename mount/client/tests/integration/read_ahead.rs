@@ -1,5 +1,6 @@
 //! Read-ahead of a mount: what is fetched before it is asked for, and that it leaves with its lock.
 
+use crate::cluster::layout_on_mdt;
 use crate::rig::{OF_DATA, Rig, Running, SHOWN, simulated};
 use bytes::Bytes;
 use client::caller::{Caller, Found};
@@ -94,6 +95,55 @@ fn the_next_files_of_a_directory_are_opened_and_read_ahead() {
         let asked = ["Open", "Lock", "Readdir"].map(|word| rig.asked(word));
         assert_eq!(asked, [2, 2, 1], "the first two, then one question");
         assert_eq!((rig.asked("Read"), rig.used()), (40, 0));
+    });
+}
+
+/// The same, on their MDT.
+async fn listed_small_files(rig: &Rig, count: usize) -> Vec<Found> {
+    let files = listed_files(rig, count).await;
+    let mut state = rig.cluster.world.state.lock();
+    for found in &files {
+        let fid = found.attr.fid;
+        state.inodes.get_mut(&fid).expect("a file").layout = layout_on_mdt();
+        state.small.insert(fid, Bytes::from_static(b"some bytes"));
+    }
+    state.reads.clear();
+    drop(state);
+    files
+}
+
+#[test]
+fn the_next_files_on_their_mdt_are_read_together() {
+    simulated(|rig| async move {
+        let files = listed_small_files(&rig, 40).await;
+        for (n, found) in files.iter().enumerate() {
+            let handle = rig.open(found.node, libc::O_RDONLY).await;
+            let read = rig.read(handle, true);
+            rig.settle().await;
+            assert_eq!(read.take(), Some(b"some bytes".to_vec()), "{n}");
+            rig.client().release(Caller::root(), handle).await.unwrap();
+            rig.settle().await;
+        }
+        assert_eq!(["Open", "Readdir"].map(|word| rig.asked(word)), [2, 1]);
+        assert_eq!(rig.cluster.world.state.lock().reads, [1, 1, 16, 22]);
+        assert_eq!(rig.used(), 0);
+    });
+}
+
+#[test]
+fn a_file_that_cannot_be_read_ahead_keeps_no_other_from_it() {
+    simulated(|rig| async move {
+        let files = listed_small_files(&rig, 40).await;
+        rig.cluster.world.state.lock().small.remove(&files[10].attr.fid);
+        for found in &files[..2] {
+            let handle = rig.open(found.node, libc::O_RDONLY).await;
+            let read = rig.read(handle, true);
+            rig.settle().await;
+            assert_eq!(read.take(), Some(b"some bytes".to_vec()));
+        }
+        // The third to the eighteenth; then those behind the eleventh.
+        assert_eq!(rig.cluster.world.state.lock().reads, [1, 1, 16, 7]);
+        assert_eq!(rig.used(), 15 * 10);
     });
 }
 

@@ -8,20 +8,23 @@ use crate::file::File;
 use crate::handle::FileHandle;
 use crate::locks::data_guards::DataAccess;
 use crate::path::DataPath;
-use crate::read_ahead::ledger::{Read, Share};
+use crate::read_ahead::ledger::{self, Share};
 use crate::read_ahead::pieces::Segment;
 use crate::read_ahead::readers::{Begins, Course, Wanted, Window};
 use crate::read_ahead::{Ahead, State};
 use bytes::Bytes;
+use env::watch;
 use futures_util::future::try_join_all;
 use observe::cause::{self, follow_job};
 use session::error::ClientError;
 use smallvec::SmallVec;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use types::credentials::Credentials;
 use types::fid::Fid;
 use types::ranges::ByteRange;
 use types::target::TargetIndex;
+use wire::mds::{MdsOp, MdsReply, Read};
 
 /// Bytes ahead of a reader, of each target that the file has there: at least so many, over a short
 /// line and over a long one. A short line carries less, but a target may have to ask its disk.
@@ -32,6 +35,9 @@ const UNIT: u64 = 1 << 20;
 const UNIT_FAR: u64 = 4 << 20;
 /// Smallest one that does not end with the file.
 const UNIT_MIN: u64 = 32 << 10;
+/// Files on an MDT that one request reads, and their bytes.
+const TOGETHER_MAX: usize = 64;
+const TOGETHER_BYTES_MAX: u64 = 1 << 20;
 /// Targets of a file that are counted.
 const TARGETS_MAX: usize = 64;
 
@@ -74,9 +80,24 @@ impl DataPath {
         Ok(read?.concat())
     }
 
-    /// Fetches the first bytes of a file that a program is about to open, and will find open under
-    /// locks. The result keeps them. `None`: it is in use, or locks do not cover it.
-    pub fn fetch_first(&self, fid: Fid) -> Option<Arc<File>> {
+    /// Fetches the first bytes of files that a program is about to open, and will find open under
+    /// locks. The results keep them. Not in them: files that are in use, or that locks do not
+    /// cover. What lives on an MDT is asked for together.
+    pub fn fetch_first(&self, fids: &[Fid]) -> Vec<(Fid, Arc<File>)> {
+        let mut together = Together::default();
+        let mut fetched = Vec::with_capacity(fids.len());
+        for fid in fids {
+            fetched.extend(self.fetch_first_of(*fid, &mut together).map(|file| (*fid, file)));
+        }
+        for batch in together.batches {
+            let Some(me) = self.strong() else { break };
+            let read = follow_job(cause::job(), async move { me.read_together(batch).await });
+            self.session.env.tasks.spawn("read ahead", Box::pin(read));
+        }
+        fetched
+    }
+
+    fn fetch_first_of(&self, fid: Fid, together: &mut Together) -> Option<Arc<File>> {
         let (layout, size) = {
             let mut table = self.locks.table.lock();
             (table.layout(fid).filter(|_| table.opens_to_read(fid))?, table.attr(fid)?.attr.size)
@@ -86,15 +107,52 @@ impl DataPath {
         }
         let guard = self.try_data_guard(fid, DataAccess::READ_ALL)?;
         let file = self.files.get(fid);
+        let on_mdt = layout.mdt_bytes();
         file.learn_layout(layout);
         let Ok(gate) = file.gate.try_read() else { return None };
         let (_, unit) = self.line(&file, 0);
-        if size > 0 {
-            let first = ByteRange::new(0, size.min(unit));
+        let first = ByteRange::new(0, size.min(unit));
+        if size > 0 && first.end <= on_mdt {
+            if !self.locks.is_stopped(fid)
+                && let Ask::Coming(asked) = self.ask_ahead(&file, first, guard.tenure())
+            {
+                together.add(asked);
+            }
+        } else if size > 0 {
             self.fetch_ahead(&file, Wanted::from_slice(&[first]), guard.tenure());
         }
         drop((gate, guard));
         Some(file)
+    }
+
+    /// Reads files of one MDT, all in one request. One that cannot be read ends a request: those
+    /// behind it are asked for again.
+    async fn read_together(&self, mut batch: VecDeque<Asked>) {
+        while let Some(first) = batch.front() {
+            let op = |asked: &Asked| {
+                let (offset, end) = (asked.range.start, asked.range.end);
+                MdsOp::Read(Read { fid: asked.file.fid, offset, len: (end - offset) as u32 })
+            };
+            let ops = batch.iter().map(op).collect();
+            let answer = match self.session.mdc(first.file.fid) {
+                Ok(mdc) => mdc.ask(&Credentials::root(), ops).await.map_err(ClientError::from),
+                Err(error) => Err(error),
+            };
+            let results = answer.unwrap_or_else(|error| {
+                tracing::debug!(fid = %first.file.fid, files = batch.len(), %error, "read ahead");
+                Vec::new()
+            });
+            let done = results.iter().take_while(|result| result.is_ok()).count();
+            // Without any answer nothing of it comes.
+            let over = if results.is_empty() { batch.len() } else { (done + 1).min(batch.len()) };
+            let mut results = results.into_iter();
+            for asked in batch.drain(..over) {
+                asked.arrived(match results.next() {
+                    Some(Ok(MdsReply::Data { data, .. })) => Some(vec![data]),
+                    _ => None,
+                });
+            }
+        }
     }
 
     /// An open file is closed.
@@ -185,35 +243,100 @@ impl DataPath {
             return;
         }
         for range in wanted {
-            let Some(mut charge) = self.ledger.charge(range.end - range.start) else { return };
-            let asked = {
-                // A write that is absorbed waits here, and drops what is asked for.
-                let dirty = file.dirty.lock();
-                let pieces = &mut file.ahead.state.lock().pieces;
-                if !dirty.is_clean() || !pieces.is_of(tenure) {
-                    charge.brought_nothing();
-                    return;
-                }
-                pieces.ask(range, charge)
+            let asked = match self.ask_ahead(file, range, tenure) {
+                Ask::Coming(asked) => asked,
+                Ask::Known => continue,
+                Ask::Nothing => return,
             };
-            let (Some((number, done)), Some(me)) = (asked, self.strong()) else { continue };
-            let file = file.clone();
+            let Some(me) = self.strong() else { return };
             let fetch = async move {
-                let read = me.read_known(&Credentials::root(), &file, range.start, range.end).await;
+                let (root, file) = (Credentials::root(), &asked.file);
+                let read = me.read_known(&root, file, range.start, range.end).await;
                 if let Err(error) = &read {
                     // A reader that needs it asks for itself, and meets the error.
                     tracing::debug!(fid = %file.fid, offset = range.start, %error, "read ahead");
                 }
-                file.ahead.state.lock().pieces.arrived(range.start, number, read.ok());
-                drop(done);
+                asked.arrived(read.ok());
             };
             let fetch = follow_job(cause::job(), fetch);
             self.session.env.tasks.spawn("read ahead", Box::pin(fetch));
         }
     }
+
+    /// A piece of a file is about to be asked for.
+    fn ask_ahead(&self, file: &Arc<File>, range: ByteRange, tenure: u64) -> Ask {
+        let Some(mut charge) = self.ledger.charge(range.end - range.start) else {
+            return Ask::Nothing;
+        };
+        // A write that is absorbed waits here, and drops what is asked for.
+        let dirty = file.dirty.lock();
+        let pieces = &mut file.ahead.state.lock().pieces;
+        if !dirty.is_clean() || !pieces.is_of(tenure) {
+            charge.brought_nothing();
+            return Ask::Nothing;
+        }
+        match pieces.ask(range, charge) {
+            None => Ask::Known,
+            Some((number, done)) => {
+                Ask::Coming(Asked { file: file.clone(), range, number, _done: done })
+            }
+        }
+    }
 }
 
-fn read_of(parts: &[Segment], course: Course) -> Read {
+/// What became of a piece that was to be asked for.
+enum Ask {
+    Coming(Asked),
+    /// It was fetched already, or some of it.
+    Known,
+    /// Neither it nor others: there is no room, or the file is not as it was.
+    Nothing,
+}
+
+/// A piece that is on its way. Readers wait until it is dropped.
+struct Asked {
+    file: Arc<File>,
+    range: ByteRange,
+    number: u64,
+    _done: watch::Sender<()>,
+}
+
+impl Asked {
+    /// It is here; `None`: it does not come.
+    fn arrived(self, data: Option<Vec<Bytes>>) {
+        self.file.ahead.state.lock().pieces.arrived(self.range.start, self.number, data);
+    }
+}
+
+/// Pieces to be asked for together.
+#[derive(Default)]
+struct Together {
+    batches: Vec<VecDeque<Asked>>,
+    /// Bytes of the last one.
+    bytes: u64,
+}
+
+impl Together {
+    fn add(&mut self, asked: Asked) {
+        let bytes = asked.range.end - asked.range.start;
+        let mdt = |asked: &Asked| asked.file.fid.mdt();
+        let fits = |batch: &VecDeque<Asked>| {
+            batch.len() < TOGETHER_MAX
+                && self.bytes + bytes <= TOGETHER_BYTES_MAX
+                && batch.front().map(mdt) == Some(mdt(&asked))
+        };
+        if !self.batches.last().is_some_and(fits) {
+            self.batches.push(VecDeque::new());
+            self.bytes = 0;
+        }
+        self.bytes += bytes;
+        if let Some(batch) = self.batches.last_mut() {
+            batch.push_back(asked);
+        }
+    }
+}
+
+fn read_of(parts: &[Segment], course: Course) -> ledger::Read {
     let (mut hit, mut missed, mut waited) = (0, 0, false);
     for part in parts {
         match part {
@@ -225,5 +348,5 @@ fn read_of(parts: &[Segment], course: Course) -> Read {
             }
         }
     }
-    Read { hit, missed, waited, anyhow: course == Course::Anyhow }
+    ledger::Read { hit, missed, waited, anyhow: course == Course::Anyhow }
 }

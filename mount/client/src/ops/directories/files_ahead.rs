@@ -83,10 +83,8 @@ impl Client {
         let now = self.session.env.clock.now();
         let mut begins = false;
         while !files.is_empty() {
-            for file in files {
-                if let Some(bytes) = self.data.fetch_first(file) {
-                    begins |= self.files_ahead.lock().hold(file, bytes, now);
-                }
+            for (file, bytes) in self.data.fetch_first(&files) {
+                begins |= self.files_ahead.lock().hold(file, bytes, now);
             }
             files = self.files_ahead.lock().next_to_fetch(dir);
         }

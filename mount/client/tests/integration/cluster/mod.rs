@@ -33,7 +33,7 @@ use wire::client::{ClientOp, ClientReply};
 use wire::mds::{
     Close, Create, CreateKind, DirEntry, Entry, Expect, FlockCancel, GetLayout, GetParent, Getattr,
     GetattrMany, Getxattr, Lease, LeaseAct, Link, Listxattr, Lock, Lookup, MdsOp, MdsReply, Open,
-    Readdir, Readlink, Removed, Rename, Rmdir, Root, Setattr, Unlink, Wrote,
+    Read, Readdir, Readlink, Removed, Rename, Rmdir, Root, Setattr, Unlink, Wrote,
 };
 use wire::message::{ConnectReply, ConnectRequest, Grant, Op, OpReply, Reply, Request};
 use wire::mgs::{FsConfig, MgsOp, MgsReply, TargetInfo};
@@ -107,6 +107,10 @@ pub struct State {
     pub leases: BTreeMap<(Fid, u64), LeaseMode>,
     /// Inodes that their directory leaves, and where it goes.
     pub gone_on: BTreeMap<Fid, Fid>,
+    /// Bytes of files that live on the MDT.
+    pub small: BTreeMap<Fid, Bytes>,
+    /// Of each request that read some: how many.
+    pub reads: Vec<usize>,
 }
 
 pub struct Inode {
@@ -152,6 +156,14 @@ fn layout(stripes: u16, instantiated: bool) -> Arc<Layout> {
     Arc::new(Layout { generation, components: vec![component], ..Layout::default() })
 }
 
+/// All of the file lives on its MDT.
+pub fn layout_on_mdt() -> Arc<Layout> {
+    let mut layout = Layout::clone(&layout(0, true));
+    let component = &mut layout.components[0];
+    (component.end, component.pattern) = (STRIPE, Pattern::Mdt);
+    Arc::new(layout)
+}
+
 struct Target {
     name: TargetName,
     world: Arc<World>,
@@ -187,6 +199,11 @@ impl Service for Target {
         Box::pin(async move {
             let mut results: Vec<Result<OpReply, Errno>> = Vec::new();
             let mut reply = Reply::new(request.xid, Transno(0), Transno(0), Vec::new());
+            let reads = request.ops.iter().filter(|op| matches!(op, Op::Mds(MdsOp::Read(_))));
+            match reads.count() {
+                0 => {}
+                reads => self.world.state.lock().reads.push(reads),
+            }
             for op in request.ops {
                 let failed = results.last().is_some_and(Result::is_err);
                 let asked = op.clone();

@@ -175,6 +175,14 @@ impl State {
                 }
                 MdsReply::Entries { entries, more: rest.next().is_some() }
             }
+            MdsOp::Read(Read { fid, offset, len }) => {
+                if self.inode(fid)?.layout.mdt_bytes() == 0 {
+                    return Err(Errno(libc::EREMCHG));
+                }
+                let (entry, all) = (self.entry(fid)?, self.small.get(&fid).ok_or(Errno::EIO)?);
+                let end = all.len().min(offset as usize + len as usize);
+                MdsReply::Data { entry, data: all.slice((offset as usize).min(end)..end) }
+            }
             MdsOp::GetLayout(GetLayout { fid, write, .. }) => {
                 let stripes = self.stripes;
                 let inode = self.inode(fid)?;
