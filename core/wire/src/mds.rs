@@ -27,3 +27,23 @@ pub use self::shared::*;
 pub use self::tickets::AskTickets;
 pub use crate::opcode::MdsOp;
 pub use crate::ost::operations::GrantSpace;
+use types::fid::Fid;
+use types::object_ticket::Rights;
+
+impl MdsOp {
+    /// The file whose bytes it reads or changes, and the right that it needs to them; `NONE`: any
+    /// right.
+    pub fn bytes_used(&self) -> Option<(Fid, Rights)> {
+        match self {
+            MdsOp::Read(Read { fid, .. }) => Some((*fid, Rights::READ)),
+            MdsOp::Write(Write { fid, .. })
+            | MdsOp::Store(Store { fid, .. })
+            | MdsOp::Punch(Punch { fid, .. }) => Some((*fid, Rights::WRITE)),
+            MdsOp::Setattr(Setattr { fid, set }) if set.size.is_some() => {
+                Some((*fid, Rights::WRITE))
+            }
+            MdsOp::Seek(Seek { fid, .. }) => Some((*fid, Rights::NONE)),
+            _ => None,
+        }
+    }
+}

@@ -61,6 +61,11 @@ impl Hooks for Tables {
         self.files.all_used().iter().map(|file| file.fid).collect()
     }
 
+    fn named(&self, file: Fid) -> Fid {
+        let layout = self.files.get_used(file).and_then(|file| file.layout());
+        layout.map_or(file, |layout| layout.names(file))
+    }
+
     fn users_of(&self, named: Fid) -> Vec<FileUser> {
         let is_named = |file: &File| {
             file.fid == named || file.layout().is_some_and(|layout| layout.names(file.fid) == named)

@@ -39,6 +39,8 @@ pub trait Hooks: Send + Sync + 'static {
     fn squash_changed(&self);
     /// Files that are open here, or of which data is dirty.
     fn files_in_use(&self) -> BTreeSet<Fid>;
+    /// After which file the objects of this one are named, as far as its layout is known.
+    fn named(&self, file: Fid) -> Fid;
     /// The callers that have files open here whose objects are named after this one: any of them
     /// may have the permission.
     fn users_of(&self, named: Fid) -> Vec<FileUser>;

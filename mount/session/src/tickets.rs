@@ -1,9 +1,9 @@
 //! The tickets of one mount for the objects of files (docs/security.md, "Object tickets").
 //!
-//! As long as no OST has asked for tickets, nothing is kept here. From then on each open brings
+//! As long as no target has asked for tickets, nothing is kept here. From then on each open brings
 //! tickets along, and what is missing is asked for when an object is about to be used. A ticket is
-//! shown to each OST once. One task renews them when half of their time is over: those in use, and
-//! those of files that are open or locked here.
+//! shown to each OST once; an MDT knows those that it gave. One task renews them when half of their
+//! time is over: those in use, and those of files that are open or locked here.
 //!
 //! Bounds: [`SHOWN_TICKETS_MAX`] files, of which those are forgotten that were not used for the
 //! longest, and [`CALLERS_MAX`] callers of each.
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use stubs::mdc::Mdc;
-use stubs::tickets::{Refused, TicketKeeper, ToShow, Uses};
+use stubs::tickets::{Asked, Refused, TicketKeeper, ToShow, Uses};
 use tokio::sync::Notify;
 use types::credentials::Credentials;
 use types::errno::Errno;
@@ -59,6 +59,11 @@ impl Held {
     fn is_due(&self, now: Monotonic) -> bool {
         now >= self.at + self.life / 2
     }
+
+    /// It counts no more. Good for the MDT, perhaps: it stays to be shown there.
+    fn ask_anew(&mut self) {
+        self.life = Duration::ZERO;
+    }
 }
 
 /// Objects that are named after one FID.
@@ -98,7 +103,7 @@ pub struct Tickets {
     hooks: Arc<dyn Hooks>,
     /// Tickets that are used are due.
     due: Notify,
-    /// An OST asked for tickets for the first time.
+    /// A target asked for tickets for the first time.
     first: Notify,
 }
 
@@ -340,10 +345,10 @@ impl Tickets {
         }
     }
 
-    /// The first OST asks for tickets.
+    /// The first target asks for tickets.
     fn want(&self) {
         if !self.wanted.swap(true, Ordering::AcqRel) {
-            tracing::info!("OSTs ask this mount for tickets");
+            tracing::info!("this mount is asked for tickets");
             self.first.notify_one();
         }
     }
@@ -405,12 +410,30 @@ impl TicketKeeper for Tickets {
                 for held in &mut named.held {
                     held.shown.remove(&ost);
                     if why == Refused::NotBelieved {
-                        // Good for the MDT, perhaps: it stays to be shown there.
-                        held.life = Duration::ZERO;
+                        held.ask_anew();
                     }
                 }
             }
         }
+    }
+
+    fn ask_again(&self, credentials: &Credentials, files: Uses) -> Asked<'_> {
+        self.want();
+        let named = |(file, rights)| {
+            let named = self.hooks.named(file);
+            if *credentials != Credentials::root() {
+                self.used(named, file, credentials);
+            }
+            (named, rights)
+        };
+        let missing: Uses = files.into_iter().map(named).collect();
+        let mut all = self.named.lock();
+        for (named, _) in &missing {
+            if let Some(named) = all.get_mut(*named) {
+                named.held.iter_mut().for_each(Held::ask_anew);
+            }
+        }
+        Box::pin(self.fetch(missing))
     }
 
     fn behind(&self, credentials: &Credentials, ops: &[MdsOp]) -> Option<AskTickets> {
@@ -504,6 +527,9 @@ mod tests {
         fn files_in_use(&self) -> BTreeSet<Fid> {
             BTreeSet::new()
         }
+        fn named(&self, file: Fid) -> Fid {
+            file
+        }
         fn users_of(&self, _: Fid) -> Vec<FileUser> {
             Vec::new()
         }
@@ -593,6 +619,23 @@ mod tests {
         assert!(open(&tickets), "half of its time is over");
         let create = MdsOp::Getattr(wire::mds::Getattr::of(FILE));
         assert!(tickets.behind(&Credentials::root(), &[create]).is_none());
+    }
+
+    #[test]
+    fn an_mdt_that_knows_of_no_ticket_is_asked_anew() {
+        let (tickets, _) = tickets();
+        opened(&tickets, Rights::ALL);
+        let user = Credentials { uid: 1000, ..Credentials::default() };
+        // There is no MDT to ask.
+        let asked = now(tickets.ask_again(&user, vec![(FILE, Rights::READ)]));
+        assert!(matches!(asked, Err(RpcError::Shutdown)), "{asked:?}");
+        assert!(tickets.is_wanted());
+        assert_eq!(tickets.user(FILE, 0).map(|user| user.credentials), Some(user));
+        assert_eq!(to_show(&tickets, A, Rights::READ), None);
+        let shown = tickets.for_recovery(&BTreeSet::from([FILE]));
+        assert_eq!(shown.len(), 1, "it is shown to whoever needs only to see that it was made");
+        opened(&tickets, Rights::READ);
+        assert_eq!(to_show(&tickets, A, Rights::READ), Some(vec![ticket(Rights::READ)]));
     }
 
     #[test]

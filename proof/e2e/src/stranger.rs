@@ -195,18 +195,20 @@ impl Stranger {
     /// # Panics
     /// As [`Stranger::result`].
     pub fn reply(&mut self, client: ClientUuid, target: TargetName, op: Op) -> (Reply, Vec<u8>) {
-        let (refusal, body) = self.exchange(client, target, op).expect("an answer");
+        let (refusal, bulk_at, answer) = self.exchange(client, target, op).expect("an answer");
         assert_eq!(refusal, None);
-        let bytes = Bytes::copy_from_slice(&body[ENVELOPE_BYTES..]);
-        (decode_reply(bytes, Bytes::new()).expect("a reply"), body)
+        let mut body = Bytes::copy_from_slice(&answer);
+        let bulk = body.split_off(bulk_at);
+        (decode_reply(body.slice(ENVELOPE_BYTES..), bulk).expect("a reply"), answer)
     }
 
+    /// The refusal, where the bulk data in the answer begins, and the answer.
     fn exchange(
         &mut self,
         client: ClientUuid,
         target: TargetName,
         op: Op,
-    ) -> std::io::Result<(Option<Refusal>, Vec<u8>)> {
+    ) -> std::io::Result<(Option<Refusal>, usize, Vec<u8>)> {
         self.xid += 1;
         let request = Request {
             target,
@@ -226,7 +228,8 @@ impl Stranger {
         loop {
             let (header, body) = self.receive()?;
             if header.kind == FrameKind::Reply {
-                return Ok((Envelope::decode(&body).expect("an envelope").refusal, body));
+                let refusal = Envelope::decode(&body).expect("an envelope").refusal;
+                return Ok((refusal, header.body_bytes as usize, body));
             }
         }
     }

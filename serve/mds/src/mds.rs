@@ -39,11 +39,13 @@ use observe::registry::Registry;
 use parking_lot::{Mutex, RwLock};
 use replay::bundle::exchange::Exchange;
 use rpc::service::Export;
+use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, Weak};
 use store::store::Store;
 use target::Target;
 use target::room::{Payment, Room};
+use target::shown_tickets::ShownTickets;
 use tokio::sync::Notify;
 use types::credentials::Credentials;
 use types::errno::Errno;
@@ -102,6 +104,9 @@ pub struct Mds {
     pub(crate) fencing: Fencing,
     /// With which tickets are signed; not known in a test without a cluster.
     pub(crate) server_key: RwLock<ServerKey>,
+    /// What the tickets of restricted clients, named by their files, let them do with bytes that
+    /// are here. Bound: the sessions of the MDT.
+    pub(crate) tickets_given: Mutex<HashMap<ClientUuid, ShownTickets>>,
     /// Notified when an answer that waits because of what it shows may go out.
     pub(crate) acknowledged: Notify,
     pub(crate) spaces: Spaces,
@@ -140,6 +145,8 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) is_squashed: bool,
     /// Its client may not do everything, whatever becomes of this caller.
     pub(crate) is_restricted: bool,
+    /// It is refused, whatever it asks of names and attributes.
+    pub(crate) is_denied: bool,
     /// Its client may change nothing.
     pub(crate) is_read_only: bool,
     /// It brings back what was open or locked before a restart.
@@ -262,6 +269,7 @@ impl Mds {
             redo,
             fencing: Fencing::default(),
             server_key: RwLock::default(),
+            tickets_given: Mutex::default(),
             acknowledged: Notify::new(),
             spaces: Spaces::default(),
             rotor: Mutex::new(Rotor(env.random.next_u64())),

@@ -230,11 +230,6 @@ impl Opens {
         self.inodes.get(&fid).is_some_and(|inode| inode.writers > 0)
     }
 
-    /// True if this client has it open for writing.
-    pub fn is_written_by(&self, client: ClientUuid, fid: Fid) -> bool {
-        self.is_written(fid) && self.own(client, fid, |open| open.write) > 0
-    }
-
     /// How other clients than this one have it open.
     pub fn others(&self, client: ClientUuid, fid: Fid) -> OpenBy {
         let Some(Inode { opens, writers, .. }) = self.inodes.get(&fid) else {

@@ -115,6 +115,7 @@ impl Service for Mds {
     fn gone(&self, export: &Arc<Export>, why: Gone) {
         self.audit_ends(export);
         self.room.gone((self.name, export.client()));
+        self.tickets_given.lock().remove(&export.client());
         self.session_gone(export, why);
     }
 }
@@ -224,6 +225,7 @@ impl Mds {
             credentials: &credentials,
             is_squashed,
             is_restricted,
+            is_denied,
             is_read_only,
             restores,
             transno,
@@ -235,6 +237,11 @@ impl Mds {
         let mut found = Found::new();
         let mut failed = false;
         let mut done = done.into_iter();
+        // Before the first of them is done, so that the client can send all of it again. What
+        // follows on an earlier life's part is looked at in its turn.
+        let goes_on = done.len() > 0;
+        let lacks = |op: &Op| matches!(op, Op::Mds(op) if self.may_use(&request, op).is_err());
+        let lacks_ticket = is_restricted && !goes_on && ops.iter().any(lacks);
         // Places of results that are ACLs, where their ids are to be mapped.
         let mut acls = SmallVec::<[usize; 1]>::new();
         for op in ops {
@@ -250,6 +257,7 @@ impl Mds {
             };
             let mut result = match (kept, op) {
                 (Some(result), op) => self.open_again(&mut request, &op, result),
+                (None, _) if lacks_ticket => Err(Errno::ENOKEY),
                 (None, _) if failed => Err(Errno::ECANCELED),
                 (None, Op::Mds(op)) if is_denied && ids::is_denied(&op) => Err(Errno::EACCES),
                 (None, Op::Mds(mut op)) => {
@@ -260,7 +268,14 @@ impl Mds {
                             ids::map_op(nodemap, &mut op)
                         }
                     };
+                    let by_reference = |(fid, _): (Fid, _)| fid.as_result_of().is_some();
+                    let is_new = goes_on || op.bytes_used().is_some_and(by_reference);
                     match mapped.and_then(|()| resolve(&mut op, &found)) {
+                        Ok(())
+                            if is_restricted && is_new && self.may_use(&request, &op).is_err() =>
+                        {
+                            Err(Errno::ENOKEY)
+                        }
                         Ok(()) if has_fileset && ids::is_outside(&mut op) => Err(Errno::EACCES),
                         Ok(())
                             if is_read_only

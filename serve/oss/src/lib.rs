@@ -32,7 +32,6 @@ mod recovery;
 pub mod scrub;
 mod service;
 pub mod settings;
-mod shown_tickets;
 mod space;
 mod streams;
 mod sums;

@@ -5,7 +5,6 @@
 //! squash, as far as the MGS keeps that. Servers and clients at loopback are never restricted. All
 //! of it is in memory: after a restart of the OST clients show their tickets again.
 
-use crate::shown_tickets::ShownTickets;
 use foldhash::HashMap;
 use idmap::acting::Acting;
 use idmap::rules::Rules;
@@ -15,6 +14,7 @@ use parking_lot::{Mutex, RwLock};
 use rpc::service::Export;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use target::shown_tickets::ShownTickets;
 use types::errno::Errno;
 use types::nid::Nid;
 use types::object_ticket::{Bearer, ObjectTicket, Signer};

@@ -6,6 +6,7 @@
 //! never handed out again.
 //!
 //! [`room`] shares out the free space of a volume, and promises parts of it to clients.
+//! [`shown_tickets`] remembers what tickets let one client do.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
@@ -13,6 +14,7 @@ pub mod error;
 pub mod format;
 mod grants;
 pub mod room;
+pub mod shown_tickets;
 pub mod superblock;
 pub mod target;
 pub mod tree;

@@ -3,7 +3,7 @@
 pub mod peers;
 
 use crate::misfit::unexpected;
-use crate::tickets::TicketKeeper;
+use crate::tickets::{TicketKeeper, Uses};
 use bytes::Bytes;
 use layout::layout::Layout;
 use rpc::error::RpcError;
@@ -89,6 +89,17 @@ pub trait Sent: Send {
     fn arrived(&mut self, reply: &Result<Reply, RpcError>);
 }
 
+/// The files whose bytes these operations use, and the rights that they need; `None`: they use
+/// none.
+fn uses_of(ops: &[MdsOp]) -> Option<Uses> {
+    let uses: Uses = ops.iter().filter_map(MdsOp::bytes_used).collect();
+    (!uses.is_empty()).then_some(uses)
+}
+
+fn lacks_ticket(results: &[Result<MdsReply, Errno>]) -> bool {
+    matches!(results.first(), Some(Err(Errno::ENOKEY)))
+}
+
 /// Client of one MDT.
 #[derive(Clone)]
 pub struct Mdc {
@@ -127,11 +138,41 @@ impl Mdc {
     }
 
     /// Several operations as one request; one result per operation. After one fails the rest answer
-    /// ECANCELED.
+    /// ECANCELED. If the MDT asks for tickets, they are got, and the request is sent once more.
     ///
     /// # Errors
-    /// Only if the request as a whole got no answer.
+    /// Only if the request as a whole got no answer; EACCES: the MDT gives no ticket for it.
     pub async fn ask(
+        &self,
+        credentials: &Credentials,
+        ops: Vec<MdsOp>,
+    ) -> Result<Vec<Result<MdsReply, Errno>>, RpcError> {
+        let keeper = self.tickets.as_ref().filter(|_| !self.import.is_local());
+        let Some((keeper, uses)) = keeper.zip(uses_of(&ops)) else {
+            return self.send(credentials, ops).await;
+        };
+        // It costs references to the data, and no copies.
+        let again = ops.clone();
+        let results = self.send(credentials, ops).await?;
+        match lacks_ticket(&results) {
+            false => Ok(results),
+            true => Box::pin(self.ask_again(&**keeper, credentials, (again, uses))).await,
+        }
+    }
+
+    /// The MDT did nothing, for want of tickets: gets some, and asks once more.
+    async fn ask_again(
+        &self,
+        keeper: &dyn TicketKeeper,
+        credentials: &Credentials,
+        (ops, uses): (Vec<MdsOp>, Uses),
+    ) -> Result<Vec<Result<MdsReply, Errno>>, RpcError> {
+        keeper.ask_again(credentials, uses).await?;
+        let results = self.send(credentials, ops).await?;
+        if lacks_ticket(&results) { Err(RpcError::Errno(Errno::EACCES)) } else { Ok(results) }
+    }
+
+    async fn send(
         &self,
         credentials: &Credentials,
         mut ops: Vec<MdsOp>,

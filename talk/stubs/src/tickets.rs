@@ -15,6 +15,9 @@ use wire::mds::{AskTickets, MdsOp, MdsReply};
 pub type ToShow<'a> =
     Pin<Box<dyn Future<Output = Result<Vec<ObjectTicket>, RpcError>> + Send + 'a>>;
 
+/// Tickets that are asked for.
+pub type Asked<'a> = Pin<Box<dyn Future<Output = Result<(), RpcError>> + Send + 'a>>;
+
 /// Files after which objects are named, each once, and the rights that are needed to them; `NONE`:
 /// any right.
 pub type Uses = Vec<(Fid, Rights)>;
@@ -43,6 +46,10 @@ pub trait TicketKeeper: Send + Sync {
 
     /// The OST is to be shown tickets for these uses again.
     fn refused(&self, ost: TargetIndex, uses: &Uses, why: Refused);
+
+    /// An MDT has given this client no such rights to the bytes of these files that are there, or
+    /// has forgotten it: asks for tickets anew. A caller is about to use them.
+    fn ask_again(&self, credentials: &Credentials, files: Uses) -> Asked<'_>;
 
     /// The tickets to ask for behind these operations of a caller, in the same request.
     fn behind(&self, credentials: &Credentials, ops: &[MdsOp]) -> Option<AskTickets>;

@@ -78,7 +78,7 @@ pub enum Mutant {
     /// A request of a client is taken although its limit is over; OSTs are told of evictions, so
     /// this alone must not be seen ([`Mutant::HARMLESS`]).
     LimitIgnored = 33,
-    /// An OST does not look for the tickets of restricted clients.
+    /// OSTs and MDTs do not look for the tickets of restricted clients.
     TicketNotChecked = 34,
 }
 

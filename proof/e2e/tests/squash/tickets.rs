@@ -2,6 +2,7 @@
 //! their mounts work, and a program that keeps to no rule gets nothing else.
 
 use super::nodemap::{MAP, says_nothing, tenant};
+use bytes::Bytes;
 use e2e::cluster::Cluster;
 use e2e::process::text;
 use e2e::programs::{sh, try_sh};
@@ -11,6 +12,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::time::Duration;
+use types::attr::{SetAttr, WrittenAt};
 use types::errno::Errno;
 use types::fid::Fid;
 use types::name::Name;
@@ -18,7 +20,10 @@ use types::object::{ObjectId, ObjectOffset};
 use types::object_ticket::{ObjectTicket, Rights};
 use types::session::ClientUuid;
 use types::target::{FsName, TargetName};
-use wire::mds::{AskTickets, GetLayout, Lookup, MdsOp, MdsReply};
+use wire::mds::{
+    AskTickets, GetLayout, Lookup, MdsOp, MdsReply, Punch, Read as ReadBytes, Seek as SeekBytes,
+    Setattr, Store, Write as WriteBytes,
+};
 use wire::message::{Op, OpReply};
 use wire::ost::{
     ObjectGetattr, ObjectPunch, ObjectRead, ObjectSeek, ObjectSync, ObjectWrite, OstOp, PunchKind,
@@ -33,9 +38,17 @@ fn short_life(cluster: &Cluster) {
 }
 
 /// A script of the user that the nodemap knows, in the mount of the restricted client.
-fn as_user(mount: &Path, script: &str) -> String {
+pub(super) fn as_user(mount: &Path, script: &str) -> String {
     let run = "setpriv --reuid 1000 --regid 1001 --clear-groups";
     sh(Path::new("/"), &format!("{run} sh -ec 'cd {} && {script}'", mount.display()))
+}
+
+/// Files that are made in this directory have their first 64 KiB on the MDT.
+pub(super) fn on_mdt(cluster: &Cluster, dir: &Path) {
+    let dir = dir.display().to_string();
+    let words = ["setstripe", "-E", "64K", "-L", "mdt", "-E", "-1", "-c", "1", &dir];
+    let made = cluster.called("lfs", &words);
+    assert!(made.status.success(), "{}", text(&made));
 }
 
 fn restart(cluster: &mut Cluster, name: &str) {
@@ -58,34 +71,55 @@ fn a_restricted_mount_works() {
          for n in 1 2 3 4 5 6 7 8; do head -c 100000 given > open/$n; done; \
          cat open/1 open/2 open/3 open/4 open/5 open/6 open/7 open/8 | cksum; sync",
     );
-    let sums = "cksum open/* given";
+    sh(&admin, "mkdir -m 777 small");
+    on_mdt(&cluster, &admin.join("small"));
+    as_user(
+        &mount,
+        "head -c 30000 given > small/a; cp small/a small/b; cmp small/a small/b; \
+         echo tail >> small/b; truncate -s 20000 small/b; head -c 20000 given | cmp - small/b; \
+         head -c 100000 given > small/c; cmp -n 100000 given small/c; sync",
+    );
+    let sums = "cksum open/* small/* given";
     assert_eq!(sh(&admin, sums), sh(&mount, sums));
     // A file that a program has open is its own, also after chmod and many renewals.
     let held = mount.join("open/held");
     as_user(&mount, "echo start > open/held && chmod 666 open/held");
     let mut file = OpenOptions::new().read(true).append(true).open(&held).expect("open");
-    sh(&admin, "chmod 600 open/held");
+    let small = mount.join("small/held");
+    as_user(&mount, "echo start > small/held && chmod 666 small/held");
+    let mut small = OpenOptions::new().append(true).open(&small).expect("open");
+    sh(&admin, "chmod 600 open/held small/held");
     for round in 0..4 {
-        writeln!(file, "round {round}").expect("write");
-        file.sync_all().expect("sync");
+        for file in [&mut file, &mut small] {
+            writeln!(file, "round {round}").expect("write");
+            file.sync_all().expect("sync");
+        }
         std::thread::sleep(Duration::from_secs(LIFE));
     }
     // Servers that restart know no tickets.
     for name in ["oss0", "oss1", "mds"] {
         restart(&mut cluster, name);
-        writeln!(file, "after {name}").expect("write");
-        file.sync_all().expect("sync");
+        for file in [&mut file, &mut small] {
+            writeln!(file, "after {name}").expect("write");
+            file.sync_all().expect("sync");
+        }
         as_user(&mount, "head -c 200000 given > open/again && cmp -n 200000 given open/again");
+        as_user(&mount, "head -c 20000 given > small/again && cmp -n 20000 given small/again");
     }
     let mut whole = String::new();
     file.seek(SeekFrom::Start(0)).expect("seek");
     file.read_to_string(&mut whole).expect("read");
     let rounds = "start\nround 0\nround 1\nround 2\nround 3\n";
     assert_eq!(whole, format!("{rounds}after oss0\nafter oss1\nafter mds\n"));
-    assert_eq!(fs::read_to_string(admin.join("open/held")).expect("read"), whole);
+    for held in ["open/held", "small/held"] {
+        assert_eq!(fs::read_to_string(admin.join(held)).expect("read"), whole, "{held}");
+    }
     // What the user must not, it cannot.
-    sh(&admin, "head -c 100000 given > secret && chmod 600 secret");
-    assert!(!try_sh(&mount, "cat secret").status.success());
+    sh(&admin, "head -c 100000 given > secret && cp given small/secret");
+    sh(&admin, "chmod 600 secret small/secret");
+    for script in ["cat secret", "cat small/secret", "truncate -s 0 small/secret"] {
+        assert!(!try_sh(&mount, script).status.success(), "{script}");
+    }
     assert!(cluster.many().fsck(&[]).status.success());
 }
 
@@ -125,13 +159,21 @@ impl Attacker {
         }
     }
 
+    fn find(&mut self, parent: Fid, name: &str) -> Fid {
+        let lookup = Lookup { parent, name: Name::new(name.as_bytes()).expect("a name") };
+        match self.metadata(MdsOp::Lookup(lookup)) {
+            MdsReply::Entry(entry) => entry.attr.fid,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The error of an operation of the MDT.
+    fn on_mdt(&mut self, op: MdsOp) -> Option<Errno> {
+        self.mdt.result(self.client, mdt(), Op::Mds(op)).0.err()
+    }
+
     fn object(&mut self, name: &str) -> ObjectId {
-        let lookup =
-            Lookup { parent: Fid::ROOT, name: Name::new(name.as_bytes()).expect("a name") };
-        let MdsReply::Entry(entry) = self.metadata(MdsOp::Lookup(lookup)) else {
-            panic!("an entry")
-        };
-        let fid = entry.attr.fid;
+        let fid = self.find(Fid::ROOT, name);
         let layout = MdsOp::GetLayout(GetLayout { fid, write: false, start: 0, end: u64::MAX });
         let MdsReply::Layout(layout) = self.metadata(layout) else { panic!("a layout") };
         let found = layout.objects(fid).find(|(at, _)| at.0 == 0);
@@ -244,4 +286,64 @@ fn a_restricted_client_that_keeps_to_no_rule_gets_what_its_tickets_say() {
     for op in looks(secret).into_iter().chain(changes(secret)) {
         assert_eq!(free.on_ost(op.clone()), None, "{op:?}");
     }
+}
+
+/// What reads and changes bytes of a file on the MDT; those that change it leave it as it is.
+fn uses_of_bytes(fid: Fid, size: u64) -> [MdsOp; 6] {
+    let (data, at) = (Bytes::new(), WrittenAt::Now);
+    let punch = Punch {
+        fid,
+        start: size,
+        end: 4096,
+        kind: PunchKind::Zero,
+        grows: false,
+        kill_suidgid: false,
+    };
+    let set = SetAttr { size: Some(size), ..SetAttr::default() };
+    [
+        MdsOp::Read(ReadBytes { fid, offset: 0, len: 4096 }),
+        MdsOp::Seek(SeekBytes { fid, offset: 0, hole: true }),
+        MdsOp::Write(WriteBytes { fid, offset: 0, data: data.clone(), at, kill_suidgid: false }),
+        MdsOp::Store(Store { fid, pieces: vec![(0, data)], at }),
+        MdsOp::Punch(punch),
+        MdsOp::Setattr(Setattr { fid, set }),
+    ]
+}
+
+#[test]
+fn bytes_on_the_mdt_are_kept_from_it_too() {
+    let Some(cluster) = tenant(MAP) else { return };
+    let admin = cluster.mounts()[1].clone();
+    sh(&admin, "mkdir small");
+    on_mdt(&cluster, &admin.join("small"));
+    sh(&admin, "cd small && echo secret > secret && echo shown > shown && echo given > given");
+    sh(&admin, "cd small && chmod 600 secret && chmod 644 shown && chmod 666 given && sync");
+    let mut attacker = Attacker::new(&cluster, 0, 0x77);
+    let dir = attacker.find(Fid::ROOT, "small");
+    let [secret, shown, given] = ["secret", "shown", "given"].map(|name| attacker.find(dir, name));
+    let refused = |attacker: &mut Attacker, fid, size| {
+        uses_of_bytes(fid, size).map(|op| match attacker.on_mdt(op) {
+            None => false,
+            NO_KEY => true,
+            other => panic!("{other:?}"),
+        })
+    };
+    assert_eq!(refused(&mut attacker, secret, 7), [true; 6]);
+    assert_eq!(refused(&mut attacker, shown, 6), [false, false, true, true, true, true]);
+    assert_eq!(refused(&mut attacker, given, 6), [false; 6], "others may write it");
+    assert_eq!(attacker.ticket(secret), Err(Errno::EACCES));
+    // A ticket that it was given is good as long as it lives; one of another file gives nothing.
+    attacker.ticket(given).expect("others may use it");
+    sh(&admin, "chmod 600 small/given");
+    assert_eq!(refused(&mut attacker, given, 6), [false; 6]);
+    assert_eq!(refused(&mut attacker, secret, 7), [true; 6]);
+    let mut other = Attacker::new(&cluster, 0, 0x78);
+    assert_eq!(refused(&mut other, given, 6), [true; 6], "another client");
+    for name in ["secret", "shown", "given"] {
+        let held = fs::read_to_string(admin.join("small").join(name)).expect("read");
+        assert_eq!(held, format!("{name}\n"));
+    }
+    // The same of a client that may do everything.
+    let mut free = Attacker::new(&cluster, 1, 0x79);
+    assert_eq!(refused(&mut free, secret, 7), [false; 6]);
 }

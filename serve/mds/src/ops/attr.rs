@@ -7,7 +7,6 @@ use crate::records::dom::Part;
 use crate::records::tail;
 use bytes::Bytes;
 use disk::inode::ItemTag;
-use namespace::access::{WRITE, permission};
 use namespace::dom;
 use namespace::inode::InodeFlags;
 use namespace::setattr;
@@ -74,13 +73,9 @@ impl Mds {
     ) -> Result<MdsReply, Errno> {
         let &Setattr { fid, ref set } = op;
         self.ours(fid)?;
-        let (client, is_squashed) = (request.client(), request.is_squashed);
+        let client = request.client();
         self.change(request, |records, ctx| {
             let inode = records.there(fid)?;
-            if is_squashed && set.size.is_some() && !records.state.opens.is_written_by(client, fid)
-            {
-                permission(records, ctx, &inode, WRITE)?;
-            }
             let inode = match set.size {
                 Some(_) if records.state.opens.is_executed_elsewhere(client, fid) => {
                     return Err(Errno::ETXTBSY);

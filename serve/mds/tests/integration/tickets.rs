@@ -1,12 +1,14 @@
 //! Tickets for objects: given for what the caller may do, and for what the client had.
 
+use crate::dom;
 use crate::rig::{Rig, wait};
+use bytes::Bytes;
 use idmap::property::Property;
 use idmap::set::{NodemapChange, Nodemaps};
-use rpc::service::{Export, Service};
+use rpc::service::{Export, Gone, Service};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use types::attr::SetAttr;
+use types::attr::{SetAttr, WrittenAt};
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
@@ -15,8 +17,12 @@ use types::object_ticket::{Bearer, ObjectTicket, Rights, Signer};
 use types::principal::{Owner, Role};
 use types::proof::ServerKey;
 use types::session::{ClientUuid, OpenHandle, Xid};
-use wire::mds::{AskTickets, Close, MdsOp, MdsReply, Open, OpenFlags, SwapLayouts};
+use wire::mds::{
+    AskTickets, Close, MdsOp, MdsReply, Open, OpenFlags, Punch, Read, Seek, Setattr, Store,
+    SwapLayouts, Write,
+};
 use wire::message::{OpReply, Request};
+use wire::ost::PunchKind;
 
 const KEY: ServerKey = ServerKey(5);
 const A: ClientUuid = ClientUuid(21);
@@ -103,10 +109,45 @@ fn rig(mode: u32) -> (Rig, Fid) {
     let rig = Rig::new();
     rig.mds.set_server_key(KEY);
     let fid = rig.file("f");
-    chmod(&rig, fid, mode);
+    give(&rig, fid, mode);
+    (rig, fid)
+}
+
+fn give(rig: &Rig, fid: Fid, mode: u32) {
+    chmod(rig, fid, mode);
     let set = SetAttr { uid: Some(OWNER), gid: Some(OWNER), ..SetAttr::default() };
     rig.setattr(fid, set).unwrap();
+}
+
+/// The same, and its bytes live on the MDT.
+fn rig_with_bytes(mode: u32) -> (Rig, Fid) {
+    let (rig, _) = rig(0o600);
+    let fid = dom::file(&rig, "small");
+    give(&rig, fid, mode);
     (rig, fid)
+}
+
+fn read(fid: Fid) -> MdsOp {
+    MdsOp::Read(Read { fid, offset: 0, len: 9 })
+}
+
+/// What reads a file's bytes on the MDT.
+fn reads(fid: Fid) -> [MdsOp; 2] {
+    [read(fid), MdsOp::Seek(Seek { fid, offset: 0, hole: true })]
+}
+
+/// What changes them.
+fn writes(fid: Fid) -> [MdsOp; 4] {
+    let (data, at) = (Bytes::from_static(b"x"), WrittenAt::Now);
+    let punch =
+        Punch { fid, start: 0, end: 1, kind: PunchKind::Zero, grows: true, kill_suidgid: false };
+    let set = SetAttr { size: Some(1), ..SetAttr::default() };
+    [
+        MdsOp::Write(Write { fid, offset: 0, data: data.clone(), at, kill_suidgid: false }),
+        MdsOp::Store(Store { fid, pieces: vec![(0, data)], at }),
+        MdsOp::Punch(punch),
+        MdsOp::Setattr(Setattr { fid, set }),
+    ]
 }
 
 fn chmod(rig: &Rig, fid: Fid, mode: u32) {
@@ -270,4 +311,88 @@ fn without_the_key_of_the_servers_there_are_no_tickets() {
     rig.mds.set_server_key(ServerKey(0));
     let asked = AskTickets { fids: vec![fid], of_objects: false, had: Vec::new() };
     assert_eq!(far(&rig, A).op(&rig, OTHER, MdsOp::AskTickets(asked)), Err(Errno::ENOKEY));
+}
+
+#[test]
+fn a_restricted_client_does_with_bytes_here_what_its_callers_may_and_its_tickets_say() {
+    let (rig, fid) = rig_with_bytes(0o640);
+    let a = far(&rig, A);
+    let results = |a: &Far, uid, ops: &[MdsOp]| {
+        let results = ops.iter().map(|op| a.op(&rig, uid, op.clone()).err());
+        results.collect::<Vec<_>>()
+    };
+    let all = [&reads(fid)[..], &writes(fid)].concat();
+    let no_key = |ops: &[MdsOp]| vec![Some(Errno::ENOKEY); ops.len()];
+    let good = |ops: &[MdsOp]| vec![None; ops.len()];
+    assert_eq!(results(&a, OTHER, &all), good(&all), "no client is restricted");
+    activate(&rig, &[("trusted", "1")]);
+    assert_eq!(results(&a, OTHER, &all), no_key(&all));
+    assert_eq!(results(&a, 0, &all), no_key(&all), "a squashed root");
+    assert_eq!(results(&a, OWNER, &all), good(&all));
+    chmod(&rig, fid, 0o604);
+    assert_eq!(results(&a, OTHER, &reads(fid)), good(&reads(fid)));
+    assert_eq!(results(&a, OTHER, &writes(fid)), no_key(&writes(fid)));
+    chmod(&rig, fid, 0o602);
+    assert_eq!(results(&a, OTHER, &writes(fid)), good(&writes(fid)));
+    chmod(&rig, fid, 0o600);
+    assert_eq!(results(&a, OTHER, &writes(fid)), no_key(&writes(fid)));
+    // What one caller was given its client's write-back may do, which goes as root.
+    a.ticket(&rig, OWNER, fid).unwrap();
+    assert_eq!(results(&a, 0, &all), good(&all));
+    let b = far(&rig, ClientUuid(22));
+    assert_eq!(results(&b, 0, &all), no_key(&all), "another client");
+    let other = dom::file(&rig, "other");
+    chmod(&rig, other, 0);
+    assert_eq!(results(&a, 0, &writes(other)), no_key(&writes(other)), "another file");
+    rig.mds.gone(&a.export, Gone::Disconnected);
+    assert_eq!(results(&far(&rig, A), 0, &all), no_key(&all), "another session");
+    activate(&rig, &[("trusted", "1"), ("admin", "1")]);
+    assert_eq!(results(&b, 0, &all), good(&all), "it may do everything");
+}
+
+#[test]
+fn nothing_of_a_request_is_done_that_lacks_a_ticket() {
+    let (rig, fid) = rig_with_bytes(0o600);
+    let a = far(&rig, A);
+    activate(&rig, &[("trusted", "1")]);
+    let open = |fid| MdsOp::Open(Open { fid, flags: READ });
+    let sent = |ops| a.ops(&rig, OTHER, ops, InodeBits::NONE);
+    let refused = sent(vec![open(fid), read(fid)]);
+    assert_eq!(refused, [Err(Errno::ENOKEY), Err(Errno::ENOKEY)]);
+    // The file is known only when the first operation is done.
+    let results = sent(vec![open(fid), read(Fid::result_of(0))]);
+    assert!(results[0].is_ok(), "{results:?}");
+    assert_eq!(results[1], Err(Errno::ENOKEY));
+    // Errors that the operations have of themselves are told.
+    for gone in reads(Fid { oid: 999, ..fid }) {
+        assert_eq!(sent(vec![gone]), [Err(Errno::ESTALE)]);
+    }
+    let size = SetAttr { size: Some(0), ..SetAttr::default() };
+    let cut = |fid| MdsOp::Setattr(Setattr { fid, set: size });
+    assert!(!matches!(sent(vec![cut(Fid::ROOT)])[..], [Ok(_) | Err(Errno::ENOKEY)]));
+    activate(&rig, &[("trusted", "1"), ("readonly_mount", "1")]);
+    for op in writes(fid) {
+        assert_eq!(sent(vec![op]), [Err(Errno::EROFS)]);
+    }
+    // A caller that is denied gives no right, whichever ids it claims.
+    activate(&rig, &[("deny_unknown", "1")]);
+    assert_eq!(a.op(&rig, OWNER, read(fid)), Err(Errno::ENOKEY));
+}
+
+#[test]
+fn tickets_for_bytes_here_are_those_of_the_file_whatever_its_bytes_are_named() {
+    let (rig, fid) = rig_with_bytes(0o600);
+    let other = dom::file(&rig, "other");
+    let a = far(&rig, A);
+    activate(&rig, &[("trusted", "1")]);
+    let swap = SwapLayouts { fid, other, versions: (0, 0), same: false };
+    assert_eq!(rig.one(MdsOp::SwapLayouts(swap)), Ok(MdsReply::Done));
+    chmod(&rig, other, 0o600);
+    assert_eq!(a.ticket(&rig, OWNER, fid).unwrap().fid, other);
+    for op in writes(fid) {
+        assert_eq!(a.op(&rig, 0, op).err(), None);
+    }
+    for op in reads(other).into_iter().chain(writes(other)) {
+        assert_eq!(a.op(&rig, 0, op), Err(Errno::ENOKEY));
+    }
 }

@@ -1,5 +1,6 @@
-//! What the tickets that one client has shown let it do with objects. Pure. Bounded by
-//! [`SHOWN_TICKETS_MAX`] files: those are forgotten that were not used for the longest.
+//! What the tickets that one client has shown, or was given, let it do with the bytes of files.
+//! Pure. Bounded by [`SHOWN_TICKETS_MAX`] files: those are forgotten that were not used for the
+//! longest.
 
 use types::fid::Fid;
 use types::generations::Generations;
@@ -24,7 +25,7 @@ impl Until {
 }
 
 /// See the module.
-pub(crate) struct ShownTickets(Generations<Fid, Until>);
+pub struct ShownTickets(Generations<Fid, Until>);
 
 impl Default for ShownTickets {
     fn default() -> ShownTickets {
@@ -33,8 +34,8 @@ impl Default for ShownTickets {
 }
 
 impl ShownTickets {
-    /// A good ticket was shown.
-    pub(crate) fn learn(&mut self, ticket: &ObjectTicket) {
+    /// A good ticket was shown, or given.
+    pub fn learn(&mut self, ticket: &ObjectTicket) {
         let until = self.0.entry(ticket.fid, Until::default);
         for (right, known) in [(Rights::READ, &mut until.read), (Rights::WRITE, &mut until.write)] {
             if ticket.rights.contains(right) {
@@ -43,13 +44,13 @@ impl ShownTickets {
         }
     }
 
-    /// True if the tickets that were shown give all of these rights now; `NONE`: any right.
-    pub(crate) fn give(&mut self, fid: Fid, rights: Rights, now: u64) -> bool {
+    /// True if these tickets give all of these rights now; `NONE`: any right.
+    pub fn give(&mut self, fid: Fid, rights: Rights, now: u64) -> bool {
         self.0.get_mut(fid).is_some_and(|until| until.has(rights, |until| now < until))
     }
 
     /// As [`ShownTickets::give`], but their time may be over.
-    pub(crate) fn gave(&mut self, fid: Fid, rights: Rights) -> bool {
+    pub fn gave(&mut self, fid: Fid, rights: Rights) -> bool {
         self.0.get_mut(fid).is_some_and(|until| until.has(rights, |until| until != 0))
     }
 }
