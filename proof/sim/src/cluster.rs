@@ -12,6 +12,9 @@ use client::client::{Client, ClientOptions};
 use client::read_ahead::ReadAheadLimits;
 use env::tasks::Tasks;
 use env::{BoxFuture, Env};
+use idmap::nodemap::{Members, NodemapName};
+use idmap::property::Property;
+use idmap::set::NodemapChange;
 use mds::mds::Mds;
 use mds::recovery::window::Phase;
 use mds::settings::MdsSettings;
@@ -28,10 +31,10 @@ use rpc::{Rpc, RpcConfig};
 use simenv::machine::{Kill, MachineId, Process};
 use simenv::rng::Rng;
 use simenv::world::World;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use store::batch::Batch;
@@ -117,6 +120,10 @@ pub struct Cluster {
     commits: Commits,
     /// What a committed record costs the CPU of a server's machine, nanoseconds.
     record_cost: Arc<AtomicU64>,
+    /// The process of the MGS.
+    mgs_parts: Arc<Mutex<Option<Parts>>>,
+    /// Life of tickets, seconds; 0: the usual one.
+    ticket_life: Arc<AtomicU32>,
     /// Messaging of all servers that ever ran: their services and sessions hold each other.
     started: Arc<Mutex<Vec<Arc<Rpc>>>>,
 }
@@ -217,8 +224,18 @@ impl Cluster {
                 ost: Arc::default(),
             });
         }
-        let (record_cost, started, went) = Default::default();
-        let cluster = Cluster { world, servers, went, seed, commits, record_cost, started };
+        let (record_cost, mgs_parts, ticket_life, started, went) = Default::default();
+        let cluster = Cluster {
+            world,
+            servers,
+            went,
+            seed,
+            commits,
+            record_cost,
+            mgs_parts,
+            ticket_life,
+            started,
+        };
         (0..cluster.servers.len()).for_each(|number| cluster.start_server(number));
         cluster
     }
@@ -226,6 +243,43 @@ impl Cluster {
     /// From now on each record that a server commits costs its machine's CPU this much.
     pub fn charge_records(&self, cost: Duration) {
         self.record_cost.store(cost.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// From now on the clients at these addresses may not do everything, though their root is root:
+    /// MDTs check what they ask, and targets ask for tickets, which are good for `ticket_life`
+    /// seconds. True when the MGS has it.
+    pub fn restrict(&self, clients: &[IpAddr], ticket_life: u32) -> Arc<AtomicBool> {
+        self.ticket_life.store(ticket_life, Ordering::Relaxed);
+        for mds in self.servers.iter().filter_map(|server| server.mds.lock().upgrade()) {
+            set_life(&mds, ticket_life);
+        }
+        let name = |text: &str| text.parse::<NodemapName>().expect("a good name");
+        let (tenants, others) = (name("tenants"), NodemapName::of_default());
+        let mut changes = vec![
+            NodemapChange::Modify(others.clone(), Property::Trusted(true)),
+            NodemapChange::Modify(others, Property::Admin(true)),
+            NodemapChange::Add(tenants.clone()),
+            NodemapChange::Modify(tenants.clone(), Property::Admin(true)),
+        ];
+        changes.extend(clients.iter().map(|ip| {
+            let members: Members = format!("{ip}@tcp").parse().expect("a range of NIDs");
+            NodemapChange::AddMembers(tenants.clone(), members)
+        }));
+        changes.push(NodemapChange::Activate(true));
+        let (parts, done) = (self.mgs_parts.lock().clone(), Arc::<AtomicBool>::default());
+        let (parts, is_done) = (parts.expect("the MGS is in service"), done.clone());
+        let change = async move {
+            let mgc = parts.mgc();
+            for change in changes {
+                if let Err(error) = mgc.change_nodemaps(change.clone()).await {
+                    panic!("{change:?}: {error}");
+                }
+            }
+            is_done.store(true, Ordering::Relaxed);
+        };
+        let tasks = self.servers[0].tasks.lock().clone().expect("the MGS is in service");
+        tasks.spawn("change nodemaps", Box::pin(change));
+        done
     }
 
     fn mgs(&self) -> Vec<Nid> {
@@ -249,6 +303,7 @@ impl Cluster {
         });
         let went = self.went.clone();
         let (mds, ost, started) = (server.mds.clone(), server.ost.clone(), self.started.clone());
+        let (mgs_parts, ticket_life) = (self.mgs_parts.clone(), self.ticket_life.clone());
         *mds.lock() = Weak::new();
         *ost.lock() = Weak::new();
         let life = async move {
@@ -280,6 +335,7 @@ impl Cluster {
             match kind {
                 TargetKind::Mgt => {
                     let _role = MgsRole::start(&parts, target).await.unwrap_or_else(failed);
+                    *mgs_parts.lock() = Some(parts);
                     std::future::pending::<()>().await;
                 }
                 TargetKind::Ost => {
@@ -306,6 +362,7 @@ impl Cluster {
                         MdtRole::start(&parts, &parts.mgc(), target, &followed, settings).await;
                     let role =
                         role.unwrap_or_else(|error| panic!("start server {number}: {error}"));
+                    set_life(role.mds(), ticket_life.load(Ordering::Relaxed));
                     *mds.lock() = Arc::downgrade(role.mds());
                     std::future::pending::<()>().await;
                 }
@@ -420,6 +477,14 @@ impl Cluster {
         files
             .filter_map(|path| path.file_name().map(|name| name.to_string_lossy().into_owned()))
             .collect()
+    }
+}
+
+fn set_life(mds: &Mds, ticket_life: u32) {
+    if ticket_life != 0
+        && let Err(errno) = mds.set_ticket_life(ticket_life)
+    {
+        panic!("tickets that are good for {ticket_life} s: {errno}");
     }
 }
 

@@ -36,6 +36,9 @@ struct Arguments {
     /// No seed does one thing over and over.
     #[arg(long)]
     no_workloads: bool,
+    /// All clients may do everything.
+    #[arg(long)]
+    no_tenants: bool,
     /// Number of MDTs: 1 to 4, or `seed` for what each seed says.
     #[arg(long, value_name = "N|seed", default_value = "1", value_parser = mdts)]
     mdts: Mdts,
@@ -86,6 +89,7 @@ fn main() -> ExitCode {
         machines: !arguments.no_machines,
         servers: !arguments.no_servers,
         workloads: !arguments.no_workloads,
+        tenants: !arguments.no_tenants,
         mdts: arguments.mdts,
     };
     #[cfg(feature = "mutants")]
@@ -103,7 +107,7 @@ fn main() -> ExitCode {
         .map_or_else(|| arguments.seeds.clone().unwrap_or(0..100), |seed| seed..seed + 1);
     let (began, mut time, mut events, mut answered, mut count, mut tangled) =
         (Instant::now(), 0.0, 0, 0, 0u64, 0u64);
-    let (mut extents, mut shared) = (0, 0u64);
+    let (mut extents, mut shared, mut tenants) = (0, 0u64, 0u64);
     let (mut gaps, mut met, mut revoked) = (0, 0u64, 0);
     let mut bad = 0;
     for seed in seeds {
@@ -124,6 +128,7 @@ fn main() -> ExitCode {
         tangled += u64::from(report.tangled);
         extents += report.extents;
         shared += u64::from(report.extents > 0);
+        tenants += u64::from(report.tenants);
         gaps += report.gaps.0;
         revoked += report.gaps.1;
         met += u64::from(report.gaps.1 > 0);
@@ -154,7 +159,7 @@ fn main() -> ExitCode {
     println!(
         "{count} seeds, {bad} bad, {tangled} too tangled to judge; {:.0} simulated seconds per second, \
          {:.0} seeds per hour, {:.0} events per second, {answered} operations, {extents} extents in {shared} seeds, \
-         {gaps} gaps, {revoked} called back in {met} seeds",
+         {gaps} gaps, {revoked} called back in {met} seeds, restricted clients in {tenants} seeds",
         time / wall,
         count as f64 * 3600.0 / wall,
         events as f64 / wall

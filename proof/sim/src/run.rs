@@ -21,6 +21,7 @@ use simenv::machine::{DiskSpeed, Kill, MachineId, Skew};
 use simenv::network::Delays;
 use simenv::rng::Rng;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -40,6 +41,8 @@ pub struct Faults {
     pub servers: bool,
     /// Programs of some seeds do one thing over and over ([`crate::workload`]).
     pub workloads: bool,
+    /// Clients of some seeds may not do everything, and show tickets.
+    pub tenants: bool,
     /// Number of MDTs.
     pub mdts: Mdts,
 }
@@ -75,6 +78,7 @@ impl Faults {
             ("machines", self.machines),
             ("servers", self.servers),
             ("workloads", self.workloads),
+            ("tenants", self.tenants),
         ];
         let off = switches.iter().filter(|(_, on)| !on).map(|(what, _)| format!(" --no-{what}"));
         let mdts = match self.mdts {
@@ -103,6 +107,7 @@ impl Default for Faults {
             machines: true,
             servers: true,
             workloads: true,
+            tenants: true,
             mdts: Mdts::Fixed(1),
         }
     }
@@ -129,6 +134,8 @@ pub struct Report {
     pub extents: u64,
     /// Gaps of directories in which several clients made names at once: granted, and called back.
     pub gaps: (u64, u64),
+    /// Every second client might not do everything.
+    pub tenants: bool,
     /// The name space could not be judged: too many operations without an answer.
     pub tangled: bool,
 }
@@ -153,6 +160,13 @@ const SILENT_MS: [(u64, u64); 2] = [(9_000, 15_000), (24_000, 29_000)];
 /// that were on their way to the OSTs arrive when others have the locks.
 const LATE_MS: [(u64, u64); 2] = [(200, 1_000), (29_500, 29_950)];
 
+/// In so many of 1000 seeds every second client may not do everything, and shows tickets.
+const TENANTS: u64 = 200;
+/// For so long these are good, seconds: the clocks of machines differ by up to 4 s.
+const TICKET_LIFE: (u64, u64) = (8, 20);
+/// Machines on which clients may be.
+const CLIENTS: u16 = 16;
+
 /// Longest time for which the answer to a change is late, microseconds.
 const ANSWER_LATE_MAX_US: u64 = 60_000;
 /// Longest time for which any other reply is: programs ask several things meanwhile.
@@ -175,6 +189,8 @@ struct Run {
     fault_profile: FaultProfile,
     /// Programs split and merge directories.
     splits: bool,
+    /// Every second client may not do everything.
+    tenants: bool,
     /// The client that did not hear the last moments of an MDT.
     deaf: Option<usize>,
     /// Time of the power cut.
@@ -209,6 +225,8 @@ pub fn run(seed: u64, faults: Faults, trace: bool) -> Report {
         last_death: Duration::ZERO,
         fault_profile,
         splits,
+        // A generator of its own: without them a seed is what it always was.
+        tenants: faults.tenants && Rng::new(seed, "tenants").chance(TENANTS),
         deaf: None,
         blackout: None,
         losses: Vec::new(),
@@ -242,6 +260,7 @@ pub fn run(seed: u64, faults: Faults, trace: bool) -> Report {
         faults: run.faults,
         extents: run.cluster.counted("extents_granted"),
         gaps: (run.cluster.counted("gaps_granted"), run.cluster.counted("gaps_revoked")),
+        tenants: run.tenants,
         tangled,
     }
 }
@@ -268,6 +287,9 @@ impl Run {
     fn whole(&mut self, faults: Faults) -> bool {
         if faults.machines {
             self.worsen_machines();
+        }
+        if self.tenants && !self.restrict() {
+            return false;
         }
         for _ in 0..self.rng.between(2, 3) {
             self.add_client(None);
@@ -296,6 +318,27 @@ impl Run {
         let tangled = self.judge(ended);
         self.wrong.extend(std::mem::take(&mut *self.recorder.found.lock()));
         tangled
+    }
+
+    /// Every second client, the first among them, may not do everything. `false`: that failed.
+    fn restrict(&mut self) -> bool {
+        let first = self.cluster.servers.len() as u16;
+        let machines = (first..first + CLIENTS).step_by(2).map(|number| MachineId(number).ip());
+        let clients: Vec<IpAddr> = machines.collect();
+        let (least, most) = TICKET_LIFE;
+        let life = Rng::new(self.rng.next_u64(), "life of tickets").between(least, most) as u32;
+        // Also that all servers are there.
+        if !self.wait(START_MAX, |run| run.cluster.is_recovered()) {
+            self.wrong.push(format!("the servers did not start within {START_MAX:?}"));
+            return false;
+        }
+        let done = self.cluster.restrict(&clients, life);
+        if !self.wait(START_MAX, |_| done.load(Ordering::Relaxed)) {
+            self.wrong.push(format!("nodemaps could not be changed within {START_MAX:?}"));
+            return false;
+        }
+        self.wait(SETTLE, |_| false);
+        true
     }
 
     fn worsen_machines(&mut self) {

@@ -15,4 +15,5 @@ mod splits;
 mod splits_seen;
 mod stripes;
 mod stripes_seen;
+mod tickets;
 mod unmounting;
