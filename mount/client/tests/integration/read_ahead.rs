@@ -80,18 +80,23 @@ async fn listed_files(rig: &Rig, count: usize) -> Vec<Found> {
     files
 }
 
+/// A program opens, reads and closes these files.
+async fn read_one_by_one(rig: &Rig, files: &[Found]) {
+    for (n, found) in files.iter().enumerate() {
+        let handle = rig.open(found.node, libc::O_RDONLY).await;
+        let read = rig.read(handle, true);
+        rig.settle().await;
+        assert_eq!(read.take(), Some(b"some bytes".to_vec()), "{n}");
+        rig.client().release(Caller::root(), handle).await.unwrap();
+        rig.settle().await;
+    }
+}
+
 #[test]
 fn the_next_files_of_a_directory_are_opened_and_read_ahead() {
     simulated(|rig| async move {
         let files = listed_files(&rig, 40).await;
-        for (n, found) in files.iter().enumerate() {
-            let handle = rig.open(found.node, libc::O_RDONLY).await;
-            let read = rig.read(handle, true);
-            rig.settle().await;
-            assert_eq!(read.take(), Some(b"some bytes".to_vec()), "{n}");
-            rig.client().release(Caller::root(), handle).await.unwrap();
-            rig.settle().await;
-        }
+        read_one_by_one(&rig, &files).await;
         let asked = ["Open", "Lock", "Readdir"].map(|word| rig.asked(word));
         assert_eq!(asked, [2, 2, 1], "the first two, then one question");
         assert_eq!((rig.asked("Read"), rig.used()), (40, 0));
@@ -116,14 +121,7 @@ async fn listed_small_files(rig: &Rig, count: usize) -> Vec<Found> {
 fn the_next_files_on_their_mdt_are_read_together() {
     simulated(|rig| async move {
         let files = listed_small_files(&rig, 40).await;
-        for (n, found) in files.iter().enumerate() {
-            let handle = rig.open(found.node, libc::O_RDONLY).await;
-            let read = rig.read(handle, true);
-            rig.settle().await;
-            assert_eq!(read.take(), Some(b"some bytes".to_vec()), "{n}");
-            rig.client().release(Caller::root(), handle).await.unwrap();
-            rig.settle().await;
-        }
+        read_one_by_one(&rig, &files).await;
         assert_eq!(["Open", "Readdir"].map(|word| rig.asked(word)), [2, 1]);
         assert_eq!(rig.cluster.world.state.lock().reads, [1, 1, 16, 22]);
         assert_eq!(rig.used(), 0);

@@ -84,20 +84,20 @@ impl DataPath {
     /// locks. The results keep them. Not in them: files that are in use, or that locks do not
     /// cover. What lives on an MDT is asked for together.
     pub fn fetch_first(&self, fids: &[Fid]) -> Vec<(Fid, Arc<File>)> {
-        let mut together = Together::default();
+        let mut together = Together(Vec::new());
         let mut fetched = Vec::with_capacity(fids.len());
         for fid in fids {
             fetched.extend(self.fetch_first_of(*fid, &mut together).map(|file| (*fid, file)));
         }
-        for batch in together.batches {
+        for Batch { pieces, .. } in together.0 {
             let Some(me) = self.strong() else { break };
-            let read = follow_job(cause::job(), async move { me.read_together(batch).await });
+            let read = follow_job(cause::job(), async move { me.read_together(pieces).await });
             self.session.env.tasks.spawn("read ahead", Box::pin(read));
         }
         fetched
     }
 
-    fn fetch_first_of(&self, fid: Fid, together: &mut Together) -> Option<Arc<File>> {
+    fn fetch_first_of(&self, fid: Fid, together: &mut Together<Asked>) -> Option<Arc<File>> {
         let (layout, size) = {
             let mut table = self.locks.table.lock();
             (table.layout(fid).filter(|_| table.opens_to_read(fid))?, table.attr(fid)?.attr.size)
@@ -116,7 +116,7 @@ impl DataPath {
             if !self.locks.is_stopped(fid)
                 && let Ask::Coming(asked) = self.ask_ahead(&file, first, guard.tenure())
             {
-                together.add(asked);
+                together.add(fid.mdt(), first.end, asked);
             }
         } else if size > 0 {
             self.fetch_ahead(&file, Wanted::from_slice(&[first]), guard.tenure());
@@ -308,30 +308,29 @@ impl Asked {
     }
 }
 
-/// Pieces to be asked for together.
-#[derive(Default)]
-struct Together {
-    batches: Vec<VecDeque<Asked>>,
-    /// Bytes of the last one.
+/// What one request asks an MDT for.
+struct Batch<T> {
+    mdt: u16,
     bytes: u64,
+    pieces: VecDeque<T>,
 }
 
-impl Together {
-    fn add(&mut self, asked: Asked) {
-        let bytes = asked.range.end - asked.range.start;
-        let mdt = |asked: &Asked| asked.file.fid.mdt();
-        let fits = |batch: &VecDeque<Asked>| {
-            batch.len() < TOGETHER_MAX
-                && self.bytes + bytes <= TOGETHER_BYTES_MAX
-                && batch.front().map(mdt) == Some(mdt(&asked))
+/// Pieces to be asked for together, in any order of their MDTs.
+struct Together<T>(Vec<Batch<T>>);
+
+impl<T> Together<T> {
+    fn add(&mut self, mdt: u16, bytes: u64, piece: T) {
+        let fits = |batch: &&mut Batch<T>| {
+            batch.mdt == mdt
+                && batch.pieces.len() < TOGETHER_MAX
+                && batch.bytes + bytes <= TOGETHER_BYTES_MAX
         };
-        if !self.batches.last().is_some_and(fits) {
-            self.batches.push(VecDeque::new());
-            self.bytes = 0;
-        }
-        self.bytes += bytes;
-        if let Some(batch) = self.batches.last_mut() {
-            batch.push_back(asked);
+        match self.0.iter_mut().find(fits) {
+            Some(batch) => {
+                batch.bytes += bytes;
+                batch.pieces.push_back(piece);
+            }
+            None => self.0.push(Batch { mdt, bytes, pieces: VecDeque::from([piece]) }),
         }
     }
 }
@@ -349,4 +348,27 @@ fn read_of(parts: &[Segment], course: Course) -> ledger::Read {
         }
     }
     ledger::Read { hit, missed, waited, anyhow: course == Course::Anyhow }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_one_mdt_come_together_whatever_stands_between_them() {
+        let batches = |files: &[(u16, u64)]| {
+            let mut together = Together(Vec::new());
+            for (n, (mdt, bytes)) in files.iter().enumerate() {
+                together.add(*mdt, *bytes, n);
+            }
+            together.0.into_iter().map(|batch| (batch.mdt, batch.pieces)).collect::<Vec<_>>()
+        };
+        let apart = batches(&[(0, 9), (1, 9), (0, 9), (1, 9)]);
+        assert_eq!(apart, [(0, [0, 2].into()), (1, [1, 3].into())]);
+        let many: Vec<usize> =
+            batches(&[(0, 9); TOGETHER_MAX + 1]).iter().map(|(_, pieces)| pieces.len()).collect();
+        assert_eq!(many, [TOGETHER_MAX, 1]);
+        let large = batches(&[(0, TOGETHER_BYTES_MAX), (0, 1), (0, TOGETHER_BYTES_MAX), (0, 1)]);
+        assert_eq!(large, [(0, [0].into()), (0, [1, 3].into()), (0, [2].into())]);
+    }
 }
