@@ -1,4 +1,4 @@
-//! Tickets between the calls to MDTs, which give them, and those to OSTs, which ask for them
+//! Tickets between the calls to MDTs, which give them, and those to targets that ask for them
 //! (docs/security.md, "Object tickets").
 
 use rpc::error::RpcError;
@@ -31,10 +31,10 @@ pub enum Refused {
     NotBelieved,
 }
 
-/// Keeper of the tickets of one client. As long as no OST has asked for tickets it is only asked
+/// Keeper of the tickets of one client. As long as no target has asked for tickets it is only asked
 /// [`TicketKeeper::is_wanted`].
 pub trait TicketKeeper: Send + Sync {
-    /// True if an OST has asked this client for tickets.
+    /// True if a target has asked this client for tickets.
     fn is_wanted(&self) -> bool;
 
     /// Tickets for these uses of objects that the OST was not shown yet. Asks MDTs for those that
