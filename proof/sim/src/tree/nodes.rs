@@ -39,7 +39,9 @@ impl Nodes {
 
     /// Adds a node, or puts it in the place of the one with this number.
     pub(super) fn insert(&mut self, ino: Ino, node: Arc<Node>) {
-        self.remove(ino);
+        if let Some(old) = self.by_ino.get(&ino) {
+            self.hash = self.hash.wrapping_sub(hash_of(ino, old));
+        }
         self.hash = self.hash.wrapping_add(hash_of(ino, &node));
         self.by_ino.insert_mut(ino, node);
     }
