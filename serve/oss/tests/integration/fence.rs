@@ -66,7 +66,7 @@ fn when_the_mdt_is_answered_no_change_of_the_client_is_under_way() {
     rig.one_by(A, write(b"before")).unwrap();
     let (hold, changed) = &rig.watch.hold_writes;
     std::thread::scope(|scope| {
-        *hold.lock().unwrap() = true;
+        *hold.lock().unwrap() = Some(b"under way");
         let (rig, (send, told)) = (&rig, mpsc::channel());
         let writing = scope.spawn(|| rig.one_by(A, write(b"under way")));
         while rig.watch.held_writes.load(Ordering::SeqCst) == 0 {
@@ -75,7 +75,7 @@ fn when_the_mdt_is_answered_no_change_of_the_client_is_under_way() {
         scope.spawn(move || send.send(fence(rig, 1, &[A])).unwrap());
         // It cannot be answered, however long this takes.
         let early = told.recv_timeout(Duration::from_millis(100));
-        *hold.lock().unwrap() = false;
+        *hold.lock().unwrap() = None;
         changed.notify_all();
         assert!(early.is_err(), "it was answered while a write was under way");
         assert_eq!(told.recv().unwrap(), [ClientUuid(A)]);

@@ -33,8 +33,8 @@ pub struct Watch {
     pub volume_free: AtomicU64,
     /// The run of the machine's kernel.
     pub kernel_run: AtomicU64,
-    /// Writes are held while this is true.
-    pub hold_writes: (std::sync::Mutex<bool>, std::sync::Condvar),
+    /// Writes of these bytes are held. Others go on: the ledger is written at any time.
+    pub hold_writes: (std::sync::Mutex<Option<&'static [u8]>>, std::sync::Condvar),
     pub held_writes: AtomicUsize,
 }
 
@@ -103,8 +103,9 @@ impl File for WatchedFile {
     fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
         let (hold, changed) = &self.1.hold_writes;
         let held = hold.lock().unwrap();
-        self.1.held_writes.fetch_add(usize::from(*held), Ordering::SeqCst);
-        drop(changed.wait_while(held, |held| *held).unwrap());
+        let is_held = |held: &Option<&[u8]>| *held == Some(buf);
+        self.1.held_writes.fetch_add(usize::from(is_held(&held)), Ordering::SeqCst);
+        drop(changed.wait_while(held, |held| is_held(held)).unwrap());
         self.0.write_all_at(buf, offset)
     }
     fn size_and_blocks(&self) -> io::Result<(u64, u64)> {
