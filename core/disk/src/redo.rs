@@ -13,7 +13,7 @@
 //! | at | size | field    | meaning                                               |
 //! |----|------|----------|-------------------------------------------------------|
 //! |  0 |    4 | crc      | crc32c of the rest                                    |
-//! |  4 |    1 | version  | 2                                                     |
+//! |  4 |    1 | version  | 3                                                     |
 //! |  5 |    3 | zero     | must be 0                                             |
 //! |  8 |    4 | found    | inodes that it changed, directories that it read      |
 //! | 12 |    4 | parts    | what follows the inodes                               |
@@ -27,19 +27,28 @@
 //! |    2 | inode     | delta, 32   | a directory: [`Delta`]: nlink 4, bits 4 (1 mtime, 2 ctime, 4 changed), mtime 12, ctime 12 |
 //! |    3 | entry     | FID 16      | found: the name led there; none: there was no such name |
 //! |    4 | entry without a name | none | found: the directory had no names                  |
+//! |    5 | chunk     | 12 bytes    | bytes of a file: at in the chunk 4, at in the data 4, length 4 |
+//! |    6 | none      | data        | what kind 5 names; the last part, at most once             |
 //!
-//! Version 1 had kind 0 only, and so versions of directories instead of names.
+//! **Bytes of files** that a write brought need not stand in its redo: its author has them. So
+//! kind 5 says which of them go where, and [`with_data`] adds them when somebody else gets the
+//! redo, or when the author has brought them back.
+//!
+//! Version 1 had kind 0 only, and so versions of directories instead of names. Version 2 had no
+//! kind 5 and 6.
 
 use crate::damaged::{Damaged, known, seal, unseal};
 use crate::inode::{self, Delta};
-use crate::key;
+use crate::key::{self, Tag};
 use types::fid::Fid;
+use types::limits::DOM_CHUNK_BYTES;
 use types::time::Timestamp;
 use zerocopy::little_endian::{I32, I64, U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Version of the bytes. 1: records only. 2: deltas, and names that were found.
-pub const VERSION: u8 = 2;
+/// Version of the bytes. 1: records only. 2: deltas, and names that were found. 3: bytes of files
+/// that are named.
+pub const VERSION: u8 = 3;
 const RECORD: &str = "redo";
 const NONE: u32 = u32::MAX;
 
@@ -48,6 +57,8 @@ const BASE_KIND: u16 = 1;
 const DELTA_KIND: u16 = 2;
 const NAME_KIND: u16 = 3;
 const EMPTY_KIND: u16 = 4;
+const BYTES_KIND: u16 = 5;
+const DATA_KIND: u16 = 6;
 
 const MTIME: u32 = 1;
 const CTIME: u32 = 2;
@@ -80,6 +91,14 @@ struct RawPart {
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
+struct RawSource {
+    at: U32,
+    from: U32,
+    len: U32,
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
 struct RawTime {
     sec: I64,
     nsec: U32,
@@ -96,7 +115,7 @@ struct RawDelta {
 
 const _: () =
     assert!(size_of::<RawHead>() == 16 && size_of::<RawFound>() == 24 && size_of::<RawPart>() == 8);
-const _: () = assert!(size_of::<RawDelta>() == 32);
+const _: () = assert!(size_of::<RawDelta>() == 32 && size_of::<RawSource>() == 12);
 
 /// What a transaction found of the state that it read.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -119,11 +138,23 @@ impl Found {
     }
 }
 
+/// Bytes of a chunk that are some of the data of a write. The chunk grows if it is shorter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Source {
+    /// First byte in the chunk.
+    pub at: u32,
+    /// First byte in the data of the write.
+    pub from: u32,
+    /// Bytes, 1 to `DOM_CHUNK_BYTES`.
+    pub len: u32,
+}
+
 /// What a transaction changes, in order.
 #[derive(Default, Debug)]
 pub struct Log {
     bytes: Vec<u8>,
     count: u32,
+    names_data: bool,
 }
 
 impl Log {
@@ -162,6 +193,23 @@ impl Log {
             ctime: time(delta.ctime),
         };
         self.part(DELTA_KIND, &key::inode(fid), Some(raw.as_bytes()));
+    }
+
+    /// A chunk is put: as it was, but for these bytes of the data of the write.
+    ///
+    /// # Panics
+    /// As [`Log::note`].
+    pub fn note_bytes(&mut self, key: &[u8], sources: &[Source]) {
+        for Source { at, from, len } in sources {
+            let raw = RawSource { at: (*at).into(), from: (*from).into(), len: (*len).into() };
+            self.part(BYTES_KIND, key, Some(raw.as_bytes()));
+            self.names_data = true;
+        }
+    }
+
+    /// True if it names bytes of the data of a write.
+    pub fn names_data(&self) -> bool {
+        self.names_data
     }
 
     fn part(&mut self, kind: u16, key: &[u8], value: Option<&[u8]>) {
@@ -207,6 +255,25 @@ impl Log {
     }
 }
 
+/// Redo, with the data that it names behind it. What is no redo stays so.
+///
+/// # Panics
+/// Data beyond 4 GiB, which no message holds.
+pub fn with_data<'a>(redo: &[u8], data: impl Iterator<Item = &'a [u8]> + Clone) -> Vec<u8> {
+    let len = data.clone().map(<[u8]>::len).sum::<usize>();
+    let mut bytes = Vec::with_capacity(redo.len() + size_of::<RawPart>() + len);
+    bytes.extend_from_slice(redo);
+    let Some(parts) = bytes.get_mut(12..size_of::<RawHead>()) else { return bytes };
+    let count = <[u8; 4]>::try_from(&*parts).map_or(0, u32::from_le_bytes);
+    parts.copy_from_slice(&count.saturating_add(1).to_le_bytes());
+    let len = u32::try_from(len).expect("messages are below 4 GiB");
+    let part = RawPart { key: 0.into(), kind: DATA_KIND.into(), value: len.into() };
+    bytes.extend_from_slice(part.as_bytes());
+    data.for_each(|data| bytes.extend_from_slice(data));
+    seal(&mut bytes);
+    bytes
+}
+
 /// One part of a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change<'a> {
@@ -217,6 +284,16 @@ pub enum Change<'a> {
     Base(Fid, &'a [u8]),
     /// This is added to the record of a directory.
     Delta(Fid, Delta),
+    /// These bytes are put into the chunk with this key, from `at` on. A chunk that is shorter
+    /// grows, with zeros before them; one that is not there has no bytes.
+    Bytes {
+        /// Key of the chunk.
+        key: &'a [u8],
+        /// First byte in the chunk.
+        at: usize,
+        /// The bytes.
+        bytes: &'a [u8],
+    },
 }
 
 /// Bytes that were read.
@@ -249,6 +326,8 @@ pub fn decode(bytes: &[u8]) -> Result<Redo<'_>, Damaged> {
         return Err(short());
     }
     let mut changes = Vec::new();
+    // Places among the changes, and what comes there: data stands last.
+    let (mut named, mut data) = (Vec::new(), None);
     for _ in 0..count {
         let (raw, after) = RawPart::ref_from_prefix(rest).map_err(|_| short())?;
         let (key, after) = after.split_at_checked(raw.key.get().into()).ok_or_else(short)?;
@@ -259,11 +338,14 @@ pub fn decode(bytes: &[u8]) -> Result<Redo<'_>, Damaged> {
                 .map(|(value, after)| (Some(value), after))
                 .ok_or_else(short)?,
         };
-        if key.is_empty() {
-            return Err(field("key length", 0));
-        }
         let kind = raw.kind.get();
         let unfit = || field("kind of a part", kind.into());
+        if key.is_empty() != (kind == DATA_KIND) {
+            return Err(field("key length", key.len() as u64));
+        }
+        if data.is_some() {
+            return Err(unfit());
+        }
         let of_inode = || key::inode_of(key).ok_or_else(unfit);
         match (kind, value) {
             (RECORD_KIND, value) => changes.push(Change::Record(key, value)),
@@ -286,14 +368,46 @@ pub fn decode(bytes: &[u8]) -> Result<Redo<'_>, Damaged> {
                 Some((dir, b"")) => found.empty.push(dir),
                 _ => return Err(unfit()),
             },
+            (BYTES_KIND, Some(source)) => {
+                let is_chunk = key.first() == Some(&(Tag::Chunk as u8));
+                key::chunk_of(key).filter(|_| is_chunk).ok_or_else(unfit)?;
+                let source = read_source(source)?;
+                named.push((changes.len(), source));
+                changes.push(Change::Bytes { key, at: source.at as usize, bytes: &[] });
+            }
+            (DATA_KIND, Some(all)) => data = Some(all),
             _ => return Err(unfit()),
         }
         rest = after;
+    }
+    for (place, Source { from, len, .. }) in named {
+        let all = data.ok_or_else(|| field("data that is named", from.into()))?;
+        let of = all.get(from as usize..).and_then(|behind| behind.get(..len as usize));
+        if let (Some(Change::Bytes { bytes, .. }), Some(of)) = (changes.get_mut(place), of) {
+            *bytes = of;
+        } else {
+            return Err(field(
+                "end of what is named of the data",
+                u64::from(from) + u64::from(len),
+            ));
+        }
     }
     match rest.len() {
         0 => Ok(Redo { found, changes }),
         more => Err(field("bytes behind the last part", more as u64)),
     }
+}
+
+fn read_source(bytes: &[u8]) -> Result<Source, Damaged> {
+    let field = |field, found| Damaged::Field { record: RECORD, field, found };
+    let raw = RawSource::ref_from_bytes(bytes)
+        .map_err(|_| field("length of a source", bytes.len() as u64))?;
+    let source = Source { at: raw.at.get(), from: raw.from.get(), len: raw.len.get() };
+    let end = u64::from(source.at) + u64::from(source.len);
+    if source.len == 0 || end > DOM_CHUNK_BYTES as u64 {
+        return Err(field("end in a chunk", end));
+    }
+    Ok(source)
 }
 
 fn read_delta(bytes: &[u8]) -> Result<Delta, Damaged> {
@@ -385,6 +499,59 @@ mod tests {
         ];
         assert_eq!(redo, Redo { found: found(), changes });
         crate::golden::refuses_other_lengths(&bytes, |bytes| decode(bytes).is_err());
+    }
+
+    #[test]
+    fn data_that_is_named_is_found_in_what_is_added() {
+        let chunk = key::chunk(A, 3);
+        let [one, two] =
+            [(0, 2, 5), (16_000, 0, 2)].map(|(at, from, len)| Source { at, from, len });
+        let mut log = Log::default();
+        log.note(b"Ikey", Some(b"value"));
+        assert!(!log.names_data());
+        log.note_bytes(&chunk, &[one, two]);
+        assert!(log.names_data());
+        let short = log.encode(&found());
+        let missing = Damaged::Field { record: RECORD, field: "data that is named", found: 2 };
+        assert_eq!(decode(&short), Err(missing));
+        let data = [&b"da"[..], b"ta of it"];
+        let whole = with_data(&short, data.into_iter());
+        crate::golden::check("redo-data", &whole);
+        let bytes = |at, bytes| Change::Bytes { key: &chunk, at, bytes };
+        let changes =
+            vec![Change::Record(b"Ikey", Some(b"value")), bytes(0, b"ta of"), bytes(16_000, b"da")];
+        assert_eq!(decode(&whole), Ok(Redo { found: found(), changes }));
+        crate::golden::refuses_other_lengths(&whole, |bytes| decode(bytes).is_err());
+        // Less data than is named, and data that comes twice.
+        assert!(decode(&with_data(&short, [&b"data o"[..]].into_iter())).is_err());
+        assert!(decode(&with_data(&whole, data.into_iter())).is_err());
+        assert_eq!(with_data(b"short", data.into_iter()), b"short", "no redo");
+    }
+
+    #[test]
+    fn bytes_lie_within_a_chunk() {
+        let end = DOM_CHUNK_BYTES as u32;
+        for (at, len, good) in
+            [(0, 1, true), (0, 0, false), (0, end, true), (1, end, false), (u32::MAX, 1, false)]
+        {
+            let mut log = Log::default();
+            log.note_bytes(&key::chunk(A, 0), &[Source { at, from: 0, len }]);
+            let redo = with_data(&log.encode(&Found::default()), [&[7; 1 << 15][..]].into_iter());
+            assert_eq!(decode(&redo).is_ok(), good, "{at} {len}");
+        }
+        let mut log = Log::default();
+        log.note_bytes(&key::inode(A), &[Source { at: 0, from: 0, len: 1 }]);
+        let redo = with_data(&log.encode(&Found::default()), [&b"a"[..]].into_iter());
+        assert!(decode(&redo).is_err(), "no chunk");
+    }
+
+    #[test]
+    fn redo_of_version_2_is_read() {
+        let mut bytes = sample();
+        bytes[4] = 2;
+        seal(&mut bytes);
+        crate::golden::check("redo-2", &bytes);
+        assert_eq!(decode(&bytes), decode(&sample()));
     }
 
     #[test]

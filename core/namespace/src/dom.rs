@@ -131,6 +131,23 @@ pub fn write_all(chunks: &impl Chunks, pieces: &[(u64, &[u8])]) -> Result<Plan, 
     Ok(plan)
 }
 
+/// Where the data of [`write_all`], its pieces one behind the other, comes into chunk `n`: first
+/// byte in the chunk, first byte in the data, length. A chunk that is shorter grows, with zeros.
+pub fn sources(pieces: &[(u64, &[u8])], n: u32) -> Vec<(u32, u32, u32)> {
+    let base = u64::from(n) * CHUNK;
+    let (mut before, mut found) = (0, Vec::with_capacity(1));
+    for (offset, data) in pieces {
+        let len = data.len() as u64;
+        let (at, until) = ((*offset).max(base), (offset + len).min(base + CHUNK));
+        if at < until {
+            let from = before + (at - offset);
+            found.push(((at - base) as u32, from as u32, (until - at) as u32));
+        }
+        before += len;
+    }
+    found
+}
+
 /// Changes the allocation of `[start, end)`.
 ///
 /// # Errors
@@ -288,6 +305,31 @@ mod tests {
         assert!(file.0.is_empty());
         file.carry_out(punch(&file, 10, 3 * CHUNK, Punch::Allocate).unwrap());
         assert_eq!((blocks(&file), seek(&file, 0, false)), (Ok(96), Ok(Some(0))));
+    }
+
+    proptest! {
+        #[test]
+        fn a_plan_is_what_its_sources_make_of_what_was_there(
+            before in 0..3 * CHUNK as usize,
+            pieces in prop::collection::vec((0..3 * CHUNK, 0..2 * CHUNK as usize), 0..4),
+        ) {
+            let data: Vec<(u64, Vec<u8>)> =
+                (10..).zip(&pieces).map(|(byte, (at, len))| (*at, vec![byte; *len])).collect();
+            let pieces: Vec<(u64, &[u8])> =
+                data.iter().map(|(at, data)| (*at, &data[..])).collect();
+            let all = data.iter().flat_map(|(_, data)| data).copied().collect::<Vec<u8>>();
+            let mut file = Memory::default();
+            file.carry_out(write(&file, 0, &vec![7; before]).unwrap());
+            for (n, planned) in write_all(&file, &pieces).unwrap().chunks {
+                let mut made = file.0.get(&n).cloned().unwrap_or_default();
+                for (at, from, len) in sources(&pieces, n) {
+                    let (at, from, len) = (at as usize, from as usize, len as usize);
+                    made.resize(made.len().max(at + len), 0);
+                    made[at..at + len].copy_from_slice(&all[from..from + len]);
+                }
+                prop_assert!(made == planned, "chunk {n}");
+            }
+        }
     }
 
     #[derive(Clone, Debug)]

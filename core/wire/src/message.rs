@@ -42,8 +42,8 @@ pub enum Op {
     Disconnect,
     /// Are you there? Renews the lease.
     Ping,
-    /// To a restarted target: changes that it may have lost, as its replies carried them
-    /// (docs/recovery.md).
+    /// To a restarted target: changes that it may have lost, as its replies carried them, and
+    /// behind it in the request the operations whose data belongs to them (docs/recovery.md).
     Replay(Vec<Redo>),
     /// That was all; answers when they are done again, those of all clients.
     Replayed,
@@ -74,6 +74,16 @@ impl Op {
         }
     }
 
+    /// Bytes of a file that it brings to an MDT, in pieces.
+    pub fn data(&self) -> impl Iterator<Item = &[u8]> + Clone {
+        let (one, many) = match self {
+            Op::Mds(MdsOp::Write(write)) => (Some(&write.data), &[][..]),
+            Op::Mds(MdsOp::Store(store)) => (None, &store.pieces[..]),
+            _ => (None, &[][..]),
+        };
+        one.into_iter().chain(many.iter().map(|(_, data)| data)).map(|data| &data[..])
+    }
+
     /// The inode that it is mainly about; NONE: there is no such.
     pub fn fid(&self) -> Fid {
         match self {
@@ -92,6 +102,22 @@ pub struct Redo {
     pub transno: Transno,
     /// The target's own bytes.
     pub bytes: Bytes,
+    /// An operation whose data belongs to it and is not in it, so that it does not travel both
+    /// ways: the so-and-so-many-th, from 1, of the request that is answered, or of those behind
+    /// [`Op::Replay`]. 0: there is none.
+    pub data_of: u32,
+}
+
+impl Redo {
+    /// All that it needs is in it.
+    pub fn whole(transno: Transno, bytes: Bytes) -> Redo {
+        Redo { transno, bytes, data_of: 0 }
+    }
+
+    /// The operation whose data belongs to it, if it is one of these.
+    pub fn data_in<'a>(&self, ops: &'a [Op]) -> Option<&'a Op> {
+        ops.get((self.data_of as usize).checked_sub(1)?)
+    }
 }
 
 /// Records of a target's tree, in the order of their keys.

@@ -74,7 +74,8 @@ pub(crate) async fn store_on_mdt(
     let root = Credentials::root();
     // An append has changed the file already.
     let kill_suidgid = flags.kill_suidgid && !flags.append;
-    let write = MdsOp::Write(Write { fid, offset, data, at: WrittenAt::Now, kill_suidgid });
+    let write =
+        MdsOp::Write(Write { fid, offset, data, at: WrittenAt::Now, kill_suidgid, keeps: true });
     if flags.sync {
         return match two(&mdc, &root, write, MdsOp::Sync).await? {
             (MdsReply::Entry(entry), Ok(MdsReply::Done)) => Ok(entry.attr),

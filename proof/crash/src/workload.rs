@@ -479,6 +479,7 @@ impl Live {
                         data,
                         at,
                         kill_suidgid: false,
+                        keeps: false,
                     }))
                     .expect("write on the MDT");
                     continue;

@@ -145,7 +145,7 @@ fn redo_says_nothing_to_its_keepers_and_comes_back_as_it_was_or_not_at_all() {
             3 => bytes = swapped.to_vec(),
             _ => bytes = invented().to_vec(),
         }
-        Redo { transno, bytes: bytes.into() }
+        Redo::whole(transno, bytes.into())
     };
     cluster.kill();
     detach(&cluster.mount());

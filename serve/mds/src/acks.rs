@@ -44,7 +44,7 @@ use unconfirmed::UnconfirmedOpens;
 use volatile::VolatileChanges;
 use wire::message::Reply;
 
-pub(crate) use volatile::Applied;
+pub(crate) use volatile::{Applied, Pieces};
 
 /// Unacked changes of one client that are kept. Beyond it the oldest go: a client with this many
 /// unanswered changes, or this many in so short a time, is long past the first of them.

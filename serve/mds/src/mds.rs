@@ -14,7 +14,7 @@ use crate::error::StartError;
 use crate::expected::Expected;
 use crate::fencing::Fencing;
 use crate::locks::When;
-use crate::locks::context::LockContext;
+use crate::locks::context::{AuthorData, LockContext};
 use crate::locks::flocks::Flocks;
 use crate::locks::groups::Groups;
 use crate::locks::stats::LockStats;
@@ -30,6 +30,7 @@ use crate::settings::MdsSettings;
 use crate::settings::tunables::Tunables;
 use crate::state::State;
 use bytes::Bytes;
+use disk::redo::Log;
 use env::Env;
 use layout::placement::Rotor;
 use namespace::context::Context;
@@ -171,6 +172,11 @@ impl RequestContext<'_> {
     /// Its client, and whether it says what its operations must find.
     pub(crate) fn expects(&self) -> (ClientUuid, bool) {
         (self.client(), !self.expected.is_empty())
+    }
+
+    /// Data that the operation which runs now brought.
+    pub(crate) fn brought<'d>(&self, pieces: impl Iterator<Item = &'d Bytes>) -> AuthorData {
+        AuthorData { op: self.results.len() as u32 + 1, pieces: pieces.cloned().collect() }
     }
 
     /// Runs `f`; the answer to what it changes is not kept as that to this request.
@@ -489,13 +495,18 @@ impl Mds {
             let (transno, logged) = records.finish();
             let LockContext { asked, outcome, durability } = lock_context;
             outcome.seen.append(&mut state.acks.unacked().take_seen());
+            let brought = durability.data.take();
+            let brought = brought.filter(|_| log.as_ref().is_some_and(Log::names_data));
+            let (data_of, data) = brought.map_or_else(Default::default, |of| (of.op, of.pieces));
             let redo = log.map(|log| Bytes::from(log.encode(durability.found.get_mut())));
-            durability.redo.extend(redo.clone().map(|bytes| Redo { transno, bytes }));
+            let made = redo.clone().map(|bytes| Redo { transno, bytes, data_of });
+            durability.redo.extend(made.map(|redo| (redo, data.clone())));
             durability.found.get_mut().clear();
             if transno.0 != 0 {
                 let xid = durability.origin.map(|origin| origin.xid);
                 let rests_on = durability.depends.borrow().clone();
-                let applied = Applied { transno, client: asked.client, xid, redo, rests_on };
+                let client = asked.client;
+                let applied = Applied { transno, client, xid, redo, data, rests_on };
                 state.acknowledge(AckEvent::Committed(self.store.last_committed()));
                 state.acknowledge(AckEvent::Applied(applied));
                 fault::pass(&fault::MDS_AFTER_APPLY);

@@ -22,6 +22,7 @@ use crate::records::Records;
 use crate::records::fids::{Fids, RANGE};
 use crate::state::State;
 use bytes::Bytes;
+use disk::chunk;
 use disk::dirent;
 use disk::key::{self, MDT_STATE, REDO_KEYS, Tag};
 use disk::mdt_state::{self, MdtState};
@@ -249,6 +250,7 @@ fn make_again(
             tx.delete(key);
             return Ok(());
         }
+        Change::Bytes { key, at, bytes } => return put_bytes(tx, name, transno, (key, at, bytes)),
         Change::Base(fid, base) => {
             (fid, tx.get(&key::inode(fid), |bytes| disk::inode::with_base(fid, bytes, base))?)
         }
@@ -269,6 +271,32 @@ fn make_again(
             tracing::error!(target = %name, %fid, ?transno, "a directory is not changed again: it is not there")
         }
     }
+    Ok(())
+}
+
+/// Puts bytes into a chunk, which is as the change found it: every change of a chunk changes its
+/// file, and the file is as it was found.
+fn put_bytes(
+    tx: &mut Tx<'_>,
+    name: TargetName,
+    transno: Transno,
+    (key, at, bytes): (&[u8], usize, &[u8]),
+) -> Result<(), StartError> {
+    let mut whole = match tx.get(key, |record| chunk::decode(record).map(<[u8]>::to_vec))? {
+        None => Vec::new(),
+        Some(Ok(before)) => before,
+        // The change read it, so it was damaged since, which the checker finds.
+        Some(Err(damage)) => {
+            tracing::error!(target = %name, ?transno, %damage, "bytes of a file are not stored again");
+            return Ok(());
+        }
+    };
+    let end = at + bytes.len();
+    whole.resize(whole.len().max(end), 0);
+    whole[at..end].copy_from_slice(bytes);
+    let mut record = Vec::new();
+    chunk::encode(&whole, &mut record);
+    tx.put(key, &record);
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! Requests: a vector of operations, one after the other, one reply.
 
 use crate::acks::kept_replies::{Kept, Origin};
-use crate::acks::{AckEvent, Begin};
+use crate::acks::{AckEvent, Begin, Pieces};
 use crate::audit::Asked;
 use crate::expected::Expected;
 use crate::locks::When;
@@ -90,7 +90,7 @@ impl Service for Mds {
             {
                 return reply;
             }
-            if let [Op::Replay(_) | Op::Replayed | Op::Restored] = &request.ops[..] {
+            if let [Op::Replay(_), ..] | [Op::Replayed | Op::Restored] = &request.ops[..] {
                 // The answer to an earlier attempt was lost; that one is over.
                 return self.done(&request, Ok(()));
             }
@@ -348,7 +348,7 @@ impl Mds {
                 }
             }
         }
-        let Durability { mut redo, origin, .. } = durability;
+        let Durability { redo, origin, .. } = durability;
         if origin.is_some() && !redo.is_empty() {
             self.with_state(When::Later, |state| {
                 state.acknowledge(AckEvent::Answered { client, xid, connection });
@@ -362,8 +362,9 @@ impl Mds {
                 stats.gaps_granted.increment();
             }
         }
-        redo.extend(others);
-        self.redo.seal(&mut redo);
+        let others = others.into_iter().map(|redo| (redo, Pieces::new()));
+        let kept = redo.into_iter().chain(others);
+        let redo = kept.map(|(redo, data)| self.redo.seal(redo, &data)).collect();
         Reply {
             xid,
             transno,

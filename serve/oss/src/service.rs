@@ -277,7 +277,7 @@ impl Ost {
         let keeps = work.keeps();
         let mut reply = Reply::new(request.xid, work.transno, self.last_committed(), work.results);
         if keeps {
-            let number = |transno| Redo { transno, bytes: bytes::Bytes::new() };
+            let number = |transno| Redo::whole(transno, bytes::Bytes::new());
             reply.redo = work.kept.into_iter().map(number).collect();
         }
         reply

@@ -2,6 +2,7 @@
 
 use seal::kept::{KEY_BYTES, Sealer};
 use std::hint::black_box;
+use std::iter::empty;
 use std::time::Instant;
 use types::session::Transno;
 use types::target::{FsName, TargetName};
@@ -16,7 +17,7 @@ fn main() {
         let redo = vec![3; bytes];
         let begun = Instant::now();
         for n in 0..ROUNDS {
-            black_box(sealer.seal(Transno(n), black_box(&redo)));
+            black_box(sealer.seal(Transno(n), black_box(&redo), empty()));
         }
         println!("{bytes} bytes: {:.0} ns", begun.elapsed().as_nanos() as f64 / ROUNDS as f64);
     }

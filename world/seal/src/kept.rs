@@ -4,7 +4,8 @@
 //!
 //! AES-256-GCM. Each life of a target draws a key of its own, and numbers what it seals from 1, so
 //! no number is ever used twice with one key, whenever the life ends. What is bound, but not in the
-//! bytes: the target and the transno.
+//! bytes: the target, the transno, and bytes that the keeper has anyhow (*data*: what it wrote), so
+//! that they need not travel to it. They come back beside the sealed ones, and no others will do.
 //!
 //! | at | size | field   | meaning                                              |
 //! |----|------|---------|------------------------------------------------------|
@@ -15,7 +16,7 @@
 //! |  8 |    8 | boot    | the life that sealed it, little endian               |
 //! | 16 |    8 | number  | the nonce: how many that life had sealed, from 1     |
 //! | 24 |      | sealed  | as long as what is in it                             |
-//! |    |   16 | tag     | of the sealed bytes, all before them, target and transno |
+//! |    |   16 | tag     | of the sealed bytes, all before them, target, transno, data |
 
 use env::random::Random;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, Tag, UnboundKey};
@@ -53,7 +54,7 @@ pub enum NotOurs {
     /// Of a life whose key is not known.
     #[error("it says that it was sealed in life {0}, whose key is not known")]
     Life(u64),
-    /// Other bytes, of another target or of another change.
+    /// Other bytes, other data, of another target or of another change.
     #[error("it is not what this target sealed as this change")]
     Changed,
 }
@@ -77,14 +78,21 @@ fn nonce_of(head: &[u8]) -> Nonce {
     Nonce::assume_unique_for_key(nonce)
 }
 
-fn bound(target: TargetName, transno: Transno, head: &[u8]) -> Aad<[u8; BOUND_BYTES]> {
-    let mut bound = [0; BOUND_BYTES];
+/// What is bound to sealed bytes and not in them. All before the data has one length.
+fn bound<'a>(
+    target: TargetName,
+    transno: Transno,
+    head: &[u8],
+    data: impl Iterator<Item = &'a [u8]>,
+) -> Aad<Vec<u8>> {
+    let mut bound = vec![0; BOUND_BYTES];
     let fsname = target.fsname.as_str().as_bytes();
     bound[..fsname.len()].copy_from_slice(fsname);
     bound[8] = target.kind as u8;
     bound[10..12].copy_from_slice(&target.index.0.to_le_bytes());
     bound[12..20].copy_from_slice(&transno.0.to_le_bytes());
     bound[20..].copy_from_slice(head);
+    data.for_each(|data| bound.extend_from_slice(data));
     Aad::from(bound)
 }
 
@@ -101,11 +109,17 @@ impl Sealer {
         Sealer { target, life: Life::new(boot, key), sealed: AtomicU64::new(0) }
     }
 
-    /// What is kept of the change `transno`: [`OVERHEAD`] longer than `redo`.
+    /// What is kept of the change `transno`: [`OVERHEAD`] longer than `redo`. Its keeper has the
+    /// data, in pieces.
     ///
     /// # Panics
     /// More than 64 GiB, which no message holds.
-    pub fn seal(&self, transno: Transno, redo: &[u8]) -> Vec<u8> {
+    pub fn seal<'a>(
+        &self,
+        transno: Transno,
+        redo: &[u8],
+        data: impl Iterator<Item = &'a [u8]>,
+    ) -> Vec<u8> {
         let number = self.sealed.fetch_add(1, Ordering::Relaxed) + 1;
         let mut bytes = Vec::with_capacity(redo.len() + OVERHEAD);
         bytes.extend_from_slice(&MAGIC);
@@ -114,7 +128,7 @@ impl Sealer {
         bytes.extend_from_slice(&number.to_le_bytes());
         bytes.extend_from_slice(redo);
         let (head, content) = bytes.split_at_mut(HEAD_BYTES);
-        let bound = bound(self.target, transno, head);
+        let bound = bound(self.target, transno, head, data);
         let tag = self.life.key.seal_in_place_separate_tag(nonce_of(head), bound, content);
         bytes.extend_from_slice(tag.expect("it is short enough").as_ref());
         bytes
@@ -146,11 +160,16 @@ impl Opener {
         Opener { target, lives }
     }
 
-    /// What was sealed as the change `transno`.
+    /// What was sealed as the change `transno` of this data, which may lie in other pieces now.
     ///
     /// # Errors
     /// One of these lives did not seal these bytes as that.
-    pub fn open(&self, transno: Transno, bytes: &[u8]) -> Result<Opened, NotOurs> {
+    pub fn open<'a>(
+        &self,
+        transno: Transno,
+        bytes: &[u8],
+        data: impl Iterator<Item = &'a [u8]>,
+    ) -> Result<Opened, NotOurs> {
         let (head, rest) = bytes.split_at_checked(HEAD_BYTES).ok_or(NotOurs::Form)?;
         let len = rest.len().checked_sub(TAG_BYTES).ok_or(NotOurs::Form)?;
         let (content, tag) = rest.split_at(len);
@@ -160,7 +179,7 @@ impl Opener {
         let boot = head[8..16].try_into().map(u64::from_le_bytes).map_err(|_| NotOurs::Form)?;
         let tag = Tag::try_from(tag).map_err(|_| NotOurs::Form)?;
         let life = self.lives.iter().find(|life| life.boot == boot).ok_or(NotOurs::Life(boot))?;
-        let bound = bound(self.target, transno, head);
+        let bound = bound(self.target, transno, head, data);
         let mut redo = content.to_vec();
         life.key
             .open_in_place_separate_tag(nonce_of(head), bound, tag, &mut redo, 0..)
@@ -172,6 +191,7 @@ impl Opener {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::iter::{empty, once};
     use types::target::FsName;
 
     const KEY: [u8; KEY_BYTES] = [7; KEY_BYTES];
@@ -190,19 +210,22 @@ mod tests {
     #[test]
     fn what_was_sealed_opens_in_a_later_life_and_says_in_which_it_was_sealed() {
         for (boot, key) in [(9, &KEY), (8, &OLDER)] {
-            let sealed = Sealer::new(mdt(0), boot, key).seal(CHANGE, REDO);
+            let sealed = Sealer::new(mdt(0), boot, key).seal(CHANGE, REDO, empty());
             assert_eq!(sealed.len(), REDO.len() + OVERHEAD);
             let opened = Opened { boot, redo: REDO.to_vec() };
-            assert_eq!(opener().open(CHANGE, &sealed), Ok(opened));
+            assert_eq!(opener().open(CHANGE, &sealed, empty()), Ok(opened));
         }
-        let empty = Sealer::new(mdt(0), 9, &KEY).seal(CHANGE, b"");
-        assert_eq!(opener().open(CHANGE, &empty), Ok(Opened { boot: 9, redo: Vec::new() }));
+        let nothing = Sealer::new(mdt(0), 9, &KEY).seal(CHANGE, b"", empty());
+        assert_eq!(
+            opener().open(CHANGE, &nothing, empty()),
+            Ok(Opened { boot: 9, redo: Vec::new() })
+        );
     }
 
     #[test]
     fn its_keeper_reads_nothing_and_no_number_comes_twice() {
         let sealer = Sealer::new(mdt(0), 9, &KEY);
-        let [one, two] = [0, 1].map(|_| sealer.seal(CHANGE, REDO));
+        let [one, two] = [0, 1].map(|_| sealer.seal(CHANGE, REDO, empty()));
         for sealed in [&one, &two] {
             assert!(!sealed.windows(4).any(|part| REDO.windows(4).any(|plain| plain == part)));
         }
@@ -212,26 +235,47 @@ mod tests {
 
     #[test]
     fn anything_else_than_what_left_is_refused() {
-        let sealed = Sealer::new(mdt(0), 9, &KEY).seal(CHANGE, REDO);
+        let sealed = Sealer::new(mdt(0), 9, &KEY).seal(CHANGE, REDO, empty());
         for bit in 0..sealed.len() * 8 {
             let mut other = sealed.clone();
             other[bit / 8] ^= 1 << (bit % 8);
-            assert!(opener().open(CHANGE, &other).is_err(), "bit {bit}");
+            assert!(opener().open(CHANGE, &other, empty()).is_err(), "bit {bit}");
         }
         for len in 0..sealed.len() {
-            assert!(opener().open(CHANGE, &sealed[..len]).is_err(), "{len} bytes");
+            assert!(opener().open(CHANGE, &sealed[..len], empty()).is_err(), "{len} bytes");
         }
         let longer = [&sealed[..], &[0]].concat();
-        assert_eq!(opener().open(CHANGE, &longer), Err(NotOurs::Changed));
-        assert_eq!(opener().open(Transno(CHANGE.0 + 1), &sealed), Err(NotOurs::Changed));
-        assert_eq!(opener().open(CHANGE, REDO), Err(NotOurs::Form), "never sealed");
-        let invented = Sealer::new(mdt(0), 9, &[1; KEY_BYTES]).seal(CHANGE, REDO);
-        assert_eq!(opener().open(CHANGE, &invented), Err(NotOurs::Changed));
+        assert_eq!(opener().open(CHANGE, &longer, empty()), Err(NotOurs::Changed));
+        assert_eq!(opener().open(Transno(CHANGE.0 + 1), &sealed, empty()), Err(NotOurs::Changed));
+        assert_eq!(opener().open(CHANGE, REDO, empty()), Err(NotOurs::Form), "never sealed");
+        let invented = Sealer::new(mdt(0), 9, &[1; KEY_BYTES]).seal(CHANGE, REDO, empty());
+        assert_eq!(opener().open(CHANGE, &invented, empty()), Err(NotOurs::Changed));
         let elsewhere = Opener::new(mdt(1), [(9, &KEY)]);
-        assert_eq!(elsewhere.open(CHANGE, &sealed), Err(NotOurs::Changed), "another target's");
-        let ancient = Sealer::new(mdt(0), 7, &KEY).seal(CHANGE, REDO);
-        assert_eq!(opener().open(CHANGE, &ancient), Err(NotOurs::Life(7)));
+        assert_eq!(
+            elsewhere.open(CHANGE, &sealed, empty()),
+            Err(NotOurs::Changed),
+            "another target's"
+        );
+        let ancient = Sealer::new(mdt(0), 7, &KEY).seal(CHANGE, REDO, empty());
+        assert_eq!(opener().open(CHANGE, &ancient, empty()), Err(NotOurs::Life(7)));
         let claims = Opener::new(mdt(0), [(7, &OLDER)]);
-        assert_eq!(claims.open(CHANGE, &ancient), Err(NotOurs::Changed), "another life's");
+        assert_eq!(claims.open(CHANGE, &ancient, empty()), Err(NotOurs::Changed), "another life's");
+    }
+
+    #[test]
+    fn what_its_keeper_wrote_is_not_in_it_and_must_come_back_with_it() {
+        let data = [&b"bytes of "[..], b"a file"];
+        let sealed = Sealer::new(mdt(0), 9, &KEY).seal(CHANGE, REDO, data.into_iter());
+        assert_eq!(sealed.len(), REDO.len() + OVERHEAD);
+        let open = |data: &[u8]| opener().open(CHANGE, &sealed, once(data));
+        assert_eq!(open(b"bytes of a file"), Ok(Opened { boot: 9, redo: REDO.to_vec() }));
+        let others =
+            [&b""[..], b"bytes of ", b"bytes of a filE", b"bytes of a file\0", b"xbytes of a file"];
+        for other in others {
+            assert_eq!(open(other), Err(NotOurs::Changed), "{other:?}");
+        }
+        // What was sealed without any stays so.
+        let plain = Sealer::new(mdt(0), 9, &KEY).seal(CHANGE, REDO, empty());
+        assert_eq!(opener().open(CHANGE, &plain, once(&b"x"[..])), Err(NotOurs::Changed));
     }
 }

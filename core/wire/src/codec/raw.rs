@@ -51,8 +51,9 @@ raw! {
     /// the last (none: the range has no upper bound).
     RawGap 20 { fid: RawFid, start: U16, end: U16 }
 
-    /// A change to be kept or done again; its bytes follow, padded to 8.
-    RawRedo 16 { transno: U64, bytes: U32, zero: U32 }
+    /// A change to be kept or done again; its bytes follow, padded to 8. `data_of`: the operation
+    /// whose data belongs to it, from 1; 0: none.
+    RawRedo 16 { transno: U64, bytes: U32, data_of: U32 }
 
     /// A lock: granted, revoked, kept or given up.
     RawLock 20 { fid: RawFid, bits: U32 }

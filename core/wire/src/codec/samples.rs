@@ -89,7 +89,7 @@ pub fn sample_ops() -> Vec<Op> {
         }),
         Op::Disconnect,
         Op::Ping,
-        Op::Replay(redo()),
+        Op::Replay(replay()),
         Op::Replayed,
         Op::Restored,
         Op::Tree(Bytes::from_static(b"the last key")),
@@ -283,7 +283,15 @@ pub fn request(ops: Vec<Op>) -> Request {
 }
 
 fn redo() -> Vec<Redo> {
-    vec![Redo { transno: Transno(56), bytes: Bytes::from_static(b"what changed") }]
+    vec![Redo::whole(Transno(56), Bytes::from_static(b"what changed"))]
+}
+
+/// The same, and one whose data an operation behind it has.
+fn replay() -> Vec<Redo> {
+    let bytes = Bytes::from_static(b"what is to come where");
+    let mut changes = redo();
+    changes.push(Redo { transno: Transno(57), bytes, data_of: 1 });
+    changes
 }
 
 /// A reply around some results.

@@ -113,8 +113,12 @@ pub(super) fn decode_connected(
 
 /// One change.
 pub(super) fn encode_redo(redo: &Redo, w: &mut Writer) {
-    let Redo { transno, bytes } = redo;
-    w.put(&RawRedo { transno: transno.0.into(), bytes: len32(bytes.len()), zero: 0.into() });
+    let Redo { transno, bytes, data_of } = redo;
+    w.put(&RawRedo {
+        transno: transno.0.into(),
+        bytes: len32(bytes.len()),
+        data_of: (*data_of).into(),
+    });
     w.raw(bytes);
     w.pad();
 }
@@ -130,7 +134,8 @@ pub(super) fn decode_redo(n: U32, r: &mut Reader<'_>) -> Result<Vec<Redo>, Decod
         // Copied: a change is kept longer than the message that it came in.
         let bytes = Bytes::copy_from_slice(r.take(len)?);
         r.skip_pad()?;
-        all.push(Redo { transno: Transno(raw.transno.get()), bytes });
+        let (transno, data_of) = (Transno(raw.transno.get()), raw.data_of.get());
+        all.push(Redo { transno, bytes, data_of });
     }
     Ok(all)
 }

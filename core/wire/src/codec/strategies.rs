@@ -30,11 +30,13 @@ use types::session::{ClientUuid, ClusterId, OpenHandle, Standing, Transno, Xid};
 use types::target::{TargetIndex, TargetKind, TargetName};
 
 pub fn any_redo() -> impl Strategy<Value = Vec<Redo>> {
-    let one = (any::<u64>(), vec(any::<u8>(), 0..40));
-    vec(
-        one.prop_map(|(transno, bytes)| Redo { transno: Transno(transno), bytes: bytes.into() }),
-        0..4,
-    )
+    let one = (any::<u64>(), vec(any::<u8>(), 0..40), any::<u32>());
+    let redo = |(transno, bytes, data_of): (_, Vec<u8>, _)| Redo {
+        transno: Transno(transno),
+        bytes: bytes.into(),
+        data_of,
+    };
+    vec(one.prop_map(redo), 0..4)
 }
 
 pub fn any_statfs() -> impl Strategy<Value = Statfs> {

@@ -15,6 +15,9 @@ use types::limits::DOM_PIECES_MAX;
 use types::time::Timestamp;
 use zerocopy::little_endian::{I64, U32, U64};
 
+/// Flag of [`Write`].
+const KEEPS: u16 = 8;
+
 fn written_flags(kill_suidgid: bool, at: WrittenAt) -> u16 {
     bits([kill_suidgid, matches!(at, WrittenAt::At(_)), at == WrittenAt::Told])
 }
@@ -149,13 +152,16 @@ pub struct Write {
     pub at: WrittenAt,
     /// Set-id bits go.
     pub kill_suidgid: bool,
+    /// Its client keeps the bytes until they are durable: the redo need not have them. One that
+    /// sends `Store` does so anyhow.
+    pub keeps: bool,
 }
 
 impl Operation for Write {
     fids!(fid);
 
     fn flags(&self) -> u16 {
-        written_flags(self.kill_suidgid, self.at)
+        written_flags(self.kill_suidgid, self.at) | if self.keeps { KEEPS } else { 0 }
     }
 
     fn put(&self, w: &mut Writer) {
@@ -167,13 +173,14 @@ impl Operation for Write {
 
     fn get(flags: u16, r: &mut Reader<'_>, bulk: &mut Bulk) -> Result<Write, DecodeError> {
         let raw: &RawStore = r.get()?;
-        let (kill_suidgid, at) = written(flags, raw.time, raw.nsec)?;
+        let (kill_suidgid, at) = written(flags & !KEEPS, raw.time, raw.nsec)?;
         Ok(Write {
             fid: (&raw.fid).into(),
             offset: raw.offset.get(),
             data: r.bulk(bulk)?,
             at,
             kill_suidgid,
+            keeps: flags & KEEPS != 0,
         })
     }
 
@@ -185,18 +192,20 @@ impl Operation for Write {
             data: Bytes::from_static(b"the data itself"),
             at: WrittenAt::At(Timestamp { sec: 1_700_000_000, nsec: 5 }),
             kill_suidgid: true,
+            keeps: false,
         }
     }
 
     #[cfg(test)]
     fn any() -> BoxedStrategy<Write> {
-        (any_fid(), any::<(u64, bool)>(), any_bytes(300), any_written_at())
-            .prop_map(|(fid, (offset, kill_suidgid), data, at)| Write {
+        (any_fid(), any::<(u64, bool, bool)>(), any_bytes(300), any_written_at())
+            .prop_map(|(fid, (offset, kill_suidgid, keeps), data, at)| Write {
                 fid,
                 offset,
                 data,
                 at,
                 kill_suidgid,
+                keeps,
             })
             .boxed()
     }

@@ -303,7 +303,14 @@ fn uses_of_bytes(fid: Fid, size: u64) -> [MdsOp; 6] {
     [
         MdsOp::Read(ReadBytes { fid, offset: 0, len: 4096 }),
         MdsOp::Seek(SeekBytes { fid, offset: 0, hole: true }),
-        MdsOp::Write(WriteBytes { fid, offset: 0, data: data.clone(), at, kill_suidgid: false }),
+        MdsOp::Write(WriteBytes {
+            fid,
+            offset: 0,
+            data: data.clone(),
+            at,
+            kill_suidgid: false,
+            keeps: false,
+        }),
         MdsOp::Store(Store { fid, pieces: vec![(0, data)], at }),
         MdsOp::Punch(punch),
         MdsOp::Setattr(Setattr { fid, set }),

@@ -233,15 +233,21 @@ pub const REDO: Decoder = Decoder {
         judge(
             || redo::decode(bytes),
             |read| {
-                let mut log = redo::Log::default();
+                let (mut log, mut data) = (redo::Log::default(), Vec::new());
                 for change in &read.changes {
                     match change {
                         redo::Change::Record(key, value) => log.note(key, *value),
                         redo::Change::Base(fid, record) => log.note_base(*fid, record),
                         redo::Change::Delta(fid, delta) => log.note_delta(*fid, delta),
+                        redo::Change::Bytes { key, at, bytes } => {
+                            let [at, from, len] = [*at, data.len(), bytes.len()].map(|n| n as u32);
+                            log.note_bytes(key, &[redo::Source { at, from, len }]);
+                            data.extend_from_slice(bytes);
+                        }
                     }
                 }
-                redo::decode(&log.encode(&read.found)).as_ref() == Ok(read)
+                let again = redo::with_data(&log.encode(&read.found), [&data[..]].into_iter());
+                redo::decode(&again).as_ref() == Ok(read)
             },
         )
     },

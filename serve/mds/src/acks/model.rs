@@ -390,6 +390,7 @@ impl World {
             client: CLIENTS[client],
             xid: (number != 0).then_some(Xid(xid)),
             redo: (number != 0).then(|| Bytes::from(format!("{transno}"))),
+            data: Default::default(),
             rests_on: rests_on.iter().map(|on| Transno(*on)).collect(),
         };
         got.extend(self.tell(AckEvent::Applied(applied)));

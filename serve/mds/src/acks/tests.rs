@@ -60,7 +60,8 @@ impl Acks {
 fn change(transno: u64, client: ClientUuid, xid: Option<u64>, rests_on: &[u64]) -> Applied {
     let redo = xid.map(|_| Bytes::from(format!("change {transno}")));
     let rests_on = rests_on.iter().map(|on| Transno(*on)).collect();
-    Applied { transno: Transno(transno), client, xid: xid.map(Xid), redo, rests_on }
+    let (xid, data) = (xid.map(Xid), Pieces::new());
+    Applied { transno: Transno(transno), client, xid, redo, data, rests_on }
 }
 
 /// Up to change 4 all is durable; three requests made 5 to 7.

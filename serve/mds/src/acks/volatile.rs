@@ -20,6 +20,7 @@
 //! because they end with the MDT.
 
 use bytes::Bytes;
+use disk::redo::with_data;
 use foldhash::HashMap;
 use observe::mutant::{Mutant, is_mutant};
 use smallvec::SmallVec;
@@ -29,6 +30,9 @@ use types::fid::Fid;
 use types::limits::{REDO_OF_OTHERS_BYTES_MAX, REDO_OF_OTHERS_MAX};
 use types::session::{ClientUuid, Transno, Xid};
 use wire::message::Redo;
+
+/// Data of a write, in pieces: as many as its operation brought.
+pub(crate) type Pieces = SmallVec<[Bytes; 1]>;
 
 /// A change that was applied.
 #[derive(Clone, Debug)]
@@ -41,6 +45,8 @@ pub(crate) struct Applied {
     pub(crate) xid: Option<Xid>,
     /// Redo of the change; `None`: no client keeps it.
     pub(crate) redo: Option<Bytes>,
+    /// The data that the redo names: its author has it.
+    pub(crate) data: Pieces,
     /// Changes that its operation looked at and that concern its author.
     pub(crate) rests_on: SmallVec<[Transno; 4]>,
 }
@@ -52,6 +58,7 @@ struct Change {
     /// Its answer is not on its way yet.
     held: bool,
     redo: Option<Bytes>,
+    data: Pieces,
     /// Changes that must come before it, among them the previous one of the same client.
     rests_on: SmallVec<[Transno; 4]>,
 }
@@ -123,9 +130,12 @@ impl VolatileChanges {
             if !self.concerns(transno, asks) {
                 continue;
             }
-            let Change { redo, rests_on, .. } = self.changes.get(&transno)?;
-            let redo = redo.clone()?;
-            bytes += redo.len();
+            let Change { redo, data, rests_on, .. } = self.changes.get(&transno)?;
+            let mut redo = redo.clone()?;
+            bytes += redo.len() + data.iter().map(Bytes::len).sum::<usize>();
+            if !data.is_empty() && bytes <= REDO_OF_OTHERS_BYTES_MAX {
+                redo = with_data(&redo, data.iter().map(|data| &data[..])).into();
+            }
             all.insert(transno, redo);
             if all.len() > REDO_OF_OTHERS_MAX || bytes > REDO_OF_OTHERS_BYTES_MAX {
                 return None;
@@ -134,7 +144,7 @@ impl VolatileChanges {
                 next.extend(rests_on);
             }
         }
-        Some(all.into_iter().map(|(transno, bytes)| Redo { transno, bytes }).collect())
+        Some(all.into_iter().map(|(transno, bytes)| Redo::whole(transno, bytes)).collect())
     }
 
     #[cfg(test)]
@@ -164,8 +174,9 @@ impl VolatileChanges {
 
     /// Notes a change; what it rests on is complete.
     pub(super) fn insert(&mut self, applied: Applied) {
-        let Applied { transno, client, xid, redo, rests_on } = applied;
-        self.changes.insert(transno, Change { client, xid, held: xid.is_some(), redo, rests_on });
+        let Applied { transno, client, xid, redo, data, rests_on } = applied;
+        let held = xid.is_some();
+        self.changes.insert(transno, Change { client, xid, held, redo, data, rests_on });
     }
 
     /// The present change destroys an inode.

@@ -4,6 +4,7 @@
 //! All three belong to one request and go from one of its operations to the next, except where a
 //! field says that it belongs to one operation.
 
+use crate::acks::Pieces;
 use crate::acks::kept_replies::Origin;
 use crate::acks::unacked::Changed;
 use crate::held_names::InTheWay;
@@ -120,8 +121,18 @@ pub(crate) struct Durability {
     pub(crate) found: RefCell<Found>,
     /// Shown versions that others may not have seen.
     pub(crate) depends: RefCell<SmallVec<[Transno; 4]>>,
-    /// Redo that the client must keep.
-    pub(crate) redo: Vec<Redo>,
+    /// Of the running change: bytes of files that it was brought, and that its redo may name.
+    pub(crate) data: Option<AuthorData>,
+    /// Redo that the client must keep, with the data that it names.
+    pub(crate) redo: Vec<(Redo, Pieces)>,
+}
+
+/// Data that an operation of a request brought.
+pub(crate) struct AuthorData {
+    /// The so-and-so-many-th of the request, from 1.
+    pub(crate) op: u32,
+    /// The data.
+    pub(crate) pieces: Pieces,
 }
 
 impl LockContext {

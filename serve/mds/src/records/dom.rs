@@ -5,9 +5,10 @@ use crate::records::Records;
 use crate::records::tail::{self, damaged};
 use disk::damaged::Damaged;
 use disk::inode::ItemTag;
+use disk::redo::Source;
 use disk::{chunk, key};
 use layout::layout::Layout;
-use namespace::dom::{Chunks, EachChunk, Plan};
+use namespace::dom::{Chunks, EachChunk, Plan, sources};
 use namespace::inode::Inode;
 use std::ops::{ControlFlow, Range};
 use store::tx::Tx;
@@ -99,6 +100,21 @@ impl Records<'_> {
                 chunk::encode(bytes, record);
                 self.tx.put(&key, record);
             }
+        }
+    }
+
+    /// Carries out the planned change of a write. Its redo names the data, which the request
+    /// brought: see [`Durability::data`](crate::locks::context::Durability).
+    pub(crate) fn put_written(&mut self, part: Part, plan: &Plan, pieces: &[(u64, &[u8])]) {
+        for (n, bytes) in &plan.chunks {
+            let key = key::chunk(part.named, *n);
+            let record = &mut self.state.scratch;
+            chunk::encode(bytes, record);
+            self.tx.put_as(&key, record, |log| {
+                let source = |(at, from, len)| Source { at, from, len };
+                let sources: Vec<_> = sources(pieces, *n).into_iter().map(source).collect();
+                log.note_bytes(&key, &sources);
+            });
         }
     }
 

@@ -4,15 +4,19 @@
 use super::do_again;
 use crate::acks::kept_replies::Origin;
 use crate::bundles::Bundles;
-use crate::locks::context::LockContext;
+use crate::locks::context::{AuthorData, LockContext};
 use crate::records::Records;
+use crate::records::dom::Part;
 use crate::records::fids::Fids;
 use crate::state::State;
 use bytes::Bytes;
+use disk::redo::with_data;
 use env::real::{RealConfig, RealEnv};
+use layout::layout::{Component, Layout, Pattern};
 use namespace::accessed::accessed;
 use namespace::context::Context;
 use namespace::create::{New, create, root};
+use namespace::dom;
 use namespace::inode::{InodeFlags, Tail};
 use namespace::link::link;
 use namespace::rename::{Flags, Place, rename};
@@ -32,6 +36,7 @@ use types::attr::{AccessTimes, FileType, SetAttr, SetTime};
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
+use types::limits::DOM_BYTES_MAX;
 use types::session::{ClientUuid, Transno, Xid};
 use types::target::{TargetIndex, TargetName};
 use types::time::Timestamp;
@@ -55,6 +60,7 @@ enum What {
     Chmod(u32),
     SetTimes(i64),
     Accessed,
+    Store { at: u64, len: usize },
 }
 
 /// One operation. Directories are places: the root, `a`, `b` and `a/b`.
@@ -79,6 +85,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         1 => (0o700..0o770u32).prop_map(What::Chmod),
         1 => (0..2000i64).prop_map(What::SetTimes),
         1 => Just(What::Accessed),
+        3 => (0..40_000u64, 1..20_000usize).prop_map(|(at, len)| What::Store { at, len }),
     ];
     let place =
         || (prop_oneof![3 => Just(0), 2 => Just(1), 1 => Just(2), 1 => Just(3)], 0..NAMES.len());
@@ -97,6 +104,23 @@ struct Made {
     /// The inode that the request named by its FID.
     named: Fid,
     redo: Bytes,
+}
+
+/// All of a file lives on the MDT.
+fn on_mdt() -> Layout {
+    let component = Component {
+        id: 1,
+        start: 0,
+        end: DOM_BYTES_MAX,
+        pattern: Pattern::Mdt,
+        stripe_size: 65536,
+        stripe_count: 0,
+        overstriped: false,
+        pool: None,
+        stripes: Vec::new(),
+        wanted: Vec::new(),
+    };
+    Layout { components: vec![component], ..Layout::default() }
 }
 
 type Snapshot = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -155,7 +179,16 @@ impl World {
         let result = f(&mut records, &ctx);
         let log = records.tx.take_log().filter(|_| records.tx.has_changed());
         records.finish();
-        (result, log.map(|log| log.encode(lock_context.durability.found.get_mut()).into()))
+        let LockContext { durability, .. } = lock_context;
+        let redo = log.map(|log| match durability.data.filter(|_| log.names_data()) {
+            None => log.encode(&durability.found.take()).into(),
+            // As its author brings it back.
+            Some(AuthorData { pieces, .. }) => {
+                let data = pieces.iter().map(|data| &data[..]);
+                with_data(&log.encode(&durability.found.take()), data).into()
+            }
+        });
+        (result, redo)
     }
 
     /// The directory at a place, and the inode of a name in it.
@@ -206,6 +239,21 @@ impl World {
             What::Accessed => {
                 let at = Timestamp { sec: ACCESSED + transno as i64, nsec: 0 };
                 accessed(records, named, at, AccessTimes::Strict, true).map(drop)
+            }
+            What::Store { at, len } => {
+                let inode = records.inode(named)?.ok_or(Errno::ENOENT)?;
+                if inode.file_type() != FileType::Regular {
+                    return Err(Errno::EINVAL);
+                }
+                let time = Some(SetTime::At(ctx.now));
+                setattr(records, ctx, named, &SetAttr { mtime: time, ..SetAttr::default() })?;
+                let data = Bytes::from(vec![transno as u8; len]);
+                let (part, pieces) = (Part::of(&on_mdt(), named), [(at, &data[..])]);
+                let plan = dom::write_all(&part.chunks(&records.tx), &pieces)?;
+                records.put_written(part, &plan, &pieces);
+                let pieces = [data].into_iter().collect();
+                records.lock_context.durability.data = Some(AuthorData { op: 1, pieces });
+                Ok(())
             }
         });
         redo

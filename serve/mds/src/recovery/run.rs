@@ -204,7 +204,7 @@ impl Mds {
     /// A request before the MDT is in service. `None`: now it may run.
     pub(crate) async fn at_the_door(&self, export: &Export, request: &Request) -> Option<Reply> {
         let result = match &request.ops[..] {
-            [Op::Replay(changes)] => self.gather(export, changes),
+            [Op::Replay(changes), ops @ ..] => self.gather(export, changes, ops),
             [Op::Replayed] => self.all_gathered(export).await,
             [Op::Restored] => self.all_restored(export).await,
             [Op::Mds(MdsOp::PeerExchange(exchange))] => {
@@ -233,19 +233,16 @@ impl Mds {
     }
 
     pub(crate) fn done(&self, request: &Request, result: Result<(), Errno>) -> Reply {
-        Reply::new(
-            request.xid,
-            Transno(0),
-            self.last_committed(),
-            vec![result.map(|()| OpReply::Done)],
-        )
+        let results = request.ops.iter().map(|_| result.map(|()| OpReply::Done)).collect();
+        Reply::new(request.xid, Transno(0), self.last_committed(), results)
     }
 
-    fn gather(&self, export: &Export, changes: &[Redo]) -> Result<(), Errno> {
+    /// A client brings changes, and the operations that have the data which they name.
+    fn gather(&self, export: &Export, changes: &[Redo], ops: &[Op]) -> Result<(), Errno> {
         let client = export.client();
         for redo in changes {
             let transno = redo.transno;
-            let change = match self.redo.open(redo) {
+            let change = match self.redo.open(redo, redo.data_in(ops)) {
                 Ok(Some(change)) => change,
                 Ok(None) => {
                     tracing::warn!(target = %self.name, client = %client.brief(), ?transno, "a change of an earlier life is passed over");

@@ -59,7 +59,14 @@ pub fn file(rig: &Rig, name: &str) -> Fid {
 
 fn write(rig: &Rig, fid: Fid, offset: u64, data: &[u8]) -> Result<MdsReply, Errno> {
     let data = Bytes::copy_from_slice(data);
-    rig.one(MdsOp::Write(Write { fid, offset, data, at: WrittenAt::Now, kill_suidgid: false }))
+    rig.one(MdsOp::Write(Write {
+        fid,
+        offset,
+        data,
+        at: WrittenAt::Now,
+        kill_suidgid: false,
+        keeps: false,
+    }))
 }
 
 /// Bytes, size, blocks.

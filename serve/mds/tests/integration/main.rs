@@ -1,5 +1,6 @@
 //! Tests of the MDT, one program so that what they share is compiled once.
 
+mod brought_back;
 mod components;
 mod dom;
 mod fence;

@@ -143,7 +143,14 @@ fn writes(fid: Fid) -> [MdsOp; 4] {
         Punch { fid, start: 0, end: 1, kind: PunchKind::Zero, grows: true, kill_suidgid: false };
     let set = SetAttr { size: Some(1), ..SetAttr::default() };
     [
-        MdsOp::Write(Write { fid, offset: 0, data: data.clone(), at, kill_suidgid: false }),
+        MdsOp::Write(Write {
+            fid,
+            offset: 0,
+            data: data.clone(),
+            at,
+            kill_suidgid: false,
+            keeps: false,
+        }),
         MdsOp::Store(Store { fid, pieces: vec![(0, data)], at }),
         MdsOp::Punch(punch),
         MdsOp::Setattr(Setattr { fid, set }),

@@ -258,7 +258,7 @@ fn a_client_in_this_process_is_not_restricted() {
     assert_eq!(clients.rig.export().nid(), Nid::Loopback);
     assert!(matches!(clients.rig.one(read()), Ok(OstReply::Data(_))));
     // A change that is brought back is no way around: the OST does not recover.
-    let redo = Redo { transno: Transno(5), bytes: bytes::Bytes::new() };
+    let redo = Redo::whole(Transno(5), bytes::Bytes::new());
     let results = clients.send(&clients.a, vec![Op::Replay(vec![redo]), Op::Ost(write(b"x"))]);
     assert!(results.iter().all(|result| *result == Err(Errno::ENOTCONN)), "{results:?}");
 }

@@ -37,14 +37,16 @@ impl Import {
         self.link.lock().machine.bytes()
     }
 
-    /// Notes what a reply reports as durable, and keeps the changes that it brings.
-    pub(crate) fn keep(&self, reply: &Reply) {
+    /// Notes what a reply reports as durable, and keeps the changes that it brings, with the data
+    /// of these operations that belongs to them.
+    pub(crate) fn keep(&self, reply: &Reply, ops: &[Op]) {
         self.newest.fetch_max(reply.transno.0, Ordering::AcqRel);
         self.learn_committed(reply.last_committed);
         if !reply.redo.is_empty() && self.target.kind != TargetKind::Ost {
             let mut link = self.link.lock();
             for redo in &reply.redo {
-                let kept = Kept::Redo(redo.bytes.clone());
+                let op = redo.data_in(ops).cloned().map(Box::new);
+                let kept = Kept::Redo(redo.bytes.clone(), op);
                 let bytes = kept.bytes();
                 link.machine.keep(redo.transno, kept, bytes);
             }

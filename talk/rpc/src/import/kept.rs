@@ -8,8 +8,9 @@ use wire::ost::{ObjectSync, ObjectWrite, OstOp};
 /// See the module.
 #[allow(clippy::large_enum_variant, reason = "most are operations; a box for each costs a write")]
 pub(crate) enum Kept {
-    /// Redo of the change, from the MDT's reply.
-    Redo(Bytes),
+    /// Redo of the change, from the MDT's reply; and the operation whose data belongs to it, which
+    /// shares that with all others that have it.
+    Redo(Bytes, Option<Box<Op>>),
     /// The operation that an OST was asked for; its data is shared with all others that have it.
     Op(Op),
 }
@@ -18,7 +19,8 @@ impl Kept {
     /// Cost of keeping and of sending it, bytes.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Kept::Redo(bytes) => bytes.len(),
+            Kept::Redo(bytes, None) => bytes.len(),
+            Kept::Redo(bytes, Some(op)) => bytes.len() + op.data().map(<[u8]>::len).sum::<usize>(),
             Kept::Op(Op::Ost(OstOp::Write(ObjectWrite { data, .. }))) => {
                 size_of::<Kept>() + data.len()
             }
@@ -41,7 +43,7 @@ impl Kept {
 
     pub(crate) fn into_op(self) -> Option<Op> {
         match self {
-            Kept::Redo(_) => None,
+            Kept::Redo(..) => None,
             Kept::Op(op) => Some(op),
         }
     }

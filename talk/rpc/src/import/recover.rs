@@ -32,7 +32,8 @@ const BATCH_CHANGES: usize = 1024;
 /// Requests that restore something, under way at once.
 const RESTORING_MAX: usize = 64;
 
-/// Changes, ascending; to an OST, without bytes, and as many operations.
+/// Changes, ascending; to an OST, without bytes, and as many operations; to an MDT, the operations
+/// whose data belongs to them.
 #[derive(Default)]
 struct Batch {
     changes: Vec<Redo>,
@@ -65,7 +66,8 @@ impl Import {
             (after, count) = (last.transno, count + changes.len());
             // An OST redoes what it is brought, in its place among what others bring, before it
             // answers.
-            let limit = ops.is_empty().then_some(PING_INTERVAL * 3);
+            let at_once = self.target.kind != TargetKind::Ost;
+            let limit = at_once.then_some(PING_INTERVAL * 3);
             let ops = [Op::Replay(changes)].into_iter().chain(ops).collect();
             self.exchange_in_recovery(remote, ops, limit).await?;
         }
@@ -98,9 +100,13 @@ impl Import {
                 break;
             }
             match kept {
-                Kept::Redo(bytes) => batch.changes.push(Redo { transno, bytes: bytes.clone() }),
+                Kept::Redo(bytes, op) => {
+                    batch.ops.extend(op.as_deref().cloned());
+                    let data_of = op.as_ref().map_or(0, |_| batch.ops.len() as u32);
+                    batch.changes.push(Redo { transno, bytes: bytes.clone(), data_of });
+                }
                 Kept::Op(op) => {
-                    batch.changes.push(Redo { transno, bytes: Bytes::new() });
+                    batch.changes.push(Redo::whole(transno, Bytes::new()));
                     batch.ops.push(op.clone());
                 }
             }
@@ -144,7 +150,7 @@ impl Import {
         };
         let ask = Ask { reply_bulk: 0, limit: None, outside_window: true, background: false };
         let reply = self.answered(self.exchange(remote, &request, ask, true).await)?;
-        self.keep(&reply);
+        self.keep(&reply, &[]);
         answered(reply);
         Ok(())
     }

@@ -55,7 +55,7 @@ impl Import {
                 let count = ops.len();
                 let ticket = self.xids.begin(false);
                 let request = self.request(credentials, ops, locks, &ticket);
-                self.learn(local.handle(request, clock).await, count)
+                self.learn(local.handle(request, clock).await, &[], count)
             }
             session => self.ask_anywhere(session, credentials, ops, locks).await,
         };
@@ -116,7 +116,7 @@ impl Import {
                     }
                 }
                 Some(Session::Local(local)) => {
-                    return self.learn(local.handle(request, clock).await, count);
+                    return self.learn(local.handle(request, clock).await, &[], count);
                 }
                 Some(Session::Remote(remote)) => {
                     let evictions = self.evictions();
@@ -137,11 +137,11 @@ impl Import {
                     match outcome {
                         Outcome::Reply(reply) if newest != Transno(0) => {
                             self.drop_synced(&request.ops, &reply, newest);
-                            return self.learn(reply, count);
+                            return self.learn(reply, &request.ops, count);
                         }
                         Outcome::Reply(reply) => {
                             match self.keep_sent(&remote, &reply, &mut request.ops) {
-                                true => return self.learn(reply, count),
+                                true => return self.learn(reply, &request.ops, count),
                                 false => request.resent = true,
                             }
                         }
@@ -225,9 +225,9 @@ impl Import {
         }
     }
 
-    /// Takes from a reply what concerns the session.
-    pub(crate) fn learn(&self, reply: Reply, count: usize) -> Result<Reply, RpcError> {
-        self.keep(&reply);
+    /// Takes from a reply to these operations what concerns the session.
+    pub(crate) fn learn(&self, reply: Reply, ops: &[Op], count: usize) -> Result<Reply, RpcError> {
+        self.keep(&reply, ops);
         if reply.results.len() != count {
             return Err(self.misfit(reply.results.len(), count));
         }

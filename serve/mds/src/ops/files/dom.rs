@@ -51,18 +51,24 @@ impl Mds {
         request: &mut RequestContext<'_>,
         op: &Write,
     ) -> Result<MdsReply, Errno> {
-        let &Write { fid, offset, ref data, at, kill_suidgid } = op;
+        let &Write { fid, offset, ref data, at, kill_suidgid, keeps } = op;
         self.ours(fid)?;
         let end = end_of(offset, data.len() as u64)?;
+        let brought = request.brought(std::iter::once(data));
         self.change(request, |records, ctx| {
             let part = file(&records.there(fid)?)?;
             part.has(end)?;
-            let plan = dom::write(&part.chunks(&records.tx), offset, data)?;
+            records.lock_context.durability.data = Some(brought).filter(|_| keeps);
+            let pieces = [(offset, &data[..])];
+            let plan = dom::write_all(&part.chunks(&records.tx), &pieces)?;
             let end = if data.is_empty() { 0 } else { end };
             let written = Written { end, blocks_delta: plan.blocks_delta, at, kill_suidgid };
             records.storing(fid, |records| {
                 let mut inode = written::stored(records, ctx, fid, written)?;
-                records.put_chunks(part, &plan);
+                match keeps {
+                    true => records.put_written(part, &plan, &pieces),
+                    false => records.put_chunks(part, &plan),
+                }
                 records.note_data(&mut inode);
                 Ok(MdsReply::Entry(entry(&inode)))
             })

@@ -98,9 +98,11 @@ impl Mds {
         &Store { fid, ref pieces, at }: &Store,
         end: u64,
     ) -> Result<MdsReply, Errno> {
+        let brought = request.brought(pieces.iter().map(|(_, data)| data));
         self.change(request, |records, ctx| {
             let part = file(&records.there(fid)?)?;
             part.has(end)?;
+            records.lock_context.durability.data = Some(brought);
             let pieces: Vec<(u64, &[u8])> =
                 pieces.iter().map(|(at, data)| (*at, &data[..])).collect();
             let plan = dom::write_all(&part.chunks(&records.tx), &pieces)?;
@@ -108,7 +110,7 @@ impl Mds {
             let written = Written { end, blocks_delta, at, kill_suidgid: false };
             records.storing(fid, |records| {
                 let mut inode = written::stored(records, ctx, fid, written)?;
-                records.put_chunks(part, &plan);
+                records.put_written(part, &plan, &pieces);
                 records.note_data(&mut inode);
                 Ok(MdsReply::Entry(entry(&inode)))
             })
