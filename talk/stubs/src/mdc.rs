@@ -43,7 +43,7 @@ pub struct Opened {
     pub layout: Option<Arc<Layout>>,
 }
 
-/// Result of [`Mdc::store`].
+/// The result of storing bytes of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stored {
     /// Granted on top, bytes.
@@ -52,6 +52,17 @@ pub struct Stored {
     pub entry: Result<Entry, Errno>,
     /// Whether all of it is durable, if that was asked for.
     pub durable: Result<(), Errno>,
+}
+
+impl Stored {
+    /// The operations that store bytes of a file, paid with `spend` granted bytes, and ask for
+    /// `want` more. `durable`: they, and all that the MDT answered before, are durable with the
+    /// answer.
+    pub fn ops((spend, want): (u64, u64), store: Store, durable: bool) -> Vec<MdsOp> {
+        let grant = MdsOp::Grant(GrantSpace { spend, back: 0, want });
+        let ops = [grant, MdsOp::Store(store)].into_iter();
+        ops.chain(durable.then_some(MdsOp::Sync)).collect()
+    }
 }
 
 /// What an MDT answers about an inode that a name leads to.
@@ -134,21 +145,12 @@ impl Mdc {
         }
     }
 
-    /// Stores bytes of a file with one request, paid with `spend` granted bytes, and asks for
-    /// `want` more. `durable`: they, and all that the MDT answered before, are durable when this
-    /// returns.
+    /// Reads the results of [`Stored::ops`].
     ///
     /// # Errors
-    /// Only if the request as a whole got no answer, or the payment was refused.
-    pub async fn store(
-        &self,
-        (spend, want): (u64, u64),
-        store: Store,
-        durable: bool,
-    ) -> Result<Stored, RpcError> {
-        let grant = MdsOp::Grant(GrantSpace { spend, back: 0, want });
-        let ops = [grant, MdsOp::Store(store)].into_iter().chain(durable.then_some(MdsOp::Sync));
-        let mut results = self.ask(&Credentials::root(), ops.collect()).await?.into_iter();
+    /// The payment was refused.
+    pub fn stored(&self, results: Vec<Result<MdsReply, Errno>>) -> Result<Stored, RpcError> {
+        let mut results = results.into_iter();
         let more = match results.next() {
             Some(Ok(MdsReply::Granted { more, .. })) => more,
             Some(Err(errno)) => return Err(RpcError::Errno(errno)),

@@ -13,7 +13,7 @@
 
 use super::DIRTY_AGE;
 use super::dirty_file::WroteReport;
-use super::sending::{Going, lost, send};
+use super::sending::{Going, Way, lost, send};
 use crate::cache::DataTarget;
 use crate::cache::batch::{BATCH_BYTES, plan};
 use crate::file::File;
@@ -57,8 +57,6 @@ struct Wave {
     last: u64,
     /// Bytes wait for others that are on their way.
     rest: bool,
-    /// Becomes true if the MDT has stored all that it gets of this wave, durably.
-    durable: Arc<AtomicBool>,
 }
 
 impl DataPath {
@@ -74,6 +72,22 @@ impl DataPath {
         }
         let _guard = self.guard_to_flush(file).await?;
         self.flush_locked(file).await
+    }
+
+    /// As [`DataPath::flush_file`], of a closed file that no program waits for: what goes to the
+    /// MDT goes with what goes there at the same time. The caller must not drop this: what waits
+    /// for its turn would be given up.
+    ///
+    /// # Errors
+    /// As [`DataPath::flush_file`].
+    pub async fn flush_closed(&self, file: &Arc<File>) -> Result<(), ClientError> {
+        if !file.dirty.lock().is_clean() {
+            let _guard = self.guard_to_flush(file).await?;
+            self.store_all(file, Way::Together).await?;
+            self.report(file).await?;
+        }
+        self.writeback.forget_if_clean(file);
+        Ok(())
     }
 
     /// The MDT was silent, or restarted: then the lock is asked for first, because others may have
@@ -99,8 +113,9 @@ impl DataPath {
             return Ok((None, false));
         }
         let guard = self.guard_to_flush(file).await?;
-        let is_durable = self.store_all(file, true).await?;
-        let all = is_durable && !file.dirty.lock().has_unreported();
+        let is_durable = Arc::<AtomicBool>::default();
+        self.store_all(file, Way::Durably(is_durable.clone())).await?;
+        let all = is_durable.load(Ordering::Acquire) && !file.dirty.lock().has_unreported();
         if all {
             self.writeback.forget_if_clean(file);
         }
@@ -112,7 +127,7 @@ impl DataPath {
     pub(crate) async fn flush_some(&self, file: &Arc<File>) -> Result<(), ClientError> {
         if !file.dirty.lock().is_clean() {
             let _guard = self.guard_to_flush(file).await?;
-            let wave = self.begin_wave(file, false).await?;
+            let wave = self.begin_wave(file, &Way::Together).await?;
             self.end_wave(wave.sends).await?;
             if self.is_report_due(file) {
                 let _turn = file.reporting.lock().await;
@@ -157,21 +172,20 @@ impl DataPath {
 
     /// As [`DataPath::flush_file`]; the caller has a guard of WRITE, or the callback of it.
     pub async fn flush_locked(&self, file: &Arc<File>) -> Result<(), ClientError> {
-        self.store_all(file, false).await?;
+        self.store_all(file, Way::AtOnce).await?;
         self.report(file).await?;
         self.writeback.forget_if_clean(file);
         Ok(())
     }
 
-    /// Everything that was dirty before this call is stored, or lost. `durable`: the MDT is asked
-    /// to make its part durable in the same request. Returns whether its last part, and with it all
-    /// before, is so.
-    async fn store_all(&self, file: &Arc<File>, durable: bool) -> Result<bool, ClientError> {
+    /// Everything that was dirty before this call is stored, or lost.
+    async fn store_all(&self, file: &Arc<File>, way: Way) -> Result<(), ClientError> {
         let mut rest = true;
         let mark = file.dirty.lock().mark();
         let mut last = RpcError::Shutdown;
         for _ in 0..WAVES_MAX {
-            let wave = self.begin_wave(file, durable).await?;
+            way.begins();
+            let wave = self.begin_wave(file, &way).await?;
             self.end_wave(wave.sends).await?;
             let mut answered = file.answered.subscribe();
             let is_over = |_: &u64| file.dirty.lock().under_way.is_over(wave.last);
@@ -189,7 +203,7 @@ impl DataPath {
                 None if again => {}
                 None => {
                     file.dirty.lock().is_sure_of(mark);
-                    return Ok(wave.durable.load(Ordering::Acquire));
+                    return Ok(());
                 }
             }
         }
@@ -342,7 +356,7 @@ impl DataPath {
     }
 
     /// Takes out what can be sent now. Nothing is on its way before the sends are polled.
-    async fn begin_wave(&self, file: &Arc<File>, durable: bool) -> Result<Wave, ClientError> {
+    async fn begin_wave(&self, file: &Arc<File>, way: &Way) -> Result<Wave, ClientError> {
         let _turn = file.flushing.lock().await;
         let (span, (credentials, job)) = {
             let dirty = file.dirty.lock();
@@ -355,7 +369,7 @@ impl DataPath {
             if layout.as_ref().is_ok_and(|layout| end > layout.mdt_bytes()) {
                 self.until_recorded(file).await?;
             }
-            match layout.and_then(|layout| self.take_out(layout, file, job, durable)) {
+            match layout.and_then(|layout| self.take_out(layout, file, job, way)) {
                 Ok(wave) => return Ok(wave),
                 Err(error) if is_decided(&error) => self.give_up(file, error.errno()),
                 Err(error) => return Err(error),
@@ -363,7 +377,7 @@ impl DataPath {
         }
         let dirty = file.dirty.lock();
         let (first, last) = (dirty.under_way.oldest(), dirty.under_way.last());
-        Ok(Wave { sends: Vec::new(), first, last, rest: false, durable: Arc::default() })
+        Ok(Wave { sends: Vec::new(), first, last, rest: false })
     }
 
     fn take_out(
@@ -371,7 +385,7 @@ impl DataPath {
         layout: Arc<Layout>,
         file: &Arc<File>,
         job: JobId,
-        durable: bool,
+        way: &Way,
     ) -> Result<Wave, ClientError> {
         let path = self.strong().ok_or(RpcError::Shutdown)?;
         let (epoch, connections) = (self.session.epoch(file.fid), self.session.ost_connections());
@@ -382,7 +396,6 @@ impl DataPath {
             plan(&layout, file.fid, &dirty.bytes.ready(), |target| self.batch_bytes(target))?;
         let (first, discards) = (dirty.under_way.oldest(), dirty.discards);
         let waits_for_mdt = dirty.is_on_mdt();
-        let is_durable = Arc::<AtomicBool>::default();
         let mut begun = Vec::with_capacity(batches.len());
         for batch in batches {
             let to_mdt = matches!(batch.target, DataTarget::Mdt(_));
@@ -408,12 +421,11 @@ impl DataPath {
         }
         // One whose OST is unknown ends at once, and looks at the file.
         drop(dirty);
-        let durable = durable.then(|| is_durable.clone());
         let send = |(going, payment, pieces, bytes)| {
-            send(going, epoch, (job, durable.clone()), payment, pieces, bytes)
+            send(going, epoch, (job, way.clone()), payment, pieces, bytes)
         };
         let sends = begun.into_iter().map(send).collect();
-        Ok(Wave { sends, first, last, rest, durable: is_durable })
+        Ok(Wave { sends, first, last, rest })
     }
 
     /// The MDT has decided that the dirty data of a file cannot be stored.

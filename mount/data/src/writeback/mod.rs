@@ -11,6 +11,7 @@
 
 pub mod absorb;
 pub mod background;
+pub mod batcher;
 pub mod dirty_file;
 pub mod failures;
 pub mod flags;
@@ -25,6 +26,7 @@ use crate::cache::grant::Grants;
 use crate::file::File;
 use crate::kernel_view::kernel_eof::KernelEof;
 use crate::kernel_view::timers::CONTENDED;
+use crate::writeback::batcher::Batcher;
 use crate::writeback::dirty_file::DirtyFile;
 use env::clock::Monotonic;
 use env::watch;
@@ -87,6 +89,8 @@ pub struct Writeback {
     flushes: Arc<Semaphore>,
     /// Requests that gave grants back.
     given_back: AtomicU64,
+    /// Small requests to MDTs that go together.
+    pub batcher: Arc<Batcher>,
 }
 
 impl Writeback {
@@ -105,6 +109,7 @@ impl Writeback {
             dirty_max: AtomicU64::new(DIRTY_BYTES_MAX),
             flushes: Arc::new(Semaphore::new(FLUSHES_MAX)),
             given_back: AtomicU64::new(0),
+            batcher: Arc::default(),
         }
     }
 

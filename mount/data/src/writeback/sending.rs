@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use stubs::mdc::Stored;
 use stubs::osc;
+use types::credentials::Credentials;
 use types::errno::Errno;
 use types::job::JobId;
 use wire::mds::Store;
@@ -175,11 +176,32 @@ impl DataPath {
     }
 }
 
+/// How bytes on the MDT are stored.
+#[derive(Clone)]
+pub(super) enum Way {
+    /// No program waits: with what goes there at the same time ([`super::batcher`]).
+    Together,
+    /// At once.
+    AtOnce,
+    /// At once, and the MDT is asked to make it durable in the same request. True if that is so of
+    /// the last part, and with it of all before.
+    Durably(Arc<AtomicBool>),
+}
+
+impl Way {
+    /// What is sent from now on is not durable yet.
+    pub(super) fn begins(&self) {
+        if let Way::Durably(durable) = self {
+            durable.store(false, Ordering::Release);
+        }
+    }
+}
+
 /// Sends the bytes of a request.
 pub(super) fn send(
     going: Going,
     epoch: SessionEpoch,
-    (job, durable): (JobId, Option<Arc<AtomicBool>>),
+    (job, way): (JobId, Way),
     payment: (u64, u64),
     pieces: Vec<Piece>,
     bytes: Vec<Bytes>,
@@ -189,7 +211,7 @@ pub(super) fn send(
         Some(DataTarget::Ost(ost)) => ost,
         Some(DataTarget::Mdt(_)) => {
             let pieces = pieces.iter().zip(bytes).map(|(piece, data)| (piece.file, data)).collect();
-            return Box::pin(store_in_turn(going, epoch, (job, durable), payment, pieces));
+            return Box::pin(store_in_turn(going, epoch, (job, way), payment, pieces));
         }
         None => return Box::pin(ready(Ok(()))),
     };
@@ -213,11 +235,11 @@ pub(super) fn send(
 
 /// Stores bytes on the MDT with what it is told of them, when all that this file sent there before
 /// is answered. The file's reports take turns with it, so that answers are noted in the order of
-/// the changes. 1 round trip; `durable` becomes true if they are durable with it.
+/// the changes. 1 round trip.
 async fn store_in_turn(
     going: Going,
     epoch: SessionEpoch,
-    (job, durable): (JobId, Option<Arc<AtomicBool>>),
+    (job, way): (JobId, Way),
     payment: (u64, u64),
     pieces: Vec<(u64, Bytes)>,
 ) -> Result<(), RpcError> {
@@ -235,9 +257,17 @@ async fn store_in_turn(
         }
     };
     let store = Store { fid: file.fid, pieces, at: report.at };
-    let stored = follow_job(job, mdc.store(payment, store, durable.is_some()));
+    let stored = async {
+        let ops = Stored::ops(payment, store, matches!(way, Way::Durably(_)));
+        let (root, batcher) = (Credentials::root(), &going.path.writeback.batcher);
+        let results = match way {
+            Way::Together => batcher.ask(&session.env, &mdc, (root, job), ops).await?,
+            Way::AtOnce | Way::Durably(_) => follow_job(job, mdc.ask(&root, ops)).await?,
+        };
+        mdc.stored(results)
+    };
     let answer = session.while_trusted(file.fid, epoch, stored).await.and_then(|stored| stored);
-    if let Some(durable) = durable {
+    if let Way::Durably(durable) = &way {
         let is_durable = answer.as_ref().is_ok_and(|stored| stored.durable == Ok(()));
         durable.store(is_durable, Ordering::Release);
     }

@@ -22,6 +22,7 @@ use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::REQUEST_TIMEOUT;
 use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits};
+use wire::mds::{Close, MdsOp};
 
 /// Pause before dirty data of a closed file is stored again.
 const FLUSH_AGAIN: Duration = Duration::from_millis(200);
@@ -257,12 +258,17 @@ impl Client {
         let closed = match self.session.mdc(fid) {
             Ok(mdc) => {
                 let boot = mdc.import().boot();
-                match mdc.close(&open.credentials, fid, at_mdt).await {
+                let close = vec![MdsOp::Close(Close { fid, handle: at_mdt })];
+                let (by, batcher) =
+                    ((open.credentials.clone(), cause::job()), &self.data.writeback.batcher);
+                let closed = batcher.ask(&self.session.env, &mdc, by, close).await;
+                let closed = closed.map(|mut results| results.pop().unwrap_or(Err(Errno::EIO)));
+                match closed.and_then(|closed| Ok(closed?)) {
                     // The MDT restarted meanwhile: the handle ended with its old process.
                     Err(error) if error.errno() == Errno::EBADF && mdc.import().boot() != boot => {
                         Ok(())
                     }
-                    closed => closed.map_err(ClientError::from),
+                    closed => closed.map(drop).map_err(ClientError::from),
                 }
             }
             Err(error) => Err(error),
@@ -281,7 +287,7 @@ impl Client {
         }
         let mut told = false;
         while !file.dirty.lock().is_clean() && !self.session.is_ending() {
-            let error = match self.data.flush_file(file).await {
+            let error = match self.data.flush_closed(file).await {
                 Ok(()) => break,
                 Err(ClientError::Rpc(RpcError::Shutdown)) => return,
                 Err(error) => error,
