@@ -158,6 +158,7 @@ fn waits_do_not_grow_with_the_number_of_files() {
     let mut verdict = Verdict::default();
     open_elsewhere(&far, &mut verdict);
     copies(&far, &mut verdict);
+    on_the_mdt(&far, &mut verdict);
     listings(&far, &mut verdict);
     among_writers(&far, &mut verdict);
     tree(&far, &mut verdict);
@@ -214,6 +215,52 @@ fn copies(far: &Far, verdict: &mut Verdict) {
         let sums = |dir: &Path| sh(&dir.join(&folder), "sha256sum *");
         assert_same(&what, &sums(here.path()), &sums(far.near()));
     }
+}
+
+/// Small files whose bytes live on the MDT.
+fn on_the_mdt(far: &Far, verdict: &mut Verdict) {
+    const FILES: usize = 200;
+    const BYTES: usize = 8 << 10;
+    let folder = |mount: &Path, name: &str| {
+        let dir = mount.join(name);
+        fs::create_dir(&dir).expect("mkdir");
+        let mut lfs = Command::new(sheen());
+        lfs.args(["lfs", "setstripe", "-E", "64K", "-L", "mdt", "-E", "-1", "-c", "1"]).arg(&dir);
+        assert!(lfs.status().expect("sheen runs").success(), "setstripe");
+        dir
+    };
+    let fill = |dir: &Path| {
+        for n in 0..FILES {
+            let text: Vec<u8> = (0..BYTES).map(|at| (at * 31 + n) as u8).collect();
+            fs::write(dir.join(format!("f{n:05}")), text).expect("write");
+        }
+    };
+    let here = tempfile::tempdir().expect("a folder");
+    let prepare = |attempt| {
+        let name = format!("on-mdt{attempt}");
+        fill(&folder(far.near(), &name));
+        found(far, &name)
+    };
+    let work = |dir: &Path| {
+        let copy = here.path().join(dir.file_name().expect("a name"));
+        _ = sh(dir, &format!("cp -r . {}", copy.display()));
+    };
+    let what = format!("cp -r of {FILES} files of {BYTES} bytes on the MDT");
+    let (_, bytes) = verdict.counted(far, (&what, 30), &prepare, &work);
+    let least = (FILES * BYTES) as u64;
+    assert!(bytes <= least * 5 / 4 + (1 << 20), "{bytes} bytes for {least}");
+    let sums = |dir: &Path| sh(&dir.join("on-mdt0"), "sha256sum *");
+    assert_same(&what, &sums(here.path()), &sums(far.near()));
+    // What the far client writes there does not come back to it.
+    let made = far.far().join("made-on-mdt");
+    folder(far.near(), "made-on-mdt");
+    fs::metadata(&made).expect("it is there");
+    let what = format!("{FILES} files of {BYTES} bytes made on the MDT");
+    let (_, bytes) = far.seen(&what, || {
+        fill(&made);
+        std::thread::sleep(STILL);
+    });
+    assert!(bytes < least / 2, "{bytes} bytes came for {least} that went");
 }
 
 /// Looks at all entries in a random order.

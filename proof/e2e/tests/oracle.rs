@@ -5,6 +5,8 @@ use e2e::can_mount;
 use e2e::cluster::Cluster;
 use oracle::run::{Kind, Plan, run};
 use std::path::PathBuf;
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Another time than a minute, for example 1,200 for twenty minutes.
@@ -52,12 +54,33 @@ fn plan(mounts: Vec<PathBuf>) -> Plan {
     Plan { mounts, folder, seed, time, round, threads, without: without.collect(), opens_told }
 }
 
+/// Arguments of `lfs setstripe`: all bytes in objects.
+const ON_OSTS: &[&str] = &["-E", "-1", "-c", "1"];
+/// The first 64 KiB on the MDT.
+const ON_THE_MDT: &[&str] = &["-E", "64K", "-L", "mdt", "-E", "-1", "-c", "2", "-S", "64K"];
+
+/// Runs have the machine to themselves.
+static ALONE: Mutex<()> = Mutex::new(());
+
 #[test]
 fn every_answer_fits_one_order() {
+    fits_one_order(ON_OSTS);
+}
+
+#[test]
+fn every_answer_fits_one_order_with_bytes_on_the_mdt() {
+    fits_one_order(ON_THE_MDT);
+}
+
+fn fits_one_order(layout: &[&str]) {
     if !can_mount() || std::env::var_os(MUTANT).is_some() {
         return;
     }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(cluster) = Cluster::with_clients("1", &[options().as_str(); 3]) else { return };
+    let mut lfs = Command::new(e2e::sheen());
+    lfs.args(["lfs", "setstripe"]).args(layout).arg(&cluster.mounts()[0]);
+    assert!(lfs.status().expect("sheen runs").success(), "setstripe");
     let plan = plan(cluster.mounts());
     let report =
         run(&plan, |sentence| eprintln!("{sentence}")).unwrap_or_else(|why| panic!("{why}"));
