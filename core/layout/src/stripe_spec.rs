@@ -190,18 +190,31 @@ pub fn plain(stripe_count: u16, stripe_size: u32, pool: Option<PoolName>) -> Lay
     Layout { components: vec![c], ..Layout::default() }
 }
 
-/// The layout of a new file if nothing else is given: its first `dom_bytes` on the MDT (0 = none),
-/// then 1 stripe, then 4 beyond 1 GiB.
+/// The layout of a new file if nothing else is given: [`new_file`] with the default stripes.
 pub fn default_layout(dom_bytes: u64) -> Layout {
+    new_file(dom_bytes, STRIPE_COUNT_DEFAULT, STRIPE_BYTES_DEFAULT)
+}
+
+/// The layout of a new file whose directory has none for it: its first `dom_bytes` on the MDT
+/// (0: none), then these stripes, then [`WIDE_STRIPE_COUNT`] beyond [`WIDE_START`] if that is more.
+pub fn new_file(dom_bytes: u64, stripe_count: u16, stripe_size: u32) -> Layout {
     let mut components = Vec::with_capacity(3);
     if dom_bytes > 0 {
         let mut dom = striped(1, 0, dom_bytes, 0);
         (dom.pattern, dom.stripe_size) = (Pattern::Mdt, dom_bytes as u32);
         components.push(dom);
     }
-    let next = components.len() as u32 + 1;
-    components.push(striped(next, dom_bytes, WIDE_START, STRIPE_COUNT_DEFAULT));
-    components.push(striped(next + 1, WIDE_START, EOF, WIDE_STRIPE_COUNT));
+    let mut add = |start, end, stripe_count| {
+        let mut next = striped(components.len() as u32 + 1, start, end, stripe_count);
+        next.stripe_size = stripe_size;
+        components.push(next);
+    };
+    if stripe_count < WIDE_STRIPE_COUNT {
+        add(dom_bytes, WIDE_START, stripe_count);
+        add(WIDE_START, EOF, WIDE_STRIPE_COUNT);
+    } else {
+        add(dom_bytes, EOF, stripe_count);
+    }
     Layout { components, ..Layout::default() }
 }
 
@@ -246,8 +259,13 @@ mod tests {
     #[test]
     fn the_default_layouts_are_good() {
         for dom in [0, DOM_BYTES_DEFAULT] {
-            let layout = default_layout(dom);
-            assert_eq!(complete(layout.clone(), &Defaults::default()), Ok(layout));
+            for (count, size) in [(1, 4 << 20), (3, 65536), (4, 4 << 20), (ALL_OSTS, 1 << 20)] {
+                let layout = new_file(dom, count, size);
+                assert_eq!(complete(layout.clone(), &Defaults::default()), Ok(layout.clone()));
+                let last = layout.components.last().unwrap();
+                assert_eq!((last.end, last.stripe_count), (EOF, count.max(WIDE_STRIPE_COUNT)));
+                assert_eq!(layout.mdt_bytes(), dom);
+            }
         }
     }
 

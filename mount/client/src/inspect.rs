@@ -6,6 +6,7 @@ use data::kernel_view::kernel_cache::KernelCache;
 use data::lock_namespace::LockNamespace;
 use data::node::NodeTable;
 use data::writeback::Writeback;
+use layout::layout::Pattern;
 use layout::lov_ea::{self, LovEa};
 use session::error::ClientError;
 use session::session::Session;
@@ -14,7 +15,7 @@ use types::credentials::Credentials;
 use types::errno::Errno;
 use types::target::TargetIndex;
 
-/// Layout of a new file whose directory has no default layout.
+/// Layout of a new file whose directory has no default layout: its first part in objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DefaultLayout {
     /// Stripes; `None`: one on each OST.
@@ -35,7 +36,8 @@ impl Client {
         let root = self.nodes.root();
         let value = self.session.mdc(root)?.getxattr(&Credentials::root(), root, name).await?;
         let LovEa { layout } = lov_ea::decode(&value).map_err(|_| Errno::EPROTO)?;
-        let component = layout.components.first().ok_or(Errno::EPROTO)?;
+        let striped = layout.components.iter().find(|part| part.pattern == Pattern::Raid0);
+        let component = striped.or(layout.components.first()).ok_or(Errno::EPROTO)?;
         Ok(DefaultLayout {
             stripe_count: (component.stripe_count != u16::MAX).then_some(component.stripe_count),
             stripe_size: component.stripe_size,

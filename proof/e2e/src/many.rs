@@ -379,6 +379,8 @@ impl Many {
         command.env(RUN_DIR, self.run_dir());
         command.arg("serve").args(targets.iter().map(|target| self.dir.join(target)));
         command.arg("--listen").arg(address.to_string()).args(["--stripe-count", &self.stripes]);
+        // Tests with servers on hosts of their own are about objects, also of small files.
+        command.args(["--dom-size", "0"]);
         if !self.secured {
             command.args(["--security", "off"]);
         }

@@ -73,8 +73,21 @@ fn layouts_with_a_part_on_the_mdt() {
     // The second component has no objects before it is written.
     assert_eq!(shown.matches("lcme_flags:          init").count(), 1, "{shown}");
     assert_eq!(lfs(&mnt, &["find", "d", "-layout", "mdt", "-type", "f"]), "d/f\n");
+    lfs(&mnt, &["setstripe", "-c", "1", "plain"]);
     fs::write(mnt.join("plain"), b"elsewhere").expect("write");
     assert_eq!(lfs(&mnt, &["find", ".", "-layout", "mdt", "-type", "f"]), "./d/f\n");
+    // So has a file of the default layout, unless the administrator does not want it.
+    let starts = || lfs(&mnt, &["getstripe", "--component-end", "-I1", "new"]);
+    fs::write(mnt.join("new"), b"small").expect("write");
+    assert_eq!(starts(), "65536\n");
+    lctl(&cluster, &["set_param", "lod.*.dom_default=0"]);
+    fs::remove_file(mnt.join("new")).expect("remove");
+    fs::write(mnt.join("new"), b"small").expect("write");
+    assert_eq!(starts(), "EOF\n");
+    lctl(&cluster, &["set_param", "lod.*.dom_default=128K"]);
+    fs::remove_file(mnt.join("new")).expect("remove");
+    fs::write(mnt.join("new"), b"small").expect("write");
+    assert_eq!(starts(), "131072\n");
     lfs(&mnt, &["setstripe", "-E", "1M", "-L", "mdt", "large"]);
     assert_eq!(lfs(&mnt, &["getstripe", "-L", "large"]), "mdt\n");
     let file = File::create(mnt.join("large")).expect("open");
@@ -376,7 +389,7 @@ fn round_trips() {
     if !e2e::can_mount() {
         return;
     }
-    let cluster = Cluster::up(&["--osts", "2"]);
+    let cluster = Cluster::up(&["--osts", "2", "--dom-size", "0"]);
     let mnt = cluster.mount();
     small_ones(&mnt, "d");
     fs::create_dir(mnt.join("plain")).expect("a folder");

@@ -25,7 +25,7 @@ fn files_are_found_by_name_attributes_and_layout() {
     if !e2e::can_mount() {
         return;
     }
-    let cluster = Cluster::up(&["--osts", "4"]);
+    let cluster = Cluster::up(&["--osts", "4", "--dom-size", "0"]);
     let (mnt, mut text) = (cluster.mount(), String::new());
     sh(
         &mnt,

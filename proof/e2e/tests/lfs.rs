@@ -28,7 +28,7 @@ fn four_stripes_of_64k_are_set_shown_and_used() {
     if !e2e::can_mount() {
         return;
     }
-    let mut cluster = Cluster::up(&["--osts", "4"]);
+    let mut cluster = Cluster::up(&["--osts", "4", "--dom-size", "0"]);
     let mnt = cluster.mount();
     let default =
         "stripe_count:  1 stripe_size:   4194304 pattern:       raid0 stripe_offset: -1\n\n";
@@ -263,7 +263,8 @@ fn users_see_layouts_and_may_not_change_those_of_others() {
         assert_eq!(status(&["setstripe", "-c", "2", "closed/f"]), Some(libc::EACCES));
         assert_eq!(status(&["setstripe", "-c", "2", "closed"]), Some(libc::EACCES));
         assert_eq!(status(&["setstripe", "-c", "2", "open"]), Some(libc::EPERM));
-        assert_eq!(user(&["getstripe", "-c", "closed"]).stdout, b"1\n");
+        let shown = lfs(&mnt, &["getstripe", "-v", "closed"]);
+        assert_eq!(user(&["getstripe", "-v", "closed"]).stdout, shown.as_bytes());
         assert_eq!(status(&["df", "."]), Some(0));
     });
 }

@@ -139,7 +139,7 @@ fn a_pool_without_space_is_enospc_for_its_files_alone() {
     if !e2e::can_mount() {
         return;
     }
-    let cluster = Cluster::up(&["--osts", "2", "--ost-size", "64M"]);
+    let cluster = Cluster::up(&["--osts", "2", "--ost-size", "64M", "--dom-size", "0"]);
     let mnt = cluster.mount();
     lctl_says(&cluster, &["pool_new", "sheen.small"]);
     lctl_says(&cluster, &["pool_add", "sheen.small", "OST0000"]);

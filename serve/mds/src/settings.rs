@@ -20,6 +20,9 @@ pub struct MdsSettings {
     pub stripe_count: u16,
     /// Stripe size of such a file, bytes; a multiple of 64 KiB.
     pub stripe_size: u32,
+    /// First bytes of such a file that live on the MDT; a multiple of 64 KiB, at most
+    /// [`types::limits::DOM_BYTES_MAX`]. 0: none, and the rest has one component.
+    pub dom_bytes: u64,
     /// Interval at which OSTs are asked for their space.
     pub space_interval: Duration,
     /// An OST that does not answer a background request for this long is taken to be away for now.
@@ -72,6 +75,7 @@ impl Default for MdsSettings {
         MdsSettings {
             stripe_count: defaults.stripe_count,
             stripe_size: defaults.stripe_size,
+            dom_bytes: 0,
             space_interval: Duration::from_secs(5),
             answer_max: Duration::from_secs(10),
             osts_return: Duration::from_secs(60),

@@ -186,7 +186,8 @@ impl Node {
             }
             let followed = &self.followed[&block.fsname];
             let stripe_count = self.settings.stripe_count as u16;
-            let settings = MdsSettings { stripe_count, ..MdsSettings::default() };
+            let dom_bytes = self.settings.dom_bytes;
+            let settings = MdsSettings { stripe_count, dom_bytes, ..MdsSettings::default() };
             if let Some(members) = members_of(dir)? {
                 let service = Service::Mdt(followed.clone(), Box::new(settings));
                 let name = block.name().ok_or_else(|| NodeError::Unnamed(dir.clone()))?;

@@ -111,6 +111,10 @@ pub struct UpArgs {
     /// Stripes of a new file [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=2000))]
     pub stripe_count: Option<u32>,
+    /// First bytes of a new file that live on its MDT: 0 (none) to 1M, a multiple of 64K
+    /// [default: 64K]
+    #[arg(long, value_name = "SIZE")]
+    pub dom_size: Option<Size>,
     /// Space that each object target may use, for example 10G [default: all of its volume]
     #[arg(long, value_name = "SIZE")]
     pub ost_size: Option<Size>,
@@ -249,6 +253,10 @@ pub struct ServeArgs {
     /// Stripes of a new file [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=2000))]
     pub stripe_count: Option<u32>,
+    /// First bytes of a new file that live on its MDT: 0 (none) to 1M, a multiple of 64K
+    /// [default: 64K]
+    #[arg(long, value_name = "SIZE")]
+    pub dom_size: Option<Size>,
     /// Space that each object target may use, for example 10G [default: all of its volume]
     ///
     /// It is kept in node.toml (of each OST, or of the home) for later starts.

@@ -56,6 +56,20 @@ impl Mds {
         }
     }
 
+    /// First bytes of such a file that live on the MDT.
+    pub fn default_dom_bytes(&self) -> u64 {
+        self.tunables.dom_bytes.load(Relaxed)
+    }
+
+    /// Sets it; 0: none.
+    ///
+    /// # Errors
+    /// ERANGE: no multiple of 64 KiB, or more than DOM_BYTES_MAX.
+    pub fn set_default_dom_bytes(&self, bytes: u64) -> Result<(), Errno> {
+        self.tunables.dom_bytes.store(on_mdt(bytes)?, Relaxed);
+        Ok(())
+    }
+
     /// True if this OST gets new objects, as far as the administrator decides.
     pub fn ost_active(&self, ost: TargetIndex) -> bool {
         !self.tunables.aside.read().contains(&ost)
@@ -114,6 +128,12 @@ impl Mds {
     }
 }
 
+/// Bytes of a file that may end on the MDT.
+fn on_mdt(bytes: u64) -> Result<u64, Errno> {
+    let fits = bytes <= DOM_BYTES_MAX && bytes.is_multiple_of(STRIPE_BYTES_MIN);
+    if fits { Ok(bytes) } else { Err(Errno(libc::ERANGE)) }
+}
+
 impl Mds {
     /// Bytes of a file that may live on this MDT, at most: the limit for a requested layout, and
     /// that for new files now.
@@ -126,10 +146,7 @@ impl Mds {
     /// # Errors
     /// ERANGE: no multiple of 64 KiB, or more than DOM_BYTES_MAX.
     pub fn set_dom_bytes(&self, bytes: u64) -> Result<(), Errno> {
-        if bytes > DOM_BYTES_MAX || !bytes.is_multiple_of(STRIPE_BYTES_MIN) {
-            return Err(Errno(libc::ERANGE));
-        }
-        self.tunables.dom.most.store(bytes, Relaxed);
+        self.tunables.dom.most.store(on_mdt(bytes)?, Relaxed);
         Ok(())
     }
 

@@ -8,10 +8,10 @@ use crate::settings::MdsSettings;
 use crate::settings::dom_limits::DomLimits;
 use crate::settings::squash::Squashing;
 use layout::layout::Layout;
-use layout::stripe_spec::{Defaults, plain};
+use layout::stripe_spec::{Defaults, new_file, plain};
 use parking_lot::RwLock;
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 use types::target::TargetIndex;
 
 /// Life of a ticket unless an administrator sets another one, seconds.
@@ -21,6 +21,8 @@ const TICKET_LIFE: u32 = 1200;
 pub(crate) struct Tunables {
     pub(super) stripe_count: AtomicU16,
     pub(super) stripe_size: AtomicU32,
+    /// See `MdsSettings`.
+    pub(super) dom_bytes: AtomicU64,
     /// Directories are split by themselves.
     pub(crate) auto_split: AtomicBool,
     /// See `MdsSettings`.
@@ -46,6 +48,7 @@ impl Tunables {
         Tunables {
             stripe_count: AtomicU16::new(settings.stripe_count),
             stripe_size: AtomicU32::new(settings.stripe_size),
+            dom_bytes: AtomicU64::new(settings.dom_bytes),
             auto_split: AtomicBool::new(settings.auto_split),
             split_count: AtomicU32::new(settings.split_count),
             split_delta: AtomicU16::new(settings.split_delta),
@@ -67,6 +70,10 @@ impl Tunables {
 
     /// Layout of a new file whose directory has no default layout; OSTs open.
     pub(crate) fn layout(&self) -> Layout {
-        plain(self.stripe_count.load(Relaxed), self.stripe_size.load(Relaxed), None)
+        let (count, size) = (self.stripe_count.load(Relaxed), self.stripe_size.load(Relaxed));
+        match self.dom_bytes.load(Relaxed).min(self.dom.most()) {
+            0 => plain(count, size, None),
+            bytes => new_file(bytes, count, size),
+        }
     }
 }

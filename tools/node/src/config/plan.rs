@@ -38,6 +38,8 @@ pub struct Wanted {
     pub key: Option<PathBuf>,
     /// Stripes of a new file.
     pub stripe_count: Option<u32>,
+    /// First bytes of a new file that live on its MDT.
+    pub dom_bytes: Option<u64>,
     /// Space of each OST, bytes.
     pub ost_bytes: Option<u64>,
 }
@@ -111,6 +113,7 @@ pub fn plan(home: &Home, before: Option<&Settings>, wanted: &Wanted) -> Result<P
     settings.security = wanted.security.unwrap_or(settings.security);
     settings.key = wanted.key.clone().or(settings.key);
     settings.stripe_count = wanted.stripe_count.unwrap_or(settings.stripe_count);
+    settings.dom_bytes = wanted.dom_bytes.unwrap_or(settings.dom_bytes);
     settings.ost_bytes = wanted.ost_bytes.or(settings.ost_bytes);
     match (&wanted.mount, settings.mounts.first_mut()) {
         (Some(at), Some(mount)) => mount.at = at.clone(),

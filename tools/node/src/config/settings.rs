@@ -9,6 +9,7 @@ use crate::config::mount_options::MountOptions;
 use crate::config::networks::{Networks, Routes};
 use crate::config::security::Security;
 use crate::home::{Home, SETTINGS_BYTES_MAX};
+use layout::stripe_spec::DOM_BYTES_DEFAULT;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -18,7 +19,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use types::dir_path::DirPath;
-use types::limits::{STRIPES_MAX, TARGETS_MAX};
+use types::limits::{DOM_BYTES_MAX, STRIPE_BYTES_MIN, STRIPES_MAX, TARGETS_MAX};
 use types::nid::{Nid, PORT_DEFAULT};
 use types::target::FsName;
 
@@ -120,6 +121,9 @@ pub struct Settings {
     /// Stripes of a new file's striped part, 1..=2000; more than there are OSTs means all of them.
     #[serde(default = "one")]
     pub stripe_count: u32,
+    /// First bytes of a new file that live on its MDT, 0 to 1 MiB, a multiple of 64 KiB.
+    #[serde(default = "dom_bytes")]
+    pub dom_bytes: u64,
     /// Space each OST of this node may use, bytes. Absent: the OST's own limit, else all that its
     /// volume has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -160,6 +164,10 @@ fn one() -> u32 {
     1
 }
 
+fn dom_bytes() -> u64 {
+    DOM_BYTES_DEFAULT
+}
+
 fn yes() -> bool {
     true
 }
@@ -188,6 +196,7 @@ impl Default for Settings {
             service_nodes: Vec::new(),
             targets: Vec::new(),
             stripe_count: one(),
+            dom_bytes: dom_bytes(),
             ost_bytes: None,
             ost_bytes_of: BTreeMap::new(),
             checksums: yes(),
@@ -252,6 +261,14 @@ pub enum SettingsError {
         min: u64,
         /// The most that is allowed.
         max: u64,
+    },
+    /// Not a whole number of the unit.
+    #[error("{name} = {value} is not a multiple of {STRIPE_BYTES_MIN}")]
+    NoMultiple {
+        /// Name of the setting.
+        name: &'static str,
+        /// Its value, bytes.
+        value: u64,
     },
     /// Others could not reach it.
     #[error(
@@ -412,6 +429,10 @@ impl Settings {
         };
         range("the number of targets", self.targets.len() as u64, 0, 2 * TARGETS_MAX as u64)?;
         range("stripe_count", u64::from(self.stripe_count), 1, STRIPES_MAX as u64)?;
+        range("dom_bytes", self.dom_bytes, 0, DOM_BYTES_MAX)?;
+        if !self.dom_bytes.is_multiple_of(STRIPE_BYTES_MIN) {
+            return Err(SettingsError::NoMultiple { name: "dom_bytes", value: self.dom_bytes });
+        }
         if let Some(bytes) = self.ost_bytes {
             range("ost_bytes", bytes, OST_BYTES_MIN, i64::MAX as u64)?;
         }
@@ -524,8 +545,8 @@ mod tests {
         assert_eq!(
             text,
             "fsname = \"sheen\"\nlisten = \"127.0.0.1:988\"\nmgs = []\ntargets = [\"/h/mgt\", \"/h/mdt0000\", \
-             \"/h/ost0000\"]\nstripe_count = 1\nost_bytes = 1073741824\nchecksums = true\n\n[[mount]]\nat = \
-             \"/mnt/x\"\ndirectory = \"/home/x\"\noptions = \"ro,nosuid\"\n"
+             \"/h/ost0000\"]\nstripe_count = 1\ndom_bytes = 65536\nost_bytes = 1073741824\nchecksums = \
+             true\n\n[[mount]]\nat = \"/mnt/x\"\ndirectory = \"/home/x\"\noptions = \"ro,nosuid\"\n"
         );
     }
 
@@ -544,6 +565,11 @@ mod tests {
                 "stripe_count = 0 is out of range; use 1 to 2000",
             ),
             ("targets = [\"a\"]\nost_bytes = 1", "ost_bytes = 1 is out of range"),
+            (
+                "targets = [\"a\"]\ndom_bytes = 2097152",
+                "dom_bytes = 2097152 is out of range; use 0 to 1048576",
+            ),
+            ("targets = [\"a\"]\ndom_bytes = 4096", "dom_bytes = 4096 is not a multiple of 65536"),
             ("targets = [\"a\", \"a\"]", "is named twice"),
             ("targets = [\"a\"]\nhttp = \"10.0.0.1:80\"", "readers must know a token"),
             ("targets = [\"a\"]\nhttp = \"here\"", "no address for HTTP"),

@@ -104,6 +104,7 @@ fn settings(args: &ServeArgs) -> Result<(Home, Settings), Failure> {
     }
     settings.security = args.security.unwrap_or(settings.security);
     settings.stripe_count = args.stripe_count.unwrap_or(settings.stripe_count);
+    settings.dom_bytes = args.dom_size.map_or(settings.dom_bytes, |size| size.0);
     settings.ost_bytes = args.ost_size.map(|s| s.0).or(settings.ost_bytes);
     settings.check().map_err(Failure::failed)?;
     Ok((home, settings))

@@ -47,6 +47,7 @@ pub fn run(args: &UpArgs) -> Outcome {
         security: args.security,
         key: args.key.as_deref().map(absolute).transpose()?,
         stripe_count: args.stripe_count,
+        dom_bytes: args.dom_size.map(|size| size.0),
         ost_bytes: args.ost_size.map(|s| s.0),
     };
     if home.dir().exists() && !home.dir().is_dir() {

@@ -215,6 +215,10 @@ fn add_mdt(tree: &mut Tree, view: &Arc<View>, mdt: &Arc<Mds>, name: TargetName) 
     tree.shows(&LOD_STRIPESIZE, &lod, move || Ok(shown.stripe_size().to_string()));
     let set = mdt.clone();
     tree.takes(&LOD_STRIPESIZE, &lod, move |value| set.set_stripe_size(bytes(value)?));
+    let shown = mdt.clone();
+    tree.shows(&LOD_DOM_DEFAULT, &lod, move || Ok(shown.default_dom_bytes().to_string()));
+    let set = mdt.clone();
+    tree.takes(&LOD_DOM_DEFAULT, &lod, move |value| set.set_default_dom_bytes(bytes(value)?));
     add_dom(tree, mdt, lod);
     for (pool, osts) in mdt.pools().iter() {
         let text = pool_text(name.fsname, osts.iter().map(|ost| ost.0));
