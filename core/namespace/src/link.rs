@@ -1,34 +1,63 @@
 //! A second name for an inode.
 
-use crate::access::may_create;
+use crate::access::{READ, WRITE, may_create, permission};
 use crate::context::Context;
 use crate::flags::check_unprotected;
 use crate::inode::{Dirent, Inode, InodeFlags};
 use crate::rename::Place;
 use crate::view::{Change, View, directory_of, home, names_changed};
+use libc::{S_ISGID, S_ISUID, S_IXGRP};
+use types::attr::FileType;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::LINKS_MAX;
 use types::lock::InodeBits;
 
-/// Gives `fid` the name `name` in `parent`; returns the inode.
+/// Succeeds if the caller may give the inode another name by the rule that Linux has with
+/// `fs.protected_hardlinks` set: it owns the inode, or the inode is a regular file that it may read
+/// and write, and whose set-id bits lend no identity.
+///
+/// # Errors
+/// EPERM if not; EIO: a record is damaged.
+fn may_name(view: &impl View, ctx: &Context<'_>, inode: &Inode) -> Result<(), Errno> {
+    if ctx.owns(inode.attr.uid) {
+        return Ok(());
+    }
+    let lends = |bits: u32| inode.attr.mode & bits == bits;
+    let lends = lends(S_ISUID) || lends(S_ISGID | S_IXGRP);
+    if lends || inode.file_type() != FileType::Regular {
+        return Err(Errno::EPERM);
+    }
+    match permission(view, ctx, inode, READ | WRITE) {
+        Err(Errno::EACCES) => Err(Errno::EPERM),
+        result => result,
+    }
+}
+
+/// Gives `fid` the name `name` in `parent`; returns the inode. `protected`: other users' inodes get
+/// names only by the rule of `fs.protected_hardlinks`, which the kernel of a host sees to for its
+/// own users.
 ///
 /// # Errors
 /// ENOENT: there is no such inode or directory, or the inode has no name. An inode that was made
 /// without a name is excepted: it gets its first one here. ENOTDIR; EEXIST; EACCES; EPERM: the
-/// inode is a directory, immutable or append-only; EMLINK at [`LINKS_MAX`]; EREMCHG: another stripe
-/// of the directory has the name.
+/// inode is a directory, immutable, append-only or `protected`; EMLINK at [`LINKS_MAX`]; EREMCHG:
+/// another stripe of the directory has the name.
 pub fn link(
     view: &mut impl View,
     ctx: &Context<'_>,
     fid: Fid,
     parent: Fid,
     name: &[u8],
+    protected: bool,
 ) -> Result<Inode, Errno> {
     let mut inode = view.inode(fid)?.ok_or(Errno::ENOENT)?;
     let mut dir = directory_of(view, parent, name)?;
     if view.dirent(parent, name)?.is_some() {
         return Err(Errno::EEXIST);
+    }
+    if protected {
+        may_name(view, ctx, &inode)?;
     }
     may_create(view, ctx, &dir)?;
     if inode.is_dir() {

@@ -224,7 +224,7 @@ proptest! {
                 }
                 Step::Link { of, parent, name } => {
                     let expected = model.link(pick(*of), pick(*parent), name);
-                    (expected, link::link(&mut memory, &ctx, fid_of(pick(*of)), fid_of(pick(*parent)), name.as_bytes()).map(|_| ()))
+                    (expected, link::link(&mut memory, &ctx, fid_of(pick(*of)), fid_of(pick(*parent)), name.as_bytes(), false).map(|_| ()))
                 }
                 Step::Rename { from, to, flags } => {
                     let flags = Flags { no_replace: *flags == 1, exchange: *flags == 2 };

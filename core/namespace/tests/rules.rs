@@ -113,8 +113,19 @@ impl World {
     }
 
     fn link(&mut self, of: Fid, parent: Fid, name: &str) -> Result<Inode, Errno> {
+        self.link_by(of, parent, name, false)
+    }
+
+    fn link_by(
+        &mut self,
+        of: Fid,
+        parent: Fid,
+        name: &str,
+        protected: bool,
+    ) -> Result<Inode, Errno> {
         self.now += 1;
-        link::link(&mut self.memory, &context(&self.who, self.now), of, parent, name.as_bytes())
+        let ctx = context(&self.who, self.now);
+        link::link(&mut self.memory, &ctx, of, parent, name.as_bytes(), protected)
     }
 
     fn rename(&mut self, a: (Fid, &str), b: (Fid, &str), flags: Flags) -> Result<Renamed, Errno> {
@@ -249,6 +260,47 @@ fn changing_names_needs_write_and_execute() {
     assert_eq!(w.be(ALICE, ALICE).unlink(d, "f"), Err(Errno::EACCES), "write without execute");
     w.root().chmod(d, 0o757).unwrap();
     assert!(w.be(ALICE, ALICE).unlink(d, "f").is_ok());
+}
+
+#[test]
+fn protected_inodes_of_others_get_no_names_but_those_that_one_may_read_and_write() {
+    let mut w = World::new();
+    let d = w.dir(ROOT, "d", 0o777);
+    let closed = w.dir(ROOT, "closed", 0o755);
+    let mut done = 0;
+    for (mode, expected) in [
+        (0o666, Ok(())),
+        (0o606, Ok(())),
+        (0o660, Err(Errno::EPERM)),
+        (0o664, Err(Errno::EPERM)),
+        (0o662, Err(Errno::EPERM)),
+        (0o4666, Err(Errno::EPERM)),
+        (0o2676, Err(Errno::EPERM)),
+        // Mandatory locking, once: it lends no group.
+        (0o2666, Ok(())),
+    ] {
+        let f = w.root().file(d, &format!("{mode:o}"), mode);
+        let mut link = |who, protected| {
+            done += 1;
+            w.be(who, who).link_by(f, d, &format!("l{done}"), protected).map(drop)
+        };
+        assert_eq!(link(ALICE, true), expected, "{mode:o}");
+        assert_eq!(link(ALICE, false), Ok(()), "{mode:o}");
+        assert_eq!(link(0, true), Ok(()), "{mode:o}");
+        w.root().chown(f, Some(ALICE), None).unwrap();
+        w.root().chmod(f, mode).unwrap();
+        done += 1;
+        let own = w.be(ALICE, ALICE).link_by(f, d, &format!("l{done}"), true);
+        assert!(own.is_ok(), "{mode:o}: her own");
+    }
+    let pipe = w.root().make(d, "pipe", FileType::Fifo, 0o666).unwrap().fid();
+    let (secret, open) = (w.file(d, "secret", 0o600), w.file(d, "open", 0o666));
+    w.be(ALICE, ALICE);
+    assert_eq!(w.link_by(pipe, d, "more", true), Err(Errno::EPERM), "no regular file");
+    // As Linux orders them.
+    assert_eq!(w.link_by(secret, d, "open", true), Err(Errno::EEXIST));
+    assert_eq!(w.link_by(secret, closed, "more", true), Err(Errno::EPERM));
+    assert_eq!(w.link_by(open, closed, "more", true), Err(Errno::EACCES));
 }
 
 #[test]

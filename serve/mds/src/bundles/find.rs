@@ -250,7 +250,7 @@ fn is_empty(records: &Records<'_>, dir: Fid) -> Result<bool, Errno> {
 }
 
 /// The record of an inode, without what operations on names do not look at.
-fn record_without_rest(inode: &Inode) -> Result<Vec<u8>, Errno> {
+pub(super) fn record_without_rest(inode: &Inode) -> Result<Vec<u8>, Errno> {
     let Inode { attr, parent, flags, .. } = inode;
     let tail = match flags.contains(InodeFlags::STRIPED) {
         true => tail::with(ItemTag::Stripes, &tail::stripes(inode)?.encode()),

@@ -93,7 +93,8 @@ impl Mds {
             }
             let credentials = request.credentials;
             let ctx = Context { credentials, now: self.env.clock.wall(), version: 0 };
-            let Planned { steps, reply } = match op.plan(&mut facts, &ctx, &expected) {
+            let is_squashed = request.is_squashed;
+            let Planned { steps, reply } = match op.plan(&mut facts, &ctx, &expected, is_squashed) {
                 Ok(planned) => planned,
                 Err(Errno::EREMOTE) => match facts.take_missing() {
                     Some(find) => {

@@ -100,8 +100,8 @@ impl NameOperation<'_> {
         Ok(unknown)
     }
 
-    /// Checks it, and says what it does. EREMOTE: something is not known yet
-    /// ([`Facts::take_missing`]).
+    /// Checks it, and says what it does. `is_squashed`: the caller's kernel has made sure of
+    /// nothing. EREMOTE: something is not known yet ([`Facts::take_missing`]).
     ///
     /// # Errors
     /// Those of the system call.
@@ -110,10 +110,11 @@ impl NameOperation<'_> {
         facts: &mut Facts,
         ctx: &Context<'_>,
         expected: &Expected,
+        is_squashed: bool,
     ) -> Result<Planned, Errno> {
         match self {
             Op::Rename(op) => plan_rename(op, facts, ctx, expected),
-            Op::Link(op) => plan_link(op, facts, ctx),
+            Op::Link(op) => plan_link(op, facts, ctx, is_squashed),
             Op::Unlink(Unlink { parent, name }) => {
                 expected.taken(facts, *parent, name)?;
                 let inode = unlink::unlink(facts, ctx, *parent, name)?;
@@ -165,13 +166,18 @@ fn removal(
     Ok(Planned { steps, reply: MdsReply::Removed(removed) })
 }
 
-fn plan_link(op: &Link, facts: &mut Facts, ctx: &Context<'_>) -> Result<Planned, Errno> {
+fn plan_link(
+    op: &Link,
+    facts: &mut Facts,
+    ctx: &Context<'_>,
+    is_squashed: bool,
+) -> Result<Planned, Errno> {
     let Link { fid, new_parent, new_name } = op;
     if facts.inode(*fid)?.is_none() {
         // As `Records::there`.
         return Err(Errno::ESTALE);
     }
-    let inode = link::link(facts, ctx, *fid, *new_parent, new_name)?;
+    let inode = link::link(facts, ctx, *fid, *new_parent, new_name, is_squashed)?;
     let (name, time) = (new_name.clone(), ctx.now);
     let (dir, file_type) = (facts.home(*new_parent, new_name)?, inode.file_type());
     let steps = vec![
@@ -231,4 +237,48 @@ fn plan_rename(
         }
     };
     Ok(Planned { steps, reply })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bundles::find::record_without_rest;
+    use bytes::Bytes;
+    use namespace::create;
+    use types::attr::Attr;
+    use types::credentials::Credentials;
+    use types::time::Timestamp;
+    use wire::mds::{PeerFacts, PeerInode, PeerName};
+
+    #[test]
+    fn a_squashed_caller_gives_no_name_to_what_it_may_not_read_and_write_on_another_mdt() {
+        let user = Credentials { uid: 1000, gid: 1000, ..Credentials::default() };
+        let ctx = Context { credentials: &user, now: Timestamp::default(), version: 0 };
+        let mut dir = create::root(&ctx);
+        dir.attr.mode |= 0o777;
+        let fid = Fid { seq: Fid::SEQ_NORMAL + Fid::SEQ_WIDTH, oid: 1, ver: 0 };
+        let name = Name::new(b"more").unwrap();
+        let inode = |inode: &Inode| PeerInode {
+            fid: inode.fid(),
+            record: record_without_rest(inode).unwrap().into(),
+            acl: Bytes::new(),
+            is_empty: true,
+        };
+        let plan = |mode, is_squashed| {
+            let mode = FileType::Regular.mode_bits() | mode;
+            let attr = Attr { fid, mode, nlink: 1, ..dir.attr };
+            let file = Inode { attr, parent: Fid::NONE, ..dir.clone() };
+            let names = vec![PeerName { dir: Fid::ROOT, name: name.clone(), to: None }];
+            let inodes = vec![inode(&dir), inode(&file)];
+            let mut facts = Facts::default();
+            facts.learn(PeerFacts { inodes, names, ..PeerFacts::default() }).unwrap();
+            let link = Link { fid, new_parent: Fid::ROOT, new_name: name.clone() };
+            let expected = Expected::default();
+            let planned = Op::Link(&link).plan(&mut facts, &ctx, &expected, is_squashed);
+            planned.map(|planned| planned.steps.len())
+        };
+        assert_eq!(plan(0o644, false), Ok(2));
+        assert_eq!(plan(0o644, true), Err(Errno::EPERM));
+        assert_eq!(plan(0o666, true), Ok(2));
+    }
 }

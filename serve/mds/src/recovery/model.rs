@@ -226,7 +226,7 @@ impl World {
                     (Place { parent: dir, name }, Place { parent: to_dir, name: to_name });
                 rename(records, ctx, from, to, Flags { exchange, no_replace: false }).map(drop)
             }
-            What::Link => link(records, ctx, named, to_dir, to_name).map(drop),
+            What::Link => link(records, ctx, named, to_dir, to_name, false).map(drop),
             What::Chmod(mode) => {
                 let set = SetAttr { mode: Some(mode), ..SetAttr::default() };
                 setattr(records, ctx, named, &set).map(drop)

@@ -15,4 +15,5 @@ mod restart;
 mod rig;
 mod root;
 mod shared_writers;
+mod squash;
 mod tickets;

@@ -25,20 +25,20 @@ use wire::message::{OpReply, Request};
 use wire::ost::PunchKind;
 
 const KEY: ServerKey = ServerKey(5);
-const A: ClientUuid = ClientUuid(21);
-const OWNER: u32 = 1000;
-const OTHER: u32 = 1001;
+pub const A: ClientUuid = ClientUuid(21);
+pub const OWNER: u32 = 1000;
+pub const OTHER: u32 = 1001;
 const READ: OpenFlags =
     OpenFlags { read: true, write: false, exec: false, append: false, lasting: false };
 const WRITE: OpenFlags = OpenFlags { read: false, write: true, ..READ };
 
 /// A client on the network.
-struct Far {
+pub struct Far {
     export: Arc<Export>,
     xid: AtomicU64,
 }
 
-fn far(rig: &Rig, client: ClientUuid) -> Far {
+pub fn far(rig: &Rig, client: ClientUuid) -> Far {
     let nid = "10.0.0.3:5000@tcp".parse().unwrap();
     let export = Export::elsewhere(rig.mds.name(), client, nid, Role::Client);
     Far { export, xid: AtomicU64::new(1) }
@@ -67,7 +67,7 @@ impl Far {
         reply.results.into_iter().map(|result| result.map(mds)).collect()
     }
 
-    fn op(&self, rig: &Rig, uid: u32, op: MdsOp) -> Result<MdsReply, Errno> {
+    pub fn op(&self, rig: &Rig, uid: u32, op: MdsOp) -> Result<MdsReply, Errno> {
         self.ops(rig, uid, vec![op], InodeBits::NONE).remove(0)
     }
 
@@ -105,7 +105,7 @@ impl Far {
 }
 
 /// With a file of [`OWNER`].
-fn rig(mode: u32) -> (Rig, Fid) {
+pub fn rig(mode: u32) -> (Rig, Fid) {
     let rig = Rig::new();
     rig.mds.set_server_key(KEY);
     let fid = rig.file("f");
@@ -157,12 +157,12 @@ fn writes(fid: Fid) -> [MdsOp; 4] {
     ]
 }
 
-fn chmod(rig: &Rig, fid: Fid, mode: u32) {
+pub fn chmod(rig: &Rig, fid: Fid, mode: u32) {
     rig.setattr(fid, SetAttr { mode: Some(mode), ..SetAttr::default() }).unwrap();
 }
 
 /// The default nodemap gets these properties, and nodemaps hold.
-fn activate(rig: &Rig, properties: &[(&str, &str)]) {
+pub fn activate(rig: &Rig, properties: &[(&str, &str)]) {
     let mut nodemaps = Nodemaps::default();
     for (property, value) in properties {
         let property = Property::parse(property, value).unwrap();

@@ -17,11 +17,13 @@ impl Mds {
         self.ours(new_parent)?;
         // EREMOTE: another MDT takes part.
         self.ours(fid)?;
+        // The kernel sees to it for other callers.
+        let protected = request.is_squashed;
         self.change(request, |records, ctx| {
             records.settled(fid)?;
             records.settled_name(new_parent, new_name)?;
             records.there(fid)?;
-            let inode = link(records, ctx, fid, new_parent, new_name)?;
+            let inode = link(records, ctx, fid, new_parent, new_name, protected)?;
             records.grant(fid, InodeBits::LOOKUP);
             Ok(MdsReply::Entry(entry(&inode)))
         })
