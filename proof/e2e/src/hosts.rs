@@ -11,14 +11,14 @@ use std::sync::{Mutex, PoisonError};
 
 static SEQUENCE: AtomicU32 = AtomicU32::new(0);
 
-/// Namespaces with one address each: 10.231.N.1, .2, ...; on a second network, if there is one,
-/// 10.232.N.1, .2, ... They vanish with the value.
+/// Namespaces with an address on each of their networks: 10.231.N.1, .2, ... on the first one,
+/// 10.232.N.1, .2, ... on a second, 10.233.N.1, .2, ... on a third. They vanish with the value.
 pub struct Hosts {
     prefix: String,
     subnet: u32,
     count: usize,
-    /// Those on the second network, as `eth1`.
-    second: Vec<usize>,
+    /// Those on each network, as `eth0`, `eth1`, `eth2`.
+    networks: Vec<Vec<usize>>,
     cables: Mutex<Cables>,
 }
 
@@ -29,6 +29,10 @@ struct Cables {
     shell: Child,
     answers: BufReader<ChildStdout>,
 }
+
+/// Of each network: what the ends of its cables in the namespace of the test are called, and its
+/// bridge.
+const CABLES: [(&str, &str); 3] = [("v", "br"), ("w", "bs"), ("x", "bt")];
 
 /// Reads words for `ip link set`, one line at a time, and answers each with its exit code.
 const SET_LINKS: &str = "while read -r words; do ip link set $words; echo $?; done";
@@ -85,29 +89,34 @@ impl Hosts {
     /// Hosts on two networks that nothing joins: those of `first` as `eth0`, those of `second` as
     /// `eth1`; together they are 1, 2, ...
     pub fn on_two_networks(first: &[usize], second: &[usize]) -> Option<Hosts> {
-        let count = first.iter().chain(second).copied().max().unwrap_or(0);
+        match second {
+            [] => Hosts::on_networks(&[first]),
+            _ => Hosts::on_networks(&[first, second]),
+        }
+    }
+
+    /// As [`Hosts::on_two_networks`] on one to three of them: those of the third one as `eth2`.
+    pub fn on_networks(networks: &[&[usize]]) -> Option<Hosts> {
+        let count = networks.iter().copied().flatten().copied().max().unwrap_or(0);
         let id = std::process::id() % 10_000 * 10 + SEQUENCE.fetch_add(1, Ordering::Relaxed);
         let cables = Mutex::new(Cables::new());
-        let (prefix, second) = (format!("sh{id}"), second.to_vec());
-        let hosts = Hosts { prefix, subnet: id % 250, count, second, cables };
-        let mut script =
-            format!("ip link add {0}br type bridge && ip link set {0}br up\n", hosts.prefix);
-        let (p, s) = (&hosts.prefix, hosts.subnet);
+        let networks = networks.iter().map(|hosts| hosts.to_vec()).collect();
+        let hosts = Hosts { prefix: format!("sh{id}"), subnet: id % 250, count, networks, cables };
+        let (p, mut script) = (&hosts.prefix, String::new());
         for n in 1..=count {
             script += &format!("ip netns add {p}h{n}; ip -n {p}h{n} link set lo up\n");
         }
-        if !hosts.second.is_empty() {
-            script += &format!("ip link add {p}bs type bridge && ip link set {p}bs up\n");
-        }
-        let on_first = first.iter().map(|n| (n, "v", "br", "eth0", 231));
-        let on_second = hosts.second.iter().map(|n| (n, "w", "bs", "eth1", 232));
-        for (n, cable, bridge, card, network) in on_first.chain(on_second) {
-            script += &format!(
-                "ip link add {p}{cable}{n} type veth peer name {card} netns {p}h{n}\n\
-                 ip link set {p}{cable}{n} master {p}{bridge} up\n\
-                 ip -n {p}h{n} addr add 10.{network}.{s}.{n}/24 dev {card}\n\
-                 ip -n {p}h{n} link set {card} up\n"
-            );
+        for (at, (those, (cable, bridge))) in hosts.networks.iter().zip(CABLES).enumerate() {
+            script += &format!("ip link add {p}{bridge} type bridge\nip link set {p}{bridge} up\n");
+            for n in those {
+                script += &format!(
+                    "ip link add {p}{cable}{n} type veth peer name eth{at} netns {p}h{n}\n\
+                     ip link set {p}{cable}{n} master {p}{bridge} up\n\
+                     ip -n {p}h{n} addr add {address}/24 dev eth{at}\n\
+                     ip -n {p}h{n} link set eth{at} up\n",
+                    address = hosts.address_on(at, *n)
+                );
+            }
         }
         let output = crate::programs::try_sh(Path::new("/"), &script);
         if !output.status.success() {
@@ -124,6 +133,12 @@ impl Hosts {
     pub fn address(&self, n: usize) -> String {
         assert!((1..=self.count).contains(&n));
         format!("10.231.{}.{n}", self.subnet)
+    }
+
+    /// Address of host `n`, from 1, on a network, from 0.
+    pub fn address_on(&self, network: usize, n: usize) -> String {
+        assert!(self.networks[network].contains(&n));
+        format!("10.{}.{}.{n}", 231 + network, self.subnet)
     }
 
     /// Address of host `n`, from 1, once it has one of IPv6 only ([`Hosts::leave_ipv4`]).
@@ -147,14 +162,18 @@ impl Hosts {
 
     /// Address of host `n`, from 1, on the second network.
     pub fn second_address(&self, n: usize) -> String {
-        assert!(self.second.contains(&n));
-        format!("10.232.{}.{n}", self.subnet)
+        self.address_on(1, n)
     }
 
     /// As [`Hosts::interface`], of the cable to the second network.
     pub fn second_interface(&self, n: usize) -> String {
-        assert!(self.second.contains(&n));
-        format!("{}w{n}", self.prefix)
+        self.interface_on(1, n)
+    }
+
+    /// As [`Hosts::interface`], of the cable to a network, from 0.
+    pub fn interface_on(&self, network: usize, n: usize) -> String {
+        assert!(self.networks[network].contains(&n));
+        format!("{}{}{n}", self.prefix, CABLES[network].0)
     }
 
     /// Bytes that host `n` has sent and received over a cable, by the end of it that is in the
@@ -204,7 +223,12 @@ impl Hosts {
 
     /// As [`Hosts::cable`], of the cable to the second network.
     pub fn second_cable(&self, n: usize, plugged: bool) {
-        self.set_cable(&self.second_interface(n), plugged);
+        self.cable_on(1, n, plugged);
+    }
+
+    /// As [`Hosts::cable`], of the cable to a network, from 0.
+    pub fn cable_on(&self, network: usize, n: usize, plugged: bool) {
+        self.set_cable(&self.interface_on(network, n), plugged);
     }
 
     fn set_cable(&self, interface: &str, plugged: bool) {
@@ -215,7 +239,9 @@ impl Hosts {
     /// All cards of host `n` send at this rate at most, in bits a second.
     pub fn limit(&self, n: usize, rate: u64) {
         let namespace = self.namespace(n);
-        let cards = if self.second.contains(&n) { "eth0 eth1" } else { "eth0" };
+        let cards = self.networks.iter().enumerate().filter(|(_, hosts)| hosts.contains(&n));
+        let cards: Vec<String> = cards.map(|(at, _)| format!("eth{at}")).collect();
+        let cards = cards.join(" ");
         let script = format!(
             "for card in {cards}; do tc -n {namespace} qdisc replace dev $card root tbf \
              rate {rate}bit burst 64kb latency 100ms; done"
@@ -230,9 +256,8 @@ impl Drop for Hosts {
         for n in 1..=self.count {
             script += &format!("ip netns del {}h{n} || true\n", self.prefix);
         }
-        script += &format!("ip link del {}br || true\n", self.prefix);
-        if !self.second.is_empty() {
-            script += &format!("ip link del {}bs || true\n", self.prefix);
+        for (_, bridge) in &CABLES[..self.networks.len()] {
+            script += &format!("ip link del {}{bridge} || true\n", self.prefix);
         }
         sh(Path::new("/"), &script);
     }

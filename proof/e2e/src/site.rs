@@ -1,4 +1,4 @@
-//! A small site: one server, clients, and routers, on hosts of their own with one or two networks.
+//! A small site: servers, clients, and routers, on hosts of their own with one to three networks.
 
 use crate::can_mount;
 use crate::hosts::Hosts;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// Longer than anything here takes.
 pub const SOON: Duration = Duration::from_secs(120);
 
-/// Hosts on two networks; daemons by name. Each host has its own registry of daemons.
+/// Hosts on their networks; daemons by name. Each host has its own registry of daemons.
 pub struct Site {
     /// The hosts.
     pub hosts: Hosts,
@@ -27,10 +27,18 @@ pub struct Site {
 impl Site {
     /// `first`: hosts on the first network, as `eth0`; `second`: on the second one, as `eth1`.
     pub fn new(first: &[usize], second: &[usize]) -> Option<Site> {
+        match second {
+            [] => Site::on_networks(&[first]),
+            _ => Site::on_networks(&[first, second]),
+        }
+    }
+
+    /// As [`Site::new`], of hosts on one to three networks.
+    pub fn on_networks(networks: &[&[usize]]) -> Option<Site> {
         if !can_mount() {
             return None;
         }
-        let hosts = Hosts::on_two_networks(first, second)?;
+        let hosts = Hosts::on_networks(networks)?;
         let dir = tempfile::tempdir().expect("a folder");
         Some(Site { hosts, dir, daemons: Vec::new(), mounts: Vec::new() })
     }
@@ -167,8 +175,10 @@ impl Site {
 
     /// The last lines of all logs.
     pub fn logs(&self) -> String {
-        let names =
-            ["server", "router1", "router2", "router3", "client2", "client3", "client4", "client5"];
+        let names = [
+            "server", "oss", "router1", "router2", "router3", "client2", "client3", "client4",
+            "client5",
+        ];
         let tail = |name: &&str| {
             let log = self.log(name);
             let lines: Vec<&str> = log.lines().collect();

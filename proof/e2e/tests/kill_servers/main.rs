@@ -6,13 +6,10 @@
 //! figures, which are printed as well:
 //! `KILLS=1000 cargo test -p e2e --test kill_servers -- --nocapture`.
 
-mod load;
-mod stalls;
-
 use e2e::kills::Kills;
+use e2e::load::{Expected, LOADS, Work};
 use e2e::process::text;
-use load::{Expected, LOADS, Work};
-use stalls::{Kill, Spans, Stall, histogram, longest_operations, next_answers};
+use e2e::stalls::{Kill, Spans, Stall, histogram, longest_operations, next_answers};
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;

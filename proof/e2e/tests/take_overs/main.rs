@@ -11,23 +11,16 @@
 //!
 //! Skips, and says so, where etcd is not installed or network namespaces cannot be made.
 
-#[path = "../kill_servers/load.rs"]
-mod load;
 #[path = "../../../../tools/etcd/tests/members/mod.rs"]
 mod members;
 mod site;
-#[path = "../kill_servers/stalls.rs"]
-#[allow(dead_code, reason = "the figures of kill_servers need more")]
-mod stalls;
 
-use load::{Expected, LOADS, Work};
+use e2e::callers::Callers;
+use e2e::load::{LOADS, Load};
+use e2e::stalls::{Kill, histogram, longest_operations};
 use site::{Fault, SERVERS, Site, until};
-use stalls::{Kill, Spans, histogram, longest_operations};
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Faults of a short run, which are those of every build.
@@ -37,64 +30,14 @@ const LONGEST: usize = 20;
 /// Pause between a fault that is over and the next one, milliseconds.
 const PAUSE_MS: std::ops::Range<u64> = 300..1500;
 
-struct Caller {
-    name: String,
-    mount: PathBuf,
-    spans: Arc<Mutex<Spans>>,
-    worker: JoinHandle<Expected>,
-}
-
-impl Caller {
-    /// It ended an operation that it began after this moment; or failed, or times none.
-    fn went_on(&self, mark: Instant) -> bool {
-        let spans = self.spans.lock().expect("no caller panicked");
-        self.worker.is_finished() || spans.last().is_none_or(|(began, _)| *began > mark)
-    }
-}
-
 fn number(name: &str, usual: u64) -> u64 {
     std::env::var(name).map_or(usual, |text| text.parse().expect("a number"))
 }
 
-/// Callers on the two clients; in a short run only those that need no other program.
-fn callers(
-    site: &Site,
-    count: u64,
-    rng: &mut fastrand::Rng,
-    stop: &Arc<AtomicBool>,
-) -> Vec<Caller> {
-    let loads = LOADS.iter().filter(|(kind, _)| count > USUAL || !["build", "fsx"].contains(kind));
-    let mut callers = Vec::new();
-    for (kind, load) in loads {
-        for n in 0..2 {
-            let (name, spans) = (format!("{kind}{n}"), Arc::<Mutex<Spans>>::default());
-            let outside = site.path("outside").join(&name);
-            fs::create_dir_all(&outside).expect("make a folder");
-            let mount = site.mount(n);
-            let work = Work {
-                dir: mount.join(&name),
-                other: site.mount(1 - n).join(&name),
-                outside,
-                stop: stop.clone(),
-                spans: spans.clone(),
-                rng: rng.fork(),
-            };
-            let load = *load;
-            callers.push(Caller { name, mount, spans, worker: thread::spawn(move || load(work)) });
-        }
-    }
-    callers
-}
-
-/// What a caller was answered on the mount `from` is there through both clients.
-fn check(mounts: &[PathBuf; 2], expected: &Expected, from: &Path) {
-    for (path, text) in expected {
-        for to in mounts {
-            let path = to.join(path.strip_prefix(from).expect("a path of the mount"));
-            let read = fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-            assert!(read == *text, "{} is not what was answered", path.display());
-        }
-    }
+/// In a short run only loads that need no other program.
+fn loads(count: u64) -> Vec<(&'static str, Load)> {
+    let needs_none = |kind: &str| count > USUAL || !["build", "fsx"].contains(&kind);
+    LOADS.into_iter().filter(|(kind, _)| needs_none(kind)).collect()
 }
 
 /// What happens in a run.
@@ -103,20 +46,6 @@ fn plan(count: u64, rng: &mut fastrand::Rng) -> Vec<Fault> {
         USUAL => vec![Fault::KillWithFolder],
         count => (0..count).map(|_| Fault::any(rng)).collect(),
     }
-}
-
-/// The longest operations of all, for comparison with the faults.
-fn longest(all: &[(String, Spans)], began: Instant) -> String {
-    let named = |(name, spans): &(String, Spans)| {
-        spans.iter().map(|(from, to)| (*to - *from, *from, name.clone())).collect::<Vec<_>>()
-    };
-    let mut operations: Vec<_> = all.iter().flat_map(named).collect();
-    operations.sort_unstable_by(|a, b| b.cmp(a));
-    let line = |(took, from, name): &(Duration, Instant, String)| {
-        let at = from.saturating_duration_since(began).as_secs_f64();
-        format!("  {name} at {at:>7.1} s: {} ms\n", took.as_millis())
-    };
-    operations.iter().take(LONGEST).map(line).collect()
 }
 
 #[test]
@@ -130,13 +59,13 @@ fn owners_are_lost_and_no_program_sees_it() {
     let started = Instant::now();
     let Some(mut site) = Site::up() else { return };
     println!("all hosts are there after {:.1?}", started.elapsed());
-    let stop = Arc::new(AtomicBool::new(false));
-    let callers = callers(&site, count, &mut rng, &stop);
+    let (mounts, outside) = ([0, 1].map(|n| site.mount(n)), site.path("outside"));
+    let callers = Callers::begin(mounts, &outside, &loads(count), &mut rng);
     thread::sleep(Duration::from_millis(500));
     let mut faults: Vec<Kill> = Vec::new();
     let began = Instant::now();
     for (n, fault) in plan(count, &mut rng).into_iter().enumerate() {
-        if callers.iter().any(|caller| caller.worker.is_finished()) {
+        if callers.has_ended() {
             println!("a caller has ended after {n} faults");
             break;
         }
@@ -147,41 +76,25 @@ fn owners_are_lost_and_no_program_sees_it() {
         site.is_whole();
         let mark = Instant::now();
         // So that no caller's wait is counted for the next fault.
-        until("all callers go on", || site.logs(), || callers.iter().all(|c| c.went_on(mark)));
+        until("all callers go on", || site.logs(), || callers.went_on(mark));
         thread::sleep(Duration::from_millis(rng.u64(PAUSE_MS)));
     }
     let took = began.elapsed();
-    stop.store(true, Ordering::Relaxed);
-    let (mut found, mut all) = (Vec::new(), Vec::new());
-    for Caller { name, mount, spans, worker } in callers {
-        match worker.join() {
-            Ok(expected) => found.push((mount, expected)),
-            Err(failure) => {
-                eprintln!("{}", site.logs());
-                std::panic::resume_unwind(failure);
-            }
-        }
-        all.push((name, std::mem::take(&mut *spans.lock().expect("no caller panicked"))));
-    }
-    let of_all = all.iter().flat_map(|(_, spans)| longest_operations(&faults, spans));
+    let ended = callers.end(|| site.logs());
+    let of_all = ended.spans.iter().flat_map(|(_, spans)| longest_operations(&faults, spans));
     let stalls: Vec<_> = of_all.collect();
     let mut names: Vec<&str> = faults.iter().map(|fault| fault.server).collect();
     names.sort_unstable();
     names.dedup();
     let mut figures = histogram("a caller's longest operation after a fault", &stalls, &names);
     figures += &format!("{} faults in {took:.0?} with {SERVERS} hosts\n", faults.len());
-    figures += &longest(&all, began);
+    figures += &ended.longest(LONGEST, began);
     println!("{figures}");
     if let Some(path) = std::env::var_os("TAKE_OVERS_REPORT") {
         fs::write(path, &figures).expect("write the figures");
     }
     println!("callers have ended after {:.1?}", started.elapsed());
-    let mounts = [0, 1].map(|n| site.mount(n));
-    thread::scope(|scope| {
-        for (mount, expected) in &found {
-            scope.spawn(|| check(&mounts, expected, mount));
-        }
-    });
+    ended.check();
     println!("what was answered is there after {:.1?}", started.elapsed());
     site.fsck();
     site.unmount();

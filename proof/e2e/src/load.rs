@@ -1,10 +1,10 @@
-//! The work of the clients meanwhile. Each load is one caller. It does one thing after the other,
-//! panics at the first error and at the first difference from an answer, and returns at the end
-//! what must be there.
+//! The work of clients while servers or routers go and come. Each load is one caller. It does one
+//! thing after the other, panics at the first error and at the first difference from an answer, and
+//! returns at the end what must be there.
 
+use crate::find_program;
+use crate::programs::sh;
 use crate::stalls::Spans;
-use e2e::find_program;
-use e2e::programs::sh;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -30,6 +30,11 @@ pub const LOADS: [(&str, Load); 6] = [
     ("fsx", Work::fsx),
 ];
 
+/// Those that do not time what they do: it is done by other programs.
+pub const UNTIMED: [&str; 3] = ["build", "fsx", "dd"];
+
+/// Size of the file that dd writes and reads, MiB.
+const DD_MIB: u32 = 16;
 /// Operations of one run of fsx.
 const FSX_OPERATIONS: u32 = 1_000;
 /// The ledger is looked at through the other mount whenever it has so many entries more.
@@ -220,6 +225,26 @@ impl Work {
                 rm *.o *.c prog Makefile; test -z \"$(ls)\"";
             sh(&self.dir, script);
             thread::sleep(Duration::from_millis(500));
+        }
+        Expected::new()
+    }
+
+    /// A file is written with dd and read by the other client, again and again. Not in [`LOADS`].
+    pub fn dd(self) -> Expected {
+        fs::create_dir(&self.dir).expect("mkdir");
+        let random = self.outside.join("random");
+        let size = format!("bs=1M count={DD_MIB} iflag=fullblock status=none");
+        sh(&self.outside, &format!("dd if=/dev/urandom of=random {size}"));
+        let (random, dir, other) = (random.display(), self.dir.display(), self.other.display());
+        let mut round = 0;
+        while self.goes_on() {
+            round += 1;
+            let script = format!(
+                "dd if={random} of={dir}/{round} {size} conv=fsync
+                 dd if={other}/{round} {size} | cmp - {random}
+                 rm {dir}/{round}"
+            );
+            sh(&self.outside, &script);
         }
         Expected::new()
     }

@@ -1,4 +1,4 @@
-//! How long callers waited because of a kill.
+//! How long callers waited because of a kill, or of another fault.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 /// Upper bounds of the histogram's rows, milliseconds.
 const BOUNDS_MS: [u64; 12] = [20, 50, 100, 200, 300, 500, 700, 1_000, 1_500, 3_000, 10_000, 30_000];
 
-/// A kill.
+/// A kill, or another fault.
 #[derive(Clone, Copy)]
 pub struct Kill {
     /// Time of the kill.
     pub at: Instant,
     /// From then until the new process listens.
     pub restart: Duration,
-    /// Of which server.
+    /// Of which server; else, what the fault is.
     pub server: &'static str,
 }
 

@@ -1,19 +1,16 @@
 //! Several networks: a client takes the NID of a server that is on its own network, and goes
 //! through routers to servers on others.
 
+mod routers;
+
 use e2e::process::text;
-use e2e::site::{Site, client_file, mgs, routed, routing, start_router, under_load};
-use e2e::stranger::ask_for_way;
+use e2e::site::{Site, client_file, mgs, routing, start_router};
 use e2e::tap::Tap;
 use std::fs::{self, Permissions};
-use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::{Duration, Instant};
-use wire::route::Routed;
+use std::time::Instant;
 
-/// A silent router is left sooner than a silent host (30 s), also on a busy machine.
-const SILENT_MAX: Duration = Duration::from_secs(20);
 /// What must not be seen.
 const MARKER: &str = "mArKeR-51c0ffee";
 
@@ -62,94 +59,6 @@ fn a_client_takes_the_nid_on_its_own_network() {
     site.lnetctl(1, &["net", "add", "--net", "tcp1", "--if", "eth1"]);
     fs::write(other.join("g"), b"after").expect("write");
     assert_eq!(fs::read(one.join("g")).expect("read"), b"after");
-}
-
-#[test]
-fn routers_that_are_killed_under_load_cost_no_error() {
-    let Some(mut site) = routed(&["--security", "off"]) else { return };
-    site.wait_in_service("server");
-    for host in [2, 3] {
-        start_router(&mut site, host, &["--security", "off"]);
-    }
-    site.wait_in_service("router2");
-    site.wait_in_service("router3");
-    let source = format!("{}:/sheen", mgs(&site));
-    // There is no other way.
-    let mut way = site.hosts.command(4, Path::new("ip"));
-    let way = way.args(["route", "get", &site.hosts.second_address(1)]).output().expect("ip runs");
-    assert!(!way.status.success(), "{}", text(&way));
-    let alone = site.at("alone.toml");
-    fs::write(&alone, "networks = \"tcp1(eth0)\"\n").expect("write");
-    let at = site.path().join("nowhere");
-    let output = site.try_mount(4, &source, &format!("config={alone}"), &at);
-    assert!(!output.status.success() && text(&output).contains("no route"), "{}", text(&output));
-
-    let file = client_file(&site, &[2, 3]);
-    let mnt = site.mount(4, &source, &format!("config={file}"));
-    let routes = site.lnetctl(4, &["route", "show", "-v"]);
-    assert_eq!(routes.matches("net: tcp\n").count(), 2, "{routes}");
-    assert_eq!(routes.matches("state: up").count(), 2, "{routes}");
-
-    let written = under_load(&mut site, &mnt, |site, more| {
-        for host in [2, 3, 2, 3] {
-            site.kill(&format!("router{host}"));
-            more(site);
-            start_router(site, host, &["--security", "off"]);
-            // Connections go through it again once it is used: the other one is killed next.
-            site.wait_for("the router answers", || {
-                let address = format!("{}:988", site.hosts.address(host));
-                site.hosts.on(4, || TcpStream::connect(&address).is_ok())
-            });
-            more(site);
-        }
-        // A cable without a signal: nothing is reset, and a router that was merely slow would be
-        // waited for half a minute.
-        for host in [2, 3] {
-            site.hosts.cable(host, false);
-            let cut = Instant::now();
-            more(site);
-            let waited = cut.elapsed();
-            assert!(waited < SILENT_MAX, "{waited:?} without router {host}");
-            site.hosts.cable(host, true);
-            more(site);
-        }
-    });
-    assert!(written >= 100, "{written} files");
-
-    // What was written last went through a router that counted it.
-    let data = vec![7; 8 << 20];
-    let before: u64 = [2, 3].map(|host| routing(&site, host, "route_length")).iter().sum();
-    fs::write(mnt.join("last"), &data).expect("write");
-    e2e::programs::sh(&mnt, "sync last");
-    let after: u64 = [2, 3].map(|host| routing(&site, host, "route_length")).iter().sum();
-    assert!(after - before >= data.len() as u64, "{before} {after}");
-    assert!([2, 3].iter().any(|host| routing(&site, *host, "circuits") > 0));
-    only_servers_are_reached(&site);
-}
-
-/// A router is no door to anything but servers of its file systems.
-fn only_servers_are_reached(site: &Site) {
-    let server = site.hosts.second_address(1);
-    let router: SocketAddr = format!("{}:988", site.hosts.address(2)).parse().expect("an address");
-    let refused = routing(site, 2, "refused");
-    let cases = [
-        (format!("{server}:22@tcp"), 4, Routed::NotAllowed),
-        ("127.0.0.1@tcp".to_owned(), 4, Routed::NotAllowed),
-        ("0@lo".to_owned(), 4, Routed::NotAllowed),
-        (format!("{}@tcp1", site.hosts.address(3)), 4, Routed::NotAllowed),
-        (format!("{server}@tcp"), 0, Routed::TooFar),
-        (format!("{server}@tcp"), 4, Routed::Yes),
-    ];
-    for (target, hops, expected) in &cases {
-        let target = target.parse().expect("a NID");
-        let answer = site.hosts.on(4, || ask_for_way(router, target, *hops)).0;
-        assert_eq!(answer, *expected, "{target}");
-    }
-    assert_eq!(routing(site, 2, "refused") - refused, cases.len() as u64 - 1);
-    // A server forwards nothing.
-    let server: SocketAddr = format!("{server}:988").parse().expect("an address");
-    let target = mgs(site).parse().expect("a NID");
-    assert_eq!(site.hosts.on(2, || ask_for_way(server, target, 4)).0, Routed::NoRouter);
 }
 
 /// Clients that the MDT lists.
