@@ -82,6 +82,10 @@ impl Named {
         !all.is_empty() && all.contains(rights)
     }
 
+    fn is_due(&self, now: Monotonic) -> bool {
+        self.held.iter().any(|held| held.is_due(now))
+    }
+
     fn use_by(&mut self, user: FileUser) {
         self.users.retain(|known| *known != user);
         self.users.insert(0, user);
@@ -134,6 +138,24 @@ impl Tickets {
             let user = FileUser { file, credentials: credentials.clone() };
             self.named.lock().entry(named, Named::default).use_by(user);
         }
+    }
+
+    /// What to ask for with the attributes of files that a caller is about to read without opening
+    /// them by a request; `None`: nothing is missing, or no target asks for tickets. The files have
+    /// objects of their own names; at most [`TICKETS_PER_OP_MAX`] are asked for.
+    pub fn to_read(&self, credentials: &Credentials, files: &[Fid]) -> Option<AskTickets> {
+        if !self.is_wanted() {
+            return None;
+        }
+        files.iter().for_each(|file| self.used(*file, *file, credentials));
+        let (now, mut all) = (self.clock.now(), self.named.lock());
+        let is_missing = |file: &&Fid| {
+            let named = all.get_mut(**file);
+            named.is_none_or(|named| !named.gives(Rights::READ, now) || named.is_due(now))
+        };
+        let missing = files.iter().filter(is_missing).take(TICKETS_PER_OP_MAX);
+        let fids: Vec<Fid> = missing.copied().collect();
+        (!fids.is_empty()).then(|| AskTickets { fids, of_objects: false, had: Vec::new() })
     }
 
     /// An OST has lost the session: it is shown everything again.
@@ -252,9 +274,7 @@ impl Tickets {
             }
             let (now, mut all) = (self.clock.now(), self.named.lock());
             missing.retain(|(fid, rights)| {
-                let fresh = |named: &mut Named| {
-                    named.gives(*rights, now) && !named.held.iter().any(|held| held.is_due(now))
-                };
+                let fresh = |named: &mut Named| named.gives(*rights, now) && !named.is_due(now);
                 !all.get_mut(*fid).is_some_and(fresh)
             });
             if missing.is_empty() {
@@ -452,7 +472,7 @@ impl TicketKeeper for Tickets {
         fids.retain(|fid| match all.get_mut(*fid) {
             Some(named) => {
                 named.use_by(FileUser { file: *fid, credentials: credentials.clone() });
-                !named.gives(Rights::ALL, now) || named.held.iter().any(|held| held.is_due(now))
+                !named.gives(Rights::ALL, now) || named.is_due(now)
             }
             None => true,
         });
@@ -619,6 +639,23 @@ mod tests {
         assert!(open(&tickets), "half of its time is over");
         let create = MdsOp::Getattr(wire::mds::Getattr::of(FILE));
         assert!(tickets.behind(&Credentials::root(), &[create]).is_none());
+    }
+
+    #[test]
+    fn files_that_are_read_ahead_need_tickets_to_read() {
+        let (tickets, clock) = tickets();
+        let user = Credentials { uid: 1000, ..Credentials::default() };
+        let asked = |tickets: &Tickets| tickets.to_read(&user, &[FILE]).map(|asked| asked.fids);
+        assert_eq!(asked(&tickets), None, "no target asks for tickets");
+        tickets.want();
+        assert_eq!(asked(&tickets), Some(vec![FILE]));
+        assert_eq!(tickets.user(FILE, 0).map(|known| known.credentials), Some(user.clone()));
+        opened(&tickets, Rights::WRITE);
+        assert_eq!(asked(&tickets), Some(vec![FILE]));
+        opened(&tickets, Rights::READ);
+        assert_eq!(asked(&tickets), None);
+        *clock.0.lock() += Duration::from_secs(LIFE / 2);
+        assert_eq!(asked(&tickets), Some(vec![FILE]), "half of its time is over");
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub mod kills;
 pub mod load;
 pub mod lustre;
 pub mod many;
+pub mod overheard;
 pub mod process;
 pub mod programs;
 pub mod site;

@@ -5,6 +5,7 @@ use crate::cluster::RUN_DIR;
 use crate::hosts::Hosts;
 use crate::process::{detach, detach_dying, is_gone, is_mounted, kill_and_wait, signal, text};
 use crate::sheen;
+use crate::tap::Tap;
 use std::ffi::OsStr;
 use std::fs::{File, Permissions};
 use std::net::SocketAddr;
@@ -275,6 +276,11 @@ impl Many {
     /// Address of the host of client `n`.
     pub fn client_address(&self, n: usize) -> String {
         self.hosts.address(FIRST_CLIENT + n)
+    }
+
+    /// A tap on the network cable of client `n`.
+    pub fn tap_client(&self, n: usize) -> Tap {
+        Tap::on(&self.hosts.interface(FIRST_CLIENT + n)).expect("a tap")
     }
 
     /// Address and port of the MDS.

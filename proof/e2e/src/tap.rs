@@ -14,7 +14,7 @@ const PACKET_MAX: usize = 1 << 17;
 /// Listens until it is asked for what it heard.
 pub struct Tap {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<Vec<u8>>,
+    thread: JoinHandle<(Vec<u8>, Vec<usize>)>,
 }
 
 impl Tap {
@@ -60,19 +60,34 @@ impl Tap {
 
     /// Everything that passed so far, packet after packet.
     pub fn heard(self) -> Vec<u8> {
+        self.end().0
+    }
+
+    /// The packets that passed so far.
+    pub fn packets(self) -> Vec<Vec<u8>> {
+        let (all, ends) = self.end();
+        let starts = [0].into_iter().chain(ends.iter().copied());
+        starts.zip(&ends).map(|(start, end)| all[start..*end].to_vec()).collect()
+    }
+
+    fn end(self) -> (Vec<u8>, Vec<usize>) {
         self.stop.store(true, Ordering::Release);
         self.thread.join().expect("the tap lives")
     }
 }
 
-fn hear(socket: &OwnedFd, stopped: &AtomicBool) -> Vec<u8> {
-    let (mut all, mut packet) = (Vec::new(), vec![0; PACKET_MAX]);
+/// All packets, and where each ends.
+fn hear(socket: &OwnedFd, stopped: &AtomicBool) -> (Vec<u8>, Vec<usize>) {
+    let (mut all, mut ends, mut packet) = (Vec::new(), Vec::new(), vec![0; PACKET_MAX]);
     // What came before the end is taken first.
     loop {
         match rustix::io::read(socket, &mut packet) {
-            Ok(bytes) if all.len() + bytes <= KEPT_MAX => all.extend_from_slice(&packet[..bytes]),
+            Ok(bytes) if all.len() + bytes <= KEPT_MAX => {
+                all.extend_from_slice(&packet[..bytes]);
+                ends.push(all.len());
+            }
             Ok(_) => {}
-            Err(_) if stopped.load(Ordering::Acquire) => return all,
+            Err(_) if stopped.load(Ordering::Acquire) => return (all, ends),
             Err(_) => {}
         }
     }

@@ -13,31 +13,38 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// A user and a group that the id maps know, and what they are in the file system.
-const USER: Ids = Ids { uid: 1000, gid: 1001 };
-const USER_IS: Ids = Ids { uid: 5000, gid: 5001 };
+pub(super) const USER: Ids = Ids { uid: 1000, gid: 1001 };
+pub(super) const USER_IS: Ids = Ids { uid: 5000, gid: 5001 };
 /// Ids that they do not know.
 const UNKNOWN: Ids = Ids { uid: 7000, gid: 7001 };
 /// The maps, the same of users and of groups.
 pub(super) const MAP: &IdMap =
     &[(1000, 5000), (1001, 5001), (1002, 5002), (4243, 9243), (4244, 9244), (4245, 9245)];
 /// The ids as which squashed callers act.
-const SQUASH: Ids = Ids { uid: 65_532, gid: 65_532 };
+pub(super) const SQUASH: Ids = Ids { uid: 65_532, gid: 65_532 };
 
 /// A cluster whose first client is in the nodemap `tenant`, and whose second, an administrator's,
 /// in the nodemap `admins`.
 pub(super) fn tenant(map: &IdMap) -> Option<Cluster> {
+    tenant_among(map, 2)
+}
+
+/// The same with so many clients; all but the first are administrators'.
+pub(super) fn tenant_among(map: &IdMap, clients: usize) -> Option<Cluster> {
     if !e2e::can_mount() || e2e::need_program("setpriv").is_none() {
         return None;
     }
-    let cluster = Cluster::with_clients("1", &["", ""])?;
+    let cluster = Cluster::with_clients("1", &vec![""; clients])?;
     let range = |n: usize| format!("{}@tcp", cluster.many().client_address(n));
     for words in [
         vec!["nodemap_add", "tenant"],
         vec!["nodemap_add", "admins"],
         vec!["nodemap_add_range", "--name", "tenant", "--range", &range(0)],
-        vec!["nodemap_add_range", "--name", "admins", "--range", &range(1)],
     ] {
         says_nothing(&cluster, &words);
+    }
+    for n in 1..clients {
+        says_nothing(&cluster, &["nodemap_add_range", "--name", "admins", "--range", &range(n)]);
     }
     modify(&cluster, "admins", &["admin=1", "trusted=1"]);
     modify(&cluster, "tenant", &["squash_uid=65532", "squash_gid=65532"]);
@@ -66,14 +73,15 @@ pub(super) fn modify(cluster: &Cluster, name: &str, properties: &[&str]) {
     }
 }
 
-/// Waits until root of the first client acts so, and that of the second as itself.
-fn acting(cluster: &Cluster, root: &str) {
+/// Waits until root of the first client acts so, and that of the others as itself.
+pub(super) fn acting(cluster: &Cluster, root: &str) {
+    let mut expected = vec!["0:0"; cluster.mounts().len() - 1];
+    expected.push(root);
+    expected.sort_unstable();
     soon(&true, || {
         let shown = lctl(cluster, &["get_param", "-n", "llite.*.root_squash"]);
         let mut shown: Vec<&str> = shown.lines().collect();
         shown.sort_unstable();
-        let mut expected = ["0:0", root];
-        expected.sort_unstable();
         shown == expected
     });
 }
@@ -97,7 +105,7 @@ fn compare(cluster: &Cluster, what: &str, claimed: Caller, acts: Caller, map: &I
     cells
 }
 
-fn caller(ids: Ids, groups: &[u32]) -> Caller {
+pub(super) fn caller(ids: Ids, groups: &[u32]) -> Caller {
     Caller { ids, groups: groups.to_vec() }
 }
 
@@ -134,7 +142,7 @@ fn callers_may_what_the_ids_may_that_they_are() {
     assert!(cluster.many().fsck(&[]).status.success());
 }
 
-fn owners(path: &Path) -> (u32, u32) {
+pub(super) fn owners(path: &Path) -> (u32, u32) {
     let about = fs::symlink_metadata(path).expect("it is there");
     (about.uid(), about.gid())
 }

@@ -8,6 +8,7 @@
 use crate::ahead::files::{EXPIRY, FileBatch, Run};
 use crate::client::Client;
 use std::sync::Arc;
+use stubs::tickets::TicketKeeper;
 use types::credentials::Credentials;
 use types::fid::Fid;
 use wire::mds::{MdsOp, Readdir};
@@ -66,12 +67,20 @@ impl Client {
             })
         };
         if let Ok(mdc) = self.session.mdc(dir) {
+            let tickets = self.session.tickets.to_read(who, &files);
+            let mut ops: Vec<MdsOp> = runs.into_iter().map(op).collect();
+            ops.extend(tickets.clone().map(MdsOp::AskTickets));
             // What the reply brings is learnt, with its locks, when it arrives.
-            if let Err(error) = mdc.ask(who, runs.into_iter().map(op).collect()).await {
-                tracing::debug!(%dir, %error, "open files ahead");
+            match (mdc.ask(who, ops).await, tickets) {
+                (Ok(mut results), Some(asked)) => {
+                    if let Some(answer) = results.pop() {
+                        self.session.tickets.learn(who, &asked, &results, answer);
+                    }
+                }
+                (Ok(_), None) => {}
+                (Err(error), _) => tracing::debug!(%dir, %error, "open files ahead"),
             }
         }
-        files.iter().for_each(|file| self.session.tickets.used(*file, *file, who));
         let fetch = self.files_ahead.lock().answered(dir, &files);
         self.fetch_files(dir, fetch);
         drop(done);
