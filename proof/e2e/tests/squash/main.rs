@@ -1,6 +1,7 @@
 //! Squash: root of a client, or all of its users, act as others. The judge is the ordinary file
 //! system: there the same operations run as the ids that they act as.
 
+mod cells;
 mod cost;
 mod nodemap;
 mod read_only;
@@ -36,6 +37,12 @@ const USER: Ids = Ids { uid: 1000, gid: 1001 };
 #[test]
 fn the_caller() {
     script::script();
+}
+
+/// The child of [`cells`].
+#[test]
+fn the_caller_of_cells() {
+    cells::script();
 }
 
 /// A cluster whose first client is squashed as `param` says, while its second, an administrator's,

@@ -40,7 +40,7 @@ impl From<Ids> for Caller {
 pub type IdMap = [(u32, u32)];
 
 /// Variable with the tree that the child works in.
-const TREE: &str = "SQUASH_TREE";
+pub const TREE: &str = "SQUASH_TREE";
 /// Variable with the map: pairs, and the id of squashed callers.
 const MAP: &str = "SQUASH_MAP";
 /// As which a client sees ids that are none of its own.
@@ -92,7 +92,7 @@ fn map() -> Option<&'static MapTold> {
 }
 
 /// The id that one of the client is in the tree. The script names only known ones.
-fn named(id: u32) -> u32 {
+pub fn named(id: u32) -> u32 {
     let pair = map().map(|(pairs, _)| pairs.iter().find(|(client, _)| *client == id));
     pair.map_or(id, |pair| pair.expect("a known id").1)
 }
@@ -104,7 +104,7 @@ fn shown(id: u32) -> Option<u32> {
     pair.or((id == *squash).then_some(id))
 }
 
-fn set_xattr(path: &Path, name: &str, value: &[u8]) -> Result<(), Errno> {
+pub fn set_xattr(path: &Path, name: &str, value: &[u8]) -> Result<(), Errno> {
     rustix::fs::setxattr(path, name, value, XattrFlags::empty())
 }
 
@@ -232,6 +232,11 @@ fn shown_xattr(path: &Path, name: &str) -> Result<String, Errno> {
 /// Runs the script in the tree as this caller; a line for each operation. `map`: of the tree's ids,
 /// and the id of squashed callers.
 pub fn run(tree: &Path, caller: &Caller, map: Option<(&IdMap, u32)>) -> String {
+    run_child(CHILD, tree, caller, map)
+}
+
+/// As [`run`], with the script that the test of this name is.
+pub fn run_child(child: &str, tree: &Path, caller: &Caller, map: Option<(&IdMap, u32)>) -> String {
     let mut command = Command::new("setpriv");
     let Ids { uid, gid } = caller.ids;
     command.args(["--reuid", &uid.to_string(), "--regid", &gid.to_string()]);
@@ -247,7 +252,7 @@ pub fn run(tree: &Path, caller: &Caller, map: Option<(&IdMap, u32)>) -> String {
     }
     command.arg("--");
     command.arg(std::env::current_exe().expect("this program"));
-    command.args(["--exact", CHILD, "--nocapture", "--test-threads", "1"]).env(TREE, tree);
+    command.args(["--exact", child, "--nocapture", "--test-threads", "1"]).env(TREE, tree);
     let output = command.output().expect("setpriv runs");
     let text = e2e::process::text(&output);
     assert!(output.status.success(), "{text}");
@@ -256,7 +261,7 @@ pub fn run(tree: &Path, caller: &Caller, map: Option<(&IdMap, u32)>) -> String {
 }
 
 /// One result: what it shows, or the errno.
-fn told<T: ToString>(result: Result<T, impl Into<std::io::Error>>) -> String {
+pub fn told<T: ToString>(result: Result<T, impl Into<std::io::Error>>) -> String {
     match result {
         Ok(shown) => shown.to_string(),
         Err(error) => {
@@ -268,7 +273,7 @@ fn told<T: ToString>(result: Result<T, impl Into<std::io::Error>>) -> String {
 }
 
 /// Attributes that an operation can change, as the caller sees them.
-fn looks(path: &Path) -> Result<String, std::io::Error> {
+pub fn looks(path: &Path) -> Result<String, std::io::Error> {
     let about = fs::symlink_metadata(path)?;
     Ok(format!(
         "{:o} {}:{} {}",
@@ -279,7 +284,7 @@ fn looks(path: &Path) -> Result<String, std::io::Error> {
     ))
 }
 
-fn opened(path: &Path, flags: OFlags) -> Result<fs::File, Errno> {
+pub fn opened(path: &Path, flags: OFlags) -> Result<fs::File, Errno> {
     rustix::fs::open(path, flags, Mode::from_raw_mode(0o640)).map(fs::File::from)
 }
 
