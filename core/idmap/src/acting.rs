@@ -33,7 +33,12 @@ impl Acting {
         match by_nodemap {
             Caller::Denied => Err(Denied),
             Caller::Squashed => Ok(true),
-            Caller::Itself => Ok(self.squash.apply(caller)),
+            Caller::Itself => {
+                // A client that knows sends the ids as which its root acts; the kernel has checked
+                // root's.
+                let is_root = self.squash.root == Some(Ids { uid: caller.uid, gid: caller.gid });
+                Ok(self.squash.apply(caller) || is_root)
+            }
             Caller::Mapped => {
                 self.squash.apply(caller);
                 Ok(true)
@@ -200,6 +205,20 @@ mod tests {
         assert_eq!(of(root, &[], 1000), (Ok(ids(5000, 6000, &[])), ActsAs::Itself));
         let all = Squash { root: Some(guest), others: Some(guest) };
         assert_eq!(of(all, &[], 1000), (Ok(guest.into()), ActsAs::Ids(told)));
+    }
+
+    #[test]
+    fn a_caller_that_comes_as_root_acts_is_checked_as_root() {
+        let acting = Acting { squash: Squash { root: Some(NOBODY), others: None }, nodemap: None };
+        let acts = |uid, gid| {
+            let mut caller = ids(uid, gid, &[7]);
+            acting.caller(&mut caller).map(|checked| (caller, checked))
+        };
+        assert_eq!(acts(0, 0), Ok((NOBODY.into(), true)));
+        // As a client sends it that knows; or it is that user, whose groups stay.
+        assert_eq!(acts(NOBODY.uid, NOBODY.gid), Ok((ids(NOBODY.uid, NOBODY.gid, &[7]), true)));
+        assert_eq!(acts(NOBODY.uid, 1), Ok((ids(NOBODY.uid, 1, &[7]), false)));
+        assert_eq!(acts(1005, 100), Ok((ids(1005, 100, &[7]), false)));
     }
 
     #[test]

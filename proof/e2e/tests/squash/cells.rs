@@ -5,12 +5,12 @@
 //! Every cell has a file or directory of its own. The class has the bits of the mode, and all
 //! others have the other bits: a check of the wrong class is seen.
 
-use super::ROOT;
 use super::nodemap::{MAP, SQUASH, USER, USER_IS, acting, caller, modify, owners, tenant};
 use super::script::{
     Caller, IdMap, Ids, TREE, looks, named, opened, outcome, run_child, set_xattr, told,
 };
 use super::tickets::on_mdt;
+use super::{NOBODY, ROOT};
 use e2e::cluster::Cluster;
 use e2e::lustre::soon;
 use e2e::programs::assert_same;
@@ -244,10 +244,14 @@ fn every_cell_is_as_the_ordinary_file_system_says() {
     acting(&cluster, "65532:65532");
     row("trusted_user", true, (USER, MORE), (USER, MORE), &[]);
     row("trusted_root", true, (ROOT, 0), (SQUASH, 0), &[]);
+    // By the parameter of the MDTs.
     super::nodemap::says_nothing(&cluster, &["nodemap_activate", "0"]);
     acting(&cluster, "0:0");
     row("free", false, (USER, MORE), (USER, MORE), &[]);
     row("free_root", false, (ROOT, 0), (ROOT, 0), &[]);
+    super::set(&cluster, "root_squash", NOBODY);
+    row("squashed_root", false, (ROOT, 0), (NOBODY, 0), &[]);
+    row("beside_squashed_root", false, (USER, MORE), (USER, MORE), &[]);
     eprintln!("{count} cells are equal");
     assert!(cluster.many().fsck(&[]).status.success());
 }
