@@ -31,7 +31,7 @@
 //! |    6 | none      | data        | what kind 5 names; the last part, at most once             |
 //!
 //! **Bytes of files** that a write brought need not stand in its redo: its author has them. So
-//! kind 5 says which of them go where, and [`with_data`] adds them when somebody else gets the
+//! kind 5 says which of them go where, and [`with_data`] adds them when another client gets the
 //! redo, or when the author has brought them back.
 //!
 //! Version 1 had kind 0 only, and so versions of directories instead of names. Version 2 had no

@@ -42,7 +42,7 @@ fn what_a_program_does_is_counted_by_its_job() {
     if !e2e::can_mount() {
         return;
     }
-    let cluster = Cluster::up(&["--osts", "2"]);
+    let cluster = Cluster::up(&["--osts", "2", "--dom-size", "0"]);
     let mnt = cluster.mount();
     sh(&mnt, "dd if=/dev/zero of=before bs=64k count=1 2> /dev/null");
     assert!(jobs(&cluster, "*.*.job_stats").is_empty(), "no job is named unless it is wanted");

@@ -168,7 +168,7 @@ fn deliver(members: Vec<Member>, results: Answered) -> Vec<Member> {
             continue;
         }
         failed = answer.as_ref().is_ok_and(|results| results.iter().any(Result::is_err));
-        // The one who waited may be gone.
+        // Its sender may be gone.
         let _ = member.answer.send(answer);
     }
     again

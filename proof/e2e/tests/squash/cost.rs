@@ -93,7 +93,7 @@ fn measure(cluster: &Cluster, phase: &str) -> [Heard; 2] {
                 let from = cluster.many().client_address(client).parse().expect("an address");
                 let mut heard = requests(tap, from);
                 let is_own = |name: &&str| BY_ITSELF.contains(name);
-                heard.retain(|request| !request.operations().iter().all(|name| is_own(name)));
+                heard.retain(|request| !request.operations().iter().all(&is_own));
                 all[client].push((format!("{name}, {kind}"), heard));
             }
         }

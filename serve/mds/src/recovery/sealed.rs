@@ -62,7 +62,7 @@ impl SealedRedo {
         Ok(SealedRedo { sealer, before, record: redo_keys::encode(&lives) })
     }
 
-    /// As clients keep it. The data that it names is bound to it: its author, who has that, can
+    /// As clients keep it. The data that it names is bound to it: its author has that, and can
     /// bring back no other.
     pub(crate) fn seal(&self, redo: Redo, data: &[Bytes]) -> Redo {
         let data = data.iter().map(|data| &data[..]);
