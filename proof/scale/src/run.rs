@@ -192,7 +192,9 @@ impl Site {
         let count = if shared { 1 } else { ranks };
         let names: Vec<Name> = (0..count).map(|n| name(&format!("dir{n}"))).collect();
         for (n, name) in names.iter().enumerate() {
-            let first = TargetIndex(n as u16 % mdts);
+            // Ranks of one client work on one MDT: what they send shares requests, however many
+            // MDTs there are.
+            let first = TargetIndex((n / RANKS_OF_CLIENT) as u16 % mdts);
             let stripes = if place == Place::Shared { mdts } else { 1 };
             let spec = DirSpec { count: stripes, mdts: vec![first], ..DirSpec::default() };
             let client = self.mounts[0].1.clone();
