@@ -11,7 +11,7 @@ fn measured(place: Place, mdts: u16) -> (Plan, Vec<Measured>) {
         kib: Duration::from_micros(1),
         record: Duration::from_micros(5),
     };
-    let plan = Plan { seed: 1, mdts, ranks: 4 * usize::from(mdts), items: 30, place, costs };
+    let plan = Plan { seed: 1, mdts, ranks: 4 * usize::from(mdts), items: 60, place, costs };
     (plan, run(plan).expect("it runs"))
 }
 
