@@ -216,6 +216,9 @@ fn table(
     count
 }
 
+/// Those that are compared without `E2E_LONG=1`.
+const ROWS: [&str; 4] = ["mapped", "root_small", "free_root", "squashed_root"];
+
 #[test]
 fn every_cell_is_as_the_ordinary_file_system_says() {
     let Some(cluster) = tenant(MAP) else { return };
@@ -226,7 +229,9 @@ fn every_cell_is_as_the_ordinary_file_system_says() {
             let more = if more == 0 { Vec::new() } else { vec![more] };
             caller(ids, &more)
         });
-        count += table(&cluster, (what, small), &claimed, &acts, map);
+        if e2e::long() || ROWS.contains(&what) {
+            count += table(&cluster, (what, small), &claimed, &acts, map);
+        }
     };
     row("mapped", false, (USER, MORE), (USER_IS, MORE_IS), MAP);
     row("mapped_small", true, (USER, MORE), (USER_IS, MORE_IS), MAP);
