@@ -115,10 +115,12 @@ fn operations(heard: &[Overheard]) -> BTreeMap<&'static str, usize> {
     counts
 }
 
-/// The requests with one operation, or two: whether more share one depends on the time.
+/// The requests with one operation, or two different ones: whether more share one depends on the
+/// time.
 fn shapes(heard: &[Overheard]) -> BTreeSet<Shape> {
     let shape = |heard: &Overheard| (heard.operations(), heard.bytes);
-    heard.iter().map(shape).filter(|(names, _)| names.len() <= 2).collect()
+    let is_sure = |names: &[&str]| names.len() <= 2 && names.first() != names.get(1);
+    heard.iter().map(shape).filter(|(names, _)| is_sure(names)).collect()
 }
 
 fn active(cluster: &Cluster, active: bool) {
