@@ -52,7 +52,7 @@ fn an_evicted_client_that_goes_on_changes_nothing_until_it_has_a_new_session() {
     if !can_mount() {
         return;
     }
-    let cluster = Cluster::up(&["--osts", "1"]);
+    let cluster = Cluster::up(&["--osts", "1", "--dom-size", "0"]);
     let path = cluster.mount().join("file");
     fs::write(&path, "old").expect("write");
     fs::File::open(&path).expect("open").sync_all().expect("fsync");

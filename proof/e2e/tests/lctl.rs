@@ -178,7 +178,7 @@ fn what_is_set_acts() {
     if !e2e::can_mount() {
         return;
     }
-    let cluster = Cluster::up(&["--osts", "2"]);
+    let cluster = Cluster::up(&["--osts", "2", "--dom-size", "0"]);
     let mnt = cluster.mount();
     let stripes = |file: &str, option: &str| {
         fs::write(mnt.join(file), "x").expect("write");
