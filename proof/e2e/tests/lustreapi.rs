@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// Four OSTs, two of them in the pool `two`.
 fn cluster() -> Cluster {
-    let cluster = Cluster::up(&["--osts", "4"]);
+    let cluster = Cluster::up(&["--osts", "4", "--dom-size", "0"]);
     lctl_says(&cluster, &["pool_new", "sheen.two"]);
     lctl_says(&cluster, &["pool_add", "sheen.two", "OST[1-2]"]);
     let members = "Pool: sheen.two\nsheen-OST0001_UUID\nsheen-OST0002_UUID\n".to_owned();

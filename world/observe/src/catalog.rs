@@ -286,7 +286,7 @@ catalog! {
     MDT_NAMES_MOVED = Param::gauge("mdt.*.dir_names_moved", "names", "Names that have moved since the MDT started.");
     LOD_STRIPECOUNT = Param::setting("lod.*.stripecount", "stripes", "1 (`stripe_count` of node.toml)", "1 to 2000, -1: one on each OST", "Stripes of a new file whose directory says nothing.");
     LOD_STRIPESIZE = Param::setting("lod.*.stripesize", "bytes", "4194304", "65536 to 4294901760, a multiple of 65536", "Stripe size of such a file.");
-    LOD_DOM_DEFAULT = Param::setting("lod.*.dom_default", "bytes", "65536 (`dom_bytes` of node.toml)", "0 to 1048576, a multiple of 65536", "First bytes of such a file that live on the MDT; 0: none, and the rest is not widened beyond 1 GiB.");
+    LOD_DOM_DEFAULT = Param::setting("lod.*.dom_default", "bytes", "65536 (`dom_bytes` of node.toml)", "0 to 1048576, a multiple of 65536", "First bytes of a new file that live on the MDT if its directory says nothing; 0: none, and no more stripes beyond 1 GiB.");
     LOD_DOM_STRIPESIZE = Param::setting("lod.*.dom_stripesize", "bytes", "1048576", "0 to 1048576, a multiple of 65536", "Most of a file that may live on the MDT; layouts that ask for more are refused, and 0 lets none (docs/dom.md).");
     LOD_DOM_STRIPESIZE_MAX_KB = Param::setting("lod.*.dom_stripesize_max_kb", "KiB", "1024", "0 to 1024, a multiple of 64", "The same in KiB.");
     LOD_DOM_STRIPESIZE_CUR_KB = Param::shown("lod.*.dom_stripesize_cur_kb", "KiB", "What new files get at most: 0 while the MDT has less free space than `dom_threshold_free_mb`.");
