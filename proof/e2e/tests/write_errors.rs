@@ -323,6 +323,9 @@ fn programs_wait_for_an_mdt_as_long_as_it_takes() {
     let began = Instant::now();
     cluster.many_mut().kill_server(MDS);
     (&log).write_all(&filled(b'l')).expect("write");
+    // First, and in a directory of its own: while one is changed, the kernel itself holds lookups in
+    // it off, and no signal reaches them.
+    yields_to_a_signal(&hard.join("dir/absent"));
     std::thread::scope(|scope| {
         // They enter the mount themselves: a process that waits between fork and exec has
         // descriptors of all others.
@@ -335,9 +338,6 @@ fn programs_wait_for_an_mdt_as_long_as_it_takes() {
         let waiting = scripts.map(|script| (script, run(script, hard)));
         let given_up =
             scope.spawn(|| (errno(File::create(soft.join("given up"))), began.elapsed()));
-        // In a directory of its own: while one is changed, the kernel itself holds lookups in it
-        // off.
-        yields_to_a_signal(&hard.join("dir/absent"));
         sleep_until(began, SERVER_OUTAGE);
         let (errno, after) = given_up.join().expect("a thread panicked");
         assert_eq!(errno, libc::ETIMEDOUT, "a soft mount, after {after:?}");
