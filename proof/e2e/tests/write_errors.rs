@@ -323,8 +323,8 @@ fn programs_wait_for_an_mdt_as_long_as_it_takes() {
     let began = Instant::now();
     cluster.many_mut().kill_server(MDS);
     (&log).write_all(&filled(b'l')).expect("write");
-    // First, and in a directory of its own: while one is changed, the kernel itself holds lookups in
-    // it off, and no signal reaches them.
+    // First, and in a directory of its own: while a directory is changed, the kernel itself holds
+    // off lookups in it, and no signal reaches them.
     yields_to_a_signal(&hard.join("dir/absent"));
     std::thread::scope(|scope| {
         // They enter the mount themselves: a process that waits between fork and exec has
