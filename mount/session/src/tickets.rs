@@ -33,6 +33,9 @@ use wire::ost::{OstOp, ShowTickets};
 
 /// Callers of one file that are remembered: any of them may have the permission.
 const CALLERS_MAX: usize = 4;
+/// Times that an MDT is asked for tickets if its answer takes longer than they are good: it was
+/// away meanwhile, and answers the next time at once.
+const TRIES_MAX: usize = 3;
 /// Interval at which the task looks for tickets to renew, at most.
 const LOOK_MAX: Duration = Duration::from_secs(60);
 /// The same, at least.
@@ -328,18 +331,24 @@ impl Tickets {
                 }
                 had
             };
-            let at = self.clock.now();
             let asked = AskTickets { fids, of_objects, had };
-            let answer = match mdc.tickets(credentials, asked).await {
-                Ok(answer) => answer,
-                // The caller is refused, whatever it asks.
-                Err(RpcError::Errno(errno)) => {
-                    tracing::debug!(%errno, "no tickets for a caller");
-                    continue;
+            for _ in 0..TRIES_MAX {
+                let at = self.clock.now();
+                let answer = match mdc.tickets(credentials, asked.clone()).await {
+                    Ok(answer) => answer,
+                    // The caller is refused, whatever it asks.
+                    Err(RpcError::Errno(errno)) => {
+                        tracing::debug!(%errno, "no tickets for a caller");
+                        break;
+                    }
+                    Err(error) => return Err(error),
+                };
+                let good_until = at + Duration::from_secs(answer.0.into());
+                self.take(credentials, &files, at, answer);
+                if self.clock.now() < good_until {
+                    break;
                 }
-                Err(error) => return Err(error),
-            };
-            self.take(credentials, &files, at, answer);
+            }
         }
         Ok(())
     }

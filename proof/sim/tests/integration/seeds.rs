@@ -30,11 +30,10 @@ fn two_hundred_seeds_are_good() {
     (50..250).for_each(|seed| drop(good(seed, Faults::default())));
 }
 
-/// Without workloads and restricted clients, as long as these find bugs that are not fixed
-/// (docs/simulation.md).
+/// Without workloads, as long as these find bugs that are not fixed (docs/simulation.md).
 #[test]
 fn fresh_seeds_are_good() {
-    let faults = Faults { workloads: false, tenants: false, ..Faults::default() };
+    let faults = Faults { workloads: false, ..Faults::default() };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock that is set");
     let first = now.as_secs() * FRESH;
     (first..first + FRESH).for_each(|seed| drop(good(seed, faults)));

@@ -140,3 +140,21 @@ fn tickets_are_renewed_while_a_file_is_in_use() {
     let by_other = opened(&cluster, &free);
     assert!(read(&cluster, &free, by_other) == written());
 }
+
+#[test]
+fn tickets_that_come_when_their_time_is_over_are_asked_for_again() {
+    let life = 8;
+    let (cluster, tenant, free) = started(life);
+    let handle = opened(&cluster, &tenant);
+    cluster.kill_server(MDT, Kill::Power);
+    run(&cluster, Duration::from_secs(u64::from(life) + 1));
+    // Under locks that are trusted still.
+    write(&cluster, &tenant, handle, 0..PIECES);
+    let sync = client(&tenant).fsync(Caller::root(), handle, false);
+    let sync = begin(&tenant, sync);
+    run(&cluster, Duration::from_secs(u64::from(life) + 2));
+    cluster.start_server(MDT);
+    end(&cluster, &sync, SOON).expect("nothing was lost");
+    let by_other = opened(&cluster, &free);
+    assert!(read(&cluster, &free, by_other) == written());
+}
