@@ -22,6 +22,7 @@ use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::REQUEST_TIMEOUT;
 use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits};
+use types::session::OpenHandle;
 use wire::mds::{Close, MdsOp};
 
 /// Pause before dirty data of a closed file is stored again.
@@ -255,26 +256,25 @@ impl Client {
             self.upkeep.unlock_open(fid);
         }
         let Some(at_mdt) = open.close() else { return };
-        let closed = match self.session.mdc(fid) {
-            Ok(mdc) => {
-                let boot = mdc.import().boot();
-                let close = vec![MdsOp::Close(Close { fid, handle: at_mdt })];
-                let (by, batcher) =
-                    ((open.credentials.clone(), cause::job()), &self.data.writeback.batcher);
-                let closed = batcher.ask(&self.session.env, &mdc, by, close).await;
-                let closed = closed.map(|mut results| results.pop().unwrap_or(Err(Errno::EIO)));
-                match closed.and_then(|closed| Ok(closed?)) {
-                    // The MDT restarted meanwhile: the handle ended with its old process.
-                    Err(error) if error.errno() == Errno::EBADF && mdc.import().boot() != boot => {
-                        Ok(())
-                    }
-                    closed => closed.map(drop).map_err(ClientError::from),
-                }
-            }
-            Err(error) => Err(error),
-        };
-        if let Err(error) = closed {
+        if let Err(error) = self.tell_close(&open, at_mdt).await {
             tracing::warn!(%fid, %error, "close");
+        }
+    }
+
+    /// Tells the MDT of a close, together with what else goes there. 1 round trip.
+    async fn tell_close(&self, open: &OpenFile, handle: OpenHandle) -> Result<(), ClientError> {
+        let fid = open.file.fid;
+        let mdc = self.session.mdc(fid)?;
+        let boot = mdc.import().boot();
+        let by = (open.credentials.clone(), cause::job());
+        let ops = vec![MdsOp::Close(Close { fid, handle })];
+        let batcher = &self.data.writeback.batcher;
+        match batcher.ask(&self.session.env, &mdc, by, ops).await?.pop() {
+            Some(Ok(_)) => Ok(()),
+            // The MDT restarted meanwhile: the handle ended with its old process.
+            Some(Err(Errno::EBADF)) if mdc.import().boot() != boot => Ok(()),
+            Some(Err(errno)) => Err(errno.into()),
+            None => Err(Errno::EIO.into()),
         }
     }
 
