@@ -126,7 +126,8 @@ impl Ended {
             for to in &self.mounts {
                 let path = to.join(path.strip_prefix(from).expect("a path of the mount"));
                 let read = fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-                assert!(read == text, "{} is not what was answered", path.display());
+                let (at, has, answered) = (path.display(), read.len(), text.len());
+                assert!(read == text, "{at} is not what was answered: {has} bytes, not {answered}");
             }
         };
         thread::scope(|scope| {

@@ -30,10 +30,11 @@ pub const LOADS: [(&str, Load); 6] = [
     ("fsx", Work::fsx),
 ];
 
-/// Names of one caller from which on it makes no new files: all are looked at in the end.
-const NAMES_MAX: usize = 500;
 /// Those that do not time what they do: it is done by other programs.
 pub const UNTIMED: [&str; 3] = ["build", "fsx", "dd"];
+
+/// Names of one caller from which on it makes no new files: all are looked at in the end.
+const NAMES_MAX: usize = 500;
 
 /// Size of the file that dd writes and reads, MiB.
 const DD_MIB: u32 = 16;

@@ -6,15 +6,12 @@
 //! figures, which are printed as well:
 //! `KILLS=1000 cargo test -p e2e --test kill_servers -- --nocapture`.
 
+use e2e::callers::Callers;
 use e2e::kills::Kills;
-use e2e::load::{Expected, LOADS, Work};
+use e2e::load::LOADS;
 use e2e::process::text;
 use e2e::stalls::{Kill, Spans, Stall, histogram, longest_operations, next_answers};
 use std::fmt::Write;
-use std::fs;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,31 +20,19 @@ const STALL_MAX: Duration = Duration::from_secs(20);
 /// Pause between a restart and the next kill, milliseconds.
 const PAUSE_MS: std::ops::Range<u64> = 200..1500;
 
-fn check(expected: &Expected, from: &Path, to: &Path) {
-    for (path, text) in expected {
-        let path = to.join(path.strip_prefix(from).expect("a path of the mount"));
-        let read = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        assert!(
-            read == *text,
-            "{} is not what was answered: {} bytes, not {}",
-            path.display(),
-            read.len(),
-            text.len()
-        );
-    }
-}
-
 /// The figures of a run.
-fn report(kills: &[Kill], took: Duration, callers: &[Spans]) -> (String, Option<Stall>) {
+fn report(kills: &[Kill], took: Duration, callers: &[(String, Spans)]) -> (String, Option<Stall>) {
     let mut servers: Vec<&'static str> = kills.iter().map(|kill| kill.server).collect();
     servers.sort_unstable();
     servers.dedup();
-    let next: Vec<Stall> = callers.iter().flat_map(|spans| next_answers(kills, spans)).collect();
+    let next: Vec<Stall> =
+        callers.iter().flat_map(|(_, spans)| next_answers(kills, spans)).collect();
     let longest: Vec<Stall> =
-        callers.iter().flat_map(|spans| longest_operations(kills, spans)).collect();
+        callers.iter().flat_map(|(_, spans)| longest_operations(kills, spans)).collect();
     let mut text = histogram("from a kill to a caller's next answer", &next, &servers);
     text += &histogram("a caller's longest operation after a kill", &longest, &servers);
-    let (count, operations) = (kills.len(), callers.iter().map(Vec::len).sum::<usize>());
+    let (count, operations) =
+        (kills.len(), callers.iter().map(|(_, spans)| spans.len()).sum::<usize>());
     let restarts: Vec<Stall> =
         kills.iter().map(|kill| Stall { time: kill.restart, server: kill.server }).collect();
     text += &histogram("from a kill until the new process listens", &restarts, &servers);
@@ -67,29 +52,12 @@ fn nobody_sees_that_servers_are_killed() {
         return;
     };
 
-    let stop = Arc::new(AtomicBool::new(false));
-    let mut workers = Vec::new();
-    for (n, mount) in mounts.iter().enumerate() {
-        for (kind, load) in LOADS {
-            let (name, spans) = (format!("{kind}{n}"), Arc::<Mutex<Spans>>::default());
-            let outside = dir.path().join("outside").join(&name);
-            fs::create_dir_all(&outside).expect("make a folder");
-            let work = Work {
-                dir: mount.join(&name),
-                other: mounts[1 - n].join(&name),
-                outside,
-                stop: stop.clone(),
-                spans: spans.clone(),
-                rng: rng.fork(),
-            };
-            workers.push((mount.clone(), spans, thread::spawn(move || load(work))));
-        }
-    }
+    let callers = Callers::begin(mounts, &dir.path().join("outside"), &LOADS, &mut rng);
     thread::sleep(Duration::from_secs(1));
     let (mut killed, began) = (Vec::new(), Instant::now());
     for n in 0..kills {
         // One of them may have failed; its message comes with its join.
-        if workers.iter().any(|(_, _, worker)| worker.is_finished()) {
+        if callers.has_ended() {
             println!("a caller has ended after {n} kills");
             break;
         }
@@ -102,19 +70,8 @@ fn nobody_sees_that_servers_are_killed() {
     }
     let took = began.elapsed();
     thread::sleep(Duration::from_secs(2));
-    stop.store(true, Ordering::Relaxed);
-    let (mut found, mut callers) = (Vec::new(), Vec::new());
-    for (mount, spans, worker) in workers {
-        match worker.join() {
-            Ok(expected) => found.push((mount, expected)),
-            Err(failure) => {
-                eprintln!("{}", many.logs());
-                std::panic::resume_unwind(failure);
-            }
-        }
-        callers.push(std::mem::take(&mut *spans.lock().expect("no caller panicked")));
-    }
-    let (text, worst) = report(&killed, took, &callers);
+    let ended = callers.end(|| many.logs());
+    let (text, worst) = report(&killed, took, &ended.spans);
     Kills::report(&text);
     let worst = worst.expect("a kill");
     assert!(
@@ -123,17 +80,13 @@ fn nobody_sees_that_servers_are_killed() {
         worst.time,
         worst.server
     );
-    for (mount, expected) in &found {
-        mounts.iter().for_each(|at| check(expected, mount, at));
-    }
+    ended.check();
     is_clean(&many.fsck(&[]));
     many.stop();
     is_clean(&many.fsck_at_rest(&[]));
     // Nothing of it was only in the clients' memory.
     many.start();
-    for (mount, expected) in &found {
-        mounts.iter().for_each(|at| check(expected, mount, at));
-    }
+    ended.check();
     many.stop();
 }
 
