@@ -117,6 +117,8 @@ pub(crate) struct Asked {
     fid: Fid,
     names: SmallVec<[(Fid, Name); 2]>,
     changes: bool,
+    /// Files for which it asks for tickets; each answer is one of its own.
+    files: Vec<Fid>,
 }
 
 impl Asked {
@@ -130,13 +132,18 @@ impl Asked {
         let changes = op.class().reint
             || matches!(op, MdsOp::SwapLayouts(_) | MdsOp::Mend(_))
             || matches!(op, MdsOp::Open(open) if open.flags.write);
-        Asked { operation: op.row().name, fid: real(op.fid()), names, changes }
+        let files = match op {
+            MdsOp::AskTickets(ask) => ask.fids.iter().copied().map(real).collect(),
+            _ => Vec::new(),
+        };
+        Asked { operation: op.row().name, fid: real(op.fid()), names, changes, files }
     }
 }
 
-/// True if the caller was refused, and not what it asked for impossible.
+/// True if the caller was refused, and not what it asked for impossible. ENOKEY: it has no
+/// permission, nor its client a ticket.
 fn is_refusal(errno: Errno) -> bool {
-    matches!(errno, Errno::EACCES | Errno::EPERM | Errno::EROFS)
+    matches!(errno, Errno::EACCES | Errno::EPERM | Errno::EROFS | Errno::ENOKEY)
 }
 
 #[cfg(test)]
@@ -180,6 +187,7 @@ mod tests {
         };
         assert!(open(true) && !open(false));
         assert!(!Asked::of(&MdsOp::Getattr(Getattr::of(DIR)), &[]).changes);
-        assert!(is_refusal(Errno::EROFS) && !is_refusal(Errno::ENOENT));
+        assert!(is_refusal(Errno::EROFS) && is_refusal(Errno::ENOKEY));
+        assert!(!is_refusal(Errno::ENOENT) && !is_refusal(Errno::ECANCELED));
     }
 }

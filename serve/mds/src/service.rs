@@ -249,8 +249,13 @@ impl Mds {
             let by_name = matches!(op, Op::Mds(MdsOp::Lookup(_)));
             let kept = done.next();
             let asked = match &op {
-                // The life before has written down what it did.
-                Op::Mds(op) if is_audited && kept.is_none() => {
+                // The life before has written down what it did. And of a request that is refused
+                // for a missing ticket only that counts.
+                Op::Mds(op)
+                    if is_audited
+                        && kept.is_none()
+                        && (!lacks_ticket || self.may_use(&request, op).is_err()) =>
+                {
                     Some(Box::new(Asked::of(op, &found)))
                 }
                 _ => None,
@@ -300,8 +305,12 @@ impl Mds {
             }
             let fid = result.as_ref().map_or(Fid::NONE, result_fid);
             if let Some(asked) = asked {
+                let who = (claimed, &credentials);
+                if let Ok(OpReply::Mds(MdsReply::Tickets { tickets, .. })) = &result {
+                    self.audit_tickets(export, who, &asked, tickets);
+                }
                 let done = result.as_ref().map(|_| fid).map_err(|errno| *errno);
-                self.audit(export, (claimed, &credentials), *asked, done);
+                self.audit(export, who, *asked, done);
             }
             if let Ok(OpReply::Mds(MdsReply::Entry(_) | MdsReply::Opened { .. })) = &result {
                 request.lock_context.outcome.untouch(fid);

@@ -3,10 +3,12 @@
 use crate::audit::{Allowance, Asked, Audit, Line, What, is_refusal};
 use crate::mds::Mds;
 use rpc::service::Export;
+use smallvec::SmallVec;
 use std::sync::Arc;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
+use types::object_ticket::ObjectTicket;
 
 impl Mds {
     /// Lines of the audit go there from now on; the first one counts.
@@ -43,6 +45,23 @@ impl Mds {
         let found = result.unwrap_or(Fid::NONE);
         let what = What { operation, claimed, acted, fid, names, found, refused };
         sink.write(self.audit_line(export, Some(what), left_out));
+    }
+
+    /// Tickets were asked for: each one that is refused has a line.
+    pub(crate) fn audit_tickets(
+        &self,
+        export: &Export,
+        who: ((u32, u32), &Credentials),
+        asked: &Asked,
+        answers: &[Result<ObjectTicket, Errno>],
+    ) {
+        for (fid, answer) in asked.files.iter().zip(answers) {
+            if let Err(errno) = answer {
+                let (names, files) = (SmallVec::new(), Vec::new());
+                let one = Asked { fid: *fid, names, files, ..*asked };
+                self.audit(export, who, one, Err(*errno));
+            }
+        }
     }
 
     /// A session ended.

@@ -5,6 +5,8 @@ use crate::rig::{Rig, wait};
 use bytes::Bytes;
 use idmap::property::Property;
 use idmap::set::{NodemapChange, Nodemaps};
+use mds::audit::{Audit, Line};
+use parking_lot::Mutex;
 use rpc::service::{Export, Gone, Service};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -402,4 +404,42 @@ fn tickets_for_bytes_here_are_those_of_the_file_whatever_its_bytes_are_named() {
     for op in reads(other).into_iter().chain(writes(other)) {
         assert_eq!(a.op(&rig, 0, op), Err(Errno::ENOKEY));
     }
+}
+
+/// Keeps the lines: operation, file, and what it was refused with.
+#[derive(Default)]
+struct Lines(Mutex<Vec<(&'static str, Fid, Option<Errno>)>>);
+
+impl Audit for Lines {
+    fn write(&self, line: Line) {
+        let what = line.what.unwrap();
+        self.0.lock().push((what.operation, what.fid, what.refused));
+    }
+}
+
+#[test]
+fn refused_uses_of_bytes_and_refused_tickets_are_written_down() {
+    let (rig, fid) = rig_with_bytes(0o640);
+    let other = rig.file("g");
+    give(&rig, other, 0o600);
+    let (a, lines) = (far(&rig, A), Arc::new(Lines::default()));
+    rig.mds.audit_to(lines.clone());
+    let told = || std::mem::take(&mut *lines.0.lock());
+    activate(&rig, &[("trusted", "1")]);
+    assert_eq!(a.op(&rig, OTHER, read(fid)).err(), Some(Errno::ENOKEY));
+    assert!(told().is_empty(), "nobody asked for it");
+    activate(&rig, &[("trusted", "1"), ("audit_mode", "1")]);
+    // Of all that a request asks for and gets not, what lacks a ticket.
+    let getattr = MdsOp::Getattr(wire::mds::Getattr::of(other));
+    let results = a.ops(&rig, OTHER, vec![getattr, read(fid)], InodeBits::NONE);
+    assert!(results.iter().all(|result| result.as_ref().err() == Some(&Errno::ENOKEY)));
+    assert_eq!(told(), [("mds_read", fid, Some(Errno::ENOKEY))]);
+    // Each file of which a ticket is refused; those that are given are no change.
+    let asked = |fids: Vec<Fid>| AskTickets { fids, of_objects: false, had: Vec::new() };
+    let refused = |fid| ("mds_ticket", fid, Some(Errno::EACCES));
+    a.tickets(&rig, OTHER, asked(vec![fid, Fid::ROOT, other]));
+    assert_eq!(told(), [refused(fid), refused(other)], "a directory has none");
+    a.tickets(&rig, OWNER, asked(vec![fid, other]));
+    assert_eq!(a.op(&rig, OWNER, read(fid)).err(), None);
+    assert!(told().is_empty());
 }
