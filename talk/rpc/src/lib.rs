@@ -26,12 +26,13 @@ use env::watch;
 use error::RpcError;
 use futures_util::future::join_all;
 use import::{Import, Owner};
+use lnet::error::LinkError;
 use lnet::fault::Faults;
 use lnet::nets::Route;
 use lnet::node::{AcceptedState, Lnet, PeerState};
 use lnet::rails::Rail;
 use lnet::relay::RelayCounts;
-use lnet::seal::Seal;
+use lnet::seal::{Read, Seal, Write};
 use lnet::traffic::Traffic;
 use observe::registry::Registry;
 use parking_lot::Mutex;
@@ -229,6 +230,20 @@ impl Rpc {
                 }
             }
         }
+    }
+
+    /// Closes the connections of peers whose authority is trusted no more; returns their number. As
+    /// after any lost connection, sessions go on if the peers come back.
+    pub fn close_withdrawn(&self) -> usize {
+        self.lnet.close_withdrawn()
+    }
+
+    /// A connection to a node on its own, for something else than messages.
+    ///
+    /// # Errors
+    /// The node cannot be reached.
+    pub async fn stream(&self, nid: Nid) -> Result<(Read, Write), LinkError> {
+        self.lnet.stream(nid).await
     }
 
     /// Bounds the connections that are accepted.

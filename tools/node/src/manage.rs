@@ -12,5 +12,6 @@ pub mod lnet;
 mod network;
 pub mod params;
 pub mod persistent;
+mod renewal;
 pub mod scrubs;
 pub mod security;

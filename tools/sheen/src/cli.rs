@@ -393,6 +393,7 @@ pub enum AuthCommand {
     List(AuthListArgs),
     Revoke(AuthRevokeArgs),
     Renew(AuthRenewArgs),
+    RotateCa(AuthRotateArgs),
     Token(AuthTokenArgs),
     Join(AuthJoinArgs),
     /// Show the keys of this host
@@ -521,6 +522,21 @@ pub struct AuthRenewArgs {
     /// How long the key is good
     #[arg(long, value_name = "DAYS", default_value_t = 365, value_parser = clap::value_parser!(u16).range(1..=7300))]
     pub days: u16,
+}
+
+/// Make a new authority, which signs all keys from now on
+///
+/// Keys of the authority before are good until all hosts have newer ones, which they get by
+/// themselves; `list` shows whose are missing. Then the one before is withdrawn. A host that was
+/// down all the time needs a new key.
+#[derive(Debug, Args)]
+pub struct AuthRotateArgs {
+    /// Home of the node that has the MGS, or its MGT
+    #[arg(value_name = "DIR", default_value = HOME_DEFAULT)]
+    pub dir: PathBuf,
+    /// Make none, but withdraw the one before now: hosts that have no newer key are out
+    #[arg(long)]
+    pub now: bool,
 }
 
 /// Revoke all keys of a host

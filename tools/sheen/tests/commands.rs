@@ -76,8 +76,18 @@ fn help_is_what_was_agreed() {
         assert_eq!(help.status.code(), Some(0), "{command}");
         golden(&format!("help-{command}.txt"), &stdout(&help));
     }
-    for command in ["init", "issue", "install", "join", "list", "revoke", "renew", "show", "token"]
-    {
+    for command in [
+        "init",
+        "issue",
+        "install",
+        "join",
+        "list",
+        "revoke",
+        "renew",
+        "rotate-ca",
+        "show",
+        "token",
+    ] {
         let help = sheen(&["auth", command, "--help"]);
         assert_eq!(help.status.code(), Some(0), "{command}");
         golden(&format!("help-auth-{command}.txt"), &stdout(&help));

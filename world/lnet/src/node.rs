@@ -129,6 +129,22 @@ impl Lnet {
         }
     }
 
+    /// Closes the links of peers whose authority is trusted no more; returns their number. Peers
+    /// that have newer keys connect again.
+    pub fn close_withdrawn(&self) -> usize {
+        let Some(seal) = self.shared.seal() else { return 0 };
+        let is_withdrawn = |link: &Arc<Link>| {
+            link.protection().is_some_and(|protection| seal.is_withdrawn(&protection))
+        };
+        let mut closed = 0;
+        for link in self.links.live().into_iter().filter(is_withdrawn) {
+            let reason = "the authority of its key was withdrawn".to_owned();
+            link.close(LinkError::Lost { nid: link.nid(), reason });
+            closed += 1;
+        }
+        closed
+    }
+
     /// The cluster became known.
     pub fn set_cluster(&self, cluster: ClusterId) {
         self.shared.set_cluster(cluster);

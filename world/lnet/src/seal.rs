@@ -48,6 +48,9 @@ pub struct Protection {
     /// When the certificate that the other end showed ends, seconds since 1970; `None`: it does not
     /// say.
     pub expires: Option<i64>,
+    /// SHA-256 of the certificate of the authority that signed the other end's; `None`: it is not
+    /// one of those that this process trusted, but one of them signed it.
+    pub authority: Option<[u8; 32]>,
 }
 
 /// A connection whose other end proved its owner.
@@ -79,6 +82,9 @@ pub trait Seal: Send + Sync {
 
     /// True if the key of this principal was revoked.
     fn is_revoked(&self, principal: &Principal) -> bool;
+
+    /// True if the authority that vouched for the other end is trusted no more.
+    fn is_withdrawn(&self, protection: &Protection) -> bool;
 }
 
 #[cfg(test)]

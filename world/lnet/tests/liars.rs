@@ -49,7 +49,7 @@ fn sealed(read: Read, write: Write) -> Sealed {
         key: KeyHash([1; 32]),
         nids: Vec::new(),
     };
-    let protection = Protection { cipher: "none", expires: Some(7) };
+    let protection = Protection { cipher: "none", expires: Some(7), authority: None };
     Sealed { principal: Arc::new(principal), protection, read, write }
 }
 
@@ -86,6 +86,10 @@ impl Seal for Twin {
     }
 
     fn is_revoked(&self, _principal: &Principal) -> bool {
+        false
+    }
+
+    fn is_withdrawn(&self, _protection: &Protection) -> bool {
         false
     }
 }

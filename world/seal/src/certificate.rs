@@ -2,8 +2,9 @@
 
 use crate::error::SealError;
 use ring::digest::{SHA256, digest};
-use rustls::pki_types::CertificateDer;
+use rustls::pki_types::{CertificateDer, UnixTime};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
 use time::Date;
 use types::limits::PEER_NIDS_MAX;
 use types::net::Net;
@@ -29,6 +30,46 @@ pub(crate) fn principal_of(certificate: &CertificateDer<'_>) -> Result<Principal
     let principal = Principal::from_uri(uri, key).ok_or(SealError::NoPrincipal)?;
     let nids = certificate.valid_dns_names().filter_map(nid_of_name).take(PEER_NIDS_MAX).collect();
     Ok(Principal { nids, ..principal })
+}
+
+/// True if an authority signed the certificate of a key: itself, or through one of `between`.
+/// `now`: seconds since 1970.
+pub(crate) fn is_signed(
+    certificate: &CertificateDer<'_>,
+    authority: &CertificateDer<'_>,
+    between: &[CertificateDer<'_>],
+    now: i64,
+) -> bool {
+    let (Ok(key), Ok(anchor), Ok(now)) = (
+        webpki::EndEntityCert::try_from(certificate),
+        webpki::anchor_from_trusted_cert(authority),
+        u64::try_from(now),
+    ) else {
+        return false;
+    };
+    key.verify_for_usage(
+        webpki::ALL_VERIFICATION_ALGS,
+        &[anchor],
+        between,
+        UnixTime::since_unix_epoch(Duration::from_secs(now)),
+        // Every key of a cluster has it.
+        webpki::KeyUsage::client_auth(),
+        None,
+        None,
+    )
+    .is_ok()
+}
+
+/// True if both are certificates of one authority: of the same name and key.
+pub(crate) fn is_same_authority(one: &CertificateDer<'_>, other: &CertificateDer<'_>) -> bool {
+    let [one, other] = [one, other].map(|authority| webpki::anchor_from_trusted_cert(authority));
+    match (one, other) {
+        (Ok(one), Ok(other)) => {
+            one.subject == other.subject
+                && one.subject_public_key_info == other.subject_public_key_info
+        }
+        _ => false,
+    }
 }
 
 /// When a certificate ends, seconds since 1970; `None`: it cannot be read. Its signature is not

@@ -6,8 +6,8 @@
 //! connection carries one question and one answer, of at most [`MESSAGE_BYTES_MAX`] each.
 
 use crate::authority::{PublicKey, SERVER_NAME};
-use crate::certificate::sha256;
-use crate::credentials::Credentials;
+use crate::certificate::{is_signed, principal_of, sha256};
+use crate::credentials::{Credentials, OVERLAP_MAX};
 use crate::error::SealError;
 use crate::handshake::{Failed, Shaken, halves, shake};
 use crate::keys::{Wall, provider};
@@ -29,12 +29,17 @@ use std::io;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use types::nid::Nid;
-use types::principal::KeyName;
+use types::principal::{KeyName, Principal};
 
-/// Name of the protocol (ALPN).
-pub(crate) const ENROLMENT: &[u8] = b"sheen-enrol/1";
-/// Longest question and longest answer, bytes.
+/// Name of the protocol (ALPN), and that of its first form, whose answers have no overlap.
+pub(crate) const ENROLMENT: &[u8] = b"sheen-enrol/2";
+pub(crate) const ENROLMENT_1: &[u8] = b"sheen-enrol/1";
+/// Name of that for hosts with a key, which get a newer one.
+pub(crate) const RENEWAL: &[u8] = b"sheen-renew/1";
+/// Longest question, and longest answer of the first form, bytes.
 pub const MESSAGE_BYTES_MAX: usize = 4096;
+/// Longest answer, bytes.
+pub const GRANTED_BYTES_MAX: usize = 4 * MESSAGE_BYTES_MAX;
 
 /// What a host asks for.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -65,13 +70,35 @@ pub struct Given {
     pub expires: i64,
 }
 
+/// The same, with what is needed while the authority before holds, too.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Granted {
+    /// As it always was.
+    pub given: Given,
+    /// The bridge and the certificate of the authority before, DER; or nothing.
+    #[serde(deserialize_with = "types::bounded::vec")]
+    pub overlap: Vec<Vec<u8>>,
+}
+
+/// What a host with a key asks for.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct AskedAgain {
+    /// Its new public key.
+    pub public: [u8; 32],
+}
+
 /// The answer: a certificate, or why there is none.
-type Answer = Result<Given, String>;
+type Answer = Result<Granted, String>;
+/// That of the first form.
+type FirstAnswer = Result<Given, String>;
 
 /// The side of the MGS: decides about a question.
 pub trait Enroller: Send + Sync {
     /// A host at `from` asks. `Err`: a sentence for its administrator.
     fn enrol(&self, from: Nid, asked: Asked) -> BoxFuture<'_, Answer>;
+
+    /// A host at `from` that showed this key asks for another one. `Err`: the same.
+    fn renew(&self, from: Nid, shown: Principal, asked: AskedAgain) -> BoxFuture<'_, Answer>;
 }
 
 /// There is no key.
@@ -100,19 +127,23 @@ impl From<Failed> for EnrolError {
     }
 }
 
-async fn send(message: &impl Serialize, write: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
+pub(crate) async fn send(
+    message: &impl Serialize,
+    write: &mut (impl AsyncWrite + Unpin),
+) -> io::Result<()> {
     let body = postcard::to_allocvec(message).map_err(io::Error::other)?;
     let len = u16::try_from(body.len()).map_err(io::Error::other)?;
     write.write_all(&[&len.to_le_bytes()[..], &body].concat()).await?;
     write.flush().await
 }
 
-async fn receive<T: for<'de> Deserialize<'de>>(
+pub(crate) async fn receive<T: for<'de> Deserialize<'de>>(
     read: &mut (impl AsyncRead + Unpin),
+    bytes_max: usize,
 ) -> io::Result<T> {
     let bad = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what);
     let len = usize::from(read.read_u16_le().await?);
-    if len > MESSAGE_BYTES_MAX {
+    if len > bytes_max {
         return Err(bad("a message is too long"));
     }
     let mut body = vec![0; len];
@@ -123,16 +154,121 @@ async fn receive<T: for<'de> Deserialize<'de>>(
     }
 }
 
-/// Answers one question.
+/// A host that reads no overlap would be shut out by all that have a key of before.
+const TOO_OLD: &str = "the authority of this cluster is being replaced, and the version of this host knows nothing of \
+                       that: install a newer one, or wait until the old authority is withdrawn";
+
+/// Answers one question of a host without a key.
 pub(crate) async fn serve(
     enroller: &dyn Enroller,
     from: Nid,
+    Shaken { protocol, mut opening, mut sealing, .. }: Shaken,
+) -> io::Result<()> {
+    let asked: Asked = receive(&mut opening, MESSAGE_BYTES_MAX).await?;
+    let answer = enroller.enrol(from, asked).await;
+    match protocol.as_deref() {
+        Some(ENROLMENT_1) => {
+            let answer: FirstAnswer = answer.and_then(|granted| match &granted.overlap[..] {
+                [] => Ok(granted.given),
+                _ => Err(TOO_OLD.to_owned()),
+            });
+            send(&answer, &mut sealing).await?;
+        }
+        _ => send(&answer, &mut sealing).await?,
+    }
+    sealing.shutdown().await
+}
+
+/// Answers one question of a host that showed this key.
+pub(crate) async fn serve_again(
+    enroller: &dyn Enroller,
+    from: Nid,
+    shown: Principal,
     Shaken { mut opening, mut sealing, .. }: Shaken,
 ) -> io::Result<()> {
-    let asked: Asked = receive(&mut opening).await?;
-    let answer = enroller.enrol(from, asked).await;
+    let asked: AskedAgain = receive(&mut opening, MESSAGE_BYTES_MAX).await?;
+    let answer = enroller.renew(from, shown, asked).await;
     send(&answer, &mut sealing).await?;
     sealing.shutdown().await
+}
+
+/// A key that was made here and has no certificate yet.
+pub struct NewKey {
+    key: KeyPair,
+    public: PublicKey,
+}
+
+impl NewKey {
+    /// A new one.
+    ///
+    /// # Errors
+    /// There is no randomness for it.
+    pub fn make() -> Result<NewKey, SealError> {
+        let key = KeyPair::generate_for(&PKCS_ED25519)?;
+        let public = PublicKey::of(&key)?;
+        Ok(NewKey { key, public })
+    }
+
+    pub(crate) fn public(&self) -> PublicKey {
+        self.public
+    }
+}
+
+/// What was granted, as it was sent.
+pub(crate) struct Certified<'a> {
+    pub(crate) certificate: CertificateDer<'static>,
+    pub(crate) authority: CertificateDer<'static>,
+    pub(crate) overlap: Vec<CertificateDer<'static>>,
+    pub(crate) mgs: Vec<String>,
+    pub(crate) expires: i64,
+    pub(crate) key: &'a NewKey,
+}
+
+pub(crate) fn bad(what: &str) -> EnrolError {
+    EnrolError::Bad(what.to_owned())
+}
+
+impl NewKey {
+    /// What was granted for this key. Whether it is believed is decided by what is known beside it.
+    pub(crate) fn certified(&self, granted: Granted) -> Result<Certified<'_>, EnrolError> {
+        let Granted { given: Given { certificate, authority, mgs, expires }, overlap } = granted;
+        if overlap.len() > OVERLAP_MAX {
+            return Err(bad("it has too many certificates"));
+        }
+        let certificate: CertificateDer<'static> = certificate.into();
+        let owner = principal_of(&certificate)?;
+        if owner.key != self.public.hash() {
+            return Err(bad("it is for another key"));
+        }
+        let overlap = overlap.into_iter().map(CertificateDer::from).collect();
+        let (authority, key) = (authority.into(), self);
+        Ok(Certified { certificate, authority, overlap, mgs, expires, key })
+    }
+}
+
+impl Certified<'_> {
+    /// As the key of this host.
+    pub(crate) fn into_key(self) -> Result<Credentials, EnrolError> {
+        let Certified { certificate, authority, overlap, mgs, expires, key } = self;
+        let mgs = mgs.iter().map(|nid| nid.parse()).collect::<Result<Vec<Nid>, _>>();
+        let mgs = mgs.map_err(|error| bad(&error.to_string()))?;
+        let key = key.key.serialize_der();
+        Ok(Credentials::new(key, certificate, (authority, overlap), (mgs, expires))?)
+    }
+}
+
+/// For connections without a key, to a server that the authority of a token vouches for.
+fn pinned(token: &Token, clock: Arc<dyn Clock>) -> Result<ClientConfig, SealError> {
+    let provider = Arc::new(provider());
+    let verifier = Arc::new(Pinned { authority: token.authority, provider: provider.clone() });
+    let mut config = ClientConfig::builder_with_details(provider, Arc::new(Wall(clock)))
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
+        .with_no_client_auth();
+    config.resumption = Resumption::disabled();
+    config.enable_secret_extraction = true;
+    Ok(config)
 }
 
 /// Asks the MGS at the other end for a key under this name. The key itself stays here.
@@ -145,51 +281,48 @@ pub async fn enrol(
     clock: Arc<dyn Clock>,
     (mut read, mut write): (Read, Write),
 ) -> Result<Credentials, EnrolError> {
-    let provider = Arc::new(provider());
-    let verifier = Arc::new(Pinned { authority: token.authority, provider: provider.clone() });
-    let mut config = ClientConfig::builder_with_details(provider, Arc::new(Wall(clock)))
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .map_err(SealError::from)?
-        .dangerous()
-        .with_custom_certificate_verifier(verifier)
-        .with_no_client_auth();
-    config.resumption = Resumption::disabled();
-    config.enable_secret_extraction = true;
-    config.alpn_protocols = vec![ENROLMENT.to_vec()];
+    let mut config = pinned(token, clock.clone())?;
+    config.alpn_protocols = vec![ENROLMENT.to_vec(), ENROLMENT_1.to_vec()];
     let to = ServerName::try_from(SERVER_NAME).map_err(|e| SealError::Tls(e.to_string()))?;
     let end = UnbufferedClientConnection::new(Arc::new(config), to).map_err(SealError::from)?;
     let (end, early, rest) = shake(end, Vec::new(), &mut read, &mut write).await?;
     let Shaken { protocol, mut sealing, mut opening, .. } =
         halves(end, (early, rest), read, write)?;
-    if protocol.as_deref() != Some(ENROLMENT) {
-        return Err(EnrolError::Refused("it takes no tokens: it is not the MGS".to_owned()));
-    }
-    let key = KeyPair::generate_for(&PKCS_ED25519).map_err(SealError::from)?;
-    let public = PublicKey::of(&key)?;
+    let key = NewKey::make()?;
     let asked = Asked {
         token: token.number,
         secret: token.secret,
-        public: public.0,
+        public: key.public.0,
         name: name.to_string(),
     };
-    send(&asked, &mut sealing).await?;
-    let Given { certificate, authority, mgs, expires } =
-        receive::<Answer>(&mut opening).await?.map_err(EnrolError::Refused)?;
-    let bad = |what: &str| EnrolError::Bad(what.to_owned());
-    if sha256(&authority) != token.authority {
+    let granted = match protocol.as_deref() {
+        Some(ENROLMENT) => {
+            send(&asked, &mut sealing).await?;
+            receive::<Answer>(&mut opening, GRANTED_BYTES_MAX).await?
+        }
+        Some(ENROLMENT_1) => {
+            send(&asked, &mut sealing).await?;
+            let answer = receive::<FirstAnswer>(&mut opening, MESSAGE_BYTES_MAX).await?;
+            answer.map(|given| Granted { given, overlap: Vec::new() })
+        }
+        _ => {
+            return Err(EnrolError::Refused("it takes no tokens: it is not the MGS".to_owned()));
+        }
+    };
+    let given = key.certified(granted.map_err(EnrolError::Refused)?)?;
+    // Of two authorities that hold the token may name either.
+    let mut authorities = std::iter::once(&given.authority).chain(&given.overlap);
+    let Some(known) = authorities.find(|der| sha256(der) == token.authority) else {
         return Err(bad("it is of another authority than the token says"));
+    };
+    if !is_signed(&given.certificate, known, &given.overlap, clock.wall().sec) {
+        return Err(bad("the authority that the token names did not sign it"));
     }
-    let mgs = mgs.iter().map(|nid| nid.parse()).collect::<Result<Vec<Nid>, _>>();
-    let mgs = mgs.map_err(|error| bad(&error.to_string()))?;
-    let (certificate, authority) = (certificate.into(), authority.into());
-    let given = Credentials::new(key.serialize_der(), certificate, authority, (mgs, expires))?;
-    if given.principal().key != public.hash() {
-        return Err(bad("it is for another key"));
-    }
-    Ok(given)
+    given.into_key()
 }
 
-/// Believes a server whose key the authority of a token has signed.
+/// Believes a server whose key the authority of a token has signed, or the next authority, which
+/// that one has signed.
 struct Pinned {
     authority: [u8; 32],
     provider: Arc<CryptoProvider>,
@@ -217,7 +350,7 @@ impl ServerCertVerifier for Pinned {
         let verifier =
             WebPkiServerVerifier::builder_with_provider(Arc::new(roots), self.provider.clone());
         let verifier = verifier.build().map_err(|_| unknown())?;
-        verifier.verify_server_cert(end_entity, &[], server_name, ocsp_response, now)
+        verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
     }
 
     fn verify_tls12_signature(
@@ -245,7 +378,7 @@ impl ServerCertVerifier for Pinned {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::authority::{Authority, Subject};
     use crate::keys::Keys;
@@ -256,9 +389,10 @@ mod tests {
     use types::session::ClusterId;
 
     /// Signs whatever it is asked for with the right secret.
-    struct Signs {
-        authority: Authority,
-        asked: Mutex<Vec<Asked>>,
+    pub(crate) struct Signs {
+        pub(crate) authority: Authority,
+        pub(crate) asked: Mutex<Vec<Asked>>,
+        pub(crate) renews: bool,
     }
 
     impl Enroller for Signs {
@@ -269,17 +403,44 @@ mod tests {
                     let owner = Subject { role: Role::Client, name: &name, nids: &[] };
                     let public = PublicKey(asked.public);
                     let certificate = self.authority.issue(owner, public, (NOW, DAY)).unwrap();
-                    Ok(Given {
-                        certificate: certificate.to_vec(),
-                        authority: self.authority.certificate().to_vec(),
-                        mgs: vec!["10.0.0.1@tcp".to_owned()],
-                        expires: NOW + DAY,
-                    })
+                    Ok(self.grant(certificate.to_vec()))
                 }
                 _ => Err("no such token".to_owned()),
             };
             self.asked.lock().push(asked);
             Box::pin(std::future::ready(given))
+        }
+
+        fn renew(&self, _: Nid, shown: Principal, asked: AskedAgain) -> BoxFuture<'_, Answer> {
+            let owner = Subject { role: shown.role, name: &shown.name, nids: &shown.nids };
+            let public = PublicKey(asked.public);
+            let certificate = self.authority.issue(owner, public, (NOW, DAY)).unwrap();
+            Box::pin(std::future::ready(match self.renews {
+                true => Ok(self.grant(certificate.to_vec())),
+                false => Err("it is not in the list".to_owned()),
+            }))
+        }
+    }
+
+    impl Signs {
+        pub(crate) fn of(authority: Authority) -> Signs {
+            Signs { authority, asked: Mutex::default(), renews: true }
+        }
+
+        fn new(authority: Authority) -> Arc<Signs> {
+            Arc::new(Signs::of(authority))
+        }
+
+        fn grant(&self, certificate: Vec<u8>) -> Granted {
+            Granted {
+                given: Given {
+                    certificate,
+                    authority: self.authority.certificate().to_vec(),
+                    mgs: vec!["10.0.0.1@tcp".to_owned()],
+                    expires: NOW + DAY,
+                },
+                overlap: self.authority.overlap().iter().map(|der| der.to_vec()).collect(),
+            }
         }
     }
 
@@ -307,7 +468,7 @@ mod tests {
         let keys = keys(&server, NOW);
         let refused = enrols(&keys, &token).err().unwrap().to_string();
         assert!(refused.contains("handshake") || refused.contains("lost"), "no MGS: {refused}");
-        let signs = Arc::new(Signs { authority, asked: Mutex::default() });
+        let signs = Signs::new(authority);
         assert!(keys.set_enroller(signs.clone()));
         let given = enrols(&keys, &token).unwrap();
         assert_eq!(given.principal().to_string(), "client node7");
@@ -327,11 +488,77 @@ mod tests {
         });
     }
 
+    /// An authority, the next one, and the enrolling process in the overlap.
+    fn overlap() -> (Authority, Arc<Signs>, Arc<Keys>) {
+        let first = authority();
+        let second = first.rotate(NOW).unwrap();
+        let keys = keys(&credentials(&second, Role::Server, "mgs"), NOW);
+        let signs = Signs::new(second);
+        assert!(keys.set_enroller(signs.clone()));
+        (first, signs, keys)
+    }
+
+    #[test]
+    fn a_token_of_either_authority_gets_a_key_in_the_overlap_and_then_only_one_of_the_new() {
+        let (first, signs, mgs) = overlap();
+        let [of_old, of_new] = [&first, &signs.authority].map(|authority| token(authority, 7));
+        let old = credentials(&first, Role::Server, "oss");
+        for token in [&of_old, &of_new] {
+            let given = enrols(&mgs, token).unwrap();
+            assert_eq!(given.authority().0, signs.authority.fingerprint());
+            assert!(given.is_in_overlap());
+            assert!(given.believes(&old, NOW) && old.believes(&given, NOW));
+        }
+        let alone = credentials(&signs.authority, Role::Server, "mgs");
+        mgs.replace(&alone.without_the_authority_before()).unwrap();
+        let asked = signs.asked.lock().len();
+        let refused = enrols(&mgs, &of_old).err().unwrap().to_string();
+        assert!(refused.contains("another authority signed it"), "{refused}");
+        assert_eq!(signs.asked.lock().len(), asked, "it learned no secret");
+        enrols(&mgs, &of_new).unwrap();
+    }
+
+    /// Asks as a host does that knows only the first form.
+    fn enrols_as_before(mgs: &Keys, token: &Token) -> Result<FirstAnswer, EnrolError> {
+        run(async {
+            let (here, there) = duplex(4096);
+            let (mut read, mut write) = split(here);
+            let asking = async {
+                let mut config = pinned(token, clock(NOW))?;
+                config.alpn_protocols = vec![ENROLMENT_1.to_vec()];
+                let to = ServerName::try_from(SERVER_NAME).unwrap();
+                let end = UnbufferedClientConnection::new(Arc::new(config), to).unwrap();
+                let (end, early, rest) = shake(end, Vec::new(), &mut read, &mut write).await?;
+                let Shaken { mut sealing, mut opening, .. } =
+                    halves(end, (early, rest), read, write)?;
+                let Token { number, secret, .. } = *token;
+                let (public, name) = ([1; 32], "a".to_owned());
+                send(&Asked { token: number, secret, public, name }, &mut sealing).await?;
+                Ok(receive::<FirstAnswer>(&mut opening, MESSAGE_BYTES_MAX).await?)
+            };
+            tokio::join!(asking, answered(mgs, there)).0
+        })
+    }
+
+    #[test]
+    fn an_earlier_version_is_enrolled_as_ever_but_not_in_an_overlap() {
+        let authority = authority();
+        let token_of_before = token(&authority, 7);
+        let mgs = keys(&credentials(&authority, Role::Server, "mgs"), NOW);
+        let signs = Signs::new(authority);
+        assert!(mgs.set_enroller(signs.clone()));
+        let given = enrols_as_before(&mgs, &token_of_before).unwrap().unwrap();
+        assert_eq!(sha256(&given.authority), signs.authority.fingerprint());
+        let (_, signs, mgs) = overlap();
+        let refused = enrols_as_before(&mgs, &token(&signs.authority, 7)).unwrap();
+        assert_eq!(refused, Err(TOO_OLD.to_owned()));
+    }
+
     #[test]
     fn another_authority_learns_no_secret() {
         let (ours, theirs) = (authority(), Authority::make(ClusterId(7), NOW).unwrap());
         let keys = keys(&credentials(&theirs, Role::Server, "mgs"), NOW);
-        let signs = Arc::new(Signs { authority: theirs, asked: Mutex::default() });
+        let signs = Signs::new(theirs);
         assert!(keys.set_enroller(signs.clone()));
         let refused = enrols(&keys, &token(&ours, 7)).err().unwrap().to_string();
         assert!(refused.contains("of another cluster"), "{refused}");
@@ -344,21 +571,12 @@ mod tests {
         let server = credentials(&authority, Role::Server, "mgs");
         let token = token(&authority, 7);
         let keys = keys(&server, NOW);
-        assert!(keys.set_enroller(Arc::new(Signs { authority, asked: Mutex::default() })));
+        assert!(keys.set_enroller(Signs::new(authority)));
         // As `enrol`, for messages.
         let refused = run(async {
             let (here, there) = duplex(4096);
             let (mut read, mut write) = split(here);
-            let provider = Arc::new(provider());
-            let verifier =
-                Arc::new(Pinned { authority: token.authority, provider: provider.clone() });
-            let mut config =
-                ClientConfig::builder_with_details(provider, Arc::new(Wall(clock(NOW))))
-                    .with_protocol_versions(&[&rustls::version::TLS13])
-                    .unwrap()
-                    .dangerous()
-                    .with_custom_certificate_verifier(verifier)
-                    .with_no_client_auth();
+            let mut config = pinned(&token, clock(NOW)).unwrap();
             config.alpn_protocols = vec![b"sheen/1".to_vec()];
             let to = ServerName::try_from(SERVER_NAME).unwrap();
             let end = UnbufferedClientConnection::new(Arc::new(config), to).unwrap();
@@ -375,15 +593,17 @@ mod tests {
             let mut bytes: Vec<u8> = Vec::new();
             let asked = Asked { token: 1, secret: [2; 16], public: [3; 32], name: "a".to_owned() };
             send(&asked, &mut bytes).await.unwrap();
-            assert_eq!(receive::<Asked>(&mut &bytes[..]).await.unwrap(), asked);
+            let receive =
+                async |bytes: &[u8]| receive::<Asked>(&mut &bytes[..], MESSAGE_BYTES_MAX).await;
+            assert_eq!(receive(&bytes).await.unwrap(), asked);
             for cut in 0..bytes.len() {
-                assert!(receive::<Asked>(&mut &bytes[..cut]).await.is_err());
+                assert!(receive(&bytes[..cut]).await.is_err());
             }
             let long = [&(MESSAGE_BYTES_MAX as u16 + 1).to_le_bytes()[..], &[0; 5000]].concat();
-            assert!(receive::<Asked>(&mut &long[..]).await.is_err());
+            assert!(receive(&long).await.is_err());
             bytes[0] += 1;
             bytes.push(0);
-            assert!(receive::<Asked>(&mut &bytes[..]).await.is_err(), "something is behind it");
+            assert!(receive(&bytes).await.is_err(), "something is behind it");
         });
     }
 }

@@ -19,6 +19,12 @@ pub enum SealError {
     /// What a certificate cannot bear.
     #[error("{0} is no NID for a key: name an address, 10.1.0.7@tcp1, or a network, *@tcp1")]
     Nid(NidPattern),
+    /// The text names no authority.
+    #[error("this is no SHA-256 of a certificate: 64 hexadecimal digits")]
+    Fingerprint,
+    /// The authority before the last one still holds.
+    #[error("the authority before this one was not withdrawn yet")]
+    Overlap,
     /// A part of the handshake cannot be prepared.
     #[error("{0}")]
     Tls(String),
@@ -64,7 +70,8 @@ fn theirs(error: &CertificateError) -> &'static str {
             "its key is not valid yet: the clock of one of the hosts is wrong"
         }
         E::UnknownIssuer | E::BadSignature => {
-            "its key is of another cluster: another authority signed it"
+            "its key is of another cluster: another authority signed it (or the authority was replaced \
+             meanwhile)"
         }
         E::InvalidPurpose
         | E::InvalidPurposeContext { .. }
@@ -84,7 +91,9 @@ pub(crate) fn ours(alert: AlertDescription) -> String {
                 .to_owned()
         }
         A::UnknownCA | A::DecryptError => {
-            "the key of this host is of another cluster: another authority signed it".to_owned()
+            "the key of this host is of another cluster: another authority signed it (or the authority was replaced \
+             meanwhile: `sheen auth join` gets a new key)"
+                .to_owned()
         }
         A::CertificateRevoked => "the key of this host was revoked".to_owned(),
         A::CertificateRequired => "it asks for a key, and this process showed none".to_owned(),

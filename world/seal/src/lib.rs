@@ -16,12 +16,14 @@ mod certificate;
 pub mod credentials;
 pub mod enrol;
 pub mod error;
+pub mod fingerprint;
 mod handshake;
 pub mod https;
 pub mod kept;
 pub mod keys;
 mod pem;
 mod records;
+pub mod renew;
 #[cfg(test)]
 mod tests;
 pub mod tls_client;

@@ -199,6 +199,101 @@ fn mixed(key: &Credentials, authority: &Credentials) -> String {
     format!("{own}-----BEGIN CERTIFICATE{foreign}")
 }
 
+/// Keys of an owner: of the first authority, of the second in the overlap, and of the second after
+/// it.
+fn generations(role: Role, name: &str, first: &Authority, second: &Authority) -> [Credentials; 3] {
+    let overlap = credentials(second, role, name);
+    let after = overlap.without_the_authority_before();
+    [credentials(first, role, name), overlap, after]
+}
+
+#[test]
+fn keys_of_both_authorities_meet_until_the_first_one_is_withdrawn() {
+    let first = authority();
+    let second = first.rotate(NOW).unwrap();
+    let [_, of_first] = second.fingerprints()[..] else { panic!("two hold") };
+    let servers = generations(Role::Server, "s", &first, &second);
+    let clients = generations(Role::Client, "c", &first, &second);
+    for (c, client) in clients.iter().enumerate() {
+        for (s, server) in servers.iter().enumerate() {
+            let (called, answered) = run(meet(&keys(client, NOW), &keys(server, NOW)));
+            // Only the first authority and the second without the bridge know nothing of each
+            // other.
+            let meets = !matches!((c, s), (0, 2) | (2, 0));
+            assert_eq!((called.is_ok(), answered.is_ok()), (meets, meets), "{c} {s}");
+            assert_eq!(client.believes(server, NOW) && server.believes(client, NOW), meets);
+            let Ok(called) = called else {
+                let sentence = reason(called.err().unwrap());
+                assert!(sentence.contains("another authority signed it"), "{c} {s}: {sentence}");
+                continue;
+            };
+            let answered = answered.unwrap().unwrap();
+            assert_eq!(
+                (&*called.principal, &*answered.principal),
+                (server.principal(), client.principal())
+            );
+            // Each knows which authority vouches: none that it trusts, if that is the bridge.
+            for (own, other, protection) in [(c, s, called.protection), (s, c, answered.protection)]
+            {
+                let expected = match (own, other) {
+                    (_, 0) => Some(of_first.0),
+                    (0, _) => None,
+                    _ => Some(second.fingerprint()),
+                };
+                assert_eq!(protection.authority, expected, "{own} of {other}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_withdrawn_authority_vouches_for_is_known() {
+    let first = authority();
+    let second = first.rotate(NOW).unwrap();
+    let [_, overlap, after] = generations(Role::Server, "s", &first, &second);
+    let server = keys(&overlap, NOW);
+    let clients = generations(Role::Client, "c", &first, &second);
+    let [old, new, _] = clients.map(|client| {
+        let (_, answered) = run(meet(&keys(&client, NOW), &server));
+        answered.unwrap().unwrap().protection
+    });
+    assert!(!server.is_withdrawn(&old) && !server.is_withdrawn(&new));
+    assert_eq!(server.replace(&overlap), Ok(false), "the same");
+    assert_eq!(server.replace(&after), Ok(true), "it trusts one authority less");
+    assert!(server.is_withdrawn(&old) && !server.is_withdrawn(&new));
+    assert_eq!(server.replace(&after), Ok(false));
+}
+
+#[test]
+fn a_key_that_the_first_authority_signed_after_its_withdrawal_is_refused() {
+    let first = authority();
+    let second = first.rotate(NOW).unwrap();
+    let forged = credentials(&first, Role::Client, "c");
+    let [_, overlap, after] = generations(Role::Server, "s", &first, &second);
+    // It believes the new authority.
+    let forged = keys(&Credentials::from_text(&mixed(&forged, &after)).unwrap(), NOW);
+    let server = keys(&overlap, NOW);
+    // In a handshake that began before the withdrawal and ends after it, too.
+    let (called, answered) = run(async {
+        let (near, far) = duplex(64 << 10);
+        let (read, write) = split(near);
+        let call = async {
+            let mut sealed = Seal::call(&*forged, NID, read, write).await?;
+            server.replace(&after).unwrap();
+            sealed.write.write_all(b"ping").await.ok();
+            sealed.write.flush().await.ok();
+            Ok::<_, LinkError>(())
+        };
+        tokio::join!(call, answered(&server, far))
+    });
+    called.unwrap();
+    let said = reason(answered.err().unwrap());
+    assert!(said.contains("was just withdrawn"), "{said}");
+    let (_, answered) = run(meet(&forged, &server));
+    let said = reason(answered.err().unwrap());
+    assert!(said.contains("its key is of another cluster: another authority signed it"), "{said}");
+}
+
 #[test]
 fn a_revoked_server_is_not_believed() {
     let authority = authority();

@@ -31,6 +31,9 @@ struct Twin {
     /// Counts the keys that its owner had.
     renewals: AtomicU8,
     revoked: Mutex<BTreeSet<KeyHash>>,
+    /// Number of the authority of its key.
+    authority: AtomicU8,
+    withdrawn: Mutex<BTreeSet<u8>>,
 }
 
 fn principal(role: Role, number: u8) -> Arc<Principal> {
@@ -50,10 +53,14 @@ fn renewed(role: Role, number: u8, renewals: u8) -> Arc<Principal> {
 
 impl Twin {
     fn start(&self) -> [u8; START_BYTES] {
-        let [number, renewals] =
-            [&self.number, &self.renewals].map(|count| count.load(Ordering::SeqCst));
-        [0x16, 0x03, self.role as u8, number, renewals, 1, 0, 0]
+        let [number, renewals, authority] = [&self.number, &self.renewals, &self.authority]
+            .map(|count| count.load(Ordering::SeqCst));
+        [0x16, 0x03, self.role as u8, number, renewals, 1, authority, 0]
     }
+}
+
+fn protection(start: [u8; START_BYTES]) -> Protection {
+    Protection { cipher: "none", expires: None, authority: Some([start[6]; 32]) }
 }
 
 fn lost(nid: Nid) -> impl Fn(std::io::Error) -> LinkError {
@@ -76,7 +83,7 @@ impl Seal for Twin {
             }
             Ok(Sealed {
                 principal: renewed(Role::of_number(start[2]), start[3], start[4]),
-                protection: Protection { cipher: "none", expires: None },
+                protection: protection(start),
                 read,
                 write,
             })
@@ -94,7 +101,7 @@ impl Seal for Twin {
             write.write_all(&self.start()).await.map_err(lost(nid))?;
             Ok(Some(Sealed {
                 principal: renewed(Role::of_number(start[2]), start[3], start[4]),
-                protection: Protection { cipher: "none", expires: None },
+                protection: protection(start),
                 read,
                 write,
             }))
@@ -104,12 +111,18 @@ impl Seal for Twin {
     fn is_revoked(&self, principal: &Principal) -> bool {
         self.revoked.lock().contains(&principal.key)
     }
+
+    fn is_withdrawn(&self, protection: &Protection) -> bool {
+        protection.authority.is_some_and(|[number, ..]| self.withdrawn.lock().contains(&number))
+    }
 }
 
 /// A process with a key.
 fn sealed(env: &env::Env, role: Role, number: u8) -> (Arc<Rpc>, Arc<Twin>) {
-    let (number, renewals, revoked) = (AtomicU8::new(number), AtomicU8::new(0), Mutex::default());
-    let (rpc, twin) = (process(env), Arc::new(Twin { role, number, renewals, revoked }));
+    let [number, renewals, authority] = [number, 0, 0].map(AtomicU8::new);
+    let (revoked, withdrawn) = (Mutex::default(), Mutex::default());
+    let twin = Twin { role, number, renewals, revoked, authority, withdrawn };
+    let (rpc, twin) = (process(env), Arc::new(twin));
     assert!(rpc.set_seal(twin.clone()));
     assert!(!rpc.set_seal(twin.clone()), "once");
     (rpc, twin)
@@ -213,6 +226,33 @@ fn a_revoked_key_is_out_and_stays_out() {
     statfs(&kept).unwrap();
     assert_eq!((kept.connections(), kept.evictions()), (1, 0), "the other one noticed nothing");
     [&revoked, &other, &server].into_iter().for_each(|rpc| shutdown(&env, rpc));
+}
+
+#[test]
+fn connections_of_a_withdrawn_authority_end_and_their_sessions_go_on() {
+    let (env, _guard) = machine();
+    let (server, twin, addr) = server(&env);
+    let (renews, of_renews) = sealed(&env, Role::Client, 2);
+    let (newer, of_newer) = sealed(&env, Role::Client, 3);
+    of_newer.authority.store(1, Ordering::SeqCst);
+    let [session, other] = [&renews, &newer].map(|rpc| import(rpc, addr));
+    let statfs = |import: &Arc<Import>| asks(&env, import, Op::Ost(OstOp::Statfs));
+    statfs(&session).unwrap();
+    statfs(&other).unwrap();
+    assert_eq!(server.close_withdrawn(), 0, "nothing is withdrawn");
+    // The next connection shows its new key.
+    of_renews.authority.store(1, Ordering::SeqCst);
+    of_renews.renewals.store(1, Ordering::SeqCst);
+    twin.withdrawn.lock().insert(0);
+    assert!(server.close_withdrawn() > 0);
+    statfs(&session).unwrap();
+    assert_eq!((session.connections(), session.evictions()), (2, 0));
+    let shown: Vec<_> = server.exports(ost(0)).iter().map(|export| export.principal()).collect();
+    assert!(shown.contains(&Some(renewed(Role::Client, 2, 1))), "{shown:?}");
+    statfs(&other).unwrap();
+    assert_eq!((other.connections(), other.evictions()), (1, 0), "it noticed nothing");
+    assert_eq!(server.close_withdrawn(), 0, "none is left");
+    [&renews, &newer, &server].into_iter().for_each(|rpc| shutdown(&env, rpc));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! | file of `MGT/auth/` | what |
 //! |---|---|
-//! | `authority.pem` | key and certificate that sign those of all keys |
+//! | `authority.pem` | key and certificate that sign those of all keys; what decides which authorities hold ([`rotation`]) |
 //! | `key.pem` | key of the host of the MGS |
 //! | `keys.json` | every key that was made, and which are revoked |
 //! | `tokens.json` | tokens that are good ([`tokens`]) |
@@ -10,6 +10,7 @@
 //!
 //! All are for their owner only. Bound: [`KEYS_MAX`] keys.
 
+pub mod rotation;
 pub mod tokens;
 
 use crate::host::keys::{AUTHORITY_DIR, MGS_KEY};
@@ -66,6 +67,18 @@ pub enum AuthorityError {
     /// No key has this name.
     #[error("there is no key of the name {0} that is not revoked; `sheen auth list` shows all")]
     NoName(KeyName),
+    /// The last rotation is not over.
+    #[error(
+        "the authority before this one still holds: `sheen auth list` shows which hosts have keys of it only, \
+         `sheen auth rotate-ca --now` withdraws it without them"
+    )]
+    Overlap,
+    /// There is nothing to withdraw.
+    #[error("only one authority holds: `sheen auth rotate-ca` without --now makes a new one")]
+    Alone,
+    /// A key is that of another owner.
+    #[error("this key is that of another owner, or was revoked")]
+    KeyTaken,
     /// The list is full.
     #[error("there are {KEYS_MAX} keys already")]
     Full,
@@ -97,6 +110,10 @@ pub struct Issued {
     /// When it was revoked, seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked: Option<i64>,
+    /// SHA-256 of the certificate of the authority that signed it, hexadecimal; absent: that of the
+    /// first one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authority: Option<String>,
 }
 
 /// All keys of a cluster.
@@ -149,6 +166,16 @@ impl AuthorityDir {
     /// True if there is one.
     pub fn exists(&self) -> bool {
         self.0.join(AUTHORITY).exists()
+    }
+
+    /// The file with the authority.
+    pub fn authority_path(&self) -> PathBuf {
+        self.0.join(AUTHORITY)
+    }
+
+    /// The file with the key of the host of the MGS.
+    pub fn key_path(&self) -> PathBuf {
+        self.0.join(MGS_KEY)
     }
 
     /// The file with the list.
@@ -206,9 +233,17 @@ impl AuthorityDir {
     /// # Errors
     /// There is no authority, or the list cannot be written.
     pub fn issue(&self, subject: Subject<'_>, life: i64) -> Result<Credentials, AuthorityError> {
-        let authority = self.authority()?;
-        let _lock = self.lock()?;
+        let (_lock, authority) = self.locked()?;
         self.issue_by(&authority, subject, life)
+    }
+
+    /// The authority, which stays as it is until the lock is gone.
+    fn locked(&self) -> Result<(Lock, Authority), AuthorityError> {
+        if !self.exists() {
+            return Err(AuthorityError::None(self.0.parent().unwrap_or(&self.0).to_owned()));
+        }
+        let lock = self.lock()?;
+        Ok((lock, self.authority()?))
     }
 
     fn authority(&self) -> Result<Authority, AuthorityError> {
@@ -236,29 +271,40 @@ impl AuthorityDir {
         let mgs = self.list()?.mgs.iter().filter_map(|nid| nid.parse().ok()).collect();
         let issued = now();
         let key = authority.issue_key(subject, mgs, (issued, life))?;
-        self.add(subject, key.principal().key, (issued, key.expires()))?;
+        self.add(authority, subject, key.principal().key, (issued, key.expires()))?;
         Ok(key)
     }
 
     /// Adds a key that was made to the list, which is locked. Returns the NIDs of the MGS.
     fn add(
         &self,
+        authority: &Authority,
         Subject { role, name, nids }: Subject<'_>,
         key: KeyHash,
         (issued, expires): (i64, i64),
     ) -> Result<Vec<String>, AuthorityError> {
         let mut list = self.list()?;
+        let (key, role) = (key.to_string(), role.to_string());
+        let is_owner = |known: &Issued| {
+            known.revoked.is_none() && known.name == name.as_str() && known.role == role
+        };
+        if list.keys.iter().any(|known| known.key == key && !is_owner(known)) {
+            return Err(AuthorityError::KeyTaken);
+        }
+        // Asked for again: the answer was lost.
+        list.keys.retain(|known| known.key != key);
         if list.keys.len() >= KEYS_MAX {
             return Err(AuthorityError::Full);
         }
         list.keys.push(Issued {
             name: name.to_string(),
-            role: role.to_string(),
-            key: key.to_string(),
+            role,
+            key,
             issued,
             expires,
             nids: nids.iter().map(NidPattern::to_string).collect(),
             revoked: None,
+            authority: rotation::tag(authority),
         });
         self.write_list(&list)?;
         Ok(list.mgs)
@@ -269,15 +315,31 @@ impl AuthorityDir {
     /// # Errors
     /// There is no authority, or it cannot be written.
     pub fn renew_own(&self, life: i64) -> Result<Credentials, AuthorityError> {
-        let authority = self.authority()?;
-        let _lock = self.lock()?;
-        let path = self.0.join(MGS_KEY);
-        let own = secret_file::read(&path).map_err(self.at(MGS_KEY))?;
-        let own = Credentials::from_text(&own)?.principal().clone();
+        let (_lock, authority) = self.locked()?;
+        self.renew_own_by(&authority, life)
+    }
+
+    /// The key of the host of the MGS.
+    fn own(&self) -> Result<Credentials, AuthorityError> {
+        let own = secret_file::read(&self.0.join(MGS_KEY)).map_err(self.at(MGS_KEY))?;
+        Ok(Credentials::from_text(&own)?)
+    }
+
+    /// The list is locked.
+    fn renew_own_by(
+        &self,
+        authority: &Authority,
+        life: i64,
+    ) -> Result<Credentials, AuthorityError> {
+        let own = self.own()?.principal().clone();
         let subject = Subject { role: own.role, name: &own.name, nids: &own.nids };
-        let key = self.issue_by(&authority, subject, life)?;
-        secret_file::write(&path, &key.to_text()).map_err(self.at(MGS_KEY))?;
+        let key = self.issue_by(authority, subject, life)?;
+        self.write_own(&key)?;
         Ok(key)
+    }
+
+    fn write_own(&self, key: &Credentials) -> Result<(), AuthorityError> {
+        secret_file::write(&self.0.join(MGS_KEY), &key.to_text()).map_err(self.at(MGS_KEY))
     }
 
     /// Every key.

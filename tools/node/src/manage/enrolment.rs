@@ -1,12 +1,15 @@
-//! Hosts that come with a token get their keys from the process of the MGS.
+//! Hosts that come with a token get their keys from the process of the MGS, and those that have a
+//! key a newer one.
 
 use crate::host::authority::AuthorityDir;
 use crate::role::parts::{Parts, blocking};
 use env::BoxFuture;
-use seal::enrol::{Asked, Enroller, Given};
+use seal::authority::PublicKey;
+use seal::enrol::{Asked, AskedAgain, Enroller, Granted};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use types::nid::Nid;
+use types::principal::Principal;
 
 /// Hosts that are answered at once.
 const AT_ONCE_MAX: usize = 16;
@@ -34,19 +37,24 @@ impl Enrolment {
         Enrolment { parts, authority, at_work: AtomicUsize::new(0) }
     }
 
-    async fn answer(&self, from: Nid, asked: Asked) -> Result<Given, String> {
+    fn place(&self) -> Result<Place<'_>, String> {
         let before = self.at_work.fetch_add(1, Ordering::AcqRel);
-        let _place = Place(&self.at_work);
-        if before >= AT_ONCE_MAX {
-            return Err("too many hosts ask at once: try again".to_owned());
+        let place = Place(&self.at_work);
+        match before < AT_ONCE_MAX {
+            true => Ok(place),
+            false => Err("too many hosts ask at once: try again".to_owned()),
         }
+    }
+
+    async fn answer(&self, from: Nid, asked: Asked) -> Result<Granted, String> {
+        let _place = self.place()?;
         let (authority, name) = (self.authority.clone(), asked.name.clone());
         let redeemed =
             blocking(&self.parts.env, "took a token", move || authority.redeem(&asked)).await;
         let reason = match redeemed {
-            Ok(Ok(given)) => {
+            Ok(Ok(granted)) => {
                 tracing::info!(%from, name, "a host got a key with a token");
-                return Ok(given);
+                return Ok(granted);
             }
             Ok(Err(not_taken)) => not_taken.to_string(),
             Err(error) => error.to_string(),
@@ -55,10 +63,41 @@ impl Enrolment {
         self.parts.env.clock.sleep(REFUSAL).await;
         Err(reason)
     }
+
+    async fn answer_again(
+        &self,
+        from: Nid,
+        shown: Principal,
+        AskedAgain { public }: AskedAgain,
+    ) -> Result<Granted, String> {
+        let _place = self.place()?;
+        let (authority, key) = (self.authority.clone(), shown.key);
+        let renew = move || authority.renew(key, PublicKey(public));
+        let reason = match blocking(&self.parts.env, "renewed a key", renew).await {
+            Ok(Ok(granted)) => {
+                tracing::info!(%from, owner = %shown, "a host renewed its key");
+                return Ok(granted);
+            }
+            Ok(Err(not_renewed)) => not_renewed.to_string(),
+            Err(error) => error.to_string(),
+        };
+        tracing::warn!(%from, owner = %shown, reason, "a key is not renewed");
+        self.parts.env.clock.sleep(REFUSAL).await;
+        Err(reason)
+    }
 }
 
 impl Enroller for Enrolment {
-    fn enrol(&self, from: Nid, asked: Asked) -> BoxFuture<'_, Result<Given, String>> {
+    fn enrol(&self, from: Nid, asked: Asked) -> BoxFuture<'_, Result<Granted, String>> {
         Box::pin(self.answer(from, asked))
+    }
+
+    fn renew(
+        &self,
+        from: Nid,
+        shown: Principal,
+        asked: AskedAgain,
+    ) -> BoxFuture<'_, Result<Granted, String>> {
+        Box::pin(self.answer_again(from, shown, asked))
     }
 }

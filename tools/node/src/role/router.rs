@@ -4,6 +4,7 @@
 //! door to anything else. One task per file system asks the MGS for news. While the MGS does not
 //! answer, what was heard last holds.
 
+use crate::manage::security;
 use crate::role::parts::Parts;
 use env::watch;
 use std::time::Duration;
@@ -52,6 +53,7 @@ async fn follow(parts: Parts, fsname: FsName, mut stop: watch::Receiver<bool>) {
         match answer {
             Ok(config) if config.version > version => {
                 version = config.version;
+                security::obey(&parts, &config.params);
                 let all = config.targets.iter().flat_map(|target| &target.nids);
                 let nids: Vec<Nid> = all.filter_map(|nid| nid.parse().ok()).collect();
                 tracing::info!(%fsname, version, nids = nids.len(), "forwards to these");

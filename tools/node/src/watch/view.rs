@@ -2,8 +2,9 @@
 
 use crate::config::settings::{MountSettings, Settings};
 use crate::home::Home;
+use crate::host::authority::AuthorityDir;
 use crate::manage::alive::Alive;
-use crate::role::parts::Parts;
+use crate::role::parts::{Parts, blocking};
 use crate::watch::logs::WatchedLog;
 use crate::watch::status::{ClientStatus, MountStatus, NodeState, NodeStatus, Space, TargetStatus};
 use dash::access::Token;
@@ -11,6 +12,7 @@ use env::clock::Monotonic;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 use rpc::error::RpcError;
+use seal::keys::Due;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -26,6 +28,8 @@ use types::time::Timestamp;
 
 /// A target that does not answer within this time is reported as trouble.
 const ASK_TIMEOUT: Duration = Duration::from_secs(3);
+/// Names of hosts without a key of the new authority that are told.
+const NAMES_BEHIND_MAX: usize = 16;
 
 /// The HTTP server of the process.
 #[derive(Clone, Debug)]
@@ -283,10 +287,7 @@ impl View {
             nids: self.parts.rpc.nids().iter().map(Nid::to_string).collect(),
             listen: listen.map(|addr| addr.to_string()),
             open: self.open(),
-            secured: self.parts.keys.as_ref().map(|keys| {
-                let days = (keys.expires() - self.parts.env.clock.wall().sec).div_euclid(86_400);
-                format!("key of {}, good for {days} days", keys.principal())
-            }),
+            secured: self.secured().await,
             http: http.as_ref().map(|http| http.addr.to_string()),
             https: http.and_then(|http| http.fingerprint),
             clients: self.clients(&targets, &mut trouble).await,
@@ -295,6 +296,33 @@ impl View {
             mounts,
             trouble,
         }
+    }
+
+    /// About its key, for people, and at the authority about those of others.
+    async fn secured(&self) -> Option<String> {
+        let keys = self.parts.keys.as_ref()?;
+        let days = (keys.expires() - self.parts.env.clock.wall().sec).div_euclid(86_400);
+        let mut text = format!("key of {}, good for {days} days", keys.principal());
+        if keys.due() == Due::Renewal {
+            text += ", not renewed: of the old authority";
+        }
+        let dirs = self.settings.targets.iter().map(|dir| AuthorityDir::of(dir));
+        for authority in dirs.filter(AuthorityDir::exists) {
+            let ask = move || authority.standing();
+            let standing = blocking(&self.parts.env, "asked for the authority", ask).await;
+            if let Ok(Ok(standing)) = standing
+                && standing.is_in_overlap()
+            {
+                text += "; two authorities hold";
+                if !standing.behind.is_empty() {
+                    text += &format!(
+                        ", keys of the old one only have {}",
+                        standing.names_behind(NAMES_BEHIND_MAX)
+                    );
+                }
+            }
+        }
+        Some(text)
     }
 
     async fn space(&self, name: TargetName) -> Result<Option<Statfs>, RpcError> {

@@ -5,7 +5,7 @@
 
 use crate::cli::{
     AuthArgs, AuthCommand, AuthInitArgs, AuthIssueArgs, AuthJoinArgs, AuthListArgs, AuthRenewArgs,
-    AuthRevokeArgs, AuthTokenArgs,
+    AuthRevokeArgs, AuthRotateArgs, AuthTokenArgs,
 };
 use crate::commands::up::absolute;
 use crate::terminal::outcome::{Exit, Failure, Outcome};
@@ -15,10 +15,12 @@ use node::config::security::Security;
 use node::config::settings::{Listen, Settings};
 use node::home::Home;
 use node::host::authority::tokens::TokenSpec;
-use node::host::authority::{AuthorityDir, now};
+use node::host::authority::{AuthorityDir, KeyList, now};
 use node::host::{join, keys};
 use seal::authority::{KEY_LIFE, Subject};
+use seal::fingerprint::Fingerprint;
 use seal::token::{BadToken, Token};
+use serde::Serialize;
 use std::io::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -32,6 +34,8 @@ use types::target::TargetKind;
 
 /// Seconds of a day.
 const DAY: i64 = 86_400;
+/// Names of hosts in one sentence.
+const NAMES_MAX: usize = 16;
 /// Longest key that is read, bytes.
 const KEY_BYTES_MAX: u64 = 64 << 10;
 
@@ -44,6 +48,7 @@ pub fn run(args: &AuthArgs) -> Outcome {
         AuthCommand::List(args) => list(args),
         AuthCommand::Revoke(args) => revoke(args),
         AuthCommand::Renew(args) => renew(args),
+        AuthCommand::RotateCa(args) => rotate(args),
         AuthCommand::Token(args) => token(args),
         AuthCommand::Join(args) => join(args),
         AuthCommand::Show => show(),
@@ -200,6 +205,30 @@ fn renew(args: &AuthRenewArgs) -> Outcome {
     Ok(Exit::Done)
 }
 
+fn rotate(args: &AuthRotateArgs) -> Outcome {
+    let authority = AuthorityDir::of(&mgt_of(&args.dir)?);
+    if args.now {
+        let left = authority.standing().map_err(Failure::failed)?;
+        authority.withdraw().map_err(Failure::failed)?;
+        let who = match left.behind.len() {
+            0 => "all hosts have newer keys".to_owned(),
+            _ => format!("these hosts need a new key: {}", left.names_behind(NAMES_MAX)),
+        };
+        output::talk(&format!("withdrew the authority before; {who}"));
+        return Ok(Exit::Done);
+    }
+    let standing = authority.rotate().map_err(Failure::failed)?;
+    output::talk(&format!(
+        "a new authority signs from now on; a running MGS tells every host within a second to renew its key, another \
+         one at its next start. The authority before is withdrawn when all have; missing now: {}",
+        match standing.behind.len() {
+            0 => "none".to_owned(),
+            _ => standing.names_behind(NAMES_MAX),
+        }
+    ));
+    Ok(Exit::Done)
+}
+
 fn install(file: Option<&Path>) -> Outcome {
     installed(&read_all(file)?)
 }
@@ -235,11 +264,17 @@ fn days(expires: i64) -> i64 {
 }
 
 fn list(args: &AuthListArgs) -> Outcome {
-    let list = AuthorityDir::of(&mgt_of(&args.dir)?).list().map_err(Failure::failed)?;
+    let authority = AuthorityDir::of(&mgt_of(&args.dir)?);
+    let list = authority.list().map_err(Failure::failed)?;
+    let standing = authority.standing().map_err(Failure::failed)?;
     if args.json {
+        let holding = standing
+            .was_rotated
+            .then(|| standing.holding.iter().map(Fingerprint::to_string).collect());
+        let listed = Listed { list: &list, authorities: holding };
         output::data(&format!(
             "{}\n",
-            serde_json::to_string_pretty(&list).map_err(Failure::failed)?
+            serde_json::to_string_pretty(&listed).map_err(Failure::failed)?
         ))?;
         return Ok(Exit::Done);
     }
@@ -249,7 +284,7 @@ fn list(args: &AuthListArgs) -> Outcome {
         let state = match (key.revoked, days(key.expires)) {
             (Some(_), _) => "revoked".to_owned(),
             (None, days) if days < 0 => "expired".to_owned(),
-            (None, days) => format!("good for {days} days"),
+            (None, days) => format!("good for {days} days{}", standing.of_key(key)),
         };
         let (hash, nids) = (key.key.get(..16).unwrap_or_default(), key.nids.join(","));
         rows.push_record([&key.name, &key.role, &state, hash, &nids]);
@@ -259,7 +294,27 @@ fn list(args: &AuthListArgs) -> Outcome {
     let lines: Vec<String> =
         table.to_string().lines().map(|line| format!("{}\n", line.trim())).collect();
     output::data(&lines.concat())?;
+    if standing.is_in_overlap() {
+        output::talk(&match standing.behind.len() {
+            0 => "two authorities hold; all hosts have keys of the new one".to_owned(),
+            _ => format!(
+                "two authorities hold; keys of the old one only have: {}",
+                standing.names_behind(NAMES_MAX)
+            ),
+        });
+    }
     Ok(Exit::Done)
+}
+
+/// The list as JSON.
+#[derive(Serialize)]
+struct Listed<'a> {
+    #[serde(flatten)]
+    list: &'a KeyList,
+    /// SHA-256 of the certificates of the authorities that hold, the newest first, if there was
+    /// ever more than one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    authorities: Option<Vec<String>>,
 }
 
 fn revoke(args: &AuthRevokeArgs) -> Outcome {

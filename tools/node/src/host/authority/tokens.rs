@@ -8,7 +8,7 @@ use super::{AuthorityDir, AuthorityError, now};
 use crate::host::secret_file;
 use rustix::rand::{GetRandomFlags, getrandom};
 use seal::authority::{PublicKey, Subject};
-use seal::enrol::{Asked, Given};
+use seal::enrol::{Asked, Granted};
 use seal::token::{TOKEN_NIDS_MAX, Token};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -123,8 +123,7 @@ impl AuthorityDir {
     /// # Errors
     /// There is no authority, there are too many tokens, or it cannot be written.
     pub fn make_token(&self, wanted: &TokenSpec) -> Result<Token, AuthorityError> {
-        let authority = self.authority()?;
-        let _lock = self.lock()?;
+        let (_lock, authority) = self.locked()?;
         let mut tokens = self.tokens()?;
         if tokens.len() >= TOKENS_MAX {
             return Err(AuthorityError::Tokens);
@@ -153,9 +152,8 @@ impl AuthorityDir {
     ///
     /// # Errors
     /// [`NotTaken`].
-    pub fn redeem(&self, asked: &Asked) -> Result<Given, NotTaken> {
-        let authority = self.authority()?;
-        let _lock = self.lock()?;
+    pub fn redeem(&self, asked: &Asked) -> Result<Granted, NotTaken> {
+        let (_lock, authority) = self.locked()?;
         let mut tokens = self.tokens()?;
         let token = tokens.iter_mut().find(|token| token.number == asked.token);
         let token = token.ok_or(NotTaken::Unknown)?;
@@ -182,14 +180,8 @@ impl AuthorityDir {
         let nids: Vec<NidPattern> = token.nids.iter().filter_map(|nid| nid.parse().ok()).collect();
         token.uses -= 1;
         self.write_tokens(&tokens)?;
-        let (public, issued) = (PublicKey(asked.public), now());
         let subject = Subject { role, name: &name, nids: &nids };
-        let certificate = authority.issue(subject, public, (issued, life));
-        let certificate = certificate.map_err(AuthorityError::Seal)?;
-        let expires = issued.saturating_add(life);
-        let mgs = self.add(subject, public.hash(), (issued, expires))?;
-        let (certificate, authority) = (certificate.to_vec(), authority.certificate().to_vec());
-        Ok(Given { certificate, authority, mgs, expires })
+        Ok(self.grant(&authority, subject, PublicKey(asked.public), life)?)
     }
 }
 
@@ -224,7 +216,7 @@ mod tests {
         let token = authority.make_token(&spec(2, None)).unwrap();
         assert_eq!(token.mgs, ["10.0.0.1@tcp".parse().unwrap()]);
         let given = authority.redeem(&asks(&token, "a", 1)).unwrap();
-        assert_eq!(given.mgs, ["10.0.0.1@tcp", "0@lo"]);
+        assert_eq!(given.given.mgs, ["10.0.0.1@tcp", "0@lo"]);
         assert!(matches!(authority.redeem(&asks(&token, "a", 2)), Err(NotTaken::NameTaken(_))));
         assert!(matches!(authority.redeem(&asks(&token, "a b", 2)), Err(NotTaken::Name(_))));
         assert!(matches!(authority.redeem(&asks(&token, "mgs", 2)), Err(NotTaken::NameTaken(_))));

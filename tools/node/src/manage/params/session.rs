@@ -143,7 +143,8 @@ mod tests {
     fn connections_say_whose_key_seals_them_and_how_long() {
         let key = KeyHash([0; 32]);
         let owner = Principal::from_uri(&format!("spiffe://{}/server/oss1", ClusterId(7)), key);
-        let how = Protection { cipher: "TLS13_AES_128_GCM_SHA256", expires: Some(1_000_060) };
+        let (cipher, expires) = ("TLS13_AES_128_GCM_SHA256", Some(1_000_060));
+        let how = Protection { cipher, expires, authority: None };
         let sealed = ImportReport { sealed: Some((owner.unwrap().into(), how, 3)), ..report() };
         assert_eq!(
             srpc_info(&sealed),

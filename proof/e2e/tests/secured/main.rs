@@ -1,6 +1,8 @@
 //! A cluster with keys: what travels is sealed, and a host without a good key is told so. The tap
 //! and the clock of expired keys are this test's; all else is the program.
 
+mod rotated;
+
 use e2e::can_mount;
 use e2e::hosts::Hosts;
 use e2e::process::{detach, is_mounted, kill_and_wait, text};
@@ -115,11 +117,18 @@ impl Site {
         let log = |name: &&str| {
             format!("== {name}\n{}", fs::read_to_string(self.at(name)).unwrap_or_default())
         };
-        ["mds.log", "oss.log", "client3.log", "client4.log"].iter().map(log).collect()
+        ["mds.log", "oss.log", "client1.log", "client2.log", "client3.log", "client4.log"]
+            .iter()
+            .map(log)
+            .collect()
     }
 
     fn try_mount(&self, host: usize, options: &str) -> Output {
-        let at = self.at(&format!("mnt{host}"));
+        self.try_mount_at(host, &format!("mnt{host}"), options)
+    }
+
+    fn try_mount_at(&self, host: usize, name: &str, options: &str) -> Output {
+        let at = self.at(name);
         fs::create_dir_all(&at).unwrap();
         let log = self.at(&format!("client{host}.log"));
         let options =
@@ -128,9 +137,13 @@ impl Site {
     }
 
     fn mount(&mut self, host: usize, options: &str) -> PathBuf {
-        let output = self.try_mount(host, options);
+        self.mount_at(host, &format!("mnt{host}"), options)
+    }
+
+    fn mount_at(&mut self, host: usize, name: &str, options: &str) -> PathBuf {
+        let output = self.try_mount_at(host, name, options);
         assert!(output.status.success(), "{}\n{}", text(&output), self.logs());
-        let at = PathBuf::from(self.at(&format!("mnt{host}")));
+        let at = PathBuf::from(self.at(name));
         self.mounts.push(at.clone());
         at
     }
