@@ -44,7 +44,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use types::credentials::SquashNews;
 use types::nid::Nid;
-use types::session::ClientUuid;
+use types::session::{ClientUuid, Xid};
 use types::target::{TargetKind, TargetName};
 use wire::message::{Reply, Request};
 use xids::Xids;
@@ -158,7 +158,10 @@ impl Import {
         callbacks: Option<Arc<dyn Callbacks>>,
     ) -> Arc<Import> {
         let (client, is_peer, xids) = match owner {
-            Owner::Process(client) => (client, false, Xids::new(rpc.env().clock.wall())),
+            Owner::Process(client) => {
+                let above = Xid(rpc.xids_taken.load(Ordering::Acquire));
+                (client, false, Xids::new(rpc.env().clock.wall(), above))
+            }
             Owner::Peer { client, life } => (client, true, Xids::of_life(life)),
         };
         let source = source_of_import(target, client, callbacks.is_some());
@@ -336,6 +339,9 @@ impl Import {
 
 impl Drop for Import {
     fn drop(&mut self) {
+        if !self.is_peer {
+            self.rpc.xids_taken.fetch_max(self.xids.next().0, Ordering::AcqRel);
+        }
         // A client of this process has no lease that would end.
         if let Some(Session::Local(local)) = self.link.get_mut().session.take() {
             local.served.end(&local.export, Gone::Disconnected);

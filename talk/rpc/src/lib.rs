@@ -41,7 +41,7 @@ use service::served::ServedTargets;
 use service::{Gone, Service};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use types::limits::{LEASE, PING_INTERVAL, REQUEST_TIMEOUT};
@@ -92,6 +92,8 @@ pub struct Rpc {
     under_way: Arc<under_way::Table>,
     callers: awaited::Callers,
     imports: Mutex<BTreeMap<ImportKey, Weak<Import>>>,
+    /// Requests of imports that ended have numbers up to this one.
+    xids_taken: AtomicU64,
     stopping: watch::Sender<bool>,
     /// For log lines about requests that any peer can cause.
     complaints: Ration,
@@ -124,6 +126,7 @@ impl Rpc {
             under_way: Arc::default(),
             callers: awaited::Callers::default(),
             imports: Mutex::default(),
+            xids_taken: AtomicU64::new(0),
             stopping: watch::Sender::new(false),
             complaints: Ration::default(),
             pings: AtomicBool::new(false),

@@ -80,6 +80,8 @@ pub enum Mutant {
     LimitIgnored = 33,
     /// OSTs and MDTs do not look for the tickets of restricted clients.
     TicketNotChecked = 34,
+    /// A target does a request again that comes once more after its client has seen the answer.
+    LateCopyDone = 35,
 }
 
 impl Mutant {
@@ -123,7 +125,7 @@ impl Mutant {
     pub const HARMLESS: [(&str, Mutant); 1] = [("limit-ignored", Mutant::LimitIgnored)];
 
     /// Mutants of whole clusters, with the names that tests choose them by.
-    pub const ALL: [(&str, Mutant); 25] = [
+    pub const ALL: [(&str, Mutant); 26] = [
         ("reply-apart", Mutant::ReplyApart),
         ("committed-too-high", Mutant::CommittedTooHigh),
         ("replay-disorder", Mutant::ReplayDisorder),
@@ -149,6 +151,7 @@ impl Mutant {
         ("cursor-stays", Mutant::CursorStays),
         ("generation-hidden", Mutant::GenerationHidden),
         ("home-forgotten", Mutant::HomeForgotten),
+        ("late-copy-done", Mutant::LateCopyDone),
     ];
 }
 

@@ -214,7 +214,8 @@ impl Import {
         Request {
             target: self.target,
             xid,
-            xid_known: self.xids.known(),
+            // Its own answer was not seen, though its number holds none back.
+            xid_known: self.xids.known().min(xid),
             resent: false,
             replay: Transno(0),
             slot: NO_SLOT,

@@ -50,10 +50,10 @@ impl State {
 }
 
 impl Xids {
-    /// First number from the time, as Lustre does: an import made again later continues above its
-    /// predecessor.
-    pub(crate) fn new(now: Timestamp) -> Xids {
-        Xids::from((now.sec.max(1) as u64) << 20)
+    /// First number from the time, as Lustre does. `above`: numbers up to this one were taken by
+    /// imports of this process, of which this one may be the successor; a clock may be set back.
+    pub(crate) fn new(now: Timestamp, above: Xid) -> Xids {
+        Xids::from(((now.sec.max(1) as u64) << 20).max(above.0 + 1))
     }
 
     /// Of a server's session that outlives its process. A clock may have been set back between two
@@ -71,6 +71,11 @@ impl Xids {
                 slots_used: 0,
             }),
         }
+    }
+
+    /// The number that comes next.
+    pub(crate) fn next(&self) -> Xid {
+        Xid(self.state.lock().next)
     }
 
     /// A new number. It is unanswered until the ticket is dropped. `waits`: see above.
@@ -131,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_slot_belongs_to_one_unanswered_change() {
-        let xids = Xids::new(Timestamp { sec: 5, nsec: 0 });
+        let xids = Xids::new(Timestamp { sec: 5, nsec: 0 }, Xid(0));
         let (a, b, c) = (xids.begin_change(), xids.begin_change(), xids.begin_change());
         assert_eq!((a.slot, b.slot, c.slot, xids.begin(false).slot), (0, 1, 2, NO_SLOT));
         drop((a, b));
@@ -141,8 +146,17 @@ mod tests {
     }
 
     #[test]
+    fn numbers_of_a_successor_are_higher_whatever_the_clock_says() {
+        let (before, now) = (Timestamp { sec: 5, nsec: 0 }, Timestamp { sec: 4, nsec: 0 });
+        let first = Xids::new(before, Xid(0));
+        drop(first.begin(false));
+        assert_eq!(Xids::new(now, first.next()).begin(false).xid, Xid(first.next().0 + 1));
+        assert!(Xids::new(Timestamp { sec: 6, nsec: 0 }, first.next()).next() > first.next());
+    }
+
+    #[test]
     fn known_follows_the_oldest_unanswered_request() {
-        let xids = Xids::new(Timestamp { sec: 5, nsec: 0 });
+        let xids = Xids::new(Timestamp { sec: 5, nsec: 0 }, Xid(0));
         let a = xids.begin(false);
         let b = xids.begin(false);
         let lock = xids.begin(true);

@@ -25,6 +25,7 @@ use wire::class::Changes;
 use wire::client::{ClientOp, ClientReply};
 use wire::codec::{Encoded, decode_request, encode_reply};
 use wire::envelope::{ENVELOPE_BYTES, Envelope, Refusal};
+use wire::mds::MdsOp;
 use wire::message::{Op, OpReply, Reply, Request};
 
 /// The handler of all links of a process.
@@ -207,8 +208,9 @@ fn connect(
     let route = CallbackRoute::Link(Arc::downgrade(link));
     let (nid, description) = (link.origin(), hello.description.clone());
     let origin = Origin { nid, description, route, pairing: Some(pairing), principal };
-    match served.connect(&hello, origin, role) {
+    match served.connect((&hello, request.xid), origin, role) {
         Ok(connected) => {
+            connected.export.replies().seen(request.xid_known);
             link.has_session();
             connected.export.heard(rpc.env().clock.now());
             rpc.watch_leases();
@@ -334,9 +336,15 @@ fn serve(
             served.service.pinged(&export, request.xid_known);
             return done(&export);
         }
+        [Op::Disconnect] if export.replies().is_before_session(request.xid) => {
+            return over(rpc, link, &request, client);
+        }
         [Op::Disconnect] => {
             served.end(&export, Gone::Disconnected);
             return done(&export);
+        }
+        [Op::Mds(MdsOp::FlockSet(_))] if envelope.waits => {
+            return flock_that_waits(rpc, served, export, (request, envelope.clock));
         }
         _ => {}
     }
@@ -369,7 +377,40 @@ fn serve(
         Verdict::Running(later) => {
             Work { future: Box::pin(async move { later.await.ok() }), waits: false, room: None }
         }
+        Verdict::Over => over(rpc, link, &request, client),
     }
+}
+
+/// A request came on a connection that its client gave up, after the client had seen the answer on
+/// another one, or had ended the session that it was of. It does not wait for this answer.
+fn over(rpc: &Rpc, link: &Link, request: &Request, client: ClientUuid) -> Work {
+    if let Some(others) = rpc.complaints.pass(rpc.env().clock.now()) {
+        let (target, client, nid) = (request.target, client.brief(), link.nid());
+        tracing::info!(%target, %client, %nid, others, "a request came once more, too late: it is not done");
+    }
+    refuse(client, Refusal::BadRequest)
+}
+
+/// A lock of flock(2) or fcntl(2) that may wait: see [`super::reply_cache`].
+fn flock_that_waits(
+    rpc: &Arc<Rpc>,
+    served: Arc<Served>,
+    export: Arc<Export>,
+    (request, limit): (Request, u64),
+) -> Work {
+    let (xid, clock) = (request.xid, rpc.env().clock.clone());
+    if let Some(payload) = export.replies().waited(xid, clock.now()) {
+        return at_once(Some(reply_again(rpc, &export, payload)));
+    }
+    let answer = answer(rpc.clone(), served, export.clone(), request, limit);
+    let future = async move {
+        let (payload, begun) = answer.await;
+        if begun {
+            export.replies().done_waiting(xid, clock.now(), &payload);
+        }
+        Some(payload)
+    };
+    Work { future: Box::pin(future), waits: true, room: None }
 }
 
 /// The answer, and whether the request was begun.

@@ -2,23 +2,51 @@
 //! answered again and not done again.
 //!
 //! In memory, for the life of a session. A reply is dropped once the client says (`xid_known`) that
-//! it has seen it. Bound: [`KEPT_MAX`]; beyond it the oldest go first. A client has at most
-//! WINDOW_MAX requests on its way, so only one that leaves an old request unanswered while
-//! thousands of others pass comes near.
+//! it has seen it. From then on the request is not done, whenever it comes: a connection that the
+//! client gave up may deliver much later what was on its way, for instance when a cable is plugged
+//! in again, and other changes were made since.
+//!
+//! Bound: [`KEPT_MAX`]; beyond it the oldest go first. A client has at most WINDOW_MAX requests on
+//! its way, so only one that leaves an old request unanswered while thousands of others pass comes
+//! near.
+//!
+//! Locks of flock(2) and fcntl(2) may wait for ever, so a client says of none that it has seen its
+//! reply. These replies are kept for [`LATE_MAX`], the newest [`WAITED_MAX`]: done again, such a
+//! request would lock what its owner has unlocked since.
 
+use env::clock::Monotonic;
 use lnet::payload::Payload;
+use observe::mutant::{Mutant, is_mutant};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::btree_map::OccupiedEntry;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 use tokio::sync::oneshot;
 use types::session::Xid;
 
 /// Replies kept for one client.
 const KEPT_MAX: usize = 16_384;
+/// Replies to requests that may wait for ever, kept for one client.
+const WAITED_MAX: usize = 4096;
+/// Longest time for which a request stays under way on a connection that its client gave up: TCP
+/// of the client gives up after 30 s, and that of a router after it.
+const LATE_MAX: Duration = Duration::from_secs(120);
 
 /// The cache of one export.
 #[derive(Default)]
 pub(crate) struct ReplyCache {
-    by_xid: Mutex<BTreeMap<Xid, Kept>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    by_xid: BTreeMap<Xid, Kept>,
+    /// The client has seen the answers to all requests below this one.
+    answered: Xid,
+    /// The session began with this request.
+    begins: Xid,
+    /// Requests that may wait for ever and were answered, and when they are forgotten, ascending.
+    waited: VecDeque<(Monotonic, Xid, Payload)>,
 }
 
 enum Kept {
@@ -35,15 +63,35 @@ pub(crate) enum Verdict {
     Done(Payload),
     /// The request is under way: the reply comes here.
     Running(oneshot::Receiver<Payload>),
+    /// Not to be done: the client has seen the answer, or gave the request up.
+    Over,
 }
 
 impl ReplyCache {
+    /// The session begins with this request.
+    pub(crate) fn begin_session(&self, first: Xid) {
+        self.state.lock().begins = first;
+    }
+
+    /// True if the request is of an earlier session.
+    pub(crate) fn is_before_session(&self, xid: Xid) -> bool {
+        xid < self.state.lock().begins
+    }
+
+    /// The client has seen the answers to all requests below this one, or gave them up.
+    pub(crate) fn seen(&self, known: Xid) {
+        let answered = &mut self.state.lock().answered;
+        *answered = known.max(*answered);
+    }
+
     /// A request that changes something came.
     pub(crate) fn begin(&self, xid: Xid, known: Xid) -> Verdict {
-        let mut by_xid = self.by_xid.lock();
-        while let Some(first) =
-            by_xid.first_entry().filter(|e| *e.key() < known && matches!(e.get(), Kept::Done(_)))
-        {
+        let State { by_xid, answered, .. } = &mut *self.state.lock();
+        *answered = known.max(*answered);
+        let is_seen = |entry: &OccupiedEntry<'_, Xid, Kept>| {
+            entry.key() < answered && matches!(entry.get(), Kept::Done(_))
+        };
+        while let Some(first) = by_xid.first_entry().filter(is_seen) {
             first.remove();
         }
         match by_xid.get_mut(&xid) {
@@ -54,6 +102,9 @@ impl ReplyCache {
                 return Verdict::Running(receive);
             }
             None => {}
+        }
+        if xid < *answered && !is_mutant(Mutant::LateCopyDone) {
+            return Verdict::Over;
         }
         if by_xid.len() >= KEPT_MAX {
             let oldest =
@@ -66,7 +117,7 @@ impl ReplyCache {
 
     /// The request was done, this is the reply.
     pub(crate) fn done(&self, xid: Xid, reply: &Payload) {
-        let before = self.by_xid.lock().insert(xid, Kept::Done(reply.clone()));
+        let before = self.state.lock().by_xid.insert(xid, Kept::Done(reply.clone()));
         if let Some(Kept::Running(waiting)) = before {
             for again in waiting {
                 // An error: that connection is gone, too.
@@ -78,7 +129,7 @@ impl ReplyCache {
     /// The request was refused before it began: this is the answer, also to its repetitions so far.
     /// The next one is a new request.
     pub(crate) fn not_begun(&self, xid: Xid, refusal: &Payload) {
-        let before = self.by_xid.lock().remove(&xid);
+        let before = self.state.lock().by_xid.remove(&xid);
         if let Some(Kept::Running(waiting)) = before {
             for again in waiting {
                 // An error: that connection is gone, too.
@@ -87,10 +138,28 @@ impl ReplyCache {
         }
     }
 
+    /// The answer to a request that may wait for ever, if it was answered not long ago.
+    pub(crate) fn waited(&self, xid: Xid, now: Monotonic) -> Option<Payload> {
+        let waited = &mut self.state.lock().waited;
+        while waited.front().is_some_and(|(until, ..)| *until <= now) {
+            waited.pop_front();
+        }
+        waited.iter().rev().find(|(_, known, _)| *known == xid).map(|(.., reply)| reply.clone())
+    }
+
+    /// A request that may wait for ever was done, this is the reply.
+    pub(crate) fn done_waiting(&self, xid: Xid, now: Monotonic, reply: &Payload) {
+        let waited = &mut self.state.lock().waited;
+        if waited.len() >= WAITED_MAX {
+            waited.pop_front();
+        }
+        waited.push_back((now + LATE_MAX, xid, reply.clone()));
+    }
+
     /// Replies kept.
     #[cfg(test)]
     fn len(&self) -> usize {
-        self.by_xid.lock().len()
+        self.state.lock().by_xid.len()
     }
 }
 
@@ -101,6 +170,45 @@ mod tests {
 
     fn payload(text: &'static str) -> Payload {
         Payload { body: Bytes::from_static(text.as_bytes()), ..Payload::default() }
+    }
+
+    #[test]
+    fn what_was_answered_and_seen_is_not_done_again_whenever_it_comes() {
+        let cache = ReplyCache::default();
+        assert!(matches!(cache.begin(Xid(7), Xid(7)), Verdict::New));
+        cache.done(Xid(7), &payload("first"));
+        // It saw that answer; a request below it was never sent, or given up.
+        assert!(matches!(cache.begin(Xid(9), Xid(9)), Verdict::New));
+        for late in [6, 7, 8] {
+            assert!(matches!(cache.begin(Xid(late), Xid(6)), Verdict::Over), "{late}");
+        }
+        // What says less than others said before takes nothing back.
+        assert!(matches!(cache.begin(Xid(10), Xid(6)), Verdict::New));
+        assert!(matches!(cache.begin(Xid(8), Xid(8)), Verdict::Over));
+        assert!(matches!(cache.begin(Xid(9), Xid(9)), Verdict::Running(_)));
+    }
+
+    #[test]
+    fn a_session_has_what_its_client_waits_for_and_nothing_older() {
+        let cache = ReplyCache::default();
+        cache.begin_session(Xid(100));
+        cache.seen(Xid(98));
+        assert!(cache.is_before_session(Xid(99)) && !cache.is_before_session(Xid(100)));
+        assert!(matches!(cache.begin(Xid(97), Xid(97)), Verdict::Over));
+        // It was begun before the session, and sent in it.
+        assert!(matches!(cache.begin(Xid(98), Xid(98)), Verdict::New));
+    }
+
+    #[test]
+    fn locks_that_waited_are_answered_again_for_a_while() {
+        let (cache, at) = (ReplyCache::default(), Monotonic::from_secs);
+        assert!(cache.waited(Xid(7), at(1)).is_none());
+        cache.done_waiting(Xid(7), at(1), &payload("lock"));
+        assert_eq!(cache.waited(Xid(7), at(100)).unwrap().body, "lock");
+        assert!(cache.waited(Xid(8), at(100)).is_none());
+        assert!(cache.waited(Xid(7), at(1) + LATE_MAX).is_none());
+        (0..2 * WAITED_MAX as u64).for_each(|n| cache.done_waiting(Xid(n), at(1), &payload("x")));
+        assert_eq!(cache.state.lock().waited.len(), WAITED_MAX);
     }
 
     #[test]

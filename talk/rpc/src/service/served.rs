@@ -20,7 +20,7 @@ use std::sync::{Arc, Weak};
 use types::errno::Errno;
 use types::limits::{CLIENTS_MAX, SESSIONS_PER_ADDRESS_MAX, SESSIONS_PER_KEY_MAX};
 use types::principal::{KeyHash, Role};
-use types::session::{ClientUuid, Transno};
+use types::session::{ClientUuid, Transno, Xid};
 use types::target::TargetName;
 use wire::message::{ConnectReply, ConnectRequest, Reply, Request};
 
@@ -204,10 +204,10 @@ impl Served {
         self.exports.lock().get(client).cloned()
     }
 
-    /// Opens or renews a session.
+    /// Opens or renews a session. `xid`: that of the greeting.
     pub(crate) fn connect(
         &self,
-        hello: &ConnectRequest,
+        (hello, xid): (&ConnectRequest, Xid),
         origin: Origin,
         role: Role,
     ) -> Result<Connected, ConnectError> {
@@ -242,6 +242,7 @@ impl Served {
                     let number = self.sessions.fetch_add(1, Ordering::Relaxed);
                     let me = self.me.clone();
                     let export = Export::new(me, target, identity, number, origin);
+                    export.replies().begin_session(xid);
                     exports.insert(export.clone(), place);
                     (export, None)
                 }

@@ -308,6 +308,44 @@ fn a_request_sent_again_is_done_once() {
 }
 
 #[test]
+fn what_a_connection_that_was_given_up_delivers_late_is_not_done_again() {
+    let p = pair();
+    p.ost.gate.send_replace(true);
+    let cable = Cable::new(&p.env, p.addr);
+    let import = client_of(&p.client, ost(0), vec![Nid::Tcp(cable.addr)], None);
+    let done = || (p.ost.writes.load(Ordering::SeqCst), p.ost.locks.load(Ordering::SeqCst));
+    let says = |text: &'static [u8]| {
+        let import = import.clone();
+        run(&p.env, async move { write(&import, 1, 0, Bytes::from_static(text)).await.unwrap() })
+    };
+    says(b"first");
+    cable.keep(true);
+    let (send, receive) = std::sync::mpsc::channel();
+    let (flavor, kind) = (FlockFlavor::Bsd, FlockKind::Write);
+    let lock = Flock { flavor, kind, owner: 1, pid: 1, start: 0, end: u64::MAX };
+    let wait = Op::Mds(MdsOp::FlockSet(FlockSet { fid: Fid::ROOT, lock, wait: true }));
+    let (writes, locks, send_again) = (import.clone(), import.clone(), send.clone());
+    let call = async move { send.send(write(&writes, 1, 0, "old".into()).await).unwrap() };
+    p.env.tasks.spawn("write", Box::pin(call));
+    let call = async move { send_again.send(locks.one(&Credentials::root(), wait).await).unwrap() };
+    p.env.tasks.spawn("flock", Box::pin(call));
+    // Two frames of at least a header each.
+    eventually("both are on their way", || cable.kept() > 3 * HEADER_BYTES);
+    cable.keep(false);
+    cable.cut();
+    for _ in 0..2 {
+        receive.recv_timeout(SOON).unwrap().unwrap();
+    }
+    assert_eq!(done(), (2, 1), "sent again, and done");
+    says(b"new");
+    cable.deliver();
+    // What is asked now is answered behind it.
+    let read = run(&p.env, async move { read(&import, 1, 0, 100).await.unwrap() });
+    assert_eq!((&read[..], done()), (&b"newst"[..], (3, 1)));
+    p.end();
+}
+
+#[test]
 fn a_restarted_server_is_found_again_and_the_owner_is_told() {
     let p = pair();
     // Two addresses: the first never answers.

@@ -88,6 +88,8 @@ pub struct Ost {
     pub objects: Mutex<HashMap<ObjectId, Vec<u8>>>,
     pub gate: watch::Sender<bool>,
     pub writes: AtomicU64,
+    /// Locks that were asked for.
+    pub locks: AtomicU64,
     pub resent: AtomicU64,
     pub at_work: AtomicUsize,
     pub at_work_max: AtomicUsize,
@@ -115,6 +117,7 @@ impl Ost {
             objects: Mutex::default(),
             gate: watch::Sender::new(false),
             writes: AtomicU64::new(0),
+            locks: AtomicU64::new(0),
             resent: AtomicU64::new(0),
             at_work: AtomicUsize::new(0),
             at_work_max: AtomicUsize::new(0),
@@ -173,6 +176,7 @@ impl Ost {
     async fn other(&self, op: &Op) -> Result<OpReply, Errno> {
         match op {
             Op::Mds(wire::mds::MdsOp::FlockSet(wire::mds::FlockSet { wait: true, .. })) => {
+                self.locks.fetch_add(1, Ordering::SeqCst);
                 self.wait().await;
                 Ok(OpReply::Mds(wire::mds::MdsReply::Done))
             }
@@ -345,18 +349,36 @@ pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// Forwards connections to a server, and can be cut or made to swallow what the server says after
-/// its greeting.
+/// its greeting, or to keep what the client says until it is told to let it go: also after a cut.
 pub struct Cable {
     pub addr: SocketAddr,
     cuts: watch::Sender<u64>,
     swallow: Arc<AtomicBool>,
+    late: Arc<Kept>,
+}
+
+/// What a cable keeps.
+struct Kept {
+    keep: AtomicBool,
+    /// Bytes that are kept, of all connections.
+    kept: AtomicUsize,
+    go: watch::Sender<bool>,
+    /// Bytes that came back after they went.
+    answers: AtomicUsize,
 }
 
 impl Cable {
     pub fn new(env: &Env, to: SocketAddr) -> Cable {
         let (cuts, _) = watch::channel(0);
         let swallow = Arc::new(AtomicBool::new(false));
-        let (inner, cuts2, swallow2) = (env.clone(), cuts.clone(), swallow.clone());
+        let late = Arc::new(Kept {
+            keep: AtomicBool::new(false),
+            kept: AtomicUsize::new(0),
+            go: watch::Sender::new(false),
+            answers: AtomicUsize::new(0),
+        });
+        let (inner, cuts2) = (env.clone(), cuts.clone());
+        let (swallow2, late2) = (swallow.clone(), late.clone());
         let listening = env.net.listen(any_port());
         let listener = run(env, async move { listening.await.unwrap() });
         let addr = listener.local_addr().unwrap();
@@ -367,11 +389,17 @@ impl Cable {
                 let (mut near_read, mut near_write) = near.split();
                 let (mut far_read, mut far_write) = far.split();
                 let mut cut = cuts2.subscribe();
-                let swallow = swallow2.clone();
+                let (swallow, late) = (swallow2.clone(), late2.clone());
                 let forward = async move {
+                    let kept = Mutex::new(Vec::new());
                     let there = async {
                         let mut buffer = vec![0; 64 << 10];
                         while let Ok(n @ 1..) = near_read.read(&mut buffer).await {
+                            if late.keep.load(Ordering::SeqCst) {
+                                kept.lock().extend_from_slice(&buffer[..n]);
+                                late.kept.fetch_add(n, Ordering::SeqCst);
+                                continue;
+                            }
                             if far_write.write_all(&buffer[..n]).await.is_err() {
                                 return;
                             }
@@ -395,12 +423,40 @@ impl Cable {
                         () = back => {}
                         _ = cut.changed() => {}
                     }
+                    drop((near_read, near_write));
+                    let kept = kept.into_inner();
+                    if kept.is_empty() {
+                        return;
+                    }
+                    late.go.subscribe().wait_for(|go| *go).await.expect("the sender stays");
+                    far_write.write_all(&kept).await.expect("the server is there still");
+                    let mut buffer = vec![0; 64 << 10];
+                    while let Ok(n @ 1..) = far_read.read(&mut buffer).await {
+                        late.answers.fetch_add(n, Ordering::SeqCst);
+                    }
                 };
                 inner.tasks.spawn("cable", Box::pin(forward));
             }
         };
         env.tasks.spawn("cable", Box::pin(accept));
-        Cable { addr, cuts, swallow }
+        Cable { addr, cuts, swallow, late }
+    }
+
+    /// Keeps what the client says from now on, or nothing more.
+    pub fn keep(&self, on: bool) {
+        self.late.keep.store(on, Ordering::SeqCst);
+    }
+
+    /// Bytes of the client that it kept.
+    pub fn kept(&self) -> usize {
+        self.late.kept.load(Ordering::SeqCst)
+    }
+
+    /// What was kept reaches the server, over the connections that the client gave up, and is
+    /// answered.
+    pub fn deliver(&self) {
+        self.late.go.send_replace(true);
+        eventually("it is answered", || self.late.answers.load(Ordering::SeqCst) > 0);
     }
 
     pub fn cut(&self) {
