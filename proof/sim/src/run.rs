@@ -169,6 +169,11 @@ const CLIENTS: u16 = 16;
 
 /// Longest time for which the answer to a change is late, microseconds.
 const ANSWER_LATE_MAX_US: u64 = 60_000;
+/// So many of 1000 connections that end are given up by the mount, or the MDT that asked, and
+/// deliver late what they were given.
+const STALLED: u64 = 400;
+/// Longest time after which they do, microseconds.
+const STALL_MAX_US: u64 = 12_000_000;
 /// Longest time for which any other reply is: programs ask several things meanwhile.
 const REPLY_LATE_MAX_US: u64 = 200_000;
 
@@ -176,6 +181,8 @@ struct Run {
     cluster: Cluster,
     recorder: Recorder,
     rng: Rng,
+    /// Draws how connections end.
+    stalls: Rng,
     mounts: Vec<Mount>,
     programs: usize,
     /// Programs that have not come to their end, by process.
@@ -216,6 +223,7 @@ pub fn run(seed: u64, faults: Faults, trace: bool) -> Report {
     let mut run = Run {
         cluster,
         recorder: Recorder::default(),
+        stalls: Rng::new(seed, "stalls"),
         mounts: Vec::new(),
         programs: 0,
         running: Arc::default(),

@@ -3,7 +3,8 @@
 //! Bytes of one connection arrive in order. Each connection has its own delays, so messages
 //! overtake each other between connections. A live connection loses nothing: what a partition holds
 //! back comes after it is healed. A connection ends with a reset when its peer died, when a test
-//! breaks it, or when a partition lasts longer than a sender waits for an acknowledgement.
+//! breaks it, or when a partition lasts longer than a sender waits for an acknowledgement. One that
+//! is given up by its own end ([`Network::stall_between`]) still delivers what it was given.
 
 mod connection;
 pub mod cpu;
@@ -317,6 +318,27 @@ impl Network {
         });
     }
 
+    /// Nothing passes on the connections between the two for some time; the end that connected
+    /// gives them up after [`SILENCE`], `late` before what it had sent arrives. So it is behind a
+    /// router, or with one of two cables: the machines reach each other meanwhile.
+    pub(crate) fn stall_between(
+        &self,
+        executor: &Executor,
+        (a, b): (MachineId, MachineId),
+        late: Duration,
+    ) {
+        self.change(executor, |state, now, after| {
+            for (id, connection) in &mut state.connections {
+                if connection.is_between(a, b) && !connection.stalled {
+                    connection.stalled = true;
+                    let (given_up, resumed) = (now + SILENCE, now + SILENCE + late);
+                    after.timers.push((given_up, Delivery::GivenUp { connection: *id }));
+                    after.timers.push((resumed, Delivery::Resumed { connection: *id }));
+                }
+            }
+        });
+    }
+
     pub(crate) fn deliver(&self, executor: &Executor, delivery: Delivery) {
         self.change(executor, |state, now, after| match delivery {
             Delivery::Segments { connection, side } => state.arrive(connection, side, now, after),
@@ -340,6 +362,21 @@ impl Network {
                 }
             }
             Delivery::Silent { connection } => state.reset(connection, after),
+            Delivery::GivenUp { connection: id } => {
+                let Some(connection) = state.connections.get_mut(&id) else { return };
+                after.notes.push((Event::Connection, id, 10));
+                let is_closed = connection.pipes[0].write_closed;
+                connection.give_up(0, &mut after.wake);
+                if !is_closed {
+                    state.send(id, 0, Segment::Fin, now, after);
+                }
+            }
+            Delivery::Resumed { connection: id } => {
+                let Some(connection) = state.connections.get_mut(&id) else { return };
+                connection.stalled = false;
+                let timers = [0, 1].map(|side| (now, Delivery::Segments { connection: id, side }));
+                after.timers.extend(timers);
+            }
         });
     }
 
@@ -526,7 +563,7 @@ impl State {
     fn arrive(&mut self, id: u64, side: usize, now: Duration, after: &mut After) {
         let Some(connection) = self.connections.get(&id) else { return };
         let (from, to) = (connection.machines[side], connection.machines[1 - side]);
-        if !self.passes(from, to, connection.cable) {
+        if connection.stalled || !self.passes(from, to, connection.cable) {
             return;
         }
         let Some(connection) = self.connections.get_mut(&id) else { return };

@@ -303,6 +303,13 @@ impl NetworkHandle<'_> {
         self.core.network.break_between(&self.core.executor, a, b);
     }
 
+    /// Nothing passes on the connections that are there between the two, while new ones can be
+    /// made. The ends that connected give them up, and what they had sent arrives `late` after
+    /// that.
+    pub fn stall_connections(&self, a: MachineId, b: MachineId, late: Duration) {
+        self.core.network.stall_between(&self.core.executor, (a, b), late);
+    }
+
     /// Connections that exist now.
     pub fn connections(&self) -> usize {
         self.core.network.count()

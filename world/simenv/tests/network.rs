@@ -241,6 +241,32 @@ fn a_broken_connection_loses_what_is_under_way() {
 }
 
 #[test]
+fn what_was_sent_arrives_after_its_sender_gave_the_connection_up() {
+    let pair = pair(14);
+    let mut stream = connect(&pair);
+    let (client, server) = pair.machines();
+    let began = pair.world.now();
+    pair.world.network().stall_connections(client, server, 5 * SECOND);
+    let sent = async move {
+        stream.write_all(b"a").await.unwrap();
+        let error = stream.read_u8().await.unwrap_err().kind();
+        (error, stream.write_all(b"x").await.unwrap_err().kind())
+    };
+    let ends = pair.world.block_on(sent, 2 * SECOND);
+    assert_eq!(ends, Ok((ErrorKind::ConnectionReset, ErrorKind::BrokenPipe)));
+    assert!(pair.world.now() < began + 2 * SECOND);
+    let mut again = connect(&pair);
+    let sent = async move { again.write_all(b"b").await.map(|()| again) };
+    let again = pair.world.block_on(sent, SECOND).unwrap().unwrap();
+    pair.world.run_until(began + 6 * SECOND);
+    assert_eq!(pair.heard(), [(b'b', "b".to_owned())]);
+    pair.world.run_until(began + 8 * SECOND);
+    let heard = [(b'b', "b".to_owned()), (b'a', "a".to_owned())];
+    assert_eq!(pair.heard()[..2], heard, "the older byte, behind the newer one");
+    drop(again);
+}
+
+#[test]
 fn a_writer_waits_for_a_reader() {
     let world = World::new(15);
     let (a, b) = (world.machine(0), world.machine(0));

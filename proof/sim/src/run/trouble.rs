@@ -162,7 +162,13 @@ impl Run {
             true => (self.mounts[mount].machine, self.cluster.servers[server].machine),
             false => (self.an_mdt(), self.cluster.servers[server].machine),
         };
-        self.cluster.world.network().break_connections(a, b);
+        let network = self.cluster.world.network();
+        if !self.stalls.chance(STALLED) {
+            return network.break_connections(a, b);
+        }
+        // What is on its way arrives after newer requests on other connections.
+        let late = Duration::from_micros(self.stalls.below(STALL_MAX_US));
+        network.stall_connections(a, b, late);
     }
 
     /// Machine of an MDT. If there is only one, nothing is drawn.

@@ -179,12 +179,21 @@ pub(super) struct Connection {
     pub(super) pipes: [Pipe; 2],
     /// It ends as soon as its machines are cut off from each other for a moment.
     pub(super) watched: bool,
+    /// Nothing passes on it, though its machines reach each other.
+    pub(super) stalled: bool,
 }
 
 impl Connection {
     pub(super) fn new(ends: [Arc<Process>; 2], cable: u8) -> Connection {
         let machines = [ends[0].machine(), ends[1].machine()];
-        Connection { ends, machines, cable, pipes: Default::default(), watched: false }
+        Connection {
+            ends,
+            machines,
+            cable,
+            pipes: Default::default(),
+            watched: false,
+            stalled: false,
+        }
     }
 
     pub(super) fn side_of(&self, process: &Arc<Process>) -> Option<usize> {
@@ -203,6 +212,18 @@ impl Connection {
     /// Ends at once, for both.
     pub(super) fn reset(&mut self, wake: &mut Vec<Waker>) {
         self.pipes.iter_mut().for_each(|pipe| pipe.reset(wake));
+    }
+
+    /// The end `side` gives it up: what it reads and writes from now on fails. What it has written
+    /// still arrives, and then the end.
+    pub(super) fn give_up(&mut self, side: usize, wake: &mut Vec<Waker>) {
+        self.pipes[side].write_closed = true;
+        wake.extend(self.pipes[side].writer.take());
+        let coming = &mut self.pipes[1 - side];
+        coming.read_closed = true;
+        coming.end = Some(End::Reset);
+        wake.extend(coming.reader.take());
+        wake.extend(coming.writer.take());
     }
 
     /// True if both ends have let go.

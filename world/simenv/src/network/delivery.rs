@@ -14,4 +14,8 @@ pub(crate) enum Delivery {
     DarkTooLong { cable: u8, since: u64, watched: bool },
     /// The peer of a process that lost its power learns of it.
     Silent { connection: u64 },
+    /// The end that connected gives a connection up on which nothing passes.
+    GivenUp { connection: u64 },
+    /// Something passes on it again.
+    Resumed { connection: u64 },
 }
