@@ -27,7 +27,7 @@ use types::errno::Errno;
 use types::nid::Nid;
 use types::principal::Role;
 use types::proof::Proof;
-use types::session::{Pairing, Xid};
+use types::session::Pairing;
 use wire::message::{ConnectReply, ConnectRequest, VERSION_MAX, VERSION_MIN};
 
 /// Pause after the first failed attempt; doubles with each further one.
@@ -123,14 +123,13 @@ impl Import {
             pairing: None,
             principal: None,
         };
-        let connected = served.connect((&hello, Xid(0)), origin, Role::Server).map_err(
-            |error| match error {
+        let connected =
+            served.connect(&hello, origin, Role::Server).map_err(|error| match error {
                 ConnectError::Refusal(refusal) => {
                     refusal.error((Nid::Loopback, self.target), &hello)
                 }
                 ConnectError::Errno(errno) => RpcError::Refused { target: self.target, errno },
-            },
-        )?;
+            })?;
         let session = Session::Local(Arc::new(LocalSession {
             served: served.clone(),
             export: connected.export,

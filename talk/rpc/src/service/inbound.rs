@@ -208,9 +208,9 @@ fn connect(
     let route = CallbackRoute::Link(Arc::downgrade(link));
     let (nid, description) = (link.origin(), hello.description.clone());
     let origin = Origin { nid, description, route, pairing: Some(pairing), principal };
-    match served.connect((&hello, request.xid), origin, role) {
+    match served.connect(&hello, origin, role) {
         Ok(connected) => {
-            connected.export.replies().seen(request.xid_known);
+            connected.export.replies().greeted(request.xid, request.xid_known);
             link.has_session();
             connected.export.heard(rpc.env().clock.now());
             rpc.watch_leases();
@@ -336,7 +336,7 @@ fn serve(
             served.service.pinged(&export, request.xid_known);
             return done(&export);
         }
-        [Op::Disconnect] if export.replies().is_before_session(request.xid) => {
+        [Op::Disconnect] if export.replies().is_before_greeting(request.xid) => {
             return over(rpc, link, &request, client);
         }
         [Op::Disconnect] => {

@@ -12,7 +12,8 @@
 //!
 //! Locks of flock(2) and fcntl(2) may wait for ever, so a client says of none that it has seen its
 //! reply. These replies are kept for [`LATE_MAX`], the newest [`WAITED_MAX`]: done again, such a
-//! request would lock what its owner has unlocked since.
+//! request would lock what its owner has unlocked since. One that still waits ends with its
+//! connection, whatever other copies there are.
 
 use env::clock::Monotonic;
 use lnet::payload::Payload;
@@ -43,10 +44,12 @@ struct State {
     by_xid: BTreeMap<Xid, Kept>,
     /// The client has seen the answers to all requests below this one.
     answered: Xid,
-    /// The session began with this request.
-    begins: Xid,
-    /// Requests that may wait for ever and were answered, and when they are forgotten, ascending.
-    waited: VecDeque<(Monotonic, Xid, Payload)>,
+    /// Newest greeting of the client: its session was opened, or last renewed, with it.
+    greeting: Xid,
+    /// Requests that may wait for ever and were answered.
+    waited: BTreeMap<Xid, Payload>,
+    /// When they are forgotten, ascending.
+    forgets: VecDeque<(Monotonic, Xid)>,
 }
 
 enum Kept {
@@ -68,20 +71,17 @@ pub(crate) enum Verdict {
 }
 
 impl ReplyCache {
-    /// The session begins with this request.
-    pub(crate) fn begin_session(&self, first: Xid) {
-        self.state.lock().begins = first;
+    /// The client greeted the target; it has seen the answers to all requests below `known`, or
+    /// gave them up.
+    pub(crate) fn greeted(&self, greeting: Xid, known: Xid) {
+        let state = &mut *self.state.lock();
+        state.greeting = greeting.max(state.greeting);
+        state.answered = known.max(state.answered);
     }
 
-    /// True if the request is of an earlier session.
-    pub(crate) fn is_before_session(&self, xid: Xid) -> bool {
-        xid < self.state.lock().begins
-    }
-
-    /// The client has seen the answers to all requests below this one, or gave them up.
-    pub(crate) fn seen(&self, known: Xid) {
-        let answered = &mut self.state.lock().answered;
-        *answered = known.max(*answered);
+    /// True if the request was made before the client last greeted the target.
+    pub(crate) fn is_before_greeting(&self, xid: Xid) -> bool {
+        xid < self.state.lock().greeting
     }
 
     /// A request that changes something came.
@@ -140,20 +140,28 @@ impl ReplyCache {
 
     /// The answer to a request that may wait for ever, if it was answered not long ago.
     pub(crate) fn waited(&self, xid: Xid, now: Monotonic) -> Option<Payload> {
-        let waited = &mut self.state.lock().waited;
-        while waited.front().is_some_and(|(until, ..)| *until <= now) {
-            waited.pop_front();
+        let State { waited, forgets, .. } = &mut *self.state.lock();
+        while let Some((until, over)) = forgets.front()
+            && *until <= now
+        {
+            waited.remove(over);
+            forgets.pop_front();
         }
-        waited.iter().rev().find(|(_, known, _)| *known == xid).map(|(.., reply)| reply.clone())
+        waited.get(&xid).cloned()
     }
 
     /// A request that may wait for ever was done, this is the reply.
     pub(crate) fn done_waiting(&self, xid: Xid, now: Monotonic, reply: &Payload) {
-        let waited = &mut self.state.lock().waited;
-        if waited.len() >= WAITED_MAX {
-            waited.pop_front();
+        let State { waited, forgets, .. } = &mut *self.state.lock();
+        if waited.insert(xid, reply.clone()).is_some() {
+            return;
         }
-        waited.push_back((now + LATE_MAX, xid, reply.clone()));
+        forgets.push_back((now + LATE_MAX, xid));
+        if forgets.len() > WAITED_MAX
+            && let Some((_, oldest)) = forgets.pop_front()
+        {
+            waited.remove(&oldest);
+        }
     }
 
     /// Replies kept.
@@ -191,12 +199,15 @@ mod tests {
     #[test]
     fn a_session_has_what_its_client_waits_for_and_nothing_older() {
         let cache = ReplyCache::default();
-        cache.begin_session(Xid(100));
-        cache.seen(Xid(98));
-        assert!(cache.is_before_session(Xid(99)) && !cache.is_before_session(Xid(100)));
+        cache.greeted(Xid(100), Xid(98));
+        assert!(cache.is_before_greeting(Xid(99)) && !cache.is_before_greeting(Xid(100)));
         assert!(matches!(cache.begin(Xid(97), Xid(97)), Verdict::Over));
-        // It was begun before the session, and sent in it.
+        // It was begun before the greeting, and sent after it.
         assert!(matches!(cache.begin(Xid(98), Xid(98)), Verdict::New));
+        // An old greeting takes nothing back.
+        cache.greeted(Xid(50), Xid(50));
+        assert!(cache.is_before_greeting(Xid(99)));
+        assert!(matches!(cache.begin(Xid(97), Xid(97)), Verdict::Over));
     }
 
     #[test]
@@ -208,7 +219,8 @@ mod tests {
         assert!(cache.waited(Xid(8), at(100)).is_none());
         assert!(cache.waited(Xid(7), at(1) + LATE_MAX).is_none());
         (0..2 * WAITED_MAX as u64).for_each(|n| cache.done_waiting(Xid(n), at(1), &payload("x")));
-        assert_eq!(cache.state.lock().waited.len(), WAITED_MAX);
+        let state = cache.state.lock();
+        assert_eq!((state.waited.len(), state.forgets.len()), (WAITED_MAX, WAITED_MAX));
     }
 
     #[test]

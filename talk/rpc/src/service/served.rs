@@ -20,7 +20,7 @@ use std::sync::{Arc, Weak};
 use types::errno::Errno;
 use types::limits::{CLIENTS_MAX, SESSIONS_PER_ADDRESS_MAX, SESSIONS_PER_KEY_MAX};
 use types::principal::{KeyHash, Role};
-use types::session::{ClientUuid, Transno, Xid};
+use types::session::{ClientUuid, Transno};
 use types::target::TargetName;
 use wire::message::{ConnectReply, ConnectRequest, Reply, Request};
 
@@ -204,10 +204,10 @@ impl Served {
         self.exports.lock().get(client).cloned()
     }
 
-    /// Opens or renews a session. `xid`: that of the greeting.
+    /// Opens or renews a session.
     pub(crate) fn connect(
         &self,
-        (hello, xid): (&ConnectRequest, Xid),
+        hello: &ConnectRequest,
         origin: Origin,
         role: Role,
     ) -> Result<Connected, ConnectError> {
@@ -242,7 +242,6 @@ impl Served {
                     let number = self.sessions.fetch_add(1, Ordering::Relaxed);
                     let me = self.me.clone();
                     let export = Export::new(me, target, identity, number, origin);
-                    export.replies().begin_session(xid);
                     exports.insert(export.clone(), place);
                     (export, None)
                 }

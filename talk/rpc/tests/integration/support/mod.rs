@@ -360,11 +360,24 @@ pub struct Cable {
 /// What a cable keeps.
 struct Kept {
     keep: AtomicBool,
-    /// Bytes that are kept, of all connections.
+    /// Frames that are kept, of all connections.
     kept: AtomicUsize,
     go: watch::Sender<bool>,
-    /// Bytes that came back after they went.
+    /// Frames that came back after they went.
     answers: AtomicUsize,
+}
+
+/// Whole frames at the beginning of these bytes.
+fn frames(mut bytes: &[u8]) -> usize {
+    let mut count = 0;
+    while let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() {
+        let header = Header::decode(header).expect("a frame");
+        let Some(next) = rest.get((header.body_bytes + header.bulk_bytes) as usize..) else {
+            break;
+        };
+        (bytes, count) = (next, count + 1);
+    }
+    count
 }
 
 impl Cable {
@@ -391,13 +404,14 @@ impl Cable {
                 let mut cut = cuts2.subscribe();
                 let (swallow, late) = (swallow2.clone(), late2.clone());
                 let forward = async move {
-                    let kept = Mutex::new(Vec::new());
+                    let mut kept = Vec::new();
                     let there = async {
                         let mut buffer = vec![0; 64 << 10];
                         while let Ok(n @ 1..) = near_read.read(&mut buffer).await {
                             if late.keep.load(Ordering::SeqCst) {
-                                kept.lock().extend_from_slice(&buffer[..n]);
-                                late.kept.fetch_add(n, Ordering::SeqCst);
+                                let before = frames(&kept);
+                                kept.extend_from_slice(&buffer[..n]);
+                                late.kept.fetch_add(frames(&kept) - before, Ordering::SeqCst);
                                 continue;
                             }
                             if far_write.write_all(&buffer[..n]).await.is_err() {
@@ -424,15 +438,16 @@ impl Cable {
                         _ = cut.changed() => {}
                     }
                     drop((near_read, near_write));
-                    let kept = kept.into_inner();
                     if kept.is_empty() {
                         return;
                     }
                     late.go.subscribe().wait_for(|go| *go).await.expect("the sender stays");
                     far_write.write_all(&kept).await.expect("the server is there still");
-                    let mut buffer = vec![0; 64 << 10];
+                    let (mut buffer, mut answers) = (vec![0; 64 << 10], Vec::new());
                     while let Ok(n @ 1..) = far_read.read(&mut buffer).await {
-                        late.answers.fetch_add(n, Ordering::SeqCst);
+                        let before = frames(&answers);
+                        answers.extend_from_slice(&buffer[..n]);
+                        late.answers.fetch_add(frames(&answers) - before, Ordering::SeqCst);
                     }
                 };
                 inner.tasks.spawn("cable", Box::pin(forward));
@@ -447,16 +462,17 @@ impl Cable {
         self.late.keep.store(on, Ordering::SeqCst);
     }
 
-    /// Bytes of the client that it kept.
+    /// Requests of the client that it kept.
     pub fn kept(&self) -> usize {
         self.late.kept.load(Ordering::SeqCst)
     }
 
-    /// What was kept reaches the server, over the connections that the client gave up, and is
-    /// answered.
+    /// What was kept reaches the server, over the connections that the client gave up, and all of
+    /// it is answered.
     pub fn deliver(&self) {
         self.late.go.send_replace(true);
-        eventually("it is answered", || self.late.answers.load(Ordering::SeqCst) > 0);
+        let answers = || self.late.answers.load(Ordering::SeqCst);
+        eventually("all is answered", || answers() == self.kept());
     }
 
     pub fn cut(&self) {
