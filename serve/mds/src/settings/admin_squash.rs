@@ -15,6 +15,7 @@ use idmap::rules::{Rules, parse_spared, spared_text};
 use idmap::set::Nodemaps;
 use namespace::access::permission;
 use namespace::context::Context;
+use namespace::view::View;
 use rpc::error::RpcError;
 use rpc::service::Export;
 use std::fmt::Display;
@@ -152,10 +153,11 @@ impl Mds {
     }
 
     /// Succeeds if a caller that is squashed may do all of `want` with an inode. The others' own
-    /// kernel has made sure.
+    /// kernel has made sure. Also if there is no such inode: the operation itself says what that
+    /// means, as a directory may have left it.
     ///
     /// # Errors
-    /// EACCES, EPERM; ESTALE: there is no such inode.
+    /// EACCES, EPERM; EIO.
     pub(crate) fn permit(
         &self,
         request: &RequestContext<'_>,
@@ -166,6 +168,9 @@ impl Mds {
             return Ok(());
         }
         let ctx = Context { credentials: request.credentials, now: Default::default(), version: 0 };
-        self.read(|records| permission(records, &ctx, &records.there(fid)?, want))
+        self.read(|records| match records.inode(fid)? {
+            Some(inode) => permission(records, &ctx, &inode, want),
+            None => Ok(()),
+        })
     }
 }

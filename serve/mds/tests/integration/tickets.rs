@@ -1,7 +1,7 @@
 //! Tickets for objects: given for what the caller may do, and for what the client had.
 
 use crate::dom;
-use crate::rig::{Rig, wait};
+use crate::rig::{Rig, n, wait};
 use bytes::Bytes;
 use idmap::property::Property;
 use idmap::set::{NodemapChange, Nodemaps};
@@ -20,7 +20,7 @@ use types::principal::{Owner, Role};
 use types::proof::ServerKey;
 use types::session::{ClientUuid, OpenHandle, Xid};
 use wire::mds::{
-    AskTickets, Close, MdsOp, MdsReply, Open, OpenFlags, Punch, Read, Seek, Setattr, Store,
+    AskTickets, Close, Lookup, MdsOp, MdsReply, Open, OpenFlags, Punch, Read, Seek, Setattr, Store,
     SwapLayouts, Write,
 };
 use wire::message::{OpReply, Request};
@@ -404,6 +404,21 @@ fn tickets_for_bytes_here_are_those_of_the_file_whatever_its_bytes_are_named() {
     for op in reads(other).into_iter().chain(writes(other)) {
         assert_eq!(a.op(&rig, 0, op), Err(Errno::ENOKEY));
     }
+}
+
+#[test]
+fn what_is_not_there_is_told_to_callers_that_are_checked_as_to_all() {
+    let (rig, fid) = rig_with_bytes(0o640);
+    let (a, gone) = (far(&rig, A), Fid { oid: 0xffff, ..fid });
+    let lookup = Lookup { parent: gone, name: n("a") };
+    let told = || {
+        let open = MdsOp::Open(Open { fid: gone, flags: READ });
+        [MdsOp::Lookup(lookup.clone()), open].map(|op| a.op(&rig, OTHER, op).err())
+    };
+    // A directory may have left it: its stripes are asked for. A file was removed.
+    assert_eq!(told(), [Some(Errno::EREMCHG), Some(Errno::ESTALE)]);
+    activate(&rig, &[("trusted", "0")]);
+    assert_eq!(told(), [Some(Errno::EREMCHG), Some(Errno::ESTALE)]);
 }
 
 /// Keeps the lines: operation, file, and what it was refused with.

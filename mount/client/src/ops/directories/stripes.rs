@@ -193,7 +193,6 @@ impl Client {
         dirs: [NodeId; N],
         mut op: impl FnMut([Fid; N]) -> F,
     ) -> Result<R, ClientError> {
-        let mut stale = 0;
         for _ in 0..SENT_MAX {
             let mut fids = [Fid::ROOT; N];
             for (fid, dir) in fids.iter_mut().zip(dirs) {
@@ -201,16 +200,6 @@ impl Client {
             }
             match op(fids).await {
                 Err(error) if error.errno() == Errno::EREMCHG => self.outdated(&fids),
-                // A request that was long on its way may find its stripe gone, and not the
-                // directory.
-                Err(error)
-                    if error.errno() == Errno::ESTALE
-                        && stale < ASKED_MAX
-                        && fids.iter().any(|fid| self.is_stripe(*fid)) =>
-                {
-                    stale += 1;
-                    self.outdated(&fids);
-                }
                 result => return result,
             }
             for (fid, dir) in fids.into_iter().zip(dirs) {
