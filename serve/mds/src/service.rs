@@ -261,7 +261,8 @@ impl Mds {
                 _ => None,
             };
             let mut result = match (kept, op) {
-                (Some(result), op) => self.open_again(&mut request, &op, result),
+                // Apart, so that the future of the fast path stays small.
+                (Some(result), op) => Box::pin(self.open_again(&mut request, &op, result)).await,
                 (None, _) if lacks_ticket => Err(Errno::ENOKEY),
                 (None, _) if failed => Err(Errno::ECANCELED),
                 (None, Op::Mds(op)) if is_denied && ids::is_denied(&op) => Err(Errno::EACCES),
@@ -387,7 +388,7 @@ impl Mds {
     }
 
     /// An answer of an earlier life; a handle in it is of that life, too.
-    fn open_again(
+    async fn open_again(
         &self,
         request: &mut RequestContext<'_>,
         op: &Op,
@@ -405,7 +406,10 @@ impl Mds {
             return result;
         };
         // Under its own origin the answer to this part would overwrite that to the whole.
-        match request.without_origin(|request| self.open(request, entry.attr.fid, flags))? {
+        let open = |request: &mut RequestContext<'_>| {
+            request.without_origin(|request| self.open(request, entry.attr.fid, flags))
+        };
+        match self.in_turn(request, open).await? {
             MdsReply::Opened { handle, .. } => {
                 Ok(OpReply::Mds(MdsReply::Opened { entry, created, handle, layout }))
             }

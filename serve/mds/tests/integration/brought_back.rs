@@ -22,7 +22,7 @@ const LEN: usize = 8192;
 const AT: u64 = 100;
 
 /// A session of a client on the network.
-fn session(rig: &Rig, client: ClientUuid) -> Arc<Export> {
+pub fn session(rig: &Rig, client: ClientUuid) -> Arc<Export> {
     let nid = "10.0.0.3:5000@tcp".parse().unwrap();
     let export = Export::elsewhere(rig.mds.name(), client, nid, Role::Client);
     let hello = ConnectRequest {
@@ -39,7 +39,7 @@ fn session(rig: &Rig, client: ClientUuid) -> Arc<Export> {
     export
 }
 
-async fn asks(rig: &Rig, export: &Arc<Export>, xid: u64, ops: Vec<Op>) -> Reply {
+pub async fn asks(rig: &Rig, export: &Arc<Export>, xid: u64, ops: Vec<Op>) -> Reply {
     let request = Request { ops, ..rig.request(xid, &CREDENTIALS, Vec::new()) };
     rig.mds.clone().handle(export.clone(), request).await
 }

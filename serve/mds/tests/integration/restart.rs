@@ -1,5 +1,6 @@
 //! What outlives a restart, a crash, or the death of a client.
 
+use crate::brought_back::{asks, session};
 use crate::rig::holder::Answer;
 use crate::rig::*;
 use types::attr::SetAttr;
@@ -11,6 +12,7 @@ use types::object::ObjectId;
 use types::session::ClientUuid;
 use types::target::TargetIndex;
 use wire::mds::{Close, CreateKind, Link, Lock, MdsOp, Open, OpenFlags, Rmdir, Wrote};
+use wire::message::Op;
 
 const OTHER: ClientUuid = ClientUuid(2);
 
@@ -308,6 +310,28 @@ fn nobody_begins_to_write_while_a_file_is_cut() {
         start.elapsed()
     );
     assert_eq!(marks(&rig), 1);
+}
+
+#[test]
+fn an_open_that_comes_again_after_a_crash_waits_for_what_is_in_its_way() {
+    let rig = Rig::new();
+    let (file, object) = written(&rig);
+    let flags = OpenFlags { read: true, write: true, exec: false, append: false, lasting: false };
+    let open = || vec![Op::Mds(MdsOp::Open(Open { fid: file, flags }))];
+    let reply = wait(asks(&rig, &session(&rig, OTHER), 7, open()));
+    assert!(reply.results[0].is_ok(), "{reply:?}");
+    rig.one(MdsOp::Sync).unwrap();
+    let rig = rig.crash();
+    let export = session(&rig, OTHER);
+    for (xid, op) in [(8, Op::Replayed), (9, Op::Restored)] {
+        let reply = wait(asks(&rig, &export, xid, vec![op]));
+        assert!(reply.results[0].is_ok(), "{reply:?}");
+    }
+    rig.osts.silent.lock().insert(object.0);
+    cut(&rig, file, 100);
+    std::thread::sleep(std::time::Duration::from_millis(40));
+    let again = wait(asks(&rig, &export, 7, open()));
+    assert!(again.results[0].is_ok(), "{again:?}");
 }
 
 /// As in seed 9320448 of the simulation: a client that was evicted writes under WRITE before it has
