@@ -177,8 +177,10 @@ pub const OBJECT_FILES_UNSYNCED_MAX: usize = 65_536;
 /// Unsynced object files up to which each is synced by itself; beyond it one syncfs costs less.
 pub const OBJECT_FILES_SYNCED_ONE_BY_ONE: usize = 32;
 /// Inode-bit locks of one client at one MDT (one lock: one inode), about 150 bytes of memory each.
-/// A client keeps three quarters of these, so it knows a directory of 100,000 files as a whole.
-pub const IBITS_LOCKS_PER_CLIENT_MAX: usize = 1 << 18;
+/// A client keeps half of these, so it knows a directory of 100,000 files as a whole. The other
+/// half is for what is on its way: far away, a listing brings some 65,536 locks in one round trip,
+/// and as many others are being given up.
+pub const IBITS_LOCKS_PER_CLIENT_MAX: usize = 3 << 17;
 /// Inode-bit locks at one MDT in all: 150 MiB.
 pub const IBITS_LOCKS_MAX: usize = 1 << 20;
 /// Ranges of absent names, of one client in one directory, about 100 bytes each.

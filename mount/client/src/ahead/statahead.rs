@@ -13,9 +13,15 @@
 //! A directory whose names are all known is listed from memory, also where attributes are not
 //! known: then the first miss fetches the first window.
 //!
+//! What was fetched may be missed all the same: others called its locks back, the MDT had no room
+//! for more, or this mount had none. The first such miss asks for itself. The next one fetches
+//! [`AGAIN_GROWS`] of those that are missing, from its name on, and each further one so many times
+//! as many as the one before it. A miss of what was fetched last begins anew.
+//!
 //! Waste is bounded: an entry is fetched once per listing, so all of it costs what `ls -l` would
-//! have. If [`TRIAL`] entries of one listing or more were fetched and fewer than one in
-//! [`USED_ONE_IN`] was looked at, the next listings of that directory fetch nothing for a while.
+//! have. Entries that are fetched again are at most [`TRIAL`], and [`USED_ONE_IN`] for each one
+//! that was looked at. If [`TRIAL`] entries of one listing or more were fetched and fewer than one
+//! in [`USED_ONE_IN`] was looked at, the next listings of that directory fetch nothing for a while.
 //!
 //! What is fetched is kept under locks as everything else is, and handed out by lookups only
 //! (docs/client.md). This file decides; `ops/statahead.rs` acts.
@@ -45,6 +51,10 @@ const DIRECTORIES_MAX: usize = 256;
 const NAMED_MAX: usize = 64;
 /// Entries of their listings in all, about 100 MB; beyond it the same.
 const ENTRIES_MAX: usize = 1 << 20;
+/// Entries that are looked at, to find one that was lost.
+const AROUND: usize = 64;
+/// Each window of entries that were lost is so many times the one before it.
+const AGAIN_GROWS: usize = 4;
 /// Entries fetched of a listing from which on their use is looked at.
 const TRIAL: u64 = 4096;
 /// Of so many fetched entries one must have been looked at.
@@ -111,11 +121,25 @@ struct Directory {
     windows: Vec<watch::Receiver<()>>,
     fetched: u64,
     used: u64,
+    again: Again,
     /// More may be fetched before it is missed.
     goes_on: bool,
     rests_until: Option<Monotonic>,
     rest: Duration,
     last_use: u64,
+}
+
+/// Entries that are missed though they were fetched.
+#[derive(Default)]
+struct Again {
+    /// Misses of such entries.
+    missed: u64,
+    /// Entries fetched again.
+    fetched: u64,
+    /// Entries of the newest window of these; 1: the miss asked for itself.
+    size: usize,
+    /// Its number.
+    window: u16,
 }
 
 impl Statahead {
@@ -277,18 +301,52 @@ impl Directory {
         if self.misses < MISSES || self.rests(now) {
             return OnMiss::Ask;
         }
-        let window = usize::from(self.window_of[place]).checked_sub(1);
-        if let Some(done) = window.and_then(|window| self.windows.get(window)) {
-            // Its sender is gone when the answer is learnt. What was learnt and is not there any
-            // more was called back; the one that is missed is asked for.
-            return if done.has_changed().is_ok() {
-                OnMiss::Wait(done.clone())
-            } else {
-                OnMiss::Ask
+        figures.misses += 1;
+        if let Some(done) = self.done(place) {
+            // Its sender is gone when the answer is learnt.
+            return match done.has_changed() {
+                Ok(_) => OnMiss::Wait(done.clone()),
+                Err(_) => self.lost(place, max, is_known, figures),
             };
         }
-        figures.misses += 1;
         self.window(place, max, is_known, figures).map_or(OnMiss::Ask, OnMiss::Fetch)
+    }
+
+    /// The end of the window that has a place.
+    fn done(&self, place: usize) -> Option<&watch::Receiver<()>> {
+        self.windows.get(usize::from(self.window_of[place]).checked_sub(1)?)
+    }
+
+    /// An entry is missed that was fetched.
+    fn lost(
+        &mut self,
+        place: usize,
+        max: usize,
+        is_known: impl Fn(Fid) -> bool,
+        figures: &mut StataheadFigures,
+    ) -> OnMiss {
+        let again = &mut self.again;
+        again.missed += 1;
+        again.size = match self.window_of[place] == again.window {
+            true => 1,
+            false => (again.size * AGAIN_GROWS).clamp(1, WINDOW_MAX),
+        };
+        let most = TRIAL + USED_ONE_IN * (self.used + again.missed) - again.fetched;
+        let size = again.size.min(max).min(usize::try_from(most).unwrap_or(usize::MAX));
+        if size < 2 {
+            return OnMiss::Ask;
+        }
+        let is_over =
+            |place: usize| self.done(place).is_none_or(|done| done.has_changed().is_err());
+        let around = (place..self.listing.len()).chain(0..place).take(size * AROUND);
+        let missing = |place: &usize| is_over(*place) && !is_known(self.listing[*place].fid);
+        let places: Vec<usize> = around.filter(missing).take(size).collect();
+        let count = places.len() as u64;
+        let Some(window) = self.begin_window(&places) else { return OnMiss::Ask };
+        (self.again.window, self.again.fetched) =
+            (self.window_of[place], self.again.fetched + count);
+        figures.total += count;
+        OnMiss::Fetch(window)
     }
 
     fn place(&self, name: &Name) -> Option<usize> {
@@ -307,24 +365,27 @@ impl Directory {
         is_known: impl Fn(Fid) -> bool,
         figures: &mut StataheadFigures,
     ) -> Option<Window> {
-        let number = u16::try_from(self.windows.len() + 1).ok()?;
         let size = (self.size * 2).clamp(WINDOW_FIRST, WINDOW_MAX).min(max);
         let around = (place..self.listing.len()).chain(0..place);
         let missing =
             |place: &usize| self.window_of[*place] == 0 && !is_known(self.listing[*place].fid);
         let places: Vec<usize> = around.filter(missing).take(size).collect();
-        if places.is_empty() {
-            return None;
-        }
+        let window = self.begin_window(&places)?;
         figures.lists += u64::from(self.size == 0);
         self.size = size;
         self.goes_on = places.len() == size;
+        self.fetched += places.len() as u64;
+        figures.total += places.len() as u64;
+        Some(window)
+    }
+
+    /// A window of these places; `None`: there are none, or too many windows.
+    fn begin_window(&mut self, places: &[usize]) -> Option<Window> {
+        let number = u16::try_from(self.windows.len() + 1).ok().filter(|_| !places.is_empty())?;
         let done = watch::Sender::new(());
         self.windows.push(done.subscribe());
         places.iter().for_each(|place| self.window_of[*place] = number);
-        let fids: Vec<Fid> = places.iter().map(|place| self.listing[*place].fid).collect();
-        self.fetched += fids.len() as u64;
-        figures.total += fids.len() as u64;
+        let fids = places.iter().map(|place| self.listing[*place].fid).collect();
         Some(Window { fids, done })
     }
 }
@@ -401,6 +462,60 @@ mod tests {
         let hashed = (0..count).map(|n| n * 7_919 % count);
         assert!(waits(count, hashed.clone()) <= 13, "{}", waits(count, hashed));
         assert_eq!(waits(16, 0..16), 2);
+    }
+
+    /// Looks at all entries in order. Until this many waits an MDT without room grants nothing for
+    /// what is fetched. Returns waits, and entries that were fetched again.
+    fn waits_without_locks(count: usize, until: usize) -> (usize, u64) {
+        let (mut statahead, listing) = (Statahead::default(), listing(count));
+        let mut known = BTreeSet::new();
+        let mut waits = 0;
+        for n in 0..count {
+            if known.contains(&fid(n)) {
+                _ = statahead.hit(DIR);
+                continue;
+            }
+            waits += 1;
+            let is_known = |fid: Fid| known.contains(&fid);
+            let listing = Some(listing.clone());
+            match statahead.miss((DIR, &name(n)), listing, WINDOW_MAX, is_known, at(0)) {
+                OnMiss::Ask => _ = known.insert(fid(n)),
+                // The lookup asks for itself then.
+                OnMiss::Fetch(_) if waits <= until => _ = known.insert(fid(n)),
+                OnMiss::Fetch(window) => known.extend(window.fids),
+                OnMiss::Wait(_) => panic!("nothing is on its way"),
+            }
+        }
+        (waits, statahead.directories[&DIR].again.fetched)
+    }
+
+    #[test]
+    fn what_came_without_locks_is_fetched_again_in_few_waits() {
+        let count = 50_000;
+        let (waits, again) = waits_without_locks(count, 40);
+        assert!(waits <= 60 && again <= count as u64, "{waits} waits, {again} fetched again");
+        // The MDT never has room.
+        let (waits, again) = waits_without_locks(count, usize::MAX);
+        assert!(waits == count && again <= 2 * count as u64, "{waits} waits, {again} in vain");
+    }
+
+    #[test]
+    fn looks_at_what_others_change_all_the_time_fetch_little_of_the_rest() {
+        let (mut statahead, listing) = (Statahead::default(), listing(100_000));
+        let looks = 1000;
+        let mut fetched = 0;
+        for look in 0..looks {
+            let n = [7, 30_000, 60_000][look % 3];
+            let listing = Some(listing.clone());
+            let miss = statahead.miss((DIR, &name(n)), listing, WINDOW_MAX, |_| false, at(0));
+            if let OnMiss::Fetch(window) = miss {
+                fetched += window.fids.len();
+            }
+        }
+        let once = fetched - statahead.directories[&DIR].again.fetched as usize;
+        assert!(once <= 2 * WINDOW_MAX, "{once}");
+        let most = TRIAL as usize + USED_ONE_IN as usize * looks;
+        assert!(fetched - once <= most, "{fetched}");
     }
 
     #[test]

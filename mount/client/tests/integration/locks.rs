@@ -11,6 +11,7 @@ use client::node::NodeId;
 use client::open::OpenMode;
 use client::{Budget, Looked};
 use data::lock_namespace::Whose;
+use data::locks::table::Bounds;
 use futures_util::poll;
 use std::future::Future;
 use std::pin::Pin;
@@ -510,6 +511,29 @@ async fn open_of_a_removed_file_is_given_back_though_its_grant_was_not_trusted()
     cluster.world.release("Unlock");
     giving.await.unwrap();
     client.unmount().await;
+}
+
+/// A large listing may bring more than the MDT has room for until it answers.
+#[tokio::test]
+async fn surplus_locks_are_given_up_without_waiting_for_answers() {
+    let (cluster, _) = granting().await;
+    let client = &cluster.client;
+    for n in 0..4 * 1024 {
+        make(client, &format!("f{n}")).await;
+    }
+    cluster.world.hold("Unlock");
+    let locks = client.lock_namespace();
+    locks.set_bounds(Bounds { locks: 100, ..locks.bounds() }).unwrap();
+    let sent = || cluster.world.state.lock().log.iter().filter(|op| *op == "Unlock").count();
+    for _ in 0..1000 {
+        if sent() >= 4 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(sent(), 4);
+    cluster.world.release("Unlock");
+    client.clone().unmount().await;
 }
 
 #[tokio::test]

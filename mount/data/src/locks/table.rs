@@ -37,7 +37,7 @@ use wire::mds::Entry;
 
 /// Inodes with locks; below what an MDT lets one client have, so that it rarely has to call back
 /// for room.
-pub const LOCKS_MAX: usize = IBITS_LOCKS_PER_CLIENT_MAX / 4 * 3;
+pub const LOCKS_MAX: usize = IBITS_LOCKS_PER_CLIENT_MAX / 2;
 /// Memory of all slots and names, bytes, about.
 pub(crate) const WEIGHT_MAX: usize = 192 << 20;
 /// Size of one slot with its places in maps and queue, about, bytes.

@@ -20,6 +20,7 @@ use session::session::Session;
 use session::validity;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
+use tokio::sync::Semaphore;
 use types::credentials::Credentials;
 use types::fid::Fid;
 use types::lock::InodeBits;
@@ -27,6 +28,10 @@ use wire::mds::{MdsOp, Unlock};
 
 /// Locks given up in one request.
 const BATCH: usize = 1024;
+/// Requests that give surplus locks up and are on their way, at most. A large listing brings 16,384
+/// locks in one reply, and the next replies are on their way: the MDT must not run out of room for
+/// them while the answers to these travel.
+const SURPLUS_REQUESTS_MAX: usize = 32;
 
 impl Locks {
     /// OPEN is called back. True if the inode may be in use, as far as this mount can know.
@@ -139,6 +144,8 @@ impl Locks {
 pub struct Upkeep {
     session: Arc<Session>,
     locks: Arc<Locks>,
+    /// For requests that give surplus locks up.
+    room: Arc<Semaphore>,
     me: Weak<Upkeep>,
 }
 
@@ -156,7 +163,7 @@ pub async fn keep_up(upkeep: Weak<Upkeep>, mut stop: watch::Receiver<bool>) {
             if victims.is_empty() {
                 break;
             }
-            strong.give_locks(victims, InodeBits::ALL).await;
+            strong.give_surplus(victims).await;
         }
         drop(strong);
         tokio::select! {
@@ -171,7 +178,8 @@ pub async fn keep_up(upkeep: Weak<Upkeep>, mut stop: watch::Receiver<bool>) {
 impl Upkeep {
     /// Of these locks.
     pub fn new(session: Arc<Session>, locks: Arc<Locks>) -> Arc<Upkeep> {
-        Arc::new_cyclic(|me| Upkeep { session, locks, me: me.clone() })
+        let room = Arc::new(Semaphore::new(SURPLUS_REQUESTS_MAX));
+        Arc::new_cyclic(|me| Upkeep { session, locks, room, me: me.clone() })
     }
 
     fn check_leases(&self) {
@@ -188,9 +196,28 @@ impl Upkeep {
         }
     }
 
+    /// Gives these locks up. Returns when nothing here uses them any more: their MDTs are told in
+    /// the background.
+    async fn give_surplus(&self, fids: Vec<Fid>) {
+        let (Ok(room), Some(me)) = (self.room.clone().acquire_owned().await, self.me.upgrade())
+        else {
+            return;
+        };
+        let given = self.locks.give_back(fids, InodeBits::ALL).await;
+        let tell = async move {
+            me.tell(given).await;
+            drop(room);
+        };
+        self.session.env.tasks.spawn("give surplus locks back", Box::pin(tell));
+    }
+
     /// Gives bits of inodes back to their MDTs, with what they cover here and in the kernel.
     async fn give_locks(&self, fids: Vec<Fid>, bits: InodeBits) {
         let given = self.locks.give_back(fids, bits).await;
+        self.tell(given).await;
+    }
+
+    async fn tell(&self, given: Vec<(Fid, InodeBits)>) {
         let mut by_mdt = BTreeMap::<u16, Vec<(Fid, InodeBits)>>::new();
         for (fid, bits) in &given {
             by_mdt.entry(fid.mdt()).or_default().push((*fid, *bits));
