@@ -28,10 +28,10 @@ use wire::mds::{MdsOp, Unlock};
 
 /// Locks given up in one request.
 const BATCH: usize = 1024;
-/// Requests that give surplus locks up and are on their way, at most. A large listing brings 16,384
-/// locks in one reply, and the next replies are on their way: the MDT must not run out of room for
-/// them while the answers to these travel.
-const SURPLUS_REQUESTS_MAX: usize = 32;
+/// Requests that give locks up and are on their way, at most. A large listing brings 16,384 locks
+/// in one reply, and the next replies are on their way: the MDT must not run out of room for them
+/// while the answers to these travel.
+const REQUESTS_MAX: usize = 32;
 
 impl Locks {
     /// OPEN is called back. True if the inode may be in use, as far as this mount can know.
@@ -144,7 +144,7 @@ impl Locks {
 pub struct Upkeep {
     session: Arc<Session>,
     locks: Arc<Locks>,
-    /// For requests that give surplus locks up.
+    /// For requests that give locks up.
     room: Arc<Semaphore>,
     me: Weak<Upkeep>,
 }
@@ -157,14 +157,7 @@ pub async fn keep_up(upkeep: Weak<Upkeep>, mut stop: watch::Receiver<bool>) {
         strong.check_leases();
         locks.table.lock().set_now(clock.now().as_secs());
         locks.bury_removed();
-        strong.give_nameless().await;
-        while !*stop.borrow() {
-            let victims = locks.victims();
-            if victims.is_empty() {
-                break;
-            }
-            strong.give_surplus(victims).await;
-        }
+        while !*stop.borrow() && strong.give_some_up().await {}
         drop(strong);
         tokio::select! {
             biased;
@@ -178,7 +171,7 @@ pub async fn keep_up(upkeep: Weak<Upkeep>, mut stop: watch::Receiver<bool>) {
 impl Upkeep {
     /// Of these locks.
     pub fn new(session: Arc<Session>, locks: Arc<Locks>) -> Arc<Upkeep> {
-        let room = Arc::new(Semaphore::new(SURPLUS_REQUESTS_MAX));
+        let room = Arc::new(Semaphore::new(REQUESTS_MAX));
         Arc::new_cyclic(|me| Upkeep { session, locks, room, me: me.clone() })
     }
 
@@ -196,19 +189,29 @@ impl Upkeep {
         }
     }
 
-    /// Gives these locks up. Returns when nothing here uses them any more: their MDTs are told in
-    /// the background.
-    async fn give_surplus(&self, fids: Vec<Fid>) {
-        let (Ok(room), Some(me)) = (self.room.clone().acquire_owned().await, self.me.upgrade())
+    /// Gives a batch of locks up that are not needed, or too many. Returns when nothing here uses
+    /// them any more: their MDTs are told in the background, as one that does not answer must not
+    /// keep this task from looking at leases. `false`: there are none, or enough are on their way.
+    async fn give_some_up(&self) -> bool {
+        let (Ok(room), Some(me)) = (self.room.clone().try_acquire_owned(), self.me.upgrade())
         else {
-            return;
+            return false;
         };
+        let mut fids = self.nameless();
+        if fids.is_empty() {
+            fids = self.locks.victims();
+        }
+        if fids.is_empty() {
+            return false;
+        }
         let given = self.locks.give_back(fids, InodeBits::ALL).await;
         let tell = async move {
             me.tell(given).await;
             drop(room);
+            me.locks.wake_upkeep.notify_one();
         };
-        self.session.env.tasks.spawn("give surplus locks back", Box::pin(tell));
+        self.session.env.tasks.spawn("give locks up", Box::pin(tell));
+        true
     }
 
     /// Gives bits of inodes back to their MDTs, with what they cover here and in the kernel.
@@ -234,12 +237,13 @@ impl Upkeep {
         }
     }
 
-    /// Another client removed the name of inodes that nothing here needs any more: the rest of
-    /// their locks goes.
-    async fn give_nameless(&self) {
+    /// Inodes of which another client removed the name, and that nothing here needs any more: the
+    /// rest of their locks goes.
+    fn nameless(&self) -> Vec<Fid> {
         let mut fids = self.locks.table.lock().nameless();
         fids.retain(|fid| !self.locks.needs(*fid));
-        self.give_all_locks(fids, InodeBits::ALL).await;
+        fids.truncate(BATCH);
+        fids
     }
 
     /// Tells an MDT what is given up; `giving` was called at its gate before. An error: the session
