@@ -325,6 +325,10 @@ impl Directory {
         is_known: impl Fn(Fid) -> bool,
         figures: &mut StataheadFigures,
     ) -> OnMiss {
+        if is_known(self.listing[place].fid) {
+            // It is asked for because the kernel knows better than its lock says.
+            return OnMiss::Ask;
+        }
         let again = &mut self.again;
         again.missed += 1;
         again.size = match self.window_of[place] == again.window {

@@ -539,6 +539,7 @@ async fn locks_are_given_up_without_waiting_for_answers() {
     // Another client removed its name, and nothing here needs it.
     cluster.callback(ClientOp::Revoke { locks: vec![(fid, InodeBits::LOOKUP)] }).await;
     let locks = client.lock_namespace();
+    // What looks after the locks begins now.
     locks.set_bounds(locks.bounds()).unwrap();
     sent(1).await;
     locks.set_bounds(Bounds { locks: 100, ..locks.bounds() }).unwrap();

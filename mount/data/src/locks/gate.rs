@@ -21,8 +21,8 @@ use types::name::Name;
 use types::names::NameRange;
 use types::ranges::ByteRange;
 
-/// Notes of one MDT, about 100 bytes each: twice the locks that are given up while the answer to a
-/// page of a listing travels. Beyond it (one request waits very long) all requests under way lose
+/// Notes of one MDT, about 100 bytes each: four times the locks that this mount may be giving up at
+/// once (`upkeep`). Beyond it (one request waits very long) all requests under way lose
 /// all grants: that costs round trips, never correctness. The MDT counts what they lost as held,
 /// until it calls back the oldest.
 const NOTES_MAX: usize = 131_072;
