@@ -2,6 +2,7 @@
 
 use crate::ahead::directory::DirAhead;
 use crate::ahead::files::FilesAhead;
+use crate::ahead::names::NamesAhead;
 use crate::ahead::statahead::{self, Statahead};
 use crate::caller::{Found, Stat};
 use crate::counters::{Counters, Operation, Timed};
@@ -97,6 +98,7 @@ pub struct Client {
     pub(crate) not_known: NotKnown,
     pub(crate) statahead: Mutex<Statahead>,
     pub(crate) dir_ahead: Mutex<DirAhead>,
+    pub(crate) names_ahead: Mutex<NamesAhead>,
     pub(crate) files_ahead: Mutex<FilesAhead<Arc<File>>>,
     /// Entries of a window of statahead, at most; 0: off.
     pub(crate) statahead_max: AtomicUsize,
@@ -169,6 +171,7 @@ impl Client {
             not_known: NotKnown::default(),
             statahead: Mutex::default(),
             dir_ahead: Mutex::default(),
+            names_ahead: Mutex::default(),
             files_ahead: Mutex::default(),
             statahead_max: AtomicUsize::new(statahead::WINDOW_MAX),
             closes: Arc::new(Semaphore::new(CLOSES_MAX)),

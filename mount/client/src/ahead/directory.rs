@@ -14,8 +14,8 @@
 //! At most [`AHEAD_FIRST`] directories are listed ahead and not visited, [`GROWTH`] more for each
 //! that is visited, up to [`AHEAD_MAX`]. A request is sent when a quarter of that, or a whole
 //! request, has room, so that a walk does not send one for each visit. Those that no program visits
-//! for [`EXPIRY`] no longer count, and the bound begins anew. This file decides; `ops/dir_ahead.rs`
-//! acts.
+//! for [`EXPIRY`] no longer count, and the bound begins anew. This file decides;
+//! `ops/directories/ahead.rs` acts.
 
 use env::clock::Monotonic;
 use env::watch;

@@ -3,4 +3,5 @@
 
 pub(crate) mod directory;
 pub(crate) mod files;
+pub(crate) mod names;
 pub(crate) mod statahead;

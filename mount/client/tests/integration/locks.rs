@@ -360,7 +360,7 @@ async fn a_request_in_the_directory_makes_it_an_epoch() {
     let (cluster, told) = granting().await;
     let client = cluster.client.clone();
     assert!(matches!(lookup(&client, "a").await, Looked::Absent(_)));
-    cluster.world.hold("Lookup");
+    cluster.world.hold("Readdir");
     cluster.asked();
     let looking = tokio::spawn({
         let client = client.clone();
@@ -372,7 +372,7 @@ async fn a_request_in_the_directory_makes_it_an_epoch() {
     told.take();
     cluster.callback(ClientOp::Revoke { locks: vec![(Fid::ROOT, InodeBits::UPDATE)] }).await;
     assert!(told.take().contains(&"epoch".to_owned()), "dropping a name would wait for the lookup");
-    cluster.world.release("Lookup");
+    cluster.world.release("Readdir");
     looking.await.unwrap();
     client.unmount().await;
 }

@@ -5,6 +5,7 @@ mod kernel;
 mod leases;
 mod library;
 mod locks;
+mod names_ahead;
 mod operations;
 mod races;
 mod read_ahead;

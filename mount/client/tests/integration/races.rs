@@ -75,7 +75,7 @@ fn a_request_that_begins_in_the_directory_makes_it_an_epoch_at_once() {
         let callback = rig.revoke(Fid::ROOT, UPDATE);
         rig.wait_ms(20).await;
         assert_eq!(rig.kernel.take(), ["expire 1 a"]);
-        rig.cluster.world.hold("Lookup");
+        rig.cluster.world.hold("Readdir");
         let looking = rig.begin(rig.client().lookup_name(Caller::root(), NodeId::ROOT, name("b")));
         rig.wait_ms(3).await;
         assert_eq!(rig.kernel.take(), ["epoch"]);

@@ -17,7 +17,7 @@ const FILES: usize = 10;
 const QUIET: Duration = Duration::from_secs(3);
 const TICKETS: [&str; 2] = ["mds_ticket", "ost_ticket"];
 /// What a mount also asks by itself, at times of its own.
-const BY_ITSELF: [&str; 4] = ["mds_grant", "ost_grant", "mds_sync", "ost_sync"];
+const BY_ITSELF: [&str; 5] = ["mds_accessed", "mds_grant", "ost_grant", "mds_sync", "ost_sync"];
 
 /// Names of the operations of a request, and bytes of its frame.
 type Shape = (Vec<&'static str>, usize);

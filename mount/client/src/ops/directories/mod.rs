@@ -3,6 +3,7 @@
 mod ahead;
 mod files_ahead;
 pub(crate) mod list;
+mod names_ahead;
 mod scan;
 mod statahead;
 pub(crate) mod stripes;

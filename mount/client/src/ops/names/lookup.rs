@@ -109,6 +109,11 @@ impl Client {
         {
             return Ok(known);
         }
+        if self.list_names(&caller.credentials, parent).await
+            && let Some(known) = self.look_up_in_table(parent, &name)
+        {
+            return Ok(known);
+        }
         for _ in 0..PIN_TRIES {
             let looked = self.look_up_entry(&caller.credentials, parent, &name).await;
             if let Ok(entry) = &looked {
@@ -125,6 +130,7 @@ impl Client {
                     return Ok(Looked::Found(self.found(parent, Some(&name), &entry.attr)));
                 }
                 Err(error) if error.errno() == Errno::ENOENT => {
+                    self.missed_name(parent);
                     return Ok(self.absent(parent, &name));
                 }
                 Err(error) => return Err(error),
