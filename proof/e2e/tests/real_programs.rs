@@ -100,6 +100,10 @@ fn a_c_library_builds_to_the_same_bytes_and_runs() {
 
 #[test]
 fn a_large_crate_builds_and_runs() {
+    if !e2e::long() {
+        eprintln!("skipped: without E2E_LONG=1 the C library is built only");
+        return;
+    }
     on_hosts_striped("1", |cluster| {
         let vendor = vendored(cluster);
         let script = format!(
