@@ -32,10 +32,19 @@ struct Directory {
     stripes: u32,
 }
 
+/// Another client of the file system that is listed.
+pub struct Elsewhere {
+    /// Where it has it mounted. It makes the files.
+    pub mount: PathBuf,
+    /// Makes all clients forget what they know.
+    pub forget: Box<dyn Fn() -> Result<(), BenchError>>,
+}
+
 /// The item.
 pub struct Ls {
     args: LsArgs,
     directories: Vec<Directory>,
+    elsewhere: Option<Elsewhere>,
 }
 
 impl Ls {
@@ -49,7 +58,12 @@ impl Ls {
                     .map(|stripes| Directory { entries: *entries, stripes: *stripes }),
             );
         }
-        Ls { args: args.clone(), directories }
+        Ls { args: args.clone(), directories, elsewhere: None }
+    }
+
+    /// As [`Ls::new`], of files that another client makes.
+    pub fn of_another(args: &LsArgs, elsewhere: Elsewhere) -> Ls {
+        Ls { elsewhere: Some(elsewhere), ..Ls::new(args) }
     }
 
     /// Directory, program, cold.
@@ -60,8 +74,8 @@ impl Ls {
     }
 }
 
-fn folder(place: &Place, directory: Directory) -> PathBuf {
-    place.dir(0).join(format!("ls-{}-{}", directory.entries, directory.stripes))
+fn folder(dir: &Path, directory: Directory) -> PathBuf {
+    dir.join(format!("ls-{}-{}", directory.entries, directory.stripes))
 }
 
 /// Makes the directory and its files, unless it is there. Without stripes the files are made with
@@ -147,8 +161,21 @@ impl Item for Ls {
             return Ok(());
         }
         let (directory, _, cold) = self.task(step);
-        make(&folder(spot.place, directory), directory, spot.place, spot.stop)?;
-        if cold { forget() } else { Ok(()) }
+        let ours = spot.place.dir(0);
+        let there = self
+            .elsewhere
+            .as_ref()
+            .map(|other| other.mount.join(ours.file_name().unwrap_or_default()));
+        let dir = folder(there.as_deref().unwrap_or(ours), directory);
+        make(&dir, directory, spot.place, spot.stop)?;
+        if !cold {
+            return Ok(());
+        }
+        // Here drop_caches is not enough: of what a kernel forgot its client keeps the locks.
+        if let Some(other) = &self.elsewhere {
+            (other.forget)()?;
+        }
+        forget()
     }
 
     fn perform(&mut self, step: usize, spot: &Spot<'_>) -> Result<Done, BenchError> {
@@ -158,7 +185,7 @@ impl Item for Ls {
         let (directory, program, _) = self.task(step);
         let words = PROGRAMS[program].1;
         let mut command = Command::new(words[0]);
-        command.args(&words[1..]).arg(folder(spot.place, directory)).env("LC_ALL", "C");
+        command.args(&words[1..]).arg(folder(spot.place.dir(0), directory)).env("LC_ALL", "C");
         command.stdin(Stdio::null()).stdout(Stdio::null());
         let status = command.status().map_err(BenchError::of("run a program that lists"))?;
         spot.stop.check()?;

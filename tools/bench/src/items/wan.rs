@@ -15,7 +15,7 @@ mod reads;
 use crate::failure::BenchError;
 use crate::item::{self, Item, Rounds};
 use crate::items::build::Build;
-use crate::items::ls::Ls;
+use crate::items::ls::{Elsewhere, Ls};
 use crate::items::mdtest::Mdtest;
 use crate::items::rtt::Rtt;
 use crate::place::Place;
@@ -62,7 +62,8 @@ pub fn run(
                 WanItem::Mdtest => Box::new(Mdtest::new(&args.mdtest())),
                 WanItem::Reads => Box::new(Reads::new(args, &link, cluster.beside(&link)?)),
                 WanItem::Beside => Box::new(Beside::new(args, cluster.beside(&link)?)),
-                WanItem::Ls => Box::new(Ls::new(&args.ls())),
+                // A client that is far away would take hours to make them.
+                WanItem::Ls => Box::new(Ls::of_another(&args.ls(), elsewhere(&cluster, &link)?)),
                 WanItem::Build => Box::new(Build::new(&args.build())),
                 WanItem::Rtt => Box::new(Rtt::new(&args.rtt())),
             };
@@ -82,6 +83,11 @@ pub fn run(
     let shares = own::shares(&done);
     let figures = done.into_iter().map(|AtDelay { ms, figure }| over_the_link(figure, ms));
     Ok((places, figures.chain(shares).collect()))
+}
+
+fn elsewhere(cluster: &Cluster, link: &Link) -> Result<Elsewhere, BenchError> {
+    let mount = cluster.beside(link)?.to_owned();
+    Ok(Elsewhere { mount, forget: Box::new(cluster.forgetting()) })
 }
 
 /// A round trip for which nothing was tuned, from the seed.

@@ -4,6 +4,7 @@
 use super::link::{Link, Side};
 use crate::daemons;
 use crate::failure::BenchError;
+use crate::program;
 use bench_args::WanArgs;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
@@ -99,6 +100,12 @@ impl Cluster {
             self.mount_on(link, Side::Near, &self.beside)?;
         }
         Ok(&self.beside)
+    }
+
+    /// Something that makes all mounts of this file system give up what they know.
+    pub fn forgetting(&self) -> impl Fn() -> Result<(), BenchError> + use<> {
+        let parameter = format!("ldlm.namespaces.{}-*.lru_size=clear", self.fsname);
+        move || run(program::sheen()?.args(["lctl", "set_param", &parameter]), "empty the caches")
     }
 }
 
