@@ -18,18 +18,24 @@ use std::sync::Arc;
 /// The word that asks for an empty FUSE file system as a reference.
 pub const NULL: &str = "null";
 
-/// Our folder in a file system; removed with everything in it when dropped.
+/// Our folder in a file system; removed with everything in it when dropped, unless it is kept.
 #[derive(Debug)]
-struct Scratch(PathBuf);
+struct Scratch {
+    dir: PathBuf,
+    is_kept: bool,
+}
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.0)
+        if self.is_kept {
+            return;
+        }
+        if let Err(error) = fs::remove_dir_all(&self.dir)
             && error.kind() != std::io::ErrorKind::NotFound
         {
             eprintln!(
                 "sheen bench: cannot remove {}: {error}; remove it by hand",
-                self.0.display()
+                self.dir.display()
             );
         }
     }
@@ -85,6 +91,14 @@ impl Place {
         Ok(place)
     }
 
+    /// The same place, whose folder stays: its file system is removed as a whole.
+    pub fn kept(mut self) -> Place {
+        if let Some(scratch) = &mut self._scratch {
+            scratch.is_kept = true;
+        }
+        self
+    }
+
     /// Reads its metrics from now on, if that is wanted.
     ///
     /// # Errors
@@ -101,7 +115,7 @@ impl Place {
             paths.first().ok_or_else(|| BenchError::Usage("name a path to measure".to_owned()))?;
         let scratch = first.join(folder);
         fs::create_dir(&scratch).map_err(BenchError::at("make a folder", &scratch))?;
-        let scratch = Scratch(scratch);
+        let scratch = Scratch { dir: scratch, is_kept: false };
         let dirs: Vec<PathBuf> = paths.iter().map(|path| path.join(folder)).collect();
         if let Some(other) = dirs.iter().find(|dir| !dir.is_dir()) {
             return Err(BenchError::Usage(format!(
