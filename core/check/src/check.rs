@@ -219,9 +219,9 @@ impl Check {
         };
         let damaged = match inode::decode(fid, value) {
             Err(error) => Some(error.to_string()),
-            Ok(record) => match (read_layout(&record), read_stripes(&record)) {
-                (Err(reason), _) | (_, Err(reason)) => Some(reason),
-                (Ok(layout), Ok(stripes)) => {
+            Ok(record) => match items_of(&record) {
+                Err(reason) => Some(reason),
+                Ok((layout, stripes)) => {
                     let file_type = record.attr.file_type();
                     self.counts.directories += u64::from(file_type == FileType::Directory);
                     seen.version = record.attr.version;
@@ -399,6 +399,23 @@ pub(crate) fn read_layout(
     item.filter(|_| record.attr.file_type() == FileType::Regular)
         .map(|bytes| layout::codec::decode(bytes).map_err(|error| format!("its layout: {error}")))
         .transpose()
+}
+
+/// Layout and stripes; an error if any item of the record, or what its flags say of it, is wrong.
+pub(crate) fn items_of(
+    record: &InodeRecord<'_>,
+) -> Result<(Option<layout::layout::Layout>, Option<DirStripes>), String> {
+    check_project(record)?;
+    Ok((read_layout(record)?, read_stripes(record)?))
+}
+
+/// Succeeds if its flags say whether it has a project.
+fn check_project(record: &InodeRecord<'_>) -> Result<(), String> {
+    let project = inode::project(record.tail).map_err(|error| error.to_string())?;
+    match InodeFlags::from_bits_retain(record.flags).contains(InodeFlags::HAS_PROJECT) {
+        says if says == (project != 0) => Ok(()),
+        _ => Err("its flags do not say whether it has a project".to_owned()),
+    }
 }
 
 /// The stripes of a directory.

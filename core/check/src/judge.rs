@@ -443,10 +443,9 @@ fn damaged(key: &[u8], records: &Records) -> Verdict {
     let Some(value) = records.get(key) else { return Verdict::Gone };
     let fid = key::owner_of(key).unwrap_or_default();
     let good = match key.first() {
-        Some(b'I') => inode::decode(fid, value).is_ok_and(|record| {
-            crate::check::read_layout(&record).is_ok()
-                && crate::check::read_stripes(&record).is_ok()
-        }),
+        Some(b'I') => {
+            inode::decode(fid, value).is_ok_and(|record| crate::check::items_of(&record).is_ok())
+        }
         Some(b'E') => dirent::decode(value).is_ok(),
         Some(b'O') => objects_at::decode(value).is_ok(),
         Some(b'P' | b'W') => mark::decode(value).is_ok(),

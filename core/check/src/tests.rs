@@ -535,6 +535,33 @@ fn damaged_records() {
 }
 
 #[test]
+fn flags_and_items_agree_on_projects() {
+    let project = [&item_head(ItemTag::Project, 4)[..], &7_u32.to_le_bytes()].concat();
+    let (mut store, objects) = whole();
+    let mut put = |flags: u32, more: &[u8]| {
+        let bytes = store[&key::inode(LINK).to_vec()].clone();
+        let record = inode::decode(LINK, &bytes).unwrap();
+        let links = inode::items(record.tail).filter(|item| !matches!(item, Ok((7, _))));
+        let mut tail = Vec::new();
+        for (tag, bytes) in links.map(Result::unwrap) {
+            tail.extend(tag.to_le_bytes());
+            tail.extend((bytes.len() as u32).to_le_bytes());
+            tail.extend(bytes);
+        }
+        tail.extend(more);
+        let mut out = Vec::new();
+        inode::encode(&InodeRecord { flags, tail: &tail, ..record }, &mut out);
+        store.insert(key::inode(LINK).to_vec(), out);
+        let (findings, _) = check(&store, &objects);
+        findings.iter().map(Finding::kind).collect::<Vec<_>>()
+    };
+    assert_eq!(put(32768, &project), [""; 0]);
+    assert_eq!(put(0, &project), ["damaged"]);
+    assert_eq!(put(32768, &[]), ["damaged"]);
+    assert_eq!(put(0, &[]), [""; 0]);
+}
+
+#[test]
 fn what_changed_meanwhile_is_not_told() {
     let (mut store, objects) = whole();
     put_inode(&mut store, LINK, FileType::Symlink, 5, Fid::NONE, &[]);

@@ -258,6 +258,22 @@ pub enum ItemTag {
     Stripes = 5,
     /// Directory: where directories go that are made in it (`layout::dir_stripes`).
     DefaultStripes = 6,
+    /// Project of the inode: its number, little endian, 4 bytes, not 0.
+    Project = 7,
+}
+
+/// The project in a tail; 0: none.
+///
+/// # Errors
+/// The tail ends in the middle of an item; the item is no project.
+pub fn project(tail: &[u8]) -> Result<u32, Damaged> {
+    let Some(bytes) = item(tail, ItemTag::Project)? else { return Ok(0) };
+    let field = |found| Damaged::Field { record: "project", field: "id", found };
+    let id = <[u8; 4]>::try_from(bytes).map_err(|_| field(bytes.len() as u64))?;
+    match u32::from_le_bytes(id) {
+        0 => Err(field(0)),
+        id => Ok(id),
+    }
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -453,6 +469,22 @@ mod tests {
         assert!(matches!(damage(9, 0xf0), Err(Damaged::Field { field: "mode", .. })));
         assert!(matches!(damage(83, 0xff), Err(Damaged::Field { field: "nanos", .. })));
         assert!(matches!(damage(120, 0), Err(Damaged::Field { field: "tail_len", .. })));
+    }
+
+    #[test]
+    fn a_project_is_a_number_and_not_0() {
+        let with = |bytes: &[u8]| [&item_head(ItemTag::Project, bytes.len())[..], bytes].concat();
+        let tail = with(&70_000_u32.to_le_bytes());
+        let mut bytes = Vec::new();
+        let record =
+            InodeRecord { attr: attr(), parent: Fid::NONE, flags: 32768, base: 70, tail: &tail };
+        encode(&record, &mut bytes);
+        crate::golden::check("inode-project", &bytes);
+        assert_eq!(project(decode(FID, &bytes).unwrap().tail), Ok(70_000));
+        assert_eq!(project(&[]), Ok(0));
+        for bad in [&[0; 4][..], &[1; 3], &[1; 5], &[]] {
+            assert!(project(&with(bad)).is_err(), "{bad:?}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::access::may_create;
 use crate::acl::{ACL_ACCESS, ACL_DEFAULT, Acl};
 use crate::context::Context;
 use crate::inode::{Dirent, Inode, InodeFlags, Tail};
+use crate::project;
 use crate::view::{
     Change, View, directory, directory_of, home, is_elsewhere, names_changed, target,
 };
@@ -83,6 +84,7 @@ pub fn create(
     let (tail, flags) = tail(&dir)?;
 
     let mut inode = inode(ctx, (&dir, above), &new, inherited.mode, tail, flags);
+    project::inherit(view, &dir, &mut inode)?;
     put_acls(view, &mut inode, &inherited);
     view.named(&mut inode, above, name);
     view.put_inode(&inode);
@@ -126,6 +128,7 @@ pub fn plan_elsewhere(
     view.before(&[Change::name(parent, name)])?;
     let (tail, flags) = tail(&dir)?;
     let mut inode = inode(ctx, (&dir, above), &new, inherited.mode, tail, flags);
+    project::inherit(view, &dir, &mut inode)?;
     inode.flags |= inherited.flags();
     view.named(&mut inode, above, name);
     let xattrs = [(ACL_ACCESS, inherited.access), (ACL_DEFAULT, inherited.default)];
@@ -169,6 +172,7 @@ pub fn create_unnamed(
     let inherited = inherit(view, ctx, &dir, &new)?;
     let (tail, flags) = tail(&dir)?;
     let mut inode = inode(ctx, (&dir, dir.fid()), &new, inherited.mode, tail, flags);
+    project::inherit(view, &dir, &mut inode)?;
     inode.flags.set(InodeFlags::LINKABLE, linkable);
     inode.attr.nlink = 0;
     put_acls(view, &mut inode, &inherited);

@@ -47,6 +47,10 @@ bitflags::bitflags! {
         const STRIPED = 8192;
         /// The tail says where directories go that are made in this directory.
         const HAS_DEFAULT_STRIPES = 16384;
+        /// The tail has a project ([`crate::project`]).
+        const HAS_PROJECT = 32768;
+        /// The directory hands its project on to what is made in it.
+        const PROJECT_INHERIT = 65536;
     }
 }
 

@@ -19,6 +19,7 @@ pub mod inode;
 pub mod link;
 pub mod lookup;
 pub mod open;
+pub mod project;
 pub mod readdir;
 pub mod rename;
 pub mod rmdir;

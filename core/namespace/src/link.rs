@@ -4,6 +4,7 @@ use crate::access::{READ, WRITE, may_create, permission};
 use crate::context::Context;
 use crate::flags::check_unprotected;
 use crate::inode::{Dirent, Inode, InodeFlags};
+use crate::project;
 use crate::rename::Place;
 use crate::view::{Change, View, directory_of, home, names_changed};
 use libc::{S_ISGID, S_ISUID, S_IXGRP};
@@ -42,7 +43,8 @@ fn may_name(view: &impl View, ctx: &Context<'_>, inode: &Inode) -> Result<(), Er
 /// ENOENT: there is no such inode or directory, or the inode has no name. An inode that was made
 /// without a name is excepted: it gets its first one here. ENOTDIR; EEXIST; EACCES; EPERM: the
 /// inode is a directory, immutable, append-only or `protected`; EMLINK at [`LINKS_MAX`]; EREMCHG:
-/// another stripe of the directory has the name.
+/// another stripe of the directory has the name; EXDEV: the directory hands on another project, or
+/// the inode would get a name outside of its realm.
 pub fn link(
     view: &mut impl View,
     ctx: &Context<'_>,
@@ -71,6 +73,7 @@ pub fn link(
     if inode.attr.nlink >= LINKS_MAX {
         return Err(Errno::EMLINK);
     }
+    project::may_enter(view, &inode, None, &dir)?;
     let above = home(view, &dir, name)?;
     view.before(&[Change::name(parent, name), Change::of(fid, InodeBits::UPDATE)])?;
 

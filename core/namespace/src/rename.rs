@@ -7,6 +7,7 @@
 use crate::access::{WRITE, may_create, may_delete, permission};
 use crate::context::Context;
 use crate::inode::{Dirent, Inode, InodeFlags};
+use crate::project;
 use crate::unlink::{drop_directory, drop_link};
 use crate::view::{Change, View, directory_of, home, is_empty, names_changed, target, whole};
 use smallvec::SmallVec;
@@ -49,7 +50,8 @@ pub struct Renamed {
 /// ENOENT, ENOTDIR, EISDIR, EEXIST, ENOTEMPTY, EACCES, EPERM (sticky bit), EMLINK; EINVAL: a
 /// directory into itself, or both flags at once; EREMOTE: the view does not reach one of the
 /// inodes, a stripe of a directory that is replaced, or a directory that leads from the new place
-/// up to where the two places meet; EREMCHG: another stripe of a directory has the name.
+/// up to where the two places meet; EREMCHG: another stripe of a directory has the name; EXDEV: the
+/// inode is of another project than the new directory hands on, or would leave its realm.
 pub fn rename(
     view: &mut impl View,
     ctx: &Context<'_>,
@@ -93,6 +95,9 @@ pub fn rename(
     let homes = (old_home, new_home);
     let dirs = Directories { old: old_dir, new: new_dir, homes, apart };
     check_permission(view, ctx, &dirs, &source, replaced.as_ref(), flags)?;
+    if apart {
+        check_projects(view, &dirs, &source, replaced.as_ref().filter(|_| flags.exchange))?;
+    }
     match replaced {
         Some(other) if flags.exchange => {
             check_room(&dirs, other.is_dir(), source.is_dir())?;
@@ -239,6 +244,18 @@ fn check_permission(
         }
     }
     Ok(())
+}
+
+/// `exchanged`: the inode that gets the old name.
+fn check_projects(
+    view: &impl View,
+    dirs: &Directories,
+    source: &Inode,
+    exchanged: Option<&Inode>,
+) -> Result<(), Errno> {
+    let (old, new) = (&dirs.old, dirs.new_dir());
+    project::may_enter(view, source, Some(old), new)?;
+    exchanged.map_or(Ok(()), |other| project::may_enter(view, other, Some(new), old))
 }
 
 fn check_replaceable(

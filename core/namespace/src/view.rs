@@ -110,6 +110,25 @@ pub trait View {
         self.stripes(dir)?.first().copied().ok_or(Errno::EIO)
     }
 
+    /// The project of an inode that has [`InodeFlags::HAS_PROJECT`].
+    ///
+    /// # Errors
+    /// EIO: its record is damaged.
+    fn project(&self, inode: &Inode) -> Result<u32, Errno> {
+        let _ = inode;
+        Err(Errno::EIO)
+    }
+
+    /// The inode, which is put next, is of this project; 0: of none. [`InodeFlags::HAS_PROJECT`] is
+    /// set by the caller.
+    ///
+    /// # Errors
+    /// EIO: its record is damaged.
+    fn set_project(&self, inode: &mut Inode, project: u32) -> Result<(), Errno> {
+        let _ = (inode, project);
+        Err(Errno::EIO)
+    }
+
     /// The directory above a directory, on the way upward from a place to which a directory is
     /// moved. The view may refuse for now, as in [`View::before`].
     ///

@@ -1,6 +1,8 @@
 //! The rules of docs/namespace.md, one by one.
 
 mod common;
+#[path = "rules/projects.rs"]
+mod projects;
 #[path = "rules/xattrs.rs"]
 mod xattrs;
 

@@ -69,6 +69,19 @@ impl View for Memory {
         Ok(())
     }
 
+    fn project(&self, inode: &Inode) -> Result<u32, Errno> {
+        let bytes = inode.tail[..].try_into().map_err(|_| Errno::EIO)?;
+        Ok(u32::from_le_bytes(bytes))
+    }
+
+    fn set_project(&self, inode: &mut Inode, project: u32) -> Result<(), Errno> {
+        inode.tail.clear();
+        if project != 0 {
+            inode.tail.extend_from_slice(&project.to_le_bytes());
+        }
+        Ok(())
+    }
+
     fn put_inode(&mut self, inode: &Inode) {
         self.inodes.insert(inode.fid(), inode.clone());
     }
