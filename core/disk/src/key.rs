@@ -7,6 +7,7 @@
 //! | `C` | client UUID 16               | client with a session (docs/recovery.md)           |
 //! | `D` | transno 8, FID 16            | objects of a removed file, to be destroyed         |
 //! | `E` | directory FID 16, name       | directory entry                                    |
+//! | `F` | realm 4                      | fileset whose tree is marked (MDT0000)             |
 //! | `I` | FID 16                       | inode                                              |
 //! | `M` | FID 16                       | directory whose names move between its stripes     |
 //! | `O` | FID 16                       | file that has the objects named after this one     |
@@ -78,6 +79,19 @@ pub fn objects_at(owner: Fid) -> [u8; 17] {
 /// Mark of a directory whose names move between its stripes.
 pub fn moving(fid: Fid) -> [u8; 17] {
     tagged(b'M', fid)
+}
+
+/// Mark of a fileset whose tree is marked, by the number of its realm.
+pub fn realm(realm: u32) -> [u8; 5] {
+    let mut key = [b'F'; 5];
+    key[1..].copy_from_slice(&realm.to_be_bytes());
+    key
+}
+
+/// The number in the key of such a mark.
+pub fn realm_of(key: &[u8]) -> Option<u32> {
+    let number = key.strip_prefix(b"F")?;
+    Some(u32::from_be_bytes(number.try_into().ok()?))
 }
 
 /// Orphan mark.
@@ -227,6 +241,8 @@ pub enum Tag {
     Destroy = b'D',
     /// Directory entries.
     Entry = b'E',
+    /// Filesets whose trees are marked.
+    Realm = b'F',
     /// Inodes.
     Inode = b'I',
     /// Directories whose names move between their stripes.

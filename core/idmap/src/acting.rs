@@ -51,9 +51,11 @@ impl Acting {
         self.nodemap.as_deref().filter(|nodemap| !nodemap.trusted)
     }
 
-    /// True if its nodemap says which directory the client mounts.
-    pub fn has_fileset(&self) -> bool {
-        self.nodemap.as_ref().is_some_and(|nodemap| !nodemap.fileset.is_empty())
+    /// The realm outside of which the client reaches nothing, if its nodemap says which directory
+    /// it mounts. 0: it reaches nothing at all.
+    pub fn realm(&self) -> Option<u32> {
+        let nodemap = self.nodemap.as_ref().filter(|nodemap| !nodemap.fileset.is_empty());
+        nodemap.map(|nodemap| nodemap.realm)
     }
 
     /// True if its nodemap lets the client change nothing.
@@ -74,7 +76,8 @@ impl Acting {
     /// True if the client mounts what it did under `before`, and may change it as then.
     pub fn mounts_as(&self, before: &Acting) -> bool {
         let mounts = |acting: &Acting| {
-            let fileset = acting.nodemap.as_ref().map(|nodemap| nodemap.fileset.clone());
+            let fileset =
+                acting.nodemap.as_ref().map(|nodemap| (nodemap.fileset.clone(), nodemap.realm));
             (fileset.unwrap_or_default(), acting.is_read_only())
         };
         mounts(self) == mounts(before)
@@ -236,7 +239,7 @@ mod tests {
             assert!(of(&with(property)).is_restricted(), "{property:?}");
         }
         let mut fileset = nodemap(&all);
-        fileset.set_fileset("/tenants/a").unwrap();
+        fileset.set_fileset("/tenants/a", 1 << 31).unwrap();
         assert!(Acting { nodemap: Some(Arc::new(fileset)), ..of(&all) }.is_restricted());
         let squash = Squash { root: Some(NOBODY), others: None };
         assert!(Acting { squash, ..of(&all) }.is_restricted());

@@ -20,6 +20,8 @@ pub const NAME_BYTES_MAX: usize = 16;
 pub const RANGES_MAX: usize = 1024;
 /// Longest fileset, bytes.
 pub const FILESET_BYTES_MAX: usize = 4095;
+/// The first number of a realm: those below are of projects that administrators choose.
+pub const REALM_FIRST: u32 = 1 << 31;
 /// Name of the nodemap of clients that are in no other.
 pub const DEFAULT: &str = "default";
 /// The id as which a client sees one of the file system that none of its own is: no caller has it,
@@ -190,8 +192,8 @@ pub enum IdKind {
 /// The text is no kind of ids.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadIdKind {
-    /// SheenFS has none of these.
-    #[error("there are no project ids here; use uid or gid")]
+    /// Projects are not mapped.
+    #[error("project ids are the same on both sides; use uid or gid")]
     Project,
     /// Another word.
     #[error("{0:?} is no kind of ids; use uid or gid")]
@@ -244,6 +246,9 @@ pub struct Nodemap {
     pub squash_gid: u32,
     /// The directory that clients mount as the root of the file system, from its root; empty: that.
     pub fileset: String,
+    /// The realm of the fileset: the project of all inodes in it, the only ones that its clients
+    /// reach. 0: there is no fileset, or an earlier version set it; then they reach none.
+    pub realm: u32,
     /// Clients change nothing.
     pub readonly: bool,
     /// What clients change, and what they are refused, is written down.
@@ -251,7 +256,8 @@ pub struct Nodemap {
 }
 
 /// As it is recorded and sent. `modes` is the number of the map mode, 4 if clients change nothing,
-/// 8 if there is an audit: an earlier version knew only the first, and reads no other.
+/// 8 if there is an audit: an earlier version knew only the first, and reads no other. `fileset`
+/// has the number of the realm behind it, after a NUL: an earlier version finds no such directory.
 #[derive(Serialize, Deserialize)]
 struct Stored {
     #[serde(deserialize_with = "types::bounded::vec")]
@@ -273,7 +279,11 @@ const AUDIT: u8 = 8;
 impl From<Nodemap> for Stored {
     fn from(nodemap: Nodemap) -> Stored {
         let Nodemap { members, uids, gids, trusted, admin, deny_unknown, .. } = nodemap;
-        let Nodemap { map_mode, squash_uid, squash_gid, fileset, readonly, audit, .. } = nodemap;
+        let Nodemap { map_mode, squash_uid, squash_gid, realm, readonly, audit, .. } = nodemap;
+        let fileset = match realm {
+            0 => nodemap.fileset,
+            realm => format!("{}\0{realm}", nodemap.fileset),
+        };
         let flag = |on: bool, bit: u8| if on { bit } else { 0 };
         let modes = map_mode as u8 | flag(readonly, READ_ONLY) | flag(audit, AUDIT);
         Stored {
@@ -304,6 +314,14 @@ impl TryFrom<Stored> for Nodemap {
             _ => return Err(format!("{modes} are no modes of a nodemap")),
         };
         let (readonly, audit) = (modes & READ_ONLY != 0, modes & AUDIT != 0);
+        let (fileset, realm) = match fileset.split_once('\0') {
+            None => (fileset, 0),
+            Some((path, realm)) => {
+                let bad = || format!("{realm:?} is no number of a realm");
+                let realm = realm.parse().ok().filter(|realm| *realm >= REALM_FIRST);
+                (path.to_owned(), realm.ok_or_else(bad)?)
+            }
+        };
         Ok(Nodemap {
             members,
             uids,
@@ -315,6 +333,7 @@ impl TryFrom<Stored> for Nodemap {
             squash_uid,
             squash_gid,
             fileset,
+            realm,
             readonly,
             audit,
         })
@@ -334,6 +353,7 @@ impl Default for Nodemap {
             squash_uid: SQUASH_DEFAULT.uid,
             squash_gid: SQUASH_DEFAULT.gid,
             fileset: String::new(),
+            realm: 0,
             readonly: false,
             audit: false,
         }
@@ -522,11 +542,11 @@ impl Nodemap {
         }
     }
 
-    /// Sets the fileset; empty: none.
+    /// Sets the fileset, with this realm; empty: none.
     ///
     /// # Errors
     /// [`BadSet::Fileset`].
-    pub fn set_fileset(&mut self, path: &str) -> Result<(), BadSet> {
+    pub fn set_fileset(&mut self, path: &str, realm: u32) -> Result<(), BadSet> {
         let parts = || path.split('/').skip(1);
         let good = path.is_empty()
             || path.len() <= FILESET_BYTES_MAX
@@ -536,6 +556,7 @@ impl Nodemap {
             return Err(BadSet::Fileset(path.chars().take(80).collect()));
         }
         path.clone_into(&mut self.fileset);
+        self.realm = if path.is_empty() { 0 } else { realm };
         Ok(())
     }
 }

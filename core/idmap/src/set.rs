@@ -4,7 +4,7 @@
 //! key, or in two by its NID. Bounds: [`NODEMAPS_MAX`], [`nodemap::RANGES_MAX`],
 //! `types::limits::ID_SPANS_MAX`.
 
-use crate::nodemap::{self, BadSet, IdKind, Members, Nodemap, NodemapName};
+use crate::nodemap::{self, BadSet, IdKind, Members, Nodemap, NodemapName, REALM_FIRST};
 use crate::property::Property;
 use crate::spans::Span;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -70,6 +70,14 @@ pub enum Refused {
     /// The nodemap itself refuses it.
     #[error(transparent)]
     Set(#[from] BadSet),
+    /// One fileset would be within the other, and an inode is in one realm.
+    #[error("the fileset {theirs} of the nodemap {name} is above or below it; filesets are apart")]
+    Nested {
+        /// That of the other nodemap.
+        theirs: String,
+        /// The other nodemap.
+        name: NodemapName,
+    },
     /// A bound is reached.
     #[error("there are {0} already, which is the most")]
     Full(&'static str),
@@ -80,7 +88,7 @@ impl Refused {
     pub fn errno(&self) -> Errno {
         match self {
             Refused::Unknown(_) | Refused::NoRange(..) => Errno::ENOENT,
-            Refused::Exists(_) | Refused::Overlap { .. } => Errno::EEXIST,
+            Refused::Exists(_) | Refused::Overlap { .. } | Refused::Nested { .. } => Errno::EEXIST,
             Refused::Set(BadSet::Map(crate::spans::BadChange::Absent(_))) => Errno::ENOENT,
             Refused::Set(BadSet::Map(crate::spans::BadChange::Full)) | Refused::Full(_) => {
                 Errno::ENOSPC
@@ -190,11 +198,63 @@ impl Nodemaps {
                 self.alter(name, |map| map.del_ids(*kind, *span))?
             }
             NodemapChange::SetFileset(name, path) => {
-                self.alter(name, |map| map.set_fileset(path))?
+                let realm = self.realm_for(name, path)?;
+                self.alter(name, |map| map.set_fileset(path, realm))?
             }
         };
         self.version += u64::from(changed);
         Ok(changed)
+    }
+
+    /// The realm of a fileset: that of the same one, or a new number. None is used twice, because
+    /// inodes may keep it when its fileset is no more.
+    fn realm_for(&self, name: &NodemapName, path: &str) -> Result<u32, Refused> {
+        let within = |a: &str, b: &str| {
+            a.strip_prefix(b).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let mut same = 0;
+        let others = self.maps.iter().filter(|(_, map)| !map.fileset.is_empty());
+        for (other, map) in others.filter(|_| !path.is_empty()) {
+            if map.fileset == *path {
+                same = same.max(map.realm);
+            } else if other != name && (within(&map.fileset, path) || within(path, &map.fileset)) {
+                let theirs = map.fileset.clone();
+                return Err(Refused::Nested { theirs, name: other.clone() });
+            }
+        }
+        match same {
+            0 => self.next_realm().ok_or(Refused::Full("realms")),
+            same => Ok(same),
+        }
+    }
+
+    /// The number of a realm that the next change makes.
+    fn next_realm(&self) -> Option<u32> {
+        u32::try_from(self.version + 1).ok().and_then(|n| REALM_FIRST.checked_add(n))
+    }
+
+    /// Filesets that an earlier version set get their realms; returns the nodemaps that changed.
+    pub fn complete(&mut self) -> Vec<NodemapName> {
+        let lacks = |map: &Nodemap| !map.fileset.is_empty() && map.realm == 0;
+        let names: Vec<NodemapName> =
+            self.maps.iter().filter(|(_, map)| lacks(map)).map(|(name, _)| name.clone()).collect();
+        for name in &names {
+            let Some(path) = self.maps.get(name).map(|map| map.fileset.clone()) else { continue };
+            let same = |map: &&Arc<Nodemap>| map.fileset == path && map.realm != 0;
+            let known = self.maps.values().find(same).map(|map| map.realm);
+            let realm = known.or(self.next_realm()).unwrap_or(0);
+            if let Some(map) = self.maps.get_mut(name) {
+                Arc::make_mut(map).realm = realm;
+                self.version += 1;
+            }
+        }
+        names
+    }
+
+    /// All realms, and the filesets that they are, in the order of their numbers.
+    pub fn realms(&self) -> BTreeMap<u32, &str> {
+        let with = self.maps.values().filter(|map| map.realm != 0);
+        with.map(|map| (map.realm, map.fileset.as_str())).collect()
     }
 
     fn alter(
@@ -334,6 +394,8 @@ mod tests {
             (SetFileset(name("physics"), "a".to_owned()), Errno::EINVAL),
             (SetFileset(name("physics"), "/a/../b".to_owned()), Errno::EINVAL),
             (SetFileset(name("physics"), "/".to_owned()), Errno::EINVAL),
+            (SetFileset(name("physics"), "/guests".to_owned()), Errno::EEXIST),
+            (SetFileset(name("physics"), "/guests/home/a".to_owned()), Errno::EEXIST),
         ] {
             let refused = all.change(&change).unwrap_err();
             assert_eq!(refused.errno(), errno, "{change:?}: {refused}");
@@ -349,6 +411,31 @@ mod tests {
         }
         let more = AddMembers(name("guests"), members("10.6.0.1@tcp"));
         assert_eq!(all.change(&more), Err(Refused::Full("ranges")));
+    }
+
+    #[test]
+    fn each_fileset_is_a_realm_whose_number_is_never_used_again() {
+        let mut all = made();
+        let mut set = |who: &str, path: &str| {
+            all.change(&SetFileset(name(who), path.to_owned())).unwrap();
+            all.get(who).unwrap().realm
+        };
+        let first = set("guests", "/guests/home");
+        assert_eq!(first, REALM_FIRST + 9);
+        assert_eq!(set("physics", "/guests/home"), first, "the same directory");
+        assert_eq!(set("physics", "/guests/homes"), REALM_FIRST + 12);
+        assert_eq!(set("guests", ""), 0);
+        let again = set("guests", "/guests/home");
+        assert_eq!(again, REALM_FIRST + 14);
+        assert_eq!(set("guests", "/guests/home"), again);
+        let known = BTreeMap::from([(again, "/guests/home"), (again - 2, "/guests/homes")]);
+        assert_eq!(all.realms(), known);
+        // An earlier version gave none.
+        let mut old = all.clone();
+        Arc::make_mut(old.maps.get_mut(&name("guests")).unwrap()).realm = 0;
+        assert_eq!((old.complete(), old.version), (vec![name("guests")], all.version + 1));
+        assert_eq!(old.get("guests").unwrap().realm, REALM_FIRST + 15);
+        assert_eq!(old.complete(), []);
     }
 
     #[test]

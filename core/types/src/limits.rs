@@ -141,6 +141,9 @@ pub const CLIENTS_MAX: usize = 16_384;
 pub const SESSIONS_PER_ADDRESS_MAX: usize = CLIENTS_MAX / 4;
 /// Sessions with one target of all clients that show one key, unless it is that of a server.
 pub const SESSIONS_PER_KEY_MAX: usize = 64;
+/// Inodes that one answer to a mark of a realm names: the directories in a batch of names, and the
+/// stripes of the directory itself.
+pub const MARKED_CHILDREN_MAX: usize = 512;
 /// Stripes of a directory: the parts of the operation that makes or changes one are one record
 /// ([`BUNDLE_BYTES_MAX`]).
 pub const DIR_STRIPES_MAX: usize = 128;

@@ -18,6 +18,7 @@ use crate::mds::locks::*;
 use crate::mds::names::*;
 use crate::mds::opens::*;
 use crate::mds::peers::*;
+use crate::mds::realm::PeerMark;
 use crate::mds::reply::MdsReply;
 use crate::mds::root::Root;
 use crate::mds::tickets::AskTickets;
@@ -383,6 +384,7 @@ operations! {
         0x0234 MDS_PEER_FORGET "mds_peer_forget" Server [Other] PeerForget(PeerForget),
         0x0235 MDS_PEER_EXCHANGE "mds_peer_exchange" Server [Other] PeerExchange(PeerExchange),
         0x0236 MDS_PEER_ASK "mds_peer_ask" Server [Other] PeerAsk(PeerAsk),
+        0x0237 MDS_PEER_MARK "mds_peer_mark" Server [Other] PeerMark(PeerMark),
         0x0280 MDS_SCAN "mds_scan" Admin [Other] Scan(Scan),
         0x0281 MDS_MEND "mds_mend" Admin [Other store release] Mend(Mend),
 
@@ -475,6 +477,7 @@ replies! {
     0x0234 MDS_PEER_DONE "mds_peer_done" OpReply::Mds(MdsReply::PeerDone { .. }),
     0x0235 MDS_PEER_BUNDLES "mds_peer_bundles" OpReply::Mds(MdsReply::PeerBundles { .. }),
     0x0236 MDS_PEER_TOLD "mds_peer_told" OpReply::Mds(MdsReply::PeerTold { .. }),
+    0x0237 MDS_PEER_MARKED "mds_peer_marked" OpReply::Mds(MdsReply::PeerMarked { .. }),
     0x0280 MDS_RECORDS "mds_records" OpReply::Mds(MdsReply::Records { .. }),
 
     0x0301 OST_DONE "ost_done" OpReply::Ost(OstReply::Done),
@@ -555,7 +558,7 @@ mod tests {
         "mds_mend",
         "ost_list",
     ];
-    const OF_SERVERS: [&str; 10] = [
+    const OF_SERVERS: [&str; 11] = [
         "tree",
         "mds_peer_fids",
         "mds_peer_prepare",
@@ -564,6 +567,7 @@ mod tests {
         "mds_peer_forget",
         "mds_peer_exchange",
         "mds_peer_ask",
+        "mds_peer_mark",
         "ost_destroy",
         "ost_fence",
     ];

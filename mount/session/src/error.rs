@@ -70,6 +70,9 @@ fn not_mounted(errno: Errno) -> String {
         Errno::ENODEV => "the nodemap of this host has a fileset that is no directory there; \
                           lctl nodemap_info on a server shows it"
             .to_owned(),
+        Errno::EAGAIN => "the fileset of this host's nodemap is not ready yet; \
+                          lctl get_param mdt.*.realms on the host of MDT0000 shows how far it is"
+            .to_owned(),
         Errno::ENOENT => "there is no such directory".to_owned(),
         Errno::ENOTDIR => "it is no directory".to_owned(),
         Errno::EPROTO => "its servers are of an earlier version: update them first".to_owned(),

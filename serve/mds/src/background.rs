@@ -2,6 +2,7 @@
 
 pub mod destroyer;
 pub(crate) mod fence;
+pub(crate) mod realms;
 pub mod settler;
 pub mod spaces;
 pub mod tasks;

@@ -21,6 +21,8 @@ use crate::locks::stats::LockStats;
 use crate::object_targets::ObjectTargets;
 use crate::opens::Opens;
 use crate::peers::Peers;
+use crate::realm::Realm;
+use crate::realms::Realms;
 use crate::records::Records;
 use crate::records::fids::Fids;
 use crate::recovery::sealed::SealedRedo;
@@ -126,6 +128,8 @@ pub struct Mds {
     pub(crate) names_moved: AtomicU64,
     /// Wakes the task that has names pass between stripes.
     pub(crate) passing: Wake,
+    /// The trees that filesets are.
+    pub(crate) realms: Realms,
     /// Wakes the destroyer.
     pub(crate) destroy: Wake,
     /// Wakes the settler.
@@ -146,6 +150,8 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) is_squashed: bool,
     /// Its client may not do everything, whatever becomes of this caller.
     pub(crate) is_restricted: bool,
+    /// What its client reaches.
+    pub(crate) realm: Realm,
     /// It is refused, whatever it asks of names and attributes.
     pub(crate) is_denied: bool,
     /// Its client may change nothing.
@@ -287,6 +293,7 @@ impl Mds {
             finish: Wake::default(),
             names_moved: AtomicU64::new(0),
             passing: Wake::default(),
+            realms: Realms::default(),
             destroy: Wake::default(),
             settle: Wake::default(),
             look: Wake::default(),
@@ -324,6 +331,9 @@ impl Mds {
         tasks.spawn("mdt settler", Box::pin(self.clone().settle_sizes(self.stopper.ear())));
         tasks.spawn("mdt bundles", Box::pin(self.clone().finish_bundles(self.stopper.ear())));
         tasks.spawn("mdt restriper", Box::pin(self.clone().pass_names(self.stopper.ear())));
+        if self.name.index.0 == 0 {
+            tasks.spawn("mdt realms", Box::pin(self.clone().mark_realms(self.stopper.ear())));
+        }
         tasks.spawn("mdt ost spaces", Box::pin(self.clone().watch_spaces(self.stopper.ear())));
     }
 
@@ -379,6 +389,17 @@ impl Mds {
         f: impl FnOnce(&mut Records<'_>) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
         self.look(&mut LockContext::own(), f)
+    }
+
+    /// As [`Mds::read`], of what the client of a request reaches.
+    pub(crate) fn read_for<R>(
+        &self,
+        request: &RequestContext<'_>,
+        f: impl FnOnce(&mut Records<'_>) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        let mut context = LockContext::own();
+        context.asked.realm = request.realm;
+        self.look(&mut context, f)
     }
 
     /// Reads within one transaction what a client is shown; locks are granted in the same.

@@ -141,6 +141,7 @@ impl Mds {
             MdsOp::PeerForget(op) => self.peer_forget(&op),
             MdsOp::PeerExchange(op) => Box::pin(self.peer_exchange(&op)).await,
             MdsOp::PeerAsk(op) => self.peer_ask(&op).await,
+            MdsOp::PeerMark(op) => Box::pin(self.peer_mark(&op)).await,
             MdsOp::Mend(op) => self.in_turn(request, |request| self.mend(request, &op)).await,
         }
     }

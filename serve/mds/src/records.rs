@@ -124,6 +124,7 @@ impl<'a> Records<'a> {
         self.look(fid, Look::Attr);
         let decode = |bytes: &[u8]| {
             let record = inode::decode(fid, bytes).map_err(|e| damaged(fid, &e))?;
+            self.lock_context.asked.realm.admits(fid, record.flags, record.tail)?;
             self.depend(record.base);
             self.depend_on_names(fid, ALL_NAMES);
             Ok(entry_with(record.attr, InodeFlags::from_bits_retain(record.flags), record.tail))
@@ -579,7 +580,17 @@ impl<'a> Records<'a> {
     pub(crate) fn parent_of(&mut self, fid: Fid) -> Result<Fid, Errno> {
         let own = self.lock_context.asked.bundle;
         self.free_of(self.state.bundles.pins.changing_inode(own, fid))?;
-        Ok(self.inode(fid)?.ok_or(Errno::EIO)?.parent)
+        // The way upward leads out of any realm; the client is not shown it.
+        let found = self.anywhere(|records| records.inode(fid));
+        Ok(found?.ok_or(Errno::EIO)?.parent)
+    }
+
+    /// Runs `f` as if its client were in no realm.
+    pub(crate) fn anywhere<R>(&mut self, f: impl FnOnce(&mut Self) -> R) -> R {
+        let realm = std::mem::take(&mut self.lock_context.asked.realm);
+        let result = f(self);
+        self.lock_context.asked.realm = realm;
+        result
     }
 
     /// The client is about to change this. Its own mount may show the state before until it has the

@@ -7,6 +7,7 @@ use crate::expected::Expected;
 use crate::locks::When;
 use crate::locks::context::{Durability, LockContext, LockOutcome};
 use crate::mds::{Mds, RequestContext};
+use crate::realm::Realm;
 use crate::settings::ids;
 use crate::state::State;
 use env::BoxFuture;
@@ -205,7 +206,7 @@ impl Mds {
             Some(Err(Denied)) => (true, true),
         };
         let says = |what: fn(&Acting) -> bool| acting.as_ref().is_some_and(|acting| what(acting));
-        let has_fileset = says(Acting::has_fileset);
+        let realm = Realm::of(acting.as_ref().and_then(|acting| acting.realm()));
         let is_restricted = says(Acting::is_restricted);
         let (is_read_only, is_audited) = (says(Acting::is_read_only), says(Acting::is_audited));
         let restores = replay != Transno(0) && !self.window.is_open();
@@ -213,6 +214,7 @@ impl Mds {
         let locks = if is_ready { locks } else { InodeBits::NONE };
         let mut lock_context = LockContext::new(client, locks);
         lock_context.asked.xids = (xid, xid_known);
+        lock_context.asked.realm = realm;
         let mut keeps = false;
         if over_network {
             lock_context.durability.origin = Some(Origin { xid, slot });
@@ -227,6 +229,7 @@ impl Mds {
             is_restricted,
             is_denied,
             is_read_only,
+            realm,
             restores,
             transno,
             results,
@@ -282,7 +285,12 @@ impl Mds {
                         {
                             Err(Errno::ENOKEY)
                         }
-                        Ok(()) if has_fileset && ids::is_outside(&mut op) => Err(Errno::EACCES),
+                        Ok(()) if realm != Realm::ALL && ids::is_outside(&mut op) => {
+                            Err(Errno::EACCES)
+                        }
+                        Ok(()) if self.unless_outside(&mut request, &mut op).is_err() => {
+                            Err(Errno::ESTALE)
+                        }
                         Ok(())
                             if is_read_only
                                 && self.unless_read_only(export, &op, restores).is_err() =>

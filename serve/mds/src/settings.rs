@@ -5,6 +5,7 @@ mod admin_squash;
 pub(crate) mod dom_limits;
 pub(crate) mod ids;
 mod read_only;
+mod realm_check;
 mod splits;
 mod squash;
 pub(crate) mod tunables;

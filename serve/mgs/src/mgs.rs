@@ -83,8 +83,14 @@ impl Mgs {
             )?;
         }
         let registry = {
-            let tx = target.store().begin();
-            Registry::load(target.cluster().0, &tx)?
+            let mut tx = target.store().begin();
+            let mut registry = Registry::load(target.cluster().0, &tx)?;
+            // If that is lost, the next start does it again: realms have the same numbers then.
+            for (key, value) in registry.complete_nodemaps().records {
+                value.iter().for_each(|value| tx.put(&key, value));
+            }
+            tx.finish();
+            registry
         };
         let published = registry.configs().into_iter().collect();
         let nodemaps = Mutex::new(Arc::new(registry.nodemaps().clone()));

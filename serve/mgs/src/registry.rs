@@ -9,6 +9,7 @@ use disk::config::{
     self, BadConfig, ConfigKey, FsRecord, KEYS_END, KEYS_START, NodemapsRecord,
     PARAM_NAME_BYTES_MAX, ParamRecord, PoolRecord, RemovedRecord, ScopesRecord, TargetRecord,
 };
+use idmap::nodemap::NodemapName;
 use idmap::rules::BadValue;
 use idmap::scope::{Scoped, ScopedParam};
 use idmap::set::{NodemapChange, Nodemaps};
@@ -311,14 +312,28 @@ impl Registry {
         if !self.nodemaps.change(change)? {
             return Ok(Change::default());
         }
+        Ok(self.changed_nodemaps(change.name()))
+    }
+
+    /// Nodemaps that an earlier version recorded get what this one has beside that. An empty change
+    /// if nothing is missing.
+    pub fn complete_nodemaps(&mut self) -> Change {
+        match self.nodemaps.complete() {
+            names if names.is_empty() => Change::default(),
+            names => self.changed_nodemaps(&names),
+        }
+    }
+
+    /// These nodemaps have changed.
+    fn changed_nodemaps<'a>(&self, names: impl IntoIterator<Item = &'a NodemapName>) -> Change {
         let all = NodemapsRecord { version: self.nodemaps.version, active: self.nodemaps.active };
         let mut records = vec![(ConfigKey::Nodemaps.encode(), Some(config::encode(&all)))];
-        if let Some(name) = change.name() {
+        for name in names {
             let nodemap = self.nodemaps.get(name.as_str()).map(|map| config::encode(&**map));
             records.push((ConfigKey::Nodemap(name.clone()).encode(), nodemap));
         }
         let nodemaps = Some(Arc::new(self.nodemaps.clone()));
-        Ok(Change { records, nodemaps, ..Change::default() })
+        Change { records, nodemaps, ..Change::default() }
     }
 
     /// A target starts serving. Returns its full name.

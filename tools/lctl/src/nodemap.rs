@@ -204,6 +204,7 @@ fn show(name: &str, nodemap: &Nodemap, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "nodemap.{name}.audit_mode={}", flag(nodemap.audit))?;
     writeln!(out, "nodemap.{name}.deny_unknown={}", flag(nodemap.deny_unknown))?;
     writeln!(out, "nodemap.{name}.fileset={}", nodemap.fileset)?;
+    writeln!(out, "nodemap.{name}.fileset_realm={}", nodemap.realm)?;
     writeln!(out, "nodemap.{name}.idmap=\n[")?;
     for (kind, map) in [(IdKind::Uid, &nodemap.uids), (IdKind::Gid, &nodemap.gids)] {
         for span in map.spans() {

@@ -268,6 +268,7 @@ catalog! {
     MDT_ALL_SQUASH = Param::setting("mdt.*.all_squash", "", "0:0", "UID:GID, neither 0; 0:0: nobody is squashed", "As whom all users of clients act; root too, unless `root_squash` says as whom. Not servers, clients at loopback and `nosquash_nids`.");
     MDT_NOSQUASH_NIDS = Param { value_may_clear: true, ..Param::setting("mdt.*.nosquash_nids", "", "NONE", "ranges of NIDs with spaces between them; NONE or clear: none", "Clients that are not squashed: 10.0.[2-10].[1-255]@tcp, *@tcp, 10.1.0.0/16@tcp.") };
     MDT_TICKET_LIFE = Param::setting("mdt.*.ticket_life", "seconds", "1200", "2 to 3600", "For how long the tickets are good that the MDT gives restricted clients for objects (docs/security.md). Clients renew them when half of it is over.");
+    MDT_REALMS = Param::shown("mdt.*.realms", "", "Of MDT0000: the filesets of nodemaps, one a line: the number of the realm, the path, and how far its tree is marked (docs/security.md): `ready`; `walk N batches N marked N`; `waits` and why.");
     MDT_AUDIT = Param::shown("mdt.*.audit", "", "What clients of nodemaps with `audit_mode` changed and were refused, the newest lines, as JSON (docs/security.md). The file is `log/audit.log` in the folder of the daemon.");
     MDT_JOB_STATS = jobs("mdt.*.job_stats", "Operations that the MDT served, by job, as YAML.");
     MDT_JOB_CLEANUP_INTERVAL = cleanup("mdt.*.job_cleanup_interval");

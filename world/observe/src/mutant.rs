@@ -82,6 +82,8 @@ pub enum Mutant {
     TicketNotChecked = 34,
     /// A target does a request again that comes once more after its client has seen the answer.
     LateCopyDone = 35,
+    /// An MDT does not look whether an inode is in the realm of the client that names it.
+    NoRealmCheck = 36,
 }
 
 impl Mutant {
@@ -118,8 +120,11 @@ impl Mutant {
         ("entry-unlocked", Mutant::EntryUnlocked),
     ];
 
-    /// Mutants of servers, which the test with a hostile client finds (`./run mutant`).
-    pub const OF_SERVER: [(&str, Mutant); 1] = [("ticket-not-checked", Mutant::TicketNotChecked)];
+    /// Mutants of servers, which tests with a hostile client find (`./run mutant`).
+    pub const OF_SERVER: [(&str, Mutant); 2] = [
+        ("ticket-not-checked", Mutant::TicketNotChecked),
+        ("no-realm-check", Mutant::NoRealmCheck),
+    ];
 
     /// What is done twice: one of two fences is open, and the judges must find nothing.
     pub const HARMLESS: [(&str, Mutant); 1] = [("limit-ignored", Mutant::LimitIgnored)];

@@ -7,6 +7,7 @@ use super::raw::{
 };
 use super::records::{put_records, records};
 use crate::mds::peers::{bundles, facts, ids, put_bundles, put_facts, put_ids};
+use crate::mds::realm::{children, put_children};
 use crate::mds::reply::MdsReply;
 use crate::mds::shared::{DirEntry, Entry, Removed};
 use crate::opcode::answer;
@@ -102,6 +103,14 @@ pub(super) fn encode(reply: &MdsReply, w: &mut Writer) {
                 applied.iter().for_each(|record| w.bytes(record));
             })
         }
+        MdsReply::PeerMarked { marked, parent, children, more } => {
+            w.op(answer::MDS_PEER_MARKED, bits([more.is_some()]), |w| {
+                w.put(&U32::new(*marked));
+                w.put(&RawFid::from(*parent));
+                put_children(children, w);
+                more.iter().for_each(|name| w.name(name));
+            })
+        }
         MdsReply::PeerApplied { boot, transno } => w.op(answer::MDS_PEER_APPLIED, 0, |w| {
             w.put(&[U64::new(*boot), U64::new(transno.0)]);
         }),
@@ -188,6 +197,7 @@ pub(super) fn decode(
         answer::MDS_EXTENTS,
         answer::MDS_PEER_BUNDLES,
         answer::MDS_PEER_TOLD,
+        answer::MDS_PEER_MARKED,
         answer::MDS_ROOT,
     ];
     if !have_flags.contains(&number) {
@@ -300,6 +310,13 @@ pub(super) fn decode(
                 false => None,
             };
             MdsReply::PeerTold { boot, applied }
+        }
+        answer::MDS_PEER_MARKED => {
+            let [goes_on] = unpack(FLAGS, flags)?;
+            let (marked, parent) = (r.get::<U32>()?.get(), r.get::<RawFid>()?.into());
+            let children = children(r)?;
+            let more = if goes_on { Some(r.name()?) } else { None };
+            MdsReply::PeerMarked { marked, parent, children, more }
         }
         answer::MDS_PEER_APPLIED => {
             let [boot, transno] = r.get::<[U64; 2]>()?.map(U64::get);

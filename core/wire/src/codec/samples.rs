@@ -239,6 +239,12 @@ pub fn sample_replies() -> Vec<OpReply> {
             more: true,
         },
         MdsReply::PeerTold { boot: 6, applied: Some(Bytes::from_static(b"bundle")) },
+        MdsReply::PeerMarked {
+            marked: 3,
+            parent: DIR,
+            children: vec![DIR, FID],
+            more: Some(name("n")),
+        },
         MdsReply::Records { records: vec![record(b"Ia", Some(b"value"))], more: true },
     ];
     let ost = [

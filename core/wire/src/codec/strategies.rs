@@ -443,6 +443,14 @@ fn any_peer_reply() -> impl Strategy<Value = MdsReply> {
             .prop_map(|(boot, facts)| MdsReply::PeerPrepared { boot, facts }),
         (any::<u64>(), prop::option::of(any_bytes(200)))
             .prop_map(|(boot, applied)| MdsReply::PeerTold { boot, applied }),
+        (any::<u32>(), any_fid(), vec(any_fid(), 0..5), prop::option::of(any_name())).prop_map(
+            |(marked, parent, children, more)| MdsReply::PeerMarked {
+                marked,
+                parent,
+                children,
+                more
+            }
+        ),
         any::<(u64, u64)>()
             .prop_map(|(boot, n)| MdsReply::PeerApplied { boot, transno: Transno(n) }),
         any::<(u64, i32)>().prop_map(|(boot, n)| MdsReply::PeerRefused { boot, errno: Errno(n) }),

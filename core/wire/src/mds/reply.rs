@@ -9,6 +9,7 @@ use types::bundle::BundleId;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::{Flock, LeaseMode};
+use types::name::Name;
 use types::object_ticket::ObjectTicket;
 use types::ranges::ByteRange;
 use types::session::{OpenHandle, Transno};
@@ -162,5 +163,17 @@ pub enum MdsReply {
         /// Its record, if it is applied; else the sender does not take it from its coordinator any
         /// more, durably.
         applied: Option<Bytes>,
+    },
+    /// Inodes of the sender are of a realm.
+    PeerMarked {
+        /// Those that were not before, and one that is not where it was found.
+        marked: u32,
+        /// The directory above the children.
+        parent: Fid,
+        /// Inodes that are to be marked, too, at most MARKED_CHILDREN_MAX: directories, and inodes
+        /// of other MDTs.
+        children: Vec<Fid>,
+        /// The name after which the directory goes on; `None`: this was its end.
+        more: Option<Name>,
     },
 }

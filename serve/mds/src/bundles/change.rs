@@ -19,6 +19,7 @@ use layout::layout::Layout;
 use namespace::acl::{ACL_ACCESS, ACL_DEFAULT};
 use namespace::context::Context;
 use namespace::inode::{Dirent, Inode, InodeFlags};
+use namespace::project::{self, Project};
 use namespace::view::{Change, EachEntry, EachName, View};
 use namespace::xattr::SetFlags;
 use namespace::{flags, setattr, xattr};
@@ -42,6 +43,8 @@ pub(crate) enum DirChange<'a> {
     RemoveAcl(&'a [u8]),
     /// chattr(1)
     Flags(u32),
+    /// `lfs project`
+    Project(Project),
     /// The layout of files that are made in it.
     DefaultLayout(Option<&'a Layout>),
     /// Where directories go that are made in it.
@@ -67,6 +70,7 @@ impl Mds {
             }
             DirChange::RemoveAcl(name) => xattr::remove(view, ctx, fid, name).map(drop),
             DirChange::Flags(wanted) => flags::set_flags(view, ctx, fid, wanted).map(drop),
+            DirChange::Project(wanted) => project::set_project(view, ctx, fid, wanted).map(drop),
             DirChange::DefaultLayout(_) | DirChange::DefaultStripes(_) => {
                 let mut inode = view.inode(fid)?.ok_or(Errno::ESTALE)?;
                 if !ctx.owns(inode.attr.uid) {
@@ -259,6 +263,14 @@ impl View for Draft<'_, '_> {
     fn xattr_names(&self, fid: Fid, each: &mut EachName<'_>) -> Result<(), Errno> {
         // Operations ask before they change.
         self.records.xattr_names(fid, each)
+    }
+
+    fn project(&self, inode: &Inode) -> Result<u32, Errno> {
+        self.records.project(inode)
+    }
+
+    fn set_project(&self, inode: &mut Inode, project: u32) -> Result<(), Errno> {
+        self.records.set_project(inode, project)
     }
 
     fn put_inode(&mut self, inode: &Inode) {

@@ -169,7 +169,8 @@ impl Mds {
                     records.change_now(*dir, name.as_bytes());
                 }
             }
-            do_part(records, ctx, me, &bundle, Occasion::Asked)?;
+            // It was looked at when it was planned.
+            records.anywhere(|records| do_part(records, ctx, me, &bundle, Occasion::Asked))?;
             Ok(reply)
         });
         self.unpinned.notify_waiters();

@@ -2,6 +2,7 @@
 //! over it, by the same rules as on one MDT. Planning changes nothing.
 
 use super::steps::inode_of;
+use crate::realm::Realm;
 use crate::records::tail;
 use namespace::acl::ACL_ACCESS;
 use namespace::inode::{Dirent, Inode, InodeFlags};
@@ -28,6 +29,8 @@ pub(super) struct Facts {
     names: BTreeMap<(Fid, Name), Option<Dirent>>,
     above: BTreeMap<Fid, Fid>,
     token: bool,
+    /// What the client reaches that asks for the operation.
+    pub(super) realm: Realm,
     /// What was asked for, and is not known. An operation that asks for it is refused with EREMOTE.
     missing: RefCell<Option<PeerFind>>,
 }
@@ -105,7 +108,11 @@ impl Facts {
 impl View for Facts {
     fn inode(&self, fid: Fid) -> Result<Option<Inode>, Errno> {
         match self.inodes.get(&fid) {
-            Some(known) => Ok(known.as_ref().map(|known| known.inode.clone())),
+            Some(None) => Ok(None),
+            Some(Some(Known { inode, .. })) => {
+                self.realm.admits(fid, inode.flags.bits(), &inode.tail)?;
+                Ok(Some(inode.clone()))
+            }
             None => self.lacks(PeerFind::Inode { fid, loses: false }),
         }
     }
@@ -150,6 +157,10 @@ impl View for Facts {
 
     fn home_of(&self, dir: &Inode, name: &[u8]) -> Result<Fid, Errno> {
         Ok(tail::stripes(dir)?.home(name))
+    }
+
+    fn project(&self, inode: &Inode) -> Result<u32, Errno> {
+        tail::project(inode.fid(), &inode.tail)
     }
 
     fn above(&mut self, fid: Fid) -> Result<Fid, Errno> {

@@ -252,12 +252,15 @@ fn is_empty(records: &Records<'_>, dir: Fid) -> Result<bool, Errno> {
 /// The record of an inode, without what operations on names do not look at.
 pub(super) fn record_without_rest(inode: &Inode) -> Result<Vec<u8>, Errno> {
     let Inode { attr, parent, flags, .. } = inode;
-    let tail = match flags.contains(InodeFlags::STRIPED) {
-        true => tail::with(ItemTag::Stripes, &tail::stripes(inode)?.encode()),
-        false => Tail::new(),
-    };
-    let record =
-        InodeRecord { attr: *attr, parent: *parent, flags: flags.bits(), base: 0, tail: &tail };
+    let mut short = Inode { tail: Tail::new(), ..inode.clone() };
+    if flags.contains(InodeFlags::STRIPED) {
+        short.tail = tail::with(ItemTag::Stripes, &tail::stripes(inode)?.encode());
+    }
+    if flags.contains(InodeFlags::HAS_PROJECT) {
+        tail::set_project(&mut short, tail::project(inode.fid(), &inode.tail)?)?;
+    }
+    let (flags, tail) = (flags.bits(), &short.tail);
+    let record = InodeRecord { attr: *attr, parent: *parent, flags, base: 0, tail };
     let mut bytes = Vec::new();
     encode(&record, &mut bytes);
     Ok(bytes)

@@ -76,6 +76,7 @@ impl Mds {
         let Some(id) = begun else { return Ok(Err(Hindrance::Away)) };
         let _working = Working::on(self, id);
         let (mut facts, mut told) = (Facts::default(), BTreeMap::new());
+        facts.realm = request.lock_context.asked.realm;
         let mut wanted = std::mem::replace(finds, op.finds());
         let (expected, space) = (request.expected.clone(), op.takes_space());
         for round in 0..ROUNDS_MAX {

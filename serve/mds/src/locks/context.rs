@@ -9,6 +9,7 @@ use crate::acks::kept_replies::Origin;
 use crate::acks::unacked::Changed;
 use crate::held_names::InTheWay;
 use crate::locks::refused::Refused;
+use crate::realm::Realm;
 use disk::redo::Found;
 use dlm::ibits::{Change, Modifier};
 use namespace::view;
@@ -86,6 +87,8 @@ pub(crate) struct LockRequest {
     /// It is part of this operation over several MDTs: what that has pinned is not in its way. The
     /// client's own locks are, for another MDT may show the change before the client is answered.
     pub(crate) bundle: Option<BundleId>,
+    /// What its client reaches.
+    pub(crate) realm: Realm,
 }
 
 /// What came of it.

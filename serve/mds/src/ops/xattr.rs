@@ -8,8 +8,9 @@ use crate::ops::layouts::lov_add::LOV_ADD;
 use crate::ops::layouts::lov_del::LOV_DEL;
 use namespace::context::Context;
 use namespace::flags;
+use namespace::project::{self, Project};
 use namespace::xattr::{self, SetFlags};
-use types::about::{FLAGS, LINKS};
+use types::about::{FLAGS, LINKS, PROJECT, ProjectLine};
 use types::errno::Errno;
 use types::lock::InodeBits;
 use wire::mds::{Getxattr, Listxattr, MdsReply, Removexattr, Setxattr};
@@ -38,6 +39,13 @@ impl Mds {
             return self.show(request, |records| {
                 let flags = flags::flags(&records.there(fid)?);
                 Ok(MdsReply::Bytes(flags.to_string().into()))
+            });
+        }
+        if name == PROJECT.as_bytes() {
+            return self.show(request, |records| {
+                let inode = records.there(fid)?;
+                let Project { id, inherit } = project::project(records, &inode)?;
+                Ok(MdsReply::Bytes(ProjectLine { id, inherit }.to_string().into()))
             });
         }
         let ctx = reading(request);
@@ -136,6 +144,18 @@ impl Mds {
             };
             return self.in_turn(request, set).await;
         }
+        if name == PROJECT.as_bytes() {
+            let wanted = self.wanted_project(request, value)?;
+            let set = |request: &mut RequestContext<'_>| {
+                self.change(request, |records, ctx| {
+                    records.there(fid)?;
+                    records.is_whole(fid)?;
+                    project::set_project(records, ctx, fid, wanted)?;
+                    Ok(MdsReply::Done)
+                })
+            };
+            return self.in_turn(request, set).await;
+        }
         let flags =
             SetFlags { create: flags.create, replace: flags.replace, kill_sgid: flags.kill_sgid };
         let set = |request: &mut RequestContext<'_>| {
@@ -150,6 +170,24 @@ impl Mds {
             })
         };
         self.in_turn(request, set).await
+    }
+
+    /// The project that a caller wants for an inode.
+    ///
+    /// # Errors
+    /// EPERM: the caller is not root, or its client may not do everything; EINVAL: the value is no
+    /// [`ProjectLine`].
+    pub(super) fn wanted_project(
+        &self,
+        request: &RequestContext<'_>,
+        value: &[u8],
+    ) -> Result<Project, Errno> {
+        if request.credentials.uid != 0 || request.is_restricted {
+            return Err(Errno::EPERM);
+        }
+        let line = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+        let ProjectLine { id, inherit } = line.ok_or(Errno::EINVAL)?;
+        Ok(Project { id, inherit })
     }
 
     pub(super) async fn removexattr(

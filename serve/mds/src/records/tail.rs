@@ -114,6 +114,25 @@ pub fn default_stripes(inode: &Inode) -> Result<Option<DirDefault>, Errno> {
     decode_default(bytes).map(Some).map_err(|e| damaged(inode.fid(), &e))
 }
 
+/// The project of an inode; 0: none.
+///
+/// # Errors
+/// EIO: the tail is damaged.
+pub fn project(fid: Fid, tail: &[u8]) -> Result<u32, Errno> {
+    disk::inode::project(tail).map_err(|e| damaged(fid, &e))
+}
+
+/// Sets the project of an inode; 0: none.
+///
+/// # Errors
+/// EIO: the tail is damaged.
+pub fn set_project(inode: &mut Inode, project: u32) -> Result<(), Errno> {
+    let bytes = project.to_le_bytes();
+    let new = (project != 0).then_some(&bytes[..]);
+    inode.tail = replace(inode.fid(), &inode.tail, ItemTag::Project, new)?;
+    Ok(())
+}
+
 /// Logs a damaged record; programs see EIO.
 pub fn damaged(fid: Fid, error: &(dyn std::error::Error + 'static)) -> Errno {
     tracing::error!(%fid, error, "damaged record");

@@ -19,6 +19,7 @@ impl View for Records<'_> {
         self.look(fid, Look::Inode);
         let decode = |bytes: &[u8]| {
             let record = inode::decode(fid, bytes).map_err(|e| damaged(fid, &e))?;
+            self.lock_context.asked.realm.admits(fid, record.flags, record.tail)?;
             self.depend(record.base);
             if record.attr.is_dir() {
                 self.note_base(fid, record.base);
@@ -131,6 +132,14 @@ impl View for Records<'_> {
 
     fn home_of(&self, dir: &Inode, name: &[u8]) -> Result<Fid, Errno> {
         Ok(tail::stripes(dir)?.home(name))
+    }
+
+    fn project(&self, inode: &Inode) -> Result<u32, Errno> {
+        tail::project(inode.fid(), &inode.tail)
+    }
+
+    fn set_project(&self, inode: &mut Inode, project: u32) -> Result<(), Errno> {
+        tail::set_project(inode, project)
     }
 
     fn above(&mut self, fid: Fid) -> Result<Fid, Errno> {

@@ -88,7 +88,13 @@ impl Mds {
         let (version, active) = (nodemaps.version, nodemaps.active);
         if self.change_acting(|_, known| *known = nodemaps) {
             tracing::info!(target = %self.name, version, active, "nodemaps");
+            self.realms.wake();
         }
+    }
+
+    /// The nodemaps that hold.
+    pub(crate) fn nodemaps(&self) -> Arc<Nodemaps> {
+        self.tunables.squash.now().0.nodemaps.clone()
     }
 
     fn change_squash(&self, change: impl FnOnce(&mut Rules)) {

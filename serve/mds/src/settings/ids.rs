@@ -98,18 +98,22 @@ pub(crate) fn map_reply(nodemap: &Nodemap, reply: &mut MdsReply, acl: bool) -> R
         | MdsReply::PeerRefused { .. }
         | MdsReply::PeerDone { .. }
         | MdsReply::PeerBundles { .. }
-        | MdsReply::PeerTold { .. } => {}
+        | MdsReply::PeerTold { .. }
+        | MdsReply::PeerMarked { .. } => {}
     }
     Ok(())
+}
+
+/// True if it only gives back what a client holds.
+pub(crate) fn gives_back(op: &MdsOp) -> bool {
+    matches!(op, MdsOp::Unlock(_) | MdsOp::Close(_) | MdsOp::FlockCancel(_))
 }
 
 /// True if this leads past the fileset of the client's nodemap: it is about the root of the file
 /// system, which is above every fileset. What gives back what the client holds may be.
 pub(crate) fn is_outside(op: &mut MdsOp) -> bool {
-    let gives_back =
-        matches!(op, MdsOp::Unlock(_) | MdsOp::Close(_) | MdsOp::FlockCancel(_) | MdsOp::Wrote(_));
     let inside = |fid: &mut Fid| if *fid == Fid::ROOT { Err(()) } else { Ok(()) };
-    !gives_back && op.try_each_fid(inside).is_err()
+    !gives_back(op) && op.try_each_fid(inside).is_err()
 }
 
 /// True if a caller that is refused may not send this: what looks at names and contents, and what

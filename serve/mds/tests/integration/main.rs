@@ -11,6 +11,7 @@ mod listings;
 mod locks;
 mod operations;
 mod promises;
+mod realms;
 mod restart;
 mod rig;
 mod root;

@@ -8,10 +8,12 @@ use rpc::error::RpcError;
 use types::bundle::BundleId;
 use types::credentials::Credentials;
 use types::errno::Errno;
+use types::fid::Fid;
+use types::name::Name;
 use types::session::Transno;
 use wire::mds::{
     MdsOp, MdsReply, PeerApply, PeerAsk, PeerBundle, PeerCancel, PeerExchange, PeerFacts,
-    PeerForget, PeerPrepare,
+    PeerForget, PeerMark, PeerPrepare,
 };
 
 /// A page of what a restarted MDT may have lost.
@@ -25,6 +27,19 @@ pub struct MayBeLost {
     pub stopped: Vec<BundleId>,
     /// There are others behind.
     pub more: bool,
+}
+
+/// What one batch of marks of a realm has done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Marked {
+    /// Inodes that were not marked before, and one that is not where it was found.
+    pub marked: u32,
+    /// The directory above the children.
+    pub parent: Fid,
+    /// Inodes that are to be marked, too.
+    pub children: Vec<Fid>,
+    /// The name after which the directory goes on.
+    pub more: Option<Name>,
 }
 
 impl Mdc {
@@ -63,6 +78,16 @@ impl Mdc {
         match self.call(&Credentials::root(), MdsOp::PeerApply(apply)).await? {
             MdsReply::PeerApplied { boot, transno } => Ok((boot, Ok(transno))),
             MdsReply::PeerRefused { boot, errno } => Ok((boot, Err(errno))),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Of another MDT: an inode is of a realm. Returns how many were not before.
+    pub async fn peer_mark(&self, mark: PeerMark) -> Result<Marked, RpcError> {
+        match self.call(&Credentials::root(), MdsOp::PeerMark(mark)).await? {
+            MdsReply::PeerMarked { marked, parent, children, more } => {
+                Ok(Marked { marked, parent, children, more })
+            }
             other => Err(unexpected(&self.import, &other)),
         }
     }

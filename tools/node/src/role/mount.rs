@@ -256,8 +256,8 @@ fn may_pass(error: &ClientError) -> bool {
     use RpcError::{NoTarget, Timeout, Unreachable};
     matches!(
         error,
-        // MDTs hear of a changed fileset one after the other.
-        ClientError::NoDirectory { errno: Errno::ESTALE, .. }
+        // MDTs hear of a changed fileset one after the other, and mark its tree then.
+        ClientError::NoDirectory { errno: Errno::ESTALE | Errno::EAGAIN, .. }
             | ClientError::NoFileSystem { .. }
             | ClientError::Rpc(Unreachable { .. } | NoTarget { .. } | Timeout { .. })
     )

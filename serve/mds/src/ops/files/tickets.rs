@@ -122,7 +122,7 @@ impl Mds {
         let is_immutable = |inode: &Inode| {
             matches!(op, MdsOp::Setattr(_)) && inode.flags.contains(InodeFlags::IMMUTABLE)
         };
-        let permitted = self.read(|records| match records.there(fid) {
+        let permitted = self.read_for(request, |records| match records.there(fid) {
             Err(_) => Ok(Rights::ALL),
             Ok(inode) if inode.file_type() != FileType::Regular => Ok(Rights::ALL),
             Ok(inode) if is_immutable(&inode) => Ok(Rights::ALL),
@@ -165,7 +165,7 @@ impl Mds {
     ) -> Result<(Fid, Fid, Rights), Errno> {
         let client = request.client();
         let ctx = Context { credentials: request.credentials, now: Default::default(), version: 0 };
-        self.read(|records| {
+        self.read_for(request, |records| {
             let file = match of_objects {
                 true => records.tx.get(&key::objects_at(fid), objects_at::decode)?,
                 false => None,

@@ -14,7 +14,7 @@ use layout::lmv_ea;
 use namespace::inode::InodeFlags;
 use namespace::view::View;
 use namespace::xattr::SetFlags;
-use types::about::FLAGS;
+use types::about::{FLAGS, PROJECT};
 use types::credentials::Credentials;
 use types::dir_stripes::{DirDefault, DirHash, DirSpec};
 use types::errno::Errno;
@@ -178,7 +178,8 @@ impl Mds {
     ) -> Result<Option<MdsReply>, Errno> {
         let &Setxattr { fid, ref name, ref value, flags } = op;
         let lov = LovName::of(name);
-        if lov.is_none() && !is_acl(name) && name != FLAGS.as_bytes() || !self.is_striped(fid)? {
+        let of_stripes = [FLAGS, PROJECT].iter().any(|known| name == known.as_bytes());
+        if lov.is_none() && !is_acl(name) && !of_stripes || !self.is_striped(fid)? {
             return Ok(None);
         }
         let layout;
@@ -195,6 +196,9 @@ impl Mds {
                 let kill_sgid = flags.kill_sgid;
                 let flags = SetFlags { create: flags.create, replace: flags.replace, kill_sgid };
                 DirChange::SetAcl(name, value, flags)
+            }
+            None if name == PROJECT.as_bytes() => {
+                DirChange::Project(self.wanted_project(request, value)?)
             }
             None => DirChange::Flags(parse_flags(value)?),
         };

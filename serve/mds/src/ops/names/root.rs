@@ -1,6 +1,7 @@
 //! Root: the directory that a client mounts.
 
 use crate::mds::{Mds, RequestContext};
+use crate::realm::Realm;
 use namespace::access::{EXECUTE, permission};
 use namespace::context::Context;
 use namespace::inode::Dirent;
@@ -18,7 +19,8 @@ impl Mds {
     ///
     /// # Errors
     /// ENODEV: there is no such fileset; ENOENT, ENOTDIR: there is no such directory below it.
-    /// ESTALE: the fileset changed while the client asked, here or at the MDT before.
+    /// ESTALE: the fileset changed while the client asked, here or at the MDT before. EAGAIN: its
+    /// tree is not marked yet.
     pub(in crate::ops) fn root(
         &self,
         request: &mut RequestContext<'_>,
@@ -37,12 +39,23 @@ impl Mds {
         if op.from != Fid::NONE && op.fileset != counted {
             return Err(Errno::ESTALE);
         }
+        let realm = request.realm;
+        // The first MDT that is asked has the root, and knows.
+        let waits = op.from == Fid::NONE && !self.is_ready(realm);
         let (credentials, is_squashed) = (request.credentials, request.is_squashed);
         let (at, end) = self.show(request, |records| {
             let ctx = Context { credentials, now: Default::default(), version: 0 };
             let (mut at, mut end) = (from, walked);
+            // The directories on the way to the fileset are not in its realm.
+            records.lock_context.asked.realm = Realm::ALL;
             while end < whole.names().len() && !is_elsewhere(from, at) {
                 let name = &whole.names()[end];
+                if end >= of_fileset {
+                    if waits {
+                        return Err(Errno::EAGAIN);
+                    }
+                    records.lock_context.asked.realm = realm;
+                }
                 let found = directory(records, at).and_then(|dir| {
                     if is_squashed && end >= of_fileset {
                         permission(records, &ctx, &dir, EXECUTE)?;
@@ -60,6 +73,12 @@ impl Mds {
                     next => next?,
                 };
                 end += 1;
+            }
+            if waits {
+                return Err(Errno::EAGAIN);
+            }
+            if end >= of_fileset {
+                records.lock_context.asked.realm = realm;
             }
             if !is_elsewhere(from, at) {
                 records.settled(at)?;

@@ -166,6 +166,8 @@ fn add_mdt(tree: &mut Tree, view: &Arc<View>, mdt: &Arc<Mds>, name: TargetName) 
         tree.shows(&MDT_AUDIT, &[&device], move || Ok(audit.newest(&name.to_string())));
     }
     let shown = mdt.clone();
+    tree.shows(&MDT_REALMS, &[&device], move || Ok(shown.realms()));
+    let shown = mdt.clone();
     tree.shows(&MDT_RECOVERY_STATUS, &[&device], move || {
         let report = shown.recovery();
         // Lustre's words.
