@@ -23,7 +23,6 @@ pub const ABSENT: Absent = Absent {
         ("mirror", "files have no mirrors yet"),
         ("mv", "directories cannot be moved to another MDT yet"),
         ("pcc", "there is no persistent client cache"),
-        ("project", "there are no projects yet"),
         ("quota", "there are no quotas yet"),
         ("rm_entry", "damaged directory entries cannot be removed yet"),
         ("rmentry", "damaged directory entries cannot be removed yet"),

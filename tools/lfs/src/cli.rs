@@ -58,6 +58,7 @@ pub enum LfsCommand {
     Getdirstripe(GetdirstripeArgs),
     Ladvise(LadviseArgs),
     Flushctx(FlushctxArgs),
+    Project(ProjectArgs),
     Getsom(GetsomArgs),
     #[command(name = "pool_list")]
     PoolList(PoolListArgs),
@@ -85,6 +86,7 @@ impl LfsCommand {
             LfsCommand::Getdirstripe(_) => "getdirstripe",
             LfsCommand::Ladvise(_) => "ladvise",
             LfsCommand::Flushctx(_) => "flushctx",
+            LfsCommand::Project(_) => "project",
             LfsCommand::Getsom(_) => "getsom",
             LfsCommand::Other(_) => "lfs",
             LfsCommand::Find(_) => "find",
@@ -636,6 +638,43 @@ pub struct FlushctxArgs {
     pub reap: bool,
     /// Paths on mounts [default: all mounts]
     #[arg(value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+}
+
+/// Show or set projects
+///
+/// A project is a number that an inode has, 0 for none, and that a directory with the flag P hands
+/// on to what is made in it. Without -p, -s, -C and -c: lists the projects of what is in
+/// directories. Only root sets projects. Numbers from 2147483648 on are those of filesets, which
+/// lctl nodemap_set_fileset sets.
+#[derive(Debug, Args)]
+pub struct ProjectArgs {
+    /// Set this project; with -c, check for it
+    #[arg(short = 'p', value_name = "ID")]
+    pub project: Option<u32>,
+    /// Set the flag P of directories
+    #[arg(short = 's')]
+    pub set: bool,
+    /// Descend into all directories
+    #[arg(short = 'r')]
+    pub recursive: bool,
+    /// Take the project and the flag P away
+    #[arg(short = 'C')]
+    pub clear: bool,
+    /// With -C: the project stays, only the flag goes
+    #[arg(short = 'k')]
+    pub keep: bool,
+    /// Print what is of another project than PATH, and directories without the flag P
+    #[arg(short = 'c')]
+    pub check: bool,
+    /// Directories themselves, not what is in them
+    #[arg(short = 'd')]
+    pub directory: bool,
+    /// With -c: print only paths, with a NUL behind each
+    #[arg(short = '0')]
+    pub null: bool,
+    /// Files or directories
+    #[arg(value_name = "PATH", required = true)]
     pub paths: Vec<PathBuf>,
 }
 

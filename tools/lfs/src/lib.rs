@@ -27,6 +27,7 @@ pub mod migrate;
 pub mod migrate_mdt;
 pub mod path2fid;
 pub mod pool_list;
+pub mod project;
 pub mod setstripe;
 pub mod spec;
 mod targets;
@@ -72,6 +73,7 @@ pub fn run(lfs: &Lfs, out: &mut (dyn Write + Send), err: &mut dyn Write) -> u8 {
             Ok(())
         }
         LfsCommand::Getdirstripe(args) => dirstripe::show(args, out, &mut report),
+        LfsCommand::Project(args) => project::run(args, out, &mut report),
         LfsCommand::Ladvise(args) => {
             hints::ladvise(args, &mut report);
             Ok(())

@@ -8,7 +8,7 @@ use data::finish::Finish;
 use data::node::NodeId;
 use session::error::ClientError;
 use std::sync::Arc;
-use types::about::{About, FLAGS, SWAP_LAYOUTS};
+use types::about::{About, FLAGS, PROJECT, ProjectLine, SWAP_LAYOUTS};
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
@@ -77,17 +77,49 @@ impl Client {
         node: NodeId,
     ) -> Result<u32, ClientError> {
         let _timed = self.timed(Operation::Getxattr);
-        let told = self.where_it_is(|| self.inode_flags_once(&caller.credentials, node)).await?;
+        let told =
+            self.where_it_is(|| self.told_of_inode(&caller.credentials, node, FLAGS)).await?;
         let flags = std::str::from_utf8(&told).ok().and_then(|text| text.parse().ok());
         flags.ok_or_else(|| Errno::EPROTO.into())
     }
 
-    async fn inode_flags_once(
+    /// Project of an inode. 1 round trip.
+    ///
+    /// # Errors
+    /// The MDT does not answer, or the inode is gone.
+    pub async fn inode_project(
+        self: Arc<Self>,
+        caller: Caller,
+        node: NodeId,
+    ) -> Result<ProjectLine, ClientError> {
+        let _timed = self.timed(Operation::Getxattr);
+        let told =
+            self.where_it_is(|| self.told_of_inode(&caller.credentials, node, PROJECT)).await?;
+        let project = std::str::from_utf8(&told).ok().and_then(|text| text.parse().ok());
+        project.ok_or_else(|| Errno::EPROTO.into())
+    }
+
+    /// Sets the project of an inode. 1 round trip.
+    ///
+    /// # Errors
+    /// EPERM: the caller is not root of the file system; EINVAL: the number is that of a fileset.
+    pub async fn set_inode_project(
+        self: Arc<Self>,
+        caller: Caller,
+        node: NodeId,
+        project: ProjectLine,
+    ) -> Result<(), ClientError> {
+        let (name, value) = (Bytes::from_static(PROJECT.as_bytes()), project.to_string().into());
+        self.setxattr(caller, node, name, value, SetxattrFlags::default()).await
+    }
+
+    async fn told_of_inode(
         &self,
         who: &Credentials,
         node: NodeId,
+        what: &'static str,
     ) -> Result<Bytes, ClientError> {
-        let (fid, name) = (self.fid(node)?, Bytes::from_static(FLAGS.as_bytes()));
+        let (fid, name) = (self.fid(node)?, Bytes::from_static(what.as_bytes()));
         match self.session.mdc(fid)?.getxattr(who, fid, name).await {
             Err(error) if self.went(fid, error.errno()).await => Err(Errno::EREMCHG.into()),
             told => Ok(told?),

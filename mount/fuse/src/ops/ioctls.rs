@@ -13,6 +13,7 @@ use crate::reply::Reply;
 use bytes::Bytes;
 use client::open::DirHandle;
 use client::open::FileHandle;
+use types::about::ProjectLine;
 use types::errno::Errno;
 use types::lock::LeaseMode;
 use types::mkdir_at::{MKDIR_AT, MkdirAt};
@@ -59,25 +60,31 @@ const FSXATTR_BYTES: usize = 28;
 /// access time.
 const XFLAGS: [(u32, u32); 4] = [(0x10, 0x8), (0x20, 0x10), (0x40, 0x80), (0x80, 0x40)];
 
-/// A `struct fsxattr` with these flags, and nothing else.
-fn fsxattr(flags: u32) -> [u8; FSXATTR_BYTES] {
+/// `FS_XFLAG_PROJINHERIT`: a directory hands its project on.
+const PROJINHERIT: u32 = 0x200;
+
+/// A `struct fsxattr` with these flags and this project, and nothing else.
+fn fsxattr(flags: u32, project: ProjectLine) -> [u8; FSXATTR_BYTES] {
     let xflags =
         XFLAGS.iter().filter(|(flag, _)| flags & flag != 0).fold(0, |all, (_, xflag)| all | xflag);
+    let inherit = if project.inherit { PROJINHERIT } else { 0 };
     let mut bytes = [0; FSXATTR_BYTES];
-    bytes[..4].copy_from_slice(&u32::to_ne_bytes(xflags));
+    bytes[..4].copy_from_slice(&u32::to_ne_bytes(xflags | inherit));
+    bytes[12..16].copy_from_slice(&u32::to_ne_bytes(project.id));
     bytes
 }
 
-/// The flags in a `struct fsxattr`; `None`: it asks for what does not exist here (extent sizes,
-/// projects).
-fn flags_of(bytes: &[u8; FSXATTR_BYTES]) -> Option<u32> {
+/// The flags and the project in a `struct fsxattr`; `None`: it asks for what does not exist here
+/// (extent sizes).
+fn flags_of(bytes: &[u8; FSXATTR_BYTES]) -> Option<(u32, ProjectLine)> {
     let word = |n: usize| bytes[4 * n..].first_chunk().map_or(0, |word| u32::from_ne_bytes(*word));
     // The words are: flags, extent size, number of extents (read only), project, extent size of
     // copies; the rest is zero.
-    let rest = XFLAGS.iter().fold(word(0), |rest, (_, xflag)| rest & !xflag);
-    let plain = rest == 0 && [1, 3, 4, 5, 6].into_iter().all(|n| word(n) == 0);
+    let rest = XFLAGS.iter().fold(word(0) & !PROJINHERIT, |rest, (_, xflag)| rest & !xflag);
+    let plain = rest == 0 && [1, 4, 5, 6].into_iter().all(|n| word(n) == 0);
     let set = XFLAGS.iter().filter(|(_, xflag)| word(0) & xflag != 0);
-    plain.then(|| set.fold(0, |all, (flag, _)| all | flag))
+    let project = ProjectLine { id: word(3), inherit: word(0) & PROJINHERIT != 0 };
+    plain.then(|| (set.fold(0, |all, (flag, _)| all | flag), project))
 }
 
 impl ClientFs {
@@ -127,15 +134,19 @@ impl ClientFs {
                 answer(call, |flags| told(Bytes::copy_from_slice(&flags.to_ne_bytes())))
             }
             GET_FSXATTR => {
-                let call = self.client().inode_flags(self.holder(request), node(request));
-                answer(call, |flags| told(Bytes::copy_from_slice(&fsxattr(flags))))
+                let (client, caller, node) = (self.client(), self.holder(request), node(request));
+                let call = async move {
+                    let flags = client.clone().inode_flags(caller.clone(), node).await?;
+                    Ok(fsxattr(flags, client.inode_project(caller, node).await?))
+                };
+                answer(call, |bytes| told(Bytes::copy_from_slice(&bytes)))
             }
             SET_FLAGS => match input.first_chunk() {
                 Some(flags) => self.set_flags(request, u32::from_ne_bytes(*flags)),
                 None => Err(Errno::EINVAL).into(),
             },
             SET_FSXATTR => match input.first_chunk().map(flags_of) {
-                Some(Some(flags)) => self.set_flags(request, flags),
+                Some(Some((flags, project))) => self.set_fsxattr(request, flags, project),
                 Some(None) => Err(Errno::EOPNOTSUPP).into(),
                 None => Err(Errno::EINVAL).into(),
             },
@@ -172,6 +183,22 @@ impl ClientFs {
 
     fn set_flags(&self, request: &Request<'_>, flags: u32) -> Answer {
         let call = self.client().set_inode_flags(self.caller(request, 0), node(request), flags);
+        answer(call, |()| told(Bytes::new()))
+    }
+
+    /// A project that stays as it is anyone may set. That a file hands it on is passed over.
+    fn set_fsxattr(&self, request: &Request<'_>, flags: u32, project: ProjectLine) -> Answer {
+        let (client, caller, node) = (self.client(), self.caller(request, 0), node(request));
+        let call = async move {
+            let known = client.clone().inode_project(caller.clone(), node).await?;
+            if project != known {
+                client.clone().set_inode_project(caller.clone(), node, project).await?;
+            }
+            if client.clone().inode_flags(caller.clone(), node).await? != flags {
+                client.set_inode_flags(caller, node, flags).await?;
+            }
+            Ok(())
+        };
         answer(call, |()| told(Bytes::new()))
     }
 
@@ -242,17 +269,22 @@ mod tests {
 
     #[test]
     fn flags_have_two_forms() {
+        let project = |id, inherit| ProjectLine { id, inherit };
         for flags in [0, 0x10, 0x20, 0x40, 0x80, 0xf0] {
-            assert_eq!(flags_of(&fsxattr(flags)), Some(flags));
+            for project in [project(0, false), project(7, true), project(u32::MAX, false)] {
+                assert_eq!(flags_of(&fsxattr(flags, project)), Some((flags, project)));
+            }
         }
-        assert_eq!(fsxattr(0x30)[..4], 0x18_u32.to_ne_bytes());
+        assert_eq!(fsxattr(0x30, project(7, true))[..4], 0x218_u32.to_ne_bytes());
         let with = |at: usize, byte| {
-            let mut bytes = fsxattr(0x10);
+            let mut bytes = fsxattr(0x10, project(0, false));
             bytes[at] = byte;
             flags_of(&bytes)
         };
-        assert_eq!(with(8, 3), Some(0x10), "the number of extents is only told");
-        assert_eq!([with(1, 1), with(4, 1), with(12, 1), with(16, 1), with(27, 1)], [None; 5]);
+        let told = Some((0x10, project(0, false)));
+        assert_eq!(with(8, 3), told, "the number of extents is only told");
+        assert_eq!(with(12, 5), Some((0x10, project(5, false))));
+        assert_eq!([with(1, 1), with(4, 1), with(16, 1), with(27, 1)], [None; 4]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::compare::Compare;
 use super::facts::{Facts, Needs, Stat};
 use super::when::When;
+use crate::project;
 use ask::xattr;
 use layout::layout::{Component, EOF, Pattern};
 use rustix::fs::{FileType, StatxAttributes};
@@ -108,6 +109,8 @@ pub enum Test {
     DirHash(Vec<String>),
     /// Mirrors of a file: one.
     Mirrors(Compare),
+    /// Project.
+    Project(Compare),
 }
 
 impl Test {
@@ -118,6 +121,7 @@ impl Test {
             | Test::Name(_)
             | Test::Kind(_)
             | Test::Attrs(_)
+            | Test::Project(_)
             | Test::Xattr(..) => Needs::default(),
             Test::DirStripes(_) | Test::DirHash(_) | Test::Mirrors(_) => Needs::default(),
             Test::Size(_) | Test::Blocks(_) | Test::Uid(_) | Test::Gid(_) | Test::Perm(_) => {
@@ -207,6 +211,7 @@ impl Test {
             Test::DirHash(wanted) => Ok(file.place()?.is_some_and(|place| {
                 place.hash().split(',').any(|word| wanted.iter().any(|wanted| wanted == word))
             })),
+            Test::Project(id) => Ok(id.exactly(project::line(&file.path)?.id.into())),
             Test::Mirrors(count) => Ok(file.kind()? == FileType::RegularFile && count.size(1)),
         }
     }

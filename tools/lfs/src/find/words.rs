@@ -244,8 +244,7 @@ fn test(name: &str, value: &mut dyn FnMut() -> Result<OsString, String>) -> Resu
             Test::Constant(false)
         }
         "foreign" => Test::Constant(false),
-        // Every file belongs to project 0.
-        "projid" => Test::Constant(Compare::number(&text()?)?.exactly(0)),
+        "projid" => Test::Project(Compare::number(&text()?)?),
         newer if newer == "newer" || newer == "anewer" || newer == "cnewer" => {
             let time = match newer {
                 "anewer" => Time::Access,
