@@ -243,8 +243,12 @@ fn plan_rename(
 mod tests {
     use super::*;
     use crate::bundles::find::record_without_rest;
+    use crate::realm::Realm;
+    use crate::records::tail;
     use bytes::Bytes;
     use namespace::create;
+    use namespace::inode::InodeFlags;
+    use namespace::project::REALM_FIRST;
     use types::attr::Attr;
     use types::credentials::Credentials;
     use types::time::Timestamp;
@@ -280,5 +284,52 @@ mod tests {
         assert_eq!(plan(0o644, false), Ok(2));
         assert_eq!(plan(0o644, true), Err(Errno::EPERM));
         assert_eq!(plan(0o666, true), Ok(2));
+    }
+
+    #[test]
+    fn a_client_gives_no_name_to_what_is_outside_of_its_realm_on_another_mdt() {
+        let root = Credentials::root();
+        let ctx = Context { credentials: &root, now: Timestamp::default(), version: 0 };
+        let number = REALM_FIRST + 1;
+        let of = |mut inode: Inode, project: u32| {
+            tail::set_project(&mut inode, project).unwrap();
+            inode.flags.set(InodeFlags::HAS_PROJECT, project != 0);
+            inode.flags.set(InodeFlags::PROJECT_INHERIT, project != 0 && inode.is_dir());
+            inode
+        };
+        let fid = Fid { seq: Fid::SEQ_NORMAL + Fid::SEQ_WIDTH, oid: 1, ver: 0 };
+        let name = Name::new(b"more").unwrap();
+        let inode = |inode: &Inode| PeerInode {
+            fid: inode.fid(),
+            record: record_without_rest(inode).unwrap().into(),
+            acl: Bytes::new(),
+            is_empty: true,
+        };
+        let plan = |realm: Realm, projects: [u32; 2]| {
+            let dir = of(create::root(&ctx), projects[0]);
+            let mode = FileType::Regular.mode_bits() | 0o644;
+            let attr = Attr { fid, mode, nlink: 1, ..dir.attr };
+            let (parent, flags, tail) = (Fid::NONE, InodeFlags::empty(), Default::default());
+            let file = of(Inode { attr, parent, flags, tail }, projects[1]);
+            let names = vec![PeerName { dir: Fid::ROOT, name: name.clone(), to: None }];
+            let inodes = vec![inode(&dir), inode(&file)];
+            let mut facts = Facts::default();
+            facts.realm = realm;
+            facts.learn(PeerFacts { inodes, names, ..PeerFacts::default() }).unwrap();
+            let link = Link { fid, new_parent: Fid::ROOT, new_name: name.clone() };
+            let expected = Expected::default();
+            let planned = Op::Link(&link).plan(&mut facts, &ctx, &expected, false);
+            planned.map(|planned| planned.steps.len())
+        };
+        let realm = Realm::of(Some(number));
+        assert_eq!(plan(realm, [number, number]), Ok(2));
+        assert_eq!(plan(realm, [number, 0]), Err(Errno::ESTALE));
+        assert_eq!(plan(realm, [0, number]), Err(Errno::ESTALE));
+        assert_eq!(plan(realm, [number, number + 1]), Err(Errno::ESTALE));
+        assert_eq!(plan(Realm::of(Some(0)), [0, 0]), Err(Errno::ESTALE));
+        // For all others the rules of projects hold.
+        assert_eq!(plan(Realm::ALL, [number, 0]), Err(Errno::EXDEV));
+        assert_eq!(plan(Realm::ALL, [0, number]), Err(Errno::EXDEV));
+        assert_eq!(plan(Realm::ALL, [0, 7]), Ok(2));
     }
 }
