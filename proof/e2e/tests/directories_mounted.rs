@@ -4,7 +4,8 @@
 use e2e::cluster::Cluster;
 use e2e::lustre::{lctl_says, lfs, soon, try_lfs};
 use e2e::process::text;
-use e2e::programs::sh;
+use e2e::programs::{sh, try_sh};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
@@ -162,6 +163,31 @@ fn the_fileset_of_a_nodemap_is_what_its_clients_mount() {
     assert_eq!(read(&rig.part.join("far/deep/file")), "three\n");
     let outside = rig.fid("other/file");
     assert!(fs::metadata(rig.part.join(".lustre/fid").join(outside)).is_err());
+    // All of it is one realm, on both MDTs, and stays one when it changes, or goes to another MDT.
+    let realm = || {
+        let listed = lfs(&rig.whole, &["project", "-r", "home"]);
+        let ids: BTreeSet<&str> =
+            listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
+        let [id] = ids.into_iter().collect::<Vec<_>>()[..] else { panic!("{listed}") };
+        id.parse::<u32>().expect("a number")
+    };
+    let id = realm();
+    assert!(id >= 1 << 31, "{id}");
+    sh(&rig.part, "mv 'a b/file' far/moved; ln far/moved 'a b/file'; rm far/moved");
+    sh(&rig.part, "mkdir far/new; cat far/deep/file > far/new/file; mv far/new 'a b/'");
+    assert_eq!(realm(), id);
+    lfs(&rig.whole, &["migrate", "-m", "1", "home/a b"]);
+    lfs(&rig.whole, &["setdirstripe", "-c", "2", "home/far"]);
+    assert_eq!(read(&rig.part.join("a b/new/file")), "three\n");
+    sh(&rig.part, "for n in 1 2 3 4 5 6 7 8; do echo $n > far/$n; done; rm far/[1-7]");
+    assert_eq!((realm(), read(&rig.whole.join("home/far/8"))), (id, "8\n".to_owned()));
+    for words in ["ln home/far/8 other/", "ln other/file home/"] {
+        let refused = text(&try_sh(&rig.whole, words));
+        assert!(refused.contains("Invalid cross-device link"), "{words}: {refused}");
+    }
+    sh(&rig.whole, "mv home/far/8 other/ && test ! -e home/far/8");
+    let copied = lfs(&rig.whole, &["project", "-d", "other/8"]);
+    assert_eq!(copied, "    0 - other/8\n", "mv(1) has copied it");
     rig.unmount();
     rig.mount("/far/deep");
     assert_eq!(names(&rig.part), ["file"]);

@@ -5,6 +5,7 @@ mod cells;
 mod cost;
 mod nodemap;
 mod read_only;
+mod realms;
 mod script;
 mod tickets;
 

@@ -252,7 +252,7 @@ fn what_cannot_be_is_refused_in_a_sentence() {
     let idmap = ["nodemap_add_idmap", "--name", "b", "--idtype", "uid", "--idmap", "0:5"];
     refused(&idmap, libc::EINVAL, "the property admin says what root may");
     let idmap = ["nodemap_add_idmap", "--name", "b", "--idtype", "projid", "--idmap", "1:5"];
-    refused(&idmap, libc::EOPNOTSUPP, "there are no project ids");
+    refused(&idmap, libc::EOPNOTSUPP, "project ids are the same");
     assert_eq!(lctl(&cluster, &["nodemap_info", "list"]), "a\nb\ndefault\n");
     assert_eq!(lctl(&cluster, &["nodemap_test_nid", "10.0.0.7@tcp"]), "a\n");
     assert_eq!(lctl(&cluster, &["nodemap_test_nid", "node7@key"]), "a\n");
