@@ -6,13 +6,15 @@ use crate::mds::{Mds, RequestContext};
 use crate::realm::Realm;
 use crate::settings::ids::gives_back;
 use types::errno::Errno;
+use types::lock::InodeBits;
 use wire::mds::{GetLayout, MdsOp, Punch, Store, Write, Wrote};
 
 impl Mds {
     /// Succeeds if all inodes of this MDT that an operation names are in the realm of its client.
     /// Those of other MDTs are looked at where they are. What is asked for many inodes is answered
-    /// for each by itself. What a client wrote to a file that it has open since it could, it may
-    /// store. From then on the request reaches what the operation may.
+    /// for each by itself. What a client wrote to a file that it has open for writing, or for which
+    /// it holds WRITE, it may store: it could have it when it got that. From then on the request
+    /// reaches what the operation may.
     ///
     /// # Errors
     /// ESTALE: one is not; EIO: its record is damaged.
@@ -33,8 +35,13 @@ impl Mds {
             | MdsOp::Wrote(Wrote { fid, .. }) => Some(*fid),
             _ => None,
         };
-        let is_open = |fid| self.state.lock().opens.is_writing(request.client(), fid);
-        if gives_back(op) || written.is_some_and(is_open) {
+        let client = request.client();
+        let may_store = |fid| {
+            let state = self.state.lock();
+            state.opens.is_writing(client, fid)
+                || state.locks.table.shown(fid, client).contains(InodeBits::WRITE)
+        };
+        if gives_back(op) || written.is_some_and(may_store) {
             request.lock_context.asked.realm = Realm::ALL;
             return Ok(());
         }

@@ -488,6 +488,30 @@ fn a_name_that_leads_out_of_the_realm_leads_nowhere() {
 }
 
 #[test]
+fn what_a_client_has_open_for_writing_it_stores_to_the_end() {
+    let rig = Rig::new();
+    let Trees { outside, .. } = trees(&rig);
+    let f = outside[2];
+    let foe = far(&rig, A);
+    rig.mds.set_nodemaps(nodemaps(&[]));
+    let open = Open { fid: f, flags: OpenFlags { write: true, ..READ } };
+    let MdsReply::Opened { handle, .. } = foe.op(&rig, 0, MdsOp::Open(open)).unwrap() else {
+        panic!("opened")
+    };
+    set(&rig, &["/tenants/a"]);
+    ready(&rig);
+    let at = WrittenAt::Now;
+    let wrote = Wrote { fid: f, end: 5, blocks_delta: 0, at, kill_suidgid: false };
+    let wrote = || foe.op(&rig, 0, MdsOp::Wrote(wrote.clone())).map(drop);
+    assert_eq!(wrote(), Ok(()));
+    let getattr = MdsOp::Getattr(Getattr::of(f));
+    assert_eq!(foe.op(&rig, 0, getattr).map(drop), Err(Errno::ESTALE), "no more than that");
+    foe.op(&rig, 0, MdsOp::Close(Close { fid: f, handle })).unwrap();
+    assert_eq!(wrote(), Err(Errno::ESTALE));
+    assert_eq!(rig.getattr(f).unwrap().size, 5);
+}
+
+#[test]
 fn a_client_waits_until_its_fileset_is_ready() {
     let rig = Rig::new();
     trees(&rig);
