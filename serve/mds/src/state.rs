@@ -15,7 +15,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use types::fid::Fid;
-use types::session::Transno;
+use types::lock::InodeBits;
+use types::session::{ClientUuid, Transno};
 
 /// State that is in memory only. It is lost at a crash; `recovery` describes the consequences.
 pub struct State {
@@ -75,6 +76,13 @@ impl State {
             unwatched: Transno(0),
             scratch: Vec::new(),
         }
+    }
+
+    /// True if a client may still have bytes of a file that it has not stored: it has the file open
+    /// for writing, or holds WRITE.
+    pub(crate) fn may_store(&self, client: ClientUuid, fid: Fid) -> bool {
+        self.opens.is_writing(client, fid)
+            || self.locks.table.shown(fid, client).contains(InodeBits::WRITE)
     }
 
     /// Something became known of answers. To be called within `Mds::with_state`, which carries out

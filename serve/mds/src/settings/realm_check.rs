@@ -6,7 +6,6 @@ use crate::mds::{Mds, RequestContext};
 use crate::realm::Realm;
 use crate::settings::ids::gives_back;
 use types::errno::Errno;
-use types::lock::InodeBits;
 use wire::mds::{GetLayout, MdsOp, Punch, Store, Write, Wrote};
 
 impl Mds {
@@ -36,11 +35,7 @@ impl Mds {
             _ => None,
         };
         let client = request.client();
-        let may_store = |fid| {
-            let state = self.state.lock();
-            state.opens.is_writing(client, fid)
-                || state.locks.table.shown(fid, client).contains(InodeBits::WRITE)
-        };
+        let may_store = |fid| self.state.lock().may_store(client, fid);
         if gives_back(op) || written.is_some_and(may_store) {
             request.lock_context.asked.realm = Realm::ALL;
             return Ok(());

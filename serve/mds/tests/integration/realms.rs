@@ -16,6 +16,7 @@ use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits, LeaseMode};
+use types::object_ticket::Rights;
 use types::proof::ServerKey;
 use types::session::OpenHandle;
 use types::time::Timestamp;
@@ -493,6 +494,7 @@ fn what_a_client_has_open_for_writing_it_stores_to_the_end() {
     let Trees { outside, .. } = trees(&rig);
     let f = outside[2];
     let foe = far(&rig, A);
+    rig.mds.set_server_key(ServerKey(5));
     rig.mds.set_nodemaps(nodemaps(&[]));
     let open = Open { fid: f, flags: OpenFlags { write: true, ..READ } };
     let MdsReply::Opened { handle, .. } = foe.op(&rig, 0, MdsOp::Open(open)).unwrap() else {
@@ -504,10 +506,18 @@ fn what_a_client_has_open_for_writing_it_stores_to_the_end() {
     let wrote = Wrote { fid: f, end: 5, blocks_delta: 0, at, kill_suidgid: false };
     let wrote = || foe.op(&rig, 0, MdsOp::Wrote(wrote.clone())).map(drop);
     assert_eq!(wrote(), Ok(()));
+    let ticket = || {
+        let asked = AskTickets { fids: vec![f], of_objects: false, had: Vec::new() };
+        match foe.op(&rig, 0, MdsOp::AskTickets(asked)).unwrap() {
+            MdsReply::Tickets { mut tickets, .. } => tickets.remove(0).map(|ticket| ticket.rights),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(ticket(), Ok(Rights::WRITE));
     let getattr = MdsOp::Getattr(Getattr::of(f));
     assert_eq!(foe.op(&rig, 0, getattr).map(drop), Err(Errno::ESTALE), "no more than that");
     foe.op(&rig, 0, MdsOp::Close(Close { fid: f, handle })).unwrap();
-    assert_eq!(wrote(), Err(Errno::ESTALE));
+    assert_eq!((wrote(), ticket()), (Err(Errno::ESTALE), Err(Errno::ESTALE)));
     assert_eq!(rig.getattr(f).unwrap().size, 5);
 }
 

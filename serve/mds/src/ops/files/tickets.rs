@@ -172,7 +172,13 @@ impl Mds {
             };
             let file = file.transpose().map_err(|_| Errno::EIO)?.unwrap_or(fid);
             self.ours(file)?;
-            let inode = records.there(file)?;
+            // Of a file outside of its realm it gets what stores the bytes that it may still have.
+            let stores = records.state.may_store(client, file);
+            let inode = match stores {
+                true => records.anywhere(|records| records.there(file))?,
+                false => records.there(file)?,
+            };
+            let is_outside = request.realm.admits(file, inode.flags.bits(), &inode.tail).is_err();
             let named = layout_of(&inode)?.names(file);
             if of_objects && named != fid {
                 return Err(Errno::ESTALE);
@@ -184,6 +190,9 @@ impl Mds {
                 || !(records.state.locks.table.shown(file, client) & OF_USERS).is_empty();
             let kept = had.get(&named).copied().filter(|_| uses).unwrap_or_default();
             let rights = permitted | vouched | kept;
+            if is_outside {
+                return Ok((file, named, rights & Rights::WRITE));
+            }
             // What it had open when it might change files it may write to the end.
             if request.is_read_only {
                 let writes = opens.is_writing(client, file);
