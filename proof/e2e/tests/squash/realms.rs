@@ -121,8 +121,14 @@ fn a_hostile_client_reaches_nothing_outside_of_its_fileset() {
         ["tenants", "tenants/b", "tenants/b/secret", "tenants/secret"].map(|at| fid(&admin, at));
     // Whatever its users are, root among them, only the fileset stands before it.
     modify(&cluster, "tenant", &["admin=1", "trusted=1"]);
+    soon(&true, || try_sh(&mount, "rm -f tenants/b/try; echo x > tenants/b/try").status.success());
+    // What programs have written stays, though it is not stored yet.
+    sh(&mount, "head -c 300000 /dev/zero > tenants/b/late && echo late > tenants/late");
     let words = ["nodemap_set_fileset", "--name", "tenant", "--fileset", "/tenants/a"];
     says_nothing(&cluster, &words);
+    soon(&true, || try_sh(&mount, "ls tenants").stdout.is_empty());
+    assert_eq!(sh(&admin, "cat tenants/late && stat -c %s tenants/b/late"), "late\n300000\n");
+    sh(&admin, "head -c 300000 /dev/zero | cmp - tenants/b/late");
     let within = ["nodemap_set_fileset", "--name", "admins", "--fileset", "/tenants/a/below"];
     let refused = cluster.lctl(&within);
     assert_eq!(refused.status.code(), Some(libc::EEXIST), "{}", text(&refused));
