@@ -100,7 +100,8 @@ impl Client {
             return self.lookup_by_fid(&caller, &name).await;
         }
         let _timed = self.timed(Operation::Lookup);
-        let parent = self.place(parent, &name).await?;
+        let dir = parent;
+        let parent = self.place(dir, &name).await?;
         self.locks.name_unchanging(parent, &name).await;
         let _in_dir = self.locks.enter_dir(parent);
         let mdc = self.session.mdc(parent)?;
@@ -110,6 +111,8 @@ impl Client {
             return Ok(known);
         }
         if self.list_names(&caller.credentials, parent).await
+            // The listing may show that the directory was split, and the name is elsewhere.
+            && self.place_known(dir, &name) == Some(parent)
             && let Some(known) = self.look_up_in_table(parent, &name)
         {
             return Ok(known);
