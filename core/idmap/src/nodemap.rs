@@ -13,6 +13,7 @@ use std::fmt;
 use std::str::FromStr;
 use types::credentials::{Credentials, Ids};
 use types::principal::{BadKeyName, KeyName};
+use types::project::REALM_FIRST;
 
 /// Longest name of a nodemap, bytes.
 pub const NAME_BYTES_MAX: usize = 16;
@@ -20,8 +21,6 @@ pub const NAME_BYTES_MAX: usize = 16;
 pub const RANGES_MAX: usize = 1024;
 /// Longest fileset, bytes.
 pub const FILESET_BYTES_MAX: usize = 4095;
-/// The first number of a realm: those below are of projects that administrators choose.
-pub const REALM_FIRST: u32 = 1 << 31;
 /// Name of the nodemap of clients that are in no other.
 pub const DEFAULT: &str = "default";
 /// The id as which a client sees one of the file system that none of its own is: no caller has it,

@@ -4,7 +4,7 @@
 //! key, or in two by its NID. Bounds: [`NODEMAPS_MAX`], [`nodemap::RANGES_MAX`],
 //! `types::limits::ID_SPANS_MAX`.
 
-use crate::nodemap::{self, BadSet, IdKind, Members, Nodemap, NodemapName, REALM_FIRST};
+use crate::nodemap::{self, BadSet, IdKind, Members, Nodemap, NodemapName};
 use crate::property::Property;
 use crate::spans::Span;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -13,6 +13,7 @@ use std::sync::Arc;
 use types::errno::Errno;
 use types::nid::Nid;
 use types::principal::KeyName;
+use types::project::REALM_FIRST;
 
 /// Nodemaps of one cluster, with `default`.
 pub const NODEMAPS_MAX: usize = 256;

@@ -10,18 +10,7 @@ use crate::view::{Change, View};
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::InodeBits;
-
-/// The first number that is a realm's.
-pub const REALM_FIRST: u32 = 1 << 31;
-
-/// The project of an inode.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Project {
-    /// Its number; 0: none.
-    pub id: u32,
-    /// Of a directory: what is made in it is of the same project.
-    pub inherit: bool,
-}
+use types::project::{Project, REALM_FIRST};
 
 /// The project of an inode.
 ///

@@ -16,7 +16,7 @@
 //! | `lustre.links.FID`       | names of the inode FID, whatever file is asked, as `[FID of directory]/NAME` with a NUL behind each; root only |
 //! | `lustre.swap_layouts`    | only to be set: [`SwapLine`]                                                     |
 //! | `lustre.flags`           | flags of the inode that chattr(1) sets, as a decimal number (`FS_*_FL`); may be set |
-//! | `lustre.project`         | [`ProjectLine`]; root may set it                                                 |
+//! | `lustre.project`         | [`Project`](crate::project::Project); root may set it                            |
 //! | `lustre.space.mdt.N`, `lustre.space.ost.N` | [`SpaceLine`] of up to [`SPACE_LINES_MAX`] targets, N and the next ones |
 
 use crate::attr::Statfs;
@@ -44,36 +44,6 @@ pub const PROJECT: &str = "lustre.project";
 pub const SWAP_LAYOUTS: &str = "lustre.swap_layouts";
 /// Targets in one value of space, so that it stays below 64 KiB (XATTR_SIZE_MAX).
 pub const SPACE_LINES_MAX: usize = 256;
-
-/// The project of an inode, as text: its number, and ` P` behind it if a directory hands it on to
-/// what is made in it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ProjectLine {
-    /// Its number; 0: none.
-    pub id: u32,
-    /// What is made in the directory is of the same project.
-    pub inherit: bool,
-}
-
-impl fmt::Display for ProjectLine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.id, if self.inherit { " P" } else { "" })
-    }
-}
-
-impl FromStr for ProjectLine {
-    type Err = BadLine;
-
-    fn from_str(text: &str) -> Result<ProjectLine, BadLine> {
-        let (id, inherit) = match text.strip_suffix(" P") {
-            Some(id) => (id, true),
-            None => (text, false),
-        };
-        let digits = id.bytes().all(|byte| byte.is_ascii_digit());
-        let id = id.parse().ok().filter(|_| digits).ok_or_else(|| BadLine(text.to_owned()))?;
-        Ok(ProjectLine { id, inherit })
-    }
-}
 
 /// Attribute that lists the targets of a kind. The MGS is none of them.
 pub const fn targets(kind: TargetKind) -> &'static str {

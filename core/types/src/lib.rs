@@ -26,6 +26,7 @@ pub mod nid;
 pub mod object;
 pub mod object_ticket;
 pub mod principal;
+pub mod project;
 pub mod proof;
 pub mod ranges;
 pub mod session;

@@ -2,10 +2,10 @@
 
 use crate::records::tail;
 use namespace::inode::InodeFlags;
-use namespace::project::REALM_FIRST;
 use observe::mutant::{Mutant, is_mutant};
 use types::errno::Errno;
 use types::fid::Fid;
+use types::project::REALM_FIRST;
 
 /// The inodes that a client reaches. By default all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

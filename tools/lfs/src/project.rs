@@ -7,8 +7,9 @@ use report::Report;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use types::about::{PROJECT, ProjectLine};
+use types::about::PROJECT;
 use types::errno::Errno;
+use types::project::{Project, REALM_FIRST};
 
 /// Paths that are still to be looked at.
 const WALK_MAX: usize = 1 << 22;
@@ -37,6 +38,10 @@ pub fn run(args: &ProjectArgs, out: &mut dyn Write, report: &mut Report<'_>) -> 
         (args.check && args.set, "-c changes nothing: it does not go with -s"),
         (args.keep && !args.clear, "-k goes with -C only"),
         (args.null && !args.check, "-0 goes with -c only"),
+        (
+            !args.check && args.project.is_some_and(|id| id >= REALM_FIRST),
+            "numbers from 2147483648 on are those of filesets; choose one below",
+        ),
     ];
     if let Some((_, sentence)) = wrong.iter().find(|(is_wrong, _)| *is_wrong) {
         report.sentence(sentence, Errno::EINVAL);
@@ -64,29 +69,31 @@ pub fn run(args: &ProjectArgs, out: &mut dyn Write, report: &mut Report<'_>) -> 
             Act::Show
         };
         // A list is one of what is in a directory; all else is about the path itself.
-        let lists = is_dir && !args.directory && matches!(act, Act::Show);
-        let itself = args.recursive || !lists;
-        let mut next = vec![path.clone()];
-        let mut depth = if args.recursive { usize::MAX } else { usize::from(lists) };
-        let mut first = true;
+        let lists = is_dir && !args.directory && !args.recursive && matches!(act, Act::Show);
+        let mut next = Vec::new();
+        match lists {
+            true => extend(&mut next, path, report),
+            false => next.push(path.clone()),
+        }
         while let Some(at) = next.pop() {
-            if !first || itself {
-                one(&at, &act, args.null, out, report)?;
+            one(&at, &act, args.null, out, report)?;
+            let descends =
+                args.recursive && std::fs::symlink_metadata(&at).is_ok_and(|found| found.is_dir());
+            if descends {
+                extend(&mut next, &at, report);
             }
-            if depth > 0 && std::fs::symlink_metadata(&at).is_ok_and(|found| found.is_dir()) {
-                depth -= usize::from(!args.recursive);
-                match below(&at) {
-                    Ok(more) if next.len() + more.len() <= WALK_MAX => next.extend(more),
-                    Ok(_) => report.errno(&format!("'{}'", at.display()), Errno::E2BIG),
-                    Err(error) => {
-                        report.failed(&format!("cannot list '{}'", at.display()), &error);
-                    }
-                }
-            }
-            first = false;
         }
     }
     Ok(())
+}
+
+/// Adds what is in a directory to what is still to be looked at.
+fn extend(next: &mut Vec<PathBuf>, dir: &Path, report: &mut Report<'_>) {
+    match below(dir) {
+        Ok(more) if next.len() + more.len() <= WALK_MAX => next.extend(more),
+        Ok(_) => report.errno(&format!("'{}'", dir.display()), Errno::E2BIG),
+        Err(error) => report.failed(&format!("cannot list '{}'", dir.display()), &error),
+    }
 }
 
 /// What is in a directory, the last name first.
@@ -103,7 +110,7 @@ fn below(dir: &Path) -> io::Result<Vec<PathBuf>> {
 ///
 /// # Errors
 /// Those of lgetxattr(2); InvalidData.
-pub fn line(path: &Path) -> io::Result<ProjectLine> {
+pub fn line(path: &Path) -> io::Result<Project> {
     let text = xattr::get_text(path, PROJECT)?;
     text.parse().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
@@ -131,11 +138,9 @@ fn one(
         }
         Act::Check(id) => return check(path, known, id, null, out),
         Act::Set(id, inherit) => {
-            ProjectLine { id: id.unwrap_or(known.id), inherit: known.inherit || inherit }
+            Project { id: id.unwrap_or(known.id), inherit: known.inherit || inherit }
         }
-        Act::Clear { keeps } => {
-            ProjectLine { id: if keeps { known.id } else { 0 }, inherit: false }
-        }
+        Act::Clear { keeps } => Project { id: if keeps { known.id } else { 0 }, inherit: false },
     };
     if wanted != known
         && let Err(error) = xattr::set(path, PROJECT, wanted.to_string().as_bytes())
@@ -147,13 +152,7 @@ fn one(
 
 /// Prints what is not of the project `id`, or a directory that does not hand it on; with `null`
 /// just its path, and a NUL.
-fn check(
-    path: &Path,
-    known: ProjectLine,
-    id: u32,
-    null: bool,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+fn check(path: &Path, known: Project, id: u32, null: bool, out: &mut dyn Write) -> io::Result<()> {
     let is_dir = std::fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
     let (other, stops) = (known.id != id, is_dir && !known.inherit);
     let name = path.as_os_str().as_bytes();

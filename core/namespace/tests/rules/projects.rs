@@ -2,10 +2,11 @@
 
 use super::{EXCHANGE, PLAIN, ROOT, World};
 use namespace::create::{New, create_unnamed, plan_elsewhere};
-use namespace::project::{Project, REALM_FIRST, project, set_project};
+use namespace::project::{project, set_project};
 use types::attr::FileType;
 use types::errno::Errno;
 use types::fid::Fid;
+use types::project::{Project, REALM_FIRST};
 
 fn of(id: u32, inherit: bool) -> Project {
     Project { id, inherit }

@@ -7,12 +7,14 @@ use bytes::Bytes;
 use data::finish::Finish;
 use data::node::NodeId;
 use session::error::ClientError;
+use std::str::FromStr;
 use std::sync::Arc;
-use types::about::{About, FLAGS, PROJECT, ProjectLine, SWAP_LAYOUTS};
+use types::about::{About, FLAGS, PROJECT, SWAP_LAYOUTS};
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::{XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX};
+use types::project::Project;
 use wire::mds::{Setxattr, SetxattrFlags};
 
 impl Client {
@@ -77,10 +79,7 @@ impl Client {
         node: NodeId,
     ) -> Result<u32, ClientError> {
         let _timed = self.timed(Operation::Getxattr);
-        let told =
-            self.where_it_is(|| self.told_of_inode(&caller.credentials, node, FLAGS)).await?;
-        let flags = std::str::from_utf8(&told).ok().and_then(|text| text.parse().ok());
-        flags.ok_or_else(|| Errno::EPROTO.into())
+        self.where_it_is(|| self.told_of_inode(&caller.credentials, node, FLAGS)).await
     }
 
     /// Project of an inode. 1 round trip.
@@ -91,12 +90,9 @@ impl Client {
         self: Arc<Self>,
         caller: Caller,
         node: NodeId,
-    ) -> Result<ProjectLine, ClientError> {
+    ) -> Result<Project, ClientError> {
         let _timed = self.timed(Operation::Getxattr);
-        let told =
-            self.where_it_is(|| self.told_of_inode(&caller.credentials, node, PROJECT)).await?;
-        let project = std::str::from_utf8(&told).ok().and_then(|text| text.parse().ok());
-        project.ok_or_else(|| Errno::EPROTO.into())
+        self.where_it_is(|| self.told_of_inode(&caller.credentials, node, PROJECT)).await
     }
 
     /// Sets the project of an inode. 1 round trip.
@@ -107,23 +103,26 @@ impl Client {
         self: Arc<Self>,
         caller: Caller,
         node: NodeId,
-        project: ProjectLine,
+        project: Project,
     ) -> Result<(), ClientError> {
         let (name, value) = (Bytes::from_static(PROJECT.as_bytes()), project.to_string().into());
         self.setxattr(caller, node, name, value, SetxattrFlags::default()).await
     }
 
-    async fn told_of_inode(
+    /// What the MDT tells of an inode in an attribute that is text.
+    async fn told_of_inode<T: FromStr>(
         &self,
         who: &Credentials,
         node: NodeId,
         what: &'static str,
-    ) -> Result<Bytes, ClientError> {
+    ) -> Result<T, ClientError> {
         let (fid, name) = (self.fid(node)?, Bytes::from_static(what.as_bytes()));
-        match self.session.mdc(fid)?.getxattr(who, fid, name).await {
-            Err(error) if self.went(fid, error.errno()).await => Err(Errno::EREMCHG.into()),
-            told => Ok(told?),
-        }
+        let told = match self.session.mdc(fid)?.getxattr(who, fid, name).await {
+            Err(error) if self.went(fid, error.errno()).await => return Err(Errno::EREMCHG.into()),
+            told => told?,
+        };
+        let value = std::str::from_utf8(&told).ok().and_then(|text| text.parse().ok());
+        value.ok_or_else(|| Errno::EPROTO.into())
     }
 
     /// Replaces all flags. 1 round trip.

@@ -13,10 +13,10 @@ use crate::reply::Reply;
 use bytes::Bytes;
 use client::open::DirHandle;
 use client::open::FileHandle;
-use types::about::ProjectLine;
 use types::errno::Errno;
 use types::lock::LeaseMode;
 use types::mkdir_at::{MKDIR_AT, MkdirAt};
+use types::project::Project;
 use wire::codec::dir_scan::{DIR_SCAN, Piece, Question};
 use wire::mds::DirEntry;
 
@@ -64,7 +64,7 @@ const XFLAGS: [(u32, u32); 4] = [(0x10, 0x8), (0x20, 0x10), (0x40, 0x80), (0x80,
 const PROJINHERIT: u32 = 0x200;
 
 /// A `struct fsxattr` with these flags and this project, and nothing else.
-fn fsxattr(flags: u32, project: ProjectLine) -> [u8; FSXATTR_BYTES] {
+fn fsxattr(flags: u32, project: Project) -> [u8; FSXATTR_BYTES] {
     let xflags =
         XFLAGS.iter().filter(|(flag, _)| flags & flag != 0).fold(0, |all, (_, xflag)| all | xflag);
     let inherit = if project.inherit { PROJINHERIT } else { 0 };
@@ -76,14 +76,14 @@ fn fsxattr(flags: u32, project: ProjectLine) -> [u8; FSXATTR_BYTES] {
 
 /// The flags and the project in a `struct fsxattr`; `None`: it asks for what does not exist here
 /// (extent sizes).
-fn flags_of(bytes: &[u8; FSXATTR_BYTES]) -> Option<(u32, ProjectLine)> {
+fn flags_of(bytes: &[u8; FSXATTR_BYTES]) -> Option<(u32, Project)> {
     let word = |n: usize| bytes[4 * n..].first_chunk().map_or(0, |word| u32::from_ne_bytes(*word));
     // The words are: flags, extent size, number of extents (read only), project, extent size of
     // copies; the rest is zero.
     let rest = XFLAGS.iter().fold(word(0) & !PROJINHERIT, |rest, (_, xflag)| rest & !xflag);
     let plain = rest == 0 && [1, 4, 5, 6].into_iter().all(|n| word(n) == 0);
     let set = XFLAGS.iter().filter(|(_, xflag)| word(0) & xflag != 0);
-    let project = ProjectLine { id: word(3), inherit: word(0) & PROJINHERIT != 0 };
+    let project = Project { id: word(3), inherit: word(0) & PROJINHERIT != 0 };
     plain.then(|| (set.fold(0, |all, (flag, _)| all | flag), project))
 }
 
@@ -187,7 +187,7 @@ impl ClientFs {
     }
 
     /// A project that stays as it is anyone may set. That a file hands it on is passed over.
-    fn set_fsxattr(&self, request: &Request<'_>, flags: u32, project: ProjectLine) -> Answer {
+    fn set_fsxattr(&self, request: &Request<'_>, flags: u32, project: Project) -> Answer {
         let (client, caller, node) = (self.client(), self.caller(request, 0), node(request));
         let call = async move {
             let known = client.clone().inode_project(caller.clone(), node).await?;
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn flags_have_two_forms() {
-        let project = |id, inherit| ProjectLine { id, inherit };
+        let project = |id, inherit| Project { id, inherit };
         for flags in [0, 0x10, 0x20, 0x40, 0x80, 0xf0] {
             for project in [project(0, false), project(7, true), project(u32::MAX, false)] {
                 assert_eq!(flags_of(&fsxattr(flags, project)), Some((flags, project)));

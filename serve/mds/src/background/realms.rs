@@ -24,7 +24,7 @@ use disk::links;
 use disk::mark::{self, Mark};
 use namespace::context::Context;
 use namespace::inode::{Dirent, Inode, InodeFlags};
-use namespace::project::{self, Project, REALM_FIRST};
+use namespace::project;
 use namespace::view::{View, directory, whole};
 use rpc::error::RpcError;
 use std::collections::BTreeSet;
@@ -40,6 +40,7 @@ use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::MARKED_CHILDREN_MAX;
 use types::name::Name;
+use types::project::{Project, REALM_FIRST};
 use types::target::TargetIndex;
 use wire::mds::{MdsReply, PeerMark, Root};
 

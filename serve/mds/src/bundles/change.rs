@@ -19,7 +19,7 @@ use layout::layout::Layout;
 use namespace::acl::{ACL_ACCESS, ACL_DEFAULT};
 use namespace::context::Context;
 use namespace::inode::{Dirent, Inode, InodeFlags};
-use namespace::project::{self, Project};
+use namespace::project;
 use namespace::view::{Change, EachEntry, EachName, View};
 use namespace::xattr::SetFlags;
 use namespace::{flags, setattr, xattr};
@@ -30,6 +30,7 @@ use types::dir_stripes::DirDefault;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::InodeBits;
+use types::project::Project;
 use wire::mds::{MdsReply, PeerFind};
 
 /// What changes of a directory.

@@ -248,38 +248,56 @@ mod tests {
     use bytes::Bytes;
     use namespace::create;
     use namespace::inode::InodeFlags;
-    use namespace::project::REALM_FIRST;
     use types::attr::Attr;
     use types::credentials::Credentials;
+    use types::project::REALM_FIRST;
     use types::time::Timestamp;
     use wire::mds::{PeerFacts, PeerInode, PeerName};
 
-    #[test]
-    fn a_squashed_caller_gives_no_name_to_what_it_may_not_read_and_write_on_another_mdt() {
-        let user = Credentials { uid: 1000, gid: 1000, ..Credentials::default() };
-        let ctx = Context { credentials: &user, now: Timestamp::default(), version: 0 };
-        let mut dir = create::root(&ctx);
-        dir.attr.mode |= 0o777;
-        let fid = Fid { seq: Fid::SEQ_NORMAL + Fid::SEQ_WIDTH, oid: 1, ver: 0 };
-        let name = Name::new(b"more").unwrap();
+    /// How many steps the plan has of a link to `file` in `dir`, which other MDTs have, by a caller
+    /// of a client that reaches this.
+    fn link(
+        [dir, file]: [&Inode; 2],
+        who: &Credentials,
+        is_squashed: bool,
+        realm: Realm,
+    ) -> Result<usize, Errno> {
         let inode = |inode: &Inode| PeerInode {
             fid: inode.fid(),
             record: record_without_rest(inode).unwrap().into(),
             acl: Bytes::new(),
             is_empty: true,
         };
+        let name = Name::new(b"more").unwrap();
+        let names = vec![PeerName { dir: dir.fid(), name: name.clone(), to: None }];
+        let inodes = vec![inode(dir), inode(file)];
+        let mut facts = Facts::default();
+        facts.realm = realm;
+        facts.learn(PeerFacts { inodes, names, ..PeerFacts::default() }).unwrap();
+        let link = Link { fid: file.fid(), new_parent: dir.fid(), new_name: name };
+        let ctx = Context { credentials: who, now: Timestamp::default(), version: 0 };
+        let planned = Op::Link(&link).plan(&mut facts, &ctx, &Expected::default(), is_squashed);
+        planned.map(|planned| planned.steps.len())
+    }
+
+    /// A root directory, and a file of this mode on another MDT, of root.
+    fn dir_and_file(mode: u32) -> [Inode; 2] {
+        let root = Credentials::root();
+        let dir =
+            create::root(&Context { credentials: &root, now: Timestamp::default(), version: 0 });
+        let fid = Fid { seq: Fid::SEQ_NORMAL + Fid::SEQ_WIDTH, oid: 1, ver: 0 };
+        let attr = Attr { fid, mode: FileType::Regular.mode_bits() | mode, nlink: 1, ..dir.attr };
+        let (parent, flags, tail) = (Fid::NONE, InodeFlags::empty(), Default::default());
+        [dir, Inode { attr, parent, flags, tail }]
+    }
+
+    #[test]
+    fn a_squashed_caller_gives_no_name_to_what_it_may_not_read_and_write_on_another_mdt() {
+        let user = Credentials { uid: 1000, gid: 1000, ..Credentials::default() };
         let plan = |mode, is_squashed| {
-            let mode = FileType::Regular.mode_bits() | mode;
-            let attr = Attr { fid, mode, nlink: 1, ..dir.attr };
-            let file = Inode { attr, parent: Fid::NONE, ..dir.clone() };
-            let names = vec![PeerName { dir: Fid::ROOT, name: name.clone(), to: None }];
-            let inodes = vec![inode(&dir), inode(&file)];
-            let mut facts = Facts::default();
-            facts.learn(PeerFacts { inodes, names, ..PeerFacts::default() }).unwrap();
-            let link = Link { fid, new_parent: Fid::ROOT, new_name: name.clone() };
-            let expected = Expected::default();
-            let planned = Op::Link(&link).plan(&mut facts, &ctx, &expected, is_squashed);
-            planned.map(|planned| planned.steps.len())
+            let [mut dir, file] = dir_and_file(mode);
+            dir.attr.mode |= 0o777;
+            link([&dir, &file], &user, is_squashed, Realm::ALL)
         };
         assert_eq!(plan(0o644, false), Ok(2));
         assert_eq!(plan(0o644, true), Err(Errno::EPERM));
@@ -288,38 +306,16 @@ mod tests {
 
     #[test]
     fn a_client_gives_no_name_to_what_is_outside_of_its_realm_on_another_mdt() {
-        let root = Credentials::root();
-        let ctx = Context { credentials: &root, now: Timestamp::default(), version: 0 };
         let number = REALM_FIRST + 1;
-        let of = |mut inode: Inode, project: u32| {
-            tail::set_project(&mut inode, project).unwrap();
-            inode.flags.set(InodeFlags::HAS_PROJECT, project != 0);
-            inode.flags.set(InodeFlags::PROJECT_INHERIT, project != 0 && inode.is_dir());
-            inode
-        };
-        let fid = Fid { seq: Fid::SEQ_NORMAL + Fid::SEQ_WIDTH, oid: 1, ver: 0 };
-        let name = Name::new(b"more").unwrap();
-        let inode = |inode: &Inode| PeerInode {
-            fid: inode.fid(),
-            record: record_without_rest(inode).unwrap().into(),
-            acl: Bytes::new(),
-            is_empty: true,
-        };
         let plan = |realm: Realm, projects: [u32; 2]| {
-            let dir = of(create::root(&ctx), projects[0]);
-            let mode = FileType::Regular.mode_bits() | 0o644;
-            let attr = Attr { fid, mode, nlink: 1, ..dir.attr };
-            let (parent, flags, tail) = (Fid::NONE, InodeFlags::empty(), Default::default());
-            let file = of(Inode { attr, parent, flags, tail }, projects[1]);
-            let names = vec![PeerName { dir: Fid::ROOT, name: name.clone(), to: None }];
-            let inodes = vec![inode(&dir), inode(&file)];
-            let mut facts = Facts::default();
-            facts.realm = realm;
-            facts.learn(PeerFacts { inodes, names, ..PeerFacts::default() }).unwrap();
-            let link = Link { fid, new_parent: Fid::ROOT, new_name: name.clone() };
-            let expected = Expected::default();
-            let planned = Op::Link(&link).plan(&mut facts, &ctx, &expected, false);
-            planned.map(|planned| planned.steps.len())
+            let mut both = dir_and_file(0o644);
+            for (inode, project) in both.iter_mut().zip(projects) {
+                tail::set_project(inode, project).unwrap();
+                inode.flags.set(InodeFlags::HAS_PROJECT, project != 0);
+                inode.flags.set(InodeFlags::PROJECT_INHERIT, project != 0 && inode.is_dir());
+            }
+            let [dir, file] = &both;
+            link([dir, file], &Credentials::root(), false, realm)
         };
         let realm = Realm::of(Some(number));
         assert_eq!(plan(realm, [number, number]), Ok(2));

@@ -8,11 +8,12 @@ use crate::ops::layouts::lov_add::LOV_ADD;
 use crate::ops::layouts::lov_del::LOV_DEL;
 use namespace::context::Context;
 use namespace::flags;
-use namespace::project::{self, Project};
+use namespace::project;
 use namespace::xattr::{self, SetFlags};
-use types::about::{FLAGS, LINKS, PROJECT, ProjectLine};
+use types::about::{FLAGS, LINKS, PROJECT};
 use types::errno::Errno;
 use types::lock::InodeBits;
+use types::project::Project;
 use wire::mds::{Getxattr, Listxattr, MdsReply, Removexattr, Setxattr};
 
 impl Mds {
@@ -44,8 +45,8 @@ impl Mds {
         if name == PROJECT.as_bytes() {
             return self.show(request, |records| {
                 let inode = records.there(fid)?;
-                let Project { id, inherit } = project::project(records, &inode)?;
-                Ok(MdsReply::Bytes(ProjectLine { id, inherit }.to_string().into()))
+                let project = project::project(records, &inode)?;
+                Ok(MdsReply::Bytes(project.to_string().into()))
             });
         }
         let ctx = reading(request);
@@ -176,7 +177,7 @@ impl Mds {
     ///
     /// # Errors
     /// EPERM: the caller is not root, or its client may not do everything; EINVAL: the value is no
-    /// [`ProjectLine`].
+    /// [`Project`].
     pub(super) fn wanted_project(
         &self,
         request: &RequestContext<'_>,
@@ -185,9 +186,8 @@ impl Mds {
         if request.credentials.uid != 0 || request.is_restricted {
             return Err(Errno::EPERM);
         }
-        let line = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
-        let ProjectLine { id, inherit } = line.ok_or(Errno::EINVAL)?;
-        Ok(Project { id, inherit })
+        let text = std::str::from_utf8(value).map_err(|_| Errno::EINVAL)?;
+        text.parse().map_err(|_| Errno::EINVAL)
     }
 
     pub(super) async fn removexattr(
