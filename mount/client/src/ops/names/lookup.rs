@@ -105,14 +105,16 @@ impl Client {
         self.locks.name_unchanging(parent, &name).await;
         let _in_dir = self.locks.enter_dir(parent);
         let mdc = self.session.mdc(parent)?;
+        // What came while this waited may show that the directory was split.
+        let is_here = || self.place_known(dir, &name) == Some(parent);
         if self.stat_ahead(&caller.credentials, &mdc, parent, &name).await
+            && is_here()
             && let Some(known) = self.look_up_in_table(parent, &name)
         {
             return Ok(known);
         }
         if self.list_names(&caller.credentials, parent).await
-            // The listing may show that the directory was split, and the name is elsewhere.
-            && self.place_known(dir, &name) == Some(parent)
+            && is_here()
             && let Some(known) = self.look_up_in_table(parent, &name)
         {
             return Ok(known);
