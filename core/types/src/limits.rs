@@ -141,6 +141,9 @@ pub const CLIENTS_MAX: usize = 16_384;
 pub const SESSIONS_PER_ADDRESS_MAX: usize = CLIENTS_MAX / 4;
 /// Sessions with one target of all clients that show one key, unless it is that of a server.
 pub const SESSIONS_PER_KEY_MAX: usize = 64;
+/// Stripes of directories that have the next name, on the way to a directory that is mounted. Each
+/// directory on it has one, and more while it is being split.
+pub const STRIPES_ON_THE_WAY_MAX: usize = 4096;
 /// Inodes that one answer to a mark of a realm names: the directories in a batch of names, and the
 /// stripes of the directory itself.
 pub const MARKED_CHILDREN_MAX: usize = 512;

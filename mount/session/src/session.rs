@@ -24,7 +24,7 @@ use types::credentials::Credentials;
 use types::dir_path::DirPath;
 use types::errno::Errno;
 use types::fid::Fid;
-use types::limits::{CONNECT_TIMEOUT, REQUEST_TIMEOUT};
+use types::limits::{CONNECT_TIMEOUT, REQUEST_TIMEOUT, STRIPES_ON_THE_WAY_MAX};
 use types::session::ClientUuid;
 use types::target::FsName;
 use wire::mds::Root;
@@ -134,8 +134,8 @@ impl Session {
     }
 
     /// Asks which directory is the root of the mount, and for that directory: 1 round trip, and up
-    /// to two for each time that another MDT goes on. Also returns whether the mount may change
-    /// nothing.
+    /// to two for each time that another MDT, or a stripe that it has, goes on. Also returns
+    /// whether the mount may change nothing.
     ///
     /// # Errors
     /// BadConfig; NoDirectory; an MDT does not answer.
@@ -147,6 +147,7 @@ impl Session {
         self.apply(config)?;
         let who = Credentials::root();
         let (mut from, mut walked, mut fileset) = (Fid::NONE, 0, 0);
+        let mut asides = 0;
         loop {
             let mdc = self.mdc(if from == Fid::NONE { Fid::ROOT } else { from })?;
             let ask = Root { path: path.clone(), from, walked, fileset };
@@ -159,7 +160,9 @@ impl Session {
                 }
                 return Ok((fid, read_only));
             }
-            if so_far <= walked {
+            // A stripe is no name further.
+            asides += usize::from(so_far == walked);
+            if so_far < walked || asides > STRIPES_ON_THE_WAY_MAX {
                 return Err(misfit(mdc.import(), &next));
             }
             (from, walked, fileset) = (fid, so_far, next.fileset);

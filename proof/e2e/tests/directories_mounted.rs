@@ -120,6 +120,28 @@ fn a_directory_is_mounted() {
     assert_eq!(read(&rig.part.join("far/deep/file")), "three\n");
     rig.unmount();
 
+    // Below a directory with a stripe on each MDT, and below another one in it.
+    lfs(&rig.whole, &["mkdir", "-c", "2", "home/wide"]);
+    sh(&rig.whole, "mkdir home/wide/0 home/wide/1 home/wide/2 home/wide/3");
+    lfs(&rig.whole, &["mkdir", "-c", "2", "home/wide/more"]);
+    sh(&rig.whole, "for n in 0 1 2 3; do mkdir home/wide/more/$n; done");
+    let stripes: BTreeSet<String> = (0..4)
+        .map(|n| lfs(&rig.whole, &["getstripe", "-m", &format!("home/wide/more/{n}")]))
+        .collect();
+    assert_eq!(stripes.len(), 2, "names are in both stripes: {stripes:?}");
+    for n in 0..4 {
+        for directory in [format!("/home/wide/{n}"), format!("/home/wide/more/{n}")] {
+            rig.mount(&directory);
+            sh(&rig.part, &format!("echo {n} > file"));
+            assert_eq!(read(&rig.whole.join(&directory[1..]).join("file")), format!("{n}\n"));
+            rig.unmount();
+        }
+    }
+    rig.mount("/home/wide");
+    assert_eq!(names(&rig.part), ["0", "1", "2", "3", "more"]);
+    rig.unmount();
+    rig.refused("/home/wide/absent", "there is no such directory");
+
     for (directory, said) in [
         ("/home/absent", "sheen/home/absent cannot be mounted: there is no such directory"),
         ("/other/file", "sheen/other/file cannot be mounted: it is no directory"),
@@ -193,6 +215,16 @@ fn the_fileset_of_a_nodemap_is_what_its_clients_mount() {
     assert_eq!(names(&rig.part), ["file"]);
     rig.unmount();
     rig.refused("/other", "there is no such directory");
+
+    // On the way to these is a directory with a stripe on each MDT.
+    lfs(&rig.whole, &["mkdir", "-c", "2", "other/wide"]);
+    for n in 0..4 {
+        sh(&rig.whole, &format!("mkdir other/wide/{n}; echo {n} > other/wide/{n}/file"));
+        fileset(&format!("/other/wide/{n}"));
+        rig.mount("");
+        assert_eq!(read(&rig.part.join("file")), format!("{n}\n"));
+        rig.unmount();
+    }
 
     fileset("/absent");
     let is_absent = || {

@@ -572,6 +572,28 @@ impl<'a> Records<'a> {
         self.dirent(dir, name)
     }
 
+    /// Where the way to a directory goes on, and how many names that is further: the directory of
+    /// this name, or the stripe of `dir` that has the name.
+    ///
+    /// # Errors
+    /// ENOENT, ENOTDIR: there is no directory of this name; as [`Records::settled_dirent`].
+    pub(crate) fn next_on_the_way(
+        &mut self,
+        dir: &Inode,
+        name: &[u8],
+    ) -> Result<(Fid, usize), Errno> {
+        if dir.flags.contains(InodeFlags::STRIPED) {
+            let stripe = self.place(dir, name)?;
+            if stripe != dir.fid() {
+                return Ok((stripe, 0));
+            }
+        }
+        match self.settled_dirent(dir.fid(), name)?.ok_or(Errno::ENOENT)? {
+            Dirent { fid, file_type: FileType::Directory } => Ok((fid, 1)),
+            _ => Err(Errno::ENOTDIR),
+        }
+    }
+
     /// The directory above one, on the way upward from a place to which a directory is moved
     /// (docs/dne.md, "Circles").
     ///

@@ -38,7 +38,7 @@ use types::credentials::Credentials;
 use types::dir_path::DirPath;
 use types::errno::Errno;
 use types::fid::Fid;
-use types::limits::MARKED_CHILDREN_MAX;
+use types::limits::{MARKED_CHILDREN_MAX, STRIPES_ON_THE_WAY_MAX};
 use types::name::Name;
 use types::project::{Project, REALM_FIRST};
 use types::target::TargetIndex;
@@ -233,34 +233,25 @@ impl Mds {
 
     /// The directory that a fileset is.
     async fn top_of(&self, path: &DirPath) -> Result<Fid, Errno> {
-        let (mut at, mut walked) = (Fid::ROOT, 0);
+        let (mut at, mut walked, mut asides) = (Fid::ROOT, 0, 0);
         while walked < path.names().len() {
-            if at.mdt() == self.name.index.0 {
+            let (next, names) = if at.mdt() == self.name.index.0 {
                 let name = &path.names()[walked];
-                let (next, found) = self.read(|records| {
+                self.read(|records| {
                     let dir = directory(records, at)?;
-                    if dir.flags.contains(InodeFlags::STRIPED) {
-                        let stripe = records.place(&dir, name.as_bytes())?;
-                        if stripe != at {
-                            return Ok((stripe, 0));
-                        }
-                    }
-                    match records.dirent(at, name.as_bytes())? {
-                        Some(Dirent { fid, file_type: FileType::Directory }) => Ok((fid, 1)),
-                        Some(_) => Err(Errno::ENOTDIR),
-                        None => Err(Errno::ENOENT),
-                    }
-                })?;
-                (at, walked) = (next, walked + found);
-                continue;
+                    records.next_on_the_way(&dir, name.as_bytes())
+                })?
+            } else {
+                let peer = self.peers.get(TargetIndex(at.mdt())).ok_or(Errno::ENODEV)?;
+                let ask = Root { path: path.clone(), from: at, walked: walked as u32, fileset: 0 };
+                let (next, _) = peer.root(&Credentials::root(), ask).await.map_err(away)?;
+                let names = (next.walked as usize).checked_sub(walked).ok_or(Errno::EIO)?;
+                (next.fid, names)
+            };
+            (at, walked, asides) = (next, walked + names, asides + usize::from(names == 0));
+            if asides > STRIPES_ON_THE_WAY_MAX {
+                return Err(Errno::EAGAIN);
             }
-            let peer = self.peers.get(TargetIndex(at.mdt())).ok_or(Errno::ENODEV)?;
-            let ask = Root { path: path.clone(), from: at, walked: walked as u32, fileset: 0 };
-            let (next, _) = peer.root(&Credentials::root(), ask).await.map_err(away)?;
-            if next.walked as usize <= walked {
-                return Err(Errno::EIO);
-            }
-            (at, walked) = (next.fid, next.walked as usize);
         }
         Ok(at)
     }

@@ -4,23 +4,22 @@ use crate::mds::{Mds, RequestContext};
 use crate::realm::Realm;
 use namespace::access::{EXECUTE, permission};
 use namespace::context::Context;
-use namespace::inode::Dirent;
 use namespace::view::{directory, is_elsewhere};
 use rpc::service::Export;
-use types::attr::FileType;
 use types::dir_path::DirPath;
 use types::errno::Errno;
 use types::fid::Fid;
+use types::limits::STRIPES_ON_THE_WAY_MAX;
 use wire::mds::{MdsReply, Root};
 
 impl Mds {
-    /// Walks as far as this MDT has the directories. The fileset is the administrator's, so its
-    /// directories are not checked for the caller; those below it are.
+    /// Walks as far as this MDT has the directories, and their stripes. The fileset is the
+    /// administrator's, so its directories are not checked for the caller; those below it are.
     ///
     /// # Errors
     /// ENODEV: there is no such fileset; ENOENT, ENOTDIR: there is no such directory below it.
     /// ESTALE: the fileset changed while the client asked, here or at the MDT before. EAGAIN: its
-    /// tree is not marked yet.
+    /// tree is not marked yet, or a directory on the way is being split.
     pub(in crate::ops) fn root(
         &self,
         request: &mut RequestContext<'_>,
@@ -45,7 +44,7 @@ impl Mds {
         let (credentials, is_squashed) = (request.credentials, request.is_squashed);
         let (at, end) = self.show(request, |records| {
             let ctx = Context { credentials, now: Default::default(), version: 0 };
-            let (mut at, mut end) = (from, walked);
+            let (mut at, mut end, mut asides) = (from, walked, 0);
             // The directories on the way to the fileset are not in its realm.
             records.lock_context.asked.realm = Realm::ALL;
             while end < whole.names().len() && !is_elsewhere(from, at) {
@@ -56,23 +55,22 @@ impl Mds {
                     }
                     records.lock_context.asked.realm = realm;
                 }
-                let found = directory(records, at).and_then(|dir| {
+                let next = directory(records, at).and_then(|dir| {
                     if is_squashed && end >= of_fileset {
                         permission(records, &ctx, &dir, EXECUTE)?;
                     }
-                    records.settled_dirent(at, name)?.ok_or(Errno::ENOENT)
+                    records.next_on_the_way(&dir, name.as_bytes())
                 });
-                let next = found.and_then(|Dirent { fid, file_type }| match file_type {
-                    FileType::Directory => Ok(fid),
-                    _ => Err(Errno::ENOTDIR),
-                });
-                at = match next {
+                let (next, names) = match next {
                     Err(Errno::ENOENT | Errno::ENOTDIR) if end < of_fileset => {
                         return Err(Errno::ENODEV);
                     }
                     next => next?,
                 };
-                end += 1;
+                (at, end, asides) = (next, end + names, asides + usize::from(names == 0));
+                if asides > STRIPES_ON_THE_WAY_MAX {
+                    return Err(Errno::EAGAIN);
+                }
             }
             if waits {
                 return Err(Errno::EAGAIN);
