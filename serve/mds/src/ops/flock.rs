@@ -10,13 +10,20 @@ use types::session::ClientUuid;
 use wire::mds::{FlockSet, MdsReply};
 
 impl Mds {
+    /// ESTALE without such an inode: locks are bounded by inode, so there must be one.
+    fn can_be_locked(&self, fid: Fid) -> Result<(), Errno> {
+        self.ours(fid)?;
+        self.read(|records| records.entry(fid)?.ok_or(Errno::ESTALE))?;
+        Ok(())
+    }
+
     pub(super) fn flock_test(
         &self,
         client: ClientUuid,
         fid: Fid,
         lock: &Flock,
     ) -> Result<MdsReply, Errno> {
-        self.ours(fid)?;
+        self.can_be_locked(fid)?;
         Ok(MdsReply::Flock(self.flocks.lock().test(fid, client, lock)))
     }
 
@@ -26,10 +33,10 @@ impl Mds {
         op: &FlockSet,
     ) -> Result<MdsReply, Errno> {
         let &FlockSet { fid, lock, wait } = op;
-        self.ours(fid)?;
-        if lock.kind != FlockKind::Unlock {
-            // Locks are bounded by inode, so there must be one.
-            self.read(|records| records.entry(fid)?.ok_or(Errno::ESTALE))?;
+        if lock.kind == FlockKind::Unlock {
+            self.ours(fid)?;
+        } else {
+            self.can_be_locked(fid)?;
         }
         let client = export.client();
         let set = {

@@ -642,5 +642,7 @@ fn a_waiting_lock_is_granted_cancelled_or_freed_with_its_client() {
     let nothing = Fid { oid: file.oid + 1000, ..file };
     let absent = |kind| MdsOp::FlockSet(FlockSet { fid: nothing, lock: lock(kind), wait: false });
     assert_eq!(rig.one(absent(FlockKind::Write)), Err(Errno::ESTALE));
+    let test = MdsOp::FlockTest(FlockTest { fid: nothing, lock: lock(FlockKind::Read) });
+    assert_eq!(rig.one(test), Err(Errno::ESTALE));
     assert_eq!(rig.one(absent(FlockKind::Unlock)), Ok(MdsReply::Done));
 }
