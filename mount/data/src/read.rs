@@ -22,8 +22,10 @@ use types::errno::Errno;
 use types::limits::{BULK_BYTES_MAX, FILE_BYTES_MAX};
 use types::ranges::ByteRange;
 
-/// How often the end of a file is asked for while it changes hands.
-const ASKS_MAX: usize = 64;
+/// How often the end of a file that is shared by extents is asked for. If it changed hands before
+/// each answer could be used, the whole file is asked for: its lock comes with the size, and in
+/// its turn.
+const ASKS_MAX: usize = 4;
 
 /// A read may begin.
 pub enum Ready<'f> {
@@ -121,8 +123,12 @@ impl DataPath {
         wanted: u64,
         from_page_cache: bool,
     ) -> Result<Ready<'f>, ClientError> {
-        let mut answered = None;
-        for _ in 0..ASKS_MAX {
+        let (mut access, mut answered, mut asks) = (access, None, 0);
+        loop {
+            if asks == ASKS_MAX {
+                access.range = None;
+            }
+            asks += 1;
             let turn = match from_page_cache {
                 // A callback may wait for the pages that the kernel holds for it.
                 true => self.admit_data(file, access).await?,
@@ -155,8 +161,6 @@ impl DataPath {
                 answered = Some((number, size));
             }
         }
-        // The file changed hands as often, each time between the answer and the next use.
-        Err(Errno::EIO.into())
     }
 
     pub(crate) async fn read_held(
