@@ -46,6 +46,11 @@ pub fn long() -> bool {
     std::env::var_os("E2E_LONG").is_some_and(|long| long == "1")
 }
 
+/// How much of something a test makes: `usual`, or `most` if it is [`long`].
+pub fn sized<T>(usual: T, most: T) -> T {
+    if long() { most } else { usual }
+}
+
 /// The `sheen` binary under test: `$SHEEN`, or the one that was built beside this test.
 pub fn sheen() -> PathBuf {
     if let Some(path) = std::env::var_os("SHEEN") {

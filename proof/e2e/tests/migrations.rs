@@ -1,7 +1,7 @@
 //! Directories go to other MDTs (`lfs migrate -m`) while programs of two mounts use them, and MDS
 //! die meanwhile.
 //!
-//! `KILLS` sets the number of kills (6), `KILLS_SEED` repeats their order.
+//! `KILLS` sets the number of kills (4), `KILLS_SEED` repeats their order.
 
 use e2e::cluster::Cluster;
 use e2e::kills::Kills;
@@ -20,7 +20,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Files of the directory that goes.
-const FILES: usize = 400;
+const FILES: usize = 150;
 /// Longest wait of any single operation: restarts of MDS that must hear of each other.
 const STALL_MAX: Duration = Duration::from_secs(60);
 
@@ -287,7 +287,7 @@ fn inodes(dir: &Path, all: &mut BTreeMap<String, u64>) {
 #[test]
 fn an_mdt_is_drained_under_load_and_kills_and_taken_away() {
     let Some(Kills { count: kills, mut rng, mounts, dir: _dir, mut many, .. }) =
-        Kills::up_with_mdts(6, 3)
+        Kills::up_with_mdts(4, 3)
     else {
         return;
     };

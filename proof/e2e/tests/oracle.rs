@@ -42,7 +42,7 @@ fn plan(mounts: Vec<PathBuf>) -> Plan {
     let now =
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
     let seed = number("ORACLE_SEED").unwrap_or(now.as_millis() as u64);
-    let time = Duration::from_secs(number(SECONDS).unwrap_or(60));
+    let time = Duration::from_secs(number(SECONDS).unwrap_or(e2e::sized(30, 60)));
     let round = Duration::from_secs(10);
     let threads = number("ORACLE_THREADS").unwrap_or(THREADS) as usize;
     let without = std::env::var(WITHOUT).unwrap_or_default();

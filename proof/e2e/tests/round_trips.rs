@@ -16,7 +16,10 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// Files read again and again, and as many names that are not there.
-const FILES: usize = 10_000;
+fn files() -> usize {
+    e2e::sized(2_000, 10_000)
+}
+
 /// The kernel trusts a name at least this long: two thirds of a lease, less the time between two
 /// pings.
 const TRUST_MIN: Duration = Duration::from_secs(13);
@@ -48,8 +51,9 @@ fn asked_by(mount: &Path, work: impl FnOnce(), told: bool) -> Vec<(String, u64)>
     let (before, began) = (asked(mount), Instant::now());
     work();
     eprintln!(
-        "{}: {FILES} files and as many absent names in {:?}",
+        "{}: {} files and as many absent names in {:?}",
         mount.display(),
+        files(),
         began.elapsed()
     );
     let more =
@@ -124,7 +128,7 @@ fn watched(what: &str, work: impl FnOnce() + Send + 'static) {
 }
 
 fn visit(dir: &Path, read: bool) {
-    for n in 0..FILES {
+    for n in 0..files() {
         let path = dir.join(format!("h{n}"));
         fs::metadata(&path).expect("it is there");
         let mut file = fs::File::open(&path).expect("it opens");
@@ -242,26 +246,32 @@ fn a_tree_is_walked_with_few_requests() {
     }
 }
 
-/// Files of a directory that a listing does not show in one page.
-const MANY: usize = 22_000;
-/// Waits to list these: pages of 1,024, 4,096 and 16,384, and the rest.
-const PAGES_OF_MANY: u64 = 4;
-/// Waits for attributes that a listing of names left out: two misses, then windows of 512,
-/// 1,024, 2,048, 4,096, 8,192 and the rest.
-const TO_SEARCH: u64 = 2 + 6;
+/// A directory that a listing does not show in one page, and what it costs.
+struct Many {
+    files: usize,
+    /// Waits to list these: pages of 1,024, 4,096 and 16,384, and the rest.
+    pages: u64,
+    /// Waits for attributes that a listing of names left out: two misses, then windows of 512,
+    /// 1,024, 2,048, 4,096, 8,192 and the rest.
+    to_search: u64,
+}
 
 #[test]
 fn a_large_directory_is_listed_and_searched_with_few_requests() {
     if !e2e::can_mount() {
         return;
     }
+    let Many { files, pages, to_search } = e2e::sized(
+        Many { files: 6_000, pages: 3, to_search: 2 + 4 },
+        Many { files: 22_000, pages: 4, to_search: 2 + 6 },
+    );
     let cluster = Cluster::up(&[]);
     let lister = Second::of(&cluster, "lister", "flock");
     let searcher = Second::of(&cluster, "searcher", "flock");
     let dir = cluster.mount().join("many");
     fs::create_dir(&dir).expect("make a directory");
-    for n in 0..MANY {
-        fs::write(dir.join(format!("m{}", n * 7919 % MANY)), [7; 10]).expect("it is written");
+    for n in 0..files {
+        fs::write(dir.join(format!("m{}", n * 7919 % files)), [7; 10]).expect("it is written");
     }
     settled(&cluster.mount());
     // Requests, and those of them that a program waited for. Beside pings, a mount asks its two
@@ -272,12 +282,12 @@ fn a_large_directory_is_listed_and_searched_with_few_requests() {
         let waited = counted(mount, " awaited") - before;
         let asked = requests(mount) - requests_before;
         assert!(
-            asked <= waited + PAGES_OF_MANY + 4 * BY_ITSELF,
+            asked <= waited + pages + 4 * BY_ITSELF,
             "{asked} requests, {waited} of them waited for"
         );
         waited
     };
-    let list = |dir: &Path| assert_eq!(list_long(dir), 10 * MANY as u64);
+    let list = |dir: &Path| assert_eq!(list_long(dir), 10 * files as u64);
     let cold = asks(&lister.0, &list);
     let warm = asks(&lister.0, &list);
     let search = |dir: &Path| {
@@ -287,14 +297,14 @@ fn a_large_directory_is_listed_and_searched_with_few_requests() {
             .output()
             .expect("find runs");
         assert!(found.status.success(), "{}", text(&found));
-        assert_eq!(found.stdout.iter().filter(|byte| **byte == b'\n').count(), MANY);
+        assert_eq!(found.stdout.iter().filter(|byte| **byte == b'\n').count(), files);
     };
     let searched = asks(&searcher.0, &search);
-    eprintln!("{MANY} files: {cold} waits to list, {warm} again, {searched} to search");
+    eprintln!("{files} files: {cold} waits to list, {warm} again, {searched} to search");
     // One more finds the directory.
-    assert!(cold <= 1 + PAGES_OF_MANY, "{cold} waits to list {MANY} files");
+    assert!(cold <= 1 + pages, "{cold} waits to list {files} files");
     assert_eq!(warm, 0, "waits to list them again");
-    assert!(searched <= 1 + PAGES_OF_MANY + TO_SEARCH, "{searched} waits to search {MANY} files");
+    assert!(searched <= 1 + pages + to_search, "{searched} waits to search {files} files");
 }
 
 #[test]
@@ -306,7 +316,7 @@ fn what_is_warm_costs_no_request() {
     let other = Second::of(&cluster, "other", "localflock");
     let dir = cluster.mount().join("headers");
     fs::create_dir(&dir).expect("mkdir");
-    for n in 0..FILES {
+    for n in 0..files() {
         fs::write(dir.join(format!("h{n}")), format!("#define X {n}\n")).expect("write");
     }
     let _caches = e2e::caches::mine();
@@ -336,7 +346,7 @@ fn what_is_warm_costs_no_request() {
         let again =
             rounds.iter().map(read).zip(&sent).all(|(read, sent): (u64, &u64)| *sent <= read);
         let few = again
-            && sent.iter().sum::<u64>() <= (FILES * rounds.len()) as u64 / 100
+            && sent.iter().sum::<u64>() <= (files() * rounds.len()) as u64 / 100
             && sent.contains(&0);
         assert!(
             few,
@@ -351,7 +361,7 @@ fn what_is_warm_costs_no_request() {
             rounds.iter().flatten().filter(|(asked, _)| asked == what).map(|(_, times)| times).sum()
         };
         let ends = 1 + (took.as_secs_f64() / TRUST_MIN.as_secs_f64()) as u64;
-        let names = 2 * FILES as u64;
+        let names = 2 * files() as u64;
         let known = ["lookup", "lookup_hit", "getattr", "getattr_hit", "read"];
         let others = rounds.iter().flatten().any(|(what, _)| !known.contains(&what.as_str()));
         let rare =

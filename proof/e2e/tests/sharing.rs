@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 
 const CLIENTS: usize = 4;
 /// Files that each client makes, moves and removes.
-const FILES: usize = 400;
+const FILES: usize = 300;
+
 /// Makes, moves and removes; each client's names are its own.
 fn work(dir: &Path, client: usize) {
     for n in 0..FILES {
@@ -59,7 +60,7 @@ fn clients_that_share_a_directory_lose_no_name() {
     let Some(cluster) = Cluster::with_clients("1", &[""; CLIENTS]) else { return };
     let mounts = cluster.mounts();
     let operations = (CLIENTS * FILES * 5 / 2) as f64;
-    for round in 0..3 {
+    for round in 0..e2e::sized(1, 3) {
         let shared = format!("shared{round}");
         fs::create_dir(mounts[0].join(&shared)).expect("mkdir");
         let private: Vec<PathBuf> = mounts
@@ -86,7 +87,11 @@ fn clients_that_share_a_directory_lose_no_name() {
 }
 
 const READERS: usize = 100;
-const LINES: usize = 600;
+
+/// Lines that the two writers append while the readers follow.
+fn lines() -> usize {
+    e2e::sized(200, 600)
+}
 
 fn line(number: usize) -> Vec<u8> {
     format!("{number:06} by client {}\n", number % 2).into_bytes()
@@ -126,8 +131,8 @@ fn follow(still: bool) {
     let open =
         |path| fs::OpenOptions::new().create(true).append(true).open(path).expect("open to append");
     let mut logs = [open(&paths[0]), open(&paths[1])];
-    let whole: Vec<u8> = (0..LINES).flat_map(line).collect();
-    (0..LINES / 10).for_each(|number| append(&mut logs, number));
+    let whole: Vec<u8> = (0..lines()).flat_map(line).collect();
+    (0..lines() / 10).for_each(|number| append(&mut logs, number));
     let logs = (!still).then_some(logs);
     // Long enough that readers get its pages, unless it is open to write (docs/locks/kernel.md,
     // R16).
@@ -148,12 +153,12 @@ fn follow(still: bool) {
         std::thread::sleep(Duration::from_millis(300));
         let mut logs = logs.unwrap_or_else(|| [open(&paths[0]), open(&paths[1])]);
         let began = Instant::now();
-        (LINES / 10..LINES).for_each(|number| append(&mut logs, number));
-        let rate = (LINES * 9 / 10) as f64 / began.elapsed().as_secs_f64();
+        (lines() / 10..lines()).for_each(|number| append(&mut logs, number));
+        let rate = (lines() * 9 / 10) as f64 / began.elapsed().as_secs_f64();
         eprintln!("{rate:.0} appends a second by turns, with {READERS} readers");
         logs
     });
-    for number in LINES..LINES + 100 {
+    for number in lines()..lines() + e2e::sized(30, 100) {
         append(&mut logs, number);
         let written = (0..=number).map(|number| line(number).len() as u64).sum::<u64>();
         for path in &paths {
@@ -258,8 +263,8 @@ fn each_program_has_its_own_place_in_a_listing() {
     if !can_mount() {
         return;
     }
-    const FILES: usize = 5000;
-    const REMOVED: usize = 700;
+    const FILES: usize = 2000;
+    const REMOVED: usize = 300;
     let Some(cluster) = Cluster::with_clients("1", &["flock", "localflock"]) else { return };
     let mounts = cluster.mounts();
     let name = |number: usize| format!("f{number:05}");
@@ -295,7 +300,7 @@ fn writers_whose_kernel_holds_pages_hold_up_no_callback() {
     let paths: Vec<PathBuf> = cluster.mounts().iter().map(|mount| mount.join("log")).collect();
     const BEGIN: usize = 8192;
     fs::write(&paths[0], [b'.'; BEGIN]).expect("write");
-    let until = Instant::now() + Duration::from_secs(8);
+    let until = Instant::now() + Duration::from_secs(e2e::sized(3, 8));
     let appended: usize = std::thread::scope(|scope| {
         let programs: Vec<_> = (0..6)
             .map(|number| {
