@@ -23,8 +23,6 @@ const WANLINK: &str = "SHEEN_WANLINK";
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Clients beside the servers.
 const NEAR: usize = 4;
-/// OSTs of the file system.
-const OSTS: usize = 4;
 
 static SEQUENCE: AtomicU32 = AtomicU32::new(0);
 
@@ -101,6 +99,7 @@ pub struct Far {
     servers: Vec<Child>,
     near: Vec<PathBuf>,
     far: PathBuf,
+    osts: usize,
     delay: Duration,
     line: Line,
     // Last: the others have files in it.
@@ -108,9 +107,9 @@ pub struct Far {
 }
 
 impl Far {
-    /// Servers with one MDT and four OSTs, and all clients; `None`, with a printed reason, where
+    /// Servers with one MDT and so many OSTs, and all clients; `None`, with a printed reason, where
     /// they cannot be.
-    pub fn up(delay: Duration) -> Option<Far> {
+    pub fn up(delay: Duration, osts: usize) -> Option<Far> {
         if !can_mount() {
             return None;
         }
@@ -118,9 +117,9 @@ impl Far {
         let line = Line::up(wanlink(dir.path())?, delay);
         let at = |name: &str| dir.path().join(name);
         let mgs = format!("{}@tcp", line.address(Host::Mgs));
-        let osts = (0..OSTS).map(|n| (format!("ost{n}"), "--ost"));
+        let of_data = (0..osts).map(|n| (format!("ost{n}"), "--ost"));
         let targets = [("mgt".to_owned(), "--mgs"), ("mdt".to_owned(), "--mdt")];
-        let targets: Vec<_> = targets.into_iter().chain(osts).collect();
+        let targets: Vec<_> = targets.into_iter().chain(of_data).collect();
         for (name, kind) in &targets {
             let mut mkfs = Command::new(sheen());
             mkfs.args(["mkfs", kind, "--fsname", "sheen"]);
@@ -143,7 +142,7 @@ impl Far {
         };
         let servers = [(Host::Mgs, mgt), (Host::Servers, others)].map(serve).into();
         let near = (0..NEAR).map(|n| at(&format!("near{n}"))).collect();
-        let far = Far { servers, near, far: at("far"), delay, line, dir };
+        let far = Far { servers, near, far: at("far"), osts, delay, line, dir };
         for (host, mount) in far.mounts() {
             std::fs::create_dir(mount).expect("a mount point");
             far.mount(host, mount);
@@ -160,14 +159,14 @@ impl Far {
         let output = output.expect("sheen runs");
         assert!(output.status.success(), "sheen mount: {}\n{}", text(&output), self.logs());
         let deadline = Instant::now() + PATIENCE;
-        while self.osts(at) < OSTS {
+        while self.osts_known(at) < self.osts {
             assert!(Instant::now() < deadline, "OSTs are missing\n{}", self.logs());
             std::thread::sleep(Duration::from_millis(50));
         }
     }
 
     /// OSTs that a mount knows.
-    fn osts(&self, at: &Path) -> usize {
+    fn osts_known(&self, at: &Path) -> usize {
         let output = Command::new(sheen()).args(["lfs", "osts"]).arg(at).output();
         text(&output.expect("sheen runs")).matches("-OST").count()
     }
@@ -185,6 +184,15 @@ impl Far {
     /// Mounts of all clients beside the servers.
     pub fn all_near(&self) -> &[PathBuf] {
         &self.near
+    }
+
+    /// All clients give back all that they hold: `lctl set_param ldlm.namespaces.*.lru_size=clear`.
+    pub fn give_all_back(&self) {
+        let mut lctl = Command::new(sheen());
+        lctl.env(RUN_DIR, self.dir.path().join("run")).stdin(Stdio::null());
+        let output = lctl.args(["lctl", "set_param", "ldlm.namespaces.*.lru_size=clear"]).output();
+        let output = output.expect("sheen runs");
+        assert!(output.status.success(), "lctl set_param: {}\n{}", text(&output), self.logs());
     }
 
     /// The far client forgets everything.

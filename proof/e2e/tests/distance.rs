@@ -2,7 +2,7 @@
 //! files are made by other clients, which are near the servers and keep what they hold.
 //!
 //! Sizes are for a test that runs with all others. `DISTANCE_FILES=100000`,
-//! `DISTANCE_DIRECTORIES=5000` and `DISTANCE_DELAY_MS=210` count at full size
+//! `DISTANCE_DIRECTORIES=5000`, `DISTANCE_OSTS=32` and `DISTANCE_DELAY_MS=210` count at full size
 //! (docs/distance.md).
 
 use e2e::far::Far;
@@ -24,6 +24,11 @@ fn delay() -> Duration {
 /// Files of a large directory.
 fn many() -> usize {
     number("DISTANCE_FILES", 5_000)
+}
+
+/// OSTs of the file system, and most stripes of a file.
+fn osts() -> usize {
+    number("DISTANCE_OSTS", 4)
 }
 
 /// Directories of a tree.
@@ -158,7 +163,7 @@ fn found_anew(far: &Far, folder: &str) -> PathBuf {
 fn far_away(work: impl FnOnce(&Far, &mut Verdict)) {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(far) = Far::up(delay()) else { return };
+    let Some(far) = Far::up(delay(), osts()) else { return };
     let mut verdict = Verdict::default();
     work(&far, &mut verdict);
     assert!(verdict.0.is_empty(), "{}", verdict.0.join("\n"));
@@ -317,7 +322,7 @@ fn listings(far: &Far, verdict: &mut Verdict) {
     let (names, sizes, blocks) =
         (script("ls -U | tail -n 1"), script("find . -size +1M"), script("du -s"));
     let mut cost = Vec::new();
-    for stripes in [1, 4] {
+    for stripes in [1, osts()] {
         let prepare = |attempt| {
             let folder = format!("stripes{stripes}.{attempt}");
             drop(made_by_all(far, &folder, stripes, |_| false));
@@ -356,6 +361,14 @@ fn listings(far: &Far, verdict: &mut Verdict) {
             verdict.asks_nobody(far, "ls -U again", &far.far().join(folder), work);
         }
     }
+    // Requests that give locks back do not wait for one another.
+    let prepare = |_| {
+        let dir = far.far().join(folder);
+        lists(&dir);
+        dir
+    };
+    let give = ("all locks are given back", 3);
+    verdict.counted(far, give, &prepare, &|_| far.give_all_back());
 }
 
 /// Some files are open to write on the client that made them.

@@ -15,6 +15,8 @@ use crate::locks::Locks;
 use crate::locks::data_guards::Loss;
 use crate::locks::opens::Opens;
 use env::watch;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use rpc::import::Import;
 use session::session::Session;
 use session::validity;
@@ -230,11 +232,17 @@ impl Upkeep {
         }
     }
 
-    /// Gives bits of all these inodes back, some at a time.
+    /// Gives bits of all these inodes back, some in each request; far away, where each answer takes
+    /// long, many requests are on their way.
     pub(crate) async fn give_all_locks(&self, fids: Vec<Fid>, bits: InodeBits) {
+        let mut under_way = FuturesUnordered::new();
         for some in fids.chunks(BATCH) {
-            self.give_locks(some.to_vec(), bits).await;
+            if under_way.len() == REQUESTS_MAX {
+                under_way.next().await;
+            }
+            under_way.push(self.give_locks(some.to_vec(), bits));
         }
+        while under_way.next().await.is_some() {}
     }
 
     /// Inodes of which another client removed the name, and that nothing here needs any more: the
