@@ -56,7 +56,7 @@ pub fn run(
         // Removed file by file it would take as long as they are far away.
         let far = [Place::mounts(&[cluster.mount().to_owned()], Role::Target)?.kept()];
         let rounds = Rounds { link_delay: delay.as_secs_f64(), ..rounds };
-        let ms = delay.as_secs_f64() * 1000.0;
+        let ms = delay.as_micros() as f64 / 1000.0;
         for which in &args.items {
             let mut item: Box<dyn Item> = match which {
                 WanItem::Line => Box::new(Line::new(args, &link)?),

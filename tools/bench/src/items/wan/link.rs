@@ -60,7 +60,7 @@ impl Link {
     pub fn up(delay: Duration, args: &WanArgs) -> Result<Link, BenchError> {
         let id = std::process::id() % 100_000;
         let mut link = Link { name: format!("sb{id}"), subnet: id % 250, wanlink: None };
-        let ms = format!("{}ms", delay.as_secs_f64() * 1000.0);
+        let ms = format!("{}ms", delay.as_micros() as f64 / 1000.0);
         let (near, far) = (link.namespace(Side::Near), link.namespace(Side::Far));
         if let Some(program) = &args.wanlink {
             let mut up = Command::new(program);
