@@ -106,7 +106,7 @@ fn fsx(stripes: &str, file_bytes: u32, operation_bytes: u32) {
 fn fsx_on(stripes: &str, layout: &[&str], file_bytes: u32, operation_bytes: u32) {
     let Some(program) = need_program("fsx") else { return };
     on_hosts_striped(stripes, |cluster| {
-        let most = if e2e::long() { "20000" } else { "2000" };
+        let most = e2e::sized("2000", "20000");
         let operations = std::env::var("FSX_OPERATIONS").unwrap_or_else(|_| most.to_owned());
         let config = cluster.outside().join("fsx.toml");
         let sizes =

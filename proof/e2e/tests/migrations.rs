@@ -1,7 +1,7 @@
 //! Directories go to other MDTs (`lfs migrate -m`) while programs of two mounts use them, and MDS
 //! die meanwhile.
 //!
-//! `KILLS` sets the number of kills (4), `KILLS_SEED` repeats their order.
+//! `KILLS` sets the number of kills (4; with `E2E_LONG=1` 6), `KILLS_SEED` repeats their order.
 
 use e2e::cluster::Cluster;
 use e2e::kills::Kills;
@@ -20,7 +20,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Files of the directory that goes.
-const FILES: usize = 150;
+fn files() -> usize {
+    e2e::sized(150, 400)
+}
+
 /// Longest wait of any single operation: restarts of MDS that must hear of each other.
 const STALL_MAX: Duration = Duration::from_secs(60);
 
@@ -33,7 +36,7 @@ fn plant(dir: &Path) {
     fs::create_dir(dir).expect("mkdir");
     fs::create_dir(dir.join("below")).expect("mkdir");
     fs::create_dir(dir.join("below/deep")).expect("mkdir");
-    for n in 0..FILES {
+    for n in 0..files() {
         let name = format!("f{n:03}");
         fs::write(dir.join(&name), &name).expect("write");
     }
@@ -54,11 +57,11 @@ fn assert_planted(dir: &Path) {
         names.push(entry.expect("list").file_name().into_string().expect("text"));
     }
     names.sort_unstable();
-    let mut expected: Vec<String> = (0..FILES).map(|n| format!("f{n:03}")).collect();
+    let mut expected: Vec<String> = (0..files()).map(|n| format!("f{n:03}")).collect();
     expected.extend(["below".to_owned(), "link".to_owned()]);
     expected.sort_unstable();
     assert_eq!(names, expected, "{}", dir.display());
-    for n in 0..FILES {
+    for n in 0..files() {
         let name = format!("f{n:03}");
         assert_eq!(fs::read_to_string(dir.join(&name)).expect("read"), name);
     }
@@ -260,7 +263,7 @@ fn work(mount: &Path, who: &str, stop: &AtomicBool) -> u64 {
             let names = fs::read_dir(&dir).expect("list");
             let names = names.map(|entry| entry.expect("list").file_name());
             let stay = names.filter(|name| name.as_encoded_bytes()[0] == b'f').count();
-            assert_eq!(stay, FILES, "{who}, round {rounds}: all that stay are listed");
+            assert_eq!(stay, files(), "{who}, round {rounds}: all that stay are listed");
         }
         fs::remove_file(at(".moved")).expect("unlink");
         fs::remove_file(at(".d/f")).expect("unlink");
@@ -287,7 +290,7 @@ fn inodes(dir: &Path, all: &mut BTreeMap<String, u64>) {
 #[test]
 fn an_mdt_is_drained_under_load_and_kills_and_taken_away() {
     let Some(Kills { count: kills, mut rng, mounts, dir: _dir, mut many, .. }) =
-        Kills::up_with_mdts(4, 3)
+        Kills::up_with_mdts(e2e::sized(4, 6), 3)
     else {
         return;
     };

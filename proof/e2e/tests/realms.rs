@@ -34,10 +34,10 @@ fn plant(mount: &Path, tree: &str) {
     let dir = |name: &str| format!("{tree}/{name}");
     lfs(mount, &["mkdir", "-c", "3", &dir("striped")]);
     for n in 0..3 * DIRS {
-        let (above, mdt) = (if n < DIRS { tree.to_owned() } else { dir(&names(n - DIRS)) }, n % 3);
-        lfs(mount, &["mkdir", "-i", &mdt.to_string(), &format!("{above}/d{n}")]);
+        let at = dir(&path_of(n));
+        lfs(mount, &["mkdir", "-i", &(n % 3).to_string(), &at]);
         for file in 0..FILES {
-            let path = mount.join(format!("{above}/d{n}/f{file}"));
+            let path = mount.join(format!("{at}/f{file}"));
             fs::write(&path, tree).expect("write");
             if file % 8 == 0 {
                 let second = mount.join(dir(&format!("striped/d{n}.f{file}")));
@@ -47,9 +47,9 @@ fn plant(mount: &Path, tree: &str) {
     }
 }
 
-/// Path of a directory below its tree.
-fn names(n: usize) -> String {
-    if n < DIRS { format!("d{n}") } else { format!("{}/d{n}", names(n - DIRS)) }
+/// Where a directory is in its tree.
+fn path_of(n: usize) -> String {
+    if n < DIRS { format!("d{n}") } else { format!("{}/d{n}", path_of(n - DIRS)) }
 }
 
 /// Makes files and directories in a tree, and moves them, until it is told to stop.
@@ -58,7 +58,7 @@ fn work(tree: &Path, stop: &AtomicBool) {
         if stop.load(Ordering::Relaxed) {
             return;
         }
-        let at = tree.join(names(round % (3 * DIRS)));
+        let at = tree.join(path_of(round % (3 * DIRS)));
         let made = at.join(format!("new{round}"));
         File::create(&made).expect("create");
         fs::rename(&made, at.join(format!("moved{round}"))).expect("rename in a directory");
@@ -134,7 +134,7 @@ fn all_of_a_tree_is_marked_whatever_dies() {
         let count = sh(admin, &format!("find {tree} | wc -l"));
         assert_eq!(listed.lines().count().to_string(), count.trim(), "{tree}");
         let foreign: Vec<&str> =
-            listed.lines().filter(|line| !line.trim_start().starts_with(&realm)).collect();
+            listed.lines().filter(|line| line.split_whitespace().next() != Some(&realm)).collect();
         assert!(foreign.is_empty(), "not of realm {realm}: {foreign:?}");
         assert_eq!(lfs(admin, &["project", "-d", "."]), "    0 - .\n");
         assert_eq!(lfs(admin, &["project", "outside"]), "    0 - outside/file\n");

@@ -15,11 +15,13 @@ use std::time::{Duration, Instant};
 
 const CLIENTS: usize = 4;
 /// Files that each client makes, moves and removes.
-const FILES: usize = 300;
+fn files() -> usize {
+    e2e::sized(300, 400)
+}
 
 /// Makes, moves and removes; each client's names are its own.
 fn work(dir: &Path, client: usize) {
-    for n in 0..FILES {
+    for n in 0..files() {
         let (made, moved) =
             (dir.join(format!("c{client}-{n}")), dir.join(format!("c{client}-{n}-moved")));
         File::create(&made).expect("create");
@@ -59,7 +61,7 @@ fn clients_that_share_a_directory_lose_no_name() {
     }
     let Some(cluster) = Cluster::with_clients("1", &[""; CLIENTS]) else { return };
     let mounts = cluster.mounts();
-    let operations = (CLIENTS * FILES * 5 / 2) as f64;
+    let operations = (CLIENTS * files() * 5 / 2) as f64;
     for round in 0..e2e::sized(1, 3) {
         let shared = format!("shared{round}");
         fs::create_dir(mounts[0].join(&shared)).expect("mkdir");
@@ -80,7 +82,7 @@ fn clients_that_share_a_directory_lose_no_name() {
         for mount in &mounts {
             assert_eq!(
                 fs::read_dir(mount.join(&shared)).expect("list").count(),
-                CLIENTS * FILES / 2
+                CLIENTS * files() / 2
             );
         }
     }
@@ -263,12 +265,11 @@ fn each_program_has_its_own_place_in_a_listing() {
     if !can_mount() {
         return;
     }
-    const FILES: usize = 2000;
-    const REMOVED: usize = 300;
+    let (files, removed) = e2e::sized((2000, 300), (5000, 700));
     let Some(cluster) = Cluster::with_clients("1", &["flock", "localflock"]) else { return };
     let mounts = cluster.mounts();
     let name = |number: usize| format!("f{number:05}");
-    (0..FILES).for_each(|number| fs::write(mounts[0].join(name(number)), b"").expect("create"));
+    (0..files).for_each(|number| fs::write(mounts[0].join(name(number)), b"").expect("create"));
     for mount in &mounts {
         let list = || {
             fs::read_dir(mount)
@@ -278,15 +279,15 @@ fn each_program_has_its_own_place_in_a_listing() {
         let mut slow = list();
         // The kernel asks for some hundred entries at a time; the rest is listed below.
         let first: Vec<_> = slow.by_ref().take(1).collect();
-        (0..REMOVED)
+        (0..removed)
             .for_each(|number| fs::remove_file(mounts[0].join(name(number))).expect("unlink"));
-        assert_eq!(list().count(), FILES - REMOVED, "{}", mount.display());
+        assert_eq!(list().count(), files - removed, "{}", mount.display());
         let all: Vec<_> = first.into_iter().chain(slow).collect();
-        for number in REMOVED..FILES {
+        for number in removed..files {
             let shown = all.iter().filter(|shown| **shown == *name(number)).count();
             assert_eq!(shown, 1, "{} shows {} so many times", mount.display(), name(number));
         }
-        (0..REMOVED)
+        (0..removed)
             .for_each(|number| fs::write(mounts[0].join(name(number)), b"").expect("create"));
     }
 }
