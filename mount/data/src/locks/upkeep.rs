@@ -235,14 +235,16 @@ impl Upkeep {
     /// Gives bits of all these inodes back, some in each request; far away, where each answer takes
     /// long, many requests are on their way.
     pub(crate) async fn give_all_locks(&self, fids: Vec<Fid>, bits: InodeBits) {
-        let mut under_way = FuturesUnordered::new();
+        let mut batches = FuturesUnordered::new();
         for some in fids.chunks(BATCH) {
-            if under_way.len() == REQUESTS_MAX {
-                under_way.next().await;
-            }
-            under_way.push(self.give_locks(some.to_vec(), bits));
+            let some = some.to_vec();
+            batches.push(async move {
+                // It is never closed.
+                let _room = self.room.acquire().await;
+                self.give_locks(some, bits).await;
+            });
         }
-        while under_way.next().await.is_some() {}
+        while batches.next().await.is_some() {}
     }
 
     /// Inodes of which another client removed the name, and that nothing here needs any more: the
