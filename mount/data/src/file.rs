@@ -9,6 +9,7 @@
 //! cut before the next change. The mark outlives the `File` (in the table), because an inode may be
 //! closed and opened again.
 
+use crate::asking::Asking;
 use crate::handle::FileHandle;
 use crate::open_prefetch::Prefetched;
 use crate::read_ahead::FileAhead;
@@ -41,6 +42,8 @@ pub struct File {
     pub fid: Fid,
     /// See the module. To have it alone: [`File::alone`].
     pub gate: RwLock<()>,
+    /// Its locks that this mount asks for.
+    pub(crate) asking: Asking,
     /// What was fetched ahead of its readers.
     pub(crate) ahead: FileAhead,
     /// Written data that is not stored, or not reported to the MDT.
@@ -311,6 +314,7 @@ impl FileTable {
         let file = Arc::new(File {
             fid,
             gate: RwLock::new(()),
+            asking: Asking::default(),
             ahead: FileAhead::default(),
             dirty: Mutex::new(DirtyFile::with(failures)),
             quiet: Mutex::default(),

@@ -10,13 +10,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use types::credentials::Credentials;
-use types::errno::Errno;
 use types::fid::Fid;
 
-/// How often a lock is asked for that each time is gone again before it can be used.
-const ASKS_MAX: u32 = 100;
-/// Pause before the second time; each further one is longer by this.
+/// Pause before a lock is asked for a second time because it was gone before it could be used; each
+/// further one is longer by this.
 const PAUSE: Duration = Duration::from_millis(1);
+/// Longest of these pauses.
+const PAUSE_MAX: Duration = Duration::from_millis(20);
 
 impl DataPath {
     /// Hold it while data of a file is read or written under its lock. Asks the MDT for the lock if
@@ -51,7 +51,7 @@ impl DataPath {
         access: DataAccess,
     ) -> Result<Admitted, ClientError> {
         let fid = file.fid;
-        let mut asked = 0;
+        let mut pause = Duration::ZERO;
         loop {
             let mut changed = pin!(self.locks.data_guards.changed.notified());
             changed.as_mut().enable();
@@ -59,17 +59,22 @@ impl DataPath {
                 Admission::Begun(guard) => return Ok(Admitted::Locked(guard)),
                 Admission::Bypass(bypass) => return Ok(Admitted::Bypass(Some(bypass))),
                 Admission::Wait => changed.await,
-                Admission::Ask if asked >= ASKS_MAX => return Err(Errno::EIO.into()),
                 Admission::Ask => {
                     // Called back at the moment it came, or lost with a session: rare, and rarer
-                    // still twice in a row.
-                    self.session.env.clock.sleep(PAUSE * asked).await;
-                    asked += 1;
-                    if asked > 1 && !self.session.has_lease(fid) {
+                    // still twice in a row. There is no end to it: whenever it happens the MDT has
+                    // answered, and another client has had its turn.
+                    self.session.env.clock.sleep(pause).await;
+                    let Some(_ask) = file.asking.begin(access, &self.locks.data_guards.changed)
+                    else {
+                        changed.await;
+                        continue;
+                    };
+                    pause = (pause + PAUSE).min(PAUSE_MAX);
+                    if pause > PAUSE && !self.session.has_lease(fid) {
                         // A callback has been waiting for long: until it is answered, or this
                         // client is evicted, no grant of the MDT is trusted.
                         self.session.env.clock.sleep(UNANSWERED_PAUSE).await;
-                        asked = 1;
+                        pause = PAUSE;
                     }
                     let (mdc, me) = (self.session.mdc(fid)?, Credentials::root());
                     tokio::select! {

@@ -11,6 +11,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 pub mod accessed;
+mod asking;
 pub mod cache;
 pub mod cut;
 pub mod dom;

@@ -4,6 +4,7 @@ mod bundles;
 mod by_hand;
 mod closing;
 mod eviction;
+mod followers;
 mod migrations;
 mod migrations_seen;
 mod mounts;
