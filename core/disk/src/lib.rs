@@ -20,6 +20,7 @@ pub mod inode;
 pub mod journal;
 pub mod key;
 pub mod links;
+pub mod logged_block;
 pub mod mark;
 pub mod mdt_state;
 pub mod object;

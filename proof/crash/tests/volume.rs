@@ -5,8 +5,10 @@
 use crash::images::{copy, images, make};
 use crash::recorded::{RecordedDisk, Steps};
 use crash::workload::{Recorded, scratch};
+use disk::logged_block::{LOGGED_END, LOGGED_PREFIX};
 use env::Env;
 use env::real::{RealConfig, RealEnv};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,10 +74,24 @@ fn content(volume: &Volume, oid: usize) -> Content {
     Some(bytes)
 }
 
+/// Blocks whose bytes are in the store.
+fn logged_blocks(store: &Store) -> usize {
+    let (mut count, tx) = (0, store.begin());
+    let scanned = tx.scan(LOGGED_PREFIX, LOGGED_END, |_, _| {
+        count += 1;
+        ControlFlow::Continue(())
+    });
+    tx.finish();
+    scanned.unwrap();
+    count
+}
+
 struct Run {
     recorded: Recorded,
     histories: [History; OBJECTS],
     promises: Vec<Promise>,
+    /// Commits with logged blocks.
+    logged: u64,
 }
 
 fn run(seed: u64) -> Run {
@@ -106,6 +122,7 @@ fn run(seed: u64) -> Run {
     let mut histories: [History; OBJECTS] = Default::default();
     histories.iter_mut().for_each(|history| history.push((0, None)));
     let mut promises = vec![(0, [0; OBJECTS])];
+    let mut logged = 0;
     let note = |histories: &mut [History; OBJECTS], oid: usize, content: &Content| {
         let count = steps.lock().len();
         if histories[oid].last().is_some_and(|(_, last)| last != content) {
@@ -161,8 +178,18 @@ fn run(seed: u64) -> Run {
                     std::array::from_fn(|oid| histories[oid].len() - 1),
                 ));
             }
+            // What little there is may go to the store instead of the device.
+            10..=15 => {
+                volume.sync(id(oid)).unwrap();
+                (0..OBJECTS).for_each(|oid| note(&mut histories, oid, &model[oid]));
+                store.commit_blocking().unwrap();
+                let mut promised = promises.last().map(|(_, entries)| *entries).unwrap();
+                promised[oid] = histories[oid].len() - 1;
+                promises.push((steps.lock().len(), promised));
+                logged += u64::from(logged_blocks(&store) > 0);
+            }
             _ => {
-                let most = if rng.bool() { 20_000 } else { 600_000 };
+                let most = [3_000, 3_000, 20_000, 600_000][rng.usize(0..4)];
                 let (at, len) = (position(&mut rng), rng.usize(1..most));
                 let byte = rng.u8(1..=255);
                 volume.write(id(oid), &vec![byte; len], at).unwrap();
@@ -175,15 +202,16 @@ fn run(seed: u64) -> Run {
     }
     let taken = steps.lock().clone();
     drop((volume, store));
-    Run { recorded: Recorded::of_steps(folder, base, live, taken), histories, promises }
+    Run { recorded: Recorded::of_steps(folder, base, live, taken), histories, promises, logged }
 }
 
 #[test]
 fn no_crash_leaves_a_volume_that_does_not_fit_its_records() {
     let (env, _guard) = RealEnv::start(RealConfig { reactors: 1, blocking_threads: 1 }).unwrap();
-    let (mut count, mut found) = (0, 0);
+    let (mut count, mut found, mut commits) = (0, 0, 0);
     for seed in 1..=3 {
-        let Run { recorded, histories, promises } = run(seed);
+        let Run { recorded, histories, promises, logged } = run(seed);
+        commits += logged;
         for (done, crash, image) in images(&recorded.steps) {
             count += 1;
             // A name of its own: LMDB's map of the one before may still be open for a moment.
@@ -213,4 +241,5 @@ fn no_crash_leaves_a_volume_that_does_not_fit_its_records() {
         }
     }
     assert!(count > 400 && found > 400, "{count} images, {found} objects with bytes");
+    assert!(commits > 5, "{commits} commits with bytes of blocks");
 }

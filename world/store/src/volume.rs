@@ -5,6 +5,8 @@
 //! device once and puts records with the new places and their checksums; they are durable with the
 //! next commit of the target's store, and the old places are free from then on. So records and
 //! bytes always fit, whenever the power goes, and a block that does not is rot: reading it fails.
+//! Where a round has little to sync, the bytes go into the store as well, and the device is synced
+//! later ([`logged`]).
 //!
 //! [`device`] knows the device, [`allocator`] and [`space`] which units are free, [`map`] what
 //! changed since the last round. [`change`], [`cut`] and [`look`] are the operations, [`check`] is
@@ -18,6 +20,7 @@ pub mod check;
 mod cut;
 pub mod device;
 mod inner;
+mod logged;
 mod look;
 mod map;
 mod rounds;
@@ -63,6 +66,7 @@ impl Volume {
         let lock = env.disk.lock(device).map_err(StoreError::io("lock", device))?;
         let fault = |fault| StoreError::Device { device: device.to_owned(), fault };
         let lock = lock.ok_or_else(|| fault(DeviceFault::InUse))?;
+        let logged = logged::bring_back(&*file, device, head.units - 1, store)?;
         // The last unit has the second head.
         let mut space = Space::new(Allocator::new(FIRST_UNIT..head.units - 1));
         let (mut doubtful, mut damaged) = (0, 0u64);
@@ -99,7 +103,7 @@ impl Volume {
         }
         tracing::info!(
             device = %device.display(), units = space.used(), of = space.units(),
-            objects = space.objects, doubtful, damaged, "the volume is open"
+            objects = space.objects, doubtful, damaged, logged, "the volume is open"
         );
         Ok(Arc::new(Volume {
             path: device.to_owned(),
@@ -110,6 +114,7 @@ impl Volume {
             space: Mutex::new(space),
             turn: Mutex::new(()),
             written: AtomicBool::new(false),
+            logged: Mutex::default(),
             regions: AtomicUsize::new(0),
             bad: AtomicU64::new(0),
             failure: Mutex::new(None),

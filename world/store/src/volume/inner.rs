@@ -5,19 +5,20 @@
 //! a thread that holds the shard alone. So a read never meets a unit that was given to another
 //! object.
 //!
-//! Order of locks: [`Volume::turn`], a shard, the store, [`Volume::space`].
+//! Order of locks: [`Volume::turn`], a shard, the store, [`Volume::logged`] or [`Volume::space`].
 
 use super::map::{Changed, Region};
 use super::space::{Reserved, Space};
 use crate::error::StoreError;
 use crate::store::Store;
+use disk::logged_block::BlockPlace;
 use disk::volume::{
     BLOCK_BYTES, ObjectRecord, RegionUnits, UNIT_BLOCKS, UNIT_BYTES, Unit, block_sum, decode_units,
     object_key, units_key,
 };
 use env::disk::File;
 use parking_lot::{Mutex, RwLock};
-use std::collections::{BTreeMap, btree_map};
+use std::collections::{BTreeMap, BTreeSet, btree_map};
 use std::hash::BuildHasher;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -49,6 +50,8 @@ pub struct Volume {
     pub(super) turn: Mutex<()>,
     /// The device was written since its last sync began.
     pub(super) written: AtomicBool,
+    /// Blocks whose bytes are in the store ([`super::logged`]).
+    pub(super) logged: Mutex<BTreeSet<BlockPlace>>,
     /// Regions in memory.
     pub(super) regions: AtomicUsize,
     /// Blocks that were read and were not what was written.

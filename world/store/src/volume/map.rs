@@ -51,6 +51,15 @@ impl Region {
         std::array::from_fn(|index| self.units[index].map(|mapped| mapped.unit))
     }
 
+    /// Its units in which blocks were written since a record named them, with the bits of these.
+    pub(super) fn written(&self) -> impl Iterator<Item = (usize, &Unit, u16)> {
+        self.units.iter().enumerate().filter_map(|(index, mapped)| {
+            let mapped = mapped.as_ref()?;
+            let blocks = mapped.unit.data & !mapped.sealed;
+            (blocks != 0).then_some((index, &mapped.unit, blocks))
+        })
+    }
+
     /// Gives up the place of a unit.
     pub(super) fn give_up(&mut self, index: usize) -> GivenUp {
         match self.units[index].take() {
@@ -154,5 +163,10 @@ mod tests {
         let unit = Unit { place: 21, ..Unit::default() };
         region.units[3] = Some(Mapped { unit, sealed: 0, put: false });
         assert_eq!(region.give_up(3), GivenUp::Free(21));
+        assert_eq!(region.written().count(), 0, "no unit is left");
+        let unit = Unit { place: 22, used: 0b111, data: 0b101, ..Unit::default() };
+        region.units[9] = Some(Mapped { unit, sealed: 0b011, put: true });
+        let written: Vec<_> = region.written().map(|(index, _, blocks)| (index, blocks)).collect();
+        assert_eq!(written, [(9, 0b100)], "what a record names was written before");
     }
 }

@@ -1,6 +1,7 @@
 //! A round makes what changed durable: it freezes the regions that changed, syncs the device once,
 //! and puts their records. They are durable with the next commit of the store, and the places that
-//! they no longer name are free then.
+//! they no longer name are free then. A round for one object that has little to sync leaves the
+//! device alone, and puts the bytes themselves ([`super::logged`]).
 //!
 //! A thread that waits for a round while another is under way finds in the next one what the others
 //! changed meanwhile: one sync serves all of them.
@@ -28,7 +29,7 @@ impl Volume {
         }
         let _turn = self.turn.lock();
         // Another round may have been for it.
-        if is_clean() { self.check() } else { self.round() }
+        if is_clean() { self.check() } else { self.round_of(true) }
     }
 
     pub(super) fn sync_everything(&self) -> Result<(), StoreError> {
@@ -36,8 +37,13 @@ impl Volume {
         self.round()
     }
 
-    /// See the module. The caller has the turn.
+    /// A round that syncs the device. The caller has the turn.
     pub(super) fn round(&self) -> Result<(), StoreError> {
+        self.round_of(false)
+    }
+
+    /// See the module. `may_log`: little may go to the store instead. The caller has the turn.
+    fn round_of(&self, may_log: bool) -> Result<(), StoreError> {
         self.check()?;
         let mut frozen: Vec<Vec<ObjectId>> = Vec::with_capacity(self.shards.len());
         for shard in &self.shards {
@@ -54,9 +60,12 @@ impl Volume {
             frozen.push(ids);
         }
         // What is frozen was written before.
-        if self.written.swap(false, Ordering::AcqRel) {
-            let synced = self.device.sync_data();
-            synced.map_err(|error| self.fail(StoreError::io("sync", &self.path)(error)))?;
+        let mut blocks = match may_log {
+            true => self.to_log(&frozen).map_err(|error| self.fail(error))?,
+            false => None,
+        };
+        if blocks.is_none() {
+            self.sync_device()?;
         }
         for (shard, ids) in self.shards.iter().zip(frozen) {
             let mut ids = ids.into_iter().peekable();
@@ -68,6 +77,8 @@ impl Volume {
                     // Without an entry, it was removed.
                     let Some(entry) = shard.get_mut(&id) else { continue };
                     regions += entry.frozen.len();
+                    let logged = blocks.as_mut().and_then(|blocks| blocks.remove(&id));
+                    bytes += self.log(&mut tx, logged.unwrap_or_default());
                     bytes += put(&mut tx, id, entry, &mut freed);
                     if entry.is_clean() {
                         shard.remove(&id);
@@ -86,6 +97,16 @@ impl Volume {
         }
         let mut space = self.space.lock();
         space.committed(self.store.last_committed());
+        Ok(())
+    }
+
+    /// Syncs the device. What is logged is on it then.
+    fn sync_device(&self) -> Result<(), StoreError> {
+        if self.written.swap(false, Ordering::AcqRel) {
+            let synced = self.device.sync_data();
+            synced.map_err(|error| self.fail(StoreError::io("sync", &self.path)(error)))?;
+        }
+        self.forget_logged();
         Ok(())
     }
 }
