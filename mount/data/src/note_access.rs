@@ -1,6 +1,7 @@
 //! What programs read is noted, and told to the MDTs ([`crate::accessed`]).
 
 use crate::path::DataPath;
+use futures_util::{StreamExt, stream};
 use std::sync::Weak;
 use std::time::Duration;
 use types::attr::{AccessTimes, Attr};
@@ -9,10 +10,15 @@ use types::fid::Fid;
 use types::time::Timestamp;
 use wire::mds::{Accessed, MdsOp};
 
-/// How long accesses are collected before the MDTs are told.
-const DELAY: Duration = Duration::from_millis(500);
+/// How long accesses are collected before the MDTs are told, at least and at most.
+const DELAY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(4));
+/// Round trips to the MDT that is farthest away, for which they are collected there: so what is
+/// told in the background is a small part of what crosses a long line.
+const ROUND_TRIPS: u32 = 8;
 /// Accesses in one request.
 const BATCH: usize = 256;
+/// Requests of these that are on their way.
+const REQUESTS_MAX: usize = 16;
 
 impl DataPath {
     /// `true`: the access time moves, as far as is known.
@@ -49,11 +55,20 @@ impl DataPath {
     /// Tells the MDTs what is noted. `false`: nothing was.
     pub async fn tell_all_accesses(&self) -> bool {
         let all = self.accesses.all();
-        for some in all.values().flat_map(|of_mdt| of_mdt.chunks(BATCH)) {
+        let batches = stream::iter(all.values().flat_map(|of_mdt| of_mdt.chunks(BATCH)));
+        let tell = |some| async move {
             self.tell_accesses(some).await;
             self.accesses.told(some);
-        }
+        };
+        batches.for_each_concurrent(REQUESTS_MAX, tell).await;
         !all.is_empty()
+    }
+
+    /// How long accesses are collected.
+    fn accesses_collected(&self) -> Duration {
+        let delays = self.session.targets.mdcs().into_iter().map(|mdc| mdc.import().delay());
+        let farthest = delays.max().unwrap_or_default();
+        (farthest * ROUND_TRIPS).clamp(DELAY.0, DELAY.1)
     }
 
     /// Tells one MDT. If it does not answer, these accesses are not recorded.
@@ -81,8 +96,12 @@ impl DataPath {
 /// Tells the MDTs from time to time, as long as anything is noted.
 async fn tell(path: Weak<DataPath>) {
     loop {
-        let Some(clock) = path.upgrade().map(|path| path.session.env.clock.clone()) else { return };
-        clock.sleep(DELAY).await;
+        let Some((clock, delay)) =
+            path.upgrade().map(|path| (path.session.env.clock.clone(), path.accesses_collected()))
+        else {
+            return;
+        };
+        clock.sleep(delay).await;
         let Some(path) = path.upgrade().filter(|path| !path.session.is_ending()) else { return };
         if !path.tell_all_accesses().await {
             return;

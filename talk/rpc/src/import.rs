@@ -238,6 +238,12 @@ impl Import {
         self.line.lock().is_far()
     }
 
+    /// Estimate of the delay of the line to the target, there and back; zero: nothing is known, or
+    /// it is in this process.
+    pub fn delay(&self) -> Duration {
+        self.line.lock().delay().unwrap_or_default()
+    }
+
     /// Estimate of the bytes that the line to the target carries at once; 0: nothing is known, or
     /// it is in this process.
     pub fn in_flight(&self) -> u64 {

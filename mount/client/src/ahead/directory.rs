@@ -12,15 +12,18 @@
 //! comes first.
 //!
 //! At most [`AHEAD_FIRST`] directories are listed ahead and not visited, [`GROWTH`] more for each
-//! that is visited, up to [`AHEAD_MAX`]. A request is sent when a quarter of that, or a whole
-//! request, has room, so that a walk does not send one for each visit. Those that no program visits
-//! for [`EXPIRY`] no longer count, and the bound begins anew. This file decides;
+//! that is visited, up to [`AHEAD_MAX`], or fewer if they are large ([`AHEAD_ENTRIES`]). When half
+//! of that has room, all of it is asked for, in requests that travel together. So a walk that goes
+//! on at its own speed sends something once in many directories, not all the time. If the walk
+//! waits for what comes next, that is asked for at once. Those that no program visits for
+//! [`EXPIRY`] no longer count, and the bound begins anew. This file decides;
 //! `ops/directories/ahead.rs` acts.
 
 use env::clock::Monotonic;
 use env::watch;
 use foldhash::HashMap;
 use std::collections::BTreeSet;
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 use types::fid::Fid;
@@ -34,13 +37,15 @@ const AHEAD_FIRST: usize = 64;
 /// How many more for each visit.
 const GROWTH: usize = 16;
 /// Directories listed ahead and not visited yet, at most.
-const AHEAD_MAX: usize = 1024;
+const AHEAD_MAX: usize = 2048;
+/// Entries of these, at most, about: a third of what a mount keeps under locks.
+const AHEAD_ENTRIES: usize = 65_536;
 /// Directories of one request.
 const BATCH_MAX: usize = 64;
 /// So far the queue is looked through for directories of the MDT of the first one.
 const QUEUE_LOOK: usize = BATCH_MAX * BATCHES_MAX;
 /// Requests on their way.
-const BATCHES_MAX: usize = 4;
+const BATCHES_MAX: usize = 16;
 /// Directories that wait to be listed; those behind are left to the program.
 const QUEUE_MAX: usize = 16_384;
 /// Directories about which anything is known; beyond it all is forgotten.
@@ -62,8 +67,8 @@ pub(crate) struct Batch {
 
 /// What became of a directory of a batch.
 pub(crate) enum Answer {
-    /// It was listed and has these directories.
-    Listed(Vec<Fid>),
+    /// It was listed, has so many entries, and these directories among them.
+    Listed(usize, Vec<Fid>),
     /// It was not reached, because one before it failed.
     Canceled,
     /// It cannot be listed.
@@ -83,6 +88,12 @@ pub(crate) struct DirAhead {
     ahead: usize,
     allowed: usize,
     batches: usize,
+    /// All that has room is being asked for.
+    asks: bool,
+    /// The walk waits for what comes next.
+    hurries: bool,
+    /// Entries of a directory, about: the mean of those that were listed ahead, newer ones more.
+    entries: usize,
     last: Option<Fid>,
     descents: u32,
     looked: Monotonic,
@@ -111,6 +122,9 @@ impl Default for DirAhead {
             ahead: 0,
             allowed: AHEAD_FIRST,
             batches: 0,
+            asks: false,
+            hurries: false,
+            entries: 0,
             last: None,
             descents: 0,
             looked: Monotonic::default(),
@@ -148,7 +162,7 @@ impl DirAhead {
         match self.states.insert(dir, State::Visited(now)) {
             Some(State::Ahead(_)) => {
                 self.ahead = self.ahead.saturating_sub(1);
-                self.grow();
+                self.grow(GROWTH);
                 self.line_up(directories(dir), dir);
                 None
             }
@@ -157,9 +171,13 @@ impl DirAhead {
                 self.states.insert(dir, State::OnItsWay(done));
                 Some(wait)
             }
-            // The program is faster.
             Some(State::Queued) => {
-                self.grow();
+                // The program is faster, or walks in another order.
+                self.grow(GROWTH);
+                self.hurries = true;
+                if self.queue.iter().take(BATCH_MAX).any(|(_, next)| *next == dir) {
+                    self.hurry();
+                }
                 None
             }
             Some(State::Visited(_)) | None if known => None,
@@ -170,8 +188,15 @@ impl DirAhead {
         }
     }
 
-    fn grow(&mut self) {
-        self.allowed = (self.allowed + GROWTH).min(AHEAD_MAX);
+    fn grow(&mut self, more: usize) {
+        self.allowed = (self.allowed + more).min(AHEAD_MAX);
+    }
+
+    /// The walk waits for what comes next in the queue: it is asked for at once, whatever else is
+    /// ahead of the walk.
+    fn hurry(&mut self) {
+        self.allowed = self.allowed.max((self.ahead + BATCH_MAX).min(2 * AHEAD_MAX));
+        self.hurries = true;
     }
 
     fn missed(&mut self, dir: Fid, parent: Option<Fid>, directories: impl Fn(Fid) -> Vec<Fid>) {
@@ -193,6 +218,10 @@ impl DirAhead {
             // Those behind it first.
             siblings.rotate_left(place);
             self.line_up(siblings, parent);
+            // A walk that goes down needs these before what is on its way.
+            if self.descents >= DESCENTS {
+                self.hurry();
+            }
         }
     }
 
@@ -222,11 +251,17 @@ impl DirAhead {
 
     /// The next request to send; `None`: no more for now.
     pub(crate) fn next(&mut self) -> Option<Batch> {
-        let room = self.allowed.saturating_sub(self.ahead).min(BATCH_MAX);
-        let worth_it = BATCH_MAX.min(self.allowed / 4).min(self.queue.len());
-        if room == 0 || room < worth_it || self.batches >= BATCHES_MAX {
+        let mut allowed = self.allowed;
+        if !self.hurries {
+            allowed = allowed.min(AHEAD_ENTRIES / self.entries.max(1));
+        }
+        let room = allowed.saturating_sub(self.ahead);
+        self.asks |= room >= (allowed / 2).min(self.queue.len()) || mem::take(&mut self.hurries);
+        self.asks &= room > 0 && !self.queue.is_empty() && self.batches < BATCHES_MAX;
+        if !self.asks {
             return None;
         }
+        let room = room.min(BATCH_MAX);
         let done = watch::Sender::new(());
         let mut dirs = Vec::new();
         while dirs.is_empty()
@@ -257,7 +292,8 @@ impl DirAhead {
         let deep = self.descents >= DESCENTS;
         for (dir, answer) in answers {
             match answer {
-                Answer::Listed(directories) => {
+                Answer::Listed(entries, directories) => {
+                    self.entries = (7 * self.entries + entries).div_ceil(8);
                     self.states.insert(dir, State::Ahead(now));
                     if deep {
                         self.line_up(directories, dir);
@@ -306,6 +342,7 @@ impl DirAhead {
 mod tests {
     use super::*;
     use std::cell::Cell;
+    use std::collections::VecDeque;
 
     fn fid(oid: u32) -> Fid {
         Fid { seq: Fid::SEQ_NORMAL, oid, ver: 0 }
@@ -371,7 +408,7 @@ mod tests {
                 waits += 1;
                 requests += sent.len();
                 for batch in std::mem::take(&mut sent) {
-                    let listed = |dir: &Fid| (*dir, Answer::Listed(tree.directories(*dir)));
+                    let listed = |dir: &Fid| (*dir, Answer::Listed(0, tree.directories(*dir)));
                     ahead.answered(batch.dirs.iter().map(listed).collect(), at(0));
                 }
                 sent.extend(std::iter::from_fn(|| ahead.next()));
@@ -396,6 +433,58 @@ mod tests {
                 waits <= most && requests <= 70 + directories / 32,
                 "{waits} waits, {requests} requests for {directories} directories, {width} in \
                  each, {depth} deep"
+            );
+        }
+    }
+
+    /// Walks depth first; so many visits take as long as a round trip. Returns how often something
+    /// was sent, where all that is sent within a round trip of the first of it counts once, and how
+    /// many round trips the walk took.
+    fn rounds(tree: &Tree, visits: u32) -> (usize, u32) {
+        let mut order = Vec::new();
+        tree.walk(fid(0), &mut order);
+        let mut ahead = DirAhead::default();
+        // In parts of a round trip: now, when what is sent begins a new round, and when answers
+        // come.
+        let (mut now, mut until, mut rounds) = (0, 0, 0);
+        let mut under_way: VecDeque<(u32, Vec<Fid>)> = VecDeque::new();
+        for dir in &order {
+            let known = matches!(ahead.states.get(dir), Some(State::Ahead(_)));
+            let coming = ahead.visited(*dir, known, |dir| tree.directories(dir), at(0));
+            // The program's own request, if there is one.
+            let mut sent = !known && coming.is_none();
+            let answered = if sent { now + visits } else { now };
+            loop {
+                for batch in std::iter::from_fn(|| ahead.next()) {
+                    under_way.push_back((now + visits, batch.dirs));
+                    sent = true;
+                }
+                if std::mem::take(&mut sent) && now >= until {
+                    (rounds, until) = (rounds + 1, now + visits);
+                }
+                let waits = matches!(ahead.states.get(dir), Some(State::OnItsWay(_)));
+                let next = under_way.pop_front_if(|(at, _)| waits || *at <= answered);
+                let Some((at_that_time, dirs)) = next else { break };
+                now = now.max(at_that_time);
+                let listed = |dir: Fid| (dir, Answer::Listed(16, tree.directories(dir)));
+                ahead.answered(dirs.into_iter().map(listed).collect(), at(0));
+            }
+            now = now.max(answered) + 1;
+            if coming.is_some() {
+                ahead.visited(*dir, true, |dir| tree.directories(dir), at(0));
+            }
+            tree.directories(*dir).into_iter().for_each(|child| ahead.found(child, *dir));
+        }
+        (rounds, now / visits)
+    }
+
+    #[test]
+    fn a_walk_at_its_own_speed_asks_rarely() {
+        for visits in [50, 200, 1000] {
+            let (rounds, trips) = rounds(&Tree { width: 70, depth: 2 }, visits);
+            assert!(
+                rounds <= 20 && trips <= 4900 / visits + 20,
+                "{visits} visits in a round trip: {rounds} rounds, {trips} round trips"
             );
         }
     }
@@ -427,7 +516,7 @@ mod tests {
         (1..=2).for_each(|n| _ = ahead.visited(fid(n), false, |dir| tree.directories(dir), at(0)));
         let batch = ahead.next().unwrap();
         let answers = batch.dirs.iter().enumerate().map(|(n, dir)| match n {
-            0 => (*dir, Answer::Listed(Vec::new())),
+            0 => (*dir, Answer::Listed(0, Vec::new())),
             1 => (*dir, Answer::Failed),
             _ => (*dir, Answer::Canceled),
         });
@@ -452,7 +541,7 @@ mod tests {
             ahead.visited(fid(1 + n * 7_919 % count), false, directories, at(0));
             while let Some(batch) = ahead.next() {
                 ahead.answered(
-                    batch.dirs.iter().map(|dir| (*dir, Answer::Listed(Vec::new()))).collect(),
+                    batch.dirs.iter().map(|dir| (*dir, Answer::Listed(0, Vec::new()))).collect(),
                     at(0),
                 );
             }
@@ -469,7 +558,7 @@ mod tests {
         (1..=2).for_each(|n| _ = ahead.visited(fid(n), false, |dir| tree.directories(dir), at(1)));
         let batch = ahead.next().unwrap();
         ahead.answered(
-            batch.dirs.iter().map(|dir| (*dir, Answer::Listed(Vec::new()))).collect(),
+            batch.dirs.iter().map(|dir| (*dir, Answer::Listed(0, Vec::new()))).collect(),
             at(1),
         );
         assert!(ahead.next().is_none());

@@ -74,7 +74,8 @@ impl Client {
             (Some(Ok(MdsReply::Entries { entries, more: false })), Some(Ok(_))) => {
                 let directories =
                     entries.iter().filter(|entry| entry.file_type == FileType::Directory);
-                Answer::Listed(directories.map(|entry| entry.fid).collect())
+                let directories = directories.map(|entry| entry.fid).collect();
+                Answer::Listed(entries.len(), directories)
             }
             (Some(Err(Errno::ECANCELED)), _) => Answer::Canceled,
             // No answer, gone, or too large.
