@@ -51,6 +51,11 @@ impl Home {
         self.run_dir().join("node.lock")
     }
 
+    /// `run/tickets.keys`: by which those that were connected come back to a restarted server.
+    pub fn tickets_path(&self) -> PathBuf {
+        self.run_dir().join("tickets.keys")
+    }
+
     /// Name of the control socket within `run/`.
     pub const CONTROL_NAME: &'static str = "control.sock";
 

@@ -102,7 +102,7 @@ async fn live(
     let mut parts = Parts::new(env, rpc, mgs_nids(&settings), place);
     parts.service_nodes.clone_from(&settings.service_nodes);
     parts.audit = home.map(|h| AuditLog::new(&parts.env, h.home().audit_path()));
-    let secured = secure(&settings, &mut parts)?;
+    let secured = secure(&settings, &mut parts, home.map(HomeGuard::home))?;
     let view = Arc::new(View::new(home.map(|h| h.home().clone()), settings.clone(), parts.clone()));
     let enrolled = match local::enrol(home.map(|h| h.home())) {
         Ok(enrolled) => Some(enrolled),
@@ -169,7 +169,11 @@ async fn live(
 }
 
 /// Gives the process its key, if it has one.
-fn secure(settings: &Settings, parts: &mut Parts) -> Result<Option<Secured>, NodeError> {
+fn secure(
+    settings: &Settings,
+    parts: &mut Parts,
+    home: Option<&Home>,
+) -> Result<Option<Secured>, NodeError> {
     let Some((path, key)) = keys::of(settings)? else { return Ok(None) };
     let principal = key.principal();
     if !settings.targets.is_empty() && principal.role != Role::Server {
@@ -185,6 +189,7 @@ fn secure(settings: &Settings, parts: &mut Parts) -> Result<Option<Secured>, Nod
     parts.keys = Some(keys.clone());
     let secured = Secured::new(keys, path);
     secured.follow_file(parts);
+    secured.follow_tickets(parts, home.map(Home::tickets_path));
     Ok(Some(secured))
 }
 

@@ -15,3 +15,4 @@ pub mod persistent;
 mod renewal;
 pub mod scrubs;
 pub mod security;
+mod tickets;

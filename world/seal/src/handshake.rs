@@ -6,11 +6,10 @@ use crate::records::{Opening, Sealing, Traffic, Updates};
 use lnet::seal::{IT_IS_OPEN, Read, Write, is_plain};
 use parking_lot::Mutex;
 use rustls::client::UnbufferedClientConnection;
-use rustls::kernel::KernelConnection;
 use rustls::pki_types::CertificateDer;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
-use rustls::{Error, ExtractedSecrets, SupportedCipherSuite};
+use rustls::{Error, ExtractedSecrets, HandshakeKind, SupportedCipherSuite};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -45,14 +44,21 @@ impl From<Error> for Failed {
 
 /// A connection after its handshake.
 pub(crate) struct Shaken {
-    /// The certificate of the other end.
-    pub(crate) certificate: Option<CertificateDer<'static>>,
+    /// The certificates of the other end, its own first; empty: it showed none.
+    pub(crate) chain: Vec<CertificateDer<'static>>,
+    /// The handshake went on from an earlier one.
+    pub(crate) is_resumed: bool,
     pub(crate) protocol: Option<Vec<u8>>,
     /// Name of the cipher.
     pub(crate) cipher: &'static str,
     pub(crate) sealing: Sealing,
     pub(crate) opening: Opening,
 }
+
+/// What an end is shown: certificates and protocol.
+type Shown = (Vec<CertificateDer<'static>>, Option<Vec<u8>>);
+/// Secrets of both directions, the cipher, and how there are more.
+type Secrets = (ExtractedSecrets, SupportedCipherSuite, Box<dyn Updates>);
 
 /// One end during its handshake.
 pub(crate) trait End: Sized + Send {
@@ -63,8 +69,9 @@ pub(crate) trait End: Sized + Send {
     ) -> UnbufferedStatus<'c, 'i, Self::Data>;
     /// True if something is ready to be sent.
     fn has_to_tell(&self) -> bool;
-    fn shown(&self) -> (Option<CertificateDer<'static>>, Option<Vec<u8>>);
-    fn into_secrets(self) -> Result<(ExtractedSecrets, KernelConnection<Self::Data>), Error>;
+    fn shown(&self) -> Shown;
+    fn is_resumed(&self) -> bool;
+    fn into_secrets(self) -> Result<Secrets, Error>;
 }
 
 macro_rules! end {
@@ -83,16 +90,21 @@ macro_rules! end {
                 self.wants_write()
             }
 
-            fn shown(&self) -> (Option<CertificateDer<'static>>, Option<Vec<u8>>) {
-                let certificate = self.peer_certificates().and_then(|all| all.first());
+            fn shown(&self) -> Shown {
+                let chain = self.peer_certificates().unwrap_or_default();
                 (
-                    certificate.map(|one| one.clone().into_owned()),
+                    chain.iter().map(|one| one.clone().into_owned()).collect(),
                     self.alpn_protocol().map(<[u8]>::to_vec),
                 )
             }
 
-            fn into_secrets(self) -> Result<(ExtractedSecrets, KernelConnection<$data>), Error> {
-                self.dangerous_into_kernel_connection()
+            fn is_resumed(&self) -> bool {
+                self.handshake_kind() == Some(HandshakeKind::Resumed)
+            }
+
+            fn into_secrets(self) -> Result<Secrets, Error> {
+                let (secrets, kernel) = self.dangerous_into_kernel_connection()?;
+                Ok((secrets, kernel.negotiated_cipher_suite(), Box::new(kernel)))
             }
         }
     };
@@ -213,10 +225,9 @@ pub(crate) fn halves<E: End>(
     read: Read,
     write: Write,
 ) -> Result<Shaken, Failed> {
-    let (certificate, protocol) = end.shown();
-    let (ExtractedSecrets { tx, rx }, kernel) = end.into_secrets()?;
-    let SupportedCipherSuite::Tls13(suite) = kernel.negotiated_cipher_suite();
-    let updates: Box<dyn Updates> = Box::new(kernel);
+    let ((chain, protocol), is_resumed) = (end.shown(), end.is_resumed());
+    let (ExtractedSecrets { tx, rx }, SupportedCipherSuite::Tls13(suite), updates) =
+        end.into_secrets()?;
     let traffic = Arc::new(Traffic {
         updates: Mutex::new(updates),
         cipher: suite.aead_alg,
@@ -225,5 +236,5 @@ pub(crate) fn halves<E: End>(
     let sealing = Sealing::new(write, traffic.clone(), tx)?;
     let opening = Opening::new(read, traffic, rx, (early, incoming))?;
     let cipher = suite.common.suite.as_str().unwrap_or("TLS13");
-    Ok(Shaken { certificate, protocol, cipher, sealing, opening })
+    Ok(Shaken { chain, is_resumed, protocol, cipher, sealing, opening })
 }

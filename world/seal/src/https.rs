@@ -6,7 +6,7 @@
 use crate::certificate::sha256;
 use crate::error::SealError;
 use crate::handshake::{Failed, Shaken, halves, shake};
-use crate::keys::{Wall, provider};
+use crate::made::{Wall, provider};
 use crate::pem;
 use env::clock::Clock;
 use lnet::seal::{Read, Write};

@@ -5,36 +5,37 @@
 //! the node ([`Seal::is_withdrawn`]).
 
 use crate::authority::SERVER_NAME;
-use crate::certificate::{expires_of, is_signed, principal_of};
+use crate::certificate::{expires_of, principal_of};
 use crate::credentials::Credentials;
 use crate::enrol::{self, ENROLMENT, ENROLMENT_1, Enroller, RENEWAL};
 use crate::error::SealError;
 use crate::fingerprint::Fingerprint;
 use crate::handshake::{Failed, Shaken, halves, shake};
+use crate::made::{MESSAGES, Made, TICKET};
+use crate::tickets::TicketKeys;
+use crate::trust::Revoked;
 use env::BoxFuture;
 use env::clock::Clock;
+use env::random::Random;
 use futures_util::future::select;
 use lnet::error::LinkError;
 use lnet::seal::{Protection, Read, START_BYTES, Seal, Sealed, Write};
 use parking_lot::RwLock;
-use rustls::client::{Resumption, UnbufferedClientConnection};
-use rustls::crypto::CryptoProvider;
-use rustls::crypto::ring::{cipher_suite, default_provider, kx_group};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::server::{NoServerSessionStorage, UnbufferedServerConnection, WebPkiClientVerifier};
-use rustls::time_provider::TimeProvider;
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::ClientConfig;
+use rustls::client::UnbufferedClientConnection;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::server::UnbufferedServerConnection;
 use std::collections::BTreeSet;
-use std::fmt;
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use types::nid::Nid;
 use types::principal::{KeyHash, Principal, Role};
 
-/// Name of the protocol that is sealed (ALPN).
-const MESSAGES: &[u8] = b"sheen/1";
+/// What a process that takes tokens speaks, too.
+const ENROLS: [&[u8]; 3] = [RENEWAL, ENROLMENT, ENROLMENT_1];
 /// A refused connection stays open so long that the other end can read why.
 const LINGER: Duration = Duration::from_secs(1);
 
@@ -44,9 +45,19 @@ pub struct Keys {
     made: RwLock<Arc<Made>>,
     /// Takes tokens: where the MGS is.
     enroller: OnceLock<Arc<dyn Enroller>>,
-    revoked: RwLock<BTreeSet<KeyHash>>,
+    revoked: Arc<Revoked>,
     /// Authorities that hold, as the MGS says, the newest first; empty: it says nothing.
     holding: RwLock<Vec<Fingerprint>>,
+    handshakes: Handshakes,
+}
+
+/// Counts of handshakes for messages, at both sides.
+#[derive(Default)]
+pub struct Handshakes {
+    /// With certificates.
+    pub full: AtomicU64,
+    /// With a ticket.
+    pub resumed: AtomicU64,
 }
 
 /// What is to be done about the key of this process, by what the MGS says.
@@ -70,116 +81,17 @@ fn due(trusts: &[Fingerprint], holding: &[Fingerprint]) -> Due {
     }
 }
 
-/// What is made of a key, once.
-struct Made {
-    principal: Principal,
-    expires: i64,
-    /// The authorities that it trusts: its own first.
-    authorities: Vec<(Fingerprint, CertificateDer<'static>)>,
-    calls: Arc<ClientConfig>,
-    /// Absent: the key is not that of a server.
-    answers: Option<Arc<ServerConfig>>,
-    /// As `answers`, and also hosts without a key, for enrolment only; and renewal.
-    enrols: Option<Arc<ServerConfig>>,
-}
-
-/// Wall time of the environment.
-pub(crate) struct Wall(pub(crate) Arc<dyn Clock>);
-
-impl fmt::Debug for Wall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Wall")
-    }
-}
-
-impl TimeProvider for Wall {
-    fn current_time(&self) -> Option<UnixTime> {
-        let seconds = u64::try_from(self.0.wall().sec).ok()?;
-        Some(UnixTime::since_unix_epoch(Duration::from_secs(seconds)))
-    }
-}
-
-/// Two ciphers, one way to agree on a key. Randomness is the kernel's.
-pub(crate) fn provider() -> CryptoProvider {
-    CryptoProvider {
-        cipher_suites: vec![
-            cipher_suite::TLS13_AES_128_GCM_SHA256,
-            cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
-        ],
-        kx_groups: vec![kx_group::X25519],
-        ..default_provider()
-    }
-}
-
-impl Made {
-    fn of(credentials: &Credentials, clock: &Arc<dyn Clock>) -> Result<Made, SealError> {
-        let (provider, time) = (Arc::new(provider()), Arc::new(Wall(clock.clone())));
-        let mut roots = RootCertStore::empty();
-        let authorities = credentials.authorities();
-        for authority in &authorities {
-            roots.add(authority.clone())?;
-        }
-        let authorities = authorities.into_iter().map(|der| (Fingerprint::of(&der), der)).collect();
-        let roots = Arc::new(roots);
-        let mut calls = ClientConfig::builder_with_details(provider.clone(), time.clone())
-            .with_protocol_versions(&[&rustls::version::TLS13])?
-            .with_root_certificates(roots.clone())
-            .with_client_auth_cert(credentials.chain(), credentials.key())?;
-        calls.resumption = Resumption::disabled();
-        calls.enable_secret_extraction = true;
-        calls.alpn_protocols = vec![MESSAGES.to_vec()];
-        let principal = credentials.principal().clone();
-        let answers = |enrols: bool| {
-            let verifier =
-                WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone());
-            let verifier = if enrols { verifier.allow_unauthenticated() } else { verifier };
-            let verifier = verifier.build().map_err(|error| SealError::Tls(error.to_string()))?;
-            let mut answers = ServerConfig::builder_with_details(provider.clone(), time.clone())
-                .with_protocol_versions(&[&rustls::version::TLS13])?
-                .with_client_cert_verifier(verifier)
-                .with_single_cert(credentials.chain(), credentials.key())?;
-            answers.session_storage = Arc::new(NoServerSessionStorage {});
-            answers.send_tls13_tickets = 0;
-            answers.enable_secret_extraction = true;
-            answers.alpn_protocols = vec![MESSAGES.to_vec()];
-            if enrols {
-                // The first that the other end speaks, too, is taken.
-                let more = [RENEWAL, ENROLMENT, ENROLMENT_1].map(<[u8]>::to_vec);
-                answers.alpn_protocols.extend(more);
-            }
-            Ok::<_, SealError>(Some(Arc::new(answers)))
-        };
-        let (answers, enrols) = match principal.role {
-            Role::Server => (answers(false)?, answers(true)?),
-            _ => (None, None),
-        };
-        let expires = credentials.expires();
-        let calls = Arc::new(calls);
-        Ok(Made { principal, expires, authorities, calls, answers, enrols })
-    }
-
-    fn trusts(&self) -> Vec<Fingerprint> {
-        self.authorities.iter().map(|(fingerprint, _)| *fingerprint).collect()
-    }
-
-    /// The trusted authority that signed this certificate by itself; `None`: one that a trusted one
-    /// signed did.
-    fn signer(&self, certificate: &CertificateDer<'_>, now: i64) -> Option<Fingerprint> {
-        let mut all = self.authorities.iter();
-        all.find(|(_, der)| is_signed(certificate, der, &[], now)).map(|(one, _)| *one)
-    }
-}
-
 impl Keys {
     /// The keys of a process that has this one.
     ///
     /// # Errors
     /// The key cannot be used.
     pub fn new(credentials: &Credentials, clock: Arc<dyn Clock>) -> Result<Arc<Keys>, SealError> {
-        let made = RwLock::new(Arc::new(Made::of(credentials, &clock)?));
-        let (enroller, revoked) = (OnceLock::new(), RwLock::default());
-        let holding = RwLock::default();
-        Ok(Arc::new(Keys { clock, made, enroller, revoked, holding }))
+        let (enroller, revoked) = (OnceLock::new(), Arc::<Revoked>::default());
+        let made = Made::of(credentials, &clock, &revoked, TicketKeys::default())?;
+        let (made, holding) = (RwLock::new(Arc::new(made)), RwLock::default());
+        let handshakes = Handshakes::default();
+        Ok(Arc::new(Keys { clock, made, enroller, revoked, holding, handshakes }))
     }
 
     /// Connections are made with this key from now on. Returns true if it trusts fewer authorities:
@@ -188,10 +100,36 @@ impl Keys {
     /// # Errors
     /// The key cannot be used: the one before stays.
     pub fn replace(&self, credentials: &Credentials) -> Result<bool, SealError> {
-        let made = Arc::new(Made::of(credentials, &self.clock)?);
-        let trusts = made.trusts();
-        let before = std::mem::replace(&mut *self.made.write(), made);
-        Ok(before.trusts().iter().any(|one| !trusts.contains(one)))
+        let mut made = self.made.write();
+        let ticket_keys = made.ticket_keys().clone();
+        let next = Made::of(credentials, &self.clock, &self.revoked, ticket_keys)?;
+        let before = std::mem::replace(&mut *made, Arc::new(next));
+        Ok(before.trust.fingerprints().iter().any(|one| !made.trust.knows(one)))
+    }
+
+    /// Clients come back with tickets that these keys seal, from now on.
+    pub fn set_ticket_keys(&self, keys: TicketKeys) {
+        let mut made = self.made.write();
+        *made = Arc::new(made.with_ticket_keys(keys));
+    }
+
+    /// The ticket keys that are to be set now; `None`: those that are set will do, or the key of
+    /// this process is not that of a server.
+    pub fn ticket_keys_due(&self, random: &dyn Random) -> Option<TicketKeys> {
+        let made = self.made();
+        let is_server = made.principal.role == Role::Server;
+        is_server.then(|| made.ticket_keys().renewed(self.now(), random)).flatten()
+    }
+
+    /// A server that is to be asked for a [ticket](Keys::fetch_ticket), because the newest that it
+    /// gave is so old, seconds; it counts as asked.
+    pub fn ticket_due(&self, age: i64) -> Option<Nid> {
+        self.made().tickets().next_stale(self.now(), age)
+    }
+
+    /// Handshakes that are done: full ones, and such as went on from an earlier one.
+    pub fn handshakes(&self) -> &Handshakes {
+        &self.handshakes
     }
 
     /// The MGS says that these authorities hold, the newest first. Returns true if that is news.
@@ -204,7 +142,7 @@ impl Keys {
 
     /// What is to be done about the key.
     pub fn due(&self) -> Due {
-        due(&self.made().trusts(), &self.holding.read())
+        due(&self.made().trust.fingerprints(), &self.holding.read())
     }
 
     /// True if this process takes tokens, and renews the keys of others.
@@ -215,19 +153,17 @@ impl Keys {
     /// The authority that signed the key.
     pub fn authority(&self) -> Fingerprint {
         // Every key has one: its own is the first.
-        self.made().authorities[0].0
+        self.made().trust.authorities()[0].0
     }
 
     /// Authorities that are trusted.
     pub(crate) fn authorities(&self) -> Vec<CertificateDer<'static>> {
-        self.made().authorities.iter().map(|(_, der)| der.clone()).collect()
+        self.made().trust.authorities().iter().map(|(_, der)| der.clone()).collect()
     }
 
     /// As connections are made, for another protocol.
     pub(crate) fn calls_for(&self, protocol: &[u8]) -> ClientConfig {
-        let mut calls = ClientConfig::clone(&self.made().calls);
-        calls.alpn_protocols = vec![protocol.to_vec()];
-        calls
+        self.made().calls_for(protocol)
     }
 
     /// Seconds since 1970.
@@ -259,15 +195,21 @@ impl Keys {
     }
 
     #[cfg(test)]
+    pub(crate) fn test_tickets(&self, nid: Nid) -> usize {
+        self.made().tickets().kept(nid)
+    }
+
+    #[cfg(test)]
     pub(crate) fn test_caller(&self) -> UnbufferedClientConnection {
         let name = ServerName::try_from(SERVER_NAME).expect("a name");
-        UnbufferedClientConnection::new(self.made().calls.clone(), name).expect("a connection")
+        let config = self.made().calls(Nid::Loopback, MESSAGES).0;
+        UnbufferedClientConnection::new(config, name).expect("a connection")
     }
 
     #[cfg(test)]
     pub(crate) fn test_answerer(&self) -> UnbufferedServerConnection {
-        UnbufferedServerConnection::new(self.made().answers.clone().expect("a server"))
-            .expect("a connection")
+        let config = self.made().answers(&[]).expect("it can be made").expect("a server");
+        UnbufferedServerConnection::new(config).expect("a connection")
     }
 
     fn made(&self) -> Arc<Made> {
@@ -281,33 +223,62 @@ impl Keys {
         select(pin!(until_closed), self.clock.sleep(LINGER)).await;
     }
 
-    async fn call(&self, nid: Nid, mut read: Read, mut write: Write) -> Result<Sealed, LinkError> {
-        let made = self.made();
+    /// The handshake with the server at `nid`.
+    async fn shaken(
+        &self,
+        made: &Made,
+        (nid, protocol): (Nid, &'static [u8]),
+        (mut read, mut write): (Read, Write),
+    ) -> Result<Shaken, LinkError> {
+        let (config, calling) = made.calls(nid, protocol);
         let name =
             ServerName::try_from(SERVER_NAME).map_err(|error| key(nid, error.to_string()))?;
-        let end = UnbufferedClientConnection::new(made.calls.clone(), name)
+        let end = UnbufferedClientConnection::new(config, name)
             .map_err(|error| failed(nid, error.into()))?;
-        match shake(end, Vec::new(), &mut read, &mut write).await {
-            Ok((end, early, rest)) => {
-                let shaken =
-                    halves(end, (early, rest), read, write).map_err(|error| failed(nid, error))?;
-                let sealed = self.sealed(&made, nid, shaken)?;
-                match sealed.principal.role {
-                    Role::Server if self.is_revoked(&sealed.principal) => Err(key(
-                        nid,
-                        format!("it shows the key of {}, which was revoked", sealed.principal),
-                    )),
-                    Role::Server => Ok(sealed),
-                    _ => Err(key(
-                        nid,
-                        format!(
-                            "it shows the key of {}, and only servers are connected to",
-                            sealed.principal
-                        ),
-                    )),
-                }
-            }
-            Err(error) => Err(failed(nid, error)),
+        let done = shake(end, Vec::new(), &mut read, &mut write).await;
+        let (end, early, rest) = done.map_err(|error| failed(nid, error))?;
+        let shaken = halves(end, (early, rest), read, write).map_err(|error| failed(nid, error))?;
+        calling.set_chain(shaken.chain.clone());
+        Ok(shaken)
+    }
+
+    /// Only a server whose key holds is connected to.
+    fn is_server(&self, nid: Nid, owner: &Principal) -> Result<(), LinkError> {
+        let what = match owner.role {
+            Role::Server if self.is_revoked(owner) => "which was revoked",
+            Role::Server => return Ok(()),
+            _ => "and only servers are connected to",
+        };
+        Err(key(nid, format!("it shows the key of {owner}, {what}")))
+    }
+
+    async fn call(&self, nid: Nid, read: Read, write: Write) -> Result<Sealed, LinkError> {
+        let made = self.made();
+        let shaken = self.shaken(&made, (nid, MESSAGES), (read, write)).await?;
+        let sealed = self.sealed(&made, nid, shaken)?;
+        self.is_server(nid, &sealed.principal)?;
+        Ok(sealed)
+    }
+
+    /// Gets a ticket of the server at `nid` by this connection, which is for nothing else.
+    ///
+    /// # Errors
+    /// It does not believe this process, is not believed, or gives none.
+    pub async fn fetch_ticket(
+        &self,
+        nid: Nid,
+        (read, write): (Read, Write),
+    ) -> Result<(), LinkError> {
+        let made = self.made();
+        let shaken = self.shaken(&made, (nid, TICKET), (read, write)).await?;
+        let owner = self.shown(&made, nid, &shaken.chain)?.0;
+        self.is_server(nid, &owner)?;
+        let mut opening = shaken.opening;
+        // The ticket comes before the end, and nothing else.
+        match opening.read(&mut [0]).await {
+            Ok(0) => Ok(()),
+            Ok(_) => Err(key(nid, "it sends something else than a ticket".to_owned())),
+            Err(error) => Err(failed(nid, error.into())),
         }
     }
 
@@ -319,8 +290,9 @@ impl Keys {
         mut write: Write,
     ) -> Result<Option<Sealed>, LinkError> {
         let (made, enroller) = (self.made(), self.enroller.get());
-        let config = if enroller.is_some() { &made.enrols } else { &made.answers };
-        let Some(answers) = config.clone() else {
+        let config = made.answers(if enroller.is_some() { &ENROLS } else { &[] });
+        let config = config.map_err(|error| key(nid, error.to_string()))?;
+        let Some(answers) = config else {
             return Err(key(
                 nid,
                 "it wants to connect to a process whose key is not that of a server".to_owned(),
@@ -330,14 +302,16 @@ impl Keys {
             UnbufferedServerConnection::new(answers).map_err(|error| failed(nid, error.into()))?;
         match shake(end, start.to_vec(), &mut read, &mut write).await {
             Ok((end, early, rest)) => {
-                let shaken =
+                let mut shaken =
                     halves(end, (early, rest), read, write).map_err(|error| failed(nid, error))?;
                 let served = match (shaken.protocol.as_deref(), enroller) {
                     (Some(ENROLMENT | ENROLMENT_1), Some(enroller)) => {
                         enrol::serve(&**enroller, nid, shaken).await
                     }
+                    // It has its ticket.
+                    (Some(TICKET), _) => shaken.sealing.shutdown().await,
                     (Some(RENEWAL), Some(enroller)) => {
-                        let (shown, _) = self.shown(&made, nid, shaken.certificate.as_ref())?;
+                        let (shown, _) = self.shown(&made, nid, &shaken.chain)?;
                         if self.is_revoked(&shown) {
                             return Err(key(
                                 nid,
@@ -378,22 +352,24 @@ impl Keys {
         &self,
         made: &Made,
         nid: Nid,
-        certificate: Option<&CertificateDer<'_>>,
+        chain: &[CertificateDer<'_>],
     ) -> Result<(Principal, Option<Fingerprint>), LinkError> {
-        let certificate = certificate.ok_or_else(|| key(nid, "it shows no key".to_owned()))?;
+        let certificate = chain.first().ok_or_else(|| key(nid, "it shows no key".to_owned()))?;
         let principal = principal_of(certificate).map_err(|error| key(nid, error.to_string()))?;
-        Ok((principal, made.signer(certificate, self.now())))
+        Ok((principal, made.trust.signer(certificate, self.now())))
     }
 
     fn sealed(&self, made: &Made, nid: Nid, shaken: Shaken) -> Result<Sealed, LinkError> {
-        let Shaken { certificate, protocol, cipher, sealing, opening } = shaken;
+        let Shaken { chain, is_resumed, protocol, cipher, sealing, opening } = shaken;
         if protocol.as_deref() != Some(MESSAGES) {
             return Err(key(nid, "it wants something else than messages".to_owned()));
         }
-        let (principal, signer) = self.shown(made, nid, certificate.as_ref())?;
+        let (principal, signer) = self.shown(made, nid, &chain)?;
+        let Handshakes { full, resumed } = &self.handshakes;
+        if is_resumed { resumed } else { full }.fetch_add(1, Ordering::Relaxed);
         let protection = Protection {
             cipher,
-            expires: certificate.as_ref().and_then(expires_of),
+            expires: chain.first().and_then(expires_of),
             authority: signer.map(|Fingerprint(hash)| hash),
         };
         if self.is_withdrawn(&protection) {
@@ -425,8 +401,7 @@ impl Seal for Keys {
 
     fn is_withdrawn(&self, protection: &Protection) -> bool {
         let made = self.made();
-        let is_trusted = |hash| made.authorities.iter().any(|(one, _)| *one == Fingerprint(hash));
-        protection.authority.is_some_and(|hash| !is_trusted(hash))
+        protection.authority.is_some_and(|hash| !made.trust.knows(&Fingerprint(hash)))
     }
 }
 

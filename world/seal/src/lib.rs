@@ -21,10 +21,16 @@ mod handshake;
 pub mod https;
 pub mod kept;
 pub mod keys;
+mod made;
 mod pem;
 mod records;
 pub mod renew;
+mod resume;
+#[cfg(test)]
+mod resumed;
 #[cfg(test)]
 mod tests;
+pub mod tickets;
 pub mod tls_client;
 pub mod token;
+mod trust;

@@ -6,11 +6,13 @@
 
 use lnet::seal::{KeyRefused, Read, Write};
 use parking_lot::Mutex;
+use rustls::client::ClientConnectionData;
 use rustls::crypto::cipher::{
     AeadKey, InboundOpaqueMessage, Iv, MessageDecrypter, MessageEncrypter, OutboundChunks,
     OutboundPlainMessage, Tls13AeadAlgorithm,
 };
 use rustls::kernel::KernelConnection;
+use rustls::server::ServerConnectionData;
 use rustls::{
     AlertDescription, ConnectionTrafficSecrets, ContentType, Error, HandshakeType, ProtocolVersion,
 };
@@ -43,17 +45,31 @@ const SLICES_MAX: usize = 32;
 pub(crate) trait Updates: Send {
     fn next_sealing(&mut self) -> Result<ConnectionTrafficSecrets, Error>;
     fn next_opening(&mut self) -> Result<ConnectionTrafficSecrets, Error>;
+    /// The other end gives a ticket to come back with: the content of its message.
+    fn ticket(&mut self, content: &[u8]) -> Result<(), Error>;
 }
 
-impl<Data: Send> Updates for KernelConnection<Data> {
-    fn next_sealing(&mut self) -> Result<ConnectionTrafficSecrets, Error> {
-        self.update_tx_secret().map(|(_, secrets)| secrets)
-    }
+macro_rules! updates {
+    ($data:ty, $ticket:expr) => {
+        impl Updates for KernelConnection<$data> {
+            fn next_sealing(&mut self) -> Result<ConnectionTrafficSecrets, Error> {
+                self.update_tx_secret().map(|(_, secrets)| secrets)
+            }
 
-    fn next_opening(&mut self) -> Result<ConnectionTrafficSecrets, Error> {
-        self.update_rx_secret().map(|(_, secrets)| secrets)
-    }
+            fn next_opening(&mut self) -> Result<ConnectionTrafficSecrets, Error> {
+                self.update_rx_secret().map(|(_, secrets)| secrets)
+            }
+
+            fn ticket(&mut self, content: &[u8]) -> Result<(), Error> {
+                let take: fn(&mut Self, &[u8]) -> Result<(), Error> = $ticket;
+                take(self, content)
+            }
+        }
+    };
 }
+
+updates!(ClientConnectionData, KernelConnection::handle_new_session_ticket);
+updates!(ServerConnectionData, |_, _| Err(Error::General("a client gives no tickets".to_owned())));
 
 /// What both halves share.
 pub(crate) struct Traffic {
@@ -216,6 +232,28 @@ impl AsyncWrite for Sealing {
     }
 }
 
+/// The contents of the messages of a record, which are all new tickets (RFC 8446, 4.6.1). No
+/// server that is known spreads one over two records.
+fn tickets(mut messages: &[u8]) -> io::Result<Vec<&[u8]>> {
+    let mut contents = Vec::new();
+    while let [typ, high, middle, low, rest @ ..] = messages {
+        let bytes = u32::from_be_bytes([0, *high, *middle, *low]) as usize;
+        match rest.split_at_checked(bytes) {
+            Some((content, after))
+                if HandshakeType::from(*typ) == HandshakeType::NewSessionTicket =>
+            {
+                contents.push(content);
+                messages = after;
+            }
+            _ => return Err(bad("a message of the handshake comes after its end")),
+        }
+    }
+    match messages.is_empty() {
+        true => Ok(contents),
+        false => Err(bad("a message of the handshake is cut")),
+    }
+}
+
 /// The half that receives.
 pub(crate) struct Opening {
     socket: Read,
@@ -316,8 +354,14 @@ impl Opening {
                     self.cipher = self.traffic.cipher.decrypter(key, iv);
                     self.number = 0;
                 }
-                // Tickets to come back with are of no use here.
-                [typ, ..] if HandshakeType::from(typ) == HandshakeType::NewSessionTicket => {}
+                ref messages @ [typ, ..]
+                    if HandshakeType::from(typ) == HandshakeType::NewSessionTicket =>
+                {
+                    let mut updates = self.traffic.updates.lock();
+                    for content in tickets(messages)? {
+                        updates.ticket(content).map_err(broken)?;
+                    }
+                }
                 _ => return Err(bad("a message of the handshake comes after its end")),
             },
             _ => return Err(bad("a record of another kind comes after the handshake")),

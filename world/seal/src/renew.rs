@@ -35,13 +35,13 @@ pub async fn renew(
     let calls = Arc::new(keys.calls_for(RENEWAL));
     let end = UnbufferedClientConnection::new(calls, to).map_err(SealError::from)?;
     let (end, early, rest) = shake(end, Vec::new(), &mut read, &mut write).await?;
-    let Shaken { certificate, protocol, mut sealing, mut opening, .. } =
+    let Shaken { chain, protocol, mut sealing, mut opening, .. } =
         halves(end, (early, rest), read, write)?;
     if protocol.as_deref() != Some(RENEWAL) {
         return Err(EnrolError::Refused("it renews no keys: it has no authority".to_owned()));
     }
-    let shown = certificate.ok_or(SealError::NoPrincipal)?;
-    if principal_of(&shown)?.role != Role::Server {
+    let shown = chain.first().ok_or(SealError::NoPrincipal)?;
+    if principal_of(shown)?.role != Role::Server {
         return Err(EnrolError::Refused("it is no server".to_owned()));
     }
     send(&AskedAgain { public: new.public().0 }, &mut sealing).await?;

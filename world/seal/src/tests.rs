@@ -25,7 +25,7 @@ pub(crate) const NOW: i64 = 1_700_000_000;
 pub(crate) const DAY: i64 = 86_400;
 
 /// Wall time as set.
-struct Set(AtomicI64);
+pub(crate) struct Set(pub(crate) AtomicI64);
 
 impl Clock for Set {
     fn now(&self) -> Monotonic {
@@ -84,7 +84,7 @@ pub(crate) async fn answered(
 }
 
 /// What the two make of each other.
-async fn meet(
+pub(crate) async fn meet(
     client: &Keys,
     server: &Keys,
 ) -> (Result<Sealed, LinkError>, Result<Option<Sealed>, LinkError>) {
@@ -120,7 +120,7 @@ async fn meet(
     tokio::join!(call, answer)
 }
 
-fn reason(error: LinkError) -> String {
+pub(crate) fn reason(error: LinkError) -> String {
     match error {
         LinkError::Key { reason, .. } => reason,
         other => panic!("{other:?}"),
@@ -201,7 +201,12 @@ fn mixed(key: &Credentials, authority: &Credentials) -> String {
 
 /// Keys of an owner: of the first authority, of the second in the overlap, and of the second after
 /// it.
-fn generations(role: Role, name: &str, first: &Authority, second: &Authority) -> [Credentials; 3] {
+pub(crate) fn generations(
+    role: Role,
+    name: &str,
+    first: &Authority,
+    second: &Authority,
+) -> [Credentials; 3] {
     let overlap = credentials(second, role, name);
     let after = overlap.without_the_authority_before();
     [credentials(first, role, name), overlap, after]

@@ -14,6 +14,7 @@ use crate::host::authority::{AuthorityDir, AuthorityError, key_hash};
 use crate::host::keys;
 use crate::manage::enrolment::Enrolment;
 use crate::manage::renewal::{Renewal, take};
+use crate::manage::tickets;
 use crate::role::parts::{Parts, blocking};
 use crate::watch::view::View;
 use env::watch;
@@ -86,6 +87,12 @@ impl Secured {
     /// The key in this file is that of the process.
     pub fn new(keys: Arc<Keys>, path: PathBuf) -> Secured {
         Secured { keys, path, stop: watch::Sender::new(false) }
+    }
+
+    /// Comes back to servers with tickets, and lets those that were connected come back with them,
+    /// also after a restart if this process has a file for their keys, until this is dropped.
+    pub fn follow_tickets(&self, parts: &Parts, file: Option<PathBuf>) {
+        tickets::follow(parts, &self.keys, file, self.stop.subscribe());
     }
 
     /// Reads the key again when its file changes, and renews it when there is a new authority,
