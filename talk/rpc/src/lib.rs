@@ -29,7 +29,7 @@ use import::{Import, Owner};
 use lnet::error::LinkError;
 use lnet::fault::Faults;
 use lnet::nets::Route;
-use lnet::node::{AcceptedState, Lnet, PeerState};
+use lnet::node::{AcceptedState, Lnet, LocalState, PeerState};
 use lnet::rails::Rail;
 use lnet::relay::RelayCounts;
 use lnet::seal::{Read, Seal, Write};
@@ -41,6 +41,7 @@ use service::served::ServedTargets;
 use service::{Gone, Service};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -151,6 +152,17 @@ impl Rpc {
     /// Interfaces that were named for this network.
     pub fn rails(&self, net: Net) -> Vec<Rail> {
         self.lnet.rails(net)
+    }
+
+    /// Connects to processes of this host over sockets in this folder, and takes connections of
+    /// theirs there, from now on; `None`: over networks only.
+    pub fn set_local(&self, folder: Option<PathBuf>) {
+        self.lnet.set_local(folder);
+    }
+
+    /// Connections to processes of this host, through the kernel only.
+    pub fn local(&self) -> LocalState {
+        self.lnet.local()
     }
 
     /// One more route to another network. `false`: there are ROUTES_MAX.

@@ -32,6 +32,12 @@ fn registries() -> Vec<PathBuf> {
     own.into_iter().chain([system]).collect()
 }
 
+/// Folder of the sockets by which daemons of this user talk to each other (docs/networks.md,
+/// "Processes of one host").
+pub fn socket_dir() -> PathBuf {
+    registries()[0].join("local")
+}
+
 /// Entry of this process, removed when dropped.
 #[derive(Debug)]
 pub struct Enrolled {

@@ -468,6 +468,9 @@ pub struct NetArgs {
     /// Take only sealed connections, by the key in this file
     #[arg(long, value_name = "FILE", hide = true, requires = "serve")]
     pub key: Option<PathBuf>,
+    /// Take connections of processes of this host, too, at a socket in this folder
+    #[arg(long, value_name = "DIR", hide = true, requires = "serve")]
+    pub local: Option<PathBuf>,
     /// Networks of this host, as for `sheen serve`; with --serve, listen at the interfaces in
     /// brackets, at the port of ADDR:PORT
     #[arg(long, value_name = "NETWORKS", default_value = "")]

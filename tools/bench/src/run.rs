@@ -110,13 +110,13 @@ fn net(output: &Output, args: &NetArgs) -> Result<(), BenchError> {
         Some(_) => None,
         None => Some([Local::start(None)?, Local::start(Some(&key))?]),
     };
-    let nids = local.as_ref().map(|ends| ends.each_ref().map(Local::nid));
-    let nid = args.nid.or(nids.map(|[plain, _]| plain)).unwrap_or(Nid::Loopback);
-    let mut item = Net::connect(args, nid, nids.map(|[_, sealed]| (sealed, &key)))?;
+    let plain = local.as_ref().map(|[plain, _]| plain.nid());
+    let nid = args.nid.or(plain).unwrap_or(Nid::Loopback);
+    let mut item = Net::connect(args, nid, local.as_ref().map(|ends| (ends, &key)))?;
     let place = |name| {
         let role = if name == net::LNET { Role::Target } else { Role::Reference };
         let end = local.as_ref().map(|[plain, sealed]| match name {
-            net::SEALED => sealed,
+            net::SEALED | net::LOCAL_KEYS => sealed,
             _ => plain,
         });
         let other_end = end.map(|end| Daemon::new(end.pid(), "other end"));

@@ -63,6 +63,7 @@ impl Online {
             rpc.set_seal(keys);
         }
         set_networks(&rpc, &mgs, home.clone())?;
+        rpc.set_local(Some(node::local::socket_dir()));
         let uuid = ClientUuid(env.random.next_u128());
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let description = format!("{host}:fsck {}", std::process::id());

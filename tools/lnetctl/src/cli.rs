@@ -91,18 +91,19 @@ pub struct NetShowArgs {
 /// only mount accept none, and reach servers on the network from now on.
 #[derive(Debug, Args)]
 pub struct NetAddArgs {
-    /// The network: tcp, tcp1, o2ib
+    /// The network: tcp, tcp1, o2ib; or local, which needs no interfaces: processes of this host
+    /// connect within it
     #[arg(long, value_name = "NET")]
     pub net: String,
-    /// Interfaces, or addresses of this host
-    #[arg(long = "if", value_name = "INTERFACE", value_delimiter = ',', required = true)]
+    /// Interfaces, or addresses of this host; needed unless the network is local
+    #[arg(long = "if", value_name = "INTERFACE", value_delimiter = ',')]
     pub interfaces: Vec<String>,
 }
 
 /// Leave a network, or accept connections on some interfaces no longer, until daemons start anew
 #[derive(Debug, Args)]
 pub struct NetDelArgs {
-    /// The network: tcp, tcp1, o2ib
+    /// The network: tcp, tcp1, o2ib; or local
     #[arg(long, value_name = "NET")]
     pub net: String,
     /// Interfaces, or addresses of this host [default: all of the network]

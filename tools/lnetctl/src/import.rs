@@ -4,7 +4,7 @@ use crate::cli::{ExportArgs, ImportArgs};
 use crate::networks::{self, Section, Wanted};
 use crate::yaml::{self, TEXT_BYTES_MAX, Yaml, words};
 use lctl::daemons::Daemons;
-use node::manage::lnet::LnetAsked;
+use node::manage::lnet::{LOCAL, LnetAsked};
 use report::Report;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -152,10 +152,11 @@ fn text<'a>(item: &'a Yaml, key: &'static str) -> Result<String, &'static str> {
     words(value).ok_or(key)
 }
 
-/// The networks of one item. The loopback is always there.
+/// The networks of one item. The loopback is always there, and a file says whether connections
+/// within a host are.
 fn nets(item: &Yaml, action: Action) -> Result<Vec<(Section, LnetAsked)>, &'static str> {
     let net = text(item, "net type")?;
-    if net == "lo" {
+    if net == "lo" || net == LOCAL {
         return Ok(Vec::new());
     }
     let mut on = Vec::new();

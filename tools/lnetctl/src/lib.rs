@@ -19,9 +19,10 @@ use cli::{
 };
 use lctl::daemons::Daemons;
 use networks::Wanted;
-use node::manage::lnet::LnetAsked;
+use node::manage::lnet::{LOCAL, LnetAsked};
 use report::{Report, Style};
 use std::io::{self, Write};
+use types::errno::Errno;
 use types::nid::Nid;
 
 /// Runs one command. Data goes to `out`, talk to `err`.
@@ -54,6 +55,11 @@ fn command(
             }
             NetCommand::Add(args) => {
                 let (net, on) = (args.net.clone(), args.interfaces.clone());
+                if on.is_empty() && net != LOCAL {
+                    let sentence = "name the interfaces, or addresses, with --if";
+                    report.sentence(sentence, Errno::EINVAL);
+                    return Ok(());
+                }
                 networks::change(LnetAsked::AddNet { net, on }, daemons, report);
                 Ok(())
             }

@@ -5,7 +5,7 @@ use lctl::daemons::{self, Answered, Daemons};
 use lctl::network::resolved;
 use node::manage::control::{Answer, Request};
 use node::manage::lnet::{
-    LnetAnswer, LnetAsked, NetAnswer, PeerAnswer, PeerNidAnswer, RouteAnswer, RoutingAnswer,
+    LOCAL, LnetAnswer, LnetAsked, NetAnswer, PeerAnswer, PeerNidAnswer, RouteAnswer, RoutingAnswer,
     TrafficAnswer,
 };
 use report::{Report, strerror};
@@ -56,7 +56,8 @@ pub fn ask(daemons: &Daemons, report: &mut Report<'_>) -> LnetAnswer {
             other => daemons::unexpected(&other, report),
         }
     }
-    all.nets.sort_by_key(|net| (net.net != "lo", net.net.clone(), net.nid.clone()));
+    let within = |net: &NetAnswer| net.net == "lo" || net.net == LOCAL;
+    all.nets.sort_by_key(|net| (net.net != "lo", !within(net), net.net.clone(), net.nid.clone()));
     all
 }
 
@@ -64,7 +65,10 @@ fn merge(all: &mut LnetAnswer, more: LnetAnswer) {
     for net in more.nets {
         let same = |known: &&mut NetAnswer| (&known.net, &known.nid) == (&net.net, &net.nid);
         match all.nets.iter_mut().find(same) {
-            Some(known) => add(&mut known.traffic, net.traffic),
+            Some(known) => {
+                known.accepts |= net.accepts;
+                add(&mut known.traffic, net.traffic);
+            }
             None => all.nets.push(net),
         }
     }
@@ -73,6 +77,7 @@ fn merge(all: &mut LnetAnswer, more: LnetAnswer) {
             Some(known) => {
                 known.links += peer.links;
                 known.accepted += peer.accepted;
+                known.accepted_local += peer.accepted_local;
                 known.up |= peer.up;
                 known.window = known.window.max(peer.window);
                 known.round_trip_us = known.round_trip_us.max(peer.round_trip_us);
@@ -104,6 +109,7 @@ fn merge_nid(all: &mut Vec<PeerNidAnswer>, more: PeerNidAnswer) {
         Some(known) => {
             known.up |= more.up;
             known.links += more.links;
+            known.local += more.local;
             add(&mut known.traffic, more.traffic);
         }
         None => all.push(more),
@@ -173,7 +179,7 @@ fn nets(wanted: &Wanted<'_>, nets: &[NetAnswer]) -> Vec<Out> {
             ni.push(entry("interfaces", Out::Map(vec![entry("0", Out::text(interface))])));
         }
         if wanted.verbose > 0 && net.net != "lo" {
-            ni.push(entry("lnd", Out::text("tcp")));
+            ni.push(entry("lnd", Out::text(if net.net == LOCAL { "unix" } else { "tcp" })));
             let accepts = Out::text(if net.accepts { "yes" } else { "no" });
             ni.push(entry("accepts connections", accepts));
             if !wanted.only_settings {
@@ -214,7 +220,7 @@ fn peers(wanted: &Wanted<'_>, peers: &[PeerAnswer]) -> Vec<Out> {
         let mut nids = peer.nids.clone();
         if nids.is_empty() {
             let (nid, up, links) = (peer.nid.clone(), peer.up, peer.links);
-            nids.push(PeerNidAnswer { nid, up, links, traffic: TrafficAnswer::default() });
+            nids.push(PeerNidAnswer { nid, up, links, ..PeerNidAnswer::default() });
         }
         // What it sent over connections of its own came from where it is.
         add(&mut nids[0].traffic, peer.traffic);
@@ -226,9 +232,15 @@ fn peers(wanted: &Wanted<'_>, peers: &[PeerAnswer]) -> Vec<Out> {
             }
             if verbose {
                 ni.push(entry("links", Out::text(nid.links)));
+                if nid.local > 0 {
+                    ni.push(entry("local links", Out::text(nid.local)));
+                }
             }
             if verbose && at == 0 {
                 ni.push(entry("accepted links", Out::text(peer.accepted)));
+                if peer.accepted_local > 0 {
+                    ni.push(entry("accepted local links", Out::text(peer.accepted_local)));
+                }
                 if peer.window > 0 {
                     ni.push(entry("max_ni_tx_credits", Out::text(peer.window)));
                 }
@@ -379,6 +391,7 @@ mod tests {
             nid: nid.into(),
             up,
             links: 2,
+            local: 0,
             traffic: TrafficAnswer { sent: 7, sent_bytes, ..TrafficAnswer::default() },
         };
         let peer = |up, bytes| PeerAnswer {

@@ -11,6 +11,7 @@ use crate::host::announce::{Announce, Event};
 use crate::host::descriptors::Bounds;
 use crate::host::interfaces;
 use crate::host::shared_log::{is_shared_mgt, members_of};
+use crate::local;
 use crate::manage::alive;
 use crate::manage::persistent::Persistent;
 use crate::manage::security::Secured;
@@ -113,6 +114,9 @@ impl Node {
         self.parts.rpc.set_nets(&self.settings.networks.names());
         for (net, rails) in interfaces::all_rails(&self.settings.networks)? {
             self.parts.rpc.set_rails(net, rails);
+        }
+        if self.settings.local {
+            self.parts.rpc.set_local(Some(local::socket_dir()));
         }
         for route in self.settings.routes.each() {
             self.parts.rpc.add_route(route);

@@ -235,6 +235,9 @@ pub struct ServeArgs {
     /// Ways to other networks: "tcp1 10.0.0.9@tcp; o2ib 10.0.0.9@tcp"
     #[arg(long, value_name = "ROUTES")]
     pub routes: Option<Routes>,
+    /// Whether processes of this host connect within it, and not over TCP [default: true]
+    #[arg(long, value_name = "BOOL")]
+    pub local: Option<bool>,
     /// Where to show metrics (and with the MGS the page of the cluster), or none; port 0 takes any
     /// free one [default: auto, which is 127.0.0.1:9988 or, if that is taken, any free port]
     #[arg(long, value_name = "ADDR:PORT")]

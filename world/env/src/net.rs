@@ -3,6 +3,7 @@
 use crate::BoxFuture;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -34,8 +35,14 @@ pub type Watcher = Box<dyn FnOnce() + Send>;
 /// A connected byte stream.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {
     /// Address of the peer.
+    ///
+    /// # Errors
+    /// The socket is lost, or is one of this host ([`Net::connect_local`]), which has no address.
     fn peer_addr(&self) -> io::Result<SocketAddr>;
     /// Our own end.
+    ///
+    /// # Errors
+    /// As [`Stream::peer_addr`].
     fn local_addr(&self) -> io::Result<SocketAddr>;
     /// Whose process has the other end, as the kernel says. It does not wait.
     ///
@@ -93,6 +100,13 @@ pub trait Listener: Send + Sync {
     fn local_addr(&self) -> io::Result<SocketAddr>;
 }
 
+/// A listening socket for processes of this host. Dropped, it takes no more connections, and its
+/// name is free.
+pub trait LocalListener: Send + Sync {
+    /// Next connection.
+    fn accept(&self) -> BoxFuture<'_, io::Result<Box<dyn Stream>>>;
+}
+
 /// The network.
 pub trait Net: Send + Sync {
     /// Binds and listens.
@@ -105,4 +119,21 @@ pub trait Net: Send + Sync {
         source: IpAddr,
         addr: SocketAddr,
     ) -> BoxFuture<'static, io::Result<Box<dyn Stream>>>;
+
+    /// The address under which this host is seen by processes that listen at `ip`, if that is one
+    /// of its own addresses; `None`: it is not, or the system does not tell.
+    fn local_source(&self, ip: IpAddr) -> Option<IpAddr>;
+    /// Listens under a name for processes of this kernel and network namespace that may open the
+    /// folder. It is made if it is absent, for its owner only. The caller sees to it that no living
+    /// process of them listens under this name: what is there is replaced.
+    ///
+    /// # Errors
+    /// Another user may write to the folder, or the system's reason.
+    fn listen_local(&self, folder: &Path, name: &str) -> io::Result<Box<dyn LocalListener>>;
+    /// Connects to the process of this kernel and network namespace that listens under a name. It
+    /// does not wait. Whose process that is [`Stream::peer_owner`] tells: it may be anybody's.
+    ///
+    /// # Errors
+    /// No process listens there, its queue is full, or this one may not connect.
+    fn connect_local(&self, folder: &Path, name: &str) -> io::Result<Box<dyn Stream>>;
 }

@@ -11,6 +11,7 @@
 pub mod blocking;
 pub mod clock;
 pub mod disk;
+mod local;
 pub mod net;
 mod peer_owner;
 pub mod random;

@@ -262,7 +262,8 @@ impl Drop for Driver {
         // Only if the reactor went first; else it has been closed with a reason.
         self.link.close(LinkError::Shutdown);
         let link = &self.link;
-        link.shared.totals.ended(link.source(), &link.meter);
+        let totals = if link.is_local() { &link.shared.local.totals } else { &link.shared.totals };
+        totals.ended(link.source(), &link.meter);
         self.link.hang_up();
         self.link.leave_place();
     }

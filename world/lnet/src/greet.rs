@@ -3,7 +3,8 @@
 use crate::accepted::Accepted;
 use crate::error::LinkError;
 use crate::link::Ends;
-use crate::seal::{IT_IS_OPEN, KeyRefused, Protection, Read, START_BYTES, Sealed, Write};
+use crate::rails::Path;
+use crate::seal::{IT_IS_OPEN, KeyRefused, Protection, Reach, Read, START_BYTES, Sealed, Write};
 use crate::shared::Shared;
 use env::net::PeerOwner;
 use futures_util::future::{Either, select};
@@ -28,21 +29,27 @@ pub(crate) struct Line {
     pub(crate) protection: Option<Protection>,
     /// The header of its first frame, if it was read already.
     pub(crate) header: Option<[u8; HEADER_BYTES]>,
+    pub(crate) reach: Reach,
     pub(crate) read: Read,
     pub(crate) write: Write,
 }
 
 impl Line {
-    /// A plain one.
-    pub(crate) fn plain(header: Option<[u8; HEADER_BYTES]>, read: Read, write: Write) -> Line {
-        Line { principal: None, protection: None, header, read, write }
+    /// One without keys.
+    pub(crate) fn plain(
+        header: Option<[u8; HEADER_BYTES]>,
+        read: Read,
+        write: Write,
+        reach: Reach,
+    ) -> Line {
+        Line { principal: None, protection: None, header, reach, read, write }
     }
-}
 
-impl From<Sealed> for Line {
-    fn from(Sealed { principal, protection, read, write }: Sealed) -> Line {
+    /// One whose other end proved its key.
+    pub(crate) fn sealed(sealed: Sealed, reach: Reach) -> Line {
+        let Sealed { principal, protection, read, write } = sealed;
         let (principal, protection) = (Some(principal), Some(protection));
-        Line { principal, protection, header: None, read, write }
+        Line { principal, protection, header: None, reach, read, write }
     }
 }
 
@@ -76,7 +83,7 @@ pub(crate) async fn call(
     shared: &Shared,
     (source, nid): (Nid, Nid),
     (purpose, pairing): (Purpose, Pairing),
-    Line { principal, protection, header, mut read, mut write }: Line,
+    Line { principal, protection, header, reach, mut read, mut write }: Line,
 ) -> Result<Greeted, LinkError> {
     let (cluster, process) = (shared.cluster(), shared.process);
     let hello = Hello {
@@ -106,7 +113,12 @@ pub(crate) async fn call(
                 principal,
                 protection,
                 origin: nid,
-                paths: shared.nets.paths(nid, &HelloReply::nids(&body)),
+                paths: match reach {
+                    Reach::Network => shared.nets.paths(nid, &HelloReply::nids(&body)),
+                    // No network is faster.
+                    Reach::Host => vec![Path::any(nid)],
+                },
+                reach,
             };
             Ok(Greeted { ends, read, write })
         }
@@ -163,7 +175,7 @@ pub(crate) async fn answer(
     accepted: &Accepted,
     (source, nid): (Nid, Nid),
     owner: io::Result<PeerOwner>,
-    Line { principal, protection, header, mut read, mut write }: Line,
+    Line { principal, protection, header, reach, mut read, mut write }: Line,
 ) -> Result<Greeted, LinkError> {
     let (header, body) = receive(FrameKind::Hello, nid, header, &mut read).await?;
     let hello =
@@ -215,6 +227,7 @@ pub(crate) async fn answer(
                     principal,
                     protection,
                     paths: Vec::new(),
+                    reach,
                 }),
             )
         }
@@ -245,7 +258,7 @@ pub(crate) async fn refuse_sealed(
     })
 }
 
-async fn send_reply(
+pub(crate) async fn send_reply(
     shared: &Shared,
     (source, nid): (Nid, Nid),
     (version, welcome): (u16, Welcome),

@@ -8,7 +8,7 @@
 //! owns both, accepts connections and ends everything.
 //!
 //! A process may be on several networks (`nets`), reach others through routers (`road`), and be a
-//! router itself (`relay`).
+//! router itself (`relay`). Processes of its own host it reaches over Unix sockets (`local`).
 //!
 //! It knows no file system: bodies are bytes, and requests go to the [`link::Handler`] of the layer
 //! above.
@@ -16,6 +16,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod accepted;
+mod arrivals;
 mod budget;
 mod bulk;
 mod circuit;
@@ -28,6 +29,8 @@ mod inbox;
 mod lanes;
 pub mod link;
 mod links;
+mod local;
+mod local_state;
 pub mod nets;
 pub mod node;
 mod outbox;

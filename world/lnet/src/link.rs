@@ -13,7 +13,7 @@ use crate::gate::Side;
 use crate::outbox::Outbox;
 use crate::payload::{Frame, Payload};
 use crate::rails::Path;
-use crate::seal::Protection;
+use crate::seal::{Protection, Reach};
 use crate::shared::Shared;
 use crate::traffic::Meter;
 use bytes::Bytes;
@@ -81,6 +81,8 @@ pub(crate) struct Ends {
     pub(crate) origin: Nid,
     /// Paths to the process at the other end; empty: it made this connection.
     pub(crate) paths: Vec<Path>,
+    /// Whether it is of this host, and connected through the kernel only.
+    pub(crate) reach: Reach,
 }
 
 /// A connection.
@@ -226,6 +228,11 @@ impl Link {
     /// This end.
     pub(crate) fn source(&self) -> Nid {
         self.ends.source
+    }
+
+    /// True if it is a connection to a process of this host, through the kernel only.
+    pub(crate) fn is_local(&self) -> bool {
+        self.ends.reach == Reach::Host
     }
 
     /// Paths to the process at the other end.
@@ -434,9 +441,9 @@ impl Link {
     }
 
     fn push(&self, kind: FrameKind, tag: u64, payload: Option<Payload>) {
-        // What seals a connection finds damage, too.
-        let checksums =
-            self.shared.sends_checksums() && payload.is_some() && self.ends.principal.is_none();
+        // What seals a connection finds damage, too, and within a host there is none.
+        let bare = self.ends.principal.is_none() && !self.is_local();
+        let checksums = self.shared.sends_checksums() && payload.is_some() && bare;
         let (body_bytes, bulk_bytes) =
             payload.as_ref().map_or((0, 0), |p| (p.head.len() + p.body.len(), p.bulk_len()));
         let header = Header {

@@ -7,9 +7,11 @@ use crate::driver::Driver;
 use crate::error::LinkError;
 use crate::greet::{self, Greeted, Line};
 use crate::link::{Ends, Handler, Link};
+use crate::local;
+use crate::nets::Way;
 use crate::rails::Path;
 use crate::road::{self, Road};
-use crate::seal::Read;
+use crate::seal::{Reach, Read, Write};
 use crate::shared::Shared;
 use env::net::Watcher;
 use env::watch;
@@ -172,19 +174,37 @@ struct Begun {
     watcher: Watcher,
 }
 
+/// The connection, once the node has proved its key, if keys are asked for.
+async fn line(
+    shared: &Shared,
+    nid: Nid,
+    (read, write): (Read, Write),
+    reach: Reach,
+) -> Result<Line, LinkError> {
+    match shared.seal() {
+        Some(seal) => {
+            seal.call(nid, read, write, reach).await.map(|sealed| Line::sealed(sealed, reach))
+        }
+        None => Ok(Line::plain(None, read, write, reach)),
+    }
+}
+
 /// Reaches the node, which proves its key if keys are asked for. What is heard before it has done
 /// so may come from a router that lies: then the next one is asked.
 async fn begin(shared: &Shared, path: Path) -> Result<Begun, LinkError> {
     let nid = path.to;
+    if shared.nets.way(nid, shared.env.clock.now()) == Way::Direct
+        && let Some((mut stream, source)) = local::connect(shared, nid)
+    {
+        let (round_trip, watcher) = (stream.round_trip(), stream.watcher());
+        let line = line(shared, nid, stream.split(), Reach::Host).await?;
+        return Ok(Begun { line, source, round_trip, watcher });
+    }
     let mut asked = Vec::new();
     loop {
         let Road { read, write, gateway, source, round_trip, watcher } =
             road::open(shared, path, HOPS_MAX, false).await?;
-        let line = match shared.seal() {
-            Some(seal) => seal.call(nid, read, write).await.map(Line::from),
-            None => Ok(Line::plain(None, read, write)),
-        };
-        match (line, gateway) {
+        match (line(shared, nid, (read, write), Reach::Network).await, gateway) {
             (Ok(line), gateway) => {
                 gateway.into_iter().for_each(|gateway| shared.nets.answered(gateway));
                 return Ok(Begun { line, source, round_trip, watcher });

@@ -3,43 +3,40 @@
 //! Tasks: one per listener, and those of the links. All end with [`Lnet::shutdown`], which waits
 //! for them. Bound: [`Lnet::accept_at_most`] accepted connections.
 
-use crate::accepted::{Accepted, address_of};
-use crate::circuit::{self, Circuit};
+use crate::accepted::Accepted;
+use crate::arrivals::{Door, accept, accept_local};
 use crate::error::LinkError;
 use crate::fault::Faults;
-use crate::greet::{self, Greeted, Line};
+use crate::greet;
 use crate::link::{Handler, Link};
 use crate::links::Links;
+use crate::local;
 use crate::nets::{Route, Way};
 use crate::peer::{Peer, PeerNid};
 use crate::rails::{Path, Rail};
 use crate::relay::RelayCounts;
 use crate::road;
-use crate::seal::{self, START_BYTES, Seal};
+use crate::seal::{self, Seal};
 use crate::shared::Shared;
 use crate::traffic::{self, Traffic};
 use env::Env;
-use env::net::{Listener, Stream};
 use env::watch;
-use futures_util::future::{Either, select};
+use futures_util::future::{Either, join, select};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::AsyncReadExt;
 use types::limits::HOPS_MAX;
 use types::net::Net;
 use types::nid::Nid;
 use types::proof::Secret;
 use types::session::{ClientUuid, ClusterId};
-use wire::frame::FrameKind;
 
 /// Goodbyes and tasks have this long at the end.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// After a failed accept (no descriptors left), the next one waits.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What is known of a node that this process connected to.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -65,7 +62,18 @@ pub struct PeerState {
 pub struct AcceptedState {
     /// Connections that it made.
     pub links: usize,
+    /// Of them, those that lead through the kernel of this host only.
+    pub local: usize,
     /// What went over them.
+    pub traffic: Traffic,
+}
+
+/// What is known of connections to processes of this host, through the kernel only.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LocalState {
+    /// Where the sockets are; `None`: none are made any more.
+    pub folder: Option<PathBuf>,
+    /// What went over them since the start.
     pub traffic: Traffic,
 }
 
@@ -196,12 +204,17 @@ impl Lnet {
         self.tell_nids();
         let (links, accepted, task) =
             (self.links.clone(), self.accepted.clone(), self.links.task());
+        // Before anybody is told the NID.
+        let folder = self.shared.local.folder();
+        let local = folder.map(|folder| (local::listen(&self.shared, &folder, nid), folder));
         let accept = async move {
             let stopped = links.shared.stopped();
             // No error: while it listens, the sender is in the list.
             let told = async { told.wait_for(|told| *told).await.map_or((), drop) };
-            let accept = accept(&links, &accepted, &*listener, nid);
-            select(pin!(accept), select(pin!(stopped), pin!(told))).await;
+            let network = accept(&links, &accepted, Door::Network(&*listener), nid);
+            let both = join(network, accept_local(&links, &accepted, local, nid));
+            select(pin!(both), select(pin!(stopped), pin!(told))).await;
+            // The local socket went before: the address is free for another process now.
             drop(listener);
             drop(task);
         };
@@ -279,6 +292,22 @@ impl Lnet {
     /// Interfaces that were named for this network.
     pub fn rails(&self, net: Net) -> Vec<Rail> {
         self.shared.nets.rails(net)
+    }
+
+    /// Connects to processes of this host over sockets in this folder, and takes connections of
+    /// theirs there, from now on; `None`: over the network only.
+    pub fn set_local(&self, folder: Option<PathBuf>) {
+        self.shared.local.set(folder);
+    }
+
+    /// Connections to processes of this host, through the kernel only.
+    pub fn local(&self) -> LocalState {
+        let live = self.links.live();
+        let local = live.iter().filter(|link| link.is_local());
+        let all = self.shared.local.totals.with(local.map(|link| (link.source(), &link.meter)));
+        let mut traffic = Traffic::default();
+        all.into_values().for_each(|one| traffic += one);
+        LocalState { folder: self.shared.local.folder(), traffic }
     }
 
     /// One more route; it replaces one to the same network by the same gateway. `false`: there are
@@ -381,16 +410,18 @@ impl Lnet {
             if !link.is_dialled() && link.is_open() {
                 let state = by_address.entry(traffic::address(link.origin())).or_default();
                 state.links += 1;
+                state.local += usize::from(link.is_local());
                 state.traffic += link.meter.traffic();
             }
         }
         by_address
     }
 
-    /// What went over connections since the start, by the address of this process.
+    /// What went over networks since the start, by the address of this process.
     pub fn traffic(&self) -> BTreeMap<Nid, Traffic> {
         let live = self.links.live();
-        self.shared.totals.with(live.iter().map(|link| (link.source(), &link.meter)))
+        let network = live.iter().filter(|link| !link.is_local());
+        self.shared.totals.with(network.map(|link| (link.source(), &link.meter)))
     }
 
     /// Closes the connections to the node at this NID. `false`: there are none.
@@ -422,110 +453,5 @@ impl Lnet {
         {
             tracing::error!(tasks = self.tasks(), "tasks of the network did not end");
         }
-    }
-}
-
-async fn accept(
-    links: &Arc<Links>,
-    accepted: &Arc<Accepted>,
-    listener: &dyn Listener,
-    source: Nid,
-) {
-    let shared = &links.shared;
-    // A node that comes to an address of a network is on that network.
-    let net = source.net().unwrap_or(Net::TCP);
-    loop {
-        match listener.accept().await {
-            // Two tasks are no links: those that accept and sweep.
-            Ok((stream, addr)) if links.tasks().saturating_sub(2) < accepted.max() => {
-                let (links, accepted, task) = (links.clone(), accepted.clone(), links.task());
-                let serve = async move {
-                    serve(&links, &accepted, stream, source, Nid::new(net, addr)).await;
-                    drop(task);
-                };
-                shared.env.tasks.spawn_apart("link", Box::pin(serve));
-            }
-            Ok((_, addr)) => {
-                let max = accepted.max();
-                let reason = format!(
-                    "more than {max} connections; a higher limit of descriptors allows more"
-                );
-                let nid = Nid::new(net, addr);
-                shared.refused(nid, &LinkError::Protocol { nid, reason });
-            }
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
-                shared.env.clock.sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
-}
-
-/// What an accepted connection turned out to be.
-enum Arrived {
-    Link(Box<Greeted>),
-    /// It goes on to another node.
-    Circuit(Circuit),
-    /// It was for something else than messages, and is done with.
-    Other,
-}
-
-/// An accepted connection, from its greeting to its end.
-async fn serve(
-    links: &Arc<Links>,
-    accepted: &Arc<Accepted>,
-    stream: Box<dyn Stream>,
-    source: Nid,
-    nid: Nid,
-) {
-    let shared = &links.shared;
-    let (place, ended) = accepted.arrive(address_of(nid));
-    let owner = stream.peer_owner();
-    let (mut read, write) = stream.split();
-    let arrived = {
-        let greeting = async {
-            let mut start = [0; START_BYTES];
-            read.read_exact(&mut start).await.map_err(|error| greet::lost(nid, &error))?;
-            let line = match (seal::is_sealed(&start), shared.seal()) {
-                (false, _) => {
-                    let header = greet::header(nid, start, &mut read).await?;
-                    if FrameKind::of_header(&header) == Some(FrameKind::Route) {
-                        let ends = (read, write);
-                        let circuit = circuit::answer(shared, (source, nid), owner, header, ends);
-                        return circuit.await.map(Arrived::Circuit);
-                    }
-                    Line::plain(Some(header), read, write)
-                }
-                (true, None) => {
-                    let refused = greet::refuse_sealed(shared, (source, nid), read, write);
-                    return refused.await.map(|greeted| Arrived::Link(Box::new(greeted)));
-                }
-                (true, Some(seal)) => match seal.answer(nid, start, read, write).await? {
-                    Some(sealed) => sealed.into(),
-                    None => return Ok(Arrived::Other),
-                },
-            };
-            let greeted = greet::answer(shared, accepted, (source, nid), owner, line).await?;
-            Ok(Arrived::Link(Box::new(greeted)))
-        };
-        match select(pin!(greet::in_time(shared, nid, greeting)), ended).await {
-            Either::Left((arrived, _)) => arrived,
-            Either::Right(_) => {
-                let reason = "too many connections have no session".to_owned();
-                Err(LinkError::Protocol { nid, reason })
-            }
-        }
-    };
-    match arrived {
-        Ok(Arrived::Link(greeted)) => {
-            let Greeted { ends, read, write } = *greeted;
-            links.run(Link::new(shared.clone(), ends, write, Some(place)), read).await;
-        }
-        Ok(Arrived::Circuit(circuit)) => {
-            drop(place);
-            circuit::run(shared, circuit).await;
-        }
-        Ok(Arrived::Other) => {}
-        Err(error) => shared.refused(nid, &error),
     }
 }

@@ -87,6 +87,8 @@ pub struct PeerNid {
     pub up: bool,
     /// Links that stand.
     pub links: usize,
+    /// Of them, those that lead through the kernel of this host only.
+    pub local: usize,
     /// What went over them.
     pub traffic: Traffic,
 }
@@ -157,6 +159,7 @@ impl Peer {
             nid: self.nid(),
             up: self.is_open(),
             links: 1,
+            local: usize::from(self.control.is_local()),
             traffic: self.control.meter.traffic(),
         }];
         for one in bulk.uses() {
@@ -164,12 +167,14 @@ impl Peer {
                 Some(known) => known.links += one.links,
                 None => {
                     let (nid, up, links) = (one.path.to, one.up, one.links);
-                    all.push(PeerNid { nid, up, links, traffic: Traffic::default() });
+                    let (local, traffic) = (0, Traffic::default());
+                    all.push(PeerNid { nid, up, links, local, traffic });
                 }
             }
         }
         for link in bulk.links() {
             if let Some(known) = all.iter_mut().find(|known| known.nid == link.nid()) {
+                known.local += usize::from(link.is_local());
                 known.traffic += link.meter.traffic();
             }
         }

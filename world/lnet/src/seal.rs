@@ -53,6 +53,16 @@ pub struct Protection {
     pub authority: Option<[u8; 32]>,
 }
 
+/// How far a connection reaches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reach {
+    /// Over a network.
+    Network,
+    /// To a process of this host, through the kernel only: both ends prove their keys, and what
+    /// they send after that is plain.
+    Host,
+}
+
 /// A connection whose other end proved its owner.
 pub struct Sealed {
     /// Owner of the other end.
@@ -61,14 +71,20 @@ pub struct Sealed {
     pub protection: Protection,
     /// What arrives, opened.
     pub read: Read,
-    /// What is sent; it is sealed on its way.
+    /// What is sent; over a network it is sealed on its way.
     pub write: Write,
 }
 
 /// Seals connections with the key of this process.
 pub trait Seal: Send + Sync {
     /// A connection that this process made: the other end must be a server of the cluster.
-    fn call(&self, nid: Nid, read: Read, write: Write) -> BoxFuture<'_, Result<Sealed, LinkError>>;
+    fn call(
+        &self,
+        nid: Nid,
+        read: Read,
+        write: Write,
+        reach: Reach,
+    ) -> BoxFuture<'_, Result<Sealed, LinkError>>;
 
     /// A connection that came, and began with `start`. `None`: it was for something else than
     /// messages, and is done with.
@@ -78,6 +94,7 @@ pub trait Seal: Send + Sync {
         start: [u8; START_BYTES],
         read: Read,
         write: Write,
+        reach: Reach,
     ) -> BoxFuture<'_, Result<Option<Sealed>, LinkError>>;
 
     /// True if the key of this principal was revoked.

@@ -3,6 +3,7 @@
 use crate::budget::Budget;
 use crate::error::LinkError;
 use crate::fault::Faults;
+use crate::local_state::LocalTransport;
 use crate::nets::Nets;
 use crate::relay::Relay;
 use crate::seal::Seal;
@@ -30,6 +31,7 @@ pub(crate) struct Shared {
     pub(crate) budget: Arc<Budget>,
     pub(crate) nets: Arc<Nets>,
     pub(crate) relay: Arc<Relay>,
+    pub(crate) local: LocalTransport,
     /// What went over links that ended.
     pub(crate) totals: Totals,
     /// NIDs at which this process accepts connections.
@@ -55,6 +57,7 @@ impl Shared {
             budget: Budget::new(RECEIVE_BYTES_MAX, RECEIVE_BYTES_PER_ADDRESS_MAX),
             nets: Arc::default(),
             relay: Arc::default(),
+            local: LocalTransport::default(),
             totals: Totals::default(),
             nids: Mutex::default(),
             seal: OnceLock::new(),

@@ -8,7 +8,9 @@ use lnet::link::{Handler, Link, Work};
 use lnet::nets::Route;
 use lnet::node::Lnet;
 use lnet::payload::{Frame, Payload};
-use lnet::seal::{IT_IS_OPEN, Protection, Read, START_BYTES, Seal, Sealed, Write, is_sealed};
+use lnet::seal::{
+    IT_IS_OPEN, Protection, Reach, Read, START_BYTES, Seal, Sealed, Write, is_sealed,
+};
 use simenv::machine::MachineId;
 use simenv::world::World;
 use std::net::SocketAddr;
@@ -59,6 +61,7 @@ impl Seal for Twin {
         nid: Nid,
         mut read: Read,
         mut write: Write,
+        _reach: Reach,
     ) -> BoxFuture<'_, Result<Sealed, LinkError>> {
         Box::pin(async move {
             let lost = |error: std::io::Error| LinkError::Lost { nid, reason: error.to_string() };
@@ -78,6 +81,7 @@ impl Seal for Twin {
         _start: [u8; START_BYTES],
         read: Read,
         mut write: Write,
+        _reach: Reach,
     ) -> BoxFuture<'_, Result<Option<Sealed>, LinkError>> {
         Box::pin(async move {
             write.write_all(&HELLO).await.unwrap();

@@ -4,7 +4,7 @@
 use env::BoxFuture;
 use env::clock::{Clock, Monotonic};
 use env::random::Random;
-use lnet::seal::{START_BYTES, Seal};
+use lnet::seal::{Reach, START_BYTES, Seal};
 use rustix::time::{ClockId, clock_gettime};
 use seal::authority::{Authority, Subject};
 use seal::credentials::Credentials;
@@ -106,14 +106,16 @@ async fn meet(client: &Keys, server: &Keys) -> [Cost; 2] {
         .map(|(stream, count)| Box::new(Counted(stream, count.clone())));
     let (mut read, nid) = (from_client, Nid::Loopback);
     let call = async {
-        let mut sealed = Seal::call(client, nid, Box::new(from_server), near).await.unwrap();
+        let mut sealed =
+            Seal::call(client, nid, Box::new(from_server), near, Reach::Network).await.unwrap();
         sealed.write.write_all(b"ping").await.unwrap();
         sealed.read.read_exact(&mut [0; 4]).await.unwrap();
     };
     let answer = async {
         let mut start = [0; START_BYTES];
         read.read_exact(&mut start).await.unwrap();
-        let sealed = Seal::answer(server, nid, start, Box::new(read), far).await.unwrap();
+        let sealed =
+            Seal::answer(server, nid, start, Box::new(read), far, Reach::Network).await.unwrap();
         let mut sealed = sealed.unwrap();
         sealed.read.read_exact(&mut [0; 4]).await.unwrap();
         sealed.write.write_all(b"pong").await.unwrap();

@@ -481,7 +481,8 @@ pub(crate) mod tests {
         run(async {
             let (here, there) = duplex(4096);
             let (read, write) = split(here);
-            let call = lnet::seal::Seal::call(&*client, NID, read, write);
+            let call =
+                lnet::seal::Seal::call(&*client, NID, read, write, lnet::seal::Reach::Network);
             let (called, answer) = tokio::join!(call, answered(&keys, there));
             assert_eq!(called.unwrap().principal.to_string(), "server mgs");
             assert_eq!(answer.unwrap().unwrap().principal.to_string(), "client node7");

@@ -55,6 +55,13 @@ pub(crate) struct Shaken {
     pub(crate) opening: Opening,
 }
 
+impl Shaken {
+    /// The two halves of a connection that stays sealed.
+    pub(crate) fn sealed(self) -> (Read, Write) {
+        (Box::new(self.opening), Box::new(self.sealing))
+    }
+}
+
 /// What an end is shown: certificates and protocol.
 type Shown = (Vec<CertificateDer<'static>>, Option<Vec<u8>>);
 /// Secrets of both directions, the cipher, and how there are more.

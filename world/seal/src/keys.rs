@@ -14,18 +14,20 @@ use crate::handshake::{Failed, Shaken, halves, shake};
 use crate::made::{MESSAGES, Made, TICKET};
 use crate::tickets::TicketKeys;
 use crate::trust::Revoked;
+use crate::within::{self, NO_CIPHER, WITHIN};
 use env::BoxFuture;
 use env::clock::Clock;
 use env::random::Random;
 use futures_util::future::select;
 use lnet::error::LinkError;
-use lnet::seal::{Protection, Read, START_BYTES, Seal, Sealed, Write};
+use lnet::seal::{KeyRefused, Protection, Reach, Read, START_BYTES, Seal, Sealed, Write};
 use parking_lot::RwLock;
 use rustls::ClientConfig;
 use rustls::client::UnbufferedClientConnection;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::UnbufferedServerConnection;
 use std::collections::BTreeSet;
+use std::io;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -223,21 +225,15 @@ impl Keys {
         select(pin!(until_closed), self.clock.sleep(LINGER)).await;
     }
 
-    /// The handshake with the server at `nid`.
+    /// The handshake with the server at `nid`, over a network.
     async fn shaken(
         &self,
         made: &Made,
         (nid, protocol): (Nid, &'static [u8]),
-        (mut read, mut write): (Read, Write),
+        halves: (Read, Write),
     ) -> Result<Shaken, LinkError> {
         let (config, calling) = made.calls(nid, protocol);
-        let name =
-            ServerName::try_from(SERVER_NAME).map_err(|error| key(nid, error.to_string()))?;
-        let end = UnbufferedClientConnection::new(config, name)
-            .map_err(|error| failed(nid, error.into()))?;
-        let done = shake(end, Vec::new(), &mut read, &mut write).await;
-        let (end, early, rest) = done.map_err(|error| failed(nid, error))?;
-        let shaken = halves(end, (early, rest), read, write).map_err(|error| failed(nid, error))?;
+        let shaken = shaken_with(config, nid, halves).await?;
         calling.set_chain(shaken.chain.clone());
         Ok(shaken)
     }
@@ -252,12 +248,27 @@ impl Keys {
         Err(key(nid, format!("it shows the key of {owner}, {what}")))
     }
 
-    async fn call(&self, nid: Nid, read: Read, write: Write) -> Result<Sealed, LinkError> {
+    async fn call(
+        &self,
+        nid: Nid,
+        read: Read,
+        write: Write,
+        reach: Reach,
+    ) -> Result<Sealed, LinkError> {
         let made = self.made();
-        let shaken = self.shaken(&made, (nid, MESSAGES), (read, write)).await?;
-        let sealed = self.sealed(&made, nid, shaken)?;
-        self.is_server(nid, &sealed.principal)?;
-        Ok(sealed)
+        let shaken = match reach {
+            Reach::Network => self.shaken(&made, (nid, MESSAGES), (read, write)).await?,
+            Reach::Host => {
+                shaken_with(Arc::new(made.calls_for(WITHIN)), nid, (read, write)).await?
+            }
+        };
+        let (principal, protection) = self.proved(&made, nid, &shaken, reach)?;
+        self.is_server(nid, &principal)?;
+        let (read, write) = match reach {
+            Reach::Network => shaken.sealed(),
+            Reach::Host => within::called(shaken).await.map_err(|error| lost(nid, &error))?,
+        };
+        Ok(Sealed { principal: Arc::new(principal), protection, read, write })
     }
 
     /// Gets a ticket of the server at `nid` by this connection, which is for nothing else.
@@ -288,9 +299,13 @@ impl Keys {
         start: [u8; START_BYTES],
         mut read: Read,
         mut write: Write,
+        reach: Reach,
     ) -> Result<Option<Sealed>, LinkError> {
         let (made, enroller) = (self.made(), self.enroller.get());
-        let config = made.answers(if enroller.is_some() { &ENROLS } else { &[] });
+        let config = match reach {
+            Reach::Host => made.within(),
+            Reach::Network => made.answers(if enroller.is_some() { &ENROLS } else { &[] }),
+        };
         let config = config.map_err(|error| key(nid, error.to_string()))?;
         let Some(answers) = config else {
             return Err(key(
@@ -320,7 +335,17 @@ impl Keys {
                         }
                         enrol::serve_again(&**enroller, nid, shown, shaken).await
                     }
-                    _ => return self.sealed(&made, nid, shaken).map(Some),
+                    _ => {
+                        let (principal, protection) = self.proved(&made, nid, &shaken, reach)?;
+                        let (read, write) = match reach {
+                            Reach::Network => shaken.sealed(),
+                            Reach::Host => {
+                                within::answered(shaken).await.map_err(|error| lost(nid, &error))?
+                            }
+                        };
+                        let principal = Arc::new(principal);
+                        return Ok(Some(Sealed { principal, protection, read, write }));
+                    }
                 };
                 served.map(|()| None).map_err(|error| failed(nid, error.into()))
             }
@@ -332,8 +357,30 @@ impl Keys {
     }
 }
 
+/// The handshake with the server at `nid`.
+async fn shaken_with(
+    config: Arc<ClientConfig>,
+    nid: Nid,
+    (mut read, mut write): (Read, Write),
+) -> Result<Shaken, LinkError> {
+    let name = ServerName::try_from(SERVER_NAME).map_err(|error| key(nid, error.to_string()))?;
+    let end =
+        UnbufferedClientConnection::new(config, name).map_err(|error| failed(nid, error.into()))?;
+    let done = shake(end, Vec::new(), &mut read, &mut write).await;
+    let (end, early, rest) = done.map_err(|error| failed(nid, error))?;
+    halves(end, (early, rest), read, write).map_err(|error| failed(nid, error))
+}
+
 fn key(nid: Nid, reason: String) -> LinkError {
     LinkError::Key { nid, reason }
+}
+
+/// The end of a connection behind its handshake; the other end may have refused the key.
+fn lost(nid: Nid, error: &io::Error) -> LinkError {
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<KeyRefused>()) {
+        Some(KeyRefused(reason)) => key(nid, reason.clone()),
+        None => LinkError::Lost { nid, reason: error.to_string() },
+    }
 }
 
 fn failed(nid: Nid, failed: Failed) -> LinkError {
@@ -359,14 +406,25 @@ impl Keys {
         Ok((principal, made.trust.signer(certificate, self.now())))
     }
 
-    fn sealed(&self, made: &Made, nid: Nid, shaken: Shaken) -> Result<Sealed, LinkError> {
-        let Shaken { chain, is_resumed, protocol, cipher, sealing, opening } = shaken;
-        if protocol.as_deref() != Some(MESSAGES) {
+    /// What the other end proved: whose its key is; and how the connection is protected.
+    fn proved(
+        &self,
+        made: &Made,
+        nid: Nid,
+        shaken: &Shaken,
+        reach: Reach,
+    ) -> Result<(Principal, Protection), LinkError> {
+        let Shaken { chain, is_resumed, protocol, cipher, .. } = shaken;
+        let (messages, cipher) = match reach {
+            Reach::Network => (MESSAGES, *cipher),
+            Reach::Host => (WITHIN, NO_CIPHER),
+        };
+        if protocol.as_deref() != Some(messages) {
             return Err(key(nid, "it wants something else than messages".to_owned()));
         }
-        let (principal, signer) = self.shown(made, nid, &chain)?;
+        let (principal, signer) = self.shown(made, nid, chain)?;
         let Handshakes { full, resumed } = &self.handshakes;
-        if is_resumed { resumed } else { full }.fetch_add(1, Ordering::Relaxed);
+        if *is_resumed { resumed } else { full }.fetch_add(1, Ordering::Relaxed);
         let protection = Protection {
             cipher,
             expires: chain.first().and_then(expires_of),
@@ -375,14 +433,19 @@ impl Keys {
         if self.is_withdrawn(&protection) {
             return Err(key(nid, "the authority of its key was just withdrawn".to_owned()));
         }
-        let (principal, read, write) = (Arc::new(principal), Box::new(opening), Box::new(sealing));
-        Ok(Sealed { principal, protection, read, write })
+        Ok((principal, protection))
     }
 }
 
 impl Seal for Keys {
-    fn call(&self, nid: Nid, read: Read, write: Write) -> BoxFuture<'_, Result<Sealed, LinkError>> {
-        Box::pin(self.call(nid, read, write))
+    fn call(
+        &self,
+        nid: Nid,
+        read: Read,
+        write: Write,
+        reach: Reach,
+    ) -> BoxFuture<'_, Result<Sealed, LinkError>> {
+        Box::pin(self.call(nid, read, write, reach))
     }
 
     fn answer(
@@ -391,8 +454,9 @@ impl Seal for Keys {
         start: [u8; START_BYTES],
         read: Read,
         write: Write,
+        reach: Reach,
     ) -> BoxFuture<'_, Result<Option<Sealed>, LinkError>> {
-        Box::pin(self.answer(nid, start, read, write))
+        Box::pin(self.answer(nid, start, read, write, reach))
     }
 
     fn is_revoked(&self, principal: &Principal) -> bool {

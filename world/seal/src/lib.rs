@@ -3,7 +3,8 @@
 //! A cluster has an [`authority`], which signs a certificate for each key of the cluster
 //! ([`credentials`]). The handshake is that of rustls; then each direction of a connection is
 //! sealed or opened on its own, so that a link writes from any thread while its driver reads.
-//! [`keys`] puts this in the way of the connections of a process.
+//! [`keys`] puts this in the way of the connections of a process. Within a host both ends prove
+//! their keys, and nothing is sealed (`within`).
 //!
 //! What others keep for a target is sealed too, with a key of the target ([`kept`]).
 //!
@@ -34,3 +35,4 @@ pub mod tickets;
 pub mod tls_client;
 pub mod token;
 mod trust;
+mod within;

@@ -5,6 +5,7 @@ use crate::error::SealError;
 use crate::resume::{Answering, Calling, Tickets};
 use crate::tickets::{TicketKeys, TicketSealer};
 use crate::trust::{Revoked, Trust};
+use crate::within::WITHIN;
 use env::clock::Clock;
 use rustls::client::Resumption;
 use rustls::crypto::CryptoProvider;
@@ -170,5 +171,14 @@ impl Made {
         let all = [MESSAGES, TICKET].iter().chain(more);
         answers.alpn_protocols = all.map(|protocol| protocol.to_vec()).collect();
         Ok(Some(Arc::new(answers)))
+    }
+
+    /// As `answers`, for connections within this host: these are few, and know no tickets.
+    pub(crate) fn within(&self) -> Result<Option<Arc<ServerConfig>>, SealError> {
+        let Some(answers) = self.answers(&[])? else { return Ok(None) };
+        let mut within = ServerConfig::clone(&answers);
+        within.send_tls13_tickets = 0;
+        within.alpn_protocols = vec![WITHIN.to_vec()];
+        Ok(Some(Arc::new(within)))
     }
 }

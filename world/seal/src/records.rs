@@ -133,6 +133,11 @@ impl Sealing {
         })
     }
 
+    /// The connection below; `None`: something is sealed and not sent.
+    pub(crate) fn into_socket(self) -> Option<Write> {
+        self.queue.is_empty().then_some(self.socket)
+    }
+
     /// Takes another key after so many records.
     #[cfg(test)]
     pub(crate) fn records_per_key(&mut self, records: u64) {
@@ -298,6 +303,13 @@ impl Opening {
             closed: false,
             failed: None,
         })
+    }
+
+    /// The connection below; `None`: something arrived that was not read, or it is over.
+    pub(crate) fn into_socket(self) -> Option<Read> {
+        let early = self.early.position() < self.early.get_ref().len() as u64;
+        let rest = early || !self.sealed.is_empty() || !self.plain.is_empty();
+        (!rest && !self.closed && self.failed.is_none()).then_some(self.socket)
     }
 
     /// As at first, with other bytes to arrive.

@@ -8,7 +8,7 @@ use crate::records::{Opening, Sealing};
 use env::BoxFuture;
 use env::clock::{Clock, Monotonic};
 use lnet::error::LinkError;
-use lnet::seal::{KeyRefused, Read, START_BYTES, Seal, Sealed, Write};
+use lnet::seal::{KeyRefused, Reach, Read, START_BYTES, Seal, Sealed, Write};
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
@@ -77,10 +77,18 @@ pub(crate) async fn answered(
     keys: &Keys,
     stream: DuplexStream,
 ) -> Result<Option<Sealed>, LinkError> {
+    answered_over(keys, stream, Reach::Network).await
+}
+
+async fn answered_over(
+    keys: &Keys,
+    stream: DuplexStream,
+    reach: Reach,
+) -> Result<Option<Sealed>, LinkError> {
     let (mut read, write) = split(stream);
     let mut start = [0; START_BYTES];
     read.read_exact(&mut start).await.unwrap();
-    Seal::answer(keys, NID, start, read, write).await
+    Seal::answer(keys, NID, start, read, write, reach).await
 }
 
 /// What the two make of each other.
@@ -88,10 +96,19 @@ pub(crate) async fn meet(
     client: &Keys,
     server: &Keys,
 ) -> (Result<Sealed, LinkError>, Result<Option<Sealed>, LinkError>) {
+    meet_over(client, server, [Reach::Network; 2]).await
+}
+
+/// The same, each over what it takes the connection for.
+async fn meet_over(
+    client: &Keys,
+    server: &Keys,
+    [calls, answers]: [Reach; 2],
+) -> (Result<Sealed, LinkError>, Result<Option<Sealed>, LinkError>) {
     let (near, far) = duplex(64 << 10);
     let (read, write) = split(near);
     let call = async {
-        let mut sealed = Seal::call(client, NID, read, write).await?;
+        let mut sealed = Seal::call(client, NID, read, write, calls).await?;
         // The server may refuse the key of the client only now.
         sealed.write.write_all(b"ping").await.ok();
         sealed.write.flush().await.ok();
@@ -109,9 +126,10 @@ pub(crate) async fn meet(
         }
     };
     let answer = async {
-        let mut sealed = answered(server, far).await?;
+        let mut sealed = answered_over(server, far, answers).await?;
         if let Some(sealed) = &mut sealed {
             // The client may not believe the server, and be gone.
+            sealed.read.read_exact(&mut [0; 4]).await.ok();
             sealed.write.write_all(b"pong").await.ok();
             sealed.write.flush().await.ok();
         }
@@ -125,6 +143,95 @@ pub(crate) fn reason(error: LinkError) -> String {
         LinkError::Key { reason, .. } => reason,
         other => panic!("{other:?}"),
     }
+}
+
+/// Passes on what arrives, and keeps a copy.
+async fn pass(mut from: Read, mut to: Write, copy: &mut Vec<u8>) {
+    let mut bytes = [0; 4096];
+    while let Ok(count @ 1..) = from.read(&mut bytes).await {
+        copy.extend(&bytes[..count]);
+        to.write_all(&bytes[..count]).await.unwrap();
+    }
+}
+
+#[test]
+fn within_a_host_both_ends_prove_their_keys_and_send_plain_bytes() {
+    const MARK: &[u8] = b"what a program wrote, and nothing that looks like a record";
+    let authority = authority();
+    let (server, client) =
+        (credentials(&authority, Role::Server, "s"), credentials(&authority, Role::Client, "c"));
+    for reach in [Reach::Host, Reach::Network] {
+        let (near, near_end) = duplex(64 << 10);
+        let (far_end, far) = duplex(64 << 10);
+        let (client_keys, server_keys) = (keys(&client, NOW), keys(&server, NOW));
+        let call = async {
+            let (read, write) = split(near);
+            let mut called = Seal::call(&*client_keys, NID, read, write, reach).await.unwrap();
+            // At once: the other end may not have come further yet.
+            called.write.write_all(MARK).await.unwrap();
+            called.write.flush().await.unwrap();
+            let mut answer = [0; MARK.len()];
+            called.read.read_exact(&mut answer).await.unwrap();
+            assert_eq!(answer, MARK);
+            called
+        };
+        let answer = async {
+            let mut answered = answered_over(&server_keys, far, reach).await.unwrap().unwrap();
+            let mut heard = [0; MARK.len()];
+            answered.read.read_exact(&mut heard).await.unwrap();
+            assert_eq!(heard, MARK);
+            answered.write.write_all(MARK).await.unwrap();
+            answered.write.flush().await.unwrap();
+            answered
+        };
+        let (mut out, mut back) = (Vec::new(), Vec::new());
+        let ((out_read, back_write), (back_read, out_write)) = (split(near_end), split(far_end));
+        let (called, answered) = run(async {
+            let pass = futures_util::future::join(
+                pass(out_read, out_write, &mut out),
+                pass(back_read, back_write, &mut back),
+            );
+            tokio::select! {
+                ends = async { tokio::join!(call, answer) } => ends,
+                _ = pass => unreachable!("both ends live"),
+            }
+        });
+        assert_eq!(*called.principal, *server.principal());
+        assert_eq!(*answered.principal, *client.principal());
+        assert!(called.protection.authority.is_some() && called.protection.expires.is_some());
+        let shows = |bytes: &[u8]| bytes.windows(MARK.len()).any(|window| window == MARK);
+        let plain = reach == Reach::Host;
+        assert_eq!((shows(&out), shows(&back)), (plain, plain), "{reach:?}");
+        assert_eq!(called.protection.cipher == crate::within::NO_CIPHER, plain);
+    }
+}
+
+#[test]
+fn within_a_host_a_key_is_refused_for_the_same_reasons_and_no_handshake_is_passed_on() {
+    let (one, other) = (authority(), authority());
+    let (server, client) =
+        (credentials(&one, Role::Server, "s"), credentials(&one, Role::Client, "c"));
+    let foreign = credentials(&other, Role::Client, "c");
+    let meet = |client: &Credentials, server: &Credentials, over, later| {
+        run(meet_over(&keys(client, NOW + later), &keys(server, NOW + later), over))
+    };
+    let host = [Reach::Host; 2];
+    let words = |client: &Credentials, later| {
+        let (called, answered) = meet(client, &server, host, later);
+        let network = run(self::meet(&keys(client, NOW + later), &keys(&server, NOW + later)));
+        let words = (reason(called.err().unwrap()), reason(answered.err().unwrap()));
+        assert_eq!(words, (reason(network.0.err().unwrap()), reason(network.1.err().unwrap())));
+        words
+    };
+    assert!(!words(&foreign, 0).0.is_empty());
+    assert!(!words(&client, 400 * DAY).0.is_empty());
+    let (called, answered) = meet(&client, &client, host, 0);
+    assert!(called.is_err() && answered.is_err(), "it serves nothing");
+    for over in [[Reach::Host, Reach::Network], [Reach::Network, Reach::Host]] {
+        let (called, answered) = meet(&client, &server, over, 0);
+        assert!(called.is_err() && answered.is_err(), "{over:?}");
+    }
+    assert!(meet(&client, &server, host, 0).0.is_ok());
 }
 
 #[test]
@@ -182,7 +289,7 @@ fn who_is_not_believed_is_told_why_in_one_sentence() {
         let client = keys(&both, NOW);
         let server = keys(&server, NOW);
         let call = async {
-            let mut sealed = Seal::call(&*client, NID, read, write).await.unwrap();
+            let mut sealed = Seal::call(&*client, NID, read, write, Reach::Network).await.unwrap();
             sealed.read.read_exact(&mut [0; 1]).await.unwrap_err()
         };
         tokio::join!(call, answered(&server, far))
@@ -283,7 +390,7 @@ fn a_key_that_the_first_authority_signed_after_its_withdrawal_is_refused() {
         let (near, far) = duplex(64 << 10);
         let (read, write) = split(near);
         let call = async {
-            let mut sealed = Seal::call(&*forged, NID, read, write).await?;
+            let mut sealed = Seal::call(&*forged, NID, read, write, Reach::Network).await?;
             server.replace(&after).unwrap();
             sealed.write.write_all(b"ping").await.ok();
             sealed.write.flush().await.ok();
@@ -476,7 +583,7 @@ fn damaged_handshakes_are_refused_without_a_panic() {
         let (read, write) = split(near);
         let mut hello = vec![0; 4096];
         let bytes = tokio::select! {
-            _ = Seal::call(&*client, NID, read, write) => unreachable!(),
+            _ = Seal::call(&*client, NID, read, write, Reach::Network) => unreachable!(),
             bytes = far.read(&mut hello) => bytes.unwrap(),
         };
         hello.truncate(bytes);

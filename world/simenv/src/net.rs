@@ -4,9 +4,10 @@ use crate::core::Core;
 use crate::executor::Action;
 use crate::machine::{MachineId, Process, cable_of};
 use env::BoxFuture;
-use env::net::{Listener, Net, PeerOwner, Stream, Watcher};
+use env::net::{Listener, LocalListener, Net, PeerOwner, Stream, Watcher};
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -70,6 +71,24 @@ impl Net for SimNet {
             false => Box::pin(async { Err(io::ErrorKind::HostUnreachable.into()) }),
         }
     }
+
+    fn local_source(&self, ip: IpAddr) -> Option<IpAddr> {
+        (MachineId::of(ip) == Some(self.process.machine())).then_some(ip)
+    }
+
+    fn listen_local(&self, folder: &Path, name: &str) -> io::Result<Box<dyn LocalListener>> {
+        let (core, process) = (self.core.clone(), self.process.clone());
+        let addr = core.network.listen_local(&core.executor, &process, (folder, name))?;
+        Ok(Box::new(SimListener { core, process, addr }))
+    }
+
+    fn connect_local(&self, folder: &Path, name: &str) -> io::Result<Box<dyn Stream>> {
+        let Core { network, executor, .. } = &*self.core;
+        let addr = network.local(&self.process, (folder, name)).ok_or(io::ErrorKind::NotFound)?;
+        let opened = network.open(executor, &self.process, addr);
+        let (id, own) = opened.ok_or(io::ErrorKind::ConnectionRefused)?;
+        Ok(Box::new(Half::new(&self.core, id, 0, addr, Some((id, own)))))
+    }
 }
 
 async fn pause(core: &Arc<Core>, time: Duration) {
@@ -109,6 +128,12 @@ impl Listener for SimListener {
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
         Ok(self.addr)
+    }
+}
+
+impl LocalListener for SimListener {
+    fn accept(&self) -> BoxFuture<'_, io::Result<Box<dyn Stream>>> {
+        Box::pin(async move { Listener::accept(self).await.map(|(stream, _)| stream) })
     }
 }
 

@@ -23,6 +23,7 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -60,6 +61,9 @@ impl Default for Delays {
     }
 }
 
+/// The cable that leads from a machine to itself.
+const INSIDE: u8 = 255;
+
 /// First of the ports that the network chooses.
 const FIRST_PORT: u16 = 49152;
 
@@ -75,6 +79,9 @@ struct State {
     next: u64,
     port: u16,
     listening: BTreeMap<SocketAddr, Listening>,
+    /// Where the processes of a machine listen for each other, by folder and name. It stays, as a
+    /// file does, when the process is gone.
+    local: BTreeMap<(MachineId, PathBuf, String), SocketAddr>,
     connections: BTreeMap<u64, Connection>,
     /// Cut directions, with the number of the cut.
     cut: BTreeMap<(MachineId, MachineId), u64>,
@@ -157,6 +164,7 @@ impl Network {
             next: 1,
             port: FIRST_PORT,
             listening: BTreeMap::new(),
+            local: BTreeMap::new(),
             connections: BTreeMap::new(),
             cut: BTreeMap::new(),
             dark: BTreeMap::new(),
@@ -405,6 +413,30 @@ impl Network {
             state.listening.insert(addr, listening);
             Ok(addr)
         })
+    }
+
+    /// Listens for processes of the same machine. The last one that does so has the name.
+    pub(crate) fn listen_local(
+        &self,
+        executor: &Executor,
+        process: &Arc<Process>,
+        (folder, name): (&Path, &str),
+    ) -> io::Result<SocketAddr> {
+        let inside = SocketAddr::new(process.machine().ip_on(INSIDE), 0);
+        let addr = self.listen(executor, process, inside)?;
+        let name = (process.machine(), folder.to_owned(), name.to_owned());
+        self.state.lock().local.insert(name, addr);
+        Ok(addr)
+    }
+
+    /// Where processes of this machine listen under a name.
+    pub(crate) fn local(
+        &self,
+        process: &Arc<Process>,
+        (folder, name): (&Path, &str),
+    ) -> Option<SocketAddr> {
+        let name = (process.machine(), folder.to_owned(), name.to_owned());
+        self.state.lock().local.get(&name).copied()
     }
 
     pub(crate) fn unlisten(&self, executor: &Executor, process: &Arc<Process>, addr: SocketAddr) {

@@ -293,3 +293,37 @@ fn a_writer_waits_for_a_reader() {
     world.run_until(world.now() + SECOND);
     assert_eq!(*done.lock(), Some(3 << 20));
 }
+
+#[test]
+fn processes_of_one_machine_meet_under_a_name_and_no_other_machine_finds_it() {
+    let world = World::new(11);
+    let (machine, other) = (world.machine(0), world.machine(0));
+    let ((server, process), (client, _)) = (world.start(machine), world.start(machine));
+    let (far, _) = world.start(other);
+    let folder = std::path::Path::new("/run");
+    let own = machine.ip();
+    assert_eq!((client.net.local_source(own), far.net.local_source(own)), (Some(own), None));
+    let refused = |env: &Env| env.net.connect_local(folder, "a").err().map(|e| e.kind());
+    assert_eq!(refused(&client), Some(ErrorKind::NotFound));
+    let listener = server.net.listen_local(folder, "a").unwrap();
+    let answer = async move {
+        let mut stream = listener.accept().await.unwrap();
+        assert_eq!(stream.peer_owner().unwrap(), env::net::PeerOwner::Trusted);
+        let byte = stream.read_u8().await.unwrap();
+        stream.write_all(&[byte + 1]).await.unwrap();
+        std::future::pending::<()>().await;
+    };
+    server.tasks.spawn("answer", Box::pin(answer));
+    let mut stream = client.net.connect_local(folder, "a").unwrap();
+    let asked = async move {
+        stream.write_all(b"x").await.unwrap();
+        stream.read_u8().await.unwrap()
+    };
+    assert_eq!(world.block_on(asked, SECOND).unwrap(), b'y');
+    assert_eq!(refused(&far), Some(ErrorKind::NotFound), "another machine");
+    world.kill(&process, Kill::Process);
+    assert_eq!(refused(&client), Some(ErrorKind::ConnectionRefused), "its name stays");
+    let (again, _) = world.start(machine);
+    let _listener = again.net.listen_local(folder, "a").unwrap();
+    assert_eq!(refused(&client), None, "the next one has it");
+}

@@ -5,7 +5,9 @@
 use crate::support::*;
 use env::BoxFuture;
 use lnet::error::LinkError;
-use lnet::seal::{IT_IS_OPEN, Protection, Read, START_BYTES, Seal, Sealed, Write, is_sealed};
+use lnet::seal::{
+    IT_IS_OPEN, Protection, Reach, Read, START_BYTES, Seal, Sealed, Write, is_sealed,
+};
 use parking_lot::Mutex;
 use rpc::Rpc;
 use rpc::error::RpcError;
@@ -73,6 +75,7 @@ impl Seal for Twin {
         nid: Nid,
         mut read: Read,
         mut write: Write,
+        _reach: Reach,
     ) -> BoxFuture<'_, Result<Sealed, LinkError>> {
         Box::pin(async move {
             write.write_all(&self.start()).await.map_err(lost(nid))?;
@@ -96,6 +99,7 @@ impl Seal for Twin {
         start: [u8; START_BYTES],
         read: Read,
         mut write: Write,
+        _reach: Reach,
     ) -> BoxFuture<'_, Result<Option<Sealed>, LinkError>> {
         Box::pin(async move {
             write.write_all(&self.start()).await.map_err(lost(nid))?;

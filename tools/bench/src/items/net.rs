@@ -2,9 +2,9 @@
 //! addresses.
 //!
 //! The other end is `sheen bench net --serve ADDRESS:PORT` on its host; without a NID it is a
-//! process of this host, and a second one asks for keys. With several paths to it, one alone stands
-//! beside them. Requests are those of the file system's own transport, with its links, windows and
-//! checksums, but without any work for them.
+//! process of this host, and a second one asks for keys. Both are also reached within the
+//! host. With several paths to it, one alone stands beside them. Requests are those of the file
+//! system's own transport, with its links, windows and checksums, but without any work for them.
 
 pub mod responder;
 mod selftest;
@@ -14,6 +14,7 @@ use crate::item::{Done, Item, MIB, Spot, Step, Work};
 use crate::raw_tcp;
 use bench_args::NetArgs;
 use bench_report::figure::Unit;
+use responder::Local;
 use seal::credentials::Credentials;
 use selftest::{Over, SelfTest};
 use std::net::SocketAddr;
@@ -41,6 +42,10 @@ pub const LNET: &str = "LNet";
 pub const SINGLE: &str = "LNet, one path";
 /// LNet over connections that are sealed by keys.
 pub const SEALED: &str = "LNet, with keys";
+/// LNet within this host, over a Unix socket.
+pub const LOCAL: &str = "LNet, local";
+/// The same, where both ends prove keys.
+pub const LOCAL_KEYS: &str = "LNet, local, with keys";
 /// See [`LNET`].
 pub const RAW: &str = "raw TCP";
 
@@ -48,30 +53,36 @@ pub const RAW: &str = "raw TCP";
 pub struct Net {
     args: NetArgs,
     test: SelfTest,
-    /// The same over one path only; absent: there is one anyway.
-    single: Option<SelfTest>,
-    /// The same with keys, to another process; absent: there is none.
-    sealed: Option<SelfTest>,
+    /// The same over other ways, by their names.
+    others: Vec<(&'static str, SelfTest)>,
     raw: SocketAddr,
 }
 
 impl Net {
-    /// Reaches the other end. `sealed`: one that asks for keys, and the key for it.
+    /// Reaches the other end. `local`: it is of this host; a second one asks for keys, by this one.
     ///
     /// # Errors
     /// There is no answer, or not from a responder.
     pub fn connect(
         args: &NetArgs,
         nid: Nid,
-        sealed: Option<(Nid, &Credentials)>,
+        local: Option<(&[Local; 2], &Credentials)>,
     ) -> Result<Net, BenchError> {
-        let test = SelfTest::connect(args, nid, &Over::AllPaths)?;
-        let single = match test.paths() {
-            1 => None,
-            _ => Some(SelfTest::connect(args, nid, &Over::OnePath)?),
-        };
-        let sealed = sealed.map(|(nid, key)| SelfTest::connect(args, nid, &Over::Keys(key)));
-        let sealed = sealed.transpose()?;
+        let test = SelfTest::connect(args, nid, Over::default())?;
+        let mut others = Vec::new();
+        if test.paths() > 1 {
+            let over = Over { one_path: true, ..Over::default() };
+            others.push((SINGLE, SelfTest::connect(args, nid, over)?));
+        }
+        if let Some(([open, sealed], key)) = local {
+            let key = Some(key);
+            let over = Over { key, ..Over::default() };
+            others.push((SEALED, SelfTest::connect(args, sealed.nid(), over)?));
+            let over = Over { local: Some(open.folder()), ..Over::default() };
+            others.push((LOCAL, SelfTest::connect(args, open.nid(), over)?));
+            let over = Over { key, local: Some(sealed.folder()), ..Over::default() };
+            others.push((LOCAL_KEYS, SelfTest::connect(args, sealed.nid(), over)?));
+        }
         let port = test.raw_port()?;
         let Some(address) = nid.address() else {
             return Err(BenchError::Usage(
@@ -79,16 +90,15 @@ impl Net {
             ));
         };
         let (args, raw) = (args.clone(), SocketAddr::new(address.ip(), port));
-        Ok(Net { args, test, single, sealed, raw })
+        Ok(Net { args, test, others, raw })
     }
 
-    /// Places that can be measured: over several paths if there are, with keys if the other end is
-    /// of this host, and raw TCP if no router stands between.
+    /// Places that can be measured: over several paths if there are, with keys and within the host
+    /// if the other end is of this host, and raw TCP if no router stands between.
     pub fn places(&self) -> Vec<&'static str> {
-        let single = self.single.as_ref().map(|_| SINGLE);
+        let others = self.others.iter().map(|(name, _)| *name);
         let raw = self.test.is_direct().then_some(RAW);
-        let sealed = self.sealed.as_ref().map(|_| SEALED);
-        [LNET].into_iter().chain(single).chain(sealed).chain(raw).collect()
+        [LNET].into_iter().chain(others).chain(raw).collect()
     }
 
     fn raw(&self, task: Task) -> Result<f64, BenchError> {
@@ -134,11 +144,12 @@ impl Item for Net {
 
     fn perform(&mut self, step: usize, spot: &Spot<'_>) -> Result<Done, BenchError> {
         let task = TASKS[step];
-        let amount = match (&spot.place.name[..], &self.single, &self.sealed) {
-            (RAW, ..) => self.raw(task)?,
-            (SINGLE, Some(single), _) => self.lnet(single, task, spot)?,
-            (SEALED, _, Some(sealed)) => self.lnet(sealed, task, spot)?,
-            _ => self.lnet(&self.test, task, spot)?,
+        let amount = match &spot.place.name[..] {
+            RAW => self.raw(task)?,
+            name => {
+                let other = self.others.iter().find(|(other, _)| *other == name);
+                self.lnet(other.map_or(&self.test, |(_, test)| test), task, spot)?
+            }
         };
         Ok(Done::Work(Work { amount, ..Work::default() }))
     }

@@ -1,6 +1,7 @@
 //! `/etc/sheen/client.toml`: what this host wishes for its mounts, whatever the MGS says.
 //!
-//! `networks` and `routes`: the networks of this host and the ways to others, as in `node.toml`.
+//! `networks`, `routes` and `local`: the networks of this host, the ways to others, and whether
+//! servers of this host are connected within it, as in `node.toml`.
 //! One table, `[params]`: the name or pattern of a parameter, as for `lctl set_param`, and its
 //! value. The default file may be absent; a file that a mount option names must exist. Anything
 //! that is not understood is an error, so that a typo is not a silent default.
@@ -43,20 +44,35 @@ struct File {
     networks: String,
     #[serde(default)]
     routes: String,
+    #[serde(default = "yes")]
+    local: bool,
     #[serde(default)]
     params: toml::Table,
 }
 
+fn yes() -> bool {
+    true
+}
+
 /// What the file says.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct ClientFile {
     /// Networks; none: it says nothing of them.
     pub networks: Networks,
     /// Ways to other networks.
     pub routes: Routes,
+    /// Servers of this host are connected within it.
+    pub local: bool,
     /// Pattern and value of each parameter, ordered by name: of two that mean the same parameter
     /// the later one counts.
     pub params: Vec<(String, String)>,
+}
+
+impl Default for ClientFile {
+    fn default() -> ClientFile {
+        let (networks, routes) = (Networks::default(), Routes::default());
+        ClientFile { networks, routes, local: yes(), params: Vec::new() }
+    }
 }
 
 /// Reads it. `None`: the default file, which may be absent.
@@ -90,7 +106,7 @@ pub fn read(named: Option<&Path>) -> Result<ClientFile, BadClientFile> {
     params.sort();
     let networks = file.networks.parse().map_err(|e: BadNetworks| bad(e.to_string()))?;
     let routes = file.routes.parse().map_err(|e: BadNetworks| bad(e.to_string()))?;
-    Ok(ClientFile { networks, routes, params })
+    Ok(ClientFile { networks, routes, local: file.local, params })
 }
 
 #[cfg(test)]
@@ -110,6 +126,7 @@ mod tests {
                 .unwrap();
         let pair = |n: &str, v: &str| (n.to_owned(), v.to_owned());
         assert_eq!(found.networks.to_string(), "tcp1(eth1)");
+        assert!(found.local && !parsed("local = false").unwrap().local);
         assert_eq!(found.routes.to_string(), "tcp 10.0.0.9@tcp1");
         assert_eq!(
             found.params,

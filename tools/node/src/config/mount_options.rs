@@ -32,6 +32,8 @@ pub struct MountOptions {
     pub soft: bool,
     /// No checksums of data on the network.
     pub no_checksums: bool,
+    /// Servers of this host are reached over TCP, too.
+    pub no_local: bool,
     /// Address at which the mount's process shows its metrics.
     pub http: HttpListen,
     /// File with the token that other users of the host need to read them; absent: they cannot.
@@ -126,6 +128,8 @@ impl FromStr for MountOptions {
                 "strictatime" => options.access_times = AccessTimes::Strict,
                 "nochecksum" => options.no_checksums = true,
                 "checksum" => options.no_checksums = false,
+                "nolocal" => options.no_local = true,
+                "local" => options.no_local = false,
                 "user" | "users" | "owner" | "group" => {
                     // mount(8): these imply nosuid and nodev (user and users noexec too), unless a
                     // later word says else.
@@ -181,6 +185,7 @@ impl fmt::Display for MountOptions {
             (self.locks == LockStyle::NoFlock, "noflock"),
             (self.soft, "soft"),
             (self.no_checksums, "nochecksum"),
+            (self.no_local, "nolocal"),
         ];
         for (_, word) in words.iter().filter(|(on, _)| *on) {
             write!(f, ",{word}")?;

@@ -105,6 +105,9 @@ pub struct Settings {
     /// Ways to other networks: `tcp1 10.0.0.9@tcp; o2ib 10.0.0.9@tcp`.
     #[serde(with = "text", default, skip_serializing_if = "Routes::is_empty")]
     pub routes: Routes,
+    /// Processes of this host are connected within it, and not over TCP.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub local: bool,
     /// File systems whose servers this process lets others reach through it; empty: it is no
     /// router.
     #[serde(with = "texts", default, skip_serializing_if = "Vec::is_empty")]
@@ -176,6 +179,10 @@ fn is_no(flag: &bool) -> bool {
     !flag
 }
 
+fn is_yes(flag: &bool) -> bool {
+    *flag
+}
+
 fn is_default(http: &HttpListen) -> bool {
     *http == HttpListen::default()
 }
@@ -191,6 +198,7 @@ impl Default for Settings {
             listen: Listen::default(),
             networks: Networks::default(),
             routes: Routes::default(),
+            local: yes(),
             forwards: Vec::new(),
             mgs: Vec::new(),
             service_nodes: Vec::new(),

@@ -2,6 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Name by which the connections within a host are shown, as if they were a network.
+pub const LOCAL: &str = "local";
+/// What stands there in place of a NID.
+pub const LOCAL_NID: &str = "0@local";
+
 /// What is asked of the network of a process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "do", deny_unknown_fields)]
@@ -82,11 +87,11 @@ pub struct RoutingAnswer {
 /// A NID of the process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetAnswer {
-    /// `lo`, `tcp`
+    /// `lo`, `local`, `tcp`
     pub net: String,
     /// The NID.
     pub nid: String,
-    /// The interface that has the address.
+    /// The interface that has the address; of [`LOCAL`] the folder of the sockets.
     pub interface: Option<String>,
     /// Connections are accepted there.
     pub accepts: bool,
@@ -117,6 +122,9 @@ pub struct PeerNidAnswer {
     pub up: bool,
     /// Connections to it.
     pub links: u64,
+    /// Of them, those within this host.
+    #[serde(default)]
+    pub local: u64,
     /// What went over them.
     pub traffic: TrafficAnswer,
 }
@@ -132,6 +140,9 @@ pub struct PeerAnswer {
     pub links: u64,
     /// Connections that it made.
     pub accepted: u64,
+    /// Of them, those within this host.
+    #[serde(default)]
+    pub accepted_local: u64,
     /// Requests that may be on their way to it at once; 0: unknown.
     pub window: u64,
     /// Round trip when it was connected, microseconds; 0: unknown.

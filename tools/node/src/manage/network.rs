@@ -1,10 +1,11 @@
 //! The network of this process, for `lnetctl`: what it is, and changes until the next start.
 
 use crate::host::interfaces::{self, NoAddress};
+use crate::local;
 use crate::manage::control::Answer;
 use crate::manage::lnet::{
-    LnetAnswer, LnetAsked, NetAnswer, PeerAnswer, PeerNidAnswer, RouteAnswer, RoutingAnswer,
-    TrafficAnswer,
+    LOCAL, LOCAL_NID, LnetAnswer, LnetAsked, NetAnswer, PeerAnswer, PeerNidAnswer, RouteAnswer,
+    RoutingAnswer, TrafficAnswer,
 };
 use crate::role::registration;
 use crate::watch::view::View;
@@ -66,6 +67,14 @@ fn show(view: &Arc<View>) -> LnetAnswer {
         traffic: traffic_of(traffic(nid)),
     };
     let mut nets: Vec<NetAnswer> = rpc.nids().into_iter().map(ni).collect();
+    let within = rpc.local();
+    nets.extend(within.folder.map(|folder| NetAnswer {
+        net: LOCAL.to_owned(),
+        nid: LOCAL_NID.to_owned(),
+        interface: Some(folder.display().to_string()),
+        accepts: rpc.nids().len() > 1,
+        traffic: traffic_of(within.traffic),
+    }));
     let accepts = |net: &Net| nets.iter().any(|known| known.net == net.to_string());
     let quiet: Vec<Net> = rpc.nets().into_iter().filter(|net| !accepts(net)).collect();
     // A process that only mounts is on networks, and accepts nothing.
@@ -123,6 +132,7 @@ fn peers(view: &Arc<View>) -> Vec<PeerAnswer> {
         let about = all.entry(nid).or_insert_with(|| answer(nid));
         about.up = true;
         about.accepted += accepted.links as u64;
+        about.accepted_local += accepted.local as u64;
         add(&mut about.traffic, traffic_of(accepted.traffic));
     }
     all.into_values().collect()
@@ -142,6 +152,7 @@ fn add_nid(all: &mut Vec<PeerNidAnswer>, more: PeerNid) {
     });
     all[at].up |= more.up;
     all[at].links += more.links as u64;
+    all[at].local += more.local as u64;
     add(&mut all[at].traffic, traffic_of(more.traffic));
 }
 
@@ -180,6 +191,11 @@ fn named(net: &str) -> Result<Net, Failed> {
 }
 
 async fn add_net(view: &Arc<View>, net: &str, on: &[String]) -> Result<(), Failed> {
+    if net == LOCAL {
+        view.parts().rpc.set_local(Some(local::socket_dir()));
+        tracing::info!("processes of this host connect within it");
+        return Ok(());
+    }
     let net = named(net)?;
     let rpc = &view.parts().rpc;
     let known = rpc.nets();
@@ -225,6 +241,15 @@ fn check_open(view: &Arc<View>, address: SocketAddr) -> Result<(), Failed> {
 }
 
 async fn del_net(view: &Arc<View>, net: &str, on: &[String]) -> Result<(), Failed> {
+    if net == LOCAL {
+        let rpc = &view.parts().rpc;
+        if rpc.local().folder.is_none() {
+            return Err((Errno::ENOENT, "it is off in this daemon".to_owned()));
+        }
+        rpc.set_local(None);
+        tracing::info!("processes of this host connect over TCP from now on");
+        return Ok(());
+    }
     let net = named(net)?;
     let rpc = &view.parts().rpc;
     if !rpc.nets().contains(&net) {

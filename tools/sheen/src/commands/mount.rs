@@ -116,24 +116,26 @@ pub fn daemon(args: &MountDaemonArgs) -> Outcome {
     }
 }
 
-/// Networks, as the mount option says, else this host's file; and routes, as the file says.
-fn networks(at: &Path, options: &MountOptions) -> Result<(Networks, Routes), Failure> {
+/// Networks, as the mount option says, else this host's file; routes, and whether servers of this
+/// host are connected within it, as the file says.
+fn networks(at: &Path, options: &MountOptions) -> Result<(Networks, Routes, bool), Failure> {
     let file = client_file::read(options.config.as_deref())
         .map_err(|e| Failure::Failed(format!("cannot mount at {}: {e}", at.display())))?;
     let networks = match options.network {
         Some(net) => Networks(vec![NetSetting { net, on: Vec::new() }]),
         None => file.networks,
     };
-    Ok((networks, file.routes))
+    Ok((networks, file.routes, file.local))
 }
 
 fn settings(source: &MountSource, at: &Path, options: MountOptions) -> Result<Settings, Failure> {
-    let (networks, routes) = networks(at, &options)?;
+    let (networks, routes, local) = networks(at, &options)?;
     Ok(Settings {
         fsname: source.fsname,
         listen: Listen::None,
         networks,
         routes,
+        local: local && !options.no_local,
         mgs: source.mgs.clone(),
         http: options.http,
         http_token_file: options.http_token_file.clone(),

@@ -95,6 +95,7 @@ fn settings(args: &ServeArgs) -> Result<(Home, Settings), Failure> {
     if let Some(routes) = &args.routes {
         settings.routes = routes.clone();
     }
+    settings.local = args.local.unwrap_or(settings.local);
     settings.http = args.http.unwrap_or(settings.http);
     if let Some(file) = &args.http_token_file {
         settings.http_token_file = Some(absolute(file)?);

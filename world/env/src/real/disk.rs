@@ -146,6 +146,12 @@ impl File for RealFile {
     }
 }
 
+/// Boot id of the kernel.
+pub(super) fn boot() -> io::Result<u128> {
+    let id = std::fs::read_to_string(BOOT_ID)?;
+    u128::from_str_radix(&id.trim().replace('-', ""), 16).map_err(io::Error::other)
+}
+
 impl Disk for RealDisk {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
         let mut options = std::fs::OpenOptions::new();
@@ -214,17 +220,12 @@ impl Disk for RealDisk {
     }
 
     fn kernel_run(&self) -> u128 {
-        let parsed = std::fs::read_to_string(BOOT_ID)
-            .map(|id| u128::from_str_radix(&id.trim().replace('-', ""), 16));
-        match parsed {
-            Ok(Ok(run)) => run,
+        boot().unwrap_or_else(|error| {
             // Then it counts as another boot each time: clients are asked once too often for what
             // may be lost.
-            other => {
-                tracing::warn!(?other, "{BOOT_ID} does not tell which run of the kernel this is");
-                0
-            }
-        }
+            tracing::warn!(%error, "{BOOT_ID} does not tell which run of the kernel this is");
+            0
+        })
     }
 
     fn lock(&self, path: &Path) -> io::Result<Option<Box<dyn Send + Sync>>> {

@@ -1,18 +1,20 @@
-//! TCP of the machine.
+//! The network of the machine: TCP; sockets within it are made in `local`.
 //!
 //! A socket is tied to a reactor when it is first polled, not when it was accepted: so one
 //! accepting task can hand connections to all reactors.
 
+use super::local;
 use super::peer_owner::owner_of;
 use super::reactors::Reactors;
 use super::tcp;
 use super::watched::Watched;
 use crate::BoxFuture;
-use crate::net::{LONG_LINE, Listener, Net, PeerOwner, Stream, Watcher};
+use crate::net::{LONG_LINE, Listener, LocalListener, Net, PeerOwner, Stream, Watcher};
 use rustix::net::sockopt;
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,6 +65,18 @@ impl Net for RealNet {
             socket.bind(SocketAddr::new(source, 0))?;
             socket.connect(addr).await
         })
+    }
+
+    fn local_source(&self, ip: IpAddr) -> Option<IpAddr> {
+        local::source_at(ip)
+    }
+
+    fn listen_local(&self, folder: &Path, name: &str) -> io::Result<Box<dyn LocalListener>> {
+        local::listen_at(&self.reactors, folder, name)
+    }
+
+    fn connect_local(&self, folder: &Path, name: &str) -> io::Result<Box<dyn Stream>> {
+        local::connect_to(&self.reactors, folder, name)
     }
 }
 
@@ -278,7 +292,7 @@ impl AsyncWrite for RealStream {
 }
 
 /// Halves of a socket that could not join a reactor.
-struct Dead;
+pub(super) struct Dead;
 
 impl AsyncRead for Dead {
     fn poll_read(

@@ -31,8 +31,7 @@ pub fn owner_of(theirs: SocketAddr, ours: SocketAddr) -> io::Result<PeerOwner> {
         NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(found)) => {
             Ok(match found.header.uid {
                 _ if found.header.inode == 0 => PeerOwner::Gone,
-                uid if uid == 0 || uid == rustix::process::geteuid().as_raw() => PeerOwner::Trusted,
-                uid => PeerOwner::User(uid),
+                uid => trusted_or(uid),
             })
         }
         NetlinkPayload::Error(error) => match error.to_io() {
@@ -40,6 +39,14 @@ pub fn owner_of(theirs: SocketAddr, ours: SocketAddr) -> io::Result<PeerOwner> {
             error => Err(error),
         },
         _ => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+/// What a process of this user counts as.
+pub(super) fn trusted_or(uid: u32) -> PeerOwner {
+    match uid {
+        uid if uid == 0 || uid == rustix::process::geteuid().as_raw() => PeerOwner::Trusted,
+        uid => PeerOwner::User(uid),
     }
 }
 

@@ -20,6 +20,7 @@ use seal::keys::Keys;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -112,7 +113,7 @@ pub fn keys(key: &Credentials, env: &Env) -> Result<Arc<Keys>, BenchError> {
 /// # Errors
 /// The address cannot be listened at, or the key cannot be used.
 pub fn serve(address: SocketAddr, args: &NetArgs, stop: &Stop) -> Result<(), BenchError> {
-    let NetArgs { networks, tied, key, .. } = args;
+    let NetArgs { networks, tied, key, local, .. } = args;
     let settings =
         Settings { listen: Listen::At(address), networks: networks.clone(), ..Settings::default() };
     let all = to_listen(&settings).map_err(|error| BenchError::Usage(error.to_string()))?;
@@ -137,6 +138,7 @@ pub fn serve(address: SocketAddr, args: &NetArgs, stop: &Stop) -> Result<(), Ben
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .map_err(BenchError::of("start a runtime"))?;
+    lnet.set_local(local.clone());
     lnet.set_nets(&networks.names());
     let mut nids = Vec::new();
     for (net, address) in all {
@@ -173,6 +175,8 @@ pub struct Local {
     child: Child,
     lifeline: Option<ChildStdin>,
     nid: Nid,
+    /// Has its local socket.
+    folder: tempfile::TempDir,
 }
 
 impl Local {
@@ -183,6 +187,8 @@ impl Local {
     pub fn start(key: Option<&Credentials>) -> Result<Local, BenchError> {
         let mut command = program::own();
         command.args(["net", "--tied", "--serve", "127.0.0.1:0"]).process_group(0);
+        let folder = tempfile::tempdir().map_err(BenchError::of("make a folder"))?;
+        command.arg("--local").arg(folder.path());
         // Only this user can read it. It is removed when the other end has said that it listens.
         let mut file = tempfile::NamedTempFile::new().map_err(BenchError::of("make a file"))?;
         if let Some(key) = key {
@@ -200,7 +206,7 @@ impl Local {
                 .read_line(&mut line)
                 .map_err(BenchError::of("hear the other end"))?;
         }
-        let mut local = Local { child, lifeline, nid: Nid::Loopback };
+        let mut local = Local { child, lifeline, nid: Nid::Loopback, folder };
         local.nid = line
             .trim()
             .parse()
@@ -211,6 +217,11 @@ impl Local {
     /// NID of the responder.
     pub fn nid(&self) -> Nid {
         self.nid
+    }
+
+    /// Folder of its local socket.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Process id of the responder.

@@ -15,6 +15,7 @@ use lnet::payload::{Frame, HEAD_BYTES, Payload};
 use lnet::peer::{Ask, Peer};
 use node::host::interfaces::all_rails;
 use seal::credentials::Credentials;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -34,13 +35,14 @@ impl Handler for Nobody {
 }
 
 /// What a responder is reached over.
-pub enum Over<'a> {
-    /// All of them, without keys.
-    AllPaths,
-    /// One of them, without keys.
-    OnePath,
-    /// All of them, with this key.
-    Keys(&'a Credentials),
+#[derive(Clone, Copy, Default)]
+pub struct Over<'a> {
+    /// One path, and not all of them.
+    pub one_path: bool,
+    /// It asks for this key; absent: for none.
+    pub key: Option<&'a Credentials>,
+    /// Its local socket is in this folder; absent: over the network.
+    pub local: Option<&'a Path>,
 }
 
 /// A connection to a responder.
@@ -61,16 +63,13 @@ impl SelfTest {
     ///
     /// # Errors
     /// There is no answer, or no such interface here.
-    pub fn connect(args: &NetArgs, nid: Nid, over: &Over<'_>) -> Result<SelfTest, BenchError> {
+    pub fn connect(args: &NetArgs, nid: Nid, over: Over<'_>) -> Result<SelfTest, BenchError> {
         let (env, guard) =
             RealEnv::start(RealConfig::default()).map_err(BenchError::of("start threads"))?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
             .map_err(BenchError::of("start a runtime"))?;
-        let keys = match over {
-            Over::AllPaths | Over::OnePath => None,
-            Over::Keys(key) => Some(keys(key, &env)?),
-        };
+        let keys = over.key.map(|key| keys(key, &env)).transpose()?;
         let lnet = Lnet::new(env, ClusterId(0), true, Arc::new(Nobody));
         if let Some(keys) = keys {
             lnet.set_seal(keys);
@@ -82,13 +81,17 @@ impl SelfTest {
             // The argument names ROUTES_MAX at most.
             lnet.add_route(route);
         }
-        lnet.set_single_path(matches!(over, Over::OnePath));
+        lnet.set_single_path(over.one_path);
+        lnet.set_local(over.local.map(Path::to_owned));
         let peer = runtime.block_on(lnet.peer(nid)).map_err(|error| {
             BenchError::Failed(format!(
                 "{error}; is `sheen bench net --serve ADDRESS:PORT` running there?"
             ))
         })?;
         let test = SelfTest { lnet, peer, runtime, _guard: guard };
+        if over.local.is_some() && test.peer.nids().iter().any(|nid| nid.local < nid.links) {
+            return Err(BenchError::Failed(format!("{nid} is not reached within this host")));
+        }
         // The responder reads nothing long before it was asked something short.
         test.raw_port()?;
         Ok(test)
@@ -217,7 +220,7 @@ mod tests {
             let cli = Cli::parse_from(["bench", "net"].into_iter().chain(words.split(' ')));
             let Item::Net { args, .. } = cli.bench.item else { panic!("it is net") };
             let nid = args.nid.expect("it is named");
-            SelfTest::connect(&args, nid, &Over::AllPaths)
+            SelfTest::connect(&args, nid, Over::default())
                 .err()
                 .expect("nobody is there")
                 .to_string()
