@@ -250,3 +250,52 @@ fn wall_time_and_random_numbers_are_plausible() {
     assert_eq!(drawn.len(), 1000);
     assert_ne!(env.random.next_u128(), env.random.next_u128());
 }
+
+#[test]
+fn processes_of_this_host_talk_over_a_socket_with_more_bytes_than_it_holds() {
+    const BYTES: usize = 16 << 20;
+    let (env, _guard) = RealEnv::start(CONFIG).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("local");
+    let listener = env.net.listen_local(&folder, "a").unwrap();
+    let (heard, hears) = mpsc::channel();
+    let (clock, tasks) = (env.clock.clone(), env.tasks.clone());
+    let echo = async move {
+        let stream = listener.accept().await.unwrap();
+        assert_eq!(stream.peer_owner().unwrap(), env::net::PeerOwner::Trusted);
+        let (mut read, mut write) = stream.split();
+        // The writer is to find no room.
+        clock.sleep(Duration::from_millis(50)).await;
+        let mut all = vec![0; BYTES];
+        read.read_exact(&mut all).await.unwrap();
+        assert_eq!(read.read(&mut [0; 8]).await.unwrap(), 0, "the other end has said everything");
+        write.write_all(&all).await.unwrap();
+        drop(write);
+        heard.send(()).unwrap();
+        std::future::pending::<()>().await;
+    };
+    env.tasks.spawn("echo", Box::pin(echo));
+    let stream = env.net.connect_local(&folder, "a").unwrap();
+    let (mut read, mut write) = stream.split();
+    let data: Vec<u8> = (0..BYTES).map(|at| (at * 7) as u8).collect();
+    let (sent, wanted) = (data.clone(), data);
+    tasks.spawn(
+        "write",
+        Box::pin(async move {
+            write.write_all(&sent).await.unwrap();
+            // Dropped: that is the end.
+        }),
+    );
+    let (done, ends) = mpsc::channel();
+    tasks.spawn(
+        "read",
+        Box::pin(async move {
+            let mut back = vec![0; BYTES];
+            read.read_exact(&mut back).await.unwrap();
+            assert!(back == wanted);
+            done.send(read.read(&mut [0; 8]).await.unwrap()).unwrap();
+        }),
+    );
+    assert_eq!(ends.recv_timeout(SOON), Ok(0));
+    hears.recv_timeout(SOON).unwrap();
+}

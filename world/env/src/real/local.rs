@@ -11,25 +11,32 @@ use crate::BoxFuture;
 use crate::net::{LocalListener, PeerOwner, Stream, Watcher};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
-    sockopt,
+    AddressFamily, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrUnix, SocketFlags,
+    SocketType, bind, connect, listen, sendmsg, socket_with, sockopt,
 };
 use std::fs::DirBuilder;
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::UnixListener;
 
 /// Connections that wait to be accepted; the kernel's own bound is lower by default.
 const QUEUE: i32 = 4096;
+/// Bytes of one direction on their way, at most, as the system counts them (it takes twice this
+/// number). With its default of 208 KiB messages of 1 MiB take turns for each piece of that size.
+const SEND_BUFFER: usize = 512 << 10;
+/// Slices that the kernel takes in one call (UIO_MAXIOV).
+const SLICES_MAX: usize = 1024;
 /// Mode of the folder: its owner's.
 const FOLDER_MODE: u32 = 0o700;
 /// Mode of a socket.
@@ -105,7 +112,7 @@ pub(super) fn listen_at(
     let folder = make(folder)?;
     let fresh = format!("{file}.new");
     match rustix::fs::unlinkat(&folder, &*fresh, AtFlags::empty()) {
-        Err(rustix::io::Errno::NOENT) | Ok(()) => {}
+        Err(Errno::NOENT) | Ok(()) => {}
         Err(error) => return Err(error.into()),
     }
     let socket = socket()?;
@@ -127,8 +134,7 @@ pub(super) fn connect_to(
     let folder = open(folder)?;
     let socket = socket()?;
     connect(&socket, &address(&folder, &file)?)?;
-    let socket = Socket::Loose(Some(socket.into()));
-    Ok(Box::new(LocalStream { socket, reactors: reactors.clone() }))
+    Ok(Box::new(LocalStream::new(socket, reactors.clone())))
 }
 
 struct Listener {
@@ -146,8 +152,7 @@ impl LocalListener for Listener {
                 self.socket.poll_accept(cx)
             })
             .await?;
-            let socket = Socket::Loose(Some(socket.into_std()?));
-            let stream = LocalStream { socket, reactors: self.reactors.clone() };
+            let stream = LocalStream::new(socket.into_std()?.into(), self.reactors.clone());
             Ok(Box::new(stream) as Box<dyn Stream>)
         })
     }
@@ -161,35 +166,66 @@ impl Drop for Listener {
     }
 }
 
-enum Socket {
-    /// Not tied to a reactor yet; `None` only while it is being tied, or after that failed.
-    Loose(Option<std::os::unix::net::UnixStream>),
-    Ready(UnixStream),
+/// Waits on the reactor that this thread has entered.
+fn waits<T: AsFd + AsRawFd>(socket: T, interest: Interest) -> io::Result<AsyncFd<T>> {
+    // SAFETY: it owns a descriptor, or shares one that others own, too; it does not close it or
+    // take another one before it is dropped, which is after it was taken from the reactor.
+    Ok(unsafe { AsyncFd::register_with_interest(socket, interest) }?)
 }
 
+/// A connection, or a half of one. It is tied to a reactor when it is first waited for.
+///
+/// The kernel tells a socket of a host each time that the other end has read something that there
+/// is room to write, whether that was awaited or not: waiting for both at once would wake the
+/// sender once more for each message. So the end waits for room only while there is none.
 struct LocalStream {
-    socket: Socket,
+    socket: Arc<OwnedFd>,
     reactors: Arc<Reactors>,
+    /// Waits for something to read.
+    reading: Option<AsyncFd<Arc<OwnedFd>>>,
+    /// Waits for room to write: a copy of the descriptor, because a reactor has one entry for each.
+    writing: Option<AsyncFd<OwnedFd>>,
 }
 
 impl LocalStream {
-    fn ready(&mut self) -> io::Result<&mut UnixStream> {
-        if let Socket::Loose(loose) = &mut self.socket {
-            let socket = loose.take().ok_or(io::ErrorKind::NotConnected)?;
-            let _inside = self.reactors.enter();
-            self.socket = Socket::Ready(UnixStream::from_std(socket)?);
+    /// A whole one.
+    fn new(socket: OwnedFd, reactors: Arc<Reactors>) -> LocalStream {
+        let larger = sockopt::set_socket_send_buffer_size_force(&socket, SEND_BUFFER)
+            .or_else(|_| sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER));
+        if let Err(errno) = larger {
+            tracing::debug!(%errno, "the system's bound on bytes on their way stays");
         }
-        match &mut self.socket {
-            Socket::Ready(socket) => Ok(socket),
-            Socket::Loose(_) => Err(io::ErrorKind::NotConnected.into()),
-        }
+        LocalStream::of(Arc::new(socket), reactors)
     }
 
-    fn fd(&self) -> io::Result<BorrowedFd<'_>> {
-        match &self.socket {
-            Socket::Ready(socket) => Ok(socket.as_fd()),
-            Socket::Loose(Some(socket)) => Ok(socket.as_fd()),
-            Socket::Loose(None) => Err(io::ErrorKind::NotConnected.into()),
+    fn of(socket: Arc<OwnedFd>, reactors: Arc<Reactors>) -> LocalStream {
+        LocalStream { socket, reactors, reading: None, writing: None }
+    }
+
+    fn poll_slices(
+        &mut self,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            let mut nothing = SendAncillaryBuffer::default();
+            let bufs = &bufs[..bufs.len().min(SLICES_MAX)];
+            match sendmsg(&self.socket, bufs, &mut nothing, SendFlags::NOSIGNAL) {
+                Ok(sent) => {
+                    self.writing = None;
+                    return Poll::Ready(Ok(sent));
+                }
+                Err(Errno::INTR) => continue,
+                Err(Errno::WOULDBLOCK) => {}
+                Err(error) => return Poll::Ready(Err(error.into())),
+            }
+            if let Some(writing) = &self.writing {
+                ready!(writing.poll_write_ready(cx))?.clear_ready();
+            } else {
+                let _inside = self.reactors.enter();
+                let copy = rustix::io::fcntl_dupfd_cloexec(&self.socket, 0)?;
+                self.writing = Some(waits(copy, Interest::WRITABLE)?);
+            }
         }
     }
 }
@@ -205,7 +241,7 @@ impl Stream for LocalStream {
 
     fn peer_owner(&self) -> io::Result<PeerOwner> {
         // Of the process that connected, or listened: the kernel has noted it then.
-        Ok(trusted_or(sockopt::socket_peercred(self.fd()?)?.uid.as_raw()))
+        Ok(trusted_or(sockopt::socket_peercred(&self.socket)?.uid.as_raw()))
     }
 
     fn watcher(&mut self) -> Watcher {
@@ -220,19 +256,10 @@ impl Stream for LocalStream {
     fn watch(&mut self) {}
 
     fn split(
-        mut self: Box<Self>,
+        self: Box<Self>,
     ) -> (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>) {
-        if let Err(error) = self.ready() {
-            // Both halves will say so at their first use.
-            tracing::debug!(%error, "socket cannot join a reactor");
-        }
-        match self.socket {
-            Socket::Ready(socket) => {
-                let (read, write) = socket.into_split();
-                (Box::new(read), Box::new(write))
-            }
-            Socket::Loose(_) => (Box::new(super::net::Dead), Box::new(super::net::Dead)),
-        }
+        let write = WriteHalf(LocalStream::of(self.socket.clone(), self.reactors.clone()));
+        (self, Box::new(write))
     }
 }
 
@@ -242,29 +269,82 @@ impl AsyncRead for LocalStream {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(self.get_mut().ready()?).poll_read(cx, buf)
-    }
-}
-
-impl LocalStream {
-    fn poll_slices(
-        &mut self,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(self.ready()?).poll_write_vectored(cx, bufs)
+        let this = self.get_mut();
+        let reading = match &mut this.reading {
+            Some(reading) => reading,
+            none => {
+                let _inside = this.reactors.enter();
+                none.insert(waits(this.socket.clone(), Interest::READABLE)?)
+            }
+        };
+        loop {
+            let mut guard = ready!(reading.poll_read_ready(cx))?;
+            // SAFETY: what is read there is said to be initialized, and nothing is taken out.
+            let room = unsafe { buf.unfilled_mut() };
+            let wanted = room.len();
+            match rustix::io::read(&this.socket, room) {
+                Ok((read, _)) => {
+                    let read = read.len();
+                    // SAFETY: the kernel has written so many bytes at the start of the room.
+                    unsafe { buf.assume_init(read) };
+                    buf.advance(read);
+                    if 0 < read && read < wanted {
+                        // There was no more. What comes after that wakes it again.
+                        guard.clear_ready();
+                    }
+                    return Poll::Ready(Ok(()));
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::WOULDBLOCK) => guard.clear_ready(),
+                Err(error) => return Poll::Ready(Err(error.into())),
+            }
+        }
     }
 }
 
 impl AsyncWrite for LocalStream {
     crate::writes_slices!(poll_slices);
 
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(self.get_mut().ready()?).poll_flush(cx)
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
     }
 
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(self.get_mut().ready()?).poll_shutdown(cx)
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(rustix::net::shutdown(&self.socket, Shutdown::Write)?))
+    }
+}
+
+/// The half that writes: no more comes after it is dropped.
+struct WriteHalf(LocalStream);
+
+impl WriteHalf {
+    fn poll_slices(
+        &mut self,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.0.poll_slices(cx, bufs)
+    }
+}
+
+impl AsyncWrite for WriteHalf {
+    crate::writes_slices!(poll_slices);
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+impl Drop for WriteHalf {
+    fn drop(&mut self) {
+        if let Err(error) = rustix::net::shutdown(&self.0.socket, Shutdown::Write) {
+            // The other end is gone already.
+            tracing::trace!(%error, "the end of what is sent is not told");
+        }
     }
 }
 

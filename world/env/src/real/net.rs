@@ -292,7 +292,7 @@ impl AsyncWrite for RealStream {
 }
 
 /// Halves of a socket that could not join a reactor.
-pub(super) struct Dead;
+struct Dead;
 
 impl AsyncRead for Dead {
     fn poll_read(
