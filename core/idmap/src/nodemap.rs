@@ -134,8 +134,9 @@ impl FromStr for Members {
             };
         };
         let (name, all) = key.strip_suffix('*').map_or((key, false), |start| (start, true));
-        if !(all && name.is_empty()) {
-            name.parse::<KeyName>()?;
+        match all {
+            true if name.is_empty() || KeyName::is_start(name) => {}
+            _ => drop(KeyName::of_any(name)?),
         }
         Ok(Members::Key { name: name.to_owned(), all })
     }

@@ -441,10 +441,20 @@ mod tests {
 
     #[test]
     fn words_are_read_as_they_are_shown() {
-        for text in ["10.0.[1-3].*@tcp", "fd00::/8@tcp", "node7@key", "tenant-*@key", "*@key"] {
+        for text in [
+            "10.0.[1-3].*@tcp",
+            "fd00::/8@tcp",
+            "node7@key",
+            "tenant-*@key",
+            "*@key",
+            "a+*@key",
+            "a+b@key",
+        ] {
             assert_eq!(members(text).to_string(), text);
         }
-        for text in ["", "x", "0@lo", "a b@key", "a*b@key", "@key", "10.0.0.1@gni"] {
+        for text in
+            ["", "x", "0@lo", "a b@key", "a*b@key", "@key", "a+@key", "+*@key", "10.0.0.1@gni"]
+        {
             assert!(text.parse::<Members>().is_err(), "{text}");
         }
         for text in ["", "a-b", "much_too_long_for_it"] {

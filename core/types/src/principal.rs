@@ -143,7 +143,50 @@ impl FromStr for KeyName {
     }
 }
 
+/// Between the label and the rest of a name that an authority of a site gave.
+const OF_SITE: char = '+';
+
 impl KeyName {
+    /// The name of a key that an authority of a site made: `LABEL+PART`. No key of the cluster
+    /// itself has such a name.
+    ///
+    /// # Errors
+    /// A part is no name, or both together are too long.
+    pub fn of_site(label: &KeyName, part: &str) -> Result<KeyName, BadKeyName> {
+        let name = format!("{label}{OF_SITE}{part}");
+        let bad = || BadKeyName(name.clone());
+        let is_plain = !label.is_of_site() && part.parse::<KeyName>().is_ok();
+        let fits = name.len() <= KEY_NAME_BYTES_MAX;
+        if is_plain && fits { Ok(KeyName(name)) } else { Err(bad()) }
+    }
+
+    /// A name of either kind.
+    ///
+    /// # Errors
+    /// The text is none.
+    pub fn of_any(text: &str) -> Result<KeyName, BadKeyName> {
+        match text.split_once(OF_SITE) {
+            Some((label, part)) => KeyName::of_site(&label.parse()?, part),
+            None => text.parse(),
+        }
+    }
+
+    /// True if [`KeyName::of_site`] made it.
+    pub fn is_of_site(&self) -> bool {
+        self.0.contains(OF_SITE)
+    }
+
+    /// The label of such a name.
+    pub fn label(&self) -> Option<&str> {
+        self.0.split_once(OF_SITE).map(|(label, _)| label)
+    }
+
+    /// True if a name may begin so.
+    pub fn is_start(text: &str) -> bool {
+        let whole = text.strip_suffix(OF_SITE).unwrap_or(text);
+        KeyName::of_any(whole).is_ok_and(|name| whole.len() == text.len() || !name.is_of_site())
+    }
+
     /// Its text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -211,6 +254,32 @@ impl Principal {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_a_site_are_none_of_the_cluster() {
+        let label: KeyName = "physics".parse().unwrap();
+        let name = KeyName::of_site(&label, "node-7.x").unwrap();
+        assert_eq!((name.as_str(), name.label()), ("physics+node-7.x", Some("physics")));
+        assert_eq!(KeyName::of_any(name.as_str()), Ok(name.clone()));
+        assert!(name.is_of_site() && !label.is_of_site() && label.label().is_none());
+        assert!(name.as_str().parse::<KeyName>().is_err(), "no key of the cluster has it");
+        let longest = "x".repeat(KEY_NAME_BYTES_MAX - "physics+".len());
+        assert!(KeyName::of_site(&label, &longest).is_ok());
+        for part in ["", "a+b", "a/b", "a b", "*", "\u{e9}", &format!("{longest}x")] {
+            assert!(KeyName::of_site(&label, part).is_err(), "{part}");
+        }
+        assert!(KeyName::of_site(&name, "x").is_err());
+        for text in ["", "+", "a+", "+a", "a+b+c"] {
+            assert!(KeyName::of_any(text).is_err(), "{text}");
+        }
+        for (text, starts) in
+            [("a", true), ("a+", true), ("a+b", true), ("", false), ("+", false), ("a+b+", false)]
+        {
+            assert_eq!(KeyName::is_start(text), starts, "{text}");
+        }
+        let uri = format!("spiffe://{}/client/physics+node7", ClusterId(7));
+        assert_eq!(Principal::from_uri(&uri, KeyHash([0; 32])), None, "in no certificate of ours");
+    }
 
     #[test]
     fn a_principal_is_written_one_way() {

@@ -25,12 +25,16 @@ use store::progress::Progress;
 use target::{Target, TargetError};
 use types::errno::Errno;
 use types::limits::{CLIENTS_MAX, REQUEST_TIMEOUT};
+use types::principal::Role;
 use types::proof::ServerKey;
 use types::session::{ClientUuid, ClusterId, Standing, Transno};
 use types::target::{FsName, TargetName};
 use wire::message::{ConnectReply, ConnectRequest, Op, OpReply, Reply, Request, VERSION_MAX};
 use wire::mgs::{FsConfig, MgsOp, MgsReply};
 use wire::report::KeptReport;
+
+/// Beginning of the names of parameters about keys, which only servers set.
+const OF_KEYS: &str = "auth.";
 
 /// Longest wait for a newer configuration: well before the client gives the request up.
 pub const CONFIG_WAIT_MAX: Duration = REQUEST_TIMEOUT.checked_div(2).expect("not zero");
@@ -150,6 +154,11 @@ impl Mgs {
                 Ok((MgsReply::Done, transno))
             }
             MgsOp::SetParam { fsname, name, value } => {
+                // They say whose keys are taken.
+                let is_server = export.role() == Role::Server || export.nid().is_loopback();
+                if name.starts_with(OF_KEYS) && !is_server {
+                    return Err(Errno::EACCES);
+                }
                 let set =
                     |r: &mut Registry| Ok(((), r.set_param(&fsname, &name, value.as_deref())?));
                 let ((), transno) = self.change(set).await?;

@@ -56,6 +56,12 @@ impl Home {
         self.run_dir().join("tickets.keys")
     }
 
+    /// `run/auth.json`: what a server heard last of keys: which are revoked, and of which sites
+    /// they are taken.
+    pub fn known_path(&self) -> PathBuf {
+        self.run_dir().join("auth.json")
+    }
+
     /// Name of the control socket within `run/`.
     pub const CONTROL_NAME: &'static str = "control.sock";
 

@@ -18,7 +18,8 @@ use crate::host::{keys, rlimit};
 use crate::local;
 use crate::manage::admin;
 use crate::manage::control::{self, Answer, Request};
-use crate::manage::security::Secured;
+use crate::manage::known::Known;
+use crate::manage::security::{Secured, obey};
 use crate::node::Node;
 use crate::role::parts::Parts;
 use crate::watch::audit_log::AuditLog;
@@ -182,11 +183,18 @@ fn secure(
     let keys = Keys::new(&key, parts.env.clock.clone())?;
     tracing::info!(key = %path.display(), owner = %principal, "secured: every connection must show a key");
     let days = (key.expires() - parts.env.clock.wall().sec).div_euclid(86_400);
-    if days < EXPIRY_WARNING_DAYS {
+    // A site renews its keys by itself, some each hour.
+    if days < EXPIRY_WARNING_DAYS && !key.is_of_site() {
         tracing::warn!(key = %path.display(), days, "the key expires soon: `sheen auth issue` makes another");
     }
     assert!(parts.rpc.set_seal(keys.clone()), "it was made just now");
     parts.keys = Some(keys.clone());
+    // Before anything is accepted.
+    if let Some(home) = home {
+        let known = Known::at(home.known_path());
+        obey(parts, &known.read());
+        parts.known = Some(known);
+    }
     let secured = Secured::new(keys, path);
     secured.follow_file(parts);
     secured.follow_tickets(parts, home.map(Home::tickets_path));

@@ -8,6 +8,7 @@ mod enrolment;
 pub mod faults;
 pub mod flavor;
 pub mod kept;
+pub mod known;
 pub mod lnet;
 mod network;
 pub mod params;

@@ -10,6 +10,7 @@ use node::config::mount_source::MountSource;
 use node::config::networks::{Networks, Routes};
 use node::config::security::Security;
 use node::config::settings::Listen;
+use seal::sites::Mapping;
 use std::path::PathBuf;
 use types::nid::{Nid, NidPattern};
 use types::principal::{KeyName, Role};
@@ -399,6 +400,8 @@ pub enum AuthCommand {
     RotateCa(AuthRotateArgs),
     Token(AuthTokenArgs),
     Join(AuthJoinArgs),
+    Trust(AuthTrustArgs),
+    Export(AuthExportArgs),
     /// Show the keys of this host
     Show,
 }
@@ -495,12 +498,57 @@ pub struct AuthJoinArgs {
 
 /// Take a key for this host
 ///
-/// It goes to /etc/sheen/keys; an earlier key for the same cluster is replaced.
+/// It goes to /etc/sheen/keys; an earlier key for the same cluster is replaced. A key that an
+/// authority of the site made is taken with --cert and --key; do that again when the site has
+/// renewed it.
 #[derive(Debug, Args)]
 pub struct AuthInstallArgs {
-    /// File with the key [default: standard input]
+    /// File with the key; with --cert, what `sheen auth export` printed [default: standard input]
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
+    /// Certificate that the site made, PEM, and behind it those between it and the site's authority
+    #[arg(long, value_name = "PEM", requires = "key")]
+    pub cert: Option<PathBuf>,
+    /// Its private key, PEM: Ed25519, ECDSA or RSA
+    #[arg(long, value_name = "PEM", requires = "cert")]
+    pub key: Option<PathBuf>,
+}
+
+/// Take keys of hosts that an authority of the site made, as keys of clients
+///
+/// A mapping says which ids (SPIFFE) are let in: 'spiffe://site.example/hpc/*=client:physics' takes
+/// spiffe://site.example/hpc/node7 as the client physics+node7. One segment may be *; the role is
+/// client or admin; each label stands once. Servers need a key of the cluster. Running processes
+/// hear of it within a second.
+#[derive(Debug, Args)]
+pub struct AuthTrustArgs {
+    /// Home of the node that has the MGS, or its MGT
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Certificate of the site's authority, PEM
+    #[arg(value_name = "CA", requires = "map", conflicts_with_all = ["list", "remove"])]
+    pub ca: Option<PathBuf>,
+    /// PATTERN=ROLE:LABEL; may stand several times
+    #[arg(long, value_name = "MAPPING", requires = "ca")]
+    pub map: Vec<Mapping>,
+    /// Show the authorities of sites, their mappings, and the names that were revoked
+    #[arg(long, conflicts_with = "remove")]
+    pub list: bool,
+    /// Take this back: a label, or all of an authority by its SHA-256, as --list shows it.
+    /// Connections that came by it end
+    #[arg(long, value_name = "LABEL|SHA256")]
+    pub remove: Option<String>,
+}
+
+/// Print what hosts with keys of a site need of the cluster
+///
+/// The certificate of its authority, and the NIDs of its MGS: for `sheen auth install --cert`. It
+/// is not secret.
+#[derive(Debug, Args)]
+pub struct AuthExportArgs {
+    /// Home of the node that has the MGS, or its MGT
+    #[arg(value_name = "DIR", default_value = HOME_DEFAULT)]
+    pub dir: PathBuf,
 }
 
 /// List the keys of a cluster
@@ -550,8 +598,8 @@ pub struct AuthRevokeArgs {
     /// Home of the node that has the MGS, or its MGT
     #[arg(value_name = "DIR", default_value = HOME_DEFAULT)]
     pub dir: PathBuf,
-    /// Name of the host
-    #[arg(long, value_name = "NAME")]
+    /// Name of the host; LABEL+NAME, if an authority of the site made its key
+    #[arg(long, value_name = "NAME", value_parser = KeyName::of_any)]
     pub name: KeyName,
 }
 

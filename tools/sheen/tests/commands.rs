@@ -77,6 +77,7 @@ fn help_is_what_was_agreed() {
         golden(&format!("help-{command}.txt"), &stdout(&help));
     }
     for command in [
+        "export",
         "init",
         "issue",
         "install",
@@ -87,6 +88,7 @@ fn help_is_what_was_agreed() {
         "rotate-ca",
         "show",
         "token",
+        "trust",
     ] {
         let help = sheen(&["auth", command, "--help"]);
         assert_eq!(help.status.code(), Some(0), "{command}");

@@ -1,7 +1,7 @@
 //! The authority of a cluster: the key that signs the certificates of all its keys.
 
 use crate::certificate::{self, sha256};
-use crate::credentials::{Credentials, further};
+use crate::credentials::{ClusterText, Credentials, further};
 use crate::error::SealError;
 use crate::fingerprint::Fingerprint;
 use crate::pem;
@@ -14,7 +14,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use time::OffsetDateTime;
 use types::nid::{Nid, NidPattern};
-use types::principal::{KeyHash, KeyName, Principal, Role};
+use types::principal::{BadKeyName, KeyHash, KeyName, Principal, Role};
 use types::session::ClusterId;
 
 /// A certificate is good from so long before it was made, seconds: clocks of hosts differ.
@@ -210,6 +210,12 @@ impl Authority {
         )
     }
 
+    /// What hosts with keys of a site need to know servers of the cluster, whose MGS is at these
+    /// NIDs.
+    pub fn public(&self, mgs: Vec<Nid>) -> ClusterText {
+        ClusterText::new(self.cluster, mgs, self.certificate.clone(), self.overlap.clone())
+    }
+
     /// The cluster.
     pub fn cluster(&self) -> ClusterId {
         self.cluster
@@ -235,6 +241,9 @@ impl Authority {
         public: PublicKey,
         (now, life): (i64, i64),
     ) -> Result<CertificateDer<'static>, SealError> {
+        if name.is_of_site() {
+            return Err(BadKeyName(name.to_string()).into());
+        }
         let (cluster, name, key) = (self.cluster, name.clone(), public.hash());
         let principal = Principal { cluster, role, name, key, nids: Vec::new() };
         let mut params = CertificateParams::default();

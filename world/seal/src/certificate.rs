@@ -32,6 +32,22 @@ pub(crate) fn principal_of(certificate: &CertificateDer<'_>) -> Result<Principal
     Ok(Principal { nids, ..principal })
 }
 
+/// The only URI of a certificate.
+pub(crate) fn only_uri(certificate: &CertificateDer<'_>) -> Option<String> {
+    let key = webpki::EndEntityCert::try_from(certificate).ok()?;
+    let mut names = key.valid_uri_names();
+    match (names.next(), names.next()) {
+        (Some(uri), None) => Some(uri.to_owned()),
+        _ => None,
+    }
+}
+
+/// SHA-256 of the key of a certificate.
+pub(crate) fn key_hash(certificate: &CertificateDer<'_>) -> Result<KeyHash, SealError> {
+    let key = webpki::EndEntityCert::try_from(certificate).map_err(|_| SealError::NoPrincipal)?;
+    Ok(KeyHash(sha256(key.subject_public_key_info().as_ref())))
+}
+
 /// True if an authority signed the certificate of a key: itself, or through one of `between`.
 /// `now`: seconds since 1970.
 pub(crate) fn is_signed(

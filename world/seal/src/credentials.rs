@@ -1,20 +1,34 @@
 //! The key of a host, with its certificate and that of its cluster's authority.
 
-use crate::certificate::{is_same_authority, is_signed, principal_of};
+use crate::certificate::{
+    expires_of, is_same_authority, is_signed, key_hash, only_uri, principal_of,
+};
 use crate::error::SealError;
 use crate::fingerprint::Fingerprint;
 use crate::pem;
+use crate::provider::provider;
 use rustls::pki_types::pem::{Error as PemError, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::sign::CertifiedKey;
 use std::sync::Arc;
 use types::nid::Nid;
-use types::principal::Principal;
+use types::principal::{KeyName, Principal, Role};
+use types::session::ClusterId;
 
 /// Line of the file that names NIDs of the MGS.
 const MGS: &str = "# mgs ";
 /// Line of the file that says when its certificate ends, seconds since 1970.
 const EXPIRES: &str = "# expires ";
 
+/// Line of the file of a key of a site: how many certificates are the site's.
+const SITE: &str = "# site ";
+/// Line that names the cluster, where no certificate does.
+const CLUSTER: &str = "# cluster ";
+/// Label of such a key where only its host knows it.
+const SITE_LABEL: &str = "site";
+
+/// Certificates between a key of a site and its authority.
+const BETWEEN_MAX: usize = 4;
 /// Certificates of authorities that a key may have beside that of its own.
 pub(crate) const OVERLAP_MAX: usize = 4;
 
@@ -22,8 +36,10 @@ pub(crate) const OVERLAP_MAX: usize = 4;
 #[derive(Clone)]
 pub struct Credentials {
     principal: Principal,
-    key: Arc<PrivatePkcs8KeyDer<'static>>,
+    key: Arc<PrivateKeyDer<'static>>,
     certificate: CertificateDer<'static>,
+    /// Of a key of a site, the certificates between it and its authority. At most [`BETWEEN_MAX`].
+    between: Vec<CertificateDer<'static>>,
     authority: CertificateDer<'static>,
     /// While the authority before still holds: the bridge, which is the certificate of `authority`
     /// that the one before signed, and the certificate of the one before. At most [`OVERLAP_MAX`].
@@ -40,8 +56,56 @@ impl Credentials {
         (mgs, expires): (Vec<Nid>, i64),
     ) -> Result<Credentials, SealError> {
         let principal = principal_of(&certificate)?;
-        let key = PrivatePkcs8KeyDer::from(key).into();
-        Ok(Credentials { principal, key, certificate, authority, overlap, mgs, expires })
+        let key = Arc::new(PrivatePkcs8KeyDer::from(key).into());
+        let between = Vec::new();
+        Ok(Credentials { principal, key, certificate, between, authority, overlap, mgs, expires })
+    }
+
+    /// The key of a host of a site: its private key and its certificates, its own first, as PEM.
+    /// What it may be and its name in the cluster the servers know; here it is a client of its id's
+    /// last segment.
+    ///
+    /// # Errors
+    /// A text is something else, or the key does not fit the certificate.
+    pub fn of_site(
+        cluster: &ClusterText,
+        key: &str,
+        certificates: &str,
+    ) -> Result<Credentials, SealError> {
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
+            .map_err(|_| SealError::NoKey("it has no private key"))?;
+        let all = CertificateDer::pem_slice_iter(certificates.as_bytes());
+        let chain = all
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|_| SealError::NoKey("a certificate is none"))?;
+        CertifiedKey::from_der(chain.clone(), key.clone_key(), &provider())?;
+        Credentials::with_site(cluster.clone(), key, chain)
+    }
+
+    fn with_site(
+        ClusterText { cluster, mgs, authority, overlap }: ClusterText,
+        key: PrivateKeyDer<'static>,
+        mut chain: Vec<CertificateDer<'static>>,
+    ) -> Result<Credentials, SealError> {
+        if !(1..=1 + BETWEEN_MAX).contains(&chain.len()) {
+            return Err(SealError::NoKey("it has no or too many certificates of the site"));
+        }
+        let between = chain.split_off(1);
+        let certificate = chain.remove(0);
+        let id = only_uri(&certificate).ok_or(SealError::NoId)?;
+        let part = id.strip_prefix("spiffe://").and_then(|id| id.rsplit_once('/'));
+        let (_, part) = part.ok_or(SealError::NoId)?;
+        let name = KeyName::of_site(&SITE_LABEL.parse()?, part)?;
+        let expires = expires_of(&certificate).ok_or(SealError::NoId)?;
+        let (key, hash) = (Arc::new(key), key_hash(&certificate)?);
+        let principal =
+            Principal { cluster, role: Role::Client, name, key: hash, nids: Vec::new() };
+        Ok(Credentials { principal, key, certificate, between, authority, overlap, mgs, expires })
+    }
+
+    /// True if an authority of a site made it.
+    pub fn is_of_site(&self) -> bool {
+        self.principal.name.is_of_site()
     }
 
     /// From the text of [`Credentials::to_text`].
@@ -49,6 +113,9 @@ impl Credentials {
     /// # Errors
     /// The text is something else.
     pub fn from_text(text: &str) -> Result<Credentials, SealError> {
+        if let Some(count) = line_of(text, SITE) {
+            return Credentials::of_site_text(text, count);
+        }
         let key = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes())
             .map_err(|_| SealError::NoKey("it has no key"))?;
         let mut certificates = CertificateDer::pem_slice_iter(text.as_bytes());
@@ -58,19 +125,32 @@ impl Credentials {
             return Err(SealError::NoKey("it has no two certificates"));
         };
         let overlap = further(certificates)?;
-        let nids = text.lines().filter_map(|line| line.strip_prefix(MGS));
-        let mgs = nids
-            .map(str::parse)
-            .collect::<Result<_, _>>()
-            .map_err(|_| SealError::NoKey("a NID is none"))?;
+        let mgs = mgs_of(text)?;
         let expires = text.lines().find_map(|line| line.strip_prefix(EXPIRES)?.parse().ok());
         let expires = expires.ok_or(SealError::NoKey("it does not say when it expires"))?;
         let key = key.secret_pkcs8_der().to_vec();
         Credentials::new(key, certificate, (authority, overlap), (mgs, expires))
     }
 
+    /// `count`: how many certificates are those of the site.
+    fn of_site_text(text: &str, count: &str) -> Result<Credentials, SealError> {
+        let bad = || SealError::NoKey("it does not say which certificates are those of the site");
+        let count = count.parse().ok().filter(|n| (1..=1 + BETWEEN_MAX).contains(n));
+        let count: usize = count.ok_or_else(bad)?;
+        let key = PrivateKeyDer::from_pem_slice(text.as_bytes())
+            .map_err(|_| SealError::NoKey("it has no key"))?;
+        let all = CertificateDer::pem_slice_iter(text.as_bytes());
+        let chain: Result<Vec<_>, _> = all.take(count).collect();
+        let chain = chain.map_err(|_| SealError::NoKey("a certificate is none"))?;
+        let cluster = ClusterText::after(text, count)?;
+        Credentials::with_site(cluster, key, chain)
+    }
+
     /// The text of its file. It is secret.
     pub fn to_text(&self) -> String {
+        if self.is_of_site() {
+            return self.to_site_text();
+        }
         let nids: String = self.mgs.iter().map(|nid| format!("{MGS}{nid}\n")).collect();
         let (Principal { cluster, .. }, expires) = (&self.principal, self.expires);
         let overlap: String =
@@ -78,9 +158,33 @@ impl Credentials {
         format!(
             "# Key of SheenFS: {} of the cluster {cluster}. Keep it secret.\n{nids}{EXPIRES}{expires}\n{}{}{}{overlap}",
             self.principal,
-            pem::encode("PRIVATE KEY", self.key.secret_pkcs8_der()),
+            pem::encode("PRIVATE KEY", self.key.secret_der()),
             pem::encode("CERTIFICATE", &self.certificate),
             pem::encode("CERTIFICATE", &self.authority)
+        )
+    }
+
+    fn to_site_text(&self) -> String {
+        let label = match &*self.key {
+            PrivateKeyDer::Pkcs1(_) => "RSA PRIVATE KEY",
+            PrivateKeyDer::Sec1(_) => "EC PRIVATE KEY",
+            _ => "PRIVATE KEY",
+        };
+        let Credentials { principal, certificate, between, .. } = self;
+        let own = std::iter::once(certificate).chain(between);
+        let own: String = own.map(|der| pem::encode("CERTIFICATE", der)).collect();
+        let cluster = ClusterText {
+            cluster: principal.cluster,
+            mgs: self.mgs.clone(),
+            authority: self.authority.clone(),
+            overlap: self.overlap.clone(),
+        };
+        format!(
+            "# Key of a site for SheenFS: {principal}. Keep it secret.\n{SITE}{}\n{}{}{own}{}",
+            1 + between.len(),
+            cluster.lines(),
+            pem::encode(label, self.key.secret_der()),
+            cluster.certificates()
         )
     }
 
@@ -97,6 +201,9 @@ impl Credentials {
     /// Its certificate, that of the authority, and what the other end needs if it knows only the
     /// authority before.
     pub(crate) fn chain(&self) -> Vec<CertificateDer<'static>> {
+        if self.is_of_site() {
+            return std::iter::once(&self.certificate).chain(&self.between).cloned().collect();
+        }
         let own = [&self.certificate, &self.authority];
         own.into_iter().chain(&self.overlap).cloned().collect()
     }
@@ -142,13 +249,81 @@ impl Credentials {
     }
 
     pub(crate) fn key(&self) -> PrivateKeyDer<'static> {
-        PrivateKeyDer::Pkcs8(self.key.clone_key())
+        self.key.clone_key()
     }
 
     /// When its certificate ends, seconds since 1970.
     pub fn expires(&self) -> i64 {
         self.expires
     }
+}
+
+/// What hosts with keys of a site need of a cluster. It is not secret.
+#[derive(Clone)]
+pub struct ClusterText {
+    cluster: ClusterId,
+    mgs: Vec<Nid>,
+    authority: CertificateDer<'static>,
+    overlap: Vec<CertificateDer<'static>>,
+}
+
+impl ClusterText {
+    /// Of this cluster, with its authority and what goes beside it in an overlap.
+    pub(crate) fn new(
+        cluster: ClusterId,
+        mgs: Vec<Nid>,
+        authority: CertificateDer<'static>,
+        overlap: Vec<CertificateDer<'static>>,
+    ) -> ClusterText {
+        ClusterText { cluster, mgs, authority, overlap }
+    }
+
+    /// From the text of [`ClusterText::to_text`].
+    ///
+    /// # Errors
+    /// The text is something else.
+    pub fn from_text(text: &str) -> Result<ClusterText, SealError> {
+        ClusterText::after(text, 0)
+    }
+
+    /// From a text in which other certificates stand first.
+    fn after(text: &str, others: usize) -> Result<ClusterText, SealError> {
+        let bad = || SealError::NoKey("it names no cluster: `sheen auth export` prints it");
+        let cluster = line_of(text, CLUSTER).ok_or_else(bad)?;
+        let number = u128::from_str_radix(&cluster.replace('-', ""), 16).map_err(|_| bad())?;
+        let mut certificates = CertificateDer::pem_slice_iter(text.as_bytes()).skip(others);
+        let Some(Ok(authority)) = certificates.next() else {
+            return Err(SealError::NoKey("it has no certificate of the cluster's authority"));
+        };
+        let overlap = further(certificates)?;
+        Ok(ClusterText { cluster: ClusterId(number), mgs: mgs_of(text)?, authority, overlap })
+    }
+
+    fn lines(&self) -> String {
+        let nids: String = self.mgs.iter().map(|nid| format!("{MGS}{nid}\n")).collect();
+        format!("{CLUSTER}{}\n{nids}", self.cluster)
+    }
+
+    fn certificates(&self) -> String {
+        let all = std::iter::once(&self.authority).chain(&self.overlap);
+        all.map(|der| pem::encode("CERTIFICATE", der)).collect()
+    }
+
+    /// Its text.
+    pub fn to_text(&self) -> String {
+        let what = "# A cluster of SheenFS, for hosts with keys of a site's authority. Not secret.";
+        format!("{what}\n{}{}", self.lines(), self.certificates())
+    }
+}
+
+fn line_of<'a>(text: &'a str, start: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| line.strip_prefix(start))
+}
+
+fn mgs_of(text: &str) -> Result<Vec<Nid>, SealError> {
+    let nids = text.lines().filter_map(|line| line.strip_prefix(MGS));
+    let mgs = nids.map(str::parse).collect::<Result<_, _>>();
+    mgs.map_err(|_| SealError::NoKey("a NID is none"))
 }
 
 /// The certificates behind those that every file of an authority or key has.

@@ -10,7 +10,7 @@ use crate::certificate::{is_signed, principal_of, sha256};
 use crate::credentials::{Credentials, OVERLAP_MAX};
 use crate::error::SealError;
 use crate::handshake::{Failed, Shaken, halves, shake};
-use crate::made::{Wall, provider};
+use crate::provider::{Wall, provider};
 use crate::token::Token;
 use env::BoxFuture;
 use env::clock::Clock;

@@ -16,6 +16,9 @@ pub enum SealError {
     /// The certificate names no owner that a cluster could have.
     #[error("the certificate names no key of a cluster")]
     NoPrincipal,
+    /// The certificate of a site names no id.
+    #[error("the certificate has not exactly one URI, spiffe://DOMAIN/...")]
+    NoId,
     /// What a certificate cannot bear.
     #[error("{0} is no NID for a key: name an address, 10.1.0.7@tcp1, or a network, *@tcp1")]
     Nid(NidPattern),
@@ -78,6 +81,9 @@ fn theirs(error: &CertificateError) -> &'static str {
         | E::NotValidForName
         | E::NotValidForNameContext { .. } => "its key is not that of a server",
         E::Revoked => "its key was revoked",
+        E::ApplicationVerificationFailure => {
+            "an authority of the site signed its key, and no mapping lets it in: see `sheen auth trust --list`"
+        }
         _ => "its key is damaged, or of another sort",
     }
 }
@@ -96,6 +102,11 @@ pub(crate) fn ours(alert: AlertDescription) -> String {
                 .to_owned()
         }
         A::CertificateRevoked => "the key of this host was revoked".to_owned(),
+        A::AccessDenied => {
+            "an authority of the site signed the key of this host, and no mapping lets it in: see `sheen auth trust --list` \
+             where the MGS is"
+                .to_owned()
+        }
         A::CertificateRequired => "it asks for a key, and this process showed none".to_owned(),
         A::BadCertificate | A::UnsupportedCertificate | A::CertificateUnknown => {
             "it does not take the key of this host: it is not valid yet, or of another sort".to_owned()

@@ -6,8 +6,8 @@
 use crate::certificate::sha256;
 use crate::error::SealError;
 use crate::handshake::{Failed, Shaken, halves, shake};
-use crate::made::{Wall, provider};
 use crate::pem;
+use crate::provider::{Wall, provider};
 use env::clock::Clock;
 use lnet::seal::{Read, Write};
 use rcgen::{

@@ -5,15 +5,16 @@
 //! the node ([`Seal::is_withdrawn`]).
 
 use crate::authority::SERVER_NAME;
-use crate::certificate::{expires_of, principal_of};
+use crate::certificate::expires_of;
 use crate::credentials::Credentials;
 use crate::enrol::{self, ENROLMENT, ENROLMENT_1, Enroller, RENEWAL};
 use crate::error::SealError;
 use crate::fingerprint::Fingerprint;
 use crate::handshake::{Failed, Shaken, halves, shake};
 use crate::made::{MESSAGES, Made, TICKET};
+use crate::sites::Sites;
 use crate::tickets::TicketKeys;
-use crate::trust::Revoked;
+use crate::trust::Heard;
 use crate::within::{self, NO_CIPHER, WITHIN};
 use env::BoxFuture;
 use env::clock::Clock;
@@ -24,6 +25,8 @@ use lnet::seal::{KeyRefused, Protection, Reach, Read, START_BYTES, Seal, Sealed,
 use parking_lot::RwLock;
 use rustls::ClientConfig;
 use rustls::client::UnbufferedClientConnection;
+#[cfg(test)]
+use rustls::pki_types::UnixTime;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::UnbufferedServerConnection;
 use std::collections::BTreeSet;
@@ -34,7 +37,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use types::nid::Nid;
-use types::principal::{KeyHash, Principal, Role};
+use types::principal::{KeyHash, KeyName, Principal, Role};
 
 /// What a process that takes tokens speaks, too.
 const ENROLS: [&[u8]; 3] = [RENEWAL, ENROLMENT, ENROLMENT_1];
@@ -47,7 +50,7 @@ pub struct Keys {
     made: RwLock<Arc<Made>>,
     /// Takes tokens: where the MGS is.
     enroller: OnceLock<Arc<dyn Enroller>>,
-    revoked: Arc<Revoked>,
+    heard: Arc<Heard>,
     /// Authorities that hold, as the MGS says, the newest first; empty: it says nothing.
     holding: RwLock<Vec<Fingerprint>>,
     handshakes: Handshakes,
@@ -89,11 +92,11 @@ impl Keys {
     /// # Errors
     /// The key cannot be used.
     pub fn new(credentials: &Credentials, clock: Arc<dyn Clock>) -> Result<Arc<Keys>, SealError> {
-        let (enroller, revoked) = (OnceLock::new(), Arc::<Revoked>::default());
-        let made = Made::of(credentials, &clock, &revoked, TicketKeys::default())?;
+        let (enroller, heard) = (OnceLock::new(), Arc::<Heard>::default());
+        let made = Made::of(credentials, &clock, &heard, TicketKeys::default())?;
         let (made, holding) = (RwLock::new(Arc::new(made)), RwLock::default());
         let handshakes = Handshakes::default();
-        Ok(Arc::new(Keys { clock, made, enroller, revoked, holding, handshakes }))
+        Ok(Arc::new(Keys { clock, made, enroller, heard, holding, handshakes }))
     }
 
     /// Connections are made with this key from now on. Returns true if it trusts fewer authorities:
@@ -104,7 +107,7 @@ impl Keys {
     pub fn replace(&self, credentials: &Credentials) -> Result<bool, SealError> {
         let mut made = self.made.write();
         let ticket_keys = made.ticket_keys().clone();
-        let next = Made::of(credentials, &self.clock, &self.revoked, ticket_keys)?;
+        let next = Made::of(credentials, &self.clock, &self.heard, ticket_keys)?;
         let before = std::mem::replace(&mut *made, Arc::new(next));
         Ok(before.trust.fingerprints().iter().any(|one| !made.trust.knows(one)))
     }
@@ -144,7 +147,12 @@ impl Keys {
 
     /// What is to be done about the key.
     pub fn due(&self) -> Due {
-        due(&self.made().trust.fingerprints(), &self.holding.read())
+        let made = self.made();
+        match due(&made.trust.fingerprints(), &self.holding.read()) {
+            // The site renews it; the file gets the new authority with that.
+            Due::Renewal if made.principal.name.is_of_site() => Due::Nothing,
+            due => due,
+        }
     }
 
     /// True if this process takes tokens, and renews the keys of others.
@@ -190,10 +198,32 @@ impl Keys {
 
     /// These keys, too, were revoked. `false`: that was known.
     pub fn revoke(&self, revoked: BTreeSet<KeyHash>) -> bool {
-        let mut known = self.revoked.write();
+        let mut known = self.heard.revoked.write();
         let before = known.len();
         known.extend(revoked);
         known.len() > before
+    }
+
+    /// Keys of sites with these names, too, were revoked. `false`: that was known.
+    pub fn bar(&self, names: BTreeSet<KeyName>) -> bool {
+        let mut known = self.heard.barred.write();
+        let before = known.len();
+        known.extend(names);
+        known.len() > before
+    }
+
+    /// Keys of these sites are taken from now on. Returns true if something is not taken any more:
+    /// connections for which it vouched are [withdrawn](Seal::is_withdrawn).
+    pub fn set_sites(&self, sites: Sites) -> bool {
+        let sites = Arc::new(sites);
+        let before = std::mem::replace(&mut *self.heard.sites.write(), sites.clone());
+        !before.is_within(&sites)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn test_believes_server(&self, chain: &[CertificateDer<'_>]) -> bool {
+        let now = Duration::from_secs(u64::try_from(self.now()).expect("a time"));
+        self.made().trust.still_believes_server(chain, UnixTime::since_unix_epoch(now))
     }
 
     #[cfg(test)]
@@ -393,7 +423,7 @@ fn failed(nid: Nid, failed: Failed) -> LinkError {
 }
 
 impl Keys {
-    /// Whose key this certificate shows, and the trusted authority that signed it by itself.
+    /// Whose key these certificates show, and what vouches for it.
     /// `made`: what the handshake was made with.
     fn shown(
         &self,
@@ -401,9 +431,10 @@ impl Keys {
         nid: Nid,
         chain: &[CertificateDer<'_>],
     ) -> Result<(Principal, Option<Fingerprint>), LinkError> {
-        let certificate = chain.first().ok_or_else(|| key(nid, "it shows no key".to_owned()))?;
-        let principal = principal_of(certificate).map_err(|error| key(nid, error.to_string()))?;
-        Ok((principal, made.trust.signer(certificate, self.now())))
+        if chain.is_empty() {
+            return Err(key(nid, "it shows no key".to_owned()));
+        }
+        made.trust.owner(chain, self.now()).map_err(|error| key(nid, error.to_string()))
     }
 
     /// What the other end proved: whose its key is; and how the connection is protected.
@@ -460,12 +491,12 @@ impl Seal for Keys {
     }
 
     fn is_revoked(&self, principal: &Principal) -> bool {
-        self.revoked.read().contains(&principal.key)
+        self.heard.is_revoked(principal)
     }
 
     fn is_withdrawn(&self, protection: &Protection) -> bool {
         let made = self.made();
-        protection.authority.is_some_and(|hash| !made.trust.knows(&Fingerprint(hash)))
+        protection.authority.is_some_and(|hash| !made.trust.vouches(&Fingerprint(hash)))
     }
 }
 

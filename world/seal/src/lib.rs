@@ -24,11 +24,15 @@ pub mod kept;
 pub mod keys;
 mod made;
 mod pem;
+mod provider;
 mod records;
 pub mod renew;
 mod resume;
 #[cfg(test)]
 mod resumed;
+pub mod sites;
+#[cfg(test)]
+mod sites_meet;
 #[cfg(test)]
 mod tests;
 pub mod tickets;

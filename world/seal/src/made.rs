@@ -2,22 +2,18 @@
 
 use crate::credentials::Credentials;
 use crate::error::SealError;
+use crate::provider::{Wall, provider};
 use crate::resume::{Answering, Calling, Tickets};
 use crate::tickets::{TicketKeys, TicketSealer};
-use crate::trust::{Revoked, Trust};
+use crate::trust::{Heard, Trust};
 use crate::within::WITHIN;
 use env::clock::Clock;
 use rustls::client::Resumption;
 use rustls::crypto::CryptoProvider;
-use rustls::crypto::ring::{cipher_suite, default_provider, kx_group};
-use rustls::pki_types::UnixTime;
 use rustls::server::{NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
-use rustls::time_provider::TimeProvider;
 use rustls::{ClientConfig, ServerConfig};
-use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 use types::nid::Nid;
 use types::principal::{Principal, Role};
 
@@ -28,34 +24,6 @@ pub(crate) const TICKET: &[u8] = b"sheen-ticket/1";
 
 /// Tickets that a server gives with a handshake: the next connections of a process begin at once.
 const TICKETS: usize = 2;
-
-/// Wall time of the environment.
-pub(crate) struct Wall(pub(crate) Arc<dyn Clock>);
-
-impl fmt::Debug for Wall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Wall")
-    }
-}
-
-impl TimeProvider for Wall {
-    fn current_time(&self) -> Option<UnixTime> {
-        let seconds = u64::try_from(self.0.wall().sec).ok()?;
-        Some(UnixTime::since_unix_epoch(Duration::from_secs(seconds)))
-    }
-}
-
-/// Two ciphers, one way to agree on a key. Randomness is the kernel's.
-pub(crate) fn provider() -> CryptoProvider {
-    CryptoProvider {
-        cipher_suites: vec![
-            cipher_suite::TLS13_AES_128_GCM_SHA256,
-            cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
-        ],
-        kx_groups: vec![kx_group::X25519],
-        ..default_provider()
-    }
-}
 
 /// See the module.
 #[derive(Clone)]
@@ -79,11 +47,12 @@ impl Made {
     pub(crate) fn of(
         credentials: &Credentials,
         clock: &Arc<dyn Clock>,
-        revoked: &Arc<Revoked>,
+        heard: &Arc<Heard>,
         ticket_keys: TicketKeys,
     ) -> Result<Made, SealError> {
         let (provider, wall) = (Arc::new(provider()), Arc::new(Wall(clock.clone())));
-        let trust = Trust::new(credentials.authorities(), &provider, revoked.clone())?;
+        let (cluster, authorities) = (credentials.principal().cluster, credentials.authorities());
+        let trust = Trust::new(cluster, authorities, &provider, heard.clone())?;
         let mut calls = ClientConfig::builder_with_details(provider.clone(), wall.clone())
             .with_protocol_versions(&[&rustls::version::TLS13])?
             .dangerous()

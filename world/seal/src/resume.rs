@@ -4,7 +4,7 @@
 //! rustls gives and takes tickets without a look at the certificates for which they stand. Here
 //! each is looked at again, as in a full handshake, before it is taken or shown.
 
-use crate::made::Wall;
+use crate::provider::Wall;
 use crate::tickets::{Content, TICKET_LIFE, TicketSealer};
 use crate::trust::Trust;
 use parking_lot::Mutex;

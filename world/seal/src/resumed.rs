@@ -29,6 +29,7 @@ impl Random for Count {
 }
 
 static RANDOM: Count = Count(AtomicU64::new(1));
+pub(crate) const RANDOM_OF_TESTS: &dyn Random = &RANDOM;
 
 /// A process, and its clock.
 struct Process {

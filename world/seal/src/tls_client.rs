@@ -3,7 +3,7 @@
 
 use crate::error::SealError;
 use crate::handshake::{Failed, Shaken, halves, shake};
-use crate::made::provider;
+use crate::provider::provider;
 use lnet::seal::{Read, Write};
 use rustls::client::{Resumption, UnbufferedClientConnection};
 use rustls::pki_types::pem::PemObject;

@@ -3,6 +3,7 @@
 
 mod resumed;
 mod rotated;
+mod site_keys;
 
 use e2e::can_mount;
 use e2e::hosts::Hosts;

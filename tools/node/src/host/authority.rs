@@ -6,11 +6,13 @@
 //! | `key.pem` | key of the host of the MGS |
 //! | `keys.json` | every key that was made, and which are revoked |
 //! | `tokens.json` | tokens that are good ([`tokens`]) |
+//! | `sites.json` | authorities of sites whose keys are taken ([`sites`]) |
 //! | `lock` | held by the process that changes the list |
 //!
 //! All are for their owner only. Bound: [`KEYS_MAX`] keys.
 
 pub mod rotation;
+pub mod sites;
 pub mod tokens;
 
 use crate::host::keys::{AUTHORITY_DIR, MGS_KEY};
@@ -19,6 +21,7 @@ use rustix::fs::FlockOperation;
 use seal::authority::{Authority, Subject};
 use seal::credentials::Credentials;
 use seal::error::SealError;
+use seal::sites::BadSite;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -65,8 +68,16 @@ pub enum AuthorityError {
     #[error(transparent)]
     Seal(#[from] SealError),
     /// No key has this name.
-    #[error("there is no key of the name {0} that is not revoked; `sheen auth list` shows all")]
+    #[error(
+        "there is no key of the name {0} that is not revoked; `sheen auth list` and `sheen auth trust --list` show all"
+    )]
     NoName(KeyName),
+    /// What is no authority of a site, or no mapping beside others.
+    #[error(transparent)]
+    Site(#[from] BadSite),
+    /// Nothing of that kind is trusted.
+    #[error("no mapping and no authority of a site is that; `sheen auth trust --list` shows all")]
+    NoSite,
     /// The last rotation is not over.
     #[error(
         "the authority before this one still holds: `sheen auth list` shows which hosts have keys of it only, \
@@ -372,6 +383,9 @@ impl AuthorityDir {
             return Err(AuthorityError::None(self.0.parent().unwrap_or(&self.0).to_owned()));
         }
         let _lock = self.lock()?;
+        if name.is_of_site() {
+            return self.bar(name);
+        }
         let mut list = self.list()?;
         let mut revoked = 0;
         for key in

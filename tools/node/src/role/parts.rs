@@ -2,6 +2,7 @@
 
 use crate::error::NodeError;
 use crate::host::lease_end::LeaseEnder;
+use crate::manage::known::Known;
 use crate::watch::audit_log::AuditLog;
 use env::Env;
 use fuse::jobs::JobNames;
@@ -33,6 +34,8 @@ pub struct Parts {
     pub host: String,
     /// Its key; `None`: it shows none, and asks for none.
     pub keys: Option<Arc<Keys>>,
+    /// Keeps what it hears of keys; `None`: it has no home.
+    pub known: Option<Arc<Known>>,
     /// Ends the leases of this process when it is gone.
     pub leases: Arc<LeaseEnder>,
     /// Names the jobs of programs, for all mounts.
@@ -69,6 +72,7 @@ impl Parts {
             service_nodes: Vec::new(),
             host,
             keys: None,
+            known: None,
             leases: Arc::default(),
             jobs,
             audit: None,

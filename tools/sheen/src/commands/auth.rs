@@ -4,8 +4,8 @@
 //! itself, a running process a changed key.
 
 use crate::cli::{
-    AuthArgs, AuthCommand, AuthInitArgs, AuthIssueArgs, AuthJoinArgs, AuthListArgs, AuthRenewArgs,
-    AuthRevokeArgs, AuthRotateArgs, AuthTokenArgs,
+    AuthArgs, AuthCommand, AuthInitArgs, AuthInstallArgs, AuthIssueArgs, AuthJoinArgs,
+    AuthListArgs, AuthRenewArgs, AuthRevokeArgs, AuthRotateArgs, AuthTokenArgs, AuthTrustArgs,
 };
 use crate::commands::up::absolute;
 use crate::terminal::outcome::{Exit, Failure, Outcome};
@@ -14,10 +14,12 @@ use node::config::format;
 use node::config::security::Security;
 use node::config::settings::{Listen, Settings};
 use node::home::Home;
+use node::host::authority::sites::Removed;
 use node::host::authority::tokens::TokenSpec;
 use node::host::authority::{AuthorityDir, KeyList, now};
 use node::host::{join, keys};
 use seal::authority::{KEY_LIFE, Subject};
+use seal::credentials::{ClusterText, Credentials};
 use seal::fingerprint::Fingerprint;
 use seal::token::{BadToken, Token};
 use serde::Serialize;
@@ -28,7 +30,7 @@ use tabled::builder::Builder;
 use tabled::settings::Style;
 use types::limits::PEER_NIDS_MAX;
 use types::nid::{Nid, NidPattern};
-use types::principal::KeyName;
+use types::principal::{BadKeyName, KeyName};
 use types::session::ClusterId;
 use types::target::TargetKind;
 
@@ -44,7 +46,9 @@ pub fn run(args: &AuthArgs) -> Outcome {
     match &args.command {
         AuthCommand::Init(args) => init(args),
         AuthCommand::Issue(args) => issue(args),
-        AuthCommand::Install(args) => install(args.file.as_deref()),
+        AuthCommand::Install(args) => install(args),
+        AuthCommand::Trust(args) => trust(args),
+        AuthCommand::Export(args) => export(&args.dir),
         AuthCommand::List(args) => list(args),
         AuthCommand::Revoke(args) => revoke(args),
         AuthCommand::Renew(args) => renew(args),
@@ -229,8 +233,64 @@ fn rotate(args: &AuthRotateArgs) -> Outcome {
     Ok(Exit::Done)
 }
 
-fn install(file: Option<&Path>) -> Outcome {
-    installed(&read_all(file)?)
+fn install(args: &AuthInstallArgs) -> Outcome {
+    let text = read_all(args.file.as_deref())?;
+    let (Some(cert), Some(key)) = (&args.cert, &args.key) else { return installed(&text) };
+    let cluster = ClusterText::from_text(&text).map_err(Failure::failed)?;
+    let [cert, key] = [read_all(Some(cert))?, read_all(Some(key))?];
+    let key = Credentials::of_site(&cluster, &key, &cert).map_err(Failure::failed)?;
+    installed(&key.to_text())
+}
+
+fn export(dir: &Path) -> Outcome {
+    let cluster = AuthorityDir::of(&mgt_of(dir)?).export().map_err(Failure::failed)?;
+    output::data(&cluster.to_text())?;
+    Ok(Exit::Done)
+}
+
+fn trust(args: &AuthTrustArgs) -> Outcome {
+    let authority = AuthorityDir::of(&mgt_of(&args.dir)?);
+    match (&args.ca, &args.remove) {
+        (Some(ca), _) => {
+            let site = authority.trust(&read_all(Some(ca))?, args.map.clone());
+            let site = site.map_err(Failure::failed)?;
+            output::talk(&format!(
+                "takes keys of {} mappings of the authority {}: a running MGS tells every server within a second",
+                site.maps().len(),
+                site.fingerprint()
+            ));
+        }
+        (None, Some(what)) => {
+            let removed = match what.parse() {
+                Ok(fingerprint) => Removed::Authority(fingerprint),
+                Err(_) => Removed::Label(
+                    what.parse().map_err(|bad: BadKeyName| Failure::Usage(bad.to_string()))?,
+                ),
+            };
+            let gone = authority.distrust(&removed).map_err(Failure::failed)?;
+            output::talk(&format!(
+                "took back {gone} mappings: a running MGS tells every server within a second, and their connections end"
+            ));
+        }
+        (None, None) if args.list => list_sites(&authority)?,
+        (None, None) => {
+            return Err(Failure::Usage(
+                "say what to do: CA and --map, --list, or --remove".to_owned(),
+            ));
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn list_sites(authority: &AuthorityDir) -> Result<(), Failure> {
+    let list = authority.sites().map_err(Failure::failed)?.unwrap_or_default();
+    let mut lines = String::new();
+    for site in list.sites.all() {
+        lines += &format!("authority {}\n", site.fingerprint());
+        site.maps().iter().for_each(|map| lines += &format!("  {map}\n"));
+    }
+    list.barred.iter().for_each(|name| lines += &format!("revoked {name}\n"));
+    output::data(&lines)
 }
 
 /// What the file has, or standard input.
