@@ -381,10 +381,10 @@ mod tests {
         assert_eq!(op.name_made(), Some((FID, &b)));
         assert_eq!(moved().try_each_fid(|_| Err(())), Err(()), "the first error ends it");
 
-        let mut many = MdsOp::GetattrMany(GetattrMany { fids: vec![DIR, FID] });
+        let mut many = MdsOp::GetattrMany(GetattrMany::of(vec![DIR, FID]));
         assert_eq!(many.fid(), DIR);
         many.try_each_fid(replace).unwrap();
-        assert!(matches!(many, MdsOp::GetattrMany(GetattrMany { fids }) if fids == [FID, FID]));
+        assert!(matches!(many, MdsOp::GetattrMany(GetattrMany { fids, .. }) if fids == [FID, FID]));
         assert_eq!(MdsOp::Sync.fid(), Fid::NONE);
         let needs = Some(types::ranges::Needs { range: ByteRange::new(0, 1), again: false });
         assert_eq!(

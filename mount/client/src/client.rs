@@ -97,6 +97,8 @@ pub struct Client {
     /// Directories that no MDT knows any more.
     pub(crate) not_known: NotKnown,
     pub(crate) statahead: Mutex<Statahead>,
+    /// The same for files that were listed, and that other clients are writing.
+    pub(crate) written: Mutex<Statahead>,
     pub(crate) dir_ahead: Mutex<DirAhead>,
     pub(crate) names_ahead: Mutex<NamesAhead>,
     pub(crate) files_ahead: Mutex<FilesAhead<Arc<File>>>,
@@ -170,6 +172,7 @@ impl Client {
             removed: Removed::default(),
             not_known: NotKnown::default(),
             statahead: Mutex::default(),
+            written: Mutex::default(),
             dir_ahead: Mutex::default(),
             names_ahead: Mutex::default(),
             files_ahead: Mutex::default(),

@@ -13,8 +13,9 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// There and back.
 fn delay() -> Duration {
@@ -44,6 +45,8 @@ const WIDTH: usize = 50;
 const NAME_BYTES: usize = 40;
 /// Files of a large directory that stay open to write.
 const OPEN: usize = 1000;
+/// Files that a program appends to all the time.
+const APPENDED: usize = 200;
 /// Waits of what a mount knows, and bytes that come to it meanwhile: only what it says in the
 /// background, mostly that it lives.
 const WARM: (usize, u64) = (5, 24 << 10);
@@ -192,6 +195,11 @@ fn waits_do_not_grow_with_the_number_of_files() {
 #[test]
 fn writers_of_quiet_files_cost_no_waits() {
     far_away(among_writers);
+}
+
+#[test]
+fn files_that_are_being_appended_to_are_asked_for_together() {
+    far_away(appended);
 }
 
 #[test]
@@ -388,6 +396,61 @@ fn among_writers(far: &Far, verdict: &mut Verdict) {
     }
     lists(&dir);
     verdict.asks_nobody(far, "ls -l again", &dir, &lists);
+}
+
+/// One program appends to all files of a directory by turns, all the time.
+fn appended(far: &Far, verdict: &mut Verdict) {
+    let (stop, appends) = (AtomicBool::new(false), AtomicU64::new(0));
+    let lengths = Mutex::new(vec![1_u64; APPENDED]);
+    let mut files = Vec::new();
+    made(far, "appended", APPENDED, 1, |file| files.push(file));
+    let dir = found(far, "appended");
+    std::thread::scope(|scope| {
+        let append = || {
+            let mut worst = Duration::ZERO;
+            while !stop.load(Ordering::Relaxed) {
+                for (n, file) in files.iter_mut().enumerate() {
+                    let began = Instant::now();
+                    file.write_all(b"x").expect("append");
+                    worst = worst.max(began.elapsed());
+                    lengths.lock().expect("no panic")[n] += 1;
+                    appends.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            worst
+        };
+        let writer = scope.spawn(append);
+        let written = |by: &str| {
+            // In a debug build of a busy machine an append takes a while.
+            eprintln!("{by}: {} appends", appends.load(Ordering::Relaxed));
+        };
+        let list = |dir: &Path| {
+            // Each file is as long as it was before it was looked at, or longer.
+            let before = lengths.lock().expect("no panic").clone();
+            let listed = sh(dir, "ls -l");
+            let sizes = listed.lines().skip(1).map(|line| {
+                let mut words = line.split_whitespace();
+                let size = words.nth(4).and_then(|word| word.parse::<u64>().ok());
+                size.unwrap_or_else(|| panic!("no size in {line}"))
+            });
+            let sizes: Vec<u64> = sizes.collect();
+            assert_eq!(sizes.len(), APPENDED);
+            for (n, (size, before)) in sizes.iter().zip(&before).enumerate() {
+                assert!(
+                    size >= before,
+                    "file {n} was {before} bytes long, and is shown with {size}"
+                );
+            }
+        };
+        written("before");
+        let what = format!("ls -l of {APPENDED} files that are being appended to");
+        let most = 10 + APPENDED / 20;
+        verdict.counted(far, (&what, most), &|_| dir.clone(), &list);
+        written("after");
+        stop.store(true, Ordering::Relaxed);
+        let worst = writer.join().expect("it appends");
+        eprintln!("the longest append took {worst:.2?}");
+    });
 }
 
 fn tree(far: &Far, verdict: &mut Verdict) {

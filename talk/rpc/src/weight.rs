@@ -70,7 +70,7 @@ mod tests {
         };
         assert!(readdir(1024, 4 << 20, true) && !readdir(1024, 4 << 20, false));
         assert!(readdir(16_384, 4 << 20, false) && !readdir(16_384, 4096, true));
-        let many = |count| large(MdsOp::GetattrMany(GetattrMany { fids: vec![Fid::ROOT; count] }));
+        let many = |count| large(MdsOp::GetattrMany(GetattrMany::of(vec![Fid::ROOT; count])));
         assert!(many(512) && !many(64));
     }
 }

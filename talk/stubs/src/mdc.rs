@@ -256,7 +256,25 @@ impl Mdc {
         credentials: &Credentials,
         fids: Vec<Fid>,
     ) -> Result<Vec<Option<Entry>>, RpcError> {
-        match self.call(credentials, MdsOp::GetattrMany(GetattrMany { fids })).await? {
+        self.getattr_many_as(credentials, GetattrMany::of(fids)).await
+    }
+
+    /// The same of files that a program is about to look at: other clients that are writing them
+    /// stop for that.
+    pub async fn getattr_settled(
+        &self,
+        credentials: &Credentials,
+        fids: Vec<Fid>,
+    ) -> Result<Vec<Option<Entry>>, RpcError> {
+        self.getattr_many_as(credentials, GetattrMany { fids, settle: true }).await
+    }
+
+    async fn getattr_many_as(
+        &self,
+        credentials: &Credentials,
+        many: GetattrMany,
+    ) -> Result<Vec<Option<Entry>>, RpcError> {
+        match self.call(credentials, MdsOp::GetattrMany(many)).await? {
             MdsReply::Attrs(entries) => Ok(entries),
             other => Err(unexpected(&self.import, &other)),
         }

@@ -68,6 +68,16 @@ impl Operation for Getattr {
 pub struct GetattrMany {
     /// The inodes.
     pub fids: Vec<Fid>,
+    /// A program is about to look at them: other clients that are writing them give WRITE back, so
+    /// that what is answered can be covered. They get it again with their next writes.
+    pub settle: bool,
+}
+
+impl GetattrMany {
+    /// As the MDT and the writers know them.
+    pub fn of(fids: Vec<Fid>) -> GetattrMany {
+        GetattrMany { fids, settle: false }
+    }
 }
 
 impl Operation for GetattrMany {
@@ -77,6 +87,10 @@ impl Operation for GetattrMany {
 
     fn reply_bytes(&self) -> usize {
         self.fids.len() * ATTR_BYTES
+    }
+
+    fn flags(&self) -> u16 {
+        bits([self.settle])
     }
 
     fn try_each_fid<E>(&mut self, each: impl FnMut(&mut Fid) -> Result<(), E>) -> Result<(), E> {
@@ -89,19 +103,22 @@ impl Operation for GetattrMany {
     }
 
     fn get(flags: u16, r: &mut Reader<'_>, _: &mut Bulk) -> Result<GetattrMany, DecodeError> {
-        plain(flags)?;
+        let [settle] = unpack(FLAGS, flags)?;
         let n = count(*r.get()?, "inodes", INODES_PER_REPLY_MAX)?;
-        Ok(GetattrMany { fids: r.slice_of::<RawFid>(n)?.iter().map(Fid::from).collect() })
+        let fids = r.slice_of::<RawFid>(n)?.iter().map(Fid::from).collect();
+        Ok(GetattrMany { fids, settle })
     }
 
     #[cfg(test)]
     fn sample() -> GetattrMany {
-        GetattrMany { fids: vec![FID, DIR, Fid::result_of(0)] }
+        GetattrMany::of(vec![FID, DIR, Fid::result_of(0)])
     }
 
     #[cfg(test)]
     fn any() -> BoxedStrategy<GetattrMany> {
-        vec(any_fid(), 0..50).prop_map(|fids| GetattrMany { fids }).boxed()
+        (vec(any_fid(), 0..50), any::<bool>())
+            .prop_map(|(fids, settle)| GetattrMany { fids, settle })
+            .boxed()
     }
 }
 

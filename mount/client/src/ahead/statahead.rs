@@ -3,12 +3,13 @@
 //! A program that lists a directory and then looks at each entry (`find`, `du`, `rm -r`) meets
 //! names that the listing taught, without attributes. The second such miss in a directory fetches
 //! the attributes of [`WINDOW_FIRST`] entries at once: the one that was missed, and those behind it
-//! that were not fetched yet. Each further miss fetches twice as many, up to [`WINDOW_MAX`]. So the
-//! order in which a program looks hardly matters.
+//! that were not fetched yet. Each further miss fetches [`GROWS`] times as many, up to
+//! [`WINDOW_MAX`]. So the order in which a program looks hardly matters.
 //!
 //! The first page of a listing comes with attributes. If the program then asked for names only, and
 //! looks at [`LOOKS`] entries of the first page after that, the first window is fetched before it
-//! misses any. So is each further one, once it looked at half as many entries as were fetched.
+//! misses any. So is each further one, once it looked at one in [`GOES_ON_AFTER`] entries that were
+//! fetched.
 //!
 //! A directory whose names are all known is listed from memory, also where attributes are not
 //! known: then the first miss fetches the first window.
@@ -17,6 +18,13 @@
 //! for more, or this mount had none. The first such miss asks for itself. The next one fetches
 //! [`AGAIN_GROWS`] of those that are missing, from its name on, and each further one so many times
 //! as many as the one before it. A miss of what was fetched last begins anew.
+//!
+//! Another client may be writing what is missing. Then nothing is granted unless it stops for that
+//! (`GetattrMany`, `settle`), so entries that are fetched again are asked for so. A listing that
+//! the kernel wanted with attributes shows which files these are, before one is missed. Another
+//! instance of [`Statahead`] has them ([`Statahead::showed`]) and fetches them in the same way,
+//! [`SETTLE_MAX`] at once. A program that looks at the same file again and again stops no writer of
+//! others: only the first miss of each entry does.
 //!
 //! Waste is bounded: an entry is fetched once per listing, so all of it costs what `ls -l` would
 //! have. Entries that are fetched again are at most [`TRIAL`], and [`USED_ONE_IN`] for each one
@@ -28,7 +36,7 @@
 
 use env::clock::Monotonic;
 use env::watch;
-use foldhash::HashMap;
+use foldhash::{HashMap, HashSet};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,6 +48,12 @@ use wire::mds::DirEntry;
 const WINDOW_FIRST: usize = 2048;
 /// Entries of a window, at most: one request, half of what one may ask for.
 pub(crate) const WINDOW_MAX: usize = 16_384;
+/// Each window is so many times the one before it.
+const GROWS: usize = 4;
+/// The next window is fetched before it is missed once one in so many entries was looked at.
+const GOES_ON_AFTER: u64 = 4;
+/// Files that are being written, of a window: about what a program looks at within a round trip.
+pub(crate) const SETTLE_MAX: usize = WINDOW_FIRST;
 /// Misses before the first window.
 const MISSES: u32 = 2;
 /// Looks at entries with attributes before the first window of a directory of which the rest was
@@ -78,6 +92,9 @@ pub(crate) enum OnMiss {
 pub(crate) struct Window {
     /// Of these inodes.
     pub(crate) fids: Vec<Fid>,
+    /// They were fetched before, and something took their locks or granted none: most likely other
+    /// clients write them. And the one that was missed was not missed before.
+    pub(crate) again: bool,
     /// Dropped when the answer is learnt, or will not come: it wakes those that wait.
     pub(crate) done: watch::Sender<()>,
 }
@@ -122,6 +139,11 @@ struct Directory {
     fetched: u64,
     used: u64,
     again: Again,
+    /// Places that were missed.
+    missed: HashSet<usize>,
+    /// Of files that were shown without locks: places, and that each is fetched for its first miss
+    /// only.
+    showed: Option<HashMap<Fid, usize>>,
     /// More may be fetched before it is missed.
     goes_on: bool,
     rests_until: Option<Monotonic>,
@@ -178,6 +200,38 @@ impl Statahead {
         will_do
     }
 
+    /// A listing showed these entries of a directory without locks on their attributes: other
+    /// clients write them. `goes_on`: behind those that it showed before.
+    pub(crate) fn showed(&mut self, dir: Fid, listing: Arc<[DirEntry]>, goes_on: bool) {
+        let before = self.directories.remove(&dir);
+        if listing.is_empty() {
+            return;
+        }
+        self.uses += 1;
+        // A program that looked at those before looks at each.
+        let looks = before.is_some_and(|before| before.misses >= MISSES) && goes_on;
+        let (window_of, misses) = (vec![0; listing.len()], if looks { MISSES - 1 } else { 0 });
+        let last_use = self.uses;
+        let showed = Some(listing.iter().map(|entry| entry.fid).zip(0..).collect());
+        let directory =
+            Directory { listing, window_of, misses, showed, last_use, ..Directory::default() };
+        self.directories.insert(dir, directory);
+        self.make_room();
+    }
+
+    /// The directory and the name with which such an inode was shown.
+    pub(crate) fn name_of(&self, fid: Fid) -> Option<(Fid, Name)> {
+        self.directories.iter().find_map(|(dir, directory)| {
+            let place = *directory.showed.as_ref()?.get(&fid)?;
+            Some((*dir, directory.listing.get(place)?.name.clone()))
+        })
+    }
+
+    /// True if the listing of a directory that is remembered has this name.
+    pub(crate) fn has(&self, dir: Fid, name: &Name) -> bool {
+        self.directories.get(&dir).is_some_and(|directory| directory.place(name).is_some())
+    }
+
     /// A lookup in a directory found attributes under locks. True if those of the other entries
     /// will be wanted, too: [`Statahead::rest`] has them.
     #[must_use]
@@ -187,7 +241,7 @@ impl Statahead {
         {
             directory.used += 1;
             self.figures.hits += 1;
-            if directory.goes_on && directory.used * 2 >= directory.fetched {
+            if directory.goes_on && directory.used * GOES_ON_AFTER >= directory.fetched {
                 directory.goes_on = false;
                 return true;
             }
@@ -297,6 +351,10 @@ impl Directory {
         figures: &mut StataheadFigures,
     ) -> OnMiss {
         let Some(place) = self.place(name) else { return OnMiss::Ask };
+        let is_first = self.missed.insert(place);
+        if self.showed.is_some() && !is_first {
+            return OnMiss::Ask;
+        }
         self.misses += 1;
         if self.misses < MISSES || self.rests(now) {
             return OnMiss::Ask;
@@ -306,7 +364,7 @@ impl Directory {
             // Its sender is gone when the answer is learnt.
             return match done.has_changed() {
                 Ok(_) => OnMiss::Wait(done.clone()),
-                Err(_) => self.lost(place, max, is_known, figures),
+                Err(_) => self.lost((place, is_first), max, is_known, figures),
             };
         }
         self.window(place, max, is_known, figures).map_or(OnMiss::Ask, OnMiss::Fetch)
@@ -320,7 +378,7 @@ impl Directory {
     /// An entry is missed that was fetched.
     fn lost(
         &mut self,
-        place: usize,
+        (place, is_first): (usize, bool),
         max: usize,
         is_known: impl Fn(Fid) -> bool,
         figures: &mut StataheadFigures,
@@ -332,6 +390,8 @@ impl Directory {
         let again = &mut self.again;
         again.missed += 1;
         again.size = match self.window_of[place] == again.window {
+            // Their writer went on too soon.
+            _ if self.showed.is_some() => SETTLE_MAX,
             true => 1,
             false => (again.size * AGAIN_GROWS).clamp(1, WINDOW_MAX),
         };
@@ -346,7 +406,8 @@ impl Directory {
         let missing = |place: &usize| is_over(*place) && !is_known(self.listing[*place].fid);
         let places: Vec<usize> = around.filter(missing).take(size).collect();
         let count = places.len() as u64;
-        let Some(window) = self.begin_window(&places) else { return OnMiss::Ask };
+        let Some(mut window) = self.begin_window(&places) else { return OnMiss::Ask };
+        window.again = is_first;
         (self.again.window, self.again.fetched) =
             (self.window_of[place], self.again.fetched + count);
         figures.total += count;
@@ -369,7 +430,7 @@ impl Directory {
         is_known: impl Fn(Fid) -> bool,
         figures: &mut StataheadFigures,
     ) -> Option<Window> {
-        let size = (self.size * 2).clamp(WINDOW_FIRST, WINDOW_MAX).min(max);
+        let size = (self.size * GROWS).clamp(WINDOW_FIRST, WINDOW_MAX).min(max);
         let around = (place..self.listing.len()).chain(0..place);
         let missing =
             |place: &usize| self.window_of[*place] == 0 && !is_known(self.listing[*place].fid);
@@ -390,7 +451,7 @@ impl Directory {
         self.windows.push(done.subscribe());
         places.iter().for_each(|place| self.window_of[*place] = number);
         let fids = places.iter().map(|place| self.listing[*place].fid).collect();
-        Some(Window { fids, done })
+        Some(Window { fids, again: false, done })
     }
 }
 
@@ -472,7 +533,7 @@ mod tests {
     /// what is fetched. Returns waits, and entries that were fetched again.
     fn waits_without_locks(count: usize, until: usize) -> (usize, u64) {
         let (mut statahead, listing) = (Statahead::default(), listing(count));
-        let mut known = BTreeSet::new();
+        let (mut known, mut fetched) = (BTreeSet::new(), BTreeSet::new());
         let mut waits = 0;
         for n in 0..count {
             if known.contains(&fid(n)) {
@@ -485,8 +546,15 @@ mod tests {
             match statahead.miss((DIR, &name(n)), listing, WINDOW_MAX, is_known, at(0)) {
                 OnMiss::Ask => _ = known.insert(fid(n)),
                 // The lookup asks for itself then.
-                OnMiss::Fetch(_) if waits <= until => _ = known.insert(fid(n)),
-                OnMiss::Fetch(window) => known.extend(window.fids),
+                OnMiss::Fetch(window) if waits <= until => {
+                    known.insert(fid(n));
+                    fetched.extend(window.fids);
+                }
+                OnMiss::Fetch(window) => {
+                    let is_lost = window.fids.iter().any(|fid| fetched.contains(fid));
+                    assert_eq!(window.again, is_lost, "what came without locks is settled");
+                    known.extend(window.fids);
+                }
                 OnMiss::Wait(_) => panic!("nothing is on its way"),
             }
         }
@@ -602,7 +670,10 @@ mod tests {
         };
         let window = rest(&mut statahead).expect("what it will look at");
         assert_eq!(window.fids, (1024..1024 + WINDOW_FIRST).map(fid).collect::<Vec<_>>());
-        assert!((1..WINDOW_FIRST / 2).all(|_| !statahead.hit(DIR)), "enough is on its way");
+        assert!(
+            (1..WINDOW_FIRST / GOES_ON_AFTER as usize).all(|_| !statahead.hit(DIR)),
+            "enough is on its way"
+        );
         assert!(statahead.hit(DIR));
         let window = rest(&mut statahead).expect("the next window");
         assert_eq!(window.fids, (1024 + WINDOW_FIRST..5000).map(fid).collect::<Vec<_>>());
@@ -637,6 +708,36 @@ mod tests {
         }
         assert!(!again(&mut statahead, at(1)), "nothing of it was looked at");
         assert!(!again(&mut statahead, at(30)) && again(&mut statahead, at(31)));
+    }
+
+    #[test]
+    fn files_that_others_write_are_fetched_together() {
+        let mut written = Statahead::default();
+        let miss = |written: &mut Statahead, n| {
+            written.miss((DIR, &name(n)), None, SETTLE_MAX, |_| false, at(0))
+        };
+        let some = |from: usize, to: usize| listing(to)[from..].into();
+        written.showed(DIR, some(0, 3000), false);
+        assert!(written.has(DIR, &name(2999)) && !written.has(DIR, &name(3000)));
+        assert!(matches!(miss(&mut written, 0), OnMiss::Ask), "one look says nothing");
+        assert!(matches!(miss(&mut written, 0), OnMiss::Ask), "nor more looks at one file");
+        assert_eq!(written.name_of(fid(7)), Some((DIR, name(7))));
+        assert_eq!(written.name_of(fid(3000)), None);
+        let OnMiss::Fetch(window) = miss(&mut written, 1) else { panic!("the second one fetches") };
+        assert_eq!(window.fids, (1..1 + SETTLE_MAX).map(fid).collect::<Vec<_>>());
+        drop(window);
+        assert!(matches!(miss(&mut written, 1), OnMiss::Ask), "it is written again");
+        let OnMiss::Fetch(window) = miss(&mut written, 2) else { panic!("it was not seen yet") };
+        assert!(window.again && window.fids[0] == fid(2) && window.fids.len() == SETTLE_MAX);
+        drop(window);
+        // The program goes on: the next ones come with their first miss.
+        written.showed(DIR, some(3000, 3010), true);
+        let OnMiss::Fetch(window) = miss(&mut written, 3000) else { panic!("it waits") };
+        assert_eq!(window.fids, (3000..3010).map(fid).collect::<Vec<_>>());
+        written.showed(DIR, some(0, 10), false);
+        assert!(matches!(miss(&mut written, 0), OnMiss::Ask), "another listing");
+        written.showed(DIR, some(0, 0), false);
+        assert!(!written.has(DIR, &name(0)), "nobody writes any more");
     }
 
     #[test]

@@ -67,6 +67,8 @@ impl Client {
         }
         let _timed = self.timed(Operation::Getattr);
         self.data.pages_gone(fid).await;
+        // Apart, so that the future of the fast path stays small.
+        Box::pin(self.stat_written(who, fid)).await;
         let attr = match self.locks.attr(fid).filter(|_| self.session.has_lease(fid)) {
             Some(entry) => entry.attr,
             None => match self.session.mdc(fid)?.getattr(who, fid).await {

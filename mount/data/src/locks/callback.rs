@@ -90,8 +90,23 @@ impl CallbackHandler {
         }
     }
 
+    /// Attributes of files are called back that a program may be about to look at: it has a moment
+    /// for that. Then all that came with these files is given back.
+    async fn let_programs_look(&self, locks: &[(Fid, InodeBits)]) {
+        let me = &self.locks;
+        let of_entries = locks.iter().filter(|(_, bits)| bits.intersects(OF_ENTRIES));
+        let fids: Vec<Fid> = of_entries.map(|(fid, _)| *fid).collect();
+        let answers_at = me.settled.lock().answers_at(&fids);
+        let Some(at) = answers_at else { return };
+        me.env.clock.sleep(at.saturating_sub(me.env.clock.now())).await;
+        if me.settled.lock().called_back(&fids) {
+            me.wake_upkeep.notify_one();
+        }
+    }
+
     async fn revoke(&self, locks: Vec<(Fid, InodeBits)>) -> ClientReply {
         let me = &self.locks;
+        self.let_programs_look(&locks).await;
         let mut of_data = Vec::new();
         {
             let mut table = me.table.lock();

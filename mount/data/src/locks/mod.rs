@@ -17,6 +17,7 @@ pub mod gate;
 pub mod held_pages;
 pub mod learn;
 pub mod opens;
+mod settled;
 pub mod stripes;
 pub mod table;
 pub mod upkeep;
@@ -30,6 +31,7 @@ use crate::locks::flocks::{HeldFlocks, Taken};
 use crate::locks::gate::Ticket;
 use crate::locks::held_pages::HeldPages;
 use crate::locks::opens::Opens;
+use crate::locks::settled::Settled;
 use crate::locks::stripes::Striped;
 use crate::locks::table::unlinked::Believed;
 use crate::locks::table::{Known, Table};
@@ -54,7 +56,7 @@ use types::lock::InodeBits;
 use types::name::Name;
 use types::ranges::Extent;
 use wire::class::Changes;
-use wire::mds::{Entry, MdsOp, MdsReply, Removed};
+use wire::mds::{Entry, GetattrMany, MdsOp, MdsReply, Removed};
 use wire::message::{OpReply, Reply};
 
 /// Bits that this mount can keep, and so asks for.
@@ -109,6 +111,8 @@ pub struct Locks {
     no_open: bool,
     /// A directory of this mount has gone to other inodes: the kernel may know an old one.
     dirs_went: AtomicBool,
+    /// Files whose writers let go of them for programs here.
+    settled: Mutex<Settled>,
     /// An own request that changes a name is over.
     pub names_changed: Notify,
     /// Something is due: upkeep looks now.
@@ -143,6 +147,7 @@ impl Locks {
             busy: Mutex::default(),
             keeps: Mutex::new(KEEPS),
             dirs_went: AtomicBool::new(false),
+            settled: Mutex::default(),
             names_changed: Notify::new(),
             wake_upkeep: Notify::new(),
             callbacks: AtomicU64::new(0),
@@ -447,6 +452,13 @@ impl Sent for OnTheWay {
         self.locks.flocks.lock().learn(&self.ops, &reply.results, &self.flocks);
         let table = &mut *self.locks.table.lock();
         let held = table.arrived(self.mdt, self.ticket, &reply.grants);
+        for op in &self.ops {
+            if let MdsOp::GetattrMany(GetattrMany { fids, settle: true }) = op {
+                let covered = |fid: &Fid| table::bits_of(&held, *fid).contains(InodeBits::UPDATE);
+                let came = fids.iter().copied().filter(covered);
+                self.locks.settled.lock().came(came, self.locks.env.clock.now());
+            }
+        }
         for (op, result) in self.ops.iter().zip(&reply.results) {
             let result: Result<&MdsReply, Errno> = match result {
                 Ok(OpReply::Mds(reply)) => Ok(reply),

@@ -30,6 +30,8 @@ use wire::mds::{MdsOp, Unlock};
 
 /// Locks given up in one request.
 const BATCH: usize = 1024;
+/// What a writer calls back for its next write.
+const OF_ATTRIBUTES: InodeBits = InodeBits::UPDATE.union(InodeBits::DATA).union(InodeBits::WRITE);
 /// Requests that give locks up and are on their way, at most. A large listing brings 16,384 locks
 /// in one reply, and the next replies are on their way: the MDT must not run out of room for them
 /// while the answers to these travel.
@@ -199,14 +201,17 @@ impl Upkeep {
         else {
             return false;
         };
-        let mut fids = self.nameless();
+        let (mut fids, mut bits) = (self.locks.settled.lock().take_due(), OF_ATTRIBUTES);
+        if fids.is_empty() {
+            (fids, bits) = (self.nameless(), InodeBits::ALL);
+        }
         if fids.is_empty() {
             fids = self.locks.victims();
         }
         if fids.is_empty() {
             return false;
         }
-        let given = self.locks.give_back(fids, InodeBits::ALL).await;
+        let given = self.locks.give_back(fids, bits).await;
         let tell = async move {
             me.tell(given).await;
             drop(room);

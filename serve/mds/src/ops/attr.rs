@@ -1,5 +1,6 @@
 //! Getattr, GetattrMany, Setattr, Readlink.
 
+use crate::locks::context::LockContext;
 use crate::mds::{Mds, RequestContext};
 use crate::ops::names::lookup::{SHOWN, entry};
 use crate::ops::names::readdir::INODES_PER_TURN;
@@ -39,7 +40,7 @@ impl Mds {
         request: &mut RequestContext<'_>,
         op: &GetattrMany,
     ) -> Result<MdsReply, Errno> {
-        let GetattrMany { fids } = op;
+        let GetattrMany { fids, settle } = op;
         if fids.len() > INODES_PER_REPLY_MAX {
             return Err(Errno::E2BIG);
         }
@@ -63,6 +64,8 @@ impl Mds {
             })
             .await?;
         }
+        let LockContext { asked, outcome, .. } = &mut request.lock_context;
+        asked.settle = *settle && !outcome.written_elsewhere.is_empty();
         Ok(MdsReply::Attrs(attrs))
     }
 

@@ -245,7 +245,7 @@ mod tests {
         let below = Fid { seq: Fid::SEQ_NORMAL, oid: 7, ver: 0 };
         assert!(is_outside(&mut getattr(Fid::ROOT)));
         assert!(!is_outside(&mut getattr(below)));
-        let many = |fids| MdsOp::GetattrMany(GetattrMany { fids });
+        let many = |fids| MdsOp::GetattrMany(GetattrMany::of(fids));
         assert!(is_outside(&mut many(vec![below, Fid::ROOT])));
         let name = types::name::Name::new(b"a").unwrap();
         let rename = Rename {

@@ -101,7 +101,7 @@ fn others_have_their_turns_while_a_large_directory_is_listed() {
     assert_eq!(turns_given(&rig, readdir(100, true)), 0, "a small one is answered at once");
     assert!(turns_given(&rig, readdir(3000, true)) >= 20);
     assert!(turns_given(&rig, readdir(3000, false)) >= 2);
-    assert!(turns_given(&rig, MdsOp::GetattrMany(GetattrMany { fids })) >= 20);
+    assert!(turns_given(&rig, MdsOp::GetattrMany(GetattrMany::of(fids))) >= 20);
 }
 
 fn list(with_attr: bool) -> MdsOp {

@@ -75,7 +75,7 @@ fn what_is_shown_is_granted() {
     assert_eq!(rig.by(&a, MdsOp::Getattr(Getattr::of(file))).1, [(file, SHOWN)]);
     let of_directory = SHOWN.union(InodeBits::PERM);
     assert_eq!(
-        rig.by(&a, MdsOp::GetattrMany(GetattrMany { fids: vec![file, dir] })).1,
+        rig.by(&a, MdsOp::GetattrMany(GetattrMany::of(vec![file, dir]))).1,
         [(file, SHOWN), (dir, of_directory)]
     );
     assert_eq!(
@@ -236,7 +236,7 @@ fn many_holders_are_asked_at_once_and_each_once() {
     let holders: Vec<_> = (10..20).map(|n| rig.holder(n)).collect();
     let (f, g) = (rig.file("f"), rig.file("g"));
     for holder in &holders {
-        rig.warm(holder, MdsOp::GetattrMany(GetattrMany { fids: vec![f, g] }));
+        rig.warm(holder, MdsOp::GetattrMany(GetattrMany::of(vec![f, g])));
         holder.answers(Answer::Later);
     }
     let author = rig.holder(20);
@@ -252,7 +252,7 @@ fn an_operation_finds_what_its_name_leads_to_when_it_is_applied() {
     let rig = Rig::new();
     let (a, b, c) = (rig.holder(10), rig.holder(11), rig.holder(12));
     let (old, new) = (rig.file("f"), rig.file("g"));
-    rig.warm(&a, MdsOp::GetattrMany(GetattrMany { fids: vec![old, new] }));
+    rig.warm(&a, MdsOp::GetattrMany(GetattrMany::of(vec![old, new])));
     a.answers(Answer::Later);
     let removal = rig.start(&b, unlink("f"));
     assert_eq!(a.revoked(), [(old, SHOWN)]);

@@ -144,7 +144,7 @@ fn attributes_are_changed_and_many_are_read_at_once() {
         .unwrap();
     assert_eq!((changed.mode, changed.uid), (0o100640, 5));
     let gone = Fid { oid: 99, ..file };
-    match rig.one(MdsOp::GetattrMany(GetattrMany { fids: vec![file, gone, Fid::ROOT] })).unwrap() {
+    match rig.one(MdsOp::GetattrMany(GetattrMany::of(vec![file, gone, Fid::ROOT]))).unwrap() {
         MdsReply::Attrs(attrs) => {
             assert_eq!(attrs[0].as_ref().unwrap().attr, changed);
             assert_eq!(attrs[1], None);
@@ -163,7 +163,7 @@ fn attributes_are_changed_and_many_are_read_at_once() {
         ),
         Err(Errno::EPERM)
     );
-    let too_many = GetattrMany { fids: vec![file; INODES_PER_REPLY_MAX + 1] };
+    let too_many = GetattrMany::of(vec![file; INODES_PER_REPLY_MAX + 1]);
     assert_eq!(rig.one(MdsOp::GetattrMany(too_many)), Err(Errno::E2BIG));
 }
 

@@ -331,7 +331,7 @@ fn mild(x: Fid) -> Vec<MdsOp> {
     let (flavor, kind) = (FlockFlavor::Bsd, FlockKind::Write);
     let lock = Flock { flavor, kind, owner: 5, pid: 5, start: 0, end: u64::MAX };
     vec![
-        MdsOp::GetattrMany(GetattrMany { fids: vec![x] }),
+        MdsOp::GetattrMany(GetattrMany::of(vec![x])),
         MdsOp::AskTickets(AskTickets { fids: vec![x], of_objects: false, had: Vec::new() }),
         MdsOp::AskTickets(AskTickets { fids: vec![x], of_objects: true, had: Vec::new() }),
         MdsOp::Close(Close { fid: x, handle: OpenHandle(1) }),

@@ -17,6 +17,7 @@ use session::error::ClientError;
 use session::fan_out::fan_out;
 use session::session::Session;
 use session::targets::{misfit, two};
+use std::collections::BTreeMap;
 use std::future::ready;
 use std::sync::Arc;
 use types::attr::{Attr, FileType};
@@ -151,14 +152,28 @@ impl Client {
         }
         // Lookups are counted where nothing can wait or fail any more: the kernel will see, and
         // forget, each of them.
+        let mut written = BTreeMap::<Fid, Vec<DirEntry>>::from([(open.fid, Vec::new())]);
         let counted = |(item, listed): (DirItem, Option<(Name, Fid, Option<Attr>)>)| {
             let found = listed.and_then(|(name, fid, fresh)| {
                 let dir = self.place_known(open.fid, &name)?;
-                self.listed(dir, &name, fid, fresh, self.session.has_lease(dir))
+                let (found, is_covered) = self.listed(dir, &name, fid, fresh);
+                if !is_covered && item.file_type == FileType::Regular && fid.mdt() == dir.mdt() {
+                    let file_type = FileType::Regular;
+                    let entry = DirEntry { name, fid, file_type, entry: None, layout: None };
+                    written.entry(dir).or_default().push(entry);
+                }
+                found
             });
             DirItem { found, ..item }
         };
-        Ok(items.into_iter().map(counted).collect())
+        let items = items.into_iter().map(counted).collect();
+        if plus {
+            let mut ahead = self.written.lock();
+            for (dir, entries) in written {
+                ahead.showed(dir, entries.into(), cookie != 0);
+            }
+        }
+        Ok(items)
     }
 
     /// True if a listing may begin with known names, without attributes: the kernel asks for these
@@ -178,28 +193,31 @@ impl Client {
         self.statahead.lock().listed_again(dir, entries, now)
     }
 
-    /// What the kernel is told of a listed name beside the name itself. `fresh`: attributes that
-    /// came after the kernel asked. `None`: nothing; it asks when it needs more.
+    /// What the kernel is told of a listed name beside the name itself, and whether locks cover
+    /// it. `fresh`: attributes that came after the kernel asked. `None`: nothing; it asks when it
+    /// needs more.
     fn listed(
         &self,
         dir: Fid,
         name: &Name,
         fid: Fid,
         fresh: Option<Attr>,
-        lease: bool,
-    ) -> Option<Found> {
+    ) -> (Option<Found>, bool) {
+        let lease = self.session.has_lease(dir);
         // The kernel notes these names when it gets to them, under the epoch of that moment, so a
         // name that is called back before would stay. So it gets no trust in a name from here, and
         // names that it trusts are not shown again.
-        let attr = match self.locks.listed(dir, name, fid) {
-            ListedName::Trusted => return None,
+        let (attr, is_covered) = match self.locks.listed(dir, name, fid) {
+            ListedName::Trusted => return (None, true),
             // What a lookup of the name would be told now.
-            ListedName::Covered(attr) if lease => attr,
-            ListedName::Covered(_) | ListedName::Unknown => fresh?,
+            ListedName::Covered(attr) if lease => (Some(attr), true),
+            ListedName::Covered(_) => (fresh, true),
+            ListedName::Unknown => (fresh, false),
         };
         // The new end of a file must not come with attributes.
-        let moves_end = self.data.writeback.kernel_eof.is_behind(attr.fid, attr.size);
-        (!moves_end).then(|| self.found(dir, None, &attr))
+        let is_behind = |attr: &Attr| self.data.writeback.kernel_eof.is_behind(attr.fid, attr.size);
+        let found = attr.filter(|attr| !is_behind(attr)).map(|attr| self.found(dir, None, &attr));
+        (found, is_covered)
     }
 
     /// Lets an open directory go.

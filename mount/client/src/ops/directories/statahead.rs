@@ -1,6 +1,6 @@
 //! Statahead acts: what `ahead/statahead.rs` decides, asked of the MDT.
 
-use crate::ahead::statahead::{OnMiss, StataheadFigures, WINDOW_MAX, Window};
+use crate::ahead::statahead::{OnMiss, SETTLE_MAX, StataheadFigures, WINDOW_MAX, Window};
 use crate::client::Client;
 use crate::ops::names::elsewhere;
 use observe::cause;
@@ -25,10 +25,19 @@ impl Client {
             return false;
         }
         let now = self.session.env.clock.now();
-        let on_miss = {
+        let (on_miss, written) = {
             let mut table = self.locks.table.lock();
-            let listing = table.listing(dir, false).map(|(entries, _)| entries);
-            self.statahead.lock().miss((dir, name), listing, max, |fid| table.has_attr(fid), now)
+            let mut written = self.written.lock();
+            let is_written = written.has(dir, name);
+            let on_miss = if is_written {
+                let max = max.min(SETTLE_MAX);
+                written.miss((dir, name), None, max, |fid| table.has_attr(fid), now)
+            } else {
+                let listing = table.listing(dir, false).map(|(entries, _)| entries);
+                let mut statahead = self.statahead.lock();
+                statahead.miss((dir, name), listing, max, |fid| table.has_attr(fid), now)
+            };
+            (on_miss, is_written)
         };
         match on_miss {
             OnMiss::Ask => false,
@@ -38,15 +47,28 @@ impl Client {
                 true
             }
             OnMiss::Fetch(window) => {
+                let settle = written || window.again;
                 let mut over = window.done.subscribe();
                 // In the background: others wait for it, too, and this lookup may be interrupted.
                 // But the program waits for it.
-                let work = self.fetch_window(who.clone(), mdc.clone(), dir, window);
+                let work = self.fetch_window(who.clone(), mdc.clone(), (dir, settle), window);
                 let work = cause::follow(cause::current(), work);
                 self.session.env.tasks.spawn("statahead", Box::pin(work));
                 while over.changed().await.is_ok() {}
                 true
             }
+        }
+    }
+
+    /// A program looks at an inode that is not covered: if a listing showed it among others that
+    /// other clients write, it is fetched with these.
+    pub(crate) async fn stat_written(&self, who: &Credentials, fid: Fid) {
+        let shown = self.written.lock().name_of(fid);
+        if let Some((dir, name)) = shown
+            && !self.locks.table.lock().has_attr(fid)
+            && let Ok(mdc) = self.session.mdc(dir)
+        {
+            self.stat_ahead(who, &mdc, dir, &name).await;
         }
     }
 
@@ -61,19 +83,20 @@ impl Client {
             self.statahead.lock().rest((dir, name), listing, max, |fid| table.has_attr(fid), now)
         };
         if let (Some(window), Ok(mdc)) = (window, self.session.mdc(dir)) {
-            let work = self.fetch_window(Credentials::root(), mdc, dir, window);
+            let work = self.fetch_window(Credentials::root(), mdc, (dir, false), window);
             self.session.env.tasks.spawn("statahead", Box::pin(work));
         }
     }
 
+    /// `settle`: other clients that write these files stop for that.
     fn fetch_window(
         &self,
         who: Credentials,
         mdc: Mdc,
-        dir: Fid,
+        (dir, settle): (Fid, bool),
         window: Window,
     ) -> impl Future<Output = ()> + Send + 'static {
-        let Window { mut fids, done } = window;
+        let Window { mut fids, done, .. } = window;
         let elsewhere: Vec<Fid> = fids.extract_if(.., |fid| fid.mdt() != dir.mdt()).collect();
         let session = self.session.clone();
         async move {
@@ -81,9 +104,14 @@ impl Client {
             // The replies' locks and attributes are learnt with their arrival. Without a reply each
             // lookup asks for itself, and meets the error.
             let here = async {
-                if !fids.is_empty()
-                    && let Err(error) = mdc.getattr_many(&who, fids).await
-                {
+                if fids.is_empty() {
+                    return;
+                }
+                let answer = match settle {
+                    true => mdc.getattr_settled(&who, fids).await,
+                    false => mdc.getattr_many(&who, fids).await,
+                };
+                if let Err(error) = answer {
                     tracing::debug!(%error, "statahead");
                 }
             };

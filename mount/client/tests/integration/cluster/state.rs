@@ -117,7 +117,7 @@ impl State {
                     },
                 }
             }
-            MdsOp::GetattrMany(GetattrMany { fids }) => MdsReply::Attrs(
+            MdsOp::GetattrMany(GetattrMany { fids, .. }) => MdsReply::Attrs(
                 fids.iter().map(|fid| self.entry(*fid).ok().map(|entry| *entry)).collect(),
             ),
             MdsOp::Open(Open { fid, .. }) => self.open(fid, false)?,

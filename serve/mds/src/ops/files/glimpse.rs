@@ -10,6 +10,11 @@
 //! without writers. So files that one client made and closed cost the others one question, not one
 //! with each look.
 //!
+//! A client may also ask for files that its program is about to look at, one after the other
+//! (`GetattrMany`, `settle`). Then writers that are not idle give WRITE back, too, and the reply
+//! grants what it can. A writer that goes on at once asks for WRITE again, and so calls back what
+//! was granted; the asking client may let it wait for a moment.
+//!
 //! If several clients write a file (docs/locks/protocol.md, "Shared-write files"), all are asked
 //! until two rounds agree. Each of them knows only its own writes; without the second round the
 //! answer might have one client's write but not an earlier one of another. Size and times of such
@@ -71,13 +76,14 @@ impl Mds {
             .filter_map(|(fid, shown)| Some((*fid, shown.first()?.attr.version)))
             .collect();
         let (client, stored) = (request.client(), request.lock_context.asked.stored);
+        let settle = std::mem::take(&mut request.lock_context.asked.settle);
         let mut gone = Vec::new();
         let mut before = Answers::new();
         for round in 1..=ROUNDS {
             let fids: Vec<Fid> = open.keys().copied().collect();
             let answers = self.glimpse(client, &fids, stored).await;
             if !request.lock_context.outcome.urgent {
-                self.call_idle_writers_back(&answers).await;
+                self.call_writers_back(&answers, settle).await;
             }
             // For this client, as the first look was: the author of a change in between may hide
             // it, too.
@@ -160,18 +166,20 @@ impl Mds {
         answers
     }
 
-    /// Calls WRITE back from writers that said that they do not need it. What a writer has begun to
-    /// write since, it stores and reports first.
-    async fn call_idle_writers_back(&self, answers: &Answers) {
-        let mut idle: BTreeMap<ClientUuid, BTreeMap<Fid, InodeBits>> = BTreeMap::new();
+    /// Calls WRITE back from writers that said that they do not need it; `all`: also from the
+    /// others. What a writer has not reported, or has begun to write since, it stores and reports
+    /// first.
+    async fn call_writers_back(&self, answers: &Answers, all: bool) {
+        let mut back: BTreeMap<ClientUuid, BTreeMap<Fid, InodeBits>> = BTreeMap::new();
         for (fid, said) in answers {
-            for (writer, _) in said.iter().filter(|(_, glimpsed)| **glimpsed == Glimpsed::Idle) {
-                idle.entry(*writer).or_default().insert(*fid, InodeBits::WRITE);
+            let gives = |said: &Glimpsed| all || *said == Glimpsed::Idle;
+            for (writer, _) in said.iter().filter(|(_, said)| gives(said)) {
+                back.entry(*writer).or_default().insert(*fid, InodeBits::WRITE);
             }
         }
-        if !idle.is_empty() {
+        if !back.is_empty() {
             // The error means that the target stops, and the answer with it.
-            _ = self.call_back_and_wait(&idle).await;
+            _ = self.call_back_and_wait(&back).await;
         }
     }
 }

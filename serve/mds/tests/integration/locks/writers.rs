@@ -136,7 +136,7 @@ fn an_idle_writer_gives_write_back_to_the_first_client_that_looks() {
     [f, g].into_iter().for_each(|fid| _ = rig.warm(&a, lock(fid, InodeBits::WRITE)));
     a.answers(Answer::Idle);
     assert_eq!(
-        rig.by(&b, MdsOp::GetattrMany(GetattrMany { fids: vec![f, g] })).1,
+        rig.by(&b, MdsOp::GetattrMany(GetattrMany::of(vec![f, g]))).1,
         [(f, SHOWN), (g, SHOWN)]
     );
     assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![f, g], store: false });
@@ -151,6 +151,31 @@ fn an_idle_writer_gives_write_back_to_the_first_client_that_looks() {
     a.answers(Answer::Done);
     assert_eq!(rig.by(&a, lock(f, InodeBits::WRITE)).1, [(f, TO_WRITE)]);
     assert_eq!(b.revoked(), [(f, UPDATE)]);
+}
+
+#[test]
+fn a_writer_stops_for_a_client_that_is_about_to_look() {
+    let rig = Rig::new();
+    let (a, b) = (rig.holder(10), rig.holder(11));
+    let (f, g) = (rig.file("f"), rig.file("g"));
+    [f, g].into_iter().for_each(|fid| _ = rig.warm(&a, lock(fid, InodeBits::WRITE)));
+    a.answers(size(1000, 1 << 40));
+    let many = GetattrMany::of(vec![f, g]);
+    let (shown, grants) = rig.by(&b, MdsOp::GetattrMany(many.clone()));
+    assert!(shown.is_ok() && grants == [(f, LOOKUP), (g, LOOKUP)], "it goes on: {grants:?}");
+    assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![f, g], store: false });
+    a.at_rest();
+    let settled = GetattrMany { settle: true, ..many.clone() };
+    assert_eq!(rig.by(&b, MdsOp::GetattrMany(settled)).1, [(f, SHOWN), (g, SHOWN)]);
+    assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![f, g], store: false });
+    assert_eq!(a.revoked(), [(f, InodeBits::WRITE), (g, InodeBits::WRITE)]);
+    // It goes on with one of them.
+    assert_eq!(rig.by(&a, lock(f, InodeBits::WRITE)).1, [(f, TO_WRITE)]);
+    assert_eq!(b.revoked(), [(f, UPDATE)]);
+    // What is shown next stops no writer.
+    assert_eq!(rig.by(&b, MdsOp::GetattrMany(many)).1, [(f, LOOKUP), (g, SHOWN)]);
+    assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![f], store: false });
+    a.at_rest();
 }
 
 #[test]

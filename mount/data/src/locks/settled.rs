@@ -1,0 +1,120 @@
+//! Files that another client writes, and that it let go of so that programs here can look at them.
+//!
+//! `ls -l` looks at one file after the other, and the attributes of a file that is being written
+//! are true for as long as its writer waits. So they are asked for together, for files that a
+//! program is about to look at, and their writer gives WRITE back. With its next write it calls
+//! back what came. Then two things happen:
+//!
+//! - The program has [`GRACE`] to look at what came, before that callback is answered.
+//! - All other files that came with it are given back as well. A writer of many files waits once,
+//!   not once for each of them.
+//!
+//! Pure: the time is given.
+
+use env::clock::Monotonic;
+use foldhash::HashSet;
+use std::collections::VecDeque;
+use std::time::Duration;
+use types::fid::Fid;
+
+/// Time from the arrival of attributes in which a program can look at them.
+const GRACE: Duration = Duration::from_millis(100);
+/// Files that are remembered; beyond it the oldest are forgotten, and their writers wait for each.
+const FILES_MAX: usize = 65_536;
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Settled {
+    /// Files that came in one reply, and when; the oldest first.
+    windows: VecDeque<(Monotonic, HashSet<Fid>)>,
+    files: usize,
+    due: Vec<Fid>,
+}
+
+impl Settled {
+    /// Attributes of these files came under locks, and no client writes them any more.
+    pub(crate) fn came(&mut self, fids: impl Iterator<Item = Fid>, now: Monotonic) {
+        let window: HashSet<Fid> = fids.take(FILES_MAX).collect();
+        if window.is_empty() {
+            return;
+        }
+        self.files += window.len();
+        self.windows.push_back((now, window));
+        while self.files > FILES_MAX {
+            let oldest = self.windows.pop_front();
+            self.files -= oldest.map_or(0, |(_, window)| window.len());
+        }
+    }
+
+    /// These are called back: when that should be answered at the earliest. `None`: at once.
+    pub(crate) fn answers_at(&self, fids: &[Fid]) -> Option<Monotonic> {
+        let met =
+            |(_, window): &&(Monotonic, HashSet<Fid>)| fids.iter().any(|fid| window.contains(fid));
+        self.windows.iter().filter(met).map(|(came, _)| *came + GRACE).max()
+    }
+
+    /// These are called back, and it is time to answer. True if others are due now.
+    pub(crate) fn called_back(&mut self, fids: &[Fid]) -> bool {
+        let due = self.due.len();
+        for (_, window) in &mut self.windows {
+            let before = window.len();
+            fids.iter().for_each(|fid| _ = window.remove(fid));
+            if window.len() < before {
+                self.files -= before;
+                self.due.extend(window.drain());
+            }
+        }
+        self.windows.retain(|(_, window)| !window.is_empty());
+        self.due.len() > due
+    }
+
+    /// Files to give back.
+    pub(crate) fn take_due(&mut self) -> Vec<Fid> {
+        std::mem::take(&mut self.due)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fid(oid: u32) -> Fid {
+        Fid { seq: Fid::SEQ_NORMAL, oid, ver: 0 }
+    }
+
+    fn at(ms: u64) -> Monotonic {
+        Monotonic::default() + Duration::from_millis(ms)
+    }
+
+    fn sorted(mut fids: Vec<Fid>) -> Vec<Fid> {
+        fids.sort_unstable();
+        fids
+    }
+
+    #[test]
+    fn a_callback_waits_a_moment_and_brings_the_others_back() {
+        let mut settled = Settled::default();
+        settled.came((0..10).map(fid), at(1000));
+        settled.came((10..20).map(fid), at(2000));
+        assert_eq!(settled.answers_at(&[fid(99)]), None);
+        assert!(!settled.called_back(&[fid(99)]) && settled.take_due().is_empty());
+        assert_eq!(settled.answers_at(&[fid(99), fid(3)]), Some(at(1100)));
+        assert!(settled.called_back(&[fid(99), fid(3)]));
+        assert_eq!(sorted(settled.take_due()), [0, 1, 2, 4, 5, 6, 7, 8, 9].map(fid));
+        assert_eq!(settled.answers_at(&[fid(4)]), None, "they are on their way back");
+        assert_eq!(settled.answers_at(&[fid(12)]), Some(at(2100)));
+        assert!(!settled.called_back(&(10..20).map(fid).collect::<Vec<_>>()), "no others");
+        assert_eq!(settled.files, 0);
+    }
+
+    #[test]
+    fn a_bounded_number_is_remembered() {
+        let mut settled = Settled::default();
+        for n in 0..100 {
+            settled.came((n * 1000..n * 1000 + 1000).map(fid), at(u64::from(n)));
+            assert!(settled.files <= FILES_MAX);
+        }
+        assert_eq!(settled.answers_at(&[fid(0)]), None);
+        assert!(settled.answers_at(&[fid(99_999)]).is_some());
+    }
+}
