@@ -4,7 +4,7 @@
 //! rests on a version (`lfs migrate`, replay) does not mind that programs read.
 
 use crate::inode::InodeFlags;
-use crate::view::{Change, View};
+use crate::view::{Change, Shown, View};
 use types::attr::AccessTimes;
 use types::errno::Errno;
 use types::fid::Fid;
@@ -28,7 +28,8 @@ pub fn accessed(
         return Ok(false);
     }
     if tell {
-        view.before(&[Change::of(fid, InodeBits::UPDATE)])?;
+        // Its mount shows an access from the moment on at which it notes it.
+        view.before(&[Change { shown: Shown::All, ..Change::of(fid, InodeBits::UPDATE) }])?;
     }
     inode.attr.atime = at;
     view.put_inode(&inode);

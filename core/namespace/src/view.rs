@@ -25,19 +25,35 @@ pub struct Change<'a> {
     pub bits: InodeBits,
     /// Of a directory: these names, and so its attributes.
     pub names: [Option<&'a [u8]>; 2],
-    /// The client that makes the change shows it already: it wrote the data.
-    pub shown: bool,
+    /// What the client that makes the change shows of it already.
+    pub shown: Shown,
+}
+
+/// What the author of a change shows of it before that is answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shown {
+    /// Nothing: its mount may hide the change until its kernel has read the answer.
+    Nothing,
+    /// The data that it wrote, but not all attributes.
+    Data,
+    /// All of it.
+    All,
 }
 
 impl<'a> Change<'a> {
     /// Of an inode as a whole.
     pub const fn of(fid: Fid, bits: InodeBits) -> Change<'a> {
-        Change { fid, bits, names: [None, None], shown: false }
+        Change { fid, bits, names: [None, None], shown: Shown::Nothing }
     }
 
     /// One name of a directory.
     pub const fn name(dir: Fid, name: &'a [u8]) -> Change<'a> {
-        Change { fid: dir, bits: InodeBits::UPDATE, names: [Some(name), None], shown: false }
+        Change {
+            fid: dir,
+            bits: InodeBits::UPDATE,
+            names: [Some(name), None],
+            shown: Shown::Nothing,
+        }
     }
 
     /// An inode loses, gets or moves a name; `last`: it loses its last one.

@@ -5,7 +5,7 @@
 use crate::context::Context;
 use crate::inode::{Inode, InodeFlags};
 use crate::setattr::without_setid;
-use crate::view::{Change, View};
+use crate::view::{Change, Shown, View};
 use types::attr::{FileType, WrittenAt};
 use types::errno::Errno;
 use types::fid::Fid;
@@ -72,7 +72,7 @@ fn changed(
     if end > FILE_BYTES_MAX {
         return Err(Errno::EFBIG);
     }
-    view.before(&[Change { shown: true, ..Change::of(fid, WRITTEN) }])?;
+    view.before(&[Change { shown: Shown::Data, ..Change::of(fid, WRITTEN) }])?;
 
     inode.attr.size = inode.attr.size.max(end);
     inode.attr.blocks = inode.attr.blocks.saturating_add_signed(blocks_delta);

@@ -31,7 +31,7 @@ use bytes::Bytes;
 use env::watch;
 use foldhash::HashMap;
 use kept_replies::KeptReply;
-use namespace::view::Change;
+use namespace::view::{Change, Shown};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -360,6 +360,9 @@ impl Acks {
     }
 
     fn changes(&mut self, client: ClientUuid, xid: Xid, changes: &[Change<'_>]) {
+        if changes.iter().all(|change| change.shown == Shown::All) {
+            return;
+        }
         let noted = self.unacked.note(client, changes);
         let of = self.clients.entry(client).or_default();
         of.answers.entry(xid).or_default().unacked.push(noted);

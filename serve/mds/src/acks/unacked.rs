@@ -16,7 +16,7 @@
 //! its kernel gets some time (`author_grace`). A client that is alone is not noted at all.
 
 use foldhash::{HashMap, HashSet};
-use namespace::view::Change;
+use namespace::view::{Change, Shown};
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -130,7 +130,7 @@ impl UnackedChanges {
         let mask = attributes.union(InodeBits::LOOKUP).union(InodeBits::LAYOUT);
         // The mount of a writer shows what it wrote; anything else it may hide under WRITE too.
         let bits_of = |change: &Change<'_>| match change.bits.intersection(mask) {
-            bits if !change.shown && bits.contains(InodeBits::UPDATE) => {
+            bits if change.shown == Shown::Nothing && bits.contains(InodeBits::UPDATE) => {
                 bits.union(InodeBits::WRITE)
             }
             bits => bits,
