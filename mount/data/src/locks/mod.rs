@@ -38,6 +38,7 @@ use crate::locks::table::{Known, Table};
 use crate::node::NodeTable;
 use bytes::Bytes;
 use env::Env;
+use env::clock::Monotonic;
 use foldhash::HashMap;
 use layout::dir_stripes::DirStripes;
 use observe::histogram::Histogram;
@@ -411,6 +412,7 @@ struct OnTheWay {
     locks: Arc<Locks>,
     mdt: u16,
     ticket: Ticket,
+    sent: Monotonic,
     ops: Vec<MdsOp>,
     flocks: Taken,
     /// It changes something, and no answer came yet.
@@ -434,6 +436,7 @@ impl Watch for MdtWatch {
             locks: self.locks.clone(),
             mdt: self.mdt,
             ticket,
+            sent: self.locks.env.clock.now(),
             ops: ops.to_vec(),
             flocks,
             open_change,
@@ -456,7 +459,8 @@ impl Sent for OnTheWay {
             if let MdsOp::GetattrMany(GetattrMany { fids, settle: true }) = op {
                 let covered = |fid: &Fid| table::bits_of(&held, *fid).contains(InodeBits::UPDATE);
                 let came = fids.iter().copied().filter(covered);
-                self.locks.settled.lock().came(came, self.locks.env.clock.now());
+                let times = (self.sent, self.locks.env.clock.now());
+                self.locks.settled.lock().came(came, times);
             }
         }
         for (op, result) in self.ops.iter().zip(&reply.results) {

@@ -5,7 +5,9 @@
 //! program is about to look at, and their writer gives WRITE back. With its next write it calls
 //! back what came. Then two things happen:
 //!
-//! - The program has [`GRACE`] to look at what came, before that callback is answered.
+//! - The program has as long to look at what came as the answer took, and [`GRACE_MAX`] at most,
+//!   before that callback is answered: far away much, near next to nothing, because there the
+//!   writer would lose more than the program wins.
 //! - All other files that came with it are given back as well. A writer of many files waits once,
 //!   not once for each of them.
 //!
@@ -17,29 +19,35 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use types::fid::Fid;
 
-/// Time from the arrival of attributes in which a program can look at them.
-const GRACE: Duration = Duration::from_millis(100);
+/// Longest time from the arrival of attributes in which a program can look at them.
+const GRACE_MAX: Duration = Duration::from_millis(100);
 /// Files that are remembered; beyond it the oldest are forgotten, and their writers wait for each.
 const FILES_MAX: usize = 65_536;
 
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Settled {
-    /// Files that came in one reply, and when; the oldest first.
+    /// Files that came in one reply, and until when programs can look; the oldest first.
     windows: VecDeque<(Monotonic, HashSet<Fid>)>,
     files: usize,
     due: Vec<Fid>,
 }
 
 impl Settled {
-    /// Attributes of these files came under locks, and no client writes them any more.
-    pub(crate) fn came(&mut self, fids: impl Iterator<Item = Fid>, now: Monotonic) {
+    /// Attributes of these files came under locks, and no client writes them any more. `asked`:
+    /// when they were asked for.
+    pub(crate) fn came(
+        &mut self,
+        fids: impl Iterator<Item = Fid>,
+        (asked, now): (Monotonic, Monotonic),
+    ) {
         let window: HashSet<Fid> = fids.take(FILES_MAX).collect();
         if window.is_empty() {
             return;
         }
         self.files += window.len();
-        self.windows.push_back((now, window));
+        let until = now + now.saturating_sub(asked).min(GRACE_MAX);
+        self.windows.push_back((until, window));
         while self.files > FILES_MAX {
             let oldest = self.windows.pop_front();
             self.files -= oldest.map_or(0, |(_, window)| window.len());
@@ -50,7 +58,7 @@ impl Settled {
     pub(crate) fn answers_at(&self, fids: &[Fid]) -> Option<Monotonic> {
         let met =
             |(_, window): &&(Monotonic, HashSet<Fid>)| fids.iter().any(|fid| window.contains(fid));
-        self.windows.iter().filter(met).map(|(came, _)| *came + GRACE).max()
+        self.windows.iter().filter(met).map(|(until, _)| *until).max()
     }
 
     /// These are called back, and it is time to answer. True if others are due now.
@@ -94,15 +102,15 @@ mod tests {
     #[test]
     fn a_callback_waits_a_moment_and_brings_the_others_back() {
         let mut settled = Settled::default();
-        settled.came((0..10).map(fid), at(1000));
-        settled.came((10..20).map(fid), at(2000));
+        settled.came((0..10).map(fid), (at(0), at(1000)));
+        settled.came((10..20).map(fid), (at(1998), at(2000)));
         assert_eq!(settled.answers_at(&[fid(99)]), None);
         assert!(!settled.called_back(&[fid(99)]) && settled.take_due().is_empty());
-        assert_eq!(settled.answers_at(&[fid(99), fid(3)]), Some(at(1100)));
+        assert_eq!(settled.answers_at(&[fid(99), fid(3)]), Some(at(1100)), "far away");
         assert!(settled.called_back(&[fid(99), fid(3)]));
         assert_eq!(sorted(settled.take_due()), [0, 1, 2, 4, 5, 6, 7, 8, 9].map(fid));
         assert_eq!(settled.answers_at(&[fid(4)]), None, "they are on their way back");
-        assert_eq!(settled.answers_at(&[fid(12)]), Some(at(2100)));
+        assert_eq!(settled.answers_at(&[fid(12)]), Some(at(2002)), "near");
         assert!(!settled.called_back(&(10..20).map(fid).collect::<Vec<_>>()), "no others");
         assert_eq!(settled.files, 0);
     }
@@ -111,7 +119,8 @@ mod tests {
     fn a_bounded_number_is_remembered() {
         let mut settled = Settled::default();
         for n in 0..100 {
-            settled.came((n * 1000..n * 1000 + 1000).map(fid), at(u64::from(n)));
+            let now = at(u64::from(n));
+            settled.came((n * 1000..n * 1000 + 1000).map(fid), (now, now));
             assert!(settled.files <= FILES_MAX);
         }
         assert_eq!(settled.answers_at(&[fid(0)]), None);
