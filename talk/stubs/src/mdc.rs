@@ -261,12 +261,12 @@ impl Mdc {
 
     /// The same of files that a program is about to look at: other clients that are writing them
     /// stop for that.
-    pub async fn getattr_settled(
+    pub async fn getattr_paused(
         &self,
         credentials: &Credentials,
         fids: Vec<Fid>,
     ) -> Result<Vec<Option<Entry>>, RpcError> {
-        self.getattr_many_as(credentials, GetattrMany { fids, settle: true }).await
+        self.getattr_many_as(credentials, GetattrMany { fids, pause: true }).await
     }
 
     async fn getattr_many_as(

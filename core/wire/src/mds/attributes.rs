@@ -70,13 +70,13 @@ pub struct GetattrMany {
     pub fids: Vec<Fid>,
     /// A program is about to look at them: other clients that are writing them give WRITE back, so
     /// that what is answered can be covered. They get it again with their next writes.
-    pub settle: bool,
+    pub pause: bool,
 }
 
 impl GetattrMany {
     /// As the MDT and the writers know them.
     pub fn of(fids: Vec<Fid>) -> GetattrMany {
-        GetattrMany { fids, settle: false }
+        GetattrMany { fids, pause: false }
     }
 }
 
@@ -90,7 +90,7 @@ impl Operation for GetattrMany {
     }
 
     fn flags(&self) -> u16 {
-        bits([self.settle])
+        bits([self.pause])
     }
 
     fn try_each_fid<E>(&mut self, each: impl FnMut(&mut Fid) -> Result<(), E>) -> Result<(), E> {
@@ -103,10 +103,10 @@ impl Operation for GetattrMany {
     }
 
     fn get(flags: u16, r: &mut Reader<'_>, _: &mut Bulk) -> Result<GetattrMany, DecodeError> {
-        let [settle] = unpack(FLAGS, flags)?;
+        let [pause] = unpack(FLAGS, flags)?;
         let n = count(*r.get()?, "inodes", INODES_PER_REPLY_MAX)?;
         let fids = r.slice_of::<RawFid>(n)?.iter().map(Fid::from).collect();
-        Ok(GetattrMany { fids, settle })
+        Ok(GetattrMany { fids, pause })
     }
 
     #[cfg(test)]
@@ -117,7 +117,7 @@ impl Operation for GetattrMany {
     #[cfg(test)]
     fn any() -> BoxedStrategy<GetattrMany> {
         (vec(any_fid(), 0..50), any::<bool>())
-            .prop_map(|(fids, settle)| GetattrMany { fids, settle })
+            .prop_map(|(fids, pause)| GetattrMany { fids, pause })
             .boxed()
     }
 }

@@ -20,10 +20,10 @@
 //! as many as the one before it. A miss of what was fetched last begins anew.
 //!
 //! Another client may be writing what is missing. Then nothing is granted unless it stops for that
-//! (`GetattrMany`, `settle`), so entries that are fetched again are asked for so. A listing that
+//! (`GetattrMany`, `pause`), so entries that are fetched again are asked for so. A listing that
 //! the kernel wanted with attributes shows which files these are, before one is missed. Another
 //! instance of [`Statahead`] has them ([`Statahead::showed`]) and fetches them in the same way,
-//! [`SETTLE_MAX`] at once. A program that looks at the same file again and again stops no writer of
+//! [`PAUSED_MAX`] at once. A program that looks at the same file again and again stops no writer of
 //! others: only the first miss of each entry does.
 //!
 //! Waste is bounded: an entry is fetched once per listing, so all of it costs what `ls -l` would
@@ -53,7 +53,7 @@ const GROWS: usize = 4;
 /// The next window is fetched before it is missed once one in so many entries was looked at.
 const GOES_ON_AFTER: u64 = 4;
 /// Files that are being written, of a window: about what a program looks at within a round trip.
-pub(crate) const SETTLE_MAX: usize = WINDOW_FIRST;
+pub(crate) const PAUSED_MAX: usize = WINDOW_FIRST;
 /// Misses before the first window.
 const MISSES: u32 = 2;
 /// Looks at entries with attributes before the first window of a directory of which the rest was
@@ -391,7 +391,7 @@ impl Directory {
         again.missed += 1;
         again.size = match self.window_of[place] == again.window {
             // Their writer went on too soon.
-            _ if self.showed.is_some() => SETTLE_MAX,
+            _ if self.showed.is_some() => PAUSED_MAX,
             true => 1,
             false => (again.size * AGAIN_GROWS).clamp(1, WINDOW_MAX),
         };
@@ -552,7 +552,7 @@ mod tests {
                 }
                 OnMiss::Fetch(window) => {
                     let is_lost = window.fids.iter().any(|fid| fetched.contains(fid));
-                    assert_eq!(window.again, is_lost, "what came without locks is settled");
+                    assert_eq!(window.again, is_lost, "what came without locks is paused");
                     known.extend(window.fids);
                 }
                 OnMiss::Wait(_) => panic!("nothing is on its way"),
@@ -714,7 +714,7 @@ mod tests {
     fn files_that_others_write_are_fetched_together() {
         let mut written = Statahead::default();
         let miss = |written: &mut Statahead, n| {
-            written.miss((DIR, &name(n)), None, SETTLE_MAX, |_| false, at(0))
+            written.miss((DIR, &name(n)), None, PAUSED_MAX, |_| false, at(0))
         };
         let some = |from: usize, to: usize| listing(to)[from..].into();
         written.showed(DIR, some(0, 3000), false);
@@ -724,11 +724,11 @@ mod tests {
         assert_eq!(written.name_of(fid(7)), Some((DIR, name(7))));
         assert_eq!(written.name_of(fid(3000)), None);
         let OnMiss::Fetch(window) = miss(&mut written, 1) else { panic!("the second one fetches") };
-        assert_eq!(window.fids, (1..1 + SETTLE_MAX).map(fid).collect::<Vec<_>>());
+        assert_eq!(window.fids, (1..1 + PAUSED_MAX).map(fid).collect::<Vec<_>>());
         drop(window);
         assert!(matches!(miss(&mut written, 1), OnMiss::Ask), "it is written again");
         let OnMiss::Fetch(window) = miss(&mut written, 2) else { panic!("it was not seen yet") };
-        assert!(window.again && window.fids[0] == fid(2) && window.fids.len() == SETTLE_MAX);
+        assert!(window.again && window.fids[0] == fid(2) && window.fids.len() == PAUSED_MAX);
         drop(window);
         // The program goes on: the next ones come with their first miss.
         written.showed(DIR, some(3000, 3010), true);

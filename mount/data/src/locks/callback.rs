@@ -96,10 +96,10 @@ impl CallbackHandler {
         let me = &self.locks;
         let of_entries = locks.iter().filter(|(_, bits)| bits.intersects(OF_ENTRIES));
         let fids: Vec<Fid> = of_entries.map(|(fid, _)| *fid).collect();
-        let answers_at = me.settled.lock().answers_at(&fids);
+        let answers_at = me.paused.lock().answers_at(&fids);
         let Some(at) = answers_at else { return };
         me.env.clock.sleep(at.saturating_sub(me.env.clock.now())).await;
-        if me.settled.lock().called_back(&fids) {
+        if me.paused.lock().called_back(&fids) {
             me.wake_upkeep.notify_one();
         }
     }

@@ -17,7 +17,7 @@ pub mod gate;
 pub mod held_pages;
 pub mod learn;
 pub mod opens;
-mod settled;
+mod paused;
 pub mod stripes;
 pub mod table;
 pub mod upkeep;
@@ -31,7 +31,7 @@ use crate::locks::flocks::{HeldFlocks, Taken};
 use crate::locks::gate::Ticket;
 use crate::locks::held_pages::HeldPages;
 use crate::locks::opens::Opens;
-use crate::locks::settled::Settled;
+use crate::locks::paused::Paused;
 use crate::locks::stripes::Striped;
 use crate::locks::table::unlinked::Believed;
 use crate::locks::table::{Known, Table};
@@ -113,7 +113,7 @@ pub struct Locks {
     /// A directory of this mount has gone to other inodes: the kernel may know an old one.
     dirs_went: AtomicBool,
     /// Files whose writers let go of them for programs here.
-    settled: Mutex<Settled>,
+    paused: Mutex<Paused>,
     /// An own request that changes a name is over.
     pub names_changed: Notify,
     /// Something is due: upkeep looks now.
@@ -148,7 +148,7 @@ impl Locks {
             busy: Mutex::default(),
             keeps: Mutex::new(KEEPS),
             dirs_went: AtomicBool::new(false),
-            settled: Mutex::default(),
+            paused: Mutex::default(),
             names_changed: Notify::new(),
             wake_upkeep: Notify::new(),
             callbacks: AtomicU64::new(0),
@@ -456,11 +456,11 @@ impl Sent for OnTheWay {
         let table = &mut *self.locks.table.lock();
         let held = table.arrived(self.mdt, self.ticket, &reply.grants);
         for op in &self.ops {
-            if let MdsOp::GetattrMany(GetattrMany { fids, settle: true }) = op {
+            if let MdsOp::GetattrMany(GetattrMany { fids, pause: true }) = op {
                 let covered = |fid: &Fid| table::bits_of(&held, *fid).contains(InodeBits::UPDATE);
                 let came = fids.iter().copied().filter(covered);
                 let times = (self.sent, self.locks.env.clock.now());
-                self.locks.settled.lock().came(came, times);
+                self.locks.paused.lock().came(came, times);
             }
         }
         for (op, result) in self.ops.iter().zip(&reply.results) {

@@ -85,7 +85,7 @@ pub(crate) struct LockRequest {
     /// its size.
     pub(crate) stored: bool,
     /// Of one operation: writers of what it shows give WRITE back.
-    pub(crate) settle: bool,
+    pub(crate) pause: bool,
     /// It is part of this operation over several MDTs: what that has pinned is not in its way. The
     /// client's own locks are, for another MDT may show the change before the client is answered.
     pub(crate) bundle: Option<BundleId>,

@@ -40,7 +40,7 @@ impl Mds {
         request: &mut RequestContext<'_>,
         op: &GetattrMany,
     ) -> Result<MdsReply, Errno> {
-        let GetattrMany { fids, settle } = op;
+        let GetattrMany { fids, pause } = op;
         if fids.len() > INODES_PER_REPLY_MAX {
             return Err(Errno::E2BIG);
         }
@@ -65,7 +65,7 @@ impl Mds {
             .await?;
         }
         let LockContext { asked, outcome, .. } = &mut request.lock_context;
-        asked.settle = *settle && !outcome.written_elsewhere.is_empty();
+        asked.pause = *pause && !outcome.written_elsewhere.is_empty();
         Ok(MdsReply::Attrs(attrs))
     }
 

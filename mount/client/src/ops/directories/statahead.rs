@@ -1,6 +1,6 @@
 //! Statahead acts: what `ahead/statahead.rs` decides, asked of the MDT.
 
-use crate::ahead::statahead::{OnMiss, SETTLE_MAX, StataheadFigures, WINDOW_MAX, Window};
+use crate::ahead::statahead::{OnMiss, PAUSED_MAX, StataheadFigures, WINDOW_MAX, Window};
 use crate::client::Client;
 use crate::ops::names::elsewhere;
 use observe::cause;
@@ -30,7 +30,7 @@ impl Client {
             let mut written = self.written.lock();
             let is_written = written.has(dir, name);
             let on_miss = if is_written {
-                let max = max.min(SETTLE_MAX);
+                let max = max.min(PAUSED_MAX);
                 written.miss((dir, name), None, max, |fid| table.has_attr(fid), now)
             } else {
                 let listing = table.listing(dir, false).map(|(entries, _)| entries);
@@ -47,11 +47,11 @@ impl Client {
                 true
             }
             OnMiss::Fetch(window) => {
-                let settle = written || window.again;
+                let pause = written || window.again;
                 let mut over = window.done.subscribe();
                 // In the background: others wait for it, too, and this lookup may be interrupted.
                 // But the program waits for it.
-                let work = self.fetch_window(who.clone(), mdc.clone(), (dir, settle), window);
+                let work = self.fetch_window(who.clone(), mdc.clone(), (dir, pause), window);
                 let work = cause::follow(cause::current(), work);
                 self.session.env.tasks.spawn("statahead", Box::pin(work));
                 while over.changed().await.is_ok() {}
@@ -88,12 +88,12 @@ impl Client {
         }
     }
 
-    /// `settle`: other clients that write these files stop for that.
+    /// `pause`: other clients that write these files stop for that.
     fn fetch_window(
         &self,
         who: Credentials,
         mdc: Mdc,
-        (dir, settle): (Fid, bool),
+        (dir, pause): (Fid, bool),
         window: Window,
     ) -> impl Future<Output = ()> + Send + 'static {
         let Window { mut fids, done, .. } = window;
@@ -107,8 +107,8 @@ impl Client {
                 if fids.is_empty() {
                     return;
                 }
-                let answer = match settle {
-                    true => mdc.getattr_settled(&who, fids).await,
+                let answer = match pause {
+                    true => mdc.getattr_paused(&who, fids).await,
                     false => mdc.getattr_many(&who, fids).await,
                 };
                 if let Err(error) = answer {

@@ -11,7 +11,7 @@
 //! with each look.
 //!
 //! A client may also ask for files that its program is about to look at, one after the other
-//! (`GetattrMany`, `settle`). Then writers that are not idle give WRITE back, too, and the reply
+//! (`GetattrMany`, `pause`). Then writers that are not idle give WRITE back, too, and the reply
 //! grants what it can. A writer that goes on at once asks for WRITE again, and so calls back what
 //! was granted; the asking client may let it wait for a moment.
 //!
@@ -76,14 +76,14 @@ impl Mds {
             .filter_map(|(fid, shown)| Some((*fid, shown.first()?.attr.version)))
             .collect();
         let (client, stored) = (request.client(), request.lock_context.asked.stored);
-        let settle = std::mem::take(&mut request.lock_context.asked.settle);
+        let pause = std::mem::take(&mut request.lock_context.asked.pause);
         let mut gone = Vec::new();
         let mut before = Answers::new();
         for round in 1..=ROUNDS {
             let fids: Vec<Fid> = open.keys().copied().collect();
             let answers = self.glimpse(client, &fids, stored).await;
             if !request.lock_context.outcome.urgent {
-                self.call_writers_back(&answers, settle).await;
+                self.call_writers_back(&answers, pause).await;
             }
             // For this client, as the first look was: the author of a change in between may hide
             // it, too.

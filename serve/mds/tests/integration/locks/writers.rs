@@ -165,8 +165,8 @@ fn a_writer_stops_for_a_client_that_is_about_to_look() {
     assert!(shown.is_ok() && grants == [(f, LOOKUP), (g, LOOKUP)], "it goes on: {grants:?}");
     assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![f, g], store: false });
     a.at_rest();
-    let settled = GetattrMany { settle: true, ..many.clone() };
-    assert_eq!(rig.by(&b, MdsOp::GetattrMany(settled)).1, [(f, SHOWN), (g, SHOWN)]);
+    let paused = GetattrMany { pause: true, ..many.clone() };
+    assert_eq!(rig.by(&b, MdsOp::GetattrMany(paused)).1, [(f, SHOWN), (g, SHOWN)]);
     assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![f, g], store: false });
     assert_eq!(a.revoked(), [(f, InodeBits::WRITE), (g, InodeBits::WRITE)]);
     // It goes on with one of them.

@@ -26,14 +26,14 @@ const FILES_MAX: usize = 65_536;
 
 /// See the module.
 #[derive(Default)]
-pub(crate) struct Settled {
+pub(crate) struct Paused {
     /// Files that came in one reply, and until when programs can look; the oldest first.
     windows: VecDeque<(Monotonic, HashSet<Fid>)>,
     files: usize,
     due: Vec<Fid>,
 }
 
-impl Settled {
+impl Paused {
     /// Attributes of these files came under locks, and no client writes them any more. `asked`:
     /// when they were asked for.
     pub(crate) fn came(
@@ -101,29 +101,29 @@ mod tests {
 
     #[test]
     fn a_callback_waits_a_moment_and_brings_the_others_back() {
-        let mut settled = Settled::default();
-        settled.came((0..10).map(fid), (at(0), at(1000)));
-        settled.came((10..20).map(fid), (at(1998), at(2000)));
-        assert_eq!(settled.answers_at(&[fid(99)]), None);
-        assert!(!settled.called_back(&[fid(99)]) && settled.take_due().is_empty());
-        assert_eq!(settled.answers_at(&[fid(99), fid(3)]), Some(at(1100)), "far away");
-        assert!(settled.called_back(&[fid(99), fid(3)]));
-        assert_eq!(sorted(settled.take_due()), [0, 1, 2, 4, 5, 6, 7, 8, 9].map(fid));
-        assert_eq!(settled.answers_at(&[fid(4)]), None, "they are on their way back");
-        assert_eq!(settled.answers_at(&[fid(12)]), Some(at(2002)), "near");
-        assert!(!settled.called_back(&(10..20).map(fid).collect::<Vec<_>>()), "no others");
-        assert_eq!(settled.files, 0);
+        let mut paused = Paused::default();
+        paused.came((0..10).map(fid), (at(0), at(1000)));
+        paused.came((10..20).map(fid), (at(1998), at(2000)));
+        assert_eq!(paused.answers_at(&[fid(99)]), None);
+        assert!(!paused.called_back(&[fid(99)]) && paused.take_due().is_empty());
+        assert_eq!(paused.answers_at(&[fid(99), fid(3)]), Some(at(1100)), "far away");
+        assert!(paused.called_back(&[fid(99), fid(3)]));
+        assert_eq!(sorted(paused.take_due()), [0, 1, 2, 4, 5, 6, 7, 8, 9].map(fid));
+        assert_eq!(paused.answers_at(&[fid(4)]), None, "they are on their way back");
+        assert_eq!(paused.answers_at(&[fid(12)]), Some(at(2002)), "near");
+        assert!(!paused.called_back(&(10..20).map(fid).collect::<Vec<_>>()), "no others");
+        assert_eq!(paused.files, 0);
     }
 
     #[test]
     fn a_bounded_number_is_remembered() {
-        let mut settled = Settled::default();
+        let mut paused = Paused::default();
         for n in 0..100 {
             let now = at(u64::from(n));
-            settled.came((n * 1000..n * 1000 + 1000).map(fid), (now, now));
-            assert!(settled.files <= FILES_MAX);
+            paused.came((n * 1000..n * 1000 + 1000).map(fid), (now, now));
+            assert!(paused.files <= FILES_MAX);
         }
-        assert_eq!(settled.answers_at(&[fid(0)]), None);
-        assert!(settled.answers_at(&[fid(99_999)]).is_some());
+        assert_eq!(paused.answers_at(&[fid(0)]), None);
+        assert!(paused.answers_at(&[fid(99_999)]).is_some());
     }
 }
