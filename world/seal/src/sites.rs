@@ -188,6 +188,11 @@ impl fmt::Display for Mapping {
 }
 
 impl Mapping {
+    /// What its keys may be.
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
     /// Its label.
     pub fn label(&self) -> &KeyName {
         &self.label

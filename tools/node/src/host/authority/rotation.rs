@@ -124,7 +124,21 @@ impl AuthorityDir {
     /// There is none, or a file is damaged.
     pub fn standing(&self) -> Result<Standing, AuthorityError> {
         let (_lock, authority) = self.locked()?;
-        Ok(Standing::of(&authority, &self.list()?, now()))
+        self.standing_of(&authority)
+    }
+
+    /// The list is locked. Hosts with keys of a site get the new authority by hand: in an overlap
+    /// the mappings by which they come count as behind, until it is withdrawn.
+    fn standing_of(&self, authority: &Authority) -> Result<Standing, AuthorityError> {
+        let mut standing = Standing::of(authority, &self.list()?, now());
+        if standing.is_in_overlap() {
+            let sites = self.sites()?.unwrap_or_default();
+            let maps = sites.sites.all().iter().flat_map(|site| site.maps());
+            standing
+                .behind
+                .extend(maps.map(|map| (map.role().to_string(), format!("{}+*", map.label()))));
+        }
+        Ok(standing)
     }
 
     /// Makes the next authority, which signs all keys from now on; the one before holds until
@@ -140,7 +154,7 @@ impl AuthorityDir {
         let next = authority.rotate(now())?;
         self.write_authority(&next)?;
         self.settle_by(&next)?;
-        Ok(Standing::of(&next, &self.list()?, now()))
+        self.standing_of(&next)
     }
 
     /// Withdraws the authority before this one.
@@ -150,7 +164,7 @@ impl AuthorityDir {
     pub fn withdraw(&self) -> Result<Standing, AuthorityError> {
         let (_lock, authority) = self.locked()?;
         let alone = self.withdraw_by(authority)?;
-        Ok(Standing::of(&alone, &self.list()?, now()))
+        self.standing_of(&alone)
     }
 
     /// The list is locked.
@@ -173,7 +187,7 @@ impl AuthorityDir {
     /// A file cannot be read or written.
     pub fn withdraw_if_over(&self) -> Result<bool, AuthorityError> {
         let (_lock, authority) = self.locked()?;
-        match Standing::of(&authority, &self.list()?, now()).is_over(now()) {
+        match self.standing_of(&authority)?.is_over(now()) {
             true => self.withdraw_by(authority).map(|_| true),
             false => Ok(false),
         }
@@ -186,7 +200,7 @@ impl AuthorityDir {
     pub fn settle(&self) -> Result<Standing, AuthorityError> {
         let (_lock, authority) = self.locked()?;
         self.settle_by(&authority)?;
-        Ok(Standing::of(&authority, &self.list()?, now()))
+        self.standing_of(&authority)
     }
 
     /// The list is locked.
@@ -276,6 +290,23 @@ mod tests {
     use types::session::ClusterId;
 
     const LIFE: i64 = 1_000;
+
+    #[test]
+    fn hosts_with_keys_of_a_site_keep_the_overlap_open() {
+        let mgt = tempfile::tempdir().unwrap();
+        let authority = AuthorityDir::of(mgt.path());
+        authority.make(ClusterId(7), &[], &name("mgs"), 3600).unwrap();
+        let map = "spiffe://a/x/*=client:physics".parse().unwrap();
+        authority.trust(include_str!("site_ca.pem"), vec![map]).unwrap();
+        assert!(authority.standing().unwrap().behind.is_empty(), "there is one authority only");
+        let is_over = |standing: &Standing| standing.is_over(now() + SETTLED);
+        let standing = authority.rotate().unwrap();
+        assert_eq!(standing.names_behind(16), "physics+*");
+        assert!(!is_over(&standing) && !authority.withdraw_if_over().unwrap());
+        let removed = crate::host::authority::sites::Removed::Label(name("physics"));
+        authority.distrust(&removed).unwrap();
+        assert!(is_over(&authority.standing().unwrap()), "but for them it is over");
+    }
 
     fn name(text: &str) -> KeyName {
         text.parse().unwrap()
