@@ -444,7 +444,9 @@ fn appended(far: &Far, verdict: &mut Verdict) {
         };
         written("before");
         let what = format!("ls -l of {APPENDED} files that are being appended to");
-        let most = 10 + APPENDED / 20;
+        // 13 where the program finds the machine free; without it, more than four for each file. A
+        // program that is held up looks at fewer in the time that the writers pause.
+        let most = APPENDED / 2;
         verdict.counted(far, (&what, most), &|_| dir.clone(), &list);
         written("after");
         stop.store(true, Ordering::Relaxed);

@@ -5,8 +5,8 @@
 //! program is about to look at, and their writer gives WRITE back. With its next write it calls
 //! back what came. Then two things happen:
 //!
-//! - The program has as long to look at what came as the answer took, and [`GRACE_MAX`] at most,
-//!   before that callback is answered: far away much, near next to nothing, because there the
+//! - The program has twice as long to look at what came as the answer took, and [`GRACE_MAX`] at
+//!   most, before that callback is answered: far away much, near next to nothing, because there the
 //!   writer would lose more than the program wins.
 //! - All other files that came with it are given back as well. A writer of many files waits once,
 //!   not once for each of them.
@@ -46,7 +46,7 @@ impl Paused {
             return;
         }
         self.files += window.len();
-        let until = now + now.saturating_sub(asked).min(GRACE_MAX);
+        let until = now + (2 * now.saturating_sub(asked)).min(GRACE_MAX);
         self.windows.push_back((until, window));
         while self.files > FILES_MAX {
             let oldest = self.windows.pop_front();
@@ -110,7 +110,7 @@ mod tests {
         assert!(paused.called_back(&[fid(99), fid(3)]));
         assert_eq!(sorted(paused.take_due()), [0, 1, 2, 4, 5, 6, 7, 8, 9].map(fid));
         assert_eq!(paused.answers_at(&[fid(4)]), None, "they are on their way back");
-        assert_eq!(paused.answers_at(&[fid(12)]), Some(at(2002)), "near");
+        assert_eq!(paused.answers_at(&[fid(12)]), Some(at(2004)), "near");
         assert!(!paused.called_back(&(10..20).map(fid).collect::<Vec<_>>()), "no others");
         assert_eq!(paused.files, 0);
     }
