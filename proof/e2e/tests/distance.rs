@@ -300,6 +300,8 @@ fn on_the_mdt(far: &Far, verdict: &mut Verdict) {
         folder(far.near(), &name);
         let dir = far.far().join(name);
         fs::metadata(&dir).expect("it is there");
+        // What the sums of the near client left for the background is over then.
+        std::thread::sleep(STILL);
         dir
     };
     let work = |dir: &Path| {
