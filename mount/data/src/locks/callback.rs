@@ -94,6 +94,9 @@ impl CallbackHandler {
     /// for that. Then all that came with these files is given back.
     async fn let_programs_look(&self, locks: &[(Fid, InodeBits)]) {
         let me = &self.locks;
+        if me.paused.lock().is_idle() {
+            return;
+        }
         let of_entries = locks.iter().filter(|(_, bits)| bits.intersects(OF_ENTRIES));
         let fids: Vec<Fid> = of_entries.map(|(fid, _)| *fid).collect();
         let answers_at = me.paused.lock().answers_at(&fids);

@@ -54,6 +54,11 @@ impl Paused {
         }
     }
 
+    /// True if no file is remembered, as nearly always: no callback is asked about then.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.windows.is_empty()
+    }
+
     /// These are called back: when that should be answered at the earliest. `None`: at once.
     pub(crate) fn answers_at(&self, fids: &[Fid]) -> Option<Monotonic> {
         let met =
@@ -76,9 +81,9 @@ impl Paused {
         self.due.len() > due
     }
 
-    /// Files to give back.
-    pub(crate) fn take_due(&mut self) -> Vec<Fid> {
-        std::mem::take(&mut self.due)
+    /// Files to give back, so many at most.
+    pub(crate) fn take_due(&mut self, most: usize) -> Vec<Fid> {
+        self.due.split_off(self.due.len().saturating_sub(most))
     }
 }
 
@@ -102,17 +107,20 @@ mod tests {
     #[test]
     fn a_callback_waits_a_moment_and_brings_the_others_back() {
         let mut paused = Paused::default();
+        assert!(paused.is_idle());
         paused.came((0..10).map(fid), (at(0), at(1000)));
         paused.came((10..20).map(fid), (at(1998), at(2000)));
         assert_eq!(paused.answers_at(&[fid(99)]), None);
-        assert!(!paused.called_back(&[fid(99)]) && paused.take_due().is_empty());
+        assert!(!paused.called_back(&[fid(99)]) && paused.take_due(9).is_empty());
         assert_eq!(paused.answers_at(&[fid(99), fid(3)]), Some(at(1100)), "far away");
         assert!(paused.called_back(&[fid(99), fid(3)]));
-        assert_eq!(sorted(paused.take_due()), [0, 1, 2, 4, 5, 6, 7, 8, 9].map(fid));
+        let due = [paused.take_due(4), paused.take_due(9)];
+        assert_eq!(due.each_ref().map(Vec::len), [4, 5], "no more than are asked for");
+        assert_eq!(sorted(due.concat()), [0, 1, 2, 4, 5, 6, 7, 8, 9].map(fid));
         assert_eq!(paused.answers_at(&[fid(4)]), None, "they are on their way back");
         assert_eq!(paused.answers_at(&[fid(12)]), Some(at(2004)), "near");
         assert!(!paused.called_back(&(10..20).map(fid).collect::<Vec<_>>()), "no others");
-        assert_eq!(paused.files, 0);
+        assert_eq!((paused.files, paused.is_idle()), (0, true));
     }
 
     #[test]

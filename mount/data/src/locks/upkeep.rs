@@ -201,7 +201,7 @@ impl Upkeep {
         else {
             return false;
         };
-        let (mut fids, mut bits) = (self.locks.paused.lock().take_due(), OF_ATTRIBUTES);
+        let (mut fids, mut bits) = (self.locks.paused.lock().take_due(BATCH), OF_ATTRIBUTES);
         if fids.is_empty() {
             (fids, bits) = (self.nameless(), InodeBits::ALL);
         }
