@@ -301,7 +301,10 @@ fn read_all(file: Option<&Path>) -> Result<String, Failure> {
             .and_then(|file| file.take(KEY_BYTES_MAX).read_to_string(&mut text)),
         _ => std::io::stdin().take(KEY_BYTES_MAX).read_to_string(&mut text),
     };
-    read.map_err(|error| Failure::Failed(format!("cannot read the key: {error}")))?;
+    read.map_err(|error| {
+        let from = file.map_or("standard input".into(), |file| file.to_string_lossy());
+        Failure::Failed(format!("cannot read {from}: {error}"))
+    })?;
     Ok(text)
 }
 
