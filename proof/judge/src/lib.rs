@@ -151,6 +151,27 @@ impl<'a, M: Model> Search<'a, M> {
         Ok(!self.situations.is_empty())
     }
 
+    /// These operations never return, and what they have not done by now they never do.
+    ///
+    /// # Errors
+    /// As [`Search::returns`].
+    pub fn end(&mut self, operations: &[UnderWay]) -> Result<(), TooTangled> {
+        let mask = operations.iter().fold(0_u128, |all, UnderWay(bit)| all | 1 << bit);
+        let work = std::mem::take(&mut self.situations);
+        let mut seen: Set<_> = work.iter().cloned().collect();
+        self.walk(work, &mut seen, |_| false)?;
+        for UnderWay(bit) in operations {
+            self.under_way[usize::from(*bit)] = None;
+        }
+        let ended = seen.into_iter().map(|mut situation| {
+            situation.done &= !mask;
+            situation.between.retain(|(bit, _)| mask & 1 << bit == 0);
+            situation
+        });
+        self.situations = ended.collect::<Set<_>>().into_iter().collect();
+        Ok(())
+    }
+
     /// Every state that the object is in now, or may come to by what is under way.
     ///
     /// # Errors
@@ -342,6 +363,24 @@ mod tests {
             search.returns(begun).unwrap()
         };
         assert!(sees(&ops[0]) && sees(&ops[1]) && !sees(&ops[2]));
+    }
+
+    #[test]
+    fn what_has_ended_was_done_by_then_or_never() {
+        let (lost, ops) = (Op::Add(20), [0, 20, 0].map(Op::Is));
+        fn sees<'a>(search: &mut Search<'a, Sum>, op: &'a Op) -> bool {
+            let begun = search.begins(op).unwrap();
+            search.returns(begun).unwrap()
+        }
+        let mut search = Search::new(&Sum, [0]);
+        let begun = search.begins(&lost).unwrap();
+        search.end(&[begun]).unwrap();
+        assert_eq!(reachable(&search), [0, 20]);
+        assert!(sees(&mut search, &ops[0]) && !sees(&mut search, &ops[1]), "not later");
+        let mut search = Search::new(&Sum, [0]);
+        let begun = search.begins(&lost).unwrap();
+        search.end(&[begun]).unwrap();
+        assert!(sees(&mut search, &ops[1]) && !sees(&mut search, &ops[2]), "and not taken back");
     }
 
     #[test]

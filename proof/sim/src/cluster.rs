@@ -78,6 +78,8 @@ pub struct Server {
     process: Mutex<Arc<Process>>,
     /// Tasks of the process.
     tasks: Mutex<Option<Arc<dyn Tasks>>>,
+    /// Its target, once it is open.
+    target: Arc<Mutex<Weak<Target>>>,
     /// The MDT that is served there.
     mds: Arc<Mutex<Weak<Mds>>>,
     /// Or the OST.
@@ -220,6 +222,7 @@ impl Cluster {
                 engine: Memory::new(STORE_BYTES),
                 process: Mutex::new(process),
                 tasks: Mutex::default(),
+                target: Arc::default(),
                 mds: Arc::default(),
                 ost: Arc::default(),
             });
@@ -304,6 +307,8 @@ impl Cluster {
         let went = self.went.clone();
         let (mds, ost, started) = (server.mds.clone(), server.ost.clone(), self.started.clone());
         let (mgs_parts, ticket_life) = (self.mgs_parts.clone(), self.ticket_life.clone());
+        let opened = server.target.clone();
+        *opened.lock() = Weak::new();
         *mds.lock() = Weak::new();
         *ost.lock() = Weak::new();
         let life = async move {
@@ -330,6 +335,7 @@ impl Cluster {
             let target = Target::open_over(&env, Path::new(DIR), options, over);
             let target = target
                 .unwrap_or_else(|error| panic!("open the target of server {number}: {error}"));
+            *opened.lock() = Arc::downgrade(&target);
             env.tasks.spawn("commit", Box::pin(commit(env.clone(), target.clone(), commits, pace)));
             let failed = |error: node::error::NodeError| panic!("start server {number}: {error}");
             match kind {
@@ -388,6 +394,12 @@ impl Cluster {
             }
             TargetKind::Ost => server.ost.lock().upgrade().is_some_and(|ost| ost.is_recovered()),
         })
+    }
+
+    /// Makes durable what a server has done so far; `false`: it is not in service.
+    pub fn commit(&self, number: usize) -> bool {
+        let target = self.servers[number].target.lock().upgrade();
+        target.is_some_and(|target| target.store().commit_blocking().is_ok())
     }
 
     /// Ends a server at this instant.

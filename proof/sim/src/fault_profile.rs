@@ -2,7 +2,8 @@
 //! everything happens seldom and at random never meets the coincidences that matter.
 
 use crate::workload::{
-    LOCKERS, MOVERS, NAMERS, READERS, REMOVERS, SHARERS, SYNCERS, USUAL, WRITERS, Workload,
+    LOCKERS, MOVERS, NAMERS, READERS, REMOVERS, SHARERS, SYNCERS, USUAL, WITNESSES, WRITERS,
+    Workload,
 };
 use simenv::rng::Rng;
 use std::time::Duration;
@@ -56,6 +57,8 @@ pub struct FaultProfile {
     /// In this many of 1000 cases one direction between an MDT and a client is cut for a moment
     /// before the MDT dies: that client does not learn what was done for it.
     pub unheard: u64,
+    /// If a server dies, it is the only MDT, and a client dies at the same instant.
+    pub together: bool,
     /// In so many of 1000 cases a client does not hear an MDT for a moment while that recovers, or
     /// just after: others go on before it.
     pub late: u64,
@@ -91,6 +94,9 @@ impl FaultProfile {
         let mut readers = Rng::new(seed, "readers");
         if mdts > 1 && readers.chance(300) {
             return usual.read(&mut readers);
+        }
+        if mdts == 1 && Rng::new(seed, "together").chance(100) {
+            return usual.together();
         }
         let mut sharers = Rng::new(seed, "sharers");
         if sharers.chance(150) {
@@ -187,6 +193,17 @@ impl FaultProfile {
         }
     }
 
+    /// Clients die with the MDT while others look at what they did. Each time recovery waits for a
+    /// client that does not come. No connection breaks meanwhile: that could keep others away for
+    /// as long.
+    fn together(self) -> FaultProfile {
+        let (pause_us, down_us) = (300_000, 200_000);
+        let faults_for = Duration::from_secs(300);
+        let (commits, workload) = (SLOW, WITNESSES);
+        FaultProfile { commits, workload, pause_us, down_us, faults_for, together: true, ..self }
+            .with_faults([0, 0, 5, 0, 80, 0, 15, 0])
+    }
+
     fn with_faults(mut self, weights: [u64; 8]) -> FaultProfile {
         for ((_, weight), new) in self.faults.iter_mut().zip(weights) {
             *weight = new;
@@ -216,6 +233,7 @@ impl FaultProfile {
                 down_us: 3_000_000,
                 mdt: 250,
                 unheard: 0,
+                together: false,
                 late: 0,
                 unanswered: 0,
                 late_replies: 0,
@@ -231,6 +249,7 @@ impl FaultProfile {
                 down_us: 400_000,
                 mdt: 800,
                 unheard: 500,
+                together: false,
                 late: 0,
                 unanswered: 0,
                 late_replies: 0,
@@ -246,6 +265,7 @@ impl FaultProfile {
                 down_us: 1_000_000,
                 mdt: 500,
                 unheard: 0,
+                together: false,
                 late: 0,
                 unanswered: 0,
                 late_replies: 0,

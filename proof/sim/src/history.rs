@@ -101,6 +101,16 @@ pub struct Record {
     /// Answer and its time. `None`: the program never got one, and the operation may happen at any
     /// time after its start, or never.
     pub ended: Option<(Moment, Answer)>,
+    /// The operation has happened by then, with this answer if there is one, or never does. `None`:
+    /// there is no such moment.
+    pub over: Option<Moment>,
+}
+
+impl Record {
+    /// Time of the answer; without one the end of all time.
+    pub fn end(&self) -> Moment {
+        self.ended.as_ref().map_or(Moment::MAX, |(ended, _)| *ended)
+    }
 }
 
 #[derive(Default)]
@@ -145,7 +155,7 @@ impl History {
     pub fn begin(&self, program: usize, call: Call) -> usize {
         let began = self.moment();
         let mut inner = self.0.lock();
-        inner.records.push(Record { program, call, began, ended: None });
+        inner.records.push(Record { program, call, began, ended: None, over: None });
         inner.records.len() - 1
     }
 
@@ -156,6 +166,14 @@ impl History {
         if !matches!(&answer, Answer::Refused(errno) if is_unknown(*errno)) {
             self.0.lock().records[record].ended = Some((now, answer));
         }
+    }
+
+    /// So many operations of these programs were answered after this moment.
+    pub fn answered_since(&self, moment: Moment, of: impl Fn(usize) -> bool) -> u64 {
+        let inner = self.0.lock();
+        let recent = inner.records.iter().filter(|record| of(record.program));
+        let ended = recent.filter_map(|record| record.ended.as_ref());
+        ended.filter(|(ended, _)| *ended > moment).count() as u64
     }
 
     /// Everything so far.

@@ -294,10 +294,13 @@ fn search(
     splits: bool,
 ) -> Result<Verdict, TooTangled> {
     let mut events: BTreeMap<Moment, (usize, bool)> = BTreeMap::new();
+    let mut over: BTreeMap<Moment, Vec<usize>> = BTreeMap::new();
     for (number, record) in records.iter().enumerate() {
         events.insert(record.began, (number, false));
-        if let Some((ended, _)) = &record.ended {
-            events.insert(*ended, (number, true));
+        match (record.over, &record.ended) {
+            (Some(moment), _) => over.entry(moment).or_default().push(number),
+            (None, Some((ended, _))) => _ = events.insert(*ended, (number, true)),
+            (None, None) => {}
         }
     }
     let all_seen =
@@ -340,6 +343,10 @@ fn search(
                 open.clear();
                 blackout = None;
             }
+        }
+        while let Some(gone) = over.first_entry().filter(|gone| *gone.key() < moment) {
+            let ended: Vec<_> = gone.remove().iter().filter_map(|gone| open.remove(gone)).collect();
+            search.end(&ended)?;
         }
         if !is_end {
             open.insert(number, search.begins(&ops[number])?);
@@ -415,7 +422,7 @@ mod tests {
     }
 
     fn record(call: Call, began: Moment, ended: Option<(Moment, Answer)>) -> Record {
-        Record { program: 0, call, began, ended }
+        Record { program: 0, call, began, ended, over: None }
     }
 
     fn holds(records: &[Record]) -> bool {
@@ -424,6 +431,26 @@ mod tests {
             Verdict::Violation(_) => false,
             Verdict::TooTangled => panic!("too tangled"),
         }
+    }
+
+    #[test]
+    fn what_died_with_its_mdt_happened_before_that_or_never() {
+        let absent = Answer::Refused(Errno::ENOENT);
+        let lost = Record { over: Some(4), ..record(make("f"), 1, None) };
+        let look =
+            |began, answer: &Answer| record(lookup("f"), began, Some((began + 1, answer.clone())));
+        assert!(holds(&[lost.clone(), look(2, &file(9)), look(5, &file(9))]));
+        assert!(holds(&[lost.clone(), look(2, &absent), look(5, &absent)]));
+        assert!(!holds(&[lost.clone(), look(2, &file(9)), look(5, &absent)]), "it was seen");
+        assert!(holds(&[lost.clone(), look(2, &absent), look(5, &file(9)), look(7, &file(9))]));
+        assert!(!holds(&[lost.clone(), look(5, &absent), look(7, &file(9))]), "it is too late");
+        // Its author was told the number, and made a second name.
+        let made = Record { ended: Some((2, file(9))), ..lost.clone() };
+        let link = Call::Link { ino: 9, parent: 1, name: "g".to_owned() };
+        let two = Answer::Inode { ino: 9, kind: Kind::File, nlink: 2 };
+        let link = Record { over: Some(4), ..record(link, 3, Some((4, two.clone()))) };
+        assert!(holds(&[made.clone(), link.clone(), look(5, &two)]));
+        assert!(holds(&[made, link, look(5, &absent)]));
     }
 
     #[test]

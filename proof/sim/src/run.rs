@@ -151,6 +151,11 @@ const LIVENESS_MAX: Duration = Duration::from_secs(600);
 const QUIET_MAX: Duration = Duration::from_secs(200);
 /// An MDT dies no sooner than this after a client: what that did is durable then.
 const ALONE: Duration = Duration::from_secs(5);
+/// A client that dies with the MDT has done something since a commit of it, and no more than
+/// this: each of these answers may have been for nothing, and the judge tries both.
+const UNTOLD_MAX: u64 = 8;
+/// It does that within this time.
+const BUSY_MAX: Duration = Duration::from_secs(1);
 /// Two ranges, milliseconds: how long a client that falls silent is kept from its MDT before its
 /// messages to the OSTs are held back, and how long those are held. It goes on writing under locks
 /// that it trusts for 20 s. The messages arrive when the MDT has given it up (30 to 35 s) and
@@ -184,7 +189,6 @@ struct Run {
     /// Draws how connections end.
     stalls: Rng,
     mounts: Vec<Mount>,
-    programs: usize,
     /// Programs that have not come to their end, by process.
     running: Arc<AtomicUsize>,
     /// Programs of each living process.
@@ -204,11 +208,23 @@ struct Run {
     blackout: Option<Moment>,
     /// Mounts that died or were evicted.
     losses: Vec<Loss>,
+    /// Mounts that died with the MDT.
+    untold: BTreeMap<usize, Untold>,
+    /// The mount of each program.
+    mount_of: Vec<usize>,
     /// Since when mounts may have been given up, and how often each was evicted.
     contact: Contact,
     evictions: BTreeMap<usize, u64>,
     /// Time at which evictions were last noted.
     looked: Moment,
+}
+
+/// What a mount did last before it died with the MDT: only the living can tell of it.
+struct Untold {
+    /// Everything that was answered by then is durable.
+    since: Moment,
+    /// Its end.
+    until: Moment,
 }
 
 /// Runs a seed.
@@ -225,7 +241,6 @@ pub fn run(seed: u64, faults: Faults, trace: bool) -> Report {
         recorder: Recorder::default(),
         stalls: Rng::new(seed, "stalls"),
         mounts: Vec::new(),
-        programs: 0,
         running: Arc::default(),
         alive: Vec::new(),
         faults: 0,
@@ -238,6 +253,8 @@ pub fn run(seed: u64, faults: Faults, trace: bool) -> Report {
         deaf: None,
         blackout: None,
         losses: Vec::new(),
+        untold: BTreeMap::new(),
+        mount_of: Vec::new(),
         contact: Contact::default(),
         evictions: BTreeMap::new(),
         looked: 0,
@@ -441,8 +458,8 @@ impl Run {
     fn program(&mut self, mount: usize) -> Option<Program> {
         let at = &self.mounts[mount];
         let client = at.client.lock().clone()?;
-        let number = self.programs;
-        self.programs += 1;
+        let number = self.mount_of.len();
+        self.mount_of.push(mount);
         let rng = Rng::new(self.rng.next_u64(), "program");
         let recorder = self.recorder.clone();
         let machine = usize::from(at.machine.0);

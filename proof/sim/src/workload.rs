@@ -131,6 +131,9 @@ pub const NAMERS: Workload = Workload {
     ..USUAL
 };
 
+/// For longer, so that clients and MDTs can die together several times.
+pub const WITNESSES: Workload = Workload { count: 200, ..NAMERS };
+
 /// One file is written all the time, and kept open for long.
 pub const WRITERS: Workload = Workload {
     files: 1,

@@ -309,7 +309,7 @@ impl Acks {
         self.clients.get(&client).and_then(|of| of.volatile.last().copied()).unwrap_or_default()
     }
 
-    /// Changes that are neither durable nor surely answered.
+    /// Changes that are not durable.
     pub(crate) fn volatile(&self) -> &VolatileChanges {
         &self.volatile
     }
@@ -341,7 +341,7 @@ impl Acks {
             wake |= !volatile.is_empty();
             for transno in volatile {
                 of.volatile.remove(&transno);
-                self.volatile.remove(transno);
+                self.volatile.known(transno);
             }
             of.in_grace.extend(unacked.into_iter().map(|change| (now, change)));
             let closed = opened.into_iter().filter(|fid| self.unconfirmed.remove(*fid));

@@ -525,7 +525,7 @@ impl Mds {
             durability.found.get_mut().clear();
             if transno.0 != 0 {
                 let xid = durability.origin.map(|origin| origin.xid);
-                let rests_on = durability.depends.borrow().clone();
+                let rests_on = durability.rests_on();
                 let client = asked.client;
                 let applied = Applied { transno, client, xid, redo, data, rests_on };
                 state.acknowledge(AckEvent::Committed(self.store.last_committed()));

@@ -126,7 +126,7 @@ impl<'a> Records<'a> {
             let record = inode::decode(fid, bytes).map_err(|e| damaged(fid, &e))?;
             self.lock_context.asked.realm.admits(fid, record.flags, record.tail)?;
             self.depend(record.base);
-            self.depend_on_names(fid, ALL_NAMES);
+            self.show_names(fid, ALL_NAMES);
             Ok(entry_with(record.attr, InodeFlags::from_bits_retain(record.flags), record.tail))
         };
         let entry = self.tx.get(&key::inode(fid), decode)?.transpose();
@@ -207,7 +207,7 @@ impl<'a> Records<'a> {
                 [] => Bound::Unbounded,
                 end => Bound::Excluded(end),
             };
-            self.depend_on_names(dir, (Bound::Included(name), end));
+            self.show_names(dir, (Bound::Included(name), end));
         }
         self.lock_context.outcome.gap = granted.map(|names| Gap { dir, names });
         Ok(())
@@ -258,7 +258,7 @@ impl<'a> Records<'a> {
     /// The client is shown an inode that was read already.
     pub(crate) fn shown(&mut self, fid: Fid, bits: InodeBits) {
         self.look(fid, Look::Attr);
-        self.depend_on_names(fid, ALL_NAMES);
+        self.show_names(fid, ALL_NAMES);
         let LockRequest { client, now, .. } = self.lock_context.asked;
         let written_elsewhere = &mut self.lock_context.outcome.written_elsewhere;
         let writer = self.state.locks.table.writer(fid).filter(|writer| *writer != client);

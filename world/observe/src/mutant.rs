@@ -84,6 +84,9 @@ pub enum Mutant {
     LateCopyDone = 35,
     /// An MDT does not look whether an inode is in the realm of the client that names it.
     NoRealmCheck = 36,
+    /// Another client is told of a change and cannot bring it back, because its author can. The
+    /// author may die with the MDT.
+    AuthorLives = 37,
 }
 
 impl Mutant {
@@ -130,7 +133,7 @@ impl Mutant {
     pub const HARMLESS: [(&str, Mutant); 1] = [("limit-ignored", Mutant::LimitIgnored)];
 
     /// Mutants of whole clusters, with the names that tests choose them by.
-    pub const ALL: [(&str, Mutant); 26] = [
+    pub const ALL: [(&str, Mutant); 27] = [
         ("reply-apart", Mutant::ReplyApart),
         ("committed-too-high", Mutant::CommittedTooHigh),
         ("replay-disorder", Mutant::ReplayDisorder),
@@ -142,6 +145,7 @@ impl Mutant {
         ("fence-ignored", Mutant::FenceIgnored),
         ("kept-dropped-early", Mutant::KeptDroppedEarly),
         ("redo-alone", Mutant::RedoAlone),
+        ("author-lives", Mutant::AuthorLives),
         ("open-of-removed", Mutant::OpenOfRemoved),
         ("open-not-told", Mutant::OpenNotTold),
         ("name-not-found", Mutant::NameNotFound),

@@ -36,7 +36,14 @@ impl Run {
                 Fault::Client if faults.clients && recovered => {
                     waiting_to_start.extend(self.kill_a_client())
                 }
-                Fault::Server if faults.servers => self.kill_a_server(&mut down),
+                Fault::Server if faults.servers => {
+                    match self.fault_profile.together && faults.clients {
+                        // An MDT that dies in recovery waits for the dead client all over again.
+                        true if !recovered => continue,
+                        true => waiting_to_start.extend(self.kill_together(&mut down)),
+                        false => self.kill_a_server(&mut down),
+                    }
+                }
                 Fault::Blackout if faults.servers && recovered => {
                     self.black_out(&mut down);
                     self.faults += 1;
@@ -72,13 +79,68 @@ impl Run {
         if kind == TargetKind::Mdt && self.rng.chance(self.fault_profile.unheard) {
             self.leave_unheard(number);
         }
-        let power = self.rng.chance(500);
-        self.cluster.kill_server(number, if power { Kill::Power } else { Kill::Process });
+        self.kill_now(number, down);
         if kind == TargetKind::Mdt {
             self.heal();
         }
+    }
+
+    /// A server dies at this instant.
+    fn kill_now(&mut self, number: usize, down: &mut Vec<(usize, Duration)>) {
+        let power = self.rng.chance(500);
+        self.cluster.kill_server(number, if power { Kill::Power } else { Kill::Process });
         let pause = Duration::from_micros(self.rng.between(10_000, self.fault_profile.down_us));
-        down.push((number, now + pause));
+        down.push((number, self.cluster.world.now() + pause));
+    }
+
+    /// A client and the MDT die at the same instant, soon after a commit of the MDT. What the
+    /// client did since is lost, but for what others were told of.
+    fn kill_together(&mut self, down: &mut Vec<(usize, Duration)>) -> Option<usize> {
+        let living: Vec<usize> =
+            (0..self.mounts.len()).filter(|mount| self.is_mounted(*mount)).collect();
+        let mut servers = self.cluster.servers.iter();
+        let mdt = servers.position(|server| server.kind == TargetKind::Mdt)?;
+        if living.len() < 2 || self.cluster.world.now() < self.last_death + ALONE {
+            return None;
+        }
+        let victim = *self.rng.pick(&living);
+        let since = self.rng.between(2, UNTOLD_MAX - 2);
+        self.heal();
+        let durable = self.recorder.history.now();
+        let limit = self.cluster.world.now() + BUSY_MAX;
+        if !self.cluster.commit(mdt) {
+            return None;
+        }
+        while self.answers_since(victim, durable) < since {
+            if !self.step(limit) {
+                return None;
+            }
+        }
+        if self.answers_since(victim, durable) > UNTOLD_MAX || !self.is_mounted(victim) {
+            return None;
+        }
+        let until = self.recorder.history.moment();
+        self.untold.insert(victim, Untold { since: durable, until });
+        let another = self.kill_client(victim);
+        self.kill_now(mdt, down);
+        Some(another)
+    }
+
+    /// Lets the world go on for a little while; `false`: it is time to stop.
+    fn step(&mut self, limit: Duration) -> bool {
+        let now = self.cluster.world.now();
+        if now >= limit || !self.cluster.world.failures().is_empty() {
+            return false;
+        }
+        self.cluster.world.run_until(now + Duration::from_micros(200));
+        self.note_evictions();
+        true
+    }
+
+    /// So many operations of a mount's programs were answered after this moment.
+    fn answers_since(&self, mount: usize, moment: Moment) -> u64 {
+        let of = |program: usize| self.mount_of[program] == mount;
+        self.recorder.history.answered_since(moment, of)
     }
 
     /// For a moment a client does not hear an MDT, which hears the client.
@@ -232,6 +294,11 @@ impl Run {
             return None;
         }
         let victim = *self.rng.pick(&living);
+        Some(self.kill_client(victim))
+    }
+
+    /// This client dies at this instant; the mount that comes instead.
+    fn kill_client(&mut self, victim: usize) -> usize {
         let from = self.lost_contact(victim);
         let until = self.recorder.history.moment();
         self.losses.push(Loss { mount: victim, from, told: until, until });
@@ -240,6 +307,6 @@ impl Run {
         self.cluster.world.kill(&self.mounts[victim].process, how);
         let dead = std::mem::take(&mut *self.alive[victim].lock());
         self.running.fetch_sub(dead.len(), Ordering::Relaxed);
-        Some(self.add_client(Some(victim)))
+        self.add_client(Some(victim))
     }
 }

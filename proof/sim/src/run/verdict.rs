@@ -1,6 +1,7 @@
 //! Judgement of a run: what its programs saw, and what is left in the stores.
 
 use super::*;
+use crate::history::{Answer, Record};
 use disk::inode::ItemTag;
 use layout::dir_stripes::DirStripes;
 
@@ -13,7 +14,9 @@ impl Run {
         let gone: Vec<_> =
             self.recorder.gone.lock().iter().filter(|(mount, _)| kept(*mount)).cloned().collect();
         self.wrong.extend(gone.into_iter().map(|(_, text)| text));
-        let records = self.cluster.went.told(self.recorder.history.records());
+        let records = self.recorder.history.records().into_iter();
+        let records =
+            self.cluster.went.told(records.filter_map(|record| self.as_told(record)).collect());
         let synced = self.recorder.durable.lock().clone();
         let mdts = self.cluster.servers.iter().filter(|server| server.kind == TargetKind::Mdt);
         let durable: BTreeMap<u16, Moment> =
@@ -33,6 +36,18 @@ impl Run {
         }
         let _end: Moment = self.recorder.history.moment();
         false
+    }
+
+    /// An operation as the living know it: a change that only a client knew that died with the MDT
+    /// has happened by then, or was for nothing. What else that client was told is nothing.
+    fn as_told(&self, mut record: Record) -> Option<Record> {
+        let untold = self.untold.get(&self.mount_of[record.program]);
+        let Some(Untold { until, .. }) = untold.filter(|untold| untold.since < record.end()) else {
+            return Some(record);
+        };
+        let in_vain = matches!(record.ended, Some((_, Answer::Refused(_))));
+        record.over = Some(*until);
+        (!in_vain && !record.call.changes().is_empty()).then_some(record)
     }
 
     /// Nothing is left of removed files: inodes, names, objects.
@@ -89,8 +104,10 @@ fn leaks(run: &Run, tree: &Tree) -> Vec<String> {
     found.extend(
         living.difference(&inodes).map(|ino| format!("inode {ino:x} has a name and no record")),
     );
-    // After a blackout objects may be left whose files were never durable: fsck finds those.
-    for name in run.cluster.objects().into_iter().filter(|_| run.blackout.is_none()) {
+    // After a blackout objects may be left whose files were never durable: fsck finds those. So it
+    // is if a client dies with an MDT.
+    let all_known = run.blackout.is_none() && run.untold.is_empty();
+    for name in run.cluster.objects().into_iter().filter(|_| all_known) {
         match store::objects::parse_name(&name) {
             Some(object) if files.contains(&object.fid.ino()) => {}
             Some(object) if fits && unknown.contains(&object.fid.ino()) => {}

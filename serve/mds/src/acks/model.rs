@@ -95,7 +95,7 @@ struct Spec {
 
 impl Spec {
     fn is_volatile(&self, transno: u64) -> Option<&Made> {
-        self.made.iter().find(|made| made.transno == transno && !made.known && !made.durable)
+        self.made.iter().find(|made| made.transno == transno && !made.durable)
     }
 
     fn concerns(&self, transno: u64, client: usize, xid: u64) -> bool {
@@ -156,7 +156,7 @@ impl Spec {
     /// Without what is over, and with small numbers: states that behave alike are equal.
     fn key(&self) -> Spec {
         let mut key = self.clone();
-        key.made.retain(|made| !made.known && !made.durable);
+        key.made.retain(|made| !made.durable);
         key.noted.retain(|noted| !noted.over);
         key.opened.retain(|opened| !opened.over);
         key.begun.retain(|begun| !begun.over);
@@ -423,7 +423,7 @@ impl World {
         };
         let news: Vec<_> = spec.made.iter_mut().filter(news).collect();
         expected.extend((!news.is_empty()).then_some(AckAction::Wake));
-        news.into_iter().for_each(|made| made.known = true);
+        news.into_iter().for_each(|made| (made.known, made.held) = (true, false));
         let begun = |begun: &&mut Begun| begun.client == client && begun.xid < known;
         spec.begun.iter_mut().filter(begun).for_each(|begun| begun.over = true);
         for noted in spec.noted.iter_mut().filter(|noted| noted.client == client && !noted.over) {

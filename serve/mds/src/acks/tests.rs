@@ -81,7 +81,7 @@ fn asked(fids: &[Fid]) -> BTreeMap<Fid, InodeBits> {
 }
 
 #[test]
-fn an_own_change_counts_until_its_answer_is_sent_anothers_until_it_is_known() {
+fn an_own_change_counts_until_its_answer_is_sent_anothers_until_it_is_durable() {
     let mut acks = three_changes();
     assert!(acks.concerns(5, A_NEXT) && acks.concerns(5, B_NEXT));
     assert_eq!(acks.told_answered(A, 50, 1), [AckAction::Wake]);
@@ -90,7 +90,19 @@ fn an_own_change_counts_until_its_answer_is_sent_anothers_until_it_is_known() {
     assert_eq!(acks.told_known(A, 50, GRACE), [], "below, not up to");
     assert_eq!(acks.told_known(A, 51, GRACE), [AckAction::Wake]);
     assert_eq!(acks.told_known(A, 52, GRACE), []);
+    assert!(acks.concerns(5, B_NEXT) && acks.concerns(6, B_NEXT), "A may die with the MDT");
+    acks.tell(AckEvent::Committed(Transno(6)));
     assert!(!acks.concerns(5, B_NEXT) && !acks.concerns(6, B_NEXT) && acks.concerns(7, A_NEXT));
+}
+
+#[test]
+fn an_answer_that_surely_came_counts_as_sent_also_over_a_lost_connection() {
+    let mut acks = three_changes();
+    acks.tell(AckEvent::Connected { client: A });
+    assert_eq!(acks.told_answered(A, 50, 1), [], "over the one before");
+    assert!(acks.concerns(6, A_NEXT));
+    acks.told_known(A, 51, GRACE);
+    assert!(!acks.concerns(6, A_NEXT) && acks.concerns(6, B_NEXT));
 }
 
 #[test]
@@ -104,8 +116,10 @@ fn a_client_that_is_told_of_a_change_keeps_it_and_what_it_rests_on() {
     acks.told_answered(A, 50, 1);
     assert_eq!(acks.kept(&[8], A_NEXT), Some(vec![7, 8]), "its own are on their way");
     acks.told_known(B, 71, GRACE);
-    assert_eq!(acks.kept(&[8], A_NEXT), Some(vec![8]), "B brings the rest");
-    acks.tell(AckEvent::Committed(Transno(8)));
+    assert_eq!(acks.kept(&[8], A_NEXT), Some(vec![7, 8]), "B may die with the MDT");
+    acks.made(change(9, B, Some(72), &[8]));
+    assert_eq!(acks.kept(&[9], C_NEXT), Some(vec![5, 6, 7, 8, 9]), "on its own, too");
+    acks.tell(AckEvent::Committed(Transno(9)));
     assert_eq!(acks.kept(&[8], C_NEXT), Some(vec![]));
 }
 

@@ -1,11 +1,10 @@
-//! Changes whose answers their clients may not have seen: no other client may be told of them yet.
+//! Changes that are not durable: no other client may be told of them unless it can bring them back.
 //!
-//! After a crash, a client brings back the changes that it was told of. A change that was applied
-//! but neither committed nor surely answered may be lost with the crash, because no client can
-//! bring it back. So an answer that shows such a change of another client brings it along, with
-//! everything it rests on that others may not have seen: then its reader can bring it back, too. If
-//! that is too much, or the reader keeps nothing, the answer waits until the change is committed,
-//! or until its author says that it has the answer (with its next request, or a ping).
+//! After a crash, a client brings back the changes that it was told of. A change that is not
+//! committed may be lost with the crash: its author may not have seen the answer, or may die with
+//! the MDT. So an answer that shows such a change of another client brings it along, with
+//! everything it rests on that is not committed: then its reader can bring it back, too. If that is
+//! too much, or the reader keeps nothing, the answer waits until the change is committed.
 //!
 //! A client's own change counts only until its answer has been handed to the connection: answers on
 //! one connection arrive in order, or not at all. The changes of one request are answered together,
@@ -47,7 +46,7 @@ pub(crate) struct Applied {
     pub(crate) redo: Option<Bytes>,
     /// The data that the redo names: its author has it.
     pub(crate) data: Pieces,
-    /// Changes that its operation looked at and that concern its author.
+    /// Changes that its operation looked at and that are not durable, its author's own among them.
     pub(crate) rests_on: SmallVec<[Transno; 4]>,
 }
 
@@ -59,7 +58,8 @@ struct Change {
     held: bool,
     redo: Option<Bytes>,
     data: Pieces,
-    /// Changes that must come before it, among them the previous one of the same client.
+    /// Changes that must come before it, among them the previous one of the same client as long as
+    /// that may not have the answer.
     rests_on: SmallVec<[Transno; 4]>,
 }
 
@@ -109,7 +109,13 @@ impl VolatileChanges {
             .map(|(_, by)| *by)
     }
 
-    /// True if the answer to this request, which shows this change, must wait.
+    /// True if this change is not durable.
+    pub(crate) fn contains(&self, transno: Transno) -> bool {
+        self.changes.contains_key(&transno)
+    }
+
+    /// True if the client that gets the answer to this request, which shows this change, must be
+    /// able to bring the change back.
     pub(crate) fn concerns(&self, transno: Transno, (client, xid): (ClientUuid, Xid)) -> bool {
         let concerns =
             |change: &Change| change.client != client || change.held && change.xid != Some(xid);
@@ -195,16 +201,19 @@ impl VolatileChanges {
         }
     }
 
+    /// The author has the answer that tells of a change.
+    pub(super) fn known(&mut self, transno: Transno) {
+        if is_mutant(Mutant::AuthorLives) {
+            self.changes.remove(&transno);
+        }
+        self.sent(transno);
+    }
+
     /// The answer that tells of a change is on its way.
     pub(super) fn sent(&mut self, transno: Transno) {
         if let Some(change) = self.changes.get_mut(&transno) {
             change.held = false;
         }
-    }
-
-    /// A client surely keeps the change.
-    pub(super) fn remove(&mut self, transno: Transno) {
-        self.changes.remove(&transno);
     }
 
     /// Everything up to `last` is durable: takes one more change for which that is news, with its

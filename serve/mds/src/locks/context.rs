@@ -124,8 +124,10 @@ pub(crate) struct Durability {
     pub(crate) origin: Option<Origin>,
     /// What the running change has read.
     pub(crate) found: RefCell<Found>,
-    /// Shown versions that others may not have seen.
+    /// Changes of others that are shown, or that an operation builds on, and that are not durable.
     pub(crate) depends: RefCell<SmallVec<[Transno; 4]>>,
+    /// The client's own ones on which an operation builds.
+    pub(crate) own: RefCell<SmallVec<[Transno; 4]>>,
     /// Of the running change: bytes of files that it was brought, and that its redo may name.
     pub(crate) data: Option<AuthorData>,
     /// Redo that the client must keep, with the data that it names.
@@ -236,6 +238,23 @@ impl Durability {
             depends.sort_unstable();
             depends.dedup();
         }
+    }
+
+    /// An operation builds on these changes, which its own client made.
+    pub(crate) fn builds_on(&self, changes: impl IntoIterator<Item = Transno>) {
+        let mut own = self.own.borrow_mut();
+        for change in changes {
+            if own.last() != Some(&change) {
+                own.push(change);
+            }
+        }
+    }
+
+    /// All changes on which the next one rests.
+    pub(crate) fn rests_on(&self) -> SmallVec<[Transno; 4]> {
+        let mut all = self.depends.borrow().clone();
+        all.extend_from_slice(&self.own.borrow());
+        all
     }
 }
 

@@ -5,6 +5,7 @@
 use super::{BASES_MAX, Records};
 use disk::{dirent, inode, key};
 use observe::mutant::{Mutant, is_mutant};
+use smallvec::SmallVec;
 use std::ops::Bound;
 use types::attr::Attr;
 use types::fid::Fid;
@@ -23,8 +24,12 @@ impl Records<'_> {
             return;
         }
         let asks = self.lock_context.asked.of();
-        let changes = changes.into_iter().filter(|change| volatile.concerns(*change, asks));
-        self.lock_context.durability.depend_on(changes);
+        let (others, own) = changes
+            .into_iter()
+            .filter(|change| volatile.contains(*change))
+            .partition::<SmallVec<[Transno; 4]>, _>(|change| volatile.concerns(*change, asks));
+        self.lock_context.durability.depend_on(others);
+        self.lock_context.durability.builds_on(own);
     }
 
     /// A client is told that an inode does not exist.
@@ -32,10 +37,19 @@ impl Records<'_> {
         self.depend_on(self.state.acks.volatile().destroyed_by(fid));
     }
 
-    /// A client is shown names of a directory, or that there is none between two of them; or times
-    /// and link count of the directory, which follow from all of its names.
+    /// An operation reads names of a directory.
     pub(super) fn depend_on_names(&self, dir: Fid, range: (Bound<&[u8]>, Bound<&[u8]>)) {
         self.depend_on(self.state.acks.volatile().names_in(dir, range));
+    }
+
+    /// A client is told that there is no name between two of a directory; or it is shown times and
+    /// link count of the directory, which follow from all of its names. No change builds on that.
+    pub(super) fn show_names(&self, dir: Fid, range: (Bound<&[u8]>, Bound<&[u8]>)) {
+        let volatile = self.state.acks.volatile();
+        let asks = self.lock_context.asked.of();
+        let names = volatile.names_in(dir, range);
+        let others = names.filter(|change| volatile.concerns(*change, asks));
+        self.lock_context.durability.depend_on(others);
     }
 
     /// Attributes and base version of an inode; `None`: there is none, or it cannot be read (an

@@ -165,7 +165,7 @@ impl View for Records<'_> {
     fn put_names_changed(&mut self, dir: &Inode, nlink: i32) {
         let fid = dir.fid();
         if self.grant(fid, InodeBits::UPDATE).contains(InodeBits::UPDATE) {
-            self.depend_on_names(fid, ALL_NAMES);
+            self.show_names(fid, ALL_NAMES);
             self.lock_context.outcome.touch(entry_of(dir));
         }
         let base = self.base_of(fid).unwrap_or(dir.attr.version);
@@ -223,7 +223,7 @@ impl Records<'_> {
         self.note_found(fid);
         if inode.is_dir() {
             // The answer may show it.
-            self.depend_on_names(fid, ALL_NAMES);
+            self.show_names(fid, ALL_NAMES);
         }
         if !self.lock_context.asked.mask.is_empty() {
             self.lock_context.outcome.touch(entry_of(inode));
