@@ -459,8 +459,7 @@ fn names_of_ones_own_in_a_busy_directory_cost_one_round_trip_per_change() {
 }
 
 /// Four clients make and remove names in one directory. What one of them is told does not rest on
-/// what the others do there: no answer waits for a commit, or brings along what others changed,
-/// except for the first ones, which show the directory until the MDT sees that it is busy.
+/// what the others do there: no answer waits for a commit, or brings along what others changed.
 #[test]
 fn changes_of_a_shared_directory_do_not_wait_for_each_other() {
     /// Of each client.
@@ -476,7 +475,7 @@ fn changes_of_a_shared_directory_do_not_wait_for_each_other() {
         std::array::from_fn(|n| Second::of(&cluster, &format!("mount{n}"), "rw"));
     let dir = |n: usize| mounts[n].0.join("shared");
     fs::create_dir(dir(0)).expect("mkdir");
-    // Until this is durable, each answer to the others brings it along.
+    // Until the directory is durable, each answer to the others brings it along.
     fs::File::open(dir(0)).and_then(|dir| dir.sync_all()).expect("sync the directory");
     let counted = |what: &str| {
         let output = cluster.lctl(&["get_param", "-n", "ldlm.namespaces.mdt-*.stats"]);
@@ -506,7 +505,7 @@ fn changes_of_a_shared_directory_do_not_wait_for_each_other() {
             "{what}: of {ALL} operations {waits} waited for a commit; {others} changes of others came along"
         );
         assert!(
-            waits * 100 < ALL as u64 && others * 10 < ALL as u64,
+            waits * 100 < ALL as u64 && others * 100 < ALL as u64,
             "{what}: {waits} waits, {others} changes"
         );
     };

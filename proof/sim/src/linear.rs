@@ -1,7 +1,8 @@
 //! Asks the [search](judge) for one order of all operations that explains every answer, and for the
 //! states that the end may be in.
 //!
-//! Operations that were never answered may take effect at any later time, or never.
+//! Operations that were never answered may take effect at any later time, or never; those that died
+//! with their client and the MDT ([`Record::over`]) by then, or never.
 //!
 //! A power cut of everything keeps a prefix *for each MDT*: what that MDT did until some moment,
 //! with everything that a sync by it answered for. An operation over several MDTs is whole: if one

@@ -156,6 +156,10 @@ const ALONE: Duration = Duration::from_secs(5);
 const UNTOLD_MAX: u64 = 8;
 /// It does that within this time.
 const BUSY_MAX: Duration = Duration::from_secs(1);
+/// Usual time between two looks at the world.
+const STEP: Duration = Duration::from_millis(5);
+/// The same where single answers count.
+const FINE_STEP: Duration = Duration::from_micros(200);
 /// Two ranges, milliseconds: how long a client that falls silent is kept from its MDT before its
 /// messages to the OSTs are held back, and how long those are held. It goes on writing under locks
 /// that it trusts for 20 s. The messages arrive when the MDT has given it up (30 to 35 s) and
@@ -382,6 +386,11 @@ impl Run {
     /// Lets the world go on until something is so; `false`: it is not within `time`, or something
     /// failed.
     fn wait(&mut self, time: Duration, is_so: impl Fn(&Run) -> bool) -> bool {
+        self.wait_by(STEP, time, is_so)
+    }
+
+    /// As [`Run::wait`], and looks after each step of this length.
+    fn wait_by(&mut self, step: Duration, time: Duration, is_so: impl Fn(&Run) -> bool) -> bool {
         self.note_evictions();
         let limit = self.cluster.world.now() + time;
         while !is_so(self) {
@@ -389,7 +398,7 @@ impl Run {
             if now >= limit || !self.cluster.world.failures().is_empty() {
                 return false;
             }
-            self.cluster.world.run_until(now + Duration::from_millis(5));
+            self.cluster.world.run_until(now + step);
             self.note_evictions();
         }
         true

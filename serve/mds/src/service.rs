@@ -456,7 +456,7 @@ impl Mds {
                 return others;
             }
             if !asked {
-                // Usually its author is about to send the next request.
+                // An own answer is usually on its way, and others that wait share the commit.
                 asked = true;
                 if let Some(stats) = self.lock_stats.get() {
                     stats.commits_awaited.increment();

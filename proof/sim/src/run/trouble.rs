@@ -96,8 +96,7 @@ impl Run {
     /// A client and the MDT die at the same instant, soon after a commit of the MDT. What the
     /// client did since is lost, but for what others were told of.
     fn kill_together(&mut self, down: &mut Vec<(usize, Duration)>) -> Option<usize> {
-        let living: Vec<usize> =
-            (0..self.mounts.len()).filter(|mount| self.is_mounted(*mount)).collect();
+        let living = self.living();
         let mut servers = self.cluster.servers.iter();
         let mdt = servers.position(|server| server.kind == TargetKind::Mdt)?;
         if living.len() < 2 || self.cluster.world.now() < self.last_death + ALONE {
@@ -107,16 +106,13 @@ impl Run {
         let since = self.rng.between(2, UNTOLD_MAX - 2);
         self.heal();
         let durable = self.recorder.history.now();
-        let limit = self.cluster.world.now() + BUSY_MAX;
         if !self.cluster.commit(mdt) {
             return None;
         }
-        while self.answers_since(victim, durable) < since {
-            if !self.step(limit) {
-                return None;
-            }
-        }
-        if self.answers_since(victim, durable) > UNTOLD_MAX || !self.is_mounted(victim) {
+        let is_busy = |run: &Run| run.answers_since(victim, durable) >= since;
+        if !self.wait_by(FINE_STEP, BUSY_MAX, is_busy)
+            || self.answers_since(victim, durable) > UNTOLD_MAX
+        {
             return None;
         }
         let until = self.recorder.history.moment();
@@ -124,17 +120,6 @@ impl Run {
         let another = self.kill_client(victim);
         self.kill_now(mdt, down);
         Some(another)
-    }
-
-    /// Lets the world go on for a little while; `false`: it is time to stop.
-    fn step(&mut self, limit: Duration) -> bool {
-        let now = self.cluster.world.now();
-        if now >= limit || !self.cluster.world.failures().is_empty() {
-            return false;
-        }
-        self.cluster.world.run_until(now + Duration::from_micros(200));
-        self.note_evictions();
-        true
     }
 
     /// So many operations of a mount's programs were answered after this moment.
@@ -286,10 +271,14 @@ impl Run {
         self.heal();
     }
 
+    /// All mounts that are there.
+    fn living(&self) -> Vec<usize> {
+        (0..self.mounts.len()).filter(|mount| self.is_mounted(*mount)).collect()
+    }
+
     /// A client dies; another one comes on the same machine.
     fn kill_a_client(&mut self) -> Option<usize> {
-        let living: Vec<usize> =
-            (0..self.mounts.len()).filter(|mount| self.is_mounted(*mount)).collect();
+        let living = self.living();
         if living.len() < 2 {
             return None;
         }

@@ -104,10 +104,8 @@ fn leaks(run: &Run, tree: &Tree) -> Vec<String> {
     found.extend(
         living.difference(&inodes).map(|ino| format!("inode {ino:x} has a name and no record")),
     );
-    // After a blackout objects may be left whose files were never durable: fsck finds those. So it
-    // is if a client dies with an MDT.
-    let all_known = run.blackout.is_none() && run.untold.is_empty();
-    for name in run.cluster.objects().into_iter().filter(|_| all_known) {
+    // After a blackout objects may be left whose files were never durable: fsck finds those.
+    for name in run.cluster.objects().into_iter().filter(|_| run.blackout.is_none()) {
         match store::objects::parse_name(&name) {
             Some(object) if files.contains(&object.fid.ino()) => {}
             Some(object) if fits && unknown.contains(&object.fid.ino()) => {}

@@ -6,6 +6,7 @@ use super::*;
 use foldhash::HashSet;
 use proptest::prelude::*;
 use unacked::Look;
+use volatile::BROUGHT_MAX;
 
 /// Clients: two on the network, then one in this process.
 const CLIENTS: [ClientUuid; 3] = [ClientUuid(1), ClientUuid(2), ClientUuid(3)];
@@ -116,7 +117,8 @@ impl Spec {
         }
         let brought_back =
             |transno: &u64| self.is_volatile(*transno).is_some_and(|made| made.xid != 0);
-        all.iter().all(brought_back).then(|| all.into_iter().collect())
+        (all.len() <= BROUGHT_MAX && all.iter().all(brought_back))
+            .then(|| all.into_iter().collect())
     }
 
     fn newest(&self, client: usize) -> u64 {

@@ -30,6 +30,12 @@ use types::limits::{REDO_OF_OTHERS_BYTES_MAX, REDO_OF_OTHERS_MAX};
 use types::session::{ClientUuid, Transno, Xid};
 use wire::message::Redo;
 
+/// Changes of others that an answer brings along; beyond it the answer waits for a commit. Few,
+/// because each answer that shows them brings them again until they are durable. A reply has room
+/// for more ([`REDO_OF_OTHERS_MAX`]).
+pub(crate) const BROUGHT_MAX: usize = 4;
+const _: () = assert!(BROUGHT_MAX <= REDO_OF_OTHERS_MAX);
+
 /// Data of a write, in pieces: as many as its operation brought.
 pub(crate) type Pieces = SmallVec<[Bytes; 1]>;
 
@@ -109,17 +115,20 @@ impl VolatileChanges {
             .map(|(_, by)| *by)
     }
 
-    /// True if this change is not durable.
-    pub(crate) fn contains(&self, transno: Transno) -> bool {
-        self.changes.contains_key(&transno)
+    /// Whether the client that gets the answer to this request, which shows this change, must be
+    /// able to bring the change back. `None`: it is durable.
+    pub(crate) fn concern(
+        &self,
+        transno: Transno,
+        (client, xid): (ClientUuid, Xid),
+    ) -> Option<bool> {
+        let change = self.changes.get(&transno)?;
+        Some(change.client != client || change.held && change.xid != Some(xid))
     }
 
-    /// True if the client that gets the answer to this request, which shows this change, must be
-    /// able to bring the change back.
-    pub(crate) fn concerns(&self, transno: Transno, (client, xid): (ClientUuid, Xid)) -> bool {
-        let concerns =
-            |change: &Change| change.client != client || change.held && change.xid != Some(xid);
-        self.changes.get(&transno).is_some_and(concerns)
+    /// True if [`VolatileChanges::concern`] says so.
+    pub(crate) fn concerns(&self, transno: Transno, asks: (ClientUuid, Xid)) -> bool {
+        self.concern(transno, asks).unwrap_or(false)
     }
 
     /// The changes that the client must keep if it is told of these: all of them that concern it
@@ -143,7 +152,7 @@ impl VolatileChanges {
                 redo = with_data(&redo, data.iter().map(|data| &data[..])).into();
             }
             all.insert(transno, redo);
-            if all.len() > REDO_OF_OTHERS_MAX || bytes > REDO_OF_OTHERS_BYTES_MAX {
+            if all.len() > BROUGHT_MAX || bytes > REDO_OF_OTHERS_BYTES_MAX {
                 return None;
             }
             if !is_mutant(Mutant::RedoAlone) {

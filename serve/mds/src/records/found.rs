@@ -24,10 +24,14 @@ impl Records<'_> {
             return;
         }
         let asks = self.lock_context.asked.of();
-        let (others, own) = changes
-            .into_iter()
-            .filter(|change| volatile.contains(*change))
-            .partition::<SmallVec<[Transno; 4]>, _>(|change| volatile.concerns(*change, asks));
+        let (mut others, mut own) = <(SmallVec<[Transno; 4]>, SmallVec<[Transno; 4]>)>::default();
+        for change in changes {
+            match volatile.concern(change, asks) {
+                Some(true) => others.push(change),
+                Some(false) => own.push(change),
+                None => {}
+            }
+        }
         self.lock_context.durability.depend_on(others);
         self.lock_context.durability.builds_on(own);
     }
