@@ -90,6 +90,8 @@ pub struct Recovery<T> {
     window: Duration,
     /// End of this phase at the latest, on the owner's clock.
     deadline: Duration,
+    /// Clients that have not come are not waited for.
+    aborted: bool,
 }
 
 impl<T: Clone> Recovery<T> {
@@ -110,6 +112,7 @@ impl<T: Clone> Recovery<T> {
             bytes: 0,
             window,
             deadline: now + window,
+            aborted: false,
         }
     }
 
@@ -211,9 +214,15 @@ impl<T: Clone> Recovery<T> {
         }
     }
 
-    /// Stops waiting for all clients (`abort_recovery`).
+    /// Waits no longer for clients that have not come (`abort_recovery`). Those that have come keep
+    /// their window, unless nothing else was left to stop: then this phase ends at once.
     pub fn abort(&mut self) {
-        self.deadline = Duration::ZERO;
+        let absent = |progress: &Progress| *progress == Progress::Absent;
+        if !self.aborted && self.clients.values().any(absent) {
+            self.aborted = true;
+        } else {
+            self.deadline = Duration::ZERO;
+        }
     }
 
     /// The changes of [`RecoveryAction::Apply`] are done; those of `refused` did not fit.
@@ -221,8 +230,7 @@ impl<T: Clone> Recovery<T> {
         if self.phase == Phase::Applying {
             self.clients.retain(|client, _| !refused.contains(client));
             self.phase = Phase::Restoring;
-            self.deadline =
-                if self.deadline == Duration::ZERO { Duration::ZERO } else { now + self.window };
+            self.deadline = now + self.window;
         }
     }
 
@@ -233,12 +241,13 @@ impl<T: Clone> Recovery<T> {
             Phase::Restoring => Progress::Restored,
             Phase::Applying | Phase::Open => return None,
         };
-        let late =
-            |(client, progress): (&ClientUuid, &Progress)| (*progress < wanted).then_some(*client);
-        let late: Vec<ClientUuid> = self.clients.iter().filter_map(late).collect();
-        if !late.is_empty() && now < self.deadline {
+        let is_late = |progress: &Progress| *progress < wanted;
+        let may_come = |progress: &Progress| *progress > Progress::Absent || !self.aborted;
+        if now < self.deadline && self.clients.values().any(|p| is_late(p) && may_come(p)) {
             return None;
         }
+        let late: Vec<ClientUuid> =
+            self.clients.iter().filter(|(_, p)| is_late(p)).map(|(client, _)| *client).collect();
         self.clients.retain(|client, _| !late.contains(client));
         if self.phase == Phase::Restoring {
             self.phase = Phase::Open;
@@ -380,6 +389,27 @@ mod tests {
         assert_eq!(recovery.deadline(), Some(START + 2 * WINDOW));
         recovery.restored(A);
         assert_eq!(recovery.next(START + WINDOW), Some(RecoveryAction::Open { late: vec![] }));
+    }
+
+    #[test]
+    fn an_abort_evicts_those_that_have_not_come_and_a_second_one_all() {
+        let mut recovery = fresh();
+        recovery.connected(A);
+        recovery.abort();
+        assert_eq!(recovery.next(START), None, "A is still bringing its changes");
+        let mut twice = Recovery { clients: recovery.clients.clone(), ..fresh() };
+        twice.abort();
+        twice.abort();
+        let apply = RecoveryAction::Apply { changes: vec![], late: vec![A, B] };
+        assert_eq!(twice.next(START), Some(apply));
+        recovery.replay(A, Transno(3), "three", 1).unwrap();
+        recovery.replayed(A);
+        let changes = vec![change(3, A, "three")];
+        assert_eq!(recovery.next(START), Some(RecoveryAction::Apply { changes, late: vec![B] }));
+        recovery.applied(&[], START);
+        assert_eq!(recovery.next(START), None, "A has time to restore");
+        recovery.abort();
+        assert_eq!(recovery.next(START), Some(RecoveryAction::Open { late: vec![A] }));
     }
 
     #[test]

@@ -55,7 +55,8 @@ impl Mds {
         RecoveryReport { phase: machine.phase(), clients, connected, left, mdts }
     }
 
-    /// Stops waiting for clients (`lctl abort_recovery`): those that have not come are evicted.
+    /// Stops waiting for clients (`lctl abort_recovery`): those that have not come are evicted, and
+    /// those that have, if all have or this is asked for again.
     pub fn abort_recovery(&self) {
         self.window.machine.lock().abort();
         self.window.changed.wake();
