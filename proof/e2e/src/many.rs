@@ -562,15 +562,16 @@ impl Many {
         pids.into_iter().for_each(kill_and_wait);
     }
 
-    /// The MDT, which has just been started again, waits no longer for clients that have not come.
+    /// MDT0000, which has just been started again, waits no longer for clients that have not come.
     pub fn abort_recovery(&self) {
+        self.abort_recovery_of("sheen-MDT0000");
+    }
+
+    /// The same for any MDT.
+    pub fn abort_recovery_of(&self, mdt: &str) {
         let deadline = Instant::now() + Duration::from_secs(30);
         loop {
-            let mut command = Command::new(sheen());
-            command
-                .args(["lctl", "--device", "sheen-MDT0000", "abort_recovery"])
-                .env(RUN_DIR, self.run_dir());
-            let output = command.stdin(Stdio::null()).output().expect("sheen runs");
+            let output = self.sheen(&["lctl", "--device", mdt, "abort_recovery"]);
             if output.status.success() {
                 return;
             }
