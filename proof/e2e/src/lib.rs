@@ -21,6 +21,7 @@ pub mod many;
 pub mod overheard;
 pub mod process;
 pub mod programs;
+pub mod restripe;
 pub mod site;
 pub mod stalls;
 pub mod stranger;

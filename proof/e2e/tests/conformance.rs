@@ -1,9 +1,10 @@
 //! POSIX conformance suites of others, on the mount and on the ordinary file system beside it.
 
-use e2e::cluster::{everywhere, on_hosts_striped};
+use e2e::cluster::{Cluster, everywhere, on_hosts_striped};
 use e2e::lustre::lfs;
 use e2e::need_program;
 use e2e::programs::try_sh;
+use e2e::restripe::Restriper;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -52,27 +53,44 @@ const EXCEPTIONS: [(&str, &str); 1] = [(
 #[test]
 fn pjdfstest_passes_what_the_local_file_system_passes() {
     let Some(program) = need_program("pjdfstest") else { return };
-    everywhere(|cluster| {
-        let config = cluster.outside().join("pjdfstest.toml");
-        std::fs::write(&config, PJDFSTEST).expect("write");
-        let (local, text) = pjdfstest(&program, &config, &cluster.outside().join("pjd"));
-        assert!(
-            local.len() > 300,
-            "the suite ran {} cases outside the mount:\n{text}",
-            local.len()
-        );
-        let (ours, text) = pjdfstest(&program, &config, &cluster.mount().join("pjd"));
-        let passed = |cases: &BTreeMap<String, String>| {
-            let excepted = |name: &str| EXCEPTIONS.iter().any(|(exception, _)| *exception == name);
-            let ok = cases.iter().filter(|(name, end)| *end == "ok" && !excepted(name));
-            ok.map(|(name, _)| name.clone()).collect::<Vec<_>>().join("\n")
-        };
-        let failed: Vec<&str> =
-            text.lines().filter(|l| l.starts_with('\t') || !l.ends_with("ok")).collect();
-        assert!(passed(&local) == passed(&ours), "on the mount:\n{}", failed.join("\n"));
-        eprintln!("pjdfstest: {} cases pass, as outside; except:", passed(&ours).lines().count());
-        EXCEPTIONS.iter().for_each(|(name, why)| eprintln!("  {name}: {why}"));
-    });
+    everywhere(|cluster| passes_the_same(&program, cluster, &cluster.mount().join("pjd")));
+}
+
+/// Runs pjdfstest in this directory and outside of the mount.
+fn passes_the_same(program: &Path, cluster: &Cluster, dir: &Path) {
+    let config = cluster.outside().join("pjdfstest.toml");
+    std::fs::write(&config, PJDFSTEST).expect("write");
+    let (local, text) = pjdfstest(program, &config, &cluster.outside().join("pjd"));
+    assert!(local.len() > 300, "the suite ran {} cases outside the mount:\n{text}", local.len());
+    let (ours, text) = pjdfstest(program, &config, dir);
+    let passed = |cases: &BTreeMap<String, String>| {
+        let excepted = |name: &str| EXCEPTIONS.iter().any(|(exception, _)| *exception == name);
+        let ok = cases.iter().filter(|(name, end)| *end == "ok" && !excepted(name));
+        ok.map(|(name, _)| name.clone()).collect::<Vec<_>>().join("\n")
+    };
+    let failed: Vec<&str> =
+        text.lines().filter(|l| l.starts_with('\t') || !l.ends_with("ok")).collect();
+    assert!(passed(&local) == passed(&ours), "on the mount:\n{}", failed.join("\n"));
+    eprintln!("pjdfstest: {} cases pass, as outside; except:", passed(&ours).lines().count());
+    EXCEPTIONS.iter().for_each(|(name, why)| eprintln!("  {name}: {why}"));
+}
+
+/// In a remote directory, and in one with stripes on four MDTs whose new directories are on other
+/// MDTs, and which are all split and merged meanwhile.
+#[test]
+fn pjdfstest_passes_in_directories_that_are_split_and_merged() {
+    let Some(program) = need_program("pjdfstest") else { return };
+    let Some(cluster) = Cluster::with_clients_and_mdts("1", &[""], 4) else { return };
+    lfs(&cluster.mount(), &["mkdir", "-i", "1", "remote"]);
+    passes_the_same(&program, &cluster, &cluster.mount().join("remote"));
+    let striped = cluster.mount().join("striped");
+    lfs(&cluster.mount(), &["mkdir", "-c", "4", "striped"]);
+    lfs(&cluster.mount(), &["setdirstripe", "-D", "-c", "2", "-i", "-1", "striped"]);
+    let restriper = Restriper::begin(&striped, 4, fastrand::u64(..));
+    passes_the_same(&program, &cluster, &striped);
+    let begun = restriper.end();
+    eprintln!("{begun} splits and merges");
+    assert!(begun > 10, "{begun} splits and merges");
 }
 
 /// Every kind of operation that fsx knows. It need not msync after each store to a mapping: that
@@ -106,29 +124,28 @@ fn fsx(stripes: &str, file_bytes: u32, operation_bytes: u32) {
 fn fsx_on(stripes: &str, layout: &[&str], file_bytes: u32, operation_bytes: u32) {
     let Some(program) = need_program("fsx") else { return };
     on_hosts_striped(stripes, |cluster| {
-        let most = e2e::sized("2000", "20000");
-        let operations = std::env::var("FSX_OPERATIONS").unwrap_or_else(|_| most.to_owned());
-        let config = cluster.outside().join("fsx.toml");
-        let sizes =
-            format!("flen = {file_bytes}\nopsize = {{ min = 0, max = {operation_bytes} }}\n");
-        std::fs::write(&config, sizes + FSX).expect("write");
-        let (program, config, artifacts) = (program.display(), config.display(), cluster.outside());
-        let script =
-            format!("{program} -f {config} -N {operations} -S 7 -P {} file", artifacts.display());
         if !layout.is_empty() {
             lfs(&cluster.mount(), &[&["setstripe"], layout, &["."]].concat());
         }
-        let output = try_sh(&cluster.mount(), &script);
-        let text = String::from_utf8_lossy(&output.stderr).into_owned()
-            + &String::from_utf8_lossy(&output.stdout);
-        let end: Vec<&str> = text.lines().rev().take(40).collect();
-        assert!(
-            output.status.success(),
-            "{}",
-            end.into_iter().rev().collect::<Vec<_>>().join("\n")
-        );
-        assert!(text.contains("All operations completed A-OK!"), "fsx did not finish:\n{text}");
+        run_fsx(&program, cluster, &cluster.mount(), file_bytes, operation_bytes);
     });
+}
+
+fn run_fsx(program: &Path, cluster: &Cluster, dir: &Path, file_bytes: u32, operation_bytes: u32) {
+    let most = e2e::sized("2000", "20000");
+    let operations = std::env::var("FSX_OPERATIONS").unwrap_or_else(|_| most.to_owned());
+    let config = cluster.outside().join("fsx.toml");
+    let sizes = format!("flen = {file_bytes}\nopsize = {{ min = 0, max = {operation_bytes} }}\n");
+    std::fs::write(&config, sizes + FSX).expect("write");
+    let (program, config, artifacts) = (program.display(), config.display(), cluster.outside());
+    let script =
+        format!("{program} -f {config} -N {operations} -S 7 -P {} file", artifacts.display());
+    let output = try_sh(dir, &script);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned()
+        + &String::from_utf8_lossy(&output.stdout);
+    let end: Vec<&str> = text.lines().rev().take(40).collect();
+    assert!(output.status.success(), "{}", end.into_iter().rev().collect::<Vec<_>>().join("\n"));
+    assert!(text.contains("All operations completed A-OK!"), "fsx did not finish:\n{text}");
 }
 
 #[test]
@@ -140,6 +157,19 @@ fn fsx_on_one_stripe() {
 #[test]
 fn fsx_on_the_mdt() {
     fsx_on("1", &["-E", "64K", "-L", "mdt", "-E", "-1", "-S", "64K", "-c", "2"], 131_072, 20_000);
+}
+
+/// The name of the file moves from MDT to MDT.
+#[test]
+fn fsx_in_a_directory_that_is_split_and_merged() {
+    let Some(program) = need_program("fsx") else { return };
+    let Some(cluster) = Cluster::with_clients_and_mdts("2", &[""], 4) else { return };
+    let dir = cluster.mount().join("d");
+    lfs(&cluster.mount(), &["mkdir", "-c", "4", "d"]);
+    let restriper = Restriper::begin(&dir, 4, fastrand::u64(..));
+    run_fsx(&program, &cluster, &dir, 1_500_000, 65_536);
+    let begun = restriper.end();
+    assert!(begun > 5, "{begun} splits and merges");
 }
 
 /// Stripes are of 4 MiB: the file is long enough to reach every object twice.

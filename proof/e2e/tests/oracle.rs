@@ -3,10 +3,11 @@
 
 use e2e::can_mount;
 use e2e::cluster::Cluster;
+use e2e::lustre::lfs;
+use e2e::restripe::Restriper;
 use oracle::run::{Kind, Plan, run};
 use std::path::PathBuf;
-use std::process::Command;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Another time than a minute, for example 1,200 for twenty minutes.
@@ -72,18 +73,39 @@ fn every_answer_fits_one_order_with_bytes_on_the_mdt() {
     fits_one_order(ON_THE_MDT);
 }
 
-fn fits_one_order(layout: &[&str]) {
-    if !can_mount() || std::env::var_os(MUTANT).is_some() {
-        return;
-    }
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(cluster) = Cluster::with_clients("1", &[options().as_str(); 3]) else { return };
-    let mut lfs = Command::new(e2e::sheen());
-    lfs.args(["lfs", "setstripe"]).args(layout).arg(&cluster.mounts()[0]);
-    assert!(lfs.status().expect("sheen runs").success(), "setstripe");
+/// New directories have two stripes, on MDTs that are chosen, and are split and merged all the
+/// time.
+#[test]
+fn every_answer_fits_one_order_in_directories_that_are_split_and_merged() {
+    let Some((_alone, cluster)) = cluster(4) else { return };
+    let root = &cluster.mounts()[0];
+    lfs(root, &["setdirstripe", "-D", "-c", "2", "-i", "-1", "."]);
     let plan = plan(cluster.mounts());
+    let restriper = Restriper::begin(&root.join(&plan.folder), 4, plan.seed);
+    judge(&plan);
+    let begun = restriper.end();
+    eprintln!("{begun} splits and merges");
+    assert!(begun > 20, "{begun} splits and merges");
+}
+
+fn cluster(mdts: usize) -> Option<(MutexGuard<'static, ()>, Cluster)> {
+    if !can_mount() || std::env::var_os(MUTANT).is_some() {
+        return None;
+    }
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let options = options();
+    Some((alone, Cluster::with_clients_and_mdts("1", &[options.as_str(); 3], mdts)?))
+}
+
+fn fits_one_order(layout: &[&str]) {
+    let Some((_alone, cluster)) = cluster(1) else { return };
+    lfs(&cluster.mounts()[0], &[&["setstripe"], layout, &["."]].concat());
+    judge(&plan(cluster.mounts()));
+}
+
+fn judge(plan: &Plan) {
     let report =
-        run(&plan, |sentence| eprintln!("{sentence}")).unwrap_or_else(|why| panic!("{why}"));
+        run(plan, |sentence| eprintln!("{sentence}")).unwrap_or_else(|why| panic!("{why}"));
     if let (Some(path), false) = (std::env::var_os(HISTORY), report.history.is_empty()) {
         let lines: Vec<String> =
             report.history.iter().map(|record| format!("{record}\n")).collect();

@@ -13,7 +13,7 @@ use session::error::ClientError;
 use session::targets::misfit;
 use std::sync::Arc;
 use std::time::Duration;
-use types::attr::SetAttr;
+use types::attr::{Attr, SetAttr};
 use types::credentials::{ActsAs, Callers, Credentials};
 use types::errno::Errno;
 use types::fid::Fid;
@@ -69,22 +69,36 @@ impl Client {
         self.data.pages_gone(fid).await;
         // Apart, so that the future of the fast path stays small.
         Box::pin(self.stat_written(who, fid)).await;
+        match self.attr_asked(who, fid).await {
+            Ok(attr) => {
+                self.data.show_eof(fid, self.locks.with_dirty(attr).size).await;
+                Ok(self.stat_of(node, self.stat(&attr)))
+            }
+            Err(error) => {
+                self.is_gone(fid, error).await?;
+                self.removed_stat(fid).ok_or(Errno::ESTALE.into())
+            }
+        }
+    }
+
+    async fn attr_asked(&self, who: &Credentials, fid: Fid) -> Result<Attr, ClientError> {
         let attr = match self.locks.attr(fid).filter(|_| self.session.has_lease(fid)) {
             Some(entry) => entry.attr,
-            None => match self.session.mdc(fid)?.getattr(who, fid).await {
-                Ok(entry) => entry.attr,
-                Err(error) => {
-                    if self.went(fid, error.errno()).await {
-                        return Err(Errno::EREMCHG.into());
-                    }
-                    self.lives_on(fid, error.into())?;
-                    return self.removed_stat(fid).ok_or(Errno::ESTALE.into());
-                }
-            },
+            None => self.session.mdc(fid)?.getattr(who, fid).await?.attr,
         };
-        let attr = self.whole_attr(who, attr).await?;
-        self.data.show_eof(fid, self.locks.with_dirty(attr).size).await;
-        Ok(self.stat_of(node, self.stat(&attr)))
+        self.whole_attr(who, attr).await
+    }
+
+    /// An operation on the attributes of an inode failed: succeeds if it was removed, and lives on
+    /// here.
+    ///
+    /// # Errors
+    /// EREMCHG: the directory has another inode by now, which is known. Else the same error.
+    async fn is_gone(&self, fid: Fid, error: ClientError) -> Result<(), ClientError> {
+        if self.went(fid, error.errno()).await {
+            return Err(Errno::EREMCHG.into());
+        }
+        self.lives_on(fid, error)
     }
 
     fn stat_of(&self, node: NodeId, stat: Stat) -> Stat {
@@ -168,10 +182,7 @@ impl Client {
         };
         let changed = match Finish::new("setattr", &self.session.env.tasks, work).await {
             Err(error) => {
-                if self.went(fid, error.errno()).await {
-                    return Err(Errno::EREMCHG.into());
-                }
-                self.lives_on(fid, error)?;
+                self.is_gone(fid, error).await?;
                 return self.change_removed(fid, &set).ok_or(Errno::ESTALE.into());
             }
             Ok(changed) => changed,
@@ -179,8 +190,14 @@ impl Client {
         match changed {
             MdsReply::Entry(entry) => {
                 self.changed_in(node, None).await;
-                let attr = self.whole_attr(&who, entry.attr).await?;
-                Ok(self.changed_stat(&attr))
+                match self.whole_attr(&who, entry.attr).await {
+                    Ok(attr) => Ok(self.changed_stat(&attr)),
+                    Err(error) => {
+                        // It was removed behind the change.
+                        self.is_gone(fid, error).await?;
+                        self.change_removed(fid, &set).ok_or(Errno::ESTALE.into())
+                    }
+                }
             }
             other => Err(misfit(self.session.mdc(fid)?.import(), &other)),
         }

@@ -7,9 +7,10 @@ use client::caller::{Caller, Found};
 use client::error::ClientError;
 use client::node::NodeId;
 use client::open::OpenMode;
+use layout::dir_stripes::DirStripes;
 use std::collections::BTreeMap;
 use types::about;
-use types::dir_stripes::DirSpec;
+use types::dir_stripes::{DirHash, DirSpec};
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::InodeBits;
@@ -181,6 +182,46 @@ async fn what_is_removed_between_two_requests_is_looked_up_again() {
     );
     // The listing (2) shows the name, so the first try needs no lookup.
     assert_eq!(cluster.asked().len(), 2 + 15);
+}
+
+/// A program asks for the attributes of a directory that it has open, and that has a stripe on
+/// another MDT. Each time when that is found out, the directory has left it for another one, so
+/// many times, and then it is removed, or not. What is told, and what was asked.
+async fn stat_while_stripes_go(left: u32, removed: bool) -> (Result<u32, Errno>, Vec<String>) {
+    let cluster = Cluster::mounted_with_mdts(2).await;
+    let made = mkdir(&cluster, NodeId::ROOT, "d", 0).await.unwrap();
+    let fid = made.attr.fid;
+    let stripes = |n: u32| {
+        let stripe = Fid { seq: Fid::SEQ_NORMAL + Fid::SEQ_WIDTH, oid: 9 + n, ver: 0 };
+        DirStripes::new(DirHash::Crush, vec![fid, stripe]).ok()
+    };
+    {
+        let mut state = cluster.world.state.lock();
+        state.stripe(fid, stripes(0));
+        state.next_stripes = (1..=left).map(stripes).chain(removed.then_some(None)).collect();
+    }
+    for fid in [fid, Fid::ROOT] {
+        call_back(&cluster, fid, InodeBits::UPDATE.union(InodeBits::LOOKUP)).await;
+    }
+    cluster.asked();
+    let told = cluster.client.clone().getattr(Caller::root(), made.node, None).await;
+    (told.map(|stat| stat.attr.nlink).map_err(|error| error.errno()), cluster.asked())
+}
+
+#[tokio::test]
+async fn a_directory_whose_stripes_go_is_removed_if_its_mdt_says_so() {
+    let asked = |stripes: u64| {
+        let mut asked = vec!["Getattr"];
+        (0..stripes).for_each(|_| asked.extend(["Getxattr", "1 Getattr"]));
+        asked.into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    // Its MDT is asked once more, and says that there is none; so it does if it is asked whether
+    // the directory has another inode.
+    let (told, mut all) = stat_while_stripes_go(0, true).await;
+    assert_eq!((told, all.drain(..3).collect::<Vec<_>>()), (Ok(0), asked(1)));
+    assert_eq!(all, ["Getxattr"; 2]);
+    // However often it goes on while it is asked, it is there.
+    assert_eq!(stat_while_stripes_go(3, false).await, (Ok(2), asked(4)));
 }
 
 #[tokio::test]

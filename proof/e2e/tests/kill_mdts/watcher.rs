@@ -9,7 +9,10 @@ use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// How long a wrong error is looked at.
+const ERROR_LASTS: Duration = Duration::from_secs(5);
 
 /// What a watcher brings.
 #[derive(Default)]
@@ -17,7 +20,7 @@ pub struct Watched {
     /// What it was told, by prefix of the names.
     pub told: BTreeMap<String, Told>,
     /// The reason why it ended before it was told to.
-    pub failed: Option<io::Error>,
+    pub failed: Option<String>,
 }
 
 /// See the module.
@@ -60,11 +63,12 @@ impl Watcher {
         watched
     }
 
-    fn look(&mut self, told: &mut BTreeMap<String, Told>) -> io::Result<()> {
+    fn look(&mut self, told: &mut BTreeMap<String, Told>) -> Result<(), String> {
         let prefix = self.rng.choice(&self.prefixes).expect("some");
         let dir = self.rng.choice(&self.dirs).expect("some");
         let told = told.entry(prefix.clone()).or_default();
-        let there = listed(&self.mount, dir, prefix)?;
+        let there = listed(&self.mount, dir, prefix)
+            .map_err(|error| format!("list {}: {error}", dir.display()))?;
         told.extend(there.iter().map(|(path, ino)| (path.clone(), Some(*ino))));
         // Some of those that were there at some time, one by one.
         for _ in 0..8.min(told.len()) {
@@ -72,10 +76,24 @@ impl Watcher {
             let ino = match fs::symlink_metadata(self.mount.join(&path)) {
                 Ok(meta) => Some(meta.ino()),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-                Err(error) => return Err(error),
+                Err(error) => return Err(self.how_long(&path, &error)),
             };
             told.push((path, ino));
         }
         Ok(())
+    }
+
+    /// The sentence about an error that no stat(2) may tell, and what it tells later.
+    fn how_long(&self, path: &Path, error: &io::Error) -> String {
+        let (began, path) = (Instant::now(), self.mount.join(path));
+        let mut later = fs::symlink_metadata(&path);
+        while began.elapsed() < ERROR_LASTS
+            && later.as_ref().is_err_and(|later| later.raw_os_error() == error.raw_os_error())
+        {
+            std::thread::sleep(Duration::from_millis(5));
+            later = fs::symlink_metadata(&path);
+        }
+        let later = later.map(|meta| meta.ino());
+        format!("stat {}: {error}; after {:?}: {later:?}", path.display(), began.elapsed())
     }
 }

@@ -6,7 +6,7 @@ use crate::counters::Operation;
 use crate::listing::merged::{Part, merge, part_of, share};
 use crate::listing::{ENTRIES_KEPT_MAX, Item, Listing, Page, PageSource, Wanted};
 use crate::open::{DirHandle, OpenDir};
-use crate::ops::directories::stripes::{AskedAll, may_have_left, stripes_of, whole};
+use crate::ops::directories::stripes::{AskedAll, stripes_of, whole};
 use crate::ops::names::elsewhere;
 use data::locks::stripes::Striped;
 use data::locks::{ListedName, Locks};
@@ -342,7 +342,7 @@ impl Source {
     ) -> Result<Page, ClientError> {
         let (session, locks, who) =
             (self.session.clone(), self.locks.clone(), self.credentials.clone());
-        let (mut again, mut asked) = (false, AskedAll::default());
+        let mut asked = AskedAll::default();
         let mut page = loop {
             let stripes = stripes_of(&session, &locks, self.fid).await?;
             let (me, after) = (self.clone(), after.clone());
@@ -353,8 +353,11 @@ impl Source {
                 ),
             };
             let page = match page {
-                Err(error) if may_have_left(&locks, self.fid, &error, &mut again) => continue,
-                page => page?,
+                Ok(page) => page,
+                Err(error) => {
+                    asked.left(&session, &locks, self.fid, error).await?;
+                    continue;
+                }
             };
             if asked.still(&session, &locks, (self.fid, stripes.as_deref())).await? {
                 break page;

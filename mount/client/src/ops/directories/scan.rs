@@ -13,7 +13,7 @@ use crate::listing::merged::{Part, merge, share};
 use crate::listing::{Item, Listing, Page, PageSource, Wanted};
 use crate::open::DirHandle;
 use crate::ops::attributes::AccessMask;
-use crate::ops::directories::stripes::{AskedAll, may_have_left, stripes_of};
+use crate::ops::directories::stripes::{AskedAll, stripes_of};
 use data::locks::Locks;
 use data::node::NodeId;
 use env::BoxFuture;
@@ -97,7 +97,7 @@ impl Source {
     async fn fetch(self, after: Option<Name>, limit: u32) -> Result<Page, ClientError> {
         // `..` is not needed here.
         let parent = after.is_none().then_some(self.fid);
-        let (mut again, mut asked) = (false, AskedAll::default());
+        let mut asked = AskedAll::default();
         loop {
             let stripes = stripes_of(&self.session, &self.locks, self.fid).await?;
             let whole = [self.fid];
@@ -108,8 +108,11 @@ impl Source {
             };
             let answers = fan_out(all.iter().map(part).collect()).await;
             let parts = match answers.into_iter().collect::<Result<_, _>>() {
-                Err(error) if may_have_left(&self.locks, self.fid, &error, &mut again) => continue,
-                parts => parts?,
+                Ok(parts) => parts,
+                Err(error) => {
+                    asked.left(&self.session, &self.locks, self.fid, error).await?;
+                    continue;
+                }
             };
             if asked.still(&self.session, &self.locks, (self.fid, stripes.as_deref())).await? {
                 return merge(parts, parent);

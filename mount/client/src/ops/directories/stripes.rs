@@ -25,13 +25,13 @@ use types::name::Name;
 
 /// How often the stripes of a directory are asked for that change each time.
 const ASKED_MAX: usize = 8;
-/// How often an operation is sent again, because the name has passed to another stripe.
-const SENT_MAX: usize = 64;
-/// How often all stripes of a directory are asked that change each time.
-const ASKED_ALL_MAX: u32 = 64;
-/// How often they are asked again without a pause.
+/// How often something is asked of stripes that change each time: for about 50 s.
+const TRIES_MAX: u32 = 64;
+/// How often an inode is asked that the directory has left each time: for about 0.5 s.
+const WENT_MAX: u32 = 16;
+/// How often it is asked again without a pause.
 const AT_ONCE_MAX: u32 = 8;
-/// Pause before they are asked again: doubled each time, up to [`PAUSE_MAX`].
+/// Pause before it is asked again: doubled each time, up to [`PAUSE_MAX`].
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
@@ -80,25 +80,11 @@ pub(crate) async fn stripes_of(
     Ok(newest)
 }
 
-/// A request to a directory, or a stripe of it, failed. True if that may be an inode which the
-/// directory has left, and what is known of its stripes was too old: it is asked for again, once.
-pub(crate) fn may_have_left(
-    locks: &Locks,
-    fid: Fid,
-    error: &ClientError,
-    asked: &mut bool,
-) -> bool {
-    let gone = [Errno::ESTALE, Errno::ENOENT].contains(&error.errno());
-    if !gone || std::mem::replace(asked, true) {
-        return false;
-    }
-    locks.table.lock().stripes.outdated(fid);
-    true
-}
-
 /// What is asked of all stripes of a directory at once, until these do not change meanwhile: names
-/// may have passed from a stripe that was asked to one that had been. A change of its stripes is
-/// rare and short, so it is asked again at once, [`AT_ONCE_MAX`] times, and then with pauses.
+/// may have passed from a stripe that was asked to one that had been, and a stripe may be gone
+/// because the directory has left it. Whether the directory itself is gone its MDT says, when it is
+/// asked for the stripes ([`stripes_of`]). A change of its stripes is rare and short, so it is
+/// asked again at once, [`AT_ONCE_MAX`] times, and then with pauses.
 #[derive(Default)]
 pub(crate) struct AskedAll {
     times: u32,
@@ -109,7 +95,7 @@ impl AskedAll {
     /// to be asked again, and this has paused for that.
     ///
     /// # Errors
-    /// EIO: the stripes have changed [`ASKED_ALL_MAX`] times, in about 50 s: MDTs do not agree
+    /// EIO: the stripes have changed [`TRIES_MAX`] times, in about 50 s: MDTs do not agree
     /// about them.
     pub(crate) async fn still(
         &mut self,
@@ -122,18 +108,46 @@ impl AskedAll {
             (Striped::Of(now), Some(then)) => now.generation() == then.generation(),
             _ => false,
         };
-        if unchanged {
-            return Ok(true);
+        if !unchanged {
+            self.again(session, fid).await?;
         }
+        Ok(unchanged)
+    }
+
+    /// An inode of a directory answered with an error. If the directory may have left it, what is
+    /// known of its stripes is too old, and all are to be asked again. This has paused for that.
+    ///
+    /// # Errors
+    /// The same error, if it says something else. As [`AskedAll::still`].
+    pub(crate) async fn left(
+        &mut self,
+        session: &Session,
+        locks: &Locks,
+        fid: Fid,
+        error: ClientError,
+    ) -> Result<(), ClientError> {
+        if ![Errno::ESTALE, Errno::ENOENT].contains(&error.errno()) {
+            return Err(error);
+        }
+        locks.table.lock().stripes.outdated(fid);
+        self.again(session, fid).await
+    }
+
+    async fn again(&mut self, session: &Session, fid: Fid) -> Result<(), ClientError> {
         self.times += 1;
-        if self.times == ASKED_ALL_MAX {
+        if self.times == TRIES_MAX {
             tracing::error!(%fid, "MDTs do not agree about the stripes of a directory: sheen fsck finds out");
             return Err(Errno::EIO.into());
         }
-        if let Some(pause) = pause_after(self.times) {
-            session.env.clock.sleep(pause).await;
-        }
-        Ok(false)
+        pause(session, self.times).await;
+        Ok(())
+    }
+}
+
+/// Lets a change end, after this many of them.
+async fn pause(session: &Session, times: u32) {
+    if let Some(pause) = pause_after(times) {
+        session.env.clock.sleep(pause).await;
     }
 }
 
@@ -177,7 +191,7 @@ impl Client {
 
     /// Runs an operation on names of these directories for a thread, which sends it to the stripes
     /// that it finds ([`Client::place`]). If a name is not there, what is known of the stripes is
-    /// too old: they are asked for, and it is sent again.
+    /// too old: they are asked for, and it is sent again, at first at once, later after pauses.
     ///
     /// # Errors
     /// Those of the operation; ESTALE, ENOENT: no MDT knows such a directory ([`NotKnown`]).
@@ -193,7 +207,7 @@ impl Client {
         dirs: [NodeId; N],
         mut op: impl FnMut([Fid; N]) -> F,
     ) -> Result<R, ClientError> {
-        for _ in 0..SENT_MAX {
+        for times in 1..=TRIES_MAX {
             let mut fids = [Fid::ROOT; N];
             for (fid, dir) in fids.iter_mut().zip(dirs) {
                 *fid = self.fid(dir)?;
@@ -202,6 +216,7 @@ impl Client {
                 Err(error) if error.errno() == Errno::EREMCHG => self.outdated(&fids),
                 result => return result,
             }
+            pause(&self.session, times).await;
             for (fid, dir) in fids.into_iter().zip(dirs) {
                 match self.stripes(fid).await {
                     Err(error) if error.errno() == Errno::ESTALE => {
@@ -230,9 +245,11 @@ impl Client {
         &self,
         mut op: impl FnMut() -> F,
     ) -> Result<R, ClientError> {
-        for _ in 0..SENT_MAX {
+        for times in 1..=WENT_MAX {
             match op().await {
-                Err(error) if error.errno() == Errno::EREMCHG => {}
+                Err(error) if error.errno() == Errno::EREMCHG => {
+                    pause(&self.session, times).await;
+                }
                 result => return result,
             }
         }
@@ -267,12 +284,15 @@ impl Client {
 
     /// The attributes of a directory, of which those of this inode are a part. No request for
     /// stripes whose attributes are covered; else 1 round trip.
+    ///
+    /// # Errors
+    /// ESTALE: it was removed meanwhile. Those of the MDTs.
     pub(crate) async fn whole_attr(
         &self,
         who: &Credentials,
         attr: Attr,
     ) -> Result<Attr, ClientError> {
-        let (mut gone, mut asked) = (false, AskedAll::default());
+        let mut asked = AskedAll::default();
         loop {
             let stripes = match self.stripes(attr.fid).await {
                 Ok(Some(stripes)) => stripes,
@@ -282,13 +302,11 @@ impl Client {
                 Err(error) => return Err(error),
             };
             let whole = match self.attr_of_all(who, attr, &stripes).await {
-                Err(error) if error.errno() == Errno::ESTALE && !gone => {
-                    // The directory may have left that stripe.
-                    gone = true;
-                    self.outdated(&[attr.fid]);
+                Ok(whole) => whole,
+                Err(error) => {
+                    asked.left(&self.session, &self.locks, attr.fid, error).await?;
                     continue;
                 }
-                whole => whole?,
             };
             if asked.still(&self.session, &self.locks, (attr.fid, Some(&stripes))).await? {
                 return Ok(whole);
@@ -361,7 +379,7 @@ mod tests {
 
     #[test]
     fn stripes_that_do_not_agree_are_asked_for_less_than_a_minute() {
-        let pauses: Vec<_> = (1..ASKED_ALL_MAX).map(pause_after).collect();
+        let pauses: Vec<_> = (1..TRIES_MAX).map(pause_after).collect();
         assert!(pauses[..7].iter().all(Option::is_none) && pauses[7] == Some(PAUSE_MIN));
         assert!(pauses.is_sorted() && pauses.last() == Some(&Some(PAUSE_MAX)));
         let whole: Duration = pauses.into_iter().flatten().sum();

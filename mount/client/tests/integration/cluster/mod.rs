@@ -13,7 +13,7 @@ use layout::layout::{Component, EOF, Layout, Pattern};
 use parking_lot::Mutex;
 use rpc::service::{Export, Gone, Service};
 use rpc::{Rpc, RpcConfig};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{oneshot, watch};
@@ -107,6 +107,10 @@ pub struct State {
     pub leases: BTreeMap<(Fid, u64), LeaseMode>,
     /// Inodes that their directory leaves, and where it goes.
     pub gone_on: BTreeMap<Fid, Fid>,
+    /// Stripes of directories, by their first one, which is there as long as they have any.
+    pub striped: BTreeMap<Fid, DirStripes>,
+    /// Each time when these were told, the directory gets the next of these; `None`: it is removed.
+    pub next_stripes: VecDeque<Option<DirStripes>>,
     /// Bytes of files that live on the MDT.
     pub small: BTreeMap<Fid, Bytes>,
     /// Of each request that read some: how many.

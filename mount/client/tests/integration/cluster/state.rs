@@ -5,11 +5,30 @@ use super::*;
 impl State {
     pub(super) fn entry(&self, fid: Fid) -> Result<Box<Entry>, Errno> {
         let inode = self.inodes.get(&fid).ok_or(Errno::ESTALE)?;
-        Ok(Box::new(Entry { attr: inode.attr, has_xattr: false, noatime: false, striped: 0 }))
+        let stripes = self.striped.values().find(|stripes| stripes.all().contains(&fid));
+        let striped = stripes.map_or(0, DirStripes::generation);
+        Ok(Box::new(Entry { attr: inode.attr, has_xattr: false, noatime: false, striped }))
     }
 
     pub(super) fn inode(&mut self, fid: Fid) -> Result<&mut Inode, Errno> {
         self.inodes.get_mut(&fid).ok_or(Errno::ESTALE)
+    }
+
+    /// A directory gets other stripes; `None`: it is removed.
+    pub fn stripe(&mut self, fid: Fid, stripes: Option<DirStripes>) {
+        for stripe in self.striped.remove(&fid).iter().flat_map(|stripes| &stripes.all()[1..]) {
+            self.inodes.remove(stripe);
+        }
+        let Some(stripes) = stripes else {
+            self.inodes.remove(&fid);
+            return;
+        };
+        for stripe in &stripes.all()[1..] {
+            let attr = Attr { fid: *stripe, ..self.inodes[&fid].attr };
+            let (names, layout) = (BTreeMap::new(), self.inodes[&fid].layout.clone());
+            self.inodes.insert(*stripe, Inode { attr, names, layout });
+        }
+        self.striped.insert(fid, stripes);
     }
 
     pub(super) fn open(&mut self, fid: Fid, created: bool) -> Result<MdsReply, Errno> {
@@ -204,6 +223,14 @@ impl State {
                     (RECORD_XATTR, Some(to)) => {
                         let record = DirStripes::going(fid, None, DirHash::Crush, vec![*to]);
                         MdsReply::Bytes(record.expect("one MDT to another").encode().into())
+                    }
+                    (RECORD_XATTR, None) => {
+                        self.inode(fid)?;
+                        let told = self.striped.get(&fid).ok_or(Errno::ENODATA)?.encode();
+                        if let Some(next) = self.next_stripes.pop_front() {
+                            self.stripe(fid, next);
+                        }
+                        MdsReply::Bytes(told.into())
                     }
                     (name, Some(_)) if name == LINKS.as_bytes() => return Err(Errno::EREMCHG),
                     (name, None) if name == LINKS.as_bytes() => {
