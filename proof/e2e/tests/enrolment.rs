@@ -98,7 +98,7 @@ fn four_commands_lead_from_two_empty_hosts_to_a_mount_with_keys() {
     let said = site.refused(3, &["mount", &site.mgs(), &mount]);
     assert!(said.contains("this cluster is secured, and this host has no key of it"), "{said}");
     // A token is good once, and only whole.
-    let said = site.refused(3, &["auth", "join", &token]);
+    let said = site.refused(3, &["auth", "join", &token, "--name", "again"]);
     assert!(said.contains("is not known, was used, or has expired"), "{said}");
     let said = site.refused(3, &["auth", "join", &token[..token.len() - 1]]);
     assert!(said.contains("the token is not whole"), "{said}");

@@ -200,7 +200,8 @@ impl Mds {
         let Request { xid, xid_known, slot, mut credentials, ops, locks, replay, .. } = request;
         let acting = self.acting(export);
         let claimed = (credentials.uid, credentials.gid);
-        let (is_squashed, is_denied) = match acting.as_ref().map(|a| a.caller(&mut credentials)) {
+        let rules = acting.as_ref().filter(|_| !is_mutant(Mutant::CallerBelieved));
+        let (is_squashed, is_denied) = match rules.map(|a| a.caller(&mut credentials)) {
             None => (false, false),
             Some(Ok(is_squashed)) => (is_squashed, false),
             Some(Err(Denied)) => (true, true),

@@ -8,6 +8,7 @@ use crate::seal::{IT_IS_OPEN, KeyRefused, Protection, Reach, Read, START_BYTES, 
 use crate::shared::Shared;
 use env::net::PeerOwner;
 use futures_util::future::{Either, select};
+use observe::mutant::{Mutant, is_mutant};
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
@@ -148,6 +149,7 @@ pub(crate) fn may_connect(nid: Nid, owner: io::Result<PeerOwner>) -> Result<(), 
         Ok(PeerOwner::Trusted) => return Ok(()),
         // What comes to another address may come from any host.
         Ok(PeerOwner::Elsewhere) | Err(_) if !nid.is_loopback() => return Ok(()),
+        Ok(PeerOwner::User(_)) if is_mutant(Mutant::AnyUser) => return Ok(()),
         Ok(PeerOwner::User(uid)) => {
             format!("belongs to user {uid}; only root and the user of this daemon may connect")
         }

@@ -87,6 +87,28 @@ pub enum Mutant {
     /// Another client is told of a change and cannot bring it back, because its author can. The
     /// author may die with the MDT.
     AuthorLives = 37,
+    /// A target does what it is asked by sessions whose role may not send that.
+    RoleIgnored = 38,
+    /// A target takes a session, and requests of it, from any process.
+    AnySession = 39,
+    /// Keys that were revoked are taken.
+    RevokedLives = 40,
+    /// Connections stand on whose other end a withdrawn authority signed the key.
+    WithdrawnStays = 41,
+    /// A server does not look again at the certificates in a ticket by which a client resumes.
+    OldTicket = 42,
+    /// A token is good for any number of keys.
+    TokenForEver = 43,
+    /// A daemon at loopback takes connections of all users of the host.
+    AnyUser = 44,
+    /// An MDT takes back what a client kept for it without looking at the seal.
+    SealIgnored = 45,
+    /// Callers are the users that their clients say, whatever squash and nodemaps say.
+    CallerBelieved = 46,
+    /// New owners and ACLs are kept with the ids that a client of a nodemap sent.
+    IdsAsSent = 47,
+    /// Clients of a nodemap that may change nothing change what they want.
+    ReadOnlyIgnored = 48,
 }
 
 impl Mutant {
@@ -124,9 +146,20 @@ impl Mutant {
     ];
 
     /// Mutants of servers, which tests with a hostile client find (`./run mutant`).
-    pub const OF_SERVER: [(&str, Mutant); 2] = [
+    pub const OF_SERVER: [(&str, Mutant); 13] = [
         ("ticket-not-checked", Mutant::TicketNotChecked),
         ("no-realm-check", Mutant::NoRealmCheck),
+        ("role-ignored", Mutant::RoleIgnored),
+        ("any-session", Mutant::AnySession),
+        ("revoked-lives", Mutant::RevokedLives),
+        ("withdrawn-stays", Mutant::WithdrawnStays),
+        ("old-ticket", Mutant::OldTicket),
+        ("token-for-ever", Mutant::TokenForEver),
+        ("any-user", Mutant::AnyUser),
+        ("seal-ignored", Mutant::SealIgnored),
+        ("caller-believed", Mutant::CallerBelieved),
+        ("ids-as-sent", Mutant::IdsAsSent),
+        ("read-only-ignored", Mutant::ReadOnlyIgnored),
     ];
 
     /// What is done twice: one of two fences is open, and the judges must find nothing.

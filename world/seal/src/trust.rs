@@ -5,6 +5,7 @@ use crate::certificate::{is_signed, principal_of};
 use crate::error::SealError;
 use crate::fingerprint::Fingerprint;
 use crate::sites::Sites;
+use observe::mutant::{Mutant, is_mutant};
 use parking_lot::RwLock;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerifier};
@@ -36,8 +37,9 @@ pub(crate) struct Heard {
 
 impl Heard {
     pub(crate) fn is_revoked(&self, owner: &Principal) -> bool {
-        self.revoked.read().contains(&owner.key)
-            || owner.name.is_of_site() && self.barred.read().contains(&owner.name)
+        let is_revoked = self.revoked.read().contains(&owner.key)
+            || owner.name.is_of_site() && self.barred.read().contains(&owner.name);
+        is_revoked && !is_mutant(Mutant::RevokedLives)
     }
 
     fn sites(&self) -> Arc<Sites> {
@@ -224,6 +226,9 @@ impl Trust {
         chain: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> bool {
+        if is_mutant(Mutant::OldTicket) {
+            return true;
+        }
         let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
         self.owner(chain, now).is_ok_and(|(owner, _)| !self.heard.is_revoked(&owner))
     }

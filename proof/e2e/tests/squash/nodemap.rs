@@ -175,9 +175,15 @@ fn a_changed_map_is_seen_at_once() {
         (owners(&mount.join("new")), owners(&admin.join("new"))),
         ((1000, 1001), (5000, 5001))
     );
-    // An ACL cannot name ids that are not known: another would get what they were to get.
-    let refused = try_sh(&mount, "setfacl -m u:1002:r new");
-    assert!(!refused.status.success(), "{}", text(&refused));
+    // An ACL cannot name ids that are not known: another would get what they were to get. Of one
+    // that is known it names what that is.
+    let refused = try_sh(Path::new("/"), &format!("{user} && setfacl -m u:1002:r new'"));
+    let said = text(&refused);
+    assert!(said.contains("Invalid argument"), "an ACL with an unknown id: {said}");
+    sh(Path::new("/"), &format!("{user} && setfacl -m u:1001:r,u:4243:rw new'"));
+    let [shown, kept] = [&mount, &admin].map(|at| sh(at, "getfacl -cn new | grep -o ^user:.*:r.*"));
+    assert_eq!(shown, "user::rw-\nuser:1001:r--\nuser:4243:rw-\n");
+    assert_eq!(kept, "user::rw-\nuser:5001:r--\nuser:9243:rw-\n");
     // Both are kept over a restart of the servers.
     let shown = lctl(&cluster, &["nodemap_info", "all"]);
     assert!(shown.contains("{ idtype: gid, client_id: 70-79, fs_id: 70-79 }"), "{shown}");

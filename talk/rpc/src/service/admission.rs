@@ -2,6 +2,7 @@
 //! process and over the network.
 
 use crate::error::RpcError;
+use observe::mutant::{Mutant, is_mutant};
 use types::nid::Nid;
 use types::proof::Proof;
 use types::session::ClusterId;
@@ -31,7 +32,8 @@ pub(crate) fn admit(
     if hello.cluster != cluster && !newcomer {
         return Err(Refusal::Cluster(cluster));
     }
-    if hello.proof == Proof(0) || known.is_some_and(|known| known != hello.proof) {
+    let is_other = hello.proof == Proof(0) || known.is_some_and(|known| known != hello.proof);
+    if is_other && !is_mutant(Mutant::AnySession) {
         return Err(Refusal::OtherProcess);
     }
     Ok(())
