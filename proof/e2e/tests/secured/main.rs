@@ -1,6 +1,7 @@
 //! A cluster with keys: what travels is sealed, and a host without a good key is told so. The tap
 //! and the clock of expired keys are this test's; all else is the program.
 
+mod heard;
 mod resumed;
 mod rotated;
 mod site_keys;
@@ -10,7 +11,9 @@ use e2e::hosts::Hosts;
 use e2e::process::{detach, is_mounted, kill_and_wait, text};
 use e2e::sheen;
 use e2e::stranger::frame;
-use e2e::tap::Tap;
+use heard::{
+    CONTENT, MARKER, disguises, finds, is_in, needs_no_key_and_has_none, no_token_is_heard,
+};
 use seal::authority::{Authority, Subject};
 use seal::credentials::Credentials;
 use std::fs::{self, File, Permissions};
@@ -25,11 +28,6 @@ use types::session::{ClientUuid, ClusterId, Pairing};
 use wire::frame::{FrameKind, HEADER_BYTES, Header};
 use wire::hello::{Hello, Purpose};
 use wire::message::{VERSION_MAX, VERSION_MIN};
-
-/// What must not be seen.
-const MARKER: &str = "mArKeR-7f3a91c4";
-/// Of the marker, bytes that are written.
-const CONTENT: usize = 4 << 20;
 
 /// Hosts, folders, daemons. Host 1: MGS and MDS; 2: OSS; 3 and 4: clients.
 struct Site {
@@ -76,6 +74,12 @@ impl Site {
         let output = self.sheen(host, args);
         assert!(output.status.success(), "sheen {args:?}: {}\n{}", text(&output), self.logs());
         output
+    }
+
+    /// What `lctl` says on the host of the MGS.
+    fn lctl(&self, args: &[&str]) -> String {
+        let output = self.must(1, &[&["lctl"], args].concat());
+        String::from_utf8(output.stdout).expect("text")
     }
 
     /// Makes a key and keeps it as a file, as `sheen auth install` would.
@@ -175,24 +179,6 @@ impl Site {
             assert!(child.wait().expect("it ends").success(), "{name}\n{}", self.logs());
         }
     }
-
-    /// Writes and reads what is marked, through the mounts at two hosts, under the eyes of the tap.
-    fn marked_bytes_on_the_wire(&self, mounts: [&Path; 2]) -> Vec<u8> {
-        let taps = [1, 2, 3, 4].map(|n| Tap::on(&self.hosts.interface(n)).expect("a tap"));
-        let [one, other] = mounts;
-        let (name, content) = (format!("{MARKER}-name"), MARKER.repeat(CONTENT / MARKER.len()));
-        fs::write(one.join(&name), &content).unwrap();
-        File::open(one.join(&name)).unwrap().sync_all().unwrap();
-        std::os::unix::fs::symlink(format!("/{MARKER}-link"), one.join("link")).unwrap();
-        assert!(fs::read_to_string(other.join(&name)).unwrap() == content);
-        assert_eq!(
-            fs::read_link(other.join("link")).unwrap(),
-            Path::new(&format!("/{MARKER}-link"))
-        );
-        fs::remove_file(one.join("link")).unwrap();
-        fs::remove_file(one.join(&name)).unwrap();
-        taps.into_iter().flat_map(Tap::heard).collect()
-    }
 }
 
 impl Drop for Site {
@@ -200,24 +186,6 @@ impl Drop for Site {
         self.mounts.iter().filter(|mount| is_mounted(mount)).for_each(|mount| detach(mount));
         self.servers.iter().for_each(|(_, child)| kill_and_wait(child.id() as i32));
     }
-}
-
-fn is_in(bytes: &[u8], what: &str) -> bool {
-    bytes.windows(what.len()).any(|part| part == what.as_bytes())
-}
-
-fn needs_no_key_and_has_none(site: &mut Site) {
-    site.serve_all(&["--security", "off"], &["--security", "off"]);
-    let (one, other) = (site.mount(3, ""), site.mount(4, ""));
-    let heard = site.marked_bytes_on_the_wire([&one, &other]);
-    for what in [MARKER, &format!("{MARKER}-name"), &format!("{MARKER}-link"), "SHEE"] {
-        assert!(
-            is_in(&heard, what),
-            "the tap does not hear {what} in {} bytes: it is broken",
-            heard.len()
-        );
-    }
-    site.stop();
 }
 
 #[test]
@@ -243,11 +211,15 @@ fn what_travels_between_hosts_with_keys_is_sealed_and_nobody_else_gets_in() {
     let (one, other) =
         (site.mount(3, &format!("key={client3}")), site.mount(4, &format!("key={client4}")));
 
-    let heard = site.marked_bytes_on_the_wire([&one, &other]);
+    let heard = site.marked_bytes_on_the_wire([&one, &other], 2);
     assert!(heard.len() > 2 * CONTENT, "the tap heard only {} bytes", heard.len());
     for what in [MARKER, "SHEE", "client3"] {
         assert!(!is_in(&heard, what), "{what} travels in the clear");
     }
+    for form in disguises(MARKER.as_bytes()) {
+        assert!(!finds(&heard, &form), "{MARKER} travels as {:?}", String::from_utf8_lossy(&form));
+    }
+    no_token_is_heard(&site);
     let status = text(&site.must(1, &["status", &mgt]));
     assert!(
         status.contains("secured: every connection must show a key")

@@ -216,7 +216,7 @@ fn key(path: &str) -> Credentials {
 }
 
 impl Site {
-    fn token(&self, uses: &str) -> String {
+    pub(super) fn token(&self, uses: &str) -> String {
         let output = self.must(1, &["auth", "token", &self.at("mgt"), "--uses", uses]);
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
@@ -233,7 +233,7 @@ impl Site {
     }
 
     /// A host joins, and gets this key.
-    fn joined(&self, host: usize, token: &str, name: &str) -> String {
+    pub(super) fn joined(&self, host: usize, token: &str, name: &str) -> String {
         let (output, keys) = self.join(host, token, name);
         assert!(output.status.success(), "{}\n{}", text(&output), self.logs());
         let mut files = fs::read_dir(keys).unwrap().map(|entry| entry.unwrap().path());
