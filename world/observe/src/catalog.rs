@@ -337,6 +337,10 @@ catalog! {
 
     MGS_LIVE = Param::shown("mgs.MGS.live.*", "", "Version, targets, persistent parameters and pools of a file system.");
     MGS_STATS = Param::counts("mgs.MGS.stats", "Requests that the MGS served.");
+    MGS_KEYS = Param::shown("mgs.MGS.keys", "", "How far the keys of the cluster are, where its authority is, as YAML: authorities that hold, names with good keys, which of them have keys of the authority before only, and whose last key ends within 30 days.");
+    MGS_AUTHORITIES = Param::gauge("mgs.MGS.authorities", "authorities", "Authorities whose keys are taken. 2: that before the newest was not withdrawn yet.");
+    MGS_KEYS_BEHIND = Param::gauge("mgs.MGS.keys_behind", "names", "Names with good keys of the authority before only: without new ones they are shut out when it is withdrawn.");
+    MGS_KEYS_ENDING = Param::gauge("mgs.MGS.keys_ending", "names", "Names whose last good key ends within 30 days: without new ones they are shut out then.");
     MGS_NUM_EXPORTS = Param::gauge("mgs.MGS.num_exports", "sessions", "Sessions of clients and servers.");
     MGS_EXPORT_UUID = Param::shown("mgs.MGS.exports.*.uuid", "", "UUIDs of the clients at this NID.");
 }

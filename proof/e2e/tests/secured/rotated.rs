@@ -241,8 +241,57 @@ impl Site {
         key.expect("a key").display().to_string()
     }
 
+    /// Authorities that hold, names with good keys, and those of them that are behind, as
+    /// `sheen status` of the MGS tells programs.
+    fn standing(&self) -> [u64; 3] {
+        let keys = &self.status_of_mgs()["keys"];
+        ["authorities", "names", "behind"].map(|what| keys[what].as_u64().expect("a number"))
+    }
+
+    fn status_of_mgs(&self) -> serde_json::Value {
+        let output = self.must(1, &["status", &self.at("mgt"), "--json"]);
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    }
+
+    /// Waits until this is told by `sheen status`, by parameters and as metrics.
+    fn stands(&self, expected: [u64; 3]) {
+        wait(self, &format!("{expected:?}"), || self.standing() == expected);
+        let [authorities, _, behind] = expected;
+        // The MGS looks each half second.
+        let shown = || {
+            let all = ["mgs.MGS.authorities", "mgs.MGS.keys_behind", "mgs.MGS.keys_ending"];
+            self.lctl(&[&["get_param", "-n"], &all[..]].concat())
+        };
+        let numbers = format!("{authorities}\n{behind}\n1\n");
+        wait(self, &format!("{numbers:?}"), || shown() == numbers);
+        let addr = self.status_of_mgs()["http"].as_str().expect("an address").to_owned();
+        let (status, metrics) = self.hosts.on(1, || e2e::http::get(&addr, "/metrics", ""));
+        assert_eq!(status, 200, "{metrics}");
+        for gauge in [
+            format!("sheen_mgs_authorities {authorities}.0"),
+            format!("sheen_mgs_keys_behind {behind}.0"),
+            "sheen_mgs_keys_ending 1.0".to_owned(),
+        ] {
+            assert!(metrics.lines().any(|line| line == gauge), "{gauge}\n{metrics}");
+        }
+    }
+
     fn list(&self) -> String {
         text(&self.must(1, &["auth", "list", &self.at("mgt")]))
+    }
+
+    /// Gives hosts with the keys in these files, and that of the MGS, new ones of the same
+    /// authority. Each process takes its own.
+    fn renew_keys(&self, hosts: &[(&str, &str, &str)]) {
+        let taken = || self.logs().matches("the key was read again").count();
+        let before = taken();
+        for (name, role, path) in hosts {
+            let made = ["auth", "issue", &self.at("mgt"), "--name", name, "--role", role];
+            let made = String::from_utf8(self.must(1, &made).stdout).unwrap();
+            fs::rename(self.keep(&format!("{name}.new"), &made), path).unwrap();
+        }
+        self.must(1, &["auth", "renew", &self.at("mgt")]);
+        wait(self, "all take their new keys", || taken() > before + hosts.len());
     }
 
     /// A server dies, and starts again.
@@ -266,6 +315,9 @@ fn the_authority_is_replaced_under_load_and_then_keys_of_the_old_one_are_out() {
     site.must(1, &["auth", "init", &mgt, "--mgsnode", &site.mgs(), "--name", "mds"]);
     let [oss, client3, client4] = [("oss", "server"), ("client3", "client"), ("client4", "client")]
         .map(|(name, role)| site.key(name, role));
+    // A host that is away for a while, with a key that ends soon.
+    let late = site.must(1, &["auth", "issue", &mgt, "--name", "late", "--days", "20"]);
+    let late = site.keep("late", &String::from_utf8(late.stdout).unwrap());
     let own = site.at("mgt/auth/key.pem");
     let first = signer(&client3);
     // A thief of the first authority makes keys with it that no list has.
@@ -292,6 +344,19 @@ fn the_authority_is_replaced_under_load_and_then_keys_of_the_old_one_are_out() {
     let load = Load::start(&one, &other);
     load.goes_on(&site);
     assert!(!site.list().contains("authority"), "{}", site.list());
+    site.stands([1, 5, 0]);
+    for _ in 0..3 {
+        let before = [&own, &oss, &client3, &client4].map(|path| key(path).principal().key);
+        site.renew_keys(&[
+            ("oss", "server", &oss),
+            ("client3", "client", &client3),
+            ("client4", "client", &client4),
+        ]);
+        let renewed = [&own, &oss, &client3, &client4].map(|path| key(path).principal().key);
+        assert!(before.iter().all(|key| !renewed.contains(key)));
+        load.goes_on(&site);
+    }
+    site.stands([1, 5, 0]);
 
     // The new authority. The MGS dies before it can have told anybody much.
     site.must(1, &["auth", "rotate-ca", &mgt]);
@@ -303,11 +368,27 @@ fn the_authority_is_replaced_under_load_and_then_keys_of_the_old_one_are_out() {
     let second = signer(&own);
     assert!(keys.iter().all(|path| signer(path) == second && key(path).is_in_overlap()));
     load.goes_on(&site);
+    // One is missing, and is named, until it comes.
+    site.stands([2, 5, 1]);
+    let list = site.list();
+    assert!(list.contains("two authorities hold; keys of the old one only have: late"), "{list}");
+    let status = text(&site.must(1, &["status", &mgt]));
+    assert!(status.contains("1 of 5 names have keys of the old one only: late"), "{status}");
+    let shown = site.lctl(&["get_param", "-n", "mgs.MGS.keys"]);
+    let (behind, ending) = ("role: client, name: late", "role: client, name: late, days: 19");
+    let names = format!("names_behind:\n- {{ {behind} }}\nnames_ending:\n- {{ {ending} }}\n");
+    assert_eq!(shown, format!("authorities: 2\nnames: 5\nbehind: 1\nending: 1\n{names}"));
+    site.mount_at(2, "late", &format!("key={late}"));
+    wait(&site, "the last one renews", || signer(&late) == second);
+    site.stands([2, 5, 0]);
     let list = site.list();
     assert!(list.contains("two authorities hold; all hosts have keys of the new one"), "{list}");
     assert!(!list.contains("not renewed"), "{list}");
     let status = text(&site.must(1, &["status", &mgt]));
-    assert!(status.contains("two authorities hold"), "{status}");
+    assert!(
+        status.contains("two authorities hold, all 5 names have keys of the new one"),
+        "{status}"
+    );
     // Servers that start in the overlap; hosts that come with tokens of before and of now.
     site.restart("oss", |site| server(site, "oss"));
     load.goes_on(&site);
@@ -338,6 +419,7 @@ fn the_authority_is_replaced_under_load_and_then_keys_of_the_old_one_are_out() {
     wait(&site, "all forget the old authority", || {
         keys.iter().all(|path| !key(path).is_in_overlap())
     });
+    site.stands([1, 6, 0]);
     let refused = site.try_mount_at(4, "thief", &format!("key={forged_later}"));
     assert!(
         !refused.status.success() && text(&refused).contains("another authority signed it"),
@@ -382,6 +464,8 @@ fn the_authority_is_replaced_under_load_and_then_keys_of_the_old_one_are_out() {
         [&own, &oss, &client3].iter().all(|path| signer(path) != second)
     });
     let list = site.list();
-    assert!(list.contains("keys of the old one only have: after, client4, during"), "{list}");
+    let away = "after, client4, during, late";
+    assert!(list.contains(&format!("keys of the old one only have: {away}")), "{list}");
+    site.stands([2, 7, 4]);
     site.stop();
 }

@@ -13,6 +13,7 @@
 
 pub mod rotation;
 pub mod sites;
+pub mod standing;
 pub mod tokens;
 
 use crate::host::keys::{AUTHORITY_DIR, MGS_KEY};

@@ -9,8 +9,8 @@
 //! [`super::renewal`].
 
 use crate::error::NodeError;
-use crate::host::authority::rotation::Standing;
 use crate::host::authority::sites::SiteList;
+use crate::host::authority::standing::Standing;
 use crate::host::authority::{AuthorityDir, AuthorityError, key_hash};
 use crate::host::keys;
 use crate::manage::enrolment::Enrolment;
@@ -238,7 +238,10 @@ impl Secured {
                     }
                     // What it writes itself is seen at the next look.
                     match settled(&parts, &authority).await {
-                        Ok(now) => standing = Some(now),
+                        Ok(now) => {
+                            view.set_standing(now.clone());
+                            standing = Some(now);
+                        }
                         Err(error) => {
                             tracing::error!(%error, "the key of the MGS' host cannot follow the authority")
                         }

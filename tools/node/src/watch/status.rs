@@ -1,5 +1,6 @@
 //! State of a node, as it reports it. The keys of the JSON form are stable: scripts read them.
 
+use crate::host::authority::standing::KeysStatus;
 use serde::{Deserialize, Serialize};
 
 /// State of a node as a whole.
@@ -132,6 +133,9 @@ pub struct NodeStatus {
     /// Its key, for people, if every connection must show one.
     #[serde(default)]
     pub secured: Option<String>,
+    /// How far the keys of the cluster are, if the authority is here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys: Option<KeysStatus>,
     /// Address of its HTTP server (`/metrics`, at the MGS also the page of the cluster); absent if
     /// there is none.
     pub http: Option<String>,

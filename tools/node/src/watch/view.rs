@@ -3,6 +3,7 @@
 use crate::config::settings::{MountSettings, Settings};
 use crate::home::Home;
 use crate::host::authority::AuthorityDir;
+use crate::host::authority::standing::Standing;
 use crate::manage::alive::Alive;
 use crate::role::parts::{Parts, blocking};
 use crate::watch::logs::WatchedLog;
@@ -51,6 +52,7 @@ pub struct View {
     since: Timestamp,
     alive: Alive,
     live: Mutex<Live>,
+    standing: Mutex<Option<Standing>>,
 }
 
 struct Live {
@@ -84,6 +86,7 @@ impl View {
             since,
             alive: Alive::default(),
             live: Mutex::new(live),
+            standing: Mutex::default(),
         }
     }
 
@@ -120,6 +123,17 @@ impl View {
     /// Notes that it answers HTTP, and the token that readers need.
     pub fn set_http(&self, http: Served) {
         self.live.lock().http = Some(http);
+    }
+
+    /// Notes how far the keys of the cluster are, whose authority is here.
+    pub fn set_standing(&self, standing: Standing) {
+        *self.standing.lock() = Some(standing);
+    }
+
+    /// How far the keys of the cluster are, as it was seen last; `None`: the authority is not here,
+    /// or was not read yet. Changes are seen within a second.
+    pub fn standing(&self) -> Option<Standing> {
+        self.standing.lock().clone()
     }
 
     /// Notes that it serves another target.
@@ -257,6 +271,7 @@ impl View {
             (live.state, live.listen, live.http.clone(), live.targets.clone(), mounts)
         };
         let mut trouble = Vec::new();
+        let (standing, now) = (self.ask_standing().await, self.parts.env.clock.wall().sec);
         let spaces =
             join_all(targets.iter().map(|(name, _)| self.limited(*name, self.space(*name)))).await;
         let mut rows = Vec::new();
@@ -287,7 +302,8 @@ impl View {
             nids: self.parts.rpc.nids().iter().map(Nid::to_string).collect(),
             listen: listen.map(|addr| addr.to_string()),
             open: self.open(),
-            secured: self.secured().await,
+            secured: self.secured(standing.as_ref()),
+            keys: standing.map(|standing| standing.status(NAMES_BEHIND_MAX, now)),
             http: http.as_ref().map(|http| http.addr.to_string()),
             https: http.and_then(|http| http.fingerprint),
             clients: self.clients(&targets, &mut trouble).await,
@@ -298,29 +314,32 @@ impl View {
         }
     }
 
+    /// How far the keys of the cluster are now, if the authority is here.
+    async fn ask_standing(&self) -> Option<Standing> {
+        let dirs = self.settings.targets.iter().map(|dir| AuthorityDir::of(dir));
+        let authority = dirs.into_iter().find(AuthorityDir::exists)?;
+        let ask = move || authority.standing();
+        blocking(&self.parts.env, "asked for the authority", ask).await.ok()?.ok()
+    }
+
     /// About its key, for people, and at the authority about those of others.
-    async fn secured(&self) -> Option<String> {
+    fn secured(&self, standing: Option<&Standing>) -> Option<String> {
         let keys = self.parts.keys.as_ref()?;
         let days = (keys.expires() - self.parts.env.clock.wall().sec).div_euclid(86_400);
         let mut text = format!("key of {}, good for {days} days", keys.principal());
         if keys.due() == Due::Renewal {
             text += ", not renewed: of the old authority";
         }
-        let dirs = self.settings.targets.iter().map(|dir| AuthorityDir::of(dir));
-        for authority in dirs.filter(AuthorityDir::exists) {
-            let ask = move || authority.standing();
-            let standing = blocking(&self.parts.env, "asked for the authority", ask).await;
-            if let Ok(Ok(standing)) = standing
-                && standing.is_in_overlap()
-            {
-                text += "; two authorities hold";
-                if !standing.behind.is_empty() {
-                    text += &format!(
-                        ", keys of the old one only have {}",
-                        standing.names_behind(NAMES_BEHIND_MAX)
-                    );
+        if let Some(standing) = standing.filter(|standing| standing.is_in_overlap()) {
+            text += &match (standing.behind.len(), standing.names()) {
+                (0, all) => {
+                    format!("; two authorities hold, all {all} names have keys of the new one")
                 }
-            }
+                (behind, all) => format!(
+                    "; two authorities hold, {behind} of {all} names have keys of the old one only: {}",
+                    standing.names_behind(NAMES_BEHIND_MAX)
+                ),
+            };
         }
         Some(text)
     }

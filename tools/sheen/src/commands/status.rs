@@ -266,6 +266,7 @@ mod tests {
             listen: Some("10.0.0.1:988".into()),
             open: vec!["10.0.0.1@tcp".into()],
             secured: None,
+            keys: None,
             http: Some("127.0.0.1:9988".into()),
             https: None,
             targets: vec![target("MGS", "mgt", None), target("sheen-OST0000", "ost", Some(space))],

@@ -12,18 +12,14 @@
 //! | at the withdrawal, before `authority.pem` is replaced | both |
 //! | then | the new one: the key of the MGS' host is of it, for that was made sure of before |
 
-use super::{AuthorityDir, AuthorityError, Issued, KeyList, now};
+use super::standing::Standing;
+use super::{AuthorityDir, AuthorityError, Issued, now};
 use crate::host::secret_file;
 use seal::authority::{Authority, KEY_LIFE, PublicKey, Subject};
 use seal::enrol::{Given, Granted};
-use seal::fingerprint::Fingerprint;
-use std::collections::BTreeSet;
 use types::nid::NidPattern;
 use types::principal::{KeyHash, KeyName, Role};
 
-/// The authority before is withdrawn so long after the last name has a new key, seconds: processes
-/// that share its file read it meanwhile.
-pub const SETTLED: i64 = 60;
 /// Good keys of one name that the newest authority signs: hosts may share a key, and each renews
 /// it, but no host may fill the list with them.
 const RENEWED_MAX: usize = 64;
@@ -31,68 +27,6 @@ const RENEWED_MAX: usize = 64;
 /// How the authority of a key is written into the list; `None`: it is the first one.
 pub(super) fn tag(authority: &Authority) -> Option<String> {
     (authority.generation() > 1).then(|| authority.fingerprints()[0].to_string())
-}
-
-/// The authorities of a cluster, and whose keys are only of the one before.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
-    /// Authorities that hold, the newest first.
-    pub holding: Vec<Fingerprint>,
-    /// The newest was not always the only one.
-    pub was_rotated: bool,
-    /// Role and name of good keys of an earlier authority whose owners have none of the newest.
-    pub behind: BTreeSet<(String, String)>,
-    /// When the newest key of the newest authority was made, seconds since 1970.
-    renewed: Option<i64>,
-}
-
-impl Standing {
-    fn of(authority: &Authority, list: &KeyList, now: i64) -> Standing {
-        let tag = tag(authority);
-        let is_good = |key: &&Issued| key.revoked.is_none() && key.expires > now;
-        let owner = |key: &Issued| (key.role.clone(), key.name.clone());
-        let (ours, theirs): (Vec<_>, Vec<_>) =
-            list.keys.iter().filter(is_good).partition(|key| key.authority == tag);
-        let have: BTreeSet<_> = ours.iter().map(|key| owner(key)).collect();
-        Standing {
-            holding: authority.fingerprints(),
-            was_rotated: tag.is_some(),
-            behind: theirs.into_iter().map(owner).filter(|who| !have.contains(who)).collect(),
-            renewed: ours.iter().map(|key| key.issued).max(),
-        }
-    }
-
-    /// True if the authority before holds, too.
-    pub fn is_in_overlap(&self) -> bool {
-        self.holding.len() > 1
-    }
-
-    /// True if the authority before may be withdrawn without a loss. `now`: seconds since 1970.
-    pub fn is_over(&self, now: i64) -> bool {
-        let is_settled = self.renewed.is_some_and(|last| now.saturating_sub(last) >= SETTLED);
-        self.is_in_overlap() && self.behind.is_empty() && is_settled
-    }
-
-    /// Names of those that are behind, for people; at most this many.
-    pub fn names_behind(&self, most: usize) -> String {
-        let names: Vec<&str> = self.behind.iter().take(most).map(|(_, name)| &name[..]).collect();
-        let more = self.behind.len().saturating_sub(most);
-        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-        format!("{}{more}", names.join(", "))
-    }
-
-    /// What is to be said of a key beside how long it is good.
-    pub fn of_key(&self, key: &Issued) -> &'static str {
-        let newest = self.was_rotated.then(|| self.holding[0].to_string());
-        match (key.authority == newest, self.is_in_overlap()) {
-            (true, _) => "",
-            (false, true) if self.behind.contains(&(key.role.clone(), key.name.clone())) => {
-                ", not renewed: of the old authority"
-            }
-            (false, true) => ", of the old authority; its owner has a newer one",
-            (false, false) => ", of an authority that was withdrawn",
-        }
-    }
 }
 
 /// A key is not renewed.
@@ -281,6 +215,7 @@ impl AuthorityDir {
 mod tests {
     use super::*;
     use crate::host::authority::key_hash;
+    use crate::host::authority::standing::SETTLED;
     use crate::host::authority::tokens::TokenSpec;
     use crate::host::keys;
     use seal::credentials::Credentials;
