@@ -44,7 +44,7 @@ fn clients_behind_translated_addresses_share_files_and_lose_nothing() {
         return;
     }
     // Host 2 translates addresses of the first network to its own one on the second.
-    let Some(mut site) = Site::new(&[2, 4, 5], &[1, 2, 3]) else { return };
+    let Some(mut site) = Site::new(&[2, 4, 5, 6], &[1, 2, 3]) else { return };
     let (box_, outside) = (site.hosts.namespace(2), site.hosts.second_address(1));
     let rules = "add table ip t; add chain ip t c { type nat hook postrouting priority 100; }; \
                  add rule ip t c oifname eth1 masquerade";
@@ -57,17 +57,18 @@ fn clients_behind_translated_addresses_share_files_and_lose_nothing() {
         eprintln!("skipped: no translation of addresses here: {}", text(&output));
         return;
     }
-    for host in [4, 5] {
+    for host in [4, 5, 6] {
         let (namespace, gateway) = (site.hosts.namespace(host), site.hosts.address(2));
         sh(Path::new("/"), &format!("ip -n {namespace} route add {outside}/32 via {gateway}"));
     }
     site.serve("tcp(eth1)", &["--security", "off"]);
     site.wait_in_service("server");
     let source = format!("{}:/sheen", mgs(&site));
-    let [a, b, c] = [4, 5, 3].map(|host| site.mount(host, &source, "network=tcp"));
+    // Three behind one address, and one beside the server.
+    let [a, b, c, d] = [4, 5, 6, 3].map(|host| site.mount(host, &source, "network=tcp"));
     let shown = site.must(1, &["lctl", "get_param", "-n", "mdt.*.num_exports"]);
-    assert_eq!(shown.trim(), "3", "three sessions");
-    take_turns(&[&a, &b, &c], 10);
+    assert_eq!(shown.trim(), "4", "four sessions");
+    take_turns(&[&a, &b, &c, &d], 10);
     let written = under_load(&mut site, &a, |site, more| {
         for _ in 0..3 {
             // The box forgets all connections that it translates.
@@ -77,8 +78,8 @@ fn clients_behind_translated_addresses_share_files_and_lose_nothing() {
         }
     });
     assert!(written > 100, "{written} files");
-    fs::remove_file(c.join("turns")).expect("remove");
-    take_turns(&[&a, &b, &c], 10);
+    fs::remove_file(d.join("turns")).expect("remove");
+    take_turns(&[&a, &b, &c, &d], 10);
 }
 
 #[test]

@@ -259,6 +259,7 @@ fn only_servers_are_reached(site: &Site) {
         (format!("{server}:22@tcp"), 4, Routed::NotAllowed),
         ("127.0.0.1@tcp".to_owned(), 4, Routed::NotAllowed),
         ("0@lo".to_owned(), 4, Routed::NotAllowed),
+        (format!("{}@tcp", site.hosts.second_address(2)), 4, Routed::NotAllowed),
         (format!("{}@tcp1", site.hosts.address(3)), 4, Routed::NotAllowed),
         (format!("{server}@tcp"), 0, Routed::TooFar),
         (format!("{server}@tcp"), 4, Routed::Yes),

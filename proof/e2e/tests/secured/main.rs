@@ -1,6 +1,7 @@
 //! A cluster with keys: what travels is sealed, and a host without a good key is told so. The tap
 //! and the clock of expired keys are this test's; all else is the program.
 
+mod half_open;
 mod heard;
 mod resumed;
 mod rotated;
