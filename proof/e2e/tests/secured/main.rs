@@ -4,6 +4,7 @@
 mod half_open;
 mod heard;
 mod resumed;
+mod revoked;
 mod rotated;
 mod site_keys;
 
