@@ -141,6 +141,7 @@ mod tests {
             listen: None,
             open: vec![],
             secured: None,
+            keys: None,
             http: None,
             https: None,
             targets: targets.iter().map(target).collect(),
