@@ -18,6 +18,7 @@
 //! `REQUESTS_IN_FLIGHT_MAX` replies per client, the changes that are not committed,
 //! [`UNACKED_MAX`] unacked changes per client, the kept replies.
 
+mod in_order;
 pub(crate) mod kept_replies;
 #[cfg(test)]
 mod model;
@@ -30,10 +31,11 @@ mod volatile;
 use bytes::Bytes;
 use env::watch;
 use foldhash::HashMap;
+use in_order::InOrder;
 use kept_replies::KeptReply;
 use namespace::view::{Change, Shown};
 use smallvec::SmallVec;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use types::fid::Fid;
 use types::limits::REQUESTS_IN_FLIGHT_MAX;
@@ -181,7 +183,7 @@ struct Client {
     replies: usize,
     /// Its changes that are not durable and that it may not have the answers to. Those of a client
     /// in this process stay until they are durable, because it ends with the MDT.
-    volatile: BTreeSet<Transno>,
+    volatile: InOrder<()>,
     /// Unacked changes that it has the answers to, and since when; oldest first.
     in_grace: VecDeque<(Duration, Unacked)>,
     /// Number of all its unacked changes.
@@ -306,7 +308,7 @@ impl Acks {
     /// The newest change of this client that is not durable and that it may not have the answer to;
     /// 0: there is none.
     pub(crate) fn newest_volatile(&self, client: ClientUuid) -> Transno {
-        self.clients.get(&client).and_then(|of| of.volatile.last().copied()).unwrap_or_default()
+        self.clients.get(&client).and_then(|of| of.volatile.last()).unwrap_or_default()
     }
 
     /// Changes that are not durable.
@@ -340,7 +342,7 @@ impl Acks {
             of.replies -= usize::from(reply.is_some());
             wake |= !volatile.is_empty();
             for transno in volatile {
-                of.volatile.remove(&transno);
+                of.volatile.remove(transno);
                 self.volatile.known(transno);
             }
             of.in_grace.extend(unacked.into_iter().map(|change| (now, change)));
@@ -381,8 +383,8 @@ impl Acks {
             return;
         }
         let of = self.clients.entry(client).or_default();
-        applied.rests_on.extend(of.volatile.last().copied());
-        of.volatile.insert(transno);
+        applied.rests_on.extend(of.volatile.last());
+        of.volatile.insert(transno, ());
         if let Some(xid) = xid {
             of.answers.entry(xid).or_default().volatile.push(transno);
         }
@@ -419,7 +421,7 @@ impl Acks {
     fn committed(&mut self, last: Transno) {
         while let Some((transno, client, xid)) = self.volatile.pop_committed(last) {
             let Some(of) = self.clients.get_mut(&client) else { continue };
-            of.volatile.remove(&transno);
+            of.volatile.remove(transno);
             if let Some(xid) = xid
                 && let Some(answer) = of.answers.get_mut(&xid)
             {

@@ -5,6 +5,7 @@
 use super::*;
 use foldhash::HashSet;
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 use unacked::Look;
 use volatile::BROUGHT_MAX;
 

@@ -18,6 +18,7 @@
 //! Bound: the changes that are not committed. Empty as long as all clients are in this process,
 //! because they end with the MDT.
 
+use super::in_order::InOrder;
 use bytes::Bytes;
 use disk::redo::with_data;
 use foldhash::HashMap;
@@ -25,6 +26,7 @@ use observe::mutant::{Mutant, is_mutant};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
+use std::sync::Arc;
 use types::fid::Fid;
 use types::limits::{REDO_OF_OTHERS_BYTES_MAX, REDO_OF_OTHERS_MAX};
 use types::session::{ClientUuid, Transno, Xid};
@@ -77,7 +79,7 @@ pub(crate) struct VolatileChanges {
     watched: bool,
     /// Everything up to here is durable.
     committed: Transno,
-    changes: BTreeMap<Transno, Change>,
+    changes: InOrder<Change>,
     /// The change that destroyed an inode, as long as it is not durable: nothing else is left to
     /// show it.
     destroyed: HashMap<Fid, Transno>,
@@ -86,9 +88,9 @@ pub(crate) struct VolatileChanges {
     /// By directory and name, the last change of where the name leads, as long as it is not
     /// durable. The record of the directory does not tell it: each name of a directory changes
     /// apart from the others.
-    named: HashMap<Fid, BTreeMap<Box<[u8]>, Transno>>,
+    named: HashMap<Fid, BTreeMap<Arc<[u8]>, Transno>>,
     /// All such changes, oldest first.
-    named_in: VecDeque<(Transno, Fid, Box<[u8]>)>,
+    named_in: VecDeque<(Transno, Fid, Arc<[u8]>)>,
 }
 
 impl VolatileChanges {
@@ -122,7 +124,7 @@ impl VolatileChanges {
         transno: Transno,
         (client, xid): (ClientUuid, Xid),
     ) -> Option<bool> {
-        let change = self.changes.get(&transno)?;
+        let change = self.changes.get(transno)?;
         Some(change.client != client || change.held && change.xid != Some(xid))
     }
 
@@ -145,7 +147,7 @@ impl VolatileChanges {
             if !self.concerns(transno, asks) {
                 continue;
             }
-            let Change { redo, data, rests_on, .. } = self.changes.get(&transno)?;
+            let Change { redo, data, rests_on, .. } = self.changes.get(transno)?;
             let mut redo = redo.clone()?;
             bytes += redo.len() + data.iter().map(Bytes::len).sum::<usize>();
             if !data.is_empty() && bytes <= REDO_OF_OTHERS_BYTES_MAX {
@@ -205,22 +207,23 @@ impl VolatileChanges {
     /// The present change makes this name lead elsewhere, or nowhere.
     pub(super) fn names(&mut self, transno: Transno, dir: Fid, name: &[u8]) {
         if self.watched {
-            self.named.entry(dir).or_default().insert(name.into(), transno);
-            self.named_in.push_back((transno, dir, name.into()));
+            let name = Arc::<[u8]>::from(name);
+            self.named.entry(dir).or_default().insert(name.clone(), transno);
+            self.named_in.push_back((transno, dir, name));
         }
     }
 
     /// The author has the answer that tells of a change.
     pub(super) fn known(&mut self, transno: Transno) {
         if is_mutant(Mutant::AuthorLives) {
-            self.changes.remove(&transno);
+            self.changes.remove(transno);
         }
         self.sent(transno);
     }
 
     /// The answer that tells of a change is on its way.
     pub(super) fn sent(&mut self, transno: Transno) {
-        if let Some(change) = self.changes.get_mut(&transno) {
+        if let Some(change) = self.changes.get_mut(transno) {
             change.held = false;
         }
     }
@@ -247,8 +250,7 @@ impl VolatileChanges {
                 self.named.remove(&dir);
             }
         }
-        let first = self.changes.first_entry().filter(|first| *first.key() <= last)?;
-        let (transno, Change { client, xid, .. }) = first.remove_entry();
+        let (transno, Change { client, xid, .. }) = self.changes.pop_up_to(last)?;
         Some((transno, client, xid))
     }
 }
