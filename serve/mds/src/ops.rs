@@ -20,23 +20,24 @@ use wire::class::Room;
 use wire::mds::{CreateKind, FlockCancel, FlockTest, MdsOp, MdsReply, Open};
 
 impl Mds {
+    /// Runs one operation. What is rare is in boxes, so that the future of the fast path stays
+    /// small: it is moved several times.
     pub(crate) async fn run(
         &self,
         request: &mut RequestContext<'_>,
-        op: MdsOp,
+        op: &MdsOp,
     ) -> Result<MdsReply, Errno> {
-        self.admit(&op).await?;
+        self.admit(op).await?;
         match op {
-            MdsOp::AskTickets(op) => self.tickets(request, &op),
-            MdsOp::Lookup(op) => self.in_turn(request, |request| self.lookup(request, &op)).await,
+            MdsOp::AskTickets(op) => self.tickets(request, op),
+            MdsOp::Lookup(op) => self.in_turn(request, |request| self.lookup(request, op)).await,
             MdsOp::GetParent(op) => {
-                self.in_turn(request, |request| self.get_parent(request, &op)).await
+                self.in_turn(request, |request| self.get_parent(request, op)).await
             }
-            MdsOp::Getattr(op) => self.in_turn(request, |request| self.getattr(request, &op)).await,
-            // Apart, as for `Create`: they give others their turns.
-            MdsOp::GetattrMany(op) => Box::pin(self.getattr_many(request, &op)).await,
+            MdsOp::Getattr(op) => self.in_turn(request, |request| self.getattr(request, op)).await,
+            MdsOp::GetattrMany(op) => Box::pin(self.getattr_many(request, op)).await,
             MdsOp::Setattr(op) => {
-                match self.in_turn(request, |request| self.setattr(request, &op)).await {
+                match self.in_turn(request, |request| self.setattr(request, op)).await {
                     // It is striped.
                     Err(Errno::EREMOTE) => {
                         let change = DirChange::Attributes(&op.set);
@@ -46,103 +47,98 @@ impl Mds {
                 }
             }
             MdsOp::Create(op) => match op.kind {
-                // Apart, so that the future of the fast path stays small.
                 CreateKind::Directory { mdt: Some(mdt) } if mdt != self.name.index => {
-                    Box::pin(self.remote_mkdir(request, &op, mdt)).await
+                    Box::pin(self.remote_mkdir(request, op, mdt)).await
                 }
                 CreateKind::Placed(ref spec) => {
-                    Box::pin(self.placed_mkdir(request, &op, spec)).await
+                    Box::pin(self.placed_mkdir(request, op, spec)).await
                 }
-                _ => match self.in_turn(request, |request| self.create(request, &op)).await {
+                _ => match self.in_turn(request, |request| self.create(request, op)).await {
                     // The directory above says where directories go.
                     Err(Errno::EREMOTE) if op.kind == (CreateKind::Directory { mdt: None }) => {
-                        Box::pin(self.mkdir_by_default(request, &op)).await
+                        Box::pin(self.mkdir_by_default(request, op)).await
                     }
                     result => result,
                 },
             },
-            MdsOp::Tmpfile(op) => self.in_turn(request, |request| self.tmpfile(request, &op)).await,
-            MdsOp::Open(Open { fid, flags }) => {
+            MdsOp::Tmpfile(op) => self.in_turn(request, |request| self.tmpfile(request, op)).await,
+            &MdsOp::Open(Open { fid, flags }) => {
                 self.may_open(request, fid, flags)?;
                 self.in_turn(request, |request| self.open(request, fid, flags)).await
             }
             MdsOp::Accessed(op) => {
-                self.in_turn(request, |request| self.accessed(request, &op)).await
+                self.in_turn(request, |request| self.accessed(request, op)).await
             }
-            MdsOp::Close(op) => self.close(request, &op),
+            MdsOp::Close(op) => self.close(request, op),
             MdsOp::Expect(op) => {
-                request.expected.push(op);
+                request.expected.push(op.clone());
                 Ok(MdsReply::Done)
             }
             MdsOp::Unlink(op) => {
-                let result = self.in_turn(request, |request| self.unlink(request, &op)).await;
-                let result = self.or_over_mdts(request, NameOperation::Unlink(&op), result).await;
-                self.attempted(request.expects(), Attempt::Unlink(&op), &result).await;
+                let result = self.in_turn(request, |request| self.unlink(request, op)).await;
+                let result = self.or_over_mdts(request, NameOperation::Unlink(op), result).await;
+                self.attempted(request.expects(), Attempt::Unlink(op), &result).await;
                 result
             }
             MdsOp::Rmdir(op) => {
-                let result = self.in_turn(request, |request| self.rmdir(request, &op)).await;
-                let result = self.or_over_mdts(request, NameOperation::Rmdir(&op), result).await;
-                self.attempted(request.expects(), Attempt::Rmdir(&op), &result).await;
+                let result = self.in_turn(request, |request| self.rmdir(request, op)).await;
+                let result = self.or_over_mdts(request, NameOperation::Rmdir(op), result).await;
+                self.attempted(request.expects(), Attempt::Rmdir(op), &result).await;
                 result
             }
             MdsOp::Rename(op) => {
-                let result = self.in_turn(request, |request| self.rename(request, &op)).await;
-                let result = self.or_over_mdts(request, NameOperation::Rename(&op), result).await;
-                self.attempted(request.expects(), Attempt::Rename(&op), &result).await;
+                let result = self.in_turn(request, |request| self.rename(request, op)).await;
+                let result = self.or_over_mdts(request, NameOperation::Rename(op), result).await;
+                self.attempted(request.expects(), Attempt::Rename(op), &result).await;
                 result
             }
             MdsOp::Link(op) => {
-                let result = self.in_turn(request, |request| self.link(request, &op)).await;
-                self.or_over_mdts(request, NameOperation::Link(&op), result).await
+                let result = self.in_turn(request, |request| self.link(request, op)).await;
+                self.or_over_mdts(request, NameOperation::Link(op), result).await
             }
-            MdsOp::Root(op) => self.in_turn(request, |request| self.root(request, &op)).await,
-            MdsOp::Readdir(op) => Box::pin(self.readdir(request, &op)).await,
-            MdsOp::Readlink(op) => self.readlink(request, &op),
+            MdsOp::Root(op) => self.in_turn(request, |request| self.root(request, op)).await,
+            MdsOp::Readdir(op) => Box::pin(self.readdir(request, op)).await,
+            MdsOp::Readlink(op) => self.readlink(request, op),
             MdsOp::Getxattr(op) if op.name == RECORD_XATTR => {
-                self.get_stripes(request, op.fid).await
+                Box::pin(self.get_stripes(request, op.fid)).await
             }
-            MdsOp::Getxattr(op) => self.getxattr(request, &op),
-            MdsOp::Listxattr(op) => self.listxattr(request, &op),
-            MdsOp::Setxattr(op) => self.setxattr(request, &op).await,
-            MdsOp::Removexattr(op) => self.removexattr(request, &op).await,
-            MdsOp::GetLayout(op) => self.get_layout(request, &op).await,
+            MdsOp::Getxattr(op) => self.getxattr(request, op),
+            MdsOp::Listxattr(op) => self.listxattr(request, op),
+            MdsOp::Setxattr(op) => Box::pin(self.setxattr(request, op)).await,
+            MdsOp::Removexattr(op) => Box::pin(self.removexattr(request, op)).await,
+            MdsOp::GetLayout(op) => self.get_layout(request, op).await,
             MdsOp::SwapLayouts(op) => {
-                self.swap_layouts(request.client(), request.credentials.uid, &op).await
+                Box::pin(self.swap_layouts(request.client(), request.credentials.uid, op)).await
             }
-            MdsOp::Wrote(op) => self.in_turn(request, |request| self.wrote(request, &op)).await,
-            MdsOp::Read(op) => self.read_data(request, &op),
-            MdsOp::Write(op) => {
-                self.in_turn(request, |request| self.write_data(request, &op)).await
-            }
-            MdsOp::Punch(op) => {
-                self.in_turn(request, |request| self.punch_data(request, &op)).await
-            }
-            MdsOp::Grant(op) => self.grant_space(request, &op),
-            MdsOp::Store(op) => self.store_data(request, &op).await,
-            MdsOp::Seek(op) => self.seek_data(request, &op),
+            MdsOp::Wrote(op) => self.in_turn(request, |request| self.wrote(request, op)).await,
+            MdsOp::Read(op) => self.read_data(request, op),
+            MdsOp::Write(op) => self.in_turn(request, |request| self.write_data(request, op)).await,
+            MdsOp::Punch(op) => self.in_turn(request, |request| self.punch_data(request, op)).await,
+            MdsOp::Grant(op) => self.grant_space(request, op),
+            MdsOp::Store(op) => self.store_data(request, op).await,
+            MdsOp::Seek(op) => self.seek_data(request, op),
             MdsOp::Statfs => self.statfs(),
             MdsOp::Sync => self.sync().await,
             MdsOp::FlockTest(FlockTest { fid, lock }) => {
-                self.flock_test(request.client(), fid, &lock)
+                self.flock_test(request.client(), *fid, lock)
             }
-            MdsOp::FlockSet(op) => self.flock_set(request.export, &op).await,
+            MdsOp::FlockSet(op) => self.flock_set(request.export, op).await,
             MdsOp::FlockCancel(FlockCancel { fid, lock }) => {
-                self.flock_cancel(request.client(), fid, &lock)
+                self.flock_cancel(request.client(), *fid, lock)
             }
-            MdsOp::Lock(op) => self.lock(request, &op).await,
-            MdsOp::Unlock(op) => self.unlock(request, &op),
-            MdsOp::Lease(op) => self.lease(request, &op).await,
-            MdsOp::Scan(op) => self.scan(&op),
+            MdsOp::Lock(op) => self.lock(request, op).await,
+            MdsOp::Unlock(op) => self.unlock(request, op),
+            MdsOp::Lease(op) => self.lease(request, op).await,
+            MdsOp::Scan(op) => self.scan(op),
             MdsOp::PeerFids => self.peer_fids().await,
-            MdsOp::PeerPrepare(op) => Box::pin(self.peer_prepare(&op)).await,
-            MdsOp::PeerApply(op) => Box::pin(self.peer_apply(&op)).await,
-            MdsOp::PeerCancel(op) => Ok(self.peer_cancel(&op)),
-            MdsOp::PeerForget(op) => self.peer_forget(&op),
-            MdsOp::PeerExchange(op) => Box::pin(self.peer_exchange(&op)).await,
-            MdsOp::PeerAsk(op) => self.peer_ask(&op).await,
-            MdsOp::PeerMark(op) => Box::pin(self.peer_mark(&op)).await,
-            MdsOp::Mend(op) => self.in_turn(request, |request| self.mend(request, &op)).await,
+            MdsOp::PeerPrepare(op) => Box::pin(self.peer_prepare(op)).await,
+            MdsOp::PeerApply(op) => Box::pin(self.peer_apply(op)).await,
+            MdsOp::PeerCancel(op) => Ok(self.peer_cancel(op)),
+            MdsOp::PeerForget(op) => self.peer_forget(op),
+            MdsOp::PeerExchange(op) => Box::pin(self.peer_exchange(op)).await,
+            MdsOp::PeerAsk(op) => self.peer_ask(op).await,
+            MdsOp::PeerMark(op) => Box::pin(self.peer_mark(op)).await,
+            MdsOp::Mend(op) => self.in_turn(request, |request| self.mend(request, op)).await,
         }
     }
 

@@ -84,7 +84,11 @@ impl Service for Mds {
         if is_mutant(Mutant::CommittedTooHigh) { Transno(last.0 + 1) } else { last }
     }
 
-    fn handle(self: Arc<Self>, export: Arc<Export>, request: Request) -> BoxFuture<'static, Reply> {
+    fn handle(
+        self: Arc<Self>,
+        export: Arc<Export>,
+        mut request: Request,
+    ) -> BoxFuture<'static, Reply> {
         Box::pin(async move {
             if !self.window.is_open()
                 && let Some(reply) = Box::pin(self.at_the_door(&export, &request)).await
@@ -101,9 +105,9 @@ impl Service for Mds {
             }
             // In this process nothing is lost on the way, so nothing is resent.
             if export.nid() == Nid::Loopback || !changes(&request) {
-                self.serve(&export, request).await
+                self.serve(&export, &mut request).await
             } else {
-                self.serve_once(&export, request).await
+                self.serve_once(&export, &mut request).await
             }
         })
     }
@@ -122,8 +126,9 @@ impl Service for Mds {
 }
 
 impl Mds {
-    /// Serves a changing request that may be resent over another connection.
-    pub async fn serve_once(&self, export: &Arc<Export>, request: Request) -> Reply {
+    /// Serves a changing request that may be resent over another connection; else as
+    /// [`Mds::serve`].
+    pub async fn serve_once(&self, export: &Arc<Export>, request: &mut Request) -> Reply {
         let (client, xid) = (export.client(), request.xid);
         loop {
             let (begin, connection) = self.arrived(client, request.xid_known, |state| {
@@ -147,7 +152,7 @@ impl Mds {
                     // The first one was dropped before its end, and its slot with it: now it is
                     // this one's turn.
                 }
-                Begin::Full => return self.refuse(&request, Errno::EBUSY),
+                Begin::Full => return self.refuse(request, Errno::EBUSY),
             }
         }
     }
@@ -157,8 +162,9 @@ impl Mds {
         Reply::new(request.xid, Transno(0), self.last_committed(), results)
     }
 
-    /// Serves one request of a client.
-    pub async fn serve(&self, export: &Arc<Export>, request: Request) -> Reply {
+    /// Serves one request of a client. Its ids become those of the file system, and its references
+    /// the inodes that they stand for, in place.
+    pub async fn serve(&self, export: &Arc<Export>, request: &mut Request) -> Reply {
         let mut connection = 0;
         if export.nid() != Nid::Loopback {
             let client = export.client();
@@ -183,7 +189,7 @@ impl Mds {
     async fn serve_rest(
         &self,
         export: &Arc<Export>,
-        request: Request,
+        request: &mut Request,
         connection: u64,
         kept: Option<Kept>,
     ) -> Reply {
@@ -191,21 +197,23 @@ impl Mds {
         let over_network = export.nid() != Nid::Loopback;
         // Before any change: a durable change never comes without its client's record.
         let mut recorded =
-            if over_network && leaves_something(&request) { self.record(export) } else { None };
+            if over_network && leaves_something(request) { self.record(export) } else { None };
         // A request that only reads does not wait for the record: until it is durable, the client
         // gets no locks and keeps nothing, so a restarted MDT need not know it.
         let reads = request.ops.iter().all(|op| op.class().changes == Changes::Nothing);
         let unready = |recorded: &mut Transno| reads && self.store.last_committed() < *recorded;
         let is_ready = recorded.take_if(unready).is_none();
-        let Request { xid, xid_known, slot, mut credentials, ops, locks, replay, .. } = request;
+        let Request { xid, xid_known, slot, locks, replay, .. } = *request;
+        let Request { credentials, ops, .. } = request;
         let acting = self.acting(export);
         let claimed = (credentials.uid, credentials.gid);
         let rules = acting.as_ref().filter(|_| !is_mutant(Mutant::CallerBelieved));
-        let (is_squashed, is_denied) = match rules.map(|a| a.caller(&mut credentials)) {
+        let (is_squashed, is_denied) = match rules.map(|a| a.caller(credentials)) {
             None => (false, false),
             Some(Ok(is_squashed)) => (is_squashed, false),
             Some(Err(Denied)) => (true, true),
         };
+        let credentials = &*credentials;
         let says = |what: fn(&Acting) -> bool| acting.as_ref().is_some_and(|acting| what(acting));
         let realm = Realm::of(acting.as_ref().and_then(|acting| acting.realm()));
         let is_restricted = says(Acting::is_restricted);
@@ -225,7 +233,7 @@ impl Mds {
         let Kept { transno, results: done } = kept.unwrap_or_default();
         let mut request = RequestContext {
             export,
-            credentials: &credentials,
+            credentials,
             is_squashed,
             is_restricted,
             is_denied,
@@ -251,8 +259,9 @@ impl Mds {
         for op in ops {
             request.lock_context.outcome.refused.next_step();
             let by_name = matches!(op, Op::Mds(MdsOp::Lookup(_)));
-            let kept = done.next();
-            let asked = match &op {
+            // In boxes, what is rare: the future of the fast path stays small.
+            let kept = done.next().map(Box::new);
+            let asked = match &*op {
                 // The life before has written down what it did. And of a request that is refused
                 // for a missing ticket only that counts.
                 Op::Mds(op)
@@ -265,36 +274,33 @@ impl Mds {
                 _ => None,
             };
             let mut result = match (kept, op) {
-                // Apart, so that the future of the fast path stays small.
-                (Some(result), op) => Box::pin(self.open_again(&mut request, &op, result)).await,
+                (Some(result), op) => Box::pin(self.open_again(&mut request, op, *result)).await,
                 (None, _) if lacks_ticket => Err(Errno::ENOKEY),
                 (None, _) if failed => Err(Errno::ECANCELED),
-                (None, Op::Mds(op)) if is_denied && ids::is_denied(&op) => Err(Errno::EACCES),
-                (None, Op::Mds(mut op)) => {
+                (None, Op::Mds(op)) if is_denied && ids::is_denied(op) => Err(Errno::EACCES),
+                (None, Op::Mds(op)) => {
                     let mapped = match acting.as_ref().and_then(|acting| acting.mapping()) {
                         None => Ok(()),
                         Some(nodemap) => {
-                            acls.extend(ids::asks_for_acl(&op).then_some(request.results.len()));
-                            ids::map_op(nodemap, &mut op)
+                            acls.extend(ids::asks_for_acl(op).then_some(request.results.len()));
+                            ids::map_op(nodemap, op)
                         }
                     };
                     let by_reference = |(fid, _): (Fid, _)| fid.as_result_of().is_some();
                     let is_new = goes_on || op.bytes_used().is_some_and(by_reference);
-                    match mapped.and_then(|()| resolve(&mut op, &found)) {
+                    match mapped.and_then(|()| resolve(op, &found)) {
                         Ok(())
-                            if is_restricted && is_new && self.may_use(&request, &op).is_err() =>
+                            if is_restricted && is_new && self.may_use(&request, op).is_err() =>
                         {
                             Err(Errno::ENOKEY)
                         }
-                        Ok(()) if realm != Realm::ALL && ids::is_outside(&mut op) => {
-                            Err(Errno::EACCES)
-                        }
-                        Ok(()) if self.unless_outside(&mut request, &mut op).is_err() => {
+                        Ok(()) if realm != Realm::ALL && ids::is_outside(op) => Err(Errno::EACCES),
+                        Ok(()) if self.unless_outside(&mut request, op).is_err() => {
                             Err(Errno::ESTALE)
                         }
                         Ok(())
                             if is_read_only
-                                && self.unless_read_only(export, &op, restores).is_err() =>
+                                && self.unless_read_only(export, op, restores).is_err() =>
                         {
                             Err(Errno::EROFS)
                         }
@@ -307,7 +313,6 @@ impl Mds {
             };
             if !request.lock_context.outcome.written_elsewhere.is_empty()
                 && let Ok(OpReply::Mds(reply)) = &mut result
-                // Apart, so that the future of the fast path stays small.
                 && let Err(errno) = Box::pin(self.ask_writers(&mut request, reply)).await
             {
                 // Some other file may have the name by now.
@@ -315,7 +320,7 @@ impl Mds {
             }
             let fid = result.as_ref().map_or(Fid::NONE, result_fid);
             if let Some(asked) = asked {
-                let who = (claimed, &credentials);
+                let who = (claimed, credentials);
                 if let Ok(OpReply::Mds(MdsReply::Tickets { tickets, .. })) = &result {
                     self.audit_tickets(export, who, &asked, tickets);
                 }
@@ -348,7 +353,7 @@ impl Mds {
         let transno = self.store.last_assigned().max(request.transno);
         if let Some(recorded) = recorded
             && self.store.last_committed() < recorded
-            && let Err(error) = self.store.commit().await
+            && let Err(error) = Box::pin(self.store.commit()).await
         {
             tracing::error!(client = %client.brief(), %error, "a session may be forgotten");
         }

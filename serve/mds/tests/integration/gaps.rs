@@ -66,7 +66,7 @@ fn only_who_cannot_have_the_directory_is_granted_a_gap() {
     assert_eq!(gap(&rig, &a, "m3"), between("m3", ""));
     let mut request = rig.request(1000, &CREDENTIALS, vec![lookup("k")]);
     request.locks = InodeBits::ALL.difference(GAP);
-    assert_eq!(wait(rig.mds.serve(&a.export, request)).gap, None, "who cannot keep it");
+    assert_eq!(wait(rig.mds.serve(&a.export, &mut request)).gap, None, "who cannot keep it");
     let found = rig.reply(&a, vec![lookup("m1")]);
     assert!(found.results[0].is_ok() && found.gap.is_none());
     a.at_rest();

@@ -110,7 +110,7 @@ fn only_what_the_client_can_keep_is_granted() {
     let mut request =
         rig.request(1, &CREDENTIALS, vec![lookup(Fid::ROOT, "none"), create(Fid::ROOT, "f")]);
     request.locks = InodeBits::NONE;
-    let reply = wait(rig.mds.serve(&a.export, request));
+    let reply = wait(rig.mds.serve(&a.export, &mut request));
     assert_eq!((reply.grants, reply.touched), (vec![], vec![]));
 }
 

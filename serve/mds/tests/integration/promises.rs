@@ -187,7 +187,7 @@ fn a_store_that_comes_twice_is_done_once() {
         rig.request(xid, &CREDENTIALS, ops)
     };
     let export = rig.export(OTHER);
-    let serve = |request| wait(rig.mds.serve_once(&export, request));
+    let serve = |mut request| wait(rig.mds.serve_once(&export, &mut request));
     let version = |reply: &wire::message::Reply| {
         entry(mds_reply(reply.results[1].clone().unwrap())).attr.version
     };

@@ -409,8 +409,8 @@ fn a_request_that_comes_twice_changes_nothing_twice() {
         rig.request(xid, &Credentials::root(), vec![MdsOp::Wrote(wrote)])
     };
     let export = rig.export(OTHER);
-    let wrote = |request| {
-        let reply = wait(rig.mds.serve_once(&export, request));
+    let wrote = |mut request| {
+        let reply = wait(rig.mds.serve_once(&export, &mut request));
         (reply.transno, entry(mds_reply(reply.results[0].clone().unwrap())).attr.blocks)
     };
     let first = wrote(request(7));
