@@ -71,10 +71,10 @@ impl Table {
         all
     }
 
-    /// Runs the work on a request, noted while it waits.
-    pub(crate) async fn note<F: Future>(&self, mut request: UnderWay, work: F) -> F::Output {
-        request.id = cause::fresh();
-        request.cause = cause::current();
+    /// Runs the work on a request, noted while it waits. The work itself is moved: give a large
+    /// future by reference, or in a box.
+    pub(crate) async fn note<F: Future>(&self, request: UnderWay, work: F) -> F::Output {
+        let request = UnderWay { id: cause::fresh(), cause: cause::current(), ..request };
         let mut note = Note { table: self, request, entered: false };
         let mut work = pin!(work);
         std::future::poll_fn(|context| {

@@ -148,7 +148,7 @@ impl Import {
                 outside_window: true,
                 background: false,
             };
-            match self.exchange(remote, &request, ask, false).await {
+            match Box::pin(self.exchange(remote, &request, ask, false)).await {
                 Outcome::Reply(reply) => self.learn_committed(reply.last_committed),
                 // The request itself will find that out.
                 Outcome::Lost => return Ok(()),

@@ -9,6 +9,7 @@ use crate::patience;
 use crate::under_way::{self, Side};
 use crate::weight;
 use env::BoxFuture;
+use std::pin::pin;
 use std::time::Duration;
 use types::credentials::Credentials;
 use types::errno::Errno;
@@ -86,11 +87,14 @@ impl Import {
             let request = self.request(credentials, ops, locks, &ticket);
             let now = self.rpc.env().clock.now();
             let about = under_way::of(Side::Asked, self.client, &request, now);
-            patience::of_caller(self.rpc.note(about, self.until_answered(session, request, waits)))
-                .await
+            // By reference, because each of the two would move it, and it is large.
+            let answer = pin!(self.until_answered(session, request, waits));
+            patience::of_caller(self.rpc.note(about, answer)).await
         })
     }
 
+    /// See [`Import::ask_anywhere`]. What comes before a session is in boxes: the future of a
+    /// request over the network stays small.
     async fn until_answered(
         &self,
         mut session: Option<Session>,
@@ -111,12 +115,12 @@ impl Import {
         loop {
             match session {
                 None => {
-                    if let Err(error) = self.connect_until(deadline).await {
+                    if let Err(error) = Box::pin(self.connect_until(deadline)).await {
                         self.or_go_on(error, &mut deadline)?;
                     }
                 }
                 Some(Session::Local(local)) => {
-                    return self.learn(local.handle(request, clock).await, &[], count);
+                    return self.learn(Box::pin(local.handle(request, clock)).await, &[], count);
                 }
                 Some(Session::Remote(remote)) => {
                     let evictions = self.evictions();
