@@ -43,7 +43,8 @@ fn split(list: &[u8]) -> Option<(Fid, &[u8], &[u8])> {
 
 /// The list with one more name, if it has room.
 pub fn with(list: &[u8], parent: Fid, name: &[u8]) -> Vec<u8> {
-    let mut out = list.to_vec();
+    let mut out = Vec::with_capacity(list.len() + HEAD_BYTES + name.len());
+    out.extend_from_slice(list);
     if let Ok(len) = u8::try_from(name.len())
         && len > 0
         && out.len() + HEAD_BYTES + name.len() <= BYTES_MAX

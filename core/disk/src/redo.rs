@@ -149,6 +149,9 @@ pub struct Source {
     pub len: u32,
 }
 
+/// Room for the parts of most changes, bytes: their log does not grow step by step.
+const USUAL_BYTES: usize = 1024;
+
 /// What a transaction changes, in order.
 #[derive(Default, Debug)]
 pub struct Log {
@@ -216,6 +219,9 @@ impl Log {
         let len =
             value.map_or(NONE, |value| u32::try_from(value.len()).expect("values are below 4 GiB"));
         let key_len = u16::try_from(key.len()).expect("keys are below 64 KiB");
+        if self.count == 0 {
+            self.bytes.reserve(USUAL_BYTES);
+        }
         self.bytes.extend_from_slice(
             RawPart { key: key_len.into(), kind: kind.into(), value: len.into() }.as_bytes(),
         );

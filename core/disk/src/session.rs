@@ -144,6 +144,7 @@ pub fn decode_client(bytes: &[u8]) -> Result<Client, Damaged> {
 pub fn encode_reply(xid: u64, reply: &[u8], out: &mut Vec<u8>) {
     let head = RawReply { crc: U32::ZERO, version: REPLY_VERSION, zero: [0; 3], xid: xid.into() };
     out.clear();
+    out.reserve(size_of::<RawReply>() + reply.len());
     out.extend_from_slice(head.as_bytes());
     out.extend_from_slice(reply);
     seal(out);

@@ -162,7 +162,12 @@ fn decode_op(header: OpHeader, r: &mut Reader<'_>, bulk: &mut Bulk) -> Result<Op
 
 /// To bytes.
 pub fn encode_reply(reply: &Reply) -> Encoded {
-    let mut w = Writer::new(size_of::<RawReply>() + 128 * reply.results.len());
+    let mut w = Writer::new(
+        size_of::<RawReply>()
+            + 128 * reply.results.len()
+            + reply.touched.len() * size_of::<RawEntry>()
+            + reply.redo.iter().map(session::redo_bytes).sum::<usize>(),
+    );
     w.put(&RawReply {
         xid: reply.xid.0.into(),
         transno: reply.transno.0.into(),

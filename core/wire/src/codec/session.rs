@@ -111,6 +111,11 @@ pub(super) fn decode_connected(
     })
 }
 
+/// Bytes that [`encode_redo`] writes, without padding.
+pub(super) fn redo_bytes(redo: &Redo) -> usize {
+    size_of::<RawRedo>() + redo.bytes.len()
+}
+
 /// One change.
 pub(super) fn encode_redo(redo: &Redo, w: &mut Writer) {
     let Redo { transno, bytes, data_of } = redo;
