@@ -524,12 +524,15 @@ impl Mds {
             durability.redo.extend(made.map(|redo| (redo, data.clone())));
             durability.found.get_mut().clear();
             if transno.0 != 0 {
-                let xid = durability.origin.map(|origin| origin.xid);
-                let rests_on = durability.rests_on();
-                let client = asked.client;
-                let applied = Applied { transno, client, xid, redo, data, rests_on };
-                state.acknowledge(AckEvent::Committed(self.store.last_committed()));
-                state.acknowledge(AckEvent::Applied(applied));
+                // Before a client comes over the network, they would note nothing.
+                if state.acks.volatile().is_watched() {
+                    let xid = durability.origin.map(|origin| origin.xid);
+                    let rests_on = durability.rests_on();
+                    let client = asked.client;
+                    let applied = Applied { transno, client, xid, redo, data, rests_on };
+                    state.acknowledge(AckEvent::Committed(self.store.last_committed()));
+                    state.acknowledge(AckEvent::Applied(applied));
+                }
                 fault::pass(&fault::MDS_AFTER_APPLY);
             }
             (result, transno, logged)

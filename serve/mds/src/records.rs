@@ -223,7 +223,7 @@ impl<'a> Records<'a> {
         let entry = self.entry(fid)?;
         if let Some(entry) = &entry {
             let of_directory = if entry.attr.is_dir() { InodeBits::PERM } else { InodeBits::NONE };
-            self.shown(fid, bits.union(of_directory));
+            self.offer(fid, bits.union(of_directory));
         }
         Ok(entry)
     }
@@ -259,6 +259,12 @@ impl<'a> Records<'a> {
     pub(crate) fn shown(&mut self, fid: Fid, bits: InodeBits) {
         self.look(fid, Look::Attr);
         self.show_names(fid, ALL_NAMES);
+        self.offer(fid, bits);
+    }
+
+    /// Grants the client locks on an inode that it is shown, now or when its writers have told what
+    /// they know.
+    fn offer(&mut self, fid: Fid, bits: InodeBits) {
         let LockRequest { client, now, .. } = self.lock_context.asked;
         let written_elsewhere = &mut self.lock_context.outcome.written_elsewhere;
         let writer = self.state.locks.table.writer(fid).filter(|writer| *writer != client);
