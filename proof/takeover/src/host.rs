@@ -19,12 +19,15 @@ use store::memory::Memory;
 use store::memory_blobs::{BlobConnection, MemoryBlobs};
 use store::memory_kv::{Connection, Delivery, MemoryKv};
 use store::replica::Replica;
-use store::shared_log::{BlobStore, SharedLog};
+use store::shared_log::{BlobStore, Claim, SharedLog};
 use store::store::{Committer, Store, StoreOptions};
 use store::sweep::sweep;
 
 /// Time of a lease.
 pub const LEASE: Duration = Duration::from_secs(2);
+
+/// Name of the target.
+pub const TARGET: &str = "sheen-MDT0000";
 
 /// Uuid of the store.
 const STORE: u128 = 7;
@@ -91,7 +94,7 @@ impl Host {
             checkpoint_bytes: 1,
             ..BlobStore::new(blobs.clone(), "blobs".into())
         };
-        let log = SharedLog::new(keys.clone(), "sheen-MDT0000", STORE, &name, &name);
+        let log = SharedLog::new(keys.clone(), TARGET, STORE, &name, &name);
         let log = Arc::new(log.with_blobs(Some(store)));
         let tree = empty_tree(&log);
         let (lease, owner, answers) = (None, None, Vec::new());
@@ -213,11 +216,10 @@ impl Host {
                     self.answers.push(Answer { told, synced });
                 }
             }
-            _ => match self.keys.keep_alive(owner.lease_id) {
-                Ok(true) => owner.lease.renewed(own_now),
-                Ok(false) => owner.lease.end(),
-                Err(_) => {}
-            },
+            _ => {
+                let claim = Claim { fence: owner.store.fence(), lease: owner.lease_id };
+                judge.failed(&self.name, self.log.renew(claim, &owner.lease, own_now).err());
+            }
         }
         let Some(owner) = &self.owner else { return };
         match owner.store.failure() {

@@ -1,5 +1,6 @@
 //! What must hold, seen from outside: the keys of the log, and what owners told.
 
+use crate::host::LEASE;
 use disk::entry::EntryHead;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,8 +20,10 @@ pub struct Told {
 /// What is known from outside.
 #[derive(Default)]
 pub struct Judge {
-    /// When each epoch began.
-    epochs: BTreeMap<u64, Duration>,
+    /// When each epoch began, and whether by hand.
+    epochs: BTreeMap<u64, (Duration, bool)>,
+    /// Keys were changed by hand since the newest epoch began.
+    by_hand: bool,
     /// For each key, the newest value that an fsync answered for.
     synced: BTreeMap<Vec<u8>, u64>,
     pub wrong: Vec<String>,
@@ -38,11 +41,15 @@ impl Judge {
         }
     }
 
-    /// An owner answered.
+    /// An owner answered. No owner may know of an epoch that began by hand before it looks again,
+    /// at the latest when it renews its lease.
     pub fn told(&mut self, told: Told) {
-        let newer =
-            self.epochs.range(told.fence.0 + 1..).find(|(_, began)| **began < told.evaluated);
-        if let Some((epoch, began)) = newer {
+        let is_late = |began: Duration, by_hand: bool| match by_hand {
+            false => began < told.evaluated,
+            true => began + LEASE < told.evaluated,
+        };
+        let mut newer = self.epochs.range(told.fence.0 + 1..);
+        if let Some((epoch, (began, _))) = newer.find(|(_, (began, hand))| is_late(*began, *hand)) {
             let (fence, evaluated) = (told.fence.0, told.evaluated);
             self.wrong(format!(
                 "an owner of epoch {fence} answered what it worked out at {evaluated:?}, though epoch {epoch} \
@@ -73,6 +80,12 @@ impl Judge {
         }
     }
 
+    /// An administrator changes keys: the next epoch begins, or may begin, while an owner has its
+    /// lease.
+    pub fn by_hand(&mut self) {
+        self.by_hand = true;
+    }
+
     /// Looks at all keys of the log, and at the names of all blobs, after a step.
     pub fn look(&mut self, keys: &[(String, Vec<u8>)], blobs: &[String], now: Duration) {
         let text = |name: &str| {
@@ -80,7 +93,8 @@ impl Judge {
             found.map(|(_, value)| String::from_utf8_lossy(value).into_owned()).unwrap_or_default()
         };
         if let Ok(epoch) = u64::from_str_radix(&text("/epoch"), 16) {
-            self.epochs.entry(epoch).or_insert(now);
+            let by_hand = &mut self.by_hand;
+            self.epochs.entry(epoch).or_insert_with(|| (now, std::mem::take(by_hand)));
         }
         let has = |end: &str| blobs.iter().any(|name| name.ends_with(end));
         let checkpoint = keys.iter().find(|(key, _)| key.ends_with("/checkpoint"));

@@ -1,13 +1,15 @@
 //! One run: random steps of three hosts, then a healthy end.
 
-use crate::host::{Host, LEASE};
+use crate::host::{Host, LEASE, TARGET};
 use crate::judge::Judge;
 use simenv::rng::Rng;
 use simenv::world::World;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use store::kv::{Change, Kv, Outcome, Txn};
 use store::memory_blobs::MemoryBlobs;
-use store::memory_kv::MemoryKv;
+use store::memory_kv::{Delivery, MemoryKv};
 
 /// Steps of a run.
 const STEPS: u64 = 400;
@@ -22,6 +24,24 @@ pub struct Report {
     pub epochs: u64,
     /// Entries of the log.
     pub entries: u64,
+}
+
+/// An administrator begins a newer epoch, or removes the owner.
+fn change_by_hand(kv: &Arc<MemoryKv>, rng: &mut Rng, judge: &mut Judge) {
+    let hand = kv.connect(|| Delivery::Whole);
+    let key = |name: &str| format!("/sheen/{TARGET}/{name}");
+    let found = hand.get(&[key("epoch"), key("owner")]).expect("no request of this line is lost");
+    let [Some(epoch), Some(_)] = &found[..] else { return };
+    let change = if rng.chance(500) {
+        let epoch = str::from_utf8(epoch).ok().and_then(|text| u64::from_str_radix(text, 16).ok());
+        let value = format!("{:016x}", epoch.expect("a number") + 1).into_bytes();
+        Change::Put { key: key("epoch"), value, lease: 0 }
+    } else {
+        Change::DeleteRange(key("owner"), key("owner0"))
+    };
+    judge.by_hand();
+    let done = hand.txn(&Txn { then: vec![change], ..Txn::default() });
+    assert_eq!(done, Ok(Outcome::Done), "no request of this line is lost");
 }
 
 /// Runs a seed.
@@ -47,10 +67,11 @@ pub fn run(seed: u64) -> Report {
         match rng.below(1000) {
             0..6 => host.kill(false),
             6..8 => host.kill(true),
-            8..18 => {
+            8..12 => change_by_hand(&kv, &mut rng, &mut judge),
+            12..22 => {
                 host.line.cut.fetch_xor(true, Ordering::Relaxed);
             }
-            18..250 => host.answer(now, &mut judge),
+            22..250 => host.answer(now, &mut judge),
             _ if host.owner.is_some() => host.work(&mut rng, now, step + 1, &mut judge),
             _ => host.stand_by(&env, now, &mut judge),
         }

@@ -109,6 +109,8 @@ pub enum Mutant {
     IdsAsSent = 47,
     /// Clients of a nodemap that may change nothing change what they want.
     ReadOnlyIgnored = 48,
+    /// An owner renews its lease without a look whether its claim still stands.
+    RenewsUnseen = 49,
 }
 
 impl Mutant {
@@ -130,11 +132,12 @@ impl Mutant {
     }
 
     /// Mutants of shared logs and their owners, which the simulation of take-overs finds.
-    pub const OF_TAKE_OVER: [(&str, Mutant); 5] = [
+    pub const OF_TAKE_OVER: [(&str, Mutant); 6] = [
         ("append-without-epoch", Mutant::AppendWithoutEpoch),
         ("unanswered-is-durable", Mutant::UnansweredIsDurable),
         ("lost-answer-is-refusal", Mutant::LostAnswerIsRefusal),
         ("answers-without-lease", Mutant::AnswersWithoutLease),
+        ("renews-unseen", Mutant::RenewsUnseen),
         ("pointer-before-blob", Mutant::PointerBeforeBlob),
     ];
 

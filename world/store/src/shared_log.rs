@@ -8,6 +8,7 @@
 //! done; the same call again finds out, and does no harm.
 
 mod beside;
+mod claimed;
 mod entries;
 mod kept;
 mod shown;
@@ -20,6 +21,7 @@ use crate::kv::{Change, Compare, Kv, KvError, LeaseId, Outcome, Txn};
 use crate::log::{Entry, Log, Position, Room};
 pub use beside::BlobStore;
 pub(crate) use beside::Needed;
+pub use claimed::Claim;
 use disk::entry::EntryHead;
 use entries::Written;
 use kept::AllKept;

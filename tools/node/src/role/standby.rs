@@ -11,6 +11,7 @@
 
 mod blobs;
 mod fetch;
+mod lease;
 
 use crate::error::NodeError;
 use crate::host::shared_log::{blobs_of, identity_of, identity_text, place_text, replica_of};
@@ -47,7 +48,7 @@ use types::target::TargetName;
 
 /// Time of an owner's lease. etcd grants no shorter one with its usual settings.
 const LEASE: Duration = Duration::from_secs(2);
-/// How often a host that stands by looks at the log, and one that owns the target at its lease.
+/// How often a host that stands by looks at the log, and one that owns the target at its clock.
 const LOOK: Duration = Duration::from_millis(50);
 /// Pause after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -141,8 +142,8 @@ struct Taken {
 enum Stood {
     /// The target is this host's.
     Taken(Taken),
-    /// The log cannot complete the tree.
-    Behind,
+    /// The log cannot complete the tree, for this reason.
+    Behind(StoreError),
     /// It is told to stop.
     Stopped,
 }
@@ -202,11 +203,16 @@ impl Standby {
 
 impl Life {
     async fn run(self, mut stop: watch::Receiver<bool>) -> Result<(), NodeError> {
+        let mut said = None;
         while !self.stopped.load(Ordering::Acquire) {
             let taken = match self.stand_by().await {
                 Ok(Stood::Taken(taken)) => taken,
                 Ok(Stood::Stopped) => return Ok(()),
-                Ok(Stood::Behind) => {
+                Ok(Stood::Behind(why)) => {
+                    if said.as_ref() != Some(&why) {
+                        tracing::warn!(dir = %self.place.dir.display(), %why, "waiting for a checkpoint, or the tree of an owner");
+                        said = Some(why);
+                    }
                     if let Err(error) = self.fetch_tree(&mut stop).await {
                         tracing::warn!(dir = %self.place.dir.display(), %error, "no tree from the owner; trying again");
                         self.pause(&mut stop).await;
@@ -219,7 +225,7 @@ impl Life {
                     continue;
                 }
             };
-            let kept = self.keep(&taken);
+            let kept = self.keep_lease(&taken);
             let served = self.serve(&taken, &mut stop).await;
             taken.lease.end();
             if kept.await.is_err() {
@@ -269,23 +275,6 @@ impl Life {
         if let Ok(Err(error)) = noted.await {
             tracing::warn!(%error, "a host that joins now cannot get the tree");
         }
-    }
-
-    /// Renews the lease until it ends.
-    fn keep(&self, taken: &Taken) -> oneshot::Receiver<()> {
-        let (env, members) = (self.parts.env.clone(), self.place.members.clone());
-        let (lease, id) = (taken.lease.clone(), taken.id);
-        let ender = self.parts.leases.clone();
-        let (done, ended) = oneshot::channel();
-        let keep = move || {
-            ender.add(id, &members);
-            keep_lease(&env, members, &lease, id);
-            ender.remove(id);
-            // The receiver waits for this, or is gone with its process.
-            let _ = done.send(());
-        };
-        self.parts.env.tasks.spawn_thread("keep lease", Box::new(keep));
-        ended
     }
 
     async fn start_role(
@@ -429,8 +418,8 @@ fn follow(
         });
         match opened {
             Ok(engine) => break engine,
-            Err(StoreError::Behind { .. } | StoreError::Unfinished { .. }) => {
-                return Ok(Stood::Behind);
+            Err(why @ (StoreError::Behind { .. } | StoreError::Unfinished { .. })) => {
+                return Ok(Stood::Behind(why));
             }
             Err(error) if !is_unanswered(&error, &mut said) => {
                 return Err(TargetError::from(error).into());
@@ -470,10 +459,10 @@ fn follow(
                 }
             }
             Ok(Some(_)) => said = false,
-            Err(StoreError::Behind { .. }) => {
+            Err(why @ StoreError::Behind { .. }) => {
                 // It was away for too long, or too slow.
                 close(&engine)?;
-                return Ok(Stood::Behind);
+                return Ok(Stood::Behind(why));
             }
             Err(error) if is_unanswered(&error, &mut said) => {}
             Err(error) => return Err(TargetError::from(error).into()),
@@ -486,36 +475,4 @@ fn follow(
 
 fn close(engine: &Journalled) -> Result<(), NodeError> {
     Ok(store::engine::Engine::close(engine).map_err(TargetError::from)?)
-}
-
-fn keep_lease(env: &Env, members: Members, lease: &Lease, id: LeaseId) {
-    let kv = match Etcd::new(members, Etcd::DEADLINE / 3) {
-        Ok(kv) => kv,
-        Err(error) => {
-            tracing::error!(%error, "the lease cannot be renewed");
-            return lease.end();
-        }
-    };
-    let mut next = env.clock.now();
-    while !lease.is_ended() {
-        if env.clock.now() < next {
-            std::thread::sleep(LOOK);
-            continue;
-        }
-        let asked = env.clock.now();
-        match kv.keep_alive(id) {
-            Ok(true) => {
-                lease.renewed(asked);
-                next = asked + lease.interval();
-            }
-            Ok(false) => {
-                tracing::warn!("the lease has ended");
-                lease.end();
-            }
-            Err(error) => tracing::debug!(%error, "the lease is not renewed yet"),
-        }
-    }
-    if let Err(error) = kv.revoke(id) {
-        tracing::debug!(%error, "the lease ends by itself");
-    }
 }
