@@ -8,7 +8,7 @@ use crash::workload::{Recorded, scratch};
 use disk::logged_block::{LOGGED_END, LOGGED_PREFIX};
 use env::Env;
 use env::real::{RealConfig, RealEnv};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, RangeInclusive};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -205,11 +205,20 @@ fn run(seed: u64) -> Run {
     Run { recorded: Recorded::of_steps(folder, base, live, taken), histories, promises, logged }
 }
 
+/// `VOLUME_SEED` alone, or those of every build.
+fn seeds() -> RangeInclusive<u64> {
+    let Ok(text) = std::env::var("VOLUME_SEED") else { return 1..=3 };
+    println!("VOLUME_SEED={text}");
+    let seed = text.parse().expect("VOLUME_SEED is a number");
+    seed..=seed
+}
+
 #[test]
 fn no_crash_leaves_a_volume_that_does_not_fit_its_records() {
     let (env, _guard) = RealEnv::start(RealConfig { reactors: 1, blocking_threads: 1 }).unwrap();
     let (mut count, mut found, mut commits) = (0, 0, 0);
-    for seed in 1..=3 {
+    let seeds = seeds();
+    for seed in seeds.clone() {
         let Run { recorded, histories, promises, logged } = run(seed);
         commits += logged;
         for (done, crash, image) in images(&recorded.steps) {
@@ -240,6 +249,9 @@ fn no_crash_leaves_a_volume_that_does_not_fit_its_records() {
             std::fs::remove_dir_all(&into).unwrap();
         }
     }
-    assert!(count > 400 && found > 400, "{count} images, {found} objects with bytes");
-    assert!(commits > 5, "{commits} commits with bytes of blocks");
+    println!("{count} images, {found} objects with bytes, {commits} commits with bytes of blocks");
+    let runs = seeds.count() as u64;
+    assert!(count > 130 * runs && found > 130 * runs, "{count} images, {found} objects with bytes");
+    // One seed may draw few small syncs.
+    assert!(runs < 3 || commits > 5, "{commits} commits with bytes of blocks");
 }

@@ -6,6 +6,7 @@ use env::Env;
 use env::disk::Open;
 use env::real::RealGuard;
 use proptest::prelude::*;
+use proptest::test_runner::{RngAlgorithm, TestRng};
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -318,12 +319,22 @@ fn a_large_object_goes_in_steps() {
     assert_eq!((checked.units, checked.objects, rig.volume().used()), (0, 0, Some((0, 0))));
 }
 
+/// Where bits are flipped: from the seed `VOLUME_SEED`, or always the same.
+fn flips() -> TestRng {
+    match std::env::var("VOLUME_SEED") {
+        Err(_) => TestRng::deterministic_rng(RngAlgorithm::ChaCha),
+        Ok(text) => {
+            println!("VOLUME_SEED={text}");
+            let seed: u64 = text.parse().expect("VOLUME_SEED is a number");
+            TestRng::from_seed(RngAlgorithm::ChaCha, &seed.to_le_bytes().repeat(4))
+        }
+    }
+}
+
 #[test]
 fn no_flipped_bit_is_ever_returned() {
     let rig = Rig::new();
-    let mut rng = proptest::test_runner::TestRng::deterministic_rng(
-        proptest::test_runner::RngAlgorithm::ChaCha,
-    );
+    let mut rng = flips();
     let mut contents = Vec::new();
     for oid in 0..4u32 {
         let bytes = pattern(u64::from(oid) * 77, 9_000 + oid as usize * 30_000, oid as u8 + 1);
