@@ -1,5 +1,5 @@
-//! Callers on two clients ([`crate::load`]) while something happens to the cluster: whether they go
-//! on, and what became of them.
+//! Callers on several clients ([`crate::load`]) while something happens to the cluster: whether
+//! they go on, and what became of them.
 
 use crate::load::{Expected, Load, UNTIMED, Work};
 use crate::stalls::Spans;
@@ -40,22 +40,23 @@ impl Drop for Stop {
 /// All of them, until they are told to end.
 pub struct Callers {
     callers: Vec<Caller>,
-    mounts: [PathBuf; 2],
+    mounts: Vec<PathBuf>,
     stop: Stop,
 }
 
 /// What callers were answered, and the spans of their operations.
 pub struct Ended {
     found: Vec<(PathBuf, Expected)>,
-    mounts: [PathBuf; 2],
-    /// By name.
+    mounts: Vec<PathBuf>,
+    /// By name: that of the load, then the number of the mount.
     pub spans: Vec<(String, Spans)>,
 }
 
 impl Callers {
-    /// Each load begins on each of the two mounts. `outside`: a folder of their own, which is made.
+    /// Each load begins on each of at least two mounts. A caller on the first one looks through the
+    /// second, all others look through the first. `outside`: a folder of their own, which is made.
     pub fn begin(
-        mounts: [PathBuf; 2],
+        mounts: Vec<PathBuf>,
         outside: &Path,
         loads: &[(&str, Load)],
         rng: &mut fastrand::Rng,
@@ -69,7 +70,7 @@ impl Callers {
                 fs::create_dir_all(&outside).expect("make a folder");
                 let work = Work {
                     dir: mount.join(&name),
-                    other: mounts[1 - n].join(&name),
+                    other: mounts[usize::from(n == 0)].join(&name),
                     outside,
                     stop: stop.clone(),
                     spans: spans.clone(),
@@ -117,7 +118,7 @@ impl Callers {
 }
 
 impl Ended {
-    /// Looks whether what callers were answered is there, through both clients.
+    /// Looks whether what callers were answered is there, through all clients.
     ///
     /// # Panics
     /// Something is missing, or differs.

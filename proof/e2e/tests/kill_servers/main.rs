@@ -52,7 +52,7 @@ fn nobody_sees_that_servers_are_killed() {
         return;
     };
 
-    let callers = Callers::begin(mounts, &dir.path().join("outside"), &LOADS, &mut rng);
+    let callers = Callers::begin(mounts.into(), &dir.path().join("outside"), &LOADS, &mut rng);
     thread::sleep(Duration::from_secs(1));
     let (mut killed, began) = (Vec::new(), Instant::now());
     for n in 0..kills {

@@ -198,7 +198,7 @@ fn routers_that_are_killed_and_cut_off_under_load_cost_no_error() {
     let needs_none = |kind: &str| is_long || !["build", "fsx"].contains(&kind);
     let loads = LOADS.into_iter().filter(|(kind, _)| needs_none(kind));
     let loads: Vec<(&str, Load)> = loads.chain([("dd", Work::dd as Load)]).collect();
-    let callers = Callers::begin(mounts, &site.path().join("outside"), &loads, &mut rng);
+    let callers = Callers::begin(mounts.into(), &site.path().join("outside"), &loads, &mut rng);
     all_go_on(&site, &callers);
     let (mut faults, mut bytes, began) = (Vec::new(), 0, Instant::now());
     let rounds = rounds.unwrap_or(USUAL);

@@ -1,8 +1,9 @@
 //! Three hosts may serve the MGS and an MDT, whose logs are in three etcd. Owners are killed, some
 //! with their folders; cut off, with a client beside them or not; stopped for longer than their
 //! lease. The leader of etcd is killed, and a majority of etcd stopped. Two clients on hosts of
-//! their own work all the while: no program sees an error, nothing that was answered is missing,
-//! and the checker finds nothing (docs/ownership.md).
+//! their own work all the while, and one beside a server, which is cut off together with it: no
+//! program sees an error, nothing that was answered is missing, and the checker finds nothing
+//! (docs/ownership.md).
 //!
 //! `TAKE_OVERS` sets the number of faults (1: a kill, and the folder is lost),
 //! `TAKE_OVERS_SEED` repeats an order, `TAKE_OVERS_REPORT` names a file for the figures, which are
@@ -18,7 +19,7 @@ mod site;
 use e2e::callers::Callers;
 use e2e::load::{LOADS, Load};
 use e2e::stalls::{Kill, histogram, longest_operations};
-use site::{Fault, SERVERS, Site, until};
+use site::{BESIDE, Fault, SERVERS, Site, until};
 use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -59,7 +60,7 @@ fn owners_are_lost_and_no_program_sees_it() {
     let started = Instant::now();
     let Some(mut site) = Site::up() else { return };
     println!("all hosts are there after {:.1?}", started.elapsed());
-    let (mounts, outside) = ([0, 1].map(|n| site.mount(n)), site.path("outside"));
+    let (mounts, outside) = ((0..=BESIDE).map(|n| site.mount(n)).collect(), site.path("outside"));
     let callers = Callers::begin(mounts, &outside, &loads(count), &mut rng);
     thread::sleep(Duration::from_millis(500));
     let mut faults: Vec<Kill> = Vec::new();
@@ -81,12 +82,17 @@ fn owners_are_lost_and_no_program_sees_it() {
     }
     let took = began.elapsed();
     let ended = callers.end(|| site.logs());
-    let of_all = ended.spans.iter().flat_map(|(_, spans)| longest_operations(&faults, spans));
-    let stalls: Vec<_> = of_all.collect();
     let mut names: Vec<&str> = faults.iter().map(|fault| fault.server).collect();
     names.sort_unstable();
     names.dedup();
-    let mut figures = histogram("a caller's longest operation after a fault", &stalls, &names);
+    let is_beside = |name: &str| name.ends_with(&BESIDE.to_string());
+    let figures_of = |what: &str, beside: bool| {
+        let of_these = ended.spans.iter().filter(|(name, _)| is_beside(name) == beside);
+        let stalls = of_these.flat_map(|(_, spans)| longest_operations(&faults, spans));
+        histogram(what, &stalls.collect::<Vec<_>>(), &names)
+    };
+    let mut figures = figures_of("a caller's longest operation after a fault", false);
+    figures += &figures_of("the same of callers beside a server, which are cut off with it", true);
     figures += &format!("{} faults in {took:.0?} with {SERVERS} hosts\n", faults.len());
     figures += &ended.longest(LONGEST, began);
     println!("{figures}");

@@ -21,7 +21,9 @@ const CLIENTS: [usize; 2] = [DATA + 1, DATA + 2];
 const ETCD: [usize; 3] = [DATA + 3, DATA + 4, DATA + 5];
 const HOSTS: usize = DATA + 5;
 /// The host of the servers that has a mount of its own.
-const BESIDE: usize = 1;
+const BESIDE_AT: usize = 1;
+/// The number of that mount, behind those of the clients.
+pub const BESIDE: usize = CLIENTS.len();
 /// Longer than anything here takes on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How long a host is cut off, or stopped, milliseconds: longer than a lease.
@@ -118,7 +120,7 @@ impl Site {
         site.sheen(DATA, &["mkfs", "--ost", "--index", "0", "--mgsnode", &nids, &data]);
         site.data = Some(site.serve(DATA, "data", &["ost".to_owned()]));
         (1..=SERVERS).for_each(|n| site.start(n));
-        for (n, host) in CLIENTS.into_iter().chain([BESIDE]).enumerate() {
+        for (n, host) in CLIENTS.into_iter().chain([BESIDE_AT]).enumerate() {
             site.mount_at(n, host);
         }
         site.is_whole();
@@ -280,7 +282,7 @@ impl Site {
                 self.hosts.cable(n, false);
                 thread::sleep(away);
                 self.hosts.cable(n, true);
-                format!("host {n}{}", if n == BESIDE { ", with a client" } else { "" })
+                format!("host {n}{}", if n == BESIDE_AT { ", with a client" } else { "" })
             }
             Fault::Stop => {
                 let n = self.owner_of_any(rng);
