@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a wrong error is looked at.
-const ERROR_LASTS: Duration = Duration::from_secs(5);
+/// A rename waits this long at most.
+const RENAME_MAX: Duration = Duration::from_secs(60);
 
 /// What a watcher brings.
 #[derive(Default)]
@@ -73,27 +73,33 @@ impl Watcher {
         // Some of those that were there at some time, one by one.
         for _ in 0..8.min(told.len()) {
             let path = told[self.rng.usize(0..told.len())].0.clone();
-            let ino = match fs::symlink_metadata(self.mount.join(&path)) {
-                Ok(meta) => Some(meta.ino()),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-                Err(error) => return Err(self.how_long(&path, &error)),
-            };
+            let ino =
+                self.stat(&path).map_err(|error| format!("stat {}: {error}", path.display()))?;
             told.push((path, ino));
         }
         Ok(())
     }
 
-    /// The sentence about an error that no stat(2) may tell, and what it tells later.
-    fn how_long(&self, path: &Path, error: &io::Error) -> String {
+    /// The inode of a name; `None`: there is none. While a rename through the same mount waits for
+    /// an MDT, the kernel says ESTALE of a directory that another client has moved
+    /// (docs/oracle.md): then it is asked again.
+    fn stat(&self, path: &Path) -> io::Result<Option<u64>> {
         let (began, path) = (Instant::now(), self.mount.join(path));
-        let mut later = fs::symlink_metadata(&path);
-        while began.elapsed() < ERROR_LASTS
-            && later.as_ref().is_err_and(|later| later.raw_os_error() == error.raw_os_error())
-        {
-            std::thread::sleep(Duration::from_millis(5));
-            later = fs::symlink_metadata(&path);
+        let mut stale = false;
+        loop {
+            match fs::symlink_metadata(&path) {
+                Ok(meta) if !stale || meta.is_dir() => return Ok(Some(meta.ino())),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                Err(error)
+                    if error.raw_os_error() == Some(libc::ESTALE)
+                        && began.elapsed() < RENAME_MAX =>
+                {
+                    stale = true;
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                Err(error) => return Err(error),
+                Ok(_) => return Err(io::Error::other("ESTALE of a file that is there")),
+            }
         }
-        let later = later.map(|meta| meta.ino());
-        format!("stat {}: {error}; after {:?}: {later:?}", path.display(), began.elapsed())
     }
 }
