@@ -149,8 +149,8 @@ impl Check {
         }
     }
 
-    /// The file that has an object, if any has.
-    fn file_of(&self, object: ObjectId) -> Fid {
+    /// The file that has an object, if any has. Known once all records were given.
+    pub fn file_of(&self, object: ObjectId) -> Fid {
         self.objects_at.get(&object.fid).copied().unwrap_or(object.fid)
     }
 

@@ -10,7 +10,7 @@ use std::ffi::OsStr;
 use std::fs::{File, Permissions};
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -530,6 +530,36 @@ impl Many {
         let mut command = Command::new(sheen());
         command.args(args).env(RUN_DIR, self.run_dir()).stdin(Stdio::null());
         command.output().expect("sheen runs")
+    }
+
+    /// As [`Many::sheen`], with this server alone in sight, which runs.
+    pub fn sheen_at(&self, at: usize, args: &[&str]) -> Output {
+        let pid = self.servers[at].child.as_ref().expect("it runs").id().to_string();
+        let alone = self.dir.with_file_name(format!("run-{}", self.servers[at].name));
+        std::fs::create_dir_all(&alone).expect("make a folder");
+        let entry = alone.join(&pid);
+        if !entry.exists() {
+            symlink(self.run_dir().join(&pid), &entry).expect("make a link");
+        }
+        let mut command = Command::new(sheen());
+        command.args(args).env(RUN_DIR, alone).stdin(Stdio::null());
+        command.output().expect("sheen runs")
+    }
+
+    /// Place among the servers of the MDS that serves this MDT.
+    pub fn mds_of(&self, mdt: u16) -> usize {
+        let name = match mdt {
+            0 => "mds",
+            more => MORE_MDS[usize::from(more) - 1].0,
+        };
+        self.servers.iter().position(|server| server.name == name).expect("there is such an MDT")
+    }
+
+    /// The file system has an MDS less for good: it is not started again, nor waited for. It does
+    /// not run.
+    pub fn forget_server(&mut self, at: usize) {
+        let gone = self.servers.remove(at);
+        assert!(gone.child.is_none(), "{} runs", gone.name);
     }
 
     /// Starts a server process that was killed, with what is in its folders.

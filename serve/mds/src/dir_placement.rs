@@ -170,9 +170,11 @@ impl Mds {
     /// Space of all MDTs. Those that are asked answer at once, or count as away: not active, and no
     /// space in all. One that is full, or takes no directories (`no_create`), is not active either.
     pub(crate) async fn spaces_of_mdts(&self) -> Arc<Vec<OstSpace>> {
-        let now = self.env.clock.now();
+        let (now, all) = (self.env.clock.now(), self.all_mdts());
+        // An MDT that was removed or added since is no longer, or not yet, among them.
         if let Some((at, known)) = &*self.mdt_spaces.known.lock()
             && now.saturating_sub(*at) < SPACE_AGE_MAX
+            && known.iter().map(|space| space.index).eq(all.iter().copied())
         {
             return known.clone();
         }
@@ -194,7 +196,7 @@ impl Mds {
                 None => OstSpace { index, free: 0, total: 0, active: false },
             }
         };
-        let spaces = Arc::new(join_all(self.all_mdts().into_iter().map(space)).await);
+        let spaces = Arc::new(join_all(all.into_iter().map(space)).await);
         *self.mdt_spaces.known.lock() = Some((now, spaces.clone()));
         spaces
     }

@@ -124,6 +124,8 @@ pub struct Mds {
     pub(crate) names_free: Notify,
     /// Wakes the task that ends such operations.
     pub(crate) finish: Wake,
+    /// Wakes the task that stops bundles of others.
+    pub(crate) overdue: Wake,
     /// Names that have passed between stripes.
     pub(crate) names_moved: AtomicU64,
     /// Wakes the task that has names pass between stripes.
@@ -291,6 +293,7 @@ impl Mds {
             unpinned: Notify::new(),
             names_free: Notify::new(),
             finish: Wake::default(),
+            overdue: Wake::default(),
             names_moved: AtomicU64::new(0),
             passing: Wake::default(),
             realms: Realms::default(),
@@ -330,6 +333,8 @@ impl Mds {
         tasks.spawn("mdt destroyer", Box::pin(self.clone().destroy_objects(self.stopper.ear())));
         tasks.spawn("mdt settler", Box::pin(self.clone().settle_sizes(self.stopper.ear())));
         tasks.spawn("mdt bundles", Box::pin(self.clone().finish_bundles(self.stopper.ear())));
+        let stops = self.clone().stop_bundles(self.stopper.ear());
+        tasks.spawn("mdt bundles of others", Box::pin(stops));
         tasks.spawn("mdt restriper", Box::pin(self.clone().pass_names(self.stopper.ear())));
         if self.name.index.0 == 0 {
             tasks.spawn("mdt realms", Box::pin(self.clone().mark_realms(self.stopper.ear())));

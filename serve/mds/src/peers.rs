@@ -9,6 +9,7 @@ use rpc::Rpc;
 use rpc::import::Import;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use stubs::mdc::Mdc;
 use target::Target;
 use types::nid::Nid;
@@ -20,6 +21,8 @@ use types::target::{TargetIndex, TargetName};
 pub struct Peers {
     own: Option<Own>,
     mdts: RwLock<BTreeMap<TargetIndex, (Vec<Nid>, Mdc)>>,
+    /// A configuration has named them.
+    named: AtomicBool,
 }
 
 /// The MDT itself.
@@ -39,12 +42,12 @@ impl Peers {
             client: peer_of_store(target.store_uuid()),
             boot: target.boot(),
         };
-        Arc::new(Peers { own: Some(own), mdts: RwLock::default() })
+        Arc::new(Peers { own: Some(own), mdts: RwLock::default(), named: AtomicBool::new(false) })
     }
 
     /// Of an MDT that is alone, whatever the configuration says.
     pub fn none() -> Arc<Peers> {
-        Arc::new(Peers { own: None, mdts: RwLock::default() })
+        Arc::new(Peers { own: None, mdts: RwLock::default(), named: AtomicBool::new(false) })
     }
 
     /// What this MDT is to its peers, in all of its lives; `None`: it is alone.
@@ -55,6 +58,13 @@ impl Peers {
     /// An MDT, to send it requests; `None`: this MDT itself, or the configuration does not name it.
     pub fn get(&self, mdt: TargetIndex) -> Option<Mdc> {
         self.mdts.read().get(&mdt).map(|(_, mdc)| mdc.clone())
+    }
+
+    /// True if the configuration does not name an MDT that this one has worked with: it was
+    /// removed, and never comes back.
+    pub fn is_removed(&self, mdt: TargetIndex) -> bool {
+        let own = self.own.as_ref().is_some_and(|own| own.name.index == mdt);
+        self.named.load(Ordering::Acquire) && !own && !self.mdts.read().contains_key(&mdt)
     }
 
     /// True if no other one is known.
@@ -96,6 +106,7 @@ impl Peers {
                 }
             }
         }
+        self.named.store(true, Ordering::Release);
         removed
     }
 }

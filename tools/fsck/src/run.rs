@@ -16,6 +16,7 @@ use disk::destroy_log;
 use disk::key::{self, Tag};
 use std::collections::BTreeSet;
 use types::fid::Fid;
+use types::object::ObjectId;
 
 /// Rounds of one check: repairs may show what was hidden, and busy inodes get another chance.
 pub const ROUNDS_MAX: u32 = 6;
@@ -101,10 +102,15 @@ async fn look(
                     after = objects.last().map(|(object, ..)| *object);
                     more = goes_on;
                     read += objects.len();
-                    // Files of metadata targets that are not here cannot be judged.
-                    for (object, size, blocks) in
-                        objects.into_iter().filter(|(o, ..)| mdts.contains(&o.fid.mdt()))
-                    {
+                    // Files of metadata targets that are not here cannot be judged. One that has
+                    // come from such a target, which may be gone for good, is here.
+                    let is_here = |object: ObjectId| {
+                        let fids = [object.fid, check.file_of(object)];
+                        fids.iter().any(|fid| mdts.contains(&fid.mdt()))
+                    };
+                    let (here, _): (Vec<_>, Vec<_>) =
+                        objects.into_iter().partition(|(object, ..)| is_here(*object));
+                    for (object, size, blocks) in here {
                         check.object(ost, object, size, blocks);
                     }
                     step(&format!("round {round}: {read} objects of OST{:04x}", ost.0));

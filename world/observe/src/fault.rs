@@ -82,6 +82,10 @@ points! {
     MDS_AFTER_APPLY "mds.change.after_apply" 0x0 Usual::Crash, "An MDT has applied a change, nothing of it is durable.";
     MDS_BEFORE_ANSWER "mds.change.before_answer" 0x0 Usual::Delay, "An MDT has applied a change of a client on the network, others may see it, its answer is not on its way.";
     MDS_DESTROY_BEFORE_LOG "mds.destroy.before_log" 0x0 Usual::Crash, "Objects of removed files are gone, their log record is not.";
+    MDS_PEER_PREPARE "mds.peer.prepare.request" 0x0 Usual::Drop, "An MDT is asked to prepare its part of an operation over several MDTs.";
+    MDS_PEER_PREPARED "mds.peer.prepare.reply" 0x0 Usual::Drop, "It has prepared its part, its reply is about to go.";
+    MDS_PEER_APPLY "mds.peer.apply.request" 0x0 Usual::Drop, "An MDT is asked to do its part of an operation that is decided.";
+    MDS_PEER_APPLIED "mds.peer.apply.reply" 0x0 Usual::Drop, "It has done its part, its reply is about to go.";
     STORE_BEFORE_COMMIT "store.commit.before" 0x0 Usual::Crash, "A group of changes is about to be made durable.";
     STORE_AFTER_COMMIT "store.commit.after" 0x0 Usual::Crash, "A group is durable, nobody was told.";
 }

@@ -5,7 +5,10 @@ use super::steps::record_of_inode;
 use crate::mds::{Mds, RequestContext};
 use disk::bundle::Step;
 use namespace::create::{New, plan_elsewhere};
+use rpc::import::ImportState;
+use rpc::service::Export;
 use types::attr::FileType;
+use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::target::TargetIndex;
@@ -30,6 +33,7 @@ impl Mds {
         let _trying = self.trying();
         for _ in 0..TRIES_MAX {
             self.sequence_of(Some(request.export), mdt).await?;
+            self.until_it_answers(request.export, mdt).await?;
             let plan = self.in_turn(request, |request| self.plan_mkdir(request, op, mdt)).await?;
             let Some(plan) = plan else {
                 self.pause(request.export).await?;
@@ -40,6 +44,28 @@ impl Mds {
             }
         }
         Err(Errno::EBUSY)
+    }
+
+    /// Waits until there is a session with another MDT. Nothing is pinned yet: once the bundle is
+    /// decided, the directory of the name is not shown until that MDT has answered, and one that is
+    /// away may be so for long.
+    ///
+    /// # Errors
+    /// ENOTCONN, ESHUTDOWN: the client or this MDT goes; ERANGE: that MDT was removed from the
+    /// configuration.
+    async fn until_it_answers(&self, export: &Export, mdt: TargetIndex) -> Result<(), Errno> {
+        let began = self.env.clock.now();
+        loop {
+            let peer = self.peers.get(mdt).ok_or(Errno::ERANGE)?;
+            if peer.import().state() == ImportState::Full {
+                return Ok(());
+            }
+            if let Err(error) = self.until_stopped(peer.statfs(&Credentials::root())).await? {
+                self.note_hindered(mdt, began);
+                tracing::warn!(?mdt, %error, "another MDT is away, and gets no directory yet");
+                self.pause(export).await?;
+            }
+        }
     }
 
     /// Checks, and pins the name. `None`: not now, for want of a FID or because of too many others.

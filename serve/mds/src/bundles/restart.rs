@@ -42,7 +42,7 @@ impl Mds {
         }
         self.window.mdts.lock().extend(&peers);
         let announce = async {
-            let announce = |mdt: &TargetIndex| self.unless_given_up(self.announce_to(*mdt));
+            let announce = |mdt: &TargetIndex| self.unless_given_up(*mdt, self.announce_to(*mdt));
             join_all(peers.iter().map(announce)).await;
         };
         tokio::select! {
@@ -56,7 +56,7 @@ impl Mds {
             let ask = |mdt: &TargetIndex| {
                 let mdt = *mdt;
                 async move {
-                    let answer = self.unless_given_up(self.ask_for_lost(mdt)).await;
+                    let answer = self.unless_given_up(mdt, self.ask_for_lost(mdt)).await;
                     self.window.mdts.lock().remove(&mdt);
                     (mdt, answer)
                 }
@@ -85,14 +85,25 @@ impl Mds {
         }
     }
 
-    /// `None`: an administrator says that other MDTs are not waited for any longer.
-    async fn unless_given_up<R>(&self, answer: impl Future<Output = R>) -> Option<R> {
+    /// `None`: an administrator says that other MDTs are not waited for any longer, or has removed
+    /// this one from the configuration.
+    async fn unless_given_up<R>(
+        &self,
+        mdt: TargetIndex,
+        answer: impl Future<Output = R>,
+    ) -> Option<R> {
         let mut given_up = self.window.mdts_given_up.subscribe();
+        let removed = async {
+            while !self.peers.is_removed(mdt) {
+                self.env.clock.sleep(AGAIN).await;
+            }
+        };
         tokio::select! {
             biased;
             answer = answer => Some(answer),
             // An error: the MDT itself is gone.
             _ = given_up.wait_for(|given_up| *given_up) => None,
+            () = removed => None,
         }
     }
 

@@ -94,6 +94,7 @@ impl Mds {
         if !seen.is_empty() {
             self.call_authors_back(seen, false).await;
         }
+        self.overdue.wake();
         self.finish.wake();
         Ok(MdsReply::PeerPrepared { boot: self.boot, facts })
     }
@@ -108,7 +109,7 @@ impl Mds {
             self.store.commit().await?;
         }
         self.unpinned.notify_waiters();
-        self.finish.wake();
+        self.overdue.wake();
         Ok(MdsReply::PeerTold { boot: self.boot, applied })
     }
 
@@ -280,6 +281,7 @@ impl Mds {
             })?;
             self.store.commit().await?;
             self.unpinned.notify_waiters();
+            self.overdue.wake();
         } else {
             let bundles = &mut self.state.lock().bundles;
             for id in stopped {
@@ -335,6 +337,8 @@ impl Mds {
         }
         self.unpinned.notify_waiters();
         self.finish.wake();
+        // What that one had begun in its earlier life is stopped.
+        self.overdue.wake();
         reply
     }
 }

@@ -2,7 +2,8 @@
 //! whose request was dropped, those whose other MDT has restarted, and those whose coordinator does
 //! not come.
 //!
-//! One task. Bound: one request at a time to each other MDT, one bundle after the other.
+//! Two tasks, because one of them waits for MDTs that are away: others shall not stay pinned for
+//! that. Bound: each has one request at a time to each other MDT, one bundle after the other.
 
 use super::coordinate::AGAIN;
 use super::steps::{self, Occasion, do_part};
@@ -32,7 +33,36 @@ const ANSWER: Duration = Duration::from_secs(2);
 const BUNDLES_PER_ROUND: usize = 64;
 
 impl Mds {
-    /// The task; it ends with the MDT.
+    /// The task that ends what other MDTs coordinate and do not end; it ends with the MDT.
+    pub(crate) async fn stop_bundles(self: Arc<Mds>, mut stop: Stop) {
+        loop {
+            let rests = self.state.lock().bundles.participant.is_at_rest();
+            let pause = if rests { None } else { Some(2 * AGAIN) };
+            if !self.overdue.wait(&self.env, pause, &mut stop).await {
+                return;
+            }
+            let round = async {
+                self.stop_overdue().await?;
+                self.ask_about_stopped().await
+            };
+            tokio::select! {
+                biased;
+                () = stop.stopped() => return,
+                ended = round => {
+                    if let Err(error) = ended {
+                        tracing::warn!(target = %self.name, %error, "operations that are stopped are not ended");
+                    }
+                }
+            }
+            tokio::select! {
+                biased;
+                () = stop.stopped() => return,
+                () = self.env.clock.sleep(AGAIN) => {}
+            }
+        }
+    }
+
+    /// The task that ends what this MDT coordinates; it ends with the MDT.
     pub(crate) async fn finish_bundles(self: Arc<Mds>, mut stop: Stop) {
         loop {
             let rests = {
@@ -55,18 +85,12 @@ impl Mds {
     }
 
     async fn finish_round(&self, stop: &mut Stop) -> Result<(), Errno> {
-        self.stop_overdue().await?;
         let again = self.to_send_again();
-        let all = async {
-            if let Err(error) = self.ask_about_stopped().await {
-                tracing::warn!(target = %self.name, %error, "operations that are stopped are not ended");
-            }
-            join_all(again.into_iter().map(|(mdt, bundles)| self.apply_again(mdt, bundles))).await;
-        };
+        let all = join_all(again.into_iter().map(|(mdt, bundles)| self.apply_again(mdt, bundles)));
         tokio::select! {
             biased;
             () = stop.stopped() => return Ok(()),
-            () = all => {}
+            _ = all => {}
         }
         let due: Vec<Bundle> = {
             let bundles = &self.state.lock().bundles;
@@ -279,9 +303,9 @@ impl Mds {
                 return Ok(());
             }
             let below = bundles.coordinator.watermark();
-            let rest = bundles.peers.iter_mut().filter(|(_, known)| {
+            let rest = bundles.peers.iter_mut().filter(|(mdt, known)| {
                 known.peer.under_way
-                    && known.told >= below
+                    && (known.told >= below || self.peers.is_removed(**mdt))
                     && now.saturating_sub(known.used) >= REST
             });
             for (mdt, known) in rest {

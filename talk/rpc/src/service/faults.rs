@@ -30,6 +30,14 @@ fn points(op: &Op) -> (Vec<&'static Point>, Vec<&'static Point>) {
             vec![&fault::LDLM_ENQUEUE_NET],
             vec![&fault::MDS_LDLM_REPLY_NET, &fault::MDS_ALL_REPLY_NET],
         ),
+        Op::Mds(MdsOp::PeerPrepare(_)) => (
+            vec![&fault::MDS_PEER_PREPARE],
+            vec![&fault::MDS_PEER_PREPARED, &fault::MDS_ALL_REPLY_NET],
+        ),
+        Op::Mds(MdsOp::PeerApply(_)) => (
+            vec![&fault::MDS_PEER_APPLY],
+            vec![&fault::MDS_PEER_APPLIED, &fault::MDS_ALL_REPLY_NET],
+        ),
         Op::Mds(_) => (vec![], vec![&fault::MDS_ALL_REPLY_NET]),
         Op::Ost(OstOp::Write(_)) => (
             vec![&fault::OST_BRW_WRITE_BULK, &fault::OST_BRW_PAUSE_BULK],
