@@ -22,8 +22,9 @@ const REST: Duration = Duration::from_secs(36);
 const QUICK: Duration = Duration::from_secs(10);
 /// Size of the disk of an MDT that becomes full.
 const DISK: &str = "96m";
-/// What is left of it then, KiB.
-const LEFT_KIB: u64 = 64;
+/// What others leave of it, KiB: the MDT fills that itself. It stops if others take what it has in
+/// reserve for commits.
+const LEFT_KIB: u64 = 8192;
 
 fn is_clean(checked: &Output) {
     assert!(checked.status.success(), "{}: {}", checked.status, text(checked));
@@ -257,13 +258,11 @@ impl Disk {
     fn fill(&self, left_kib: u64) {
         let free = sh(&self.0, "df --output=avail -k . | tail -1");
         let free: u64 = free.trim().parse().expect("a number");
-        if free > left_kib {
-            sh(&self.0, &format!("fallocate -l {}K $(mktemp filler.XXXX)", free - left_kib));
-        }
+        sh(&self.0, &format!("fallocate -l {}K filler", free - left_kib));
     }
 
     fn empty(&self) {
-        sh(&self.0, "rm filler.*");
+        fs::remove_file(self.0.join("filler")).expect("remove");
     }
 }
 
@@ -292,11 +291,19 @@ fn a_full_mdt_refuses_and_nothing_is_half_made() {
         assert_eq!(said.matches("No space left on device").count(), 1, "{about}: {said}");
         println!("{about}: {}", String::from_utf8_lossy(&output.stderr).trim_end());
     };
-    // It may take some changes before it sees that its disk is full.
+    disk.fill(LEFT_KIB);
     let began = Instant::now();
+    let (value, flags) = (vec![1; 16_000], rustix::fs::XattrFlags::empty());
+    let fill = |n: u32| -> std::io::Result<()> {
+        let path = first.join(format!("far/fill{n}"));
+        fs::File::create(&path)?;
+        Ok(rustix::fs::setxattr(&path, "user.fill", &value, flags)?)
+    };
+    let error = (0..10_000).find_map(|n| fill(n).err()).expect("it becomes full");
+    assert_eq!(error.raw_os_error(), Some(libc::ENOSPC), "{error}");
+    // It may take some changes more: promises that are not kept are given back.
     let mut made = 0;
     let refused = loop {
-        disk.fill(LEFT_KIB);
         let output = try_lfs(first, &["mkdir", "-i", "1", &format!("new{made}")]);
         if !output.status.success() {
             break output;
@@ -310,7 +317,6 @@ fn a_full_mdt_refuses_and_nothing_is_half_made() {
     full("migrate -m", try_lfs(second, &["migrate", "-m", "1", "dir"]));
     full("setdirstripe -c", try_lfs(second, &["setdirstripe", "-c", "2", "dir"]));
     let refuses = |about: &str, result: std::io::Result<()>| {
-        disk.fill(LEFT_KIB);
         let error = result.expect_err(about);
         assert_eq!(error.raw_os_error(), Some(libc::ENOSPC), "{about}: {error}");
     };
@@ -319,7 +325,6 @@ fn a_full_mdt_refuses_and_nothing_is_half_made() {
     let mut files = 0;
     while let Ok(file) = fs::File::create(first.join(format!("far/new{files}"))) {
         drop(file);
-        disk.fill(LEFT_KIB);
         files += 1;
         assert!(began.elapsed() < STALL_MAX, "{files} files on a full disk");
     }
