@@ -275,7 +275,7 @@ fn why_names_the_mdt_that_an_operation_waits_for() {
     // MDT0002 has a session with MDT0001 from here on.
     lfs(first, &["mkdir", "-i", "1", "two/far"]);
     sh(second, "ls -l two");
-    sh(first, "sync; ls -lR > /dev/null");
+    sh(first, "sync -f .; ls -lR > /dev/null");
     let stopped = (0..many.server_count()).find(|at| many.server_name(*at) == "mds1");
     let stopped = stopped.expect("an MDS of MDT0001");
     many.suspend_server(stopped);
