@@ -134,38 +134,21 @@ impl Client {
         change: NameChange,
     ) -> (Attempt, Vec<Expect>) {
         let thread = caller.pid;
-        // Between the two attempts a name may pass to another stripe.
-        let whole = |dir: Fid| self.locks.table.lock().stripes.master(dir);
-        let (of, remembered) = (
-            whole(dir),
-            match &change {
-                NameChange::Rename(new_dir, new_name, flags) => {
-                    NameChange::Rename(whole(*new_dir), new_name.clone(), *flags)
-                }
-                NameChange::Unlink => NameChange::Unlink,
-                NameChange::Rmdir => NameChange::Rmdir,
-            },
-        );
         let mut expected = Vec::new();
         // A thread of another PID namespace has no number, and would not be known again.
-        if thread != 0 && !self.missed.take(thread, of, name, &remembered) {
+        if thread != 0 && !self.missed.take(thread, dir, name, &change) {
             let mut expect = |parent, name: &Name, inode: Option<Fid>| {
                 expected.extend(inode.map(|inode| Expect { parent, name: name.clone(), inode }));
             };
             expect(dir, name, self.locks.expected(dir, name));
             if let NameChange::Rename(new_dir, new_name, _) = &change {
-                let own = self.last_looks.of(thread, whole(*new_dir), new_name);
+                let own = self.last_looks.of(thread, *new_dir, new_name);
                 let inode = own.unwrap_or_else(|| self.locks.expected(*new_dir, new_name));
                 expect(*new_dir, new_name, inode);
             }
         }
         (
-            Attempt {
-                thread,
-                place: (of, name.clone()),
-                change: remembered,
-                expects: !expected.is_empty(),
-            },
+            Attempt { thread, place: (dir, name.clone()), change, expects: !expected.is_empty() },
             expected,
         )
     }
@@ -195,7 +178,7 @@ impl Client {
         found: Option<(Fid, FileType)>,
     ) {
         let Some(dir) = self.nodes.fid(parent) else { return };
-        let dir = self.locks.table.lock().stripes.master(dir);
+        let dir = self.place_known(dir, name).unwrap_or(dir);
         self.last_looks.note(thread, dir, name, found.map(|(fid, _)| fid));
         if self.missed.any.load(Ordering::Acquire) {
             self.missed.looked(thread, dir, name, found.map(|(_, file_type)| file_type));

@@ -74,8 +74,8 @@ fn every_answer_fits_one_order_with_bytes_on_the_mdt() {
 }
 
 /// New directories have two stripes, on MDTs that are chosen, and are split and merged all the
-/// time. A campaign: about one round in ten still has an answer that fits no order (docs/dne.md,
-/// section 12, Limits).
+/// time. A campaign: one round in two to five has a rename that says ESTALE (docs/dne.md, section
+/// 12, Limits).
 #[test]
 fn every_answer_fits_one_order_in_directories_that_are_split_and_merged() {
     if !e2e::long() && number(SECONDS).is_none() {
