@@ -152,7 +152,12 @@ impl Mds {
                     // The first one was dropped before its end, and its slot with it: now it is
                     // this one's turn.
                 }
-                Begin::Full => return self.refuse(request, Errno::EBUSY),
+                // One request of the client waits, and so many were answered behind it.
+                Begin::Full => {
+                    if let Err(errno) = Box::pin(self.pause(export)).await {
+                        return self.refuse(request, errno);
+                    }
+                }
             }
         }
     }

@@ -249,11 +249,11 @@ impl Mds {
         }
     }
 
-    /// A pause between two attempts for a client.
+    /// A pause between two attempts for a client, [`AGAIN`].
     ///
     /// # Errors
     /// ENOTCONN, ESHUTDOWN: the client or this MDT goes.
-    pub(super) async fn pause(&self, export: &Export) -> Result<(), Errno> {
+    pub(crate) async fn pause(&self, export: &Export) -> Result<(), Errno> {
         self.until_stopped(self.env.clock.sleep(AGAIN)).await?;
         alive(export)
     }

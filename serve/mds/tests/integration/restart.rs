@@ -3,16 +3,18 @@
 use crate::brought_back::{asks, session};
 use crate::rig::holder::Answer;
 use crate::rig::*;
+use futures_util::FutureExt;
 use types::attr::SetAttr;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
+use types::limits::REQUESTS_IN_FLIGHT_MAX;
 use types::lock::InodeBits;
 use types::object::ObjectId;
-use types::session::ClientUuid;
+use types::session::{ClientUuid, Xid};
 use types::target::TargetIndex;
 use wire::mds::{Close, CreateKind, Link, Lock, MdsOp, Open, OpenFlags, Rmdir, Wrote};
-use wire::message::Op;
+use wire::message::{Op, Request};
 
 const OTHER: ClientUuid = ClientUuid(2);
 
@@ -397,6 +399,31 @@ fn an_orderly_close_leaves_no_mark() {
     assert_eq!(marks(&rig), 1);
     rig.one(MdsOp::Close(Close { fid: file, handle })).unwrap();
     assert_eq!(marks(&rig), 0);
+}
+
+/// A request of the client has no answer yet, an fsync that waits for etcd for example, and so many
+/// changes were answered behind it that no further reply is kept: the next one waits.
+#[test]
+fn a_client_with_too_many_answers_that_it_may_not_have_waits_and_is_told_no_error() {
+    let rig = Rig::new();
+    let (file, export) = (rig.file("f"), rig.export(OTHER));
+    let (first, last) = (7, 7 + REQUESTS_IN_FLIGHT_MAX as u64);
+    let request = |xid, known| {
+        let at = types::attr::WrittenAt::Now;
+        let wrote = Wrote { fid: file, end: 10, blocks_delta: 8, at, kill_suidgid: false };
+        let request = rig.request(xid, &Credentials::root(), vec![MdsOp::Wrote(wrote)]);
+        Request { xid_known: Xid(known), ..request }
+    };
+    let serve =
+        async |mut request| rig.mds.serve_once(&export, &mut request).await.results[0].clone();
+    for xid in first..last {
+        assert!(wait(serve(request(xid, first))).is_ok());
+    }
+    let mut behind = std::pin::pin!(serve(request(last, first)));
+    assert!(behind.as_mut().now_or_never().is_none(), "it waits");
+    assert!(wait(serve(request(last + 1, last))).is_ok(), "the client has the answers");
+    assert!(wait(behind).is_ok());
+    assert_eq!(rig.getattr(file).unwrap().blocks, 8 * (last + 2 - first));
 }
 
 #[test]
