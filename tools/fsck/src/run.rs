@@ -108,8 +108,8 @@ async fn look(
                         let fids = [object.fid, check.file_of(object)];
                         fids.iter().any(|fid| mdts.contains(&fid.mdt()))
                     };
-                    let (here, _): (Vec<_>, Vec<_>) =
-                        objects.into_iter().partition(|(object, ..)| is_here(*object));
+                    let here: Vec<_> =
+                        objects.into_iter().filter(|(object, ..)| is_here(*object)).collect();
                     for (object, size, blocks) in here {
                         check.object(ost, object, size, blocks);
                     }

@@ -28,11 +28,7 @@ impl SharedLog {
         if is_mutant(Mutant::RenewsUnseen) {
             return Ok(true);
         }
-        let stands = self.stands(claim);
-        if !matches!(stands, Ok(true) | Err(StoreError::NoAnswer { .. })) {
-            lease.end();
-        }
-        stands
+        or_end(lease, self.stands(claim))
     }
 
     /// [`SharedLog::look`], and then renews the lease of a claim that stands. `asked`: the time on
@@ -45,10 +41,10 @@ impl SharedLog {
         if !self.look(claim, lease)? {
             return Ok(false);
         }
-        let renewed = self.kv.keep_alive(claim.lease).map_err(|e| self.error(e))?;
-        match renewed {
-            true => lease.renewed(asked),
-            false => lease.end(),
+        let renewed = self.kv.keep_alive(claim.lease).map_err(|e| self.error(e));
+        let renewed = or_end(lease, renewed)?;
+        if renewed {
+            lease.renewed(asked);
         }
         Ok(renewed)
     }
@@ -62,4 +58,12 @@ impl SharedLog {
         let owner = owner.map(|Owner { fence, lease, .. }| Claim { fence, lease });
         Ok(epoch == claim.fence && owner == Some(claim))
     }
+}
+
+/// Ends the lease, unless the answer is yes or may still come.
+fn or_end(lease: &Lease, answer: Result<bool, StoreError>) -> Result<bool, StoreError> {
+    if !matches!(answer, Ok(true) | Err(StoreError::NoAnswer { .. })) {
+        lease.end();
+    }
+    answer
 }
