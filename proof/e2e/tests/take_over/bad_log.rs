@@ -1,9 +1,9 @@
 //! Logs that a host must not use: with a hole, with an entry of another version, of another store.
 //! The host says what is wrong and changes nothing; when the log is whole again, it goes on.
 
-use crate::fixture::{Fixture, nid, unmount, until};
+use crate::fixture::{Fixture, unmount, until};
 use crate::keys::Keys;
-use crate::members::{Members, free_ports, or_skip};
+use crate::members::{Members, or_skip};
 use e2e::programs::write_and_sync;
 use std::fs;
 
@@ -17,16 +17,8 @@ fn a_log_that_is_damaged_is_told_and_left_alone() {
     }
     let Some(members) = or_skip(Members::start()) else { return };
     let Some(keys) = Keys::of(&members) else { return };
-    let mut cluster = Fixture::new();
-    let [mgs, one, two] = free_ports(3)[..] else { unreachable!("three were asked for") };
-    let (mgs_nid, nodes) = (nid(mgs), format!("{},{}", nid(one), nid(two)));
-    cluster.run(&["mkfs", "--mgs", "mgt"]);
-    cluster.run(&["mkfs", "--ost", "--index", "0", "--mgsnode", &mgs_nid, "ost"]);
     // The second host is there from the beginning, and is never started: all is kept for it.
-    for dir in ["one", "two"] {
-        cluster.mkfs_mdt(&mgs_nid, &nodes, &members.url(), dir);
-    }
-    cluster.serve("mgs", mgs, &["mgt", "ost"]);
+    let (mut cluster, mgs_nid, [one, two]) = Fixture::with_mdt(&members.url(), ["one", "two"]);
     cluster.serve("one", one, &["one"]);
     let mnt = cluster.mount("mnt", &mgs_nid);
     for n in 0..FILES {

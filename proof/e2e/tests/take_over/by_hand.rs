@@ -1,9 +1,9 @@
 //! Keys of a log that an administrator changes by hand: the owner, which renews its lease all the
 //! while, reads only, and has nothing to commit, stops answering all the same.
 
-use crate::fixture::{Fixture, nid, unmount, until};
+use crate::fixture::{Fixture, unmount, until};
 use crate::keys::Keys;
-use crate::members::{Members, free_ports, or_skip};
+use crate::members::{Members, or_skip};
 use e2e::programs::write_and_sync;
 use rustix::process::{Flock, FlockType, fcntl_getlk};
 use std::fs::{self, File};
@@ -65,13 +65,7 @@ fn an_owner_that_only_reads_stops_when_its_keys_are_changed_by_hand() {
     }
     let Some(members) = or_skip(Members::start()) else { return };
     let Some(keys) = Keys::of(&members) else { return };
-    let mut cluster = Fixture::new();
-    let [mgs, one] = free_ports(2)[..] else { unreachable!("two were asked for") };
-    let mgs_nid = nid(mgs);
-    cluster.run(&["mkfs", "--mgs", "mgt"]);
-    cluster.run(&["mkfs", "--ost", "--index", "0", "--mgsnode", &mgs_nid, "ost"]);
-    cluster.mkfs_mdt(&mgs_nid, &nid(one), &members.url(), "one");
-    cluster.serve("mgs", mgs, &["mgt", "ost"]);
+    let (mut cluster, mgs_nid, [one]) = Fixture::with_mdt(&members.url(), ["one"]);
     cluster.serve("one", one, &["one"]);
     let mnt = cluster.mount("mnt", &mgs_nid);
     write_and_sync(&mnt.join("before"), b"text").expect("write");

@@ -1,6 +1,7 @@
 //! A cluster whose MGS or MDT has its log in etcd, on ports of loopback, and a program that works
 //! on a mount of it.
 
+use crate::members::free_ports;
 use e2e::cluster::RUN_DIR;
 use e2e::process::{detach, is_mounted, text};
 use e2e::programs::write_and_sync;
@@ -30,6 +31,26 @@ impl Fixture {
 
     pub fn new() -> Fixture {
         Fixture { dir: tempfile::tempdir().expect("a folder"), servers: Vec::new() }
+    }
+
+    /// An MGS with an OST, which run, and an MDT with its log in etcd that these hosts may serve.
+    /// Returns also the NID of the MGS, and the ports of the hosts.
+    pub fn with_mdt<const HOSTS: usize>(
+        log: &str,
+        hosts: [&str; HOSTS],
+    ) -> (Fixture, String, [u16; HOSTS]) {
+        let mut cluster = Fixture::new();
+        let mut ports = free_ports(HOSTS + 1);
+        let mgs = ports.pop().expect("a port more than hosts");
+        let mgs_nid = nid(mgs);
+        let nodes: Vec<String> = ports.iter().map(|port| nid(*port)).collect();
+        cluster.run(&["mkfs", "--mgs", "mgt"]);
+        cluster.run(&["mkfs", "--ost", "--index", "0", "--mgsnode", &mgs_nid, "ost"]);
+        for host in hosts {
+            cluster.mkfs_mdt(&mgs_nid, &nodes.join(","), log, host);
+        }
+        cluster.serve("mgs", mgs, &["mgt", "ost"]);
+        (cluster, mgs_nid, ports.try_into().expect("a port for each host"))
     }
 
     pub fn output(&self, args: &[&str]) -> Output {

@@ -25,15 +25,7 @@ fn an_mdt_moves_to_another_host_when_its_own_is_lost() {
         return;
     }
     let Some(members) = or_skip(Members::start()) else { return };
-    let mut cluster = Fixture::new();
-    let [mgs, one, two] = free_ports(3)[..] else { unreachable!("three were asked for") };
-    let (mgs_nid, nodes, log) = (nid(mgs), format!("{},{}", nid(one), nid(two)), members.url());
-    cluster.run(&["mkfs", "--mgs", "mgt"]);
-    cluster.run(&["mkfs", "--ost", "--index", "0", "--mgsnode", &mgs_nid, "ost"]);
-    for dir in ["one", "two"] {
-        cluster.mkfs_mdt(&mgs_nid, &nodes, &log, dir);
-    }
-    cluster.serve("mgs", mgs, &["mgt", "ost"]);
+    let (mut cluster, mgs_nid, [one, two]) = Fixture::with_mdt(&members.url(), ["one", "two"]);
     cluster.serve("one", one, &["one"]);
     until("the first host takes it over", || cluster.log_has("one", "taken over"));
     cluster.serve("two", two, &["two"]);

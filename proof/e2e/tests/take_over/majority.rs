@@ -1,8 +1,8 @@
 //! Two of three etcd are stopped: nothing is called durable, programs wait and see no error, and
 //! everything goes on when the members do.
 
-use crate::fixture::{Fixture, nid, unmount, until};
-use crate::members::{Members, free_ports, or_skip};
+use crate::fixture::{Fixture, unmount, until};
+use crate::members::{Members, or_skip};
 use e2e::programs::write_and_sync;
 use std::fs;
 use std::path::Path;
@@ -52,15 +52,7 @@ fn fsync_waits_for_a_majority_of_etcd() {
         return;
     }
     let Some(members) = or_skip(Members::start()) else { return };
-    let mut cluster = Fixture::new();
-    let [mgs, one, two] = free_ports(3)[..] else { unreachable!("three were asked for") };
-    let (mgs_nid, nodes) = (nid(mgs), format!("{},{}", nid(one), nid(two)));
-    cluster.run(&["mkfs", "--mgs", "mgt"]);
-    cluster.run(&["mkfs", "--ost", "--index", "0", "--mgsnode", &mgs_nid, "ost"]);
-    for dir in ["one", "two"] {
-        cluster.mkfs_mdt(&mgs_nid, &nodes, &members.url(), dir);
-    }
-    cluster.serve("mgs", mgs, &["mgt", "ost"]);
+    let (mut cluster, mgs_nid, [one, two]) = Fixture::with_mdt(&members.url(), ["one", "two"]);
     cluster.serve("one", one, &["one"]);
     cluster.serve("two", two, &["two"]);
     until("a host follows", || {
