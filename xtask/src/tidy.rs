@@ -1,7 +1,7 @@
 //! What no Rust file of the tree may have: notes of unfinished work, letters that look like others,
-//! more lines than a person reads. Each crate begins with its story. A library of the lower storeys
-//! leaves effects to `world/env`. Checks that clippy makes (unsafe without a reason, tests that are
-//! switched off) are left to clippy.
+//! more lines than a person reads, an excuse for a long list of parameters. Each crate begins with
+//! its story. A library of the lower storeys leaves effects to `world/env`. Checks that clippy
+//! makes (unsafe without a reason, tests that are switched off) are left to clippy.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 const LINES_MAX: usize = 1000;
 /// Comments that mark unfinished work. In halves, so that this file does not find itself.
 const NOTES: [&str; 2] = [concat!("FIX", "ME"), concat!("XX", "X")];
+/// What no function may be excused from: what belongs together is a struct (`clippy.toml`).
+const PARAMETERS: &str = concat!("clippy::too_many", "_arguments");
 /// Storeys whose libraries ask `world/env` for every effect.
 const PURE: [&str; 5] = ["core", "world", "talk", "serve", "mount"];
 /// The line by which clippy holds them to it (`clippy.toml`).
@@ -65,6 +67,9 @@ pub fn check(path: &Path, text: &str, found: &mut Vec<String>) {
         for marker in NOTES.iter().filter(|m| has_word(comment, m)) {
             found.push(format!("{place}: {marker}"));
         }
+        if line.contains(PARAMETERS) {
+            found.push(format!("{place}: make a struct of parameters that belong together"));
+        }
         if let Some(letter) = line.chars().find(|c| !c.is_ascii()) {
             found.push(format!(
                 "{place}: {} is no ASCII letter; write an escape",
@@ -103,6 +108,13 @@ mod tests {
             let text = format!("fn f() {{}}\n    // {marker}\n");
             assert_eq!(found("a.rs", &text), [format!("a.rs:2: {marker}")], "{marker}");
         }
+    }
+
+    #[test]
+    fn a_long_list_of_parameters_has_no_excuse() {
+        let text = format!("#[allow({PARAMETERS}, reason = \"why\")]\nfn f() {{}}\n");
+        let sentence = "a.rs:1: make a struct of parameters that belong together";
+        assert_eq!(found("a.rs", &text), [sentence]);
     }
 
     #[test]

@@ -7,8 +7,7 @@
 //! MDT coordinates.
 
 use super::coordinate::Working;
-use super::facts::Facts;
-use super::gather::Hindrance;
+use super::gather::{Gathering, Hindrance};
 use super::steps::record_of_inode;
 use crate::mds::{Mds, RequestContext};
 use crate::records::{Records, entry_of, tail};
@@ -142,8 +141,7 @@ impl Mds {
         let Some(id) = begun else { return Ok(Err(Hindrance::Away)) };
         let _working = Working::on(self, id);
         let all: Vec<PeerFind> = stripes.all().iter().copied().map(PeerFind::Stripe).collect();
-        let (mut told, mut facts) = (BTreeMap::new(), Facts::default());
-        let pinned = self.pin_all(request, true, id, &all, true, &mut told, &mut facts).await?;
+        let pinned = self.pin_all(request, &mut Gathering::new(id, true), &all, true).await?;
         if let Err(hindrance) = pinned {
             return Ok(Err(hindrance));
         }

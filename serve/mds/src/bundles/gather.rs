@@ -39,6 +39,24 @@ pub(super) enum Hindrance {
     Away,
 }
 
+/// One attempt: its bundle, and what it has found out so far.
+pub(super) struct Gathering {
+    id: BundleId,
+    /// Whether its steps take space.
+    space: bool,
+    /// By MDT, how many MDTs it knows to take part.
+    told: BTreeMap<TargetIndex, usize>,
+    /// What the MDTs have said.
+    facts: Facts,
+}
+
+impl Gathering {
+    /// One of the bundle `id`, which knows nothing yet. `space`: its steps take some.
+    pub(super) fn new(id: BundleId, space: bool) -> Gathering {
+        Gathering { id, space, told: BTreeMap::new(), facts: Facts::default() }
+    }
+}
+
 impl Mds {
     /// Waits while an MDT that takes part is away.
     ///
@@ -75,27 +93,26 @@ impl Mds {
         let begun = self.state.lock().bundles.coordinator.begin(Vec::new());
         let Some(id) = begun else { return Ok(Err(Hindrance::Away)) };
         let _working = Working::on(self, id);
-        let (mut facts, mut told) = (Facts::default(), BTreeMap::new());
-        facts.realm = request.lock_context.asked.realm;
+        let mut gathering = Gathering::new(id, op.takes_space());
+        gathering.facts.realm = request.lock_context.asked.realm;
         let mut wanted = std::mem::replace(finds, op.finds());
-        let (expected, space) = (request.expected.clone(), op.takes_space());
+        let expected = request.expected.clone();
         for round in 0..ROUNDS_MAX {
-            let pinned = self
-                .pin_all(request, space, id, &wanted, round == 0, &mut told, &mut facts)
-                .await?;
+            let pinned = self.pin_all(request, &mut gathering, &wanted, round == 0).await?;
             add(finds, &wanted);
             if let Err(hindrance) = pinned {
                 tracing::debug!(target = %self.name, bundle = %id, ?hindrance, ?wanted, "not now");
                 return Ok(Err(hindrance));
             }
-            wanted = op.unknown_inodes(&facts)?;
+            wanted = op.unknown_inodes(&gathering.facts)?;
             if !wanted.is_empty() {
                 continue;
             }
             let credentials = request.credentials;
             let ctx = Context { credentials, now: self.env.clock.wall(), version: 0 };
             let is_squashed = request.is_squashed;
-            let Planned { steps, reply } = match op.plan(&mut facts, &ctx, &expected, is_squashed) {
+            let facts = &mut gathering.facts;
+            let Planned { steps, reply } = match op.plan(facts, &ctx, &expected, is_squashed) {
                 Ok(planned) => planned,
                 Err(Errno::EREMOTE) => match facts.take_missing() {
                     Some(find) => {
@@ -109,7 +126,7 @@ impl Mds {
             if steps.is_empty() {
                 return Ok(Ok(reply));
             }
-            if !self.all_know_all(space, id, &mut told).await? {
+            if !self.all_know_all(gathering.space, id, &mut gathering.told).await? {
                 return Ok(Err(Hindrance::Away));
             }
             let done = self.decide_and_apply(request, id, steps, reply).await?;
@@ -118,18 +135,16 @@ impl Mds {
         Err(Errno::EXDEV)
     }
 
-    /// Pins all of it, here and at the others. `told`: by MDT, how many MDTs it knows to take part.
-    #[allow(clippy::too_many_arguments, reason = "the state of one attempt")]
+    /// Pins all of it, here and at the others. `may_wait`: for holders of locks here, before that.
     pub(super) async fn pin_all(
         &self,
         request: &mut RequestContext<'_>,
-        space: bool,
-        id: BundleId,
+        gathering: &mut Gathering,
         wanted: &[PeerFind],
         may_wait: bool,
-        told: &mut BTreeMap<TargetIndex, usize>,
-        facts: &mut Facts,
     ) -> Result<Result<(), Hindrance>, Errno> {
+        let Gathering { id, space, told, facts } = gathering;
+        let (id, space) = (*id, *space);
         let mut by_mdt: BTreeMap<TargetIndex, Vec<PeerFind>> = BTreeMap::new();
         wanted.iter().for_each(|find| by_mdt.entry(mdt_of(find)).or_default().push(find.clone()));
         if let Some(own) = by_mdt.remove(&self.name.index) {
@@ -165,7 +180,8 @@ impl Mds {
         self.plan(request, |records, _| find(records, id, finds))
     }
 
-    /// Asks these MDTs to prepare, all at once. The inner error: what one of them answered instead.
+    /// Asks these MDTs to prepare, all at once. `told`: by MDT, how many MDTs it knows to take
+    /// part. The inner error: what one of them answered instead.
     pub(super) async fn prepare_at(
         &self,
         space: bool,
