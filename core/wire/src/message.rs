@@ -20,10 +20,11 @@ use types::session::{ClientUuid, ClusterId, Standing, Transno, Xid};
 use types::target::TargetName;
 
 /// Protocol versions this build speaks: `VERSION_MIN..=VERSION_MAX`.
-pub const VERSION_MIN: u16 = 2;
+pub const VERSION_MIN: u16 = 3;
 /// See [`VERSION_MIN`]. 1: first version. 2: a session belongs to the process that made it, servers
-/// prove to be servers, and the configuration tells no store UUIDs.
-pub const VERSION_MAX: u16 = 2;
+/// prove to be servers, and the configuration tells no store UUIDs. 3: an MDT that asks another one
+/// names the client for which it does.
+pub const VERSION_MAX: u16 = 3;
 
 /// One operation.
 #[derive(Clone, Debug, PartialEq)]

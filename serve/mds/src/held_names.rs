@@ -9,8 +9,15 @@
 //! threads of that mount hold while their changes wait here. If two clients held names, each second
 //! look could wait for a change that waits for the other client's names.
 //!
+//! **Over several MDTs** each holds its own names. An operation over them names its client, so that
+//! another MDT's operations wait as a client's own do. If it met what its client did not expect,
+//! the Cancel that ends it tells the other MDTs to hold what it had pinned there: nothing comes in
+//! between. Names that pass to another stripe wait for those that are held, or the second try would
+//! come to an MDT that holds nothing.
+//!
 //! Bounds: a time from the answer (`MdsSettings::names_held`), and [`HELD_MAX`] names; beyond them
-//! a name is not held, and the second try is as good as any.
+//! a name is not held, and the second try is as good as any. Names that pass wait for those that
+//! were held when they began, and for no later ones.
 
 use env::clock::Monotonic;
 use smallvec::{SmallVec, smallvec};
@@ -122,6 +129,13 @@ impl HeldNames {
         Some(InTheWay { until: held.until, releases: self.releases })
     }
 
+    /// If a client holds a name of this directory, and until `last` at most: how long.
+    pub(crate) fn any_in(&self, dir: Fid, last: Monotonic, now: Monotonic) -> Option<InTheWay> {
+        let waited_for = |held: &&Held| held.dir == dir && held.until > now && held.until <= last;
+        let held = self.names.iter().find(waited_for)?;
+        Some(InTheWay { until: held.until, releases: self.releases })
+    }
+
     /// Holds these names for one attempt of a client.
     ///
     /// # Errors
@@ -154,17 +168,27 @@ impl HeldNames {
 
     /// An attempt of this client is over. `true`: others may go on.
     pub(crate) fn release(&mut self, client: ClientUuid, names: &[(Fid, &Name)]) -> bool {
+        self.release_where(|held| held.client == client && is_one_of(held, names))
+    }
+
+    /// These names changed in an operation over several MDTs, which nothing but its own client's
+    /// hold let through: that attempt is over. `true`: others may go on.
+    pub(crate) fn changed(&mut self, names: &[(Fid, &Name)]) -> bool {
+        self.release_where(|held| is_one_of(held, names))
+    }
+
+    fn release_where(&mut self, is_one: impl Fn(&Held) -> bool) -> bool {
         let before = self.names.len();
-        let is_one = |held: &Held| {
-            let same = |(dir, name): &(Fid, &Name)| held.dir == *dir && held.name == **name;
-            held.client == client && names.iter().any(same)
-        };
         self.names.iter_mut().filter(|held| is_one(held)).for_each(|held| held.attempts -= 1);
         self.names.retain(|held| held.attempts > 0);
         let released = self.names.len() < before;
         self.releases += u64::from(released);
         released
     }
+}
+
+fn is_one_of(held: &Held, names: &[(Fid, &Name)]) -> bool {
+    names.iter().any(|(dir, name)| held.dir == *dir && held.name == **name)
 }
 
 #[cfg(test)]
@@ -220,6 +244,21 @@ mod tests {
         held.hold(A, &names, NOW).unwrap();
         assert!(!held.release(A, &names) && waits(&held, B, "x", NOW));
         assert!(held.release(A, &names) && !waits(&held, B, "x", NOW));
+    }
+
+    #[test]
+    fn names_that_pass_wait_for_those_that_are_held_already() {
+        let (mut held, x, y) = (HeldNames::new(HELD_FOR), name("x"), name("y"));
+        held.hold(A, &[(Fid::ROOT, &x)], NOW).unwrap();
+        let (last, later) = (NOW + HELD_FOR, NOW + HELD_FOR / 2);
+        assert!(held.any_in(Fid::ROOT, last, NOW).is_some());
+        assert!(held.any_in(Fid::NONE, last, NOW).is_none(), "elsewhere");
+        held.hold(A, &[(Fid::ROOT, &y)], later).unwrap();
+        assert!(held.release(A, &[(Fid::ROOT, &x)]));
+        assert!(held.any_in(Fid::ROOT, last, later).is_none(), "it was held later");
+        assert!(held.any_in(Fid::ROOT, later + HELD_FOR, later).is_some());
+        assert!(held.changed(&[(Fid::ROOT, &y)]) && held.is_empty());
+        assert!(!held.changed(&[(Fid::ROOT, &y)]));
     }
 
     #[test]

@@ -166,6 +166,8 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) results: Vec<Result<OpReply, Errno>>,
     /// What its operations must find.
     pub(crate) expected: Expected,
+    /// Of the running operation: its names are held for a second try, at all MDTs.
+    pub(crate) names_are_held: bool,
     /// State of its locks.
     pub(crate) lock_context: LockContext,
     /// What it has paid of its client's grant.
@@ -175,11 +177,6 @@ pub(crate) struct RequestContext<'a> {
 impl RequestContext<'_> {
     pub(crate) fn client(&self) -> ClientUuid {
         self.export.client()
-    }
-
-    /// Its client, and whether it says what its operations must find.
-    pub(crate) fn expects(&self) -> (ClientUuid, bool) {
-        (self.client(), !self.expected.is_empty())
     }
 
     /// Data that the operation which runs now brought.

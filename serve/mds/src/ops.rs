@@ -77,19 +77,19 @@ impl Mds {
             MdsOp::Unlink(op) => {
                 let result = self.in_turn(request, |request| self.unlink(request, op)).await;
                 let result = self.or_over_mdts(request, NameOperation::Unlink(op), result).await;
-                self.attempted(request.expects(), Attempt::Unlink(op), &result).await;
+                self.attempted(request, Attempt::Unlink(op), &result).await;
                 result
             }
             MdsOp::Rmdir(op) => {
                 let result = self.in_turn(request, |request| self.rmdir(request, op)).await;
                 let result = self.or_over_mdts(request, NameOperation::Rmdir(op), result).await;
-                self.attempted(request.expects(), Attempt::Rmdir(op), &result).await;
+                self.attempted(request, Attempt::Rmdir(op), &result).await;
                 result
             }
             MdsOp::Rename(op) => {
                 let result = self.in_turn(request, |request| self.rename(request, op)).await;
                 let result = self.or_over_mdts(request, NameOperation::Rename(op), result).await;
-                self.attempted(request.expects(), Attempt::Rename(op), &result).await;
+                self.attempted(request, Attempt::Rename(op), &result).await;
                 result
             }
             MdsOp::Link(op) => {

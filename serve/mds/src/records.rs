@@ -504,7 +504,7 @@ impl<'a> Records<'a> {
 
     /// Whether another client holds a name that is to be changed.
     fn names_held(&self, changes: &[Change<'_>]) -> Option<InTheWay> {
-        let LockRequest { client, now, .. } = self.lock_context.asked;
+        let (client, now) = (self.lock_context.asked.tries(), self.lock_context.asked.now);
         let held = &self.state.held_names;
         if held.is_empty() || client == ClientUuid::default() {
             return None;
@@ -512,6 +512,19 @@ impl<'a> Records<'a> {
         changes.iter().find_map(|change| {
             held.in_the_way(client, change.fid, change.names.into_iter().flatten(), now)
         })
+    }
+
+    /// Succeeds if no client holds a name of this directory, some of whose names are to pass to
+    /// other stripes: a client's second try must come to the stripe of the first one.
+    pub(crate) fn names_may_pass(&mut self, dir: Fid) -> Result<(), Errno> {
+        let LockRequest { held_until, now, .. } = self.lock_context.asked;
+        match self.state.held_names.any_in(dir, held_until, now) {
+            None => Ok(()),
+            Some(held) => {
+                self.lock_context.outcome.obstacle = Some(Obstacle::Held(held));
+                Err(Errno::EAGAIN)
+            }
+        }
     }
 
     /// A name changes for which others were called back before, and which was pinned since.

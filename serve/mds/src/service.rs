@@ -248,6 +248,7 @@ impl Mds {
             transno,
             results,
             expected: Expected::default(),
+            names_are_held: false,
             lock_context,
             payment: None,
         };

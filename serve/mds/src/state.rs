@@ -10,12 +10,15 @@ use crate::locks::groups::Groups;
 use crate::opens::Opens;
 use crate::records::fids::Fids;
 use crate::went::Went;
+use env::clock::Monotonic;
 use foldhash::HashSet;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
+use types::bundle::BundleId;
 use types::fid::Fid;
 use types::lock::InodeBits;
+use types::name::Name;
 use types::session::{ClientUuid, Transno};
 
 /// State that is in memory only. It is lost at a crash; `recovery` describes the consequences.
@@ -83,6 +86,19 @@ impl State {
     pub(crate) fn may_store(&self, client: ClientUuid, fid: Fid) -> bool {
         self.opens.is_writing(client, fid)
             || self.locks.table.shown(fid, client).contains(InodeBits::WRITE)
+    }
+
+    /// A bundle is over that changed nothing here. The names that it had pinned are held from this
+    /// moment for the second try of this client; [`ClientUuid::default`]: they are not.
+    pub(crate) fn unpin_and_hold(&mut self, id: BundleId, client: ClientUuid, now: Monotonic) {
+        let State { bundles, held_names, .. } = self;
+        if client != ClientUuid::default() {
+            let names: Vec<(Fid, &Name)> = bundles.pins.names_of(id).collect();
+            if held_names.hold(client, &names, now).is_err() {
+                tracing::debug!(bundle = %id, "another client holds names: these are not held");
+            }
+        }
+        bundles.pins.unpin(id);
     }
 
     /// Something became known of answers. To be called within `Mds::with_state`, which carries out

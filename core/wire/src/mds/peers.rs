@@ -18,8 +18,9 @@ use types::limits::{
     BUNDLE_BYTES_MAX, BUNDLE_PINS_MAX, BUNDLES_OPEN_MAX, BUNDLES_PER_REPLY_BYTES,
     MDTS_PER_BUNDLE_MAX, RECORD_VALUE_BYTES_MAX, XATTR_VALUE_BYTES_MAX,
 };
+use types::session::ClientUuid;
 use types::target::TargetIndex;
-use zerocopy::little_endian::{U32, U64};
+use zerocopy::little_endian::{U32, U64, U128};
 
 /// Bundles in one answer.
 const BUNDLES_PER_REPLY_MAX: usize = BUNDLES_PER_REPLY_BYTES / BUNDLE_BYTES_MIN;
@@ -36,6 +37,8 @@ pub struct PeerPrepare {
     pub id: BundleId,
     /// The bundle takes space.
     pub space: bool,
+    /// The client that asks for it; [`ClientUuid::default`]: an MDT itself.
+    pub client: ClientUuid,
     /// All MDTs that take part beside the coordinator, as far as they are known.
     pub others: Vec<TargetIndex>,
     /// What is to be pinned.
@@ -49,6 +52,7 @@ impl Operation for PeerPrepare {
 
     fn put(&self, w: &mut Writer) {
         w.put(&RawBundleId::from(self.id));
+        w.put(&U128::new(self.client.0));
         w.put(&len32(self.others.len()));
         self.others.iter().for_each(|mdt| w.put(&U32::new(mdt.0.into())));
         w.put(&len32(self.finds.len()));
@@ -58,13 +62,14 @@ impl Operation for PeerPrepare {
     fn get(flags: u16, r: &mut Reader<'_>, _: &mut Bulk) -> Result<PeerPrepare, DecodeError> {
         let [space] = unpack(FLAGS, flags)?;
         let id = bundle_id(r)?;
+        let client = client(r)?;
         let n = count(*r.get()?, "MDTs of a bundle", MDTS_PER_BUNDLE_MAX)?;
         r.expect(n, size_of::<U32>())?;
         let others = (0..n).map(|_| index(r)).collect::<Result<_, _>>()?;
         let n = count(*r.get()?, "finds", BUNDLE_PINS_MAX)?;
         r.expect(n, FIND_BYTES_MIN)?;
         let finds = (0..n).map(|_| find(r)).collect::<Result<_, _>>()?;
-        Ok(PeerPrepare { id, space, others, finds })
+        Ok(PeerPrepare { id, space, client, others, finds })
     }
 
     #[cfg(test)]
@@ -78,8 +83,8 @@ impl Operation for PeerPrepare {
             PeerFind::Names { dir: DIR, after: Some(name("c")), limit: 128 },
             PeerFind::Names { dir: DIR, after: None, limit: 128 },
         ];
-        let others = vec![TargetIndex(2), TargetIndex(3)];
-        PeerPrepare { id: sample_id(3), space: true, others, finds }
+        let (client, others) = (ClientUuid(0x5678), vec![TargetIndex(2), TargetIndex(3)]);
+        PeerPrepare { id: sample_id(3), space: true, client, others, finds }
     }
 
     #[cfg(test)]
@@ -99,8 +104,14 @@ impl Operation for PeerPrepare {
             }),
         ];
         let others = vec(any::<u16>().prop_map(TargetIndex), 0..4);
-        (any_id(), any::<bool>(), others, vec(find, 0..5))
-            .prop_map(|(id, space, others, finds)| PeerPrepare { id, space, others, finds })
+        (any_id(), any::<bool>(), any::<u128>().prop_map(ClientUuid), others, vec(find, 0..5))
+            .prop_map(|(id, space, client, others, finds)| PeerPrepare {
+                id,
+                space,
+                client,
+                others,
+                finds,
+            })
             .boxed()
     }
 }
@@ -176,26 +187,32 @@ impl Operation for PeerAsk {
 pub struct PeerCancel {
     /// The bundle.
     pub id: BundleId,
+    /// The names that it had pinned stay as they are for a moment, for the second try of this
+    /// client (docs/locks/kernel.md, R34 and R41); [`ClientUuid::default`]: they do not.
+    pub held_for: ClientUuid,
 }
 
 impl Operation for PeerCancel {
     fn put(&self, w: &mut Writer) {
         w.put(&RawBundleId::from(self.id));
+        w.put(&U128::new(self.held_for.0));
     }
 
     fn get(flags: u16, r: &mut Reader<'_>, _: &mut Bulk) -> Result<PeerCancel, DecodeError> {
         plain(flags)?;
-        Ok(PeerCancel { id: bundle_id(r)? })
+        Ok(PeerCancel { id: bundle_id(r)?, held_for: client(r)? })
     }
 
     #[cfg(test)]
     fn sample() -> PeerCancel {
-        PeerCancel { id: sample_id(3) }
+        PeerCancel { id: sample_id(3), held_for: ClientUuid(0x5678) }
     }
 
     #[cfg(test)]
     fn any() -> BoxedStrategy<PeerCancel> {
-        any_id().prop_map(|id| PeerCancel { id }).boxed()
+        (any_id(), any::<u128>())
+            .prop_map(|(id, client)| PeerCancel { id, held_for: ClientUuid(client) })
+            .boxed()
     }
 }
 
@@ -447,6 +464,10 @@ fn index(r: &mut Reader<'_>) -> Result<TargetIndex, DecodeError> {
 
 fn bundle_id(r: &mut Reader<'_>) -> Result<BundleId, DecodeError> {
     r.get::<RawBundleId>().map(BundleId::from)
+}
+
+fn client(r: &mut Reader<'_>) -> Result<ClientUuid, DecodeError> {
+    r.get::<U128>().map(|client| ClientUuid(client.get()))
 }
 
 pub(crate) fn put_ids(ids: &[BundleId], w: &mut Writer) {

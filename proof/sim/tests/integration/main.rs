@@ -11,6 +11,7 @@ mod mounts;
 mod moves;
 mod moves_seen;
 mod peers;
+mod second_tries;
 mod seeds;
 mod splits;
 mod splits_seen;

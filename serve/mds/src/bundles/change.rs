@@ -7,7 +7,7 @@
 //! MDT coordinates.
 
 use super::coordinate::Working;
-use super::gather::{Gathering, Hindrance};
+use super::gather::{Gathering, Hindrance, Preparing};
 use super::steps::record_of_inode;
 use crate::mds::{Mds, RequestContext};
 use crate::records::{Records, entry_of, tail};
@@ -141,7 +141,8 @@ impl Mds {
         let Some(id) = begun else { return Ok(Err(Hindrance::Away)) };
         let _working = Working::on(self, id);
         let all: Vec<PeerFind> = stripes.all().iter().copied().map(PeerFind::Stripe).collect();
-        let pinned = self.pin_all(request, &mut Gathering::new(id, true), &all, true).await?;
+        let asked = Preparing::of(id, request.client(), true);
+        let pinned = self.pin_all(request, &mut Gathering::new(asked), &all, true).await?;
         if let Err(hindrance) = pinned {
             return Ok(Err(hindrance));
         }

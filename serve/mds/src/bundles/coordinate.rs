@@ -27,9 +27,9 @@ use types::bundle::BundleId;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::name::Name;
-use types::session::Transno;
+use types::session::{ClientUuid, Transno};
 use types::target::TargetIndex;
-use wire::mds::{MdsReply, PeerApply};
+use wire::mds::{MdsReply, PeerApply, PeerCancel};
 use wire::message::OpReply;
 
 /// How often an operation begins anew, because the other MDT had restarted or did not wait.
@@ -70,7 +70,7 @@ impl Drop for Working<'_> {
             state.bundles.coordinator.is_decided(self.id)
         };
         if !decided {
-            self.mds.give_up(self.id);
+            self.mds.give_up(self.id, ClientUuid::default());
         }
         self.mds.finish.wake();
     }
@@ -284,23 +284,25 @@ impl Mds {
         answered
     }
 
-    /// Gives up a bundle that is not decided; others that may have prepared it are told.
-    pub(super) fn give_up(&self, id: BundleId) {
+    /// Gives up a bundle that is not decided; others that may have prepared it are told. All hold
+    /// the names that it had pinned for the second try of this client; [`ClientUuid::default`]:
+    /// they do not.
+    pub(super) fn give_up(&self, id: BundleId, held_for: ClientUuid) {
         let told = {
-            let bundles = &mut self.state.lock().bundles;
-            bundles.pins.unpin(id);
-            bundles.coordinator.give_up(id)
+            let state = &mut *self.state.lock();
+            state.unpin_and_hold(id, held_for, self.env.clock.now());
+            state.bundles.coordinator.give_up(id)
         };
         self.unpinned.notify_waiters();
-        self.cancel(id, told);
+        self.cancel(id, told, held_for);
     }
 
     /// Tells these MDTs that a bundle is given up. One that does not hear it frees what it has
     /// pinned when its time is over.
-    pub(super) fn cancel(&self, id: BundleId, told: Vec<TargetIndex>) {
+    pub(super) fn cancel(&self, id: BundleId, told: Vec<TargetIndex>, held_for: ClientUuid) {
         for peer in told.into_iter().filter_map(|mdt| self.peers.get(mdt)) {
             let cancel = async move {
-                if let Err(error) = peer.peer_cancel(id).await {
+                if let Err(error) = peer.peer_cancel(PeerCancel { id, held_for }).await {
                     tracing::debug!(bundle = %id, %error, "another MDT is not told that it is given up");
                 }
             };

@@ -50,9 +50,9 @@ pub(super) fn mdt_of(find: &PeerFind) -> TargetIndex {
 /// change on which what was found rests.
 ///
 /// # Errors
-/// EAGAIN, with the obstacle in the lock context: clients hold some of it, or another bundle has
-/// pinned it; nothing is pinned. ENOENT, ENOTDIR, EREMCHG: no such directory; E2BIG: it is too
-/// much; EIO.
+/// EAGAIN, with the obstacle in the lock context: clients hold some of it, or are about to try
+/// again to change a name, or another bundle has pinned it; nothing is pinned. ENOENT, ENOTDIR,
+/// EREMCHG: no such directory; E2BIG: it is too much; EIO.
 pub(super) fn find(
     records: &mut Records<'_>,
     id: BundleId,
@@ -102,6 +102,9 @@ pub(super) fn find(
             PeerFind::Names { dir, after, limit } => {
                 let inode = directory(records, *dir)?;
                 records.free_of(records.state.bundles.pins.named_in(id, *dir))?;
+                if *limit > 0 {
+                    records.names_may_pass(*dir)?;
+                }
                 found.names(records, &inode, after.as_ref(), *limit as usize)?;
                 if !is_mutant(Mutant::StripesHeld) {
                     changes.push(Change::of(*dir, ALL_BUT_NAMES));

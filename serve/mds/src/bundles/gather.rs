@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::bundle::BundleId;
 use types::errno::Errno;
-use types::session::Transno;
+use types::session::{ClientUuid, Transno};
 use types::target::TargetIndex;
 use wire::mds::{MdsReply, PeerFacts, PeerFind, PeerPrepare};
 
@@ -39,21 +39,39 @@ pub(super) enum Hindrance {
     Away,
 }
 
-/// One attempt: its bundle, and what it has found out so far.
-pub(super) struct Gathering {
-    id: BundleId,
+/// A bundle that other MDTs are asked to prepare.
+pub(super) struct Preparing {
+    pub(super) id: BundleId,
     /// Whether its steps take space.
     space: bool,
+    /// The client that asks for it; [`ClientUuid::default`]: this MDT itself.
+    client: ClientUuid,
     /// By MDT, how many MDTs it knows to take part.
     told: BTreeMap<TargetIndex, usize>,
-    /// What the MDTs have said.
+}
+
+impl Preparing {
+    /// One that this client asks for. No other MDT knows of it. `space`: its steps take some.
+    pub(super) fn of(id: BundleId, client: ClientUuid, space: bool) -> Preparing {
+        Preparing { id, space, client, told: BTreeMap::new() }
+    }
+
+    /// One that this MDT asks for itself, and that takes space.
+    pub(super) fn of_itself(id: BundleId) -> Preparing {
+        Preparing::of(id, ClientUuid::default(), true)
+    }
+}
+
+/// One attempt: its bundle, and what the MDTs have said.
+pub(super) struct Gathering {
+    asked: Preparing,
     facts: Facts,
 }
 
 impl Gathering {
-    /// One of the bundle `id`, which knows nothing yet. `space`: its steps take some.
-    pub(super) fn new(id: BundleId, space: bool) -> Gathering {
-        Gathering { id, space, told: BTreeMap::new(), facts: Facts::default() }
+    /// Nothing is known yet.
+    pub(super) fn new(asked: Preparing) -> Gathering {
+        Gathering { asked, facts: Facts::default() }
     }
 }
 
@@ -93,7 +111,8 @@ impl Mds {
         let begun = self.state.lock().bundles.coordinator.begin(Vec::new());
         let Some(id) = begun else { return Ok(Err(Hindrance::Away)) };
         let _working = Working::on(self, id);
-        let mut gathering = Gathering::new(id, op.takes_space());
+        let client = request.client();
+        let mut gathering = Gathering::new(Preparing::of(id, client, op.takes_space()));
         gathering.facts.realm = request.lock_context.asked.realm;
         let mut wanted = std::mem::replace(finds, op.finds());
         let expected = request.expected.clone();
@@ -121,12 +140,19 @@ impl Mds {
                     }
                     None => return Err(Errno::EIO),
                 },
-                Err(errno) => return Err(errno),
+                Err(errno) => {
+                    let misses = errno == Errno::ESTALE && !expected.is_empty();
+                    if misses && op.comes_again(facts) {
+                        self.give_up(id, client);
+                        request.names_are_held = true;
+                    }
+                    return Err(errno);
+                }
             };
             if steps.is_empty() {
                 return Ok(Ok(reply));
             }
-            if !self.all_know_all(gathering.space, id, &mut gathering.told).await? {
+            if !self.all_know_all(&mut gathering.asked).await? {
                 return Ok(Err(Hindrance::Away));
             }
             let done = self.decide_and_apply(request, id, steps, reply).await?;
@@ -143,8 +169,8 @@ impl Mds {
         wanted: &[PeerFind],
         may_wait: bool,
     ) -> Result<Result<(), Hindrance>, Errno> {
-        let Gathering { id, space, told, facts } = gathering;
-        let (id, space) = (*id, *space);
+        let Gathering { asked, facts } = gathering;
+        let id = asked.id;
         let mut by_mdt: BTreeMap<TargetIndex, Vec<PeerFind>> = BTreeMap::new();
         wanted.iter().for_each(|find| by_mdt.entry(mdt_of(find)).or_default().push(find.clone()));
         if let Some(own) = by_mdt.remove(&self.name.index) {
@@ -161,7 +187,7 @@ impl Mds {
             self.commit_up_to(newest).await?;
             facts.learn(found)?;
         }
-        match self.prepare_at(space, id, by_mdt, told).await? {
+        match self.prepare_at(by_mdt, asked).await? {
             Ok(all) => all.into_iter().try_for_each(|found| facts.learn(found))?,
             Err(hindrance) => return Ok(Err(hindrance)),
         }
@@ -180,18 +206,16 @@ impl Mds {
         self.plan(request, |records, _| find(records, id, finds))
     }
 
-    /// Asks these MDTs to prepare, all at once. `told`: by MDT, how many MDTs it knows to take
-    /// part. The inner error: what one of them answered instead.
+    /// Asks these MDTs to prepare, all at once. The inner error: what one of them answered instead.
     pub(super) async fn prepare_at(
         &self,
-        space: bool,
-        id: BundleId,
         finds: BTreeMap<TargetIndex, Vec<PeerFind>>,
-        told: &mut BTreeMap<TargetIndex, usize>,
+        asked: &mut Preparing,
     ) -> Result<Result<Vec<PeerFacts>, Hindrance>, Errno> {
         if finds.is_empty() {
             return Ok(Ok(Vec::new()));
         }
+        let Preparing { id, space, client, ref mut told } = *asked;
         let others: BTreeSet<TargetIndex> = told.keys().chain(finds.keys()).copied().collect();
         let others: Vec<TargetIndex> = others.into_iter().collect();
         for mdt in finds.keys() {
@@ -202,7 +226,7 @@ impl Mds {
             return Ok(Err(Hindrance::Away));
         }
         let ask = |(mdt, finds): (TargetIndex, Vec<PeerFind>)| {
-            let prepare = PeerPrepare { id, space, others: others.clone(), finds };
+            let prepare = PeerPrepare { id, space, client, others: others.clone(), finds };
             async move {
                 match self.peers.get(mdt) {
                     Some(peer) => Some((mdt, peer.peer_prepare(prepare).await)),
@@ -210,7 +234,7 @@ impl Mds {
                 }
             }
         };
-        let asked = self.env.clock.now();
+        let began = self.env.clock.now();
         let answers = self.until_stopped(join_all(finds.into_iter().map(ask))).await?;
         let (mut all, mut instead) = (Vec::new(), None);
         for answer in answers {
@@ -230,7 +254,7 @@ impl Mds {
                 }
                 Err(RpcError::Errno(Errno::EAGAIN)) => {
                     instead = Some(Hindrance::Busy);
-                    self.note_hindered(mdt, asked);
+                    self.note_hindered(mdt, began);
                 }
                 Err(RpcError::Errno(errno)) if !is_of_session(errno) => {
                     return Err(too_much(errno));
@@ -238,7 +262,7 @@ impl Mds {
                 Err(error) => {
                     tracing::warn!(bundle = %id, ?mdt, %error, "another MDT does not prepare its part");
                     instead = Some(Hindrance::Away);
-                    self.note_hindered(mdt, asked);
+                    self.note_hindered(mdt, began);
                 }
             }
         }
@@ -246,17 +270,12 @@ impl Mds {
     }
 
     /// Each MDT that takes part knows all of them. `false`: one of them does not prepare it again.
-    pub(super) async fn all_know_all(
-        &self,
-        space: bool,
-        id: BundleId,
-        told: &mut BTreeMap<TargetIndex, usize>,
-    ) -> Result<bool, Errno> {
-        let all = told.len();
-        let behind = told.iter().filter(|(_, known)| **known < all).map(|(mdt, _)| *mdt);
+    pub(super) async fn all_know_all(&self, asked: &mut Preparing) -> Result<bool, Errno> {
+        let all = asked.told.len();
+        let behind = asked.told.iter().filter(|(_, known)| **known < all).map(|(mdt, _)| *mdt);
         let behind: BTreeMap<TargetIndex, Vec<PeerFind>> =
             behind.map(|mdt| (mdt, Vec::new())).collect();
-        Ok(self.prepare_at(space, id, behind, told).await?.is_ok())
+        Ok(self.prepare_at(behind, asked).await?.is_ok())
     }
 
     /// Waits for a while before another attempt, each time longer. Two operations that met wait

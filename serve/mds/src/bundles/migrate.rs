@@ -7,7 +7,7 @@
 use super::change::{as_shard, is_acl};
 use super::coordinate::{AGAIN, Working};
 use super::find::mdt_of;
-use super::gather::Hindrance;
+use super::gather::{Hindrance, Preparing};
 use super::pins::Pin;
 use super::restripe::{bytes_of, stripes_of};
 use super::steps::{inode_of, record_of_inode};
@@ -196,8 +196,8 @@ impl Mds {
             after: None,
             limit: 0,
         }));
-        let mut told = BTreeMap::new();
-        let facts = match self.pin_names(id, finds.into_iter(), &mut told).await {
+        let mut asked = Preparing::of_itself(id);
+        let facts = match self.pin_names(finds.into_iter(), &mut asked).await {
             // It has been moved, or removed.
             Err(Errno::ENOENT | Errno::ESTALE | Errno::EREMCHG) => return Ok(Tried::Moved),
             facts => match facts? {
@@ -211,10 +211,10 @@ impl Mds {
             Leads::Elsewhere => return Ok(Tried::Moved),
         }
         let Some(new) = self.pinned_fids(id, &goes.to.mdts)? else { return Ok(Tried::Moved) };
-        if let Err(hindrance) = self.prepare_new(id, &new, &mut told).await? {
+        if let Err(hindrance) = self.prepare_new(&new, &mut asked).await? {
             return Ok(Tried::Hindered(hindrance));
         }
-        if !self.all_know_all(true, id, &mut told).await? {
+        if !self.all_know_all(&mut asked).await? {
             return Ok(Tried::Hindered(Hindrance::Away));
         }
         let Some(steps) = self.draft_migrate((id, fid), goes, new, dir)? else {
@@ -250,9 +250,8 @@ impl Mds {
     /// to one waits for it there.
     pub(super) async fn prepare_new(
         &self,
-        id: BundleId,
         new: &[Fid],
-        told: &mut BTreeMap<TargetIndex, usize>,
+        asked: &mut Preparing,
     ) -> Result<Result<(), Hindrance>, Errno> {
         let mut finds: BTreeMap<TargetIndex, Vec<PeerFind>> = BTreeMap::new();
         for fid in new {
@@ -260,7 +259,7 @@ impl Mds {
             finds.entry(mdt_of(&find)).or_default().push(find);
         }
         finds.remove(&self.name.index);
-        Ok(self.prepare_at(true, id, finds, told).await?.map(drop))
+        Ok(self.prepare_at(finds, asked).await?.map(drop))
     }
 
     /// `dir`: the stripe that has its name; `new`: its new stripes. `None`: it has changed since.

@@ -6,7 +6,7 @@
 
 use super::coordinate::{AGAIN, Working};
 use super::find::{find, mdt_of};
-use super::gather::Hindrance;
+use super::gather::{Hindrance, Preparing};
 use super::migrate::{AWAY_MAX, Leads, Tried, all_xattrs, leads};
 use super::restripe::bytes_of;
 use super::steps::record_of_inode;
@@ -121,7 +121,7 @@ impl Mds {
             by_mdt.entry(mdt_of(&find)).or_default().push(find);
         }
         let own = by_mdt.remove(&self.name.index).unwrap_or_default();
-        let mut told = BTreeMap::new();
+        let mut asked = Preparing::of_itself(id);
         let pinned = self.pin_inode(id, fid, own).await;
         let mut all = match pinned {
             Err(Errno::EREMCHG | Errno::ENOENT) => return Ok(Tried::Moved),
@@ -130,7 +130,7 @@ impl Mds {
                 Err(hindrance) => return Ok(Tried::Hindered(hindrance)),
             },
         };
-        match self.prepare_at(true, id, by_mdt, &mut told).await {
+        match self.prepare_at(by_mdt, &mut asked).await {
             Err(Errno::EREMCHG | Errno::ENOENT) => return Ok(Tried::Moved),
             prepared => match prepared? {
                 Ok(more) => all.extend(more),
@@ -150,10 +150,10 @@ impl Mds {
         let Some(new) = self.pinned_fids(id, &[to])?.and_then(|all| all.first().copied()) else {
             return Ok(Tried::Moved);
         };
-        if let Err(hindrance) = self.prepare_new(id, &[new], &mut told).await? {
+        if let Err(hindrance) = self.prepare_new(&[new], &mut asked).await? {
             return Ok(Tried::Hindered(hindrance));
         }
-        if !self.all_know_all(true, id, &mut told).await? {
+        if !self.all_know_all(&mut asked).await? {
             return Ok(Tried::Hindered(Hindrance::Away));
         }
         let Some(steps) = self.draft_inode(id, (fid, new), places, &names)? else {

@@ -2,6 +2,7 @@
 
 use super::facts::Facts;
 use crate::expected::Expected;
+use crate::held_names::Attempt;
 use crate::records::entry_of;
 use disk::bundle::Step;
 use namespace::context::Context;
@@ -74,6 +75,20 @@ impl NameOperation<'_> {
             finds.push(PeerFind::Inode { fid: op.fid, loses: false });
         }
         finds
+    }
+
+    /// True if a kernel that finds its names as they are tries again.
+    pub(super) fn comes_again(&self, facts: &Facts) -> bool {
+        let attempt = match self {
+            Op::Rename(op) => Attempt::Rename(op),
+            Op::Unlink(op) => Attempt::Unlink(op),
+            Op::Rmdir(op) => Attempt::Rmdir(op),
+            Op::Link(_) => return false,
+        };
+        let leads = |(dir, name): &(Fid, &Name)| facts.leads(*dir, name);
+        let found: Vec<Option<FileType>> =
+            attempt.names().iter().map(|name| leads(name).map(|to| to.file_type)).collect();
+        attempt.comes_again(&found)
     }
 
     /// The inodes that its names lead to, as far as nothing is known of them.

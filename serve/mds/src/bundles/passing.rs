@@ -12,7 +12,7 @@
 use super::Steps;
 use super::coordinate::{AGAIN, Working};
 use super::find::{NAMES_MAX, find, mdt_of};
-use super::gather::Hindrance;
+use super::gather::{Hindrance, Preparing};
 use super::restripe::stripes_of;
 use super::steps::{Occasion, do_part, inode_of};
 use super::stripes::STEPS_BYTES_MAX;
@@ -138,15 +138,14 @@ impl Mds {
         let begun = self.state.lock().bundles.coordinator.begin(Vec::new());
         let Some(id) = begun else { return Ok(Err(Hindrance::Away)) };
         let _working = Working::on(self, id);
-        let (mut told, first) = (BTreeMap::new(), std::mem::take(met));
-        let facts = match self.gather_names(id, &stripes, cursor.as_ref(), first, &mut told).await?
-        {
+        let (mut asked, first) = (Preparing::of_itself(id), std::mem::take(met));
+        let facts = match self.gather_names(&stripes, cursor.as_ref(), first, &mut asked).await? {
             Ok(facts) => facts,
             Err(hindrance) => return Ok(Err(hindrance)),
         };
         let Some(mut batch) = Batch::of(&stripes, facts)? else { return Ok(Err(Hindrance::Busy)) };
         if !stripes.leaves().is_empty() {
-            match self.pin_inodes(id, &stripes, &mut batch, &mut told).await? {
+            match self.pin_inodes(&stripes, &mut batch, &mut asked).await? {
                 Ok(()) => {}
                 Err(Held { hindrance, finds }) => {
                     *met = finds;
@@ -168,28 +167,27 @@ impl Mds {
     /// Pins all stripes and these inodes, and asks each stripe for its next names.
     async fn gather_names(
         &self,
-        id: BundleId,
         stripes: &DirStripes,
         cursor: Option<&Name>,
         first: Vec<PeerFind>,
-        told: &mut BTreeMap<TargetIndex, usize>,
+        asked: &mut Preparing,
     ) -> Result<Result<Vec<PeerFacts>, Hindrance>, Errno> {
         let old = stripes.moving().map_or(1, |moving| usize::from(moving.count)).max(1);
         let most = self.settings.names_per_bundle.min(NAMES_MAX);
         let limit = (most / old).max(1) as u32; // at most NAMES_MAX
         let find = |dir: &Fid| PeerFind::Names { dir: *dir, after: cursor.cloned(), limit };
-        self.pin_names(id, stripes.all().iter().map(find).chain(first), told).await
+        self.pin_names(stripes.all().iter().map(find).chain(first), asked).await
     }
 
     /// The directory goes to other inodes: pins the inodes of the names that pass, which record
     /// that, and in the last bundle those that the directory leaves.
     async fn pin_inodes(
         &self,
-        id: BundleId,
         stripes: &DirStripes,
         batch: &mut Batch,
-        told: &mut BTreeMap<TargetIndex, usize>,
+        asked: &mut Preparing,
     ) -> Result<Result<(), Held>, Errno> {
+        let id = asked.id;
         let inode = |fid: Fid, loses: bool| PeerFind::Inode { fid, loses };
         let of_names = batch.names.iter().filter_map(|found| Some(inode(found.to?.0, false)));
         let mut finds: Vec<PeerFind> = of_names.collect();
@@ -216,29 +214,29 @@ impl Mds {
             self.commit_up_to(newest).await?;
             batch.learn(facts);
         }
-        match self.prepare_at(true, id, by_mdt, told).await? {
+        match self.prepare_at(by_mdt, asked).await? {
             Ok(all) => all.into_iter().for_each(|facts| batch.learn(facts)),
             Err(hindrance) => return held(hindrance),
         }
-        match self.all_know_all(true, id, told).await? {
+        match self.all_know_all(asked).await? {
             true => Ok(Ok(())),
             false => held(Hindrance::Away),
         }
     }
 
-    /// Pins stripes, for no client: first those that are here. `told`: by MDT, how many MDTs it
-    /// knows to take part.
+    /// Pins stripes, for no client: first those that are here.
     pub(super) async fn pin_names(
         &self,
-        id: BundleId,
         finds: impl Iterator<Item = PeerFind>,
-        told: &mut BTreeMap<TargetIndex, usize>,
+        asked: &mut Preparing,
     ) -> Result<Result<Vec<PeerFacts>, Hindrance>, Errno> {
+        let id = asked.id;
         let mut by_mdt: BTreeMap<TargetIndex, Vec<PeerFind>> = BTreeMap::new();
         finds.for_each(|find| by_mdt.entry(mdt_of(&find)).or_default().push(find));
         let own = by_mdt.remove(&self.name.index).unwrap_or_default();
         let mut context = LockContext::own();
         context.asked.bundle = Some(id);
+        context.asked.held_until = self.env.clock.now() + self.settings.names_held;
         let found = self
             .in_turn(&mut context, |context| {
                 let found = self.transact(context, |records, _| find(records, id, &own));
@@ -257,7 +255,7 @@ impl Mds {
         if !seen.is_empty() {
             self.call_authors_back(seen, false).await;
         }
-        let others = self.prepare_at(true, id, by_mdt, told).await?;
+        let others = self.prepare_at(by_mdt, asked).await?;
         Ok(others.map(|mut all| {
             all.push(facts);
             all

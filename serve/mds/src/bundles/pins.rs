@@ -197,6 +197,14 @@ impl Pins {
         }
     }
 
+    /// The names that a bundle has pinned.
+    pub(crate) fn names_of(&self, id: BundleId) -> impl Iterator<Item = (Fid, &Name)> {
+        self.of.get(&id).into_iter().flat_map(|pinned| &pinned.pins).filter_map(|pin| match pin {
+            Pin::Name(dir, name) => Some((*dir, name)),
+            _ => None,
+        })
+    }
+
     /// The pinned names of a directory.
     pub(crate) fn names_in(&self, dir: Fid) -> impl Iterator<Item = &[u8]> {
         self.names.get(&dir).into_iter().flat_map(|names| names.keys().map(Name::as_bytes))
@@ -257,6 +265,8 @@ mod tests {
         assert_eq!(pins.grantable(DIR, all), InodeBits::LOOKUP);
         assert_eq!(pins.grantable(OTHER, all), InodeBits::NONE);
         assert_eq!(pins.names_in(DIR).collect::<Vec<_>>(), [b"a", b"b"]);
+        assert_eq!(pins.names_of(id(2)).collect::<Vec<_>>(), [(DIR, &name("b"))]);
+        assert_eq!(pins.names_of(id(3)).count(), 0);
         (1..4).for_each(|number| pins.unpin(id(number)));
         assert!(pins.is_empty() && pins.names.is_empty() && pins.inodes.is_empty());
         assert_eq!(pins.grantable(OTHER, all), all);

@@ -5,7 +5,7 @@
 
 use super::change::as_shard;
 use super::coordinate::{AGAIN, Working};
-use super::gather::Hindrance;
+use super::gather::{Hindrance, Preparing};
 use super::steps::record_of_inode;
 use super::stripes::STEPS_BYTES_MAX;
 use crate::locks::context::LockContext;
@@ -18,7 +18,6 @@ use namespace::acl::{ACL_ACCESS, ACL_DEFAULT};
 use namespace::inode::{Inode, InodeFlags};
 use namespace::view::{View, directory};
 use rpc::service::Export;
-use std::collections::BTreeMap;
 use types::bundle::BundleId;
 use types::credentials::Credentials;
 use types::dir_stripes::{DirHash, DirSpec};
@@ -157,15 +156,15 @@ impl Mds {
         let _working = Working::on(self, id);
         let pins = |dir: Fid| PeerFind::Names { dir, after: None, limit: 0 };
         let all = begins.all(fid).into_iter().map(pins);
-        let mut told = BTreeMap::new();
-        if let Err(hindrance) = self.pin_names(id, all, &mut told).await? {
+        let mut asked = Preparing::of_itself(id);
+        if let Err(hindrance) = self.pin_names(all, &mut asked).await? {
             return Ok(Err(hindrance));
         }
         let nothing = begins.mdts.iter().map(|mdt| (*mdt, Vec::new())).collect();
-        if let Err(hindrance) = self.prepare_at(true, id, nothing, &mut told).await? {
+        if let Err(hindrance) = self.prepare_at(nothing, &mut asked).await? {
             return Ok(Err(hindrance));
         }
-        if !self.all_know_all(true, id, &mut told).await? {
+        if !self.all_know_all(&mut asked).await? {
             return Ok(Err(Hindrance::Away));
         }
         match self.draft_restripe(credentials, id, fid, begins)? {

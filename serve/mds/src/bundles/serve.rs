@@ -17,8 +17,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use types::bundle::{BundleId, Place};
 use types::errno::Errno;
+use types::fid::Fid;
 use types::limits::{BUNDLES_OPEN_MAX, BUNDLES_PER_REPLY_BYTES};
-use types::session::Transno;
+use types::name::Name;
+use types::session::{ClientUuid, Transno};
 use types::target::TargetIndex;
 use wire::mds::{
     MdsReply, PeerApply, PeerAsk, PeerBundle, PeerCancel, PeerExchange, PeerForget, PeerPrepare,
@@ -56,7 +58,7 @@ impl Mds {
     /// See [`PeerPrepare`]. The locks of the client that asks for it are called back, too: another
     /// client may learn from here what it changes before that client is answered.
     pub(crate) async fn peer_prepare(&self, op: &PeerPrepare) -> Result<MdsReply, Errno> {
-        let PeerPrepare { id, space, others, finds } = op;
+        let PeerPrepare { id, space, client, others, finds } = op;
         if let Some(find) = finds.iter().find(|find| find::mdt_of(find) != self.name.index) {
             tracing::error!(bundle = %id, ?find, "another MDT asks for what is not here");
             return Err(Errno::EREMOTE);
@@ -64,9 +66,12 @@ impl Mds {
         let room = if *space { self.store.admit().await } else { self.store.admit_release().await };
         room?;
         self.mark_all_under_way(id.coordinator, others.iter().copied()).await?;
+        let now = self.env.clock.now();
         let mut context = LockContext::own();
         context.asked.bundle = Some(*id);
-        let until = self.env.clock.now() + LEASE;
+        (context.asked.on_behalf_of, context.asked.held_until) =
+            (*client, now + self.settings.names_held);
+        let until = now + LEASE;
         let (facts, newest) = self
             .in_turn(&mut context, |context| {
                 let found = self.transact(context, |records, _| {
@@ -179,9 +184,31 @@ impl Mds {
                 }
             }
         });
+        if answer.is_ok() {
+            self.names_changed(&bundle);
+        }
         self.part_done();
         self.finish.wake();
         answer
+    }
+
+    /// Names of this MDT changed as a bundle says: none of them is held for that any more.
+    fn names_changed(&self, bundle: &Bundle) {
+        let names: Vec<(Fid, &Name)> = bundle
+            .parts
+            .iter()
+            .filter_map(|step| match step {
+                Step::Enter { dir, name, .. } | Step::Leave { dir, name, .. } => Some((*dir, name)),
+                _ => None,
+            })
+            .collect();
+        let released = {
+            let held = &mut self.state.lock().held_names;
+            !held.is_empty() && held.changed(&names)
+        };
+        if released {
+            self.names_free.notify_waiters();
+        }
     }
 
     /// There is no room for a bundle: it is stopped, so that no later Apply of it is taken.
@@ -209,9 +236,9 @@ impl Mds {
     /// See [`PeerCancel`].
     pub(crate) fn peer_cancel(&self, op: &PeerCancel) -> MdsReply {
         {
-            let bundles = &mut self.state.lock().bundles;
-            if bundles.participant.cancel(op.id) {
-                bundles.pins.unpin(op.id);
+            let state = &mut *self.state.lock();
+            if state.bundles.participant.cancel(op.id) {
+                state.unpin_and_hold(op.id, op.held_for, self.env.clock.now());
             }
         }
         self.unpinned.notify_waiters();
@@ -333,7 +360,7 @@ impl Mds {
             MdsReply::PeerBundles { boot: self.boot, bundles: told, stopped, more }
         });
         for (id, told) in cancelled {
-            self.cancel(id, told);
+            self.cancel(id, told, ClientUuid::default());
         }
         self.unpinned.notify_waiters();
         self.finish.wake();

@@ -4,7 +4,7 @@
 //! prepare: each must know all that take part, in case this MDT dies.
 
 use super::coordinate::Working;
-use super::gather::Hindrance;
+use super::gather::{Hindrance, Preparing};
 use super::pins::Pin;
 use super::steps::record_of_inode;
 use crate::dir_placement::Wanted;
@@ -15,7 +15,6 @@ use disk::inode::ItemTag;
 use layout::dir_stripes::DirStripes;
 use namespace::create::{New, Planned, plan_elsewhere};
 use namespace::inode::{Inode, InodeFlags};
-use std::collections::BTreeMap;
 use types::attr::FileType;
 use types::bundle::BundleId;
 use types::errno::Errno;
@@ -81,7 +80,7 @@ impl Mds {
         let Some(Draft { steps, reply, found }) = drafted else { return Ok(Err(Hindrance::Away)) };
         self.commit_up_to(found).await?;
         let nothing = others().map(|mdt| (mdt, Vec::new())).collect();
-        if let Err(hindrance) = self.prepare_at(true, id, nothing, &mut BTreeMap::new()).await? {
+        if let Err(hindrance) = self.prepare_at(nothing, &mut Preparing::of_itself(id)).await? {
             return Ok(Err(hindrance));
         }
         let done = self.decide_and_apply(request, id, steps, reply).await?;

@@ -12,6 +12,7 @@ use crate::locks::refused::Refused;
 use crate::realm::Realm;
 use disk::redo::Found;
 use dlm::ibits::{Change, Modifier};
+use env::clock::Monotonic;
 use namespace::view;
 use smallvec::SmallVec;
 use std::cell::RefCell;
@@ -89,6 +90,11 @@ pub(crate) struct LockRequest {
     /// It is part of this operation over several MDTs: what that has pinned is not in its way. The
     /// client's own locks are, for another MDT may show the change before the client is answered.
     pub(crate) bundle: Option<BundleId>,
+    /// Of a part of an operation over several MDTs: the client that asks for it at another MDT, for
+    /// which names may be held here; [`ClientUuid::default`]: none does.
+    pub(crate) on_behalf_of: ClientUuid,
+    /// Names pass to other stripes: those that are held until then at most are waited for.
+    pub(crate) held_until: Monotonic,
     /// What its client reaches.
     pub(crate) realm: Realm,
 }
@@ -167,6 +173,11 @@ impl LockRequest {
     /// The client, and the number of its request.
     pub(crate) fn of(&self) -> (ClientUuid, Xid) {
         (self.client, self.xids.0)
+    }
+
+    /// The client whose held names are not in the way. [`ClientUuid::default`]: none is.
+    pub(crate) fn tries(&self) -> ClientUuid {
+        if self.client == ClientUuid::default() { self.on_behalf_of } else { self.client }
     }
 
     /// The client whose own locks are not in the way; none: [`ClientUuid::default`].

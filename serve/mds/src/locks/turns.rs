@@ -8,7 +8,7 @@ use crate::locks::context::{LockContext, Obstacle};
 use crate::locks::stats::micros;
 use crate::locks::waits::Noted;
 use crate::locks::{Locks, When};
-use crate::mds::Mds;
+use crate::mds::{Mds, RequestContext};
 use crate::state::State;
 use dlm::ibits::{Action, Change, IbitsTable, Modifier};
 use env::clock::Monotonic;
@@ -132,11 +132,15 @@ impl Mds {
     /// client's kernel looks at them and tries once more: they stay as they are until then.
     pub(crate) async fn attempted<R>(
         &self,
-        (client, expects): (ClientUuid, bool),
+        request: &mut RequestContext<'_>,
         attempt: Attempt<'_>,
         result: &Result<R, Errno>,
     ) {
-        if !expects {
+        let client = request.client();
+        if std::mem::take(&mut request.names_are_held) {
+            return;
+        }
+        if request.expected.is_empty() {
             let released = {
                 let held = &mut self.state.lock().held_names;
                 !held.is_empty() && held.release(client, &attempt.names())

@@ -93,8 +93,8 @@ impl Mdc {
     }
 
     /// Of another MDT: it gives up what it has prepared.
-    pub async fn peer_cancel(&self, id: BundleId) -> Result<(), RpcError> {
-        match self.call(&Credentials::root(), MdsOp::PeerCancel(PeerCancel { id })).await? {
+    pub async fn peer_cancel(&self, cancel: PeerCancel) -> Result<(), RpcError> {
+        match self.call(&Credentials::root(), MdsOp::PeerCancel(cancel)).await? {
             MdsReply::PeerDone { .. } => Ok(()),
             other => Err(unexpected(&self.import, &other)),
         }
