@@ -43,6 +43,9 @@ pub enum Place {
     Private,
     /// All in one directory with a stripe on each MDT.
     Shared,
+    /// All in one directory of MDT0000, which is split by itself while files are made in it, if one
+    /// MDT makes more than 1,000 in a second.
+    Split,
     /// All in one directory of MDT0000: a control, whose efficiency is 1/N.
     OneMdt,
     /// As [`Place::Private`], and each create asks MDT0000 for something else: a control, whose
@@ -52,13 +55,15 @@ pub enum Place {
 
 impl Place {
     /// All of them.
-    pub const ALL: [Place; 4] = [Place::Private, Place::Shared, Place::OneMdt, Place::AsksFirst];
+    pub const ALL: [Place; 5] =
+        [Place::Private, Place::Shared, Place::Split, Place::OneMdt, Place::AsksFirst];
 
     /// Its name in a report.
     pub fn name(self) -> &'static str {
         match self {
             Place::Private => "private",
             Place::Shared => "shared",
+            Place::Split => "shared, split by itself",
             Place::OneMdt => "control: one MDT",
             Place::AsksFirst => "control: asks MDT0000",
         }
@@ -140,9 +145,9 @@ impl Site {
         }
         let run_for = |time| cluster.world.run_until(cluster.world.now() + time);
         run_for(SETTLE);
-        // What is measured is where directories are put by hand.
+        // Elsewhere what is measured is where directories are put by hand.
         let served = (0..plan.mdts).filter_map(|mdt| cluster.mdt(TargetIndex(mdt)));
-        served.for_each(|mdt| mdt.set_auto_split(false));
+        served.for_each(|mdt| mdt.set_auto_split(plan.place == Place::Split));
         let clients = plan.ranks.div_ceil(RANKS_OF_CLIENT);
         let mounts: Vec<Mount> = (0..clients).map(|_| cluster.mount(None)).collect();
         run_for(MOUNT);
