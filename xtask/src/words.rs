@@ -61,8 +61,8 @@ mod tests {
     #[test]
     fn a_name_for_two_types_is_found() {
         let module = |types: &[&str]| Module {
-            paths: vec![],
             types: types.iter().map(|t| t.to_string()).collect(),
+            ..Module::default()
         };
         let modules = BTreeMap::from([
             (vec!["a".to_owned()], module(&["State", "Told"])),

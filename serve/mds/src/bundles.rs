@@ -44,7 +44,7 @@ use types::bundle::{BundleId, Place};
 use types::fid::Fid;
 use types::session::Transno;
 use types::target::TargetIndex;
-use waits::Waits;
+use waits::noted::Waits;
 
 /// The steps of all MDTs.
 pub(crate) type Steps = Arc<Vec<Step>>;

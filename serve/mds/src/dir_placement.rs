@@ -1,11 +1,11 @@
 //! On which MDTs a new directory goes.
 
+pub(crate) mod spaces;
+
 use crate::mds::{Mds, RequestContext};
 use crate::records::tail;
-use env::clock::Monotonic;
 use futures_util::future::join_all;
-use layout::placement::{OstSpace, Rotor, Want, choose};
-use parking_lot::Mutex;
+use layout::placement::{OstSpace, Want, choose};
 use std::sync::Arc;
 use std::time::Duration;
 use types::credentials::Credentials;
@@ -29,20 +29,6 @@ pub(crate) struct Wanted<'a> {
     pub(crate) mdts: &'a [TargetIndex],
     /// How names tell their stripes.
     pub(crate) hash: DirHash,
-}
-
-/// The known space of all MDTs, ordered by index, and the turns.
-#[derive(Default)]
-pub(crate) struct MdtSpaces {
-    known: Mutex<Option<(Monotonic, Arc<Vec<OstSpace>>)>>,
-    rotor: Mutex<Rotor>,
-}
-
-impl MdtSpaces {
-    /// Nothing is known; turns begin at random.
-    pub(crate) fn new(seed: u64) -> MdtSpaces {
-        MdtSpaces { known: Mutex::default(), rotor: Mutex::new(Rotor(seed)) }
-    }
 }
 
 impl Mds {

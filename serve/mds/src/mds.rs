@@ -9,7 +9,7 @@ use crate::background::spaces::Spaces;
 use crate::background::tasks::{Stopper, Wake};
 use crate::background::unsettled::Unsettled;
 use crate::bundles::{Bundles, steps};
-use crate::dir_placement::MdtSpaces;
+use crate::dir_placement::spaces::MdtSpaces;
 use crate::error::StartError;
 use crate::expected::Expected;
 use crate::fencing::Fencing;

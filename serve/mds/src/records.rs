@@ -4,9 +4,10 @@
 //! the same transaction: its records go, and a destroy log names its objects. If a client has it
 //! open, by a handle or under an OPEN lock, it becomes an orphan instead.
 
-pub(crate) mod dom;
+mod dom;
 pub mod fids;
 mod found;
+pub(crate) mod part;
 mod settled;
 pub mod tail;
 mod view;
@@ -17,7 +18,7 @@ use crate::held_names::InTheWay;
 use crate::locks::Locks;
 use crate::locks::context::{LockContext, LockRequest, OF_WRITERS, Obstacle, Storing, owned};
 use crate::locks::shared_writers::SHARED_BITS;
-use crate::records::dom::Part;
+use crate::records::part::Part;
 use crate::records::tail::damaged;
 use crate::state::State;
 use disk::inode::{Delta, InodeRecord, ItemTag};

@@ -18,6 +18,7 @@ mod limited;
 mod measure;
 mod memory;
 mod null;
+mod output;
 mod place;
 mod program;
 mod progress;

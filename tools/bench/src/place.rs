@@ -7,7 +7,7 @@ use crate::failure::BenchError;
 use crate::null::NullMount;
 use crate::ranks::native::Native;
 use crate::scrape::Scraping;
-use bench_report::figure::Role;
+use bench_report::figure::{PlaceReport, Role};
 use node::config::mount_source::MountSource;
 use node::host::mount_table;
 use std::fs;
@@ -65,6 +65,16 @@ pub struct Place {
 }
 
 impl Place {
+    /// As the report has it.
+    pub fn described(&self) -> PlaceReport {
+        PlaceReport {
+            name: self.name.clone(),
+            role: self.role,
+            fs_type: self.fs_type.clone(),
+            daemons: self.daemons.iter().map(|d| (d.name.clone(), d.pid)).collect(),
+        }
+    }
+
     /// The mounts at `paths`, which must all show the same file system.
     ///
     /// # Errors

@@ -19,16 +19,16 @@ use crate::items::wan;
 use crate::items::warm::Warm;
 use crate::items::watched::Watched;
 use crate::memory::Memory;
+use crate::output::print;
 use crate::place::Place;
 use crate::stop::Stop;
 use crate::{null, ranks};
 use bench_args::{Bench, Common, Item as What, NetArgs, Output, WatchedArgs};
 use bench_report::figure::Role;
-use bench_report::figure::{FORMAT, Figure, PlaceReport, Report};
+use bench_report::figure::{FORMAT, Figure, Report};
 use bench_report::machine::MachineReport;
 use bench_report::{page, table};
 use std::collections::BTreeMap;
-use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use types::nid::Nid;
@@ -82,7 +82,7 @@ pub fn run(bench: &Bench) -> Result<(), BenchError> {
         What::Backend { dir, output, args } => {
             let mut sheet = Sheet::begin(output)?;
             let (mut item, places) = Backend::new(args, dir)?;
-            sheet.report.places = places.iter().map(described).collect();
+            sheet.report.places = places.iter().map(Place::described).collect();
             let figures = item::run(&mut item, &places, sheet.rounds(), &sheet.stop)?;
             sheet.add(item.name(), item.settings(), figures);
             drop(item);
@@ -123,7 +123,7 @@ fn net(output: &Output, args: &NetArgs) -> Result<(), BenchError> {
         Place::bare(name, role, other_end.into_iter().collect())
     };
     let places: Vec<Place> = item.places().into_iter().map(place).collect();
-    sheet.report.places = places.iter().map(described).collect();
+    sheet.report.places = places.iter().map(Place::described).collect();
     let figures = item::run(&mut item, &places, sheet.rounds(), &sheet.stop)?;
     sheet.add(item.name(), item.settings(), figures);
     drop(item);
@@ -159,7 +159,7 @@ fn on_places(common: &Common, item: Box<dyn Item>) -> Result<(), BenchError> {
     // Behind the places, so that its ranks end before what they work in is removed, whichever way
     // this function is left.
     let mut item = item;
-    sheet.report.places = places.iter().map(described).collect();
+    sheet.report.places = places.iter().map(Place::described).collect();
     let figures = item::run(&mut *item, &places, sheet.rounds(), &sheet.stop)?;
     sheet.add(item.name(), item.settings(), figures);
     drop(item);
@@ -173,7 +173,7 @@ fn watched(paths: &[PathBuf], output: &Output, args: &WatchedArgs) -> Result<(),
     let output = Output { repeats: output.repeats.or(Some(PAIRS)), ..output.clone() };
     let mut sheet = Sheet::begin(&output)?;
     let places = vec![Place::mounts(paths, Role::Target)?, Place::watched(paths)?];
-    sheet.report.places = places.iter().map(described).collect();
+    sheet.report.places = places.iter().map(Place::described).collect();
     let mut item = Watched::new(args);
     let figures = item::run(&mut item, &places, sheet.rounds(), &sheet.stop)?;
     sheet.add(item.name(), item.settings(), figures);
@@ -189,16 +189,6 @@ fn places(common: &Common) -> Result<Vec<Place>, BenchError> {
         places.push(Place::native(source)?);
     }
     Ok(places)
-}
-
-/// A place for the report.
-pub fn described(place: &Place) -> PlaceReport {
-    PlaceReport {
-        name: place.name.clone(),
-        role: place.role,
-        fs_type: place.fs_type.clone(),
-        daemons: place.daemons.iter().map(|d| (d.name.clone(), d.pid)).collect(),
-    }
 }
 
 /// A report that is being filled.
@@ -270,18 +260,5 @@ impl Sheet {
                 .map_err(BenchError::at("write", path))?;
         }
         print(&table::text(&self.report))
-    }
-}
-
-/// Prints to standard output.
-///
-/// # Errors
-/// The reader is gone.
-pub fn print(text: &str) -> Result<(), BenchError> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Ok(()) => Ok(()),
-        Err(e) if e.kind() == ErrorKind::BrokenPipe => Err(BenchError::PipeClosed),
-        Err(e) => Err(BenchError::Failed(format!("cannot write to standard output: {e}"))),
     }
 }

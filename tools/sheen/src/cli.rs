@@ -1,7 +1,6 @@
 //! The one definition of all commands and flags: parsing, `--help`, man pages and completion come
 //! from it.
 
-use crate::units::{Size, Span};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use etcd::url::Members;
 use node::config::http_settings::HttpListen;
@@ -10,6 +9,7 @@ use node::config::mount_source::MountSource;
 use node::config::networks::{Networks, Routes};
 use node::config::security::Security;
 use node::config::settings::Listen;
+use node::config::units::{Size, Span};
 use seal::sites::Mapping;
 use std::path::PathBuf;
 use types::nid::{Nid, NidPattern};

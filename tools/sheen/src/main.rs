@@ -23,7 +23,6 @@ use commands::{
     auth, bench, completion, dash, down, fsck, lctl, lfs, lnetctl, man, mkfs, mount, router, scrub,
     serve, status, top, up, why,
 };
-use node::config::units;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;

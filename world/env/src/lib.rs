@@ -7,6 +7,7 @@
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
+mod boxed;
 pub mod clock;
 pub mod disk;
 pub mod net;
@@ -17,6 +18,7 @@ pub mod real;
 pub mod tasks;
 pub mod watch;
 
+pub use boxed::BoxFuture;
 use std::sync::Arc;
 
 /// All interfaces to the world together; cheap to clone.
@@ -33,6 +35,3 @@ pub struct Env {
     /// Files.
     pub disk: Arc<dyn disk::Disk>,
 }
-
-/// A boxed future that may move between threads.
-pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -8,59 +8,18 @@
 use crate::blobs::Blobs;
 use crate::engine::Engine;
 use crate::error::StoreError;
-use crate::log::Position;
-use crate::shared_log::SharedLog;
+use crate::shared_log::{PAGES_MAX, SharedLog};
 use crate::tree_copy::{Page, page_of};
 use disk::checkpoint::PageHead;
 use disk::checksum::crc32c;
 use disk::journal::decode_change;
-use types::session::Transno;
+
+pub use crate::shared_log::Checkpoint;
 
 /// Bytes of a page, about.
 const PAGE_BYTES: usize = 4 << 20;
 /// Longest page: one that has a record of the largest size more.
 const PAGE_BYTES_MAX: usize = PAGE_BYTES + (17 << 20);
-/// Pages of a checkpoint.
-const PAGES_MAX: u32 = 1 << 24;
-
-/// A checkpoint, as its key names it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Checkpoint {
-    /// Number of the entry up to which it has the whole log.
-    pub number: u64,
-    /// Newest transno up to there; 0: entries behind it tell.
-    pub transno: Transno,
-    /// Drawn for it alone.
-    pub id: u64,
-    /// Pages that it has.
-    pub pages: u32,
-}
-
-impl Checkpoint {
-    /// Encodes to bytes that people can read.
-    pub fn encode(&self) -> Vec<u8> {
-        let Checkpoint { number, transno, id, pages } = self;
-        format!("{number:016x} {:016x} {id:016x} {pages:08x}", transno.0).into_bytes()
-    }
-
-    /// From bytes; `None` if they are none.
-    pub fn decode(bytes: &[u8]) -> Option<Checkpoint> {
-        let mut words = std::str::from_utf8(bytes).ok()?.split(' ');
-        let mut word = |digits| {
-            let word = words.next().filter(|word| word.len() == digits)?;
-            u64::from_str_radix(word, 16).ok()
-        };
-        let (number, transno, id) = (word(16)?, Transno(word(16)?), word(16)?);
-        let pages = word(8)? as u32;
-        let whole = words.next().is_none() && (1..=PAGES_MAX).contains(&pages);
-        whole.then_some(Checkpoint { number, transno, id, pages })
-    }
-
-    /// The place behind which the log completes it.
-    pub fn place(&self) -> Position {
-        Position { number: self.number, transno: self.transno, at: 0 }
-    }
-}
 
 /// Folder of the blobs of all checkpoints.
 pub(crate) fn folder(log: &SharedLog) -> String {
@@ -196,20 +155,4 @@ pub fn check(
         after = page.end_behind(&after)?;
     }
     Ok(true)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_key_names_a_checkpoint_or_none() {
-        let one = Checkpoint { number: 7, transno: Transno(9), id: u64::MAX, pages: 3 };
-        assert_eq!(Checkpoint::decode(&one.encode()), Some(one));
-        let text = String::from_utf8(one.encode()).unwrap();
-        assert_eq!(text, "0000000000000007 0000000000000009 ffffffffffffffff 00000003");
-        for bad in ["", "7 9 1 3", &text[1..], &format!("{text} "), &text.replace("3", "0")] {
-            assert_eq!(Checkpoint::decode(bad.as_bytes()), None, "{bad:?}");
-        }
-    }
 }

@@ -8,9 +8,11 @@
 //! done; the same call again finds out, and does no harm.
 
 mod beside;
+mod blob_store;
 mod claimed;
 mod entries;
 mod kept;
+mod keys;
 mod shown;
 mod trim;
 
@@ -19,23 +21,20 @@ use crate::engine::Fence;
 use crate::error::StoreError;
 use crate::kv::{Change, Compare, Kv, KvError, LeaseId, Outcome, Txn};
 use crate::log::{Entry, Log, Position, Room};
-pub use beside::BlobStore;
 pub(crate) use beside::Needed;
+pub use blob_store::BlobStore;
 pub use claimed::Claim;
 use disk::entry::EntryHead;
-use entries::Written;
 use kept::AllKept;
+use keys::{PARTS_MAX, Written, head_of, number, one, parse, put};
 use observe::mutant::{Mutant, is_mutant};
 use parking_lot::Mutex;
-pub use shown::{Founded, HostTree, Owner, Shown};
+pub(crate) use shown::PAGES_MAX;
+pub use shown::{Checkpoint, Founded, HostTree, Owner, Shown};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use types::session::Transno;
 
-/// Bytes of one value: etcd takes 1.5 MiB in one request.
-const VALUE_BYTES_MAX: usize = 512 << 10;
-/// Parts of one entry: more than the largest group has.
-const PARTS_MAX: u32 = 1024;
 /// Keys that are read at once.
 const RANGE_KEYS: u32 = 16;
 /// Bytes of entries that are kept; beyond it commits wait for a trim.
@@ -178,7 +177,7 @@ impl SharedLog {
             otherwise: vec![key.clone()],
         };
         let was_there = self.kv.txn(&gone).map_err(|e| self.error(e))? != Outcome::Done;
-        let gone = Txn { then: vec![trim::one(key)], ..Txn::default() };
+        let gone = Txn { then: vec![one(key)], ..Txn::default() };
         self.kv.txn(&gone).map_err(|e| self.error(e))?;
         Ok(was_there)
     }
@@ -349,22 +348,6 @@ impl SharedLog {
     fn damaged(&self, reason: String) -> StoreError {
         StoreError::Damaged { file: self.name().into(), offset: 0, reason }
     }
-}
-
-fn number(value: u64) -> Vec<u8> {
-    format!("{value:016x}").into_bytes()
-}
-
-fn parse(value: &[u8]) -> Option<u64> {
-    (value.len() == 16).then(|| u64::from_str_radix(std::str::from_utf8(value).ok()?, 16).ok())?
-}
-
-fn head_of(place: Position) -> Vec<u8> {
-    format!("{:016x} {:016x}", place.number, place.transno.0).into_bytes()
-}
-
-fn put(key: String, value: Vec<u8>) -> Change {
-    Change::Put { key, value, lease: 0 }
 }
 
 impl Log for SharedLog {

@@ -8,7 +8,7 @@ use crate::file::File;
 use crate::handle::FileHandle;
 use crate::locks::data_guards::DataAccess;
 use crate::path::DataPath;
-use crate::read_ahead::ledger::{self, Share};
+use crate::read_ahead::ledger::{self, Fetched, Share};
 use crate::read_ahead::pieces::Segment;
 use crate::read_ahead::readers::{Begins, Course, Wanted, Window};
 use crate::read_ahead::{Ahead, State};
@@ -20,6 +20,7 @@ use session::error::ClientError;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use types::credentials::Credentials;
 use types::fid::Fid;
 use types::ranges::ByteRange;
@@ -40,6 +41,16 @@ const TOGETHER_MAX: usize = 64;
 const TOGETHER_BYTES_MAX: u64 = 1 << 20;
 /// Targets of a file that are counted.
 const TARGETS_MAX: usize = 64;
+
+impl Fetched for File {
+    fn last_use(&self) -> &AtomicU64 {
+        &self.ahead.last_use
+    }
+
+    fn forget(&self) {
+        self.ahead.forget();
+    }
+}
 
 impl DataPath {
     /// `[start, end)` of the objects, under DATA of the whole file, the gate shared; the file ends

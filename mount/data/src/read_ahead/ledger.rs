@@ -12,11 +12,10 @@
 //! **Habit.** If of the last small files that were read from their beginnings nearly all were read
 //! to their ends, the next ones are fetched whole with their first read.
 
-use crate::file::File;
 use env::clock::Monotonic;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use types::time::Timestamp;
@@ -129,13 +128,21 @@ struct Books {
     since: Monotonic,
     /// Files that are being read, and those that were some time ago, by the number of their last
     /// use.
-    live: BTreeMap<u64, (Weak<File>, Monotonic)>,
-    idle: BTreeMap<u64, Weak<File>>,
+    live: BTreeMap<u64, (Weak<dyn Fetched>, Monotonic)>,
+    idle: BTreeMap<u64, Weak<dyn Fetched>>,
     uses: u64,
     /// One bit for each small file, the newest first, and how many there are.
     habit: (u32, u32),
     figures: ReadAheadFigures,
     cleared: Option<Timestamp>,
+}
+
+/// A file that pieces were fetched of, as the ledger knows it.
+pub(crate) trait Fetched: Send + Sync {
+    /// Number of its last use in the ledger; 0: none.
+    fn last_use(&self) -> &AtomicU64;
+    /// All that was fetched goes.
+    fn forget(&self);
 }
 
 /// See the module.
@@ -205,15 +212,16 @@ impl Books {
 
 impl Ledger {
     /// A file is read now: what it may use.
-    pub(crate) fn share(&self, file: &Arc<File>, now: Monotonic) -> Share {
+    pub(crate) fn share<F: Fetched + 'static>(&self, file: &Arc<F>, now: Monotonic) -> Share {
         let books = &mut *self.books.lock();
         books.turn(now);
         books.uses += 1;
-        let before = file.ahead.last_use.swap(books.uses, Ordering::Relaxed);
+        let before = file.last_use().swap(books.uses, Ordering::Relaxed);
         if books.live.remove(&before).is_none() {
             books.idle.remove(&before);
         }
-        books.live.insert(books.uses, (Arc::downgrade(file), now));
+        let used: Weak<F> = Arc::downgrade(file);
+        books.live.insert(books.uses, (used, now));
         let ReadAheadLimits { mount, file, whole, eager } = books.limits;
         let part = (mount / books.live.len().max(1) as u64).max(SHARE_MIN).min(mount);
         let (bits, known) = books.habit;
@@ -236,9 +244,9 @@ impl Ledger {
     }
 
     /// A file is closed.
-    pub(crate) fn left(&self, file: &File) {
+    pub(crate) fn left(&self, file: &dyn Fetched) {
         let books = &mut *self.books.lock();
-        let number = file.ahead.last_use.swap(0, Ordering::Relaxed);
+        let number = file.last_use().swap(0, Ordering::Relaxed);
         books.live.remove(&number);
         books.idle.remove(&number);
     }
@@ -278,7 +286,7 @@ impl Ledger {
             };
             // Its pieces give their charges back here.
             if let Some(file) = idle.upgrade() {
-                file.ahead.forget();
+                file.forget();
             }
         }
     }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::file::FileTable;
+use crate::file::{File, FileTable};
 use types::fid::Fid;
 
 fn at(ms: u64) -> Monotonic {
@@ -20,8 +20,8 @@ fn files_that_are_read_get_equal_parts_and_idle_ones_none() {
     files.iter().for_each(|file| _ = ledger.share(file, at(30)));
     assert_eq!(ledger.share(&files[0], at(40)).reach, SHARE_MIN, "not less");
     assert_eq!(ledger.share(&files[0], at(2500)).reach, 64 << 20);
-    ledger.left(&files[1]);
-    files.iter().for_each(|file| ledger.left(file));
+    ledger.left(&*files[1]);
+    files.iter().for_each(|file| ledger.left(&**file));
     let books = ledger.books.lock();
     assert!(books.live.is_empty() && books.idle.is_empty());
 }

@@ -94,7 +94,7 @@ impl Mount {
         if let Some(to_end) = open.readers.closed(handle) {
             self.ledger.note_habit(to_end);
         }
-        self.ledger.left(&open.file);
+        self.ledger.left(&*open.file);
     }
 
     fn fetched(&self) -> u64 {

@@ -19,7 +19,7 @@ use crate::locks::context::LockContext;
 use crate::locks::turns::Entered;
 use crate::mds::Mds;
 use crate::records::Records;
-use crate::records::dom::Part;
+use crate::records::part::Part;
 use crate::records::tail;
 use disk::inode::ItemTag;
 use dlm::ibits::{Change, Names};

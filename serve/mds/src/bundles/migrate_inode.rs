@@ -14,7 +14,7 @@ use super::stripes::STEPS_BYTES_MAX;
 use crate::locks::context::{LockContext, Obstacle};
 use crate::mds::{Mds, alive};
 use crate::records::Records;
-use crate::records::dom::Part;
+use crate::records::part::Part;
 use crate::records::tail::{self, damaged};
 use disk::bundle::Step;
 use disk::inode::ItemTag;

@@ -4,20 +4,12 @@
 //! is what such a list cannot tell: that an operation tries again and again to reach an MDT that is
 //! away, and that one waits for another operation that has pinned what it needs.
 
+pub(super) mod noted;
+
 use crate::mds::Mds;
 use env::clock::Monotonic;
-use std::collections::BTreeMap;
 use types::bundle::BundleId;
 use types::target::TargetIndex;
-
-/// All that is noted.
-#[derive(Default)]
-pub(crate) struct Waits {
-    /// Operations that another MDT makes begin anew, by cause ([`observe::cause`]): since when.
-    hindered: BTreeMap<u64, (TargetIndex, Monotonic)>,
-    /// Operations that wait for a bundle to let go, by a number of their own: cause, since when.
-    pinned: BTreeMap<u64, (BundleId, u64, Monotonic)>,
-}
 
 /// An operation here that waits for another MDT.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

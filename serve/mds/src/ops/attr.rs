@@ -4,7 +4,7 @@ use crate::locks::context::LockContext;
 use crate::mds::{Mds, RequestContext};
 use crate::ops::names::lookup::{SHOWN, entry};
 use crate::ops::names::readdir::INODES_PER_TURN;
-use crate::records::dom::Part;
+use crate::records::part::Part;
 use crate::records::tail;
 use bytes::Bytes;
 use disk::inode::ItemTag;

@@ -19,7 +19,6 @@ use crate::items::ls::{Elsewhere, Ls};
 use crate::items::mdtest::Mdtest;
 use crate::items::rtt::Rtt;
 use crate::place::Place;
-use crate::run::described;
 use crate::stop::Stop;
 use bench_args::{WanArgs, WanItem};
 use bench_report::figure::Role;
@@ -73,7 +72,7 @@ pub fn run(
         }
         places.extend(
             far.iter()
-                .map(described)
+                .map(Place::described)
                 .map(|place| PlaceReport { name: format!("{ms} ms away"), ..place }),
         );
         // The mount before the servers, all before the hosts.

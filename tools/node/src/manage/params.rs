@@ -12,6 +12,7 @@ mod mount;
 mod series;
 mod servers;
 mod session;
+mod values;
 
 pub(crate) use servers::add_squash;
 pub(crate) use session::state_word;
@@ -150,12 +151,4 @@ pub async fn metrics(view: &Arc<View>) -> String {
     let of = |name| Some((source_of_target(name), view.parts().rpc.jobs(name)?.snapshot(now)));
     let jobs: Vec<_> = names.filter_map(of).collect();
     openmetrics::text(&samples, &gauges, &jobs)
-}
-
-/// A number or a word of a value that is set.
-///
-/// # Errors
-/// EINVAL.
-fn number<T: std::str::FromStr>(text: &str) -> Result<T, Errno> {
-    text.trim().parse().map_err(|_| Errno::EINVAL)
 }

@@ -3,7 +3,7 @@
 use crate::cli::StatusArgs;
 use crate::terminal::outcome::{Exit, Failure, Outcome};
 use crate::terminal::output;
-use crate::units::Size;
+use node::config::units::Size;
 use node::home::Home;
 use node::manage::control::{self, Answer, ControlError, Request};
 use node::watch::status::{LogStatus, NodeState, NodeStatus, Space};

@@ -1,48 +1,24 @@
 //! The store of blobs beside a log: large entries, and checkpoints of the tree.
 
-use super::entries::Written;
-use super::{SharedLog, number, parse, put, trim};
-use crate::blobs::{BlobError, Blobs};
-use crate::checkpoint::Checkpoint;
+use super::blob_store::BlobStore;
+use super::keys::{Written, number, parse, put};
+use super::shown::Checkpoint;
+use super::{SharedLog, trim};
+use crate::blobs::BlobError;
 use crate::error::StoreError;
 use crate::kv::{Compare, Outcome, Txn};
 use crate::log::Position;
 use disk::entry::EntryHead;
 use observe::mutant::{Mutant, is_mutant};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use types::session::Transno;
 
-/// Changes of an entry beyond which they go into a blob, bytes.
-const BLOB_BYTES_MIN: usize = 64 << 10;
-/// Bytes of entries behind a checkpoint after which another one is made, at least.
-const CHECKPOINT_BYTES: u64 = 16 << 20;
 /// Part of the tree that these bytes must be: a checkpoint is all of it.
 const CHECKPOINT_SHARE: u64 = 4;
 /// Large entries that go under keys before the store of blobs is asked again, which refused one.
 const WITHOUT_BLOBS: u32 = 16;
 /// More than a probe has, bytes.
 const PROBE_BYTES_MAX: usize = 64;
-
-/// The store of blobs beside a log.
-pub struct BlobStore {
-    /// A connection to it.
-    pub blobs: Arc<dyn Blobs>,
-    /// Where it is, in words that are the same on each host of the target.
-    pub place: String,
-    /// Changes of an entry beyond which they go into a blob, bytes.
-    pub entry_bytes: usize,
-    /// Bytes behind a checkpoint after which another one is made, at least.
-    pub checkpoint_bytes: u64,
-}
-
-impl BlobStore {
-    /// With the usual bounds.
-    pub fn new(blobs: Arc<dyn Blobs>, place: String) -> BlobStore {
-        let (entry_bytes, checkpoint_bytes) = (BLOB_BYTES_MIN, CHECKPOINT_BYTES);
-        BlobStore { blobs, place, entry_bytes, checkpoint_bytes }
-    }
-}
 
 /// What decides which blobs are needed.
 pub(crate) struct Needed {

@@ -1,6 +1,7 @@
 //! Entries as values of keys: small ones whole, large ones in parts or in a blob.
 
-use super::{PARTS_MAX, SharedLog, VALUE_BYTES_MAX};
+use super::SharedLog;
+use super::keys::{PARTS_MAX, VALUE_BYTES_MAX, Written};
 use crate::batch::Batch;
 use crate::blobs::BlobError;
 use crate::engine::Fence;
@@ -14,15 +15,6 @@ use disk::journal::encode_change;
 use std::ops::Range;
 use std::sync::Arc;
 use types::session::Transno;
-
-/// An entry, as it is written.
-pub(super) struct Written {
-    pub head: EntryHead,
-    /// Values of its parts, each under a key of its own.
-    pub parts: Vec<Vec<u8>>,
-    /// The value that makes it an entry.
-    pub last: Vec<u8>,
-}
 
 impl SharedLog {
     /// An entry whose changes are in a blob, if they shall be, or else beside its head; and those

@@ -1,9 +1,10 @@
 //! What a log need not keep any more.
 
+use super::SharedLog;
+use super::keys::{number, one, put};
 use super::shown::HostTree;
-use super::{SharedLog, number, put};
 use crate::error::StoreError;
-use crate::kv::{Change, Compare, KvError, Outcome, Txn};
+use crate::kv::{Compare, KvError, Outcome, Txn};
 use std::sync::atomic::Ordering;
 
 /// Bytes under keys beyond which hosts and checkpoints that lack them no longer count: hosts get
@@ -77,10 +78,4 @@ impl SharedLog {
         self.kept.lock().trimmed(through);
         Ok(())
     }
-}
-
-/// Removes one key.
-pub(super) fn one(key: String) -> Change {
-    let end = format!("{key}\0");
-    Change::DeleteRange(key, end)
 }

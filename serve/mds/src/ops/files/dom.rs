@@ -3,8 +3,8 @@
 
 use crate::mds::{Mds, RequestContext};
 use crate::ops::names::lookup::{SHOWN, entry};
-use crate::records::dom::{ELSEWHERE, Part};
 use crate::records::entry_of;
+use crate::records::part::{ELSEWHERE, Part};
 use namespace::dom;
 use namespace::inode::Inode;
 use namespace::written::{self, Written};

@@ -1,6 +1,7 @@
 //! The other end of the self-test: answers LNet requests, and raw TCP at a port that it tells.
 
 use crate::failure::BenchError;
+use crate::output::print;
 use crate::program;
 use crate::raw_tcp;
 use crate::stop::Stop;
@@ -161,7 +162,7 @@ pub fn serve(address: SocketAddr, args: &NetArgs, stop: &Stop) -> Result<(), Ben
         };
         start("parent", Box::new(watch))?;
     }
-    crate::run::print(&format!("{}\n", nids.join(",")))?;
+    print(&format!("{}\n", nids.join(",")))?;
     while !stop.is_asked() {
         std::thread::sleep(LOOK);
     }

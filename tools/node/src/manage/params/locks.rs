@@ -1,6 +1,6 @@
 //! Locks of a mount: one namespace for all of it, and, as in Lustre, one for each session.
 
-use super::number;
+use super::values::number;
 use client::client::Client;
 use data::lock_namespace::Whose;
 use data::locks::table::{Bounds, LOCKS_MAX};

@@ -5,7 +5,8 @@ mod sessions;
 
 pub(super) use sessions::add_import;
 
-use super::{flags, locks, number, series};
+use super::values::{mebibytes, number, switch};
+use super::{flags, locks, series};
 use crate::config::mount_options::MountOptions;
 use crate::host::memory::memory_kib;
 use crate::watch::view::View;
@@ -47,7 +48,7 @@ const BLOCK_BYTES: u64 = 4096;
 pub(super) fn add(tree: &mut Tree, view: &Arc<View>) {
     for client in view.alive().clients() {
         let id = client.session().uuid().instance().to_string();
-        llite(tree, view, &client, &format!("{}-{id}", client.fsname()));
+        llite(tree, view, &client, &format!("{}-{id}", client.session().fsname()));
         let source = client.lock_source();
         let device = source.strip_prefix("ldlm.namespaces.").unwrap_or(&source);
         series::stats(tree, view, &LDLM_STATS, &[device], &source);
@@ -212,37 +213,6 @@ fn statahead(tree: &mut Tree, client: &Arc<Client>, devices: &[&str; 1]) {
     });
 }
 
-/// 0 or 1.
-fn switch(text: &str) -> Result<bool, Errno> {
-    match number::<u64>(text)? {
-        0 => Ok(false),
-        1 => Ok(true),
-        _ => Err(Errno::ERANGE),
-    }
-}
-
-/// MiB with a fraction, or with a unit (`64M`, `512K`, `1G`), as KiB.
-fn mebibytes(text: &str, most: u64) -> Result<u64, Errno> {
-    let text = text.trim();
-    let (digits, kb) = match text.chars().last() {
-        Some('k' | 'K') => (&text[..text.len() - 1], 1.0),
-        Some('m' | 'M') => (&text[..text.len() - 1], 1024.0),
-        Some('g' | 'G') => (&text[..text.len() - 1], 1024.0 * 1024.0),
-        _ => (text, 1024.0),
-    };
-    if !digits.bytes().all(|digit| digit.is_ascii_digit() || digit == b'.') {
-        return Err(Errno::EINVAL);
-    }
-    let size: f64 = number(digits)?;
-    let kb = size * kb;
-    if kb > (most << 10) as f64 { Err(Errno::ERANGE) } else { Ok(kb as u64) }
-}
-
-/// KiB as MiB.
-fn mebibytes_text(kb: u64) -> String {
-    if kb.is_multiple_of(1024) { (kb >> 10).to_string() } else { format!("{}", kb as f64 / 1024.0) }
-}
-
 const OPERATION: &str = "Time from the question of a program to the answer of the mount.";
 const HIT: &str = "Those that locks covered, without a request.";
 const BYTES: &str = "Bytes that one request of the kernel moved.";
@@ -250,7 +220,8 @@ const BYTES: &str = "Bytes that one request of the kernel moved.";
 /// The client's own counts in the registry's form.
 fn client_samples(client: &Client) -> Vec<Sample> {
     let source: Arc<str> =
-        format!("llite.{}-{}", client.fsname(), client.session().uuid().instance()).into();
+        format!("llite.{}-{}", client.session().fsname(), client.session().uuid().instance())
+            .into();
     let sample = |name, unit, help, histogram: HistogramSnapshot| Sample {
         metric: Metric { name, unit, help },
         source: source.clone(),
@@ -292,11 +263,13 @@ fn targets(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, id: &str) {
             }
         }
     };
-    let (lmv, lov) =
-        (format!("{}-clilmv-{id}", client.fsname()), format!("{}-clilov-{id}", client.fsname()));
+    let (lmv, lov) = (
+        format!("{}-clilmv-{id}", client.session().fsname()),
+        format!("{}-clilov-{id}", client.session().fsname()),
+    );
     target_params(tree, [&LMV_NUMOBD, &LMV_ACTIVEOBD, &LMV_TARGET_OBD], &lmv, targets(true));
     for pool in client.session().targets.pools() {
-        let fsname = client.fsname();
+        let fsname = client.session().fsname();
         let text = pool_text(fsname, pool.osts.iter().copied());
         tree.shows(&LOV_POOLS, &[&lov, &pool.name], move || Ok(text.clone()));
     }
@@ -571,30 +544,5 @@ pub(super) fn space(
             let answer = ask();
             Box::pin(async move { answer.await.map(|statfs| pick(&statfs).to_string()) })
         });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_in_mebibytes_may_have_fractions_and_units() {
-        let kb = |text| mebibytes(text, 1024);
-        assert_eq!(
-            ["0", "4", "0.5", "64M\n", "128K", "1G"].map(kb),
-            [Ok(0), Ok(4096), Ok(512), Ok(65_536), Ok(128), Ok(1 << 20)]
-        );
-        assert_eq!(["", "x", "-1", "1e3", "nan", "inf"].map(kb), [Err(Errno::EINVAL); 6]);
-        assert_eq!(["1025", "2G"].map(kb), [Err(Errno::ERANGE); 2]);
-        assert_eq!([0, 128, 4096].map(mebibytes_text), ["0", "0.125", "4"]);
-    }
-
-    #[test]
-    fn a_switch_is_0_or_1() {
-        assert_eq!(
-            ["0", "1\n", "2", "on"].map(switch),
-            [Ok(false), Ok(true), Err(Errno::ERANGE), Err(Errno::EINVAL)]
-        );
     }
 }

@@ -1,7 +1,8 @@
 //! Parameters of served targets: `mdt`, `lod`, `osp`, `obdfilter`, `osd-lmdb`.
 
 use super::mount::{SpaceParams, add_import, pool_text, space};
-use super::{number, series, session};
+use super::values::{bytes, number};
+use super::{series, session};
 use crate::watch::view::View;
 use lnet::traffic;
 use mds::mds::Mds;
@@ -287,21 +288,6 @@ fn add_dom(tree: &mut Tree, mdt: &Arc<Mds>, lod: [&str; 1]) {
     tree.takes(&LOD_DOM_THRESHOLD, &lod, move |value| set.set_dom_threshold(number(value.trim())?));
 }
 
-/// Bytes, with a unit if there is one: `4M`.
-fn bytes(text: &str) -> Result<u64, Errno> {
-    let text = text.trim();
-    let (digits, shift) = match text.find(|c: char| !c.is_ascii_digit()) {
-        None => (text, 0),
-        Some(at) => match &text[at..] {
-            "k" | "K" => (&text[..at], 10),
-            "m" | "M" => (&text[..at], 20),
-            "g" | "G" => (&text[..at], 30),
-            _ => return Err(Errno::EINVAL),
-        },
-    };
-    number::<u64>(digits)?.checked_mul(1 << shift).ok_or(Errno(libc::ERANGE))
-}
-
 fn add_osp(tree: &mut Tree, view: &Arc<View>, mdt: &Arc<Mds>, index: TargetIndex) {
     let name = mdt.name();
     let ost = TargetName::ost(name.fsname, index.0);
@@ -462,22 +448,4 @@ fn add_store(tree: &mut Tree, view: &Arc<View>, name: TargetName, target: &Arc<T
     });
     let store = target.store().clone();
     tree.shows(&OSD_LAST_COMMITTED, &devices, move || Ok(store.last_committed().0.to_string()));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_may_have_units() {
-        assert_eq!(
-            ["65536", "64K", " 4M\n", "1g"].map(bytes),
-            [Ok(65536), Ok(65536), Ok(4 << 20), Ok(1 << 30)]
-        );
-        assert_eq!(
-            ["", "x", "4Q", "-1", "99999999999999999999"].map(bytes),
-            [Err(Errno::EINVAL); 5]
-        );
-        assert_eq!(bytes("18446744073709551615K"), Err(Errno(libc::ERANGE)));
-    }
 }

@@ -1,10 +1,10 @@
 //! The tables of `top`, made from reports.
 
-use crate::units::Size;
 use ::dash::chain::age;
 use ::dash::cluster::{Cluster, newest};
 use ::dash::rates::Rates;
 use ::dash::rows::Picture;
+use node::config::units::Size;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::SystemTime;

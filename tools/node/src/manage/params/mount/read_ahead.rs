@@ -1,6 +1,6 @@
 //! What is fetched ahead of a program that reads a file.
 
-use super::{mebibytes, mebibytes_text};
+use crate::manage::params::values::{mebibytes, mebibytes_text};
 use crate::watch::view::View;
 use client::client::Client;
 use client::read_ahead::{ReadAheadFigures, ReadAheadLimits};

@@ -1,7 +1,8 @@
 //! Parameters of the sessions of a mount.
 
-use super::{ASK_TIMEOUT, device, options_of, switch};
+use super::{ASK_TIMEOUT, device, options_of};
 use crate::manage::params::session::{self, Waits};
+use crate::manage::params::values::switch;
 use crate::manage::params::{flags, locks, series};
 use crate::watch::view::View;
 use client::client::Client;
