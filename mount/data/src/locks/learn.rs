@@ -11,17 +11,31 @@ use types::lock::InodeBits;
 use types::name::Name;
 use wire::mds::{
     Accessed, Create, DirEntry, Entry, GetLayout, GetParent, Getxattr, Link, Listxattr, Lookup,
-    MdsOp, MdsReply, Punch, Readdir, Readlink, Removexattr, Rename, Rmdir, Setattr, Setxattr,
-    Store, Unlink, Write, Wrote,
+    MdsOp, MdsReply, Punch, Readdir, Readlink, Removed, Removexattr, Rename, Rmdir, Setattr,
+    Setxattr, Store, Unlink, Write, Wrote,
 };
-
-/// The entry of an inode among those a reply shows.
-fn of(entries: &[Entry], fid: Fid) -> Option<&Entry> {
-    entries.iter().find(|entry| entry.attr.fid == fid)
-}
 
 fn has_one_name(entry: &Entry) -> bool {
     entry.attr.is_dir() || entry.attr.nlink == 1
+}
+
+/// What a reply shows beside its results, and the locks that it grants.
+#[derive(Clone, Copy)]
+struct Shown<'a> {
+    touched: &'a [Entry],
+    held: &'a Held,
+}
+
+impl<'a> Shown<'a> {
+    /// Bits of an inode that the reply grants, or that are held.
+    fn bits(self, fid: Fid) -> InodeBits {
+        bits_of(self.held, fid)
+    }
+
+    /// The inode, as the changes of the request left it.
+    fn after(self, fid: Fid) -> Option<&'a Entry> {
+        self.touched.iter().find(|entry| entry.attr.fid == fid)
+    }
 }
 
 /// Teaches the table what one operation answered.
@@ -32,166 +46,61 @@ pub fn learn(
     touched: &[Entry],
     held: &Held,
 ) {
-    let bits = |fid: Fid| bits_of(held, fid);
+    let shown = Shown { touched, held };
+    let entry_of =
+        |table: &mut Table, entry: &Entry| table.learn_entry(entry, shown.bits(entry.attr.fid));
     match (op, result) {
-        (MdsOp::Lookup(Lookup { parent, name }), Ok(MdsReply::Entry(entry))) => {
-            table.learn_name(*parent, name, Some(entry.attr.fid), held);
-            table.learn_entry(entry, bits(entry.attr.fid));
-        }
-        (MdsOp::Lookup(Lookup { parent, name }), Ok(MdsReply::Remote { fid, .. })) => {
-            table.learn_name(*parent, name, Some(*fid), held);
-        }
-        (MdsOp::Lookup(Lookup { parent, name }), Err(Errno::ENOENT)) => {
-            table.learn_name(*parent, name, None, held)
-        }
+        (MdsOp::Lookup(lookup), result) => learn_looked_up(table, lookup, result, shown),
         (MdsOp::GetParent(GetParent { fid }), Ok(MdsReply::Entry(entry))) => {
             table.learn_parent(*fid, entry.attr.fid, held);
-            table.learn_entry(entry, bits(entry.attr.fid));
+            entry_of(table, entry);
         }
         (MdsOp::GetParent(GetParent { fid }), Ok(MdsReply::Remote { fid: parent, .. })) => {
             table.learn_parent(*fid, *parent, held);
         }
-        (MdsOp::Getattr(_) | MdsOp::Lock(_), Ok(MdsReply::Entry(entry))) => {
-            table.learn_entry(entry, bits(entry.attr.fid));
-        }
-        (MdsOp::Read(_), Ok(MdsReply::Data { entry, .. })) => {
-            table.learn_entry(entry, bits(entry.attr.fid))
-        }
+        (MdsOp::Getattr(_) | MdsOp::Lock(_), Ok(MdsReply::Entry(entry))) => entry_of(table, entry),
+        (MdsOp::Read(_), Ok(MdsReply::Data { entry, .. })) => entry_of(table, entry),
         (MdsOp::GetattrMany(_), Ok(MdsReply::Attrs(entries))) => {
-            entries
-                .iter()
-                .flatten()
-                .for_each(|entry| table.learn_entry(entry, bits(entry.attr.fid)));
+            entries.iter().flatten().for_each(|entry| entry_of(table, entry));
         }
-        // Files that are about to be opened, and no piece of a listing under way.
-        (
-            MdsOp::Readdir(Readdir { fid, with_layout: true, .. }),
-            Ok(MdsReply::Entries { entries, .. }),
-        ) => {
-            for DirEntry { name, fid: to, entry, layout, .. } in entries {
-                table.learn_name(*fid, name, Some(*to), held);
-                if let Some(entry) = entry {
-                    table.learn_entry(entry, bits(*to));
-                }
-                if let Some(layout) = layout {
-                    table.learn_layout(*to, layout, bits(*to));
-                }
-            }
-        }
-        (MdsOp::Readdir(Readdir { fid, after, .. }), Ok(MdsReply::Entries { entries, more })) => {
-            // Set aside: what follows teaches names, and a name that is new ends a listing.
-            let partial = table.take_partial(*fid, after.as_ref());
-            for DirEntry { name, fid: to, entry, .. } in entries {
-                table.learn_name(*fid, name, Some(*to), held);
-                if let Some(entry) = entry {
-                    table.learn_entry(entry, bits(*to));
-                }
-            }
-            if let Some(partial) = partial.filter(|_| bits(*fid).contains(InodeBits::UPDATE)) {
-                table.listed(*fid, partial, (entries, *more));
-            }
+        (MdsOp::Readdir(readdir), Ok(MdsReply::Entries { entries, more })) => {
+            learn_entries(table, readdir, (entries, *more), shown);
         }
         (MdsOp::Readlink(Readlink { fid }), Ok(MdsReply::Bytes(target))) => {
             table.learn_target(*fid, target)
-        }
-        (MdsOp::Getxattr(Getxattr { fid, name }), Ok(MdsReply::Bytes(value))) => {
-            table.learn_xattr(*fid, name, Some(value), bits(*fid));
-        }
-        (MdsOp::Getxattr(Getxattr { fid, name }), Err(Errno::ENODATA)) => {
-            table.learn_xattr(*fid, name, None, bits(*fid))
-        }
-        (MdsOp::Listxattr(Listxattr { fid }), Ok(MdsReply::Bytes(list))) => {
-            table.learn_xattr_list(*fid, list, bits(*fid))
         }
         (MdsOp::GetLayout(GetLayout { fid, write, .. }), Ok(MdsReply::Layout(layout))) => {
             if *write {
                 // It may have been made by this request.
                 table.gate(fid.mdt()).note(*fid, InodeBits::LAYOUT);
             }
-            table.learn_layout(*fid, layout, bits(*fid));
+            table.learn_layout(*fid, layout, shown.bits(*fid));
         }
         (MdsOp::Open(_) | MdsOp::Tmpfile(_), Ok(MdsReply::Opened { entry, layout, .. })) => {
-            table.learn_entry(entry, bits(entry.attr.fid));
+            entry_of(table, entry);
             if let Some(layout) = layout {
-                table.learn_layout(entry.attr.fid, layout, bits(entry.attr.fid));
+                table.learn_layout(entry.attr.fid, layout, shown.bits(entry.attr.fid));
             }
         }
-        (
-            MdsOp::Create(Create { parent, name, .. }),
-            Ok(MdsReply::Opened { entry, created, layout, .. }),
-        ) => {
-            let fid = entry.attr.fid;
-            match created {
-                true => {
-                    table.changed_name(*parent, name, Some(fid), held);
-                    table.changed_inode(*parent, of(touched, *parent), held);
-                }
-                false => table.learn_name(*parent, name, Some(fid), held),
-            }
-            table.learn_entry(entry, bits(fid));
-            if *created && entry.attr.is_dir() {
-                table.made_dir(fid, held);
-            }
-            if let Some(layout) = layout {
-                table.learn_layout(fid, layout, bits(fid));
-            }
-        }
-        (MdsOp::Create(Create { parent, name, .. }), Ok(MdsReply::Remote { fid, .. })) => {
-            table.changed_name(*parent, name, Some(*fid), held);
-            table.changed_inode(*parent, of(touched, *parent), held);
-        }
+        (MdsOp::Create(create), Ok(reply)) => learn_created(table, create, reply, shown),
         (
             MdsOp::Unlink(Unlink { parent, name }) | MdsOp::Rmdir(Rmdir { parent, name }),
             Ok(MdsReply::Removed(removed)),
         ) => {
             table.changed_name(*parent, name, None, held);
-            table.changed_inode(*parent, of(touched, *parent), held);
-            table.changed_inode(removed.fid, of(touched, removed.fid), held);
+            table.changed_inode(*parent, shown.after(*parent), held);
+            table.changed_inode(removed.fid, shown.after(removed.fid), held);
             table.renamed_inode(removed.fid);
             if removed.nlink == 0 {
                 table.lost_all_names(removed.fid);
             }
         }
-        (
-            MdsOp::Rename(Rename { parent, name, new_parent, new_name, flags }),
-            Ok(MdsReply::Removed(removed)),
-        ) => {
-            // Also of the inode that moved, if nothing is known of its name.
-            touched.iter().for_each(|entry| table.renamed_inode(entry.attr.fid));
-            table.renamed_inode(removed.fid);
-            let (moved, replaced) =
-                (known(table, *parent, name), known(table, *new_parent, new_name));
-            // Two names of one inode: then nothing happens, which a reply that removed nothing
-            // cannot say. But it shows the moved inode.
-            let moves = moved.and_then(|fid| of(touched, fid)).is_some_and(has_one_name);
-            let certain = removed.fid != Fid::NONE
-                || moves
-                || table.name(*new_parent, new_name) == Known::Absent;
-            let mut leads = |dir: Fid, name: &Name, to: Option<Fid>, sure: bool| match sure {
-                true => table.changed_name(dir, name, to, held),
-                false => table.forget_name(dir, name),
-            };
-            match flags.exchange {
-                true => leads(*parent, name, replaced, replaced.is_some() && moved.is_some()),
-                false => leads(*parent, name, None, certain),
-            }
-            let sure = moved.is_some() && if flags.exchange { replaced.is_some() } else { certain };
-            leads(*new_parent, new_name, moved, sure);
-            table.moved(*new_parent, new_name);
-            if flags.exchange {
-                table.moved(*parent, name);
-            }
-            for fid in [*parent, *new_parent, removed.fid].into_iter().chain(moved).chain(replaced)
-            {
-                table.changed_inode(fid, of(touched, fid), held);
-            }
-            if removed.fid != Fid::NONE && removed.nlink == 0 {
-                table.lost_all_names(removed.fid);
-            }
+        (MdsOp::Rename(rename), Ok(MdsReply::Removed(removed))) => {
+            learn_renamed(table, rename, removed, shown);
         }
         (MdsOp::Link(Link { fid, new_parent, new_name }), Ok(MdsReply::Entry(entry))) => {
             table.changed_name(*new_parent, new_name, Some(*fid), held);
-            table.changed_inode(*new_parent, of(touched, *new_parent), held);
+            table.changed_inode(*new_parent, shown.after(*new_parent), held);
             table.changed_inode(*fid, Some(entry), held);
         }
         (
@@ -208,22 +117,140 @@ pub fn learn(
             table.changed_inode(*fid, Some(entry), held);
         }
         (MdsOp::Accessed(Accessed { fid, .. }), Ok(_)) => {
-            if let Some(entry) = of(touched, *fid) {
+            if let Some(entry) = shown.after(*fid) {
                 table.accessed(entry);
             }
         }
+        _ => learn_xattrs(table, op, result, shown),
+    }
+}
+
+fn learn_looked_up(
+    table: &mut Table,
+    Lookup { parent, name }: &Lookup,
+    result: Result<&MdsReply, Errno>,
+    shown: Shown<'_>,
+) {
+    match result {
+        Ok(MdsReply::Entry(entry)) => {
+            let fid = entry.attr.fid;
+            table.learn_name(*parent, name, Some(fid), shown.held);
+            table.learn_entry(entry, shown.bits(fid));
+        }
+        Ok(MdsReply::Remote { fid, .. }) => table.learn_name(*parent, name, Some(*fid), shown.held),
+        Err(Errno::ENOENT) => table.learn_name(*parent, name, None, shown.held),
+        _ => {}
+    }
+}
+
+/// A part of a directory, and whether there is more behind it.
+fn learn_entries(
+    table: &mut Table,
+    Readdir { fid, after, with_layout, .. }: &Readdir,
+    (entries, more): (&[DirEntry], bool),
+    shown: Shown<'_>,
+) {
+    // With layouts these are files that are about to be opened, and no piece of a listing under
+    // way. A listing is set aside: what follows teaches names, and a name that is new ends one.
+    let partial = if *with_layout { None } else { table.take_partial(*fid, after.as_ref()) };
+    for DirEntry { name, fid: to, entry, layout, .. } in entries {
+        table.learn_name(*fid, name, Some(*to), shown.held);
+        if let Some(entry) = entry {
+            table.learn_entry(entry, shown.bits(*to));
+        }
+        if let Some(layout) = layout.as_ref().filter(|_| *with_layout) {
+            table.learn_layout(*to, layout, shown.bits(*to));
+        }
+    }
+    if let Some(partial) = partial.filter(|_| shown.bits(*fid).contains(InodeBits::UPDATE)) {
+        table.listed(*fid, partial, (entries, more));
+    }
+}
+
+fn learn_created(
+    table: &mut Table,
+    Create { parent, name, .. }: &Create,
+    reply: &MdsReply,
+    shown: Shown<'_>,
+) {
+    let (fid, created) = match reply {
+        MdsReply::Opened { entry, created, .. } => (entry.attr.fid, *created),
+        MdsReply::Remote { fid, .. } => (*fid, true),
+        _ => return,
+    };
+    if created {
+        table.changed_name(*parent, name, Some(fid), shown.held);
+        table.changed_inode(*parent, shown.after(*parent), shown.held);
+    } else {
+        table.learn_name(*parent, name, Some(fid), shown.held);
+    }
+    let MdsReply::Opened { entry, layout, .. } = reply else { return };
+    table.learn_entry(entry, shown.bits(fid));
+    if created && entry.attr.is_dir() {
+        table.made_dir(fid, shown.held);
+    }
+    if let Some(layout) = layout {
+        table.learn_layout(fid, layout, shown.bits(fid));
+    }
+}
+
+fn learn_renamed(table: &mut Table, rename: &Rename, removed: &Removed, shown: Shown<'_>) {
+    let Rename { parent, name, new_parent, new_name, flags } = rename;
+    // Also of the inode that moved, if nothing is known of its name.
+    shown.touched.iter().for_each(|entry| table.renamed_inode(entry.attr.fid));
+    table.renamed_inode(removed.fid);
+    let (moved, replaced) = (known(table, *parent, name), known(table, *new_parent, new_name));
+    // Two names of one inode: then nothing happens, which a reply that removed nothing cannot say.
+    // But it shows the moved inode.
+    let moves = moved.and_then(|fid| shown.after(fid)).is_some_and(has_one_name);
+    let certain =
+        removed.fid != Fid::NONE || moves || table.name(*new_parent, new_name) == Known::Absent;
+    let mut leads = |dir: Fid, name: &Name, to: Option<Fid>, sure: bool| match sure {
+        true => table.changed_name(dir, name, to, shown.held),
+        false => table.forget_name(dir, name),
+    };
+    match flags.exchange {
+        true => leads(*parent, name, replaced, replaced.is_some() && moved.is_some()),
+        false => leads(*parent, name, None, certain),
+    }
+    let sure = moved.is_some() && if flags.exchange { replaced.is_some() } else { certain };
+    leads(*new_parent, new_name, moved, sure);
+    table.moved(*new_parent, new_name);
+    if flags.exchange {
+        table.moved(*parent, name);
+    }
+    for fid in [*parent, *new_parent, removed.fid].into_iter().chain(moved).chain(replaced) {
+        table.changed_inode(fid, shown.after(fid), shown.held);
+    }
+    if removed.fid != Fid::NONE && removed.nlink == 0 {
+        table.lost_all_names(removed.fid);
+    }
+}
+
+/// Extended attributes; of other operations there is nothing to learn.
+fn learn_xattrs(table: &mut Table, op: &MdsOp, result: Result<&MdsReply, Errno>, shown: Shown<'_>) {
+    match (op, result) {
+        (MdsOp::Getxattr(Getxattr { fid, name }), Ok(MdsReply::Bytes(value))) => {
+            table.learn_xattr(*fid, name, Some(value), shown.bits(*fid));
+        }
+        (MdsOp::Getxattr(Getxattr { fid, name }), Err(Errno::ENODATA)) => {
+            table.learn_xattr(*fid, name, None, shown.bits(*fid))
+        }
+        (MdsOp::Listxattr(Listxattr { fid }), Ok(MdsReply::Bytes(list))) => {
+            table.learn_xattr_list(*fid, list, shown.bits(*fid))
+        }
         (MdsOp::Setxattr(Setxattr { fid, name, value, flags }), Ok(_)) => {
             table.changed_xattrs(*fid);
-            table.changed_inode(*fid, of(touched, *fid), held);
+            table.changed_inode(*fid, shown.after(*fid), shown.held);
             // The MDT may store an ACL in another form than it was given.
             if !flags.kill_sgid && !name.starts_with(b"system.") {
-                table.learn_xattr(*fid, name, Some(value), bits(*fid));
+                table.learn_xattr(*fid, name, Some(value), shown.bits(*fid));
             }
         }
         (MdsOp::Removexattr(Removexattr { fid, name }), Ok(_)) => {
             table.changed_xattrs(*fid);
-            table.changed_inode(*fid, of(touched, *fid), held);
-            table.learn_xattr(*fid, name, None, bits(*fid));
+            table.changed_inode(*fid, shown.after(*fid), shown.held);
+            table.learn_xattr(*fid, name, None, shown.bits(*fid));
         }
         _ => {}
     }
