@@ -3,7 +3,9 @@
 use crate::ahead::directory::DirAhead;
 use crate::ahead::files::FilesAhead;
 use crate::ahead::names::NamesAhead;
-use crate::ahead::statahead::{self, Statahead};
+use crate::ahead::statahead::Statahead;
+use crate::ahead::windows;
+use crate::ahead::written::WrittenFiles;
 use crate::caller::{Found, Stat};
 use crate::counters::{Counters, Operation, Timed};
 use crate::expected::Missed;
@@ -98,7 +100,7 @@ pub struct Client {
     pub(crate) not_known: NotKnown,
     pub(crate) statahead: Mutex<Statahead>,
     /// The same for files that were listed, and that other clients are writing.
-    pub(crate) written: Mutex<Statahead>,
+    pub(crate) written: Mutex<WrittenFiles>,
     pub(crate) dir_ahead: Mutex<DirAhead>,
     pub(crate) names_ahead: Mutex<NamesAhead>,
     pub(crate) files_ahead: Mutex<FilesAhead<Arc<File>>>,
@@ -176,7 +178,7 @@ impl Client {
             dir_ahead: Mutex::default(),
             names_ahead: Mutex::default(),
             files_ahead: Mutex::default(),
-            statahead_max: AtomicUsize::new(statahead::WINDOW_MAX),
+            statahead_max: AtomicUsize::new(windows::WINDOW_MAX),
             closes: Arc::new(Semaphore::new(CLOSES_MAX)),
             counters: Counters::new(),
             read_only: AtomicBool::new(false),
@@ -239,14 +241,9 @@ impl Client {
         self.session.disconnect().await;
     }
 
-    /// The file system.
-    pub fn fsname(&self) -> FsName {
-        self.session.fsname()
-    }
-
     /// Source of the series about locks.
     pub fn lock_source(&self) -> String {
-        lock_source(self.fsname(), self.session.uuid())
+        lock_source(self.session.fsname(), self.session.uuid())
     }
 
     /// Open files and directories.

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use data::kernel_view::kernel_cache::KernelCache;
 use data::lock_namespace::LockNamespace;
 use data::node::NodeTable;
+use data::read_ahead::ledger::Ledger;
 use data::writeback::Writeback;
 use layout::layout::Pattern;
 use layout::lov_ea::{self, LovEa};
@@ -53,6 +54,11 @@ impl Client {
     /// What is dirty, its bounds, and the space that OSTs granted.
     pub fn writeback(&self) -> &Writeback {
         &self.data.writeback
+    }
+
+    /// What is fetched ahead of readers: its bounds and figures.
+    pub fn read_ahead(&self) -> &Ledger {
+        &self.data.ledger
     }
 
     /// The numbers by which the kernel names inodes.

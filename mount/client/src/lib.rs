@@ -45,7 +45,7 @@ pub mod read_ahead {
     pub use data::read_ahead::ledger::{ReadAheadFigures, ReadAheadLimits};
 }
 
-pub use ahead::statahead::StataheadFigures;
+pub use ahead::windows::StataheadFigures;
 pub use data::writeback::flags::{WriteFlags, Written};
 pub use ops::attributes::AccessMask;
 pub use ops::directories::list::{Budget, DirItem};

@@ -434,8 +434,9 @@ impl Cluster {
                 match Client::mount(env.clone(), rpc.clone(), options.clone()).await {
                     Ok(client) => {
                         // Files are small here: so any read has its file fetched ahead.
-                        let limits = ReadAheadLimits { eager: true, ..client.read_ahead_limits() };
-                        client.set_read_ahead_limits(limits);
+                        let limits =
+                            ReadAheadLimits { eager: true, ..client.read_ahead().limits() };
+                        client.read_ahead().set_limits(limits);
                         break *slot.lock() = Some(client);
                     }
                     Err(error) => tracing::debug!(%error, "not yet"),

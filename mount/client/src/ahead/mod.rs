@@ -5,3 +5,5 @@ pub(crate) mod directory;
 pub(crate) mod files;
 pub(crate) mod names;
 pub(crate) mod statahead;
+pub(crate) mod windows;
+pub(crate) mod written;

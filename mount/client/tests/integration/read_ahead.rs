@@ -44,7 +44,7 @@ impl Rig {
     }
 
     fn used(&self) -> u64 {
-        self.client().read_ahead_bytes()
+        self.client().read_ahead().used()
     }
 }
 
@@ -160,7 +160,7 @@ fn files_that_no_program_opens_lose_their_bytes() {
         assert_eq!(rig.used(), 15 * 10);
         rig.wait_ms(8000).await;
         assert_eq!(rig.used(), 0);
-        assert!(rig.client().read_ahead_figures().0.discarded > 0);
+        assert!(rig.client().read_ahead().figures().0.discarded > 0);
     });
 }
 
@@ -270,9 +270,10 @@ fn a_closed_file_keeps_nothing_and_a_budget_of_nothing_fetches_nothing() {
         let (found, handle, content) = rig.begun().await;
         rig.client().release(Caller::root(), handle).await.unwrap();
         assert_eq!(rig.used(), 0);
-        let limits = rig.client().read_ahead_limits();
+        let limits = rig.client().read_ahead().limits();
         rig.client()
-            .set_read_ahead_limits(client::read_ahead::ReadAheadLimits { mount: 0, ..limits });
+            .read_ahead()
+            .set_limits(client::read_ahead::ReadAheadLimits { mount: 0, ..limits });
         let handle = rig.open(found.node, libc::O_RDONLY).await;
         rig.cluster.asked();
         rig.read_blocks(handle, 0, 10, content).await;

@@ -74,7 +74,8 @@ pub fn list(view: &Arc<View>) -> Vec<Device> {
         devices.push(served("obdfilter", name));
     }
     for client in view.alive().clients() {
-        let (fsname, id) = (client.fsname(), client.session().uuid().instance().to_string());
+        let (fsname, id) =
+            (client.session().fsname(), client.session().uuid().instance().to_string());
         let uuid = client.session().uuid().to_string();
         devices.push(up("lov", format!("{fsname}-clilov-{id}"), uuid.clone(), 1));
         devices.push(up("lmv", format!("{fsname}-clilmv-{id}"), uuid.clone(), 1));

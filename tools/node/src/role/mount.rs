@@ -176,7 +176,7 @@ async fn reach(parts: &Parts, options: &ClientOptions) -> Result<Arc<Client>, Cl
         match Client::mount(parts.env.clone(), parts.rpc.clone(), options.clone()).await {
             Ok(client) => {
                 if let Ok(kib) = memory_kib() {
-                    client.set_read_ahead_limits(ReadAheadLimits::of_memory(kib << 10));
+                    client.read_ahead().set_limits(ReadAheadLimits::of_memory(kib << 10));
                 }
                 wait_for_osts(parts, options.fsname, deadline).await;
                 return Ok(client);

@@ -205,7 +205,7 @@ fn of_mount(samples: &[Sample], client: &Client, waiting: usize, at: &Path) -> M
     };
     MountReport {
         client: client.session().uuid().instance().to_string(),
-        fsname: client.fsname().to_string(),
+        fsname: client.session().fsname().to_string(),
         at: at.display().to_string(),
         open_files: client.open_count() as u64,
         inodes: client.nodes().count() as u64,

@@ -1,6 +1,6 @@
-//! Statahead acts: what `ahead/statahead.rs` decides, asked of the MDT.
+//! Statahead acts: what `ahead` decides, asked of the MDT.
 
-use crate::ahead::statahead::{OnMiss, PAUSED_MAX, StataheadFigures, WINDOW_MAX, Window};
+use crate::ahead::windows::{OnMiss, StataheadFigures, WINDOW_MAX, Window};
 use crate::client::Client;
 use crate::ops::names::elsewhere;
 use observe::cause;
@@ -30,8 +30,7 @@ impl Client {
             let mut written = self.written.lock();
             let is_written = written.has(dir, name);
             let on_miss = if is_written {
-                let max = max.min(PAUSED_MAX);
-                written.miss((dir, name), None, max, |fid| table.has_attr(fid), now)
+                written.miss((dir, name), max, |fid| table.has_attr(fid), now)
             } else {
                 let listing = table.listing(dir, false).map(|(entries, _)| entries);
                 let mut statahead = self.statahead.lock();
@@ -121,12 +120,12 @@ impl Client {
 
     /// What statahead did.
     pub fn statahead_figures(&self) -> StataheadFigures {
-        self.statahead.lock().figures
+        *self.statahead.lock().figures()
     }
 
     /// Clears these figures.
     pub fn clear_statahead_figures(&self) {
-        self.statahead.lock().figures = StataheadFigures::default();
+        *self.statahead.lock().figures() = StataheadFigures::default();
     }
 
     /// Entries whose attributes one request may fetch ahead; 0: statahead is off.

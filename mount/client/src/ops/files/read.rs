@@ -6,10 +6,8 @@ use crate::counters::{Operation, Way};
 use crate::open::FileHandle;
 use bytes::Bytes;
 use data::read_ahead::Reader;
-use data::read_ahead::ledger::{ReadAheadFigures, ReadAheadLimits};
 use session::error::ClientError;
 use std::sync::Arc;
-use types::time::Timestamp;
 
 impl Client {
     /// Up to `len` bytes (at most BULK_BYTES_MAX) at `offset`, in pieces; fewer only at the end of
@@ -47,30 +45,5 @@ impl Client {
             .await?;
         self.counters.moved(Way::Read, data.iter().map(Bytes::len).sum());
         Ok(data)
-    }
-
-    /// Bounds of what is fetched ahead of readers.
-    pub fn read_ahead_limits(&self) -> ReadAheadLimits {
-        self.data.ledger.limits()
-    }
-
-    /// Sets these bounds, for what is fetched from then on.
-    pub fn set_read_ahead_limits(&self, limits: ReadAheadLimits) {
-        self.data.ledger.set_limits(limits);
-    }
-
-    /// Bytes that were fetched ahead of readers and not read yet, or are on their way.
-    pub fn read_ahead_bytes(&self) -> u64 {
-        self.data.ledger.used()
-    }
-
-    /// What read-ahead did, and since when; `None`: since the mount.
-    pub fn read_ahead_figures(&self) -> (ReadAheadFigures, Option<Timestamp>) {
-        self.data.ledger.figures()
-    }
-
-    /// Clears these figures.
-    pub fn clear_read_ahead_figures(&self, now: Timestamp) {
-        self.data.ledger.clear_figures(now);
     }
 }

@@ -28,10 +28,10 @@ pub(super) fn add(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, devic
     for (param, bound) in bounds {
         let (shown, set) = (client.clone(), client.clone());
         tree.shows(param, devices, move || {
-            Ok(mebibytes_text(*bound(&mut shown.read_ahead_limits()) >> 10))
+            Ok(mebibytes_text(*bound(&mut shown.read_ahead().limits()) >> 10))
         });
         tree.takes(param, devices, move |value| {
-            let mut limits = set.read_ahead_limits();
+            let mut limits = set.read_ahead().limits();
             *bound(&mut limits) = mebibytes(value, MB_MAX)? << 10;
             set_limits(&set, limits)
         });
@@ -40,11 +40,11 @@ pub(super) fn add(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, devic
     let (clock, since) = (view.parts().env.clock.clone(), view.since());
     let clearing = clock.clone();
     tree.shows(&LLITE_READ_AHEAD_STATS, devices, move || {
-        let (figures, cleared) = shown.read_ahead_figures();
+        let (figures, cleared) = shown.read_ahead().figures();
         Ok(times(clock.wall(), cleared.unwrap_or(since)) + &lines(&figures))
     });
     tree.takes(&LLITE_READ_AHEAD_STATS, devices, move |_| {
-        cleared.clear_read_ahead_figures(clearing.wall());
+        cleared.read_ahead().clear_figures(clearing.wall());
         Ok(())
     });
 }
@@ -53,7 +53,7 @@ pub(super) fn add(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, devic
 fn set_limits(client: &Client, limits: ReadAheadLimits) -> Result<(), Errno> {
     let kb = limits.mount.min(limits.file) >> 10;
     client.kernel()?.set_read_ahead_kb(kb.min(KERNEL_KB))?;
-    client.set_read_ahead_limits(limits);
+    client.read_ahead().set_limits(limits);
     Ok(())
 }
 
