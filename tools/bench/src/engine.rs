@@ -103,6 +103,7 @@ impl Engine<'_> {
                 index: None,
                 dir: dir.clone(),
                 log: None,
+                mgs: Vec::new(),
                 volume: None,
                 replace: false,
             };

@@ -31,6 +31,18 @@ pub enum StoreError {
         /// Why not.
         reason: Arc<str>,
     },
+    /// The log was made for another cluster.
+    #[error(
+        "{log} is the log of another cluster: it is that of {theirs}, and this host is of {ours}; clusters that share an etcd need a name each, so make this target with --log=etcd://HOST,HOST,HOST/NAME"
+    )]
+    OtherCluster {
+        /// Name of the log.
+        log: Arc<str>,
+        /// Its cluster, or where its MGS is.
+        theirs: Arc<str>,
+        /// The same of this host.
+        ours: Arc<str>,
+    },
     /// Another process owns the target.
     #[error("the target is owned by {owner}")]
     Owned {
@@ -180,6 +192,7 @@ impl StoreError {
             StoreError::Poisoned { .. } => Errno::EIO,
             StoreError::Fenced { .. } => Errno::ESTALE,
             StoreError::NoAnswer { .. } => Errno::ETIMEDOUT,
+            StoreError::OtherCluster { .. } => Errno::EINVAL,
             StoreError::Owned { .. } => Errno::EBUSY,
             StoreError::Behind { .. } | StoreError::Unfinished { .. } => Errno::EIO,
             StoreError::NoSpace { .. } => Errno::ENOSPC,

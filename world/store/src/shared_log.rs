@@ -11,6 +11,7 @@ mod beside;
 mod blob_store;
 mod claimed;
 mod entries;
+mod identity;
 mod kept;
 mod keys;
 mod shown;
@@ -57,6 +58,8 @@ pub struct SharedLog {
     host: String,
     /// Host and NIDs, for people.
     place: String,
+    /// NIDs of the MGS of this host's cluster; empty: not known.
+    mgs: String,
     /// The lease of the next claim.
     lease: AtomicU64,
     /// Entries that are kept.
@@ -83,6 +86,7 @@ impl SharedLog {
             store,
             host,
             place,
+            mgs: String::new(),
             lease,
             kept,
             trimmed,
@@ -90,15 +94,20 @@ impl SharedLog {
         }
     }
 
-    /// Makes an empty log of this store, unless the target has one: then that of its store. This
-    /// host has a copy of the tree from now on, an empty one; if the log no longer has its first
-    /// entry, it gets one from the owner later ([`crate::tree_copy`]). `identity` is kept beside a
-    /// new log for the hosts that come later. Returns what the log was made with.
+    /// Makes an empty log of this store, unless the target has one: then that of its store.
+    /// `identity` is kept beside a new log for the hosts that come later, and so are the NIDs of
+    /// [`SharedLog::for_mgs`]. Returns what the log was made with.
+    ///
+    /// This host has a copy of the tree from now on, an empty one; if the log no longer has its
+    /// first entry, it gets one from the owner later ([`crate::tree_copy`]). But a host that has no
+    /// identity is not entered into a log that has one: its cluster must be compared first
+    /// ([`SharedLog::join`]).
     ///
     /// # Errors
-    /// The keys cannot be written, or are none of a log.
+    /// The keys cannot be written, or are none of a log; or the log is that of another cluster.
     pub fn create(&self, identity: &str) -> Result<Founded, StoreError> {
         let mine = format!("{:032x}", self.store).into_bytes();
+        let kept = ["store", "identity", "blobs", "mgs"].map(|name| self.key(name));
         let txn = Txn {
             compare: vec![Compare::Absent(self.key("store"))],
             then: vec![
@@ -107,20 +116,27 @@ impl SharedLog {
                 put(self.key("head"), head_of(Position::default())),
                 put(self.replica_key(), number(0)),
                 put(self.key("identity"), identity.as_bytes().to_vec()),
+                put(self.key("mgs"), self.mgs.as_bytes().to_vec()),
                 put(self.key("blobs"), self.blobs_place().as_bytes().to_vec()),
             ],
-            otherwise: ["store", "identity", "blobs"].map(|name| self.key(name)).to_vec(),
+            otherwise: kept.to_vec(),
         };
-        let mut found = match self.kv.txn(&txn).map_err(|e| self.error(e))? {
+        let found = match self.kv.txn(&txn).map_err(|e| self.error(e))? {
             Outcome::Done => {
                 return Ok(Founded { store: self.store, identity: identity.to_owned() });
             }
-            Outcome::Refused(found) => found.into_iter(),
+            Outcome::Refused(found) => found,
         };
-        let store = self.store_of(found.next().flatten().as_deref())?;
-        let identity = String::from_utf8(found.next().flatten().unwrap_or_default())
-            .map_err(|_| self.damaged("its identity is no text".into()))?;
-        self.check_blobs(found.next().flatten().as_deref())?;
+        let mut found = found.into_iter();
+        let mut next = || found.next().flatten();
+        let (store, theirs, blobs, mgs) = (next(), next(), next(), next());
+        let store = self.store_of(store.as_deref())?;
+        let theirs = self.text_of(theirs, "identity")?;
+        self.check_mgs(mgs, !identity.is_empty())?;
+        self.check_blobs(blobs.as_deref())?;
+        if identity.is_empty() && !theirs.is_empty() {
+            return Ok(Founded { store, identity: theirs });
+        }
         // From here on nothing is trimmed that this host lacks.
         let joined = Txn { then: vec![put(self.replica_key(), number(0))], ..Txn::default() };
         self.kv.txn(&joined).map_err(|e| self.error(e))?;
@@ -130,7 +146,7 @@ impl SharedLog {
         if self.head_of(head.as_deref())?.number > 0 && first.is_none() {
             self.remove_replica(&self.host)?;
         }
-        Ok(Founded { store, identity })
+        Ok(Founded { store, identity: theirs })
     }
 
     /// Succeeds if the log is that of this store, and its blobs are where this host looks for them.
@@ -221,33 +237,6 @@ impl SharedLog {
         // Of a place before the head the entries behind it tell the transno.
         let transno = if applied == head.number { head.transno } else { Transno(0) };
         Ok(Position { number: applied, transno, at: 0 })
-    }
-
-    /// What the log was made with, or what [`SharedLog::note_identity`] noted; empty: nothing.
-    ///
-    /// # Errors
-    /// The keys cannot be read.
-    pub fn identity(&self) -> Result<String, StoreError> {
-        let found = self.kv.get(&[self.key("identity")]).map_err(|e| self.error(e))?;
-        String::from_utf8(found.into_iter().next().flatten().unwrap_or_default())
-            .map_err(|_| self.damaged("its identity is no text".into()))
-    }
-
-    /// Notes what other hosts need before they serve the target, if nothing was noted yet.
-    ///
-    /// # Errors
-    /// The keys cannot be written.
-    pub fn note_identity(&self, identity: &str) -> Result<(), StoreError> {
-        for unknown in [
-            Compare::Is(self.key("identity"), Vec::new()),
-            // A log of a version that had no such key.
-            Compare::Absent(self.key("identity")),
-        ] {
-            let note = put(self.key("identity"), identity.as_bytes().to_vec());
-            let note = Txn { compare: vec![unknown], then: vec![note], otherwise: Vec::new() };
-            self.kv.txn(&note).map_err(|e| self.error(e))?;
-        }
-        Ok(())
     }
 
     /// Claims are made under this lease from now on.

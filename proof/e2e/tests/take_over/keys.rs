@@ -38,6 +38,16 @@ impl Keys {
         value
     }
 
+    /// Is there such a key?
+    pub fn has(&self, name: &str) -> bool {
+        !self.run(&["get", &key(name)], b"").is_empty()
+    }
+
+    /// All keys of the MDT with their values, as `etcdctl` prints them.
+    pub fn all(&self) -> Vec<u8> {
+        self.run(&["get", "--prefix", &key("")], b"")
+    }
+
     pub fn get(&self, name: &str) -> String {
         String::from_utf8(self.bytes(name)).expect("text")
     }

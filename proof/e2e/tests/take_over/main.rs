@@ -12,6 +12,7 @@ mod by_hand;
 mod fixture;
 mod keys;
 mod majority;
+mod neighbour;
 
 use e2e::process::text;
 use e2e::programs::write_and_sync;

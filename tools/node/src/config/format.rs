@@ -1,7 +1,7 @@
 //! Makes targets, as `mkfs.sheen` and `up` ask for it.
 
 use crate::home::Home;
-use crate::host::shared_log::{blobs_of, identity_of, identity_text, replica_of};
+use crate::host::shared_log::{blobs_of, identity_of, identity_text, mgs_text, replica_of};
 use disk::superblock::Superblock;
 use env::Env;
 use env::disk::Open;
@@ -20,6 +20,7 @@ use store::shared_log::SharedLog;
 pub use store::volume::VolumeSpec;
 use target::TargetError;
 use target::format::{Identity, LOG};
+use types::nid::Nid;
 use types::proof::ServerKey;
 use types::session::ClusterId;
 use types::target::{FsName, TargetIndex, TargetKind, TargetName};
@@ -43,6 +44,8 @@ pub struct FormatSpec {
     /// The etcd that has its log; `None`: the log is in the folder. The MGT, or an MDT with an
     /// index.
     pub log: Option<Members>,
+    /// NIDs at which the MGS is found, for a log in etcd: those of its hosts. Empty: not known yet.
+    pub mgs: Vec<Nid>,
     /// The volume that the data of an OST is to be on; `None`: files in the directory.
     pub volume: Option<VolumeSpec>,
     /// Destroy the target that is there now.
@@ -161,7 +164,8 @@ fn format_shared(
     let made = target::format::format_over(env, dir, wanted, |drawn| {
         let replica = replica_of(dir);
         let log = SharedLog::new(kv, &members.keys_of(&name), drawn, &replica, &replica)
-            .with_blobs(blobs);
+            .with_blobs(blobs)
+            .for_mgs(&mgs_text(&spec.mgs));
         log.probe_blobs()?;
         let new = match spec.kind {
             TargetKind::Mgt => {
@@ -236,6 +240,7 @@ mod tests {
             index: None,
             dir: dir.to_owned(),
             log: None,
+            mgs: Vec::new(),
             volume: None,
             replace,
         }

@@ -84,6 +84,13 @@ pub fn identity_of(text: &str) -> Option<(ClusterId, ServerKey)> {
     Some((ClusterId(number(cluster)?), ServerKey(number(key)?)))
 }
 
+/// Where the MGS is, as the log of a target keeps it.
+pub fn mgs_text(nids: &[Nid]) -> String {
+    let nids: Vec<String> =
+        nids.iter().filter(|nid| **nid != Nid::Loopback).map(Nid::to_string).collect();
+    nids.join(" ")
+}
+
 /// The owner of a target (the name of its copy of the tree), and where others reach it, as one
 /// line.
 pub fn place_text(replica: &str, nids: &[Nid]) -> String {

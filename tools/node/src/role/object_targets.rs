@@ -19,6 +19,7 @@ use std::time::Duration;
 use stubs::mgc::Mgc;
 use stubs::osc::Osc;
 use types::nid::Nid;
+use types::session::ClusterId;
 use types::target::{FsName, TargetIndex, TargetKind, TargetName};
 use wire::mgs::{FsConfig, PoolInfo};
 
@@ -31,6 +32,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 pub struct Followed {
     /// For the MDTs.
     pub osts: Arc<OscSet>,
+    cluster: ClusterId,
     mdts: Arc<Mutex<Vec<Weak<Mds>>>>,
     named: Arc<Mutex<NamedMdts>>,
     kept: Arc<Mutex<Vec<(String, String)>>>,
@@ -66,7 +68,13 @@ impl Followed {
         );
         let nodemaps = follow_nodemaps(parts.clone(), Arc::clone(&mdts), stop.subscribe());
         parts.env.tasks.spawn("mdt follows nodemaps", Box::pin(nodemaps));
-        Ok(Followed { osts, mdts, named, kept, stop })
+        let cluster = ClusterId(config.cluster);
+        Ok(Followed { osts, cluster, mdts, named, kept, stop })
+    }
+
+    /// The cluster of the MGS.
+    pub fn cluster(&self) -> ClusterId {
+        self.cluster
     }
 
     /// The parameters that the MGS keeps of this file system, as of now.

@@ -14,7 +14,9 @@ mod fetch;
 mod lease;
 
 use crate::error::NodeError;
-use crate::host::shared_log::{blobs_of, identity_of, identity_text, place_text, replica_of};
+use crate::host::shared_log::{
+    blobs_of, identity_of, identity_text, mgs_text, place_text, replica_of,
+};
 use crate::manage::alive;
 use crate::role::mdt::MdtRole;
 use crate::role::mgs::MgsRole;
@@ -42,14 +44,19 @@ use store::shared_log::SharedLog;
 use store::store::Store;
 use stubs::mgc::Mgc;
 use target::superblock::Lock;
-use target::{Target, TargetError, TargetOptions};
+use target::{Target, TargetError, TargetOptions, superblock};
 use tokio::sync::oneshot;
+use types::nid::Nid;
+use types::session::ClusterId;
 use types::target::TargetName;
 
 /// Time of an owner's lease. etcd grants no shorter one with its usual settings.
 const LEASE: Duration = Duration::from_secs(2);
 /// How often a host that stands by looks at the log, and one that owns the target at its clock.
 const LOOK: Duration = Duration::from_millis(50);
+/// Of a log of an earlier version.
+const UNKNOWN_CLUSTER: &str =
+    "it does not tell its cluster; start a host first that served the target before";
 /// Pause after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -127,6 +134,8 @@ struct Life {
     parts: Parts,
     view: Arc<View>,
     place: Place,
+    /// For people.
+    log: Arc<WatchedLog>,
     stopped: Arc<AtomicBool>,
 }
 
@@ -170,20 +179,21 @@ impl Standby {
         let log = WatchedLog::new(place.name, place.members.clone(), replica);
         view.add_log(log.clone());
         let (seen, unwatched) = oneshot::channel();
-        let told = stopped.clone();
+        let (told, watched) = (stopped.clone(), log.clone());
         let watch = move || {
-            log.watch(&told);
+            watched.watch(&told);
             // The receiver is gone if the stop was given up.
             let _ = seen.send(());
         };
         parts.env.tasks.spawn_thread("watch log", Box::new(watch));
-        let life =
-            Life { parts: parts.clone(), view: view.clone(), place, stopped: stopped.clone() };
+        let (parts, view) = (parts.clone(), view.clone());
+        let env = parts.env.clone();
+        let life = Life { parts, view, place, log, stopped: stopped.clone() };
         let run = async move {
             // The receiver is gone if the stop was given up.
             let _ = done.send(life.run(ear).await);
         };
-        parts.env.tasks.spawn("stand by", Box::pin(run));
+        env.tasks.spawn("stand by", Box::pin(run));
         Standby { stop, stopped, ended, unwatched }
     }
 
@@ -220,7 +230,9 @@ impl Life {
                     continue;
                 }
                 Err(error) => {
-                    tracing::error!(dir = %self.place.dir.display(), %error, "cannot stand by; trying again");
+                    if self.log.refuse(Some(error.to_string())) {
+                        tracing::error!(dir = %self.place.dir.display(), %error, "cannot stand by; trying again");
+                    }
                     self.pause(&mut stop).await;
                     continue;
                 }
@@ -264,6 +276,23 @@ impl Life {
             dir: self.place.dir.clone(),
             members: self.place.members.clone(),
             place: place_text(&replica_of(&self.place.dir), &self.parts.rpc.nids()),
+            cluster: match &self.place.service {
+                Service::Mgs => None,
+                Service::Mdt(followed, _) => Some(followed.cluster()),
+            },
+            mgs: self.nids_of_mgs(),
+            watched: self.log.clone(),
+        }
+    }
+
+    /// Where the MGS of this host's cluster is; that of this process at all its hosts.
+    fn nids_of_mgs(&self) -> String {
+        let parts = &self.parts;
+        let here = || [&parts.service_nodes[..], &parts.rpc.nids()].concat();
+        match &self.place.service {
+            Service::Mgs => mgs_text(&here()),
+            Service::Mdt(..) if parts.mgs.contains(&Nid::Loopback) => mgs_text(&here()),
+            Service::Mdt(..) => mgs_text(&parts.mgs),
         }
     }
 
@@ -372,6 +401,11 @@ struct Opener {
     dir: PathBuf,
     members: Members,
     place: String,
+    /// The cluster of the MGS; `None`: this is the MGS, whose folder names it.
+    cluster: Option<ClusterId>,
+    /// Where the MGS is.
+    mgs: String,
+    watched: Arc<WatchedLog>,
 }
 
 /// The folder, opened.
@@ -385,8 +419,14 @@ struct Opened {
 
 impl Opener {
     fn open(&self) -> Result<Opened, NodeError> {
-        let Opener { env, dir, members, place } = self;
+        let Opener { env, dir, members, place, .. } = self;
         let block = target::superblock::read(env, dir)?;
+        if let Some(ours) = self.cluster
+            && ![ClusterId(0), ours].contains(&block.cluster)
+        {
+            let theirs = block.cluster;
+            return Err(NodeError::OtherCluster { dir: dir.clone(), ours, theirs });
+        }
         let lock = Arc::new(target::superblock::lock(env, dir)?);
         let name = block.name().ok_or_else(|| NodeError::Unnamed(dir.clone()))?;
         let kv = Etcd::new(members.clone(), Etcd::DEADLINE).map_err(NodeError::Process)?;
@@ -398,8 +438,32 @@ impl Opener {
             &replica,
             place,
         )
-        .with_blobs(blobs_of(members).map_err(NodeError::Process)?);
+        .with_blobs(blobs_of(members).map_err(NodeError::Process)?)
+        .for_mgs(&self.mgs);
         Ok(Opened { name, block, lock, kv, log: Arc::new(log) })
+    }
+
+    /// Succeeds if this host may use the log: it is that of this store, and of this cluster. Notes
+    /// the cluster and key that the log tells, if this host knows none yet. Blocks.
+    ///
+    /// # Errors
+    /// It may not, or the log cannot be read; or the superblock cannot be written.
+    fn join(&self, log: &SharedLog, block: Superblock) -> Result<Superblock, TargetError> {
+        log.check()?;
+        let identity = log.join(self.cluster.unwrap_or(block.cluster))?;
+        if block.cluster != ClusterId(0) {
+            return Ok(block);
+        }
+        match identity_of(&identity) {
+            Some((cluster, key)) => {
+                let block = Superblock { cluster, key, ..block };
+                superblock::write(&self.env, &self.dir, &block)?;
+                Ok(block)
+            }
+            // It is that of this cluster, and no owner has registered yet.
+            None if !identity.is_empty() => Ok(block),
+            None => Err(log.foreign(UNKNOWN_CLUSTER).into()),
+        }
     }
 }
 
@@ -413,21 +477,25 @@ fn follow(
     let stop = || stopped.load(Ordering::Acquire);
     let mut said = false;
     let engine = loop {
-        let opened = log.check().and_then(|()| {
-            Journalled::open_tree(env, dir, block.store, log.clone(), options.engine.clone())
+        let opened = opener.join(&log, block).and_then(|block| {
+            let options = options.engine.clone();
+            Ok(Journalled::open_tree(env, dir, block.store, log.clone(), options)?)
         });
         match opened {
             Ok(engine) => break engine,
-            Err(why @ (StoreError::Behind { .. } | StoreError::Unfinished { .. })) => {
-                return Ok(Stood::Behind(why));
+            Err(TargetError::Store(
+                why @ (StoreError::Behind { .. } | StoreError::Unfinished { .. }),
+            )) => return Ok(Stood::Behind(why)),
+            Err(TargetError::Store(error)) if is_unanswered(&error, &mut said) => {
+                if stop() {
+                    return Ok(Stood::Stopped);
+                }
+                std::thread::sleep(LOOK);
             }
-            Err(error) if !is_unanswered(&error, &mut said) => {
-                return Err(TargetError::from(error).into());
-            }
-            Err(_) if stop() => return Ok(Stood::Stopped),
-            Err(_) => std::thread::sleep(LOOK),
+            Err(error) => return Err(error.into()),
         }
     };
+    opener.watched.refuse(None);
     engine.hold(lock.clone());
     tracing::info!(%name, "following the log");
     while !stop() {

@@ -32,6 +32,8 @@ pub struct WatchedLog {
     /// Name of the copy of the tree on this host.
     replica: String,
     seen: Mutex<LogStatus>,
+    /// Why this host does not use it, if so.
+    refused: Mutex<Option<String>>,
 }
 
 impl WatchedLog {
@@ -44,7 +46,13 @@ impl WatchedLog {
             trouble: Some("it did not answer yet".to_owned()),
             ..LogStatus::default()
         };
-        Arc::new(WatchedLog { target, members, replica, seen: Mutex::new(seen) })
+        Arc::new(WatchedLog {
+            target,
+            members,
+            replica,
+            seen: Mutex::new(seen),
+            refused: Mutex::default(),
+        })
     }
 
     /// The target.
@@ -55,6 +63,14 @@ impl WatchedLog {
     /// What was seen of it last.
     pub fn seen(&self) -> LogStatus {
         self.seen.lock().clone()
+    }
+
+    /// Why this host does not use it; `None`: it does. `false`: as before.
+    pub fn refuse(&self, why: Option<String>) -> bool {
+        let mut refused = self.refused.lock();
+        let is_news = *refused != why;
+        *refused = why;
+        is_news
     }
 
     /// Looks at it until it is told to stop. Blocks.
@@ -120,7 +136,7 @@ impl WatchedLog {
                 seen.hosts = replicas.into_iter().map(host).collect();
                 (seen.owner, seen.epoch, seen.first, seen.head) = (owner, fence.0, first, head);
                 seen.checkpoint = checkpoint.map(|checkpoint| checkpoint.number);
-                seen.trouble = alarms.or(blobs);
+                seen.trouble = self.refused.lock().clone().or(alarms).or(blobs);
             }
             Err(error) => seen.trouble = Some(error.to_string()),
         }

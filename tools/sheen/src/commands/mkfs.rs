@@ -61,6 +61,7 @@ pub fn make(args: &MkfsArgs, quiet: bool) -> Outcome {
         index: args.index.map(TargetIndex),
         dir: dir.clone(),
         log: args.log.clone(),
+        mgs: if args.mgs { args.servicenode.clone() } else { args.mgsnode.clone() },
         volume,
         replace: args.replace,
     };

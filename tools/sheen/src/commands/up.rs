@@ -161,6 +161,7 @@ fn prepare(
             index: Some(TargetIndex(target.index)),
             dir: target.dir.clone(),
             log: None,
+            mgs: Vec::new(),
             volume: None,
             replace: false,
         };

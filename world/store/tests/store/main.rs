@@ -5,6 +5,7 @@ mod crash;
 mod epochs;
 mod failures;
 mod faulty_disk;
+mod identity;
 mod kill;
 mod model;
 mod objects;

@@ -72,9 +72,8 @@ impl Life {
         let Some(bucket) = &opener.members.blobs else { return Ok(false) };
         let blobs = S3::new(bucket).map_err(NodeError::Process)?;
         let Opened { name, block, log, lock: _lock, .. } = opener.open()?;
-        log.check().map_err(TargetError::from)?;
+        opener.join(&log, block)?;
         let Some(of) = log.checkpoint().map_err(TargetError::from)? else { return Ok(false) };
-        opener.learn_identity(&log, block)?;
         let stop = || stopped.load(Ordering::Acquire);
         tracing::info!(%name, entry = of.number, pages = of.pages, "reading the checkpoint");
         // Before the tree is given up.

@@ -4,19 +4,17 @@
 //! the owner page by page, and makes each durable before the next: a copy that is cut short goes on
 //! where it was. If the owner changes meanwhile, the next page comes from the new one.
 
-use super::{Life, Opened, Opener, identity_of, is_unanswered, on_thread};
+use super::{Life, Opened, is_unanswered, on_thread};
 use crate::error::NodeError;
 use crate::host::shared_log::nids_of_place;
-use disk::superblock::Superblock;
 use env::watch;
 use rpc::error::RpcError;
 use rpc::import::Import;
 use std::sync::Arc;
 use std::time::Duration;
 use store::error::StoreError;
-use store::shared_log::SharedLog;
 use store::tree_copy::{Page, TreeCopy};
-use target::{TargetError, superblock};
+use target::TargetError;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::session::ClusterId;
@@ -24,23 +22,6 @@ use wire::message::{Op, OpReply, TreePage};
 
 /// An owner that does not answer for so long may be none any more: it is looked for again.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-impl Opener {
-    /// Notes the cluster that the log tells, if this host knows none yet.
-    pub(super) fn learn_identity(
-        &self,
-        log: &SharedLog,
-        block: Superblock,
-    ) -> Result<Superblock, NodeError> {
-        let identity = log.identity().map_err(TargetError::from)?;
-        let (Some((cluster, key)), ClusterId(0)) = (identity_of(&identity), block.cluster) else {
-            return Ok(block);
-        };
-        let block = Superblock { cluster, key, ..block };
-        superblock::write(&self.env, &self.dir, &block)?;
-        Ok(block)
-    }
-}
 
 impl Life {
     /// Copies the checkpoint or the owner's tree, or as much of it as goes.
@@ -59,8 +40,7 @@ impl Life {
         let opener = self.opener();
         let begin = move || {
             let Opened { name, block, lock, log, .. } = opener.open()?;
-            log.check().map_err(TargetError::from)?;
-            let block = opener.learn_identity(&log, block)?;
+            let block = opener.join(&log, block)?;
             let owner = log.owner().map_err(TargetError::from)?;
             let copy = TreeCopy::open(&opener.env, &opener.dir, block.store, &log, &engine);
             let copy = copy.map_err(TargetError::from)?;
