@@ -8,6 +8,7 @@ mod mdts;
 pub use mdts::{MdtsArgs, MdtsPlace};
 
 use clap::{Args, Subcommand, ValueEnum};
+use etcd::url::Members;
 use node::config::mount_source::MountSource;
 use node::config::networks::{Networks, Routes};
 use node::config::units::{Size, Span};
@@ -500,6 +501,38 @@ pub struct EngineArgs {
     /// Operations of one round
     #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = at_least_one)]
     pub operations: usize,
+    /// Instead: the MDT with its log in this etcd, beside one with its log in DIR and bare
+    /// transactions; own: three etcd on loopback for this run. An etcd://HOST:PORT,... gets keys
+    /// under /sheen/bench-..., which are removed in the end
+    #[arg(long, value_name = "URL|own", value_parser = etcd_of_bench)]
+    pub log: Option<EtcdOfBench>,
+    /// With --log: fsyncs of one round
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = at_least_one)]
+    pub fsyncs: usize,
+}
+
+/// The etcd of `engine --log`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EtcdOfBench {
+    /// One that is there.
+    Named(Box<Members>),
+    /// One that is started for the run.
+    Own,
+}
+
+fn etcd_of_bench(text: &str) -> Result<EtcdOfBench, String> {
+    match text {
+        "own" => Ok(EtcdOfBench::Own),
+        _ => match text.parse::<Members>().map_err(|error| error.to_string())? {
+            Members { name: Some(_), .. } => {
+                Err("keys are under a name of the run; name the members alone".to_owned())
+            }
+            Members { blobs: Some(_), .. } => {
+                Err("blobs of a run would be left; name the members alone".to_owned())
+            }
+            members => Ok(EtcdOfBench::Named(Box::new(members))),
+        },
+    }
 }
 
 /// Arguments of `backend`.

@@ -5,6 +5,10 @@
 //! on the disk, in the given folder. The references of the other items do not apply; the goals of
 //! the project stand beside it.
 
+mod etcds;
+pub mod logs;
+mod targets;
+
 use crate::failure::BenchError;
 use crate::measure::cpu_of_self;
 use crate::stop::Stop;
@@ -13,32 +17,19 @@ use bench_report::figure::Role;
 use bench_report::figure::{Figure, Outcome, Unit};
 use bench_report::statistics::{Summary, median};
 use env::Env;
-use env::real::{RealConfig, RealEnv};
 use futures_util::FutureExt;
-use node::config::format::{FormatSpec, format};
-use node::config::settings::{Listen, Settings};
-use node::host::announce::Silent;
-use node::host::descriptors::{self, DescriptorUsers};
-use node::host::rlimit::raise_open_files;
-use node::node::Node;
-use node::role::parts::Parts;
-use node::watch::view::View;
 use parking_lot::Mutex;
-use rpc::{Rpc, RpcConfig};
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use stubs::mdc::Mdc;
+use targets::Targets;
 use tokio::runtime::Runtime;
 use types::credentials::Credentials;
 use types::fid::Fid;
 use types::name::Name;
-use types::nid::Nid;
-use types::session::{ClientUuid, ClusterId};
-use types::target::{FsName, TargetKind, TargetName};
 use wire::mds::{Create, CreateKind};
 
 /// Requests in flight over TCP.
@@ -89,51 +80,15 @@ impl Engine<'_> {
     /// # Errors
     /// The node does not start, or an operation fails.
     pub fn run(&self, dir: &Path) -> Result<Vec<Figure>, BenchError> {
-        let dir = tempfile::Builder::new().prefix("sheen-bench-engine.").tempdir_in(dir);
-        let dir = dir.map_err(BenchError::of("make a folder for the targets"))?;
-        let fsname = FsName::default();
-        let mut targets = Vec::new();
-        for (kind, folder) in
-            [(TargetKind::Mgt, "mgt"), (TargetKind::Ost, "ost"), (TargetKind::Mdt, "mdt")]
-        {
-            let dir = dir.path().join(folder);
-            let spec = FormatSpec {
-                kind,
-                fsname,
-                index: None,
-                dir: dir.clone(),
-                log: None,
-                mgs: Vec::new(),
-                volume: None,
-                replace: false,
-            };
-            format(&spec).map_err(BenchError::of("make a target"))?;
-            targets.push(dir);
-        }
-        let listen = Listen::At(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
-        let settings = Settings { listen, targets, ..Settings::default() };
-        let (env, guard) =
-            RealEnv::start(RealConfig::default()).map_err(BenchError::of("start threads"))?;
         let runtime = runtime()?;
-        let rpc = Rpc::new(env.clone(), RpcConfig { cluster: ClusterId(0), checksums: true });
-        let parts = Parts::new(env, rpc.clone(), vec![Nid::Loopback], dir.path());
-        let view = Arc::new(View::new(None, settings.clone(), parts.clone()));
-        let wanted = DescriptorUsers { targets: settings.targets.len(), mounts: 0 };
-        let bounds = descriptors::divide(raise_open_files(), wanted)
-            .map_err(|too_few| BenchError::Failed(too_few.to_string()))?;
-        let mut node = Node::new(settings, bounds, parts.clone(), view, None);
-        runtime.block_on(node.start(&mut Silent)).map_err(BenchError::of("start the targets"))?;
-        let mdc = Mdc::new(parts.short_session(TargetName::mdt(fsname, 0), vec![Nid::Loopback]));
+        let targets = Targets::start(&runtime, dir, None)?;
+        let mdc = targets.in_place();
         let figures = self.in_process(&runtime, &mdc).and_then(|mut figures| {
-            let nid = rpc.nids().into_iter().find(|nid| *nid != Nid::Loopback);
-            let nid =
-                nid.ok_or_else(|| BenchError::Failed("the targets listen nowhere".to_owned()))?;
-            figures.extend(self.over_tcp(&runtime, nid, rpc.cluster())?);
+            figures.extend(self.over_tcp(&runtime, &targets)?);
             Ok(figures)
         });
         drop(mdc);
-        runtime.block_on(node.stop()).map_err(BenchError::of("stop the targets"))?;
-        drop(guard);
+        targets.stop(&runtime)?;
         figures
     }
 
@@ -189,54 +144,39 @@ impl Engine<'_> {
 
     /// 64 requests in flight over loopback TCP. Both sides are in this process: the CPU is that of
     /// client and server.
-    fn over_tcp(
-        &self,
-        runtime: &Runtime,
-        nid: Nid,
-        cluster: ClusterId,
-    ) -> Result<Vec<Figure>, BenchError> {
-        let config = RealConfig { reactors: 1, blocking_threads: 1 };
-        let (env, guard) = RealEnv::start(config).map_err(BenchError::of("start threads"))?;
-        let rpc = Rpc::new(env.clone(), RpcConfig { cluster, checksums: true });
-        let client = ClientUuid(env.random.next_u128());
-        let target = TargetName::mdt(FsName::default(), 0);
-        let mdc = Mdc::new(rpc.import(target, vec![nid], client, "bench".to_owned(), None));
+    fn over_tcp(&self, runtime: &Runtime, targets: &Targets) -> Result<Vec<Figure>, BenchError> {
+        let far = targets.far_client()?;
+        let (env, mdc) = (far.env(), far.mdc());
         let operations = self.args.operations;
         let mut all: Vec<[Took; 2]> = Vec::new();
         for round in 0..=self.repeats {
-            let dir = runtime.block_on(make_dir(&mdc, self.repeats + 1 + round))?;
+            let dir = runtime.block_on(make_dir(mdc, self.repeats + 1 + round))?;
             let fids: Arc<[Mutex<Fid>]> = (0..operations).map(|_| Mutex::new(Fid::NONE)).collect();
             let (made, theirs) = (fids.clone(), mdc.clone());
-            let create = self.in_flight(&env, runtime, move |n| {
-                let (made, mdc) = (made.clone(), theirs.clone());
-                async move {
-                    let root = Credentials::root();
-                    let made_one = mdc
-                        .create(&root, new(dir, name(n), CreateKind::Regular(None), 0o644))
-                        .await;
-                    *made[n].lock() = made_one.map_err(BenchError::of("create"))?.entry.attr.fid;
-                    Ok(())
-                }
+            let create = timed(|| {
+                in_flight((env, runtime, self.stop), operations, move |n| {
+                    let (made, mdc) = (made.clone(), theirs.clone());
+                    async move {
+                        *made[n].lock() = make_file(&mdc, dir, n).await?;
+                        Ok(())
+                    }
+                })
             })?;
             let theirs = mdc.clone();
-            let getattr = self.in_flight(&env, runtime, move |n| {
-                let (fid, mdc) = (*fids[n].lock(), theirs.clone());
-                async move {
-                    mdc.getattr(&Credentials::root(), fid)
-                        .await
-                        .map(drop)
-                        .map_err(BenchError::of("getattr"))
-                }
+            let getattr = timed(|| {
+                in_flight((env, runtime, self.stop), operations, move |n| {
+                    let (fid, mdc) = (*fids[n].lock(), theirs.clone());
+                    async move {
+                        let found = mdc.getattr(&Credentials::root(), fid).await;
+                        found.map(drop).map_err(BenchError::of("getattr"))
+                    }
+                })
             })?;
             if round > 0 {
                 all.push([create, getattr]);
             }
         }
-        runtime.block_on(async {
-            mdc.import().disconnect().await;
-            rpc.shutdown().await;
-        });
-        drop(guard);
+        far.end(runtime);
         let row = |(op, what): (usize, &str)| {
             let took: Vec<Took> = all.iter().map(|round| round[op]).collect();
             figures(
@@ -249,46 +189,43 @@ impl Engine<'_> {
         };
         Ok(["create", "getattr"].into_iter().enumerate().flat_map(row).collect())
     }
+}
 
-    /// Runs all operations, 64 at a time.
-    fn in_flight<F, T>(
-        &self,
-        env: &Env,
-        runtime: &Runtime,
-        operation: F,
-    ) -> Result<Took, BenchError>
-    where
-        F: Fn(usize) -> T + Clone + Send + 'static,
-        T: Future<Output = Result<(), BenchError>> + Send + 'static,
-    {
-        let (next, operations) = (Arc::new(AtomicUsize::new(0)), self.args.operations);
-        let (sender, mut errors) = tokio::sync::mpsc::channel::<BenchError>(1);
-        timed(|| {
-            for _ in 0..IN_FLIGHT {
-                let (next, operation, sender) = (next.clone(), operation.clone(), sender.clone());
-                let stop = self.stop.clone();
-                let worker = async move {
-                    loop {
-                        let n = next.fetch_add(1, Ordering::Relaxed);
-                        if n >= operations || stop.is_asked() {
-                            break;
-                        }
-                        if let Err(error) = operation(n).await {
-                            // One reason is enough; for others there is no place.
-                            let _ = sender.try_send(error);
-                            break;
-                        }
-                    }
-                };
-                env.tasks.spawn("bench worker", Box::pin(worker));
+/// Runs all operations, 64 at a time.
+fn in_flight<F, T>(
+    (env, runtime, stop): (&Env, &Runtime, &Stop),
+    operations: usize,
+    operation: F,
+) -> Result<(), BenchError>
+where
+    F: Fn(usize) -> T + Clone + Send + 'static,
+    T: Future<Output = Result<(), BenchError>> + Send + 'static,
+{
+    let next = Arc::new(AtomicUsize::new(0));
+    let (sender, mut errors) = tokio::sync::mpsc::channel::<BenchError>(1);
+    for _ in 0..IN_FLIGHT {
+        let (next, operation, sender) = (next.clone(), operation.clone(), sender.clone());
+        let stop = stop.clone();
+        let worker = async move {
+            loop {
+                let n = next.fetch_add(1, Ordering::Relaxed);
+                if n >= operations || stop.is_asked() {
+                    break;
+                }
+                if let Err(error) = operation(n).await {
+                    // One reason is enough; for others there is no place.
+                    let _ = sender.try_send(error);
+                    break;
+                }
             }
-            drop(sender);
-            // Ends when the last worker let go of its sender.
-            match runtime.block_on(errors.recv()) {
-                Some(error) => Err(error),
-                None => self.stop.check(),
-            }
-        })
+        };
+        env.tasks.spawn("bench worker", Box::pin(worker));
+    }
+    drop(sender);
+    // Ends when the last worker let go of its sender.
+    match runtime.block_on(errors.recv()) {
+        Some(error) => Err(error),
+        None => stop.check(),
     }
 }
 
@@ -301,6 +238,12 @@ fn runtime() -> Result<Runtime, BenchError> {
 
 const fn new(parent: Fid, name: Name, kind: CreateKind, mode: u32) -> Create {
     Create { parent, name, kind, mode, umask: 0, exclusive: true }
+}
+
+async fn make_file(mdc: &Mdc, dir: Fid, number: usize) -> Result<Fid, BenchError> {
+    let file = new(dir, name(number), CreateKind::Regular(None), 0o644);
+    let made = mdc.create(&Credentials::root(), file).await;
+    Ok(made.map_err(BenchError::of("create"))?.entry.attr.fid)
 }
 
 async fn make_dir(mdc: &Mdc, round: usize) -> Result<Fid, BenchError> {

@@ -3,6 +3,7 @@
 
 use crate::daemons::Daemon;
 use crate::engine::Engine;
+use crate::engine::logs::Logs;
 use crate::failure::BenchError;
 use crate::item::{self, Item, Rounds};
 use crate::items::backend::Backend;
@@ -91,6 +92,15 @@ pub fn run(bench: &Bench) -> Result<(), BenchError> {
         What::Report { files, html } => report(files, html.as_deref()),
         What::Engine { dir, output, args } => {
             let mut sheet = Sheet::begin(output)?;
+            if let Some(log) = &args.log {
+                let mut item = Logs::start(args, log, dir)?;
+                let places = item.places();
+                sheet.report.places = places.iter().map(described).collect();
+                let figures = item::run(&mut item, &places, sheet.rounds(), &sheet.stop)?;
+                sheet.add(item.name(), item.settings(), figures);
+                item.stop()?;
+                return sheet.end(output);
+            }
             let engine = Engine { args, repeats: sheet.report.repeats, stop: &sheet.stop };
             let figures = engine.run(dir)?;
             sheet.add("engine", serde_json::json!({ "operations": args.operations }), figures);
