@@ -89,6 +89,10 @@ pub struct Import {
     stats: CallStats,
     /// True while a ping is on its way.
     pub(crate) pinging: AtomicBool,
+    /// True while a caller asks what is durable there.
+    pub(crate) asking_durable: AtomicBool,
+    /// Counts such questions that ended, so that others can wait for the next one.
+    pub(crate) asked_durable: watch::Sender<u64>,
     /// True while the target is looked for at other hosts.
     pub(crate) doubting: AtomicBool,
 }
@@ -208,6 +212,8 @@ impl Import {
             restore: OnceLock::new(),
             stats,
             pinging: AtomicBool::new(false),
+            asking_durable: AtomicBool::new(false),
+            asked_durable: watch::Sender::new(0),
             doubting: AtomicBool::new(false),
         })
     }

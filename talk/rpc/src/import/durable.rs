@@ -5,11 +5,14 @@ use crate::import::kept::{Kept, synced_by};
 use crate::import::remote::{Outcome, RemoteSession};
 use crate::import::{Import, Session};
 use env::clock::Monotonic;
+use futures_util::future::select;
 use lnet::peer::Ask;
 use observe::mutant::{Mutant, is_mutant};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use types::credentials::Credentials;
 use types::limits::PING_INTERVAL;
 use types::session::Transno;
 use types::target::TargetKind;
@@ -19,6 +22,16 @@ use wire::message::{Op, Reply};
 const LINE_BYTES_MAX: u64 = 256 << 20;
 /// Pause between two questions what is durable.
 const COMMIT_PAUSE: Duration = Duration::from_millis(5);
+
+/// The turn to ask what is durable; callers that wait for it are woken when it is dropped.
+struct Turn<'a>(&'a Import);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.asking_durable.store(false, Ordering::Release);
+        self.0.asked_durable.send_modify(|count| *count += 1);
+    }
+}
 
 impl Import {
     /// Newest transno known to be durable there.
@@ -126,6 +139,28 @@ impl Import {
         }
     }
 
+    /// Asks what is durable there, unless another caller is asking: then waits for that answer,
+    /// which may be of a moment before this call. However many wait for a target that says nothing,
+    /// one question is on its way.
+    ///
+    /// # Errors
+    /// The target does not answer.
+    pub async fn ask_durable(&self) -> Result<(), RpcError> {
+        let mut answered = self.asked_durable.subscribe();
+        let Some(_turn) = self.turn_to_ask() else {
+            // The sender is this import.
+            let _ = answered.changed().await;
+            return Ok(());
+        };
+        // The answer says it, whatever the request.
+        self.one(&Credentials::root(), Op::Ping).await.map(drop)
+    }
+
+    /// `None`: another caller has the turn.
+    fn turn_to_ask(&self) -> Option<Turn<'_>> {
+        (!self.asking_durable.swap(true, Ordering::AcqRel)).then(|| Turn(self))
+    }
+
     /// Waits until one more change can be kept.
     ///
     /// # Errors
@@ -141,6 +176,13 @@ impl Import {
                 let seconds = self.rpc.timings().request_timeout.as_secs();
                 return Err(RpcError::Timeout { target: self.target, seconds });
             }
+            let mut answered = self.asked_durable.subscribe();
+            let Some(_turn) = self.turn_to_ask() else {
+                // That answer is one for all.
+                let left = deadline.saturating_sub(self.rpc.env().clock.now());
+                select(pin!(answered.changed()), self.rpc.env().clock.sleep(left)).await;
+                continue;
+            };
             let request = self.request_of(self.xids.begin(true).xid, vec![Op::Ping]);
             let ask = Ask {
                 reply_bulk: 0,

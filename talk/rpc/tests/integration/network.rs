@@ -579,6 +579,43 @@ fn a_mute_peer_is_given_up_after_pings() {
 }
 
 #[test]
+fn of_all_who_ask_what_is_durable_one_question_is_on_its_way() {
+    const CALLERS: usize = 200;
+    let (env, _guard) = machine();
+    let (server, client) = (process(&env), process(&env));
+    let ost0 = Ost::new(ost(0), 1);
+    server.add_service(ost0.clone());
+    let cable = Cable::new(&env, listen(&env, &server));
+    let import = client_of(&client, ost(0), vec![Nid::Tcp(cable.addr)], None);
+    let first = import.clone();
+    run(&env, async move { simple(&first, OstOp::Statfs).await.unwrap() });
+    // From here on the target says nothing, for it hears nothing.
+    cable.keep(true);
+    let (send, receive) = std::sync::mpsc::channel();
+    let ask = |import: &Arc<Import>| {
+        let (import, send) = (import.clone(), send.clone());
+        let ask = async move { send.send(import.ask_durable().await).unwrap() };
+        env.tasks.spawn("ask", Box::pin(ask));
+    };
+    (0..CALLERS).for_each(|_| ask(&import));
+    eventually("one is asking", || cable.kept() == 1);
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!((cable.kept(), import.report().in_flight), (1, 1), "the others wait for it");
+    cable.keep(false);
+    cable.cut();
+    for _ in 0..CALLERS {
+        receive.recv_timeout(SOON).unwrap().unwrap();
+    }
+    // And the next one asks anew.
+    assert_eq!(import.report().in_flight, 0);
+    ask(&import);
+    receive.recv_timeout(SOON).unwrap().unwrap();
+    cable.deliver();
+    shutdown(&env, &client);
+    shutdown(&env, &server);
+}
+
+#[test]
 fn a_program_waits_as_long_as_it_takes_and_what_runs_in_the_background_does_not() {
     let (env, _guard) = machine();
     let ms = Duration::from_millis;
