@@ -95,7 +95,7 @@ pub fn run(bench: &Bench) -> Result<(), BenchError> {
             if let Some(log) = &args.log {
                 let mut item = Logs::start(args, log, dir)?;
                 let places = item.places();
-                sheet.report.places = places.iter().map(described).collect();
+                sheet.report.places = places.iter().map(Place::described).collect();
                 let figures = item::run(&mut item, &places, sheet.rounds(), &sheet.stop)?;
                 sheet.add(item.name(), item.settings(), figures);
                 item.stop()?;
