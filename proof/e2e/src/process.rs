@@ -60,6 +60,13 @@ fn unmount(options: &[&str], path: &Path) {
     }
 }
 
+/// `sheen fsck` found nothing wrong. `when`: for messages, what the file system was doing.
+#[track_caller]
+pub fn is_clean(checked: &Output, when: &str) {
+    assert!(checked.status.success(), "{when}: {}", text(checked));
+    println!("fsck: {}", String::from_utf8_lossy(&checked.stdout).trim_end().replace('\n', "; "));
+}
+
 /// stdout and stderr of a finished command.
 pub fn text(output: &Output) -> String {
     format!(

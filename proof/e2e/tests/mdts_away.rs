@@ -4,7 +4,7 @@
 use e2e::kills::Kills;
 use e2e::lustre::{lfs, soon, try_lfs};
 use e2e::many::Many;
-use e2e::process::text;
+use e2e::process::{is_clean, text};
 use e2e::programs::sh;
 use std::fs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -25,10 +25,6 @@ const DISK: &str = "96m";
 /// What others leave of it, KiB: the MDT fills that itself. It stops if others take what it has in
 /// reserve for commits.
 const LEFT_KIB: u64 = 8192;
-
-fn is_clean(checked: &Output) {
-    assert!(checked.status.success(), "{}: {}", checked.status, text(checked));
-}
 
 fn quick<T>(about: &str, work: impl FnOnce() -> T) -> T {
     let began = Instant::now();
@@ -175,9 +171,9 @@ fn three_mdts_restart_without_the_fourth_unless_something_is_under_way_with_it()
         many.start_server_again(fourth);
         assert_eq!(fs::read_to_string(second.join("on3/f")).expect("read"), "on three");
     }
-    is_clean(&many.fsck(&[]));
+    is_clean(&many.fsck(&[]), "at work");
     many.stop();
-    is_clean(&many.fsck_at_rest(&[]));
+    is_clean(&many.fsck_at_rest(&[]), "at rest");
 }
 
 #[test]
@@ -237,10 +233,10 @@ fn mkdir_at_an_mdt_that_is_down_waits_and_is_whole_or_absent() {
             fs::remove_dir_all(second.join(&given_up)).expect("it goes");
         }
         lfs(second, &["mkdir", "-i", "2", &given_up]);
-        is_clean(&many.fsck(&[]));
+        is_clean(&many.fsck(&[]), "at work");
     }
     many.stop();
-    is_clean(&many.fsck_at_rest(&[]));
+    is_clean(&many.fsck_at_rest(&[]), "at rest");
 }
 
 /// A disk of its own for a target, which goes with the value.
@@ -339,16 +335,16 @@ fn a_full_mdt_refuses_and_nothing_is_half_made() {
     quick("near", || fs::write(second.join("other"), "other").expect("write"));
     quick("mkdir", || fs::create_dir(second.join("dir/sub")).expect("mkdir"));
     fs::remove_file(second.join("far/f")).expect("remove");
-    is_clean(&many.fsck(&[]));
+    is_clean(&many.fsck(&[]), "at work");
 
     disk.empty();
     soon(&true, || try_lfs(first, &["mkdir", "-i", "1", "again"]).status.success());
     fs::rename(first.join("near"), first.join("far/moved")).expect("rename");
     lfs(first, &["mkdir", "-c", "2", "striped"]);
     lfs(second, &["migrate", "-m", "1", "dir"]);
-    is_clean(&many.fsck(&[]));
+    is_clean(&many.fsck(&[]), "at work");
     many.stop();
-    is_clean(&many.fsck_at_rest(&[]));
+    is_clean(&many.fsck_at_rest(&[]), "at rest");
 }
 
 #[test]
@@ -431,13 +427,13 @@ fn an_mdt_that_was_drained_is_removed() {
         use_all(".killed");
     }
     assert_eq!(contents(), before);
-    is_clean(&many.fsck(&[]));
+    is_clean(&many.fsck(&[]), "at work");
     // Everything is stopped and started; clients mount.
     many.stop();
-    is_clean(&many.fsck_at_rest(&[]));
+    is_clean(&many.fsck_at_rest(&[]), "at rest");
     many.start();
     use_all(".restarted");
     assert_eq!(contents(), before);
     many.stop();
-    is_clean(&many.fsck_at_rest(&[]));
+    is_clean(&many.fsck_at_rest(&[]), "at rest");
 }

@@ -6,14 +6,13 @@
 use e2e::cluster::Cluster;
 use e2e::kills::Kills;
 use e2e::lustre::{lctl, lfs, lfs_refuses, soon, try_lfs};
-use e2e::process::text;
+use e2e::process::{is_clean, text};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
-use std::process::Output;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -26,10 +25,6 @@ fn files() -> usize {
 
 /// Longest wait of any single operation: restarts of MDS that must hear of each other.
 const STALL_MAX: Duration = Duration::from_secs(60);
-
-fn is_clean(checked: &Output) {
-    assert!(checked.status.success(), "{}: {}", checked.status, text(checked));
-}
 
 /// A tree: files, a directory in it, a symbolic link, a file with two names, attributes.
 fn plant(dir: &Path) {
@@ -169,7 +164,7 @@ fn what_goes_to_another_mdt_is_what_it_was() {
         "2 MDTs are named for 1 stripes",
     );
     assert_planted(&dir);
-    is_clean(&cluster.command(&["fsck"]));
+    is_clean(&cluster.command(&["fsck"]), "at work");
 
     // An MDT that takes no directories by choice.
     lctl(&cluster, &["set_param", "mdt.*MDT0002.no_create=1"]);
@@ -240,9 +235,9 @@ fn an_mdt_that_is_added_takes_part() {
     lfs(second, &["migrate", "-m", "2", "d"]);
     assert_eq!(lfs(first, &["find", "d", "-mdt", "0,1"]), "");
     mounts.iter().for_each(|mount| assert_planted(&mount.join("d")));
-    is_clean(&many.fsck(&[]));
+    is_clean(&many.fsck(&[]), "at work");
     many.stop();
-    is_clean(&many.fsck_at_rest(&[]));
+    is_clean(&many.fsck_at_rest(&[]), "at rest");
 }
 
 /// Names come, move and go, by paths.
@@ -339,7 +334,7 @@ fn an_mdt_is_drained_under_load_and_kills_and_taken_away() {
     lfs(first, &["migrate", "-m", "0,1", "home"]);
     assert_eq!(lfs(second, &["find", "home", "-mdt", "2"]), "");
     mounts.iter().for_each(|mount| assert_planted(&mount.join("home/d")));
-    is_clean(&many.fsck(&[]));
+    is_clean(&many.fsck(&[]), "at work");
     let drained = mds[2];
     many.kill_server(drained);
     let began = Instant::now();
@@ -349,9 +344,9 @@ fn an_mdt_is_drained_under_load_and_kills_and_taken_away() {
     fs::remove_file(second.join("home/d/new")).expect("unlink");
     println!("without that MDS: {:?}", began.elapsed());
     many.start_server_again(drained);
-    is_clean(&many.fsck(&[]));
+    is_clean(&many.fsck(&[]), "at work");
     many.stop();
-    is_clean(&many.fsck_at_rest(&[]));
+    is_clean(&many.fsck_at_rest(&[]), "at rest");
     many.start();
     mounts.iter().for_each(|mount| assert_planted(&mount.join("home/d")));
     many.stop();

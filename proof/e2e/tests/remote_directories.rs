@@ -7,7 +7,7 @@
 use e2e::cluster::Cluster;
 use e2e::kills::Kills;
 use e2e::lustre::{lfs, lfs_refuses, try_lfs};
-use e2e::process::text;
+use e2e::process::{is_clean, text};
 use e2e::programs::{sh, try_sh};
 use std::collections::BTreeMap;
 use std::fs;
@@ -323,10 +323,6 @@ fn why_names_the_mdt_that_an_operation_waits_for() {
     many.stop();
 }
 
-fn is_clean(checked: &std::process::Output) {
-    assert!(checked.status.success(), "{}: {}", checked.status, text(checked));
-}
-
 #[test]
 fn mds_die_and_no_program_sees_it() {
     let Some(Kills { count: kills, mut rng, mounts, dir: _dir, mut many, .. }) =
@@ -380,9 +376,9 @@ fn mds_die_and_no_program_sees_it() {
         }
     };
     check_all();
-    is_clean(&many.fsck(&[]));
+    is_clean(&many.fsck(&[]), "at work");
     many.stop();
-    is_clean(&many.fsck_at_rest(&[]));
+    is_clean(&many.fsck_at_rest(&[]), "at rest");
     many.start();
     check_all();
     many.stop();

@@ -9,7 +9,7 @@
 use e2e::cluster::Cluster;
 use e2e::kills::Kills;
 use e2e::lustre::{lctl, lfs, lfs_refuses, soon, try_lfs};
-use e2e::process::text;
+use e2e::process::{is_clean, text};
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -18,7 +18,7 @@ use std::os::fd::FromRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -34,10 +34,6 @@ const SPLIT_MAX: Duration = Duration::from_secs(120);
 /// Names that stay.
 fn stay() -> usize {
     std::env::var("SPLIT_NAMES").map_or(1500, |names| names.parse().expect("a number"))
-}
-
-fn is_clean(checked: &Output) {
-    assert!(checked.status.success(), "{}: {}", checked.status, text(checked));
 }
 
 /// Inode numbers by name; each name is listed once.
@@ -340,9 +336,9 @@ fn a_directory_is_split_and_merged_under_load() {
         (ino, fid)
     );
     drop((held, opened, within));
-    is_clean(&many.fsck(&[]));
+    is_clean(&many.fsck(&[]), "at work");
     many.stop();
-    is_clean(&many.fsck_at_rest(&[]));
+    is_clean(&many.fsck_at_rest(&[]), "at rest");
     many.start();
     fs::write(dir.join("stays0001"), "stays0001").expect("write");
     mounts.iter().for_each(|mount| assert_stays(mount, &before));

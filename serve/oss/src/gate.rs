@@ -17,11 +17,11 @@ use types::object::ObjectId;
 const GATES: usize = 1024;
 
 /// The object that changed last, with its 512-byte blocks.
-pub(crate) type Known = Option<(ObjectId, u64)>;
+pub(crate) type LastChange = Option<(ObjectId, u64)>;
 
 /// See the module.
 pub(crate) struct Gates {
-    gates: Vec<RwLock<Known>>,
+    gates: Vec<RwLock<LastChange>>,
     hasher: foldhash::fast::FixedState,
 }
 
@@ -36,12 +36,12 @@ impl Default for Gates {
 
 impl Gates {
     /// Lock for changing `object`.
-    pub(crate) fn change(&self, object: ObjectId) -> RwLockWriteGuard<'_, Known> {
+    pub(crate) fn change(&self, object: ObjectId) -> RwLockWriteGuard<'_, LastChange> {
         self.of(object).write()
     }
 
     /// Lock for reading `object`.
-    pub(crate) fn read(&self, object: ObjectId) -> RwLockReadGuard<'_, Known> {
+    pub(crate) fn read(&self, object: ObjectId) -> RwLockReadGuard<'_, LastChange> {
         self.of(object).read()
     }
 
@@ -58,7 +58,7 @@ impl Gates {
         self.gates.iter().for_each(|gate| drop(gate.write()));
     }
 
-    fn of(&self, object: ObjectId) -> &RwLock<Known> {
+    fn of(&self, object: ObjectId) -> &RwLock<LastChange> {
         &self.gates[self.hasher.hash_one(object) as usize % GATES]
     }
 }

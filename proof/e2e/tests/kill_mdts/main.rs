@@ -18,12 +18,11 @@ use caller::{Caller, Left};
 use e2e::kills::Kills;
 use e2e::lustre::lfs;
 use e2e::many::Many;
-use e2e::process::text;
+use e2e::process::{is_clean, text};
 use history::Told;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Output;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -93,10 +92,6 @@ fn report(figures: &Figures, rounds: u64, seed: u64, took: Duration) -> String {
         report += &format!("  {count:>4} times {mds} MDS{client} killed\n");
     }
     report
-}
-
-fn is_clean(checked: &Output, when: &str) {
-    assert!(checked.status.success(), "{when}: {}: {}", checked.status, text(checked));
 }
 
 /// Callers and watchers work, servers die and come back, and everything is looked at.

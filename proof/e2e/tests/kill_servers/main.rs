@@ -9,7 +9,7 @@
 use e2e::callers::Callers;
 use e2e::kills::Kills;
 use e2e::load::LOADS;
-use e2e::process::text;
+use e2e::process::is_clean;
 use e2e::stalls::{Kill, Spans, Stall, histogram, longest_operations, next_answers};
 use std::fmt::Write;
 use std::thread;
@@ -81,16 +81,11 @@ fn nobody_sees_that_servers_are_killed() {
         worst.server
     );
     ended.check();
-    is_clean(&many.fsck(&[]));
+    is_clean(&many.fsck(&[]), "at work");
     many.stop();
-    is_clean(&many.fsck_at_rest(&[]));
+    is_clean(&many.fsck_at_rest(&[]), "at rest");
     // Nothing of it was only in the clients' memory.
     many.start();
     ended.check();
     many.stop();
-}
-
-fn is_clean(checked: &std::process::Output) {
-    assert!(checked.status.success(), "{}: {}", checked.status, text(checked));
-    println!("fsck: {}", String::from_utf8_lossy(&checked.stdout).trim_end().replace('\n', "; "));
 }
