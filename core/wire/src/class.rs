@@ -30,6 +30,17 @@ pub enum Room {
     Space,
 }
 
+/// What an operation has to do with what the session of its client holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Held {
+    /// Nothing.
+    Nothing,
+    /// It gives back what the client holds: a file that is open, a lock.
+    GivenBack,
+    /// It is for a file that the client has open for writing: data, or what belongs to it.
+    ForWriting,
+}
+
 /// The statistic that counts an operation at its target, with Lustre's name in `md_stats` and
 /// `stats` of an OST where Lustre has one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -86,6 +97,11 @@ pub struct Class {
     /// session that a request relies on. At an MDT only what the session held is gone; whether a
     /// change was done is unknown.
     pub survives_eviction: bool,
+    /// It is done for its caller: it looks at names, at contents, or at what belongs to them, or
+    /// changes the name space. Others give back what the client holds, or are about open files.
+    pub for_caller: bool,
+    /// What it has to do with what the client holds.
+    pub held: Held,
     /// A change of names or attributes, which Lustre sends as `MDS_REINT`: the fault points of that
     /// name count it.
     pub reint: bool,
@@ -103,6 +119,8 @@ impl Class {
             room: Room::None,
             waits: false,
             survives_eviction: true,
+            for_caller: false,
+            held: Held::Nothing,
             reint: false,
             counted,
         }
@@ -141,7 +159,20 @@ impl Class {
         Class { survives_eviction: false, ..self }
     }
 
+    pub(crate) const fn for_caller(self) -> Class {
+        Class { for_caller: true, ..self }
+    }
+
+    pub(crate) const fn gives_back(self) -> Class {
+        Class { held: Held::GivenBack, ..self }
+    }
+
+    pub(crate) const fn for_writing(self) -> Class {
+        Class { held: Held::ForWriting, ..self }
+    }
+
+    /// A change of the name space is done for its caller.
     pub(crate) const fn reint(self) -> Class {
-        Class { reint: true, ..self }
+        Class { reint: true, for_caller: true, ..self }
     }
 }

@@ -281,12 +281,12 @@ impl Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::class::{Changes, Counted, Room};
+    use crate::class::{Changes, Counted, Held, Room};
     use crate::codec::samples::sample_ops;
     use crate::codec::testing::{DIR, FID, name};
     use crate::mds::{
         Create, CreateKind, FlockSet, GetLayout, GetattrMany, Lease, LeaseAct, Lock, MdsOp, Punch,
-        Rename, RenameFlags,
+        Rename, RenameFlags, Root,
     };
     use crate::ost::punch::PunchKind;
     use types::lock::LeaseMode;
@@ -337,6 +337,44 @@ mod tests {
         assert_eq!(create(CreateKind::Regular(None)), Counted::Mknod);
         assert_eq!(create(CreateKind::Regular(Some(Default::default()))), Counted::Open);
         assert_eq!(create(CreateKind::Directory { mdt: None }), Counted::Mkdir);
+    }
+
+    #[test]
+    fn what_a_caller_asks_and_what_a_client_holds_are_told_apart() {
+        let of = |chosen: fn(Class) -> bool| -> Vec<&'static str> {
+            let ops = sample_ops();
+            let chosen = ops.iter().filter(|op| !op.row().class.reint && chosen(op.row().class));
+            chosen.map(|op| op.row().name).collect()
+        };
+        assert_eq!(
+            of(|class| class.for_caller),
+            [
+                "mds_lookup",
+                "mds_open",
+                "mds_readdir",
+                "mds_readlink",
+                "mds_getxattr",
+                "mds_listxattr",
+                "mds_swap_layouts",
+                "mds_root",
+                "mds_ticket",
+            ]
+        );
+        let given_back = ["mds_close", "mds_flock_cancel", "mds_unlock"];
+        assert_eq!(of(|class| class.held == Held::GivenBack), given_back);
+        assert_eq!(
+            of(|class| class.held == Held::ForWriting),
+            ["mds_get_layout", "mds_wrote", "mds_lock", "mds_write", "mds_punch", "mds_store"]
+        );
+        let lock = |bits| MdsOp::Lock(Lock { fid: FID, bits, needs: None }).class().held;
+        assert_eq!(lock(InodeBits::DATA), Held::Nothing);
+        assert_eq!(lock(InodeBits::DATA | InodeBits::WRITE), Held::ForWriting);
+        let root = |path: &str| {
+            let path = path.parse().unwrap();
+            MdsOp::Root(Root { path, from: Fid::NONE, walked: 0, fileset: 0 }).class().for_caller
+        };
+        // A caller that is refused may mount, but choose no directory.
+        assert_eq!((root(""), root("/a")), (false, true));
     }
 
     #[test]

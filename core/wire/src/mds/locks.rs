@@ -1,6 +1,6 @@
 //! Operations on locks of clients and on file locks of programs.
 
-use crate::class::Class;
+use crate::class::{Class, Held};
 use crate::codec::cursor::{Bulk, Reader, Writer, bits, unpack};
 use crate::codec::error::DecodeError;
 use crate::codec::locks::{locks, put_locks};
@@ -139,6 +139,11 @@ pub struct Lock {
 
 impl Operation for Lock {
     fids!(fid);
+
+    fn class(&self, row: Class) -> Class {
+        let held = if self.bits.contains(InodeBits::WRITE) { row.held } else { Held::Nothing };
+        Class { held, ..row }
+    }
 
     fn flags(&self) -> u16 {
         bits([self.needs.is_some(), self.needs.is_some_and(|needs| needs.again)])

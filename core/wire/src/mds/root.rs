@@ -1,5 +1,6 @@
 //! The directory that a client mounts.
 
+use crate::class::Class;
 use crate::codec::cursor::{Bulk, Reader, Writer};
 use crate::codec::error::DecodeError;
 use crate::codec::operation::{Operation, fid, plain, put_fid};
@@ -25,6 +26,11 @@ pub struct Root {
 }
 
 impl Operation for Root {
+    fn class(&self, row: Class) -> Class {
+        // The root of the file system itself is every client's.
+        Class { for_caller: row.for_caller && !self.path.is_root(), ..row }
+    }
+
     fn fid(&self) -> Fid {
         self.from
     }

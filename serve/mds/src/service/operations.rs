@@ -189,7 +189,7 @@ impl Mds {
         admission: &mut Admission,
         found: &[Fid],
     ) -> Result<(), Errno> {
-        if request.is_denied && ids::is_denied(op) {
+        if request.is_denied && op.class().for_caller {
             return Err(Errno::EACCES);
         }
         if let Some(nodemap) = admission.acting.as_ref().and_then(|acting| acting.mapping()) {

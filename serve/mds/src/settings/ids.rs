@@ -6,6 +6,7 @@ use namespace::acl::{ACL_ACCESS, ACL_DEFAULT, Tag, map_ids};
 use observe::mutant::{Mutant, is_mutant};
 use types::errno::Errno;
 use types::fid::Fid;
+use wire::class::Held;
 use wire::mds::{Entry, Getxattr, MdsOp, MdsReply};
 
 fn kind_of(tag: Tag) -> IdKind {
@@ -106,34 +107,11 @@ pub(crate) fn map_reply(nodemap: &Nodemap, reply: &mut MdsReply, acl: bool) -> R
     Ok(())
 }
 
-/// True if it only gives back what a client holds.
-pub(crate) fn gives_back(op: &MdsOp) -> bool {
-    matches!(op, MdsOp::Unlock(_) | MdsOp::Close(_) | MdsOp::FlockCancel(_))
-}
-
 /// True if this leads past the fileset of the client's nodemap: it is about the root of the file
 /// system, which is above every fileset. What gives back what the client holds may be.
 pub(crate) fn is_outside(op: &mut MdsOp) -> bool {
     let inside = |fid: &mut Fid| if *fid == Fid::ROOT { Err(()) } else { Ok(()) };
-    !gives_back(op) && op.try_each_fid(inside).is_err()
-}
-
-/// True if a caller that is refused may not send this: what looks at names and contents, and what
-/// changes the name space. The rest gives back what the client holds, or is about open files.
-pub(crate) fn is_denied(op: &MdsOp) -> bool {
-    op.class().reint
-        || matches!(op, MdsOp::Root(root) if !root.path.is_root())
-        || matches!(
-            op,
-            MdsOp::Lookup(_)
-                | MdsOp::Open(_)
-                | MdsOp::Readdir(_)
-                | MdsOp::Readlink(_)
-                | MdsOp::Getxattr(_)
-                | MdsOp::Listxattr(_)
-                | MdsOp::SwapLayouts(_)
-                | MdsOp::AskTickets(_)
-        )
+    op.class().held != Held::GivenBack && op.try_each_fid(inside).is_err()
 }
 
 #[cfg(test)]
@@ -267,17 +245,5 @@ mod tests {
             fileset: 0,
         };
         assert!(!is_outside(&mut MdsOp::Root(root("/a"))));
-        // A caller that is refused may mount, but choose no directory.
-        assert!(is_denied(&MdsOp::Root(root("/a"))) && !is_denied(&MdsOp::Root(root(""))));
-    }
-
-    #[test]
-    fn a_refused_caller_s_files_are_closed() {
-        let close = MdsOp::Close(Close { fid: Fid::ROOT, handle: Default::default() });
-        assert!(!is_denied(&close));
-        assert!(is_denied(&setxattr(Vec::new())));
-        let lookup =
-            wire::mds::Lookup { parent: Fid::ROOT, name: types::name::Name::new(b"a").unwrap() };
-        assert!(is_denied(&MdsOp::Lookup(lookup)));
     }
 }

@@ -6,8 +6,7 @@ use observe::mutant::{Mutant, is_mutant};
 use rpc::service::Export;
 use types::errno::Errno;
 use types::fid::Fid;
-use types::lock::InodeBits;
-use wire::class::Changes;
+use wire::class::{Changes, Held};
 use wire::mds::MdsOp;
 
 /// What a client that may change nothing does with an operation.
@@ -22,19 +21,16 @@ enum Allowed {
 }
 
 fn allowed(op: &MdsOp) -> Allowed {
-    match op {
-        MdsOp::Open(open) if !open.flags.write => Allowed::Yes,
-        MdsOp::Close(_) => Allowed::Yes,
-        MdsOp::Write(write) => Allowed::OpenForWriting(write.fid),
-        MdsOp::Store(store) => Allowed::OpenForWriting(store.fid),
-        MdsOp::Punch(punch) => Allowed::OpenForWriting(punch.fid),
-        MdsOp::Wrote(wrote) => Allowed::OpenForWriting(wrote.fid),
-        MdsOp::GetLayout(layout) if layout.write => Allowed::OpenForWriting(layout.fid),
-        MdsOp::Lock(lock) if lock.bits.contains(InodeBits::WRITE) => {
-            Allowed::OpenForWriting(lock.fid)
-        }
-        op if op.class().changes == Changes::Store => Allowed::No,
-        _ => Allowed::Yes,
+    let class = op.class();
+    match (class.held, class.changes) {
+        (Held::GivenBack, _) => Allowed::Yes,
+        (Held::ForWriting, _) => Allowed::OpenForWriting(op.fid()),
+        (Held::Nothing, Changes::Store) => match op {
+            // It changes what the MDT knows of open files, and nothing that other clients see.
+            MdsOp::Open(open) if !open.flags.write => Allowed::Yes,
+            _ => Allowed::No,
+        },
+        (Held::Nothing, Changes::Nothing | Changes::Memory) => Allowed::Yes,
     }
 }
 
@@ -67,6 +63,7 @@ impl Mds {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use types::lock::InodeBits;
     use wire::mds::{Close, GetLayout, Getattr, Lock, Open, OpenFlags, Rmdir, Unlock};
 
     const FID: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 7, ver: 0 };

@@ -4,9 +4,9 @@
 
 use crate::mds::{Mds, RequestContext};
 use crate::realm::Realm;
-use crate::settings::ids::gives_back;
 use types::errno::Errno;
-use wire::mds::{GetLayout, MdsOp, Punch, Store, Write, Wrote};
+use wire::class::{Changes, Held};
+use wire::mds::MdsOp;
 
 impl Mds {
     /// Succeeds if all inodes of this MDT that an operation names are in the realm of its client.
@@ -24,19 +24,14 @@ impl Mds {
     ) -> Result<(), Errno> {
         let realm = request.realm;
         request.lock_context.asked.realm = realm;
-        let written = match op {
-            _ if realm == Realm::ALL => return Ok(()),
-            MdsOp::AskTickets(_) | MdsOp::GetattrMany(_) => return Ok(()),
-            MdsOp::Write(Write { fid, .. })
-            | MdsOp::Store(Store { fid, .. })
-            | MdsOp::Punch(Punch { fid, .. })
-            | MdsOp::GetLayout(GetLayout { fid, write: true, .. })
-            | MdsOp::Wrote(Wrote { fid, .. }) => Some(*fid),
-            _ => None,
-        };
+        if realm == Realm::ALL || matches!(op, MdsOp::AskTickets(_) | MdsOp::GetattrMany(_)) {
+            return Ok(());
+        }
+        let class = op.class();
+        let is_data = class.held == Held::ForWriting && class.changes == Changes::Store;
         let client = request.client();
-        let may_store = |fid| self.state.lock().may_store(client, fid);
-        if gives_back(op) || written.is_some_and(may_store) {
+        let may_store = || self.state.lock().may_store(client, op.fid());
+        if class.held == Held::GivenBack || is_data && may_store() {
             request.lock_context.asked.realm = Realm::ALL;
             return Ok(());
         }
