@@ -102,6 +102,27 @@ fn a_name_that_the_kernel_asked_for_again_is_dropped_for_a_while() {
     });
 }
 
+/// R25.
+#[test]
+fn a_lookup_waits_until_an_own_change_of_its_name_has_ended() {
+    simulated(|rig| async move {
+        rig.file("a", b"").await;
+        let known = |rig: &Rig| rig.client().lookup_known(1, NodeId::ROOT, &name("a"));
+        assert!(known(&rig).is_some());
+        rig.cluster.world.hold("Unlink");
+        let unlinking = rig.begin(rig.client().unlink(Caller::root(), NodeId::ROOT, name("a")));
+        rig.wait_ms(3).await;
+        assert!(known(&rig).is_none());
+        let looking = rig.begin(rig.client().lookup_name(Caller::root(), NodeId::ROOT, name("a")));
+        rig.wait_ms(1000).await;
+        assert!(!looking.is_over() && !unlinking.is_over());
+        rig.cluster.world.release("Unlink");
+        rig.settle().await;
+        assert!(unlinking.is_over());
+        assert!(matches!(looking.take(), Some(Ok(Looked::Absent(_)))));
+    });
+}
+
 async fn listed(rig: &Rig) -> Vec<DirItem> {
     let dir = rig.client().opendir(Caller::root(), NodeId::ROOT).await.unwrap();
     let budget = Budget { bytes: 1 << 16, per_entry: 152 };

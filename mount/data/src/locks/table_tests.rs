@@ -7,6 +7,7 @@ use super::unlinked::Believed;
 use super::*;
 use crate::kernel_view::invalidations::{NAMES_SENT_ONE_BY_ONE, StaleName};
 use crate::kernel_view::recent::ShownName;
+use crate::kernel_view::timers::REVOKED_TICKS;
 use crate::locks::gate::Ticket;
 use crate::locks::learn::learn;
 use types::time::Timestamp;
@@ -391,6 +392,43 @@ fn counts_that_the_kernel_may_count_down_are_not_trusted_for_a_while() {
             table.attr_for_kernel(&entry(FILE, 2).attr).1,
             "the kernel has read the answer long ago"
         );
+    }
+}
+
+/// R12: what the kernel learns with a name has the count of links, too.
+#[test]
+fn names_of_inodes_that_the_kernel_may_count_down_are_not_trusted_for_a_while() {
+    let mut rig = Rig::default();
+    let ticket = rig.send();
+    let lookup = MdsOp::Lookup(Lookup { parent: DIR, name: name("b") });
+    let found = MdsReply::Entry(Box::new(entry(FILE, 1)));
+    rig.reply(ticket, &lookup, Ok(found), &[(DIR, BOTH), (FILE, BOTH)], &[]);
+    let trusted = |rig: &mut Rig| rig.0.trust_name(DIR, &name("b"), Some(FILE), Asked::First);
+    assert!(trusted(&mut rig));
+    let believed = Believed { known: Known::To(FILE), shown: ShownName::Nowhere };
+    rig.0.counted_down(believed, Removed { fid: FILE, nlink: 1 });
+    assert!(!trusted(&mut rig));
+    (0..2).for_each(|_| rig.0.tick());
+    assert!(trusted(&mut rig));
+}
+
+/// R4: the callback itself begins the time without trust.
+#[test]
+fn names_of_directories_are_not_trusted_again_soon_after_a_callback_of_either() {
+    for (called, bit) in [(DIR, UPDATE), (OTHER, LOOKUP)] {
+        let mut rig = Rig::default();
+        let look_up = |rig: &mut Rig| {
+            let ticket = rig.send();
+            let lookup = MdsOp::Lookup(Lookup { parent: DIR, name: name("d") });
+            let found = MdsReply::Entry(Box::new(entry(OTHER, 1)));
+            rig.reply(ticket, &lookup, Ok(found), &[(DIR, BOTH), (OTHER, BOTH)], &[]);
+            rig.0.trust_name(DIR, &name("d"), Some(OTHER), Asked::DirectoryAgain)
+        };
+        assert!(look_up(&mut rig));
+        rig.0.take(called, bit, &mut Invalidations::default());
+        assert!(!look_up(&mut rig), "{called} {bit:?}");
+        (0..REVOKED_TICKS).for_each(|_| rig.0.tick());
+        assert!(look_up(&mut rig));
     }
 }
 

@@ -79,6 +79,8 @@ pub struct State {
     pub log: Vec<String>,
     /// OST that answers EIO to writes and punches.
     pub broken_ost: Option<(u16, Errno)>,
+    /// Files of which the MDT was to have stored what other clients wrote.
+    pub to_store: Vec<Fid>,
     /// The lock that is held, and the request that waits.
     pub lock: Option<Flock>,
     waiting: Vec<(Flock, oneshot::Sender<Result<(), Errno>>)>,

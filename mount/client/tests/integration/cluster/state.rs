@@ -85,7 +85,10 @@ impl State {
                     read_only: false,
                 }
             }
-            MdsOp::Getattr(Getattr { fid, .. }) => MdsReply::Entry(self.entry(fid)?),
+            MdsOp::Getattr(Getattr { fid, stored }) => {
+                self.to_store.extend(stored.then_some(fid));
+                MdsReply::Entry(self.entry(fid)?)
+            }
             MdsOp::Lock(lock) => {
                 let entry = self.entry(lock.fid)?;
                 self.locks.push(lock);

@@ -74,7 +74,7 @@ fn pages_that_are_read_in_each_round_are_dropped_thirty_two_times() {
     });
 }
 
-/// R14: a read into pages that waits for `Lock`.
+/// R14: a read into pages that waits for `Lock`. R37: it asks for what others have not stored.
 #[test]
 fn a_read_into_pages_that_waits_for_its_lock_bypasses_it_for_a_callback() {
     simulated(|rig| async move {
@@ -104,6 +104,7 @@ fn a_read_into_pages_that_waits_for_its_lock_bypasses_it_for_a_callback() {
         rig.wait_ms(1000).await;
         assert_eq!(rig.kernel.count(&format!("data {}", found.node.0)), 1);
         assert_eq!(read.take(), Some(b"abc".to_vec()));
+        assert_eq!(rig.cluster.world.state.lock().to_store, [found.attr.fid]);
         assert!(
             !write.is_over() && !callback.is_over(),
             "a write past the page cache holds no page"
