@@ -69,6 +69,12 @@ pub trait Engine: Send + Sync {
     /// Bytes used and usable.
     fn space(&self) -> Result<EngineSpace, StoreError>;
 
+    /// Why it cannot do all that it has to now, though nothing is lost and it goes on by itself
+    /// once that is mended; `None`: nothing is in its way.
+    fn hindrance(&self) -> Option<StoreError> {
+        None
+    }
+
     /// Brings everything into its resting form and ends the engine's threads. Blocks. Reads and
     /// commits after it fail.
     fn close(&self) -> Result<(), StoreError>;

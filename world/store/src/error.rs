@@ -75,6 +75,16 @@ pub enum StoreError {
         /// Bytes of `capacity` that only releasing operations may use.
         reserved: u64,
     },
+    /// The disk has no room for what is durable in the log already.
+    #[error(
+        "the disk of {} is full: free space there; what was told as durable is in the log, and new \
+         changes are refused until there is room",
+        dir.display()
+    )]
+    DiskFull {
+        /// Folder of the target.
+        dir: PathBuf,
+    },
     /// Bytes on the disk differ from what was written.
     #[error("{} is damaged at byte {offset}: {reason}", file.display())]
     Damaged {
@@ -195,7 +205,7 @@ impl StoreError {
             StoreError::OtherCluster { .. } => Errno::EINVAL,
             StoreError::Owned { .. } => Errno::EBUSY,
             StoreError::Behind { .. } | StoreError::Unfinished { .. } => Errno::EIO,
-            StoreError::NoSpace { .. } => Errno::ENOSPC,
+            StoreError::NoSpace { .. } | StoreError::DiskFull { .. } => Errno::ENOSPC,
             StoreError::Damaged { .. } => Errno::EIO,
             StoreError::Io { errno, .. } => *errno,
             StoreError::Tree { .. } => Errno::EIO,

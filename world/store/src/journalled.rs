@@ -41,6 +41,8 @@ use types::session::Transno;
 const LAYERS_MAX: usize = 8;
 /// Pause before a full disk is tried again.
 const FULL_PAUSE: Duration = Duration::from_secs(1);
+/// Free bytes of a disk below which it may have cut a write short, beside those that were written.
+const ROOM_BYTES_MIN: u64 = 1 << 20;
 /// A key after all keys.
 pub(crate) const KEY_END: [u8; 512] = [0xff; 512];
 /// Share of the capacity kept for deleting, and its bounds in bytes.
@@ -92,6 +94,8 @@ struct View {
     urgent: bool,
     stop: Stop,
     failure: Option<StoreError>,
+    /// Why the tree takes nothing over now, though it will once the disk has room.
+    full: Option<StoreError>,
     ended: bool,
     /// The folder's lock or the like; let go when the threads have ended.
     held: Option<Arc<dyn Send + Sync>>,
@@ -266,6 +270,7 @@ impl Journalled {
             urgent: false,
             stop: Stop::No,
             failure: None,
+            full: None,
             ended: false,
             held: None,
         };
@@ -381,6 +386,10 @@ impl Engine for Journalled {
             capacity,
             reserved: (capacity / RESERVE_SHARE).min(RESERVE_BYTES_MAX),
         })
+    }
+
+    fn hindrance(&self) -> Option<StoreError> {
+        self.shared.view.lock().full.clone()
     }
 
     fn close(&self) -> Result<(), StoreError> {
@@ -571,7 +580,7 @@ impl Shared {
     /// The applier thread.
     fn run(&self) {
         let mut view = self.view.lock();
-        let (mut pause, mut full) = (Duration::ZERO, false);
+        let mut pause = Duration::ZERO;
         loop {
             if view.stop == Stop::Drop || view.failure.is_some() && view.stop != Stop::No {
                 break;
@@ -596,21 +605,26 @@ impl Shared {
                 break;
             }
             match self.apply_waiting(&mut view) {
-                Ok(()) => full = false,
-                Err(error) if error.errno() == Errno::ENOSPC && view.stop == Stop::No => {
-                    // The tree took nothing over and nothing is lost: the journal has it. Deleting
-                    // makes room.
-                    if !full {
-                        tracing::warn!("apply: {error}; trying again until there is room");
+                Ok(()) => {
+                    if view.full.take().is_some() {
+                        tracing::info!(dir = %self.dir.display(), "the disk has room again");
                     }
-                    (pause, full) = (FULL_PAUSE, true);
                 }
-                Err(error) if error.errno() == Errno::ENOSPC => {
-                    tracing::warn!(
-                        "apply: {error}; the journal keeps what the tree has not until the next opening"
-                    );
-                    full = true;
-                    break;
+                Err(error) if self.lacks_room(&error, view.bytes) => {
+                    // The tree took nothing over and nothing is lost: the log has it. Deleting
+                    // makes room.
+                    let why = StoreError::DiskFull { dir: self.dir.clone() };
+                    if view.stop != Stop::No {
+                        tracing::warn!(
+                            "apply: {why}; the log keeps what the tree has not until the next opening"
+                        );
+                        view.full = Some(why);
+                        break;
+                    }
+                    if view.full.is_none() {
+                        tracing::warn!("apply: {why}");
+                    }
+                    (pause, view.full) = (FULL_PAUSE, Some(why));
                 }
                 Err(error) => {
                     tracing::error!("apply: {error}; the journal keeps what the tree has not");
@@ -619,17 +633,33 @@ impl Shared {
             }
             self.done.notify_all();
         }
-        if view.stop == Stop::Rest && view.failure.is_none() && !full {
+        if view.stop == Stop::Rest && view.failure.is_none() && view.full.is_none() {
             let applied = view.applied;
             // Without the note the next opening searches the journal: slower, but just as safe.
             let noted = view.tree.as_ref().and_then(|tree| tree.rest(&applied).err());
-            view.failure = noted.filter(|error| error.errno() != Errno::ENOSPC);
+            view.failure = noted.filter(|error| !self.lacks_room(error, 0));
         }
         view.readers.clear();
         view.tree = None;
         view.held = None;
         view.ended = true;
         self.done.notify_all();
+    }
+
+    /// True if the tree could not take these bytes because the disk is full. LMDB tells a write
+    /// that the disk cut short as EIO. Its transaction is void then, and trying again writes all of
+    /// its pages anew.
+    fn lacks_room(&self, error: &StoreError, bytes: u64) -> bool {
+        match error.errno() {
+            Errno::ENOSPC | Errno::EDQUOT => true,
+            Errno::EIO if matches!(error, StoreError::Io { .. }) => {
+                // Pages split half full.
+                let wanted = bytes * 2 + ROOM_BYTES_MIN;
+                let volume = self.env.disk.space(&self.dir);
+                volume.is_ok_and(|volume| volume.bytes_available < wanted)
+            }
+            _ => false,
+        }
     }
 
     /// `None`: the applier has something to do now; else the time until then.

@@ -34,6 +34,9 @@ use types::limits;
 use types::limits::TREE_PAGE_BYTES;
 use types::session::Transno;
 
+/// What to do about a store that stopped.
+const RESTART: &str = "free space on its disk, or mend that, and then restart the process that \
+                       serves it; what was told as durable is there";
 /// Shortest time between two looks at the engine's space by operations that found it full.
 const SPACE_INTERVAL: Duration = Duration::from_millis(100);
 /// Pause before a log that did not answer is asked again.
@@ -364,6 +367,19 @@ impl Store {
         self.shared.failure.lock().clone().filter(|error| !matches!(error, StoreError::Closed))
     }
 
+    /// What an administrator must know of it: that it stopped, and what to do; or what is in its
+    /// way, though it goes on. `None`: nothing.
+    pub fn trouble(&self) -> Option<String> {
+        let stopped = |failure: StoreError| match failure {
+            StoreError::Fenced { .. } => None,
+            failure => Some(format!("{failure}; {RESTART}")),
+        };
+        match self.failure() {
+            Some(failure) => stopped(failure),
+            None => self.shared.engine.hindrance().map(|hindrance| hindrance.to_string()),
+        }
+    }
+
     /// True if another owner took the target over.
     pub fn is_fenced(&self) -> bool {
         self.shared.poisoned.load(Ordering::Acquire)
@@ -588,7 +604,10 @@ impl Shared {
             StoreError::Fenced { .. } | StoreError::Poisoned { .. } => error.clone(),
             other => StoreError::Poisoned { cause: other.to_string().into() },
         };
-        tracing::error!("commit: {error}; the store stops until it is opened again");
+        match error {
+            StoreError::Fenced { .. } => tracing::error!("commit: {error}; the store stops"),
+            _ => tracing::error!("commit: {error}; the store stops: {RESTART}"),
+        }
         *self.failure.lock() = Some(failure);
         self.poisoned.store(true, Ordering::Release);
         self.progress.wake_all();

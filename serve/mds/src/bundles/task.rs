@@ -20,6 +20,7 @@ use replay::bundle::participant::Ended;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use store::store::Store;
 use types::bundle::BundleId;
 use types::errno::Errno;
 use types::target::TargetIndex;
@@ -29,12 +30,45 @@ use wire::mds::{PeerApply, PeerForget};
 const REST: Duration = Duration::from_secs(30);
 /// How long another MDT has for its answer, before the next round.
 const ANSWER: Duration = Duration::from_secs(2);
+/// Longest pause between rounds that fail.
+const AGAIN_MAX: Duration = Duration::from_secs(5);
 /// Bundles that are sent again to one MDT in one round.
 const BUNDLES_PER_ROUND: usize = 64;
+
+/// Rounds of a task that failed one after the other: as of a store that has stopped, which only a
+/// restart mends.
+#[derive(Default)]
+struct Failing {
+    rounds: u32,
+    said: Option<String>,
+}
+
+impl Failing {
+    /// A round has ended. Returns why it failed, if that is news.
+    fn note(&mut self, ended: Result<(), Errno>, store: &Store) -> Option<String> {
+        let Err(error) = ended else {
+            *self = Failing::default();
+            return None;
+        };
+        self.rounds = self.rounds.saturating_add(1);
+        let why = store.trouble().unwrap_or_else(|| error.to_string());
+        if self.said.as_ref() == Some(&why) {
+            return None;
+        }
+        self.said = Some(why.clone());
+        Some(why)
+    }
+
+    /// Until the next round: longer after each that failed.
+    fn pause(&self) -> Duration {
+        (AGAIN * 2_u32.saturating_pow(self.rounds.min(16))).clamp(AGAIN, AGAIN_MAX)
+    }
+}
 
 impl Mds {
     /// The task that ends what other MDTs coordinate and do not end; it ends with the MDT.
     pub(crate) async fn stop_bundles(self: Arc<Mds>, mut stop: Stop) {
+        let mut failing = Failing::default();
         loop {
             let rests = self.state.lock().bundles.participant.is_at_rest();
             let pause = if rests { None } else { Some(2 * AGAIN) };
@@ -49,21 +83,22 @@ impl Mds {
                 biased;
                 () = stop.stopped() => return,
                 ended = round => {
-                    if let Err(error) = ended {
-                        tracing::warn!(target = %self.name, %error, "operations that are stopped are not ended");
+                    if let Some(why) = failing.note(ended, &self.store) {
+                        tracing::warn!(target = %self.name, why, "operations that are stopped are not ended; trying again");
                     }
                 }
             }
             tokio::select! {
                 biased;
                 () = stop.stopped() => return,
-                () = self.env.clock.sleep(AGAIN) => {}
+                () = self.env.clock.sleep(failing.pause()) => {}
             }
         }
     }
 
     /// The task that ends what this MDT coordinates; it ends with the MDT.
     pub(crate) async fn finish_bundles(self: Arc<Mds>, mut stop: Stop) {
+        let mut failing = Failing::default();
         loop {
             let rests = {
                 let bundles = &self.state.lock().bundles;
@@ -73,13 +108,14 @@ impl Mds {
             if !self.finish.wait(&self.env, pause, &mut stop).await {
                 return;
             }
-            if let Err(error) = self.finish_round(&mut stop).await {
-                tracing::warn!(target = %self.name, %error, "operations over several MDTs are not finished");
+            let ended = self.finish_round(&mut stop).await;
+            if let Some(why) = failing.note(ended, &self.store) {
+                tracing::warn!(target = %self.name, why, "operations over several MDTs are not finished; trying again");
             }
             tokio::select! {
                 biased;
                 () = stop.stopped() => return,
-                () = self.env.clock.sleep(AGAIN) => {}
+                () = self.env.clock.sleep(failing.pause()) => {}
             }
         }
     }
@@ -314,5 +350,35 @@ impl Mds {
             }
             Ok(())
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use env::real::{RealConfig, RealEnv};
+    use store::memory::Memory;
+    use store::store::StoreOptions;
+
+    #[test]
+    fn a_round_that_fails_again_and_again_is_said_once_and_comes_less_often() {
+        let (env, _guard) =
+            RealEnv::start(RealConfig { reactors: 1, blocking_threads: 1 }).unwrap();
+        let store = Store::open(Memory::new(1 << 20), env, StoreOptions::default());
+        let (store, mut failing) = (store.unwrap(), Failing::default());
+        assert_eq!((failing.note(Ok(()), &store), failing.pause()), (None, AGAIN));
+        assert!(failing.note(Err(Errno::EIO), &store).is_some());
+        let mut last = failing.pause();
+        for _ in 0..100 {
+            assert_eq!(failing.note(Err(Errno::EIO), &store), None, "it is no news");
+            assert!(failing.pause() >= last);
+            last = failing.pause();
+        }
+        assert_eq!(last, AGAIN_MAX);
+        assert!(failing.note(Err(Errno::ENOSPC), &store).is_some(), "another reason is");
+        failing.note(Ok(()), &store);
+        assert_eq!(failing.pause(), AGAIN);
+        assert!(failing.note(Err(Errno::EIO), &store).is_some(), "and so is it after a good one");
+        store.close_blocking().unwrap();
     }
 }
