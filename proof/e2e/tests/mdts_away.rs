@@ -7,6 +7,7 @@ use e2e::many::Many;
 use e2e::process::{is_clean, text};
 use e2e::programs::sh;
 use std::fs;
+use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -20,10 +21,11 @@ const STALL_MAX: Duration = Duration::from_secs(60);
 const REST: Duration = Duration::from_secs(36);
 /// What does not wait takes less.
 const QUICK: Duration = Duration::from_secs(10);
+/// A command that waits says for which MDT by then.
+const TOLD_AFTER: Duration = Duration::from_secs(12);
 /// Size of the disk of an MDT that becomes full.
 const DISK: &str = "96m";
-/// What others leave of it, KiB: the MDT fills that itself. It stops if others take what it has in
-/// reserve for commits.
+/// What others leave of it, KiB: the MDT fills that itself.
 const LEFT_KIB: u64 = 8192;
 
 fn quick<T>(about: &str, work: impl FnOnce() -> T) -> T {
@@ -81,6 +83,14 @@ impl Running {
             assert!(began.elapsed() < STALL_MAX, "it goes on for {:?}", began.elapsed());
             thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    /// What it said on standard error, when it has ended.
+    fn said(&mut self) -> String {
+        let mut said = String::new();
+        let pipe = self.0.stderr.as_mut().expect("a pipe");
+        pipe.read_to_string(&mut said).expect("text");
+        said
     }
 
     fn waits(&mut self) -> bool {
@@ -178,9 +188,10 @@ fn three_mdts_restart_without_the_fourth_unless_something_is_under_way_with_it()
 
 #[test]
 fn mkdir_at_an_mdt_that_is_down_waits_and_is_whole_or_absent() {
-    let Some(Kills { mounts, dir: _dir, mut many, .. }) = Kills::<2>::up_with_clients(0, 3) else {
+    let Some(Kills { mounts, dir, mut many, .. }) = Kills::<2>::up_with_clients(0, 3) else {
         return;
     };
+    let home = dir.path().join("fs/mdt").display().to_string();
     let [first, second] = &mounts;
     let away = many.mds_of(2);
     // The second round: MDT0000 has FIDs of the other one.
@@ -219,10 +230,17 @@ fn mkdir_at_an_mdt_that_is_down_waits_and_is_whole_or_absent() {
         // One that is not interrupted is made when the MDT comes.
         let patient = format!("patient{round}");
         let mut waits = Running::lfs(second, &["mkdir", "-i", "2", &patient]);
-        thread::sleep(Duration::from_secs(1));
+        thread::sleep(TOLD_AFTER);
         assert!(waits.waits(), "MDT0002 is down");
+        let status = text(&many.sheen(&["status", &home]));
+        assert!(status.contains("for sheen-MDT0002"), "{status}");
         many.start_server_again(away);
         assert!(waits.ends().success(), "it is made in the end");
+        let said = waits.said();
+        assert!(said.contains("waiting for sheen-MDT0002"), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        let status = text(&many.sheen(&["status", &home]));
+        assert!(!status.contains("for sheen-MDT0002"), "{status}");
         assert_eq!(lfs(first, &["getdirstripe", "-m", &patient]), "2\n");
         // Whole or absent: what is there can be used, from everywhere.
         let there = mounts.each_ref().map(|mount| mount.join(&given_up).exists());
@@ -345,6 +363,78 @@ fn a_full_mdt_refuses_and_nothing_is_half_made() {
     is_clean(&many.fsck(&[]), "at work");
     many.stop();
     is_clean(&many.fsck_at_rest(&[]), "at rest");
+}
+
+#[test]
+fn an_mdt_whose_disk_others_fill_says_so_and_goes_on_when_there_is_room() {
+    let Some(Kills { mounts, dir, mut many, .. }) = Kills::<1>::up_with_clients(0, 1) else {
+        return;
+    };
+    let [mount] = &mounts;
+    let folder = dir.path().join("fs/mdt1");
+    let disk = Disk::at(&folder);
+    let mds = many.add_mds();
+    lfs(mount, &["mkdir", "-i", "1", "far"]);
+    let home = folder.display().to_string();
+    let status = || text(&many.sheen(&["status", &home]));
+    let log = || fs::read_to_string(dir.path().join("fs/mds1.log")).expect("a log");
+    let words = format!("the disk of {home} is full");
+    let value = vec![1; 16_000];
+    let fill = |name: String| -> std::io::Result<()> {
+        let path = mount.join("far").join(name);
+        fs::File::create(&path)?;
+        Ok(rustix::fs::setxattr(&path, "user.fill", &value, rustix::fs::XattrFlags::empty())?)
+    };
+    let mut made = 0;
+    for round in 0..2 {
+        // All of it is taken while the MDT has much that its tree does not have yet.
+        for n in 0..100 {
+            fill(format!("before{round}-{n}")).expect("there is room");
+        }
+        disk.fill(0);
+        let began = Instant::now();
+        let error = loop {
+            match fill(format!("on{made}")) {
+                Ok(()) => made += 1,
+                Err(error) => break error,
+            }
+            assert!(began.elapsed() < STALL_MAX, "{made} files on a full disk");
+        };
+        assert_eq!(error.raw_os_error(), Some(libc::ENOSPC), "{error}");
+        while !status().contains(&words) {
+            assert!(began.elapsed() < STALL_MAX, "{}\n{}", status(), many.logs());
+            thread::sleep(Duration::from_millis(100));
+        }
+        // More than a few attempts, and it is one line still.
+        thread::sleep(Duration::from_secs(5));
+        assert_eq!(log().matches(&words).count(), round + 1, "{}", log());
+        assert!(!log().contains("the store stops"), "{}", log());
+        // What is there can be read, synced and removed.
+        quick("read", || sh(mount, "ls far | wc -l; stat far/before0-1"));
+        quick("fsync", || fs::File::open(mount.join("far")).and_then(|far| far.sync_all()))
+            .expect("the log has room");
+        quick("remove", || fs::remove_file(mount.join(format!("far/before{round}-0"))))
+            .expect("remove");
+        disk.empty();
+        soon(&true, || fill(format!("after{round}")).is_ok());
+        soon(&false, || status().contains(&words));
+    }
+    // As of a restart: all that was told as durable is there.
+    disk.fill(0);
+    soon(&true, || fill("on".to_owned()).is_err());
+    let last = mount.join("far/before0-2");
+    fs::remove_file(&last).expect("remove");
+    fs::File::open(mount.join("far")).and_then(|far| far.sync_all()).expect("sync");
+    thread::sleep(Duration::from_secs(2));
+    many.kill_server(mds);
+    disk.empty();
+    many.start_server_again(mds);
+    serves(&many, 1);
+    assert!(!last.exists() && mount.join("far/before1-1").exists());
+    fill("again".to_owned()).expect("there is room");
+    is_clean(&many.fsck(&[]));
+    many.stop();
+    is_clean(&many.fsck_at_rest(&[]));
 }
 
 #[test]

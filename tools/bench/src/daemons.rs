@@ -148,6 +148,7 @@ mod tests {
             mounts: mounts.iter().map(mount).collect(),
             clients: vec![],
             logs: vec![],
+            waits_for: Vec::new(),
             trouble: vec![],
         }
     }

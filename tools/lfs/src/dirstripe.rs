@@ -2,6 +2,7 @@
 //! go that are made in them.
 
 use crate::cli::{GetdirstripeArgs, MkdirArgs};
+use crate::patience;
 use ask::mkdir_at::mkdir_at;
 use ask::{mounts, xattr};
 use layout::lmv_ea::{self, Shown};
@@ -141,12 +142,15 @@ pub fn make(args: &MkdirArgs, there: bool, report: &mut Report<'_>) {
             continue;
         }
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let made = mounts::mount_of(parent).and_then(|mount| match wanted.is_plain() {
-            true => Ok(rustix::fs::mkdir(path, Mode::from_raw_mode(mode))?),
-            false => {
-                let spec = wanted.spec(|| Ok(mount.targets(TargetKind::Mdt)?.len()))?;
-                mkdir_at(path, mode, spec)
-            }
+        let made = mounts::mount_of(parent).and_then(|mount| {
+            let what = format!("creating directory '{}'", path.display());
+            patience::waiting(&mount, &what, report, || match wanted.is_plain() {
+                true => Ok(rustix::fs::mkdir(path, Mode::from_raw_mode(mode))?),
+                false => {
+                    let spec = wanted.spec(|| Ok(mount.targets(TargetKind::Mdt)?.len()))?;
+                    mkdir_at(path, mode, spec)
+                }
+            })
         });
         if let Err(error) = made {
             failed(

@@ -26,6 +26,7 @@ pub mod lov_text;
 pub mod migrate;
 pub mod migrate_mdt;
 pub mod path2fid;
+mod patience;
 pub mod pool_list;
 pub mod project;
 pub mod setstripe;

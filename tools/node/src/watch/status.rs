@@ -151,6 +151,21 @@ pub struct NodeStatus {
     pub mounts: Vec<MountStatus>,
     /// Clients, if this node serves the MGS.
     pub clients: Vec<ClientStatus>,
-    /// Parts that could not be asked, and why.
+    /// Targets that something here waits for: another MDT for its part of an operation, or one that
+    /// cannot be reached.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits_for: Vec<WaitsFor>,
+    /// Parts that could not be asked, and stores that have stopped or lack space: a sentence each.
     pub trouble: Vec<String>,
+}
+
+/// A target that something waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitsFor {
+    /// `sheen-MDT0002`
+    pub target: String,
+    /// How many operations wait.
+    pub operations: u64,
+    /// Seconds that the longest of them has waited.
+    pub seconds: u64,
 }

@@ -8,6 +8,7 @@ use crate::manage::alive::Alive;
 use crate::role::parts::{Parts, blocking};
 use crate::watch::logs::WatchedLog;
 use crate::watch::status::{ClientStatus, MountStatus, NodeState, NodeStatus, Space, TargetStatus};
+use crate::watch::waits;
 use dash::access::Token;
 use env::clock::Monotonic;
 use futures_util::future::join_all;
@@ -270,7 +271,7 @@ impl View {
             let mounts = live.mounts.iter().map(mounted).collect();
             (live.state, live.listen, live.http.clone(), live.targets.clone(), mounts)
         };
-        let mut trouble = Vec::new();
+        let mut trouble = self.store_trouble();
         let (standing, now) = (self.ask_standing().await, self.parts.env.clock.wall().sec);
         let spaces =
             join_all(targets.iter().map(|(name, _)| self.limited(*name, self.space(*name)))).await;
@@ -310,8 +311,19 @@ impl View {
             targets: rows,
             logs: self.logs().iter().map(|log| log.seen()).collect(),
             mounts,
+            waits_for: waits::awaited(self),
             trouble,
         }
+    }
+
+    /// What is wrong with the stores of its targets.
+    fn store_trouble(&self) -> Vec<String> {
+        let alive = self.alive();
+        let mdts = alive.mdts().into_iter().map(|(_, target)| target);
+        let osts = alive.osts().into_iter().map(|(_, target)| target);
+        let all = mdts.chain(osts).chain(alive.mgs().map(|(_, target)| target));
+        all.filter_map(|target| Some(format!("{}: {}", target.name()?, target.store().trouble()?)))
+            .collect()
     }
 
     /// How far the keys of the cluster are now, if the authority is here.

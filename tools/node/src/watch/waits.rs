@@ -5,12 +5,14 @@
 //! whole.
 
 use crate::manage::params::state_word;
+use crate::watch::status::WaitsFor;
 use crate::watch::view::View;
 use data::node::NodeId;
 use env::clock::Monotonic;
 use mds::mds::Mds;
+use rpc::import::ImportState;
 use rpc::under_way::{Side, UnderWay};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 use types::fid::Fid;
 use types::lock::{FlockKind, InodeBits};
@@ -36,6 +38,42 @@ pub(crate) fn list(view: &View) -> Vec<Wait> {
     waits.sort_by_key(|wait| std::cmp::Reverse(wait.age_ms));
     waits.truncate(WAITS_PER_REPORT_MAX);
     waits
+}
+
+/// Targets that something here has waited for, for a second at least: MDTs for their parts of
+/// operations over several of them, and targets that cannot be reached.
+pub(crate) fn awaited(view: &View) -> Vec<WaitsFor> {
+    let now = view.parts().env.clock.now();
+    let mut all: BTreeMap<TargetName, BTreeMap<(u64, u64), Duration>> = BTreeMap::new();
+    let mut note = |target: TargetName, cause: u64, id: u64, since: Monotonic| {
+        let age = now.saturating_sub(since);
+        if age < AGE_MIN {
+            return;
+        }
+        // The parts of one operation count once.
+        let number = if cause == 0 { (0, id) } else { (cause, 0) };
+        let longest = all.entry(target).or_default().entry(number).or_default();
+        *longest = age.max(*longest);
+    };
+    for (mdt, _) in view.alive().mdts() {
+        for wait in mdt.peer_waits(WAITS_PER_REPORT_MAX) {
+            let target = TargetName { index: wait.mdt, ..mdt.name() };
+            note(target, wait.cause, observe::cause::fresh(), wait.since);
+        }
+    }
+    let rpc = &view.parts().rpc;
+    let asked = rpc.under_way().into_iter();
+    for request in asked.filter(|request| request.side == Side::Asked && is_told(request)) {
+        if rpc.state_of(request.target, request.client) != Some(ImportState::Full) {
+            note(request.target, request.cause, request.id, request.since);
+        }
+    }
+    let row = |(target, waits): (TargetName, BTreeMap<_, Duration>)| WaitsFor {
+        target: target.to_string(),
+        operations: waits.len() as u64,
+        seconds: waits.into_values().max().unwrap_or_default().as_secs(),
+    };
+    all.into_iter().map(row).collect()
 }
 
 struct List {

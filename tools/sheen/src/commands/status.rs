@@ -6,7 +6,7 @@ use crate::terminal::output;
 use node::config::units::Size;
 use node::home::Home;
 use node::manage::control::{self, Answer, ControlError, Request};
-use node::watch::status::{LogStatus, NodeState, NodeStatus, Space};
+use node::watch::status::{LogStatus, NodeState, NodeStatus, Space, WaitsFor};
 use serde_json::json;
 use std::fmt::Write;
 use std::path::Path;
@@ -190,6 +190,16 @@ fn table(status: &NodeStatus) -> String {
         }
         text.push_str(&section(rows));
     }
+    for WaitsFor { target, operations, seconds } in &status.waits_for {
+        let time = uptime(Duration::from_secs(*seconds));
+        let _ = match operations {
+            1 => writeln!(text, "\nan operation has waited for {target} for {time}"),
+            _ => writeln!(
+                text,
+                "\n{operations} operations wait for {target}, the longest for {time}"
+            ),
+        };
+    }
     for trouble in &status.trouble {
         let _ = writeln!(text, "\ntrouble: {trouble}");
     }
@@ -296,6 +306,10 @@ mod tests {
                 mounted: true,
             }],
             clients: vec![ClientStatus { description: "host:/h/mnt".into(), nid: "0@lo".into() }],
+            waits_for: vec![
+                WaitsFor { target: "sheen-MDT0002".into(), operations: 3, seconds: 75 },
+                WaitsFor { target: "sheen-MDT0003".into(), operations: 1, seconds: 2 },
+            ],
             trouble: vec!["sheen-OST0001 does not answer".into()],
         }
     }
