@@ -432,9 +432,9 @@ fn an_mdt_whose_disk_others_fill_says_so_and_goes_on_when_there_is_room() {
     serves(&many, 1);
     assert!(!last.exists() && mount.join("far/before1-1").exists());
     fill("again".to_owned()).expect("there is room");
-    is_clean(&many.fsck(&[]));
+    is_clean(&many.fsck(&[]), "at work");
     many.stop();
-    is_clean(&many.fsck_at_rest(&[]));
+    is_clean(&many.fsck_at_rest(&[]), "at rest");
 }
 
 #[test]
