@@ -230,11 +230,7 @@ impl Targets {
         if !mdc.import().evictions_are_told() {
             return Duration::ZERO;
         }
-        match mdc.import().proved_at() {
-            // In this process.
-            None => validity::WITHOUT_END,
-            Some(at) => (at + validity::trust()).saturating_sub(now),
-        }
+        validity::left(mdc.import().proved_at(), now)
     }
 
     /// An OST.

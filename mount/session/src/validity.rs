@@ -8,6 +8,7 @@
 //! again meanwhile. So a mount whose daemon stands still stops showing its cache in time. An MDT in
 //! the same process keeps no lease.
 
+use env::clock::Monotonic;
 use std::time::Duration;
 use types::limits::LEASE;
 
@@ -18,4 +19,31 @@ pub const WITHOUT_END: Duration = Duration::from_secs(1 << 40);
 /// trusted.
 pub fn trust() -> Duration {
     LEASE * 2 / 3
+}
+
+/// Time for which what an MDT granted may still be trusted. `proved_at`: when its newest answered
+/// request was sent; `None`: the MDT is in this process.
+pub(crate) fn left(proved_at: Option<Monotonic>, now: Monotonic) -> Duration {
+    match proved_at {
+        None => WITHOUT_END,
+        Some(at) => (at + trust()).saturating_sub(now),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// R27 of docs/locks/kernel.md.
+    #[test]
+    fn trust_ends_before_the_mdt_may_evict() {
+        let at = Duration::from_secs;
+        let sent = at(100);
+        for now in [100, 101, 110, 119, 120, 121, 200].map(at) {
+            let left = left(Some(sent), now);
+            assert!(left.is_zero() || now + left < sent + LEASE, "{now:?}: {left:?}");
+        }
+        assert_eq!(left(Some(sent), at(105)), at(15));
+        assert_eq!(left(None, at(1 << 20)), WITHOUT_END);
+    }
 }
