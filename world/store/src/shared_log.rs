@@ -475,8 +475,9 @@ impl Log for SharedLog {
                     return Err(self.damaged(reason));
                 }
                 fence = entry.fence;
-                let blob = EntryHead::decode(&value).map_or(0, |(head, _)| head.blob_bytes);
-                let keys = if blob > 0 { value.len() } else { entry.batch.bytes() };
+                let head = EntryHead::decode(&value).map(|(head, _)| head).unwrap_or_default();
+                let (blob, parts) = (head.blob_bytes, head.parts as usize);
+                let keys = value.len() + parts * VALUE_BYTES_MAX;
                 self.kept.lock().note(next, keys, blob);
                 each(entry);
                 next += 1;

@@ -133,7 +133,11 @@ fn an_mdt_outlives_all_its_hosts_with_checkpoints_in_s3() {
     cluster.run(&["lfs", "setstripe", "-E", "64K", "-L", "mdt", "-E", "-1", &{
         mnt.join("large").display().to_string()
     }]);
-    let bytes = |number: u32| vec![number as u8; 60_000];
+    // Of which nothing is saved by compressing them.
+    let bytes = |number: u32| {
+        let mut rng = fastrand::Rng::with_seed(number.into());
+        (0..60_000).map(|_| rng.u8(..)).collect::<Vec<u8>>()
+    };
     let checkpoint = |cluster: &Fixture| log_of_mdt(cluster, "one")["checkpoint"].as_u64();
     let mut number = 0;
     let mut write_some = || {

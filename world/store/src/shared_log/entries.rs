@@ -1,4 +1,5 @@
-//! Entries as values of keys: small ones whole, large ones in parts or in a blob.
+//! Entries as values of keys: small ones whole, large ones in parts or in a blob. Changes are
+//! compressed where that saves something: etcd sends and writes each byte three times.
 
 use super::SharedLog;
 use super::keys::{PARTS_MAX, VALUE_BYTES_MAX, Written};
@@ -16,12 +17,42 @@ use std::ops::Range;
 use std::sync::Arc;
 use types::session::Transno;
 
+/// Changes of fewer bytes are kept as they are.
+const PACKED_BYTES_MIN: usize = 4096;
+/// Part of the changes that compressing must save.
+const SAVED_SHARE: usize = 8;
+/// LZ4 makes at most so many bytes of one.
+const EXPANSION_MAX: usize = 255;
+
+/// Compressed changes; `None`: that saves too little.
+fn packed(payload: &[u8]) -> Option<Vec<u8>> {
+    if payload.len() < PACKED_BYTES_MIN {
+        return None;
+    }
+    let packed = lz4_flex::block::compress_prepend_size(payload);
+    (packed.len() < payload.len() - payload.len() / SAVED_SHARE).then_some(packed)
+}
+
+/// What [`packed`] compressed; `None`: it is not that.
+fn expanded_of(packed: &[u8]) -> Option<Vec<u8>> {
+    let (bytes, block) = packed.split_first_chunk::<4>()?;
+    let bytes = u32::from_le_bytes(*bytes) as usize;
+    // Before memory is taken for it.
+    if bytes > block.len().saturating_mul(EXPANSION_MAX) {
+        return None;
+    }
+    let whole = lz4_flex::block::decompress(block, bytes).ok()?;
+    (whole.len() == bytes).then_some(whole)
+}
+
 impl SharedLog {
     /// An entry whose changes are in a blob, if they shall be, or else beside its head; and those
-    /// changes.
+    /// changes, as they are kept.
     pub(super) fn head(&self, entry: u64, batch: &Batch, fence: Fence) -> (EntryHead, Vec<u8>) {
         let mut payload = Vec::new();
         batch.iter().for_each(|(key, value)| encode_change(key, value, &mut payload));
+        let packed = packed(&payload);
+        let (packed, payload) = (packed.is_some(), packed.unwrap_or(payload));
         let head = EntryHead {
             store: self.store,
             number: entry,
@@ -31,6 +62,7 @@ impl SharedLog {
             changes: batch.len() as u32,
             payload_crc: crc32c(&payload),
             blob_bytes: 0,
+            packed,
         };
         (head, payload)
     }
@@ -59,7 +91,16 @@ impl SharedLog {
         if head.payload_crc != crc32c(payload) {
             return Err(bad("its checksum is wrong"));
         }
-        let batch = batch_of(payload, head.changes);
+        let expanded;
+        let changes = match head.packed {
+            false => payload,
+            true => {
+                let whole = expanded_of(payload);
+                expanded = whole.ok_or_else(|| bad("its changes cannot be expanded"))?;
+                &expanded[..]
+            }
+        };
+        let batch = batch_of(changes, head.changes);
         let mut batch = batch.ok_or_else(|| bad("a change cannot be read"))?;
         batch.set_transno(Transno(head.transno));
         batch.freeze();
@@ -152,5 +193,44 @@ impl SharedLog {
             Change::DeleteRange(self.entry_key(entries.start), self.entry_key(entries.end)),
             Change::DeleteRange(part(entries.start), part(entries.end)),
         ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_compressed_where_that_saves_something() {
+        let alike: Vec<u8> = (0..50_000_u32).flat_map(|n| (n % 500).to_le_bytes()).collect();
+        let kept = packed(&alike).expect("it saves");
+        assert!(kept.len() < alike.len() / 4, "{}", kept.len());
+        assert_eq!(expanded_of(&kept), Some(alike));
+        let mut state = 1_u64;
+        let mut noise = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 56) as u8
+        };
+        let noise: Vec<u8> = (0..50_000).map(|_| noise()).collect();
+        assert_eq!(packed(&noise), None);
+        assert_eq!(packed(&[7; PACKED_BYTES_MIN - 1]), None);
+        assert!(packed(&[7; PACKED_BYTES_MIN]).is_some());
+    }
+
+    #[test]
+    fn what_is_none_is_refused_without_memory_for_it() {
+        let kept = packed(&[7; 10_000]).expect("it saves");
+        for cut in 0..kept.len() {
+            assert_eq!(expanded_of(&kept[..cut]), None, "{cut} bytes");
+        }
+        let mut huge = kept.clone();
+        huge[..4].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert_eq!(expanded_of(&huge), None);
+        let mut short = kept.clone();
+        short[..4].copy_from_slice(&9_999_u32.to_le_bytes());
+        assert_eq!(expanded_of(&short), None);
+        let mut long = kept;
+        long[..4].copy_from_slice(&10_001_u32.to_le_bytes());
+        assert_eq!(expanded_of(&long), None);
     }
 }

@@ -22,6 +22,7 @@ fn a_failed_commit_poisons_and_is_never_tried_again() {
     let store = Store::open(memory.clone(), env.clone(), quiet()).unwrap();
     put(&store, b"kept", b"1");
     wait(store.commit()).unwrap();
+    assert_eq!(store.trouble(), None);
     memory.fail_after(Some(0));
     put(&store, b"lost", b"2");
     let error = wait(store.commit()).unwrap_err();
@@ -30,6 +31,8 @@ fn a_failed_commit_poisons_and_is_never_tried_again() {
         "{error}"
     );
     memory.fail_after(None);
+    let trouble = store.trouble().expect("it is told");
+    assert!(trouble.contains("Input/output error") && trouble.contains("restart"), "{trouble}");
     // Healed or not: every later call fails with the cause.
     assert_eq!(wait(store.commit()), Err(error.clone()));
     assert_eq!(wait(store.admit()), Err(error.clone()));

@@ -9,6 +9,7 @@ mod identity;
 mod kill;
 mod model;
 mod objects;
+mod packed;
 mod support;
 mod tree_copy;
 mod volume;
