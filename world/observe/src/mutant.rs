@@ -169,7 +169,7 @@ impl Mutant {
     pub const HARMLESS: [(&str, Mutant); 1] = [("limit-ignored", Mutant::LimitIgnored)];
 
     /// Mutants of whole clusters, with the names that tests choose them by.
-    pub const ALL: [(&str, Mutant); 27] = [
+    pub const ALL: [(&str, Mutant); 28] = [
         ("reply-apart", Mutant::ReplyApart),
         ("committed-too-high", Mutant::CommittedTooHigh),
         ("replay-disorder", Mutant::ReplayDisorder),
@@ -191,6 +191,7 @@ impl Mutant {
         ("recorded-once", Mutant::RecordedOnce),
         ("ancestry-free", Mutant::AncestryFree),
         ("ahead-unlocked", Mutant::AheadUnlocked),
+        ("entry-unlocked", Mutant::EntryUnlocked),
         ("stripe-unchecked", Mutant::StripeUnchecked),
         ("stripes-held", Mutant::StripesHeld),
         ("cursor-stays", Mutant::CursorStays),
