@@ -6,6 +6,7 @@ use client::caller::Caller;
 use client::client::Client;
 use client::error::ClientError;
 use client::node::NodeId;
+use mds::settings::MdsSettings;
 use parking_lot::Mutex;
 use rpc::import::Import;
 use rpc::service::Service;
@@ -135,6 +136,7 @@ impl Site {
         let cluster = Cluster::start(plan.seed, plan.mdts, COMMITS, false);
         cluster.world.network().set_delays(DELAYS);
         cluster.charge_records(plan.costs.record);
+        cluster.set_names_per_bundle(MdsSettings::default().names_per_bundle);
         let of_mdts = cluster.servers.iter().filter(|server| server.kind == TargetKind::Mdt);
         let mdts: Vec<MachineId> = of_mdts.map(|server| server.machine).collect();
         let addresses: Arc<[IpAddr]> = mdts.iter().map(|machine| machine.ip()).collect();

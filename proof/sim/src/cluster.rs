@@ -34,7 +34,7 @@ use simenv::world::World;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use store::batch::Batch;
@@ -122,6 +122,8 @@ pub struct Cluster {
     commits: Commits,
     /// What a committed record costs the CPU of a server's machine, nanoseconds.
     record_cost: Arc<AtomicU64>,
+    /// Names of a directory that pass to another stripe in one operation, at most.
+    names_per_bundle: Arc<AtomicUsize>,
     /// The process of the MGS.
     mgs_parts: Arc<Mutex<Option<Parts>>>,
     /// Life of tickets, seconds; 0: the usual one.
@@ -235,6 +237,7 @@ impl Cluster {
             seed,
             commits,
             record_cost,
+            names_per_bundle: Arc::new(AtomicUsize::new(NAMES_PER_BUNDLE)),
             mgs_parts,
             ticket_life,
             started,
@@ -246,6 +249,12 @@ impl Cluster {
     /// From now on each record that a server commits costs its machine's CPU this much.
     pub fn charge_records(&self, cost: Duration) {
         self.record_cost.store(cost.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// So many names pass to another stripe in one operation, at most, at MDTs that start from now
+    /// on. A simulation has few, so that splitting a small directory takes many operations.
+    pub fn set_names_per_bundle(&self, names: usize) {
+        self.names_per_bundle.store(names, Ordering::Relaxed);
     }
 
     /// From now on the clients at these addresses may not do everything, though their root is root:
@@ -301,6 +310,7 @@ impl Cluster {
         *server.tasks.lock() = Some(tasks.clone());
         let commits = self.commits;
         let (charger, cost) = (self.world.charger(server.machine), self.record_cost.clone());
+        let names_per_bundle = self.names_per_bundle.clone();
         let charge = Box::new(move |records| {
             charger(Duration::from_nanos(cost.load(Ordering::Relaxed) * records as u64));
         });
@@ -361,7 +371,7 @@ impl Cluster {
                     let settings = MdsSettings {
                         stripe_count: STRIPES,
                         stripe_size: STRIPE_BYTES,
-                        names_per_bundle: NAMES_PER_BUNDLE,
+                        names_per_bundle: names_per_bundle.load(Ordering::Relaxed),
                         ..MdsSettings::default()
                     };
                     let role =

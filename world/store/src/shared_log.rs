@@ -477,7 +477,7 @@ impl Log for SharedLog {
                 fence = entry.fence;
                 let head = EntryHead::decode(&value).map(|(head, _)| head).unwrap_or_default();
                 let (blob, parts) = (head.blob_bytes, head.parts as usize);
-                let keys = value.len() + parts * VALUE_BYTES_MAX;
+                let keys = value.len() + parts * keys::VALUE_BYTES_MAX;
                 self.kept.lock().note(next, keys, blob);
                 each(entry);
                 next += 1;

@@ -8,12 +8,12 @@
 //! found nothing. If the directory has more, or locks do not cover the names for long, as other
 //! clients change them, it is listed again after twice as many such lookups.
 //!
-//! **Names that exist.** A program that has a list of its own (git status, a build) looks at one
-//! file after the other. Statahead needs to know their names. So with the third name that was found
-//! by a request, and again with the sixth, twelfth and so on, the names are listed in the
-//! background. For each such lookup at most as many names are asked for as a server lists in a
-//! fraction of the round trip that the lookup took ([`NAMES_PER_FOUND`]): many programs may look at
-//! a few files each of one large directory.
+//! **Names that exist**, far away. A program that has a list of its own (git status, a build) looks
+//! at one file after the other. Statahead needs to know their names. So with the third name that
+//! was found by a request over a long line, and again with the sixth, twelfth and so on, the names
+//! are listed in the background, as many for each such lookup as above. Near the servers a lookup
+//! is cheap, and locks on what it would save are not: each client of a job may look at a few files
+//! of one large directory, and a client that removes them then calls all of them back.
 //!
 //! This file decides; `ops/directories/names_ahead.rs` acts.
 
@@ -23,11 +23,8 @@ use std::time::Duration;
 use types::fid::Fid;
 use types::limits::READDIR_ENTRIES_MAX;
 
-/// Names that one lookup that found nothing is worth: some 28 KB.
+/// Names that one lookup is worth: some 28 KB.
 const NAMES_PER_MISS: u32 = 1024;
-/// Names that one lookup is worth that found its name: one for each so many microseconds of the
-/// round trip, and as many at least and at most.
-const NAMES_PER_FOUND: (u128, [u32; 2]) = (1, [64, NAMES_PER_MISS]);
 /// Lookups that found their names before a directory is listed for these.
 const FOUND_FIRST: u32 = 3;
 /// Directories whose lookups are counted; beyond it the counts begin anew.
@@ -62,19 +59,17 @@ impl NamesAhead {
         asked.absent = asked.absent.saturating_add(1);
     }
 
-    /// An MDT was asked for a name that exists, in a directory of which not all names are known.
-    /// `delay`: of the line to that MDT, there and back. Up to how many names of the directory are
-    /// to be listed; `None`: it is not to be listed.
-    pub(crate) fn found(&mut self, dir: Fid, delay: Duration, now: Monotonic) -> Option<u32> {
+    /// An MDT far away was asked for a name that exists, in a directory of which not all names are
+    /// known. Up to how many names of the directory are to be listed; `None`: it is not to be
+    /// listed.
+    pub(crate) fn found(&mut self, dir: Fid, now: Monotonic) -> Option<u32> {
         let asked = self.asked(dir, now);
         asked.found = asked.found.saturating_add(1);
         if asked.found < asked.list_at_found {
             return None;
         }
         asked.list_at_found = asked.found.saturating_mul(2);
-        let (micros, [least, most]) = NAMES_PER_FOUND;
-        let each = u32::try_from(delay.as_micros() / micros).unwrap_or(most).clamp(least, most);
-        Some(asked.found.saturating_mul(each).min(READDIR_ENTRIES_MAX as u32))
+        Some(asked.found.saturating_mul(NAMES_PER_MISS).min(READDIR_ENTRIES_MAX as u32))
     }
 
     fn asked(&mut self, dir: Fid, now: Monotonic) -> &mut Asked {
@@ -141,24 +136,15 @@ mod tests {
         assert_eq!(listed, (0..=9).map(at).collect::<Vec<(u64, u32)>>());
     }
 
-    /// With which lookups that found their names a directory is listed, and how many names are
-    /// asked for.
-    fn listed_for_found(delay: Duration, lookups: u32) -> Vec<(u32, u32)> {
-        let mut ahead = NamesAhead::default();
-        let found = |n| Some((n, ahead.found(fid(1), delay, at(0))?));
-        (1..=lookups).filter_map(found).collect()
-    }
-
     #[test]
-    fn names_that_exist_are_listed_for_as_well_and_more_of_them_over_a_long_line() {
-        let near = listed_for_found(Duration::from_micros(80), 100);
-        assert_eq!(near, [(3, 240), (6, 480), (12, 960), (24, 1920), (48, 3840), (96, 7680)]);
-        let far = listed_for_found(Duration::from_millis(60), 12);
-        assert_eq!(far, [(3, 3072), (6, 6144), (12, 12288)]);
-        assert_eq!(listed_for_found(Duration::ZERO, 3), [(3, 192)]);
+    fn lookups_that_find_their_names_list_more_rarely() {
+        let mut ahead = NamesAhead::default();
+        let found = |n| Some((n, ahead.found(fid(1), at(0))?));
+        let listed: Vec<(u32, u32)> = (1..=30).filter_map(found).collect();
+        assert_eq!(listed, [(3, 3072), (6, 6144), (12, 12_288), (24, 24_576)]);
         let mut ahead = NamesAhead::default();
         for n in 0..10 {
-            assert_eq!(ahead.found(fid(1), Duration::ZERO, at(60 * n)), None, "too rarely");
+            assert_eq!(ahead.found(fid(1), at(60 * n)), None, "too rarely");
         }
         assert_eq!(ahead.limit(fid(1), at(540)), None, "no lookup found nothing");
     }
