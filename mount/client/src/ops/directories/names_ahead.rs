@@ -51,13 +51,14 @@ impl Client {
     }
 
     /// An MDT was asked for a name of a directory, or of this stripe of one, and found it. The
-    /// names are listed in the background if that MDT is far away: statahead needs them.
+    /// names are listed in the background if that MDT is far away, not only busy: statahead needs
+    /// them.
     pub(crate) fn found_name(&self, who: &Credentials, dir: Fid) {
         let careful = self.statahead_max() == 0 || self.is_careful();
         if careful || self.locks.table.lock().listing(dir, false).is_some() {
             return;
         }
-        let far = self.session.mdc(dir).is_ok_and(|mdc| mdc.import().is_far());
+        let far = self.session.mdc(dir).is_ok_and(|mdc| mdc.import().was_always_far());
         let now = self.session.env.clock.now();
         let Some(limit) = far.then(|| self.names_ahead.lock().found(dir, now)).flatten() else {
             return;
