@@ -81,10 +81,10 @@ impl Estimate {
             .unwrap_or(u64::MAX)
     }
 
-    /// True if no request ever took less time than on a long line: that is the distance, and not
-    /// the work of the target.
-    pub fn was_always_far(&self) -> bool {
-        self.least.is_some_and(|least| least >= LONG_LINE)
+    /// The least time that a request ever took: the distance, without the work of the target.
+    /// `None`: none was answered yet.
+    pub fn least(&self) -> Option<Duration> {
+        self.least
     }
 
     /// True if the line is a long one, or the target has much to do.
@@ -168,16 +168,16 @@ mod tests {
     #[test]
     fn a_busy_target_is_not_taken_for_a_long_line() {
         let mut estimate = Estimate::default();
-        assert!(!estimate.was_always_far(), "nothing is known");
+        assert_eq!(estimate.least(), None);
         let mut takes = |at: u32, time: Duration| {
             let begun = estimate.begin(at * WINDOW);
             estimate.answered(begun, 100, at * WINDOW + time);
-            (estimate.is_far(), estimate.was_always_far())
+            (estimate.is_far(), estimate.least())
         };
-        assert_eq!(takes(1, 2 * MS), (true, true));
-        assert_eq!(takes(2, MS / 10), (false, false), "it was answered at once");
-        assert_eq!(takes(4, 2 * MS), (false, false));
-        assert_eq!(takes(6, 2 * MS), (true, false), "requests queue since");
+        assert_eq!(takes(1, 2 * MS), (true, Some(2 * MS)));
+        assert_eq!(takes(2, MS / 10), (false, Some(MS / 10)), "it was answered at once");
+        assert_eq!(takes(4, 2 * MS), (false, Some(MS / 10)));
+        assert_eq!(takes(6, 2 * MS), (true, Some(MS / 10)), "requests queue since");
     }
 
     #[test]

@@ -5,12 +5,15 @@ use crate::client::Client;
 use session::error::ClientError;
 use session::session::Session;
 use std::sync::Arc;
+use std::time::Duration;
 use types::credentials::Credentials;
 use types::fid::Fid;
 use wire::mds::{GetParent, MdsOp, Readdir};
 
 /// Bytes of all names, at most.
 const BYTES_MAX: u32 = 6 << 20;
+/// Round trip from which on names are listed for lookups that find theirs.
+const FAR: Duration = Duration::from_millis(10);
 
 /// Lists names of a directory, and its parent: a listing is of use with that. The reply is learnt,
 /// with its locks, when it comes.
@@ -58,7 +61,7 @@ impl Client {
         if careful || self.locks.table.lock().listing(dir, false).is_some() {
             return;
         }
-        let far = self.session.mdc(dir).is_ok_and(|mdc| mdc.import().was_always_far());
+        let far = self.session.mdc(dir).is_ok_and(|mdc| mdc.import().least_delay() >= FAR);
         let now = self.session.env.clock.now();
         let Some(limit) = far.then(|| self.names_ahead.lock().found(dir, now)).flatten() else {
             return;
