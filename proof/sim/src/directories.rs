@@ -44,6 +44,12 @@ impl Directories {
         Changing { _guards: guards, _renames: renames }
     }
 
+    /// As [`Directories::change`] of one, if that is not being changed or listed.
+    pub fn try_change(&self, dir: Ino) -> Option<Changing> {
+        let guard = self.of(dir).try_write_owned().ok()?;
+        Some(Changing { _guards: vec![guard], _renames: None })
+    }
+
     /// Waits until it is not being changed, and keeps it so.
     pub async fn list(&self, dir: Ino) -> OwnedRwLockReadGuard<()> {
         self.of(dir).read_owned().await

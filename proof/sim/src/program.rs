@@ -180,11 +180,7 @@ impl Program {
         work: impl Future<Output = Result<T, ClientError>>,
         answer: impl FnOnce(&T) -> Answer,
     ) -> Option<T> {
-        let _changing = self.directories.change(call.changes()).await;
-        let victim = self.victim(&call).await;
-        // One that is changed anyway is above what moves, and stays.
-        let removed = victim.iter().map(|dir| dir.ino).filter(|ino| !call.changes().contains(ino));
-        let _removed = self.directories.change(removed.collect()).await;
+        let (_changing, victim) = self.change(&call).await;
         let record = self.recorder.history.begin(self.number, call);
         let result = work.await;
         self.told(true);
