@@ -371,6 +371,26 @@ fn listings(far: &Far, verdict: &mut Verdict) {
             verdict.asks_nobody(far, "ls -U again", &far.far().join(folder), work);
         }
     }
+    // Whatever the number of files, git(1) looks at some 40 names in its own folder, one after the
+    // other.
+    let near = far.near().join(folder);
+    sh(&near, "git init -q . && git add -A && git -c user.name=a -c user.email=a@b commit -qm all");
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    sh(&near, &format!("cp -r .git {}", elsewhere.path().display()));
+    let git = "git --no-optional-locks -c safe.directory='*'";
+    let status = |dir: &Path| assert_eq!(sh(dir, &format!("{git} status --porcelain")), "");
+    let beside = |dir: &Path| {
+        let folder = elsewhere.path().join(".git");
+        let script =
+            format!("{git} --git-dir={} --work-tree=. status --porcelain", folder.display());
+        assert_eq!(sh(dir, &script), "");
+    };
+    let works: [(&str, usize, Work<'_>); 2] =
+        [("git status", 64, &status), ("git status, its folder elsewhere", 20, &beside)];
+    for (command, most, work) in works {
+        let what = format!("{command}, of {} files", many());
+        verdict.counted(far, (&what, most), &|_| found_anew(far, folder), work);
+    }
     // Requests that give locks back do not wait for one another.
     let prepare = |_| {
         let dir = far.far().join(folder);

@@ -244,6 +244,12 @@ impl Import {
         self.line.lock().is_far()
     }
 
+    /// The least time in which a request was ever answered: the distance, whatever the target has
+    /// to do now. Zero: nothing is known, or it is in this process.
+    pub fn least_delay(&self) -> Duration {
+        self.line.lock().least().unwrap_or_default()
+    }
+
     /// Estimate of the delay of the line to the target, there and back; zero: nothing is known, or
     /// it is in this process.
     pub fn delay(&self) -> Duration {

@@ -5,6 +5,9 @@
 //! requests were answered, as BBR measures it: for each request the bytes that were answered while
 //! it was under way, by the time that it was. A lone request shows a low rate, so the highest
 //! counts. Both are of the last ten to twenty seconds; a line that is not used keeps its last ones.
+//!
+//! A target with more work than it can do answers nothing at once, so the delay includes its queue.
+//! What is worth it only for the distance looks at the least time that a request ever took.
 
 use env::clock::Monotonic;
 use env::net::LONG_LINE;
@@ -22,6 +25,8 @@ pub struct Estimate {
     now: Seen,
     before: Seen,
     since: Monotonic,
+    /// The least time that a request ever took.
+    least: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,6 +57,7 @@ impl Estimate {
         let time = now.saturating_sub(begun.at);
         self.delivered += bytes;
         self.now.delay = Some(self.now.delay.map_or(time, |delay| delay.min(time)));
+        self.least = Some(self.least.map_or(time, |least| least.min(time)));
         let moved = u128::from(self.delivered - begun.delivered) * 1_000_000_000;
         if let Some(rate) = moved.checked_div(time.as_nanos()) {
             self.now.rate = self.now.rate.max(u64::try_from(rate).unwrap_or(u64::MAX));
@@ -75,7 +81,13 @@ impl Estimate {
             .unwrap_or(u64::MAX)
     }
 
-    /// True if the line is a long one.
+    /// The least time that a request ever took: the distance, without the work of the target.
+    /// `None`: none was answered yet.
+    pub fn least(&self) -> Option<Duration> {
+        self.least
+    }
+
+    /// True if the line is a long one, or the target has much to do.
     pub fn is_far(&self) -> bool {
         self.delay().is_some_and(|delay| delay >= LONG_LINE)
     }
@@ -151,6 +163,21 @@ mod tests {
         lone(&mut estimate, end + 61 * WINDOW);
         assert_eq!(estimate.delay(), Some(100 * MS), "another line by now");
         assert!(estimate.rate() < 100_000);
+    }
+
+    #[test]
+    fn a_busy_target_is_not_taken_for_a_long_line() {
+        let mut estimate = Estimate::default();
+        assert_eq!(estimate.least(), None);
+        let mut takes = |at: u32, time: Duration| {
+            let begun = estimate.begin(at * WINDOW);
+            estimate.answered(begun, 100, at * WINDOW + time);
+            (estimate.is_far(), estimate.least())
+        };
+        assert_eq!(takes(1, 2 * MS), (true, Some(2 * MS)));
+        assert_eq!(takes(2, MS / 10), (false, Some(MS / 10)), "it was answered at once");
+        assert_eq!(takes(4, 2 * MS), (false, Some(MS / 10)));
+        assert_eq!(takes(6, 2 * MS), (true, Some(MS / 10)), "requests queue since");
     }
 
     #[test]

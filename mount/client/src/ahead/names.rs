@@ -1,11 +1,19 @@
-//! Which directories to list because programs look for names that do not exist.
+//! Which directories to list because programs look for names in them, without a listing.
 //!
+//! **Names that do not exist.**
 //! Every file that is made is looked up first, and compilers look for headers in one directory
 //! after the other. In a directory of which all names are known that costs nothing; in any other
 //! one each name costs a round trip. So after a lookup that found nothing, the next one in that
 //! directory lists its names first. At most [`NAMES_PER_MISS`] names are asked for per lookup that
 //! found nothing. If the directory has more, or locks do not cover the names for long, as other
 //! clients change them, it is listed again after twice as many such lookups.
+//!
+//! **Names that exist**, far away. A program that has a list of its own (git status, a build) looks
+//! at one file after the other. Statahead needs to know their names. So with the third name that
+//! was found by a request over a long line, and again with the sixth, twelfth and so on, the names
+//! are listed in the background, as many for each such lookup as above. Near the servers a lookup
+//! is cheap, and locks on what it would save are not: each client of a job may look at a few files
+//! of one large directory, and a client that removes them then calls all of them back.
 //!
 //! This file decides; `ops/directories/names_ahead.rs` acts.
 
@@ -15,57 +23,84 @@ use std::time::Duration;
 use types::fid::Fid;
 use types::limits::READDIR_ENTRIES_MAX;
 
-/// Names that one lookup that found nothing is worth: some 28 KB.
+/// Names that one lookup is worth: some 28 KB.
 const NAMES_PER_MISS: u32 = 1024;
+/// Lookups that found their names before a directory is listed for these.
+const FOUND_FIRST: u32 = 3;
 /// Directories whose lookups are counted; beyond it the counts begin anew.
 const DIRECTORIES_MAX: usize = 1024;
-/// After this time without a lookup that finds nothing, a directory is forgotten.
+/// After this time without a lookup that asks an MDT, a directory is forgotten.
 const EXPIRY: Duration = Duration::from_secs(60);
 
 /// See the module.
 #[derive(Default)]
 pub(crate) struct NamesAhead {
-    dirs: HashMap<Fid, Misses>,
+    dirs: HashMap<Fid, Asked>,
 }
 
+/// Lookups in a directory that an MDT was asked for.
 #[derive(Clone, Copy)]
-struct Misses {
-    count: u32,
+struct Asked {
+    /// Those that found nothing.
+    absent: u32,
     /// With this count it is listed before the next lookup.
     list_at: u32,
+    /// Those that found something.
+    found: u32,
+    /// With this count it is listed.
+    list_at_found: u32,
     last: Monotonic,
 }
 
 impl NamesAhead {
     /// An MDT was asked for a name that does not exist.
     pub(crate) fn missed(&mut self, dir: Fid, now: Monotonic) {
+        let asked = self.asked(dir, now);
+        asked.absent = asked.absent.saturating_add(1);
+    }
+
+    /// An MDT far away was asked for a name that exists, in a directory of which not all names are
+    /// known. Up to how many names of the directory are to be listed; `None`: it is not to be
+    /// listed.
+    pub(crate) fn found(&mut self, dir: Fid, now: Monotonic) -> Option<u32> {
+        let asked = self.asked(dir, now);
+        asked.found = asked.found.saturating_add(1);
+        if asked.found < asked.list_at_found {
+            return None;
+        }
+        asked.list_at_found = asked.found.saturating_mul(2);
+        Some(asked.found.saturating_mul(NAMES_PER_MISS).min(READDIR_ENTRIES_MAX as u32))
+    }
+
+    fn asked(&mut self, dir: Fid, now: Monotonic) -> &mut Asked {
         if self.dirs.len() >= DIRECTORIES_MAX && !self.dirs.contains_key(&dir) {
-            self.dirs.retain(|_, misses| !misses.is_old(now));
+            self.dirs.retain(|_, asked| !asked.is_old(now));
             if self.dirs.len() >= DIRECTORIES_MAX {
                 self.dirs.clear();
             }
         }
-        let anew = Misses { count: 0, list_at: 1, last: now };
-        let misses = self.dirs.entry(dir).or_insert(anew);
-        if misses.is_old(now) {
-            *misses = anew;
+        let anew = Asked { absent: 0, list_at: 1, found: 0, list_at_found: FOUND_FIRST, last: now };
+        let asked = self.dirs.entry(dir).or_insert(anew);
+        if asked.is_old(now) {
+            *asked = anew;
         }
-        (misses.count, misses.last) = (misses.count.saturating_add(1), now);
+        asked.last = now;
+        asked
     }
 
     /// A name is about to be looked up. Up to how many names of its directory are to be listed
     /// first; `None`: it is not to be listed.
     pub(crate) fn limit(&mut self, dir: Fid, now: Monotonic) -> Option<u32> {
-        let misses = self.dirs.get_mut(&dir).filter(|misses| !misses.is_old(now))?;
-        if misses.count < misses.list_at {
+        let asked = self.dirs.get_mut(&dir).filter(|asked| !asked.is_old(now))?;
+        if asked.absent < asked.list_at {
             return None;
         }
-        misses.list_at = misses.count.saturating_mul(2);
-        Some(misses.count.saturating_mul(NAMES_PER_MISS).min(READDIR_ENTRIES_MAX as u32))
+        asked.list_at = asked.absent.saturating_mul(2);
+        Some(asked.absent.saturating_mul(NAMES_PER_MISS).min(READDIR_ENTRIES_MAX as u32))
     }
 }
 
-impl Misses {
+impl Asked {
     fn is_old(&self, now: Monotonic) -> bool {
         now.saturating_sub(self.last) >= EXPIRY
     }
@@ -99,6 +134,19 @@ mod tests {
         let listed = listed(&mut NamesAhead::default(), 1000);
         let at = |power: u32| (1 + (1 << power), READDIR_ENTRIES_MAX.min(1024 << power) as u32);
         assert_eq!(listed, (0..=9).map(at).collect::<Vec<(u64, u32)>>());
+    }
+
+    #[test]
+    fn lookups_that_find_their_names_list_more_rarely() {
+        let mut ahead = NamesAhead::default();
+        let found = |n| Some((n, ahead.found(fid(1), at(0))?));
+        let listed: Vec<(u32, u32)> = (1..=30).filter_map(found).collect();
+        assert_eq!(listed, [(3, 3072), (6, 6144), (12, 12_288), (24, 24_576)]);
+        let mut ahead = NamesAhead::default();
+        for n in 0..10 {
+            assert_eq!(ahead.found(fid(1), at(60 * n)), None, "too rarely");
+        }
+        assert_eq!(ahead.limit(fid(1), at(540)), None, "no lookup found nothing");
     }
 
     #[test]

@@ -1,14 +1,40 @@
-//! The names of a directory are listed before a lookup: what `ahead/names.rs` decides, asked of the
-//! MDT.
+//! The names of a directory are listed before a lookup, or beside it: what `ahead/names.rs`
+//! decides, asked of the MDT.
 
 use crate::client::Client;
 use session::error::ClientError;
+use session::session::Session;
+use std::sync::Arc;
+use std::time::Duration;
 use types::credentials::Credentials;
 use types::fid::Fid;
 use wire::mds::{GetParent, MdsOp, Readdir};
 
 /// Bytes of all names, at most.
 const BYTES_MAX: u32 = 6 << 20;
+/// Round trip from which on names are listed for lookups that find theirs.
+const FAR: Duration = Duration::from_millis(10);
+
+/// Lists names of a directory, and its parent: a listing is of use with that. The reply is learnt,
+/// with its locks, when it comes.
+async fn list(
+    session: Arc<Session>,
+    who: Credentials,
+    dir: Fid,
+    limit: u32,
+) -> Result<(), ClientError> {
+    let readdir = Readdir {
+        fid: dir,
+        after: None,
+        limit,
+        bytes_max: BYTES_MAX,
+        with_attr: false,
+        with_layout: false,
+    };
+    let ops = vec![MdsOp::Readdir(readdir), MdsOp::GetParent(GetParent { fid: dir })];
+    session.mdc(dir)?.ask(&who, ops).await?;
+    Ok(())
+}
 
 impl Client {
     /// A program looks a name up that no lock covers. True: the names of its directory, or of this
@@ -23,24 +49,30 @@ impl Client {
         let Some(limit) = self.names_ahead.lock().limit(dir, self.session.env.clock.now()) else {
             return false;
         };
-        let readdir = Readdir {
-            fid: dir,
-            after: None,
-            limit,
-            bytes_max: BYTES_MAX,
-            with_attr: false,
-            with_layout: false,
-        };
-        // A listing is of use with the parent. The reply is learnt, with its locks, when it comes.
-        let ops = vec![MdsOp::Readdir(readdir), MdsOp::GetParent(GetParent { fid: dir })];
-        let asked = async { Ok::<_, ClientError>(self.session.mdc(dir)?.ask(who, ops).await?) };
-        match asked.await {
-            Ok(_) => true,
-            Err(error) => {
-                tracing::debug!(%error, "names ahead");
-                false
-            }
+        let asked = list(self.session.clone(), who.clone(), dir, limit);
+        asked.await.inspect_err(|error| tracing::debug!(%error, "names ahead")).is_ok()
+    }
+
+    /// An MDT was asked for a name of a directory, or of this stripe of one, and found it. The
+    /// names are listed in the background if that MDT is far away, not only busy: statahead needs
+    /// them.
+    pub(crate) fn found_name(&self, who: &Credentials, dir: Fid) {
+        let careful = self.statahead_max() == 0 || self.is_careful();
+        if careful || self.locks.table.lock().listing(dir, false).is_some() {
+            return;
         }
+        let far = self.session.mdc(dir).is_ok_and(|mdc| mdc.import().least_delay() >= FAR);
+        let now = self.session.env.clock.now();
+        let Some(limit) = far.then(|| self.names_ahead.lock().found(dir, now)).flatten() else {
+            return;
+        };
+        let asked = list(self.session.clone(), who.clone(), dir, limit);
+        let work = async move {
+            if let Err(error) = asked.await {
+                tracing::debug!(%error, "names ahead");
+            }
+        };
+        self.session.env.tasks.spawn("names ahead", Box::pin(work));
     }
 
     /// An MDT says that a directory, or this stripe of one, has no such name.

@@ -131,6 +131,7 @@ impl Client {
                     }
                 }
                 Ok(entry) => {
+                    self.found_name(&caller.credentials, parent);
                     self.note_directory(parent, &entry.attr);
                     return Ok(Looked::Found(self.found(parent, Some(&name), &entry.attr)));
                 }
