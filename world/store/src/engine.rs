@@ -12,6 +12,8 @@ use types::session::Transno;
 
 /// Longest key, bytes (what LMDB takes).
 pub const KEY_BYTES_MAX: usize = 511;
+/// A key after all keys.
+pub(crate) const KEY_END: [u8; KEY_BYTES_MAX + 1] = [0xff; KEY_BYTES_MAX + 1];
 /// Longest value, bytes. Larger things go to object files.
 pub const VALUE_BYTES_MAX: usize = 16 << 20;
 

@@ -17,34 +17,28 @@
 //! Thread: `store apply`, started by `open`, ended by `close`. If the engine is dropped, it ends
 //! without applying: the journal keeps the batches.
 
+mod applier;
+mod layers;
+
 use crate::batch::{Batch, Found, hash};
 use crate::engine::{Engine, EngineSpace, Fence, Visit};
 use crate::error::StoreError;
 use crate::journal;
-use crate::log::{Entry, Log, Position, Room};
+use crate::log::{Log, Position, Room};
 use crate::merge::Layers;
 use crate::ring::Ring;
 use crate::tree::{Reader, Tree};
 use disk::journal::Applied;
 use env::Env;
 use env::clock::Monotonic;
+use layers::{Layer, merge, smallest_pair};
 use parking_lot::{Condvar, Mutex};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use types::errno::Errno;
 use types::limits;
 use types::session::Transno;
 
-/// Layers beyond which small adjacent ones are merged, so that a read that finds nothing stays
-/// cheap.
-const LAYERS_MAX: usize = 8;
-/// Pause before a full disk is tried again.
-const FULL_PAUSE: Duration = Duration::from_secs(1);
-/// Free bytes of a disk below which it may have cut a write short, beside those that were written.
-const ROOM_BYTES_MIN: u64 = 1 << 20;
-/// A key after all keys.
-pub(crate) const KEY_END: [u8; 512] = [0xff; 512];
 /// Share of the capacity kept for deleting, and its bounds in bytes.
 const RESERVE_SHARE: u64 = 16;
 const RESERVE_BYTES_MAX: u64 = 256 << 20;
@@ -72,9 +66,6 @@ impl Default for JournalledOptions {
         }
     }
 }
-
-/// Entries that are durable in the log and not yet in the tree.
-type Layer = Entry;
 
 struct View {
     /// Oldest first.
@@ -441,30 +432,6 @@ impl Drop for Snapshot<'_> {
     }
 }
 
-/// Two adjacent layers worth merging, not among the first `from`: the pair that is smallest
-/// together.
-fn smallest_pair(layers: &[Layer], from: usize) -> Option<usize> {
-    let free = layers.get(from..)?;
-    if free.len() <= LAYERS_MAX {
-        return None;
-    }
-    let size = |i: usize| free[i].batch.bytes() + free[i + 1].batch.bytes();
-    (0..free.len() - 1).min_by_key(|i| size(*i)).map(|i| from + i)
-}
-
-fn merge(older: &Layer, newer: &Layer) -> Layer {
-    let mut batch = Batch::new();
-    for (key, value) in older.batch.iter().chain(newer.batch.iter()) {
-        match value {
-            Some(value) => batch.put(key, value),
-            None => batch.delete(key),
-        }
-    }
-    batch.set_transno(newer.batch.transno());
-    batch.freeze();
-    Layer { batch: Arc::new(batch), fence: newer.fence, end: newer.end }
-}
-
 impl Shared {
     fn snapshot(&self) -> Result<Snapshot<'_>, StoreError> {
         let mut view = self.view.lock();
@@ -574,140 +541,6 @@ impl Shared {
             self.work.notify_one();
             self.done.wait(&mut view);
         }
-        Ok(())
-    }
-
-    /// The applier thread.
-    fn run(&self) {
-        let mut view = self.view.lock();
-        let mut pause = Duration::ZERO;
-        loop {
-            if view.stop == Stop::Drop || view.failure.is_some() && view.stop != Stop::No {
-                break;
-            }
-            if !pause.is_zero() {
-                self.work.wait_for(&mut view, pause);
-                pause = Duration::ZERO;
-            } else if let Some(left) = self.due(&view) {
-                if left == Duration::MAX {
-                    self.work.wait(&mut view);
-                } else {
-                    self.work.wait_for(&mut view, left);
-                }
-                continue;
-            }
-            if view.layers.is_empty() || view.failure.is_some() {
-                if view.stop == Stop::No {
-                    view.oldest = None;
-                    view.urgent = false;
-                    continue;
-                }
-                break;
-            }
-            match self.apply_waiting(&mut view) {
-                Ok(()) => {
-                    if view.full.take().is_some() {
-                        tracing::info!(dir = %self.dir.display(), "the disk has room again");
-                    }
-                }
-                Err(error) if self.lacks_room(&error, view.bytes) => {
-                    // The tree took nothing over and nothing is lost: the log has it. Deleting
-                    // makes room.
-                    let why = StoreError::DiskFull { dir: self.dir.clone() };
-                    if view.stop != Stop::No {
-                        tracing::warn!(
-                            "apply: {why}; the log keeps what the tree has not until the next opening"
-                        );
-                        view.full = Some(why);
-                        break;
-                    }
-                    if view.full.is_none() {
-                        tracing::warn!("apply: {why}");
-                    }
-                    (pause, view.full) = (FULL_PAUSE, Some(why));
-                }
-                Err(error) => {
-                    tracing::error!("apply: {error}; the journal keeps what the tree has not");
-                    view.failure = Some(StoreError::Poisoned { cause: error.to_string().into() });
-                }
-            }
-            self.done.notify_all();
-        }
-        if view.stop == Stop::Rest && view.failure.is_none() && view.full.is_none() {
-            let applied = view.applied;
-            // Without the note the next opening searches the journal: slower, but just as safe.
-            let noted = view.tree.as_ref().and_then(|tree| tree.rest(&applied).err());
-            view.failure = noted.filter(|error| !self.lacks_room(error, 0));
-        }
-        view.readers.clear();
-        view.tree = None;
-        view.held = None;
-        view.ended = true;
-        self.done.notify_all();
-    }
-
-    /// True if the tree could not take these bytes because the disk is full. LMDB tells a write
-    /// that the disk cut short as EIO. Its transaction is void then, and trying again writes all of
-    /// its pages anew.
-    fn lacks_room(&self, error: &StoreError, bytes: u64) -> bool {
-        match error.errno() {
-            Errno::ENOSPC | Errno::EDQUOT => true,
-            Errno::EIO if matches!(error, StoreError::Io { .. }) => {
-                // Pages split half full.
-                let wanted = bytes * 2 + ROOM_BYTES_MIN;
-                let volume = self.env.disk.space(&self.dir);
-                volume.is_ok_and(|volume| volume.bytes_available < wanted)
-            }
-            _ => false,
-        }
-    }
-
-    /// `None`: the applier has something to do now; else the time until then.
-    fn due(&self, view: &View) -> Option<Duration> {
-        let bytes = self.options.apply_bytes.unwrap_or(view.applied.capacity / 4);
-        if view.stop != Stop::No || view.failure.is_none() && (view.urgent || view.bytes >= bytes) {
-            return None;
-        }
-        let Some(oldest) = view.oldest else { return Some(Duration::MAX) };
-        let left = (oldest + self.options.apply_interval).saturating_sub(self.env.clock.now());
-        (!left.is_zero()).then_some(left)
-    }
-
-    /// Merges all layers into the tree.
-    fn apply_waiting(
-        &self,
-        view: &mut parking_lot::MutexGuard<'_, View>,
-    ) -> Result<(), StoreError> {
-        let layers = view.layers.clone();
-        let (count, tree) = (layers.len(), view.tree.clone().ok_or(StoreError::Closed)?);
-        let last = layers.last().expect("checked by the caller");
-        let applied = Applied {
-            sequence: last.end.number,
-            transno: last.end.transno.0,
-            next: last.end.at,
-            fence: last.fence.0,
-            ..view.applied
-        };
-        view.applying = count;
-        view.urgent = false;
-        let done = parking_lot::MutexGuard::unlocked(view, || {
-            let all = Layers::new(layers.iter().rev().map(|l| &*l.batch), &[], &KEY_END);
-            tree.apply(all, &applied)?;
-            if let Err(error) = self.log.trim(place_of(&applied)) {
-                tracing::warn!(
-                    "trim the log: {error}; it keeps what the tree has until the next time"
-                );
-            }
-            Ok(())
-        });
-        view.applying = 0;
-        done?;
-        view.applied = applied;
-        Arc::make_mut(&mut view.layers).drain(..count);
-        view.bytes = view.layers.iter().map(|l| l.batch.bytes() as u64).sum();
-        view.oldest = (!view.layers.is_empty()).then(|| self.env.clock.now());
-        view.readers.clear();
-        view.generation += 1;
         Ok(())
     }
 }

@@ -9,10 +9,10 @@
 //! tree is, however many of its entries a page had already.
 
 use crate::batch::Batch;
-use crate::engine::Engine;
+use crate::engine::{Engine, KEY_END};
 use crate::error::StoreError;
 use crate::journal::batch_of;
-use crate::journalled::{JournalledOptions, KEY_END, tree_path};
+use crate::journalled::{JournalledOptions, tree_path};
 use crate::log::Position;
 use crate::merge::Layers;
 use crate::shared_log::SharedLog;
