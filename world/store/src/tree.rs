@@ -310,6 +310,16 @@ impl Tree {
         Ok((pages as u64 * u64::from(self.page_bytes()), file))
     }
 
+    /// Changes the size beyond which the tree is full, bytes. Returns the size before. No
+    /// transaction may be under way.
+    #[cfg(test)]
+    pub(crate) fn limit(&self, bytes: usize) -> usize {
+        let before = self.env.info().map_size;
+        // SAFETY: the caller says that no transaction is under way.
+        unsafe { self.env.resize(bytes) }.expect("whole pages");
+        before
+    }
+
     fn page_bytes(&self) -> u32 {
         self.env.stat().page_size
     }
