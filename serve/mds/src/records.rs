@@ -317,8 +317,10 @@ impl<'a> Records<'a> {
         matches!(self.tx.get(&key::writer(fid), decode), Ok(Some(Ok(Mark { cut: true, .. }))))
     }
 
-    /// All writers closed in order.
+    /// All writers closed in order, or the file was settled. Without the size that they told of
+    /// before, the mark must stay: another client may bring this change back, and not that one.
     pub fn unmark_writer(&mut self, fid: Fid) {
+        self.build_on(fid);
         self.tx.delete(&key::writer(fid));
     }
 

@@ -110,6 +110,16 @@ impl Records<'_> {
         }
     }
 
+    /// The running change says something of an inode that it does not change: it can be made again
+    /// only over the same.
+    pub(super) fn build_on(&self, fid: Fid) {
+        if self.tx.keeps_log() {
+            let base = self.base_version(fid);
+            self.depend_on([base]);
+            self.has_found(fid, base.0);
+        }
+    }
+
     /// An inode is about to be changed, read or not.
     pub(super) fn note_found(&self, fid: Fid) {
         let unknown = || {

@@ -18,3 +18,4 @@ mod root;
 mod shared_writers;
 mod squash;
 mod tickets;
+mod writer_marks;
