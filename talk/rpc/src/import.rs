@@ -20,6 +20,7 @@ mod recover;
 mod remote;
 pub mod report;
 mod requests;
+mod single_flight;
 mod squash;
 mod xids;
 
@@ -39,6 +40,8 @@ use parking_lot::Mutex;
 use proved::Proved;
 use remote::RemoteSession;
 use replay::import::{Event, Import as Machine, KEPT_BYTES_MAX, KEPT_DATA_BYTES_MAX};
+use single_flight::SingleFlight;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -89,10 +92,10 @@ pub struct Import {
     stats: CallStats,
     /// True while a ping is on its way.
     pub(crate) pinging: AtomicBool,
-    /// True while a caller asks what is durable there.
-    pub(crate) asking_durable: AtomicBool,
-    /// Counts such questions that ended, so that others can wait for the next one.
-    pub(crate) asked_durable: watch::Sender<u64>,
+    /// What is durable there: see [`Import::ask_durable`].
+    pub(crate) what_is_durable: SingleFlight<Result<(), RpcError>>,
+    /// Whether room for kept changes was made there: see [`Import::room_to_keep`].
+    pub(crate) room: SingleFlight<Result<ControlFlow<()>, RpcError>>,
     /// True while the target is looked for at other hosts.
     pub(crate) doubting: AtomicBool,
 }
@@ -212,8 +215,8 @@ impl Import {
             restore: OnceLock::new(),
             stats,
             pinging: AtomicBool::new(false),
-            asking_durable: AtomicBool::new(false),
-            asked_durable: watch::Sender::new(0),
+            what_is_durable: SingleFlight::default(),
+            room: SingleFlight::default(),
             doubting: AtomicBool::new(false),
         })
     }

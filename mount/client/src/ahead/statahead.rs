@@ -109,9 +109,7 @@ impl Statahead {
     ) -> Option<Window> {
         let listing = listing.filter(|_| max > 0)?;
         let (directory, figures) = self.directories.used(dir);
-        if !Arc::ptr_eq(&listing, &directory.listing) {
-            directory.begin(listing, now, figures);
-        }
+        directory.begin_if_other(listing, now, figures);
         directory.misses = directory.misses.max(MISSES);
         let place = directory.place(name).filter(|_| !directory.rests(now));
         let window = place.and_then(|place| directory.window(place, max, is_known, figures));

@@ -163,8 +163,8 @@ impl Directories {
             return OnMiss::Ask;
         }
         let (directory, figures) = self.used(dir);
-        if let Some(listing) = listing.filter(|listing| !Arc::ptr_eq(listing, &directory.listing)) {
-            directory.begin(listing, now, figures);
+        if let Some(listing) = listing {
+            directory.begin_if_other(listing, now, figures);
         }
         let on_miss = directory.miss(name, max, is_known, now, figures);
         self.make_room();
@@ -191,6 +191,18 @@ impl Directory {
         let misses = if looks { MISSES - 1 } else { 0 };
         let showed = Some(listing.iter().map(|entry| entry.fid).zip(0..).collect());
         *self = Directory { listing, window_of, misses, showed, last_use, ..Directory::default() };
+    }
+
+    /// As [`Directory::begin`], if it is not the listing of before.
+    pub(super) fn begin_if_other(
+        &mut self,
+        listing: Arc<[DirEntry]>,
+        now: Monotonic,
+        figures: &mut StataheadFigures,
+    ) {
+        if !Arc::ptr_eq(&listing, &self.listing) {
+            self.begin(listing, now, figures);
+        }
     }
 
     /// Another listing: places mean something else.

@@ -5,10 +5,10 @@ use crate::import::kept::{Kept, synced_by};
 use crate::import::remote::{Outcome, RemoteSession};
 use crate::import::{Import, Session};
 use env::clock::Monotonic;
-use futures_util::future::select;
+use futures_util::future::{Either, select};
 use lnet::peer::Ask;
 use observe::mutant::{Mutant, is_mutant};
-use std::pin::pin;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -22,16 +22,6 @@ use wire::message::{Op, Reply};
 const LINE_BYTES_MAX: u64 = 256 << 20;
 /// Pause between two questions what is durable.
 const COMMIT_PAUSE: Duration = Duration::from_millis(5);
-
-/// The turn to ask what is durable; callers that wait for it are woken when it is dropped.
-struct Turn<'a>(&'a Import);
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        self.0.asking_durable.store(false, Ordering::Release);
-        self.0.asked_durable.send_modify(|count| *count += 1);
-    }
-}
 
 impl Import {
     /// Newest transno known to be durable there.
@@ -139,26 +129,17 @@ impl Import {
         }
     }
 
-    /// Asks what is durable there, unless another caller is asking: then waits for that answer,
-    /// which may be of a moment before this call. However many wait for a target that says nothing,
-    /// one question is on its way.
+    /// Asks what is durable there. However many callers wait for a target that says nothing, one
+    /// question is on its way: a caller that comes meanwhile gets its answer, which may be of a
+    /// moment before this call.
     ///
     /// # Errors
     /// The target does not answer.
     pub async fn ask_durable(&self) -> Result<(), RpcError> {
-        let mut answered = self.asked_durable.subscribe();
-        let Some(_turn) = self.turn_to_ask() else {
-            // The sender is this import.
-            let _ = answered.changed().await;
-            return Ok(());
-        };
+        let Some(import) = self.me.upgrade() else { return Ok(()) };
         // The answer says it, whatever the request.
-        self.one(&Credentials::root(), Op::Ping).await.map(drop)
-    }
-
-    /// `None`: another caller has the turn.
-    fn turn_to_ask(&self) -> Option<Turn<'_>> {
-        (!self.asking_durable.swap(true, Ordering::AcqRel)).then(|| Turn(self))
+        let ask = async move { import.one(&Credentials::root(), Op::Ping).await.map(drop) };
+        self.what_is_durable.answer(ask).await
     }
 
     /// Waits until one more change can be kept.
@@ -171,33 +152,43 @@ impl Import {
         deadline: Monotonic,
     ) -> Result<(), RpcError> {
         while self.link.lock().machine.is_full(self.room_for_line()) {
-            if self.rpc.env().clock.now() >= deadline {
+            let left = deadline.saturating_sub(self.rpc.env().clock.now());
+            if left.is_zero() {
                 tracing::error!(target = %self.target, bytes = self.kept_bytes(), "the target makes nothing durable");
                 let seconds = self.rpc.timings().request_timeout.as_secs();
                 return Err(RpcError::Timeout { target: self.target, seconds });
             }
-            let mut answered = self.asked_durable.subscribe();
-            let Some(_turn) = self.turn_to_ask() else {
-                // That answer is one for all.
-                let left = deadline.saturating_sub(self.rpc.env().clock.now());
-                select(pin!(answered.changed()), self.rpc.env().clock.sleep(left)).await;
-                continue;
-            };
-            let request = self.request_of(self.xids.begin(true).xid, vec![Op::Ping]);
-            let ask = Ask {
-                reply_bulk: 0,
-                limit: Some(PING_INTERVAL * 3),
-                outside_window: true,
-                background: false,
-            };
-            match Box::pin(self.exchange(remote, &request, ask, false)).await {
-                Outcome::Reply(reply) => self.learn_committed(reply.last_committed),
+            let Some(import) = self.me.upgrade() else { return Ok(()) };
+            let answer = self.room.answer(import.ask_for_room(remote.clone()));
+            match select(answer, self.rpc.env().clock.sleep(left)).await {
                 // The request itself will find that out.
-                Outcome::Lost => return Ok(()),
-                Outcome::Failed(error) => return Err(error),
+                Either::Left((Ok(ControlFlow::Break(())), _)) => return Ok(()),
+                Either::Left((Ok(ControlFlow::Continue(())), _)) | Either::Right(_) => {}
+                Either::Left((Err(error), _)) => return Err(error),
             }
-            self.rpc.env().clock.sleep(COMMIT_PAUSE).await;
         }
         Ok(())
+    }
+
+    /// Asks over one session what is durable; `Break`: it is lost. Past the window: no other
+    /// request holds this one up.
+    async fn ask_for_room(
+        self: Arc<Import>,
+        remote: Arc<RemoteSession>,
+    ) -> Result<ControlFlow<()>, RpcError> {
+        let request = self.request_of(self.xids.begin(true).xid, vec![Op::Ping]);
+        let ask = Ask {
+            reply_bulk: 0,
+            limit: Some(PING_INTERVAL * 3),
+            outside_window: true,
+            background: false,
+        };
+        match self.exchange(&remote, &request, ask, false).await {
+            Outcome::Reply(reply) => self.learn_committed(reply.last_committed),
+            Outcome::Lost => return Ok(ControlFlow::Break(())),
+            Outcome::Failed(error) => return Err(error),
+        }
+        self.rpc.env().clock.sleep(COMMIT_PAUSE).await;
+        Ok(ControlFlow::Continue(()))
     }
 }

@@ -1,5 +1,6 @@
 //! Conversations over TCP.
 
+mod room_to_keep;
 mod strangers;
 
 use crate::support::*;
@@ -22,6 +23,7 @@ use types::limits::{MESSAGE_BYTES_MAX, REQUESTS_IN_FLIGHT_INITIAL};
 use types::lock::{Flock, FlockFlavor, FlockKind};
 use types::nid::Nid;
 use types::session::{ClientUuid, ClusterId, Pairing};
+use types::target::{FsName, TargetName};
 use wire::checksum::crc32c;
 use wire::client::{ClientOp, ClientReply};
 use wire::frame::{FrameKind, HEADER_BYTES};
@@ -41,9 +43,13 @@ struct Pair {
 
 /// A server process and a client process (they share the machine, nothing else).
 fn pair() -> Pair {
+    pair_of(ost(0))
+}
+
+fn pair_of(target: TargetName) -> Pair {
     let (env, guard) = machine();
     let (server, client) = (process(&env), process(&env));
-    let ost = Ost::new(ost(0), 1);
+    let ost = Ost::new(target, 1);
     server.add_service(ost.clone());
     let addr = listen(&env, &server);
     Pair { env, server, client, ost, addr, _guard: guard }
@@ -51,7 +57,7 @@ fn pair() -> Pair {
 
 impl Pair {
     fn import(&self) -> Arc<Import> {
-        client_of(&self.client, ost(0), vec![Nid::Tcp(self.addr)], None)
+        client_of(&self.client, self.ost.target, vec![Nid::Tcp(self.addr)], None)
     }
 
     fn end(self) {

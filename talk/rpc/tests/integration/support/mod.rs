@@ -26,13 +26,13 @@ use types::lock::InodeBits;
 use types::nid::Nid;
 use types::object::{ObjectId, ObjectOffset};
 use types::principal::Claim;
-use types::session::{ClientUuid, ClusterId, Transno};
+use types::session::{ClientUuid, ClusterId, Transno, Xid};
 use types::target::{FsName, TargetName};
 use wire::checksum::crc32c;
 use wire::client::{ClientOp, ClientReply};
 use wire::frame::{FrameKind, HEADER_BYTES, Header};
 use wire::hello::HELLO_REPLY_BYTES;
-use wire::message::{ConnectReply, ConnectRequest, Op, OpReply, Reply, Request, VERSION_MAX};
+use wire::message::{ConnectReply, ConnectRequest, Op, OpReply, Redo, Reply, Request, VERSION_MAX};
 use wire::ost::{ObjectRead, ObjectWrite, OstOp, OstReply};
 
 pub const CLUSTER: ClusterId = ClusterId(0xc1);
@@ -101,6 +101,9 @@ pub struct Ost {
     pub fenced: AtomicBool,
     /// Requests that were refused for that.
     pub refused: AtomicUsize,
+    /// Bytes of redo in each answer. While there are any, no change is durable.
+    pub redo_bytes: AtomicUsize,
+    pub pings: AtomicUsize,
     transno: AtomicU64,
 }
 
@@ -126,6 +129,8 @@ impl Ost {
             recorded: Mutex::default(),
             fenced: AtomicBool::new(false),
             refused: AtomicUsize::new(0),
+            redo_bytes: AtomicUsize::new(0),
+            pings: AtomicUsize::new(0),
             transno: AtomicU64::new(0),
         })
     }
@@ -226,8 +231,22 @@ impl Service for Ost {
                 results.push(self.one(&export, op).await);
             }
             let transno = Transno(self.transno.fetch_add(1, Ordering::SeqCst) + 1);
-            Reply::new(request.xid, transno, transno, results)
+            let mut reply = Reply::new(request.xid, transno, self.last_committed(), results);
+            let bytes = self.redo_bytes.load(Ordering::SeqCst);
+            if bytes > 0 {
+                reply.redo.push(Redo::whole(transno, vec![0; bytes].into()));
+            }
+            reply
         })
+    }
+
+    fn last_committed(&self) -> Transno {
+        let is_durable = self.redo_bytes.load(Ordering::SeqCst) == 0;
+        Transno(if is_durable { self.transno.load(Ordering::SeqCst) } else { 0 })
+    }
+
+    fn pinged(&self, _: &Arc<Export>, _: Xid) {
+        self.pings.fetch_add(1, Ordering::SeqCst);
     }
 
     fn is_fenced(&self, _: &Export, _: &Request) -> bool {
