@@ -96,9 +96,10 @@ pub fn run(bench: &Bench) -> Result<(), BenchError> {
                 let mut item = Logs::start(args, log, dir)?;
                 let places = item.places();
                 sheet.report.places = places.iter().map(Place::described).collect();
-                let figures = item::run(&mut item, &places, sheet.rounds(), &sheet.stop)?;
-                sheet.add(item.name(), item.settings(), figures);
+                let figures = item::run(&mut item, &places, sheet.rounds(), &sheet.stop);
+                let (name, settings) = (item.name(), item.settings());
                 item.stop()?;
+                sheet.add(name, settings, figures?);
                 return sheet.end(output);
             }
             let engine = Engine { args, repeats: sheet.report.repeats, stop: &sheet.stop };

@@ -25,10 +25,12 @@ const ETCD: &str = "log in etcd";
 /// Those that it stands beside.
 const EMBEDDED: &str = "log in the folder";
 const BARE: &str = "etcd transaction";
-/// Transactions that got no answer before it is an error.
+/// Questions in a row that get no answer before it is an error.
 const UNANSWERED_MAX: u32 = 50;
-/// Bytes that are left of an epoch and a head under keys.
+/// Value of the two keys that a bare transaction compares.
 const NUMBER: &str = "0000000000000001";
+/// More than the log of a new MDT has.
+const ENTRIES_MAX: u32 = 1000;
 
 const CREATES: usize = 0;
 const DURABLE: usize = 1;
@@ -90,18 +92,27 @@ impl Logs {
         let members = Members { name: Some(name), ..members };
         let bare = Bare::connect(&members)?;
         let mut logs = Logs { args: args.clone(), measured: Vec::new(), bare, dirs: 0, etcds };
-        for log in [Some(&members), None] {
-            logs.measured.push(Measured::start(dir, log)?);
+        match logs.start_targets(&members, dir) {
+            Ok(()) => Ok(logs),
+            Err(error) => {
+                logs.stop()?;
+                Err(error)
+            }
+        }
+    }
+
+    fn start_targets(&mut self, members: &Members, dir: &Path) -> Result<(), BenchError> {
+        for log in [Some(members), None] {
+            self.measured.push(Measured::start(dir, log)?);
         }
         // What one create and its commit put into the log.
-        let first = &logs.measured[0];
+        let first = &self.measured[0];
         first.runtime.block_on(async {
             let dir = make_dir(first.far.mdc(), 0).await?;
             make_file(first.far.mdc(), dir, 0).await
         })?;
         first.sync()?;
-        logs.bare.learn_size()?;
-        Ok(logs)
+        self.bare.learn_size()
     }
 
     /// The log in etcd first.
@@ -119,10 +130,10 @@ impl Logs {
     ///
     /// # Errors
     /// Something could not be stopped in order.
-    pub fn stop(mut self) -> Result<(), BenchError> {
-        let measured = std::mem::take(&mut self.measured);
-        measured.into_iter().map(Measured::stop).fold(Ok(()), Result::and)?;
-        self.bare.remove_all()
+    pub fn stop(self) -> Result<(), BenchError> {
+        let stopped = self.measured.into_iter().map(Measured::stop).fold(Ok(()), Result::and);
+        let removed = self.bare.remove_all();
+        stopped.and(removed)
     }
 
     fn creates(&mut self, number: usize, spot: &Spot<'_>) -> Result<(), BenchError> {
@@ -140,34 +151,29 @@ impl Logs {
     /// Median time of an fsync behind one create, or of a transaction, microseconds.
     fn fsyncs(&mut self, number: usize, spot: &Spot<'_>) -> Result<f64, BenchError> {
         self.dirs += 1;
-        let mut took = Vec::with_capacity(self.args.fsyncs);
-        let dir = match self.measured.get(number) {
+        let Logs { args, measured, bare, dirs, .. } = self;
+        let at = match measured.get(number) {
             None => None,
-            Some(Measured { runtime, far, .. }) => {
-                Some(runtime.block_on(make_dir(far.mdc(), self.dirs))?)
+            Some(measured) => {
+                let dir = measured.runtime.block_on(make_dir(measured.far.mdc(), *dirs))?;
+                measured.sync()?;
+                Some((measured, dir))
             }
         };
-        if let Some(measured) = self.measured.get(number) {
-            measured.sync()?;
-        }
-        for n in 0..self.args.fsyncs {
+        let mut took = Vec::with_capacity(args.fsyncs);
+        for n in 0..args.fsyncs {
             spot.stop.check()?;
-            let began = match (self.measured.get(number), dir) {
-                (Some(measured), Some(dir)) => {
-                    measured.runtime.block_on(make_file(measured.far.mdc(), dir, n))?;
-                    let began = Instant::now();
-                    measured.sync()?;
-                    began
-                }
-                _ => {
-                    let began = Instant::now();
-                    self.bare.txn()?;
-                    began
-                }
-            };
+            if let Some((measured, dir)) = at {
+                measured.runtime.block_on(make_file(measured.far.mdc(), dir, n))?;
+            }
+            let began = Instant::now();
+            match at {
+                Some((measured, _)) => measured.sync()?,
+                None => bare.txn()?,
+            }
             took.push(began.elapsed().as_secs_f64() * 1e6);
         }
-        median(&took).ok_or_else(|| BenchError::Usage("--fsyncs must be 1 or more".to_owned()))
+        Ok(median(&took).expect("--fsyncs is at least 1"))
     }
 }
 
@@ -220,8 +226,8 @@ impl Item for Logs {
 /// Transactions like those of a commit, without a store above them.
 struct Bare {
     etcd: Etcd,
-    /// What its keys begin with.
-    prefix: String,
+    /// What all keys of this run begin with; ends with a slash.
+    folder: String,
     /// Bytes of an entry of one create.
     bytes: usize,
     done: u64,
@@ -231,15 +237,15 @@ impl Bare {
     fn connect(members: &Members) -> Result<Bare, BenchError> {
         let etcd = Etcd::new(members.clone(), Etcd::DEADLINE);
         let etcd = etcd.map_err(BenchError::of("use this etcd"))?;
-        let prefix = format!("/sheen/{}", members.keys_of("bare"));
-        let bare = Bare { etcd, prefix, bytes: 0, done: 0 };
+        let folder = format!("/sheen/{}", members.keys_of(""));
+        let bare = Bare { etcd, folder, bytes: 0, done: 0 };
         let puts = ["epoch", "head"].map(|name| bare.put(name, NUMBER.as_bytes().to_vec()));
         bare.ask(&Txn { then: puts.to_vec(), ..Txn::default() })?;
         Ok(bare)
     }
 
     fn key(&self, name: &str) -> String {
-        format!("{}/{name}", self.prefix)
+        format!("{}bare/{name}", self.folder)
     }
 
     fn put(&self, name: &str, value: Vec<u8>) -> Change {
@@ -249,15 +255,9 @@ impl Bare {
     /// Bytes of the newest entry in the log of the MDT.
     fn learn_size(&mut self) -> Result<(), BenchError> {
         let mdt = TargetName::mdt(FsName::default(), 0);
-        let folder = self.prefix.trim_end_matches("bare");
-        let (start, end) = (format!("{folder}{mdt}/log/"), format!("{folder}{mdt}/log0"));
-        let mut asked = 0;
-        let entries = loop {
-            match self.etcd.range(&start, &end, u32::MAX >> 1) {
-                Err(KvError::NoAnswer(_)) if asked < UNANSWERED_MAX => asked += 1,
-                answer => break answer.map_err(BenchError::of("read the log in etcd"))?,
-            }
-        };
+        let log = format!("{}{mdt}/log", self.folder);
+        let (start, end) = (format!("{log}/"), format!("{log}0"));
+        let entries = patiently(|| self.etcd.range(&start, &end, ENTRIES_MAX))?;
         let newest = entries.last().map(|(_, value)| value.len());
         self.bytes = newest.ok_or_else(|| {
             BenchError::Failed("the log in etcd has no entry after a sync".to_owned())
@@ -282,24 +282,27 @@ impl Bare {
     }
 
     fn ask(&self, txn: &Txn) -> Result<(), BenchError> {
-        let mut unanswered = 0;
-        loop {
-            match self.etcd.txn(txn) {
-                Ok(Outcome::Done) => return Ok(()),
-                Ok(Outcome::Refused(_)) => {
-                    return Err(BenchError::Failed("etcd refused a transaction".to_owned()));
-                }
-                // It may just choose a leader.
-                Err(KvError::NoAnswer(_)) if unanswered < UNANSWERED_MAX => unanswered += 1,
-                Err(error) => return Err(BenchError::of("use etcd")(error)),
-            }
+        match patiently(|| self.etcd.txn(txn))? {
+            Outcome::Done => Ok(()),
+            Outcome::Refused(_) => Err(BenchError::Failed("etcd refused a transaction".to_owned())),
         }
     }
 
     /// Removes all keys of this run.
     fn remove_all(&self) -> Result<(), BenchError> {
-        let folder = self.prefix.trim_end_matches("/bare");
-        let gone = Change::DeleteRange(format!("{folder}/"), format!("{folder}0"));
+        let end = format!("{}0", self.folder.trim_end_matches('/'));
+        let gone = Change::DeleteRange(self.folder.clone(), end);
         self.ask(&Txn { then: vec![gone], ..Txn::default() })
+    }
+}
+
+/// Asks again if etcd does not answer: it may just choose a leader.
+fn patiently<T>(ask: impl Fn() -> Result<T, KvError>) -> Result<T, BenchError> {
+    let mut unanswered = 0;
+    loop {
+        match ask() {
+            Err(KvError::NoAnswer(_)) if unanswered < UNANSWERED_MAX => unanswered += 1,
+            answer => return answer.map_err(BenchError::of("use etcd")),
+        }
     }
 }
