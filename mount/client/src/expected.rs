@@ -11,6 +11,12 @@
 //! The kernel's second look may end the call without a second try: the name is gone, or leads to
 //! what the call does not change. The client sees that look, and does not take a later call for the
 //! try.
+//!
+//! A name may pass to another stripe between the two tries, where no MDT kept it from being
+//! changed. Of files the second try counts nevertheless: a wrong link count is mended (R12), and a
+//! program shall not see ESTALE for what others did. It names the inode that is moved, though, for
+//! the kernel moves the name of the one that it knows. Of directories it names all, as the kernel
+//! would mark a directory as dead that lives.
 
 use crate::caller::Caller;
 use crate::client::Client;
@@ -39,12 +45,21 @@ pub(crate) enum NameChange {
     Rename(Fid, Name, RenameFlags),
 }
 
-/// A call whose first try met another inode than the kernel had.
-struct Miss {
+/// A call of the kernel: its thread, the directory and the name, and what becomes of that.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Call {
     thread: u32,
     dir: Fid,
     name: Name,
     change: NameChange,
+}
+
+/// A call whose first try met another inode than the kernel had.
+#[derive(Clone)]
+struct Miss {
+    call: Call,
+    /// The stripes that had its names then.
+    stripes: [Fid; 2],
     /// Whether the name to be moved is that of a directory, by the kernel's second look.
     moves_directory: Option<bool>,
 }
@@ -53,8 +68,8 @@ impl Miss {
     /// True if the kernel ends the call because it found this under that name.
     fn is_ended_by(&mut self, dir: Fid, name: &Name, found: Option<FileType>) -> bool {
         let directory = found.map(|found| found == FileType::Directory);
-        let first = (self.dir, &self.name) == (dir, name);
-        match &self.change {
+        let first = (self.call.dir, &self.call.name) == (dir, name);
+        match &self.call.change {
             NameChange::Unlink => first && directory != Some(false),
             NameChange::Rmdir => first && directory != Some(true),
             NameChange::Rename(..) if first => {
@@ -72,6 +87,17 @@ impl Miss {
             NameChange::Rename(..) => false,
         }
     }
+
+    /// True if nothing that its names lead to is a directory, as far as the kernel knows.
+    fn is_of_files(&self) -> bool {
+        match &self.call.change {
+            NameChange::Unlink => true,
+            NameChange::Rmdir => false,
+            NameChange::Rename(_, _, flags) => {
+                self.moves_directory == Some(false) && !flags.exchange
+            }
+        }
+    }
 }
 
 /// Calls that may be tried once more, at most one of each thread.
@@ -85,7 +111,7 @@ pub(crate) struct Missed {
 impl Missed {
     fn note(&self, miss: Miss) {
         let mut calls = self.calls.lock();
-        calls.retain(|other| other.thread != miss.thread);
+        calls.retain(|other| other.call.thread != miss.call.thread);
         if calls.len() >= MISSED_MAX {
             calls.pop_front();
         }
@@ -93,21 +119,21 @@ impl Missed {
         self.any.store(true, Ordering::Release);
     }
 
-    /// A thread changes names. True if it tries that call again; told once. Any other call means
-    /// that the one before is over.
-    fn take(&self, thread: u32, dir: Fid, name: &Name, change: &NameChange) -> bool {
+    /// A thread changes names. Returns the first try if this is the second one; told once. Any
+    /// other call means that the one before is over.
+    fn take(&self, call: &Call) -> Option<Miss> {
         let mut calls = self.calls.lock();
-        let at = calls.iter().position(|miss| miss.thread == thread);
+        let at = calls.iter().position(|miss| miss.call.thread == call.thread);
         let miss = at.and_then(|at| calls.remove(at));
         self.any.store(!calls.is_empty(), Ordering::Release);
-        miss.is_some_and(|miss| (miss.dir, &miss.name, &miss.change) == (dir, name, change))
+        miss.filter(|miss| miss.call == *call)
     }
 
     /// A thread found this under a name.
     fn looked(&self, thread: u32, dir: Fid, name: &Name, found: Option<FileType>) {
         let mut calls = self.calls.lock();
         let ended = |(at, miss): (usize, &mut Miss)| {
-            (miss.thread == thread && miss.is_ended_by(dir, name, found)).then_some(at)
+            (miss.call.thread == thread && miss.is_ended_by(dir, name, found)).then_some(at)
         };
         let at = calls.iter_mut().enumerate().find_map(ended);
         at.map(|at| calls.remove(at));
@@ -116,55 +142,76 @@ impl Missed {
 }
 
 /// One attempt of the kernel to change names.
+#[derive(Clone)]
 pub(crate) struct Attempt {
-    thread: u32,
-    place: (Fid, Name),
-    change: NameChange,
+    call: Call,
+    /// It is the second one; this was the first.
+    again: Option<Miss>,
+}
+
+/// One request of an attempt.
+pub(crate) struct Sent {
+    attempt: Attempt,
+    stripes: [Fid; 2],
     expects: bool,
 }
 
 impl Client {
-    /// The kernel asks for a change of this name, and of the one to which it is moved. Also returns
-    /// which inodes the kernel has under them.
+    /// The kernel asks for a change of this name of a directory, and of the one to which it is
+    /// moved.
     pub(crate) fn attempt(
         &self,
         caller: &Caller,
         dir: Fid,
         name: &Name,
         change: NameChange,
-    ) -> (Attempt, Vec<Expect>) {
-        let thread = caller.pid;
+    ) -> Attempt {
+        let call = Call { thread: caller.pid, dir, name: name.clone(), change };
+        let again =
+            if self.missed.any.load(Ordering::Acquire) { self.missed.take(&call) } else { None };
+        Attempt { call, again }
+    }
+
+    /// An attempt is sent to the MDTs of these stripes, which have its names (the second one: the
+    /// new name of a rename). Also returns which inodes the kernel has under them.
+    pub(crate) fn sends(&self, attempt: Attempt, stripes: [Fid; 2]) -> (Sent, Vec<Expect>) {
         let mut expected = Vec::new();
+        let Call { thread, dir: _, name, change } = &attempt.call;
+        let (moved, replaced) = match &attempt.again {
+            Some(first) if first.stripes == stripes => (false, false),
+            Some(first) if first.is_of_files() => (matches!(change, NameChange::Rename(..)), false),
+            _ => (true, true),
+        };
+        let mut expect = |parent, name: &Name, inode: Option<Fid>| {
+            expected.extend(inode.map(|inode| Expect { parent, name: name.clone(), inode }));
+        };
         // A thread of another PID namespace has no number, and would not be known again.
-        if thread != 0 && !self.missed.take(thread, dir, name, &change) {
-            let mut expect = |parent, name: &Name, inode: Option<Fid>| {
-                expected.extend(inode.map(|inode| Expect { parent, name: name.clone(), inode }));
-            };
-            expect(dir, name, self.locks.expected(dir, name));
-            if let NameChange::Rename(new_dir, new_name, _) = &change {
-                let own = self.last_looks.of(thread, *new_dir, new_name);
-                let inode = own.unwrap_or_else(|| self.locks.expected(*new_dir, new_name));
-                expect(*new_dir, new_name, inode);
-            }
+        if *thread != 0 && moved {
+            expect(stripes[0], name, self.locks.expected(stripes[0], name));
         }
-        (
-            Attempt { thread, place: (dir, name.clone()), change, expects: !expected.is_empty() },
-            expected,
-        )
+        if *thread != 0
+            && replaced
+            && let NameChange::Rename(new_dir, new_name, _) = change
+        {
+            let own = self.last_looks.of(*thread, *new_dir, new_name);
+            let inode = own.unwrap_or_else(|| self.locks.expected(stripes[1], new_name));
+            expect(stripes[1], new_name, inode);
+        }
+        (Sent { stripes, expects: !expected.is_empty(), attempt }, expected)
     }
 
     /// The answer of the MDT to an attempt.
     pub(crate) fn attempted<T>(
         &self,
-        attempt: Attempt,
+        sent: Sent,
         answer: Result<T, ClientError>,
     ) -> Result<T, ClientError> {
         if let Err(error) = &answer
             && error.errno() == Errno::ESTALE
-            && attempt.expects
+            && sent.expects
         {
-            let Attempt { thread, place: (dir, name), change, .. } = attempt;
-            self.missed.note(Miss { thread, dir, name, change, moves_directory: None });
+            let Sent { attempt: Attempt { call, .. }, stripes, .. } = sent;
+            self.missed.note(Miss { call, stripes, moves_directory: None });
         }
         answer
     }
@@ -178,7 +225,6 @@ impl Client {
         found: Option<(Fid, FileType)>,
     ) {
         let Some(dir) = self.nodes.fid(parent) else { return };
-        let dir = self.place_known(dir, name).unwrap_or(dir);
         self.last_looks.note(thread, dir, name, found.map(|(fid, _)| fid));
         if self.missed.any.load(Ordering::Acquire) {
             self.missed.looked(thread, dir, name, found.map(|(_, file_type)| file_type));
@@ -198,8 +244,13 @@ mod tests {
         Name::new(text.as_bytes()).unwrap()
     }
 
+    fn call(thread: u32, text: &str, change: NameChange) -> Call {
+        Call { thread, dir: Fid::ROOT, name: name(text), change }
+    }
+
     fn miss(thread: u32, change: NameChange) -> Miss {
-        Miss { thread, dir: Fid::ROOT, name: name("a"), change, moves_directory: None }
+        let call = call(thread, "a", change);
+        Miss { call, stripes: [Fid::ROOT, OTHER], moves_directory: None }
     }
 
     fn moved(flags: RenameFlags) -> NameChange {
@@ -209,7 +260,7 @@ mod tests {
     #[test]
     fn a_thread_tries_once_more() {
         let missed = Missed::default();
-        let take = |thread, text, change| missed.take(thread, Fid::ROOT, &name(text), &change);
+        let take = |thread, text, change| missed.take(&call(thread, text, change)).is_some();
         missed.note(miss(7, Unlink));
         assert!(!take(8, "a", Unlink));
         assert!(take(7, "a", Unlink) && !take(7, "a", Unlink));
@@ -252,7 +303,7 @@ mod tests {
                 missed.looked(7, *dir, &name(text), *found);
             }
             assert_eq!(
-                missed.take(7, Fid::ROOT, &name("a"), &change),
+                missed.take(&call(7, "a", change.clone())).is_some(),
                 tried,
                 "{change:?} {looks:?}"
             );
@@ -261,10 +312,24 @@ mod tests {
     }
 
     #[test]
+    fn what_the_second_look_found_says_whether_it_is_of_files() {
+        let exchange = RenameFlags { exchange: true, ..RenameFlags::default() };
+        let of_files = |change, found| {
+            let mut miss = miss(7, change);
+            assert!(!miss.is_ended_by(Fid::ROOT, &name("a"), Some(found)));
+            miss.is_of_files()
+        };
+        assert!(of_files(Unlink, Regular) && !of_files(Rmdir, Directory));
+        let renames = |found| of_files(moved(RenameFlags::default()), found);
+        assert!(renames(Regular) && !renames(Directory) && !of_files(moved(exchange), Regular));
+        assert!(!miss(7, moved(RenameFlags::default())).is_of_files(), "it did not look yet");
+    }
+
+    #[test]
     fn as_many_are_known_as_there_is_room_for() {
         let missed = Missed::default();
         (0..=MISSED_MAX as u32).for_each(|thread| missed.note(miss(thread, Unlink)));
-        let take = |thread| missed.take(thread, Fid::ROOT, &name("a"), &Unlink);
+        let take = |thread| missed.take(&call(thread, "a", Unlink)).is_some();
         assert!(!take(0));
         assert!((1..=MISSED_MAX as u32).all(take));
     }

@@ -17,7 +17,7 @@
 //!
 //! Bounds: a time from the answer (`MdsSettings::names_held`), and [`HELD_MAX`] names; beyond them
 //! a name is not held, and the second try is as good as any. Names that pass wait for those that
-//! were held when they began, and for no later ones.
+//! are held, but not for ever: ten times as long as a name is held.
 
 use env::clock::Monotonic;
 use smallvec::{SmallVec, smallvec};
@@ -129,11 +129,9 @@ impl HeldNames {
         Some(InTheWay { until: held.until, releases: self.releases })
     }
 
-    /// If a client holds a name of this directory, and until `last` at most: how long.
-    pub(crate) fn any_in(&self, dir: Fid, last: Monotonic, now: Monotonic) -> Option<InTheWay> {
-        let waited_for = |held: &&Held| held.dir == dir && held.until > now && held.until <= last;
-        let held = self.names.iter().find(waited_for)?;
-        Some(InTheWay { until: held.until, releases: self.releases })
+    /// True if a client holds a name of this directory.
+    pub(crate) fn any_in(&self, dir: Fid, now: Monotonic) -> bool {
+        self.names.iter().any(|held| held.dir == dir && held.until > now)
     }
 
     /// Holds these names for one attempt of a client.
@@ -247,18 +245,13 @@ mod tests {
     }
 
     #[test]
-    fn names_that_pass_wait_for_those_that_are_held_already() {
-        let (mut held, x, y) = (HeldNames::new(HELD_FOR), name("x"), name("y"));
+    fn a_directory_tells_whether_names_of_it_are_held() {
+        let (mut held, x) = (HeldNames::new(HELD_FOR), name("x"));
         held.hold(A, &[(Fid::ROOT, &x)], NOW).unwrap();
-        let (last, later) = (NOW + HELD_FOR, NOW + HELD_FOR / 2);
-        assert!(held.any_in(Fid::ROOT, last, NOW).is_some());
-        assert!(held.any_in(Fid::NONE, last, NOW).is_none(), "elsewhere");
-        held.hold(A, &[(Fid::ROOT, &y)], later).unwrap();
-        assert!(held.release(A, &[(Fid::ROOT, &x)]));
-        assert!(held.any_in(Fid::ROOT, last, later).is_none(), "it was held later");
-        assert!(held.any_in(Fid::ROOT, later + HELD_FOR, later).is_some());
-        assert!(held.changed(&[(Fid::ROOT, &y)]) && held.is_empty());
-        assert!(!held.changed(&[(Fid::ROOT, &y)]));
+        assert!(held.any_in(Fid::ROOT, NOW) && !held.any_in(Fid::NONE, NOW));
+        assert!(!held.any_in(Fid::ROOT, NOW + HELD_FOR));
+        assert!(held.changed(&[(Fid::ROOT, &x)]) && held.is_empty());
+        assert!(!held.changed(&[(Fid::ROOT, &x)]) && !held.any_in(Fid::ROOT, NOW));
     }
 
     #[test]

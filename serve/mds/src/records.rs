@@ -518,16 +518,12 @@ impl<'a> Records<'a> {
     }
 
     /// Succeeds if no client holds a name of this directory, some of whose names are to pass to
-    /// other stripes: a client's second try must come to the stripe of the first one.
+    /// other stripes: a client's second try must come to the stripe of the first one. Else the
+    /// bundle begins anew: what it has pinned elsewhere would be in the way of the second try.
     pub(crate) fn names_may_pass(&mut self, dir: Fid) -> Result<(), Errno> {
-        let LockRequest { held_until, now, .. } = self.lock_context.asked;
-        match self.state.held_names.any_in(dir, held_until, now) {
-            None => Ok(()),
-            Some(held) => {
-                self.lock_context.outcome.obstacle = Some(Obstacle::Held(held));
-                Err(Errno::EAGAIN)
-            }
-        }
+        let LockRequest { pass_held, now, .. } = self.lock_context.asked;
+        let wait = !pass_held && self.state.held_names.any_in(dir, now);
+        if wait { Err(Errno::EAGAIN) } else { Ok(()) }
     }
 
     /// A name changes for which others were called back before, and which was pinned since.

@@ -37,6 +37,8 @@ pub struct PeerPrepare {
     pub id: BundleId,
     /// The bundle takes space.
     pub space: bool,
+    /// Names pass to other stripes though clients hold some for their second tries.
+    pub pass_held: bool,
     /// The client that asks for it; [`ClientUuid::default`]: an MDT itself.
     pub client: ClientUuid,
     /// All MDTs that take part beside the coordinator, as far as they are known.
@@ -47,7 +49,7 @@ pub struct PeerPrepare {
 
 impl Operation for PeerPrepare {
     fn flags(&self) -> u16 {
-        bits([self.space])
+        bits([self.space, self.pass_held])
     }
 
     fn put(&self, w: &mut Writer) {
@@ -60,7 +62,7 @@ impl Operation for PeerPrepare {
     }
 
     fn get(flags: u16, r: &mut Reader<'_>, _: &mut Bulk) -> Result<PeerPrepare, DecodeError> {
-        let [space] = unpack(FLAGS, flags)?;
+        let [space, pass_held] = unpack(FLAGS, flags)?;
         let id = bundle_id(r)?;
         let client = client(r)?;
         let n = count(*r.get()?, "MDTs of a bundle", MDTS_PER_BUNDLE_MAX)?;
@@ -69,7 +71,7 @@ impl Operation for PeerPrepare {
         let n = count(*r.get()?, "finds", BUNDLE_PINS_MAX)?;
         r.expect(n, FIND_BYTES_MIN)?;
         let finds = (0..n).map(|_| find(r)).collect::<Result<_, _>>()?;
-        Ok(PeerPrepare { id, space, client, others, finds })
+        Ok(PeerPrepare { id, space, pass_held, client, others, finds })
     }
 
     #[cfg(test)]
@@ -84,7 +86,8 @@ impl Operation for PeerPrepare {
             PeerFind::Names { dir: DIR, after: None, limit: 128 },
         ];
         let (client, others) = (ClientUuid(0x5678), vec![TargetIndex(2), TargetIndex(3)]);
-        PeerPrepare { id: sample_id(3), space: true, client, others, finds }
+        let id = sample_id(3);
+        PeerPrepare { id, space: true, pass_held: false, client, others, finds }
     }
 
     #[cfg(test)]
@@ -104,10 +107,12 @@ impl Operation for PeerPrepare {
             }),
         ];
         let others = vec(any::<u16>().prop_map(TargetIndex), 0..4);
-        (any_id(), any::<bool>(), any::<u128>().prop_map(ClientUuid), others, vec(find, 0..5))
-            .prop_map(|(id, space, client, others, finds)| PeerPrepare {
+        let flags = any::<(bool, bool)>();
+        (any_id(), flags, any::<u128>().prop_map(ClientUuid), others, vec(find, 0..5))
+            .prop_map(|(id, (space, pass_held), client, others, finds)| PeerPrepare {
                 id,
                 space,
+                pass_held,
                 client,
                 others,
                 finds,

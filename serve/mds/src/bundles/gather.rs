@@ -44,6 +44,8 @@ pub(super) struct Preparing {
     pub(super) id: BundleId,
     /// Whether its steps take space.
     space: bool,
+    /// Whether names pass though clients hold some.
+    pub(super) pass_held: bool,
     /// The client that asks for it; [`ClientUuid::default`]: this MDT itself.
     client: ClientUuid,
     /// By MDT, how many MDTs it knows to take part.
@@ -53,7 +55,7 @@ pub(super) struct Preparing {
 impl Preparing {
     /// One that this client asks for. No other MDT knows of it. `space`: its steps take some.
     pub(super) fn of(id: BundleId, client: ClientUuid, space: bool) -> Preparing {
-        Preparing { id, space, client, told: BTreeMap::new() }
+        Preparing { id, space, pass_held: false, client, told: BTreeMap::new() }
     }
 
     /// One that this MDT asks for itself, and that takes space.
@@ -215,7 +217,7 @@ impl Mds {
         if finds.is_empty() {
             return Ok(Ok(Vec::new()));
         }
-        let Preparing { id, space, client, ref mut told } = *asked;
+        let Preparing { id, space, pass_held, client, ref mut told } = *asked;
         let others: BTreeSet<TargetIndex> = told.keys().chain(finds.keys()).copied().collect();
         let others: Vec<TargetIndex> = others.into_iter().collect();
         for mdt in finds.keys() {
@@ -226,7 +228,8 @@ impl Mds {
             return Ok(Err(Hindrance::Away));
         }
         let ask = |(mdt, finds): (TargetIndex, Vec<PeerFind>)| {
-            let prepare = PeerPrepare { id, space, client, others: others.clone(), finds };
+            let others = others.clone();
+            let prepare = PeerPrepare { id, space, pass_held, client, others, finds };
             async move {
                 match self.peers.get(mdt) {
                     Some(peer) => Some((mdt, peer.peer_prepare(prepare).await)),

@@ -20,6 +20,7 @@ use crate::background::tasks::{Backoff, Stop};
 use crate::locks::context::{LockContext, Obstacle};
 use crate::mds::Mds;
 use disk::bundle::Step;
+use env::clock::Monotonic;
 use layout::dir_stripes::DirStripes;
 use namespace::view::View;
 use observe::mutant::{Mutant, is_mutant};
@@ -39,6 +40,9 @@ use wire::mds::{PeerFacts, PeerFind, PeerName};
 /// Shortest and longest pause between two bundles of one directory, in which it is open to its
 /// users: as long as the bundle took.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
+/// Names wait so long for those that clients hold, in times for which names are held
+/// (`MdsSettings::names_held`).
+const HELD_WAITS: u32 = 10;
 /// Pauses after failures.
 const FAILED: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
 
@@ -56,6 +60,8 @@ impl Mds {
     pub(crate) async fn pass_names(self: Arc<Mds>, mut stop: Stop) {
         let mut backoff = Backoff::new(FAILED.0, FAILED.1);
         let (mut busy, mut met, mut looked) = (0u32, Vec::new(), self.env.clock.now());
+        // Since when a directory has waited for other operations.
+        let mut waits: BTreeMap<Fid, Monotonic> = BTreeMap::new();
         loop {
             let due = self.state.lock().growth.take_due();
             if let Some((dir, grows)) = due {
@@ -79,14 +85,23 @@ impl Mds {
                     () = self.merge_small() => {}
                 }
             }
+            waits.retain(|fid, _| all.contains(fid));
             for fid in all {
                 let begun = self.env.clock.now();
+                let waited = waits.get(&fid).map_or(Duration::ZERO, |since| begun - *since);
+                let pass_held = waited >= self.settings.names_held * HELD_WAITS;
                 let passed = tokio::select! {
                     biased;
                     () = stop.stopped() => return,
-                    passed = self.pass_some(fid, &mut met) => passed,
+                    passed = self.pass_some(fid, &mut met, pass_held) => passed,
                 };
-                busy = if matches!(passed, Ok(Err(Hindrance::Busy))) { busy + 1 } else { 0 };
+                if matches!(passed, Ok(Err(Hindrance::Busy))) {
+                    busy += 1;
+                    waits.entry(fid).or_insert(begun);
+                } else {
+                    busy = 0;
+                    waits.remove(&fid);
+                }
                 let pause = match passed {
                     Ok(Ok(_)) => {
                         backoff.succeeded();
@@ -113,11 +128,12 @@ impl Mds {
     }
 
     /// One bundle. `met`: inodes that clients held when the attempt before came to them; they are
-    /// asked first.
+    /// asked first. `pass_held`: also while clients hold names.
     async fn pass_some(
         &self,
         fid: Fid,
         met: &mut Vec<PeerFind>,
+        pass_held: bool,
     ) -> Result<Result<Passed, Hindrance>, Errno> {
         let now = self.read(|records| match records.inode(fid)? {
             Some(inode) if inode.attr.nlink > 0 => stripes_of(&inode),
@@ -139,6 +155,7 @@ impl Mds {
         let Some(id) = begun else { return Ok(Err(Hindrance::Away)) };
         let _working = Working::on(self, id);
         let (mut asked, first) = (Preparing::of_itself(id), std::mem::take(met));
+        asked.pass_held = pass_held;
         let facts = match self.gather_names(&stripes, cursor.as_ref(), first, &mut asked).await? {
             Ok(facts) => facts,
             Err(hindrance) => return Ok(Err(hindrance)),
@@ -236,7 +253,7 @@ impl Mds {
         let own = by_mdt.remove(&self.name.index).unwrap_or_default();
         let mut context = LockContext::own();
         context.asked.bundle = Some(id);
-        context.asked.held_until = self.env.clock.now() + self.settings.names_held;
+        context.asked.pass_held = asked.pass_held;
         let found = self
             .in_turn(&mut context, |context| {
                 let found = self.transact(context, |records, _| find(records, id, &own));

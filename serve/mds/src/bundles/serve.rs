@@ -58,7 +58,7 @@ impl Mds {
     /// See [`PeerPrepare`]. The locks of the client that asks for it are called back, too: another
     /// client may learn from here what it changes before that client is answered.
     pub(crate) async fn peer_prepare(&self, op: &PeerPrepare) -> Result<MdsReply, Errno> {
-        let PeerPrepare { id, space, client, others, finds } = op;
+        let PeerPrepare { id, space, pass_held, client, others, finds } = op;
         if let Some(find) = finds.iter().find(|find| find::mdt_of(find) != self.name.index) {
             tracing::error!(bundle = %id, ?find, "another MDT asks for what is not here");
             return Err(Errno::EREMOTE);
@@ -69,8 +69,7 @@ impl Mds {
         let now = self.env.clock.now();
         let mut context = LockContext::own();
         context.asked.bundle = Some(*id);
-        (context.asked.on_behalf_of, context.asked.held_until) =
-            (*client, now + self.settings.names_held);
+        (context.asked.on_behalf_of, context.asked.pass_held) = (*client, *pass_held);
         let until = now + LEASE;
         let (facts, newest) = self
             .in_turn(&mut context, |context| {

@@ -12,7 +12,6 @@ use crate::locks::refused::Refused;
 use crate::realm::Realm;
 use disk::redo::Found;
 use dlm::ibits::{Change, Modifier};
-use env::clock::Monotonic;
 use namespace::view;
 use smallvec::SmallVec;
 use std::cell::RefCell;
@@ -93,8 +92,8 @@ pub(crate) struct LockRequest {
     /// Of a part of an operation over several MDTs: the client that asks for it at another MDT, for
     /// which names may be held here; [`ClientUuid::default`]: none does.
     pub(crate) on_behalf_of: ClientUuid,
-    /// Names pass to other stripes: those that are held until then at most are waited for.
-    pub(crate) held_until: Monotonic,
+    /// Names pass to other stripes though clients hold some.
+    pub(crate) pass_held: bool,
     /// What its client reaches.
     pub(crate) realm: Realm,
 }

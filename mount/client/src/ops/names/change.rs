@@ -4,7 +4,7 @@
 use crate::caller::{Caller, Found};
 use crate::client::Client;
 use crate::counters::Operation;
-use crate::expected::NameChange;
+use crate::expected::{Attempt, NameChange};
 use bytes::Bytes;
 use data::finish::Finish;
 use data::node::NodeId;
@@ -24,7 +24,10 @@ impl Client {
         name: Name,
     ) -> Result<(), ClientError> {
         let _timed = self.timed(Operation::Unlink);
-        let send = |[dir]: [Fid; 1]| self.clone().unlink_sent(caller.clone(), dir, name.clone());
+        let attempt = self.attempt(&caller, self.fid(parent)?, &name, NameChange::Unlink);
+        let send = |[dir]: [Fid; 1]| {
+            self.clone().unlink_sent(caller.clone(), attempt.clone(), dir, name.clone())
+        };
         self.at_stripes(caller.pid, [parent], send).await?;
         self.changed_in(parent, Some(&name)).await;
         Ok(())
@@ -33,6 +36,7 @@ impl Client {
     async fn unlink_sent(
         self: Arc<Self>,
         caller: Caller,
+        attempt: Attempt,
         parent: Fid,
         name: Name,
     ) -> Result<(), ClientError> {
@@ -40,13 +44,13 @@ impl Client {
         let (me, mdc, in_dir) =
             (self.clone(), self.session.mdc(parent)?, self.locks.enter_dir(parent));
         let before = self.locks.believed(parent, &name);
-        let (attempt, expected) = self.attempt(&caller, parent, &name, NameChange::Unlink);
+        let (sent, expected) = self.sends(attempt, [parent, parent]);
         let work = async move {
             let _in_dir = in_dir;
             me.data.flush_before_removal(parent, &name).await;
             let unlink = MdsOp::Unlink(Unlink { parent, name });
             let answer = mdc.take(&caller.credentials, expected, unlink).await;
-            let removed = me.attempted(attempt, answer.map_err(ClientError::from))?;
+            let removed = me.attempted(sent, answer.map_err(ClientError::from))?;
             me.locks.table.lock().counted_down(before, removed);
             me.locks.send_pending().await;
             me.let_go(removed).await;
@@ -63,7 +67,10 @@ impl Client {
         name: Name,
     ) -> Result<(), ClientError> {
         let _timed = self.timed(Operation::Rmdir);
-        let send = |[dir]: [Fid; 1]| self.clone().rmdir_sent(caller.clone(), dir, name.clone());
+        let attempt = self.attempt(&caller, self.fid(parent)?, &name, NameChange::Rmdir);
+        let send = |[dir]: [Fid; 1]| {
+            self.clone().rmdir_sent(caller.clone(), attempt.clone(), dir, name.clone())
+        };
         self.at_stripes(caller.pid, [parent], send).await?;
         self.changed_in(parent, Some(&name)).await;
         Ok(())
@@ -72,18 +79,19 @@ impl Client {
     async fn rmdir_sent(
         self: Arc<Self>,
         caller: Caller,
+        attempt: Attempt,
         parent: Fid,
         name: Name,
     ) -> Result<(), ClientError> {
         let parent = self.place(parent, &name).await?;
         let (me, mdc, in_dir) =
             (self.clone(), self.session.mdc(parent)?, self.locks.enter_dir(parent));
-        let (attempt, expected) = self.attempt(&caller, parent, &name, NameChange::Rmdir);
+        let (sent, expected) = self.sends(attempt, [parent, parent]);
         let work = async move {
             let _in_dir = in_dir;
             let rmdir = MdsOp::Rmdir(Rmdir { parent, name });
             let answer = mdc.take(&caller.credentials, expected, rmdir).await;
-            me.attempted(attempt, answer.map_err(ClientError::from)).map(drop)
+            me.attempted(sent, answer.map_err(ClientError::from)).map(drop)
         };
         Finish::new("rmdir", &self.session.env.tasks, work).await
     }
@@ -97,9 +105,11 @@ impl Client {
         flags: RenameFlags,
     ) -> Result<(), ClientError> {
         let _timed = self.timed(Operation::Rename);
+        let change = NameChange::Rename(self.fid(new_parent)?, new_name.clone(), flags);
+        let attempt = self.attempt(&caller, self.fid(parent)?, &name, change);
         let send = |[old, new]: [Fid; 2]| {
             let places = [(old, name.clone()), (new, new_name.clone())];
-            self.clone().rename_sent(caller.clone(), places, flags)
+            self.clone().rename_sent(caller.clone(), attempt.clone(), places, flags)
         };
         self.at_stripes(caller.pid, [parent, new_parent], send).await?;
         self.changed_in(parent, Some(&name)).await;
@@ -110,6 +120,7 @@ impl Client {
     async fn rename_sent(
         self: Arc<Self>,
         caller: Caller,
+        attempt: Attempt,
         [(parent, name), (new_parent, new_name)]: [(Fid, Name); 2],
         flags: RenameFlags,
     ) -> Result<(), ClientError> {
@@ -120,14 +131,13 @@ impl Client {
         let in_dirs = [locks.enter_dir(parent), locks.enter_dir(new_parent)];
         let abandoned = self.if_abandoned(new_parent, &new_name);
         let before = locks.believed(new_parent, &new_name);
-        let change = NameChange::Rename(new_parent, new_name.clone(), flags);
-        let (attempt, expected) = self.attempt(&caller, parent, &name, change);
+        let (sent, expected) = self.sends(attempt, [parent, new_parent]);
         let work = async move {
             let _in_dirs = in_dirs;
             me.data.flush_before_removal(new_parent, &new_name).await;
             let rename = MdsOp::Rename(Rename { parent, name, new_parent, new_name, flags });
             let answer = mdc.take(&caller.credentials, expected, rename).await;
-            let renamed = me.attempted(attempt, answer.map_err(ClientError::from));
+            let renamed = me.attempted(sent, answer.map_err(ClientError::from));
             if let Ok(removed) = renamed {
                 locks.table.lock().counted_down(before, removed);
             }
