@@ -9,6 +9,7 @@ use super::pins::Pin;
 use super::steps::{Occasion, do_part};
 use super::{Bundle, Steps, record_of};
 use crate::acks::kept_replies;
+use crate::background::failing::LastSaid;
 use crate::locks::context::LockContext;
 use crate::mds::{Mds, RequestContext, alive};
 use crate::records::Records;
@@ -194,7 +195,7 @@ impl Mds {
         let id = bundle.id;
         let record = Bytes::from(record_of(bundle));
         let mut why = Errno::EAGAIN;
-        let began = self.env.clock.now();
+        let (began, mut said) = (self.env.clock.now(), LastSaid::default());
         loop {
             let Some(waiting) = self.state.lock().bundles.coordinator.waits_for(id) else {
                 return Ok(Err(why));
@@ -210,23 +211,27 @@ impl Mds {
                 }
             };
             let answers = join_all(waiting.into_iter().map(once));
-            let mut again = false;
+            let mut hindered: Vec<String> = Vec::new();
             for (mdt, answer) in self.until_stopped(answers).await?.into_iter().flatten() {
                 match answer {
                     Ok((boot, result)) => {
                         if let Err(errno) = result {
-                            (why, again) = (errno, true);
+                            why = errno;
+                            hindered.push(format!("MDT{:04x}: {errno}", mdt.0));
                         }
                         self.applied_at(mdt, boot, id, result);
                     }
                     Err(error) => {
-                        again = true;
                         self.note_hindered(mdt, began);
-                        tracing::warn!(bundle = %id, %error, "another MDT does not apply its part");
+                        hindered.push(format!("MDT{:04x}: {error}", mdt.0));
                     }
                 }
             }
-            if again && self.state.lock().bundles.coordinator.is_decided(id) {
+            if !hindered.is_empty() && self.state.lock().bundles.coordinator.is_decided(id) {
+                let why = hindered.join(", ");
+                if said.is_news(&why) {
+                    tracing::warn!(bundle = %id, why, "other MDTs do not do their parts; trying again");
+                }
                 self.until_stopped(self.env.clock.sleep(AGAIN)).await?;
                 export.map_or(Ok(()), alive)?;
             }
@@ -352,7 +357,7 @@ impl Mds {
         export: Option<&Export>,
         mdt: TargetIndex,
     ) -> Result<(), Errno> {
-        let began = self.env.clock.now();
+        let (began, mut said) = (self.env.clock.now(), LastSaid::default());
         loop {
             if self.state.lock().bundles.has_fid_of(mdt) {
                 return Ok(());
@@ -369,7 +374,9 @@ impl Mds {
                 Err(RpcError::Errno(errno)) if !is_of_session(errno) => return Err(errno),
                 Err(error) => {
                     self.note_hindered(mdt, began);
-                    tracing::warn!(?mdt, %error, "another MDT grants no FIDs");
+                    if said.is_news(&error) {
+                        tracing::warn!(?mdt, %error, "another MDT grants no FIDs; trying again");
+                    }
                     self.until_stopped(self.env.clock.sleep(AGAIN)).await?;
                     // For no client it is tried once.
                     export.map_or(Err(Errno::EAGAIN), alive)?;

@@ -8,6 +8,7 @@
 use super::coordinate::AGAIN;
 use super::steps::{self, Occasion, do_part};
 use super::{Bundle, Bundles};
+use crate::background::failing::Failing;
 use crate::background::tasks::Stop;
 use crate::locks::context::LockContext;
 use crate::mds::Mds;
@@ -20,7 +21,6 @@ use replay::bundle::participant::Ended;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use store::store::Store;
 use types::bundle::BundleId;
 use types::errno::Errno;
 use types::target::TargetIndex;
@@ -35,40 +35,10 @@ const AGAIN_MAX: Duration = Duration::from_secs(5);
 /// Bundles that are sent again to one MDT in one round.
 const BUNDLES_PER_ROUND: usize = 64;
 
-/// Rounds of a task that failed one after the other: as of a store that has stopped, which only a
-/// restart mends.
-#[derive(Default)]
-struct Failing {
-    rounds: u32,
-    said: Option<String>,
-}
-
-impl Failing {
-    /// A round has ended. Returns why it failed, if that is news.
-    fn note(&mut self, ended: Result<(), Errno>, store: &Store) -> Option<String> {
-        let Err(error) = ended else {
-            *self = Failing::default();
-            return None;
-        };
-        self.rounds = self.rounds.saturating_add(1);
-        let why = store.trouble().unwrap_or_else(|| error.to_string());
-        if self.said.as_ref() == Some(&why) {
-            return None;
-        }
-        self.said = Some(why.clone());
-        Some(why)
-    }
-
-    /// Until the next round: longer after each that failed.
-    fn pause(&self) -> Duration {
-        (AGAIN * 2_u32.saturating_pow(self.rounds.min(16))).clamp(AGAIN, AGAIN_MAX)
-    }
-}
-
 impl Mds {
     /// The task that ends what other MDTs coordinate and do not end; it ends with the MDT.
     pub(crate) async fn stop_bundles(self: Arc<Mds>, mut stop: Stop) {
-        let mut failing = Failing::default();
+        let mut failing = Failing::new(AGAIN, AGAIN_MAX);
         loop {
             let rests = self.state.lock().bundles.participant.is_at_rest();
             let pause = if rests { None } else { Some(2 * AGAIN) };
@@ -98,7 +68,7 @@ impl Mds {
 
     /// The task that ends what this MDT coordinates; it ends with the MDT.
     pub(crate) async fn finish_bundles(self: Arc<Mds>, mut stop: Stop) {
-        let mut failing = Failing::default();
+        let mut failing = Failing::new(AGAIN, AGAIN_MAX);
         loop {
             let rests = {
                 let bundles = &self.state.lock().bundles;
@@ -350,35 +320,5 @@ impl Mds {
             }
             Ok(())
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use env::real::{RealConfig, RealEnv};
-    use store::memory::Memory;
-    use store::store::StoreOptions;
-
-    #[test]
-    fn a_round_that_fails_again_and_again_is_said_once_and_comes_less_often() {
-        let (env, _guard) =
-            RealEnv::start(RealConfig { reactors: 1, blocking_threads: 1 }).unwrap();
-        let store = Store::open(Memory::new(1 << 20), env, StoreOptions::default());
-        let (store, mut failing) = (store.unwrap(), Failing::default());
-        assert_eq!((failing.note(Ok(()), &store), failing.pause()), (None, AGAIN));
-        assert!(failing.note(Err(Errno::EIO), &store).is_some());
-        let mut last = failing.pause();
-        for _ in 0..100 {
-            assert_eq!(failing.note(Err(Errno::EIO), &store), None, "it is no news");
-            assert!(failing.pause() >= last);
-            last = failing.pause();
-        }
-        assert_eq!(last, AGAIN_MAX);
-        assert!(failing.note(Err(Errno::ENOSPC), &store).is_some(), "another reason is");
-        failing.note(Ok(()), &store);
-        assert_eq!(failing.pause(), AGAIN);
-        assert!(failing.note(Err(Errno::EIO), &store).is_some(), "and so is it after a good one");
-        store.close_blocking().unwrap();
     }
 }
