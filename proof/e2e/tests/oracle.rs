@@ -74,13 +74,9 @@ fn every_answer_fits_one_order_with_bytes_on_the_mdt() {
 }
 
 /// New directories have two stripes, on MDTs that are chosen, and are split and merged all the
-/// time. A campaign: in one of the first twenty rounds a rename said ESTALE (docs/dne.md, section
-/// 12, Limits).
+/// time.
 #[test]
 fn every_answer_fits_one_order_in_directories_that_are_split_and_merged() {
-    if !e2e::long() && number(SECONDS).is_none() {
-        return eprintln!("skipped: for {SECONDS}=150 or E2E_LONG=1");
-    }
     let Some((_alone, cluster)) = cluster(4) else { return };
     let root = &cluster.mounts()[0];
     lfs(root, &["setdirstripe", "-D", "-c", "2", "-i", "-1", "."]);
