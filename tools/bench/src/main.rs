@@ -20,6 +20,7 @@ mod memory;
 mod null;
 mod output;
 mod place;
+mod processors;
 mod program;
 mod progress;
 mod ranks;

@@ -6,9 +6,17 @@ use crate::abi::outbound::{Dirent, DirentPlus};
 use crate::decode::Request;
 use crate::directory::{Listing, dot_entry};
 use crate::filesystem::Answer;
+use crate::limits::LISTED_ON_BYTES_MAX;
 use crate::reply::{Opened, Reply};
 use client::open::DirHandle;
 use client::{AccessMask, Budget, DirItem};
+
+/// Bytes of an answer to READDIRPLUS from `offset` on, with room for `size`. The first one fills
+/// it: a program may read all names before it looks at the inodes, and of the others the kernel
+/// asks the names alone then.
+fn answered(offset: u64, size: u32) -> u32 {
+    if offset == 0 { size } else { size.min(LISTED_ON_BYTES_MAX) }
+}
 
 impl ClientFs {
     pub(super) fn opendir(&self, request: &Request<'_>) -> Answer {
@@ -57,6 +65,7 @@ impl ClientFs {
         size: u32,
         flags: u32,
     ) -> Answer {
+        let size = answered(offset, size);
         let budget = Budget { bytes: size as usize, per_entry: size_of::<DirentPlus>() };
         let (reader, caller, dir) = (self.client(), self.holder(request), DirHandle(handle));
         let node = node(request);
@@ -92,5 +101,17 @@ impl ClientFs {
     pub(super) fn fsyncdir(&self, request: &Request<'_>, handle: u64) -> Answer {
         let (client, caller, dir) = (self.client(), self.holder(request), DirHandle(handle));
         done(async move { client.fsyncdir(caller, dir).await })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_behind_the_first_one_is_small() {
+        assert_eq!(answered(0, 1 << 20), 1 << 20);
+        assert_eq!(answered(6000, 1 << 20), LISTED_ON_BYTES_MAX);
+        assert_eq!(answered(6000, 4096), 4096);
     }
 }

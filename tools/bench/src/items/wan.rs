@@ -61,7 +61,10 @@ pub fn run(
                 WanItem::Line => Box::new(Line::new(args, &link)?),
                 WanItem::Mdtest => Box::new(Mdtest::new(&args.mdtest())),
                 WanItem::Reads => Box::new(Reads::new(args, &link, cluster.beside(&link)?)),
-                WanItem::Beside => Box::new(Beside::new(args, cluster.beside(&link)?)),
+                WanItem::Beside => {
+                    let other = cluster.beside(&link)?;
+                    Box::new(Beside::new(args, other, cluster.processes())?)
+                }
                 // A client that is far away would take hours to make them.
                 WanItem::Ls => Box::new(Ls::of_another(&args.ls(), elsewhere(&cluster, &link)?)),
                 WanItem::Build => Box::new(Build::new(&args.build())),

@@ -1,9 +1,14 @@
 //! What another client notices of a large listing: the slowest stats of a client beside the
 //! servers, alone and while the far client lists, both in the same run.
+//!
+//! The hosts are one machine. First each has half of its processors, as hosts have: the servers
+//! and the client beside them one, the client that lists the other. Then all share all of them, and
+//! what the listing takes from the other client is mostly their time.
 
 use crate::caches::forget;
 use crate::failure::BenchError;
 use crate::item::{Done, Item, Spot, Step};
+use crate::processors::Halves;
 use bench_args::WanArgs;
 use bench_report::figure::Unit;
 use std::fs::{self, File};
@@ -20,25 +25,73 @@ const STATS_MIN: usize = 300;
 /// long.
 const KEPT_GOAL: f64 = 100.0 / 1.5;
 
-const STEPS: [&str; 3] = [
+/// Steps: alone, beside a listing, and how much of the speed is left; first with processors of
+/// their own, then with shared ones.
+const STEPS: [&str; 6] = [
     "stat of another client, p99, alone",
     "stat of another client, p99, beside a listing",
     "stat of another client, p99, of its speed alone",
+    "the same on shared processors, p99, alone",
+    "the same on shared processors, p99, beside a listing",
+    "the same on shared processors, p99, of its speed alone",
 ];
+/// Steps from this one on share processors.
+const SHARED: usize = 3;
+
+/// The processes of the two hosts.
+pub struct Processes {
+    /// Servers, and the client beside them.
+    pub near: Vec<i32>,
+    /// The client that lists.
+    pub far: Vec<i32>,
+}
 
 /// The item.
 pub struct Beside {
     files: usize,
     /// A mount of the same file system beside the servers.
     other: PathBuf,
+    processes: Processes,
+    /// `None`: there is one processor.
+    halves: Option<Halves>,
     alone: Option<Duration>,
     beside: Option<Duration>,
 }
 
 impl Beside {
     /// Makes the item. `other` is where the other client has the file system mounted.
-    pub fn new(args: &WanArgs, other: &Path) -> Beside {
-        Beside { files: args.files, other: other.to_owned(), alone: None, beside: None }
+    ///
+    /// # Errors
+    /// The kernel does not say which processors there are.
+    pub fn new(args: &WanArgs, other: &Path, processes: Processes) -> Result<Beside, BenchError> {
+        let halves = Halves::new().map_err(BenchError::of("learn which processors there are"))?;
+        let (files, other) = (args.files, other.to_owned());
+        Ok(Beside { files, other, processes, halves, alone: None, beside: None })
+    }
+
+    /// Looks while the far client lists, its program on processors of the second half, if there is
+    /// one; how long each stat took.
+    fn stats_beside(
+        &self,
+        spot: &Spot<'_>,
+        halves: Option<&Halves>,
+    ) -> Result<Vec<Duration>, BenchError> {
+        let dir = spot.place.dir(0).join("beside/many");
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let listing = scope.spawn(|| {
+                let taken = halves.map_or(Ok(()), Halves::take_second);
+                let listed = taken
+                    .map_err(BenchError::of("use other processors"))
+                    .and_then(|()| list(&dir, self.files, spot));
+                over.store(true, Ordering::Release);
+                listed
+            });
+            let took = self.stats(spot, |_| over.load(Ordering::Acquire));
+            let panicked = |_| BenchError::Failed("a thread panicked; please report it".to_owned());
+            listing.join().map_err(panicked)??;
+            took
+        })
     }
 
     /// The folder of the benchmark on the other client.
@@ -131,50 +184,46 @@ impl Item for Beside {
     }
 
     fn steps(&self) -> Vec<Step> {
-        let step = |(at, what): (usize, &&str)| match at {
-            2 => Step::new(*what, Unit::Percent, 1).goal(KEPT_GOAL),
-            at => Step::new(*what, Unit::Microseconds, at + 1),
+        let step = |(at, what): (usize, &&str)| match at % SHARED {
+            2 if at < SHARED => Step::new(*what, Unit::Percent, 1).goal(KEPT_GOAL),
+            2 => Step::new(*what, Unit::Percent, 1),
+            within => Step::new(*what, Unit::Microseconds, within + 1),
         };
         STEPS.iter().enumerate().map(step).collect()
     }
 
     fn prepare(&mut self, step: usize, spot: &Spot<'_>) -> Result<(), BenchError> {
         make(&self.folder(spot), self.files, spot)?;
-        if step < 2 { forget() } else { Ok(()) }
+        if step % SHARED < 2 { forget() } else { Ok(()) }
     }
 
     fn perform(&mut self, step: usize, spot: &Spot<'_>) -> Result<Done, BenchError> {
-        match step {
+        let halves = self.halves.as_ref().filter(|_| step < SHARED);
+        if step < SHARED && halves.is_none() {
+            return Ok(Done::Skipped("hosts cannot share one processor out".to_owned()));
+        }
+        let Processes { near, far } = &self.processes;
+        let given = halves.map(|halves| halves.give(near, far)).transpose();
+        let given = given.map_err(BenchError::of("share processors out"))?;
+        let done = match step % SHARED {
             0 => {
                 self.alone = slowest(self.stats(spot, |_| false)?);
-                Ok(micros(self.alone))
+                micros(self.alone)
             }
             1 => {
-                let dir = spot.place.dir(0).join("beside/many");
-                let over = AtomicBool::new(false);
-                let took = std::thread::scope(|scope| {
-                    let listing = scope.spawn(|| {
-                        let listed = list(&dir, self.files, spot);
-                        over.store(true, Ordering::Release);
-                        listed
-                    });
-                    let took = self.stats(spot, |_| over.load(Ordering::Acquire));
-                    let panicked =
-                        |_| BenchError::Failed("a thread panicked; please report it".to_owned());
-                    listing.join().map_err(panicked)??;
-                    took
-                })?;
-                self.beside = slowest(took);
-                Ok(micros(self.beside))
+                self.beside = slowest(self.stats_beside(spot, halves)?);
+                micros(self.beside)
             }
             _ => match (self.alone.take(), self.beside.take()) {
                 (Some(alone), Some(beside)) => {
                     let value = 100.0 * alone.as_secs_f64() / beside.as_secs_f64();
-                    Ok(Done::Value { value, operations: 1.0 })
+                    Done::Value { value, operations: 1.0 }
                 }
-                _ => Ok(micros(None)),
+                _ => micros(None),
             },
-        }
+        };
+        drop(given);
+        Ok(done)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The file system on the near side of the link, mounted from the far side, and by another client
 //! beside the servers.
 
+use super::beside::Processes;
 use super::link::{Link, Side};
 use crate::daemons;
 use crate::failure::BenchError;
@@ -100,6 +101,13 @@ impl Cluster {
             self.mount_on(link, Side::Near, &self.beside)?;
         }
         Ok(&self.beside)
+    }
+
+    /// The processes of either host, the mounts that there are among them.
+    pub fn processes(&self) -> Processes {
+        let mut near = daemons::mounted_by(&self.beside);
+        near.extend(self.server.as_ref().map(|server| server.id() as i32));
+        Processes { near, far: daemons::mounted_by(&self.mount) }
     }
 
     /// Something that makes all mounts of this file system give up what they know.
