@@ -31,9 +31,12 @@ use wire::mds::{MdsOp, MdsReply, Read};
 /// line and over a long one. A short line carries less, but a target may have to ask its disk.
 const REACH_MIN: u64 = 4 << 20;
 const REACH_MIN_FAR: u64 = 16 << 20;
-/// Largest request, over a short line and over a long one.
+/// Largest request. A large one travels on one connection, and waits for it if that lost a packet:
+/// many small ones are spread by what each connection has on its way.
 const UNIT: u64 = 1 << 20;
-const UNIT_FAR: u64 = 4 << 20;
+/// First bytes of a file that a program is about to open, over a short line and over a long one.
+const FIRST: u64 = 1 << 20;
+const FIRST_FAR: u64 = 4 << 20;
 /// Smallest one that does not end with the file.
 const UNIT_MIN: u64 = 32 << 10;
 /// Files on an MDT that one request reads, and their bytes.
@@ -121,8 +124,8 @@ impl DataPath {
         let on_mdt = layout.mdt_bytes();
         file.learn_layout(layout);
         let Ok(gate) = file.gate.try_read() else { return None };
-        let (_, unit) = self.line(&file, 0);
-        let first = ByteRange::new(0, size.min(unit));
+        let (_, first) = self.line(&file, 0);
+        let first = ByteRange::new(0, size.min(first));
         if size > 0 && first.end <= on_mdt {
             if !self.locks.is_stopped(fid)
                 && let Ask::Coming(asked) = self.ask_ahead(&file, first, guard.tenure())
@@ -216,16 +219,16 @@ impl DataPath {
 
     fn plan(&self, file: &File, course: Course, share: Share, size: u64) -> Wanted {
         let Some(at) = course.at().filter(|_| share.reach > 0) else { return Wanted::new() };
-        let (line, unit) = self.line(file, at);
+        let (line, _) = self.line(file, at);
         let reach = share.reach.min(line);
-        let unit = (1 << (reach / 4).max(1).ilog2()).clamp(UNIT_MIN, unit);
+        let unit = (1 << (reach / 4).max(1).ilog2()).clamp(UNIT_MIN, UNIT);
         let Share { whole, careful, .. } = share;
         let window = Window { size, reach, whole, unit, careful };
         course.plan(window, &file.ahead.state.lock().pieces)
     }
 
-    /// Bytes that the lines to the targets of the file carry at once, twice, and the largest
-    /// request.
+    /// Bytes that the lines to the targets of the file carry at once, twice, and how many are
+    /// fetched before the file is opened.
     fn line(&self, file: &File, at: u64) -> (u64, u64) {
         let layout = file.layout();
         let component = layout.as_deref().and_then(|layout| {
@@ -233,18 +236,18 @@ impl DataPath {
         });
         let stripes = component.map_or(&[][..], |component| &component.stripes);
         let mut seen = SmallVec::<[TargetIndex; 8]>::new();
-        let (mut reach, mut unit) = (0, UNIT);
+        let (mut reach, mut first) = (0, FIRST);
         for ost in stripes.iter().take(TARGETS_MAX) {
             let Ok(osc) = self.session.targets.osc(*ost) else { continue };
             if !seen.contains(ost) {
                 seen.push(*ost);
                 let far = osc.import().is_far();
                 let least = if far { REACH_MIN_FAR } else { REACH_MIN };
-                unit = if far { UNIT_FAR } else { unit };
+                first = if far { FIRST_FAR } else { first };
                 reach += osc.import().in_flight().saturating_mul(2).max(least);
             }
         }
-        (reach.max(REACH_MIN), unit)
+        (reach.max(REACH_MIN), first)
     }
 
     /// The caller has a guard of DATA in this tenure, and shares the gate.
