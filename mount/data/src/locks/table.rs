@@ -47,6 +47,10 @@ const NAME_BYTES: usize = 96;
 /// Number of a directory's changes that a mount is told of without using the directory meanwhile,
 /// after which it drops the lock.
 pub(crate) const IDLE_CHANGES_MAX: u8 = 16;
+/// A directory of so many names was listed, or is being listed.
+const MANY_NAMES: usize = 1024;
+/// Time after its last use in which such a directory is not given up for room, seconds.
+const LISTED_SECONDS: u64 = 10;
 
 const LOOKUP: InodeBits = InodeBits::LOOKUP;
 const UPDATE: InodeBits = InodeBits::UPDATE;
@@ -234,6 +238,8 @@ impl Table {
             self.stripes.note(fid, entry.striped);
         }
         let Some(slot) = self.slots.get_mut(&fid) else { return };
+        // Asked for a moment ago: it must not go before a program has looked at it.
+        slot.used |= bits != InodeBits::NONE;
         let known = slot.attr.as_ref().map_or(0, |known| known.attr.version);
         if bits.contains(UPDATE) && entry.attr.version >= known {
             // Within a version the access time only grows.

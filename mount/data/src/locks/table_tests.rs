@@ -292,6 +292,47 @@ fn the_oldest_unused_go_first_and_the_kernels_forgotten_before_them() {
     assert!(rig.0.victims(10, |_| false).is_empty());
 }
 
+#[test]
+fn a_directory_that_is_being_listed_goes_last() {
+    let mut rig = Rig::default();
+    let fid = |oid| Fid { oid, ..DIR };
+    let many = MANY_NAMES as u32;
+    for n in 0..many {
+        let file = fid(n + 10);
+        rig.lookup(&n.to_string(), Some(entry(file, 1)), &[(DIR, UPDATE), (file, BOTH)]);
+    }
+    assert_eq!(rig.knows("0"), Known::To(fid(10)));
+    // All were used once, the directory first.
+    rig.0.set_bounds(Bounds { locks: 1, ..Bounds::default() });
+    let victims = rig.0.victims(3, |_| false);
+    assert_eq!(victims, [10, 11, 12].map(fid));
+    // Also if no program has looked at a name since.
+    assert!(!rig.0.victims(many as usize, |_| false).contains(&DIR));
+    victims.into_iter().for_each(|victim| rig.0.stays(victim));
+    assert_eq!(rig.0.victims(9, |victim| victim != DIR), [DIR], "nothing else can go");
+    rig.0.stays(DIR);
+    rig.0.set_now(LISTED_SECONDS);
+    assert!(rig.0.victims(9, |_| false).contains(&DIR), "it is not listed any more");
+}
+
+#[test]
+fn what_a_reply_shows_again_is_as_good_as_new() {
+    let mut rig = Rig::default();
+    let files = [10, 11, 12, 13].map(|oid| Fid { oid, ..DIR });
+    let show = |rig: &mut Rig, file: Fid| {
+        let text = file.oid.to_string();
+        rig.lookup(&text, Some(entry(file, 1)), &[(DIR, UPDATE), (file, BOTH)]);
+    };
+    files[..3].iter().for_each(|file| show(&mut rig, *file));
+    rig.0.set_bounds(Bounds { locks: 3, ..Bounds::default() });
+    assert_eq!(rig.0.victims(1, |pinned| pinned == DIR), [files[0]]);
+    rig.0.give(files[0], &mut Invalidations::default());
+    // The next in turn comes again with a listing, and with it others for which there is no room.
+    show(&mut rig, files[1]);
+    show(&mut rig, files[3]);
+    assert_eq!(rig.0.victims(1, |pinned| pinned == DIR), [files[2]]);
+}
+
 /// Two own changes of one name, served in one order and answered in the other.
 #[test]
 fn a_late_answer_of_a_create_does_not_bring_back_what_was_unlinked() {

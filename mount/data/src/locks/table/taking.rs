@@ -2,7 +2,8 @@
 //! The caller gets back what the kernel must be told to forget.
 
 use super::{
-    GAP, IDLE_CHANGES_MAX, LOOKUP, NAME_BYTES, PERM, Slot, Table, UPDATE, WEIGHT_MAX, XATTR,
+    GAP, IDLE_CHANGES_MAX, LISTED_SECONDS, LOOKUP, MANY_NAMES, NAME_BYTES, PERM, Slot, Table,
+    UPDATE, WEIGHT_MAX, XATTR,
 };
 use crate::kernel_view::invalidations::Invalidations;
 use crate::locks::stripes::Striped;
@@ -251,8 +252,30 @@ impl Table {
     }
 
     /// Inodes whose locks must be given up, at most `count`, because there are too many. `pinned`
-    /// ones stay.
+    /// ones stay. A directory of many names that was used a moment ago goes only if nothing else
+    /// can: a program that lists it would have to ask for one name after the other.
     pub fn victims(&mut self, count: usize, pinned: impl Fn(Fid) -> bool) -> Vec<Fid> {
+        let now = self.now;
+        let is_listed = |slot: &Slot| {
+            slot.names.len() >= MANY_NAMES && now.saturating_sub(slot.used_at) < LISTED_SECONDS
+        };
+        let mut victims = self.oldest(count, |fid, slot| is_listed(slot) || pinned(fid));
+        if victims.is_empty() {
+            victims = self.oldest(count, |fid, _| pinned(fid));
+        }
+        // An inode that the kernel forgot stands in the queue twice, and one that is gone once:
+        // from time to time they are swept.
+        if self.ring.len() > 2 * self.slots.len() + 1024 {
+            let mut seen = foldhash::HashSet::default();
+            let slots = &self.slots;
+            self.ring.retain(|fid| slots.contains_key(fid) && seen.insert(*fid));
+        }
+        victims
+    }
+
+    /// The oldest inodes, at most `count`, and no more than there are too many; with a second
+    /// chance for those used since. Those that `stays` names are passed over.
+    fn oldest(&mut self, count: usize, stays: impl Fn(Fid, &Slot) -> bool) -> Vec<Fid> {
         let mut victims = Vec::new();
         let (mut slots, mut weight) = (self.slots.len(), self.weight);
         let mut looks = 2 * self.ring.len();
@@ -265,7 +288,7 @@ impl Table {
             let Some(slot) = self.slots.get_mut(&fid).filter(|slot| !slot.leaving) else {
                 continue;
             };
-            if std::mem::take(&mut slot.used) || pinned(fid) {
+            if std::mem::take(&mut slot.used) || stays(fid, slot) {
                 self.ring.push_back(fid);
                 continue;
             }
@@ -273,13 +296,6 @@ impl Table {
             slots -= 1;
             weight = weight.saturating_sub(slot.weight);
             victims.push(fid);
-        }
-        // An inode that the kernel forgot stands in the queue twice, and one that is gone once:
-        // from time to time they are swept.
-        if self.ring.len() > 2 * self.slots.len() + 1024 {
-            let mut seen = foldhash::HashSet::default();
-            let slots = &self.slots;
-            self.ring.retain(|fid| slots.contains_key(fid) && seen.insert(*fid));
         }
         victims
     }
