@@ -3,6 +3,7 @@
 use crate::programs::sh;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -12,10 +13,13 @@ use std::sync::{Mutex, PoisonError};
 static SEQUENCE: AtomicU32 = AtomicU32::new(0);
 
 /// Namespaces with an address on each of their networks: 10.231.N.1, .2, ... on the first one,
-/// 10.232.N.1, .2, ... on a second, 10.233.N.1, .2, ... on a third. They vanish with the value.
+/// 10.232.N.1, .2, ... on a second, 10.233.N.1, .2, ... on a third; of IPv6 fd10:231:N::1 and so
+/// on. They vanish with the value.
 pub struct Hosts {
     prefix: String,
     subnet: u32,
+    /// They have addresses of IPv6 only.
+    has_ipv6: bool,
     count: usize,
     /// Those on each network, as `eth0`, `eth1`, `eth2`.
     networks: Vec<Vec<usize>>,
@@ -101,7 +105,14 @@ impl Hosts {
         let id = std::process::id() % 10_000 * 10 + SEQUENCE.fetch_add(1, Ordering::Relaxed);
         let cables = Mutex::new(Cables::new());
         let networks = networks.iter().map(|hosts| hosts.to_vec()).collect();
-        let hosts = Hosts { prefix: format!("sh{id}"), subnet: id % 250, count, networks, cables };
+        let hosts = Hosts {
+            prefix: format!("sh{id}"),
+            subnet: id % 250,
+            has_ipv6: false,
+            count,
+            networks,
+            cables,
+        };
         let (p, mut script) = (&hosts.prefix, String::new());
         for n in 1..=count {
             script += &format!("ip netns add {p}h{n}; ip -n {p}h{n} link set lo up\n");
@@ -129,33 +140,43 @@ impl Hosts {
         Some(hosts)
     }
 
-    /// Address of host `n`, from 1.
+    /// Address of host `n`, from 1, on the first network, whether it is on that or not.
     pub fn address(&self, n: usize) -> String {
-        assert!((1..=self.count).contains(&n));
-        format!("10.231.{}.{n}", self.subnet)
+        self.numbered(0, n)
     }
 
     /// Address of host `n`, from 1, on a network, from 0.
     pub fn address_on(&self, network: usize, n: usize) -> String {
         assert!(self.networks[network].contains(&n));
-        format!("10.{}.{}.{n}", 231 + network, self.subnet)
+        self.numbered(network, n)
     }
 
-    /// Address of host `n`, from 1, once it has one of IPv6 only ([`Hosts::leave_ipv4`]).
-    pub fn address6(&self, n: usize) -> String {
+    /// What a process of host `n` listens at, with that address, at the usual port.
+    pub fn listens_on(&self, network: usize, n: usize) -> SocketAddr {
+        SocketAddr::new(self.address_on(network, n).parse().expect("an address"), 988)
+    }
+
+    fn numbered(&self, network: usize, n: usize) -> String {
         assert!((1..=self.count).contains(&n));
-        format!("fd10:231:{:x}::{n:x}", self.subnet)
+        let network = 231 + network;
+        match self.has_ipv6 {
+            true => format!("fd10:{network}:{:x}::{n:x}", self.subnet),
+            false => format!("10.{network}.{}.{n}", self.subnet),
+        }
     }
 
-    /// From now on all hosts have addresses of IPv6 only, on the first network.
-    pub fn leave_ipv4(&self) {
+    /// From now on all hosts have addresses of IPv6 only, on all their networks.
+    pub fn leave_ipv4(&mut self) {
+        self.has_ipv6 = true;
         let mut script = String::new();
-        for n in 1..=self.count {
-            let (namespace, address) = (self.namespace(n), self.address6(n));
-            script += &format!(
-                "ip -n {namespace} -4 addr flush dev eth0\n\
-                 ip -n {namespace} addr add {address}/64 dev eth0 nodad\n"
-            );
+        for (at, those) in self.networks.iter().enumerate() {
+            for n in those {
+                let (namespace, address) = (self.namespace(*n), self.address_on(at, *n));
+                script += &format!(
+                    "ip -n {namespace} -4 addr flush dev eth{at}\n\
+                     ip -n {namespace} addr add {address}/64 dev eth{at} nodad\n"
+                );
+            }
         }
         sh(Path::new("/"), &script);
     }

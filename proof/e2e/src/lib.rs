@@ -52,6 +52,15 @@ pub fn sized<T>(usual: T, most: T) -> T {
     if long() { most } else { usual }
 }
 
+/// The number in an environment variable that makes a test larger, or `usual` without it.
+pub fn number_of<T: std::str::FromStr>(variable: &str, usual: T) -> T {
+    let number = |text: String| {
+        let read = text.parse().ok();
+        read.unwrap_or_else(|| panic!("{variable}={text}: a number is wanted"))
+    };
+    std::env::var(variable).map_or(usual, number)
+}
+
 /// The `sheen` binary under test: `$SHEEN`, or the one that was built beside this test.
 pub fn sheen() -> PathBuf {
     if let Some(path) = std::env::var_os("SHEEN") {

@@ -5,9 +5,10 @@ use e2e::hosts::enter;
 use e2e::process::text;
 use e2e::programs::{sh, try_sh};
 use e2e::site::{SOON, Site, client_file, mgs, start_router, under_load};
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -86,7 +87,7 @@ fn clients_behind_translated_addresses_share_files_and_lose_nothing() {
 fn a_cluster_can_have_ipv6_only() {
     let Some(mut site) = Site::new(&[1, 2, 3], &[]) else { return };
     site.hosts.leave_ipv4();
-    let nid = format!("{}@tcp", site.hosts.address6(1));
+    let nid = format!("{}@tcp", site.hosts.address(1));
     site.secure(&nid);
     let keys = ["client2", "client3"].map(|name| site.key(name, &[]));
     site.serve("tcp(eth0)", &[]);
@@ -101,7 +102,7 @@ fn a_cluster_can_have_ipv6_only() {
     assert!(pinged.contains(&nid), "{pinged}");
     let clients = site.must(1, &["lshowmount", "-e"]);
     for host in [2, 3] {
-        let client = format!("{}@tcp", site.hosts.address6(host));
+        let client = format!("{}@tcp", site.hosts.address(host));
         assert!(clients.lines().any(|line| line == client), "{clients}");
     }
     let fsck = site.must(1, &["fsck", &nid]);
@@ -124,9 +125,12 @@ enum Lie {
     LeaveOut,
     SendBack,
     Invent,
+    /// It goes to the server over the circuit of another client.
+    Swap,
 }
 
-const LIES: [Lie; 5] = [Lie::FlipBit, Lie::Repeat, Lie::LeaveOut, Lie::SendBack, Lie::Invent];
+const LIES: [Lie; 6] =
+    [Lie::FlipBit, Lie::Repeat, Lie::LeaveOut, Lie::SendBack, Lie::Invent, Lie::Swap];
 
 /// What it says of the server at the other end of a new circuit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -152,9 +156,32 @@ struct Liar {
     /// Circuits that did not lead to the server.
     astray: AtomicU64,
     heard: Mutex<Vec<u8>>,
+    /// The newest way to the server of each client, by its address.
+    ways: Mutex<BTreeMap<IpAddr, TcpStream>>,
 }
 
 impl Liar {
+    /// Forwards for clients on the first network to the server on the second one.
+    fn starts(site: &Site, host: usize) -> Arc<Liar> {
+        let liar = Arc::<Liar>::default();
+        let server = site.hosts.listens_on(1, 1);
+        liar.clone().run(&site.hosts.namespace(host), &site.hosts.address(host), server);
+        liar
+    }
+
+    fn has_heard(&self, what: &[u8]) -> bool {
+        let heard = self.heard.lock().expect("nobody panics with it");
+        assert!(heard.len() > 8 << 20, "it heard {} bytes", heard.len());
+        heard.windows(what.len()).any(|bytes| bytes == what)
+    }
+
+    /// The way to the server of another client than this one.
+    fn other_way(&self, client: IpAddr) -> io::Result<TcpStream> {
+        let ways = self.ways.lock().expect("nobody panics with it");
+        let other = ways.iter().find(|(known, _)| **known != client);
+        other.ok_or_else(|| io::Error::other("there is no other client"))?.1.try_clone()
+    }
+
     /// Forwards from a listener on the first network to `server`, as long as the test runs.
     fn run(self: Arc<Self>, namespace: &str, at: &str, server: SocketAddr) {
         let (namespace, at) = (namespace.to_owned(), format!("{at}:988"));
@@ -205,11 +232,16 @@ impl Liar {
             true => TcpStream::connect(ANOTHER)?,
             false => TcpStream::connect(server)?,
         };
+        let client = near.peer_addr()?.ip();
+        if !is_astray {
+            let way = far.try_clone()?;
+            self.ways.lock().expect("nobody panics with it").insert(client, way);
+        }
         let ends = [(near.try_clone()?, far.try_clone()?), (far, near)];
         for (from, to) in ends {
             let liar = self.clone();
             std::thread::spawn(move || {
-                let ended = liar.copy(&from, &to);
+                let ended = liar.copy(&from, &to, client);
                 let both = [&from, &to].map(|end| end.shutdown(Shutdown::Both));
                 (ended, both)
             });
@@ -217,7 +249,8 @@ impl Liar {
         Ok(())
     }
 
-    fn copy(&self, mut from: &TcpStream, mut to: &TcpStream) -> io::Result<()> {
+    /// One direction of the circuit of a client.
+    fn copy(&self, mut from: &TcpStream, mut to: &TcpStream, client: IpAddr) -> io::Result<()> {
         let mut buffer = vec![0; 64 << 10];
         loop {
             let bytes = from.read(&mut buffer)?;
@@ -253,6 +286,7 @@ impl Liar {
                     let (first, rest) = piece.split_at(middle);
                     to.write_all(&[first, &[7; 100], rest].concat())?;
                 }
+                Lie::Swap => self.other_way(client)?.write_all(piece)?,
             }
         }
     }
@@ -260,10 +294,10 @@ impl Liar {
 
 #[test]
 fn a_router_that_lies_learns_nothing_and_changes_nothing() {
-    let Some(mut site) = Site::new(&[2, 4], &[1, 2]) else { return };
+    let Some(mut site) = Site::new(&[2, 4, 5], &[1, 2]) else { return };
     let nid = mgs(&site);
     site.secure(&nid);
-    let key = site.key("client", &[]);
+    let keys = ["client4", "client5"].map(|name| site.key(name, &[]));
     // The server believes that host 2 is a router.
     let routes = format!("tcp1 {}@tcp", site.hosts.second_address(2));
     site.serve("tcp(eth1)", &["--routes", &routes]);
@@ -274,13 +308,13 @@ fn a_router_that_lies_learns_nothing_and_changes_nothing() {
     site.must(2, &["auth", "init", &other, "--mgsnode", &nid]);
     site.start(2, "impostor", &["serve", &other, "--listen", ANOTHER, "--security", "on"]);
     site.wait_in_service("impostor");
-    let liar = Arc::<Liar>::default();
-    let server = format!("{}:988", site.hosts.second_address(1)).parse().expect("an address");
-    liar.clone().run(&site.hosts.namespace(2), &site.hosts.address(2), server);
-    let file = client_file(&site, &[2]);
-    let mnt = site.mount(4, &format!("{nid}:/sheen"), &format!("config={file},key={key}"));
+    let liar = Liar::starts(&site, 2);
+    let (file, source) = (client_file(&site, &[2]), format!("{nid}:/sheen"));
+    let [mnt, other] = [(4, &keys[0]), (5, &keys[1])]
+        .map(|(host, key)| site.mount(host, &source, &format!("config={file},key={key}")));
     fs::write(mnt.join(format!("{MARKER}-name")), MARKER.repeat(1 << 16)).expect("write");
     sh(&mnt, "sync *");
+    fs::write(other.join("others"), "of the other client").expect("write");
     under_load(&mut site, &mnt, |site, more| {
         for lie in LIES {
             let before = liar.told.load(Ordering::Acquire);
@@ -304,10 +338,31 @@ fn a_router_that_lies_learns_nothing_and_changes_nothing() {
         fs::read_to_string(mnt.join(format!("{MARKER}-name"))).expect("read"),
         MARKER.repeat(1 << 16)
     );
-    let heard = liar.heard.lock().expect("nobody panics with it");
-    assert!(heard.len() > 8 << 20, "it heard {} bytes", heard.len());
-    let is_heard = |what: &[u8]| heard.windows(what.len()).any(|bytes| bytes == what);
-    assert!(!is_heard(MARKER.as_bytes()) && !is_heard(b"client4:"), "in the clear");
+    // The other client lost connections at most.
+    assert_eq!(fs::read_to_string(other.join("others")).expect("read"), "of the other client");
+    fs::write(other.join("others"), "goes on").expect("write");
+    assert_eq!(fs::read_to_string(mnt.join("others")).expect("read"), "goes on");
+    let fsck = site.must(1, &["fsck", &nid]);
+    assert!(fsck.contains("clean"), "{fsck}");
+    for what in [MARKER.as_bytes(), b"/mnt4", b"/mnt5"] {
+        assert!(!liar.has_heard(what), "{} in the clear", String::from_utf8_lossy(what));
+    }
+}
+
+/// The twin of the test above: without keys the same router hears all of it.
+#[test]
+fn a_router_hears_everything_without_keys() {
+    let Some(mut site) = Site::new(&[2, 4], &[1, 2]) else { return };
+    site.serve("tcp(eth1)", &["--security", "off"]);
+    site.wait_in_service("server");
+    let liar = Liar::starts(&site, 2);
+    let options = format!("config={}", client_file(&site, &[2]));
+    let mnt = site.mount(4, &format!("{}:/sheen", mgs(&site)), &options);
+    fs::write(mnt.join(format!("{MARKER}-name")), MARKER.repeat(1 << 20)).expect("write");
+    sh(&mnt, "sync *");
+    for what in [format!("{MARKER}-name"), MARKER.repeat(2), "/mnt4".to_owned()] {
+        assert!(liar.has_heard(what.as_bytes()), "{what} is not heard");
+    }
 }
 
 /// Bytes that each client writes at a time.
@@ -315,24 +370,47 @@ const PIECE: u64 = 16 << 20;
 /// Two on each of four hosts.
 const CLIENTS: usize = 8;
 
+/// What a client has done.
+#[derive(Default)]
+struct Done {
+    rounds: AtomicU64,
+    /// Pieces of [`STEP`] written or read, files synced, lines added.
+    steps: AtomicU64,
+}
+
+/// Bytes that are written or read at a time.
+const STEP: usize = 1 << 20;
+
 /// Writes, reads and shares, until told to stop; counts what is done.
-fn work(mounts: &[PathBuf], own: usize, stop: &AtomicBool, done: &AtomicU64) -> io::Result<()> {
+fn work(mounts: &[PathBuf], own: usize, stop: &AtomicBool, done: &Done) -> io::Result<()> {
     let data = |round: u64| -> Vec<u8> {
         (0..PIECE).map(|at| (at.wrapping_mul(7) ^ round ^ own as u64) as u8).collect()
     };
-    let mut round = 0;
+    let step = || done.steps.fetch_add(1, Ordering::AcqRel);
+    let (mut round, mut read) = (0, vec![0; STEP]);
     while !stop.load(Ordering::Acquire) {
-        let path = mounts[own].join(format!("big{own}"));
-        let mut file = File::create(&path)?;
-        file.write_all(&data(round))?;
+        let data = data(round);
+        let mut file = File::create(mounts[own].join(format!("big{own}")))?;
+        for piece in data.chunks(STEP) {
+            file.write_all(piece)?;
+            step();
+        }
         file.sync_all()?;
+        step();
         // Another mount reads it: the lock is called back, and the data comes the other way.
         let other = &mounts[(own + 1) % mounts.len()];
-        assert!(fs::read(other.join(format!("big{own}")))? == data(round), "round {round}");
+        let mut file = File::open(other.join(format!("big{own}")))?;
+        for piece in data.chunks(STEP) {
+            file.read_exact(&mut read[..piece.len()])?;
+            assert!(read[..piece.len()] == *piece, "round {round}");
+            step();
+        }
+        assert_eq!(file.read(&mut read)?, 0, "round {round}: it is longer");
         let shared = OpenOptions::new().create(true).append(true).open(other.join("shared"));
         writeln!(shared?, "{own} {round}")?;
+        step();
         round += 1;
-        done.fetch_add(1, Ordering::AcqRel);
+        done.rounds.fetch_add(1, Ordering::AcqRel);
     }
     Ok(())
 }
@@ -352,9 +430,10 @@ fn routers_carry_load_both_ways_without_standing_still() {
     let mounts: [PathBuf; CLIENTS] = std::array::from_fn(|own| {
         site.mount_as(4 + own % 4, &format!("mnt{own}"), &source, &options)
     });
-    let seconds = std::env::var("ROUTER_LOAD").ok().and_then(|text| text.parse().ok());
-    let end = Instant::now() + Duration::from_secs(seconds.unwrap_or(10));
-    let (stop, done) = (AtomicBool::new(false), [const { AtomicU64::new(0) }; CLIENTS]);
+    let began = Instant::now();
+    let end = began + Duration::from_secs(e2e::number_of("ROUTER_LOAD", 10));
+    let (stop, done) = (AtomicBool::new(false), [(); CLIENTS].map(|()| Done::default()));
+    let mut longest = [Duration::ZERO; CLIENTS];
     std::thread::scope(|scope| {
         let (mounts, stop) = (&mounts, &stop);
         let workers: Vec<_> = done
@@ -363,17 +442,19 @@ fn routers_carry_load_both_ways_without_standing_still() {
             .map(|(own, done)| scope.spawn(move || work(mounts, own, stop, done)))
             .collect();
         let mut seen = [(0, Instant::now()); CLIENTS];
-        // Each has done something, however short the time is.
-        while Instant::now() < end || seen.iter().any(|(count, _)| *count == 0) {
-            std::thread::sleep(Duration::from_millis(200));
+        let is_new = |done: &Done| done.rounds.load(Ordering::Acquire) == 0;
+        // Each has come round, however short the time is.
+        while Instant::now() < end || done.iter().any(is_new) {
+            std::thread::sleep(Duration::from_millis(20));
             for (own, (count, since)) in seen.iter_mut().enumerate() {
-                let now = done[own].load(Ordering::Acquire);
+                let now = done[own].steps.load(Ordering::Acquire);
+                longest[own] = longest[own].max(since.elapsed());
                 if now > *count {
                     (*count, *since) = (now, Instant::now());
                 }
                 if workers[own].is_finished() || since.elapsed() > SOON {
                     stop.store(true, Ordering::Release);
-                    panic!("client {own} stands still after {count} rounds\n{}", site.logs());
+                    panic!("client {own} stands still after {count} steps\n{}", site.logs());
                 }
             }
         }
@@ -382,8 +463,9 @@ fn routers_carry_load_both_ways_without_standing_still() {
             worker.join().expect("right data").expect("no error");
         }
     });
-    let rounds = done.map(|done| done.load(Ordering::Acquire));
-    println!("rounds of each client: {rounds:?}");
+    let rounds = done.each_ref().map(|done| done.rounds.load(Ordering::Acquire));
+    println!("rounds of each client in {:.0?}: {rounds:?}", began.elapsed());
+    println!("the longest that each did nothing: {longest:.2?}");
     let lines = fs::read_to_string(mounts[0].join("shared")).expect("read").lines().count() as u64;
     assert_eq!(lines, rounds.iter().sum::<u64>(), "each line once");
 }

@@ -4,7 +4,7 @@
 //!
 //! `ROUTER_ROUNDS` sets the number of rounds; if it is not set, there are two short ones, without
 //! the loads that need other programs. `ROUTER_SEED` repeats an order, `ROUTER_REPORT` names a file
-//! for the figures, which are printed as well:
+//! for the figures, which are printed as well. `ROUTER_IPV6=1`: all of it over IPv6.
 //! `ROUTER_ROUNDS=20 cargo test -p e2e --test networks -- --nocapture routers::`.
 
 use e2e::callers::Callers;
@@ -85,6 +85,9 @@ fn start_router(site: &mut Site, host: usize) {
 /// With all servers and routers.
 fn three_networks() -> Option<Site> {
     let mut site = Site::on_networks(&[&[2, 3, 4, 5], &[1, 2, 3, 6], &[2, 3, 6]])?;
+    if std::env::var_os("ROUTER_IPV6").is_some_and(|value| value == "1") {
+        site.hosts.leave_ipv4();
+    }
     let (nid, [mgt, mdt]) = (mgs(&site), ["mgt", "mdt"].map(|name| site.at(name)));
     site.must(MDS, &["mkfs", "--mgs", &mgt]);
     site.must(MDS, &["mkfs", "--mdt", &mdt]);
@@ -169,8 +172,8 @@ fn inflict(site: &mut Site, callers: &Callers, fault: Fault, is_long: bool) -> u
             start_router(site, host);
             // Connections go through it again once it is used: the other one may be next.
             site.wait_for("the router answers", || {
-                let address = format!("{}:988", site.hosts.address(host));
-                site.hosts.on(CLIENTS[0], || TcpStream::connect(&address).is_ok())
+                let address = site.hosts.listens_on(0, host);
+                site.hosts.on(CLIENTS[0], || TcpStream::connect(address).is_ok())
             });
             bytes
         }
@@ -253,10 +256,12 @@ fn routers_that_are_killed_and_cut_off_under_load_cost_no_error() {
 /// A router is no door to anything but servers of its file systems.
 fn only_servers_are_reached(site: &Site) {
     let server = site.hosts.second_address(1);
-    let router: SocketAddr = format!("{}:988", site.hosts.address(2)).parse().expect("an address");
+    let at_server = site.hosts.listens_on(1, MDS);
+    let router = site.hosts.listens_on(0, 2);
     let refused = routing(site, 2, "refused");
+    let ssh = SocketAddr::new(at_server.ip(), 22);
     let cases = [
-        (format!("{server}:22@tcp"), 4, Routed::NotAllowed),
+        (format!("{ssh}@tcp"), 4, Routed::NotAllowed),
         ("127.0.0.1@tcp".to_owned(), 4, Routed::NotAllowed),
         ("0@lo".to_owned(), 4, Routed::NotAllowed),
         (format!("{}@tcp", site.hosts.second_address(2)), 4, Routed::NotAllowed),
@@ -271,7 +276,6 @@ fn only_servers_are_reached(site: &Site) {
     }
     assert_eq!(routing(site, 2, "refused") - refused, cases.len() as u64 - 1);
     // A server forwards nothing.
-    let server: SocketAddr = format!("{server}:988").parse().expect("an address");
     let target = mgs(site).parse().expect("a NID");
-    assert_eq!(site.hosts.on(2, || ask_for_way(server, target, 4)).0, Routed::NoRouter);
+    assert_eq!(site.hosts.on(2, || ask_for_way(at_server, target, 4)).0, Routed::NoRouter);
 }

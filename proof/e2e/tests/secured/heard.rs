@@ -5,6 +5,7 @@ use data_encoding::{BASE64_NOPAD, HEXLOWER, HEXUPPER};
 use e2e::lustre::soon;
 use e2e::programs::sh;
 use e2e::tap::Tap;
+use memchr::memmem;
 use seal::token::Token;
 use std::fs::{self, File};
 use std::path::Path;
@@ -48,7 +49,7 @@ pub(super) fn is_in(bytes: &[u8], what: &str) -> bool {
 }
 
 pub(super) fn finds(bytes: &[u8], what: &[u8]) -> bool {
-    bytes.windows(what.len()).any(|part| part == what)
+    memmem::find(bytes, what).is_some()
 }
 
 /// Other forms in which the same bytes might travel: backwards, with two bytes swapped each, in

@@ -7,6 +7,7 @@ mod resumed;
 mod revoked;
 mod rotated;
 mod site_keys;
+mod tapped;
 
 use e2e::can_mount;
 use e2e::hosts::Hosts;
