@@ -1,11 +1,12 @@
 //! POSIX conformance suites of others, on the mount and on the ordinary file system beside it.
 
 use e2e::cluster::{Cluster, everywhere, on_hosts_striped};
-use e2e::lustre::lfs;
+use e2e::lustre::{lctl_says, lfs, soon};
 use e2e::need_program;
 use e2e::programs::try_sh;
 use e2e::restripe::Restriper;
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// `naptime` 20 ms: time stamps must be finer than that, which asks for a server whose clock is
@@ -91,6 +92,42 @@ fn pjdfstest_passes_in_directories_that_are_split_and_merged() {
     let begun = restriper.end();
     eprintln!("{begun} splits and merges");
     assert!(begun > 10, "{begun} splits and merges");
+}
+
+/// Ids that the suite uses beside root's, of users and groups ([`PJDFSTEST`]).
+const USED: [u32; 2] = [1, 65_534];
+/// An id that is not mapped; it is shown as an id that no user has.
+const UNMAPPED: u32 = 4_321;
+const OF_NO_USER: u32 = u32::MAX - 1;
+
+/// For a client whose ids are mapped, each to itself: MDTs check what its users may, and targets
+/// ask it for tickets.
+#[test]
+fn pjdfstest_passes_for_a_client_with_mapped_ids() {
+    let Some(program) = need_program("pjdfstest") else { return };
+    let Some(cluster) = Cluster::with_clients("1", &[""]) else { return };
+    let of_unmapped = cluster.mount().join("of-unmapped");
+    std::fs::write(&of_unmapped, "").expect("write");
+    std::os::unix::fs::chown(&of_unmapped, Some(UNMAPPED), None).expect("chown");
+    let name = ["--name", "tenant"];
+    let says_nothing = |words: &[&str]| assert_eq!(lctl_says(&cluster, words), "", "{words:?}");
+    let range = format!("{}@tcp", cluster.many().client_address(0));
+    says_nothing(&["nodemap_add", "tenant"]);
+    says_nothing(&[&["nodemap_add_range"], &name[..], &["--range", &range]].concat());
+    for (property, value) in [("admin", "1"), ("squash_uid", "65532"), ("squash_gid", "65532")] {
+        let words = ["--property", property, "--value", value];
+        says_nothing(&[&["nodemap_modify"], &name[..], &words].concat());
+    }
+    for (kind, id) in ["uid", "gid"].into_iter().flat_map(|kind| USED.map(|id| (kind, id))) {
+        let pair = format!("{id}:{id}");
+        let words = ["--idtype", kind, "--idmap", &pair];
+        says_nothing(&[&["nodemap_add_idmap"], &name[..], &words].concat());
+    }
+    says_nothing(&["nodemap_activate", "1"]);
+    let shown = || std::fs::metadata(&of_unmapped).expect("stat").uid();
+    soon(&OF_NO_USER, shown);
+    passes_the_same(&program, &cluster, &cluster.mount().join("pjd"));
+    assert_eq!(shown(), OF_NO_USER, "ids were mapped all the time");
 }
 
 /// Every kind of operation that fsx knows. It need not msync after each store to a mapping: that

@@ -255,6 +255,21 @@ fn what_travels_between_hosts_with_keys_is_sealed_and_nobody_else_gets_in() {
         )
         .unwrap();
     let expired = site.keep("expired", &expired.to_text());
+    // Of this cluster in name, from an authority that a stranger made: alone, with the true one.
+    let cluster = own.principal().cluster;
+    let made = Authority::make(cluster, 1_000_000_000).unwrap();
+    let name = "client4".parse().unwrap();
+    let subject = || Subject { role: Role::Client, name: &name, nids: &[] };
+    let ever = (1_000_000_000, 10_000_000_000);
+    let made = made.issue_key(subject(), Vec::new(), ever).unwrap().to_text();
+    let own_part = made.rsplit_once("-----BEGIN CERTIFICATE").unwrap().0;
+    let true_authority = own.to_text();
+    let true_authority = true_authority.rsplit_once("-----BEGIN CERTIFICATE").unwrap().1;
+    let mixed = format!("{own_part}-----BEGIN CERTIFICATE{true_authority}");
+    let [made, mixed] =
+        [("made", &made), ("mixed", &mixed)].map(|(name, key)| site.keep(name, key));
+    let early = authority.issue_key(subject(), Vec::new(), (5_000_000_000, 60)).unwrap();
+    let early = site.keep("early", &early.to_text());
     let readable = site.keep("readable", &fs::read_to_string(&client3).unwrap());
     fs::set_permissions(&readable, Permissions::from_mode(0o644)).unwrap();
     let listed = text(&site.must(1, &["auth", "list", &mgt]));
@@ -270,7 +285,10 @@ fn what_travels_between_hosts_with_keys_is_sealed_and_nobody_else_gets_in() {
             "this cluster is secured, and this host has no key of it; `sheen auth issue`",
         ),
         (format!("key={foreign}"), "its key is of another cluster: another authority signed it"),
+        (format!("key={made}"), "its key is of another cluster: another authority signed it"),
+        (format!("key={mixed}"), "the key of this host is of another cluster"),
         (format!("key={expired}"), "the key of this host has expired"),
+        (format!("key={early}"), "or the clock of one of the hosts is wrong"),
         (format!("key={readable}"), "chmod 600"),
         (format!("key={}", site.at("nothing.pem")), "No such file"),
     ] {
