@@ -240,6 +240,30 @@ mod tests {
         assert!(Credentials::from_text(&text).is_ok());
     }
 
+    /// The files are written one after the other, each as a whole. The MGS that dies before one of
+    /// them is as one that cannot write it, and starts again.
+    #[test]
+    fn wherever_redeeming_stops_there_are_no_more_keys_than_uses() {
+        for (blocked, keys) in [("tokens.new", 1), ("keys.new", 0)] {
+            let (mgt, authority) = made();
+            let token = authority.make_token(&spec(1, None)).unwrap();
+            // What stands in the way of the new file.
+            let blocked = mgt.path().join("auth").join(blocked);
+            std::fs::create_dir(&blocked).unwrap();
+            let stopped = authority.redeem(&asks(&token, "a", 1));
+            assert!(matches!(stopped, Err(NotTaken::Authority(_))), "{blocked:?}");
+            std::fs::remove_dir(&blocked).unwrap();
+            let authority = AuthorityDir::of(mgt.path());
+            let listed = || authority.list().unwrap().keys.len() - 1;
+            assert_eq!(listed(), 0, "{blocked:?}: nobody was answered");
+            for (key, name) in (2..).zip(["b", "c", "d"]) {
+                let answered = authority.redeem(&asks(&token, name, key)).is_ok();
+                assert_eq!(answered, keys == 1 && key == 2, "{blocked:?} {name}");
+            }
+            assert_eq!(listed(), keys, "{blocked:?}");
+        }
+    }
+
     #[test]
     fn wrong_secrets_are_bounded_and_old_tokens_are_gone() {
         let (_mgt, authority) = made();
