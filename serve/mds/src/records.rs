@@ -317,8 +317,10 @@ impl<'a> Records<'a> {
         matches!(self.tx.get(&key::writer(fid), decode), Ok(Some(Ok(Mark { cut: true, .. }))))
     }
 
-    /// All writers closed in order, or the file was settled. Without the size that they told of
-    /// before, the mark must stay: another client may bring this change back, and not that one.
+    /// All writers closed in order, or the file was settled. Another client may bring this change
+    /// back; so it must also bring the size that was told before. The change does not say that it
+    /// found the inode so: an operation over several MDTs may change that later, and is done again
+    /// before what clients bring (docs/recovery.md).
     pub fn unmark_writer(&mut self, fid: Fid) {
         self.build_on(fid);
         self.tx.delete(&key::writer(fid));

@@ -110,13 +110,11 @@ impl Records<'_> {
         }
     }
 
-    /// The running change says something of an inode that it does not change: it can be made again
-    /// only over the same.
+    /// The running change says something of an inode that it does not change: a client that brings
+    /// it back brings back what the inode rests on, too.
     pub(super) fn build_on(&self, fid: Fid) {
         if self.tx.keeps_log() {
-            let base = self.base_version(fid);
-            self.depend_on([base]);
-            self.has_found(fid, base.0);
+            self.depend_on([self.base_version(fid)]);
         }
     }
 

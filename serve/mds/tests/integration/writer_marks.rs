@@ -1,13 +1,13 @@
 //! Writer marks of files whose writer dies together with the MDT (docs/recovery.md).
 
 use crate::brought_back::session;
-use crate::rig::{CREDENTIALS, Rig, n, opened, until, wait};
+use crate::rig::{CREDENTIALS, Rig, n, opened, wait};
 use disk::key;
 use rpc::service::{Export, Service};
 use std::sync::Arc;
 use types::attr::WrittenAt;
 use types::fid::Fid;
-use types::session::{ClientUuid, Transno, Xid};
+use types::session::{ClientUuid, Xid};
 use wire::mds::{Close, Create, CreateKind, Lookup, MdsOp, Open, OpenFlags, Wrote};
 use wire::message::{Op, OpReply, Redo, Reply, Request};
 
@@ -32,15 +32,11 @@ fn create(name: &str) -> Op {
 
 /// A file that is durable and has its mark. Its writer then tells its size, closes it and creates
 /// another file; only of the size it says that it has the answer. Nothing of that is durable.
-/// Returns the file, the transno of its size, and what a client that looks the other file up is
-/// given to keep.
-fn closed_and_seen(rig: &Rig) -> (Fid, Transno, Vec<Redo>) {
+/// Returns the file, and what a client that looks the other file up is given to keep.
+fn closed_and_seen(rig: &Rig) -> (Fid, Vec<Redo>) {
     let fid = rig.file("f");
     let (writer, other) = (session(rig, WRITER), session(rig, OTHER));
     asks(rig, &other, (1, 1), create("recorded"));
-    // The bytes are stored before the size is told.
-    let object = *rig.objects(fid).first().unwrap();
-    rig.osts.objects.lock().insert(object, (SIZE, SIZE.div_ceil(512)));
     let flags = OpenFlags { read: true, write: true, exec: false, append: false, lasting: false };
     let mut reply = asks(rig, &writer, (1, 1), Op::Mds(MdsOp::Open(Open { fid, flags })));
     let Ok(OpReply::Mds(open)) = reply.results.remove(0) else { panic!("{reply:?}") };
@@ -49,13 +45,13 @@ fn closed_and_seen(rig: &Rig) -> (Fid, Transno, Vec<Redo>) {
     rig.store.discard_from_now_on();
 
     let wrote = Wrote { fid, end: SIZE, blocks_delta: 24, at: WrittenAt::Now, kill_suidgid: false };
-    let size = asks(rig, &writer, (2, 2), Op::Mds(MdsOp::Wrote(wrote))).transno;
+    asks(rig, &writer, (2, 2), Op::Mds(MdsOp::Wrote(wrote)));
     asks(rig, &writer, (3, 3), Op::Mds(MdsOp::Close(Close { fid, handle })));
     assert!(!is_marked(rig, fid), "closed in order");
     asks(rig, &writer, (4, 3), create("g"));
     let lookup = Lookup { parent: Fid::ROOT, name: n("g") };
     let shown = asks(rig, &other, (2, 2), Op::Mds(MdsOp::Lookup(lookup)));
-    (fid, size, shown.redo)
+    (fid, shown.redo)
 }
 
 fn is_marked(rig: &Rig, fid: Fid) -> bool {
@@ -82,16 +78,7 @@ fn recovered(rig: Rig, redo: Vec<Redo>) -> Rig {
 #[test]
 fn what_took_a_mark_away_comes_back_with_the_size() {
     let rig = Rig::new();
-    let (fid, _, redo) = closed_and_seen(&rig);
+    let (fid, redo) = closed_and_seen(&rig);
     let rig = recovered(rig, redo);
     assert_eq!(rig.getattr(fid).unwrap().size, SIZE);
-}
-
-#[test]
-fn a_mark_stays_if_the_size_does_not_come_back() {
-    let rig = Rig::new();
-    let (fid, size, mut redo) = closed_and_seen(&rig);
-    redo.retain(|redo| redo.transno != size);
-    let rig = recovered(rig, redo);
-    until("the file is settled", || rig.getattr(fid).unwrap().size == SIZE);
 }
