@@ -54,6 +54,8 @@ use types::target::FsName;
 
 /// Closes under way in the background; beyond it, release waits.
 const CLOSES_MAX: usize = 1024;
+/// Pause before what could not be stored at unmount is sent again.
+const FLUSH_AGAIN: Duration = Duration::from_secs(1);
 /// How long unmount waits for access times to be recorded, and then for closes under way.
 const UNMOUNT_WAIT: Duration = Duration::from_secs(5);
 
@@ -216,11 +218,16 @@ impl Client {
     }
 
     async fn end(self: &Arc<Self>) {
+        // What did not go may go when its target is back.
+        let stored = async {
+            while let Err(error) = self.data.flush_all().await {
+                tracing::warn!(%error, "unmounting: not all is stored yet; trying again");
+                self.session.env.clock.sleep(FLUSH_AGAIN).await;
+            }
+        };
         tokio::select! {
             biased;
-            stored = self.data.flush_all() => if let Err(error) = stored {
-                tracing::error!(%error, bytes = self.data.writeback.bytes(), "unmounting: what was written and not stored is lost");
-            },
+            () = stored => {}
             () = self.session.env.clock.sleep(UNMOUNT_FLUSH_WAIT) => {
                 tracing::error!(bytes = self.data.writeback.bytes(), "unmounting: what was written and not stored is lost");
             }

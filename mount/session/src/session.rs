@@ -31,8 +31,10 @@ use wire::mds::Root;
 use wire::message::Op;
 use wire::mgs::FsConfig;
 
-/// How long unmount waits for targets to take dirty data, and to bring back what they lost.
-pub const UNMOUNT_FLUSH_WAIT: Duration = REQUEST_TIMEOUT;
+/// How long unmount waits for targets to take dirty data, and to bring back what they lost. A
+/// target that restarts while one of its clients is lost is in service after 25 s
+/// (docs/recovery.md), and a request that met it may have waited for an answer before.
+pub const UNMOUNT_FLUSH_WAIT: Duration = REQUEST_TIMEOUT.saturating_mul(2);
 /// A target that has come back and is not in service yet.
 const RECOVERS: [ImportState; 3] =
     [ImportState::Replay, ImportState::ReplayLocks, ImportState::ReplayWait];
