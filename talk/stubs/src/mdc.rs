@@ -303,15 +303,11 @@ impl Mdc {
         }
     }
 
-    /// As [`Mdc::create`], of what is not opened: a directory may be made at another MDT.
-    pub async fn make(
-        &self,
-        credentials: &Credentials,
-        op: Create,
-    ) -> Result<Located<Entry>, RpcError> {
+    /// As [`Mdc::create`], of what is not opened. A directory may be made at another MDT: it comes
+    /// without locks then.
+    pub async fn make(&self, credentials: &Credentials, op: Create) -> Result<Entry, RpcError> {
         match self.call(credentials, MdsOp::Create(op)).await? {
-            MdsReply::Opened { entry, .. } => Ok(Located::Here(*entry)),
-            MdsReply::Remote { fid, .. } => Ok(Located::Elsewhere(fid)),
+            MdsReply::Opened { entry, .. } => Ok(*entry),
             other => Err(unexpected(&self.import, &other)),
         }
     }

@@ -64,7 +64,7 @@ pub enum MdsReply {
         /// The locks are to write; else to read.
         write: bool,
     },
-    /// The inode is on another MDT, which has its attributes: the name leads there, or was made.
+    /// The inode is on another MDT, which has its attributes: the name leads there.
     Remote {
         /// The inode.
         fid: Fid,

@@ -173,18 +173,14 @@ fn learn_created(
     reply: &MdsReply,
     shown: Shown<'_>,
 ) {
-    let (fid, created) = match reply {
-        MdsReply::Opened { entry, created, .. } => (entry.attr.fid, *created),
-        MdsReply::Remote { fid, .. } => (*fid, true),
-        _ => return,
-    };
+    let MdsReply::Opened { entry, created, layout, .. } = reply else { return };
+    let (fid, created) = (entry.attr.fid, *created);
     if created {
         table.changed_name(*parent, name, Some(fid), shown.held);
         table.changed_inode(*parent, shown.after(*parent), shown.held);
     } else {
         table.learn_name(*parent, name, Some(fid), shown.held);
     }
-    let MdsReply::Opened { entry, layout, .. } = reply else { return };
     table.learn_entry(entry, shown.bits(fid));
     if created && entry.attr.is_dir() {
         table.made_dir(fid, shown.held);

@@ -1,8 +1,10 @@
 //! Directories whose name and inode are on two MDTs: made and removed whole, whatever dies when.
 
 use crate::by_hand::cuts::assert_answered;
-use crate::by_hand::{Client, assert_at_rest, name, run, start};
+use crate::by_hand::{Answer, Client, assert_at_rest, name, run, start};
+use rpc::service::Service;
 use sim::cluster::Cluster;
+use sim::fault_profile::Commits;
 use simenv::machine::Kill;
 use std::time::Duration;
 use types::errno::Errno;
@@ -43,16 +45,20 @@ struct Harm {
 /// The directory that was made at another MDT.
 fn made(answer: Result<MdsReply, Errno>) -> Fid {
     match answer {
-        Ok(MdsReply::Remote { fid, .. }) => fid,
+        Ok(MdsReply::Opened { entry, .. }) => entry.attr.fid,
         other => panic!("{other:?}"),
     }
 }
 
 fn mkdir(at: u16) -> MdsOp {
+    mkdir_of("d", at)
+}
+
+fn mkdir_of(text: &str, at: u16) -> MdsOp {
     let kind = CreateKind::Directory { mdt: Some(TargetIndex(at)) };
     MdsOp::Create(Create {
         parent: Fid::ROOT,
-        name: name("d"),
+        name: name(text),
         kind,
         mode: 0o755,
         umask: 0o022,
@@ -245,4 +251,44 @@ fn a_full_directory_stays() {
     // It may have been a stripe: the client asks for the others, and finds none.
     assert_eq!(there.asks(&cluster, sub(fid)), Err(Errno::EREMCHG), "nothing is made in it");
     assert!(!assert_whole(&cluster, "removed"));
+}
+
+/// Eight clients at once make directories at another MDT, all in the root. What they find there is
+/// the root, which is durable, and that the name is absent: so they ask for no commit.
+#[test]
+fn directories_made_at_another_mdt_wait_for_no_commit() {
+    const CLIENTS: u128 = 8;
+    const ALL: usize = 1000;
+    sim::log::start();
+    let commits = Commits { interval: Duration::from_mins(10), pace_ms: (1, 5) };
+    let cluster = Cluster::start(1, 2, commits, false);
+    run(&cluster, Duration::from_secs(5));
+    let clients: Vec<Client> =
+        (1..=CLIENTS).map(|number| Client::new(&cluster, number, None)).collect();
+    // The first one grants sequences, and marks that something is under way.
+    for (n, client) in clients.iter().enumerate() {
+        made(client.asks(&cluster, mkdir_of(&format!("first{n}"), 1)));
+    }
+    let durable =
+        || [0, 1].map(|mdt| cluster.mdt(TargetIndex(mdt)).expect("a served MDT").last_committed());
+    let (mut last, mut commits) = (durable(), 0);
+    let mut under_way: Vec<Option<Answer>> = vec![None; clients.len()];
+    let (mut asked, mut answered) = (0, 0);
+    while answered < ALL {
+        for (client, answer) in clients.iter().zip(&mut under_way) {
+            if let Some(result) = answer.as_ref().and_then(|answer| answer.lock().take()) {
+                made(result.map_err(|error| error.errno()));
+                (*answer, answered) = (None, answered + 1);
+            }
+            if answer.is_none() && asked < ALL {
+                *answer = Some(client.ask(mkdir_of(&format!("n{asked}"), 1)));
+                asked += 1;
+            }
+        }
+        run(&cluster, STEP);
+        let now = durable();
+        commits += now.iter().zip(last).filter(|(now, last)| *now != last).count();
+        last = now;
+    }
+    assert_eq!(commits, 0, "commits that {ALL} directories cost");
 }

@@ -24,7 +24,6 @@ impl Hand {
             exclusive: true,
         };
         match self.asks(cluster, parent.mdt(), MdsOp::Create(create)) {
-            Ok(MdsReply::Remote { fid, .. }) => fid,
             Ok(MdsReply::Opened { entry, .. }) => entry.attr.fid,
             other => panic!("{text}: {other:?}"),
         }

@@ -33,7 +33,6 @@ fn create(parent: Fid, text: &str, kind: CreateKind) -> MdsOp {
 
 fn made(answer: Result<MdsReply, Errno>) -> Fid {
     match answer {
-        Ok(MdsReply::Remote { fid, .. }) => fid,
         Ok(MdsReply::Opened { entry, .. }) => entry.attr.fid,
         other => panic!("{other:?}"),
     }

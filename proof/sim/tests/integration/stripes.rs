@@ -8,14 +8,14 @@ use layout::dir_stripes::{DirStripes, RECORD_XATTR, decode_default};
 use layout::lmv_ea;
 use sim::cluster::Cluster;
 use std::time::Duration;
-use types::attr::SetAttr;
+use types::attr::{Attr, SetAttr};
 use types::dir_stripes::{DirDefault, DirHash, DirSpec, Levels};
 use types::errno::Errno;
 use types::fid::Fid;
 use types::target::TargetIndex;
 use wire::mds::{
-    Create, CreateKind, Getxattr, Lookup, MdsOp, MdsReply, Rmdir, Setattr, Setxattr, SetxattrFlags,
-    Unlink,
+    Create, CreateKind, Entry, Getattr, Getxattr, Lookup, MdsOp, MdsReply, Rmdir, Setattr,
+    Setxattr, SetxattrFlags, Unlink,
 };
 
 /// No operation takes longer, if all are there and nothing has to be committed.
@@ -47,7 +47,6 @@ fn mkdir(text: &str, mdts: &[u16]) -> MdsOp {
 
 fn made(answer: Result<MdsReply, Errno>) -> Fid {
     match answer {
-        Ok(MdsReply::Remote { fid, .. }) => fid,
         Ok(MdsReply::Opened { entry, .. }) => entry.attr.fid,
         other => panic!("{other:?}"),
     }
@@ -160,6 +159,34 @@ fn a_striped_directory_is_removed_whole_after_a_power_cut_at_every_step() {
 #[test]
 fn a_striped_directory_changes_as_a_whole_after_a_power_cut_at_every_step() {
     cut_at_every_step(Deed::Chmod, 3000);
+}
+
+#[test]
+fn what_is_told_of_a_new_directory_is_what_its_mdt_has() {
+    let (cluster, hand, _) = prepared(1, Deed::Make);
+    // Its group and mode go to what is made in it.
+    let above = made(hand.asks(
+        &cluster,
+        0,
+        create(Fid::ROOT, "above", CreateKind::Directory { mdt: None }),
+    ));
+    let set = SetAttr { mode: Some(0o2755), gid: Some(7), ..SetAttr::default() };
+    hand.asks(&cluster, 0, MdsOp::Setattr(Setattr { fid: above, set })).expect("it is changed");
+    let elsewhere = CreateKind::Directory { mdt: Some(TargetIndex(1)) };
+    let stripes = DirSpec { mdts: vec![TargetIndex(1), TargetIndex(0)], ..DirSpec::default() };
+    let stripes = DirSpec { count: 2, ..stripes };
+    for (text, kind) in [("plain", elsewhere), ("striped", CreateKind::Placed(stripes))] {
+        let told = match hand.asks(&cluster, 0, create(above, text, kind)) {
+            Ok(MdsReply::Opened { entry, created: true, layout: None, .. }) => *entry,
+            other => panic!("{text}: {other:?}"),
+        };
+        assert_eq!((told.attr.gid, told.attr.mode & 0o7777, told.attr.fid.mdt()), (7, 0o2755, 1));
+        assert_eq!(told.striped != 0, text == "striped");
+        let ask = MdsOp::Getattr(Getattr::of(told.attr.fid));
+        let Ok(MdsReply::Entry(has)) = hand.asks(&cluster, 1, ask) else { panic!("{text}") };
+        let attr = Attr { version: told.attr.version, ..has.attr };
+        assert_eq!(Entry { attr, ..*has }, told, "{text}: but for the version");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::coordinate::{Plan, TRIES_MAX};
 use super::steps::record_of_inode;
 use crate::mds::{Mds, RequestContext};
+use crate::records::entry_of;
 use disk::bundle::Step;
 use namespace::create::{New, plan_elsewhere};
 use rpc::import::ImportState;
@@ -11,11 +12,19 @@ use types::attr::FileType;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
+use types::session::OpenHandle;
 use types::target::TargetIndex;
-use wire::mds::{Create, MdsReply};
+use wire::mds::{Create, Entry, MdsReply};
+
+/// The answer of a bundle that made a directory, which is shown to its author as it was made: so
+/// that one need not ask the MDT that has it, which would answer only once it is durable there.
+pub(super) fn made_elsewhere(entry: Entry) -> MdsReply {
+    MdsReply::Opened { entry: Box::new(entry), created: true, handle: OpenHandle(0), layout: None }
+}
 
 impl Mds {
-    /// Answers `Remote`. Waits while the other MDT is away.
+    /// Answers as [`Mds::create`], without locks on the directory. Waits while the other MDT is
+    /// away.
     ///
     /// # Errors
     /// ERANGE: the configuration does not name the MDT; those of mkdir(2); ENOSPC also of the other
@@ -94,7 +103,7 @@ impl Mds {
                 Step::Make { fid, record: record_of_inode(&planned.inode), xattrs },
                 Step::Enter { dir: *parent, name: name.clone(), fid, file_type, time: ctx.now },
             ];
-            let reply = MdsReply::Remote { fid, file_type };
+            let reply = made_elsewhere(entry_of(&planned.inode));
             Ok(self.begin(records, mdt, (*parent, name), steps, reply))
         })
     }

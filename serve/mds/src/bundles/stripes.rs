@@ -5,24 +5,25 @@
 
 use super::coordinate::Working;
 use super::gather::{Hindrance, Preparing};
+use super::mkdir::made_elsewhere;
 use super::pins::Pin;
 use super::steps::record_of_inode;
 use crate::dir_placement::Wanted;
 use crate::mds::{Mds, RequestContext};
-use crate::records::{Records, tail};
+use crate::records::{Records, entry_of, tail};
 use disk::bundle::Step;
 use disk::inode::ItemTag;
 use layout::dir_stripes::DirStripes;
 use namespace::create::{New, Planned, plan_elsewhere};
 use namespace::inode::{Inode, InodeFlags};
-use types::attr::FileType;
+use types::attr::{Attr, FileType};
 use types::bundle::BundleId;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::BUNDLE_BYTES_MAX;
 use types::session::Transno;
 use types::target::TargetIndex;
-use wire::mds::{Create, MdsReply};
+use wire::mds::{Create, Entry, MdsReply};
 
 /// Bytes of the steps of one directory, at most: the record of the bundle has a reply, too.
 pub(super) const STEPS_BYTES_MAX: usize = BUNDLE_BYTES_MAX * 3 / 4;
@@ -36,7 +37,7 @@ struct Draft {
 }
 
 impl Mds {
-    /// Answers `Remote`. Waits while an MDT is away.
+    /// Answers as [`Mds::create`], without locks on the directory. Waits while an MDT is away.
     ///
     /// # Errors
     /// Those of mkdir(2); ENOSPC also of the other MDTs; E2BIG: its ACLs are too long for so many
@@ -115,7 +116,10 @@ impl Mds {
             let mut steps = makes(&planned, &stripes)?;
             steps.push(Step::Enter { dir: *parent, name: name.clone(), fid, file_type, time });
             records.state.bundles.pins.pin(id, Pin::Name(*parent, name.clone()));
-            Ok(Some(Draft { steps, reply: MdsReply::Remote { fid, file_type }, found }))
+            let attr = Attr { fid, version: 0, ..planned.inode.attr };
+            let striped = stripes.generation();
+            let reply = made_elsewhere(Entry { attr, striped, ..entry_of(&planned.inode) });
+            Ok(Some(Draft { steps, reply, found }))
         })
     }
 }

@@ -7,7 +7,6 @@ use crate::open::{FileHandle, OpenMode};
 use bytes::Bytes;
 use data::finish::Finish;
 use data::node::NodeId;
-use namespace::create::{DIRECTORY_BLOCKS, DIRECTORY_SIZE};
 use session::error::ClientError;
 use std::sync::Arc;
 use stubs::mdc::{Located, Opened};
@@ -20,7 +19,6 @@ use types::limits::SYMLINK_BYTES_MAX;
 use types::mkdir_at::MkdirAt;
 use types::name::Name;
 use types::target::TargetIndex;
-use types::time::Timestamp;
 use wire::mds::{Create, CreateKind, Tmpfile};
 
 /// How often a file is created, or opened, that goes each time before its MDT is asked.
@@ -187,7 +185,7 @@ impl Client {
             .await
     }
 
-    /// Makes a directory on an MDT of choice. 2 round trips if that is not the one of its parent.
+    /// Makes a directory on an MDT of choice. 1 round trip.
     ///
     /// # Errors
     /// ERANGE: the file system has no such MDT. EREMOTE: the MDT of the parent cannot reach it.
@@ -211,7 +209,7 @@ impl Client {
         .await
     }
 
-    /// Makes a directory on MDTs of choice. 2 round trips.
+    /// Makes a directory on MDTs of choice. 1 round trip.
     ///
     /// # Errors
     /// ERANGE: the file system has no such MDT. E2BIG: more stripes than MDTs.
@@ -328,46 +326,16 @@ impl Client {
     ) -> Result<(Fid, Attr), ClientError> {
         let parent = self.place(parent, &name).await?;
         let in_dir = self.locks.enter_dir(parent);
-        let (mdc, session) = (self.session.mdc(parent)?, self.session.clone());
+        let mdc = self.session.mdc(parent)?;
         let create =
             Create { parent, name: name.clone(), kind, mode, umask: caller.umask, exclusive: true };
         let work = async move {
             let _in_dir = in_dir;
-            let fid = match mdc.make(&caller.credentials, create).await? {
-                Located::Here(entry) => return Ok(entry.attr),
-                Located::Elsewhere(fid) => fid,
-            };
-            match session.mdc(fid)?.getattr(&caller.credentials, fid).await {
-                // It was made, and another client has removed it.
-                Err(error) if error.errno() == Errno::ESTALE => {
-                    let now = session.env.clock.wall();
-                    Ok(removed_directory(fid, &caller, mode, now))
-                }
-                answer => Ok(answer?.attr),
-            }
+            Ok(mdc.make(&caller.credentials, create).await?.attr)
         };
         let abandoned = self.if_abandoned(parent, &name);
         let made: Result<Attr, ClientError> =
             Finish::new("make", &self.session.env.tasks, work).or_else(abandoned).await;
         Ok((parent, made?))
-    }
-}
-
-/// What is known of a directory that was made, and removed before its MDT was asked for it.
-fn removed_directory(fid: Fid, caller: &Caller, mode: u32, now: Timestamp) -> Attr {
-    Attr {
-        fid,
-        mode: FileType::Directory.mode_bits() | mode & !caller.umask,
-        uid: caller.credentials.uid,
-        gid: caller.credentials.gid,
-        nlink: 2,
-        rdev: 0,
-        size: DIRECTORY_SIZE,
-        blocks: DIRECTORY_BLOCKS,
-        atime: now,
-        mtime: now,
-        ctime: now,
-        btime: now,
-        version: 1,
     }
 }

@@ -129,7 +129,6 @@ impl State {
                 self.inodes.insert(fid, Inode { attr, names: BTreeMap::new(), layout });
                 self.inode(parent)?.names.insert(name, fid);
                 match kind {
-                    _ if mdt != parent.mdt() => MdsReply::Remote { fid, file_type },
                     CreateKind::Regular(Some(_)) => self.open(fid, true)?,
                     _ => MdsReply::Opened {
                         entry: self.entry(fid)?,
