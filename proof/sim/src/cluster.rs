@@ -7,6 +7,7 @@
 
 use crate::directories::Directories;
 use crate::fault_profile::Commits;
+use crate::twin::{Key, Twin};
 use crate::went::Went;
 use client::client::{Client, ClientOptions};
 use client::read_ahead::ReadAheadLimits;
@@ -18,6 +19,7 @@ use idmap::set::NodemapChange;
 use mds::mds::Mds;
 use mds::recovery::window::Phase;
 use mds::settings::MdsSettings;
+use node::manage::security::{EVERY_FILE_SYSTEM, REVOKED, revoked_by};
 use node::role::mdt::MdtRole;
 use node::role::mgs::MgsRole;
 use node::role::object_targets::Followed;
@@ -27,10 +29,12 @@ use observe::registry::Value;
 use oss::ost::Ost;
 use oss::settings::OstSettings;
 use parking_lot::Mutex;
+use rpc::service::Service;
 use rpc::{Rpc, RpcConfig};
 use simenv::machine::{Kill, MachineId, Process};
 use simenv::rng::Rng;
 use simenv::world::World;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -42,14 +46,16 @@ use store::engine::{Engine, EngineSpace, Fence, Visit};
 use store::error::StoreError;
 use store::memory::Memory;
 use store::store::{Committer, StoreOptions};
+use stubs::mgc::Mgc;
 use target::format::{Identity, format_over};
 use target::superblock::Lock;
 use target::{FormatSpec, Target, TargetOptions};
 use types::attr::AccessTimes;
 use types::errno::Errno;
 use types::nid::Nid;
+use types::principal::{KeyHash, Role};
 use types::session::{ClusterId, Transno};
-use types::target::{FsName, TargetIndex, TargetKind};
+use types::target::{FsName, TargetIndex, TargetKind, TargetName};
 
 /// Port of every server.
 pub const PORT: u16 = 988;
@@ -65,6 +71,11 @@ const STRIPES: u16 = 2;
 pub const STRIPE_BYTES: u32 = 64 << 10;
 /// Few, so that splitting a small directory takes many bundles.
 const NAMES_PER_BUNDLE: usize = 4;
+
+/// How long the MGS may keep a question for news waiting, ms; pause if it does not answer.
+const FOLLOW_WAIT_MS: u32 = 30_000;
+/// See above.
+const FOLLOW_PAUSE: Duration = Duration::from_secs(1);
 
 /// A server's machine and what survives there.
 pub struct Server {
@@ -84,6 +95,8 @@ pub struct Server {
     mds: Arc<Mutex<Weak<Mds>>>,
     /// Or the OST.
     ost: Arc<Mutex<Weak<Ost>>>,
+    /// Keys that its processes know to be revoked: what a real one keeps in a file.
+    revoked: Arc<Mutex<BTreeSet<KeyHash>>>,
 }
 
 /// A record of an MDT.
@@ -108,6 +121,18 @@ pub struct Mount {
     pub client: Arc<Mutex<Option<Arc<Client>>>>,
     /// The locks of its kernel.
     pub directories: Directories,
+    /// Its seal, if connections show keys.
+    pub twin: Option<Arc<Twin>>,
+}
+
+/// Clients of a nodemap of their own.
+pub struct Tenant {
+    /// Name of the nodemap.
+    pub name: &'static str,
+    /// Addresses of the clients.
+    pub clients: Vec<IpAddr>,
+    /// The directory that they mount, and beyond which they reach nothing; `None`: all.
+    pub fileset: Option<String>,
 }
 
 /// The whole cluster.
@@ -118,6 +143,10 @@ pub struct Cluster {
     pub servers: Vec<Server>,
     /// Directories that went to other MDTs.
     pub went: Went,
+    /// Connections show keys.
+    keys: bool,
+    /// Keys of each host so far.
+    issued: Mutex<BTreeMap<u8, u8>>,
     seed: u64,
     commits: Commits,
     /// What a committed record costs the CPU of a server's machine, nanoseconds.
@@ -197,8 +226,18 @@ impl Engine for Mortal {
 }
 
 impl Cluster {
-    /// Formats and starts all servers, among them so many MDTs.
+    /// Formats and starts all servers, among them so many MDTs. Connections show no keys.
     pub fn start(seed: u64, mdts: u16, commits: Commits, trace: bool) -> Cluster {
+        Cluster::start_with((seed, mdts), commits, trace, false)
+    }
+
+    /// As [`Cluster::start`]; `keys`: every connection shows a key ([`Twin`]).
+    pub fn start_with(
+        (seed, mdts): (u64, u16),
+        commits: Commits,
+        trace: bool,
+        keys: bool,
+    ) -> Cluster {
         let world = World::with_trace(seed, trace);
         let mut kinds = vec![TargetKind::Mgt];
         kinds.extend((0..mdts).map(|_| TargetKind::Mdt));
@@ -227,6 +266,7 @@ impl Cluster {
                 target: Arc::default(),
                 mds: Arc::default(),
                 ost: Arc::default(),
+                revoked: Arc::default(),
             });
         }
         let (record_cost, mgs_parts, ticket_life, started, went) = Default::default();
@@ -234,6 +274,8 @@ impl Cluster {
             world,
             servers,
             went,
+            keys,
+            issued: Mutex::default(),
             seed,
             commits,
             record_cost,
@@ -261,36 +303,62 @@ impl Cluster {
     /// MDTs check what they ask, and targets ask for tickets, which are good for `ticket_life`
     /// seconds. True when the MGS has it.
     pub fn restrict(&self, clients: &[IpAddr], ticket_life: u32) -> Arc<AtomicBool> {
+        let all = Tenant { name: "tenants", clients: clients.to_vec(), fileset: None };
+        self.restrict_tenants(&[all], ticket_life)
+    }
+
+    /// As [`Cluster::restrict`], for clients of several tenants, of which each may have a fileset.
+    pub fn restrict_tenants(&self, tenants: &[Tenant], ticket_life: u32) -> Arc<AtomicBool> {
         self.ticket_life.store(ticket_life, Ordering::Relaxed);
         for mds in self.servers.iter().filter_map(|server| server.mds.lock().upgrade()) {
             set_life(&mds, ticket_life);
         }
         let name = |text: &str| text.parse::<NodemapName>().expect("a good name");
-        let (tenants, others) = (name("tenants"), NodemapName::of_default());
+        let others = NodemapName::of_default();
         let mut changes = vec![
             NodemapChange::Modify(others.clone(), Property::Trusted(true)),
             NodemapChange::Modify(others, Property::Admin(true)),
-            NodemapChange::Add(tenants.clone()),
-            NodemapChange::Modify(tenants.clone(), Property::Admin(true)),
         ];
-        changes.extend(clients.iter().map(|ip| {
-            let members: Members = format!("{ip}@tcp").parse().expect("a range of NIDs");
-            NodemapChange::AddMembers(tenants.clone(), members)
-        }));
+        for tenant in tenants {
+            let called = name(tenant.name);
+            changes.push(NodemapChange::Add(called.clone()));
+            changes.push(NodemapChange::Modify(called.clone(), Property::Admin(true)));
+            changes.extend(tenant.clients.iter().map(|ip| {
+                let members: Members = format!("{ip}@tcp").parse().expect("a range of NIDs");
+                NodemapChange::AddMembers(called.clone(), members)
+            }));
+            changes.extend(
+                tenant
+                    .fileset
+                    .iter()
+                    .map(|fileset| NodemapChange::SetFileset(called.clone(), fileset.clone())),
+            );
+        }
         changes.push(NodemapChange::Activate(true));
-        let (parts, done) = (self.mgs_parts.lock().clone(), Arc::<AtomicBool>::default());
-        let (parts, is_done) = (parts.expect("the MGS is in service"), done.clone());
-        let change = async move {
-            let mgc = parts.mgc();
+        let change = move |mgc: Mgc| async move {
             for change in changes {
                 if let Err(error) = mgc.change_nodemaps(change.clone()).await {
                     panic!("{change:?}: {error}");
                 }
             }
+        };
+        self.at_the_mgs("change nodemaps", change)
+    }
+
+    /// Asks the MGS for something, from its own process, which is in service; true when it is done.
+    fn at_the_mgs<F: Future<Output = ()> + Send + 'static>(
+        &self,
+        what: &'static str,
+        ask: impl FnOnce(Mgc) -> F + Send + 'static,
+    ) -> Arc<AtomicBool> {
+        let (parts, done) = (self.mgs_parts.lock().clone(), Arc::<AtomicBool>::default());
+        let (parts, is_done) = (parts.expect("the MGS is in service"), done.clone());
+        let work = async move {
+            ask(parts.mgc()).await;
             is_done.store(true, Ordering::Relaxed);
         };
         let tasks = self.servers[0].tasks.lock().clone().expect("the MGS is in service");
-        tasks.spawn("change nodemaps", Box::pin(change));
+        tasks.spawn(what, Box::pin(work));
         done
     }
 
@@ -317,6 +385,10 @@ impl Cluster {
         let went = self.went.clone();
         let (mds, ost, started) = (server.mds.clone(), server.ost.clone(), self.started.clone());
         let (mgs_parts, ticket_life) = (self.mgs_parts.clone(), self.ticket_life.clone());
+        let twin = self.keys.then(|| {
+            let host = number as u8; // a handful
+            Twin::new(Key { role: Role::Server, host, serial: 0 }, server.revoked.clone())
+        });
         let opened = server.target.clone();
         *opened.lock() = Weak::new();
         *mds.lock() = Weak::new();
@@ -324,6 +396,9 @@ impl Cluster {
         let life = async move {
             let rpc = Rpc::new(env.clone(), RpcConfig { cluster: ClusterId(0), checksums: true });
             started.lock().push(rpc.clone());
+            if let Some(twin) = &twin {
+                assert!(rpc.set_seal(twin.clone()), "it was made just now");
+            }
             let parts = Parts::on_host(
                 env.clone(),
                 rpc.clone(),
@@ -332,6 +407,11 @@ impl Cluster {
                 Path::new(DIR),
             );
             rpc.listen(addr).await.unwrap_or_else(|error| panic!("listen: {error}"));
+            let tasks = env.tasks.clone();
+            let follow = |parts: Parts| {
+                let follow = twin.map(|twin| follow_revoked(parts, twin));
+                follow.map(|follow| tasks.spawn("follow revoked keys", Box::pin(follow)))
+            };
             let store = StoreOptions {
                 committer: Committer::Caller,
                 commit_interval: commits.interval,
@@ -342,6 +422,14 @@ impl Cluster {
                 Ok(Arc::new(Mortal { engine, process, charge, went, _lock: lock })
                     as Arc<dyn Engine>)
             };
+            // What the MGS asks itself does not travel, once it is there.
+            let follow = match kind {
+                TargetKind::Mgt => Some(follow),
+                _ => {
+                    follow(parts.clone());
+                    None
+                }
+            };
             let target = Target::open_over(&env, Path::new(DIR), options, over);
             let target = target
                 .unwrap_or_else(|error| panic!("open the target of server {number}: {error}"));
@@ -351,6 +439,7 @@ impl Cluster {
             match kind {
                 TargetKind::Mgt => {
                     let _role = MgsRole::start(&parts, target).await.unwrap_or_else(failed);
+                    follow.map(|follow| follow(parts.clone()));
                     *mgs_parts.lock() = Some(parts);
                     std::future::pending::<()>().await;
                 }
@@ -385,6 +474,28 @@ impl Cluster {
             }
         };
         tasks.spawn("server", Box::pin(life));
+    }
+
+    /// A process by hand on a machine, with this key, and its messaging; `None`: the first MDT is
+    /// not in service.
+    pub fn process(&self, machine: MachineId, key: Key) -> Option<(Env, Arc<Process>, Arc<Rpc>)> {
+        let cluster = self.mdt(TargetIndex(0))?.cluster();
+        let (env, process) = self.world.start(machine);
+        let rpc = Rpc::new(env.clone(), RpcConfig { cluster, checksums: true });
+        assert!(rpc.set_seal(Twin::new(key, Arc::default())), "it was made just now");
+        self.started.lock().push(rpc.clone());
+        Some((env, process, rpc))
+    }
+
+    /// Names and addresses of all MDTs and OSTs.
+    pub fn targets(&self) -> Vec<(TargetName, Nid)> {
+        let name = |server: &Server| match server.kind {
+            TargetKind::Mgt => None,
+            TargetKind::Mdt => Some(TargetName::mdt(FsName::default(), server.index.0)),
+            TargetKind::Ost => Some(TargetName::ost(FsName::default(), server.index.0)),
+        };
+        let nid = |server: &Server| Nid::Tcp(SocketAddr::new(server.machine.ip(), PORT));
+        self.servers.iter().filter_map(|server| Some((name(server)?, nid(server)))).collect()
     }
 
     /// Value of a counter of MDTs, over all their lives.
@@ -426,7 +537,10 @@ impl Cluster {
         let (env, process) = self.world.start(machine);
         let slot = Arc::new(Mutex::new(None));
         let directories = Directories::default();
-        let mount = Mount { machine, process, env: env.clone(), client: slot.clone(), directories };
+        let twin = self.keys.then(|| Twin::new(self.issue(machine), Arc::default()));
+        let seal = twin.clone();
+        let mount =
+            Mount { machine, process, env: env.clone(), client: slot.clone(), directories, twin };
         let options = ClientOptions {
             mgs: self.mgs(),
             fsname: FsName::default(),
@@ -440,6 +554,9 @@ impl Cluster {
         let tasks = env.tasks.clone();
         let reach = async move {
             let rpc = Rpc::new(env.clone(), RpcConfig { cluster: ClusterId(0), checksums: true });
+            if let Some(seal) = seal {
+                assert!(rpc.set_seal(seal), "it was made just now");
+            }
             loop {
                 match Client::mount(env.clone(), rpc.clone(), options.clone()).await {
                     Ok(client) => {
@@ -456,6 +573,31 @@ impl Cluster {
         };
         tasks.spawn("mount", Box::pin(reach));
         mount
+    }
+
+    /// A new key for a client on this machine.
+    pub fn issue(&self, machine: MachineId) -> Key {
+        let host = machine.0 as u8; // a handful
+        let mut issued = self.issued.lock();
+        let serial = issued.entry(host).or_default();
+        *serial += 1;
+        Key { role: Role::Client, host, serial: *serial }
+    }
+
+    /// Revokes all keys of a host of clients so far, as `sheen auth revoke` does: the MGS keeps
+    /// each as a persistent parameter, of which all processes hear. True when the MGS has them.
+    pub fn revoke(&self, host: u8) -> Arc<AtomicBool> {
+        let last = self.issued.lock().get(&host).copied().unwrap_or(0);
+        let keys = (1..=last).map(move |serial| Key { role: Role::Client, host, serial });
+        self.at_the_mgs("revoke keys", move |mgc| async move {
+            for key in keys {
+                let (every, value) = (EVERY_FILE_SYSTEM.to_owned(), Some("1".to_owned()));
+                let name = format!("{REVOKED}{}", key.hash());
+                if let Err(error) = mgc.set_param(every, name.clone(), value).await {
+                    panic!("{name}: {error}");
+                }
+            }
+        })
     }
 
     /// An MDT, while it is served.
@@ -508,6 +650,25 @@ fn set_life(mds: &Mds, ticket_life: u32) {
         && let Err(errno) = mds.set_ticket_life(ticket_life)
     {
         panic!("tickets that are good for {ticket_life} s: {errno}");
+    }
+}
+
+/// What a real process does about keys that are revoked, by the word of the MGS.
+async fn follow_revoked(parts: Parts, twin: Arc<Twin>) {
+    let (mgc, mut version) = (parts.mgc(), 0);
+    loop {
+        match mgc.config(FsName::default().to_string(), version, FOLLOW_WAIT_MS).await {
+            Ok(config) => {
+                version = config.version;
+                if twin.revoke(revoked_by(&config.params)) {
+                    parts.rpc.end_revoked(&*twin);
+                }
+            }
+            Err(error) => {
+                tracing::debug!(%error, "the MGS does not answer");
+                parts.env.clock.sleep(FOLLOW_PAUSE).await;
+            }
+        }
     }
 }
 

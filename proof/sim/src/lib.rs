@@ -3,8 +3,8 @@
 //! [`cluster`] puts the real servers and clients on simulated machines. [`program`]s work on a
 //! small name space from several clients. [`run`] makes faults and asks the oracles: [`tree`] and
 //! [`linear`] (an order that explains every answer), [`bytes_seen`] (every block of data),
-//! [`locks_seen`], leaks, liveness. A seed is repeated with
-//! `cargo run --release -p sim -- --seed N`.
+//! [`locks_seen`], [`realms_seen`] (what a tenant sees is its own), leaks, liveness. A seed is
+//! repeated with `cargo run --release -p sim -- --seed N`.
 
 #![allow(missing_docs, reason = "a library for its own program and tests only")]
 
@@ -20,7 +20,10 @@ pub mod log;
 #[cfg(feature = "mutants")]
 pub mod mutants;
 pub mod program;
+pub mod realms_seen;
 pub mod run;
+pub mod thefts;
 pub mod tree;
+pub mod twin;
 pub mod went;
 pub mod workload;

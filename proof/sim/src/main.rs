@@ -39,6 +39,9 @@ struct Arguments {
     /// All clients may do everything.
     #[arg(long)]
     no_tenants: bool,
+    /// Connections show no keys.
+    #[arg(long)]
+    no_keys: bool,
     /// Number of MDTs: 1 to 4, or `seed` for what each seed says.
     #[arg(long, value_name = "N|seed", default_value = "1", value_parser = mdts)]
     mdts: Mdts,
@@ -90,6 +93,7 @@ fn main() -> ExitCode {
         servers: !arguments.no_servers,
         workloads: !arguments.no_workloads,
         tenants: !arguments.no_tenants,
+        keys: !arguments.no_keys,
         mdts: arguments.mdts,
     };
     #[cfg(feature = "mutants")]
@@ -109,6 +113,9 @@ fn main() -> ExitCode {
         (Instant::now(), 0.0, 0, 0, 0u64, 0u64);
     let (mut extents, mut shared, mut tenants) = (0, 0u64, 0u64);
     let (mut gaps, mut met, mut revoked) = (0, 0u64, 0);
+    let (mut keyed, mut keys_revoked, mut keys_renewed) = (0u64, 0, 0);
+    let (mut late, mut forbidden) = (0, 0);
+    let (mut divided, mut tried, mut refused) = (0u64, 0, 0);
     let mut bad = 0;
     for seed in seeds {
         let mut report = run(seed, faults, arguments.trace);
@@ -129,6 +136,18 @@ fn main() -> ExitCode {
         extents += report.extents;
         shared += u64::from(report.extents > 0);
         tenants += u64::from(report.tenants);
+        if let Some(seen) = report.keys {
+            keyed += 1;
+            keys_revoked += seen.revoked;
+            keys_renewed += seen.renewed;
+            late += seen.late;
+            forbidden += seen.forbidden;
+        }
+        if let Some((tries, refusals)) = report.filesets {
+            divided += 1;
+            tried += tries;
+            refused += refusals;
+        }
         gaps += report.gaps.0;
         revoked += report.gaps.1;
         met += u64::from(report.gaps.1 > 0);
@@ -159,7 +178,9 @@ fn main() -> ExitCode {
     println!(
         "{count} seeds, {bad} bad, {tangled} too tangled to judge; {:.0} simulated seconds per second, \
          {:.0} seeds per hour, {:.0} events per second, {answered} operations, {extents} extents in {shared} seeds, \
-         {gaps} gaps, {revoked} called back in {met} seeds, restricted clients in {tenants} seeds",
+         {gaps} gaps, {revoked} called back in {met} seeds, restricted clients in {tenants} seeds, \
+         filesets in {divided} of them: {tried} trespasses tried, {refused} refused, \
+         keys in {keyed} seeds: {keys_renewed} renewed, {keys_revoked} revoked, with those {late} requests refused, {forbidden} others",
         time / wall,
         count as f64 * 3600.0 / wall,
         events as f64 / wall

@@ -3,12 +3,14 @@
 
 mod below;
 mod restripe;
+pub mod tenants;
 mod watch;
 
 use crate::bytes_seen::{BLOCK, BytesSeen, Change, Read, filled, value_of};
 use crate::directories::Directories;
 use crate::history::{ANY_NLINK, Answer, Call, History, Ino, Kind, Moment, mdt_of};
 use crate::locks_seen::LocksSeen;
+use crate::realms_seen::RealmsSeen;
 use crate::workload::{Operation, Use, Workload};
 use bytes::Bytes;
 use client::Budget;
@@ -25,7 +27,9 @@ use parking_lot::Mutex;
 use simenv::rng::Rng;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tenants::Place;
 use types::attr::{FileType, SetAttr};
 use types::errno::Errno;
 use types::fid::Fid;
@@ -62,6 +66,8 @@ pub struct Recorder {
     pub bytes: BytesSeen,
     /// Locks.
     pub locks: LocksSeen,
+    /// What belongs to which tenant.
+    pub realms: RealmsSeen,
     /// Errors that are found at first sight.
     pub found: Arc<Mutex<Vec<String>>>,
     /// Mounts on which an open file was gone, and the error that the program got.
@@ -103,6 +109,13 @@ pub struct Program {
     pub directories: Directories,
     /// Receiver of its history.
     pub recorder: Recorder,
+    /// Where it works.
+    pub place: Place,
+    /// Its mount is on its way out: it begins nothing any more, and what fails counts as never
+    /// answered.
+    pub ends: Arc<AtomicBool>,
+    /// The directory that is the root to it.
+    pub root: Option<Held>,
     /// The directory below the root that it uses now.
     pub below: Option<Held>,
     /// It splits and merges directories.
@@ -135,12 +148,14 @@ pub struct Held {
 impl Program {
     /// Runs as many operations as it likes.
     pub async fn run(mut self) {
+        self.root = self.find_root().await;
         if self.workload.watched && self.mount % 2 == 1 {
             return self.watch().await;
         }
         for _ in 0..self.workload.count {
             let pause = self.rng.below(PAUSE_MAX_US);
             self.env.clock.sleep(Duration::from_micros(pause)).await;
+            self.trespass().await;
             let held = self.step().await;
             for held in held {
                 self.client.forget(held.node, 1);
@@ -151,7 +166,10 @@ impl Program {
     /// Reads the whole tree as it is now, each file completely: at the end of a run, when no other
     /// program works.
     pub async fn read_all(mut self) {
-        let mut dirs = vec![Held { node: NodeId::ROOT, ino: Fid::ROOT.ino() }];
+        if matches!(self.place, Place::Among(_)) {
+            self.place = Place::Whole;
+        }
+        let mut dirs = vec![self.root_of_mount()];
         while let Some(dir) = dirs.pop() {
             for text in self.readdir(dir).await.unwrap_or_default().keys() {
                 let Some((held, kind)) = self.lookup(dir, text).await else { continue };
@@ -173,6 +191,13 @@ impl Program {
         *self.recorder.answered.lock() += u64::from(answered);
     }
 
+    /// Does not come back if the mount is on its way out.
+    async fn go_on(&self) {
+        if self.ends.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
+    }
+
     /// Runs an operation on names and records it.
     async fn ask<T>(
         &mut self,
@@ -180,6 +205,7 @@ impl Program {
         work: impl Future<Output = Result<T, ClientError>>,
         answer: impl FnOnce(&T) -> Answer,
     ) -> Option<T> {
+        self.go_on().await;
         let (_changing, victim) = self.change(&call).await;
         let record = self.recorder.history.begin(self.number, call);
         let result = work.await;
@@ -193,10 +219,12 @@ impl Program {
                     }
                     answer => answer,
                 };
+                self.look_at(&answer);
                 self.recorder.history.end(record, answer);
                 Some(value)
             }
             Err(error) => {
+                self.go_on().await;
                 self.recorder.history.end(record, Answer::Refused(error.errno()));
                 None
             }
@@ -308,6 +336,7 @@ impl Program {
             Ok(handle) => Some(handle),
             Err(error) => {
                 let errno = error.errno();
+                self.go_on().await;
                 if errno != Errno::ENOENT
                     && errno != Errno::ESTALE
                     && !crate::history::is_unknown(errno)
@@ -343,6 +372,9 @@ impl Program {
     /// Complains about an error that nothing that was done to the cluster explains.
     fn unexpected(&mut self, what: &str, ino: Ino, error: &ClientError) {
         let errno = error.errno();
+        if self.ends.load(Ordering::Relaxed) {
+            return;
+        }
         // A file without a name and a handle is gone.
         if errno != Errno::ENOENT && errno != Errno::ESTALE && !crate::history::is_unknown(errno) {
             self.recorder.found.lock().push(format!("{what} inode {ino:x}: {error}"));
@@ -354,6 +386,7 @@ impl Program {
         let blocks = self.rng.between(1, BLOCKS_MAX);
         let value = self.rng.next_u64() | 1;
         let data = filled(value).repeat(blocks as usize);
+        self.marks(value);
         let sync = self.rng.chance(100);
         let flags = WriteFlags { sync, ..WriteFlags::default() };
         let began = self.recorder.history.moment();
@@ -398,6 +431,7 @@ impl Program {
             let to = data.len().min(((block + 1) * BLOCK) as usize);
             match value_of(&data[from..to]) {
                 Ok(value) => {
+                    self.sees_value(value);
                     let read =
                         Read { program: self.number, mount: self.mount, value, began, ended };
                     self.recorder.bytes.read(file.ino, first + block, read)
@@ -467,7 +501,10 @@ impl Program {
     /// One operation; returns the inodes it looked up, to be forgotten.
     async fn step(&mut self) -> Vec<Held> {
         let mut held = Vec::new();
-        let root = Held { node: NodeId::ROOT, ino: Fid::ROOT.ino() };
+        if self.root.is_none() {
+            self.root = self.find_root().await;
+        }
+        let Some(root) = self.root else { return held };
         let mut dir = root;
         if self.rng.chance(self.workload.directory) {
             let text = *self.rng.pick(&DIRS);
@@ -611,6 +648,7 @@ impl Program {
     async fn use_file(&mut self, file: Held, handle: FileHandle, reads: bool) {
         let (least, most) = self.workload.rounds;
         for _ in 0..self.rng.between(least, most) {
+            self.go_on().await;
             if self.workload.pause_us > 0 {
                 let pause = self.rng.below(self.workload.pause_us);
                 self.env.clock.sleep(Duration::from_micros(pause)).await;

@@ -1,5 +1,7 @@
 //! One seed: a cluster, programs, faults, and the verdict of the oracles.
 
+mod filesets;
+mod keys;
 mod trouble;
 mod verdict;
 
@@ -9,7 +11,9 @@ use crate::contact::Contact;
 use crate::fault_profile::{Fault, FaultProfile};
 use crate::history::{Kind, Moment};
 use crate::linear::{self, Blackout, Verdict};
+use crate::program::tenants::{self, Place};
 use crate::program::{Program, Recorder};
+use crate::thefts::{self, Keys, KeysSeen};
 use crate::tree::{SYNTHETIC, Tree};
 use check::check::{Check, FIRST, THEN};
 use client::client::Client;
@@ -23,7 +27,7 @@ use simenv::rng::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use types::fid::Fid;
 use types::target::TargetKind;
@@ -43,6 +47,8 @@ pub struct Faults {
     pub workloads: bool,
     /// Clients of some seeds may not do everything, and show tickets.
     pub tenants: bool,
+    /// Connections of some seeds show keys, of which some are renewed and revoked.
+    pub keys: bool,
     /// Number of MDTs.
     pub mdts: Mdts,
 }
@@ -79,6 +85,7 @@ impl Faults {
             ("servers", self.servers),
             ("workloads", self.workloads),
             ("tenants", self.tenants),
+            ("keys", self.keys),
         ];
         let off = switches.iter().filter(|(_, on)| !on).map(|(what, _)| format!(" --no-{what}"));
         let mdts = match self.mdts {
@@ -108,6 +115,7 @@ impl Default for Faults {
             servers: true,
             workloads: true,
             tenants: true,
+            keys: true,
             mdts: Mdts::Fixed(1),
         }
     }
@@ -136,6 +144,11 @@ pub struct Report {
     pub gaps: (u64, u64),
     /// Every second client might not do everything.
     pub tenants: bool,
+    /// Two tenants had a fileset each: how often they asked for what is not theirs, or what is in
+    /// one was given a name in the other, and how often that was refused. `None`: there were none.
+    pub filesets: Option<(u64, u64)>,
+    /// Connections showed keys. `None`: they did not.
+    pub keys: Option<KeysSeen>,
     /// The name space could not be judged: too many operations without an answer.
     pub tangled: bool,
 }
@@ -171,6 +184,8 @@ const LATE_MS: [(u64, u64); 2] = [(200, 1_000), (29_500, 29_950)];
 
 /// In so many of 1000 seeds every second client may not do everything, and shows tickets.
 const TENANTS: u64 = 200;
+/// In so many of 1000 of these two tenants have a fileset each, and the other clients are free.
+const FILESETS: u64 = 500;
 /// For so long these are good, seconds: the clocks of machines differ by up to 4 s.
 const TICKET_LIFE: (u64, u64) = (8, 20);
 /// Machines on which clients may be.
@@ -197,6 +212,8 @@ struct Run {
     running: Arc<AtomicUsize>,
     /// Programs of each living process.
     alive: Vec<Arc<Mutex<BTreeSet<usize>>>>,
+    /// Its programs end with the operation that they are at.
+    ends: Vec<Arc<AtomicBool>>,
     faults: u64,
     wrong: Vec<String>,
     /// Time of a client's last death.
@@ -206,6 +223,10 @@ struct Run {
     splits: bool,
     /// Every second client may not do everything.
     tenants: bool,
+    /// Two tenants have a fileset each.
+    filesets: bool,
+    /// What is done with keys, if connections show any.
+    keys: Option<Keys>,
     /// The client that did not hear the last moments of an MDT.
     deaf: Option<usize>,
     /// Time of the power cut.
@@ -236,10 +257,17 @@ pub fn run(seed: u64, faults: Faults, trace: bool) -> Report {
     let mut rng = Rng::new(seed, "plan");
     let mdts = faults.mdts.of(seed);
     let fault_profile = FaultProfile::draw(seed, mdts, &mut rng, faults.workloads);
-    let cluster = Cluster::start(seed, mdts, fault_profile.commits, trace);
+    // A generator of its own, as below.
+    let keys =
+        (faults.keys && Rng::new(seed, "keys").chance(thefts::OFTEN)).then(|| Keys::new(seed));
+    let commits = fault_profile.commits;
+    let cluster = Cluster::start_with((seed, mdts), commits, trace, keys.is_some());
     // What is left of an MDT after a blackout is judged by the MDTs of directories.
     let often = if fault_profile.workload.watched { 850 } else { 500 };
     let splits = mdts > 1 && !fault_profile.is_dark() && Rng::new(seed, "splits").chance(often);
+    // A generator of its own: without them a seed is what it always was.
+    let tenants = faults.tenants && Rng::new(seed, "tenants").chance(TENANTS);
+    let filesets = tenants && Rng::new(seed, "filesets").chance(FILESETS);
     let mut run = Run {
         cluster,
         recorder: Recorder::default(),
@@ -247,13 +275,15 @@ pub fn run(seed: u64, faults: Faults, trace: bool) -> Report {
         mounts: Vec::new(),
         running: Arc::default(),
         alive: Vec::new(),
+        ends: Vec::new(),
         faults: 0,
         wrong: Vec::new(),
         last_death: Duration::ZERO,
         fault_profile,
         splits,
-        // A generator of its own: without them a seed is what it always was.
-        tenants: faults.tenants && Rng::new(seed, "tenants").chance(TENANTS),
+        tenants,
+        filesets,
+        keys,
         deaf: None,
         blackout: None,
         losses: Vec::new(),
@@ -290,6 +320,8 @@ pub fn run(seed: u64, faults: Faults, trace: bool) -> Report {
         extents: run.cluster.counted("extents_granted"),
         gaps: (run.cluster.counted("gaps_granted"), run.cluster.counted("gaps_revoked")),
         tenants: run.tenants,
+        filesets: run.filesets.then(|| run.recorder.realms.tries()),
+        keys: run.keys.map(|keys| keys.seen),
         tangled,
     }
 }
@@ -317,10 +349,18 @@ impl Run {
         if faults.machines {
             self.worsen_machines();
         }
-        if self.tenants && !self.restrict() {
-            return false;
-        }
-        for _ in 0..self.rng.between(2, 3) {
+        let count = if self.filesets {
+            if !self.divide(faults) {
+                return false;
+            }
+            tenants::CLIENTS
+        } else {
+            if self.tenants && !self.restrict() {
+                return false;
+            }
+            self.rng.between(2, 3) as usize
+        };
+        while self.mounts.len() < count {
             self.add_client(None);
         }
         let all = self.mounts.len();
@@ -344,9 +384,16 @@ impl Run {
             return false;
         }
         let ended = self.end();
+        self.judge_keys();
         let tangled = self.judge(ended);
         self.wrong.extend(std::mem::take(&mut *self.recorder.found.lock()));
         tangled
+    }
+
+    /// For so many seconds tickets are good.
+    fn ticket_life(&mut self) -> u32 {
+        let (least, most) = TICKET_LIFE;
+        Rng::new(self.rng.next_u64(), "life of tickets").between(least, most) as u32
     }
 
     /// Every second client, the first among them, may not do everything. `false`: that failed.
@@ -354,8 +401,7 @@ impl Run {
         let first = self.cluster.servers.len() as u16;
         let machines = (first..first + CLIENTS).step_by(2).map(|number| MachineId(number).ip());
         let clients: Vec<IpAddr> = machines.collect();
-        let (least, most) = TICKET_LIFE;
-        let life = Rng::new(self.rng.next_u64(), "life of tickets").between(least, most) as u32;
+        let life = self.ticket_life();
         // Also that all servers are there.
         if !self.wait(START_MAX, |run| run.cluster.is_recovered()) {
             self.wrong.push(format!("the servers did not start within {START_MAX:?}"));
@@ -444,6 +490,7 @@ impl Run {
         let mount = self.cluster.mount(machine);
         self.mounts.push(mount);
         self.alive.push(Arc::default());
+        self.ends.push(Arc::default());
         self.mounts.len() - 1
     }
 
@@ -474,6 +521,7 @@ impl Run {
         let machine = usize::from(at.machine.0);
         let workload = self.fault_profile.workload;
         let directories = at.directories.clone();
+        let place = self.place(mount, number);
         Some(Program {
             number,
             machine,
@@ -484,6 +532,9 @@ impl Run {
             workload,
             directories,
             recorder,
+            place,
+            ends: self.ends[mount].clone(),
+            root: None,
             below: None,
             splits: self.splits,
         })
@@ -515,16 +566,22 @@ impl Run {
         }
     }
 
-    /// All clients go. A last one reads everything, then goes, too. `false`: it could not.
+    /// All clients go. A last one reads everything, then goes, too; after it one of each tenant
+    /// reads its fileset. `false`: one could not.
     fn end(&mut self) -> bool {
-        let last = self.add_client(None);
-        if !self.wait(START_MAX, |run| run.mounts[last].client.lock().is_some()) {
+        let mut readers = vec![self.add_client(None)];
+        if self.filesets {
+            readers.extend(tenants::OF_TENANTS.map(|mount| self.add_client(Some(mount))));
+        }
+        let are_mounted =
+            |run: &Run| readers.iter().all(|last| run.mounts[*last].client.lock().is_some());
+        if !self.wait(START_MAX, are_mounted) {
             self.wrong.push("no client can mount after the faults".to_owned());
             return false;
         }
         self.look_for_kept();
         let done = Arc::new(AtomicUsize::new(0));
-        for mount in (0..self.mounts.len()).filter(|mount| *mount != last) {
+        for mount in (0..self.mounts.len()).filter(|mount| !readers.contains(mount)) {
             let client = self.mounts[mount].client.lock().clone();
             if let (true, Some(client)) = (self.mounts[mount].process.is_alive(), client) {
                 let ended = done.clone();
@@ -541,9 +598,14 @@ impl Run {
             self.wrong.push("clients could not unmount".to_owned());
             return false;
         }
+        readers.into_iter().all(|reader| self.read_all(reader))
+    }
+
+    /// A client reads everything that it sees, and goes. `false`: it could not.
+    fn read_all(&mut self, last: usize) -> bool {
         let Some(program) = self.program(last) else { return false };
-        let (client, ended) = (program.client.clone(), done.clone());
-        done.store(1, Ordering::Relaxed);
+        let (client, done) = (program.client.clone(), Arc::new(AtomicUsize::new(1)));
+        let ended = done.clone();
         let read = async move {
             program.read_all().await;
             client.unmount().await;

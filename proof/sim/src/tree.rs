@@ -64,6 +64,11 @@ impl Tree {
         self.nodes.iter().filter(|(_, node)| node.links > 0).map(|(ino, node)| (ino, node.kind))
     }
 
+    /// True if this inode has a name.
+    pub fn has(&self, ino: Ino) -> bool {
+        self.node(ino).is_some_and(|node| node.links > 0)
+    }
+
     /// The MDTs whose records the call changes, if it is done.
     pub fn changed_mdts(&self, call: &Call) -> MdtSet {
         let of = |ino: &Ino| self.nodes.get(*ino).map_or(0, |node| only(node.mdt));
@@ -125,7 +130,8 @@ impl Tree {
         self.node(ino).filter(|node| node.kind == Kind::Dir && node.links > 0)
     }
 
-    fn is_below(&self, mut ino: Ino, above: Ino) -> bool {
+    /// True if an inode is this directory, or somewhere below it.
+    pub fn is_below(&self, mut ino: Ino, above: Ino) -> bool {
         loop {
             if ino == above {
                 return true;

@@ -111,6 +111,10 @@ pub enum Mutant {
     ReadOnlyIgnored = 48,
     /// An owner renews its lease without a look whether its claim still stands.
     RenewsUnseen = 49,
+    /// The tree of a fileset counts as marked when its topmost directory is.
+    TreeUnmarked = 50,
+    /// Connections and sessions stand whose keys are revoked; new ones are not let in.
+    RevokedStays = 51,
 }
 
 impl Mutant {
@@ -169,7 +173,7 @@ impl Mutant {
     pub const HARMLESS: [(&str, Mutant); 1] = [("limit-ignored", Mutant::LimitIgnored)];
 
     /// Mutants of whole clusters, with the names that tests choose them by.
-    pub const ALL: [(&str, Mutant); 28] = [
+    pub const ALL: [(&str, Mutant); 35] = [
         ("reply-apart", Mutant::ReplyApart),
         ("committed-too-high", Mutant::CommittedTooHigh),
         ("replay-disorder", Mutant::ReplayDisorder),
@@ -198,6 +202,13 @@ impl Mutant {
         ("generation-hidden", Mutant::GenerationHidden),
         ("home-forgotten", Mutant::HomeForgotten),
         ("late-copy-done", Mutant::LateCopyDone),
+        ("ticket-not-checked", Mutant::TicketNotChecked),
+        ("no-realm-check", Mutant::NoRealmCheck),
+        ("tree-unmarked", Mutant::TreeUnmarked),
+        ("role-ignored", Mutant::RoleIgnored),
+        ("any-session", Mutant::AnySession),
+        ("revoked-lives", Mutant::RevokedLives),
+        ("revoked-stays", Mutant::RevokedStays),
     ];
 }
 

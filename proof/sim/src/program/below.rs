@@ -5,8 +5,6 @@ use crate::directories::Changing;
 use crate::history::{Call, Kind};
 use client::Looked;
 use client::caller::Caller;
-use client::node::NodeId;
-use types::fid::Fid;
 
 impl Program {
     /// Locks the directories that a call changes, and last the one that it removes, which it
@@ -41,8 +39,7 @@ impl Program {
         };
         let node = match self.below.filter(|below| below.ino == *parent) {
             Some(below) => below.node,
-            None if *parent == Fid::ROOT.ino() => NodeId::ROOT,
-            None => return None,
+            None => self.root.filter(|root| root.ino == *parent)?.node,
         };
         match self.client.clone().lookup_name(Caller::root(), node, name(text)).await {
             Ok(Looked::Found(found)) => {

@@ -5,9 +5,7 @@
 
 use super::{DIRS, FILES, Held, PAUSE_MAX_US, Program};
 use crate::history::Kind;
-use client::node::NodeId;
 use std::time::Duration;
-use types::fid::Fid;
 
 /// So many of 1000 programs only list what they found. A name that they looked at could tell their
 /// mount of other stripes.
@@ -29,7 +27,7 @@ impl Program {
         let changes = if lists { CHANGES_LISTED } else { CHANGES };
         for _ in 0..self.workload.count / changes {
             self.pause().await;
-            let root = Held { node: NodeId::ROOT, ino: Fid::ROOT.ino() };
+            let Some(root) = self.root else { return };
             let text = *self.rng.pick(&DIRS);
             let Some((dir, kind)) = self.lookup(root, text).await else { continue };
             if kind == Kind::Dir {

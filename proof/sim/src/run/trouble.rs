@@ -24,6 +24,9 @@ impl Run {
                 }
                 !ready
             });
+            if down.is_empty() {
+                waiting_to_start.extend(self.trouble_with_keys());
+            }
             let fault = self.fault_profile.fault(&mut self.rng);
             // A client that is kept from a recovering MDT is evicted: it is told, and that is no
             // fault.
@@ -169,6 +172,9 @@ impl Run {
         let due: Vec<(usize, Duration)> = due;
         for (number, _) in due {
             self.cluster.start_server(number);
+            if let Some(keys) = &mut self.keys {
+                keys.server_started = now;
+            }
             let is_mdt = self.cluster.servers[number].kind == TargetKind::Mdt;
             // Without lateness nothing is drawn.
             if is_mdt
@@ -272,7 +278,7 @@ impl Run {
     }
 
     /// All mounts that are there.
-    fn living(&self) -> Vec<usize> {
+    pub(super) fn living(&self) -> Vec<usize> {
         (0..self.mounts.len()).filter(|mount| self.is_mounted(*mount)).collect()
     }
 
@@ -287,7 +293,7 @@ impl Run {
     }
 
     /// This client dies at this instant; the mount that comes instead.
-    fn kill_client(&mut self, victim: usize) -> usize {
+    pub(super) fn kill_client(&mut self, victim: usize) -> usize {
         let from = self.lost_contact(victim);
         let until = self.recorder.history.moment();
         self.losses.push(Loss { mount: victim, from, told: until, until });

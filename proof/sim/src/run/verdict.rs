@@ -90,6 +90,7 @@ fn leaks(run: &Run, tree: &Tree) -> Vec<String> {
         }
     }
     found.extend(unsound(run));
+    found.extend(run.misplaced(tree));
     // An inode that an unanswered operation made has an unknown number.
     let (untold, living): (BTreeSet<u64>, BTreeSet<u64>) =
         living.into_iter().partition(|ino| *ino >= SYNTHETIC);
@@ -116,7 +117,7 @@ fn leaks(run: &Run, tree: &Tree) -> Vec<String> {
 }
 
 /// True if an inode is a stripe of another one, which programs do not see.
-fn is_shard(key: &[u8], value: &[u8]) -> bool {
+pub(super) fn is_shard(key: &[u8], value: &[u8]) -> bool {
     let stripes = disk::key::fid_of(key).and_then(|fid| {
         let inode = disk::inode::decode(fid, value).ok()?;
         let record = disk::inode::item(inode.tail, ItemTag::Stripes).ok()??;

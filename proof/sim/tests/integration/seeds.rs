@@ -25,9 +25,17 @@ fn twenty_seeds_are_good_and_the_same_twice() {
     }
 }
 
+/// Among them are such with filesets, and with keys: what must be refused was tried, and refused.
 #[test]
 fn eighty_seeds_more_are_good() {
-    (20..100).for_each(|seed| drop(good(seed, Faults::default())));
+    let reports: Vec<Report> = (20..100).map(|seed| good(seed, Faults::default())).collect();
+    let tries = reports.iter().filter_map(|report| report.filesets);
+    let (tried, refused) = tries.fold((0, 0), |(a, b), (tried, refused)| (a + tried, b + refused));
+    assert!(tried > 100 && refused == tried, "{refused} of {tried} trespasses were refused");
+    let keys = reports.iter().filter_map(|report| report.keys);
+    let [revoked, late, forbidden] =
+        keys.fold([0; 3], |[a, b, c], seen| [a + seen.revoked, b + seen.late, c + seen.forbidden]);
+    assert!(revoked > 0 && late > revoked && forbidden > 0, "{revoked} {late} {forbidden}");
 }
 
 /// Without workloads, as long as these find bugs that are not fixed (docs/simulation.md).

@@ -26,6 +26,7 @@ use namespace::context::Context;
 use namespace::inode::{Dirent, Inode, InodeFlags};
 use namespace::project;
 use namespace::view::{View, directory, whole};
+use observe::mutant::{Mutant, is_mutant};
 use rpc::error::RpcError;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -210,6 +211,9 @@ impl Mds {
             let Marked { marked: now, parent, children, more } = self.mark_at(mark).await?;
             (walk.batches, walk.marked) = (walk.batches + 1, walk.marked + u64::from(now));
             marked += u64::from(now);
+            if is_mutant(Mutant::TreeUnmarked) {
+                continue;
+            }
             // It is marked, so it stays where it is.
             next.extend(more.map(|name| (fid, Fid::NONE, Some(name))));
             next.extend(children.into_iter().map(|child| (child, parent, None)));

@@ -50,7 +50,7 @@ pub const BARRED: &str = "auth.barred.";
 /// Authorities that are read of it.
 const AUTHORITIES_MAX: usize = 4;
 /// Name that means every file system.
-const EVERY_FILE_SYSTEM: &str = "*";
+pub const EVERY_FILE_SYSTEM: &str = "*";
 /// Files are looked at this often.
 const LOOK: Duration = Duration::from_millis(500);
 /// And so often whether an overlap of two authorities is over, or what failed can be done.
@@ -90,9 +90,12 @@ pub fn obey(parts: &Parts, params: &[(String, String)]) {
         tracing::warn!("names of a site were revoked: their connections and sessions end");
         parts.rpc.end_revoked(&**keys);
     }
-    let revoked =
-        params.iter().filter_map(|(name, _)| key_hash(name.strip_prefix(REVOKED)?)).collect();
-    revoke(parts, revoked);
+    revoke(parts, revoked_by(params));
+}
+
+/// The keys that these parameters revoke.
+pub fn revoked_by(params: &[(String, String)]) -> BTreeSet<KeyHash> {
+    params.iter().filter_map(|(name, _)| key_hash(name.strip_prefix(REVOKED)?)).collect()
 }
 
 /// The authorities of sites that parameters name; `None`: they say nothing of them.
