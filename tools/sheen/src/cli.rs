@@ -448,6 +448,9 @@ pub struct AuthIssueArgs {
     /// How long the key is good
     #[arg(long, value_name = "DAYS", default_value_t = 365, value_parser = clap::value_parser!(u16).range(1..=7300))]
     pub days: u16,
+    /// How long it is good, instead of days: for keys that a program renews
+    #[arg(long, value_name = "MINUTES", conflicts_with = "days", value_parser = clap::value_parser!(u16).range(1..=10080))]
+    pub minutes: Option<u16>,
 }
 
 /// Make a token, with which another host gets its key from the MGS
@@ -573,6 +576,9 @@ pub struct AuthRenewArgs {
     /// How long the key is good
     #[arg(long, value_name = "DAYS", default_value_t = 365, value_parser = clap::value_parser!(u16).range(1..=7300))]
     pub days: u16,
+    /// How long it is good, instead of days: for keys that a program renews
+    #[arg(long, value_name = "MINUTES", conflicts_with = "days", value_parser = clap::value_parser!(u16).range(1..=10080))]
+    pub minutes: Option<u16>,
 }
 
 /// Make a new authority, which signs all keys from now on

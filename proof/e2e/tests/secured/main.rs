@@ -6,6 +6,7 @@ mod heard;
 mod resumed;
 mod revoked;
 mod rotated;
+mod short_lived;
 mod site_keys;
 mod tapped;
 

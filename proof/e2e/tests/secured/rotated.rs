@@ -28,7 +28,7 @@ const OPERATION_BYTES: usize = 64 << 10;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Programs at work; each counts its rounds, and ends with the first error.
-struct Load {
+pub(super) struct Load {
     stop: Arc<AtomicBool>,
     rounds: Vec<(&'static str, Arc<AtomicU64>)>,
     threads: Vec<(&'static str, JoinHandle<Result<(), String>>)>,
@@ -39,7 +39,7 @@ type Round = Box<dyn FnMut(u64) -> Result<(), String> + Send>;
 
 impl Load {
     /// Two mounts of one file system, on two hosts.
-    fn start(one: &Path, other: &Path) -> Load {
+    pub(super) fn start(one: &Path, other: &Path) -> Load {
         let mut load = Load { stop: Arc::default(), rounds: Vec::new(), threads: Vec::new() };
         load.add("files", files(one.to_owned(), other.to_owned()));
         load.add("model", model(one.join("model"), other.join("model")));
@@ -65,7 +65,7 @@ impl Load {
 
     /// Waits until each has done a whole round from here on, so that what was just changed holds
     /// for all that it does in it.
-    fn goes_on(&self, site: &Site) {
+    pub(super) fn goes_on(&self, site: &Site) {
         let now = |rounds: &AtomicU64| rounds.load(Ordering::SeqCst);
         let from: Vec<u64> = self.rounds.iter().map(|(_, rounds)| now(rounds)).collect();
         for ((name, rounds), from) in self.rounds.iter().zip(from) {
@@ -73,7 +73,7 @@ impl Load {
         }
     }
 
-    fn end(self, site: &Site) {
+    pub(super) fn end(self, site: &Site) {
         self.stop.store(true, Ordering::SeqCst);
         for (name, thread) in self.threads {
             let ended = thread.join().expect("no panic");
@@ -281,21 +281,23 @@ impl Site {
     }
 
     /// Gives hosts with the keys in these files, and that of the MGS, new ones of the same
-    /// authority. Each process takes its own.
-    fn renew_keys(&self, hosts: &[(&str, &str, &str)]) {
+    /// authority, which are good for so long (options of `issue`). Each process takes its own.
+    pub(super) fn renew_keys(&self, hosts: &[(&str, &str, &str)], life: &[&str]) {
         let taken = || self.logs().matches("the key was read again").count();
         let before = taken();
         for (name, role, path) in hosts {
-            let made = ["auth", "issue", &self.at("mgt"), "--name", name, "--role", role];
+            let mgt = self.at("mgt");
+            let made = ["auth", "issue", &mgt, "--name", name, "--role", role];
+            let made = [&made, life].concat();
             let made = String::from_utf8(self.must(1, &made).stdout).unwrap();
             fs::rename(self.keep(&format!("{name}.new"), &made), path).unwrap();
         }
-        self.must(1, &["auth", "renew", &self.at("mgt")]);
+        self.must(1, &[&["auth", "renew", &self.at("mgt")], life].concat());
         wait(self, "all take their new keys", || taken() > before + hosts.len());
     }
 
     /// A server dies, and starts again.
-    fn restart(&mut self, name: &str, again: impl FnOnce(&mut Site)) {
+    pub(super) fn restart(&mut self, name: &str, again: impl FnOnce(&mut Site)) {
         let at = self.servers.iter().position(|(server, _)| *server == name).expect("a server");
         let (_, mut killed) = self.servers.remove(at);
         kill_and_wait(killed.id() as i32);
@@ -347,11 +349,12 @@ fn the_authority_is_replaced_under_load_and_then_keys_of_the_old_one_are_out() {
     site.stands([1, 5, 0]);
     for _ in 0..3 {
         let before = [&own, &oss, &client3, &client4].map(|path| key(path).principal().key);
-        site.renew_keys(&[
-            ("oss", "server", &oss),
+        let hosts = [
+            ("oss", "server", &oss[..]),
             ("client3", "client", &client3),
             ("client4", "client", &client4),
-        ]);
+        ];
+        site.renew_keys(&hosts, &[]);
         let renewed = [&own, &oss, &client3, &client4].map(|path| key(path).principal().key);
         assert!(before.iter().all(|key| !renewed.contains(key)));
     }

@@ -9,7 +9,7 @@
 //! | `sites.json` | authorities of sites whose keys are taken ([`sites`]) |
 //! | `lock` | held by the process that changes the list |
 //!
-//! All are for their owner only. Bound: [`KEYS_MAX`] keys.
+//! All are for their owner only. Bounds: [`KEYS_MAX`] keys, [`ENDED_MAX`] of them that have ended.
 
 pub mod rotation;
 pub mod sites;
@@ -35,6 +35,13 @@ use types::session::ClusterId;
 
 /// Keys that a list may have.
 pub const KEYS_MAX: usize = 65_536;
+/// Keys that have ended which a list keeps, the newest: with keys that are good for minutes they
+/// would fill it within days.
+pub const ENDED_MAX: usize = 4096;
+/// They have ended by every clock, seconds.
+const ENDED_SINCE: i64 = 3600;
+/// Longest list, bytes: names, hashes and NIDs of a key take far less than a KiB.
+const LIST_BYTES_MAX: u64 = KEYS_MAX as u64 * 1024;
 
 const AUTHORITY: &str = "authority.pem";
 const LIST: &str = "keys.json";
@@ -157,6 +164,17 @@ struct Lock(#[allow(dead_code, reason = "closing it lets go of the lock")] File)
 /// Seconds since 1970.
 pub fn now() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
+}
+
+/// The oldest keys that ended by then go, if there are too many.
+fn forget_ended(keys: &mut Vec<Issued>, by: i64) {
+    let is_ended = |key: &Issued| key.expires < by;
+    let mut surplus = keys.iter().filter(|key| is_ended(key)).count().saturating_sub(ENDED_MAX);
+    keys.retain(|key| {
+        let goes = surplus > 0 && is_ended(key);
+        surplus -= usize::from(goes);
+        !goes
+    });
 }
 
 /// The key's hash of its hexadecimal form.
@@ -305,6 +323,7 @@ impl AuthorityDir {
         }
         // Asked for again: the answer was lost.
         list.keys.retain(|known| known.key != key);
+        forget_ended(&mut list.keys, issued - ENDED_SINCE);
         if list.keys.len() >= KEYS_MAX {
             return Err(AuthorityError::Full);
         }
@@ -360,7 +379,7 @@ impl AuthorityDir {
     /// There is no list, or it is damaged.
     pub fn list(&self) -> Result<KeyList, AuthorityError> {
         let path = self.list_path();
-        let text = match secret_file::read(&path) {
+        let text = match secret_file::read_within(&path, LIST_BYTES_MAX) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(AuthorityError::None(self.0.parent().unwrap_or(&self.0).to_owned()));
             }
@@ -407,10 +426,51 @@ impl AuthorityDir {
 mod tests {
     use super::*;
     use crate::host::keys;
+    use std::fs;
     use std::os::unix::fs::MetadataExt;
 
     fn subject(name: &KeyName) -> Subject<'_> {
         Subject { role: Role::Client, name, nids: &[] }
+    }
+
+    /// A list of so many keys that have ended, and as many that are good.
+    fn filled(authority: &AuthorityDir, ended: usize, good: usize) {
+        let mut list = authority.list().unwrap();
+        let (now, mut number) = (now(), 0);
+        let mut key = |expires| {
+            number += 1;
+            Issued {
+                name: format!("host{number}"),
+                role: "client".to_owned(),
+                key: format!("{number:064x}"),
+                issued: 1_000_000_000,
+                expires,
+                nids: vec!["*@tcp1".to_owned(); 4],
+                revoked: (number % 2 == 0).then_some(1_000_000_000),
+                authority: Some("0".repeat(64)),
+            }
+        };
+        list.keys.extend((0..ended).map(|_| key(now - ENDED_SINCE - 100)));
+        list.keys.extend((0..good).map(|_| key(now + 100)));
+        authority.write_list(&list).unwrap();
+    }
+
+    #[test]
+    fn keys_that_have_ended_do_not_fill_the_list() {
+        let mgt = tempfile::tempdir().unwrap();
+        let authority = AuthorityDir::of(mgt.path());
+        let name = |text: &str| text.parse::<KeyName>().unwrap();
+        authority.make(ClusterId(7), &[], &name("mgs"), 60).unwrap();
+        let good = 10_000;
+        filled(&authority, ENDED_MAX + 5, good);
+        // It is longer than other files of its kind may be.
+        assert!(fs::metadata(authority.list_path()).unwrap().len() > 4 << 20);
+        authority.issue(subject(&name("new")), 60).unwrap();
+        let keys = authority.list().unwrap().keys;
+        assert_eq!(keys.len(), 1 + ENDED_MAX + good + 1);
+        let names: Vec<&str> = keys.iter().map(|key| &key.name[..]).collect();
+        assert_eq!((names[0], names[1]), ("mgs", "host6"), "the oldest went");
+        assert_eq!(names.last(), Some(&"new"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// Longest of them, bytes.
+/// Longest of them, bytes, unless its reader says more.
 const BYTES_MAX: u64 = 4 << 20;
 
 /// Makes a folder that only its owner may look into, unless it is there.
@@ -22,6 +22,14 @@ pub fn make_dir(dir: &Path) -> io::Result<()> {
 /// # Errors
 /// Others may read it too, it is longer than such a file can be, or the system's reason.
 pub fn read(path: &Path) -> io::Result<String> {
+    read_within(path, BYTES_MAX)
+}
+
+/// Reads one that may have so many bytes.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_within(path: &Path, bytes_max: u64) -> io::Result<String> {
     let file = File::open(path)?;
     let mode = file.metadata()?.mode() & 0o777;
     if mode & 0o077 != 0 {
@@ -32,7 +40,7 @@ pub fn read(path: &Path) -> io::Result<String> {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
     }
     let mut text = String::new();
-    if file.take(BYTES_MAX + 1).read_to_string(&mut text)? as u64 > BYTES_MAX {
+    if file.take(bytes_max + 1).read_to_string(&mut text)? as u64 > bytes_max {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "it is too long"));
     }
     Ok(text)

@@ -141,16 +141,20 @@ fn host_name() -> Result<KeyName, Failure> {
 
 fn issue(args: &AuthIssueArgs) -> Outcome {
     let authority = AuthorityDir::of(&mgt_of(&args.dir)?);
-    let life = i64::from(args.days) * DAY;
+    let (life, text) = life_of(args.days, args.minutes);
     let subject = Subject { role: args.role, name: &args.name, nids: few(&args.nid)? };
     let key = authority.issue(subject, life).map_err(Failure::failed)?;
     output::data(&key.to_text())?;
-    output::talk(&format!(
-        "made a key of {}, good for {} days; keep it secret",
-        key.principal(),
-        args.days
-    ));
+    output::talk(&format!("made a key of {}, good for {text}; keep it secret", key.principal()));
     Ok(Exit::Done)
+}
+
+/// How long a key shall be good: seconds, and as text.
+fn life_of(days: u16, minutes: Option<u16>) -> (i64, String) {
+    match minutes {
+        Some(minutes) => (i64::from(minutes) * 60, format!("{minutes} minutes")),
+        None => (i64::from(days) * DAY, format!("{days} days")),
+    }
 }
 
 /// No more than a certificate may have.
@@ -200,11 +204,11 @@ fn join(args: &AuthJoinArgs) -> Outcome {
 
 fn renew(args: &AuthRenewArgs) -> Outcome {
     let authority = AuthorityDir::of(&mgt_of(&args.dir)?);
-    let key = authority.renew_own(i64::from(args.days) * DAY).map_err(Failure::failed)?;
+    let (life, text) = life_of(args.days, args.minutes);
+    let key = authority.renew_own(life).map_err(Failure::failed)?;
     output::talk(&format!(
-        "the key of {} is good for {} days; a running MGS takes it",
-        key.principal(),
-        args.days
+        "the key of {} is good for {text}; a running MGS takes it",
+        key.principal()
     ));
     Ok(Exit::Done)
 }
