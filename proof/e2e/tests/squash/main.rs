@@ -1,6 +1,7 @@
 //! Squash: root of a client, or all of its users, act as others. The judge is the ordinary file
 //! system: there the same operations run as the ids that they act as.
 
+mod beside;
 mod cells;
 mod cost;
 mod nodemap;
