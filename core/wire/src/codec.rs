@@ -15,6 +15,7 @@ mod mds_reply;
 mod mgs;
 pub(crate) mod operation;
 mod ost_reply;
+mod pieces;
 pub(crate) mod raw;
 pub(crate) mod records;
 #[cfg(test)]
@@ -35,6 +36,7 @@ use crate::opcode::{self, MdsOp, OstOp, answer};
 use bytes::Bytes;
 pub use cursor::Encoded;
 use cursor::{Bulk, Reader, Writer, bits};
+pub use pieces::{PIECE_ENTRIES, ReplyPieces};
 use raw::{OpHeader, RawEntry, RawGap, RawLock, RawReply, RawRequest};
 use types::credentials::Credentials;
 use types::errno::Errno;
@@ -162,6 +164,13 @@ fn decode_op(header: OpHeader, r: &mut Reader<'_>, bulk: &mut Bulk) -> Result<Op
 
 /// To bytes.
 pub fn encode_reply(reply: &Reply) -> Encoded {
+    let mut w = reply_head(reply);
+    reply.results.iter().for_each(|result| put_result(result, &mut w));
+    reply_tail(reply, w)
+}
+
+/// What stands before the results.
+fn reply_head(reply: &Reply) -> Writer {
     let mut w = Writer::new(
         size_of::<RawReply>()
             + 128 * reply.results.len()
@@ -179,20 +188,26 @@ pub fn encode_reply(reply: &Reply) -> Encoded {
         gaps: u32::from(reply.gap.is_some()).into(),
         zero: U32::ZERO,
     });
-    for result in &reply.results {
-        match result {
-            // A failed operation: number 0, errno in the place of the flags. An unknown errno
-            // becomes EIO.
-            Err(errno) => w.op(0, errno16(*errno), |_| ()),
-            Ok(OpReply::Mgs(reply)) => mgs::encode_reply(reply, &mut w),
-            Ok(OpReply::Mds(reply)) => mds_reply::encode(reply, &mut w),
-            Ok(OpReply::Ost(reply)) => ost_reply::encode_reply(reply, &mut w),
-            Ok(OpReply::Connect(reply)) => session::encode_connected(reply, &mut w),
-            Ok(OpReply::Client(reply)) => client::encode_reply(reply, &mut w),
-            Ok(OpReply::Done) => w.op(answer::DONE, 0, |_| ()),
-            Ok(OpReply::Tree(page)) => session::encode_page(page, &mut w),
-        }
+    w
+}
+
+fn put_result(result: &Result<OpReply, Errno>, w: &mut Writer) {
+    match result {
+        // A failed operation: number 0, errno in the place of the flags. An unknown errno becomes
+        // EIO.
+        Err(errno) => w.op(0, errno16(*errno), |_| ()),
+        Ok(OpReply::Mgs(reply)) => mgs::encode_reply(reply, w),
+        Ok(OpReply::Mds(reply)) => mds_reply::encode(reply, w),
+        Ok(OpReply::Ost(reply)) => ost_reply::encode_reply(reply, w),
+        Ok(OpReply::Connect(reply)) => session::encode_connected(reply, w),
+        Ok(OpReply::Client(reply)) => client::encode_reply(reply, w),
+        Ok(OpReply::Done) => w.op(answer::DONE, 0, |_| ()),
+        Ok(OpReply::Tree(page)) => session::encode_page(page, w),
     }
+}
+
+/// What stands behind them.
+fn reply_tail(reply: &Reply, mut w: Writer) -> Encoded {
     for Grant { fid, bits } in &reply.grants {
         w.put(&RawLock::from((*fid, *bits)));
     }

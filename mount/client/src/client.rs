@@ -2,6 +2,7 @@
 
 use crate::ahead::directory::DirAhead;
 use crate::ahead::files::FilesAhead;
+use crate::ahead::found_in::FoundIn;
 use crate::ahead::names::NamesAhead;
 use crate::ahead::statahead::Statahead;
 use crate::ahead::windows;
@@ -106,6 +107,8 @@ pub struct Client {
     pub(crate) dir_ahead: Mutex<DirAhead>,
     pub(crate) names_ahead: Mutex<NamesAhead>,
     pub(crate) files_ahead: Mutex<FilesAhead<Arc<File>>>,
+    /// Directories of files that programs found a moment ago.
+    pub(crate) found_in: FoundIn,
     /// Entries of a window of statahead, at most; 0: off.
     pub(crate) statahead_max: AtomicUsize,
     pub(crate) closes: Arc<Semaphore>,
@@ -180,6 +183,7 @@ impl Client {
             dir_ahead: Mutex::default(),
             names_ahead: Mutex::default(),
             files_ahead: Mutex::default(),
+            found_in: FoundIn::default(),
             statahead_max: AtomicUsize::new(windows::WINDOW_MAX),
             closes: Arc::new(Semaphore::new(CLOSES_MAX)),
             counters: Counters::new(),

@@ -77,6 +77,8 @@ pub(crate) struct OpenFile {
     handle: AtomicU64,
     /// Counted as open here, without the MDT.
     local: Option<LocalOpen>,
+    /// The kernel has read something of it.
+    was_read: AtomicBool,
     pub(crate) loss_cursors: LossCursors,
     pub(crate) group: Mutex<Membership>,
     /// True if the MDT may know of a lease of it. Held by a task that asks for one, asks about it,
@@ -109,6 +111,7 @@ impl OpenFile {
             credentials,
             handle,
             local: None,
+            was_read: AtomicBool::new(false),
             loss_cursors,
             group,
             leased,
@@ -134,6 +137,11 @@ impl OpenFile {
     pub(crate) fn no_open(self) -> OpenFile {
         let first = self.file.dirty.lock().failures.cursor();
         OpenFile { loss_cursors: LossCursors::new(first, false), ..self }
+    }
+
+    /// True once, with the first read, if the server was not asked for the open.
+    pub(crate) fn begins_unasked(&self) -> bool {
+        self.local.is_some() && !self.was_read.swap(true, Ordering::Relaxed)
     }
 
     /// How it counts among the files that are open here only.

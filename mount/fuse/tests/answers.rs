@@ -11,6 +11,7 @@ mod kernel;
 #[path = "../../client/tests/integration/rig/mod.rs"]
 mod rig;
 
+use client::caller::Caller;
 use client::node::NodeId;
 use fuse::abi::flags::{misc, open};
 use fuse::abi::inbound::{CreateIn, InHeader, LinkIn, OpenIn, SetattrIn, WriteIn};
@@ -48,11 +49,14 @@ impl Door<'_> {
 
     /// A request, which goes on beside the test if it must wait.
     fn call(&self, opcode: Opcode, node: NodeId, parts: &[&[u8]]) -> Running<Result<Reply, Errno>> {
-        let message = message(opcode, node, parts);
-        match self.fs.call(&decode::request(&message, Dialect::default()).unwrap()) {
+        self.begun(&message(opcode, node, parts))
+    }
+
+    fn begun(&self, message: &[u8]) -> Running<Result<Reply, Errno>> {
+        match self.fs.call(&decode::request(message, Dialect::default()).unwrap()) {
             Answer::Inline(result) => self.rig.begin(std::future::ready(result)),
             Answer::Pending(answer) => self.rig.begin(answer),
-            Answer::Cancellable { .. } => panic!("{opcode:?} waits for no lock of a program"),
+            Answer::Cancellable { .. } => panic!("it waits for no lock of a program"),
         }
     }
 
@@ -202,5 +206,78 @@ fn a_write_that_clears_set_id_bits_makes_the_kernel_forget_attributes() {
             let forget = Notification::InvalInode { node: node.0, offset: -1, len: 0 };
             assert_eq!(then, (how != 0).then_some(forget));
         }
+    });
+}
+
+/// A thread that waits in a system call until it is dropped.
+struct Waits {
+    thread: u32,
+    end: Option<Box<dyn FnOnce() + Send>>,
+    joined: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Waits {
+    fn new(wait: impl FnOnce() + Send + 'static, end: impl FnOnce() + Send + 'static) -> Waits {
+        let (send, receive) = std::sync::mpsc::channel();
+        let joined = std::thread::spawn(move || {
+            send.send(rustix::thread::gettid().as_raw_nonzero().get() as u32).unwrap();
+            wait();
+        });
+        let thread = receive.recv().unwrap();
+        Waits { thread, end: Some(Box::new(end)), joined: Some(joined) }
+    }
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.end.take().into_iter().for_each(|end| end());
+        self.joined.take().into_iter().for_each(|joined| joined.join().unwrap());
+    }
+}
+
+/// R24.
+#[test]
+fn old_attributes_of_a_busy_directory_are_for_a_walk_alone_and_are_not_trusted() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("fifo");
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0)
+        .unwrap();
+    let (fifo, writer) = (path.clone(), path.clone());
+    // In open(2), until there is a writer.
+    let walks = Waits::new(
+        move || drop(std::fs::File::open(fifo).unwrap()),
+        move || drop(std::fs::OpenOptions::new().write(true).open(writer).unwrap()),
+    );
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let sleeps = Waits::new(move || _ = ended.recv(), move || drop(end));
+    let processes = Processes::default();
+    let is_there = |_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        processes.only_walks(walks.thread)
+    };
+    assert!((0..500).any(is_there), "the thread does not come to its open");
+    let (walks_id, sleeps_id) = (walks.thread, sleeps.thread);
+    simulated(move |rig| async move {
+        let door = Door::new(&rig, Style::Flock);
+        let made = rig.client().mkdir(Caller::root(), NodeId::ROOT, rig::name("d"), 0o755).await;
+        let dir = made.unwrap();
+        rig.revoked(dir.attr.fid, SHOWN).await;
+        rig.client().getattr(Caller::root(), dir.node, None).await.unwrap();
+        // Others change its names, but not its mode.
+        rig.revoked(dir.attr.fid, SHOWN).await;
+        rig.cluster.asked();
+        let by = |thread: u32| {
+            let mut message = message(Opcode::Getattr, dir.node, &[&[0; 16]]);
+            let pid = std::mem::offset_of!(InHeader, pid);
+            message[pid..pid + 4].copy_from_slice(&thread.to_le_bytes());
+            door.begun(&message)
+        };
+        let walked = by(walks_id);
+        rig.settle().await;
+        let Some(Ok(Reply::Attr(stat))) = walked.take() else { panic!("not at once") };
+        assert!(stat.valid.is_zero() && rig.asked("Getattr") == 0);
+        let shown = by(sleeps_id);
+        rig.wait_ms(1).await;
+        assert!(matches!(shown.take(), Some(Ok(_))) && rig.asked("Getattr") == 1);
     });
 }

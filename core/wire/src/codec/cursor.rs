@@ -59,6 +59,12 @@ pub(crate) fn unpack<const N: usize>(
     Ok(std::array::from_fn(|n| flags >> n & 1 != 0))
 }
 
+/// An operation or result that is being written.
+pub(crate) struct BegunOp {
+    at: usize,
+    header: OpHeader,
+}
+
 /// Collects a message.
 pub(crate) struct Writer {
     body: Vec<u8>,
@@ -115,13 +121,29 @@ impl Writer {
 
     /// One operation or result: header, what `write` writes, padding.
     pub fn op(&mut self, number: u16, flags: u16, write: impl FnOnce(&mut Writer)) {
-        let at = self.body.len();
-        let mut header = OpHeader { number: number.into(), flags: flags.into(), bytes: U32::ZERO };
-        self.put(&header);
+        let begun = self.begin_op(number, flags);
         write(self);
+        self.end_op(begun);
+    }
+
+    /// Header of an operation or result; [`Writer::end_op`] is to follow.
+    pub fn begin_op(&mut self, number: u16, flags: u16) -> BegunOp {
+        let at = self.body.len();
+        let header = OpHeader { number: number.into(), flags: flags.into(), bytes: U32::ZERO };
+        self.put(&header);
+        BegunOp { at, header }
+    }
+
+    /// All of it is written.
+    pub fn end_op(&mut self, BegunOp { at, mut header }: BegunOp) {
         header.bytes = len32(self.body.len() - at - size_of::<OpHeader>());
         self.body[at..at + size_of::<OpHeader>()].copy_from_slice(header.as_bytes());
         self.pad();
+    }
+
+    /// Makes room for so many more bytes.
+    pub fn reserve(&mut self, bytes: usize) {
+        self.body.reserve(bytes);
     }
 
     pub fn finish(self) -> Encoded {

@@ -45,10 +45,7 @@ pub(super) fn encode(reply: &MdsReply, w: &mut Writer) {
         }
         MdsReply::Attrs(entries) => w.op(answer::MDS_ATTRS, 0, |w| {
             w.put(&len32(entries.len()));
-            for entry in entries {
-                w.put(&U32::new(entry.is_some().into()));
-                entry.iter().for_each(|entry| w.put(&RawEntry::from(entry)));
-            }
+            entries.iter().for_each(|entry| put_attributes(entry.as_ref(), w));
         }),
         MdsReply::Entries { entries, more } => w.op(answer::MDS_ENTRIES, bits([*more]), |w| {
             w.put(&len32(entries.len()));
@@ -145,6 +142,11 @@ pub(super) fn encode(reply: &MdsReply, w: &mut Writer) {
             w.op(answer::MDS_RECORDS, bits([*more]), |w| put_records(records, w))
         }
     }
+}
+
+pub(super) fn put_attributes(entry: Option<&Entry>, w: &mut Writer) {
+    w.put(&U32::new(entry.is_some().into()));
+    entry.iter().for_each(|entry| w.put(&RawEntry::from(*entry)));
 }
 
 pub(super) fn put_dir_entry(entry: &DirEntry, w: &mut Writer) {

@@ -261,6 +261,44 @@ fn only_a_target_that_squashes_says_so() {
     assert_eq!(connected(off_again), silent + 24, "the client may have been squashed before");
 }
 
+/// A reply in pieces, and their number.
+fn in_pieces(reply: &Reply) -> (Encoded, usize) {
+    let (mut pieces, mut count) = (ReplyPieces::of(reply.clone()), 1);
+    while pieces.next_piece() {
+        count += 1;
+    }
+    (pieces.finish(), count)
+}
+
+#[test]
+fn a_large_listing_is_made_in_pieces() {
+    use crate::mds::{DirEntry, MdsReply};
+    let entry = |n: usize| DirEntry {
+        name: Name::new(format!("f{n}").as_bytes()).unwrap(),
+        fid: Fid { seq: Fid::SEQ_NORMAL, oid: n as u32, ver: 0 },
+        file_type: types::attr::FileType::Regular,
+        entry: None,
+        layout: None,
+    };
+    let piece = PIECE_ENTRIES;
+    for (counts, pieces) in [
+        (&[0][..], 1),
+        (&[piece], 1),
+        (&[piece + 1], 2),
+        (&[10 * piece], 10),
+        (&[piece / 2, piece], 2),
+        (&[piece, 3], 2),
+    ] {
+        let results = counts.iter().map(|count| {
+            let entries = (0..*count).map(entry).collect();
+            Ok(OpReply::Mds(MdsReply::Entries { entries, more: true }))
+        });
+        let reply = Reply::new(Xid(1), Transno(0), Transno(0), results.collect());
+        let (encoded, made) = in_pieces(&reply);
+        assert_eq!((made, encoded == encode_reply(&reply)), (pieces, true), "{counts:?}");
+    }
+}
+
 proptest! {
     #[test]
     fn any_request_round_trips(request in any_request()) {
@@ -270,6 +308,11 @@ proptest! {
     #[test]
     fn any_reply_round_trips(reply in any_reply()) {
         prop_assert_eq!(reply_again(&reply), Ok(reply));
+    }
+
+    #[test]
+    fn any_reply_has_the_same_bytes_in_pieces(reply in any_reply()) {
+        prop_assert_eq!(in_pieces(&reply).0, encode_reply(&reply));
     }
 
     #[test]

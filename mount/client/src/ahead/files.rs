@@ -4,13 +4,18 @@
 //! second one that it had to wait for, in an order that is known, begins it: by name, as the
 //! directory is listed, or by number, as many programs sort what they list. Then the MDT is asked
 //! for what an open brings (attributes, layout, the locks of a reader) of the next [`ASKED_FIRST`]
-//! files in one request, of [`ASKED_MAX`] once one of them was opened, and their first bytes are
-//! fetched.
+//! files in one request, of [`ASKED_MAX`] once one of them was opened. If the program must look the
+//! second one up, it begins there: that request is the lookup, too, and the open of that file needs
+//! none. With the open of the second file the first bytes of those behind it are fetched.
 //!
-//! Waste is bounded: [`HELD_FIRST`] files, and [`HELD_MAX`] once one of them was opened, have bytes
-//! ahead of the program. Those that no program opens within [`EXPIRY`] lose them. The bytes are
-//! part of the budget and of the account of read-ahead (docs/read-ahead.md). Files that are opened
-//! without a request, and were not fetched ahead, begin nothing.
+//! A file that was opened without a request counts when the kernel reads its beginning: it has no
+//! pages of it. Then the bytes of files behind it that need no request either are fetched, too.
+//!
+//! Waste is bounded: [`HELD_FIRST`] files, and [`HELD_MAX`] once one of them was opened, have
+//! bytes ahead of the program. Those that no program opens within [`EXPIRY`] lose them. The bytes
+//! are part of the budget and of the account of read-ahead (docs/read-ahead.md). Files that are
+//! opened without a request, and read from the kernel's pages, begin nothing. A lookup begins
+//! nothing more until a file of that directory was opened.
 //!
 //! This file decides; `ops/files_ahead.rs` acts.
 
@@ -67,6 +72,8 @@ pub(crate) struct FileBatch {
 pub(crate) struct Steps {
     /// Ask for these.
     pub(crate) ask: Option<FileBatch>,
+    /// Fetch those of the file that was opened, before all others: the program reads it now.
+    pub(crate) fetch_own: bool,
     /// Fetch the first bytes of these, of this directory.
     pub(crate) fetch: Vec<Fid>,
     pub(crate) dir: Option<Fid>,
@@ -79,9 +86,22 @@ pub(crate) struct Gone<B> {
     _bytes: Vec<B>,
 }
 
+/// What a lookup does whose name no lock covers.
+#[derive(Debug)]
+pub(crate) enum OnLookup {
+    /// It asks the MDT itself.
+    Ask,
+    /// The file is on its way: it waits for the end of this, then looks again.
+    Wait(watch::Receiver<()>),
+    /// It asks for these files, its own among them.
+    Fetch(FileBatch),
+}
+
 /// See the module. `B`: what keeps the bytes of a file.
 pub(crate) struct FilesAhead<B> {
     walks: VecDeque<Walk>,
+    /// Directories that were not known as a whole when a program opened this file of them.
+    begun: VecDeque<(Fid, Fid)>,
     coming: HashMap<Fid, watch::Receiver<()>>,
     held: HashMap<Fid, (B, Monotonic)>,
     /// A task looks after those that are held.
@@ -106,12 +126,19 @@ struct Walk {
     ready: VecDeque<Fid>,
     /// One of those that were asked for was opened.
     is_used: bool,
+    /// The file that was opened last, if its bytes were fetched ahead, or are now.
+    ahead: Option<Fid>,
+    /// The kernel has no pages of files that were opened without a request.
+    reads: bool,
+    /// The lookup of this file asked for it and those behind it, and no file was opened since.
+    looked: Option<Fid>,
 }
 
 impl<B> Default for FilesAhead<B> {
     fn default() -> FilesAhead<B> {
-        let (walks, coming, held) = (VecDeque::new(), HashMap::default(), HashMap::default());
-        FilesAhead { walks, coming, held, is_watched: false }
+        let (walks, begun) = (VecDeque::new(), VecDeque::new());
+        let (coming, held) = (HashMap::default(), HashMap::default());
+        FilesAhead { walks, begun, coming, held, is_watched: false }
     }
 }
 
@@ -126,46 +153,127 @@ impl<B> FilesAhead<B> {
         self.coming.get(&file).cloned()
     }
 
+    /// The directory of a file, if it is followed.
+    pub(crate) fn dir_of(&self, file: Fid) -> Option<Fid> {
+        self.walks.iter().find(|walk| walk.places(file).is_some()).map(|walk| walk.dir)
+    }
+
+    /// A program looks a name up that no lock covers. `listing`: as for [`FilesAhead::opened`].
+    pub(crate) fn looked(
+        &mut self,
+        dir: Fid,
+        name: &Name,
+        listing: Option<Arc<[DirEntry]>>,
+        is_known: impl Fn(Fid) -> bool,
+    ) -> OnLookup {
+        if self.is_idle() && self.begun.is_empty() {
+            return OnLookup::Ask;
+        }
+        let was_begun = self.begun.iter().any(|(begun, _)| *begun == dir);
+        let Some(walk) = self.walk(dir, listing, was_begun) else { return OnLookup::Ask };
+        let Some(file) = walk.file(name) else { return OnLookup::Ask };
+        if let Some(done) = self.coming.get(&file) {
+            return OnLookup::Wait(done.clone());
+        }
+        if is_known(file) {
+            return OnLookup::Ask;
+        }
+        let coming = &self.coming;
+        let Some(walk) = self.walks.back_mut() else { return OnLookup::Ask };
+        let batch = walk.ask_from(file, |file| is_known(file) || coming.contains_key(&file));
+        let Some(batch) = batch else { return OnLookup::Ask };
+        self.comes(&batch);
+        OnLookup::Fetch(batch)
+    }
+
     /// A program opened a file of a directory to read it. `missed`: it had to wait. `listing`: the
     /// directory as it is known; `None`: not as a whole, at the moment. `is_known`: an open of a
     /// file needs no request.
     pub(crate) fn opened(
         &mut self,
-        (dir, name, file): (Fid, &Name, Fid),
+        (dir, file): (Fid, Fid),
         missed: bool,
         listing: Option<Arc<[DirEntry]>>,
         is_known: impl Fn(Fid) -> bool,
     ) -> Steps {
         let was_ahead = self.held.remove(&file).is_some() || self.coming.contains_key(&file);
+        let Some(walk) = self.walk(dir, listing, missed) else {
+            if missed {
+                self.begun.retain(|(begun, _)| *begun != dir);
+                self.begun.truncate(DIRECTORIES_MAX - 1);
+                self.begun.push_front((dir, file));
+            }
+            return Steps::default();
+        };
+        // An open that is asked of the MDT brings what it can by itself.
+        let fetch_own = walk.looked.take() == Some(file) && !missed;
+        let missed = missed || fetch_own;
+        let was_ready = walk.came_to(file);
+        walk.is_used |= was_ahead || was_ready;
+        walk.ahead = (was_ahead || fetch_own).then_some(file);
+        if !walk.goes_on(file) || !(missed || was_ahead || was_ready) {
+            return Steps::default();
+        }
+        let coming = &self.coming;
+        let Some(walk) = self.walks.back_mut() else { return Steps::default() };
+        let ask = walk.next(|file| is_known(file) || coming.contains_key(&file));
+        ask.iter().for_each(|batch| self.comes(batch));
+        Steps { ask, fetch_own, fetch: self.next_to_fetch(dir), dir: Some(dir) }
+    }
+
+    /// The kernel reads the beginning of a file that a program opened without a request. `listing`:
+    /// as for [`FilesAhead::opened`].
+    pub(crate) fn read(
+        &mut self,
+        (dir, file): (Fid, Fid),
+        listing: Option<Arc<[DirEntry]>>,
+        is_known: impl Fn(Fid) -> bool,
+    ) -> Steps {
+        match self.walks.iter_mut().find(|walk| walk.dir == dir) {
+            Some(walk) if walk.ahead == Some(file) => return Steps::default(),
+            Some(walk) => walk.reads = true,
+            None => {}
+        }
+        self.opened((dir, file), true, listing, is_known)
+    }
+
+    /// A directory that is followed, now as the one used last. If it is not yet, and `begins`, it
+    /// is from now on; the file with which a program began there counts.
+    fn walk(
+        &mut self,
+        dir: Fid,
+        listing: Option<Arc<[DirEntry]>>,
+        begins: bool,
+    ) -> Option<&mut Walk> {
         let found = self.walks.iter().position(|walk| walk.dir == dir);
         let walk = match (found, listing) {
             (Some(at), listing) => {
-                let Some(mut walk) = self.walks.remove(at) else { return Steps::default() };
-                if let Some(listing) = listing.filter(|new| !Arc::ptr_eq(new, &walk.listing)) {
-                    walk = Walk::new(dir, listing);
+                let walk = self.walks.remove(at)?;
+                match listing.filter(|new| !Arc::ptr_eq(new, &walk.listing)) {
+                    Some(listing) => Walk::new(dir, listing),
+                    None => walk,
                 }
+            }
+            (None, Some(listing)) if begins => {
+                let mut walk = Walk::new(dir, listing);
+                let begun = self.begun.iter().position(|(begun, _)| *begun == dir);
+                let begun = begun.and_then(|at| self.begun.remove(at));
+                begun.into_iter().for_each(|(_, file)| _ = walk.goes_on(file));
                 walk
             }
-            (None, Some(listing)) if missed => Walk::new(dir, listing),
-            (None, _) => return Steps::default(),
+            (None, _) => return None,
         };
         if self.walks.len() >= DIRECTORIES_MAX {
             self.walks.pop_front();
         }
         self.walks.push_back(walk);
-        let Some(walk) = self.walks.back_mut() else { return Steps::default() };
-        let was_ready = walk.came_to(file);
-        walk.is_used |= was_ahead || was_ready;
-        if !walk.goes_on(name) || !(missed || was_ahead || was_ready) {
-            return Steps::default();
-        }
-        let coming = &self.coming;
-        let ask = walk.next(|file| is_known(file) || coming.contains_key(&file));
-        if let Some(batch) = &ask {
-            let done = batch.done.subscribe();
-            self.coming.extend(batch.files.iter().map(|file| (*file, done.clone())));
-        }
-        Steps { ask, fetch: self.next_to_fetch(dir), dir: Some(dir) }
+        self.walks.back_mut()
+    }
+
+    /// Files are asked for.
+    fn comes(&mut self, batch: &FileBatch) {
+        let done = batch.done.subscribe();
+        self.coming.extend(batch.files.iter().map(|file| (*file, done.clone())));
     }
 
     /// A batch of this directory was answered, or will not be. Files whose bytes are to be fetched.
@@ -173,7 +281,8 @@ impl<B> FilesAhead<B> {
         let walk = self.walks.iter_mut().find(|walk| walk.dir == dir);
         // Those that a program did not open meanwhile: an open waits for the batch.
         if let Some(walk) = walk {
-            walk.ready.extend(files);
+            let looked = walk.looked;
+            walk.ready.extend(files.iter().filter(|file| looked != Some(**file)));
         }
         files.iter().for_each(|file| _ = self.coming.remove(file));
         self.next_to_fetch(dir)
@@ -186,10 +295,20 @@ impl<B> FilesAhead<B> {
         let Some(walk) = self.walks.iter_mut().find(|walk| walk.dir == dir) else {
             return Vec::new();
         };
+        if walk.run[walk.order] == 0 {
+            // No second file was opened.
+            return Vec::new();
+        }
         let most = if walk.is_used { HELD_MAX } else { HELD_FIRST };
         let (room, ready) = (most.saturating_sub(held), walk.ready.len());
         let count = if room < ready.min(most / 4) { 0 } else { room.min(ready) };
         walk.ready.drain(..count).collect()
+    }
+
+    /// True if no file that was asked for ahead was opened yet: what is fetched now is wanted at
+    /// once, in order.
+    pub(crate) fn begins(&self, dir: Fid) -> bool {
+        self.walks.iter().any(|walk| walk.dir == dir && !walk.is_used)
     }
 
     /// The bytes of a file are on their way. True if a task must look after them from now on.
@@ -229,7 +348,16 @@ impl Walk {
             asked: 0,
             ready: VecDeque::new(),
             is_used: false,
+            ahead: None,
+            reads: false,
+            looked: None,
         }
+    }
+
+    /// The file of a name.
+    fn file(&self, name: &Name) -> Option<Fid> {
+        let place = self.listing.binary_search_by(|entry| entry.name.cmp(name)).ok()?;
+        Some(self.listing[place].fid)
     }
 
     /// The program opened a file. True if it was asked for and its bytes were not; so were those
@@ -242,18 +370,17 @@ impl Walk {
         at.is_some()
     }
 
-    /// Where a name is in each order.
-    fn places(&self, name: &Name) -> Option<[usize; 2]> {
-        let place = self.listing.binary_search_by(|entry| entry.name.cmp(name)).ok()? as u32;
-        let ino = |place: u32| self.listing[place as usize].fid.ino();
-        let by_name = self.orders[0].binary_search(&place).ok()?;
-        let by_number = self.orders[1].binary_search_by_key(&ino(place), |at| ino(*at)).ok()?;
+    /// Where a file is in each order.
+    fn places(&self, file: Fid) -> Option<[usize; 2]> {
+        let ino = |place: &u32| self.listing[*place as usize].fid.ino();
+        let by_number = self.orders[1].binary_search_by_key(&file.ino(), ino).ok()?;
+        let by_name = self.orders[0].binary_search(&self.orders[1][by_number]).ok()?;
         Some([by_name, by_number])
     }
 
     /// The program is there now. True if it goes on in the order that is followed.
-    fn goes_on(&mut self, name: &Name) -> bool {
-        let Some(places) = self.places(name) else { return false };
+    fn goes_on(&mut self, file: Fid) -> bool {
+        let Some(places) = self.places(file) else { return false };
         for (order, place) in places.into_iter().enumerate() {
             let before = self.at[order].replace(place);
             match before.map(|before| place.wrapping_sub(before)) {
@@ -268,7 +395,7 @@ impl Walk {
         };
         let Some(order) = order else {
             // It went elsewhere.
-            (self.is_used, self.asked) = (false, 0);
+            (self.is_used, self.reads, self.asked) = (false, false, 0);
             self.ready.clear();
             return false;
         };
@@ -277,6 +404,29 @@ impl Walk {
             self.ready.clear();
         }
         true
+    }
+
+    /// A file that would go on in an order is about to be looked up: it and those behind it, to
+    /// be asked for.
+    fn ask_from(&mut self, file: Fid, is_known: impl Fn(Fid) -> bool) -> Option<FileBatch> {
+        let places = self.places(file).filter(|_| self.looked.is_none())?;
+        let follows = |order: usize| {
+            let before = self.at[order]?;
+            (1..=SKIP_MAX).contains(&places[order].checked_sub(before)?).then_some(order)
+        };
+        let order = follows(self.order).or_else(|| follows(1 - self.order))?;
+        if order != self.order {
+            (self.order, self.asked) = (order, 0);
+            self.ready.clear();
+        }
+        if places[order] < self.asked {
+            // It was asked for, and something took its locks.
+            return None;
+        }
+        self.asked = places[order];
+        let batch = self.next(is_known)?;
+        self.looked = Some(file);
+        Some(batch)
     }
 
     /// The next files to ask for, if enough of those that were asked for are used up.
@@ -291,11 +441,12 @@ impl Walk {
         }
         let end = (here + window).min(order.len());
         let places = order.get(self.asked..end).unwrap_or_default();
-        let places: Vec<u32> = places
-            .iter()
-            .copied()
-            .filter(|place| !is_known(self.listing[*place as usize].fid))
-            .collect();
+        let fid = |place: &u32| self.listing[*place as usize].fid;
+        let (known, places): (Vec<u32>, Vec<u32>) =
+            places.iter().partition(|place| is_known(fid(place)));
+        if self.reads {
+            self.ready.extend(known.iter().map(fid));
+        }
         self.asked = self.asked.max(end);
         if places.is_empty() {
             return None;

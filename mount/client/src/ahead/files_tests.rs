@@ -93,7 +93,7 @@ impl Program {
         let known = &self.known;
         let listing = Some(self.listing.clone());
         let is_known = |file| known.contains(&file);
-        let steps = self.ahead.opened((DIR, &name(n), file), missed, listing, is_known);
+        let steps = self.ahead.opened((DIR, file), missed, listing, is_known);
         if let Some(batch) = steps.ask {
             self.asked.push((self.now + 1, batch.dir, batch.files));
         }
@@ -146,7 +146,7 @@ fn a_program_that_stops_wastes_little() {
 fn what_needs_no_request_begins_nothing() {
     let mut ahead = FilesAhead::<()>::default();
     for n in 0..10 {
-        let of = (DIR, &name(n), fid(n, 10));
+        let of = (DIR, fid(n, 10));
         let steps = ahead.opened(of, false, Some(listing(10)), |_| true);
         assert!(steps.ask.is_none() && steps.fetch.is_empty() && ahead.is_idle());
     }
@@ -157,8 +157,7 @@ fn neighbours_are_asked_for_together() {
     let mut ahead = FilesAhead::<()>::default();
     let listing = listing(100);
     let is_known = |file| file == fid(5, 100);
-    let mut open =
-        |n| ahead.opened((DIR, &name(n), fid(n, 100)), true, Some(listing.clone()), is_known).ask;
+    let mut open = |n| ahead.opened((DIR, fid(n, 100)), true, Some(listing.clone()), is_known).ask;
     assert!(open(0).is_none());
     let batch = open(1).expect("the second in order");
     let run = |after, count| Run { after: Some(name(after)), count };
@@ -174,7 +173,68 @@ fn few_directories_are_followed() {
     let mut ahead = FilesAhead::<()>::default();
     for n in 0..2 * DIRECTORIES_MAX {
         let dir = Fid { oid: 1000 + n as u32, ..DIR };
-        ahead.opened((dir, &name(0), fid(0, 10)), true, Some(listing(10)), |_| false);
+        ahead.opened((dir, fid(0, 10)), true, Some(listing(10)), |_| false);
     }
     assert_eq!(ahead.walks.len(), DIRECTORIES_MAX);
+}
+
+#[test]
+fn a_lookup_of_the_second_file_asks_for_it_and_those_behind_it() {
+    let mut ahead = FilesAhead::<()>::default();
+    let listing = listing(100);
+    let known = |_| false;
+    let steps = ahead.opened((DIR, fid(0, 100)), true, None, known);
+    assert!(steps.ask.is_none(), "the directory is not known yet");
+    let OnLookup::Fetch(batch) = ahead.looked(DIR, &name(1), Some(listing.clone()), known) else {
+        panic!("the second in order")
+    };
+    assert_eq!(batch.runs, [Run { after: Some(name(0)), count: 64 }]);
+    let other = ahead.looked(DIR, &name(2), Some(listing.clone()), known);
+    assert!(matches!(other, OnLookup::Wait(_)), "it is on its way");
+    let fetch = ahead.answered(DIR, &batch.files);
+    assert!(fetch.is_empty(), "it may only be looked at");
+    for n in [2, 66] {
+        let looked = ahead.looked(DIR, &name(n), Some(listing.clone()), known);
+        assert!(matches!(looked, OnLookup::Ask), "no file was opened since: {n}");
+    }
+    let steps = ahead.opened((DIR, fid(1, 100)), false, Some(listing.clone()), known);
+    let next: Vec<Fid> = (2..2 + HELD_FIRST).map(|n| fid(n, 100)).collect();
+    assert!(steps.ask.is_none() && steps.fetch_own && steps.fetch == next);
+    next.into_iter().for_each(|file| _ = ahead.hold(file, (), at(0)));
+    // One of those is opened: more are worth it.
+    let steps = ahead.opened((DIR, fid(2, 100)), false, Some(listing), known);
+    assert_eq!(steps.ask.expect("the rest").runs, [Run { after: Some(name(64)), count: 35 }]);
+}
+
+#[test]
+fn lookups_begin_nothing_that_goes_on_in_no_order() {
+    let (mut ahead, listing) = (FilesAhead::<()>::default(), listing(100));
+    let asks = |ahead: &mut FilesAhead<()>, n| {
+        matches!(ahead.looked(DIR, &name(n), Some(listing.clone()), |_| false), OnLookup::Ask)
+    };
+    assert!(asks(&mut ahead, 0) && asks(&mut ahead, 1), "no file was opened");
+    ahead.opened((DIR, fid(10, 100)), true, Some(listing.clone()), |_| false);
+    assert!(asks(&mut ahead, 10) && asks(&mut ahead, 50) && asks(&mut ahead, 3));
+    assert!(!asks(&mut ahead, 11));
+}
+
+#[test]
+fn files_that_need_no_request_are_fetched_once_the_kernel_reads_two_of_them() {
+    let (mut ahead, listing) = (FilesAhead::<()>::default(), listing(100));
+    let known = |_| true;
+    let next = |from: usize, until: usize| (from..until).map(|n| fid(n, 100)).collect::<Vec<_>>();
+    for n in 0..2 {
+        let of = (DIR, fid(n, 100));
+        assert!(ahead.opened(of, false, Some(listing.clone()), known).fetch.is_empty());
+        let steps = ahead.read(of, Some(listing.clone()), known);
+        let expected = if n == 0 { Vec::new() } else { next(2, 2 + HELD_FIRST) };
+        assert!(steps.ask.is_none() && steps.fetch == expected, "{n}");
+        steps.fetch.into_iter().for_each(|file| _ = ahead.hold(file, (), at(0)));
+    }
+    // It was fetched ahead: so more are, and its read changes nothing.
+    let of = (DIR, fid(2, 100));
+    let steps = ahead.opened(of, false, Some(listing.clone()), known);
+    assert_eq!(steps.fetch, next(2 + HELD_FIRST, 2 + HELD_FIRST + 49));
+    let steps = ahead.read(of, Some(listing), known);
+    assert!(steps.ask.is_none() && steps.fetch.is_empty());
 }

@@ -3,6 +3,7 @@
 
 pub(crate) mod directory;
 pub(crate) mod files;
+pub(crate) mod found_in;
 pub(crate) mod names;
 pub(crate) mod statahead;
 pub(crate) mod windows;

@@ -15,6 +15,11 @@
 //! is cheap, and locks on what it would save are not: each client of a job may look at a few files
 //! of one large directory, and a client that removes them then calls all of them back.
 //!
+//! **Files that are opened**, over any long line. The next files of a directory can be opened and
+//! read ahead only if its names are known. So with the first open that waits for its MDT, and again
+//! with the second, fourth and so on, they are listed beside it, as many for each as above: in the
+//! time of that wait the line carries ten times as much, or more.
+//!
 //! This file decides; `ops/directories/names_ahead.rs` acts.
 
 use env::clock::Monotonic;
@@ -49,6 +54,9 @@ struct Asked {
     found: u32,
     /// With this count it is listed.
     list_at_found: u32,
+    /// Opens for reading, and with which count of them it is listed.
+    opened: u32,
+    list_at_opened: u32,
     last: Monotonic,
 }
 
@@ -72,6 +80,18 @@ impl NamesAhead {
         Some(asked.found.saturating_mul(NAMES_PER_MISS).min(READDIR_ENTRIES_MAX as u32))
     }
 
+    /// An MDT over a long line is asked to open a file for reading, in a directory of which not all
+    /// names are known. As [`NamesAhead::found`].
+    pub(crate) fn opened(&mut self, dir: Fid, now: Monotonic) -> Option<u32> {
+        let asked = self.asked(dir, now);
+        asked.opened = asked.opened.saturating_add(1);
+        if asked.opened < asked.list_at_opened {
+            return None;
+        }
+        asked.list_at_opened = asked.opened.saturating_mul(2);
+        Some(asked.opened.saturating_mul(NAMES_PER_MISS).min(READDIR_ENTRIES_MAX as u32))
+    }
+
     fn asked(&mut self, dir: Fid, now: Monotonic) -> &mut Asked {
         if self.dirs.len() >= DIRECTORIES_MAX && !self.dirs.contains_key(&dir) {
             self.dirs.retain(|_, asked| !asked.is_old(now));
@@ -79,7 +99,15 @@ impl NamesAhead {
                 self.dirs.clear();
             }
         }
-        let anew = Asked { absent: 0, list_at: 1, found: 0, list_at_found: FOUND_FIRST, last: now };
+        let anew = Asked {
+            absent: 0,
+            list_at: 1,
+            found: 0,
+            list_at_found: FOUND_FIRST,
+            opened: 0,
+            list_at_opened: 1,
+            last: now,
+        };
         let asked = self.dirs.entry(dir).or_insert(anew);
         if asked.is_old(now) {
             *asked = anew;
@@ -142,6 +170,9 @@ mod tests {
         let found = |n| Some((n, ahead.found(fid(1), at(0))?));
         let listed: Vec<(u32, u32)> = (1..=30).filter_map(found).collect();
         assert_eq!(listed, [(3, 3072), (6, 6144), (12, 12_288), (24, 24_576)]);
+        let opened = |n| Some((n, ahead.opened(fid(2), at(0))?));
+        let listed: Vec<(u32, u32)> = (1..=7).filter_map(opened).collect();
+        assert_eq!(listed, [(1, 1024), (2, 2048), (4, 4096)], "opens, from the first one on");
         let mut ahead = NamesAhead::default();
         for n in 0..10 {
             assert_eq!(ahead.found(fid(1), at(60 * n)), None, "too rarely");

@@ -80,6 +80,24 @@ async fn listed_files(rig: &Rig, count: usize) -> Vec<Found> {
     files
 }
 
+#[test]
+fn attributes_that_are_lost_amid_a_listed_directory_come_together() {
+    simulated(|rig| async move {
+        let files = listed_files(&rig, 60).await;
+        // As when other clients write them, or change their modes.
+        for found in &files[20..50] {
+            rig.revoked(found.attr.fid, InodeBits::UPDATE).await;
+        }
+        rig.cluster.asked();
+        for n in 0..files.len() {
+            let name = format!("f{n:02}");
+            assert!(matches!(rig.lookup(&name).await, client::Looked::Found(_)), "{name}");
+        }
+        let asked = ["Lookup", "GetattrMany"].map(|word| rig.asked(word));
+        assert_eq!(asked, [1, 1], "the first one, then all others in one request");
+    });
+}
+
 /// A program opens, reads and closes these files.
 async fn read_one_by_one(rig: &Rig, files: &[Found]) {
     for (n, found) in files.iter().enumerate() {

@@ -37,6 +37,9 @@ const UNIT: u64 = 1 << 20;
 /// First bytes of a file that a program is about to open, over a short line and over a long one.
 const FIRST: u64 = 1 << 20;
 const FIRST_FAR: u64 = 4 << 20;
+/// The same of the first files of a directory: the pieces of each are spread over all connections,
+/// so the files come one after the other and not all at last.
+const UNIT_START: u64 = 256 << 10;
 /// Smallest one that does not end with the file.
 const UNIT_MIN: u64 = 32 << 10;
 /// Files on an MDT that one request reads, and their bytes.
@@ -97,26 +100,46 @@ impl DataPath {
     /// Fetches the first bytes of files that a program is about to open, and will find open under
     /// locks. The results keep them. Not in them: files that are in use, or that locks do not
     /// cover. What lives on an MDT is asked for together.
-    pub fn fetch_first(&self, fids: &[Fid]) -> Vec<(Fid, Arc<File>)> {
+    /// `starts`: the program will be there before all have come.
+    pub fn fetch_first(&self, fids: &[Fid], starts: bool) -> Vec<(Fid, Arc<File>)> {
         let mut together = Together(Vec::new());
         let mut fetched = Vec::with_capacity(fids.len());
-        for fid in fids {
-            fetched.extend(self.fetch_first_of(*fid, &mut together).map(|file| (*fid, file)));
+        for fid in fids.iter().filter(|fid| self.files.get_used(**fid).is_none()) {
+            let file = self.fetch_first_of(*fid, starts, &mut together);
+            fetched.extend(file.map(|file| (*fid, file)));
         }
+        self.fetch_together(together);
+        fetched
+    }
+
+    /// Fetches the first bytes of a file that a program has opened under locks, and will read. They
+    /// go with its close.
+    pub fn fetch_opened(&self, fid: Fid) {
+        let mut together = Together(Vec::new());
+        // The open file keeps them.
+        _ = self.fetch_first_of(fid, true, &mut together);
+        self.fetch_together(together);
+    }
+
+    fn fetch_together(&self, together: Together<Asked>) {
         for Batch { pieces, .. } in together.0 {
             let Some(me) = self.strong() else { break };
             let read = follow_job(cause::job(), async move { me.read_together(pieces).await });
             self.session.env.tasks.spawn("read ahead", Box::pin(read));
         }
-        fetched
     }
 
-    fn fetch_first_of(&self, fid: Fid, together: &mut Together<Asked>) -> Option<Arc<File>> {
+    fn fetch_first_of(
+        &self,
+        fid: Fid,
+        starts: bool,
+        together: &mut Together<Asked>,
+    ) -> Option<Arc<File>> {
         let (layout, size) = {
             let mut table = self.locks.table.lock();
             (table.layout(fid).filter(|_| table.opens_to_read(fid))?, table.attr(fid)?.attr.size)
         };
-        if self.files.get_used(fid).is_some() || self.writeback.has_pages(fid) {
+        if self.writeback.has_pages(fid) {
             return None;
         }
         let guard = self.try_data_guard(fid, DataAccess::READ_ALL)?;
@@ -124,8 +147,8 @@ impl DataPath {
         let on_mdt = layout.mdt_bytes();
         file.learn_layout(layout);
         let Ok(gate) = file.gate.try_read() else { return None };
-        let (_, first) = self.line(&file, 0);
-        let first = ByteRange::new(0, size.min(first));
+        let (_, most) = self.line(&file, 0);
+        let first = ByteRange::new(0, size.min(most));
         if size > 0 && first.end <= on_mdt {
             if !self.locks.is_stopped(fid)
                 && let Ask::Coming(asked) = self.ask_ahead(&file, first, guard.tenure())
@@ -133,7 +156,10 @@ impl DataPath {
                 together.add(fid.mdt(), first.end, asked);
             }
         } else if size > 0 {
-            self.fetch_ahead(&file, Wanted::from_slice(&[first]), guard.tenure());
+            let unit = if starts { UNIT_START } else { first.end };
+            let starts = (0..first.end).step_by(unit as usize);
+            let pieces = starts.map(|at| ByteRange::new(at, first.end.min(at + unit)));
+            self.fetch_ahead(&file, pieces.collect(), guard.tenure());
         }
         drop((gate, guard));
         Some(file)

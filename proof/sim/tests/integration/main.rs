@@ -4,6 +4,7 @@ mod bundles;
 mod by_hand;
 mod closing;
 mod eviction;
+mod far_files;
 mod followers;
 mod migrations;
 mod migrations_seen;

@@ -23,7 +23,7 @@ use types::session::{ClientUuid, Pairing, Transno, Xid};
 use types::target::TargetName;
 use wire::class::Changes;
 use wire::client::{ClientOp, ClientReply};
-use wire::codec::{Encoded, decode_request, encode_reply};
+use wire::codec::{Encoded, ReplyPieces, decode_request, encode_reply};
 use wire::envelope::{ENVELOPE_BYTES, Envelope, Refusal};
 use wire::mds::MdsOp;
 use wire::message::{Op, OpReply, Reply, Request};
@@ -52,11 +52,23 @@ fn reply_of(rpc: &Rpc, client: ClientUuid, reply: &Reply) -> Payload {
 
 /// As [`reply_of`], in a session.
 fn reply_in(rpc: &Rpc, export: &Export, reply: &Reply) -> Payload {
+    sealed_in(rpc, export, encode_reply(reply))
+}
+
+/// The same of a reply that may be large: what else waits for this thread gets its turns between
+/// the pieces. The reply itself stands: locks that it grants are known to the table by now, and if
+/// one is called back meanwhile, the client hears of that first, as it may of any reply.
+async fn reply_in_pieces(rpc: &Rpc, export: &Export, reply: Reply) -> Payload {
+    let mut pieces = ReplyPieces::of(reply);
+    while pieces.next_piece() {
+        tokio::task::yield_now().await;
+    }
+    sealed_in(rpc, export, pieces.finish())
+}
+
+fn sealed_in(rpc: &Rpc, export: &Export, reply: Encoded) -> Payload {
     let (clock, open_ms) = moment(rpc, export);
-    seal(
-        Envelope { client: export.client(), open_ms, clock, ..Envelope::default() },
-        encode_reply(reply),
-    )
+    seal(Envelope { client: export.client(), open_ms, clock, ..Envelope::default() }, reply)
 }
 
 /// A reply that was made before goes out once more: its envelope shows the present state.
@@ -441,5 +453,5 @@ async fn answer(
     }
     let reply = served.handle(&export, request, &rpc.env().clock).await;
     export.learn_committed(reply.last_committed);
-    (reply_in(&rpc, &export, &reply), true)
+    (reply_in_pieces(&rpc, &export, reply).await, true)
 }

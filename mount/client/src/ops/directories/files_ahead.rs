@@ -5,12 +5,14 @@
 //! an open for reading would be granted, but opens nothing: nothing must be closed, and no lease is
 //! broken. Bytes are fetched as read-ahead fetches them, under DATA, and leave with it.
 
-use crate::ahead::files::{EXPIRY, FileBatch, Run};
+use crate::ahead::files::{EXPIRY, FileBatch, OnLookup, Run, Steps};
 use crate::client::Client;
+use observe::cause;
 use std::sync::Arc;
 use stubs::tickets::TicketKeeper;
 use types::credentials::Credentials;
 use types::fid::Fid;
+use types::name::Name;
 use wire::mds::{MdsOp, Readdir};
 
 /// Bytes of one piece of a listing, at most.
@@ -27,22 +29,85 @@ impl Client {
         true
     }
 
-    /// A program opened a file to read it; `missed`: by a request of its own.
-    pub(crate) fn open_next(&self, who: &Credentials, file: Fid, missed: bool) {
-        if !missed && self.files_ahead.lock().is_idle() {
-            return;
+    /// False: files are not opened ahead on this mount, or not now.
+    pub(crate) fn may_open_ahead(&self) -> bool {
+        !self.locks.no_open() && !self.is_careful() && self.data.ledger.may_fetch_files()
+    }
+
+    /// The directory of a file, as far as it is known.
+    pub(crate) fn dir_of(&self, file: Fid) -> Option<Fid> {
+        let followed = || self.files_ahead.lock().dir_of(file);
+        self.found_in.of(file).or_else(followed).or_else(|| {
+            let led = self.locks.table.lock().led_by(file);
+            led.map(|(dir, _)| dir)
+        })
+    }
+
+    /// A lookup is about to ask for a name that locks do not cover. True: what an open of that file
+    /// brings came otherwise, perhaps, and that of the files behind it.
+    pub(crate) async fn open_ahead(&self, who: &Credentials, dir: Fid, name: &Name) -> bool {
+        if !self.may_open_ahead() {
+            return false;
         }
-        if self.locks.no_open() || self.is_careful() || !self.data.ledger.may_fetch_files() {
-            return;
-        }
-        let steps = {
+        let on_lookup = {
             let mut table = self.locks.table.lock();
-            let Some((dir, name)) = table.led_by(file) else { return };
             let listing = table.listing(dir, false).map(|(entries, _)| entries);
             let is_known = |file| table.opens_to_read(file);
-            self.files_ahead.lock().opened((dir, &name, file), missed, listing, is_known)
+            self.files_ahead.lock().looked(dir, name, listing, is_known)
         };
+        let mut done = match on_lookup {
+            OnLookup::Ask => return false,
+            OnLookup::Wait(done) => done,
+            OnLookup::Fetch(batch) => {
+                let Some(me) = self.strong() else { return false };
+                let (who, done) = (who.clone(), batch.done.subscribe());
+                // In the background: this lookup may be interrupted. But the program waits for it.
+                let work = async move { me.ask_files(&who, batch).await };
+                let work = cause::follow(cause::current(), work);
+                self.session.env.tasks.spawn("open files ahead", Box::pin(work));
+                done
+            }
+        };
+        // An error says that it is over.
+        while done.changed().await.is_ok() {}
+        true
+    }
+
+    /// A program opened a file to read it; `missed`: by a request of its own.
+    pub(crate) fn open_next(&self, who: &Credentials, file: Fid, missed: bool) {
+        if !missed && self.files_ahead.lock().is_idle() || !self.may_open_ahead() {
+            return;
+        }
+        let Some(dir) = self.dir_of(file) else { return };
+        let steps = {
+            let mut table = self.locks.table.lock();
+            let listing = table.listing(dir, false).map(|(entries, _)| entries);
+            let is_known = |file| table.opens_to_read(file);
+            self.files_ahead.lock().opened((dir, file), missed, listing, is_known)
+        };
+        self.go_on(who, file, steps);
+    }
+
+    /// The kernel reads the beginning of a file that a program opened without a request.
+    pub(crate) fn read_next(&self, who: &Credentials, file: Fid) {
+        if !self.may_open_ahead() {
+            return;
+        }
+        let Some(dir) = self.dir_of(file) else { return };
+        let steps = {
+            let mut table = self.locks.table.lock();
+            let listing = table.listing(dir, false).map(|(entries, _)| entries);
+            let is_known = |file| table.opens_to_read(file);
+            self.files_ahead.lock().read((dir, file), listing, is_known)
+        };
+        self.go_on(who, file, steps);
+    }
+
+    fn go_on(&self, who: &Credentials, file: Fid, steps: Steps) {
         let Some(me) = self.strong() else { return };
+        if steps.fetch_own {
+            self.data.fetch_opened(file);
+        }
         if let Some(dir) = steps.dir {
             me.fetch_files(dir, steps.fetch);
         }
@@ -92,7 +157,8 @@ impl Client {
         let now = self.session.env.clock.now();
         let mut begins = false;
         while !files.is_empty() {
-            for (file, bytes) in self.data.fetch_first(&files) {
+            let starts = self.files_ahead.lock().begins(dir);
+            for (file, bytes) in self.data.fetch_first(&files, starts) {
                 begins |= self.files_ahead.lock().hold(file, bytes, now);
             }
             files = self.files_ahead.lock().next_to_fetch(dir);

@@ -2,6 +2,7 @@
 //! decides, asked of the MDT.
 
 use crate::client::Client;
+use env::net::LONG_LINE;
 use session::error::ClientError;
 use session::session::Session;
 use std::sync::Arc;
@@ -63,9 +64,30 @@ impl Client {
         }
         let far = self.session.mdc(dir).is_ok_and(|mdc| mdc.import().least_delay() >= FAR);
         let now = self.session.env.clock.now();
-        let Some(limit) = far.then(|| self.names_ahead.lock().found(dir, now)).flatten() else {
+        if let Some(limit) = far.then(|| self.names_ahead.lock().found(dir, now)).flatten() {
+            self.list_beside(who, dir, limit);
+        }
+    }
+
+    /// A program is about to open a file to read it, by a request. The names of its directory are
+    /// listed beside it if the line is a long one: with these the next files are opened ahead.
+    pub(crate) fn list_for_open(&self, who: &Credentials, file: Fid) {
+        if self.statahead_max() == 0 || !self.may_open_ahead() {
             return;
-        };
+        }
+        let Some(dir) = self.dir_of(file) else { return };
+        let far = self.session.mdc(dir).is_ok_and(|mdc| mdc.import().least_delay() >= LONG_LINE);
+        if !far || self.locks.table.lock().listing(dir, false).is_some() {
+            return;
+        }
+        let now = self.session.env.clock.now();
+        let limit = self.names_ahead.lock().opened(dir, now);
+        if let Some(limit) = limit {
+            self.list_beside(who, dir, limit);
+        }
+    }
+
+    fn list_beside(&self, who: &Credentials, dir: Fid, limit: u32) {
         let asked = list(self.session.clone(), who.clone(), dir, limit);
         let work = async move {
             if let Err(error) = asked.await {

@@ -56,6 +56,9 @@ impl Client {
         {
             return Ok(handle);
         }
+        if only_reads(open) {
+            self.list_for_open(&caller.credentials, fid);
+        }
         let tasks = self.session.env.tasks.clone();
         let (opener, closer) = (self.clone(), self.clone());
         let work = async move { opener.open_fid(caller, fid, open).await };

@@ -32,6 +32,9 @@ impl Client {
                 self.data.writeback.kernel_eof.watch(fid, self.locks.told_size(fid))
             });
         }
+        if offset == 0 && open.begins_unasked() {
+            self.read_next(&caller.credentials, open.file.fid);
+        }
         let _fills = (from_page_cache && self.locks.no_open())
             .then(|| self.locks.held_pages.fill(open.file.fid));
         let data = self

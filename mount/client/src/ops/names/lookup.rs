@@ -107,6 +107,12 @@ impl Client {
         let mdc = self.session.mdc(parent)?;
         // What came while this waited may show that the directory was split.
         let is_here = || self.place_known(dir, &name) == Some(parent);
+        if self.open_ahead(&caller.credentials, parent, &name).await
+            && is_here()
+            && let Some(known) = self.look_up_in_table(parent, &name)
+        {
+            return Ok(known);
+        }
         if self.stat_ahead(&caller.credentials, &mdc, parent, &name).await
             && is_here()
             && let Some(known) = self.look_up_in_table(parent, &name)
@@ -132,7 +138,7 @@ impl Client {
                 }
                 Ok(entry) => {
                     self.found_name(&caller.credentials, parent);
-                    self.note_directory(parent, &entry.attr);
+                    self.note_found(parent, &entry.attr);
                     return Ok(Looked::Found(self.found(parent, Some(&name), &entry.attr)));
                 }
                 Err(error) if error.errno() == Errno::ENOENT => {
@@ -217,7 +223,7 @@ impl Client {
                 if self.data.writeback.kernel_eof.is_behind(fid, attr.size) {
                     return None;
                 }
-                self.note_directory(dir, &attr);
+                self.note_found(dir, &attr);
                 Some(Looked::Found(self.found(dir, Some(name), &attr)))
             }
             Known::Absent => Some(self.absent(dir, name)),
@@ -225,10 +231,13 @@ impl Client {
         }
     }
 
-    /// A program finds a directory, which it may be about to list.
-    fn note_directory(&self, parent: Fid, attr: &Attr) {
-        if attr.is_dir() {
-            self.dir_ahead.lock().found(attr.fid, parent);
+    /// A program finds a directory, which it may be about to list, or a file that it may be about
+    /// to open.
+    fn note_found(&self, parent: Fid, attr: &Attr) {
+        match attr.file_type() {
+            FileType::Directory => self.dir_ahead.lock().found(attr.fid, parent),
+            FileType::Regular => self.found_in.note(attr.fid, parent),
+            _ => {}
         }
     }
 

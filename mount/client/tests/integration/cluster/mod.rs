@@ -299,7 +299,10 @@ impl Target {
             Ok(OpReply::Mds(MdsReply::Removed(removed))) if state.holds_open_of_removed => {
                 give(removed.fid, InodeBits::OPEN);
             }
-            Ok(OpReply::Mds(MdsReply::Entry(entry))) => give(entry.attr.fid, shown),
+            Ok(OpReply::Mds(MdsReply::Entry(entry))) => {
+                let perm = if entry.attr.is_dir() { InodeBits::PERM } else { InodeBits::NONE };
+                give(entry.attr.fid, shown.union(perm));
+            }
             Ok(OpReply::Mds(MdsReply::Opened { entry, layout, .. })) => {
                 give(entry.attr.fid, shown);
                 if layout.is_some() {
