@@ -11,8 +11,9 @@
 //! A file that was opened without a request counts when the kernel reads its beginning: it has no
 //! pages of it. Then the bytes of files behind it that need no request either are fetched, too.
 //!
-//! Waste is bounded: [`HELD_FIRST`] files, and [`HELD_MAX`] once one of them was opened, have
-//! bytes ahead of the program. Those that no program opens within [`EXPIRY`] lose them. The bytes
+//! Waste is bounded: [`HELD_FIRST`] files have bytes ahead of the program, and twice as many with
+//! each of them that was opened, up to [`HELD_MAX`]. So the first ones come before the others, and
+//! the line is soon full. Those that no program opens within [`EXPIRY`] lose them. The bytes
 //! are part of the budget and of the account of read-ahead (docs/read-ahead.md). Files that are
 //! opened without a request, and read from the kernel's pages, begin nothing. A lookup begins
 //! nothing more until a file of that directory was opened.
@@ -40,7 +41,7 @@ const SKIP_MAX: usize = 4;
 const ASKED_FIRST: usize = 64;
 const ASKED_MAX: usize = 256;
 /// Files with bytes ahead of the program: at first, and at most.
-const HELD_FIRST: usize = 16;
+const HELD_FIRST: usize = 4;
 const HELD_MAX: usize = 64;
 /// After this time a file that no program opened loses its bytes.
 pub(crate) const EXPIRY: Duration = Duration::from_secs(5);
@@ -124,8 +125,8 @@ struct Walk {
     asked: usize,
     /// Files that it answered, in that order.
     ready: VecDeque<Fid>,
-    /// One of those that were asked for was opened.
-    is_used: bool,
+    /// So many of those that were asked for were opened.
+    used: u32,
     /// The file that was opened last, if its bytes were fetched ahead, or are now.
     ahead: Option<Fid>,
     /// The kernel has no pages of files that were opened without a request.
@@ -209,7 +210,7 @@ impl<B> FilesAhead<B> {
         let fetch_own = walk.looked.take() == Some(file) && !missed;
         let missed = missed || fetch_own;
         let was_ready = walk.came_to(file);
-        walk.is_used |= was_ahead || was_ready;
+        walk.used = walk.used.saturating_add(u32::from(was_ahead || was_ready));
         walk.ahead = (was_ahead || fetch_own).then_some(file);
         if !walk.goes_on(file) || !(missed || was_ahead || was_ready) {
             return Steps::default();
@@ -299,16 +300,16 @@ impl<B> FilesAhead<B> {
             // No second file was opened.
             return Vec::new();
         }
-        let most = if walk.is_used { HELD_MAX } else { HELD_FIRST };
+        let most = walk.held_max();
         let (room, ready) = (most.saturating_sub(held), walk.ready.len());
         let count = if room < ready.min(most / 4) { 0 } else { room.min(ready) };
         walk.ready.drain(..count).collect()
     }
 
-    /// True if no file that was asked for ahead was opened yet: what is fetched now is wanted at
-    /// once, in order.
+    /// True if few files that were asked for ahead were opened yet: what is fetched now is wanted
+    /// at once, in order.
     pub(crate) fn begins(&self, dir: Fid) -> bool {
-        self.walks.iter().any(|walk| walk.dir == dir && !walk.is_used)
+        self.walks.iter().any(|walk| walk.dir == dir && walk.held_max() < HELD_MAX)
     }
 
     /// The bytes of a file are on their way. True if a task must look after them from now on.
@@ -347,11 +348,16 @@ impl Walk {
             order: 0,
             asked: 0,
             ready: VecDeque::new(),
-            is_used: false,
+            used: 0,
             ahead: None,
             reads: false,
             looked: None,
         }
+    }
+
+    /// Files that may have bytes ahead of the program now.
+    fn held_max(&self) -> usize {
+        HELD_MAX.min(HELD_FIRST << self.used.min(HELD_MAX.ilog2()))
     }
 
     /// The file of a name.
@@ -395,7 +401,7 @@ impl Walk {
         };
         let Some(order) = order else {
             // It went elsewhere.
-            (self.is_used, self.reads, self.asked) = (false, false, 0);
+            (self.used, self.reads, self.asked) = (0, false, 0);
             self.ready.clear();
             return false;
         };
@@ -434,7 +440,7 @@ impl Walk {
         let order = &self.orders[self.order];
         let here = self.at[self.order]? + 1;
         self.asked = self.asked.max(here);
-        let window = if self.is_used { ASKED_MAX } else { ASKED_FIRST };
+        let window = if self.used > 0 { ASKED_MAX } else { ASKED_FIRST };
         let ahead = self.asked - here;
         if ahead > window / 2 {
             return None;

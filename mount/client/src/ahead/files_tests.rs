@@ -131,7 +131,7 @@ fn files_in_no_order_are_not_fetched() {
 
 #[test]
 fn a_program_that_stops_wastes_little() {
-    for (opens, most) in [(1, 0), (2, HELD_FIRST), (3, HELD_MAX)] {
+    for (opens, most) in [(1, 0), (2, HELD_FIRST), (3, 2 * HELD_FIRST), (9, HELD_MAX)] {
         let mut program = Program::new(400);
         (0..opens).for_each(|n| program.open_and_read(n));
         (0..4).for_each(|_| program.wait());
@@ -234,7 +234,7 @@ fn files_that_need_no_request_are_fetched_once_the_kernel_reads_two_of_them() {
     // It was fetched ahead: so more are, and its read changes nothing.
     let of = (DIR, fid(2, 100));
     let steps = ahead.opened(of, false, Some(listing.clone()), known);
-    assert_eq!(steps.fetch, next(2 + HELD_FIRST, 2 + HELD_FIRST + 49));
+    assert_eq!(steps.fetch, next(2 + HELD_FIRST, 2 + HELD_FIRST + 5));
     let steps = ahead.read(of, Some(listing), known);
     assert!(steps.ask.is_none() && steps.fetch.is_empty());
 }

@@ -141,7 +141,7 @@ fn the_next_files_on_their_mdt_are_read_together() {
         let files = listed_small_files(&rig, 40).await;
         read_one_by_one(&rig, &files).await;
         assert_eq!(["Open", "Readdir"].map(|word| rig.asked(word)), [2, 1]);
-        assert_eq!(rig.cluster.world.state.lock().reads, [1, 1, 16, 22]);
+        assert_eq!(rig.cluster.world.state.lock().reads, [1, 1, 4, 5, 9, 17, 3]);
         assert_eq!(rig.used(), 0);
     });
 }
@@ -150,16 +150,16 @@ fn the_next_files_on_their_mdt_are_read_together() {
 fn a_file_that_cannot_be_read_ahead_keeps_no_other_from_it() {
     simulated(|rig| async move {
         let files = listed_small_files(&rig, 40).await;
-        rig.cluster.world.state.lock().small.remove(&files[10].attr.fid);
+        rig.cluster.world.state.lock().small.remove(&files[3].attr.fid);
         for found in &files[..2] {
             let handle = rig.open(found.node, libc::O_RDONLY).await;
             let read = rig.read(handle, true);
             rig.settle().await;
             assert_eq!(read.take(), Some(b"some bytes".to_vec()));
         }
-        // The third to the eighteenth; then those behind the eleventh.
-        assert_eq!(rig.cluster.world.state.lock().reads, [1, 1, 16, 7]);
-        assert_eq!(rig.used(), 15 * 10);
+        // The third to the sixth; then those behind the fourth.
+        assert_eq!(rig.cluster.world.state.lock().reads, [1, 1, 4, 2]);
+        assert_eq!(rig.used(), 3 * 10);
     });
 }
 
@@ -172,10 +172,10 @@ fn files_that_no_program_opens_lose_their_bytes() {
             rig.settle().await;
         }
         rig.settle().await;
-        assert_eq!(rig.used(), 16 * 10, "of sixteen files");
+        assert_eq!(rig.used(), 4 * 10, "of four files");
         // Bytes go with DATA.
         rig.revoked(files[2].attr.fid, OF_DATA).await;
-        assert_eq!(rig.used(), 15 * 10);
+        assert_eq!(rig.used(), 3 * 10);
         rig.wait_ms(8000).await;
         assert_eq!(rig.used(), 0);
         assert!(rig.client().read_ahead().figures().0.discarded > 0);

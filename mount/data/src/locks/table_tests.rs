@@ -6,7 +6,7 @@ mod own_changes;
 use super::unlinked::Believed;
 use super::*;
 use crate::kernel_view::invalidations::{NAMES_SENT_ONE_BY_ONE, StaleName};
-use crate::kernel_view::recent::ShownName;
+use crate::kernel_view::recent::{Asked, ShownName};
 use crate::kernel_view::timers::REVOKED_TICKS;
 use crate::locks::gate::Ticket;
 use crate::locks::learn::learn;

@@ -106,7 +106,7 @@ mod tests {
         look_up(&mut table, "b", "d", |_| {});
         assert_eq!(knows(&mut table, ["a", "b", "c", "d"]), [false, true, true, false]);
         assert!(
-            !table.trust_name(DIR, &name("c"), None, super::super::Asked::First),
+            !table.trust_name(DIR, &name("c"), None, crate::kernel_view::recent::Asked::First),
             "the kernel keeps nothing of it"
         );
         look_up(&mut table, "x", "", |_| {});
