@@ -191,8 +191,10 @@ fn do_again(
                 continue;
             }
         };
-        if !fits(tx, &redo.found)? && !is_mutant(Mutant::ReplayDisorder) {
-            tracing::warn!(target = %name, client = %client.brief(), ?transno, "a change before this one is missing");
+        if let Some(other) = differs(tx, &redo.found)?
+            && !is_mutant(Mutant::ReplayDisorder)
+        {
+            tracing::warn!(target = %name, client = %client.brief(), ?transno, other, "a change before this one is missing");
             if author_of(&redo).is_none_or(|author| author == *client) {
                 refused.push(*client);
             }
@@ -206,19 +208,21 @@ fn do_again(
     Ok(refused)
 }
 
-/// True if everything is as the change found it.
-fn fits(tx: &Tx<'_>, found: &Found) -> Result<bool, StartError> {
+/// The first thing that is not as the change found it, for the log; `None`: all is so.
+fn differs(tx: &Tx<'_>, found: &Found) -> Result<Option<String>, StartError> {
     let Found { inodes, names, empty } = found;
     for (fid, base) in inodes {
         let read = |bytes: &[u8]| disk::inode::decode(*fid, bytes).map_or(0, |record| record.base);
-        if tx.get(&key::inode(*fid), read)?.unwrap_or(0) != *base {
-            return Ok(false);
+        let is = tx.get(&key::inode(*fid), read)?.unwrap_or(0);
+        if is != *base {
+            return Ok(Some(format!("{fid} is as of {is}, it found it as of {base}")));
         }
     }
     for (key, to) in names {
         let read = |bytes: &[u8]| dirent::decode(bytes).map_or(Fid::NONE, |(fid, _)| fid);
-        if tx.get(key, read)? != *to {
-            return Ok(false);
+        let is = tx.get(key, read)?;
+        if is != *to {
+            return Ok(Some(format!("a name leads to {is:?}, it found {to:?}")));
         }
     }
     for dir in empty {
@@ -228,10 +232,10 @@ fn fits(tx: &Tx<'_>, found: &Found) -> Result<bool, StartError> {
             ControlFlow::Break(())
         })?;
         if !is_empty {
-            return Ok(false);
+            return Ok(Some(format!("{dir} has names, it found none")));
         }
     }
-    Ok(true)
+    Ok(None)
 }
 
 fn make_again(
