@@ -27,6 +27,7 @@ pub mod error;
 mod expected;
 mod fencing;
 mod held_names;
+mod last_found;
 pub mod locks;
 pub mod mds;
 pub mod moves;

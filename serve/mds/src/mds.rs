@@ -524,7 +524,12 @@ impl Mds {
             let redo = log.map(|log| Bytes::from(log.encode(durability.found.get_mut())));
             let made = redo.clone().map(|bytes| Redo { transno, bytes, data_of });
             durability.redo.extend(made.map(|redo| (redo, data.clone())));
-            durability.found.get_mut().clear();
+            let found = durability.found.get_mut();
+            if transno.0 != 0 {
+                let inodes = found.inodes.iter().map(|(fid, _)| *fid);
+                state.last_found.note(inodes, transno, self.store.last_committed());
+            }
+            found.clear();
             if transno.0 != 0 {
                 // Before a client comes over the network, they would note nothing.
                 if state.acks.volatile().is_watched() {

@@ -4,6 +4,7 @@ use crate::acks::{AckAction, AckEvent, Acks};
 use crate::bundles::Bundles;
 use crate::dir_growth::DirGrowth;
 use crate::held_names::HeldNames;
+use crate::last_found::LastFound;
 use crate::locks::Locks;
 use crate::locks::context::{LockContext, LockRequest};
 use crate::locks::groups::Groups;
@@ -49,6 +50,8 @@ pub struct State {
     pub(crate) bundles: Bundles,
     /// Names that other clients must not change for a moment.
     pub(crate) held_names: HeldNames,
+    /// Changes that found an inode and are not durable.
+    pub(crate) last_found: LastFound,
     /// Changes up to here were made before those of names were watched.
     pub(crate) unwatched: Transno,
     /// Buffer for encoding records.
@@ -76,6 +79,7 @@ impl State {
             cutting: HashSet::default(),
             bundles,
             held_names: HeldNames::new(names_held),
+            last_found: LastFound::default(),
             unwatched: Transno(0),
             scratch: Vec::new(),
         }

@@ -145,6 +145,7 @@ impl Found {
     ) -> Result<Change<'static>, Errno> {
         // Every change of a directory and of its names has a version up to that of its record.
         self.newest(Transno(inode.attr.version));
+        self.newest(records.state.last_found.newest(inode.fid()));
         let is_empty = inode.is_dir() && is_empty(records, inode.fid())?;
         self.inode(records, inode, is_empty)?;
         self.pins.push(Pin::Inode(inode.fid()));
@@ -162,6 +163,7 @@ impl Found {
     ) -> Result<(), Errno> {
         let dir = inode.fid();
         self.newest(Transno(inode.attr.version));
+        self.newest(records.state.last_found.newest(dir));
         self.inode(records, inode, false)?;
         self.pins.extend([Pin::Inode(dir), Pin::Names(dir)]);
         if limit == 0 {
