@@ -2,13 +2,17 @@
 //! whichever of the MDTs die when, and the client with them.
 
 use crate::by_hand::cuts::{Hand, at_every_step, rename};
-use crate::by_hand::{Client, assert_at_rest, name, start};
+use crate::by_hand::{Client, FIRST_MDT, assert_at_rest, name, run, start};
 use sim::cluster::Cluster;
+use sim::fault_profile::Commits;
+use simenv::machine::Kill;
 use std::time::Duration;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::target::TargetIndex;
-use wire::mds::{Create, CreateKind, Link, Lookup, MdsOp, MdsReply, Unlink};
+use wire::mds::{
+    Create, CreateKind, Getattr, Link, Lookup, MdsOp, MdsReply, Open, OpenFlags, Unlink,
+};
 
 /// No operation takes longer, if all are there and nothing has to be committed.
 const OPERATION: Duration = Duration::from_millis(6);
@@ -219,4 +223,38 @@ fn a_link_is_whole_after_a_power_cut_at_every_step() {
 #[test]
 fn an_unlink_is_whole_after_a_power_cut_at_every_step() {
     cut_at_every_step(Deed::Unlink, 4000);
+}
+
+/// An open for writing leaves the version of the file as it is. Another client has the file linked
+/// by an operation over MDTs, which changes that version; then the MDT of the file loses power. It
+/// does its part of the link before the first client, which lives, brings back the open.
+#[test]
+fn an_open_for_writing_is_not_lost_behind_a_link_over_mdts() {
+    sim::log::start();
+    let commits = Commits { interval: Duration::from_mins(10), pace_ms: (1, 5) };
+    let cluster = Cluster::start(1, 4, commits, false);
+    run(&cluster, Duration::from_secs(5));
+    let [writer, other] =
+        [1, 2].map(|number| Hand::new(&cluster, Client::new(&cluster, number, None), number));
+    let one = writer.mkdir(&cluster, Fid::ROOT, "one", 1);
+    let file = writer.file(&cluster, one, "f");
+    // All this is durable, and both clients are known.
+    for hand in [&writer, &other] {
+        hand.asks(&cluster, 1, MdsOp::Sync).expect("it commits");
+        assert_eq!(hand.nlink(&cluster, file), Some(1));
+    }
+    let flags = OpenFlags { write: true, ..OpenFlags::default() };
+    writer.asks(&cluster, 1, MdsOp::Open(Open { fid: file, flags })).expect("it is opened");
+    let link = Link { fid: file, new_parent: Fid::ROOT, new_name: name("l") };
+    other.asks(&cluster, 0, MdsOp::Link(link)).expect("it has another name");
+    cluster.kill_server(FIRST_MDT + 1, Kill::Power);
+    // What waits for an answer is told if its client is evicted.
+    let answer = writer.clients[1].ask(MdsOp::Getattr(Getattr::of(file)));
+    run(&cluster, Duration::from_millis(300));
+    cluster.start_server(FIRST_MDT + 1);
+    run(&cluster, Duration::from_secs(10));
+    match answer.lock().take() {
+        Some(Ok(MdsReply::Entry(entry))) => assert_eq!(entry.attr.nlink, 2),
+        answer => panic!("the writer is not served: {answer:?}"),
+    }
 }
