@@ -528,9 +528,6 @@ impl Mds {
             if transno.0 != 0 {
                 let inodes = found.inodes.iter().map(|(fid, _)| *fid);
                 state.last_found.note(inodes, transno, self.store.last_committed());
-            }
-            found.clear();
-            if transno.0 != 0 {
                 // Before a client comes over the network, they would note nothing.
                 if state.acks.volatile().is_watched() {
                     let xid = durability.origin.map(|origin| origin.xid);
@@ -542,6 +539,7 @@ impl Mds {
                 }
                 fault::pass(&fault::MDS_AFTER_APPLY);
             }
+            durability.found.get_mut().clear();
             (result, transno, logged)
         });
         if logged {
