@@ -43,53 +43,47 @@ pub(crate) struct NamesAhead {
     dirs: HashMap<Fid, Asked>,
 }
 
-/// Lookups in a directory that an MDT was asked for.
+/// What an MDT was asked for in a directory.
 #[derive(Clone, Copy)]
 struct Asked {
-    /// Those that found nothing.
-    absent: u32,
-    /// With this count it is listed before the next lookup.
-    list_at: u32,
+    /// Lookups that found nothing.
+    absent: Misses,
     /// Those that found something.
-    found: u32,
-    /// With this count it is listed.
-    list_at_found: u32,
-    /// Opens for reading, and with which count of them it is listed.
-    opened: u32,
-    list_at_opened: u32,
+    found: Misses,
+    /// Opens for reading.
+    opened: Misses,
     last: Monotonic,
+}
+
+/// Questions that would have had their answer here if the directory had been listed.
+#[derive(Clone, Copy)]
+struct Misses {
+    count: u32,
+    /// With this count it is listed.
+    list_at: u32,
 }
 
 impl NamesAhead {
     /// An MDT was asked for a name that does not exist.
     pub(crate) fn missed(&mut self, dir: Fid, now: Monotonic) {
-        let asked = self.asked(dir, now);
-        asked.absent = asked.absent.saturating_add(1);
+        self.asked(dir, now).absent.add();
     }
 
     /// An MDT far away was asked for a name that exists, in a directory of which not all names are
     /// known. Up to how many names of the directory are to be listed; `None`: it is not to be
     /// listed.
     pub(crate) fn found(&mut self, dir: Fid, now: Monotonic) -> Option<u32> {
-        let asked = self.asked(dir, now);
-        asked.found = asked.found.saturating_add(1);
-        if asked.found < asked.list_at_found {
-            return None;
-        }
-        asked.list_at_found = asked.found.saturating_mul(2);
-        Some(asked.found.saturating_mul(NAMES_PER_MISS).min(READDIR_ENTRIES_MAX as u32))
+        let found = &mut self.asked(dir, now).found;
+        found.add();
+        found.limit()
     }
 
     /// An MDT over a long line is asked to open a file for reading, in a directory of which not all
     /// names are known. As [`NamesAhead::found`].
     pub(crate) fn opened(&mut self, dir: Fid, now: Monotonic) -> Option<u32> {
-        let asked = self.asked(dir, now);
-        asked.opened = asked.opened.saturating_add(1);
-        if asked.opened < asked.list_at_opened {
-            return None;
-        }
-        asked.list_at_opened = asked.opened.saturating_mul(2);
-        Some(asked.opened.saturating_mul(NAMES_PER_MISS).min(READDIR_ENTRIES_MAX as u32))
+        let opened = &mut self.asked(dir, now).opened;
+        opened.add();
+        opened.limit()
     }
 
     fn asked(&mut self, dir: Fid, now: Monotonic) -> &mut Asked {
@@ -100,12 +94,9 @@ impl NamesAhead {
             }
         }
         let anew = Asked {
-            absent: 0,
-            list_at: 1,
-            found: 0,
-            list_at_found: FOUND_FIRST,
-            opened: 0,
-            list_at_opened: 1,
+            absent: Misses::listed_at(1),
+            found: Misses::listed_at(FOUND_FIRST),
+            opened: Misses::listed_at(1),
             last: now,
         };
         let asked = self.dirs.entry(dir).or_insert(anew);
@@ -120,11 +111,28 @@ impl NamesAhead {
     /// first; `None`: it is not to be listed.
     pub(crate) fn limit(&mut self, dir: Fid, now: Monotonic) -> Option<u32> {
         let asked = self.dirs.get_mut(&dir).filter(|asked| !asked.is_old(now))?;
-        if asked.absent < asked.list_at {
+        asked.absent.limit()
+    }
+}
+
+impl Misses {
+    /// The directory is listed with so many of them at first.
+    fn listed_at(list_at: u32) -> Misses {
+        Misses { count: 0, list_at }
+    }
+
+    fn add(&mut self) {
+        self.count = self.count.saturating_add(1);
+    }
+
+    /// Up to how many names are to be listed: the next time with twice as many misses. `None`: not
+    /// now.
+    fn limit(&mut self) -> Option<u32> {
+        if self.count < self.list_at {
             return None;
         }
-        asked.list_at = asked.absent.saturating_mul(2);
-        Some(asked.absent.saturating_mul(NAMES_PER_MISS).min(READDIR_ENTRIES_MAX as u32))
+        self.list_at = self.count.saturating_mul(2);
+        Some(self.count.saturating_mul(NAMES_PER_MISS).min(READDIR_ENTRIES_MAX as u32))
     }
 }
 
