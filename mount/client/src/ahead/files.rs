@@ -144,9 +144,10 @@ impl<B> Default for FilesAhead<B> {
 }
 
 impl<B> FilesAhead<B> {
-    /// True if nothing is followed: an open that needs no request changes nothing.
+    /// True if nothing is followed, nor may be from the next file on: neither a lookup nor an open
+    /// that needs no request changes anything.
     pub(crate) fn is_idle(&self) -> bool {
-        self.walks.is_empty()
+        self.walks.is_empty() && self.begun.is_empty()
     }
 
     /// What the open of a file must wait for, because the file was asked for.
@@ -167,9 +168,6 @@ impl<B> FilesAhead<B> {
         listing: Option<Arc<[DirEntry]>>,
         is_known: impl Fn(Fid) -> bool,
     ) -> OnLookup {
-        if self.is_idle() && self.begun.is_empty() {
-            return OnLookup::Ask;
-        }
         let was_begun = self.begun.iter().any(|(begun, _)| *begun == dir);
         let Some(walk) = self.walk(dir, listing, was_begun) else { return OnLookup::Ask };
         let Some(file) = walk.file(name) else { return OnLookup::Ask };

@@ -5,15 +5,16 @@
 //! an open for reading would be granted, but opens nothing: nothing must be closed, and no lease is
 //! broken. Bytes are fetched as read-ahead fetches them, under DATA, and leave with it.
 
-use crate::ahead::files::{EXPIRY, FileBatch, OnLookup, Run, Steps};
+use crate::ahead::files::{EXPIRY, FileBatch, FilesAhead, OnLookup, Run, Steps};
 use crate::client::Client;
+use data::file::File;
 use observe::cause;
 use std::sync::Arc;
 use stubs::tickets::TicketKeeper;
 use types::credentials::Credentials;
 use types::fid::Fid;
 use types::name::Name;
-use wire::mds::{MdsOp, Readdir};
+use wire::mds::{DirEntry, MdsOp, Readdir};
 
 /// Bytes of one piece of a listing, at most.
 const BYTES_MAX: u32 = 1 << 20;
@@ -46,15 +47,11 @@ impl Client {
     /// A lookup is about to ask for a name that locks do not cover. True: what an open of that file
     /// brings came otherwise, perhaps, and that of the files behind it.
     pub(crate) async fn open_ahead(&self, who: &Credentials, dir: Fid, name: &Name) -> bool {
-        if !self.may_open_ahead() {
+        if self.files_ahead.lock().is_idle() || !self.may_open_ahead() {
             return false;
         }
-        let on_lookup = {
-            let mut table = self.locks.table.lock();
-            let listing = table.listing(dir, false).map(|(entries, _)| entries);
-            let is_known = |file| table.opens_to_read(file);
-            self.files_ahead.lock().looked(dir, name, listing, is_known)
-        };
+        let on_lookup =
+            self.decide(dir, |ahead, listing, is_known| ahead.looked(dir, name, listing, is_known));
         let mut done = match on_lookup {
             OnLookup::Ask => return false,
             OnLookup::Wait(done) => done,
@@ -79,12 +76,9 @@ impl Client {
             return;
         }
         let Some(dir) = self.dir_of(file) else { return };
-        let steps = {
-            let mut table = self.locks.table.lock();
-            let listing = table.listing(dir, false).map(|(entries, _)| entries);
-            let is_known = |file| table.opens_to_read(file);
-            self.files_ahead.lock().opened((dir, file), missed, listing, is_known)
-        };
+        let steps = self.decide(dir, |ahead, listing, is_known| {
+            ahead.opened((dir, file), missed, listing, is_known)
+        });
         self.go_on(who, file, steps);
     }
 
@@ -94,13 +88,25 @@ impl Client {
             return;
         }
         let Some(dir) = self.dir_of(file) else { return };
-        let steps = {
-            let mut table = self.locks.table.lock();
-            let listing = table.listing(dir, false).map(|(entries, _)| entries);
-            let is_known = |file| table.opens_to_read(file);
-            self.files_ahead.lock().read((dir, file), listing, is_known)
-        };
+        let steps =
+            self.decide(dir, |ahead, listing, is_known| ahead.read((dir, file), listing, is_known));
         self.go_on(who, file, steps);
+    }
+
+    /// Decides with what is known of a directory: its names, if all are, and which files an open to
+    /// read needs no request for.
+    fn decide<R>(
+        &self,
+        dir: Fid,
+        decide: impl FnOnce(
+            &mut FilesAhead<Arc<File>>,
+            Option<Arc<[DirEntry]>>,
+            &dyn Fn(Fid) -> bool,
+        ) -> R,
+    ) -> R {
+        let mut table = self.locks.table.lock();
+        let listing = table.listing(dir, false).map(|(entries, _)| entries);
+        decide(&mut self.files_ahead.lock(), listing, &|file| table.opens_to_read(file))
     }
 
     fn go_on(&self, who: &Credentials, file: Fid, steps: Steps) {
