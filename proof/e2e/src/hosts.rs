@@ -3,7 +3,7 @@
 use crate::programs::sh;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::io::{BufRead, BufReader, Write};
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -160,7 +160,11 @@ impl Hosts {
         assert!((1..=self.count).contains(&n));
         let network = 231 + network;
         match self.has_ipv6 {
-            true => format!("fd10:{network}:{:x}::{n:x}", self.subnet),
+            true => {
+                let text = format!("fd10:{network}:{:x}::{n:x}", self.subnet);
+                // As programs show it: without groups of zero, subnet 0 among them.
+                text.parse::<Ipv6Addr>().expect("an address").to_string()
+            }
             false => format!("10.{network}.{}.{n}", self.subnet),
         }
     }

@@ -76,7 +76,7 @@ impl Mds {
     /// EPERM: the caller is not root; ENOTDIR: only a directory has several MDTs; ENOENT, ESTALE:
     /// it was removed; EBUSY: it is the root, or its names move already; ERANGE: there is no such
     /// MDT; E2BIG: more stripes than MDTs, or its extended attributes are too long for so many;
-    /// ETIMEDOUT: an MDT is away; ENOSPC; EREMCHG: `fid` is a shard.
+    /// ETIMEDOUT: an MDT stays away; ENOSPC; EREMCHG: `fid` is a shard.
     pub(crate) async fn migrate(
         &self,
         credentials: &Credentials,
@@ -136,19 +136,25 @@ impl Mds {
         }
     }
 
+    /// Waits until these MDTs answer: one that restarts is away for a moment.
+    ///
     /// # Errors
-    /// ETIMEDOUT: one of these MDTs does not answer.
+    /// ETIMEDOUT: one does not, [`AWAY_MAX`] times [`AGAIN`].
     async fn all_answer(&self, mdts: &[TargetIndex]) -> Result<(), Errno> {
-        let spaces = self.spaces_of_mdts().await;
-        let silent = |mdt: &&TargetIndex| {
-            spaces.iter().any(|space| space.index == **mdt && !space.active && space.total == 0)
-        };
-        match mdts.iter().find(silent) {
-            Some(mdt) => {
+        let ends = self.env.clock.now() + AWAY_MAX * AGAIN;
+        loop {
+            let spaces = self.spaces_of_mdts().await;
+            let silent = |mdt: &&TargetIndex| {
+                spaces.iter().any(|space| space.index == **mdt && !space.active && space.total == 0)
+            };
+            let Some(mdt) = mdts.iter().find(silent) else { return Ok(()) };
+            // The next one that asks learns what is so then.
+            self.mdt_spaces.forget();
+            if self.env.clock.now() >= ends {
                 tracing::warn!(target = %self.name, ?mdt, "a directory cannot go to an MDT that is away");
-                Err(Errno::ETIMEDOUT)
+                return Err(Errno::ETIMEDOUT);
             }
-            None => Ok(()),
+            self.until_stopped(self.env.clock.sleep(AGAIN)).await?;
         }
     }
 

@@ -18,4 +18,9 @@ impl MdtSpaces {
     pub(crate) fn new(seed: u64) -> MdtSpaces {
         MdtSpaces { known: Mutex::default(), rotor: Mutex::new(Rotor(seed)) }
     }
+
+    /// The next one that wants to know asks all MDTs.
+    pub(crate) fn forget(&self) {
+        *self.known.lock() = None;
+    }
 }
