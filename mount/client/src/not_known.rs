@@ -2,9 +2,9 @@
 //!
 //! Such a directory was removed, or it has another inode by now, and the MDT that had the old one
 //! has restarted since: it does not say which. The kernel finds out. Told ESTALE, it looks up the
-//! whole path again, once, and asks again. A directory that went has another node then. If a thread
-//! comes back with the same node, that is its working directory, or one that it has open, and it is
-//! told ENOENT, as anywhere of a removed directory.
+//! whole path again, once, and asks again. A directory that went has another node then, as it was
+//! not seen to go. If a thread comes back with the same node, that is its working directory, or one
+//! that it has open, and it is told ENOENT, as anywhere of a removed directory.
 //!
 //! Bound: [`TOLD_MAX`]. A program is told ESTALE where the oldest was forgotten, and if its thread
 //! has no number: it is of another PID namespace.

@@ -4,6 +4,10 @@
 //! last one frees the number. So the table is exactly as large as what the kernel remembers.
 //! Numbers are never used again.
 //!
+//! A directory that goes to other MDTs gets another inode, and keeps its number: what the kernel
+//! has below it stays where it is. The inodes that it has left lead to its number, the newest
+//! [`LEFT_MAX`].
+//!
 //! A *mirror* is a second number of an inode. The kernel gives a directory one place only, and
 //! refuses (ELOOP) a name that leads to a directory above it. `.lustre/fid/[FID]` of the root is
 //! such a name, so there the root has another number.
@@ -14,6 +18,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use types::attr::Attr;
 use types::fid::Fid;
+
+/// Inodes that a directory has left while the kernel knew it, and that still lead to its number.
+const LEFT_MAX: usize = 16;
 
 /// Number of an inode in this mount; never reused. 1 is the root.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -48,17 +55,25 @@ impl Inner {
             *next += 1;
             id
         });
-        by_id.entry(id).or_insert(Slot { fid, lookups: 0, shown: None }).lookups += 1;
+        by_id.entry(id).or_insert(Slot::of(fid)).lookups += 1;
         id
     }
 }
 
 struct Slot {
     fid: Fid,
+    /// Inodes that the directory has left, the oldest first.
+    left: Vec<Fid>,
     lookups: u64,
     /// Attributes that the kernel was last shown, of inodes that programs can use without opening
     /// them here.
     shown: Option<Box<Shown>>,
+}
+
+impl Slot {
+    fn of(fid: Fid) -> Slot {
+        Slot { fid, left: Vec::new(), lookups: 0, shown: None }
+    }
 }
 
 /// Attributes that the kernel was shown.
@@ -75,7 +90,7 @@ impl NodeTable {
     pub fn new() -> NodeTable {
         let mut by_id = HashMap::default();
         let mut by_fid = HashMap::default();
-        by_id.insert(NodeId::ROOT, Slot { fid: Fid::ROOT, lookups: 1, shown: None });
+        by_id.insert(NodeId::ROOT, Slot { lookups: 1, ..Slot::of(Fid::ROOT) });
         by_fid.insert(Fid::ROOT, NodeId::ROOT);
         let mirrors = HashMap::default();
         let inner = Mutex::new(Inner { by_id, by_fid, mirrors, next: NodeId::ROOT.0 + 1 });
@@ -97,7 +112,11 @@ impl NodeTable {
 
     /// The directory that is the root of the mount.
     pub fn root(&self) -> Fid {
-        self.mounted.get().copied().unwrap_or(Fid::ROOT)
+        match self.is_whole() {
+            true => Fid::ROOT,
+            // It may have got another inode.
+            false => self.fid(NodeId::ROOT).unwrap_or(Fid::ROOT),
+        }
     }
 
     /// True if the whole file system is mounted.
@@ -108,6 +127,26 @@ impl NodeTable {
     /// The number of an inode, counting one lookup.
     pub fn remember(&self, fid: Fid) -> NodeId {
         self.inner.lock().remember(fid, false)
+    }
+
+    /// A directory has another inode by now. If the kernel knows it by one that it has left, and
+    /// not by the new one, it keeps the number; true then.
+    pub fn moved(&self, left: &[Fid], to: Fid) -> bool {
+        let inner = &mut *self.inner.lock();
+        if inner.by_fid.contains_key(&to) {
+            return false;
+        }
+        let Some(id) = left.iter().rev().find_map(|fid| inner.by_fid.get(fid)).copied() else {
+            return false;
+        };
+        let Some(slot) = inner.by_id.get_mut(&id) else { return false };
+        slot.left.push(std::mem::replace(&mut slot.fid, to));
+        if slot.left.len() > LEFT_MAX {
+            inner.by_fid.remove(&slot.left.remove(0));
+        }
+        slot.shown = None;
+        inner.by_fid.insert(to, id);
+        true
     }
 
     /// The number of its mirror, counting one lookup.
@@ -158,8 +197,9 @@ impl NodeTable {
     }
 
     /// Gives back `count` lookups. Unknown numbers and the root are left alone. Returns the inode
-    /// if these were the last; `None` for a mirror, whose inode has its own number.
-    pub fn forget(&self, id: NodeId, count: u64) -> Option<Fid> {
+    /// if these were the last, and those that it had before; `None` for a mirror, whose inode has
+    /// its own number.
+    pub fn forget(&self, id: NodeId, count: u64) -> Option<(Fid, Vec<Fid>)> {
         if id == NodeId::ROOT {
             return None;
         }
@@ -169,14 +209,15 @@ impl NodeTable {
         if slot.lookups > 0 {
             return None;
         }
-        let fid = slot.fid;
+        let (fid, left) = (slot.fid, std::mem::take(&mut slot.left));
         inner.by_id.remove(&id);
         if inner.mirrors.get(&fid) == Some(&id) {
             inner.mirrors.remove(&fid);
             return None;
         }
         inner.by_fid.remove(&fid);
-        Some(fid)
+        left.iter().for_each(|fid| _ = inner.by_fid.remove(fid));
+        Some((fid, left))
     }
 
     /// Inodes that the kernel remembers, the root included.
@@ -207,7 +248,7 @@ mod tests {
         assert_ne!(table.remember(fid(2)), node);
         assert_eq!(table.forget(node, 1), None);
         assert_eq!((table.fid(node), table.node(fid(1))), (Some(fid(1)), Some(node)));
-        assert_eq!(table.forget(node, 1), Some(fid(1)));
+        assert_eq!(table.forget(node, 1), Some((fid(1), Vec::new())));
         assert_eq!(table.node(fid(1)), None);
         assert_eq!(table.fid(node), None);
         assert_ne!(table.remember(fid(1)), node, "numbers are never used again");
@@ -228,6 +269,31 @@ mod tests {
         assert_eq!(table.forget(mirror, 2), None, "the root itself is still known");
         assert_eq!((table.fid(mirror), table.fid(NodeId::ROOT)), (None, Some(Fid::ROOT)));
         assert_eq!(table.count(), 1);
+    }
+
+    #[test]
+    fn a_directory_with_another_inode_keeps_its_number() {
+        let table = NodeTable::new();
+        let (node, other) = (table.remember(fid(1)), table.remember(fid(9)));
+        assert!(!table.moved(&[fid(7)], fid(2)), "the kernel does not know it");
+        assert!(!table.moved(&[fid(1)], fid(9)), "the kernel knows the new one");
+        assert!(table.moved(&[fid(7), fid(1)], fid(2)));
+        assert_eq!((table.fid(node), table.remember(fid(2))), (Some(fid(2)), node));
+        assert_eq!([1, 2, 9].map(|n| table.node(fid(n))), [Some(node), Some(node), Some(other)]);
+        assert!(table.moved(&[fid(2)], fid(3)));
+        assert_eq!(table.forget(node, 2), Some((fid(3), vec![fid(1), fid(2)])));
+        assert!((1..=3).all(|n| table.node(fid(n)).is_none()));
+    }
+
+    #[test]
+    fn only_the_newest_inodes_that_a_directory_left_are_remembered() {
+        let table = NodeTable::new();
+        table.set_root(fid(1));
+        let last = LEFT_MAX as u32 + 3;
+        assert!((2..=last).all(|n| table.moved(&[fid(n - 1)], fid(n))));
+        assert_eq!((table.root(), table.fid(NodeId::ROOT)), (fid(last), Some(fid(last))));
+        let known = (1..=last).filter(|n| table.node(fid(*n)).is_some());
+        assert_eq!(known.collect::<Vec<_>>(), (3..=last).collect::<Vec<_>>());
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 use std::sync::Arc;
@@ -85,6 +86,7 @@ fn what_goes_to_another_mdt_is_what_it_was() {
     plant(&dir);
     let open = File::open(dir.join("f005")).expect("open");
     let before = fs::metadata(&dir).expect("stat");
+    let held = File::open(&dir).expect("open");
 
     // A file that a program has open stays; all else goes.
     let stays = format!(
@@ -107,6 +109,10 @@ fn what_goes_to_another_mdt_is_what_it_was() {
     let after = fs::metadata(&dir).expect("stat");
     assert_ne!(before.ino(), after.ino(), "it is another inode");
     assert_eq!((before.mode(), before.mtime()), (after.mode(), after.mtime()));
+    // To the kernel of this mount it is the same directory.
+    let path_of_held =
+        || fs::read_link(format!("/proc/self/fd/{}", held.as_raw_fd())).expect("readlink");
+    assert_eq!(path_of_held(), dir);
     // What is made and changed from now on.
     fs::write(dir.join("new"), "new").expect("write");
     File::options()
@@ -182,6 +188,8 @@ fn what_goes_to_another_mdt_is_what_it_was() {
     assert_eq!(lfs(&mnt, &["getdirstripe", "-m", "named"]), "2\n");
     let shown = lctl(&cluster, &["get_param", "mdt.*.dir_moves", "mdt.*.bundles_waiting"]);
     assert!(!shown.contains("migrate of"), "nothing moves: {shown}");
+    assert_eq!(path_of_held(), dir);
+    drop(held);
     fs::remove_dir_all(&dir).expect("rm -r");
     cluster.stop();
 }

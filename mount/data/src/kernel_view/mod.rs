@@ -24,6 +24,7 @@
 //! | `read`, `writeback::absorb`: pages are read under the whole lock; the grain of times | R17, R28, R31 |
 //! | `client`: what an answer carries | R5, R8, R9, R13, R16, R20, R21, R24, R32 |
 //! | `fuse`: what goes to the kernel with an answer, or after it | R3, R10, R16, R22, R23, R24 |
+//! | `node`: a directory keeps its number when it gets another inode | R48 |
 //! | `session::validity`: trust ends before the MDT may evict | R27 |
 
 pub mod given_back;

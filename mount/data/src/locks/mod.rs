@@ -296,7 +296,12 @@ impl Locks {
     /// An MDT has told the stripes of which `asked` is one.
     pub fn learn_stripes(&self, asked: Fid, stripes: &Arc<DirStripes>) {
         let in_kernel = |fid| self.nodes.node(fid).is_some();
-        self.table.lock().stripes.learn(asked, stripes, in_kernel);
+        let table = &mut *self.table.lock();
+        table.stripes.learn(asked, stripes, in_kernel);
+        let master = stripes.master();
+        if self.nodes.moved(table.stripes.left(master), master) {
+            table.stripes.shown(master);
+        }
         if !stripes.leaves().is_empty() || !stripes.all().contains(&asked) {
             self.dirs_went.store(true, Release);
         }

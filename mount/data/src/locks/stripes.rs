@@ -128,6 +128,11 @@ impl StripedDirectories {
         *self.shards.get(&fid).unwrap_or(&fid)
     }
 
+    /// Inodes that a directory has left, the newest last.
+    pub fn left(&self, master: Fid) -> &[Fid] {
+        self.known.get(&master).map_or(&[], |directory| &directory.left)
+    }
+
     /// What is known of an inode.
     pub fn of(&self, fid: Fid) -> Striped {
         if self.known.is_empty() {

@@ -118,7 +118,7 @@ impl Client {
             let (name, fid, file_type, listed): (&[u8], _, _, _) = match item {
                 Item::Itself(fid) => (b".", fid, FileType::Directory, None),
                 // What is above the root of the mount is not shown.
-                Item::Parent(_) if open.fid == self.nodes.root() => {
+                Item::Parent(_) if self.locks.inode_now(open.fid) == self.nodes.root() => {
                     (b"..", open.fid, FileType::Directory, None)
                 }
                 Item::Parent(fid) => (b"..", fid, FileType::Directory, None),
@@ -216,7 +216,16 @@ impl Client {
         };
         // The new end of a file must not come with attributes.
         let is_behind = |attr: &Attr| self.data.writeback.kernel_eof.is_behind(attr.fid, attr.size);
-        let found = attr.filter(|attr| !is_behind(attr)).map(|attr| self.found(dir, None, &attr));
+        // A directory may have got another inode: a lookup finds out (R48).
+        let has_other = |attr: &Attr| {
+            let before = self.locks.expected(dir, name).filter(|before| *before != attr.fid);
+            before.is_some_and(|before| self.nodes.node(before).is_some())
+        };
+        let may_have_gone =
+            |attr: &Attr| attr.is_dir() && self.nodes.node(attr.fid).is_none() && has_other(attr);
+        let found = attr
+            .filter(|attr| !(is_behind(attr) || may_have_gone(attr)))
+            .map(|attr| self.found(dir, None, &attr));
         (found, is_covered)
     }
 

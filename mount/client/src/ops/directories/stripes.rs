@@ -22,11 +22,14 @@ use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::name::Name;
+use wire::mds::Entry;
 
 /// How often the stripes of a directory are asked for that change each time.
 const ASKED_MAX: usize = 8;
 /// How often something is asked of stripes that change each time: for about 50 s.
 const TRIES_MAX: u32 = 64;
+/// How long a lookup waits for the MDT of an inode that the directory may have left.
+const LEFT_WAIT: Duration = Duration::from_secs(1);
 /// How often an inode is asked that the directory has left each time: for about 0.5 s.
 const WENT_MAX: u32 = 16;
 /// How often it is asked again without a pause.
@@ -266,6 +269,31 @@ impl Client {
         // If its MDT does not say, it is as it was.
         let _ = self.stripes(fid).await;
         self.locks.inode_now(fid) != fid
+    }
+
+    /// The kernel is about to be shown a directory under a name that led to `before`. If this is
+    /// that directory with another inode, it is known then, and the node stays: else the kernel
+    /// would have what is below it in two places. No request unless both are directories over
+    /// MDTs; 1 or 2 round trips once the directory has gone, and [`LEFT_WAIT`] at most for an
+    /// inode that it may have left. What cannot be asked gets a node of its own
+    /// (docs/locks/kernel.md, R48).
+    pub(crate) async fn keep_node(&self, before: Option<Fid>, entry: &Entry) {
+        let fid = entry.attr.fid;
+        let is_new = || self.locks.nodes.node(fid).is_none();
+        if !entry.attr.is_dir() || entry.striped == 0 || !is_new() {
+            return;
+        }
+        let before = before.filter(|fid| self.locks.nodes.node(*fid).is_some());
+        let Some(before) = before else { return };
+        // While names move, the record says which inodes the directory leaves.
+        let _ = self.stripes(fid).await;
+        if is_new() && self.session.has_lease(before) {
+            tokio::select! {
+                biased;
+                _ = self.went(before, Errno::EREMCHG) => {}
+                () = self.session.env.clock.sleep(LEFT_WAIT) => {}
+            }
+        }
     }
 
     /// As [`Client::place`], if that is known.

@@ -125,6 +125,7 @@ impl Client {
         {
             return Ok(known);
         }
+        let before = self.locks.expected(parent, &name);
         for _ in 0..PIN_TRIES {
             let looked = self.look_up_entry(&caller.credentials, parent, &name).await;
             if let Ok(entry) = &looked {
@@ -137,6 +138,7 @@ impl Client {
                     }
                 }
                 Ok(entry) => {
+                    self.keep_node(before, &entry).await;
                     self.found_name(&caller.credentials, parent);
                     self.note_found(parent, &entry.attr);
                     return Ok(Looked::Found(self.found(parent, Some(&name), &entry.attr)));
