@@ -125,6 +125,13 @@ type Seen = BTreeMap<Ino, BTreeMap<String, Ino>>;
 /// The directories that operations over several MDTs may have changed.
 fn shared_directories(records: &[Record]) -> BTreeSet<Ino> {
     let (mut shared, mut renamed) = (BTreeSet::new(), Vec::new());
+    let made_at: BTreeSet<u16> = records
+        .iter()
+        .filter_map(|record| match record.call {
+            Call::Make { mdt, .. } => Some(mdt),
+            _ => None,
+        })
+        .collect();
     for Record { call, .. } in records {
         let others = match call {
             Call::Make { mdt, .. } => vec![*mdt],
@@ -136,7 +143,11 @@ fn shared_directories(records: &[Record]) -> BTreeSet<Ino> {
             _ => Vec::new(),
         };
         let dirs = call.changes();
-        if dirs.iter().any(|dir| others.iter().any(|other| *other != mdt_of(*dir))) {
+        // What is moved may be a directory, and what is above its new place elsewhere.
+        let moves = matches!(call, Call::Rename { parent, new_parent, .. } if parent != new_parent);
+        if dirs.iter().any(|dir| others.iter().any(|other| *other != mdt_of(*dir)))
+            || moves && made_at.len() > 1
+        {
             shared.extend(dirs);
         }
     }
@@ -626,6 +637,43 @@ mod tests {
         assert!(holds(&[d], [0, 0]), "MDT 1 kept it");
         assert!(!holds(&[d], [3, 0]), "the file was synced");
         assert!(!holds(&[f], [0, 5]), "the directory was synced");
+    }
+
+    /// MDT 1 kept the move of a directory below one of its own, and MDT 0 lost what it did before.
+    #[test]
+    fn an_mdt_with_a_directory_above_takes_part_in_a_move_below_it() {
+        let holds = |mdt_above: u16, root: &[(&str, Ino)]| {
+            let (above, below, dir, file) = (at(mdt_above, 1), at(0, 2), at(0, 3), at(0, 4));
+            let make = |parent, name: &str, ino: Ino, began| {
+                let (name, mdt) = (name.to_owned(), mdt_of(ino));
+                let (kind, nlink) = if ino == file { (Kind::File, 1) } else { (Kind::Dir, 2) };
+                let call = Call::Make { parent, name, kind, exclusive: true, mdt };
+                record(call, began, Some((began + 1, Answer::Inode { ino, kind, nlink })))
+            };
+            let listed = |ino, names: &[(&str, Ino)], began| {
+                let names = names.iter().map(|(name, ino)| ((*name).to_owned(), *ino)).collect();
+                record(Call::Readdir { ino }, began, Some((began + 1, Answer::Names(names))))
+            };
+            let done = |call, began| record(call, began, Some((began + 1, Answer::Done)));
+            let (d, to) = ("d".to_owned(), below);
+            let records = [
+                make(1, "above", above, 1),
+                make(above, "below", below, 3),
+                make(1, "d", dir, 5),
+                make(1, "f", file, 7),
+                done(Call::Unlink { parent: 1, name: "f".into() }, 11),
+                done(Call::Rename { parent: 1, name: d.clone(), new_parent: to, new_name: d }, 13),
+                listed(1, root, 20),
+                listed(below, &[("d", dir)], 22),
+            ];
+            let durable = BTreeMap::from([(0, 9), (1, 9)]);
+            let verdict = check(Tree::new(1), &records, Some(Blackout { at: 15, durable }));
+            matches!(verdict, Verdict::Explained(states) if !states.is_empty())
+        };
+        let f = ("f", at(0, 4));
+        assert!(holds(1, &[("above", at(1, 1))]) && holds(0, &[("above", at(0, 1))]), "all");
+        assert!(holds(1, &[("above", at(1, 1)), f]), "MDT 1 kept the move");
+        assert!(!holds(0, &[("above", at(0, 1)), f]), "it is all of MDT 0: no prefix");
     }
 
     #[test]

@@ -87,8 +87,38 @@ impl Tree {
             }
             Call::Link { ino, parent, .. } => of(ino) | of(parent),
             Call::Rename { parent, name, new_parent, new_name } => {
-                of(parent) | of(new_parent) | behind(parent, name) | behind(new_parent, new_name)
+                let changed = of(parent)
+                    | of(new_parent)
+                    | behind(parent, name)
+                    | behind(new_parent, new_name);
+                let moved = self.nodes.get(*parent).and_then(|dir| dir.names.get(name));
+                let moved = moved.and_then(|ino| self.nodes.get(*ino));
+                match moved.is_some_and(|node| node.kind == Kind::Dir) && parent != new_parent {
+                    true => changed | self.pinned_above(*parent, *new_parent, changed),
+                    false => changed,
+                }
             }
+        }
+    }
+
+    /// The MDTs that take part in a move of a directory because they have one above its new place
+    /// (docs/dne.md, section 9): none, if all up to a common one of both parents are of the only
+    /// MDT that is `changed`.
+    fn pinned_above(&self, parent: Ino, new_parent: Ino, changed: MdtSet) -> MdtSet {
+        let up = |from: Ino| {
+            std::iter::successors(Some(from), |at| {
+                self.nodes.get(*at).map(|node| node.parent).filter(|above| above != at)
+            })
+        };
+        let of = |ino: Ino| self.nodes.get(ino).map_or(0, |node| only(node.mdt));
+        let is_common = |dir: Ino| up(parent).any(|above| above == dir);
+        let to_common = up(new_parent).take_while(|dir| !is_common(*dir));
+        let common = up(new_parent).find(|dir| is_common(*dir));
+        let local = to_common.chain(common).fold(changed, |all, dir| all | of(dir));
+        match local.count_ones() {
+            1 => 0,
+            // The token is at MDT 0.
+            _ => up(new_parent).fold(only(0), |all, dir| all | of(dir)),
         }
     }
 
