@@ -52,6 +52,16 @@ impl LocksSeen {
         }
     }
 
+    /// A machine was cut off for good some time after this moment: what it was granted meanwhile
+    /// does not count.
+    pub fn cut_off(&self, machine: usize, after: Moment) {
+        for held in
+            self.0.lock().iter_mut().filter(|held| held.machine == machine && held.since > after)
+        {
+            held.until = held.since;
+        }
+    }
+
     /// Locks that were granted.
     pub fn count(&self) -> usize {
         self.0.lock().len()
@@ -59,7 +69,8 @@ impl LocksSeen {
 
     /// Every pair that must not be.
     pub fn check(&self) -> Vec<String> {
-        let held = self.0.lock();
+        let mut held = self.0.lock().clone();
+        held.retain(|held| held.since < held.until);
         let mut found = Vec::new();
         for (number, a) in held.iter().enumerate() {
             for b in &held[number + 1..] {
@@ -96,5 +107,10 @@ mod tests {
         // The holder at machine 1 was cut off at 9, the other one at machine 0 was not.
         seen.lost_contact(1, 9);
         assert_eq!(seen.check().len(), 1);
+        // Machine 0, where the holder since 10 is, was cut off for good some time after 9.
+        seen.cut_off(0, 9);
+        assert_eq!(seen.check(), Vec::<String>::new());
+        seen.granted(4, 0, 7, true, 15);
+        assert_eq!(seen.check().len(), 1, "what it is granted once it is back counts");
     }
 }

@@ -134,6 +134,7 @@ impl Run {
             self.cluster.world.kill(&process, Kill::Process);
             return None;
         }
+        let revoked_at = self.recorder.history.moment();
         self.lost_contact(victim);
         self.last_death = self.cluster.world.now();
         self.ends[victim].store(true, Ordering::Relaxed);
@@ -147,6 +148,7 @@ impl Run {
         self.wait(OUT_WITHIN, |_| false);
         let at_limit = self.mounts[victim].env.clock.now();
         self.wait(TRIES_FOR, |_| false);
+        self.recorder.locks.cut_off(usize::from(self.mounts[victim].machine.0), revoked_at);
         let client = self.mounts[victim].client.lock().clone();
         let imports: Vec<Arc<Import>> = client.iter().flat_map(|client| imports(client)).collect();
         // What it sent since was answered.
