@@ -169,6 +169,10 @@ impl Found {
         if limit == 0 {
             return Ok(());
         }
+        // This MDT leads the directory to other inodes, and does its own part of that last.
+        if !inode.flags.contains(InodeFlags::STRIPED) {
+            return Err(Errno::EAGAIN);
+        }
         let (stripes, limit) = (tail::stripes(inode)?, limit.min(NAMES_MAX));
         let (mut looked, mut taken, mut up_to, mut damaged) = (0, 0, None, None);
         let names = &mut self.facts.names;

@@ -89,17 +89,27 @@ impl Mds {
     ) -> Result<MdsReply, Errno> {
         self.ours(op.dir())?;
         let mut finds = op.finds();
-        let mut busy = 0;
+        let (mut busy, mut again) = (0, false);
         let _trying = self.trying();
         loop {
-            match self.attempt(request, op, &mut finds).await? {
-                Ok(reply) => return Ok(reply),
-                Err(Hindrance::Busy) => {
-                    self.back_off(request.export, busy).await?;
-                    busy += 1;
+            match self.attempt(request, op, &mut finds).await {
+                // A directory above the new place, as the attempt before found it, has gone to
+                // another inode since.
+                Err(Errno::EIO) if again => {
+                    finds = op.finds();
+                    again = false;
+                    continue;
                 }
-                Err(Hindrance::Away) => self.pause(request.export).await?,
+                done => match done? {
+                    Ok(reply) => return Ok(reply),
+                    Err(Hindrance::Busy) => {
+                        self.back_off(request.export, busy).await?;
+                        busy += 1;
+                    }
+                    Err(Hindrance::Away) => self.pause(request.export).await?,
+                },
             }
+            again = true;
         }
     }
 
