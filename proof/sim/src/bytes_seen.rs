@@ -148,6 +148,15 @@ impl BytesSeen {
         self.0.lock().entry(ino).or_default().reads.entry(block).or_default().push(read);
     }
 
+    /// A mount was cut off for good some time after this moment, without its lease: what it showed
+    /// its programs from then on does not count.
+    pub fn cut_off(&self, mount: usize, after: Moment) {
+        let counts = |read: &Read| read.mount != mount || read.ended <= after;
+        self.0.lock().values_mut().for_each(|file| {
+            file.reads.values_mut().for_each(|reads| reads.retain(counts));
+        });
+    }
+
     /// Every read that nothing explains. `blackout`: when everything lost its power.
     pub fn check(&self, blackout: Option<Moment>, losses: &[Loss]) -> Vec<String> {
         let files = self.0.lock();

@@ -345,6 +345,13 @@ impl Cluster {
         self.at_the_mgs("change nodemaps", change)
     }
 
+    /// True if the nodemaps hold at all MDTs. A client that mounts while one does not know of them
+    /// is let in as the administrator had said before.
+    pub fn nodemaps_hold(&self) -> bool {
+        let mut mdts = self.servers.iter().filter(|server| server.kind == TargetKind::Mdt);
+        mdts.all(|mdt| mdt.mds.lock().upgrade().is_some_and(|mds| mds.nodemaps().active))
+    }
+
     /// Asks the MGS for something, from its own process, which is in service; true when it is done.
     fn at_the_mgs<F: Future<Output = ()> + Send + 'static>(
         &self,

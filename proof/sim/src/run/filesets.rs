@@ -41,7 +41,8 @@ impl Run {
         let life = self.ticket_life();
         let done = self.cluster.restrict_tenants(&tenants, life);
         let mut mdts = Rng::new(self.rng.next_u64(), "an MDT dies while filesets are made");
-        if !self.wait(START_MAX, |_| done.load(Ordering::Relaxed)) {
+        let hold = |run: &Run| done.load(Ordering::Relaxed) && run.cluster.nodemaps_hold();
+        if !self.wait(START_MAX, hold) {
             self.wrong.push(format!("nodemaps could not be changed within {START_MAX:?}"));
             return false;
         }

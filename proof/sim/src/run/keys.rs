@@ -149,6 +149,7 @@ impl Run {
         let at_limit = self.mounts[victim].env.clock.now();
         self.wait(TRIES_FOR, |_| false);
         self.recorder.locks.cut_off(usize::from(self.mounts[victim].machine.0), revoked_at);
+        self.recorder.bytes.cut_off(victim, revoked_at);
         let client = self.mounts[victim].client.lock().clone();
         let imports: Vec<Arc<Import>> = client.iter().flat_map(|client| imports(client)).collect();
         // What it sent since was answered.

@@ -93,7 +93,7 @@ impl Mds {
     }
 
     /// The nodemaps that hold.
-    pub(crate) fn nodemaps(&self) -> Arc<Nodemaps> {
+    pub fn nodemaps(&self) -> Arc<Nodemaps> {
         self.tunables.squash.now().0.nodemaps.clone()
     }
 
