@@ -31,6 +31,8 @@
 //! **Invariant:** while an operation is ready and has not left, no name that it changes is in a gap
 //! of another client. A lock has GAP if, and only if, `gaps` has its ranges.
 
+mod answers;
+mod entered;
 mod gaps;
 mod heat;
 mod locks;
@@ -40,9 +42,10 @@ mod model;
 mod tests;
 mod turns;
 
+pub use entered::WaitOf;
 pub use heat::{BUSY, Heat};
-pub use turns::WaitOf;
 
+use entered::Entered;
 use foldhash::fast::FixedState;
 use gaps::Gaps;
 use locks::{Locks, NONE};
@@ -50,7 +53,6 @@ use smallvec::SmallVec;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
-use turns::Entered;
 use types::fid::Fid;
 use types::limits::{GAPS_PER_DIRECTORY_MAX, IBITS_LOCKS_MAX, IBITS_LOCKS_PER_CLIENT_MAX};
 use types::lock::InodeBits;

@@ -1,82 +1,13 @@
-//! Entering, answers of holders, and leaving.
+//! Entering, waiting for a turn, and leaving.
 
-use super::locks::Lock;
-use super::{Action, Change, EXCLUSIVE, IbitsTable, Modifier, NONE, Resource, UNDER_WRITE};
+use super::entered::{Entered, WaitOf};
+use super::{Action, Change, EXCLUSIVE, IbitsTable, Modifier, NONE, Resource};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use types::fid::Fid;
 use types::lock::InodeBits;
 use types::session::ClientUuid;
-
-/// One operation from entering to leaving.
-pub(super) struct Entered {
-    /// Number of its client; [`NONE`]: the target itself, or a client that is gone.
-    author: u32,
-    /// What it changes. For a request for a lock: the bits that no other client may hold with it.
-    changes: SmallVec<[Change; 4]>,
-    /// Busy directories among them: holders of UPDATE are not told the names there, but drop it.
-    busy: SmallVec<[Fid; 2]>,
-    /// A request for a lock: what it wants.
-    wants: InodeBits,
-    /// The holders that have not answered, with the bits.
-    pending: BTreeMap<(Fid, u32), InodeBits>,
-    ready: bool,
-}
-
-impl Entered {
-    /// It asks no holder yet.
-    fn new(
-        author: u32,
-        changes: SmallVec<[Change; 4]>,
-        busy: SmallVec<[Fid; 2]>,
-        wants: InodeBits,
-    ) -> Entered {
-        Entered { author, changes, busy, wants, pending: BTreeMap::new(), ready: false }
-    }
-}
-
-/// What an operation waits for.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct WaitOf {
-    /// The client of the operation; `None` for the target itself.
-    pub client: Option<ClientUuid>,
-    /// Inodes, with the bits that it changes or wants to lock.
-    pub changes: Vec<(Fid, InodeBits)>,
-    /// Holders that have not answered yet, with the bits.
-    pub holders: Vec<(Fid, ClientUuid, InodeBits)>,
-    /// Clients of operations that entered earlier for the same inodes: their turn may come first.
-    pub ahead: Vec<ClientUuid>,
-}
-
-impl Entered {
-    pub(super) fn is_lock(&self) -> bool {
-        !self.wants.is_empty()
-    }
-
-    fn changed(&self, fid: Fid) -> InodeBits {
-        let here = self.changes.iter().filter(|change| change.fid == fid);
-        here.fold(InodeBits::NONE, |all, change| all.union(change.bits))
-    }
-
-    /// What the operation forbids this client to be granted of an inode.
-    pub(super) fn changes_for(&self, fid: Fid, number: u32) -> impl Iterator<Item = &Change> {
-        let foreign = self.author != number;
-        self.changes.iter().filter(move |change| foreign && change.fid == fid)
-    }
-
-    /// Bits that it forbids this client to be granted.
-    pub(super) fn closes(&self, fid: Fid, number: u32) -> InodeBits {
-        if self.author == number {
-            return InodeBits::NONE;
-        }
-        let changed = self.changed(fid);
-        match !changed.intersects(UNDER_WRITE) {
-            true => changed,
-            false => changed.union(InodeBits::WRITE),
-        }
-    }
-}
 
 /// One change of each inode, so that each holder is asked once, with all names.
 fn by_inode(changes: impl IntoIterator<Item = Change>) -> SmallVec<[Change; 4]> {
@@ -96,11 +27,6 @@ fn by_inode(changes: impl IntoIterator<Item = Change>) -> SmallVec<[Change; 4]> 
         known.bits = known.bits.union(change.bits);
     }
     all
-}
-
-/// The client is gone, or the inode is: no answer is waited for.
-fn owes_nothing(lock: &mut Lock) {
-    (lock.revoking, lock.changing) = (InodeBits::NONE, 0);
 }
 
 impl IbitsTable {
@@ -339,214 +265,15 @@ impl IbitsTable {
     }
 
     /// Requests for locks may have come to their turn.
-    fn next_turn(&mut self, fid: Fid, out: &mut Vec<Action>) {
+    pub(super) fn next_turn(&mut self, fid: Fid, out: &mut Vec<Action>) {
         let entered = self.resources.get(&fid).into_iter().flat_map(|resource| &resource.entered);
         let next: SmallVec<[Modifier; 8]> =
             entered.copied().filter(|other| self.modifiers[other].is_lock()).collect();
         next.into_iter().for_each(|other| self.advance(other, out));
     }
 
-    /// The client dropped these bits by itself. What waits for that goes on. The client still owes
-    /// the answers to what it was asked. WRITE goes with DATA or UPDATE. Returns the bits that it
-    /// held.
-    pub fn released(
-        &mut self,
-        fid: Fid,
-        client: ClientUuid,
-        bits: InodeBits,
-        out: &mut Vec<Action>,
-    ) -> InodeBits {
-        self.no_longer_held(fid, client, bits, |_| (), out)
-    }
-
-    /// Answer to [`Action::Revoke`]: the client has dropped these bits, which are those that it was
-    /// asked for without those that it keeps. As [`IbitsTable::released`].
-    pub fn dropped(
-        &mut self,
-        fid: Fid,
-        client: ClientUuid,
-        bits: InodeBits,
-        out: &mut Vec<Action>,
-    ) -> InodeBits {
-        self.no_longer_held(
-            fid,
-            client,
-            bits,
-            |lock| lock.revoking = lock.revoking.difference(bits),
-            out,
-        )
-    }
-
-    /// Answer to [`Action::Changing`]: the client has dropped UPDATE of the directory. As
-    /// [`IbitsTable::released`].
-    pub fn dropped_names(
-        &mut self,
-        dir: Fid,
-        client: ClientUuid,
-        out: &mut Vec<Action>,
-    ) -> InodeBits {
-        let answer = |lock: &mut Lock| lock.changing = lock.changing.saturating_sub(1);
-        self.no_longer_held(dir, client, InodeBits::UPDATE, answer, out)
-    }
-
-    /// The client no longer holds these bits. `answer` notes what it has answered.
-    fn no_longer_held(
-        &mut self,
-        fid: Fid,
-        client: ClientUuid,
-        bits: InodeBits,
-        answer: impl FnOnce(&mut Lock),
-        out: &mut Vec<Action>,
-    ) -> InodeBits {
-        let Some(number) = self.locks.number(client) else { return InodeBits::NONE };
-        let bits = match !bits.intersects(UNDER_WRITE) {
-            true => bits,
-            false => bits.union(InodeBits::WRITE),
-        };
-        let Some(resource) = self.resources.get_mut(&fid) else { return InodeBits::NONE };
-        let Some(slot) = resource.slot(number) else { return InodeBits::NONE };
-        let lock = self.locks.get_mut(slot);
-        let had = lock.bits.intersection(bits);
-        lock.bits = lock.bits.difference(bits);
-        answer(lock);
-        if had.contains(InodeBits::GAP) {
-            self.gaps.remove(fid, number);
-        }
-        self.end_if_over(fid, number);
-        if had.contains(InodeBits::WRITE) {
-            self.writers.remove(&fid);
-        }
-        self.answered(fid, number, bits, out);
-        self.forget_if_unused(fid);
-        had
-    }
-
-    /// Removes a lock without bits whose client owes no answer.
-    fn end_if_over(&mut self, fid: Fid, number: u32) {
-        let Some(resource) = self.resources.get_mut(&fid) else { return };
-        if let Some(slot) = resource.slot(number).filter(|slot| self.locks.get(*slot).is_over()) {
-            self.locks.remove(slot);
-            resource.holders.retain(|(holder, _)| *holder != number);
-        }
-    }
-
-    /// Answer to a revoke: programs of the client use the inode, so OPEN stays. A removal may go
-    /// on.
-    pub fn kept(&mut self, fid: Fid, client: ClientUuid, out: &mut Vec<Action>) {
-        let Some(number) = self.locks.number(client) else { return };
-        let Some(slot) = self.resources.get(&fid).and_then(|resource| resource.slot(number)) else {
-            return;
-        };
-        let lock = self.locks.get_mut(slot);
-        lock.revoking = lock.revoking.difference(InodeBits::OPEN);
-        self.end_if_over(fid, number);
-        self.answered(fid, number, InodeBits::OPEN, out);
-        self.forget_if_unused(fid);
-    }
-
-    /// Answer to [`Action::Changing`]: the names and the attributes of the directory are forgotten.
-    pub fn forgot(
-        &mut self,
-        modifier: Modifier,
-        client: ClientUuid,
-        dir: Fid,
-        out: &mut Vec<Action>,
-    ) {
-        let Some(number) = self.locks.number(client) else { return };
-        if let Some(slot) = self.resources.get(&dir).and_then(|resource| resource.slot(number)) {
-            let lock = self.locks.get_mut(slot);
-            lock.changing = lock.changing.saturating_sub(1);
-        }
-        self.end_if_over(dir, number);
-        self.answered_one(modifier, dir, number, InodeBits::UPDATE);
-        self.tell_if_ready(modifier, out);
-        // Requests of this very client may have waited for its answer.
-        self.next_turn(dir, out);
-        self.forget_if_unused(dir);
-    }
-
-    /// The client is gone, and with it all its locks: callbacks for them count as answered. Its
-    /// operations that entered must still leave.
-    pub fn gone(&mut self, client: ClientUuid, out: &mut Vec<Action>) -> Vec<(Fid, InodeBits)> {
-        let Some(number) = self.locks.number(client) else { return Vec::new() };
-        let slots: Vec<u32> = self.locks.of(number).collect();
-        let held: Vec<_> = slots
-            .iter()
-            .map(|slot| (self.locks.get(*slot).fid, self.locks.get(*slot).bits))
-            .collect();
-        let mut given_up: Vec<Fid> = Vec::new();
-        for (modifier, entered) in
-            self.modifiers.iter_mut().filter(|(_, entered)| entered.author == number)
-        {
-            entered.author = NONE;
-            if entered.is_lock() {
-                out.push(Action::Cancelled(*modifier));
-                given_up.push(entered.changes[0].fid);
-            }
-        }
-        for (fid, _) in &held {
-            self.no_longer_held(*fid, client, InodeBits::ALL, owes_nothing, out);
-        }
-        self.locks.disconnect(client);
-        // Not before: a request whose turn comes would ask the client for what it held, and a later
-        // session of it would answer.
-        given_up.into_iter().for_each(|fid| self.next_turn(fid, out));
-        held
-    }
-
-    /// The inode was destroyed, and its locks with it; no client is asked. Clients that `show` a
-    /// name of it keep LOOKUP and UPDATE, and with them its attributes, until the answer that is
-    /// under way reaches them.
-    pub fn destroyed(
-        &mut self,
-        fid: Fid,
-        show: impl Fn(ClientUuid) -> bool,
-        out: &mut Vec<Action>,
-    ) {
-        let Some(resource) = self.resources.get(&fid) else { return };
-        let holders: SmallVec<[u32; 4]> =
-            resource.holders.iter().map(|(holder, _)| *holder).collect();
-        for holder in holders {
-            let client = self.locks.uuid(holder);
-            let keeps = if show(client) {
-                InodeBits::LOOKUP.union(InodeBits::UPDATE)
-            } else {
-                InodeBits::NONE
-            };
-            let answer = |lock: &mut Lock| {
-                if keeps.is_empty() {
-                    owes_nothing(lock);
-                }
-            };
-            self.no_longer_held(fid, client, InodeBits::ALL.difference(keeps), answer, out);
-        }
-    }
-
-    /// A holder dropped bits, or answered that it keeps them: fewer answers are waited for.
-    fn answered(&mut self, fid: Fid, number: u32, bits: InodeBits, out: &mut Vec<Action>) {
-        let Some(resource) = self.resources.get(&fid) else { return };
-        let waiting: SmallVec<[Modifier; 8]> = resource.entered.iter().copied().collect();
-        for modifier in waiting {
-            self.answered_one(modifier, fid, number, bits);
-            match self.modifiers[&modifier].is_lock() {
-                true => self.advance(modifier, out),
-                false => self.tell_if_ready(modifier, out),
-            }
-        }
-    }
-
-    fn answered_one(&mut self, modifier: Modifier, fid: Fid, number: u32, bits: InodeBits) {
-        let Some(entered) = self.modifiers.get_mut(&modifier) else { return };
-        if let Some(pending) = entered.pending.get_mut(&(fid, number)) {
-            *pending = pending.difference(bits);
-            if pending.is_empty() {
-                entered.pending.remove(&(fid, number));
-            }
-        }
-    }
-
     /// Asks holders, unless it must wait for its turn first, and reports if it is ready.
-    fn advance(&mut self, modifier: Modifier, out: &mut Vec<Action>) {
+    pub(super) fn advance(&mut self, modifier: Modifier, out: &mut Vec<Action>) {
         let entered = &self.modifiers[&modifier];
         let waits = entered.is_lock() && (entered.author == NONE || !self.is_first(modifier));
         if !entered.ready && !waits {
@@ -588,7 +315,7 @@ impl IbitsTable {
         }
     }
 
-    fn tell_if_ready(&mut self, modifier: Modifier, out: &mut Vec<Action>) {
+    pub(super) fn tell_if_ready(&mut self, modifier: Modifier, out: &mut Vec<Action>) {
         let Some(entered) = self.modifiers.get(&modifier) else { return };
         if entered.ready || !entered.pending.is_empty() {
             return;
@@ -603,7 +330,7 @@ impl IbitsTable {
     }
 
     /// True if no older request of another client stands before this request for a lock.
-    fn is_first(&self, modifier: Modifier) -> bool {
+    pub(super) fn is_first(&self, modifier: Modifier) -> bool {
         let own = &self.modifiers[&modifier];
         let older = self.resources[&own.changes[0].fid]
             .entered
@@ -618,7 +345,7 @@ impl IbitsTable {
 
     /// True if another operation is about to change what this request for a lock wants, or if its
     /// own client must drop that first.
-    fn is_closed(&self, modifier: Modifier) -> bool {
+    pub(super) fn is_closed(&self, modifier: Modifier) -> bool {
         let own = &self.modifiers[&modifier];
         let fid = own.changes[0].fid;
         let slot = self.resources[&fid].slot(own.author);
@@ -630,56 +357,9 @@ impl IbitsTable {
         others.into_iter().any(|other| !other.is_lock() && closes(other))
     }
 
-    fn forget_if_unused(&mut self, fid: Fid) {
+    pub(super) fn forget_if_unused(&mut self, fid: Fid) {
         if self.resources.get(&fid).is_some_and(|r| r.holders.is_empty() && r.entered.is_empty()) {
             self.resources.remove(&fid);
         }
-    }
-}
-
-#[cfg(test)]
-impl Entered {
-    /// True if its client is gone.
-    pub(super) fn is_orphaned(&self) -> bool {
-        self.author == NONE
-    }
-
-    /// Every holder of what it changes was asked and is waited for, or kept it. If the operation is
-    /// not ready, a holder is missing.
-    pub(super) fn check(
-        &self,
-        fid: Fid,
-        table: &IbitsTable,
-        holders: &[(u32, u32)],
-        modifier: Modifier,
-    ) {
-        for (holder, slot) in holders.iter().filter(|(holder, _)| *holder != self.author) {
-            let held = table.locks.get(*slot).bits;
-            let here = self.changes.iter().filter(|change| change.fid == fid);
-            let clash = here.fold(super::clash(held, self.changed(fid)), |clash, change| {
-                clash.union(table.gaps.clash(*holder, held, change))
-            });
-            let pending = self.pending.get(&(fid, *holder)).copied().unwrap_or_default();
-            let keepers = InodeBits::UPDATE.union(InodeBits::OPEN);
-            let asks_back = self.changed(fid).is_empty();
-            // The holder may meanwhile have cut the gap that it was asked for.
-            assert!(asks_back || clash.union(held.intersection(InodeBits::GAP)).contains(pending));
-            let asks = !self.is_lock() || table.is_first(modifier);
-            if asks && self.author != NONE {
-                assert!(
-                    pending.contains(clash.difference(keepers)),
-                    "{modifier:?} does not wait for {clash:?}"
-                );
-            }
-        }
-        if !self.ready && self.pending.is_empty() && !self.changes.is_empty() {
-            assert!(
-                self.is_lock()
-                    && (self.author == NONE
-                        || !table.is_first(modifier)
-                        || table.is_closed(modifier))
-            );
-        }
-        assert!(!self.ready || self.pending.is_empty());
     }
 }
