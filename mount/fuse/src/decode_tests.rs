@@ -1,7 +1,12 @@
 //! The decoder: what each request says, and that no bytes harm it.
 
 use super::*;
+use crate::abi::EXT_GROUPS;
+use bytes::Bytes;
 use proptest::prelude::*;
+use types::attr::SetTime;
+use types::lock::{Flock, FlockFlavor, FlockKind};
+use types::time::Timestamp;
 use zerocopy::{FromZeros, IntoBytes};
 
 fn message(opcode: Opcode, parts: &[&[u8]], extensions: &[u8]) -> Vec<u8> {
