@@ -3,7 +3,7 @@
 //! Everything here works on files, whether daemons run or not: a running MGS sees a changed list by
 //! itself, a running process a changed key.
 
-use crate::cli::{
+use crate::cli::auth::{
     AuthArgs, AuthCommand, AuthInitArgs, AuthInstallArgs, AuthIssueArgs, AuthJoinArgs,
     AuthListArgs, AuthRenewArgs, AuthRevokeArgs, AuthRotateArgs, AuthTokenArgs, AuthTrustArgs,
 };
