@@ -3,15 +3,13 @@
 
 mod below;
 mod content;
+pub mod recorder;
 mod restripe;
 pub mod tenants;
 mod watch;
 
-use crate::bytes_seen::BytesSeen;
 use crate::directories::Directories;
-use crate::history::{ANY_NLINK, Answer, Call, History, Ino, Kind, Moment, mdt_of};
-use crate::locks_seen::LocksSeen;
-use crate::realms_seen::RealmsSeen;
+use crate::history::{ANY_NLINK, Answer, Call, Ino, Kind, mdt_of};
 use crate::workload::{Operation, Workload};
 use bytes::Bytes;
 use client::Budget;
@@ -23,7 +21,7 @@ use client::open::{FileHandle, OpenMode};
 use env::Env;
 use layout::lov_ea;
 use layout::stripe_spec::default_layout;
-use parking_lot::Mutex;
+use recorder::Recorder;
 use simenv::rng::Rng;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,38 +49,6 @@ const READS: u64 = 300;
 const MIGRATES: u64 = 80;
 /// Longest pause between two operations, microseconds.
 const PAUSE_MAX_US: u64 = 30_000;
-
-/// The histories, which all programs share.
-#[derive(Clone, Default)]
-pub struct Recorder {
-    /// Names.
-    pub history: History,
-    /// Data.
-    pub bytes: BytesSeen,
-    /// Locks.
-    pub locks: LocksSeen,
-    /// What belongs to which tenant.
-    pub realms: RealmsSeen,
-    /// Errors that are found at first sight.
-    pub found: Arc<Mutex<Vec<String>>>,
-    /// Mounts on which an open file was gone, and the error that the program got.
-    pub gone: Arc<Mutex<Vec<(usize, String)>>>,
-    /// Operations that were answered.
-    pub answered: Arc<Mutex<u64>>,
-    /// Names that were answered before this are durable at this MDT: the latest sync by it that was
-    /// answered began then.
-    pub durable: Arc<Mutex<BTreeMap<u16, Moment>>>,
-}
-
-impl Recorder {
-    /// A sync of this file that began then was answered. The file's MDT commits everything that it
-    /// has.
-    fn synced(&self, file: Ino, began: Moment) {
-        let mut durable = self.durable.lock();
-        let of_mdt = durable.entry(mdt_of(file)).or_default();
-        *of_mdt = began.max(*of_mdt);
-    }
-}
 
 /// One program.
 pub struct Program {
